@@ -1,0 +1,28 @@
+# mtpower: PGXS build.  See README.md for the targets people use.
+
+MODULE_big = mtpower
+EXTENSION = mtpower
+DATA_built = mtpower--1.0.sql
+PGFILEDESC = "mtpower - bulk loading of heavily indexed tables"
+
+OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
+PG_CPPFLAGS = -I$(srcdir)/src
+PG_CFLAGS = -std=gnu11 -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Wno-cast-function-type -Wno-declaration-after-statement
+
+REGRESS = $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
+REGRESS_OPTS = --inputdir=. --outputdir=.
+
+EXTRA_CLEAN = mtpower--1.0.sql $(OBJS:.o=.bc)
+
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+# The install script is the subsystems' parts, in the order of their dependencies.
+SQL_PARTS = src/prelude.sql src/table/table.sql src/blink/blink.sql src/opclass/opclass.sql src/batch/batch.sql
+
+mtpower--1.0.sql: $(SQL_PARTS)
+	cat $^ > $@
+
+# Every object depends on every header: the tree is small, a stale object is expensive.
+$(OBJS): $(wildcard src/*.h src/*/*.h)

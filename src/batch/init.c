@@ -1,0 +1,6 @@
+#include "mtpower.h"
+
+void
+mtp_batch_init(void)
+{
+}

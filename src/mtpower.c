@@ -1,0 +1,46 @@
+/*
+ * mtpower.c
+ *	  Loads the extension: the table of contents of what it installs in a server.
+ */
+#include "mtpower.h"
+
+#include "miscadmin.h"
+
+PG_MODULE_MAGIC;
+
+PGDLLEXPORT void _PG_init(void);
+
+PG_FUNCTION_INFO_V1(mtp_check_preload);
+
+bool		mtp_preloaded = false;
+
+void
+_PG_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+
+	mtp_wal_init();
+	mtp_table_init();
+	mtp_opclass_init();
+	mtp_blink_init();
+	mtp_batch_init();
+	mtp_preloaded = true;
+}
+
+void
+mtp_require_preload(void)
+{
+	if (!mtp_preloaded)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("mtpower must be loaded via \"shared_preload_libraries\""),
+				 errhint("Add \"mtpower\" to \"shared_preload_libraries\" in postgresql.conf, and restart the server.")));
+}
+
+Datum
+mtp_check_preload(PG_FUNCTION_ARGS)
+{
+	mtp_require_preload();
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,33 @@
+/*
+ * mtpower.h
+ *	  What every subsystem of mtpower may rely on.
+ *
+ * Subsystems call downward only: table -> blink, hash -> batch -> page, wal.
+ */
+#ifndef MTPOWER_H
+#define MTPOWER_H
+
+#include "postgres.h"
+#include "fmgr.h"
+#include "utils/rel.h"
+
+#include "compat.h"
+
+/* The unit of tables' pages and, later, of the buffer: an aligned group of blocks. */
+#define MTP_PAGE_SIZE		16384
+#define MTP_BLOCKS_PER_PAGE (MTP_PAGE_SIZE > BLCKSZ ? MTP_PAGE_SIZE / BLCKSZ : 1)
+
+/* True once _PG_init ran in the postmaster. */
+extern bool mtp_preloaded;
+
+/* Raises an ERROR with a hint unless the library was preloaded. */
+extern void mtp_require_preload(void);
+
+/* Each subsystem's share of _PG_init. */
+extern void mtp_wal_init(void);
+extern void mtp_table_init(void);
+extern void mtp_opclass_init(void);
+extern void mtp_blink_init(void);
+extern void mtp_batch_init(void);
+
+#endif							/* MTPOWER_H */

@@ -1,0 +1,6 @@
+#include "mtpower.h"
+
+void
+mtp_opclass_init(void)
+{
+}

@@ -1,0 +1,6 @@
+#include "mtpower.h"
+
+void
+mtp_table_init(void)
+{
+}
