@@ -1,0 +1,113 @@
+/*
+ * entry.h
+ *	  Index entries outside of an index: their two forms, their order, their sorting.
+ *
+ * Used by the batch engine's runs and by bulk builds alike.
+ */
+#ifndef MTP_ENTRY_H
+#define MTP_ENTRY_H
+
+#include "mtpower.h"
+
+#include "access/itup.h"
+#include "page/norm.h"
+#include "utils/sortsupport.h"
+
+/*
+ * Narrow: an index of one key column, by value, whose norm turns back into the datum
+ * (mtp_norm_is_exact), and no INCLUDE columns.
+ *
+ * rid holds the TID as block << 16 | offset; bit 63 is set where the entry's nullness sorts last
+ * among equal norms (NULL under NULLS LAST, a value under NULLS FIRST).  So (norm, rid) compared as
+ * two unsigned numbers is the index's order, NULLs and TIDs included.
+ */
+typedef struct MtpNarrow
+{
+	uint64		norm;
+	uint64		rid;
+} MtpNarrow;
+
+#define MTP_RID_LAST (UINT64CONST(1) << 63)
+
+static inline uint64
+mtp_rid_from_tid(const ItemPointerData *tid)
+{
+	return ((uint64) ItemPointerGetBlockNumberNoCheck(tid) << 16) |
+		ItemPointerGetOffsetNumberNoCheck(tid);
+}
+
+static inline void
+mtp_rid_to_tid(uint64 rid, ItemPointer tid)
+{
+	ItemPointerSet(tid, (BlockNumber) (rid >> 16), (OffsetNumber) rid);
+}
+
+static inline MtpNarrow
+mtp_narrow(uint8 code, Datum value, bool isnull, const ItemPointerData *tid)
+{
+	MtpNarrow	e;
+
+	e.norm = mtp_norm_datum(code, value, isnull);
+	e.rid = mtp_rid_from_tid(tid);
+	if (isnull != ((code & MTP_NORM_NULLS_FIRST) != 0))
+		e.rid |= MTP_RID_LAST;
+	return e;
+}
+
+static inline bool
+mtp_narrow_isnull(uint8 code, MtpNarrow e)
+{
+	return ((e.rid & MTP_RID_LAST) != 0) != ((code & MTP_NORM_NULLS_FIRST) != 0);
+}
+
+static inline bool
+mtp_narrow_less(const MtpNarrow *a, const MtpNarrow *b)
+{
+	return a->norm < b->norm || (a->norm == b->norm && a->rid < b->rid);
+}
+
+/* The entry's index tuple, written to buf (MTP_NARROW_TUPLE bytes, MAXALIGNed); returns its size. */
+#define MTP_NARROW_TUPLE 24
+extern Size mtp_narrow_tuple(uint8 code, MtpNarrow e, char *buf);
+
+/*
+ * Wide: any index tuple, with a head of 64 bits that sorts as the first column's values do (its
+ * norm; or, for a collation, an abbreviated key), so that most comparisons don't look further.
+ */
+typedef struct MtpWide
+{
+	uint64		head;
+	IndexTuple	itup;
+} MtpWide;
+
+/*
+ * How to order wide entries of an index.  Made once per process and index; comparing may call
+ * comparison functions of the operator classes, in the current memory context.
+ */
+typedef struct MtpOrder
+{
+	TupleDesc	tupdesc;
+	uint8		code;			/* norm code of the first column */
+	bool		narrow;			/* can the index's entries be narrow? */
+	bool		norm_heads;		/* heads are norms (else abbreviated keys, or 0) */
+	int			nkeys;
+	SortSupport keys;			/* nkeys of them */
+} MtpOrder;
+
+/*
+ * Palloc'd in the current context.  Works from support functions 1 and 2 of the index's operator
+ * classes, so for any index AM whose support functions are btree's.
+ */
+extern MtpOrder *mtp_order_make(Relation index);
+
+/* Head of an index tuple of this index. */
+extern uint64 mtp_order_head(MtpOrder *order, IndexTuple itup);
+
+/* < 0 or > 0: never equal, since the TID decides last. */
+extern int	mtp_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b);
+
+/* Sort in place; narrow sorting uses `scratch`, n entries, as working memory (radix sort). */
+extern void mtp_sort_narrow(MtpNarrow *a, MtpNarrow *scratch, uint32 n);
+extern void mtp_sort_wide(MtpOrder *order, MtpWide *a, uint32 n);
+
+#endif							/* MTP_ENTRY_H */

@@ -1,0 +1,270 @@
+/*
+ * blink.h
+ *	  mtpower_blink, the B-link tree: shapes and functions shared by its files.
+ *
+ * README.md has the protocol: order of locks, splits, page deletion, interlock with VACUUM.
+ * Tuples on pages have nbtree's format (access/nbtree.h), pivot tuples with truncated attributes
+ * included, so core's _bt_truncate, _bt_preprocess_keys, _bt_checkkeys and friends serve here too.
+ */
+#ifndef MTP_BLINK_H
+#define MTP_BLINK_H
+
+#include "mtpower.h"
+
+#include "access/amapi.h"
+#include "access/genam.h"
+#include "access/nbtree.h"
+#include "access/relscan.h"
+#include "nodes/execnodes.h"
+#include "page/page.h"
+#include "page/search.h"
+#include "storage/bufmgr.h"
+#include "wal/wal.h"
+
+#define MTP_BLINK_META		0	/* the metapage's block */
+#define MTP_BLINK_MAGIC		0x4D54424C
+#define MTP_BLINK_VERSION	1
+#define MTP_BLINK_HEIGHT	16	/* levels a tree can have */
+#define MTP_BLINK_FILLFACTOR 90
+#define MTP_BLINK_MIN_FILLFACTOR 10
+
+/* Most pages that one split makes of one page. */
+#define MTP_BLINK_MAX_K		12
+
+/* On the metapage, at MTP_DIR_AT.  An empty tree has no root (InvalidBlockNumber). */
+typedef struct MtpBlinkMeta
+{
+	uint32		magic;
+	uint32		version;
+	BlockNumber root;
+	uint32		level;			/* the root's level */
+	BlockNumber delpages;		/* deleted, not yet recyclable pages seen by the last VACUUM */
+} MtpBlinkMeta;
+
+#define MtpBlinkMetaOf(page) ((MtpBlinkMeta *) ((char *) (page) + MTP_DIR_AT))
+
+/* On a deleted page, at MTP_DIR_AT: reusable once no snapshot can see this xid as running. */
+typedef struct MtpBlinkDeleted
+{
+	FullTransactionId safexid;
+} MtpBlinkDeleted;
+
+#define MtpBlinkDeletedOf(page) ((MtpBlinkDeleted *) ((char *) (page) + MTP_DIR_AT))
+
+/* reloptions */
+typedef struct MtpBlinkOptions
+{
+	int32		vl_len_;
+	int			fillfactor;		/* percent of a leaf that builds and splits fill */
+} MtpBlinkOptions;
+
+/*
+ * What is known of an index without reading it; kept in rd_amcache.  root/level are a hint that
+ * mtp_blink_root verifies.
+ */
+typedef struct MtpBlinkInfo
+{
+	uint8		norm;			/* MTP_NORM_* code of the first column */
+	bool		single;			/* one key column, exact norm: norm and TID decide everything */
+	int16		nkeyatts;
+	int16		natts;
+	BlockNumber root;			/* InvalidBlockNumber: not known */
+	uint32		level;
+} MtpBlinkInfo;
+
+/* Valid until the next relcache invalidation is processed: copy what has to last. */
+extern MtpBlinkInfo *mtp_blink_info(Relation rel);
+
+/*
+ * A key to search for: core's insertion scan key, and its normal form.
+ *
+ * bt.keysz attributes are compared, then bt.scantid if not NULL.  As in nbtree, a place is the first
+ * item >= key (bt.nextkey false) or > key (true), and bt.pivotsearch finds a page by its high key.
+ */
+typedef struct MtpBlinkKey
+{
+	uint8		code;			/* the index's norm code */
+	bool		by_head;		/* norm is comparable with the index's norms */
+	bool		by_norm;		/* … and decides the first column, equality included */
+	bool		null;			/* first column is NULL */
+	uint64		norm;
+	Relation	rel;
+	BTScanInsertData bt;
+} MtpBlinkKey;
+
+/* Parents seen on the way down; at[l] is a page of level l that was a parent (or left of one). */
+typedef struct MtpBlinkStack
+{
+	BlockNumber at[MTP_BLINK_HEIGHT];	/* InvalidBlockNumber: not known */
+} MtpBlinkStack;
+
+/*
+ * key.c: making and comparing keys
+ */
+
+/* Key for a leaf tuple with its TID (inserting, looking up); points into itup. */
+extern void mtp_blink_key_tuple(Relation rel, MtpBlinkKey *key, IndexTuple itup);
+
+/* Key without values: caller fills bt.scankeys' arguments, bt.keysz, then calls …_key_done. */
+extern void mtp_blink_key_empty(Relation rel, MtpBlinkKey *key);
+extern void mtp_blink_key_done(MtpBlinkKey *key, Oid subtype);
+
+/* Key for re-finding the page that has this high key (a pivot). */
+extern void mtp_blink_key_pivot(Relation rel, MtpBlinkKey *key, IndexTuple pivot);
+
+/* < 0, 0, > 0 as key is below, equal to, above the item (leaf tuple or pivot). */
+extern int	mtp_blink_compare(MtpBlinkKey *key, IndexTuple item);
+
+/* Is the item before the place that key asks for?  An MtpBefore. */
+extern bool mtp_blink_before(void *key, IndexTuple item);
+
+/* The place on this page (leaf: first item not before the key). */
+extern MtpPos mtp_blink_place(MtpBlinkKey *key, Page page);
+
+/* Inner pages: position of the child to descend to. */
+extern MtpPos mtp_blink_child(MtpBlinkKey *key, Page page);
+
+/*
+ * tree.c: getting about.  Buffers come back pinned and locked as asked for (BUFFER_LOCK_SHARE or
+ * BUFFER_LOCK_EXCLUSIVE); all errors are ERRORs with everything released by the resource owner.
+ */
+
+/* Reads and locks a page, and checks that it is one of ours (ERRCODE_INDEX_CORRUPTED). */
+extern Buffer mtp_blink_read(Relation rel, BlockNumber blkno, int access);
+/* The same with the caller's strategy. */
+extern Buffer mtp_blink_read_ext(Relation rel, BlockNumber blkno, int access,
+								 BufferAccessStrategy strategy);
+extern void mtp_blink_check_page(Relation rel, Buffer buf);
+
+/* The root, or InvalidBuffer if the tree is empty.  *level gets its level. */
+extern Buffer mtp_blink_root(Relation rel, int access_leaf, uint32 *level);
+
+/* Height for cost estimates: the root's level, 0 for a tree of one leaf, -1 never. */
+extern int	mtp_blink_height(Relation rel);
+
+/*
+ * Descends to the page of the given level that key belongs to; with BUFFER_LOCK_EXCLUSIVE it
+ * finishes incomplete splits in its way (heap may be NULL).  Fills *stack (may be NULL).
+ * InvalidBuffer if the tree is empty (or lower than level).
+ */
+extern Buffer mtp_blink_descend(Relation rel, MtpBlinkKey *key, int access, uint32 level,
+								MtpBlinkStack *stack);
+
+/* The leftmost (rightmost) page of a level, never a deleted one; InvalidBuffer if empty. */
+extern Buffer mtp_blink_endpoint(Relation rel, uint32 level, bool rightmost, int access);
+
+/* Moves right from a locked page until key belongs to it. */
+extern Buffer mtp_blink_moveright(Relation rel, MtpBlinkKey *key, Buffer buf, int access,
+								  MtpBlinkStack *stack);
+
+/*
+ * Locks the parent page that has the downlink to child, which is on level - 1, exclusively, and
+ * tells the downlink's position.  Caller holds an exclusive lock on child.
+ */
+extern Buffer mtp_blink_parent(Relation rel, MtpBlinkStack *stack, uint32 level, IndexTuple pivot,
+							   BlockNumber child, int *pos);
+
+/* Creates an empty leaf as root if there is none; returns nothing, races are fine. */
+extern void mtp_blink_make_root(Relation rel);
+
+/*
+ * alloc.c: a new page, exclusively locked, contents undefined (a free one or a new block).  The
+ * page is not yet part of the tree: after an error VACUUM finds it again.
+ */
+extern Buffer mtp_blink_alloc(Relation rel);
+extern bool mtp_blink_recyclable(Page page);
+
+/*
+ * put.c: putting items on a page, splitting it K ways where they don't fit.
+ */
+typedef struct MtpBlinkPut
+{
+	Relation	rel;
+	Relation	heap;			/* for killing dead items; may be NULL */
+	MtpBlinkStack *stack;
+	volatile uint32 *progress;	/* see MtpChange; may be NULL */
+	uint32		progress_to;
+	uint32		splits;			/* out: pages made by splits, counted */
+} MtpBlinkPut;
+
+/*
+ * Puts n items (at most MTP_BLINK_PUT_MAX in bytes … see mtp_blink_put_limit) at pos (as
+ * mtp_page_insert) on the exclusively locked leaf or inner page, which it unlocks and unpins in any
+ * case.  All items must belong to the page by their keys.  Items, norms as mtp_page_insert.
+ */
+extern void mtp_blink_put(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos,
+						  IndexTuple *items, uint64 *norms);
+
+/* Finishes the split whose left page is locked exclusively; unlocks and unpins it. */
+extern void mtp_blink_finish_split(Relation rel, Buffer left, MtpBlinkStack *stack);
+
+/*
+ * insert.c
+ */
+extern void mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, bool unchanged);
+/* Raises ERRCODE_PROGRAM_LIMIT_EXCEEDED if the tuple can't be stored. */
+extern void mtp_blink_check_size(Relation rel, IndexTuple itup);
+
+/*
+ * kill.c: making room on a locked leaf from what is dead.  True if something was deleted.
+ */
+extern bool mtp_blink_reclaim(Relation rel, Relation heap, Buffer buf, Size need, bool unchanged);
+/* Deletes items and logs it; horizon as table_index_delete_tuples returns it. */
+extern void mtp_blink_delete_items(Relation rel, Buffer buf, int n, const uint16 *pos,
+								   TransactionId horizon);
+
+/*
+ * build.c
+ */
+extern IndexBuildResult *mtp_blink_build(Relation heap, Relation index, struct IndexInfo *info);
+extern void mtp_blink_build_empty(Relation index);
+/*
+ * Packs sorted tuples bottom-up into an empty tree that others may already see (caller holds
+ * nothing); false if it is not empty (any more).  next returns NULL at the end.
+ */
+typedef IndexTuple (*MtpBlinkNext) (void *arg);
+extern bool mtp_blink_pack_empty(Relation rel, MtpBlinkNext next, void *arg,
+								 volatile uint32 *progress, uint32 progress_to);
+extern void mtp_blink_meta_init(Page page, BlockNumber root, uint32 level);
+
+/*
+ * scan.c
+ */
+extern IndexScanDesc mtp_blink_beginscan(Relation rel, int nkeys, int norderbys);
+extern void mtp_blink_rescan(IndexScanDesc scan, ScanKey keys, int nkeys,
+							 ScanKey orderbys, int norderbys);
+extern bool mtp_blink_gettuple(IndexScanDesc scan, ScanDirection dir);
+extern int64 mtp_blink_getbitmap(IndexScanDesc scan, TIDBitmap *tbm);
+extern void mtp_blink_endscan(IndexScanDesc scan);
+extern void mtp_blink_markpos(IndexScanDesc scan);
+extern void mtp_blink_restrpos(IndexScanDesc scan);
+extern bool mtp_blink_canreturn(Relation index, int attno);
+
+/*
+ * vacuum.c, unlink.c
+ */
+extern IndexBulkDeleteResult *mtp_blink_bulkdelete(IndexVacuumInfo *info,
+												   IndexBulkDeleteResult *stats,
+												   IndexBulkDeleteCallback callback,
+												   void *callback_state);
+extern IndexBulkDeleteResult *mtp_blink_vacuumcleanup(IndexVacuumInfo *info,
+													  IndexBulkDeleteResult *stats);
+/*
+ * Deletes an empty leaf from the tree, and the inner pages above it that would be left without a
+ * child; tells how many pages went.  The buffer is exclusively locked on entry, unlocked and
+ * unpinned on return.
+ */
+extern int	mtp_blink_unlink(Relation rel, Buffer leaf);
+
+/*
+ * cost.c, options.c, validate.c, redo.c
+ */
+extern void mtp_blink_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_count,
+						   Cost *startup, Cost *total, Selectivity *selectivity,
+						   double *correlation, double *pages);
+extern bytea *mtp_blink_options(Datum reloptions, bool validate);
+extern int	mtp_blink_fillfactor(Relation rel);
+extern bool mtp_blink_validate(Oid opclassoid);
+extern void mtp_blink_redo_init(void);
+
+#endif							/* MTP_BLINK_H */

@@ -1,0 +1,362 @@
+/*
+ * change.c
+ *	  Changes a page's items in place.
+ *
+ * Everything here runs in critical sections and in redo: it raises no error, allocates nothing and
+ * looks at nothing but the page (without its hints) and its arguments.
+ */
+#include "page/page.h"
+
+void
+mtp_page_init(Page page, uint8 type, uint16 level, uint8 norm)
+{
+	MtpPageHeader *h = MtpHead(page);
+
+	PageInit(page, BLCKSZ, 0);
+	h->type = type;
+	h->format = MTP_PAGE_FORMAT;
+	h->left = h->right = InvalidBlockNumber;
+	h->level = level;
+	h->norm = norm;
+	h->shift = 32;
+	h->cap = MTP_DIR_STEP;
+	h->page_id = MTP_PAGE_ID;
+	((PageHeader) page)->pd_lower = MTP_DIR_AT + h->cap * 5;
+}
+
+/* Appends a body and its slot to a page that is being rewritten. */
+static void
+append(Page page, int rank, int fill, IndexTuple itup, uint32 head, uint16 flags)
+{
+	PageHeader	ph = (PageHeader) page;
+	MtpNode    *node = &MtpNodes(page)[rank / fill];
+	Size		size = MAXALIGN(IndexTupleSize(itup));
+
+	ph->pd_upper -= size;
+	memset((char *) page + ph->pd_upper + size - MAXIMUM_ALIGNOF, 0, MAXIMUM_ALIGNOF);
+	memcpy((char *) page + ph->pd_upper, itup, IndexTupleSize(itup));
+	node->heads[rank % fill] = head;
+	node->offs[rank % fill] = ph->pd_upper | flags;
+	MtpCounts(page)[rank / fill]++;
+	MtpDir(page)[rank / fill] = head;
+}
+
+/*
+ * Rewrites directory and bodies without garbage, merging n new items in (as mtp_page_insert); the
+ * window stays, and so do dead hints.
+ */
+static void
+rewrite(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint64 *norms)
+{
+	PGAlignedBlock copy;
+	Page		old = copy.data;
+	PageHeader	ph = (PageHeader) page;
+	MtpPageHeader *h = MtpHead(page);
+	Size		bytes = ph->pd_special - ph->pd_upper - h->garbage;
+	int			fill;
+	int			rank = 0,
+				next = 0,
+				seen = 0;
+
+	memcpy(old, page, BLCKSZ);
+	for (int i = 0; i < n; i++)
+		bytes += MAXALIGN(IndexTupleSize(items[i]));
+	h->nitems += n;
+	fill = MTP_FILL_FOR(h->nitems, bytes);
+	h->nnodes = (h->nitems + fill - 1) / fill;
+	h->cap = TYPEALIGN(MTP_DIR_STEP, Max(h->nnodes, 1));
+	h->garbage = 0;
+	ph->pd_lower = MTP_DIR_AT + h->cap * 5 + h->nnodes * sizeof(MtpNode);
+	ph->pd_upper = ph->pd_special;
+	if (ph->pd_lower + bytes > ph->pd_special)
+		elog(PANIC, "items do not fit on an mtpower index page");
+	memset(MtpDir(page), 0, ph->pd_special - MTP_DIR_AT);
+
+	if (h->highkey != 0)
+	{
+		Size		size = MAXALIGN(IndexTupleSize(MtpHighKey(old)));
+
+		ph->pd_upper -= size;
+		memcpy((char *) page + ph->pd_upper, (char *) old + h->highkey, size);
+		h->highkey = ph->pd_upper;
+	}
+	for (int i = 0; i < MtpHead(old)->nnodes; i++)
+	{
+		MtpNode    *from = &MtpNodes(old)[i];
+
+		for (int j = 0; j < MtpCounts(old)[i]; j++, seen++)
+		{
+			for (; next < n && pos[next] == seen; next++)
+				append(page, rank++, fill, items[next], mtp_page_head(h, norms[next]), 0);
+			append(page, rank++, fill, mtp_slot_item(old, i, j), from->heads[j],
+				   from->offs[j] & MTP_SLOT_FLAGS);
+		}
+	}
+	for (; next < n; next++)
+		append(page, rank++, fill, items[next], mtp_page_head(h, norms[next]), 0);
+	Assert(rank == h->nitems);
+}
+
+/*
+ * Gives the page a window around the norms it has now.  Only for kinds whose norms are read without
+ * allocating.  Called when a page that started with a few items has grown.
+ */
+static void
+rewindow(Page page)
+{
+	MtpPageHeader *h = MtpHead(page);
+	int			last = h->nnodes - 1;
+	uint64		min = mtp_norm_tuple(h->norm, mtp_slot_item(page, 0, 0));
+	uint64		max = mtp_norm_tuple(h->norm, mtp_slot_item(page, last, MtpCounts(page)[last] - 1));
+	int			shift = 0;
+
+	while (shift < 32 && ((max - min) >> shift) > PG_UINT32_MAX / 16)
+		shift++;
+	h->shift = shift;
+	/* Leave as much room below as the items span: a young page grows on both sides. */
+	h->base = min - Min(min, max - min);
+
+	for (int i = 0; i < h->nnodes; i++)
+	{
+		MtpNode    *node = &MtpNodes(page)[i];
+
+		for (int j = 0; j < MtpCounts(page)[i]; j++)
+			node->heads[j] = mtp_page_head(h, mtp_norm_tuple(h->norm, mtp_slot_item(page, i, j)));
+		MtpDir(page)[i] = node->heads[MtpCounts(page)[i] - 1];
+	}
+}
+
+/* Bytes between directory and bodies. */
+static inline Size
+gap(Page page)
+{
+	PageHeader	ph = (PageHeader) page;
+
+	return ph->pd_upper - ph->pd_lower;
+}
+
+/* Opens room for one more node at index `at`; false if the gap does not have it. */
+static bool
+open_node(Page page, int at)
+{
+	PageHeader	ph = (PageHeader) page;
+	MtpPageHeader *h = MtpHead(page);
+	Size		need = sizeof(MtpNode);
+
+	if (h->nnodes == h->cap)
+	{
+		if (gap(page) < need + MTP_DIR_STEP * 5)
+			return false;
+		/* Move nodes, then counts, up behind the larger first level. */
+		memmove((char *) MtpNodes(page) + MTP_DIR_STEP * 5, MtpNodes(page),
+				h->nnodes * sizeof(MtpNode));
+		memmove((char *) MtpCounts(page) + MTP_DIR_STEP * 4, MtpCounts(page), h->nnodes);
+		h->cap += MTP_DIR_STEP;
+		memset(MtpDir(page) + h->nnodes, 0, MTP_DIR_STEP * 4);
+		memset(MtpCounts(page) + h->nnodes, 0, MTP_DIR_STEP);
+		ph->pd_lower += MTP_DIR_STEP * 5;
+	}
+	if (gap(page) < need)
+		return false;
+	memmove(&MtpNodes(page)[at + 1], &MtpNodes(page)[at], (h->nnodes - at) * sizeof(MtpNode));
+	memmove(&MtpCounts(page)[at + 1], &MtpCounts(page)[at], h->nnodes - at);
+	memmove(&MtpDir(page)[at + 1], &MtpDir(page)[at], (h->nnodes - at) * sizeof(uint32));
+	memset(&MtpNodes(page)[at], 0, sizeof(MtpNode));
+	MtpCounts(page)[at] = 0;
+	h->nnodes++;
+	ph->pd_lower += need;
+	return true;
+}
+
+/* Moves the items from slot `from` on to the (empty) next node. */
+static void
+spill_node(Page page, int at, int from)
+{
+	MtpNode    *node = &MtpNodes(page)[at];
+	MtpNode    *next = &MtpNodes(page)[at + 1];
+	int			n = MtpCounts(page)[at] - from;
+
+	memcpy(next->heads, node->heads + from, n * sizeof(uint32));
+	memcpy(next->offs, node->offs + from, n * sizeof(uint16));
+	memset(node->heads + from, 0, n * sizeof(uint32));
+	memset(node->offs + from, 0, n * sizeof(uint16));
+	MtpCounts(page)[at] = from;
+	MtpCounts(page)[at + 1] = n;
+	MtpDir(page)[at] = node->heads[from - 1];
+	MtpDir(page)[at + 1] = next->heads[n - 1];
+}
+
+/*
+ * Finds the node and slot for a new item at rank `pos`, splitting a full node.  False if there is
+ * no room for the node that this takes.
+ */
+static bool
+make_slot(Page page, int pos, MtpPos *p)
+{
+	MtpPageHeader *h = MtpHead(page);
+	uint8	   *counts;
+
+	*p = mtp_page_locate(page, pos);
+	counts = MtpCounts(page);
+
+	/* At a boundary between two nodes the left one takes it, if it can. */
+	if (p->slot == 0 && p->node > 0 && counts[p->node - 1] < MTP_NODE_SLOTS)
+	{
+		p->node--;
+		p->slot = counts[p->node];
+	}
+	if (p->node < h->nnodes && counts[p->node] < MTP_NODE_SLOTS)
+		return true;
+	if (p->slot == 0)
+		return open_node(page, p->node);	/* behind the end, or between full nodes */
+	if (!open_node(page, p->node + 1))
+		return false;
+	spill_node(page, p->node, MTP_NODE_SLOTS / 2);
+	if (p->slot > MTP_NODE_SLOTS / 2)
+	{
+		p->node++;
+		p->slot -= MTP_NODE_SLOTS / 2;
+	}
+	return true;
+}
+
+/* Puts one item in at rank pos, or returns false for want of contiguous room. */
+static bool
+insert_one(Page page, int pos, IndexTuple itup, uint32 head)
+{
+	PageHeader	ph = (PageHeader) page;
+	Size		size = MAXALIGN(IndexTupleSize(itup));
+	MtpNode    *node;
+	MtpPos		p;
+	int			tail;
+
+	if (gap(page) < size)
+		return false;
+
+	/* Take the body's room first, so that a new node can't have it. */
+	ph->pd_upper -= size;
+	if (!make_slot(page, pos, &p))
+	{
+		ph->pd_upper += size;
+		return false;
+	}
+	memset((char *) page + ph->pd_upper + size - MAXIMUM_ALIGNOF, 0, MAXIMUM_ALIGNOF);
+	memcpy((char *) page + ph->pd_upper, itup, IndexTupleSize(itup));
+
+	node = &MtpNodes(page)[p.node];
+	tail = MtpCounts(page)[p.node] - p.slot;
+	memmove(&node->heads[p.slot + 1], &node->heads[p.slot], tail * sizeof(uint32));
+	memmove(&node->offs[p.slot + 1], &node->offs[p.slot], tail * sizeof(uint16));
+	node->heads[p.slot] = head;
+	node->offs[p.slot] = ph->pd_upper;
+	MtpCounts(page)[p.node]++;
+	MtpDir(page)[p.node] = node->heads[MtpCounts(page)[p.node] - 1];
+	MtpHead(page)->nitems++;
+	return true;
+}
+
+void
+mtp_page_insert(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint64 *norms)
+{
+	MtpPageHeader *h = MtpHead(page);
+	int			before = h->nitems;
+
+	/*
+	 * Many new items are merged in one pass.  Few go in one by one, from the last to the first, so
+	 * that the ranks of those still to come stay; where the gap gets too small, what is left is
+	 * merged too.
+	 */
+	if (n > 4 && n > before / 8)
+		rewrite(page, n, pos, items, norms);
+	else
+		for (int i = n - 1; i >= 0; i--)
+			if (!insert_one(page, pos[i], items[i], mtp_page_head(h, norms[i])))
+			{
+				rewrite(page, i + 1, pos, items, norms);
+				break;
+			}
+
+	/* A page that grew from a few items: its window was a guess. */
+	if (mtp_norm_is_exact(h->norm) && h->type == MTP_PAGE_LEAF &&
+		((before < 16 && h->nitems >= 16) || (before < 128 && h->nitems >= 128)))
+		rewindow(page);
+}
+
+static void
+delete_one(Page page, int pos)
+{
+	PageHeader	ph = (PageHeader) page;
+	MtpPageHeader *h = MtpHead(page);
+	MtpPos		p = mtp_page_locate(page, pos);
+	MtpNode    *node = &MtpNodes(page)[p.node];
+	int			tail = MtpCounts(page)[p.node] - p.slot - 1;
+
+	h->garbage += MAXALIGN(IndexTupleSize(mtp_slot_item(page, p.node, p.slot)));
+	if (mtp_slot_dead(page, p.node, p.slot) && h->ndead > 0)
+		h->ndead--;
+	memmove(&node->heads[p.slot], &node->heads[p.slot + 1], tail * sizeof(uint32));
+	memmove(&node->offs[p.slot], &node->offs[p.slot + 1], tail * sizeof(uint16));
+	node->heads[p.slot + tail] = 0;
+	node->offs[p.slot + tail] = 0;
+	h->nitems--;
+	if (--MtpCounts(page)[p.node] > 0)
+	{
+		MtpDir(page)[p.node] = node->heads[MtpCounts(page)[p.node] - 1];
+		return;
+	}
+
+	/* The node is empty: close up. */
+	h->nnodes--;
+	memmove(node, node + 1, (h->nnodes - p.node) * sizeof(MtpNode));
+	memmove(&MtpCounts(page)[p.node], &MtpCounts(page)[p.node + 1], h->nnodes - p.node);
+	memmove(&MtpDir(page)[p.node], &MtpDir(page)[p.node + 1],
+			(h->nnodes - p.node) * sizeof(uint32));
+	MtpCounts(page)[h->nnodes] = 0;
+	MtpDir(page)[h->nnodes] = 0;
+	ph->pd_lower -= sizeof(MtpNode);
+}
+
+void
+mtp_page_delete(Page page, int n, const uint16 *pos)
+{
+	for (int i = n - 1; i >= 0; i--)
+		delete_one(page, pos[i]);
+	if (MtpHead(page)->nitems == 0)
+		rewrite(page, 0, NULL, NULL, NULL); /* gives the room back at once */
+}
+
+void
+mtp_page_replace(Page page, int pos, IndexTuple item)
+{
+	IndexTuple	old = mtp_page_item(page, pos);
+
+	Assert(IndexTupleSize(old) == IndexTupleSize(item));
+	memcpy(old, item, IndexTupleSize(item));
+}
+
+void
+mtp_page_set_dead(Page page, int node, int slot)
+{
+	MtpPageHeader *h = MtpHead(page);
+	uint16	   *off = &MtpNodes(page)[node].offs[slot];
+
+	if (*off & MTP_SLOT_DEAD)
+		return;
+	*off |= MTP_SLOT_DEAD;
+	h->ndead++;
+	h->flags |= MTP_HAS_DEAD;
+}
+
+void
+mtp_page_mask(Page page)
+{
+	MtpPageHeader *h = MtpHead(page);
+
+	h->ndead = 0;
+	h->flags &= ~MTP_HAS_DEAD;
+	if (h->type != MTP_PAGE_LEAF && h->type != MTP_PAGE_INNER)
+		return;
+	for (int i = 0; i < h->nnodes; i++)
+		for (int j = 0; j < MtpCounts(page)[i]; j++)
+			MtpNodes(page)[i].offs[j] &= ~MTP_SLOT_DEAD;
+}

@@ -1,0 +1,154 @@
+/*
+ * dir.c
+ *	  Reads a page's two-level directory.
+ */
+#include "page/page.h"
+
+MtpPos
+mtp_page_locate(Page page, int pos)
+{
+	const uint8 *counts = MtpCounts(page);
+	int			nnodes = MtpHead(page)->nnodes;
+	MtpPos		p = {.pos = pos,.node = 0,.slot = pos};
+
+	Assert(pos >= 0 && pos <= MtpHead(page)->nitems);
+	while (p.node < nnodes && p.slot >= counts[p.node])
+		p.slot -= counts[p.node++];
+	return p;
+}
+
+IndexTuple
+mtp_page_item(Page page, int pos)
+{
+	MtpPos		p = mtp_page_locate(page, pos);
+
+	Assert(pos < MtpHead(page)->nitems);
+	return mtp_slot_item(page, p.node, p.slot);
+}
+
+int
+mtp_page_items(Page page, IndexTuple *items)
+{
+	const uint8 *counts = MtpCounts(page);
+	int			nnodes = MtpHead(page)->nnodes;
+	int			n = 0;
+
+	for (int i = 0; i < nnodes; i++)
+		for (int j = 0; j < counts[i]; j++)
+			items[n++] = mtp_slot_item(page, i, j);
+	return n;
+}
+
+Size
+mtp_page_item_bytes(Page page)
+{
+	PageHeader	ph = (PageHeader) page;
+	MtpPageHeader *h = MtpHead(page);
+	Size		bytes = ph->pd_special - ph->pd_upper - h->garbage;
+
+	if (h->highkey != 0)
+		bytes -= MAXALIGN(IndexTupleSize(MtpHighKey(page)));
+	return bytes;
+}
+
+Size
+mtp_page_free(Page page)
+{
+	PageHeader	ph = (PageHeader) page;
+	MtpPageHeader *h = MtpHead(page);
+	Size		used = MTP_DIR_BYTES(MTP_NODES_FOR(h->nitems)) +
+		ph->pd_special - ph->pd_upper - h->garbage;
+
+	return used < MTP_PAGE_ROOM ? MTP_PAGE_ROOM - used : 0;
+}
+
+bool
+mtp_page_fits(Page page, int n, Size bytes)
+{
+	PageHeader	ph = (PageHeader) page;
+	MtpPageHeader *h = MtpHead(page);
+
+	return MTP_DIR_BYTES(MTP_NODES_FOR(h->nitems + n)) + bytes +
+		(ph->pd_special - ph->pd_upper - h->garbage) <= MTP_PAGE_ROOM;
+}
+
+/* Is there a whole tuple at this offset of the page? */
+static bool
+body_ok(Page page, unsigned off)
+{
+	PageHeader	ph = (PageHeader) page;
+
+	if (off != MAXALIGN(off) || off < ph->pd_upper ||
+		off + sizeof(IndexTupleData) > ph->pd_special)
+		return false;
+	return off + MAXALIGN(IndexTupleSize((IndexTuple) ((char *) page + off))) <= ph->pd_special;
+}
+
+static const char *
+check_nodes(Page page)
+{
+	MtpPageHeader *h = MtpHead(page);
+	Size		bytes = 0;
+	uint32		last = 0;
+	int			n = 0;
+
+	for (int i = 0; i < h->nnodes; i++)
+	{
+		MtpNode    *node = &MtpNodes(page)[i];
+		int			count = MtpCounts(page)[i];
+
+		if (count < 1 || count > MTP_NODE_SLOTS)
+			return "directory node has an impossible number of items";
+		for (int j = 0; j < count; j++)
+		{
+			unsigned	off = node->offs[j] & ~MTP_SLOT_FLAGS;
+			IndexTuple	itup = (IndexTuple) ((char *) page + off);
+
+			if (!body_ok(page, off))
+				return "directory points outside of the page's items";
+			if (node->heads[j] < last)
+				return "heads in the directory are out of order";
+			last = node->heads[j];
+			if (last != mtp_page_head(h, mtp_norm_tuple(h->norm, itup)))
+				return "head in the directory differs from its item's key";
+			bytes += MAXALIGN(IndexTupleSize(itup));
+		}
+		if (MtpDir(page)[i] != last)
+			return "directory's first level differs from its second";
+		n += count;
+	}
+	if (n != h->nitems)
+		return "directory does not have as many items as the page";
+	if (bytes != mtp_page_item_bytes(page))
+		return "free space is not what items and garbage leave";
+	return NULL;
+}
+
+const char *
+mtp_page_check(Page page)
+{
+	PageHeader	ph = (PageHeader) page;
+	MtpPageHeader *h = MtpHead(page);
+
+	if (h->page_id != MTP_PAGE_ID)
+		return "page identifier is wrong";
+	if (h->format != MTP_PAGE_FORMAT)
+		return "page format is unknown";
+	if (ph->pd_special != BLCKSZ || ph->pd_upper > ph->pd_special ||
+		ph->pd_lower > ph->pd_upper || ph->pd_upper != MAXALIGN(ph->pd_upper))
+		return "page header's bounds are out of order";
+	if (h->type != MTP_PAGE_LEAF && h->type != MTP_PAGE_INNER)
+		return NULL;
+	if (h->cap % MTP_DIR_STEP != 0 || h->nnodes > h->cap ||
+		ph->pd_lower != MTP_DIR_AT + h->cap * 5 + h->nnodes * sizeof(MtpNode))
+		return "directory's size is wrong";
+	if (h->shift > 63)
+		return "directory's window is wrong";
+	if (h->highkey != 0 && !body_ok(page, h->highkey))
+		return "high key is outside of the page's items";
+	if ((h->highkey == 0) != (h->right == InvalidBlockNumber))
+		return "high key and right link don't agree";
+	if (h->garbage > ph->pd_special - ph->pd_upper)
+		return "more garbage than items";
+	return check_nodes(page);
+}

@@ -1,0 +1,232 @@
+/*
+ * norm.c
+ *	  Computes normal keys (norm.h).
+ */
+#include "mtpower.h"
+
+#include <math.h>
+
+#include "access/detoast.h"
+#include "access/genam.h"
+#include "access/nbtree.h"
+#include "catalog/pg_collation.h"
+#include "page/norm.h"
+#include "port/pg_bswap.h"
+#include "utils/fmgroids.h"
+#include "utils/pg_locale.h"
+#include "utils/uuid.h"
+
+#define SIGN_BIT (UINT64CONST(1) << 63)
+
+uint8
+mtp_norm_kind(Oid cmp_proc, Oid collation)
+{
+	switch (cmp_proc)
+	{
+		case F_BTINT2CMP:
+			return MTP_NORM_INT2;
+		case F_BTINT4CMP:
+		case F_DATE_CMP:
+			return MTP_NORM_INT4;
+		case F_BTINT8CMP:
+		case F_TIMESTAMP_CMP:
+		case F_TIMESTAMPTZ_CMP:
+		case F_TIME_CMP:
+		case F_CASH_CMP:
+			return MTP_NORM_INT8;
+		case F_BTOIDCMP:
+			return MTP_NORM_OID;
+		case F_XID8CMP:
+		case F_PG_LSN_CMP:
+			return MTP_NORM_UINT8;
+		case F_BTBOOLCMP:
+			return MTP_NORM_BOOL;
+		case F_BTCHARCMP:
+			return MTP_NORM_CHAR;
+		case F_BTFLOAT4CMP:
+			return MTP_NORM_FLOAT4;
+		case F_BTFLOAT8CMP:
+			return MTP_NORM_FLOAT8;
+		case F_UUID_CMP:
+			return MTP_NORM_UUID;
+		case F_BYTEACMP:
+		case F_BTTEXT_PATTERN_CMP:
+			return MTP_NORM_BYTES;
+		case F_BTTEXTCMP:
+			/* a nondeterministic collation is never C */
+			return OidIsValid(collation) && lc_collate_is_c(collation) ?
+				MTP_NORM_BYTES : MTP_NORM_NONE;
+		case F_BTNAMECMP:
+			return OidIsValid(collation) && lc_collate_is_c(collation) ?
+				MTP_NORM_NAME : MTP_NORM_NONE;
+		default:
+			return MTP_NORM_NONE;
+	}
+}
+
+uint8
+mtp_norm_code(Relation index)
+{
+	uint8		code = mtp_norm_kind(index_getprocid(index, 1, BTORDER_PROC),
+									 index->rd_indcollation[0]);
+
+	if (index->rd_indoption[0] & INDOPTION_DESC)
+		code |= MTP_NORM_DESC;
+	if (index->rd_indoption[0] & INDOPTION_NULLS_FIRST)
+		code |= MTP_NORM_NULLS_FIRST;
+	return code;
+}
+
+/* IEEE 754 doubles as integers of the same order; all NaNs equal and above the rest. */
+static uint64
+norm_float8(double d)
+{
+	union
+	{
+		double		d;
+		uint64		u;
+	}			x;
+
+	if (isnan(d))
+		return PG_UINT64_MAX;
+	x.d = (d == 0) ? 0.0 : d;	/* minus zero equals zero */
+	return (x.u & SIGN_BIT) ? ~x.u : (x.u | SIGN_BIT);
+}
+
+/* The first eight bytes, zero-padded: memcmp order. */
+static uint64
+norm_bytes(const char *data, Size len)
+{
+	uint64		n = 0;
+
+	memcpy(&n, data, Min(len, sizeof(n)));
+	return pg_ntoh64(n);
+}
+
+static uint64
+norm_varlena(struct varlena *v)
+{
+	struct varlena *head;
+	uint64		n;
+
+	if (!VARATT_IS_COMPRESSED(v) && !VARATT_IS_EXTERNAL(v))
+		return norm_bytes(VARDATA_ANY(v), VARSIZE_ANY_EXHDR(v));
+
+	head = detoast_attr_slice(v, 0, sizeof(n));
+	n = norm_bytes(VARDATA_ANY(head), VARSIZE_ANY_EXHDR(head));
+	pfree(head);
+	return n;
+}
+
+static uint64
+norm_value(uint8 kind, Datum value)
+{
+	switch (kind)
+	{
+		case MTP_NORM_INT2:
+			return (uint64) (int64) DatumGetInt16(value) ^ SIGN_BIT;
+		case MTP_NORM_INT4:
+			return (uint64) (int64) DatumGetInt32(value) ^ SIGN_BIT;
+		case MTP_NORM_INT8:
+			return (uint64) DatumGetInt64(value) ^ SIGN_BIT;
+		case MTP_NORM_OID:
+			return DatumGetObjectId(value);
+		case MTP_NORM_UINT8:
+			return DatumGetUInt64(value);
+		case MTP_NORM_BOOL:
+		case MTP_NORM_CHAR:
+			return DatumGetUInt8(value);
+		case MTP_NORM_FLOAT4:
+			return norm_float8(DatumGetFloat4(value));
+		case MTP_NORM_FLOAT8:
+			return norm_float8(DatumGetFloat8(value));
+		case MTP_NORM_UUID:
+			return norm_bytes((char *) DatumGetUUIDP(value)->data, UUID_LEN);
+		case MTP_NORM_BYTES:
+			return norm_varlena((struct varlena *) DatumGetPointer(value));
+		case MTP_NORM_NAME:
+			return norm_bytes(DatumGetCString(value),
+							  strnlen(DatumGetCString(value), NAMEDATALEN));
+	}
+	return 0;
+}
+
+uint64
+mtp_norm_datum(uint8 code, Datum value, bool isnull)
+{
+	uint64		n;
+
+	if (isnull)
+		return (code & MTP_NORM_NULLS_FIRST) ? 0 : PG_UINT64_MAX;
+	if ((code & MTP_NORM_KIND) == MTP_NORM_NONE)
+	{
+		/*
+		 * Between the nulls' norms nothing is known, so all values share one; it must still keep
+		 * its side of the nulls.
+		 */
+		return (code & MTP_NORM_NULLS_FIRST) ? PG_UINT64_MAX : 0;
+	}
+	n = norm_value(code & MTP_NORM_KIND, value);
+	return (code & MTP_NORM_DESC) ? ~n : n;
+}
+
+/*
+ * The first column starts right behind the header (and null bitmap), whatever its alignment; only
+ * its presence has to be found out.
+ */
+uint64
+mtp_norm_tuple(uint8 code, IndexTuple itup)
+{
+	char	   *data = (char *) itup + IndexInfoFindDataOffset(itup->t_info);
+	Datum		value;
+
+	if (BTreeTupleIsPivot(itup) &&
+		(ItemPointerGetOffsetNumberNoCheck(&itup->t_tid) & BT_OFFSET_MASK) == 0)
+		return 0;
+	if (IndexTupleHasNulls(itup) &&
+		att_isnull(0, (bits8 *) ((char *) itup + sizeof(IndexTupleData))))
+		return mtp_norm_datum(code, (Datum) 0, true);
+	if ((code & MTP_NORM_KIND) == MTP_NORM_NONE)
+		return mtp_norm_datum(code, (Datum) 0, false);
+	if (mtp_norm_is_exact(code))
+		return mtp_norm_fixed(code, data);
+
+	switch (code & MTP_NORM_KIND)
+	{
+		case MTP_NORM_FLOAT4:
+			value = Float4GetDatum(*(float4 *) data);
+			break;
+		case MTP_NORM_FLOAT8:
+			value = Float8GetDatum(*(float8 *) data);
+			break;
+		default:
+			value = PointerGetDatum(data);
+			break;
+	}
+	return mtp_norm_datum(code, value, false);
+}
+
+Datum
+mtp_norm_to_datum(uint8 code, uint64 norm)
+{
+	uint64		n = (code & MTP_NORM_DESC) ? ~norm : norm;
+
+	switch (code & MTP_NORM_KIND)
+	{
+		case MTP_NORM_INT2:
+			return Int16GetDatum((int16) (int64) (n ^ SIGN_BIT));
+		case MTP_NORM_INT4:
+			return Int32GetDatum((int32) (int64) (n ^ SIGN_BIT));
+		case MTP_NORM_INT8:
+			return Int64GetDatum((int64) (n ^ SIGN_BIT));
+		case MTP_NORM_OID:
+			return ObjectIdGetDatum((Oid) n);
+		case MTP_NORM_UINT8:
+			return UInt64GetDatum(n);
+		case MTP_NORM_BOOL:
+			return BoolGetDatum(n != 0);
+		case MTP_NORM_CHAR:
+			return CharGetDatum((char) n);
+	}
+	elog(ERROR, "normal key of kind %d has no datum", code & MTP_NORM_KIND);
+}

@@ -1,0 +1,237 @@
+/*
+ * page.h
+ *	  Layout of mtpower's index pages, and the two-level directory inside them.
+ *
+ * Drawing, invariants and evidence are in README.md.  A page is BLCKSZ bytes with a standard
+ * page header; items are IndexTuples ("bodies") kept in key order by the directory alone.
+ */
+#ifndef MTP_PAGE_H
+#define MTP_PAGE_H
+
+#include "mtpower.h"
+
+#include "access/itup.h"
+#include "page/norm.h"
+#include "storage/bufpage.h"
+
+/* The last two bytes of the header tell other tools whose page this is. */
+#define MTP_PAGE_ID			0xFF9B
+
+/* On-disk format of a page; a later layout gets the next number and needs no REINDEX. */
+#define MTP_PAGE_FORMAT		1
+
+/* Kinds of pages (MtpPageHeader.type). */
+#define MTP_PAGE_META		1
+#define MTP_PAGE_LEAF		2
+#define MTP_PAGE_INNER		3
+#define MTP_PAGE_DELETED	4
+
+/* MtpPageHeader.flags */
+#define MTP_ROOT			0x0001	/* root of the tree */
+#define MTP_INCOMPLETE		0x0002	/* the right sibling has no downlink yet */
+#define MTP_SPLIT_END		0x0004	/* last page of a split that VACUUM follows */
+#define MTP_HAS_DEAD		0x0008	/* hint: some item has its dead bit set */
+
+#define MTP_NODE_SLOTS		16	/* items in a directory node */
+#define MTP_NODE_FILL		12	/* items a fresh node gets where there is room */
+#define MTP_DIR_STEP		16	/* granularity of the first level, in nodes */
+
+/*
+ * Follows PageHeaderData, so that both fill the page's first cache line.
+ *
+ * base and shift are the page's window on normal keys: the head of a key is
+ * (norm - base) >> shift, clamped to 32 bits.  The map is monotone, so any window is correct; a
+ * good one is merely faster.
+ */
+typedef struct MtpPageHeader
+{
+	uint8		type;			/* MTP_PAGE_* */
+	uint8		format;			/* MTP_PAGE_FORMAT */
+	uint16		flags;
+	BlockNumber left;			/* left sibling, or InvalidBlockNumber */
+	BlockNumber right;			/* right link, or InvalidBlockNumber */
+	uint16		level;			/* 0 = leaf */
+	uint16		cycleid;		/* vacuum cycle of the last split */
+	uint64		base;			/* window: normal key of head 0 */
+	uint8		shift;			/* window: 0 .. 63 */
+	uint8		norm;			/* MTP_NORM_* code of the first key column */
+	uint16		nitems;			/* items, high key not counted */
+	uint16		nnodes;			/* directory nodes in use */
+	uint16		cap;			/* room of dir[] and counts[], in nodes */
+	uint16		highkey;		/* offset of the high key, 0 if rightmost */
+	uint16		garbage;		/* bytes of bodies that no slot leads to */
+	uint16		ndead;			/* hint: items with the dead bit */
+	uint16		page_id;		/* MTP_PAGE_ID */
+} MtpPageHeader;
+
+StaticAssertDecl(sizeof(MtpPageHeader) == 40, "the page header has its place");
+
+typedef struct MtpNode
+{
+	uint32		heads[MTP_NODE_SLOTS];
+	uint16		offs[MTP_NODE_SLOTS];	/* body's offset | MTP_SLOT_* */
+} MtpNode;
+
+/* Bodies are MAXALIGNed, so the low bits of a slot's offset are free for flags. */
+#define MTP_SLOT_DEAD		0x0001	/* hint: the row is dead to everyone */
+#define MTP_SLOT_FLAGS		0x0007
+
+#define MTP_HEADER_AT		MAXALIGN(SizeOfPageHeaderData)
+#define MTP_DIR_AT			(MTP_HEADER_AT + sizeof(MtpPageHeader))
+
+#define MtpHead(page)		((MtpPageHeader *) ((char *) (page) + MTP_HEADER_AT))
+#define MtpDir(page)		((uint32 *) ((char *) (page) + MTP_DIR_AT))
+#define MtpCounts(page)		((uint8 *) (MtpDir(page) + MtpHead(page)->cap))
+#define MtpNodes(page)		((MtpNode *) (MtpCounts(page) + MtpHead(page)->cap))
+#define MtpHighKey(page)	((IndexTuple) ((char *) (page) + MtpHead(page)->highkey))
+#define MtpRightmost(page)	(MtpHead(page)->right == InvalidBlockNumber)
+#define MtpLeftmost(page)	(MtpHead(page)->left == InvalidBlockNumber)
+#define MtpIsLeaf(page)		(MtpHead(page)->type == MTP_PAGE_LEAF)
+#define MtpIsInner(page)	(MtpHead(page)->type == MTP_PAGE_INNER)
+#define MtpIsDeleted(page)	(MtpHead(page)->type == MTP_PAGE_DELETED)
+#define MtpIncomplete(page) ((MtpHead(page)->flags & MTP_INCOMPLETE) != 0)
+
+/* Bytes of a page that directory and bodies share. */
+#define MTP_PAGE_ROOM		(BLCKSZ - MTP_DIR_AT)
+
+/* Bytes of a directory of so many nodes, and the fewest nodes for so many items. */
+#define MTP_DIR_BYTES(nnodes) \
+	(TYPEALIGN(MTP_DIR_STEP, Max(nnodes, 1)) * 5 + (nnodes) * sizeof(MtpNode))
+#define MTP_NODES_FOR(nitems) (((nitems) + MTP_NODE_SLOTS - 1) / MTP_NODE_SLOTS)
+
+/*
+ * Slots that a rewritten page's nodes get: MTP_NODE_FILL leaves slack for inserts, but costs room;
+ * a page that is short of it gets full nodes.  bytes: all bodies, high key included.
+ */
+#define MTP_FILL_FOR(nitems, bytes) \
+	(MTP_DIR_BYTES(((nitems) + MTP_NODE_FILL - 1) / MTP_NODE_FILL) + (bytes) <= MTP_PAGE_ROOM ? \
+	 MTP_NODE_FILL : MTP_NODE_SLOTS)
+
+/* Largest tuple: two of its size, a high key of its size and a heap TID in each must fit. */
+#define MTP_MAX_ITEM \
+	(MAXALIGN_DOWN((MTP_PAGE_ROOM - MTP_DIR_BYTES(1)) / 3) - MAXALIGN(sizeof(ItemPointerData)))
+
+/* No page holds more items than this. */
+#define MTP_MAX_ITEMS \
+	((int) (MTP_PAGE_ROOM / (MAXALIGN(sizeof(IndexTupleData) + 1) + 6) + 1))
+
+/* Where an item stands: pos is its rank; node and slot, where the directory keeps it. */
+typedef struct MtpPos
+{
+	int			pos;
+	int			node;
+	int			slot;
+} MtpPos;
+
+static inline uint32
+mtp_page_head(const MtpPageHeader *h, uint64 norm)
+{
+	uint64		d;
+
+	if (norm <= h->base)
+		return 0;
+	d = (norm - h->base) >> h->shift;
+	return d > PG_UINT32_MAX ? PG_UINT32_MAX : (uint32) d;
+}
+
+static inline IndexTuple
+mtp_slot_item(Page page, int node, int slot)
+{
+	return (IndexTuple) ((char *) page +
+						 (MtpNodes(page)[node].offs[slot] & ~MTP_SLOT_FLAGS));
+}
+
+static inline bool
+mtp_slot_dead(Page page, int node, int slot)
+{
+	return (MtpNodes(page)[node].offs[slot] & MTP_SLOT_DEAD) != 0;
+}
+
+/* Steps to the next item; false behind the last. */
+static inline bool
+mtp_pos_next(Page page, MtpPos *p)
+{
+	p->pos++;
+	if (++p->slot >= MtpCounts(page)[p->node])
+	{
+		p->node++;
+		p->slot = 0;
+	}
+	return p->pos < MtpHead(page)->nitems;
+}
+
+/* Steps to the previous item; false before the first.  *p may stand behind the last item. */
+static inline bool
+mtp_pos_prev(Page page, MtpPos *p)
+{
+	p->pos--;
+	if (p->pos < 0)
+		return false;
+	if (--p->slot < 0)
+	{
+		p->node--;
+		p->slot = MtpCounts(page)[p->node] - 1;
+	}
+	return true;
+}
+
+/*
+ * dir.c: reading.  Positions are 0 .. nitems; nitems stands behind the last item.
+ */
+extern MtpPos mtp_page_locate(Page page, int pos);
+extern IndexTuple mtp_page_item(Page page, int pos);
+
+/* All items in order into `items` (room for nitems); returns how many. */
+extern int	mtp_page_items(Page page, IndexTuple *items);
+
+/* Bytes of all bodies of items (high key not counted). */
+extern Size mtp_page_item_bytes(Page page);
+
+/* Bytes that inserts could still use, compaction included. */
+extern Size mtp_page_free(Page page);
+
+/* Do n more items of `bytes` bytes in all (each MAXALIGNed) fit, compaction included? */
+extern bool mtp_page_fits(Page page, int n, Size bytes);
+
+/* What is wrong with the page's structure, or NULL.  Safe on any bytes; static strings. */
+extern const char *mtp_page_check(Page page);
+
+/*
+ * change.c: changing in place.  Deterministic in the page without its hints and the arguments, so
+ * that redo does the same; never raises an error, so fit for critical sections.
+ */
+extern void mtp_page_init(Page page, uint8 type, uint16 level, uint8 norm);
+
+/*
+ * Puts n items in; item i goes before the item at pos[i] of the page as it was (ascending; equal
+ * ones keep their order).  norms[i] is the normal key of items[i].  Must fit (mtp_page_fits).
+ */
+extern void mtp_page_insert(Page page, int n, const uint16 *pos,
+							const IndexTuple *items, const uint64 *norms);
+
+/* Takes the items at pos[0] < pos[1] < … out. */
+extern void mtp_page_delete(Page page, int n, const uint16 *pos);
+
+/* Overwrites the item at pos by one of the same size and normal key. */
+extern void mtp_page_replace(Page page, int pos, IndexTuple item);
+
+/* Sets the dead hint of an item. */
+extern void mtp_page_set_dead(Page page, int node, int slot);
+
+/* Clears hints that may differ between a page and its replay. */
+extern void mtp_page_mask(Page page);
+
+/*
+ * pack.c: fills a fresh page (mtp_page_init) with n items in key order and, if not NULL, a high
+ * key.  Deterministic, but may palloc: not for critical sections.
+ */
+extern void mtp_page_pack(Page page, int n, const IndexTuple *items, IndexTuple highkey);
+
+/* Bytes of MTP_PAGE_ROOM that n items of `bytes` bytes need, high key's bytes included. */
+static inline Size
+mtp_page_need(int n, Size bytes)
+{
+	return MTP_DIR_BYTES(MTP_NODES_FOR(n)) + bytes;
+}
+
+#endif							/* MTP_PAGE_H */

@@ -1,0 +1,153 @@
+/*
+ * search.h
+ *	  Finding a place on a page by its two-level directory, inline.
+ *
+ * The directory narrows the place down to the items whose head equals the probe's; the caller's
+ * predicate decides among these.  Never touches bodies outside of that range.
+ */
+#ifndef MTP_SEARCH_H
+#define MTP_SEARCH_H
+
+#include "page/page.h"
+
+#if defined(__SSE2__) && !defined(MTP_NO_SIMD)
+#include <emmintrin.h>
+#define MTP_USE_SSE2
+#endif
+
+/*
+ * How many of the n leading values of a sorted array are below `key` (not above it, if or_equal)?
+ * `a` may be read up to the next multiple of four.
+ */
+static inline int
+mtp_count_below_scalar(const uint32 *a, int n, uint32 key, bool or_equal)
+{
+	int			c = 0;
+
+	for (int i = 0; i < n; i++)
+		c += or_equal ? a[i] <= key : a[i] < key;
+	return c;
+}
+
+#ifdef MTP_USE_SSE2
+static inline int
+mtp_count_below_sse2(const uint32 *a, int n, uint32 key, bool or_equal)
+{
+	const __m128i sign = _mm_set1_epi32((int) 0x80000000);
+	const __m128i k = _mm_set1_epi32((int) (key ^ 0x80000000));
+
+	for (int i = 0; i < n; i += 4)
+	{
+		__m128i		v = _mm_xor_si128(_mm_loadu_si128((const __m128i *) (a + i)), sign);
+		__m128i		in = or_equal ? _mm_cmpgt_epi32(v, k) : _mm_cmplt_epi32(v, k);
+		int			mask = _mm_movemask_ps(_mm_castsi128_ps(in));
+
+		if (or_equal)
+			mask ^= 0xF;
+		if (mask != 0xF)
+			return Min(n, i + __builtin_ctz(~mask));
+	}
+	return n;
+}
+#define mtp_count_below mtp_count_below_sse2
+#else
+#define mtp_count_below mtp_count_below_scalar
+#endif
+
+/* Starts loading the directory's first level; call as soon as the page is known. */
+static inline void
+mtp_page_prefetch(Page page)
+{
+	for (int i = 0; i < 4; i++)
+		__builtin_prefetch((char *) page + i * 64);
+}
+
+/* Rank of the first item of a node. */
+static inline int
+mtp_node_rank(Page page, int node)
+{
+	const uint8 *counts = MtpCounts(page);
+	int			rank = 0;
+
+	for (int i = 0; i < node; i++)
+		rank += counts[i];
+	return rank;
+}
+
+/*
+ * Is the item before the wanted place?  Must be monotone along the page: true … true false … false.
+ */
+typedef bool (*MtpBefore) (void *arg, IndexTuple item);
+
+/*
+ * The first place whose item is not `before` the probe.
+ *
+ * norm is the probe's normal key; by_head is false if it has none comparable with this page's
+ * (then all items are candidates).
+ */
+static inline MtpPos
+mtp_page_search(Page page, uint64 norm, bool by_head, MtpBefore before, void *arg)
+{
+	const MtpPageHeader *h = MtpHead(page);
+	const uint32 *dir = MtpDir(page);
+	const uint8 *counts = MtpCounts(page);
+	uint32		head = mtp_page_head(h, norm);
+	int			lo = 0,
+				hi = h->nnodes;
+	int			slo,
+				shi;
+	MtpPos		p;
+
+	/* Nodes below lo hold smaller heads only, the last item of node hi a larger one. */
+	if (by_head)
+	{
+		lo = mtp_count_below(dir, h->nnodes, head, false);
+		for (hi = lo; hi < h->nnodes && dir[hi] == head; hi++)
+			;
+	}
+	/* The node: the first whose last item is not before the probe. */
+	while (lo < hi)
+	{
+		int			mid = (lo + hi) / 2;
+
+		if (before(arg, mtp_slot_item(page, mid, counts[mid] - 1)))
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	p.node = lo;
+	p.slot = 0;
+	if (lo < h->nnodes)
+	{
+		slo = 0;
+		shi = counts[lo];
+		if (by_head)
+		{
+			const uint32 *heads = MtpNodes(page)[lo].heads;
+
+			slo = mtp_count_below(heads, shi, head, false);
+			shi = slo + mtp_count_below(heads + slo, shi - slo, head, true);
+		}
+		while (slo < shi)
+		{
+			int			mid = (slo + shi) / 2;
+
+			if (before(arg, mtp_slot_item(page, lo, mid)))
+				slo = mid + 1;
+			else
+				shi = mid;
+		}
+		p.slot = slo;
+	}
+	p.pos = mtp_node_rank(page, p.node) + p.slot;
+
+	/* Behind a node's last item is where the next one starts. */
+	if (p.node < h->nnodes && p.slot == counts[p.node])
+	{
+		p.node++;
+		p.slot = 0;
+	}
+	return p;
+}
+
+#endif							/* MTP_SEARCH_H */

@@ -1,0 +1,107 @@
+/*
+ * change.c
+ *	  Brackets a change of index pages: critical section, dirty marks, WAL record, LSNs.
+ */
+#include "mtpower.h"
+
+#include "access/xloginsert.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "wal/wal.h"
+
+void
+mtp_change_init(MtpChange *c, Relation rel, uint8 info)
+{
+	c->rel = rel;
+	c->logged = RelationNeedsWAL(rel);
+	c->info = info;
+	c->nbufs = 0;
+	c->nchunks = 0;
+	c->progress = NULL;
+	c->progress_to = 0;
+}
+
+int
+mtp_change_buffer(MtpChange *c, Buffer buf, uint8 flags)
+{
+	if (c->nbufs >= MTP_CHANGE_BUFFERS)
+		elog(ERROR, "too many buffers in one change of index \"%s\"",
+			 RelationGetRelationName(c->rel));
+	c->bufs[c->nbufs] = buf;
+	c->bufflags[c->nbufs] = flags;
+	return c->nbufs++;
+}
+
+/*
+ * The last call that may fail: it reserves what the record needs.
+ */
+void
+mtp_change_begin(MtpChange *c)
+{
+	if (c->logged)
+		XLogEnsureRecordSpace(c->nbufs, MTP_CHANGE_CHUNKS);
+	START_CRIT_SECTION();
+}
+
+static void
+add_chunk(MtpChange *c, int buf, const void *data, uint32 len)
+{
+	if (!c->logged || len == 0)
+		return;
+	if (c->nchunks >= MTP_CHANGE_CHUNKS)
+		elog(PANIC, "too much data in one change of an mtpower index");
+	c->chunks[c->nchunks].buf = buf;
+	c->chunks[c->nchunks].data = data;
+	c->chunks[c->nchunks].len = len;
+	c->nchunks++;
+}
+
+void
+mtp_change_data(MtpChange *c, const void *data, uint32 len)
+{
+	add_chunk(c, -1, data, len);
+}
+
+void
+mtp_change_bufdata(MtpChange *c, int buf, const void *data, uint32 len)
+{
+	Assert(buf >= 0 && buf < c->nbufs);
+	add_chunk(c, buf, data, len);
+}
+
+static XLogRecPtr
+log_change(MtpChange *c)
+{
+	XLogBeginInsert();
+	for (int i = 0; i < c->nbufs; i++)
+		XLogRegisterBuffer(i, c->bufs[i], c->bufflags[i]);
+	for (int i = 0; i < c->nchunks; i++)
+	{
+		if (c->chunks[i].buf < 0)
+			XLogRegisterData((char *) c->chunks[i].data, c->chunks[i].len);
+		else
+			XLogRegisterBufData(c->chunks[i].buf, (char *) c->chunks[i].data, c->chunks[i].len);
+	}
+	return XLogInsert(MTP_RMGR_ID, c->info);
+}
+
+/*
+ * A batch task's progress moves in here, so that it tells the truth whatever happens before or
+ * after: entries count as in the index exactly if the pages have them.
+ */
+void
+mtp_change_finish(MtpChange *c)
+{
+	for (int i = 0; i < c->nbufs; i++)
+		MarkBufferDirty(c->bufs[i]);
+	if (c->logged)
+	{
+		XLogRecPtr	lsn = log_change(c);
+
+		for (int i = 0; i < c->nbufs; i++)
+			PageSetLSN(BufferGetPage(c->bufs[i]), lsn);
+	}
+	if (c->progress != NULL)
+		*c->progress = c->progress_to;
+	END_CRIT_SECTION();
+}

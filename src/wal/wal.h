@@ -1,0 +1,86 @@
+/*
+ * wal.h
+ *	  mtpower's resource manager, and the one way to change an mtpower index page.
+ *
+ * Records are listed in README.md.  Each subsystem registers its records here; their redo functions
+ * live with the subsystem.
+ */
+#ifndef MTP_WAL_H
+#define MTP_WAL_H
+
+#include "mtpower.h"
+
+#include "access/xlogreader.h"
+#include "access/xloginsert.h"
+#include "lib/stringinfo.h"
+#include "storage/buf.h"
+
+/*
+ * The resource manager's id.  One constant for ever: it is in every record of every cluster.
+ */
+#define MTP_RMGR_ID			155
+
+/* Records (xl_info's upper four bits); 0x80 and above are left to hash indexes. */
+#define MTP_WAL_INSERT		0x00
+#define MTP_WAL_SPLIT		0x10
+#define MTP_WAL_NEWROOT		0x20
+#define MTP_WAL_DELETE		0x30
+#define MTP_WAL_VACUUM		0x40
+#define MTP_WAL_UNLINK		0x50
+#define MTP_WAL_REUSE		0x60
+
+typedef struct MtpWalRecord
+{
+	const char *name;
+	void		(*redo) (XLogReaderState *record);
+	void		(*desc) (StringInfo buf, XLogReaderState *record);
+} MtpWalRecord;
+
+/* Makes a record known; only from _PG_init.  rec must live for ever. */
+extern void mtp_wal_record(uint8 info, const MtpWalRecord *rec);
+
+/*
+ * A page change: every modification of an mtpower index page that is logged, or would be if its
+ * relation were, is bracketed by mtp_change_begin and mtp_change_finish, while the caller holds all
+ * buffers' exclusive content locks.
+ *
+ *	mtp_change_init(&c, rel, MTP_WAL_INSERT);
+ *	n = mtp_change_buffer(&c, buf, REGBUF_STANDARD);
+ *	mtp_change_begin(&c);			-- may raise an error; nothing is changed yet
+ *	... change the pages ...
+ *	mtp_change_data(&c, &xlrec, sizeof(xlrec));		-- what is passed must live till finish
+ *	mtp_change_bufdata(&c, n, data, len);
+ *	mtp_change_finish(&c);
+ *
+ * Block n of the record is the n-th buffer.  Between begin and finish runs a critical section.
+ */
+#define MTP_CHANGE_BUFFERS	32
+#define MTP_CHANGE_CHUNKS	48
+
+typedef struct MtpChange
+{
+	Relation	rel;
+	bool		logged;
+	uint8		info;
+	int			nbufs;
+	int			nchunks;
+	volatile uint32 *progress;	/* set to progress_to inside the critical section */
+	uint32		progress_to;
+	Buffer		bufs[MTP_CHANGE_BUFFERS];
+	uint8		bufflags[MTP_CHANGE_BUFFERS];
+	struct
+	{
+		int			buf;		/* -1: the record's main data */
+		const void *data;
+		uint32		len;
+	}			chunks[MTP_CHANGE_CHUNKS];
+} MtpChange;
+
+extern void mtp_change_init(MtpChange *c, Relation rel, uint8 info);
+extern int	mtp_change_buffer(MtpChange *c, Buffer buf, uint8 flags);
+extern void mtp_change_begin(MtpChange *c);
+extern void mtp_change_data(MtpChange *c, const void *data, uint32 len);
+extern void mtp_change_bufdata(MtpChange *c, int buf, const void *data, uint32 len);
+extern void mtp_change_finish(MtpChange *c);
+
+#endif							/* MTP_WAL_H */
