@@ -12,11 +12,21 @@ PG_CFLAGS = -std=gnu11 -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -
 REGRESS = $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
 REGRESS_OPTS = --inputdir=. --outputdir=.
 
+# The server's headers and flags were made for gcc.
+ifneq (,$(findstring clang,$(CC)))
+PG_CFLAGS += -Wno-unknown-warning-option -Wno-ignored-optimization-argument -Wno-ignored-attributes
+endif
+
 EXTRA_CLEAN = mtpower--1.0.sql $(OBJS:.o=.bc)
 
 PG_CONFIG ?= pg_config
-PGXS := $(shell $(PG_CONFIG) --pgxs)
+PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
+ifneq (,$(PGXS))
 include $(PGXS)
+else
+all install installcheck clean:
+	@echo "no PostgreSQL server development files: $(PG_CONFIG) --pgxs finds none (make test and make demo install them)" >&2; exit 1
+endif
 
 # The install script is the subsystems' parts, in the order of their dependencies.
 SQL_PARTS = src/prelude.sql src/table/table.sql src/blink/blink.sql src/opclass/opclass.sql src/batch/batch.sql
@@ -26,3 +36,8 @@ mtpower--1.0.sql: $(SQL_PARTS)
 
 # Every object depends on every header: the tree is small, a stale object is expensive.
 $(OBJS): $(wildcard src/*.h src/*/*.h)
+
+# These work on a machine without PostgreSQL as well: they install what is missing.
+.PHONY: test
+test:
+	@test/run
