@@ -22,4 +22,23 @@ typedef RelFileNode MtpLocator;
 #define MtpRelLocator(rel) ((rel)->rd_node)
 #endif
 
+/*
+ * PostgreSQL 16 folded the owner checks of the object classes into one function, and lets
+ * tuplesort_getdatum() return a reference into its own memory (15 always copies).
+ */
+#if PG_VERSION_NUM >= 160000
+#define MtpOwnsRelation(relid, roleid) object_ownercheck(RelationRelationId, relid, roleid)
+#define MtpTuplesortGetDatum(sort, val, isnull) tuplesort_getdatum(sort, true, true, val, isnull, NULL)
+#else
+#define MtpOwnsRelation(relid, roleid) pg_class_ownercheck(relid, roleid)
+#define MtpTuplesortGetDatum(sort, val, isnull) tuplesort_getdatum(sort, true, val, isnull, NULL)
+#endif
+
+/* PostgreSQL 17 made pg_attribute.attstattarget a nullable int2. */
+#if PG_VERSION_NUM >= 170000
+#define MtpDatumGetStatTarget(d) DatumGetInt16(d)
+#else
+#define MtpDatumGetStatTarget(d) DatumGetInt32(d)
+#endif
+
 #endif							/* MTP_COMPAT_H */

@@ -1,0 +1,309 @@
+/*
+ * adopt.c
+ *	  Hands tables over from heap to mtpower and back, without touching their files.
+ *
+ * The two access methods agree on every byte of a table, so only the catalogs change: pg_class.relam
+ * and the table's dependency on its access method (heap is pinned, so there is none on it).  A plan,
+ * a scan or a trigger queue that began under one access method must not go on under the other; hence
+ * AccessExclusiveLock, and CheckTableNotInUse() for our own session.
+ */
+#include "mtpower.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/catalog.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "commands/defrem.h"
+#include "commands/tablecmds.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#include "table/table.h"
+
+PG_FUNCTION_INFO_V1(mtp_table_adopt);
+PG_FUNCTION_INFO_V1(mtp_table_release);
+PG_FUNCTION_INFO_V1(mtp_table_release_all);
+
+/* A direction in which a table can be handed over. */
+typedef struct Handover
+{
+	const char *verb;			/* for messages */
+	Oid			ours;			/* the access method mtpower */
+	Oid			from;
+	Oid			to;
+} Handover;
+
+/*
+ * What every entry point needs first: the library, and a transaction that may change catalogs.
+ *
+ * The access method itself is locked against DROP EXTENSION, which would otherwise not see the
+ * dependency that we are about to record.  It comes before the tables' locks, as in a DROP.
+ */
+static Handover
+handover_begin(const char *verb, bool to_mtpower)
+{
+	Handover	h = {.verb = verb};
+	char	   *command = psprintf("mtpower.%s()", verb);
+
+	mtp_require_preload();
+	PreventCommandIfReadOnly(command);
+	PreventCommandIfParallelMode(command);
+	PreventCommandDuringRecovery(command);
+
+	h.ours = get_table_am_oid(MTP_TABLE_AM_NAME, false);
+	LockDatabaseObject(AccessMethodRelationId, h.ours, 0, AccessShareLock);
+	if (get_table_am_oid(MTP_TABLE_AM_NAME, true) != h.ours)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("access method \"%s\" does not exist", MTP_TABLE_AM_NAME)));
+
+	h.from = to_mtpower ? HEAP_TABLE_AM_OID : h.ours;
+	h.to = to_mtpower ? h.ours : HEAP_TABLE_AM_OID;
+	return h;
+}
+
+/* Refuses, with its reason, what has no rows of its own or none that are the user's. */
+static void
+check_relkind(const Handover *h, Form_pg_class rel)
+{
+	const char *name = NameStr(rel->relname);
+
+	/*
+	 * By its OID a relation may be initdb's, by its schema one that dumps leave out.  Neither comes
+	 * back from a dump as it was, whatever allow_system_table_mods says.  What got our access method
+	 * all the same may be released.
+	 */
+	if (rel->relam != h->ours &&
+		(rel->oid < FirstNormalObjectId ||
+		 IsCatalogNamespace(rel->relnamespace) ||
+		 IsToastNamespace(rel->relnamespace)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied: \"%s\" is a system catalog", name)));
+
+	if (rel->relkind == RELKIND_PARTITIONED_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot %s partitioned table \"%s\"", h->verb, name),
+				 errdetail("A partitioned table has no rows of its own."),
+				 errhint("Call mtpower.%s() for its partitions.", h->verb)));
+
+	if (rel->relkind != RELKIND_RELATION && rel->relkind != RELKIND_MATVIEW)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot %s relation \"%s\"", h->verb, name),
+				 errdetail_relkind_not_supported(rel->relkind)));
+
+	if (rel->relpersistence == RELPERSISTENCE_TEMP &&
+		isOtherTempNamespace(rel->relnamespace))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot %s temporary tables of other sessions", h->verb)));
+}
+
+/* Raises an ERROR unless the current user may hand over this relation now. */
+static void
+check_target(const Handover *h, Form_pg_class rel)
+{
+	if (!MtpOwnsRelation(rel->oid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(rel->relkind),
+					   NameStr(rel->relname));
+
+	check_relkind(h, rel);
+
+	if (rel->relam == h->to)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" already uses access method \"%s\"",
+						NameStr(rel->relname), get_am_name(h->to))));
+	if (rel->relam != h->from)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot %s table \"%s\" of access method \"%s\"",
+						h->verb, NameStr(rel->relname), get_am_name(rel->relam)),
+				 errdetail("Only tables of access method \"%s\" can change to \"%s\" without being rewritten.",
+						   get_am_name(h->from), get_am_name(h->to)),
+				 errhint("Use ALTER TABLE ... SET ACCESS METHOD.")));
+}
+
+static void
+report_undefined(Oid relid)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_TABLE),
+			 errmsg("relation with OID %u does not exist", relid)));
+}
+
+/* Changes the catalogs for a table that is locked and checked. */
+static void
+change_access_method(const Handover *h, Oid relid)
+{
+	Relation	pg_class = table_open(RelationRelationId, RowExclusiveLock);
+	HeapTuple	tup = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
+
+	if (!HeapTupleIsValid(tup))
+		elog(ERROR, "cache lookup failed for relation %u", relid);
+
+	((Form_pg_class) GETSTRUCT(tup))->relam = h->to;
+	CatalogTupleUpdate(pg_class, &tup->t_self, tup);
+	if (changeDependencyFor(RelationRelationId, relid,
+							AccessMethodRelationId, h->from, h->to) != 1)
+		elog(ERROR, "failed to change access method dependency for relation %u", relid);
+	InvokeObjectPostAlterHook(RelationRelationId, relid, 0);
+
+	heap_freetuple(tup);
+	table_close(pg_class, RowExclusiveLock);
+
+	/* Later commands of this transaction, a next table's handover too, must see the change. */
+	CommandCounterIncrement();
+}
+
+/*
+ * Hands one table over.  The lock is kept to the end of the transaction.
+ *
+ * The checks are made before the lock is requested, so that nobody can block tables that are not
+ * his, and again under it, since the table may have changed hands or been dropped while we waited.
+ */
+static void
+handover(const Handover *h, Oid relid)
+{
+	HeapTuple	tup = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Relation	rel;
+
+	if (!HeapTupleIsValid(tup))
+		report_undefined(relid);
+	check_target(h, (Form_pg_class) GETSTRUCT(tup));
+	ReleaseSysCache(tup);
+
+	rel = try_relation_open(relid, AccessExclusiveLock);
+	if (rel == NULL)
+		report_undefined(relid);
+	check_target(h, rel->rd_rel);
+	CheckTableNotInUse(rel, h->verb);
+	relation_close(rel, NoLock);
+
+	change_access_method(h, relid);
+}
+
+Datum
+mtp_table_adopt(PG_FUNCTION_ARGS)
+{
+	Handover	h = handover_begin("adopt", true);
+
+	handover(&h, PG_GETARG_OID(0));
+	PG_RETURN_VOID();
+}
+
+Datum
+mtp_table_release(PG_FUNCTION_ARGS)
+{
+	Handover	h = handover_begin("release", false);
+
+	handover(&h, PG_GETARG_OID(0));
+	PG_RETURN_VOID();
+}
+
+/* The OIDs of all tables and materialized views of an access method, ascending. */
+static List *
+relations_of_am(Oid am)
+{
+	Relation	pg_class = table_open(RelationRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(pg_class, InvalidOid, false, NULL, 0, NULL);
+	List	   *relids = NIL;
+	HeapTuple	tup;
+
+	while (HeapTupleIsValid(tup = systable_getnext(scan)))
+	{
+		Form_pg_class rel = (Form_pg_class) GETSTRUCT(tup);
+
+		if (rel->relam == am && RELKIND_HAS_TABLE_AM(rel->relkind))
+			relids = lappend_oid(relids, rel->oid);
+	}
+	systable_endscan(scan);
+	table_close(pg_class, AccessShareLock);
+
+	/* Two sessions that release all at once must not lock each other out. */
+	list_sort(relids, list_oid_cmp);
+	return relids;
+}
+
+/*
+ * Whether release_all() takes this table on; says why if it leaves one that is still there.
+ */
+static bool
+may_release(const Handover *h, Oid relid)
+{
+	HeapTuple	tup = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Form_pg_class rel;
+	const char *reason = NULL;
+
+	if (!HeapTupleIsValid(tup))
+		return false;
+	rel = (Form_pg_class) GETSTRUCT(tup);
+	if (rel->relam != h->ours)
+	{
+		ReleaseSysCache(tup);
+		return false;
+	}
+
+	if (!MtpOwnsRelation(relid, GetUserId()))
+		reason = "You are not its owner.";
+	else if (rel->relpersistence == RELPERSISTENCE_TEMP &&
+			 isOtherTempNamespace(rel->relnamespace))
+		reason = "It is a temporary table of another session.";
+
+	if (reason != NULL)
+		ereport(NOTICE,
+				(errmsg("table \"%s\" is not released",
+						quote_qualified_identifier(get_namespace_name(rel->relnamespace),
+												   NameStr(rel->relname))),
+				 errdetail("%s", reason)));
+	ReleaseSysCache(tup);
+	return reason == NULL;
+}
+
+/*
+ * Releases every table that the current user may release, in one transaction, and returns them.
+ */
+Datum
+mtp_table_release_all(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Handover	h = handover_begin("release", false);
+	ListCell   *lc;
+
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+
+	foreach(lc, relations_of_am(h.ours))
+	{
+		Oid			relid = lfirst_oid(lc);
+		Datum		value = ObjectIdGetDatum(relid);
+		bool		isnull = false;
+
+		/* Whoever drops or releases a table while we wait for its lock has done our work. */
+		if (!may_release(&h, relid))
+			continue;
+		LockRelationOid(relid, AccessExclusiveLock);
+		if (!may_release(&h, relid))
+			continue;
+
+		handover(&h, relid);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, &value, &isnull);
+	}
+
+	return (Datum) 0;
+}

@@ -1,0 +1,52 @@
+/*
+ * handler.c
+ *	  The table access method's routine: heap's callbacks, with a few of our own.
+ *
+ * Tables of mtpower are heap tables in every byte.  All that reads or writes rows is core's code,
+ * reached through the copy of its routine that is made here.  What differs:
+ *
+ * - multi_insert and finish_bulk_insert tell the batch engine of a load's begin and end;
+ * - the two scans behind CREATE INDEX, which in heapam go through heap_getnext(), a function that
+ *   serves no other access method than heap (build.c);
+ * - TOAST tables stay on heap, since core's toasting code calls heap_insert() directly.
+ */
+#include "mtpower.h"
+
+#include "access/heapam.h"
+#include "catalog/pg_am.h"
+
+#include "table/table.h"
+
+PG_FUNCTION_INFO_V1(mtp_table_handler);
+
+static TableAmRoutine mtp_table_routine;
+
+static Oid
+mtp_table_relation_toast_am(Relation rel)
+{
+	return HEAP_TABLE_AM_OID;
+}
+
+/* Fills in the routine, once, in the postmaster. */
+void
+mtp_table_init(void)
+{
+	mtp_table_routine = *GetHeapamTableAmRoutine();
+
+	mtp_table_routine.index_build_range_scan = mtp_table_index_build_range_scan;
+	mtp_table_routine.index_validate_scan = mtp_table_index_validate_scan;
+	mtp_table_routine.relation_toast_am = mtp_table_relation_toast_am;
+}
+
+Datum
+mtp_table_handler(PG_FUNCTION_ARGS)
+{
+	mtp_require_preload();
+	PG_RETURN_POINTER(&mtp_table_routine);
+}
+
+bool
+mtp_table_is_ours(Relation rel)
+{
+	return rel->rd_tableam == &mtp_table_routine;
+}

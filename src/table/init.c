@@ -1,6 +1,0 @@
-#include "mtpower.h"
-
-void
-mtp_table_init(void)
-{
-}

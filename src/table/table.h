@@ -1,0 +1,45 @@
+/*
+ * table.h
+ *	  The table access method "mtpower": heap's own code, with a few callbacks replaced.
+ *
+ * See README.md in this directory.
+ */
+#ifndef MTP_TABLE_H
+#define MTP_TABLE_H
+
+#include "postgres.h"
+
+#include "access/tableam.h"
+#include "catalog/index.h"
+#include "nodes/execnodes.h"
+
+/* The name under which table.sql creates the access method. */
+#define MTP_TABLE_AM_NAME	"mtpower"
+
+/* True if the relation's rows are reached through the table access method of mtpower. */
+extern bool mtp_table_is_ours(Relation rel);
+
+/*
+ * Feeds the rows of blocks start_blockno .. start_blockno + numblocks - 1 (InvalidBlockNumber: to
+ * the end) to callback, as TableAmRoutine.index_build_range_scan defines it.  The caller holds
+ * ShareLock on the table, or ShareUpdateExclusiveLock for a concurrent build or with anyvisible.
+ * Ends scan if one was given.  Returns the number of live rows.
+ */
+extern double mtp_table_index_build_range_scan(Relation heap, Relation index,
+											   IndexInfo *info, bool allow_sync,
+											   bool anyvisible, bool progress,
+											   BlockNumber start_blockno,
+											   BlockNumber numblocks,
+											   IndexBuildCallback callback,
+											   void *callback_state,
+											   TableScanDesc scan);
+
+/*
+ * Inserts what a concurrently built index lacks: every row that snapshot sees and whose root line
+ * pointer is not among the sorted TIDs in state, as TableAmRoutine.index_validate_scan defines it.
+ */
+extern void mtp_table_index_validate_scan(Relation heap, Relation index,
+										  IndexInfo *info, Snapshot snapshot,
+										  ValidateIndexState *state);
+
+#endif							/* MTP_TABLE_H */
