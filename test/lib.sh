@@ -101,11 +101,13 @@ make_quietly() {
 	"${RUN[@]}" env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -C "$dir" -j "$(nproc)" PG_CONFIG="$PG_CONFIG" with_llvm=no "$@"
 }
 
-# Ends the servers whose data directories lie below $work, if any are left.
+# stop_servers: ends the servers whose data directories lie below $work, if any are left.
 stop_servers() {
 	local file pid
-	find "$work" -name postmaster.pid 2>/dev/null | while read -r file; do
-		pid=$(head -n 1 "$file")
-		[ "$(readlink "/proc/$pid/cwd")" != "${file%/*}" ] || kill -QUIT "$pid"
+	for file in $(find "$work" -name postmaster.pid 2>/dev/null); do
+		pid=$(head -n 1 "$file" 2>/dev/null) || continue
+		[ "$(readlink "/proc/$pid/cwd")" = "${file%/*}" ] || continue
+		kill -QUIT "$pid" || continue
+		timeout 10 tail --pid="$pid" -f /dev/null || true
 	done
 }
