@@ -265,6 +265,13 @@ extern void mtp_blink_cost(struct PlannerInfo *root, struct IndexPath *path, dou
 extern bytea *mtp_blink_options(Datum reloptions, bool validate);
 extern int	mtp_blink_fillfactor(Relation rel);
 extern bool mtp_blink_validate(Oid opclassoid);
+extern void mtp_blink_adjust_members(Oid opfamilyoid, Oid opclassoid, List *operators,
+									 List *functions);
+/*
+ * Raises ERRCODE_INVALID_OBJECT_DEFINITION if a key column's operator class has no comparison function;
+ * for builds, since core looks for it only when it is needed, and then says less.
+ */
+extern void mtp_blink_check_support(Relation index);
 extern void mtp_blink_redo_init(void);
 
 #endif							/* MTP_BLINK_H */
