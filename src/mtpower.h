@@ -13,6 +13,10 @@
 
 #include "compat.h"
 
+/* Both are fixed by mtpower.control. */
+#define MTP_EXTENSION_NAME	"mtpower"
+#define MTP_SCHEMA_NAME		"mtpower"
+
 /* The unit of tables' pages and, later, of the buffer: an aligned group of blocks. */
 #define MTP_PAGE_SIZE		16384
 #define MTP_BLOCKS_PER_PAGE (MTP_PAGE_SIZE > BLCKSZ ? MTP_PAGE_SIZE / BLCKSZ : 1)

@@ -1,0 +1,215 @@
+/*
+ * command.c
+ *	  Runs CREATE, ALTER and DROP commands on operator classes and families.
+ *
+ * The commands are built as parse trees: types are given by their OIDs, everything else by a qualified
+ * name, so neither quoting nor search_path matters.
+ */
+#include "mtpower.h"
+#include "opclass/opclass.h"
+
+#include "access/amapi.h"
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/pg_operator.h"
+#include "catalog/pg_opfamily.h"
+#include "catalog/pg_proc.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/value.h"
+#include "tcop/utility.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+/* What other hooks see as the command's text. */
+#define COMMAND_SOURCE "mtpower.sync_opclasses()"
+
+static void
+run_command(Node *stmt)
+{
+	PlannedStmt *wrapper = makeNode(PlannedStmt);
+
+	wrapper->commandType = CMD_UTILITY;
+	wrapper->canSetTag = false;
+	wrapper->utilityStmt = stmt;
+	wrapper->stmt_location = -1;
+	wrapper->stmt_len = 0;
+	ProcessUtility(wrapper, COMMAND_SOURCE, false, PROCESS_UTILITY_QUERY, NULL, NULL,
+				   None_Receiver, NULL);
+	CommandCounterIncrement();
+}
+
+/* (schema, name), the schema of a temporary object included. */
+static List *
+qualified_name(Oid nsp, const char *name)
+{
+	return list_make2(makeString(get_namespace_name(nsp)), makeString(pstrdup(name)));
+}
+
+/* (access method, schema, name), as commands name an existing operator class or family. */
+static List *
+object_name(const char *am_name, Oid nsp, const char *name)
+{
+	return lcons(makeString(pstrdup(am_name)), qualified_name(nsp, name));
+}
+
+static List *
+family_name(Oid family)
+{
+	HeapTuple	tuple = SearchSysCache1(OPFAMILYOID, ObjectIdGetDatum(family));
+	Form_pg_opfamily form;
+	List	   *result;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for operator family %u", family);
+	form = (Form_pg_opfamily) GETSTRUCT(tuple);
+	result = qualified_name(form->opfnamespace, NameStr(form->opfname));
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+static ObjectWithArgs *
+operator_reference(Oid oper)
+{
+	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(oper));
+	ObjectWithArgs *result = makeNode(ObjectWithArgs);
+	Form_pg_operator form;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for operator %u", oper);
+	form = (Form_pg_operator) GETSTRUCT(tuple);
+	result->objname = qualified_name(form->oprnamespace, NameStr(form->oprname));
+	result->objargs = list_make2(makeTypeNameFromOid(form->oprleft, -1),
+								 makeTypeNameFromOid(form->oprright, -1));
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+static ObjectWithArgs *
+function_reference(Oid function)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	ObjectWithArgs *result = makeNode(ObjectWithArgs);
+	Form_pg_proc form;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for function %u", function);
+	form = (Form_pg_proc) GETSTRUCT(tuple);
+	result->objname = qualified_name(form->pronamespace, NameStr(form->proname));
+	for (int i = 0; i < form->pronargs; i++)
+		result->objargs = lappend(result->objargs,
+								  makeTypeNameFromOid(form->proargtypes.values[i], -1));
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/*
+ * The items of CREATE OPERATOR CLASS and ALTER OPERATOR FAMILY.  The types of a support function are
+ * spelled out always: core infers them for its own access methods only.
+ */
+static List *
+member_items(List *members)
+{
+	List	   *items = NIL;
+	ListCell   *lc;
+
+	foreach(lc, members)
+	{
+		OpFamilyMember *member = lfirst(lc);
+		CreateOpClassItem *item = makeNode(CreateOpClassItem);
+
+		item->number = member->number;
+		if (member->is_func)
+		{
+			item->itemtype = OPCLASS_ITEM_FUNCTION;
+			item->name = function_reference(member->object);
+			item->class_args = list_make2(makeTypeNameFromOid(member->lefttype, -1),
+										  makeTypeNameFromOid(member->righttype, -1));
+		}
+		else
+		{
+			item->itemtype = OPCLASS_ITEM_OPERATOR;
+			item->name = operator_reference(member->object);
+		}
+		items = lappend(items, item);
+	}
+	return items;
+}
+
+void
+mtp_opclass_create_family(const char *am_name, Oid nsp, const char *name)
+{
+	CreateOpFamilyStmt *stmt = makeNode(CreateOpFamilyStmt);
+
+	stmt->opfamilyname = qualified_name(nsp, name);
+	stmt->amname = pstrdup(am_name);
+	run_command((Node *) stmt);
+}
+
+/*
+ * The storage type is left out.  Of btree's and hash's operator classes only name_ops has one, cstring,
+ * which neither SQL nor our access methods know: our indexes store the name itself.
+ */
+void
+mtp_opclass_create_class(const char *am_name, Oid nsp, const char *name, Oid intype,
+						 bool is_default, Oid family, List *members)
+{
+	CreateOpClassStmt *stmt = makeNode(CreateOpClassStmt);
+
+	stmt->opclassname = qualified_name(nsp, name);
+	stmt->opfamilyname = family_name(family);
+	stmt->amname = pstrdup(am_name);
+	stmt->datatype = makeTypeNameFromOid(intype, -1);
+	stmt->items = member_items(members);
+	stmt->isDefault = is_default;
+	run_command((Node *) stmt);
+}
+
+void
+mtp_opclass_add_members(const char *am_name, Oid family, List *members)
+{
+	AlterOpFamilyStmt *stmt = makeNode(AlterOpFamilyStmt);
+
+	stmt->opfamilyname = family_name(family);
+	stmt->amname = pstrdup(am_name);
+	stmt->isDrop = false;
+	stmt->items = member_items(members);
+	run_command((Node *) stmt);
+}
+
+void
+mtp_opclass_drop_family(const char *am_name, Oid nsp, const char *name)
+{
+	DropStmt   *stmt = makeNode(DropStmt);
+
+	stmt->removeType = OBJECT_OPFAMILY;
+	stmt->objects = list_make1(object_name(am_name, nsp, name));
+	stmt->behavior = DROP_RESTRICT;
+	run_command((Node *) stmt);
+}
+
+void
+mtp_opclass_set_owner(ObjectType type, const char *am_name, Oid nsp, const char *name, Oid owner)
+{
+	AlterOwnerStmt *stmt = makeNode(AlterOwnerStmt);
+
+	stmt->objectType = type;
+	stmt->object = (Node *) object_name(am_name, nsp, name);
+	stmt->newowner = makeNode(RoleSpec);
+	stmt->newowner->roletype = ROLESPEC_CSTRING;
+	stmt->newowner->rolename = GetUserNameFromId(owner, false);
+	stmt->newowner->location = -1;
+	run_command((Node *) stmt);
+}
+
+void
+mtp_opclass_make_member(ObjectType type, const char *am_name, Oid nsp, const char *name)
+{
+	AlterExtensionContentsStmt *stmt = makeNode(AlterExtensionContentsStmt);
+
+	stmt->extname = pstrdup(MTP_EXTENSION_NAME);
+	stmt->action = +1;
+	stmt->objtype = type;
+	stmt->object = (Node *) object_name(am_name, nsp, name);
+	run_command((Node *) stmt);
+}

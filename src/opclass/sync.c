@@ -1,0 +1,461 @@
+/*
+ * sync.c
+ *	  mtpower.sync_opclasses(): gives every operator class of core's access methods a mirror in ours.
+ *
+ * Nothing is ever taken away from an operator class of ours and none is dropped: indexes may rest on
+ * it.  What cannot be mirrored is reported.
+ */
+#include "mtpower.h"
+#include "opclass/opclass.h"
+
+#include "access/amapi.h"
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_opfamily.h"
+#include "commands/defrem.h"
+#include "commands/extension.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(mtp_sync_opclasses);
+
+/* What happened to an operator class or family: values of the result's column "action". */
+#define ACTION_CREATED		"created"
+#define ACTION_EXTENDED		"family extended"
+#define ACTION_DROPPED		"empty family dropped"
+#define ACTION_DIFFERS		"skipped: differs from the original"
+
+/* One row of pg_opfamily. */
+typedef struct Family
+{
+	Oid			oid;
+	Oid			nsp;
+	Oid			owner;
+	NameData	name;
+} Family;
+
+typedef struct SyncContext
+{
+	const char *am_name;
+	Oid			am;
+	bool		builtin_only;	/* CREATE EXTENSION: other extensions' classes must not become members */
+	List	   *originals;		/* MtpOpclass of the core access method */
+	List	   *mirrors;		/* MtpOpclass of ours */
+	ReturnSetInfo *result;
+} SyncContext;
+
+static void
+report(SyncContext *ctx, Oid nsp, const char *name, const char *action)
+{
+	Datum		values[3];
+	bool		nulls[3] = {false, false, false};
+	NameData	method;
+
+	namestrcpy(&method, ctx->am_name);
+	values[0] = CStringGetTextDatum(quote_qualified_identifier(get_namespace_name_or_temp(nsp), name));
+	values[1] = NameGetDatum(&method);
+	values[2] = CStringGetTextDatum(action);
+	tuplestore_putvalues(ctx->result->setResult, ctx->result->setDesc, values, nulls);
+}
+
+static void
+report_family(SyncContext *ctx, Oid family, const char *action)
+{
+	HeapTuple	tuple = SearchSysCache1(OPFAMILYOID, ObjectIdGetDatum(family));
+	Form_pg_opfamily form;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for operator family %u", family);
+	form = (Form_pg_opfamily) GETSTRUCT(tuple);
+	report(ctx, form->opfnamespace, NameStr(form->opfname), action);
+	ReleaseSysCache(tuple);
+}
+
+static bool
+is_builtin(Oid object)
+{
+	return object < FirstNormalObjectId;
+}
+
+/*
+ * Where the mirror of an object goes: beside the original, except that pg_dump would not see an object
+ * in a schema of initdb's that is no member of an extension.
+ */
+static Oid
+mirror_schema(Oid original, Oid nsp)
+{
+	if (is_builtin(original) || !is_builtin(nsp) || nsp == PG_PUBLIC_NAMESPACE)
+		return nsp;
+	return get_namespace_oid(MTP_SCHEMA_NAME, false);
+}
+
+static int
+compare_family_oids(const ListCell *a, const ListCell *b)
+{
+	Oid			left = ((Family *) lfirst(a))->oid;
+	Oid			right = ((Family *) lfirst(b))->oid;
+
+	return left < right ? -1 : left > right;
+}
+
+/* All operator families of an access method, in the order of their OIDs. */
+static List *
+list_families(Oid am)
+{
+	List	   *result = NIL;
+	Relation	rel = table_open(OperatorFamilyRelationId, AccessShareLock);
+	SysScanDesc scan;
+	ScanKeyData key;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_opfamily_opfmethod, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(am));
+	scan = systable_beginscan(rel, OpfamilyAmNameNspIndexId, true, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_opfamily form = (Form_pg_opfamily) GETSTRUCT(tuple);
+		Family	   *family = palloc(sizeof(Family));
+
+		family->oid = form->oid;
+		family->nsp = form->opfnamespace;
+		family->owner = form->opfowner;
+		family->name = form->opfname;
+		result = lappend(result, family);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+
+	list_sort(result, compare_family_oids);
+	return result;
+}
+
+/* The member that stands for the same thing (kind, number and types) as "wanted", or NULL. */
+static OpFamilyMember *
+find_member(List *members, const OpFamilyMember *wanted)
+{
+	ListCell   *lc;
+
+	foreach(lc, members)
+	{
+		OpFamilyMember *member = lfirst(lc);
+
+		if (member->is_func == wanted->is_func && member->number == wanted->number &&
+			member->lefttype == wanted->lefttype && member->righttype == wanted->righttype)
+			return member;
+	}
+	return NULL;
+}
+
+/*
+ * Ours for an original: of the same name where the mirror belongs, or else, for a default operator
+ * class, our default for the same type: somebody may have moved or renamed one of the two, or have
+ * written ours by hand.  NULL if there is none.
+ */
+static MtpOpclass *
+find_mirror(SyncContext *ctx, const MtpOpclass *original)
+{
+	Oid			nsp = mirror_schema(original->oid, original->nsp);
+	MtpOpclass *same_default = NULL;
+	ListCell   *lc;
+
+	foreach(lc, ctx->mirrors)
+	{
+		MtpOpclass *mirror = lfirst(lc);
+
+		if (mirror->nsp == nsp && strcmp(NameStr(mirror->name), NameStr(original->name)) == 0)
+			return mirror;
+		if (original->is_default && mirror->is_default && mirror->intype == original->intype)
+			same_default = mirror;
+	}
+	return same_default;
+}
+
+/* What belongs to a family's original, and must be known to mirror it. */
+typedef struct FamilyWork
+{
+	const Family *original;
+	List	   *classes;		/* the original's operator classes, MtpOpclass */
+	List	   *members;		/* the original's members, OpFamilyMember */
+	Oid			mirror;			/* our family, or InvalidOid */
+	List	   *have;			/* its members, OpFamilyMember */
+	List	   *foreign_types;	/* types (OIDs) that ours treats in another way: hands off */
+} FamilyWork;
+
+/*
+ * Our family for an original: the one that a mirror of one of its operator classes is in, or else the
+ * one of the same name where the mirror belongs.
+ */
+static Oid
+find_mirror_family(SyncContext *ctx, FamilyWork *work)
+{
+	ListCell   *lc;
+
+	foreach(lc, work->classes)
+	{
+		MtpOpclass *mirror = find_mirror(ctx, lfirst(lc));
+
+		if (mirror != NULL)
+			return mirror->family;
+	}
+	return GetSysCacheOid3(OPFAMILYAMNAMENSP, Anum_pg_opfamily_oid,
+						   ObjectIdGetDatum(ctx->am),
+						   CStringGetDatum(NameStr(work->original->name)),
+						   ObjectIdGetDatum(mirror_schema(work->original->oid, work->original->nsp)));
+}
+
+/*
+ * Gives a new object its place: new built-in ones (after pg_upgrade) become members of the extension,
+ * since they lie in pg_catalog; all others belong to the original's owner.  While the extension is
+ * being created, core does this.
+ */
+static void
+settle_new_object(SyncContext *ctx, ObjectType type, Oid original, Oid nsp, const char *name, Oid owner)
+{
+	if (ctx->builtin_only)
+		return;
+	if (is_builtin(original))
+		mtp_opclass_make_member(type, ctx->am_name, nsp, name);
+	else if (owner != GetUserId())
+		mtp_opclass_set_owner(type, ctx->am_name, nsp, name, owner);
+}
+
+static void
+create_family(SyncContext *ctx, FamilyWork *work)
+{
+	const Family *original = work->original;
+	Oid			nsp = mirror_schema(original->oid, original->nsp);
+
+	mtp_opclass_create_family(ctx->am_name, nsp, NameStr(original->name));
+	settle_new_object(ctx, OBJECT_OPFAMILY, original->oid, nsp, NameStr(original->name),
+					  original->owner);
+	work->mirror = get_opfamily_oid(ctx->am, list_make2(makeString(get_namespace_name(nsp)),
+														makeString(pstrdup(NameStr(original->name)))),
+									false);
+}
+
+/* Creates the mirror of an operator class, with the members for its own type that aren't there yet. */
+static void
+create_class(SyncContext *ctx, FamilyWork *work, const MtpOpclass *original)
+{
+	Oid			nsp = mirror_schema(original->oid, original->nsp);
+	const char *name = NameStr(original->name);
+	List	   *members = NIL;
+	ListCell   *lc;
+
+	foreach(lc, work->members)
+	{
+		OpFamilyMember *member = lfirst(lc);
+
+		if (member->lefttype == original->intype && member->righttype == original->intype &&
+			find_member(work->have, member) == NULL)
+			members = lappend(members, member);
+	}
+	mtp_opclass_create_class(ctx->am_name, nsp, name, original->intype, original->is_default,
+							 work->mirror, members);
+	settle_new_object(ctx, OBJECT_OPCLASS, original->oid, nsp, name, original->owner);
+	work->have = list_concat(work->have, members);
+	ctx->mirrors = mtp_opclass_list(ctx->am);
+	report(ctx, nsp, name, ACTION_CREATED);
+}
+
+/* True if ours is the original's mirror or can be completed to be it. */
+static bool
+is_compatible(FamilyWork *work, const MtpOpclass *mirror, const MtpOpclass *original)
+{
+	ListCell   *lc;
+
+	if (mirror->intype != original->intype || mirror->family != work->mirror ||
+		(original->is_default && !mirror->is_default))
+		return false;
+	foreach(lc, work->members)
+	{
+		OpFamilyMember *member = lfirst(lc);
+		OpFamilyMember *ours;
+
+		if (member->lefttype != original->intype || member->righttype != original->intype)
+			continue;
+		ours = find_member(work->have, member);
+		if (ours != NULL && ours->object != member->object)
+			return false;
+	}
+	return true;
+}
+
+/* Adds the members that belong to no operator class, and those that came after the mirror was made. */
+static void
+add_loose_members(SyncContext *ctx, FamilyWork *work, bool is_new)
+{
+	List	   *missing = NIL;
+	ListCell   *lc;
+
+	foreach(lc, work->members)
+	{
+		OpFamilyMember *member = lfirst(lc);
+
+		if (find_member(work->have, member) == NULL &&
+			!list_member_oid(work->foreign_types, member->lefttype) &&
+			!list_member_oid(work->foreign_types, member->righttype))
+			missing = lappend(missing, member);
+	}
+	if (missing == NIL)
+		return;
+	mtp_opclass_add_members(ctx->am_name, work->mirror, missing);
+	if (!is_new)
+		report_family(ctx, work->mirror, ACTION_EXTENDED);
+}
+
+static void
+sync_family(SyncContext *ctx, const Family *original)
+{
+	FamilyWork	work = {.original = original};
+	bool		is_new;
+	ListCell   *lc;
+
+	/* Other sessions' temporary objects can't be reached. */
+	if (isOtherTempNamespace(original->nsp))
+		return;
+	foreach(lc, ctx->originals)
+	{
+		MtpOpclass *opclass = lfirst(lc);
+
+		if (opclass->family == original->oid && !isOtherTempNamespace(opclass->nsp) &&
+			(!ctx->builtin_only || is_builtin(opclass->oid)))
+			work.classes = lappend(work.classes, opclass);
+	}
+	work.members = mtp_opclass_family_members(original->oid, ctx->builtin_only);
+	if (work.classes == NIL && work.members == NIL)
+		return;
+
+	work.mirror = find_mirror_family(ctx, &work);
+	is_new = !OidIsValid(work.mirror);
+	if (is_new)
+		create_family(ctx, &work);
+	else
+		work.have = mtp_opclass_family_members(work.mirror, false);
+
+	foreach(lc, work.classes)
+	{
+		MtpOpclass *opclass = lfirst(lc);
+		MtpOpclass *mirror = find_mirror(ctx, opclass);
+
+		if (mirror == NULL)
+			create_class(ctx, &work, opclass);
+		else if (!is_compatible(&work, mirror, opclass))
+		{
+			work.foreign_types = lappend_oid(work.foreign_types, opclass->intype);
+			report(ctx, mirror->nsp, NameStr(mirror->name), ACTION_DIFFERS);
+		}
+	}
+	add_loose_members(ctx, &work, is_new);
+}
+
+/* True if the core access method has a family that this one of ours is, or would become, the mirror of. */
+static bool
+has_original(const Family *ours, List *originals)
+{
+	ListCell   *lc;
+
+	foreach(lc, originals)
+	{
+		Family	   *original = lfirst(lc);
+
+		if (strcmp(NameStr(original->name), NameStr(ours->name)) == 0 &&
+			mirror_schema(original->oid, original->nsp) == ours->nsp)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Drops what a mirror leaves behind when its type goes, for instance with DROP EXTENSION ... CASCADE: the
+ * operator class and the members depend on the type, the family doesn't.
+ */
+static void
+drop_empty_families(SyncContext *ctx, List *original_families)
+{
+	List	   *families = list_families(ctx->am);
+	List	   *in_use = NIL;
+	ListCell   *lc;
+
+	foreach(lc, ctx->mirrors)
+		in_use = lappend_oid(in_use, ((MtpOpclass *) lfirst(lc))->family);
+
+	foreach(lc, families)
+	{
+		Family	   *family = lfirst(lc);
+
+		if (list_member_oid(in_use, family->oid) || isOtherTempNamespace(family->nsp) ||
+			OidIsValid(getExtensionOfObject(OperatorFamilyRelationId, family->oid)) ||
+			has_original(family, original_families) ||
+			mtp_opclass_family_members(family->oid, false) != NIL)
+			continue;
+		mtp_opclass_drop_family(ctx->am_name, family->nsp, NameStr(family->name));
+		report(ctx, family->nsp, NameStr(family->name), ACTION_DROPPED);
+	}
+}
+
+static void
+sync_pair(const MtpOpclassPair *pair, bool builtin_only, ReturnSetInfo *result)
+{
+	SyncContext ctx = {.am_name = pair->am_name, .builtin_only = builtin_only, .result = result};
+	List	   *families;
+	ListCell   *lc;
+
+	ctx.am = get_am_oid(pair->am_name, true);
+	if (!OidIsValid(ctx.am))
+		return;
+
+	/* One run at a time; held until the transaction ends, so that the next one sees what this one made. */
+	LockDatabaseObject(AccessMethodRelationId, ctx.am, 0, ShareUpdateExclusiveLock);
+
+	ctx.originals = mtp_opclass_list(pair->core_am);
+	ctx.mirrors = mtp_opclass_list(ctx.am);
+	families = list_families(pair->core_am);
+	foreach(lc, families)
+	{
+		Family	   *family = lfirst(lc);
+
+		CHECK_FOR_INTERRUPTS();
+		if (!builtin_only || is_builtin(family->oid))
+			sync_family(&ctx, family);
+	}
+	if (!builtin_only)
+		drop_empty_families(&ctx, families);
+}
+
+/*
+ * mtpower.sync_opclasses() returns (opclass text, method name, action text): a row for each thing done
+ * or not possible.  In mtpower's own install script it mirrors what is built in, and core makes the new
+ * objects members of the extension.  Anywhere else it mirrors everything.
+ */
+Datum
+mtp_sync_opclasses(PG_FUNCTION_ARGS)
+{
+	if (!superuser())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be superuser to create operator classes")));
+	if (creating_extension &&
+		CurrentExtensionObject != get_extension_oid(MTP_EXTENSION_NAME, true))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("operator classes cannot be mirrored in the script of another extension"),
+				 errdetail("The mirrors of all operator classes would become members of that extension.")));
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (const MtpOpclassPair *pair = mtp_opclass_pairs; pair->am_name != NULL; pair++)
+		sync_pair(pair, creating_extension, (ReturnSetInfo *) fcinfo->resultinfo);
+	return (Datum) 0;
+}
