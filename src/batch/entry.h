@@ -89,7 +89,8 @@ typedef struct MtpOrder
 	TupleDesc	tupdesc;
 	uint8		code;			/* norm code of the first column */
 	bool		narrow;			/* can the index's entries be narrow? */
-	bool		norm_heads;		/* heads are norms (else abbreviated keys, or 0) */
+	bool		norm_heads;		/* heads are norms (else abbreviated keys) */
+	bool		signed_heads;	/* … abbreviated keys that are signed and descend */
 	int			nkeys;
 	SortSupport keys;			/* nkeys of them */
 } MtpOrder;
@@ -106,8 +107,12 @@ extern uint64 mtp_order_head(MtpOrder *order, IndexTuple itup);
 /* < 0 or > 0: never equal, since the TID decides last. */
 extern int	mtp_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b);
 
-/* Sort in place; narrow sorting uses `scratch`, n entries, as working memory (radix sort). */
+/*
+ * Sort in place.  scratch has room for n entries (mtp_sort_wide does without if it is NULL, more
+ * slowly).  Interrupts and comparison functions may raise errors; the array then still has all of
+ * its entries, in some order.
+ */
 extern void mtp_sort_narrow(MtpNarrow *a, MtpNarrow *scratch, uint32 n);
-extern void mtp_sort_wide(MtpOrder *order, MtpWide *a, uint32 n);
+extern void mtp_sort_wide(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n);
 
 #endif							/* MTP_ENTRY_H */
