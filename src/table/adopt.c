@@ -88,9 +88,7 @@ check_relkind(const Handover *h, Form_pg_class rel)
 	 * all the same may be released.
 	 */
 	if (rel->relam != h->ours &&
-		(rel->oid < FirstNormalObjectId ||
-		 IsCatalogNamespace(rel->relnamespace) ||
-		 IsToastNamespace(rel->relnamespace)))
+		(rel->oid < FirstNormalObjectId || IsCatalogNamespace(rel->relnamespace)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied: \"%s\" is a system catalog", name)));
