@@ -136,8 +136,11 @@ extern Buffer mtp_blink_read_ext(Relation rel, BlockNumber blkno, int access,
 								 BufferAccessStrategy strategy);
 extern void mtp_blink_check_page(Relation rel, Buffer buf);
 
-/* The root, or InvalidBuffer if the tree is empty.  *level gets its level. */
-extern Buffer mtp_blink_root(Relation rel, int access_leaf, uint32 *level);
+/*
+ * The root, or InvalidBuffer if the tree is empty; *level gets its level.  Locked with `access` if
+ * it is on level `target`, else shared.
+ */
+extern Buffer mtp_blink_root(Relation rel, int access, uint32 target, uint32 *level);
 
 /* Height for cost estimates: the root's level, 0 for a tree of one leaf, -1 never. */
 extern int	mtp_blink_height(Relation rel);
@@ -180,17 +183,19 @@ extern bool mtp_blink_recyclable(Page page);
 typedef struct MtpBlinkPut
 {
 	Relation	rel;
-	Relation	heap;			/* for killing dead items; may be NULL */
 	MtpBlinkStack *stack;
 	volatile uint32 *progress;	/* see MtpChange; may be NULL */
 	uint32		progress_to;
-	uint32		splits;			/* out: pages made by splits, counted */
+	uint32		k;				/* out: pages that the page was split into, 1 if none */
 } MtpBlinkPut;
 
+/* With what a page already has, so many bytes of new items (MAXALIGNed) never make too many pages. */
+#define MTP_BLINK_PUT_BYTES ((Size) (MTP_BLINK_MAX_K - 2) * MTP_PAGE_ROOM / 2)
+
 /*
- * Puts n items (at most MTP_BLINK_PUT_MAX in bytes … see mtp_blink_put_limit) at pos (as
+ * Puts n items, of at most MTP_BLINK_PUT_BYTES with 8 bytes added to each, at pos (as
  * mtp_page_insert) on the exclusively locked leaf or inner page, which it unlocks and unpins in any
- * case.  All items must belong to the page by their keys.  Items, norms as mtp_page_insert.
+ * case.  All items must belong to the page by their keys.
  */
 extern void mtp_blink_put(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos,
 						  IndexTuple *items, uint64 *norms);
@@ -262,6 +267,7 @@ extern int	mtp_blink_unlink(Relation rel, Buffer leaf);
 extern void mtp_blink_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_count,
 						   Cost *startup, Cost *total, Selectivity *selectivity,
 						   double *correlation, double *pages);
+extern void mtp_blink_options_init(void);
 extern bytea *mtp_blink_options(Datum reloptions, bool validate);
 extern int	mtp_blink_fillfactor(Relation rel);
 extern bool mtp_blink_validate(Oid opclassoid);

@@ -1,58 +1,65 @@
 /*
  * handler.c
- *	  The access method's routine.
- *
- * A stand-in until the B-link tree is in: nbtree's functions, with a build that inserts one by one
- * (nbtree's sort refuses other access methods).
+ *	  The access method mtpower_blink: what core may ask of it.
  */
-#include "mtpower.h"
 #include "blink/blink.h"
 
-#include "access/tableam.h"
-#include "catalog/index.h"
-#include "miscadmin.h"
-#include "storage/smgr.h"
-#include "utils/fmgrprotos.h"
+#include "batch/batch.h"
+#include "catalog/pg_am.h"
+#include "commands/vacuum.h"
+#include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(mtp_blink_handler);
 
-static void
-insert_one(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive, void *state)
+static bool
+blink_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
+			 IndexUniqueCheck check, bool unchanged, struct IndexInfo *info)
 {
-	btinsert(index, values, isnull, tid, state, UNIQUE_CHECK_NO, false, NULL);
-}
+	IndexTuple	itup = index_form_tuple(RelationGetDescr(index), values, isnull);
 
-static IndexBuildResult *
-build(Relation heap, Relation index, IndexInfo *info)
-{
-	IndexBuildResult *result = palloc0(sizeof(IndexBuildResult));
-	Buffer		metabuf;
-
-	mtp_blink_check_support(index);
-	metabuf = ReadBuffer(index, P_NEW);
-	LockBuffer(metabuf, BUFFER_LOCK_EXCLUSIVE);
-	START_CRIT_SECTION();
-	_bt_initmetapage(BufferGetPage(metabuf), P_NONE, 0, _bt_allequalimage(index, false));
-	MarkBufferDirty(metabuf);
-	if (RelationNeedsWAL(index))
-		log_newpage_buffer(metabuf, true);
-	END_CRIT_SECTION();
-	UnlockReleaseBuffer(metabuf);
-	result->heap_tuples = table_index_build_scan(heap, index, info, true, true, insert_one, heap, NULL);
-	result->index_tuples = result->heap_tuples;
-	return result;
+	itup->t_tid = *tid;
+	mtp_blink_insert(index, heap, itup, unchanged);
+	pfree(itup);
+	return false;
 }
 
 Datum
 mtp_blink_handler(PG_FUNCTION_ARGS)
 {
-	IndexAmRoutine *am = (IndexAmRoutine *) DatumGetPointer(DirectFunctionCall1(bthandler, PG_GETARG_DATUM(0)));
+	IndexAmRoutine *am = makeNode(IndexAmRoutine);
 
+	mtp_require_preload();
+	am->amstrategies = BTMaxStrategyNumber;
+	am->amsupport = BTNProcs;
+	am->amoptsprocnum = BTOPTIONS_PROC;
+	am->amcanorder = true;
+	am->amcanorderbyop = false;
+	am->amcanbackward = true;
 	am->amcanunique = false;
-	am->amcanparallel = false;
+	am->amcanmulticol = true;
+	am->amoptionalkey = true;
+	am->amsearcharray = true;
+	am->amsearchnulls = true;
+	am->amstorage = false;
+	am->amclusterable = true;
 	am->ampredlocks = false;
-	am->ambuild = build;
+	am->amcanparallel = false;
+	am->amcaninclude = true;
+	am->amusemaintenanceworkmem = false;
+	am->amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL | VACUUM_OPTION_PARALLEL_COND_CLEANUP;
+	am->amkeytype = InvalidOid;
+
+	am->ambuild = mtp_blink_build;
+	am->aminsert = blink_insert;
 	am->amvalidate = mtp_blink_validate;
 	am->amadjustmembers = mtp_blink_adjust_members;
+	am->amoptions = mtp_blink_options;
 	PG_RETURN_POINTER(am);
+}
+
+void
+mtp_blink_init(void)
+{
+	mtp_blink_options_init();
+	mtp_blink_redo_init();
 }

@@ -1,6 +1,0 @@
-#include "mtpower.h"
-
-void
-mtp_blink_init(void)
-{
-}

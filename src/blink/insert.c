@@ -1,0 +1,65 @@
+/*
+ * insert.c
+ *	  Inserts single entries.
+ */
+#include "blink/blink.h"
+
+#include "batch/batch.h"
+#include "utils/memutils.h"
+
+void
+mtp_blink_check_size(Relation rel, IndexTuple itup)
+{
+	Size		size = MAXALIGN(IndexTupleSize(itup));
+
+	if (size <= MTP_MAX_ITEM)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("index row size %zu exceeds mtpower_blink maximum %zu for index \"%s\"",
+					size, (Size) MTP_MAX_ITEM, RelationGetRelationName(rel)),
+			 errdetail("Index row references tuple (%u,%u).",
+					   ItemPointerGetBlockNumber(&itup->t_tid),
+					   ItemPointerGetOffsetNumber(&itup->t_tid)),
+			 errhint("Values larger than 1/3 of a page cannot be indexed.\n"
+					 "Consider an index on a hash of the value, such as md5().")));
+}
+
+/*
+ * The leaf that the key belongs to, exclusively locked; makes the first one.
+ */
+static Buffer
+find_leaf(Relation rel, MtpBlinkKey *key, MtpBlinkStack *stack)
+{
+	for (;;)
+	{
+		Buffer		buf = mtp_blink_descend(rel, key, BUFFER_LOCK_EXCLUSIVE, 0, stack);
+
+		if (BufferIsValid(buf))
+			return buf;
+		mtp_blink_make_root(rel);
+	}
+}
+
+/*
+ * heap: the table, for reclaiming dead entries' room.  unchanged: aminsert's hint that this is a
+ * new version of a row whose key did not change.
+ */
+void
+mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, bool unchanged)
+{
+	MtpBlinkKey key;
+	MtpBlinkStack stack;
+	MtpBlinkPut put = {.rel = rel,.stack = &stack};
+	Size		size = MAXALIGN(IndexTupleSize(itup));
+	Buffer		buf;
+	uint16		pos;
+
+	mtp_blink_check_size(rel, itup);
+	mtp_blink_key_tuple(rel, &key, itup);
+	buf = find_leaf(rel, &key, &stack);
+	if (!mtp_page_fits(BufferGetPage(buf), 1, size))
+		(void) mtp_blink_reclaim(rel, heap, buf, size, unchanged);
+	pos = mtp_blink_place(&key, BufferGetPage(buf)).pos;
+	mtp_blink_put(&put, buf, 1, &pos, &itup, &key.norm);
+}

@@ -1,0 +1,261 @@
+/*
+ * key.c
+ *	  Makes search keys and compares them with items.
+ */
+#include "blink/blink.h"
+
+#include "access/tupmacs.h"
+#include "catalog/pg_type.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+MtpBlinkInfo *
+mtp_blink_info(Relation rel)
+{
+	MtpBlinkInfo *info = rel->rd_amcache;
+
+	if (info == NULL)
+	{
+		info = MemoryContextAllocZero(rel->rd_indexcxt, sizeof(MtpBlinkInfo));
+		info->norm = mtp_norm_code(rel);
+		info->nkeyatts = IndexRelationGetNumberOfKeyAttributes(rel);
+		info->natts = IndexRelationGetNumberOfAttributes(rel);
+		info->single = info->nkeyatts == 1 && mtp_norm_is_exact(info->norm);
+		info->root = InvalidBlockNumber;
+		rel->rd_amcache = info;
+	}
+	return info;
+}
+
+static void
+init_key(Relation rel, MtpBlinkKey *key)
+{
+	key->rel = rel;
+	key->code = mtp_blink_info(rel)->norm;
+	key->by_head = false;
+	key->by_norm = false;
+	key->null = false;
+	key->norm = 0;
+	key->bt.heapkeyspace = true;
+	key->bt.allequalimage = false;
+	key->bt.anynullkeys = false;
+	key->bt.nextkey = false;
+	key->bt.pivotsearch = false;
+	key->bt.scantid = NULL;
+	key->bt.keysz = 0;
+}
+
+/* Scan key for attribute i (from 0), to be compared by the operator class's own order. */
+static void
+init_scankey(Relation rel, ScanKey sk, int i, Datum value, bool isnull)
+{
+	ScanKeyEntryInitializeWithInfo(sk,
+								   (isnull ? SK_ISNULL : 0) |
+								   (rel->rd_indoption[i] << SK_BT_INDOPTION_SHIFT),
+								   i + 1, InvalidStrategy, InvalidOid,
+								   rel->rd_indcollation[i],
+								   index_getprocinfo(rel, i + 1, BTORDER_PROC),
+								   value);
+}
+
+/*
+ * Takes over the attributes of a tuple, from the second on if the norm decides the first.  An
+ * index of one exact column needs no scan keys at all: its norm and TID are the key.
+ */
+static void
+keys_of_tuple(MtpBlinkKey *key, IndexTuple itup, int natts)
+{
+	Relation	rel = key->rel;
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+
+	key->norm = mtp_norm_tuple(key->code, itup);
+	key->by_head = natts > 0;
+	key->by_norm = natts > 0 && mtp_norm_is_exact(key->code);
+	key->null = natts > 0 && IndexTupleHasNulls(itup) &&
+		att_isnull(0, (bits8 *) ((char *) itup + sizeof(IndexTupleData)));
+	key->bt.keysz = natts;
+
+	for (int i = key->by_norm ? 1 : 0; i < natts; i++)
+	{
+		bool		isnull;
+		Datum		value = index_getattr(itup, i + 1, tupdesc, &isnull);
+
+		init_scankey(rel, &key->bt.scankeys[i], i, value, isnull);
+	}
+}
+
+void
+mtp_blink_key_tuple(Relation rel, MtpBlinkKey *key, IndexTuple itup)
+{
+	init_key(rel, key);
+	keys_of_tuple(key, itup, IndexRelationGetNumberOfKeyAttributes(rel));
+	key->bt.scantid = &itup->t_tid;
+}
+
+void
+mtp_blink_key_pivot(Relation rel, MtpBlinkKey *key, IndexTuple pivot)
+{
+	init_key(rel, key);
+	keys_of_tuple(key, pivot, BTreeTupleGetNAtts(pivot, rel));
+	key->bt.scantid = BTreeTupleGetHeapTID(pivot);
+	key->bt.pivotsearch = true;
+}
+
+void
+mtp_blink_key_empty(Relation rel, MtpBlinkKey *key)
+{
+	init_key(rel, key);
+}
+
+/* The norm kind that values of a type have as probes, or MTP_NORM_NONE. */
+static uint8
+probe_kind(uint8 kind, Oid subtype)
+{
+	switch (subtype)
+	{
+		case INT2OID:
+			return kind >= MTP_NORM_INT2 && kind <= MTP_NORM_INT8 ? MTP_NORM_INT2 : MTP_NORM_NONE;
+		case INT4OID:
+			return kind >= MTP_NORM_INT2 && kind <= MTP_NORM_INT8 ? MTP_NORM_INT4 : MTP_NORM_NONE;
+		case INT8OID:
+			return kind >= MTP_NORM_INT2 && kind <= MTP_NORM_INT8 ? MTP_NORM_INT8 : MTP_NORM_NONE;
+		case FLOAT4OID:
+			return kind == MTP_NORM_FLOAT4 || kind == MTP_NORM_FLOAT8 ?
+				MTP_NORM_FLOAT4 : MTP_NORM_NONE;
+		case FLOAT8OID:
+			return kind == MTP_NORM_FLOAT4 || kind == MTP_NORM_FLOAT8 ?
+				MTP_NORM_FLOAT8 : MTP_NORM_NONE;
+	}
+	return MTP_NORM_NONE;
+}
+
+/*
+ * A probe of another type than the column's is compared by norm only within the integers and
+ * within the floats, which share one space each; all others ask the comparator.
+ */
+void
+mtp_blink_key_done(MtpBlinkKey *key, Oid subtype)
+{
+	ScanKey		sk = &key->bt.scankeys[0];
+	Oid			type = key->rel->rd_opcintype[0];
+	uint8		kind = key->code & MTP_NORM_KIND;
+
+	if (key->bt.keysz == 0)
+		return;
+	key->null = (sk->sk_flags & SK_ISNULL) != 0;
+	if (!key->null && OidIsValid(subtype) && subtype != type)
+		kind = probe_kind(kind, subtype);
+	if (!key->null && kind == MTP_NORM_NONE)
+		return;
+	key->norm = mtp_norm_datum((key->code & ~MTP_NORM_KIND) | kind, sk->sk_argument, key->null);
+	key->by_head = true;
+	key->by_norm = mtp_norm_is_exact(key->code) && (key->null || mtp_norm_is_exact(kind));
+}
+
+/* Compares the first column where norms decide it. */
+static inline int
+compare_norm(MtpBlinkKey *key, IndexTuple item)
+{
+	bool		null = false;
+	uint64		norm;
+
+	if (IndexTupleHasNulls(item))
+		null = att_isnull(0, (bits8 *) ((char *) item + sizeof(IndexTupleData)));
+	if (unlikely(null || key->null))
+	{
+		if (null && key->null)
+			return 0;
+		return (key->null == ((key->code & MTP_NORM_NULLS_FIRST) != 0)) ? -1 : 1;
+	}
+	norm = mtp_norm_fixed(key->code, (char *) item + IndexInfoFindDataOffset(item->t_info));
+	return key->norm < norm ? -1 : key->norm > norm ? 1 : 0;
+}
+
+static int
+compare_attr(MtpBlinkKey *key, IndexTuple item, int i)
+{
+	ScanKey		sk = &key->bt.scankeys[i];
+	bool		null;
+	Datum		value = index_getattr(item, i + 1, RelationGetDescr(key->rel), &null);
+	int			cmp;
+
+	if (null || (sk->sk_flags & SK_ISNULL))
+	{
+		bool		knull = (sk->sk_flags & SK_ISNULL) != 0;
+
+		if (null && knull)
+			return 0;
+		return (knull == ((sk->sk_flags & SK_BT_NULLS_FIRST) != 0)) ? -1 : 1;
+	}
+
+	/* Cross-type support functions take the column's type first. */
+	cmp = DatumGetInt32(FunctionCall2Coll(&sk->sk_func, sk->sk_collation, value,
+										  sk->sk_argument));
+	if (!(sk->sk_flags & SK_BT_DESC))
+		INVERT_COMPARE_RESULT(cmp);
+	return cmp;
+}
+
+int
+mtp_blink_compare(MtpBlinkKey *key, IndexTuple item)
+{
+	int			natts = BTreeTupleGetNAtts(item, key->rel);
+	int			n = Min(natts, key->bt.keysz);
+	int			i = 0;
+	ItemPointer tid;
+
+	if (natts > IndexRelationGetNumberOfKeyAttributes(key->rel))
+		n = Min(n, IndexRelationGetNumberOfKeyAttributes(key->rel));
+	if (n > 0 && key->by_norm)
+	{
+		int			cmp = compare_norm(key, item);
+
+		if (cmp != 0)
+			return cmp;
+		i = 1;
+	}
+	for (; i < n; i++)
+	{
+		int			cmp = compare_attr(key, item, i);
+
+		if (cmp != 0)
+			return cmp;
+	}
+
+	/* Truncated attributes, and then a truncated TID, are minus infinity. */
+	if (natts == 0 || key->bt.keysz > natts)
+		return 1;
+	tid = BTreeTupleGetHeapTID(item);
+	if (key->bt.scantid == NULL)
+		return !key->bt.pivotsearch && key->bt.keysz == natts && tid == NULL ? 1 : 0;
+	if (tid == NULL)
+		return 1;
+	return ItemPointerCompare(key->bt.scantid, tid);
+}
+
+bool
+mtp_blink_before(void *arg, IndexTuple item)
+{
+	MtpBlinkKey *key = arg;
+	int			cmp = mtp_blink_compare(key, item);
+
+	return key->bt.nextkey ? cmp >= 0 : cmp > 0;
+}
+
+MtpPos
+mtp_blink_place(MtpBlinkKey *key, Page page)
+{
+	return mtp_page_search(page, key->norm, key->by_head, mtp_blink_before, key);
+}
+
+MtpPos
+mtp_blink_child(MtpBlinkKey *key, Page page)
+{
+	MtpPos		p = mtp_blink_place(key, page);
+
+	/* The first item is minus infinity, so something is always before the place. */
+	if (!mtp_pos_prev(page, &p))
+		elog(ERROR, "inner page of index \"%s\" has no downlink for a key",
+			 RelationGetRelationName(key->rel));
+	return p;
+}

@@ -1,0 +1,336 @@
+/*
+ * tree.c
+ *	  Gets about in the tree: root, descent, moving right, parents, ends of levels.
+ *
+ * Lehman & Yao's rules as nbtree has them: a process holds at most one page's lock while it goes
+ * down or right, and recovers from splits by high keys and right links.
+ */
+#include "blink/blink.h"
+
+#include "miscadmin.h"
+
+void
+mtp_blink_check_page(Relation rel, Buffer buf)
+{
+	Page		page = BufferGetPage(buf);
+
+	if (PageIsNew(page))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" contains unexpected zero page at block %u",
+						RelationGetRelationName(rel), BufferGetBlockNumber(buf)),
+				 errhint("Please REINDEX it.")));
+	if (MtpHead(page)->page_id != MTP_PAGE_ID)
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" contains corrupted page at block %u",
+						RelationGetRelationName(rel), BufferGetBlockNumber(buf)),
+				 errhint("Please REINDEX it.")));
+}
+
+Buffer
+mtp_blink_read_ext(Relation rel, BlockNumber blkno, int access, BufferAccessStrategy strategy)
+{
+	Buffer		buf = ReadBufferExtended(rel, MAIN_FORKNUM, blkno, RBM_NORMAL, strategy);
+
+	mtp_page_prefetch(BufferGetPage(buf));
+	LockBuffer(buf, access);
+	mtp_blink_check_page(rel, buf);
+	return buf;
+}
+
+Buffer
+mtp_blink_read(Relation rel, BlockNumber blkno, int access)
+{
+	return mtp_blink_read_ext(rel, blkno, access, NULL);
+}
+
+/* Is a remembered root still the only page of its level? */
+static bool
+still_root(Page page, uint32 level)
+{
+	MtpPageHeader *h = MtpHead(page);
+
+	return !PageIsNew(page) && h->page_id == MTP_PAGE_ID &&
+		(h->type == MTP_PAGE_LEAF || h->type == MTP_PAGE_INNER) &&
+		h->level == level && h->left == InvalidBlockNumber && h->right == InvalidBlockNumber;
+}
+
+/* Reads the metapage into the relation's cache; false if the tree is empty. */
+static bool
+load_root(Relation rel, BlockNumber *root, uint32 *level)
+{
+	Buffer		buf = mtp_blink_read(rel, MTP_BLINK_META, BUFFER_LOCK_SHARE);
+	MtpBlinkMeta *meta = MtpBlinkMetaOf(BufferGetPage(buf));
+	MtpBlinkInfo *info;
+
+	if (MtpHead(BufferGetPage(buf))->type != MTP_PAGE_META || meta->magic != MTP_BLINK_MAGIC)
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" is not an mtpower_blink index",
+						RelationGetRelationName(rel))));
+	if (meta->version != MTP_BLINK_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("version mismatch in index \"%s\": file version %u, current version %u",
+						RelationGetRelationName(rel), meta->version, MTP_BLINK_VERSION)));
+	*root = meta->root;
+	*level = meta->level;
+	UnlockReleaseBuffer(buf);
+
+	info = mtp_blink_info(rel);
+	info->root = *root;
+	info->level = *level;
+	return *root != InvalidBlockNumber;
+}
+
+Buffer
+mtp_blink_root(Relation rel, int access, uint32 target, uint32 *level)
+{
+	MtpBlinkInfo *info = mtp_blink_info(rel);
+	BlockNumber root = info->root;
+	Buffer		buf;
+
+	*level = info->level;
+	if (root != InvalidBlockNumber)
+	{
+		buf = ReadBuffer(rel, root);
+		mtp_page_prefetch(BufferGetPage(buf));
+		LockBuffer(buf, *level == target ? access : BUFFER_LOCK_SHARE);
+		if (still_root(BufferGetPage(buf), *level))
+			return buf;
+		UnlockReleaseBuffer(buf);
+	}
+	if (!load_root(rel, &root, level))
+		return InvalidBuffer;
+
+	/* It may have been split since: its level is the same, and moving right does the rest. */
+	return mtp_blink_read(rel, root, *level == target ? access : BUFFER_LOCK_SHARE);
+}
+
+int
+mtp_blink_height(Relation rel)
+{
+	uint32		level;
+	BlockNumber root;
+
+	return load_root(rel, &root, &level) ? (int) level : 0;
+}
+
+/*
+ * Finishes the split that the page's flag tells of.  The lock is traded for an exclusive one where
+ * needed; releases the buffer.
+ */
+static void
+finish_if_incomplete(Relation rel, Buffer buf, int access, MtpBlinkStack *stack)
+{
+	if (access != BUFFER_LOCK_EXCLUSIVE)
+	{
+		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
+	}
+	if (MtpIncomplete(BufferGetPage(buf)) && !MtpIsDeleted(BufferGetPage(buf)))
+		mtp_blink_finish_split(rel, buf, stack);
+	else
+		UnlockReleaseBuffer(buf);
+}
+
+static Buffer
+move_right(Relation rel, MtpBlinkKey *key, Buffer buf, int access, bool forupdate,
+		   MtpBlinkStack *stack)
+{
+	int			past = key->bt.nextkey ? 0 : 1;
+
+	for (;;)
+	{
+		Page		page = BufferGetPage(buf);
+		MtpPageHeader *h = MtpHead(page);
+		BlockNumber right = h->right;
+
+		if (forupdate && MtpIncomplete(page) && !MtpIsDeleted(page))
+		{
+			BlockNumber blkno = BufferGetBlockNumber(buf);
+
+			finish_if_incomplete(rel, buf, access, stack);
+			buf = mtp_blink_read(rel, blkno, access);
+			continue;
+		}
+		if (right == InvalidBlockNumber)
+		{
+			if (MtpIsDeleted(page))
+				ereport(ERROR,
+						(errcode(ERRCODE_INDEX_CORRUPTED),
+						 errmsg("fell off the end of index \"%s\"",
+								RelationGetRelationName(rel))));
+			return buf;
+		}
+		if (!MtpIsDeleted(page) && mtp_blink_compare(key, MtpHighKey(page)) < past)
+			return buf;
+		UnlockReleaseBuffer(buf);
+		CHECK_FOR_INTERRUPTS();
+		buf = mtp_blink_read(rel, right, access);
+	}
+}
+
+Buffer
+mtp_blink_moveright(Relation rel, MtpBlinkKey *key, Buffer buf, int access, MtpBlinkStack *stack)
+{
+	return move_right(rel, key, buf, access, access == BUFFER_LOCK_EXCLUSIVE, stack);
+}
+
+Buffer
+mtp_blink_descend(Relation rel, MtpBlinkKey *key, int access, uint32 level, MtpBlinkStack *stack)
+{
+	MtpBlinkStack own;
+	Buffer		buf;
+	uint32		at;
+
+	if (stack == NULL)
+		stack = &own;
+	memset(stack, 0xFF, sizeof(*stack));	/* InvalidBlockNumber everywhere */
+
+	buf = mtp_blink_root(rel, access, level, &at);
+	if (!BufferIsValid(buf))
+		return buf;
+	if (at < level)
+	{
+		UnlockReleaseBuffer(buf);
+		return InvalidBuffer;
+	}
+	for (;;)
+	{
+		Page		page;
+		BlockNumber child;
+		MtpPos		p;
+
+		buf = move_right(rel, key, buf, at == level ? access : BUFFER_LOCK_SHARE,
+						 access == BUFFER_LOCK_EXCLUSIVE, stack);
+		if (at == level)
+			return buf;
+
+		page = BufferGetPage(buf);
+		p = mtp_blink_child(key, page);
+		child = BTreeTupleGetDownLink(mtp_slot_item(page, p.node, p.slot));
+		stack->at[at] = BufferGetBlockNumber(buf);
+		UnlockReleaseBuffer(buf);
+		at--;
+		buf = mtp_blink_read(rel, child, at == level ? access : BUFFER_LOCK_SHARE);
+		if (MtpHead(BufferGetPage(buf))->level != at)
+			ereport(ERROR,
+					(errcode(ERRCODE_INDEX_CORRUPTED),
+					 errmsg("downlink of index \"%s\" leads to block %u of level %u instead of level %u",
+							RelationGetRelationName(rel), child,
+							MtpHead(BufferGetPage(buf))->level, at)));
+	}
+}
+
+Buffer
+mtp_blink_endpoint(Relation rel, uint32 level, bool rightmost, int access)
+{
+	uint32		at;
+	Buffer		buf = mtp_blink_root(rel, access, level, &at);
+
+	if (!BufferIsValid(buf))
+		return buf;
+	for (;;)
+	{
+		Page		page = BufferGetPage(buf);
+		int			mode = at == level ? access : BUFFER_LOCK_SHARE;
+		BlockNumber next;
+		MtpPos		p;
+
+		/* A deleted page, or one that is no longer the last, leads right. */
+		while (MtpIsDeleted(page) || (rightmost && !MtpRightmost(page)))
+		{
+			next = MtpHead(page)->right;
+			if (next == InvalidBlockNumber)
+				elog(ERROR, "fell off the end of index \"%s\"", RelationGetRelationName(rel));
+			UnlockReleaseBuffer(buf);
+			CHECK_FOR_INTERRUPTS();
+			buf = mtp_blink_read(rel, next, mode);
+			page = BufferGetPage(buf);
+		}
+		if (at == level)
+			return buf;
+		if (at < level)
+		{
+			UnlockReleaseBuffer(buf);
+			return InvalidBuffer;
+		}
+		p = mtp_page_locate(page, rightmost ? MtpHead(page)->nitems - 1 : 0);
+		next = BTreeTupleGetDownLink(mtp_slot_item(page, p.node, p.slot));
+		UnlockReleaseBuffer(buf);
+		at--;
+		buf = mtp_blink_read(rel, next, at == level ? access : BUFFER_LOCK_SHARE);
+	}
+}
+
+/* Position of the downlink to child on a page, or -1; the key's place is the likely one. */
+static int
+find_downlink(Page page, MtpBlinkKey *key, BlockNumber child)
+{
+	MtpPos		p = mtp_blink_child(key, page);
+
+	if (BTreeTupleGetDownLink(mtp_slot_item(page, p.node, p.slot)) == child)
+		return p.pos;
+	p = mtp_page_locate(page, 0);
+	do
+	{
+		if (BTreeTupleGetDownLink(mtp_slot_item(page, p.node, p.slot)) == child)
+			return p.pos;
+	} while (mtp_pos_next(page, &p));
+	return -1;
+}
+
+Buffer
+mtp_blink_parent(Relation rel, MtpBlinkStack *stack, uint32 level, IndexTuple pivot,
+				 BlockNumber child, int *pos)
+{
+	MtpBlinkKey key;
+	MtpBlinkStack fresh;
+	bool		descended = false;
+	Buffer		buf = InvalidBuffer;
+
+	mtp_blink_key_pivot(rel, &key, pivot);
+	if (stack != NULL && stack->at[level] != InvalidBlockNumber)
+		buf = mtp_blink_read(rel, stack->at[level], BUFFER_LOCK_EXCLUSIVE);
+	for (;;)
+	{
+		Page		page;
+		BlockNumber next;
+
+		if (!BufferIsValid(buf))
+		{
+			/* Nothing known of that level, or what was known led nowhere. */
+			if (descended)
+				ereport(ERROR,
+						(errcode(ERRCODE_INDEX_CORRUPTED),
+						 errmsg("failed to re-find parent key in index \"%s\" for block %u",
+								RelationGetRelationName(rel), child)));
+			descended = true;
+			stack = &fresh;
+			buf = mtp_blink_descend(rel, &key, BUFFER_LOCK_EXCLUSIVE, level, stack);
+			if (!BufferIsValid(buf))
+				continue;
+		}
+		page = BufferGetPage(buf);
+		next = MtpHead(page)->right;
+		if (!MtpIsDeleted(page))
+		{
+			if (MtpIncomplete(page))
+			{
+				BlockNumber blkno = BufferGetBlockNumber(buf);
+
+				mtp_blink_finish_split(rel, buf, stack);
+				buf = mtp_blink_read(rel, blkno, BUFFER_LOCK_EXCLUSIVE);
+				continue;
+			}
+			*pos = find_downlink(page, &key, child);
+			if (*pos >= 0)
+				return buf;
+		}
+		UnlockReleaseBuffer(buf);
+		buf = next == InvalidBlockNumber ? InvalidBuffer :
+			mtp_blink_read(rel, next, BUFFER_LOCK_EXCLUSIVE);
+	}
+}
