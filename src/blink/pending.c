@@ -7,7 +7,9 @@
 
 #include "access/tableam.h"
 #include "miscadmin.h"
+#include "access/xloginsert.h"
 #include "storage/lmgr.h"
+#include "storage/smgr.h"
 
 Buffer
 mtp_blink_alloc(Relation rel)
@@ -56,7 +58,10 @@ IndexBuildResult *
 mtp_blink_build(Relation heap, Relation index, IndexInfo *info)
 {
 	IndexBuildResult *result = palloc0(sizeof(IndexBuildResult));
-	Buffer		metabuf = mtp_blink_alloc(index);
+	Buffer		metabuf;
+
+	mtp_blink_check_support(index);
+	metabuf = mtp_blink_alloc(index);
 
 	START_CRIT_SECTION();
 	mtp_blink_meta_init(BufferGetPage(metabuf), InvalidBlockNumber, 0);
@@ -68,4 +73,17 @@ mtp_blink_build(Relation heap, Relation index, IndexInfo *info)
 	result->heap_tuples = table_index_build_scan(heap, index, info, true, true, insert_one, heap, NULL);
 	result->index_tuples = result->heap_tuples;
 	return result;
+}
+
+void
+mtp_blink_build_empty(Relation index)
+{
+	Page		page = palloc(BLCKSZ);
+
+	mtp_blink_meta_init(page, InvalidBlockNumber, 0);
+	PageSetChecksumInplace(page, MTP_BLINK_META);
+	smgrwrite(RelationGetSmgr(index), INIT_FORKNUM, MTP_BLINK_META, page, true);
+	log_newpage(&MtpRelLocator(index), INIT_FORKNUM, MTP_BLINK_META, page, true);
+	smgrimmedsync(RelationGetSmgr(index), INIT_FORKNUM);
+	pfree(page);
 }
