@@ -105,7 +105,10 @@ typedef struct MtpBlinkStack
 /* Key for a leaf tuple with its TID (inserting, looking up); points into itup. */
 extern void mtp_blink_key_tuple(Relation rel, MtpBlinkKey *key, IndexTuple itup);
 
-/* Key without values: caller fills bt.scankeys' arguments, bt.keysz, then calls …_key_done. */
+/*
+ * Key without values: caller fills bt.scankeys (three-way functions, flags, arguments) and bt.keysz,
+ * then calls …_key_done with the type of the first argument.
+ */
 extern void mtp_blink_key_empty(Relation rel, MtpBlinkKey *key);
 extern void mtp_blink_key_done(MtpBlinkKey *key, Oid subtype);
 
@@ -254,25 +257,12 @@ extern IndexBulkDeleteResult *mtp_blink_bulkdelete(IndexVacuumInfo *info,
 												   void *callback_state);
 extern IndexBulkDeleteResult *mtp_blink_vacuumcleanup(IndexVacuumInfo *info,
 													  IndexBulkDeleteResult *stats);
-/* Pages that left the tree together, leaf first. */
-typedef struct MtpBlinkUnlinked
-{
-	int			npages;
-	BlockNumber pages[MTP_BLINK_HEIGHT];
-	FullTransactionId safexid;
-} MtpBlinkUnlinked;
-
 /*
  * Deletes an empty leaf from the tree, and the inner pages above it that would be left without a
- * child; false if it has to stay for now.  The buffer is exclusively locked on entry, unlocked and
+ * child; tells how many pages went.  The buffer is exclusively locked on entry, unlocked and
  * unpinned on return.
  */
-extern bool mtp_blink_unlink(Relation rel, Buffer leaf, MtpBlinkUnlinked *gone);
-
-/* What this does to pages, for redo; never raise errors. */
-extern void mtp_blink_mark_deleted(Page page, uint16 level, BlockNumber left, BlockNumber right,
-								   FullTransactionId safexid);
-extern void mtp_blink_drop_downlink(Page page, int pos, BlockNumber child);
+extern int	mtp_blink_unlink(Relation rel, Buffer leaf);
 
 /*
  * cost.c, options.c, validate.c, redo.c
@@ -292,6 +282,5 @@ extern void mtp_blink_adjust_members(Oid opfamilyoid, Oid opclassoid, List *oper
  */
 extern void mtp_blink_check_support(Relation index);
 extern void mtp_blink_redo_init(void);
-extern void mtp_blink_redo_vacuum_init(void);
 
 #endif							/* MTP_BLINK_H */

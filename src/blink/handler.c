@@ -55,6 +55,15 @@ mtp_blink_handler(PG_FUNCTION_ARGS)
 	am->amvalidate = mtp_blink_validate;
 	am->amadjustmembers = mtp_blink_adjust_members;
 	am->amoptions = mtp_blink_options;
+	am->amcostestimate = mtp_blink_cost;
+	am->amcanreturn = mtp_blink_canreturn;
+	am->ambeginscan = mtp_blink_beginscan;
+	am->amrescan = mtp_blink_rescan;
+	am->amgettuple = mtp_blink_gettuple;
+	am->amgetbitmap = mtp_blink_getbitmap;
+	am->amendscan = mtp_blink_endscan;
+	am->ammarkpos = mtp_blink_markpos;
+	am->amrestrpos = mtp_blink_restrpos;
 	PG_RETURN_POINTER(am);
 }
 
@@ -63,5 +72,4 @@ mtp_blink_init(void)
 {
 	mtp_blink_options_init();
 	mtp_blink_redo_init();
-	mtp_blink_redo_vacuum_init();
 }

@@ -1,0 +1,73 @@
+/*
+ * killed.c
+ *	  Sets dead hints for rows that a scan found dead to everyone.
+ */
+#include "blink/scan.h"
+
+/*
+ * Finds the item of a TID from where the scan saw it on to the right, and marks it.  It may have moved
+ * by inserts, or gone to another page by a split: then some later scan will mark it.
+ */
+static bool
+mark_dead(Page page, const BTScanPosItem *item)
+{
+	MtpPos		p;
+
+	if (item->indexOffset >= MtpHead(page)->nitems)
+		return false;
+	p = mtp_page_locate(page, item->indexOffset);
+	do
+	{
+		IndexTuple	itup = mtp_slot_item(page, p.node, p.slot);
+
+		if (ItemPointerEquals(&itup->t_tid, (ItemPointer) &item->heapTid))
+		{
+			if (mtp_slot_dead(page, p.node, p.slot))
+				return false;
+			mtp_page_set_dead(page, p.node, p.slot);
+			return true;
+		}
+	} while (mtp_pos_next(page, &p));
+	return false;
+}
+
+/*
+ * The TIDs must still mean the rows that the scan judged.  Under a pin held since the page was read
+ * they do, since VACUUM could not pass the page.  Without it, the page must be as it was.
+ */
+void
+mtp_blink_scan_kill(IndexScanDesc scan)
+{
+	BTScanOpaque bt = scan->opaque;
+	BTScanPos	pos = &bt->currPos;
+	int			n = bt->numKilled;
+	bool		pinned = BTScanPosIsPinned(*pos);
+	bool		marked = false;
+	Buffer		buf = pos->buf;
+
+	Assert(BTScanPosIsValid(*pos));
+	bt->numKilled = 0;
+	if (pinned)
+		LockBuffer(buf, BUFFER_LOCK_SHARE);
+	else
+	{
+		buf = mtp_blink_read(scan->indexRelation, pos->currPage, BUFFER_LOCK_SHARE);
+		if (BufferGetLSNAtomic(buf) != pos->lsn)
+		{
+			UnlockReleaseBuffer(buf);
+			return;
+		}
+	}
+
+	/* A share lock is enough for hints: at worst two scans set the same ones. */
+	for (int i = 0; i < n; i++)
+		if (mark_dead(BufferGetPage(buf), &pos->items[bt->killedItems[i]]))
+			marked = true;
+	if (marked)
+		MarkBufferDirtyHint(buf, true);
+
+	if (pinned)
+		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+	else
+		UnlockReleaseBuffer(buf);
+}

@@ -1,0 +1,256 @@
+/*
+ * scan.c
+ *	  Index scans: what the executor calls.
+ *
+ * Scan keys, arrays and their bookkeeping are core's (nbtutils.c): our tuples have nbtree's format
+ * and our operator classes its strategies.  Where to start is start.c's, reading pages step.c's.
+ */
+#include "blink/scan.h"
+
+#include "nodes/tidbitmap.h"
+#include "utils/memutils.h"
+
+IndexScanDesc
+mtp_blink_beginscan(Relation rel, int nkeys, int norderbys)
+{
+	IndexScanDesc scan = RelationGetIndexScan(rel, nkeys, norderbys);
+	MtpBlinkScan *so = palloc(sizeof(MtpBlinkScan));
+	BTScanOpaque bt = &so->bt;
+
+	Assert(norderbys == 0);
+	memset(bt, 0, offsetof(BTScanOpaqueData, currPos));
+	BTScanPosInvalidate(bt->currPos);
+	BTScanPosInvalidate(bt->markPos);
+	bt->markItemIndex = -1;
+	if (nkeys > 0)
+		bt->keyData = palloc(nkeys * sizeof(ScanKeyData));
+
+	so->left = so->mark_left = InvalidBlockNumber;
+	so->convex = so->equal = false;
+	so->code = mtp_blink_info(rel)->norm;
+	so->natts = IndexRelationGetNumberOfAttributes(rel);
+	so->nmade = 0;
+	so->context = CurrentMemoryContext;
+
+	scan->xs_itupdesc = RelationGetDescr(rel);
+	scan->opaque = so;
+	return scan;
+}
+
+/* Gives the current position up, with its pin and what is to be said about killed items. */
+static void
+leave(IndexScanDesc scan)
+{
+	BTScanOpaque bt = scan->opaque;
+
+	if (!BTScanPosIsValid(bt->currPos))
+		return;
+	if (bt->numKilled > 0)
+		mtp_blink_scan_kill(scan);
+	BTScanPosUnpinIfPinned(bt->currPos);
+	BTScanPosInvalidate(bt->currPos);
+}
+
+static void
+forget_mark(BTScanOpaque bt)
+{
+	bt->markItemIndex = -1;
+	BTScanPosUnpinIfPinned(bt->markPos);
+	BTScanPosInvalidate(bt->markPos);
+}
+
+void
+mtp_blink_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys)
+{
+	BTScanOpaque bt = scan->opaque;
+
+	leave(scan);
+	forget_mark(bt);
+	bt->arrayKeyCount = 0;
+
+	/* Whether the scan is index-only is not known before.  A page's tuples fit in a page. */
+	if (scan->xs_want_itup && bt->currTuples == NULL)
+	{
+		bt->currTuples = MemoryContextAlloc(((MtpBlinkScan *) bt)->context, 2 * BLCKSZ);
+		bt->markTuples = bt->currTuples + BLCKSZ;
+	}
+	if (keys != NULL && scan->numberOfKeys > 0)
+		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
+	bt->numberOfKeys = 0;
+	_bt_preprocess_array_keys(scan);
+}
+
+void
+mtp_blink_endscan(IndexScanDesc scan)
+{
+	BTScanOpaque bt = scan->opaque;
+
+	leave(scan);
+	forget_mark(bt);
+	if (bt->keyData != NULL)
+		pfree(bt->keyData);
+	if (bt->arrayContext != NULL)
+		MemoryContextDelete(bt->arrayContext);
+	if (bt->killedItems != NULL)
+		pfree(bt->killedItems);
+	if (bt->currTuples != NULL)
+		pfree(bt->currTuples);	/* markTuples is its second half */
+	pfree(bt);
+}
+
+/*
+ * Remembers that the item just returned is dead to everyone.  A scan that turns round may meet an
+ * item again: what does not fit is forgotten, being a hint.
+ */
+static void
+remember_killed(MtpBlinkScan *so)
+{
+	BTScanOpaque bt = &so->bt;
+
+	if (bt->killedItems == NULL)
+		bt->killedItems = MemoryContextAlloc(so->context, MTP_MAX_ITEMS * sizeof(int));
+	if (bt->numKilled < MTP_MAX_ITEMS)
+		bt->killedItems[bt->numKilled++] = bt->currPos.itemIndex;
+}
+
+/* The next item of a scan that has a position. */
+static bool
+next_item(IndexScanDesc scan, ScanDirection dir)
+{
+	BTScanPos	pos = &((BTScanOpaque) scan->opaque)->currPos;
+
+	if (ScanDirectionIsForward(dir) ?
+		++pos->itemIndex > pos->lastItem : --pos->itemIndex < pos->firstItem)
+		return mtp_blink_scan_step(scan, dir);
+	return true;
+}
+
+/*
+ * A scan that ran off one end has no position, and then starts anew at that end if it is told to go
+ * back, as scrolling cursors need it.
+ */
+bool
+mtp_blink_gettuple(IndexScanDesc scan, ScanDirection dir)
+{
+	BTScanOpaque bt = scan->opaque;
+
+	/* Of an index that core takes for unordered, the plan has no direction. */
+	if (!ScanDirectionIsBackward(dir))
+		dir = ForwardScanDirection;
+	scan->xs_recheck = false;
+
+	if (bt->numArrayKeys != 0 && !BTScanPosIsValid(bt->currPos))
+	{
+		if (bt->numArrayKeys < 0)
+			return false;		/* an array without an element that could match */
+		_bt_start_array_keys(scan, dir);
+	}
+	do
+	{
+		bool		found;
+
+		if (!BTScanPosIsValid(bt->currPos))
+			found = mtp_blink_scan_start(scan, dir);
+		else
+		{
+			if (scan->kill_prior_tuple)
+				remember_killed(scan->opaque);
+			found = next_item(scan, dir);
+		}
+		if (found)
+		{
+			mtp_blink_scan_return(scan);
+			return true;
+		}
+	} while (bt->numArrayKeys > 0 && _bt_advance_array_keys(scan, dir));
+	return false;
+}
+
+/* Adds all items of the current page. */
+static int
+add_page(BTScanPos pos, TIDBitmap *tbm)
+{
+	ItemPointerData tids[MTP_MAX_ITEMS];
+	int			n = 0;
+
+	for (int i = pos->firstItem; i <= pos->lastItem; i++)
+		tids[n++] = pos->items[i].heapTid;
+	tbm_add_tuples(tbm, tids, n, false);
+	return n;
+}
+
+int64
+mtp_blink_getbitmap(IndexScanDesc scan, TIDBitmap *tbm)
+{
+	BTScanOpaque bt = scan->opaque;
+	int64		n = 0;
+
+	if (bt->numArrayKeys != 0)
+	{
+		if (bt->numArrayKeys < 0)
+			return 0;
+		_bt_start_array_keys(scan, ForwardScanDirection);
+	}
+	do
+	{
+		bool		found = mtp_blink_scan_start(scan, ForwardScanDirection);
+
+		while (found)
+		{
+			n += add_page(&bt->currPos, tbm);
+			found = mtp_blink_scan_step(scan, ForwardScanDirection);
+		}
+	} while (bt->numArrayKeys > 0 && _bt_advance_array_keys(scan, ForwardScanDirection));
+	return n;
+}
+
+/*
+ * A mark is first a mere item of the current page; mtp_blink_scan_step copies the position to
+ * markPos when it leaves that page.
+ */
+void
+mtp_blink_markpos(IndexScanDesc scan)
+{
+	BTScanOpaque bt = scan->opaque;
+
+	forget_mark(bt);
+	if (BTScanPosIsValid(bt->currPos))
+		bt->markItemIndex = bt->currPos.itemIndex;
+	if (bt->numArrayKeys > 0)
+		_bt_mark_array_keys(scan);
+}
+
+void
+mtp_blink_restrpos(IndexScanDesc scan)
+{
+	MtpBlinkScan *so = scan->opaque;
+	BTScanOpaque bt = &so->bt;
+
+	/* This may change what core preprocesses from the arrays' elements. */
+	if (bt->numArrayKeys > 0)
+	{
+		_bt_restore_array_keys(scan);
+		mtp_blink_scan_keys_changed(so);
+	}
+
+	/* Still on the marked page? */
+	if (bt->markItemIndex >= 0)
+	{
+		bt->currPos.itemIndex = bt->markItemIndex;
+		return;
+	}
+	leave(scan);
+	if (!BTScanPosIsValid(bt->markPos))
+		return;
+	if (BTScanPosIsPinned(bt->markPos))
+		IncrBufferRefCount(bt->markPos.buf);
+	mtp_blink_scan_copy(&bt->currPos, bt->currTuples, &bt->markPos, bt->markTuples);
+	so->left = so->mark_left;
+}
+
+/* Tuples hold their columns as the table has them, INCLUDE columns and `name` too. */
+bool
+mtp_blink_canreturn(Relation index, int attno)
+{
+	return true;
+}

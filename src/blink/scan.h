@@ -1,0 +1,85 @@
+/*
+ * scan.h
+ *	  State of a scan of a B-link tree, shared by scan.c, start.c, step.c and killed.c.
+ *
+ * A scan reads a leaf at a time: all matching items of the page go to bt.currPos, and are returned
+ * from there while no page is locked.  Between two calls the scan thus stands between pages.
+ */
+#ifndef MTP_BLINK_SCAN_H
+#define MTP_BLINK_SCAN_H
+
+#include "blink/blink.h"
+
+typedef struct MtpBlinkScan
+{
+	/*
+	 * First, because core's _bt_preprocess_keys and its likes take it for all that there is.  Of
+	 * currPos and markPos, items[] is filled from the front by forward scans and from the back of
+	 * MTP_MAX_ITEMS by backward ones; an item's indexOffset is its position on the page (from 0).
+	 */
+	BTScanOpaqueData bt;
+
+	/* Left links of the pages that currPos and markPos come from, as they were read. */
+	BlockNumber left;
+	BlockNumber mark_left;
+
+	/*
+	 * What is known of bt.keyData beyond what core tells.  convex: all items between two matching
+	 * ones match.  equal: the only key is start, which its normal key decides.
+	 */
+	bool		convex;
+	bool		equal;
+	uint8		code;			/* the index's norm code */
+	int16		natts;
+
+	/*
+	 * The place where the scan starts.  The scan keys' comparison functions are kept from one start
+	 * to the next; subtypes[i] tells what start.bt.scankeys[i] is for (InvalidOid: the column's own
+	 * type).
+	 */
+	int			nmade;			/* scankeys that have been made */
+	Oid			subtypes[INDEX_MAX_KEYS];
+	MemoryContext context;		/* lives as long as the scan */
+	MtpBlinkKey start;
+} MtpBlinkScan;
+
+StaticAssertDecl(offsetof(MtpBlinkScan, bt) == 0, "core's functions look at the front");
+
+/* Makes the item that bt.currPos stands on the one that the scan returns. */
+static inline void
+mtp_blink_scan_return(IndexScanDesc scan)
+{
+	MtpBlinkScan *so = (MtpBlinkScan *) scan->opaque;
+	BTScanPosItem *item = &so->bt.currPos.items[so->bt.currPos.itemIndex];
+
+	scan->xs_heaptid = item->heapTid;
+	if (scan->xs_want_itup)
+		scan->xs_itup = (IndexTuple) (so->bt.currTuples + item->tupleOffset);
+}
+
+/*
+ * start.c: preprocesses the keys, and reads the first leaf that has a match in this direction.
+ * False, and no position, if there is none.
+ */
+extern bool mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir);
+
+/* Derives so->convex and so->equal from bt.keyData; equal is for mtp_blink_scan_start alone. */
+extern void mtp_blink_scan_keys_changed(MtpBlinkScan *so);
+
+/*
+ * step.c: reads the items of a locked leaf from `from` on (backward: before it) and unlocks it; if
+ * none matches, goes on to the next leaves.  bt.currPos.moreLeft and moreRight are set.
+ */
+extern bool mtp_blink_scan_read(IndexScanDesc scan, ScanDirection dir, Buffer buf, MtpPos from);
+
+/* Leaves the current page for the next one in this direction with a match. */
+extern bool mtp_blink_scan_step(IndexScanDesc scan, ScanDirection dir);
+
+/* Copies a position, with its tuples where they are kept; both or none have workspaces. */
+extern void mtp_blink_scan_copy(BTScanPos to, char *to_tuples,
+								const BTScanPosData *from, const char *from_tuples);
+
+/* killed.c: sets the dead hints that the scan has collected for the current page. */
+extern void mtp_blink_scan_kill(IndexScanDesc scan);
+
+#endif							/* MTP_BLINK_SCAN_H */

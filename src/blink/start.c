@@ -1,0 +1,252 @@
+/*
+ * start.c
+ *	  Where a scan starts.
+ *
+ * Core's _bt_preprocess_keys has put the scan keys in the index's order: sorted by column, strategies
+ * of DESC columns turned round, so that "low" here always means towards the tree's left end.
+ */
+#include "blink/scan.h"
+
+#include "batch/batch.h"
+#include "pgstat.h"
+#include "utils/lsyscache.h"
+
+/* The keys that say where to start, one per column from the first on. */
+typedef struct Bounds
+{
+	int			n;
+	ScanKey		keys[INDEX_MAX_KEYS];
+	ScanKeyData notnull;		/* made up: at most one, since it is strict and so the last */
+	bool		strict;			/* items equal to the bounds don't match */
+} Bounds;
+
+void
+mtp_blink_scan_keys_changed(MtpBlinkScan *so)
+{
+	so->equal = false;
+	so->convex = true;
+
+	/*
+	 * A key is "required" if all columns before its own are fixed by =.  If all are, then the
+	 * matches are a range of the index: = on some columns, bounds on the next.
+	 */
+	for (int i = 0; i < so->bt.numberOfKeys; i++)
+	{
+		int			flags = so->bt.keyData[i].sk_flags;
+
+		if ((flags & (SK_BT_REQFWD | SK_BT_REQBKWD)) == 0 || (flags & SK_ROW_HEADER))
+			so->convex = false;
+	}
+}
+
+static inline bool
+is_low_bound(ScanKey key)
+{
+	return key->sk_strategy == BTGreaterStrategyNumber ||
+		key->sk_strategy == BTGreaterEqualStrategyNumber;
+}
+
+/*
+ * The key among n of one column that bounds it where the scan starts, or NULL.
+ *
+ * An = has precedence: _bt_checkkeys ends the scan where it fails.  Where only the far end is bounded
+ * but nulls lie at the near one, they can be passed over, since every operator is strict.
+ */
+static ScanKey
+choose(ScanKey keys, int n, bool forward, ScanKey notnull)
+{
+	ScanKey		bound = NULL;
+	ScanKey		far = NULL;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (keys[i].sk_strategy == BTEqualStrategyNumber)
+			return &keys[i];
+		if (is_low_bound(&keys[i]) != forward)
+			far = &keys[i];
+		else if (bound == NULL)
+			bound = &keys[i];
+	}
+	if (bound != NULL || far == NULL)
+		return bound;
+	if (((far->sk_flags & SK_BT_NULLS_FIRST) != 0) != forward)
+		return NULL;
+
+	memset(notnull, 0, sizeof(*notnull));
+	notnull->sk_flags = SK_ISNULL | SK_SEARCHNOTNULL |
+		(far->sk_flags & (SK_BT_DESC | SK_BT_NULLS_FIRST));
+	notnull->sk_attno = far->sk_attno;
+	notnull->sk_strategy = forward ? BTGreaterStrategyNumber : BTLessStrategyNumber;
+	return notnull;
+}
+
+/*
+ * Replaces a row comparison among the bounds, which is always the last one used, by its members as
+ * far as they are on the columns that follow and point the same way.  False if none can match.
+ */
+static bool
+unfold_row(Bounds *b)
+{
+	ScanKey		row = b->keys[b->n - 1];
+	ScanKey		member = (ScanKey) DatumGetPointer(row->sk_argument);
+	bool		all = false;
+
+	if (member->sk_flags & SK_ISNULL)
+		return false;
+	b->n--;
+	for (;; member++)
+	{
+		if (member->sk_attno != b->n + 1 || member->sk_strategy != row->sk_strategy ||
+			(member->sk_flags & SK_ISNULL))
+			break;
+		b->keys[b->n++] = member;
+		if (member->sk_flags & SK_ROW_END)
+		{
+			all = true;
+			break;
+		}
+	}
+
+	/* (a, b) > (1, 2) means a >= 1, if a is all that is used of it. */
+	if (!all)
+		b->strict = false;
+	return true;
+}
+
+/*
+ * Chooses bounds for as many leading columns as have them; false if the scan can't have a match.
+ *
+ * Only =, >= and <= let the next column's bound count as well.  A row comparison ends the list.
+ */
+static bool
+choose_bounds(BTScanOpaque bt, bool forward, Bounds *b)
+{
+	int			i = 0;
+
+	b->n = 0;
+	b->strict = false;
+	while (i < bt->numberOfKeys && bt->keyData[i].sk_attno == b->n + 1)
+	{
+		int			next = i;
+		ScanKey		key;
+
+		while (next < bt->numberOfKeys && bt->keyData[next].sk_attno == b->n + 1)
+			next++;
+		key = choose(&bt->keyData[i], next - i, forward, &b->notnull);
+		if (key == NULL)
+			break;
+		b->keys[b->n++] = key;
+		b->strict = key->sk_strategy == BTGreaterStrategyNumber ||
+			key->sk_strategy == BTLessStrategyNumber;
+		if (key->sk_flags & SK_ROW_HEADER)
+			return unfold_row(b);
+		if (b->strict)
+			break;
+		i = next;
+	}
+	return true;
+}
+
+/*
+ * Makes scan key i of the place to search for.  Its function compares the column with the bound's
+ * type; it is looked up when it is not yet there from an earlier start.
+ */
+static void
+set_scankey(IndexScanDesc scan, int i, ScanKey bound)
+{
+	MtpBlinkScan *so = scan->opaque;
+	Relation	rel = scan->indexRelation;
+	ScanKey		sk = &so->start.bt.scankeys[i];
+	Oid			type = rel->rd_opcintype[i];
+	Oid			subtype = bound->sk_subtype == type ? InvalidOid : bound->sk_subtype;
+
+	if (i >= so->nmade || subtype != so->subtypes[i])
+	{
+		memset(sk, 0, sizeof(*sk));
+		sk->sk_attno = i + 1;
+		if (OidIsValid(subtype))
+		{
+			Oid			proc = get_opfamily_proc(rel->rd_opfamily[i], type, subtype, BTORDER_PROC);
+
+			if (!OidIsValid(proc))
+				elog(ERROR, "missing support function %d(%u,%u) for attribute %d of index \"%s\"",
+					 BTORDER_PROC, type, subtype, i + 1, RelationGetRelationName(rel));
+			fmgr_info_cxt(proc, &sk->sk_func, so->context);
+		}
+		else
+			fmgr_info_copy(&sk->sk_func, index_getprocinfo(rel, i + 1, BTORDER_PROC),
+						   so->context);
+		so->subtypes[i] = subtype;
+		so->nmade = Max(so->nmade, i + 1);
+	}
+	sk->sk_flags = bound->sk_flags & (SK_ISNULL | SK_BT_DESC | SK_BT_NULLS_FIRST);
+	sk->sk_collation = bound->sk_collation;
+	sk->sk_argument = bound->sk_argument;
+}
+
+/* Makes so->start from the bounds. */
+static void
+make_start(IndexScanDesc scan, const Bounds *b, bool forward)
+{
+	MtpBlinkScan *so = scan->opaque;
+	MtpBlinkKey *key = &so->start;
+
+	mtp_blink_key_empty(scan->indexRelation, key);
+	for (int i = 0; i < b->n; i++)
+		set_scankey(scan, i, b->keys[i]);
+	key->bt.keysz = b->n;
+
+	/* Forward: the first item >= or > the bounds; backward: one before the first > or >= them. */
+	key->bt.nextkey = b->strict == forward;
+	mtp_blink_key_done(key, b->keys[0]->sk_subtype);
+
+	so->equal = so->bt.numberOfKeys == 1 && key->by_norm && !key->null &&
+		so->bt.keyData[0].sk_strategy == BTEqualStrategyNumber;
+}
+
+bool
+mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
+{
+	MtpBlinkScan *so = scan->opaque;
+	BTScanOpaque bt = &so->bt;
+	Relation	rel = scan->indexRelation;
+	bool		forward = ScanDirectionIsForward(dir);
+	Bounds		bounds;
+	Buffer		buf;
+	Page		page;
+	MtpPos		from;
+
+	Assert(!BTScanPosIsValid(bt->currPos));
+	pgstat_count_index_scan(rel);
+
+	_bt_preprocess_keys(scan);
+	if (!bt->qual_ok)
+		return false;
+	mtp_blink_scan_keys_changed(so);
+	if (!choose_bounds(bt, forward, &bounds))
+		return false;
+
+	mtp_batch_before_scan(rel, scan->xs_snapshot);
+	if (bounds.n > 0)
+	{
+		make_start(scan, &bounds, forward);
+		buf = mtp_blink_descend(rel, &so->start, BUFFER_LOCK_SHARE, 0, NULL);
+	}
+	else
+		buf = mtp_blink_endpoint(rel, 0, !forward, BUFFER_LOCK_SHARE);
+	if (!BufferIsValid(buf))
+		return false;
+
+	page = BufferGetPage(buf);
+	if (bounds.n > 0)
+		from = mtp_blink_place(&so->start, page);
+	else
+		from = mtp_page_locate(page, forward ? 0 : MtpHead(page)->nitems);
+
+	/* Nothing behind the start matches. */
+	bt->currPos.moreLeft = !forward;
+	bt->currPos.moreRight = forward;
+	bt->numKilled = 0;
+	bt->markItemIndex = -1;
+	return mtp_blink_scan_read(scan, dir, buf, from);
+}

@@ -1,0 +1,390 @@
+/*
+ * step.c
+ *	  Reads leaves for a scan, and walks from leaf to leaf in both directions.
+ *
+ * Going right needs the right link of the time when the page was read: what a later split moved
+ * right has been seen already.  Going left needs the page whose right link leads to where the scan
+ * stands, whatever was split or deleted since; see left_neighbour.
+ */
+#include "blink/scan.h"
+
+#include "access/tupmacs.h"
+#include "batch/batch.h"
+#include "miscadmin.h"
+
+/* Having found so many matches in a row, look whether the page's last item matches as well. */
+#define SURE_AFTER 4
+
+/*
+ * Does an item match?  *more is cleared if it does not, and nothing beyond it in the scan's direction
+ * does either.
+ */
+static inline bool
+matches(IndexScanDesc scan, IndexTuple itup, ScanDirection dir, bool *more)
+{
+	MtpBlinkScan *so = scan->opaque;
+
+	if (so->equal)
+	{
+		bool		null = IndexTupleHasNulls(itup) &&
+			att_isnull(0, (bits8 *) ((char *) itup + sizeof(IndexTupleData)));
+
+		if (!null && so->start.norm ==
+			mtp_norm_fixed(so->code, (char *) itup + IndexInfoFindDataOffset(itup->t_info)))
+			return true;
+		*more = false;
+		return false;
+	}
+	return _bt_checkkeys(scan, itup, so->natts, dir, more);
+}
+
+static inline void
+save_item(BTScanOpaque bt, int index, IndexTuple itup, int pos)
+{
+	BTScanPosItem *item = &bt->currPos.items[index];
+
+	item->heapTid = itup->t_tid;
+	item->indexOffset = pos;
+	if (bt->currTuples != NULL)
+	{
+		Size		size = IndexTupleSize(itup);
+
+		item->tupleOffset = bt->currPos.nextTupleOffset;
+		memcpy(bt->currTuples + item->tupleOffset, itup, size);
+		bt->currPos.nextTupleOffset += MAXALIGN(size);
+	}
+}
+
+/*
+ * Having seen a match, is the item at the page's other end one too?  Then so is all in between, since
+ * the matches are a range.
+ */
+static bool
+all_match(IndexScanDesc scan, Page page, int pos, ScanDirection dir)
+{
+	bool		more = true;
+
+	return matches(scan, mtp_page_item(page, pos), dir, &more);
+}
+
+/* Saves what matches from p to the end of the page. */
+static void
+read_forward(IndexScanDesc scan, Page page, MtpPos p)
+{
+	MtpBlinkScan *so = scan->opaque;
+	BTScanOpaque bt = &so->bt;
+	MtpPageHeader *h = MtpHead(page);
+	bool		sure = bt->numberOfKeys == 0;
+	bool		more = true;
+	int			run = 0;
+	int			n = 0;
+
+	for (; p.pos < h->nitems; mtp_pos_next(page, &p))
+	{
+		IndexTuple	itup;
+
+		if (scan->ignore_killed_tuples && mtp_slot_dead(page, p.node, p.slot))
+			continue;
+		itup = mtp_slot_item(page, p.node, p.slot);
+		if (!sure)
+		{
+			if (!matches(scan, itup, ForwardScanDirection, &more))
+			{
+				if (!more)
+					break;
+				run = 0;
+				continue;
+			}
+			if (++run == SURE_AFTER && so->convex)
+				sure = all_match(scan, page, h->nitems - 1, ForwardScanDirection);
+		}
+		save_item(bt, n++, itup, p.pos);
+	}
+
+	/* The high key may tell that the pages to the right have no match. */
+	if (more && h->right != InvalidBlockNumber && bt->numberOfKeys > 0)
+	{
+		IndexTuple	high = MtpHighKey(page);
+
+		_bt_checkkeys(scan, high, BTreeTupleGetNAtts(high, scan->indexRelation),
+					  ForwardScanDirection, &more);
+	}
+	if (!more)
+		bt->currPos.moreRight = false;
+	bt->currPos.firstItem = 0;
+	bt->currPos.lastItem = n - 1;
+	bt->currPos.itemIndex = 0;
+}
+
+/* Saves what matches before p, from the array's end down. */
+static void
+read_backward(IndexScanDesc scan, Page page, MtpPos p)
+{
+	MtpBlinkScan *so = scan->opaque;
+	BTScanOpaque bt = &so->bt;
+	bool		sure = bt->numberOfKeys == 0;
+	bool		more = true;
+	int			run = 0;
+	int			n = MTP_MAX_ITEMS;
+
+	while (mtp_pos_prev(page, &p))
+	{
+		IndexTuple	itup;
+		bool		dead = scan->ignore_killed_tuples && mtp_slot_dead(page, p.node, p.slot);
+
+		/* The page's first item is looked at for what it says about the pages to the left. */
+		if (dead && (p.pos > 0 || sure))
+			continue;
+		itup = mtp_slot_item(page, p.node, p.slot);
+		if (!sure)
+		{
+			if (!matches(scan, itup, BackwardScanDirection, &more))
+			{
+				if (!more)
+					break;
+				run = 0;
+				continue;
+			}
+			if (++run == SURE_AFTER && so->convex)
+				sure = all_match(scan, page, 0, BackwardScanDirection);
+		}
+		if (!dead)
+			save_item(bt, --n, itup, p.pos);
+	}
+
+	if (!more)
+		bt->currPos.moreLeft = false;
+	bt->currPos.firstItem = n;
+	bt->currPos.lastItem = MTP_MAX_ITEMS - 1;
+	bt->currPos.itemIndex = MTP_MAX_ITEMS - 1;
+}
+
+/*
+ * Loads currPos from a locked leaf; true if it got an item.
+ *
+ * Old snapshots are looked for on leaves alone: pruning that such a snapshot may miss took an item
+ * from a leaf that the scan reads, or the whole leaf, and then its right sibling's left link changed,
+ * which the scan reads instead.
+ */
+static bool
+load(IndexScanDesc scan, ScanDirection dir, Buffer buf, MtpPos from)
+{
+	MtpBlinkScan *so = scan->opaque;
+	BTScanPos	pos = &so->bt.currPos;
+	Page		page = BufferGetPage(buf);
+
+	MtpTestForOldSnapshot(scan->xs_snapshot, scan->indexRelation, page);
+	pos->buf = buf;
+	pos->currPage = BufferGetBlockNumber(buf);
+	pos->lsn = BufferGetLSNAtomic(buf);
+	pos->nextPage = MtpHead(page)->right;
+	pos->nextTupleOffset = 0;
+	so->left = MtpHead(page)->left;
+
+	if (ScanDirectionIsForward(dir))
+		read_forward(scan, page, from);
+	else
+		read_backward(scan, page, from);
+	return pos->firstItem <= pos->lastItem;
+}
+
+/*
+ * Unlocks the leaf that has just been loaded.  Its pin keeps VACUUM from passing it, and so TIDs that
+ * the scan has read from being used anew.  Without it that can happen: harmless if the row is fetched
+ * and judged by an MVCC snapshot, and if later changes of the page show in its LSN, which killed.c asks.
+ */
+static inline void
+settle(IndexScanDesc scan)
+{
+	BTScanPos	pos = &((BTScanOpaque) scan->opaque)->currPos;
+
+	if (IsMVCCSnapshot(scan->xs_snapshot) && RelationNeedsWAL(scan->indexRelation) &&
+		!scan->xs_want_itup)
+	{
+		UnlockReleaseBuffer(pos->buf);
+		pos->buf = InvalidBuffer;
+	}
+	else
+		LockBuffer(pos->buf, BUFFER_LOCK_UNLOCK);
+}
+
+/* Reads the pages right of the current position, which is neither pinned nor locked. */
+static bool
+go_right(IndexScanDesc scan)
+{
+	BTScanPos	pos = &((BTScanOpaque) scan->opaque)->currPos;
+	MtpPos		first = {0, 0, 0};
+
+	while (pos->moreRight && pos->nextPage != InvalidBlockNumber)
+	{
+		Buffer		buf;
+
+		CHECK_FOR_INTERRUPTS();
+		mtp_batch_before_scan(scan->indexRelation, scan->xs_snapshot);
+		buf = mtp_blink_read(scan->indexRelation, pos->nextPage, BUFFER_LOCK_SHARE);
+		if (MtpIsDeleted(BufferGetPage(buf)))
+			pos->nextPage = MtpHead(BufferGetPage(buf))->right;
+		else if (load(scan, ForwardScanDirection, buf, first))
+		{
+			settle(scan);
+			return true;
+		}
+		UnlockReleaseBuffer(buf);
+		pos->buf = InvalidBuffer;
+	}
+	BTScanPosInvalidate(*pos);
+	return false;
+}
+
+/*
+ * The leaf left of page `origin`, locked; InvalidBuffer if there is none.  `left` was once origin's
+ * left link.
+ *
+ * That page may have been split since: then the right one is a few right links further.  Or it has
+ * been deleted, or origin has: origin itself tells.  A deleted page's key space went to the next live
+ * page on its right, which thus has the left end that origin had, and takes its place.  No page can
+ * have been reused, because the scan's snapshot is older than its deletion.
+ */
+static Buffer
+left_neighbour(Relation rel, BlockNumber origin, BlockNumber left)
+{
+	for (int tries = 0; left != InvalidBlockNumber; tries++)
+	{
+		BlockNumber blkno = left;
+		Buffer		buf;
+		Page		page;
+
+		for (int hops = 0; hops <= MTP_BLINK_MAX_K; hops++)
+		{
+			BlockNumber right;
+
+			CHECK_FOR_INTERRUPTS();
+			buf = mtp_blink_read(rel, blkno, BUFFER_LOCK_SHARE);
+			page = BufferGetPage(buf);
+			right = MtpHead(page)->right;
+			if (right == origin && !MtpIsDeleted(page))
+				return buf;
+			UnlockReleaseBuffer(buf);
+			if (right == origin || right == InvalidBlockNumber)
+				break;
+			blkno = right;
+		}
+
+		/* Every change of the neighbourhood changes the left link, so this can't go on for long. */
+		if (tries >= 1000)
+			ereport(ERROR,
+					(errcode(ERRCODE_INDEX_CORRUPTED),
+					 errmsg("could not find left sibling of block %u in index \"%s\"",
+							origin, RelationGetRelationName(rel)),
+					 errhint("Please REINDEX it.")));
+
+		for (;;)
+		{
+			bool		deleted;
+
+			buf = mtp_blink_read(rel, origin, BUFFER_LOCK_SHARE);
+			page = BufferGetPage(buf);
+			left = MtpHead(page)->left;
+			deleted = MtpIsDeleted(page);
+			if (deleted)
+				origin = MtpHead(page)->right;
+			UnlockReleaseBuffer(buf);
+			if (!deleted)
+				break;
+			if (origin == InvalidBlockNumber)
+				ereport(ERROR,
+						(errcode(ERRCODE_INDEX_CORRUPTED),
+						 errmsg("fell off the end of index \"%s\"",
+								RelationGetRelationName(rel)),
+						 errhint("Please REINDEX it.")));
+		}
+	}
+	return InvalidBuffer;
+}
+
+/* Reads the pages left of the current position, which is neither pinned nor locked. */
+static bool
+go_left(IndexScanDesc scan)
+{
+	MtpBlinkScan *so = scan->opaque;
+	BTScanPos	pos = &so->bt.currPos;
+
+	while (pos->moreLeft)
+	{
+		Buffer		buf;
+		Page		page;
+
+		mtp_batch_before_scan(scan->indexRelation, scan->xs_snapshot);
+		buf = left_neighbour(scan->indexRelation, pos->currPage, so->left);
+		if (!BufferIsValid(buf))
+			break;
+		page = BufferGetPage(buf);
+		if (load(scan, BackwardScanDirection, buf, mtp_page_locate(page, MtpHead(page)->nitems)))
+		{
+			settle(scan);
+			return true;
+		}
+		UnlockReleaseBuffer(buf);
+		pos->buf = InvalidBuffer;
+	}
+	BTScanPosInvalidate(*pos);
+	return false;
+}
+
+bool
+mtp_blink_scan_read(IndexScanDesc scan, ScanDirection dir, Buffer buf, MtpPos from)
+{
+	BTScanPos	pos = &((BTScanOpaque) scan->opaque)->currPos;
+
+	if (load(scan, dir, buf, from))
+	{
+		settle(scan);
+		return true;
+	}
+	UnlockReleaseBuffer(buf);
+	pos->buf = InvalidBuffer;
+	return ScanDirectionIsForward(dir) ? go_right(scan) : go_left(scan);
+}
+
+void
+mtp_blink_scan_copy(BTScanPos to, char *to_tuples, const BTScanPosData *from,
+					const char *from_tuples)
+{
+	memcpy(to, from, offsetof(BTScanPosData, items));
+	if (from->firstItem <= from->lastItem)
+		memcpy(&to->items[from->firstItem], &from->items[from->firstItem],
+			   (from->lastItem - from->firstItem + 1) * sizeof(BTScanPosItem));
+	if (to_tuples != NULL)
+		memcpy(to_tuples, from_tuples, from->nextTupleOffset);
+}
+
+bool
+mtp_blink_scan_step(IndexScanDesc scan, ScanDirection dir)
+{
+	MtpBlinkScan *so = scan->opaque;
+	BTScanOpaque bt = &so->bt;
+
+	if (bt->numKilled > 0)
+		mtp_blink_scan_kill(scan);
+
+	/* A mark on this page needs a copy of its own now, and a pin if the page is pinned. */
+	if (bt->markItemIndex >= 0)
+	{
+		if (BTScanPosIsPinned(bt->currPos))
+			IncrBufferRefCount(bt->currPos.buf);
+		mtp_blink_scan_copy(&bt->markPos, bt->markTuples, &bt->currPos, bt->currTuples);
+		bt->markPos.itemIndex = bt->markItemIndex;
+		so->mark_left = so->left;
+		bt->markItemIndex = -1;
+	}
+	BTScanPosUnpinIfPinned(bt->currPos);
+
+	/* This page had matches, so the scan may find some beyond it when it turns round. */
+	if (ScanDirectionIsForward(dir))
+	{
+		bt->currPos.moreLeft = true;
+		return go_right(scan);
+	}
+	bt->currPos.moreRight = true;
+	return go_left(scan);
+}
