@@ -219,13 +219,11 @@ mtp_blink_adjust_members(Oid opfamilyoid, Oid opclassoid, List *operators, List 
 	Oid			am;
 	ListCell   *lc;
 
+	/* CREATE OPERATOR CLASS has just made the operator class, and perhaps the family. */
+	CommandCounterIncrement();
 	(void) look_up_family(opfamilyoid, &am);
 	if (OidIsValid(opclassoid))
-	{
-		/* In CREATE OPERATOR CLASS its row can't be seen before. */
-		CommandCounterIncrement();
 		class_type = get_opclass_input_type(opclassoid);
-	}
 
 	foreach(lc, list_concat_copy(operators, functions))
 	{

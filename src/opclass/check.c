@@ -23,6 +23,7 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "nodes/value.h"
 #include "parser/parse_utilcmd.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -63,12 +64,10 @@ check_unique(const CheckContext *ctx)
 				 errhint("Use a PRIMARY KEY, a UNIQUE constraint or a unique btree index.")));
 }
 
-/* What keeps the mirror from being used, and what can be done. */
 static int
-missing_mirror_hint(void)
+sync_hint(void)
 {
-	return errhint("Run \"SELECT * FROM %s.sync_opclasses()\" as a superuser, or name an operator class.",
-				   MTP_SCHEMA_NAME);
+	return errhint("Run \"SELECT * FROM %s.sync_opclasses()\" as a superuser.", MTP_SCHEMA_NAME);
 }
 
 static void
@@ -79,12 +78,35 @@ refuse_default(const CheckContext *ctx, Oid type, Oid original, Oid ours)
 			 errmsg("data type %s has no default operator class for access method \"%s\"",
 					format_type_be(type), ctx->pair->am_name),
 			 OidIsValid(ours) ?
-			 errdetail("Its default operator class for %s, %s, has no counterpart, and queries on %s cannot use an index with operator class %s.",
-					   ctx->core_name, mtp_opclass_name(original), format_type_be(type),
-					   mtp_opclass_name(ours)) :
+			 errdetail("Its default operator class for %s, %s, has no counterpart, and operator class %s would not serve the type's own operators.",
+					   ctx->core_name, mtp_opclass_name(original), mtp_opclass_name(ours)) :
 			 errdetail("Its default operator class for %s, %s, has no counterpart.",
 					   ctx->core_name, mtp_opclass_name(original)),
-			 missing_mirror_hint()));
+			 sync_hint()));
+}
+
+/*
+ * An operator class that was asked for by name, and that ours doesn't have.  Returns if core's access
+ * method doesn't have it either: core's error says all there is to say.
+ */
+static void
+refuse_name(const CheckContext *ctx, List *name)
+{
+	Oid			original = get_opclass_oid(ctx->pair->core_am, name, true);
+	List	   *elsewhere = list_make2(makeString(MTP_SCHEMA_NAME), llast(name));
+	Oid			mirror = get_opclass_oid(ctx->am, elsewhere, true);
+
+	if (!OidIsValid(original))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("operator class \"%s\" does not exist for access method \"%s\"",
+					NameListToString(name), ctx->pair->am_name),
+			 errdetail("Operator class %s of %s has no counterpart of this name.",
+					   mtp_opclass_name(original), ctx->core_name),
+			 OidIsValid(mirror) && mtp_opclass_is_mirror(ctx->pair, mirror, original) ?
+			 errhint("Its counterpart is operator class %s.", mtp_opclass_name(mirror)) :
+			 sync_hint()));
 }
 
 /*
@@ -100,15 +122,7 @@ check_named(const CheckContext *ctx, List *name, Oid type)
 
 	if (!OidIsValid(named))
 	{
-		original = get_opclass_oid(ctx->pair->core_am, name, true);
-		if (OidIsValid(original))
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_OBJECT),
-					 errmsg("operator class \"%s\" does not exist for access method \"%s\"",
-							NameListToString(name), ctx->pair->am_name),
-					 errdetail("Operator class %s of %s has no counterpart of this name.",
-							   mtp_opclass_name(original), ctx->core_name),
-					 missing_mirror_hint()));
+		refuse_name(ctx, name);
 		return;
 	}
 	original = mtp_opclass_unmirrored_default(ctx->pair, ctx->am, type, &ours);
@@ -119,8 +133,7 @@ check_named(const CheckContext *ctx, List *name, Oid type)
 				 errdetail("It is what access method \"%s\" takes for type %s as long as operator class %s of %s has no counterpart.",
 						   ctx->pair->am_name, format_type_be(type), mtp_opclass_name(original),
 						   ctx->core_name),
-				 errhint("Run \"SELECT * FROM %s.sync_opclasses()\" as a superuser.",
-						 MTP_SCHEMA_NAME)));
+				 sync_hint()));
 }
 
 /* The type of a key column, or InvalidOid for what core will complain about. */
