@@ -20,6 +20,7 @@ _PG_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
+	mtp_standby_init();
 	mtp_wal_init();
 	mtp_table_init();
 	mtp_opclass_init();

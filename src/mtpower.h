@@ -28,6 +28,7 @@ extern bool mtp_preloaded;
 extern void mtp_require_preload(void);
 
 /* Each subsystem's share of _PG_init. */
+extern void mtp_standby_init(void);
 extern void mtp_wal_init(void);
 extern void mtp_table_init(void);
 extern void mtp_opclass_init(void);
