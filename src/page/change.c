@@ -98,32 +98,93 @@ rewrite(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint
 }
 
 /*
- * Gives the page a window around the norms it has now.  Only for kinds whose norms are read without
- * allocating.  Called when a page that started with a few items has grown.
+ * Gives the page a window on its items' norms (nitems of them).  An inner page's first item, minus
+ * infinity, and nulls say nothing about where the others lie.
+ *
+ * A page without a neighbour on one side will mostly grow there, so its window leaves 15 times the
+ * span of its items on that side.
+ */
+void
+mtp_page_set_window(Page page, const uint64 *norms)
+{
+	MtpPageHeader *h = MtpHead(page);
+	int			lo = 0,
+				hi = h->nitems - 1;
+	uint64		span,
+				room;
+	int			shift = 0;
+
+	if (h->type == MTP_PAGE_INNER && lo < hi)
+		lo++;
+	if (h->norm & MTP_NORM_NULLS_FIRST)
+		while (lo < hi && norms[lo] == 0)
+			lo++;
+	else
+		while (lo < hi && norms[hi] == PG_UINT64_MAX)
+			hi--;
+	if (lo > hi)
+		return;
+
+	span = norms[hi] - norms[lo];
+	while (shift < 32 &&
+		   (span >> shift) > (MtpLeftmost(page) || MtpRightmost(page) ? PG_UINT32_MAX / 31 : PG_UINT32_MAX))
+		shift++;
+	h->shift = shift;
+	if (shift == 32)
+	{
+		h->base = 0;			/* all there is */
+		return;
+	}
+
+	room = ((uint64) PG_UINT32_MAX << shift) - span;
+	if (!MtpLeftmost(page))
+		room = 0;
+	else if (MtpRightmost(page))
+		room /= 2;
+	h->base = norms[lo] - Min(norms[lo], room);
+}
+
+/*
+ * Renews the window of a page that has grown from a few items: it was a guess.  Norms that can't be
+ * had without allocating leave it as it is.
  */
 static void
 rewindow(Page page)
 {
 	MtpPageHeader *h = MtpHead(page);
-	int			last = h->nnodes - 1;
-	uint64		min = mtp_norm_tuple(h->norm, mtp_slot_item(page, 0, 0));
-	uint64		max = mtp_norm_tuple(h->norm, mtp_slot_item(page, last, MtpCounts(page)[last] - 1));
-	int			shift = 0;
+	uint64		norms[MTP_MAX_ITEMS];
+	int			n = 0;
 
-	while (shift < 32 && ((max - min) >> shift) > PG_UINT32_MAX / 16)
-		shift++;
-	h->shift = shift;
-	/* Leave as much room below as the items span: a young page grows on both sides. */
-	h->base = min - Min(min, max - min);
+	for (int i = 0; i < h->nnodes; i++)
+		for (int j = 0; j < MtpCounts(page)[i]; j++)
+		{
+			IndexTuple	itup = mtp_slot_item(page, i, j);
 
+			if (!mtp_norm_inline(h->norm, itup))
+				return;
+			norms[n++] = mtp_norm_tuple(h->norm, itup);
+		}
+	mtp_page_set_window(page, norms);
+
+	n = 0;
 	for (int i = 0; i < h->nnodes; i++)
 	{
 		MtpNode    *node = &MtpNodes(page)[i];
 
 		for (int j = 0; j < MtpCounts(page)[i]; j++)
-			node->heads[j] = mtp_page_head(h, mtp_norm_tuple(h->norm, mtp_slot_item(page, i, j)));
+			node->heads[j] = mtp_page_head(h, norms[n++]);
 		MtpDir(page)[i] = node->heads[MtpCounts(page)[i] - 1];
 	}
+}
+
+/* Does growing from `before` to `after` items pass one of 4, 16, 64, 256? */
+static bool
+grew_much(int before, int after)
+{
+	for (int step = 4; step <= 256; step *= 4)
+		if (before < step && after >= step)
+			return true;
+	return false;
 }
 
 /* Bytes between directory and bodies. */
@@ -276,9 +337,7 @@ mtp_page_insert(Page page, int n, const uint16 *pos, const IndexTuple *items, co
 				break;
 			}
 
-	/* A page that grew from a few items: its window was a guess. */
-	if (mtp_norm_is_exact(h->norm) && h->type == MTP_PAGE_LEAF &&
-		((before < 16 && h->nitems >= 16) || (before < 128 && h->nitems >= 128)))
+	if (grew_much(before, h->nitems))
 		rewindow(page);
 }
 

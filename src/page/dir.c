@@ -77,11 +77,15 @@ static bool
 body_ok(Page page, unsigned off)
 {
 	PageHeader	ph = (PageHeader) page;
+	IndexTuple	itup;
 
 	if (off != MAXALIGN(off) || off < ph->pd_upper ||
 		off + sizeof(IndexTupleData) > ph->pd_special)
 		return false;
-	return off + MAXALIGN(IndexTupleSize((IndexTuple) ((char *) page + off))) <= ph->pd_special;
+	itup = (IndexTuple) ((char *) page + off);
+	return IndexTupleSize(itup) >= sizeof(IndexTupleData) &&
+		off + MAXALIGN(IndexTupleSize(itup)) <= ph->pd_special &&
+		mtp_norm_whole(MtpHead(page)->norm, itup);
 }
 
 static const char *
@@ -105,7 +109,9 @@ check_nodes(Page page)
 			IndexTuple	itup = (IndexTuple) ((char *) page + off);
 
 			if (!body_ok(page, off))
-				return "directory points outside of the page's items";
+				return "directory points to something that is not an item";
+			if (node->offs[j] & MTP_SLOT_FLAGS & ~MTP_SLOT_DEAD)
+				return "directory has unknown flags";
 			if (node->heads[j] < last)
 				return "heads in the directory are out of order";
 			last = node->heads[j];
@@ -137,15 +143,21 @@ mtp_page_check(Page page)
 	if (ph->pd_special != BLCKSZ || ph->pd_upper > ph->pd_special ||
 		ph->pd_lower > ph->pd_upper || ph->pd_upper != MAXALIGN(ph->pd_upper))
 		return "page header's bounds are out of order";
-	if (h->type != MTP_PAGE_LEAF && h->type != MTP_PAGE_INNER)
+	if (h->type == MTP_PAGE_META || h->type == MTP_PAGE_DELETED)
 		return NULL;
+	if (h->type != MTP_PAGE_LEAF && h->type != MTP_PAGE_INNER)
+		return "page type is unknown";
+	if ((h->type == MTP_PAGE_LEAF) != (h->level == 0))
+		return "page type and level don't agree";
 	if (h->cap % MTP_DIR_STEP != 0 || h->nnodes > h->cap ||
 		ph->pd_lower != MTP_DIR_AT + h->cap * 5 + h->nnodes * sizeof(MtpNode))
 		return "directory's size is wrong";
 	if (h->shift > 63)
 		return "directory's window is wrong";
+	if ((h->norm & MTP_NORM_KIND) > MTP_NORM_NAME)
+		return "kind of normal keys is unknown";
 	if (h->highkey != 0 && !body_ok(page, h->highkey))
-		return "high key is outside of the page's items";
+		return "high key is not an item";
 	if ((h->highkey == 0) != (h->right == InvalidBlockNumber))
 		return "high key and right link don't agree";
 	if (h->garbage > ph->pd_special - ph->pd_upper)

@@ -170,21 +170,39 @@ mtp_norm_datum(uint8 code, Datum value, bool isnull)
 	return (code & MTP_NORM_DESC) ? ~n : n;
 }
 
+static inline bool
+first_missing(IndexTuple itup)
+{
+	return BTreeTupleIsPivot(itup) &&
+		(ItemPointerGetOffsetNumberNoCheck(&itup->t_tid) & BT_OFFSET_MASK) == 0;
+}
+
+static inline bool
+first_null(IndexTuple itup)
+{
+	return IndexTupleHasNulls(itup) &&
+		att_isnull(0, (bits8 *) ((char *) itup + sizeof(IndexTupleData)));
+}
+
 /*
  * The first column starts right behind the header (and null bitmap), whatever its alignment; only
  * its presence has to be found out.
  */
+static inline char *
+first_data(IndexTuple itup)
+{
+	return (char *) itup + IndexInfoFindDataOffset(itup->t_info);
+}
+
 uint64
 mtp_norm_tuple(uint8 code, IndexTuple itup)
 {
-	char	   *data = (char *) itup + IndexInfoFindDataOffset(itup->t_info);
+	char	   *data = first_data(itup);
 	Datum		value;
 
-	if (BTreeTupleIsPivot(itup) &&
-		(ItemPointerGetOffsetNumberNoCheck(&itup->t_tid) & BT_OFFSET_MASK) == 0)
+	if (first_missing(itup))
 		return 0;
-	if (IndexTupleHasNulls(itup) &&
-		att_isnull(0, (bits8 *) ((char *) itup + sizeof(IndexTupleData))))
+	if (first_null(itup))
 		return mtp_norm_datum(code, (Datum) 0, true);
 	if ((code & MTP_NORM_KIND) == MTP_NORM_NONE)
 		return mtp_norm_datum(code, (Datum) 0, false);
@@ -204,6 +222,48 @@ mtp_norm_tuple(uint8 code, IndexTuple itup)
 			break;
 	}
 	return mtp_norm_datum(code, value, false);
+}
+
+bool
+mtp_norm_inline(uint8 code, IndexTuple itup)
+{
+	return (code & MTP_NORM_KIND) != MTP_NORM_BYTES || first_missing(itup) || first_null(itup) ||
+		!VARATT_IS_EXTENDED(first_data(itup)) || VARATT_IS_SHORT(first_data(itup));
+}
+
+bool
+mtp_norm_whole(uint8 code, IndexTuple itup)
+{
+	static const uint8 width[] = {
+		[MTP_NORM_INT2] = sizeof(int16),[MTP_NORM_INT4] = sizeof(int32),
+		[MTP_NORM_INT8] = sizeof(int64),[MTP_NORM_OID] = sizeof(Oid),
+		[MTP_NORM_UINT8] = sizeof(uint64),[MTP_NORM_BOOL] = 1,[MTP_NORM_CHAR] = 1,
+		[MTP_NORM_FLOAT4] = sizeof(float4),[MTP_NORM_FLOAT8] = sizeof(float8),
+		[MTP_NORM_UUID] = UUID_LEN,[MTP_NORM_BYTES] = 1,[MTP_NORM_NAME] = NAMEDATALEN
+	};
+	uint8		kind = code & MTP_NORM_KIND;
+	Size		size = IndexTupleSize(itup);
+	Size		at = IndexInfoFindDataOffset(itup->t_info);
+	char	   *data = first_data(itup);
+
+	if (first_missing(itup))
+		return true;
+	if (at > size)
+		return false;
+	if (first_null(itup))
+		return true;
+	if (kind >= lengthof(width) || at + width[kind] > size)
+		return false;
+	if (kind != MTP_NORM_BYTES)
+		return true;
+
+	/* Indexes never hold pointers to values elsewhere. */
+	if (VARATT_IS_EXTERNAL(data))
+		return false;
+	if (VARATT_IS_SHORT(data))
+		return at + VARSIZE_SHORT(data) <= size;
+	return at + VARHDRSZ <= size && at + VARSIZE_4B(data) <= size &&
+		VARSIZE_4B(data) >= (VARATT_IS_COMPRESSED(data) ? VARHDRSZ_COMPRESSED : VARHDRSZ);
 }
 
 Datum

@@ -63,6 +63,15 @@ extern uint64 mtp_norm_datum(uint8 code, Datum value, bool isnull);
 /* Norm of a tuple's first key column; 0 for a pivot without any. */
 extern uint64 mtp_norm_tuple(uint8 code, IndexTuple itup);
 
+/* Can a tuple's norm be had without palloc (its first column is not compressed)? */
+extern bool mtp_norm_inline(uint8 code, IndexTuple itup);
+
+/*
+ * Does a tuple hold what mtp_norm_tuple reads of it?  itup: IndexTupleSize(itup) readable bytes, at
+ * least a tuple header.
+ */
+extern bool mtp_norm_whole(uint8 code, IndexTuple itup);
+
 /* The datum that an exact norm stands for. */
 extern Datum mtp_norm_to_datum(uint8 code, uint64 norm);
 

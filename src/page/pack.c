@@ -4,24 +4,6 @@
  */
 #include "page/page.h"
 
-/*
- * Chooses the page's window: all norms of the items get different heads as far as 32 bits allow.
- * A page without neighbours on the right will mostly grow there, so its window is 16 times as wide.
- */
-static void
-set_window(MtpPageHeader *h, uint64 min, uint64 max)
-{
-	uint64		width = max - min;
-	int			shift = 0;
-
-	while (shift < 32 && (width >> shift) > PG_UINT32_MAX)
-		shift++;
-	if (h->right == InvalidBlockNumber && shift < 32)
-		shift = Min(32, shift + 4);
-	h->base = min;
-	h->shift = shift;
-}
-
 static uint16
 put_body(Page page, IndexTuple itup)
 {
@@ -46,7 +28,6 @@ mtp_page_pack(Page page, int n, const IndexTuple *items, IndexTuple highkey)
 	Size		bytes = highkey ? MAXALIGN(IndexTupleSize(highkey)) : 0;
 	uint64		norms[MTP_MAX_ITEMS];
 	int			fill;
-	int			first = 0;
 
 	Assert(h->nitems == 0 && n <= MTP_MAX_ITEMS);
 	for (int i = 0; i < n; i++)
@@ -63,12 +44,7 @@ mtp_page_pack(Page page, int n, const IndexTuple *items, IndexTuple highkey)
 	Assert(MTP_DIR_BYTES(h->nnodes) + bytes <= MTP_PAGE_ROOM);
 	memset(MtpDir(page), 0, ph->pd_lower - MTP_DIR_AT);
 
-	/* An inner page's first item is minus infinity: it says nothing about the window. */
-	if (h->type == MTP_PAGE_INNER && n > 1)
-		first = 1;
-	if (n > 0)
-		set_window(h, norms[first], norms[n - 1]);
-
+	mtp_page_set_window(page, norms);
 	if (highkey)
 		h->highkey = put_body(page, highkey);
 	for (int i = 0; i < n; i++)

@@ -107,9 +107,13 @@ typedef struct MtpNode
 	(MTP_DIR_BYTES(((nitems) + MTP_NODE_FILL - 1) / MTP_NODE_FILL) + (bytes) <= MTP_PAGE_ROOM ? \
 	 MTP_NODE_FILL : MTP_NODE_SLOTS)
 
-/* Largest tuple: two of its size, a high key of its size and a heap TID in each must fit. */
+/*
+ * Largest tuple: two of its size, a high key of its size and a heap TID in each must fit; and a tuple
+ * header has only 13 bits for the size, which counts from 32 KB blocks on.
+ */
 #define MTP_MAX_ITEM \
-	(MAXALIGN_DOWN((MTP_PAGE_ROOM - MTP_DIR_BYTES(1)) / 3) - MAXALIGN(sizeof(ItemPointerData)))
+	(MAXALIGN_DOWN(Min((MTP_PAGE_ROOM - MTP_DIR_BYTES(1)) / 3, INDEX_SIZE_MASK)) - \
+	 MAXALIGN(sizeof(ItemPointerData)))
 
 /* No page holds more items than this. */
 #define MTP_MAX_ITEMS \
@@ -204,7 +208,8 @@ extern void mtp_page_init(Page page, uint8 type, uint16 level, uint8 norm);
 
 /*
  * Puts n items in; item i goes before the item at pos[i] of the page as it was (ascending; equal
- * ones keep their order).  norms[i] is the normal key of items[i].  Must fit (mtp_page_fits).
+ * ones keep their order).  norms[i] is the normal key of items[i].  Must fit (mtp_page_fits).  Items
+ * must not lie on the page itself.
  */
 extern void mtp_page_insert(Page page, int n, const uint16 *pos,
 							const IndexTuple *items, const uint64 *norms);
@@ -218,12 +223,18 @@ extern void mtp_page_replace(Page page, int pos, IndexTuple item);
 /* Sets the dead hint of an item. */
 extern void mtp_page_set_dead(Page page, int node, int slot);
 
+/*
+ * Chooses the page's window by its items' norms (nitems of them) and whether it has neighbours.  For
+ * pages that are being filled: heads that are there already are not renewed.
+ */
+extern void mtp_page_set_window(Page page, const uint64 *norms);
+
 /* Clears hints that may differ between a page and its replay. */
 extern void mtp_page_mask(Page page);
 
 /*
- * pack.c: fills a fresh page (mtp_page_init) with n items in key order and, if not NULL, a high
- * key.  Deterministic, but may palloc: not for critical sections.
+ * pack.c: fills a fresh page (mtp_page_init, links set) with n items in key order and, if not NULL, a
+ * high key.  Deterministic, but may palloc: not for critical sections.
  */
 extern void mtp_page_pack(Page page, int n, const IndexTuple *items, IndexTuple highkey);
 

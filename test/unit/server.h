@@ -1,0 +1,120 @@
+/*
+ * server.h
+ *	  The few functions of the server that src/page calls, for a program that is not a server.
+ *
+ * Include once.  Errors end the program.
+ */
+#include "access/detoast.h"
+#include "storage/bufpage.h"
+#include "utils/memutils.h"
+#include "utils/pg_locale.h"
+
+/* The C library's own, not the server's replacements. */
+#undef vfprintf
+#undef fprintf
+#undef printf
+#undef snprintf
+#undef qsort
+
+static void pg_attribute_noreturn() pg_attribute_printf(1, 2)
+die(const char *fmt,...)
+{
+	va_list		args;
+
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fputc('\n', stderr);
+	abort();
+}
+
+void
+ExceptionalCondition(const char *condition, const char *type, const char *file, int line)
+{
+	die("assertion failed: %s, %s:%d", condition, file, line);
+}
+
+bool
+errstart(int elevel, const char *domain)
+{
+	return true;
+}
+
+bool
+errstart_cold(int elevel, const char *domain)
+{
+	return true;
+}
+
+int
+errmsg_internal(const char *fmt,...)
+{
+	fprintf(stderr, "error: %s\n", fmt);
+	return 0;
+}
+
+void
+errfinish(const char *file, int line, const char *func)
+{
+	die("raised in %s, %s:%d", func, file, line);
+}
+
+void *
+palloc(Size size)
+{
+	return malloc(size);
+}
+
+void
+pfree(void *p)
+{
+	free(p);
+}
+
+void
+PageInit(Page page, Size size, Size special)
+{
+	PageHeader	p = (PageHeader) page;
+
+	MemSet(p, 0, size);
+	p->pd_lower = SizeOfPageHeaderData;
+	p->pd_upper = p->pd_special = size - MAXALIGN(special);
+	PageSetPageSizeAndVersion(page, size, PG_PAGE_LAYOUT_VERSION);
+}
+
+int32
+ItemPointerCompare(ItemPointer a, ItemPointer b)
+{
+	uint64		x = (uint64) ItemPointerGetBlockNumberNoCheck(a) << 16 | ItemPointerGetOffsetNumberNoCheck(a);
+	uint64		y = (uint64) ItemPointerGetBlockNumberNoCheck(b) << 16 | ItemPointerGetOffsetNumberNoCheck(b);
+
+	return (x > y) - (x < y);
+}
+
+/* "Compressed" values of the test hold their bytes as they are, behind the header. */
+struct varlena *
+detoast_attr_slice(struct varlena *attr, int32 offset, int32 length)
+{
+	int32		have;
+	struct varlena *out;
+
+	if (!VARATT_IS_COMPRESSED(attr))
+		die("detoasted something that is not compressed");
+	have = Min(length, (int32) (VARSIZE_4B(attr) - VARHDRSZ_COMPRESSED));
+	out = palloc(have + VARHDRSZ);
+	SET_VARSIZE(out, have + VARHDRSZ);
+	memcpy(VARDATA(out), (char *) attr + VARHDRSZ_COMPRESSED, have);
+	return out;
+}
+
+Oid
+index_getprocid(Relation index, AttrNumber attnum, uint16 procnum)
+{
+	die("there is no catalog");
+}
+
+bool
+lc_collate_is_c(Oid collation)
+{
+	return true;
+}
