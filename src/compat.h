@@ -41,6 +41,60 @@ typedef RelFileNode MtpLocator;
 #define MtpDatumGetStatTarget(d) DatumGetInt32(d)
 #endif
 
+/*
+ * A new block of a relation, exclusively locked before anyone else can see it, all zeroes.  Takes
+ * the relation's extension lock where somebody else might extend it too.
+ */
+#include "storage/bufmgr.h"
+#if PG_VERSION_NUM < 160000
+#include "storage/lmgr.h"
+#endif
+
+static inline Buffer
+mtp_extend_relation(Relation rel)
+{
+#if PG_VERSION_NUM >= 160000
+	uint32		flags = EB_LOCK_FIRST;
+
+	if (RELATION_IS_LOCAL(rel))
+		flags |= EB_SKIP_EXTENSION_LOCK;
+	return ExtendBufferedRel(BMR_REL(rel), MAIN_FORKNUM, NULL, flags);
+#else
+	bool		lock = !RELATION_IS_LOCAL(rel);
+	Buffer		buf;
+
+	if (lock)
+		LockRelationForExtension(rel, ExclusiveLock);
+	buf = ReadBuffer(rel, P_NEW);
+
+	/* VACUUM takes the extension lock to see no zero page whose owner hasn't locked it yet. */
+	LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
+	if (lock)
+		UnlockRelationForExtension(rel, ExclusiveLock);
+	return buf;
+#endif
+}
+
+/* PostgreSQL 16 added the argument isCatalogRel; an index of ours is never on a catalog. */
+#if PG_VERSION_NUM >= 160000
+#define MtpResolveSnapshotConflict(horizon, locator) \
+	ResolveRecoveryConflictWithSnapshot(horizon, false, locator)
+#define MtpResolveSnapshotConflictFullXid(horizon, locator) \
+	ResolveRecoveryConflictWithSnapshotFullXid(horizon, false, locator)
+#else
+#define MtpResolveSnapshotConflict(horizon, locator) \
+	ResolveRecoveryConflictWithSnapshot(horizon, locator)
+#define MtpResolveSnapshotConflictFullXid(horizon, locator) \
+	ResolveRecoveryConflictWithSnapshotFullXid(horizon, locator)
+#endif
+
+/* PostgreSQL 16 made two functions of the buffer tag macros. */
+#if PG_VERSION_NUM >= 160000
+#define MtpInitBufferTag(tag, locator, fork, blkno) InitBufferTag(tag, &(locator), fork, blkno)
+#else
+#define MtpInitBufferTag(tag, locator, fork, blkno) INIT_BUFFERTAG(*(tag), locator, fork, blkno)
+#endif
+
 /* PostgreSQL 17 gave old_snapshot_threshold up; before, readers look for it on each page. */
 #if PG_VERSION_NUM >= 170000
 #define MtpTestForOldSnapshot(snapshot, rel, page) ((void) 0)

@@ -257,12 +257,25 @@ extern IndexBulkDeleteResult *mtp_blink_bulkdelete(IndexVacuumInfo *info,
 												   void *callback_state);
 extern IndexBulkDeleteResult *mtp_blink_vacuumcleanup(IndexVacuumInfo *info,
 													  IndexBulkDeleteResult *stats);
+/* Pages that left the tree together, leaf first. */
+typedef struct MtpBlinkUnlinked
+{
+	int			npages;
+	BlockNumber pages[MTP_BLINK_HEIGHT];
+	FullTransactionId safexid;
+} MtpBlinkUnlinked;
+
 /*
  * Deletes an empty leaf from the tree, and the inner pages above it that would be left without a
- * child; tells how many pages went.  The buffer is exclusively locked on entry, unlocked and
+ * child; false if it has to stay for now.  The buffer is exclusively locked on entry, unlocked and
  * unpinned on return.
  */
-extern int	mtp_blink_unlink(Relation rel, Buffer leaf);
+extern bool mtp_blink_unlink(Relation rel, Buffer leaf, MtpBlinkUnlinked *gone);
+
+/* What this does to pages, for redo; never raise errors. */
+extern void mtp_blink_mark_deleted(Page page, uint16 level, BlockNumber left, BlockNumber right,
+								   FullTransactionId safexid);
+extern void mtp_blink_drop_downlink(Page page, int pos, BlockNumber child);
 
 /*
  * cost.c, options.c, validate.c, redo.c
@@ -282,5 +295,6 @@ extern void mtp_blink_adjust_members(Oid opfamilyoid, Oid opclassoid, List *oper
  */
 extern void mtp_blink_check_support(Relation index);
 extern void mtp_blink_redo_init(void);
+extern void mtp_blink_redo_vacuum_init(void);
 
 #endif							/* MTP_BLINK_H */

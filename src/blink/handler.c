@@ -72,4 +72,5 @@ mtp_blink_init(void)
 {
 	mtp_blink_options_init();
 	mtp_blink_redo_init();
+	mtp_blink_redo_vacuum_init();
 }

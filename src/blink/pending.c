@@ -1,6 +1,6 @@
 /*
  * pending.c
- *	  Plain forms of what alloc.c, kill.c and build.c will do better; each of these files takes its
+ *	  Plain forms of what kill.c and build.c will do better; each of these files takes its
  *	  functions over.
  */
 #include "blink/blink.h"
@@ -8,23 +8,7 @@
 #include "access/tableam.h"
 #include "miscadmin.h"
 #include "access/xloginsert.h"
-#include "storage/lmgr.h"
 #include "storage/smgr.h"
-
-Buffer
-mtp_blink_alloc(Relation rel)
-{
-	bool		lock = !RELATION_IS_LOCAL(rel);
-	Buffer		buf;
-
-	if (lock)
-		LockRelationForExtension(rel, ExclusiveLock);
-	buf = ReadBuffer(rel, P_NEW);
-	LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
-	if (lock)
-		UnlockRelationForExtension(rel, ExclusiveLock);
-	return buf;
-}
 
 bool
 mtp_blink_reclaim(Relation rel, Relation heap, Buffer buf, Size need, bool unchanged)

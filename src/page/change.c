@@ -380,6 +380,8 @@ mtp_page_delete(Page page, int n, const uint16 *pos)
 {
 	for (int i = n - 1; i >= 0; i--)
 		delete_one(page, pos[i]);
+	if (MtpHead(page)->ndead == 0)
+		MtpHead(page)->flags &= ~MTP_HAS_DEAD;
 	if (MtpHead(page)->nitems == 0)
 		rewrite(page, 0, NULL, NULL, NULL); /* gives the room back at once */
 }
@@ -413,6 +415,7 @@ mtp_page_mask(Page page)
 
 	h->ndead = 0;
 	h->flags &= ~MTP_HAS_DEAD;
+	h->cycleid = 0;				/* VACUUM takes it off like a hint */
 	if (h->type != MTP_PAGE_LEAF && h->type != MTP_PAGE_INNER)
 		return;
 	for (int i = 0; i < h->nnodes; i++)

@@ -1,0 +1,245 @@
+/*
+ * redo_vacuum.c
+ *	  Replays what takes items and pages out of a B-link tree: deletions, VACUUM, page deletion, reuse.
+ *
+ * On a hot standby queries run beside this.  README.md, "VACUUM and scans" and "Page deletion", says
+ * what they may meet.
+ */
+#include "blink/blink.h"
+
+#include "access/xlogutils.h"
+#include "blink/wal_deletes.h"
+#include "storage/buf_internals.h"
+#include "storage/standby.h"
+
+/* Takes the items that block 0's data names out of its page. */
+static void
+redo_deletes(XLogReaderState *record, Buffer buf, int nitems)
+{
+	Page		page = BufferGetPage(buf);
+
+	mtp_page_delete(page, nitems, (uint16 *) XLogRecGetBlockData(record, 0, NULL));
+	PageSetLSN(page, record->EndRecPtr);
+	MarkBufferDirty(buf);
+}
+
+/*
+ * No cleanup lock: what an inserter takes away is dead to every snapshot, and the TIDs can't be
+ * used again before a VACUUM has passed the page, see redo_passed.
+ */
+static void
+redo_delete(XLogReaderState *record)
+{
+	MtpWalDelete *rec = (MtpWalDelete *) XLogRecGetData(record);
+	Buffer		buf;
+
+	if (InHotStandby)
+	{
+		MtpLocator	locator;
+
+		XLogRecGetBlockTag(record, 0, &locator, NULL, NULL);
+		MtpResolveSnapshotConflict(rec->horizon, locator);
+	}
+	if (XLogReadBufferForRedo(record, 0, &buf) == BLK_NEEDS_REDO)
+		redo_deletes(record, buf, rec->nitems);
+	if (BufferIsValid(buf))
+		UnlockReleaseBuffer(buf);
+}
+
+/* Can a scan have a pin on this block?  Only if the block is in shared buffers. */
+static bool
+block_is_cached(MtpLocator locator, BlockNumber blkno)
+{
+	BufferTag	tag;
+	uint32		hash;
+	LWLock	   *lock;
+	bool		found;
+
+	MtpInitBufferTag(&tag, locator, MAIN_FORKNUM, blkno);
+	hash = BufTableHashCode(&tag);
+	lock = BufMappingPartitionLock(hash);
+	LWLockAcquire(lock, LW_SHARED);
+	found = BufTableLookup(&tag, hash) >= 0;
+	LWLockRelease(lock);
+	return found;
+}
+
+/*
+ * The primary had a cleanup lock on every leaf of the range: no index-only scan there held a TID that
+ * will be used again.  Here the leaves that lost items by MTP_WAL_VACUUM are waited for with that
+ * record, but a scan can also hold a TID that left its leaf earlier, with a split or an inserter's
+ * deletion.  A leaf that comes into shared buffers while this runs has none of these TIDs any more.
+ */
+static void
+redo_passed(XLogReaderState *record)
+{
+	MtpWalPassed *rec = (MtpWalPassed *) XLogRecGetData(record);
+
+	if (!InHotStandby)
+		return;
+	for (BlockNumber blkno = rec->from; blkno < rec->to; blkno++)
+	{
+		Buffer		buf;
+
+		if (!block_is_cached(rec->locator, blkno))
+			continue;
+		buf = XLogReadBufferExtended(rec->locator, MAIN_FORKNUM, blkno, RBM_NORMAL_NO_LOG,
+									 InvalidBuffer);
+		if (!BufferIsValid(buf))
+			continue;
+		LockBufferForCleanup(buf);
+		UnlockReleaseBuffer(buf);
+	}
+}
+
+static void
+redo_vacuum(XLogReaderState *record)
+{
+	MtpWalVacuum *rec = (MtpWalVacuum *) XLogRecGetData(record);
+	Buffer		buf;
+
+	if (!XLogRecHasBlockRef(record, 0))
+	{
+		redo_passed(record);
+		return;
+	}
+	if (XLogReadBufferForRedoExtended(record, 0, RBM_NORMAL, rec->nitems > 0, &buf) == BLK_NEEDS_REDO)
+	{
+		redo_deletes(record, buf, rec->nitems);
+		MtpHead(BufferGetPage(buf))->cycleid = 0;
+	}
+	if (BufferIsValid(buf))
+		UnlockReleaseBuffer(buf);
+}
+
+/* Makes block `block` of the record the deleted page that mtp_blink_mark_deleted made of it. */
+static Buffer
+redo_deleted_page(XLogReaderState *record, int block, uint16 level, BlockNumber left,
+				  BlockNumber right, FullTransactionId safexid)
+{
+	Buffer		buf = XLogInitBufferForRedo(record, block);
+	Page		page = BufferGetPage(buf);
+
+	mtp_blink_mark_deleted(page, level, left, right, safexid);
+	PageSetLSN(page, record->EndRecPtr);
+	MarkBufferDirty(buf);
+	return buf;
+}
+
+static BlockNumber
+block_number(XLogReaderState *record, int block)
+{
+	BlockNumber blkno;
+
+	XLogRecGetBlockTag(record, block, NULL, NULL, &blkno);
+	return blkno;
+}
+
+/*
+ * All pages are locked, in the primary's order, before any lock is released: a reader sees the tree
+ * before or after.
+ */
+static void
+redo_unlink(XLogReaderState *record)
+{
+	MtpWalUnlink *rec = (MtpWalUnlink *) XLogRecGetData(record);
+	Buffer		bufs[XLR_MAX_BLOCK_ID + 1];
+	int			n = 0;
+	BlockNumber right = InvalidBlockNumber;
+
+	for (int level = 0; level < rec->levels; level++)
+	{
+		bool		has_left = (rec->lefts & (1U << level)) != 0;
+		BlockNumber left = has_left ? block_number(record, n) : InvalidBlockNumber;
+		int			at = n + (has_left ? 1 : 0);
+
+		right = block_number(record, at + 1);
+		if (has_left && XLogReadBufferForRedo(record, n, &bufs[n]) == BLK_NEEDS_REDO)
+		{
+			MtpHead(BufferGetPage(bufs[n]))->right = right;
+			PageSetLSN(BufferGetPage(bufs[n]), record->EndRecPtr);
+			MarkBufferDirty(bufs[n]);
+		}
+		bufs[at] = redo_deleted_page(record, at, level, left, right, rec->safexid);
+		if (XLogReadBufferForRedo(record, at + 1, &bufs[at + 1]) == BLK_NEEDS_REDO)
+		{
+			MtpHead(BufferGetPage(bufs[at + 1]))->left = left;
+			PageSetLSN(BufferGetPage(bufs[at + 1]), record->EndRecPtr);
+			MarkBufferDirty(bufs[at + 1]);
+		}
+		n = at + 2;
+	}
+	if (XLogReadBufferForRedo(record, n, &bufs[n]) == BLK_NEEDS_REDO)
+	{
+		mtp_blink_drop_downlink(BufferGetPage(bufs[n]), rec->pos, right);
+		PageSetLSN(BufferGetPage(bufs[n]), record->EndRecPtr);
+		MarkBufferDirty(bufs[n]);
+	}
+	for (int i = 0; i <= n; i++)
+		if (BufferIsValid(bufs[i]))
+			UnlockReleaseBuffer(bufs[i]);
+}
+
+static void
+redo_reuse(XLogReaderState *record)
+{
+	MtpWalReuse *rec = (MtpWalReuse *) XLogRecGetData(record);
+
+	if (InHotStandby)
+		MtpResolveSnapshotConflictFullXid(rec->safexid, rec->locator);
+}
+
+static void
+desc_delete(StringInfo buf, XLogReaderState *record)
+{
+	MtpWalDelete *rec = (MtpWalDelete *) XLogRecGetData(record);
+
+	appendStringInfo(buf, "items %u horizon %u", rec->nitems, rec->horizon);
+}
+
+static void
+desc_vacuum(StringInfo buf, XLogReaderState *record)
+{
+	if (XLogRecHasBlockRef(record, 0))
+		appendStringInfo(buf, "items %u", ((MtpWalVacuum *) XLogRecGetData(record))->nitems);
+	else
+	{
+		MtpWalPassed *rec = (MtpWalPassed *) XLogRecGetData(record);
+
+		appendStringInfo(buf, "passed blocks %u to %u", rec->from, rec->to - 1);
+	}
+}
+
+static void
+desc_unlink(StringInfo buf, XLogReaderState *record)
+{
+	MtpWalUnlink *rec = (MtpWalUnlink *) XLogRecGetData(record);
+
+	appendStringInfo(buf, "levels %u pos %u safexid %u:%u", rec->levels, rec->pos,
+					 EpochFromFullTransactionId(rec->safexid),
+					 XidFromFullTransactionId(rec->safexid));
+}
+
+static void
+desc_reuse(StringInfo buf, XLogReaderState *record)
+{
+	MtpWalReuse *rec = (MtpWalReuse *) XLogRecGetData(record);
+
+	appendStringInfo(buf, "block %u safexid %u:%u", rec->block,
+					 EpochFromFullTransactionId(rec->safexid),
+					 XidFromFullTransactionId(rec->safexid));
+}
+
+static const MtpWalRecord delete_record = {"BLINK_DELETE", redo_delete, desc_delete};
+static const MtpWalRecord vacuum_record = {"BLINK_VACUUM", redo_vacuum, desc_vacuum};
+static const MtpWalRecord unlink_record = {"BLINK_UNLINK", redo_unlink, desc_unlink};
+static const MtpWalRecord reuse_record = {"BLINK_REUSE", redo_reuse, desc_reuse};
+
+void
+mtp_blink_redo_vacuum_init(void)
+{
+	mtp_wal_record(MTP_WAL_DELETE, &delete_record);
+	mtp_wal_record(MTP_WAL_VACUUM, &vacuum_record);
+	mtp_wal_record(MTP_WAL_UNLINK, &unlink_record);
+	mtp_wal_record(MTP_WAL_REUSE, &reuse_record);
+}
