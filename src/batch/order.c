@@ -17,11 +17,8 @@ order_column(Relation index, int attno, SortSupport key, bool with_abbrev)
 	RegProcedure compare = index_getprocid(index, attno, BTORDER_PROC);
 
 	if (!RegProcedureIsValid(compare))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-				 errmsg("operator class of column %d of index \"%s\" has no comparison function",
-						attno, RelationGetRelationName(index)),
-				 errdetail("Support function %d is missing.", BTORDER_PROC)));
+		elog(ERROR, "missing support function %d for attribute %d of index \"%s\"",
+			 BTORDER_PROC, attno, RelationGetRelationName(index));
 
 	key->ssup_cxt = CurrentMemoryContext;
 	key->ssup_collation = index->rd_indcollation[attno - 1];

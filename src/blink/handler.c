@@ -51,6 +51,7 @@ mtp_blink_handler(PG_FUNCTION_ARGS)
 
 	am->ambuild = mtp_blink_build;
 	am->ambuildempty = mtp_blink_build_empty;
+	am->ambuildphasename = btbuildphasename;
 	am->aminsert = blink_insert;
 	am->amvalidate = mtp_blink_validate;
 	am->amadjustmembers = mtp_blink_adjust_members;

@@ -1,0 +1,529 @@
+/*
+ * spool.c
+ *	  Collects index entries, sorts them, and gives them back in order.
+ *
+ * What fits into memory is sorted there.  Else memory is sorted and written to a temporary file, a
+ * run, each time it is full, and the runs are merged by a tree of losers: all at once, as entries
+ * are taken, or first some into one where there are too many.
+ *
+ * In a run a narrow entry is an MtpNarrow, a wide one its head and its tuple, MAXALIGNed.
+ */
+#include "batch/spool.h"
+
+#include "miscadmin.h"
+#include "storage/buffile.h"
+#include "utils/memutils.h"
+
+#define MIN_ENTRIES		1024
+#define MAX_FANIN		512
+#define MAX_READ_BUFFER (256 * 1024)
+
+/* Memory for wide entries' tuples: blocks of one size, reused from run to run. */
+typedef struct Arena
+{
+	Size		block_size;
+	int			nblocks;
+	int			max_blocks;
+	char	  **blocks;
+	int			current;		/* block being filled, -1: none */
+	Size		used;			/* of it */
+	Size		bytes;			/* taken from all blocks */
+} Arena;
+
+/* A run being read: the entry it stands at, and the part of the file around that. */
+typedef struct Source
+{
+	BufFile    *file;
+	char	   *buf;
+	Size		len;
+	Size		at;				/* of what follows the current entry */
+	bool		done;
+	MtpNarrow	narrow;
+	MtpWide		wide;
+} Source;
+
+/* A merge under way.  tree[0] is the winner, the others hold the losers of their matches. */
+typedef struct Merge
+{
+	int			n;
+	Source	   *sources;
+	int		   *tree;
+	Size		buf_size;
+	bool		started;
+} Merge;
+
+struct MtpSpool
+{
+	MtpOrder   *order;
+	MemoryContext context;
+	Size		memory;
+
+	uint32		n;
+	uint32		cap;
+	union
+	{
+		MtpNarrow  *narrow;
+		MtpWide    *wide;
+		void	   *any;
+	}			entries;
+	void	   *scratch;
+	uint32		scratch_cap;
+	Arena		arena;
+
+	int			nruns;
+	int			max_runs;
+	BufFile   **runs;
+
+	uint32		next;			/* entry to take, if there are no runs */
+	Merge		merge;
+	char		tuple[MAXALIGN(MTP_NARROW_TUPLE)] pg_attribute_aligned(MAXIMUM_ALIGNOF);
+};
+
+StaticAssertDecl(sizeof(MtpNarrow) == sizeof(MtpWide) || sizeof(void *) < 8,
+				 "both kinds of entries have one size");
+
+/* Bytes that an entry takes, its share of the scratch memory included, tuples not. */
+#define ENTRY_BYTES (2 * sizeof(MtpNarrow))
+
+MtpSpool *
+mtp_spool_begin(MtpOrder *order, Size memory)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower sort",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	MtpSpool   *spool = palloc0(sizeof(MtpSpool));
+
+	spool->order = order;
+	spool->context = cxt;
+	spool->memory = Min(memory, (Size) PG_UINT32_MAX * ENTRY_BYTES);
+	spool->cap = MIN_ENTRIES;
+	spool->entries.any = palloc(spool->cap * sizeof(MtpNarrow));
+	spool->arena.block_size = Max(2 * BLCKSZ, Min(memory / 16, 1024 * 1024));
+	spool->arena.current = -1;
+	MemoryContextSwitchTo(old);
+	return spool;
+}
+
+/* Bytes from the arena; NULL if that takes a block more than there are. */
+static inline char *
+arena_take(Arena *a, Size size)
+{
+	char	   *p;
+
+	if (a->current < 0 || a->used + size > a->block_size)
+	{
+		if (a->current + 1 >= a->nblocks)
+			return NULL;
+		a->current++;
+		a->used = 0;
+	}
+	p = a->blocks[a->current] + a->used;
+	a->used += size;
+	a->bytes += size;
+	return p;
+}
+
+static void
+arena_add_block(Arena *a)
+{
+	if (a->nblocks == a->max_blocks)
+	{
+		a->max_blocks = Max(16, a->max_blocks * 2);
+		a->blocks = a->blocks ? repalloc(a->blocks, a->max_blocks * sizeof(char *)) :
+			palloc(a->max_blocks * sizeof(char *));
+	}
+	a->blocks[a->nblocks++] = palloc(a->block_size);
+}
+
+static Size
+memory_used(MtpSpool *spool)
+{
+	return spool->cap * ENTRY_BYTES + spool->arena.nblocks * spool->arena.block_size;
+}
+
+static void
+sort_memory(MtpSpool *spool)
+{
+	if (spool->scratch == NULL || spool->scratch_cap < spool->n)
+	{
+		if (spool->scratch)
+			pfree(spool->scratch);
+		spool->scratch = NULL;
+		spool->scratch_cap = Max(spool->n, 1);
+		spool->scratch = MemoryContextAllocHuge(spool->context,
+												spool->scratch_cap * sizeof(MtpNarrow));
+	}
+	if (spool->order->narrow)
+		mtp_sort_narrow(spool->entries.narrow, spool->scratch, spool->n);
+	else
+		mtp_sort_wide(spool->order, spool->entries.wide, spool->scratch, spool->n);
+}
+
+static void
+write_wide(BufFile *file, const MtpWide *e)
+{
+	BufFileWrite(file, (void *) &e->head, sizeof(e->head));
+	BufFileWrite(file, e->itup, MAXALIGN(IndexTupleSize(e->itup)));
+}
+
+static BufFile *
+add_run(MtpSpool *spool)
+{
+	if (spool->nruns == spool->max_runs)
+	{
+		spool->max_runs = Max(16, spool->max_runs * 2);
+		spool->runs = spool->runs ? repalloc(spool->runs, spool->max_runs * sizeof(BufFile *)) :
+			palloc(spool->max_runs * sizeof(BufFile *));
+	}
+	spool->runs[spool->nruns] = BufFileCreateTemp(false);
+	return spool->runs[spool->nruns++];
+}
+
+/* Sorts what is in memory, writes it out as a run, and forgets it. */
+static void
+spill(MtpSpool *spool)
+{
+	BufFile    *file;
+
+	sort_memory(spool);
+	file = add_run(spool);
+	if (spool->order->narrow)
+		BufFileWrite(file, spool->entries.narrow, spool->n * sizeof(MtpNarrow));
+	else
+		for (uint32 i = 0; i < spool->n; i++)
+		{
+			CHECK_FOR_INTERRUPTS();
+			write_wide(file, &spool->entries.wide[i]);
+		}
+	spool->n = 0;
+	spool->arena.current = -1;
+	spool->arena.bytes = 0;
+}
+
+/*
+ * Makes room for one more entry: in a larger array, if that and the tuples that would go with it
+ * stay within the memory allowed; else by a run.
+ */
+static void
+make_room(MtpSpool *spool)
+{
+	Size		used = memory_used(spool);
+	Size		each = ENTRY_BYTES + spool->arena.bytes / spool->n;
+	Size		more = used < spool->memory ? (spool->memory - used) / each : 0;
+	Size		cap = spool->cap + Min(more, spool->cap);
+
+	if (more < spool->cap / 16)
+	{
+		spill(spool);
+		return;
+	}
+	spool->entries.any = repalloc_huge(spool->entries.any, cap * sizeof(MtpNarrow));
+	spool->cap = cap;
+}
+
+void
+mtp_spool_put_narrow(MtpSpool *spool, MtpNarrow e)
+{
+	if (spool->n == spool->cap)
+	{
+		MemoryContext old = MemoryContextSwitchTo(spool->context);
+
+		make_room(spool);
+		MemoryContextSwitchTo(old);
+	}
+	spool->entries.narrow[spool->n++] = e;
+}
+
+void
+mtp_spool_put_wide(MtpSpool *spool, IndexTuple itup)
+{
+	Size		size = IndexTupleSize(itup);
+	MtpWide    *e;
+	char	   *copy = NULL;
+
+	Assert(size == MAXALIGN(size) && size <= spool->arena.block_size);
+	if (spool->n == spool->cap || (copy = arena_take(&spool->arena, size)) == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(spool->context);
+
+		if (spool->n == spool->cap)
+			make_room(spool);
+		while ((copy = arena_take(&spool->arena, size)) == NULL)
+		{
+			if (spool->n > 0 && memory_used(spool) + spool->arena.block_size > spool->memory)
+				spill(spool);
+			else
+				arena_add_block(&spool->arena);
+		}
+		MemoryContextSwitchTo(old);
+	}
+	memcpy(copy, itup, size);
+	e = &spool->entries.wide[spool->n++];
+	e->itup = (IndexTuple) copy;
+	e->head = mtp_order_head(spool->order, itup);
+}
+
+/* Gives the memory of the entries back; runs stay. */
+static void
+free_entries(MtpSpool *spool)
+{
+	pfree(spool->entries.any);
+	if (spool->scratch)
+		pfree(spool->scratch);
+	for (int i = 0; i < spool->arena.nblocks; i++)
+		pfree(spool->arena.blocks[i]);
+	spool->entries.any = NULL;
+	spool->scratch = NULL;
+	spool->arena.nblocks = 0;
+	spool->n = spool->cap = 0;
+}
+
+/* Makes sure that the next `need` bytes are in the source's buffer; false at the end of the run. */
+static bool
+fill(Source *s, Size need, Size buf_size)
+{
+	if (s->len - s->at >= need)
+		return true;
+	memmove(s->buf, s->buf + s->at, s->len - s->at);
+	s->len -= s->at;
+	s->at = 0;
+	s->len += BufFileRead(s->file, s->buf + s->len, buf_size - s->len);
+	return s->len >= need;
+}
+
+/* Steps to the source's next entry. */
+static void
+advance(MtpSpool *spool, Source *s)
+{
+	Size		buf_size = spool->merge.buf_size;
+	Size		fixed = sizeof(uint64) + sizeof(IndexTupleData);
+
+	if (spool->order->narrow)
+	{
+		s->done = !fill(s, sizeof(MtpNarrow), buf_size);
+		if (s->done)
+			return;
+		memcpy(&s->narrow, s->buf + s->at, sizeof(MtpNarrow));
+		s->at += sizeof(MtpNarrow);
+		return;
+	}
+	s->done = !fill(s, fixed, buf_size);
+	if (s->done)
+		return;
+	s->wide.itup = (IndexTuple) (s->buf + s->at + sizeof(uint64));
+	fixed = sizeof(uint64) + MAXALIGN(IndexTupleSize(s->wide.itup));
+	if (!fill(s, fixed, buf_size))
+		elog(ERROR, "unexpected end of a temporary file of a sort");
+	memcpy(&s->wide.head, s->buf + s->at, sizeof(uint64));
+	s->wide.itup = (IndexTuple) (s->buf + s->at + sizeof(uint64));
+	s->at += fixed;
+}
+
+/* Does source a come before source b?  Exhausted ones come last. */
+static inline bool
+comes_first(MtpSpool *spool, int a, int b)
+{
+	Source	   *x = &spool->merge.sources[a];
+	Source	   *y = &spool->merge.sources[b];
+
+	if (x->done || y->done)
+		return !x->done;
+	if (spool->order->narrow)
+		return mtp_narrow_less(&x->narrow, &y->narrow);
+	return mtp_order_compare(spool->order, &x->wide, &y->wide) < 0;
+}
+
+/* Plays the matches from source i's leaf up to the root. */
+static void
+replay(MtpSpool *spool, int i)
+{
+	Merge	   *m = &spool->merge;
+	int			winner = i;
+
+	for (int at = (i + m->n) / 2; at > 0; at /= 2)
+		if (comes_first(spool, m->tree[at], winner))
+		{
+			int			loser = winner;
+
+			winner = m->tree[at];
+			m->tree[at] = loser;
+		}
+	m->tree[0] = winner;
+}
+
+/* Winner of the matches below node `at`, whose losers it puts in their places. */
+static int
+play(MtpSpool *spool, int at)
+{
+	Merge	   *m = &spool->merge;
+	int			a,
+				b;
+
+	if (at >= m->n)
+		return at - m->n;
+	a = play(spool, 2 * at);
+	b = play(spool, 2 * at + 1);
+	if (comes_first(spool, b, a))
+	{
+		m->tree[at] = a;
+		return b;
+	}
+	m->tree[at] = b;
+	return a;
+}
+
+/* Begins to merge the first n runs. */
+static void
+merge_begin(MtpSpool *spool, int n)
+{
+	Merge	   *m = &spool->merge;
+
+	m->n = n;
+	m->started = false;
+	m->buf_size = spool->memory / (n + 1);
+	m->buf_size = m->buf_size > 2 * BLCKSZ ? m->buf_size - BLCKSZ : BLCKSZ;
+	m->buf_size = TYPEALIGN_DOWN(BLCKSZ, Min(m->buf_size, MAX_READ_BUFFER));
+	m->sources = palloc0(n * sizeof(Source));
+	m->tree = palloc0(n * sizeof(int));
+	for (int i = 0; i < n; i++)
+	{
+		Source	   *s = &m->sources[i];
+
+		s->file = spool->runs[i];
+		s->buf = palloc(m->buf_size);
+		if (BufFileSeek(s->file, 0, 0, SEEK_SET) != 0)
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not rewind temporary file of a sort")));
+		advance(spool, s);
+	}
+}
+
+/* The source whose entry comes next, or NULL. */
+static Source *
+merge_next(MtpSpool *spool)
+{
+	Merge	   *m = &spool->merge;
+	Source	   *s;
+
+	if (!m->started)
+	{
+		m->tree[0] = play(spool, 1);
+		m->started = true;
+	}
+	else
+	{
+		advance(spool, &m->sources[m->tree[0]]);
+		replay(spool, m->tree[0]);
+	}
+	s = &m->sources[m->tree[0]];
+	return s->done ? NULL : s;
+}
+
+/* Ends a merge: its runs are gone. */
+static void
+merge_end(MtpSpool *spool)
+{
+	Merge	   *m = &spool->merge;
+
+	for (int i = 0; i < m->n; i++)
+	{
+		BufFileClose(m->sources[i].file);
+		pfree(m->sources[i].buf);
+	}
+	pfree(m->sources);
+	pfree(m->tree);
+	spool->nruns -= m->n;
+	memmove(spool->runs, spool->runs + m->n, spool->nruns * sizeof(BufFile *));
+	m->n = 0;
+}
+
+/* Merges the first n runs into one, which becomes the last. */
+static void
+merge_into_run(MtpSpool *spool, int n)
+{
+	Source	   *s;
+	BufFile    *file;
+
+	merge_begin(spool, n);
+	file = add_run(spool);
+	while ((s = merge_next(spool)) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (spool->order->narrow)
+			BufFileWrite(file, &s->narrow, sizeof(MtpNarrow));
+		else
+			write_wide(file, &s->wide);
+	}
+	merge_end(spool);
+}
+
+void
+mtp_spool_sort(MtpSpool *spool)
+{
+	MemoryContext old = MemoryContextSwitchTo(spool->context);
+	int			fanin;
+
+	if (spool->nruns == 0)
+	{
+		sort_memory(spool);
+		pfree(spool->scratch);
+		spool->scratch = NULL;
+		MemoryContextSwitchTo(old);
+		return;
+	}
+	if (spool->n > 0)
+		spill(spool);
+	free_entries(spool);
+
+	/*
+	 * Each run being read takes its file's buffer and one of ours.  Of too many runs just as many
+	 * are merged first as leaves a full last merge.
+	 */
+	fanin = Max(3, Min(spool->memory / (2 * BLCKSZ), MAX_FANIN)) - 1;
+	while (spool->nruns > fanin)
+		merge_into_run(spool, Min(fanin, spool->nruns - fanin + 1));
+	merge_begin(spool, spool->nruns);
+	MemoryContextSwitchTo(old);
+}
+
+IndexTuple
+mtp_spool_next(MtpSpool *spool)
+{
+	MtpOrder   *order = spool->order;
+	MtpNarrow	narrow;
+
+	if (spool->nruns > 0)
+	{
+		Source	   *s = merge_next(spool);
+
+		if (s == NULL)
+			return NULL;
+		if (!order->narrow)
+			return s->wide.itup;
+		narrow = s->narrow;
+	}
+	else
+	{
+		if (spool->next == spool->n)
+			return NULL;
+		if (!order->narrow)
+		{
+			/* Tuples lie in the order they came in: fetch the next ones ahead. */
+			if (spool->next + 8 < spool->n)
+				__builtin_prefetch(spool->entries.wide[spool->next + 8].itup);
+			return spool->entries.wide[spool->next++].itup;
+		}
+		narrow = spool->entries.narrow[spool->next++];
+	}
+	(void) mtp_narrow_tuple(order->code, narrow, spool->tuple);
+	return (IndexTuple) spool->tuple;
+}
+
+void
+mtp_spool_end(MtpSpool *spool)
+{
+	for (int i = 0; i < spool->nruns; i++)
+		BufFileClose(spool->runs[i]);
+	MemoryContextDelete(spool->context);
+}
