@@ -53,6 +53,8 @@ mtp_blink_handler(PG_FUNCTION_ARGS)
 	am->ambuildempty = mtp_blink_build_empty;
 	am->ambuildphasename = btbuildphasename;
 	am->aminsert = blink_insert;
+	am->ambulkdelete = mtp_blink_bulkdelete;
+	am->amvacuumcleanup = mtp_blink_vacuumcleanup;
 	am->amvalidate = mtp_blink_validate;
 	am->amadjustmembers = mtp_blink_adjust_members;
 	am->amoptions = mtp_blink_options;

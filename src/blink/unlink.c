@@ -1,8 +1,41 @@
 /*
  * unlink.c
- *	  Takes empty pages out of the tree.
+ *	  Takes empty pages out of the tree, in one step under one WAL record.
+ *
+ * README.md, "Page deletion", has the argument.  In short: an empty leaf goes together with the
+ * inner pages above it that have no other child, up to a parent that has; the key space falls to the
+ * right siblings.  What to do is found out without locks that last, and everything is looked at again
+ * once it is locked.  If anything is not as it was, the page stays: the next VACUUM tries again.
  */
 #include "blink/blink.h"
+
+#include "access/transam.h"
+#include "blink/wal_deletes.h"
+#include "miscadmin.h"
+
+/* Most levels that go at once: three buffers each, and the parent. */
+#define UNLINK_LEVELS ((MTP_CHANGE_BUFFERS - 1) / 3)
+
+typedef struct UnlinkLevel
+{
+	BlockNumber page;
+	BlockNumber left;			/* as found; InvalidBlockNumber if leftmost */
+	Buffer		lbuf;
+	Buffer		buf;
+	Buffer		rbuf;
+} UnlinkLevel;
+
+typedef struct Unlink
+{
+	Relation	rel;
+	IndexTuple	pivot;			/* high key of the leaf, and of all pages that go */
+	MtpBlinkKey key;
+	MtpBlinkStack stack;
+	int			nlevels;		/* levels that lose a page */
+	UnlinkLevel levels[UNLINK_LEVELS + 1];
+	Buffer		parent;
+	int			pos;			/* of the topmost page in the parent */
+} Unlink;
 
 /*
  * A deleted page keeps both links and its level: whoever still comes here moves right, or, going
@@ -29,4 +62,233 @@ mtp_blink_drop_downlink(Page page, int pos, BlockNumber child)
 
 	BTreeTupleSetDownLink(mtp_page_item(page, pos), child);
 	mtp_page_delete(page, 1, &gone);
+}
+
+/*
+ * May this page go, as far as it can tell itself?  The rightmost page of a level has nobody who could
+ * take its key space over; a page whose right sibling has no downlink yet is still needed to find it.
+ */
+static bool
+may_go(Page page)
+{
+	return !MtpRightmost(page) && !MtpIncomplete(page);
+}
+
+/*
+ * Finds the pages above the leaf that go with it, and the parent that stays; false if there is none
+ * in which the topmost page has a right sibling.
+ */
+static bool
+find_chain(Unlink *u)
+{
+	Buffer		buf = mtp_blink_descend(u->rel, &u->key, BUFFER_LOCK_SHARE, 1, &u->stack);
+
+	if (!BufferIsValid(buf))
+		return false;
+	for (int level = 1; level <= UNLINK_LEVELS; level++)
+	{
+		UnlinkLevel *l = &u->levels[level];
+		Page		page = BufferGetPage(buf);
+		int			nitems = MtpHead(page)->nitems;
+		MtpPos		p = mtp_blink_child(&u->key, page);
+		BlockNumber child = BTreeTupleGetDownLink(mtp_slot_item(page, p.node, p.slot));
+		bool		stays = nitems > 1;
+		bool		good = child == u->levels[level - 1].page &&
+			(stays ? p.pos < nitems - 1 : may_go(page));
+
+		l->page = BufferGetBlockNumber(buf);
+		l->left = MtpHead(page)->left;
+		u->stack.at[level] = l->page;
+		UnlockReleaseBuffer(buf);
+		if (!good)
+			return false;
+		if (stays)
+		{
+			u->nlevels = level;
+			return true;
+		}
+		if (u->stack.at[level + 1] == InvalidBlockNumber)
+			return false;
+		buf = mtp_blink_read(u->rel, u->stack.at[level + 1], BUFFER_LOCK_SHARE);
+		buf = mtp_blink_moveright(u->rel, &u->key, buf, BUFFER_LOCK_SHARE, NULL);
+	}
+	UnlockReleaseBuffer(buf);
+	return false;
+}
+
+/*
+ * Locks the left sibling.  The one that was there may have been split meanwhile: then it is one of
+ * the pages to the right.
+ */
+static bool
+lock_left(Unlink *u, UnlinkLevel *l)
+{
+	BlockNumber blkno = l->left;
+
+	while (blkno != InvalidBlockNumber && blkno != l->page)
+	{
+		Buffer		buf = mtp_blink_read(u->rel, blkno, BUFFER_LOCK_EXCLUSIVE);
+		Page		page = BufferGetPage(buf);
+
+		blkno = MtpHead(page)->right;
+		if (!MtpIsDeleted(page) && blkno == l->page)
+		{
+			l->lbuf = buf;
+			/* Without a downlink to the page there is nothing to take away yet. */
+			return !MtpIncomplete(page);
+		}
+		if (MtpIsDeleted(page))
+			blkno = InvalidBlockNumber;
+		UnlockReleaseBuffer(buf);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return false;
+}
+
+/* Locks what a level loses, left to right, and makes sure that it is what was found. */
+static bool
+lock_level(Unlink *u, int level)
+{
+	UnlinkLevel *l = &u->levels[level];
+	BlockNumber left = InvalidBlockNumber;
+	MtpPageHeader *h;
+	Page		page;
+
+	if (l->left != InvalidBlockNumber)
+	{
+		if (!lock_left(u, l))
+			return false;
+		left = BufferGetBlockNumber(l->lbuf);
+	}
+	l->buf = mtp_blink_read(u->rel, l->page, BUFFER_LOCK_EXCLUSIVE);
+	page = BufferGetPage(l->buf);
+	h = MtpHead(page);
+	if (h->type != (level == 0 ? MTP_PAGE_LEAF : MTP_PAGE_INNER) || h->level != level ||
+		h->left != left || h->nitems != (level == 0 ? 0 : 1) || !may_go(page))
+		return false;
+	if (level > 0 && BTreeTupleGetDownLink(mtp_page_item(page, 0)) != u->levels[level - 1].page)
+		return false;
+
+	l->rbuf = mtp_blink_read(u->rel, h->right, BUFFER_LOCK_EXCLUSIVE);
+	if (MtpHead(BufferGetPage(l->rbuf))->left == l->page)
+		return true;
+	ereport(LOG,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+			 errmsg("right sibling's left link doesn't match in index \"%s\": block %u links to %u instead of %u",
+					RelationGetRelationName(u->rel), BufferGetBlockNumber(l->rbuf),
+					MtpHead(BufferGetPage(l->rbuf))->left, l->page)));
+	return false;
+}
+
+/* Locks the parent of the topmost page that goes; the downlink behind its own must be its sibling's. */
+static bool
+lock_parent(Unlink *u)
+{
+	UnlinkLevel *top = &u->levels[u->nlevels - 1];
+	BlockNumber right = BufferGetBlockNumber(top->rbuf);
+	Page		page;
+
+	u->parent = mtp_blink_parent(u->rel, &u->stack, u->nlevels, u->pivot, top->page, &u->pos);
+	page = BufferGetPage(u->parent);
+	if (u->pos + 1 >= MtpHead(page)->nitems)
+		return false;			/* the parent was split just there */
+	return BTreeTupleGetDownLink(mtp_page_item(page, u->pos + 1)) == right;
+}
+
+static void
+release(Buffer buf)
+{
+	if (BufferIsValid(buf))
+		UnlockReleaseBuffer(buf);
+}
+
+/* Changes all pages and logs it; everything is locked and as it should be. */
+static void
+apply(Unlink *u, MtpBlinkUnlinked *gone)
+{
+	MtpChange	c;
+	MtpWalUnlink rec;
+
+	/* Whoever has seen a link to one of the pages has a snapshot or xid from before this. */
+	gone->safexid = ReadNextFullTransactionId();
+	gone->npages = u->nlevels;
+	memset(&rec, 0, sizeof(rec));
+	rec.safexid = gone->safexid;
+	rec.levels = u->nlevels;
+	rec.pos = u->pos;
+
+	mtp_change_init(&c, u->rel, MTP_WAL_UNLINK);
+	for (int i = 0; i < u->nlevels; i++)
+	{
+		UnlinkLevel *l = &u->levels[i];
+
+		if (BufferIsValid(l->lbuf))
+		{
+			rec.lefts |= 1U << i;
+			mtp_change_buffer(&c, l->lbuf, REGBUF_STANDARD);
+		}
+		mtp_change_buffer(&c, l->buf, REGBUF_WILL_INIT | REGBUF_STANDARD);
+		mtp_change_buffer(&c, l->rbuf, REGBUF_STANDARD);
+		gone->pages[i] = l->page;
+	}
+	mtp_change_buffer(&c, u->parent, REGBUF_STANDARD);
+
+	mtp_change_begin(&c);
+	for (int i = 0; i < u->nlevels; i++)
+	{
+		UnlinkLevel *l = &u->levels[i];
+		BlockNumber left = InvalidBlockNumber;
+		BlockNumber right = BufferGetBlockNumber(l->rbuf);
+
+		if (BufferIsValid(l->lbuf))
+		{
+			left = BufferGetBlockNumber(l->lbuf);
+			MtpHead(BufferGetPage(l->lbuf))->right = right;
+		}
+		MtpHead(BufferGetPage(l->rbuf))->left = left;
+		mtp_blink_mark_deleted(BufferGetPage(l->buf), i, left, right, gone->safexid);
+	}
+	mtp_blink_drop_downlink(BufferGetPage(u->parent), u->pos,
+							BufferGetBlockNumber(u->levels[u->nlevels - 1].rbuf));
+	mtp_change_data(&c, &rec, sizeof(rec));
+	mtp_change_finish(&c);
+}
+
+bool
+mtp_blink_unlink(Relation rel, Buffer leaf, MtpBlinkUnlinked *gone)
+{
+	Page		page = BufferGetPage(leaf);
+	Unlink		u;
+	bool		good = MtpHead(page)->nitems == 0 && may_go(page);
+
+	gone->npages = 0;
+	memset(u.levels, 0, sizeof(u.levels));
+	u.rel = rel;
+	u.parent = InvalidBuffer;
+	u.levels[0].page = BufferGetBlockNumber(leaf);
+	u.levels[0].left = MtpHead(page)->left;
+	u.pivot = good ? CopyIndexTuple(MtpHighKey(page)) : NULL;
+	UnlockReleaseBuffer(leaf);
+	if (!good)
+		return false;
+
+	mtp_blink_key_pivot(rel, &u.key, u.pivot);
+	good = find_chain(&u);
+	if (good)
+	{
+		for (int level = 0; good && level < u.nlevels; level++)
+			good = lock_level(&u, level);
+		good = good && lock_parent(&u);
+		if (good)
+			apply(&u, gone);
+		release(u.parent);
+		for (int level = u.nlevels - 1; level >= 0; level--)
+		{
+			release(u.levels[level].rbuf);
+			release(u.levels[level].buf);
+			release(u.levels[level].lbuf);
+		}
+	}
+	pfree(u.pivot);
+	return good;
 }

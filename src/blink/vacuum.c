@@ -1,0 +1,411 @@
+/*
+ * vacuum.c
+ *	  Deletes the entries of dead rows, takes empty pages out of the tree and free ones back into use.
+ *
+ * The index is read in the order of its blocks.  README.md, "VACUUM and scans", says why it takes a
+ * cleanup lock on every leaf and how it does not miss entries that splits move meanwhile.
+ */
+#include "blink/blink.h"
+
+#include "access/xlog.h"
+#include "batch/batch.h"
+#include "blink/wal_deletes.h"
+#include "commands/progress.h"
+#include "commands/vacuum.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/indexfsm.h"
+#include "storage/ipc.h"
+#include "storage/lmgr.h"
+#include "storage/procarray.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+/* So many blocks are reported to standbys by one record. */
+#define PASSED_BLOCKS 1024
+
+/* A page that this VACUUM deleted; it may get free while VACUUM still runs. */
+typedef struct PendingPage
+{
+	BlockNumber blkno;
+	FullTransactionId safexid;
+} PendingPage;
+
+typedef struct Vacuum
+{
+	IndexVacuumInfo *info;
+	Relation	rel;
+	IndexBulkDeleteResult *stats;
+	IndexBulkDeleteCallback callback;	/* NULL: cleanup only */
+	void	   *callback_state;
+	BTCycleId	cycleid;		/* 0: cleanup only */
+	MemoryContext cxt;			/* for deleting a page */
+	BlockNumber passed;			/* blocks from here on are not reported yet */
+	PendingPage *pending;
+	int			npending;
+	int			maxpending;
+} Vacuum;
+
+/* The leaf's entries that the callback names are deleted; the page is under a cleanup lock. */
+static void
+delete_dead(Relation rel, Buffer buf, int n, const uint16 *pos)
+{
+	MtpWalVacuum rec = {.nitems = n};
+	MtpChange	c;
+
+	mtp_change_init(&c, rel, MTP_WAL_VACUUM);
+	mtp_change_buffer(&c, buf, REGBUF_STANDARD);
+	mtp_change_begin(&c);
+	mtp_page_delete(BufferGetPage(buf), n, pos);
+	MtpHead(BufferGetPage(buf))->cycleid = 0;
+	mtp_change_data(&c, &rec, sizeof(rec));
+	mtp_change_bufdata(&c, 0, pos, n * sizeof(uint16));
+	mtp_change_finish(&c);
+}
+
+/*
+ * Tells standbys that no scan here stands on these blocks any more with a TID that will be used
+ * again, so that they see to the same.
+ */
+static void
+log_passed(Vacuum *v, BlockNumber from, BlockNumber to)
+{
+	MtpWalPassed rec;
+
+	if (v->callback == NULL || from >= to || !RelationNeedsWAL(v->rel) || !XLogStandbyInfoActive())
+		return;
+	memset(&rec, 0, sizeof(rec));
+	rec.locator = MtpRelLocator(v->rel);
+	rec.from = from;
+	rec.to = to;
+	XLogBeginInsert();
+	XLogRegisterData((char *) &rec, sizeof(rec));
+	XLogInsert(MTP_RMGR_ID, MTP_WAL_VACUUM);
+}
+
+static void
+remember_pending(Vacuum *v, BlockNumber blkno, FullTransactionId safexid)
+{
+	Size		limit = Min((Size) work_mem * 1024, MaxAllocSize) / sizeof(PendingPage);
+
+	if (v->npending == v->maxpending)
+	{
+		if (v->maxpending >= limit)
+			return;				/* the next VACUUM finds it */
+		v->maxpending = v->maxpending == 0 ? 64 : Min((Size) v->maxpending * 2, limit);
+		v->pending = v->pending == NULL ? palloc(v->maxpending * sizeof(PendingPage)) :
+			repalloc(v->pending, v->maxpending * sizeof(PendingPage));
+	}
+	v->pending[v->npending].blkno = blkno;
+	v->pending[v->npending].safexid = safexid;
+	v->npending++;
+}
+
+/* Takes the empty leaf out of the tree, if that can be done; releases it. */
+static void
+unlink_leaf(Vacuum *v, Buffer buf, BlockNumber scanblkno)
+{
+	MtpBlinkUnlinked gone;
+	MemoryContext old = MemoryContextSwitchTo(v->cxt);
+
+	(void) mtp_blink_unlink(v->rel, buf, &gone);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(v->cxt);
+	for (int i = 0; i < gone.npages; i++)
+	{
+		/* Pages still to come are counted when the scan gets there. */
+		if (gone.pages[i] <= scanblkno)
+			v->stats->pages_deleted++;
+		remember_pending(v, gone.pages[i], gone.safexid);
+	}
+	v->stats->pages_newly_deleted += gone.npages;
+}
+
+/* Fills pos with the places of the entries that are dead; returns how many. */
+static int
+find_dead(Vacuum *v, Page page, uint16 *pos)
+{
+	MtpPos		p = mtp_page_locate(page, 0);
+	int			n = 0;
+
+	if (v->callback == NULL || MtpHead(page)->nitems == 0)
+		return 0;
+	do
+	{
+		if (v->callback(&mtp_slot_item(page, p.node, p.slot)->t_tid, v->callback_state))
+			pos[n++] = p.pos;
+	} while (mtp_pos_next(page, &p));
+	return n;
+}
+
+/*
+ * Handles a leaf, share-locked on entry; releases it.  Returns a block in front of the scan's place
+ * to look at again, or InvalidBlockNumber.
+ */
+static BlockNumber
+vacuum_leaf(Vacuum *v, Buffer buf, BlockNumber scanblkno)
+{
+	Relation	rel = v->rel;
+	BlockNumber blkno = BufferGetBlockNumber(buf);
+	BlockNumber backtrack = InvalidBlockNumber;
+	Page		page = BufferGetPage(buf);
+	MtpPageHeader *h = MtpHead(page);
+	uint16		pos[MTP_MAX_ITEMS];
+	int			n;
+
+	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+	LockBufferForCleanup(buf);
+
+	/*
+	 * A split since the start of this VACUUM may have moved entries to a block that was passed
+	 * already.  A K-way split may have moved them to several: each says itself whether to go on.
+	 */
+	if (v->cycleid != 0 && h->cycleid == v->cycleid && !(h->flags & MTP_SPLIT_END) &&
+		!MtpRightmost(page) && h->right < scanblkno)
+		backtrack = h->right;
+
+	n = find_dead(v, page, pos);
+	if (n > 0)
+	{
+		delete_dead(rel, buf, n, pos);
+		v->stats->tuples_removed += n;
+	}
+	else if (v->cycleid != 0 && h->cycleid == v->cycleid)
+	{
+		h->cycleid = 0;
+		MarkBufferDirtyHint(buf, true);
+	}
+
+	v->stats->num_index_tuples += h->nitems;
+	if (blkno != scanblkno)
+		log_passed(v, blkno, blkno + 1);
+	if (h->nitems == 0 && blkno == scanblkno)
+		unlink_leaf(v, buf, scanblkno);
+	else
+		UnlockReleaseBuffer(buf);
+	return backtrack;
+}
+
+/* Handles one block; returns as vacuum_leaf. */
+static BlockNumber
+vacuum_block(Vacuum *v, BlockNumber blkno, BlockNumber scanblkno)
+{
+	Buffer		buf;
+	Page		page;
+
+	vacuum_delay_point();
+	buf = ReadBufferExtended(v->rel, MAIN_FORKNUM, blkno, RBM_NORMAL, v->info->strategy);
+	LockBuffer(buf, BUFFER_LOCK_SHARE);
+	page = BufferGetPage(buf);
+	if (!PageIsNew(page))
+		mtp_blink_check_page(v->rel, buf);
+
+	/* Looking back: only a leaf that a split of this VACUUM's time has written is of interest. */
+	if (blkno != scanblkno &&
+		(PageIsNew(page) || !MtpIsLeaf(page) || MtpHead(page)->cycleid != v->cycleid))
+	{
+		UnlockReleaseBuffer(buf);
+		return InvalidBlockNumber;
+	}
+
+	if (mtp_blink_recyclable(page))
+	{
+		RecordFreeIndexPage(v->rel, blkno);
+		v->stats->pages_deleted++;
+		v->stats->pages_free++;
+	}
+	else if (MtpIsDeleted(page))
+		v->stats->pages_deleted++;
+	else if (MtpIsLeaf(page))
+		return vacuum_leaf(v, buf, scanblkno);
+	UnlockReleaseBuffer(buf);
+	return InvalidBlockNumber;
+}
+
+static void
+vacuum_blocks(Vacuum *v, BlockNumber from, BlockNumber to)
+{
+	for (BlockNumber scanblkno = from; scanblkno < to; scanblkno++)
+	{
+		BlockNumber blkno = scanblkno;
+
+		do
+			blkno = vacuum_block(v, blkno, scanblkno);
+		while (blkno != InvalidBlockNumber);
+
+		if (scanblkno + 1 - v->passed >= PASSED_BLOCKS)
+		{
+			log_passed(v, v->passed, scanblkno + 1);
+			v->passed = scanblkno + 1;
+		}
+		if (v->info->report_progress)
+			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, scanblkno);
+	}
+}
+
+/*
+ * The index's length.  Under the extension lock: a new block is either not counted, or locked by
+ * whoever made it, so that it is not taken for a free page.
+ */
+static BlockNumber
+current_length(Relation rel)
+{
+	bool		lock = !RELATION_IS_LOCAL(rel);
+	BlockNumber n;
+
+	if (lock)
+		LockRelationForExtension(rel, ExclusiveLock);
+	n = RelationGetNumberOfBlocks(rel);
+	if (lock)
+		UnlockRelationForExtension(rel, ExclusiveLock);
+	return n;
+}
+
+/* Puts pages that this VACUUM deleted into the free space map if nobody can reach them any more. */
+static void
+free_pending(Vacuum *v)
+{
+	if (v->npending == 0)
+		return;
+	/* Called for its side effect: it makes the horizons of this backend as new as can be. */
+	(void) GetOldestNonRemovableTransactionId(NULL);
+	for (int i = 0; i < v->npending; i++)
+	{
+		/* They are in the order of their deletion. */
+		if (!GlobalVisCheckRemovableFullXid(NULL, v->pending[i].safexid))
+			break;
+		RecordFreeIndexPage(v->rel, v->pending[i].blkno);
+		v->stats->pages_free++;
+	}
+	pfree(v->pending);
+}
+
+static void
+vacuum_scan(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDeleteCallback callback,
+			void *callback_state, BTCycleId cycleid)
+{
+	Vacuum		v = {0};
+	BlockNumber done = MTP_BLINK_META + 1;
+	BlockNumber length;
+
+	/* What describes the whole index starts anew with each scan; what VACUUM did adds up. */
+	stats->num_pages = 0;
+	stats->num_index_tuples = 0;
+	stats->pages_deleted = 0;
+	stats->pages_free = 0;
+
+	v.info = info;
+	v.rel = info->index;
+	v.stats = stats;
+	v.callback = callback;
+	v.callback_state = callback_state;
+	v.cycleid = cycleid;
+	v.passed = done;
+	v.cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower page deletion",
+								  ALLOCSET_DEFAULT_SIZES);
+
+	/* Blocks that splits add meanwhile may have got entries from blocks still to come. */
+	for (;;)
+	{
+		length = current_length(v.rel);
+		if (info->report_progress)
+			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, length);
+		if (done >= length)
+			break;
+		vacuum_blocks(&v, done, length);
+		done = length;
+	}
+	stats->num_pages = length;
+	log_passed(&v, v.passed, length);
+
+	MemoryContextDelete(v.cxt);
+	free_pending(&v);
+	if (stats->pages_free > 0)
+		IndexFreeSpaceMapVacuum(v.rel);
+}
+
+/* Scans under a vacuum cycle id.  Core's know an index by its lock tag only, so they serve here too. */
+static void
+scan_in_cycle(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDeleteCallback callback,
+			  void *callback_state)
+{
+	Relation	rel = info->index;
+
+	PG_ENSURE_ERROR_CLEANUP(_bt_end_vacuum_callback, PointerGetDatum(rel));
+	{
+		BTCycleId	cycleid = _bt_start_vacuum(rel);
+
+		vacuum_scan(info, stats, callback, callback_state, cycleid);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(_bt_end_vacuum_callback, PointerGetDatum(rel));
+	_bt_end_vacuum(rel);
+}
+
+IndexBulkDeleteResult *
+mtp_blink_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
+					 IndexBulkDeleteCallback callback, void *callback_state)
+{
+	/* No step of a batch may put an entry in behind this scan whose row was dead before it. */
+	mtp_batch_vacuum_fence(info->index);
+
+	if (stats == NULL)
+		stats = palloc0(sizeof(IndexBulkDeleteResult));
+	scan_in_cycle(info, stats, callback, callback_state);
+	return stats;
+}
+
+/*
+ * Is it worth reading the whole index only to find pages that have become free?  If the last VACUUM
+ * left many deleted pages that it could not free yet.
+ */
+static bool
+needs_cleanup(Relation rel)
+{
+	Buffer		buf = mtp_blink_read(rel, MTP_BLINK_META, BUFFER_LOCK_SHARE);
+	BlockNumber delpages = MtpBlinkMetaOf(BufferGetPage(buf))->delpages;
+
+	UnlockReleaseBuffer(buf);
+	return delpages > 0 && delpages > RelationGetNumberOfBlocks(rel) / 20;
+}
+
+/* Notes in the metapage how many deleted pages this VACUUM leaves that are not free. */
+static void
+set_delpages(Relation rel, BlockNumber delpages)
+{
+	Buffer		buf = mtp_blink_read(rel, MTP_BLINK_META, BUFFER_LOCK_EXCLUSIVE);
+	MtpBlinkMeta *meta = MtpBlinkMetaOf(BufferGetPage(buf));
+	MtpWalVacuum rec = {.nitems = 0};
+	MtpChange	c;
+
+	if (meta->delpages != delpages)
+	{
+		mtp_change_init(&c, rel, MTP_WAL_VACUUM);
+		mtp_change_buffer(&c, buf, REGBUF_FORCE_IMAGE | REGBUF_STANDARD);
+		mtp_change_begin(&c);
+		meta->delpages = delpages;
+		mtp_change_data(&c, &rec, sizeof(rec));
+		mtp_change_finish(&c);
+	}
+	UnlockReleaseBuffer(buf);
+}
+
+IndexBulkDeleteResult *
+mtp_blink_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
+{
+	if (info->analyze_only)
+		return stats;
+	if (stats == NULL)
+	{
+		if (!needs_cleanup(info->index))
+			return NULL;
+		stats = palloc0(sizeof(IndexBulkDeleteResult));
+		vacuum_scan(info, stats, NULL, NULL, 0);
+		stats->estimated_count = true;
+	}
+	set_delpages(info->index, stats->pages_deleted - stats->pages_free);
+
+	/* Splits may have made the scan count entries twice. */
+	if (!info->estimated_count && stats->num_index_tuples > info->num_heap_tuples)
+		stats->num_index_tuples = info->num_heap_tuples;
+	return stats;
+}
