@@ -176,12 +176,13 @@ SELECT extname FROM pg_extension WHERE extname = 'mtpower';
 DROP TABLE opclass_mine;
 DROP SCHEMA "Opclass ""S" CASCADE;
 
--- Temporary ones serve the session that has them.
+-- Temporary ones go as temporary objects do.
 CREATE OPERATOR CLASS pg_temp.opclass_temp_ops FOR TYPE int USING btree AS
 	OPERATOR 1 > (int, int), OPERATOR 2 >= (int, int), OPERATOR 3 = (int, int), OPERATOR 4 <= (int, int),
 	OPERATOR 5 < (int, int), FUNCTION 1 btint4cmp(int, int);
 SELECT opclass ~ '^pg_temp' AS temporary, action FROM mtpower.sync_opclasses();
-\c -
+SELECT * FROM mtpower.sync_opclasses();
+DISCARD TEMP;
 SELECT * FROM mtpower.sync_opclasses();
 SELECT count(*) FROM pg_opclass WHERE opcname = 'opclass_temp_ops';
 
