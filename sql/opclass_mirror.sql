@@ -73,7 +73,7 @@ GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4;
 
 -- psql lists them.
 \dAc mtpower_blink int*
-\dAf mtpower_blink int*
+\dAf mtpower_blink interval
 \dAo mtpower_blink float_ops
 \dAp mtpower_blink datetime_ops
 
