@@ -210,7 +210,11 @@ extern void mtp_blink_finish_split(Relation rel, Buffer left, MtpBlinkStack *sta
  * insert.c
  */
 extern void mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, bool unchanged);
-/* Raises ERRCODE_PROGRAM_LIMIT_EXCEEDED if the tuple can't be stored. */
+/*
+ * The index tuple of an entry, palloc'd.  Raises ERRCODE_PROGRAM_LIMIT_EXCEEDED if it is too large
+ * to be stored.
+ */
+extern IndexTuple mtp_blink_form_tuple(Relation rel, Datum *values, bool *isnull, ItemPointer tid);
 extern void mtp_blink_check_size(Relation rel, IndexTuple itup);
 
 /*
@@ -226,13 +230,7 @@ extern void mtp_blink_delete_items(Relation rel, Buffer buf, int n, const uint16
  */
 extern IndexBuildResult *mtp_blink_build(Relation heap, Relation index, struct IndexInfo *info);
 extern void mtp_blink_build_empty(Relation index);
-/*
- * Packs sorted tuples bottom-up into an empty tree that others may already see (caller holds
- * nothing); false if it is not empty (any more).  next returns NULL at the end.
- */
-typedef IndexTuple (*MtpBlinkNext) (void *arg);
-extern bool mtp_blink_pack_empty(Relation rel, MtpBlinkNext next, void *arg,
-								 volatile uint32 *progress, uint32 progress_to);
+
 extern void mtp_blink_meta_init(Page page, BlockNumber root, uint32 level);
 
 /*

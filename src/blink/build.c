@@ -322,9 +322,7 @@ collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive
 		mtp_spool_put_narrow(b->spool, mtp_narrow(b->order->code, values[0], isnull[0], tid));
 		return;
 	}
-	itup = index_form_tuple(RelationGetDescr(index), values, isnull);
-	itup->t_tid = *tid;
-	mtp_blink_check_size(index, itup);
+	itup = mtp_blink_form_tuple(index, values, isnull, tid);
 	mtp_spool_put_wide(b->spool, itup);
 	pfree(itup);
 }

@@ -15,9 +15,8 @@ static bool
 blink_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
 			 IndexUniqueCheck check, bool unchanged, struct IndexInfo *info)
 {
-	IndexTuple	itup = index_form_tuple(RelationGetDescr(index), values, isnull);
+	IndexTuple	itup = mtp_blink_form_tuple(index, values, isnull, tid);
 
-	itup->t_tid = *tid;
 	mtp_blink_insert(index, heap, itup, unchanged);
 	pfree(itup);
 	return false;

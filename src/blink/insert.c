@@ -7,6 +7,13 @@
 #include "batch/batch.h"
 #include "utils/memutils.h"
 
+static int
+hint_size(void)
+{
+	return errhint("Values larger than 1/3 of a page cannot be indexed.\n"
+				   "Consider an index on a hash of the value, such as md5().");
+}
+
 void
 mtp_blink_check_size(Relation rel, IndexTuple itup)
 {
@@ -21,8 +28,29 @@ mtp_blink_check_size(Relation rel, IndexTuple itup)
 			 errdetail("Index row references tuple (%u,%u).",
 					   ItemPointerGetBlockNumber(&itup->t_tid),
 					   ItemPointerGetOffsetNumber(&itup->t_tid)),
-			 errhint("Values larger than 1/3 of a page cannot be indexed.\n"
-					 "Consider an index on a hash of the value, such as md5().")));
+			 hint_size()));
+}
+
+/* Core refuses to form the largest tuples, but has no advice. */
+static void
+add_size_hint(void *arg)
+{
+	if (geterrcode() == ERRCODE_PROGRAM_LIMIT_EXCEEDED)
+		(void) hint_size();
+}
+
+IndexTuple
+mtp_blink_form_tuple(Relation rel, Datum *values, bool *isnull, ItemPointer tid)
+{
+	ErrorContextCallback context = {.previous = error_context_stack,.callback = add_size_hint};
+	IndexTuple	itup;
+
+	error_context_stack = &context;
+	itup = index_form_tuple(RelationGetDescr(rel), values, isnull);
+	error_context_stack = context.previous;
+	itup->t_tid = *tid;
+	mtp_blink_check_size(rel, itup);
+	return itup;
 }
 
 /*
@@ -55,7 +83,6 @@ mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, bool unchanged)
 	Buffer		buf;
 	uint16		pos;
 
-	mtp_blink_check_size(rel, itup);
 	mtp_blink_key_tuple(rel, &key, itup);
 	buf = find_leaf(rel, &key, &stack);
 	if (!mtp_page_fits(BufferGetPage(buf), 1, size))

@@ -182,12 +182,11 @@ plan(Split *s, int n)
 	if (n == 1)
 		k = 2;
 	else
-		k = Max(2, (total + fill - 1) / fill);
+		k = Min(Max(2, (total + fill - 1) / fill), MTP_BLINK_MAX_K);
 	while (!(s->append && distribute(s, k, total, fill)) && !distribute(s, k, total, 0))
-		k++;
-	if (k > MTP_BLINK_MAX_K)
-		elog(ERROR, "too many items for one split of index \"%s\"",
-			 RelationGetRelationName(s->put->rel));
+		if (++k > MTP_BLINK_MAX_K)
+			elog(ERROR, "too many items for one split of index \"%s\"",
+				 RelationGetRelationName(s->put->rel));
 }
 
 /* A pivot that leads to blkno. */
