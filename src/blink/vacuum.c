@@ -44,6 +44,9 @@ typedef struct Vacuum
 	PendingPage *pending;
 	int			npending;
 	int			maxpending;
+	BlockNumber *stuck;			/* empty leaves that could not go yet */
+	int			nstuck;
+	int			maxstuck;
 } Vacuum;
 
 /* The leaf's entries that the callback names are deleted; the page is under a cleanup lock. */
@@ -83,32 +86,49 @@ log_passed(Vacuum *v, BlockNumber from, BlockNumber to)
 	XLogInsert(MTP_RMGR_ID, MTP_WAL_VACUUM);
 }
 
+/*
+ * Makes room for one more element in an array of VACUUM's; false if it has enough (what is forgotten
+ * the next VACUUM will find).
+ */
+static bool
+make_room(void **array, int n, int *max, Size size)
+{
+	Size		limit = Min((Size) work_mem * 1024, MaxAllocSize) / size;
+
+	if (n < *max)
+		return true;
+	if (n >= limit)
+		return false;
+	*max = n == 0 ? 64 : Min((Size) n * 2, limit);
+	*array = n == 0 ? palloc(*max * size) : repalloc(*array, *max * size);
+	return true;
+}
+
 static void
 remember_pending(Vacuum *v, BlockNumber blkno, FullTransactionId safexid)
 {
-	Size		limit = Min((Size) work_mem * 1024, MaxAllocSize) / sizeof(PendingPage);
-
-	if (v->npending == v->maxpending)
-	{
-		if (v->maxpending >= limit)
-			return;				/* the next VACUUM finds it */
-		v->maxpending = v->maxpending == 0 ? 64 : Min((Size) v->maxpending * 2, limit);
-		v->pending = v->pending == NULL ? palloc(v->maxpending * sizeof(PendingPage)) :
-			repalloc(v->pending, v->maxpending * sizeof(PendingPage));
-	}
+	if (!make_room((void **) &v->pending, v->npending, &v->maxpending, sizeof(PendingPage)))
+		return;
 	v->pending[v->npending].blkno = blkno;
 	v->pending[v->npending].safexid = safexid;
 	v->npending++;
 }
 
-/* Takes the empty leaf out of the tree, if that can be done; releases it. */
 static void
+remember_stuck(Vacuum *v, BlockNumber blkno)
+{
+	if (make_room((void **) &v->stuck, v->nstuck, &v->maxstuck, sizeof(BlockNumber)))
+		v->stuck[v->nstuck++] = blkno;
+}
+
+/* Takes the empty leaf out of the tree and releases it; false if it has to stay. */
+static bool
 unlink_leaf(Vacuum *v, Buffer buf, BlockNumber scanblkno)
 {
 	MtpBlinkUnlinked gone;
 	MemoryContext old = MemoryContextSwitchTo(v->cxt);
+	bool		done = mtp_blink_unlink(v->rel, buf, &gone);
 
-	(void) mtp_blink_unlink(v->rel, buf, &gone);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(v->cxt);
 	for (int i = 0; i < gone.npages; i++)
@@ -119,6 +139,7 @@ unlink_leaf(Vacuum *v, Buffer buf, BlockNumber scanblkno)
 		remember_pending(v, gone.pages[i], gone.safexid);
 	}
 	v->stats->pages_newly_deleted += gone.npages;
+	return done;
 }
 
 /* Fills pos with the places of the entries that are dead; returns how many. */
@@ -179,10 +200,10 @@ vacuum_leaf(Vacuum *v, Buffer buf, BlockNumber scanblkno)
 	v->stats->num_index_tuples += h->nitems;
 	if (blkno != scanblkno)
 		log_passed(v, blkno, blkno + 1);
-	if (h->nitems == 0 && blkno == scanblkno)
-		unlink_leaf(v, buf, scanblkno);
-	else
+	if (h->nitems > 0)
 		UnlockReleaseBuffer(buf);
+	else if (!unlink_leaf(v, buf, scanblkno))
+		remember_stuck(v, blkno);
 	return backtrack;
 }
 
@@ -261,6 +282,32 @@ current_length(Relation rel)
 	return n;
 }
 
+/*
+ * Tries the empty leaves again that could not go.  Mostly it was because they are the last child of
+ * their parent, whose other children have gone since.  Where keys descend with the blocks that is each
+ * parent's first to be met, and going back through them frees whole subtrees from the left.
+ */
+static void
+unlink_stuck(Vacuum *v, BlockNumber length)
+{
+	while (v->nstuck > 0)
+	{
+		BlockNumber blkno = v->stuck[--v->nstuck];
+		Buffer		buf;
+		Page		page;
+
+		vacuum_delay_point();
+		buf = mtp_blink_read_ext(v->rel, blkno, BUFFER_LOCK_EXCLUSIVE, v->info->strategy);
+		page = BufferGetPage(buf);
+		if (MtpIsLeaf(page) && MtpHead(page)->nitems == 0)
+			(void) unlink_leaf(v, buf, length);
+		else
+			UnlockReleaseBuffer(buf);
+	}
+	if (v->stuck != NULL)
+		pfree(v->stuck);
+}
+
 /* Puts pages that this VACUUM deleted into the free space map if nobody can reach them any more. */
 static void
 free_pending(Vacuum *v)
@@ -317,6 +364,7 @@ vacuum_scan(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDelete
 	}
 	stats->num_pages = length;
 	log_passed(&v, v.passed, length);
+	unlink_stuck(&v, length);
 
 	MemoryContextDelete(v.cxt);
 	free_pending(&v);
