@@ -195,7 +195,7 @@ check_index(IndexStmt *stmt, const char *query_string)
 	check_keys(&ctx, relid, stmt, query_string);
 }
 
-/* ALTER TABLE ... ADD EXCLUDE. */
+/* ALTER TABLE ... ADD EXCLUDE, alone. */
 static void
 check_exclusion(AlterTableStmt *stmt, const Constraint *constraint, const char *query_string)
 {
@@ -215,6 +215,21 @@ check_exclusion(AlterTableStmt *stmt, const Constraint *constraint, const char *
 	check_keys(&ctx, relid, index, query_string);
 }
 
+/* The exclusion constraint that a subcommand adds, or NULL. */
+static const Constraint *
+added_exclusion(const AlterTableCmd *cmd)
+{
+	if (cmd->subtype != AT_AddConstraint || !IsA(cmd->def, Constraint) ||
+		castNode(Constraint, cmd->def)->contype != CONSTR_EXCLUSION)
+		return NULL;
+	return castNode(Constraint, cmd->def);
+}
+
+/*
+ * An ALTER TABLE that does other things as well may make the columns, or change the types, that its
+ * exclusion constraints are about.  Then this is left to core, which does not let an operator into a
+ * constraint that the operator class doesn't have.
+ */
 static void
 check_alter_table(AlterTableStmt *stmt, const char *query_string)
 {
@@ -222,12 +237,11 @@ check_alter_table(AlterTableStmt *stmt, const char *query_string)
 
 	foreach(lc, stmt->cmds)
 	{
-		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
-
-		if (cmd->subtype == AT_AddConstraint && IsA(cmd->def, Constraint) &&
-			castNode(Constraint, cmd->def)->contype == CONSTR_EXCLUSION)
-			check_exclusion(stmt, castNode(Constraint, cmd->def), query_string);
+		if (added_exclusion(lfirst_node(AlterTableCmd, lc)) == NULL)
+			return;
 	}
+	foreach(lc, stmt->cmds)
+		check_exclusion(stmt, added_exclusion(lfirst_node(AlterTableCmd, lc)), query_string);
 }
 
 void
