@@ -38,6 +38,19 @@ mtpower--1.0.sql: $(SQL_PARTS)
 $(OBJS): $(wildcard src/*.h src/*/*.h)
 
 # These work on a machine without PostgreSQL as well: they install what is missing.
-.PHONY: test
+.PHONY: test test-assert
 test:
 	@test/run
+
+# The same with an assertion-enabled PostgreSQL, which is built first where it is not there.
+ASSERT_PREFIX ?= /opt/mtpower-pg15-assert
+test-assert:
+	@test/build-assert-server $(ASSERT_PREFIX)
+	@PG_CONFIG=$(ASSERT_PREFIX)/bin/pg_config test/run
+
+.PHONY: demo demo-stop
+demo:
+	@bench/demo start
+
+demo-stop:
+	@bench/demo stop

@@ -4,12 +4,12 @@
 #   top        the source tree
 #   PG_CONFIG  the pg_config of the PostgreSQL to use; may be unset (see find_postgres)
 
-say() { printf '%s\n' "$*"; }
+say() { printf '%s\n' "$@"; }
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
-# Everything below runs in one locale, whatever the caller's is.
+# Everything below runs in one locale and connects where it says, whatever the caller's environment is.
 export LC_ALL=C
-unset LANGUAGE
+unset LANGUAGE PGHOST PGPORT PGUSER PGDATABASE PGOPTIONS PGSERVICE PGSSLMODE PGDATA
 
 # Sets PG_CONFIG, unless the caller did: Debian's PostgreSQL 15, else the one in PATH.
 find_postgres() {
@@ -58,12 +58,13 @@ apt_install() {
 }
 
 # Sets RUN, the prefix of commands that must not run as root, and worker, the user they run as: servers
-# refuse to run as root.  The user is made when it is not there, and stays.
+# refuse to run as root.  The user is made when it is not there, and stays.  (It is not called mtpower: a database role
+# of that name would have the extension's schema as its "$user" schema.)
 choose_user() {
 	RUN=()
 	worker=$(id -un)
 	if [ "$(id -u)" = 0 ]; then
-		worker=mtpower
+		worker=mtptest
 		id "$worker" >/dev/null 2>&1 ||
 			useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin "$worker"
 		RUN=(setpriv --reuid="$worker" --regid="$worker" --init-groups --)
