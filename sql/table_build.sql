@@ -125,6 +125,22 @@ SELECT bt_index_check('big_mtpower_a', true);
 SELECT relname, reltuples FROM pg_class WHERE relname IN ('big_heap', 'big_mtpower') ORDER BY 1;
 SELECT relname, reltuples FROM pg_class WHERE relname IN ('big_heap_a', 'big_mtpower_a') AND reltuples BETWEEN 19000 AND 20000 ORDER BY 1;
 
+-- What the progress view says in the middle of a build, from inside of an indexed expression.
+CREATE FUNCTION progress(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
+DECLARE p record;
+BEGIN
+	IF $1 IN (5000, 10000, 20000) THEN
+		PERFORM pg_stat_clear_snapshot();
+		SELECT * INTO p FROM pg_stat_progress_create_index WHERE pid = pg_backend_pid();
+		RAISE NOTICE '%, %: % of % blocks', p.relid::regclass, p.phase, p.blocks_done, p.blocks_total;
+	END IF;
+	RETURN $1;
+END $$;
+SET max_parallel_maintenance_workers = 0;
+SELECT format('CREATE INDEX big_progress_%1$s ON big_%1$s (progress(a))', am) FROM am \gexec
+SELECT format('CREATE INDEX CONCURRENTLY big_progress2_%1$s ON big_%1$s (progress(a))', am) FROM am \gexec
+RESET max_parallel_maintenance_workers;
+
 -- An empty table, one without storage that was ever written, and a truncated one.
 CREATE TABLE empty (a int) USING mtpower;
 CREATE INDEX ON empty (a);

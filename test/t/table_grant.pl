@@ -1,0 +1,69 @@
+# CREATE INDEX on an expression that detoasts, while another session grants and revokes.  Detoasting opens the TOAST
+# table, which may rebuild the table's relation cache entry in the middle of the scan.
+use strict;
+use warnings;
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', qq{
+shared_preload_libraries = 'mtpower'
+fsync = off
+autovacuum = off
+});
+$node->start;
+$node->safe_psql('postgres', q{
+	CREATE EXTENSION mtpower;
+	CREATE EXTENSION amcheck;
+	CREATE TABLE t (a int, b text) USING mtpower;
+	ALTER TABLE t ALTER b SET STORAGE EXTERNAL;
+	INSERT INTO t SELECT g, repeat(md5(g::text), 200) FROM generate_series(1, 400) g;
+	CREATE TABLE stop (a int);
+	CREATE TABLE grants (n int);
+});
+
+my $granter = IPC::Run::start(
+	[ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('postgres'), '-c', q{
+	DO $$
+	DECLARE n int := 0;
+	BEGIN
+		WHILE NOT EXISTS (SELECT FROM stop) LOOP
+			GRANT SELECT ON t TO PUBLIC;
+			COMMIT;
+			REVOKE SELECT ON t FROM PUBLIC;
+			COMMIT;
+			n := n + 1;
+		END LOOP;
+		INSERT INTO grants VALUES (n);
+	END $$} ], '>', \my $out, '2>', \my $err);
+
+my $failures = 0;
+my $message = '';
+foreach my $i (1 .. 10)
+{
+	foreach my $how ('', 'CONCURRENTLY')
+	{
+		my ($rc, undef, $stderr) = $node->psql('postgres', "CREATE INDEX $how t_b ON t (md5(b));");
+		if ($rc == 0)
+		{
+			($rc, undef, $stderr) = $node->psql('postgres', q{SELECT bt_index_check('t_b', true)});
+		}
+		if ($rc != 0)
+		{
+			$failures++;
+			$message = $stderr;
+		}
+		$node->psql('postgres', 'DROP INDEX IF EXISTS t_b');
+	}
+}
+$node->safe_psql('postgres', 'INSERT INTO stop VALUES (1)');
+ok($granter->finish, 'the granting session ran to its end');
+is($err, '', 'and had no error');
+is("$failures $message", '0 ', 'no index build failed');
+cmp_ok($node->safe_psql('postgres', 'SELECT n FROM grants'), '>', 20, 'there were grants beside the builds');
+
+$node->stop;
+done_testing();
