@@ -145,6 +145,7 @@ END $$;
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 SET enable_sort = off;
+SET jit = off;
 SET client_min_messages = warning;
 CREATE TABLE opclass_result AS
 SELECT c.opcname, o.options, k.*
