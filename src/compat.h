@@ -102,4 +102,18 @@ mtp_extend_relation(Relation rel)
 #define MtpTestForOldSnapshot(snapshot, rel, page) TestForOldSnapshot(snapshot, rel, page)
 #endif
 
+/* Slot of this process in arrays of MaxBackends entries. */
+#if PG_VERSION_NUM >= 170000
+#define MtpMyBackend() (MyProcNumber)
+#else
+#define MtpMyBackend() (MyBackendId - 1)
+#endif
+
+/* Where background workers' PGPROCs begin. */
+#if PG_VERSION_NUM >= 180000
+#define MtpFirstBgworkerProc (MaxConnections + autovacuum_worker_slots + NUM_SPECIAL_WORKER_PROCS)
+#else
+#define MtpFirstBgworkerProc (MaxConnections + autovacuum_max_workers + 1)
+#endif
+
 #endif							/* MTP_COMPAT_H */

@@ -11,6 +11,7 @@
 
 #include "mtpower.h"
 
+#include "access/amapi.h"
 #include "access/genam.h"
 #include "batch/entry.h"
 #include "utils/snapshot.h"
@@ -28,52 +29,50 @@ typedef struct MtpBatchApply
 	MtpOrder   *order;
 	MtpBatchStream *stream;		/* the task's entries in order, from its progress on */
 	volatile uint32 *progress;	/* entries of the task that are in the index */
+
 	/* out, for the statistics */
-	uint32		splits[17];		/* by K, [16] = more */
+	uint32		splits[17];		/* by K, [16]: more */
 	uint32		leaves;			/* touched */
 } MtpBatchApply;
 
 typedef struct MtpBatchOps
 {
-	const char *amname;
+	/* The index AM's routine has this ambuild: how the engine knows its indexes. */
+	ambuild_function ambuild;
 
 	/*
-	 * Finds where tasks end: puts up to nbounds boundaries as entries into the arrays that are not
-	 * NULL (narrow or wide as the order says); the next task starts with the first entry above a
-	 * boundary.  sample(arg, i) gives an entry near i/nbounds of the batch.  Returns how many.
-	 * Wide boundaries are copies (palloc'd).
+	 * Finds where tasks end.  samples: nsamples entries of the batch in order (narrow or wide, as
+	 * the order's narrow says; the other array is NULL).  Writes at most nsamples boundaries,
+	 * ascending, into bounds: a task takes the entries up to and including its boundary.  Wide
+	 * boundaries point to palloc'd tuples.  Returns how many; 0 makes one task of it all.
 	 */
 	int			(*cut) (Relation index, MtpOrder *order, int nsamples,
-						const MtpNarrow *narrow_samples, const MtpWide *wide_samples,
+						const MtpNarrow *narrow, const MtpWide *wide,
 						MtpNarrow *narrow_bounds, MtpWide *wide_bounds);
 
 	/*
-	 * Applies one step: some entries from the stream (at least one), in critical sections that
-	 * advance *progress.  before(arg) is called with no page lock held, before each page change, and
-	 * false means stop (cancelled).
+	 * Applies one step: takes at least one entry from the stream, and advances *progress inside
+	 * the critical section that puts entries into pages (MtpChange).  May raise; entries taken but
+	 * not counted are taken again by whoever repeats the task.
 	 */
 	void		(*step) (MtpBatchApply *apply);
 } MtpBatchOps;
 
-/* Registers the interface of an index AM, by its handler's routine; only from _PG_init. */
+/* Registers the interface of an index AM; only from _PG_init. */
 extern void mtp_batch_register(const MtpBatchOps *ops);
 
 /*
- * Stream of a task's entries.  peek gives the current entry as an index tuple (valid until the
- * next call) or as narrow entry, NULL/false at the end.
- */
-extern bool mtp_stream_peek_narrow(MtpBatchStream *s, MtpNarrow *e);
-extern IndexTuple mtp_stream_peek_wide(MtpBatchStream *s);
-extern void mtp_stream_advance(MtpBatchStream *s);
-
-/*
  * aminsert's question: has the entry been queued?  If false, the caller inserts it at once.
- * values/isnull as aminsert gets them; the caller has made sure that the entry can be stored
- * (itup, already formed, may be NULL for narrow entries).
+ * The narrow form is for indexes whose entries can be narrow, the other takes a formed tuple (which
+ * is copied) whose size the caller has checked.
  */
-extern bool mtp_batch_enqueue(const MtpBatchOps *ops, Relation index, Relation heap,
-							  Datum *values, bool *isnull, ItemPointer tid,
-							  IndexUniqueCheck check, bool unchanged);
+extern bool mtp_batch_enqueue_narrow(Relation index, Relation heap, uint8 code, Datum value,
+									 bool isnull, ItemPointer tid, IndexUniqueCheck check);
+extern bool mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itup,
+								   IndexUniqueCheck check);
+
+/* Might an entry be queued at all?  Cheap; false nearly always outside of bulk loads. */
+extern bool mtp_batch_wanted(Relation index, Relation heap, IndexUniqueCheck check);
 
 /*
  * Barrier before the backend's own scan of an index: applies its queued entries unless the snapshot

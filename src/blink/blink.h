@@ -215,6 +215,9 @@ extern void mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, bool 
  * to be stored.
  */
 extern IndexTuple mtp_blink_form_tuple(Relation rel, Datum *values, bool *isnull, ItemPointer tid);
+/* The leaf that key belongs to, exclusively locked; makes the first one. */
+extern Buffer mtp_blink_find_leaf(Relation rel, MtpBlinkKey *key, MtpBlinkStack *stack);
+/* Raises ERRCODE_PROGRAM_LIMIT_EXCEEDED if the tuple can't be stored. */
 extern void mtp_blink_check_size(Relation rel, IndexTuple itup);
 
 /*
@@ -294,5 +297,6 @@ extern void mtp_blink_adjust_members(Oid opfamilyoid, Oid opclassoid, List *oper
 extern void mtp_blink_check_support(Relation index);
 extern void mtp_blink_redo_init(void);
 extern void mtp_blink_redo_vacuum_init(void);
+extern void mtp_blink_batch_init(void);
 
 #endif							/* MTP_BLINK_H */

@@ -11,13 +11,25 @@
 
 PG_FUNCTION_INFO_V1(mtp_blink_handler);
 
+/*
+ * The entry goes into the batch engine's queue if a bulk load is under way, else into the tree.
+ * What is wrong with it is said here, in the statement that brought it.
+ */
 static bool
 blink_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
 			 IndexUniqueCheck check, bool unchanged, struct IndexInfo *info)
 {
-	IndexTuple	itup = mtp_blink_form_tuple(index, values, isnull, tid);
+	MtpBlinkInfo *known = mtp_blink_info(index);
+	bool		narrow = known->single && known->natts == 1;
+	IndexTuple	itup;
 
-	mtp_blink_insert(index, heap, itup, unchanged);
+	if (narrow && mtp_batch_enqueue_narrow(index, heap, known->norm, values[0], isnull[0], tid,
+										   check))
+		return false;
+
+	itup = mtp_blink_form_tuple(index, values, isnull, tid);
+	if (narrow || !mtp_batch_enqueue_wide(index, heap, itup, check))
+		mtp_blink_insert(index, heap, itup, unchanged);
 	pfree(itup);
 	return false;
 }
@@ -75,4 +87,5 @@ mtp_blink_init(void)
 	mtp_blink_options_init();
 	mtp_blink_redo_init();
 	mtp_blink_redo_vacuum_init();
+	mtp_blink_batch_init();
 }

@@ -56,8 +56,8 @@ mtp_blink_form_tuple(Relation rel, Datum *values, bool *isnull, ItemPointer tid)
 /*
  * The leaf that the key belongs to, exclusively locked; makes the first one.
  */
-static Buffer
-find_leaf(Relation rel, MtpBlinkKey *key, MtpBlinkStack *stack)
+Buffer
+mtp_blink_find_leaf(Relation rel, MtpBlinkKey *key, MtpBlinkStack *stack)
 {
 	for (;;)
 	{
@@ -70,7 +70,7 @@ find_leaf(Relation rel, MtpBlinkKey *key, MtpBlinkStack *stack)
 }
 
 /*
- * heap: the table, for reclaiming dead entries' room.  unchanged: aminsert's hint that this is a
+ * itup's size has been checked.  heap: the table, for reclaiming dead entries' room.  unchanged: aminsert's hint that this is a
  * new version of a row whose key did not change.
  */
 void
@@ -84,7 +84,7 @@ mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, bool unchanged)
 	uint16		pos;
 
 	mtp_blink_key_tuple(rel, &key, itup);
-	buf = find_leaf(rel, &key, &stack);
+	buf = mtp_blink_find_leaf(rel, &key, &stack);
 	if (!mtp_page_fits(BufferGetPage(buf), 1, size))
 		(void) mtp_blink_reclaim(rel, heap, buf, size, unchanged);
 	pos = mtp_blink_place(&key, BufferGetPage(buf)).pos;

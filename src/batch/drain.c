@@ -1,0 +1,275 @@
+/*
+ * drain.c
+ *	  A backend's own batches: running them, waiting for them, throwing them away.
+ *
+ * A backend that waits runs units itself, so there is progress without any worker.  It waits only
+ * for units that workers have claimed, and a claimed unit of a worker waits for nobody.
+ */
+#include "batch/frame.h"
+
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/ipc.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+MtpLoad    *mtp_my_load = NULL;
+
+/* A unit of one's own is being run: barriers reached from inside it do nothing. */
+static bool in_unit = false;
+
+static void
+leave_load(int code, Datum arg)
+{
+	mtp_cancel(0, InvalidSubTransactionId);
+	mtp_my_load->pid = 0;
+}
+
+MtpLoad *
+mtp_load_join(void)
+{
+	if (mtp_my_load == NULL)
+	{
+		MtpLoad    *load = &mtp_shared->loads[MtpMyBackend()];
+
+		LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+		load->dbid = MyDatabaseId;
+		load->batches = NULL;
+		load->pid = MyProcPid;
+		memset(&load->bufusage, 0, sizeof(load->bufusage));
+		memset(&load->walusage, 0, sizeof(load->walusage));
+		LWLockRelease(mtp_batch_lock);
+		mtp_my_load = load;
+		before_shmem_exit(leave_load, 0);
+	}
+	return mtp_my_load;
+}
+
+/* Under mtp_batch_lock: does the batch match? */
+static bool
+matches(MtpBatch *b, uint64 serial, Oid indexid, SubTransactionId subxid)
+{
+	return (serial == 0 || b->serial == serial) &&
+		(!OidIsValid(indexid) || b->indexid == indexid) &&
+		(subxid == InvalidSubTransactionId || b->subxid >= subxid);
+}
+
+static void
+open_runner(MtpRunner *runner, MtpBatch *b)
+{
+	runner->heap = table_open(b->heapid, NoLock);
+	runner->index = index_open(b->indexid, RowExclusiveLock);
+	runner->ops = mtp_batch_ops_of(runner->index);
+	runner->order = mtp_order_make(runner->index);
+	runner->worker = NULL;
+}
+
+static void
+close_runner(MtpRunner *runner)
+{
+	index_close(runner->index, RowExclusiveLock);
+	table_close(runner->heap, NoLock);
+	runner->index = NULL;
+}
+
+/* Runs a unit that this backend has claimed; on an error it is ready again. */
+static void
+run_own(MtpUnit *unit)
+{
+	MtpRunner	runner;
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower task",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	bool		pushed = false;
+
+	in_unit = true;
+	PG_TRY();
+	{
+		if (!ActiveSnapshotSet())
+		{
+			PushActiveSnapshot(GetTransactionSnapshot());
+			pushed = true;
+		}
+		open_runner(&runner, unit->batch);
+		(void) mtp_unit_run(&runner, unit);
+		close_runner(&runner);
+		if (pushed)
+			PopActiveSnapshot();
+	}
+	PG_CATCH();
+	{
+		in_unit = false;
+		mtp_unit_give_back(unit, false);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	in_unit = false;
+	mtp_unit_finish(unit, false);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+}
+
+/*
+ * Looks for a ready unit among the matching batches; *pending gets the index of one that is not
+ * applied yet, or InvalidOid.
+ */
+static bool
+claim_own(uint64 serial, Oid indexid, SubTransactionId subxid, MtpUnit *unit, Oid *pending)
+{
+	bool		got = false;
+
+	*pending = InvalidOid;
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	for (MtpBatch *b = mtp_my_load->batches; b != NULL && !got; b = b->next)
+	{
+		if (b->phase == MTP_FILLING || !matches(b, serial, indexid, subxid))
+			continue;
+		*pending = b->indexid;
+		got = mtp_unit_claim(b, false, unit);
+	}
+	LWLockRelease(mtp_batch_lock);
+	return got;
+}
+
+static void
+count_wait(Oid indexid)
+{
+	MtpIndexStat *st;
+
+	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
+	st = mtp_stat_of(MyDatabaseId, indexid);
+	if (st != NULL)
+		st->waits++;
+	LWLockRelease(mtp_stat_lock);
+}
+
+/* Runs one unit or waits for a change.  False if no batch matches. */
+static bool
+advance(uint64 serial, Oid indexid, SubTransactionId subxid)
+{
+	MtpUnit		unit;
+	Oid			pending;
+
+	CHECK_FOR_INTERRUPTS();
+	ConditionVariablePrepareToSleep(&mtp_my_load->cv);
+	if (claim_own(serial, indexid, subxid, &unit, &pending))
+	{
+		ConditionVariableCancelSleep();
+		run_own(&unit);
+		return true;
+	}
+	if (OidIsValid(pending))
+	{
+		count_wait(pending);
+		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100, PG_WAIT_EXTENSION);
+	}
+	ConditionVariableCancelSleep();
+	return OidIsValid(pending);
+}
+
+void
+mtp_drain(uint64 serial, Oid indexid, SubTransactionId subxid)
+{
+	bool		left = false;
+
+	if (mtp_my_load == NULL || in_unit)
+		return;
+	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
+		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+			if (q->batch != NULL)
+			{
+				if (matches(q->batch, serial, indexid, subxid))
+					mtp_queue_submit(q);
+				else
+					left = true;
+			}
+	while (advance(serial, indexid, subxid))
+		;
+	mtp_load_take_usage();
+	if (!left && mtp_my_load->batches == NULL)
+		mtp_batch_pending = 0;
+}
+
+bool
+mtp_drain_some(void)
+{
+	return mtp_my_load != NULL && !in_unit && advance(0, InvalidOid, InvalidSubTransactionId);
+}
+
+void
+mtp_drain_detach(uint64 serial)
+{
+	if (mtp_my_load == NULL)
+		return;
+	ConditionVariablePrepareToSleep(&mtp_my_load->cv);
+	for (;;)
+	{
+		bool		busy = false;
+
+		LWLockAcquire(mtp_batch_lock, LW_SHARED);
+		for (int i = 0; i < MTP_MAX_WORKERS; i++)
+			busy |= mtp_shared->workers[i].pid > 0 &&
+				mtp_shared->workers[i].load == mtp_my_load &&
+				mtp_shared->workers[i].serial == serial;
+		LWLockRelease(mtp_batch_lock);
+		if (!busy)
+			break;
+		CHECK_FOR_INTERRUPTS();
+		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100, PG_WAIT_EXTENSION);
+	}
+	ConditionVariableCancelSleep();
+}
+
+void
+mtp_cancel(uint64 serial, SubTransactionId subxid)
+{
+	if (mtp_my_load == NULL)
+		return;
+	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
+		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+			if (q->batch != NULL && matches(q->batch, serial, InvalidOid, subxid))
+			{
+				q->batch = NULL;
+				q->run = NULL;
+			}
+
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	for (MtpBatch **p = &mtp_my_load->batches; *p != NULL;)
+	{
+		MtpBatch   *b = *p;
+
+		if (!matches(b, serial, InvalidOid, subxid))
+		{
+			p = &b->next;
+			continue;
+		}
+		*p = b->next;
+		b->cancelled = true;
+		if (b->holders == 0)
+			mtp_batch_free(b);
+	}
+	if (mtp_my_load->batches == NULL)
+		mtp_batch_pending = 0;
+	LWLockRelease(mtp_batch_lock);
+	in_unit = false;
+}
+
+void
+mtp_load_take_usage(void)
+{
+	BufferUsage buf;
+	WalUsage	wal;
+
+	if (mtp_my_load == NULL)
+		return;
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	buf = mtp_my_load->bufusage;
+	wal = mtp_my_load->walusage;
+	memset(&mtp_my_load->bufusage, 0, sizeof(buf));
+	memset(&mtp_my_load->walusage, 0, sizeof(wal));
+	LWLockRelease(mtp_batch_lock);
+	InstrAccumParallelQuery(&buf, &wal);
+}

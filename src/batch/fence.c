@@ -1,0 +1,36 @@
+/*
+ * fence.c
+ *	  VACUUM's guard against entries of dead rows.
+ *
+ * An entry of an aborted row is harmless until VACUUM lets the row's TID be used again.  A worker's
+ * step registers itself, issues a full barrier, and only then checks that the rows' transaction
+ * still runs.  VACUUM's dead TIDs were dead before ambulkdelete began; so a step that registers
+ * behind VACUUM's barrier sees the abort, and one that registered before is waited for.
+ */
+#include "batch/shared.h"
+
+#include "miscadmin.h"
+#include "pgstat.h"
+
+void
+mtp_batch_vacuum_fence(Relation index)
+{
+	Oid			indexid = RelationGetRelid(index);
+
+	pg_memory_barrier();
+	for (int i = 0; i < MTP_MAX_WORKERS; i++)
+	{
+		MtpWorker  *w = &mtp_shared->workers[i];
+		uint64		step = pg_atomic_read_u64(&w->step);
+
+		if ((step & 1) == 0 || w->dbid != MyDatabaseId || w->indexid != indexid)
+			continue;
+		while (pg_atomic_read_u64(&w->step) == step)
+		{
+			CHECK_FOR_INTERRUPTS();
+			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1,
+							 PG_WAIT_EXTENSION);
+			ResetLatch(MyLatch);
+		}
+	}
+}

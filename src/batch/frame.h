@@ -1,0 +1,68 @@
+/*
+ * frame.h
+ *	  A backend's statements under way, and the queues they fill.  Nothing here is shared.
+ */
+#ifndef MTP_FRAME_H
+#define MTP_FRAME_H
+
+#include "batch/shared.h"
+
+/* The entries of one index that one statement queued in one subtransaction. */
+typedef struct MtpQueue
+{
+	struct MtpQueue *next;
+	struct MtpFrame *frame;
+	SubTransactionId subxid;
+	Oid			indexid;
+	Oid			heapid;
+	bool		narrow;
+	bool		worker_ok;
+	bool		announced;		/* a bulk insert: no row goes in at once */
+	bool		used;			/* something was queued */
+	uint32		at_once;		/* rows inserted before queueing began */
+	MtpOrder   *order;			/* wide entries only */
+	MtpLocator	locator;
+	MtpBatch   *batch;			/* being filled, or NULL */
+	MtpRun	   *run;			/* … its unpublished run, in batch, or NULL */
+} MtpQueue;
+
+/* A statement that may queue: lives on the stack of the hook that runs it. */
+typedef struct MtpFrame
+{
+	struct MtpFrame *outer;
+	uint64		serial;			/* never used again in this backend */
+	CommandId	cid;			/* no row of the statement is older */
+	bool		direct;			/* everything goes in at once */
+	bool		replication;	/* opened by a multi_insert of logical replication */
+	int			forced;			/* times its own scans drained it */
+	MemoryContext cxt;			/* queues; made with the first */
+	MtpQueue   *queues;
+	List	   *announced;		/* tables with a bulk insert under way */
+} MtpFrame;
+
+extern MtpFrame *mtp_frame;		/* innermost, or NULL */
+extern MtpLoad *mtp_my_load;	/* NULL until this backend queued something */
+
+/* queue.c */
+extern void mtp_queue_submit(MtpQueue *q);
+extern uint32 mtp_queue_count;
+extern bool mtp_queue_closed(void); /* frame.c: may nothing be queued just now? */
+
+/* drain.c */
+
+/*
+ * Applies what matches: of a frame (serial 0: any), of an index (InvalidOid: any), of a
+ * subtransaction and its children (0: any).  Runs units itself, waits for workers; interruptible.
+ */
+extern void mtp_drain(uint64 serial, Oid indexid, SubTransactionId subxid);
+/* Runs one ready unit of this backend's batches, or waits for a change; false if it has none. */
+extern bool mtp_drain_some(void);
+/* Waits until no worker is on the statement's list. */
+extern void mtp_drain_detach(uint64 serial);
+/* Marks cancelled, frees what nobody works on; never waits, never raises. */
+extern void mtp_cancel(uint64 serial, SubTransactionId subxid);
+extern MtpLoad *mtp_load_join(void);
+/* Adds workers' buffer and WAL usage to this backend's counters. */
+extern void mtp_load_take_usage(void);
+
+#endif							/* MTP_FRAME_H */

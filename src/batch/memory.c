@@ -1,0 +1,141 @@
+/*
+ * memory.c
+ *	  The engine's memory: a buddy allocator over a fixed area of shared memory.
+ *
+ * Blocks are 16 kB << order.  Free ones are linked through their first bytes; a byte per smallest
+ * block tells the order of a free block that starts there.  Everything runs under mtp_memory_lock
+ * and raises nothing, so it is fit for abort callbacks.
+ */
+#include "batch/shared.h"
+
+#include "storage/shmem.h"
+
+#define NOT_FREE 0xFF
+
+typedef struct FreeBlock
+{
+	int			next;			/* -1: last */
+	int			prev;			/* -1: first */
+} FreeBlock;
+
+static uint8 *free_order;		/* per smallest block */
+
+static inline FreeBlock *
+block_at(int i)
+{
+	return (FreeBlock *) (mtp_shared->area + (Size) i * MTP_BLOCK_SIZE);
+}
+
+static int
+count_blocks(void)
+{
+	return Max(4, (Size) mtp_batch_memory * 1024 / MTP_BLOCK_SIZE);
+}
+
+Size
+mtp_memory_size(void)
+{
+	return add_size(mul_size(count_blocks(), MTP_BLOCK_SIZE), count_blocks() + MTP_BLOCK_SIZE);
+}
+
+static void
+push(int i, int order)
+{
+	FreeBlock  *b = block_at(i);
+	int			head = mtp_shared->free_head[order];
+
+	b->next = head;
+	b->prev = -1;
+	if (head >= 0)
+		block_at(head)->prev = i;
+	mtp_shared->free_head[order] = i;
+	free_order[i] = order;
+}
+
+static void
+take(int i, int order)
+{
+	FreeBlock  *b = block_at(i);
+
+	if (b->prev >= 0)
+		block_at(b->prev)->next = b->next;
+	else
+		mtp_shared->free_head[order] = b->next;
+	if (b->next >= 0)
+		block_at(b->next)->prev = b->prev;
+	free_order[i] = NOT_FREE;
+}
+
+/* In shmem_startup_hook, after mtp_shared exists; only the first process fills it in. */
+void
+mtp_memory_init(void)
+{
+	bool		found;
+	char	   *mem = ShmemInitStruct("mtpower batch memory", mtp_memory_size(), &found);
+	int			n = count_blocks();
+
+	free_order = (uint8 *) mem;
+	if (found)
+		return;
+	mtp_shared->area = (char *) TYPEALIGN(MTP_BLOCK_SIZE, mem + n);
+	mtp_shared->nblocks = mtp_shared->free_blocks = n;
+	for (int o = 0; o <= MTP_MAX_ORDER; o++)
+		mtp_shared->free_head[o] = -1;
+	memset(free_order, NOT_FREE, n);
+	for (int i = 0; i < n;)
+	{
+		int			o = MTP_MAX_ORDER;
+
+		while ((i & ((1 << o) - 1)) != 0 || i + (1 << o) > n)
+			o--;
+		push(i, o);
+		i += 1 << o;
+	}
+}
+
+char *
+mtp_memory_alloc(int order)
+{
+	char	   *mem = NULL;
+	int			o;
+
+	LWLockAcquire(mtp_memory_lock, LW_EXCLUSIVE);
+	for (o = order; o <= MTP_MAX_ORDER && mtp_shared->free_head[o] < 0; o++)
+		;
+	if (o <= MTP_MAX_ORDER)
+	{
+		int			i = mtp_shared->free_head[o];
+
+		take(i, o);
+		while (o > order)
+		{
+			o--;
+			push(i + (1 << o), o);
+		}
+		mtp_shared->free_blocks -= 1 << order;
+		mem = (char *) block_at(i);
+	}
+	LWLockRelease(mtp_memory_lock);
+	return mem;
+}
+
+void
+mtp_memory_free(char *block, int order)
+{
+	int			i = (block - mtp_shared->area) / MTP_BLOCK_SIZE;
+
+	LWLockAcquire(mtp_memory_lock, LW_EXCLUSIVE);
+	mtp_shared->free_blocks += 1 << order;
+	while (order < MTP_MAX_ORDER)
+	{
+		int			buddy = i ^ (1 << order);
+
+		if (buddy + (1 << order) > mtp_shared->nblocks || free_order[buddy] != order)
+			break;
+		take(buddy, order);
+		i = Min(i, buddy);
+		order++;
+	}
+	push(i, order);
+	LWLockRelease(mtp_memory_lock);
+}

@@ -1,0 +1,329 @@
+/*
+ * queue.c
+ *	  Takes index entries in, run by run, and submits them as batches.
+ */
+#include "batch/frame.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "catalog/pg_opclass.h"
+#include "miscadmin.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/pg_locale.h"
+#include "utils/typcache.h"
+
+uint32		mtp_batch_pending = 0;
+uint32		mtp_queue_count = 0;
+
+/*
+ * May workers compare keys of this type?  Not if the comparison is not built in (its privileges are
+ * its caller's), and not if it may read catalogs while it runs: a worker that waits for a lock of
+ * the loader who waits for the worker is a deadlock that nobody detects.
+ */
+static bool
+column_is_worker_safe(Relation index, int i)
+{
+	Oid			type = index->rd_opcintype[i];
+
+	if (index_getprocid(index, i + 1, 1) >= FirstNormalObjectId || type >= FirstNormalObjectId)
+		return false;
+	switch (type)
+	{
+		case ANYARRAYOID:
+		case ANYENUMOID:
+		case ANYRANGEOID:
+		case ANYMULTIRANGEOID:
+		case RECORDOID:
+			return false;
+	}
+	return get_typtype(type) == TYPTYPE_BASE && !OidIsValid(get_element_type(type));
+}
+
+static bool
+index_is_worker_safe(Relation index)
+{
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+		if (!column_is_worker_safe(index, i))
+			return false;
+	return true;
+}
+
+static MtpQueue *
+make_queue(MtpFrame *f, Relation index, Relation heap, bool narrow)
+{
+	MemoryContext old;
+	MtpQueue   *q;
+
+	if (f->cxt == NULL)
+		f->cxt = AllocSetContextCreate(TopTransactionContext, "mtpower statement",
+									   ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(f->cxt);
+	q = palloc0(sizeof(MtpQueue));
+	q->frame = f;
+	q->subxid = GetCurrentSubTransactionId();
+	q->indexid = RelationGetRelid(index);
+	q->heapid = RelationGetRelid(heap);
+	q->narrow = narrow;
+	q->announced = list_member_oid(f->announced, q->heapid);
+	q->next = f->queues;
+	f->queues = q;
+	MemoryContextSwitchTo(old);
+	return q;
+}
+
+/* The rows' queue; the last one found is the first to be looked at, then the list. */
+static MtpQueue *
+find_queue(MtpFrame *f, Relation index, Relation heap, bool narrow)
+{
+	Oid			indexid = RelationGetRelid(index);
+	SubTransactionId subxid = GetCurrentSubTransactionId();
+
+	for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+		if (q->indexid == indexid && q->subxid == subxid)
+			return q;
+	return make_queue(f, index, heap, narrow);
+}
+
+/* Gives the filled run to whoever wants to sort it. */
+static void
+publish_run(MtpQueue *q)
+{
+	MtpBatch   *b = q->batch;
+
+	if (q->run == NULL)
+		return;
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	if (q->run->n > 0)
+	{
+		b->entries += q->run->n;
+		b->run_state[b->nruns] = MTP_UNIT_READY;
+		b->nruns++;
+	}
+	LWLockRelease(mtp_batch_lock);
+	if (q->run->n == 0)
+	{
+		mtp_memory_free(q->run->mem, q->run->order);
+		q->run->mem = NULL;
+	}
+	q->run = NULL;
+}
+
+void
+mtp_queue_submit(MtpQueue *q)
+{
+	MtpBatch   *b = q->batch;
+
+	if (b == NULL)
+		return;
+	publish_run(q);
+	q->batch = NULL;
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	b->phase = MTP_SORTING;
+	b->submitted = GetCurrentTimestamp();
+	LWLockRelease(mtp_batch_lock);
+	ereport(DEBUG1,
+			(errmsg_internal("mtpower: submitted %u entries of index %u in %d runs",
+							 b->entries, b->indexid, b->nruns)));
+	mtp_worker_wanted(b->load);
+}
+
+/* Starts a batch; false if memory does not have its header. */
+static bool
+start_batch(MtpQueue *q)
+{
+	MtpBatch   *b = (MtpBatch *) mtp_memory_alloc(0);
+	MtpLoad    *load;
+
+	if (b == NULL)
+		return false;
+	load = mtp_load_join();
+	memset(b, 0, offsetof(MtpBatch, bounds));
+	b->load = load;
+	b->serial = q->frame->serial;
+	b->subxid = q->subxid;
+	b->xid = GetCurrentTransactionId();
+	b->indexid = q->indexid;
+	b->heapid = q->heapid;
+	b->locator = q->locator;
+	b->narrow = q->narrow;
+	b->worker_ok = q->worker_ok;
+	b->phase = MTP_FILLING;
+	b->bytes = MTP_BLOCK_SIZE;
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	b->next = load->batches;
+	load->batches = b;
+	load->bytes += b->bytes;
+	LWLockRelease(mtp_batch_lock);
+	q->batch = b;
+	return true;
+}
+
+/* One attempt at a new run for the queue: each is twice as large as the one before. */
+static bool
+try_run(MtpQueue *q)
+{
+	MtpBatch   *b;
+	MtpRun	   *run;
+	int			order;
+
+	if (q->batch == NULL && !start_batch(q))
+		return false;
+	b = q->batch;
+	run = &b->runs[b->nruns];
+	for (order = Min(b->nruns, MTP_MAX_ORDER); order >= 0; order--)
+		if ((run->mem = mtp_memory_alloc(order)) != NULL)
+			break;
+	if (order < 0)
+		return false;
+	run->order = order;
+	run->n = 0;
+	run->used = 0;
+	q->run = run;
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	b->bytes += MTP_RUN_BYTES(run);
+	b->load->bytes += MTP_RUN_BYTES(run);
+	LWLockRelease(mtp_batch_lock);
+	return true;
+}
+
+/*
+ * Keeps workers busy before memory gets short: while none of this backend's batches is under way,
+ * and three quarters are used, its largest one is submitted.
+ */
+static void
+submit_early(void)
+{
+	MtpQueue   *largest = NULL;
+	bool		underway = false;
+
+	if (mtp_shared->free_blocks >= mtp_shared->nblocks / 4)
+		return;
+	LWLockAcquire(mtp_batch_lock, LW_SHARED);
+	for (MtpBatch *b = mtp_my_load->batches; b != NULL; b = b->next)
+		underway |= b->phase != MTP_FILLING;
+	LWLockRelease(mtp_batch_lock);
+	if (underway)
+		return;
+	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
+		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+			if (q->batch && (!largest || q->batch->bytes > largest->batch->bytes))
+				largest = q;
+	if (largest && largest->batch->nruns > 0)
+		mtp_queue_submit(largest);
+}
+
+/*
+ * Makes room for another entry.  When memory is exhausted, this backend's own entries are applied
+ * until some of it is free again; false when that does not help: others hold it all.
+ */
+static bool
+next_run(MtpQueue *q)
+{
+	publish_run(q);
+	if (q->batch && (q->batch->nruns == MTP_MAX_RUNS ||
+					 q->batch->bytes >= (Size) mtp_batch_size * 1024))
+		mtp_queue_submit(q);
+	else if (q->batch)
+	{
+		submit_early();
+		if (q->batch && q->batch->worker_ok)
+			mtp_worker_wanted(q->batch->load);
+	}
+	for (;;)
+	{
+		if (try_run(q))
+			return true;
+		for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
+			for (MtpQueue *other = f->queues; other != NULL; other = other->next)
+				mtp_queue_submit(other);
+		if (!mtp_drain_some())
+			return false;
+	}
+}
+
+/*
+ * The queue for an entry, or NULL if it goes in at once.
+ */
+static MtpQueue *
+queue_for(Relation index, Relation heap, bool narrow, IndexUniqueCheck check)
+{
+	MtpFrame   *f = mtp_frame;
+	MtpQueue   *q;
+
+	if (f == NULL || f->direct || !mtp_batching || check != UNIQUE_CHECK_NO)
+		return NULL;
+	if (index->rd_rel->relpersistence == RELPERSISTENCE_TEMP ||
+		index->rd_index->indisexclusion || IsInParallelMode() || mtp_queue_closed() ||
+		!TransactionIdIsValid(GetCurrentTransactionIdIfAny()))
+		return NULL;
+
+	q = find_queue(f, index, heap, narrow);
+	if (!q->announced && q->at_once < mtp_batch_min_rows)
+	{
+		q->at_once++;
+		return NULL;
+	}
+	if (!q->used)
+	{
+		MemoryContext old = MemoryContextSwitchTo(f->cxt);
+
+		q->order = narrow ? NULL : mtp_order_make(index);
+		q->worker_ok = index_is_worker_safe(index);
+		q->locator = MtpRelLocator(index);
+		q->used = true;
+		MemoryContextSwitchTo(old);
+	}
+	return q;
+}
+
+bool
+mtp_batch_enqueue_narrow(Relation index, Relation heap, uint8 code, Datum value, bool isnull,
+						 ItemPointer tid, IndexUniqueCheck check)
+{
+	MtpQueue   *q = queue_for(index, heap, true, check);
+	MtpRun	   *run;
+
+	if (q == NULL)
+		return false;
+	run = q->run;
+	if (run == NULL || (run->n + 1) * sizeof(MtpNarrow) > MTP_RUN_BYTES(run))
+	{
+		if (!next_run(q))
+			return false;
+		run = q->run;
+	}
+	MTP_RUN_NARROW(run)[run->n++] = mtp_narrow(code, value, isnull, tid);
+	mtp_batch_pending++;
+	return true;
+}
+
+bool
+mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itup, IndexUniqueCheck check)
+{
+	MtpQueue   *q = queue_for(index, heap, false, check);
+	Size		size = MAXALIGN(IndexTupleSize(itup));
+	MtpRun	   *run;
+	MtpWide    *e;
+
+	if (q == NULL)
+		return false;
+	run = q->run;
+	if (run == NULL || run->used + size + (run->n + 1) * sizeof(MtpWide) > MTP_RUN_BYTES(run))
+	{
+		if (!next_run(q))
+			return false;
+		run = q->run;
+		if (size + sizeof(MtpWide) > MTP_RUN_BYTES(run))
+			return false;
+	}
+	memcpy(run->mem + run->used, itup, IndexTupleSize(itup));
+	run->n++;
+	e = MTP_RUN_WIDE(run);
+	e->itup = (IndexTuple) (run->mem + run->used);
+	e->head = mtp_order_head(q->order, itup);
+	run->used += size;
+	mtp_batch_pending++;
+	return true;
+}

@@ -1,0 +1,263 @@
+/*
+ * shared.h
+ *	  The batch engine's shapes in shared memory, and what its files offer each other.
+ *
+ * The main shared memory segment has the same address in every process, so pointers into it are
+ * kept as such.  One lock, MtpBatchLock, guards every field here that is not said to be otherwise;
+ * it is held for a few instructions, never over anything that waits or raises.
+ */
+#ifndef MTP_BATCH_SHARED_H
+#define MTP_BATCH_SHARED_H
+
+#include "mtpower.h"
+
+#include "batch/batch.h"
+#include "executor/instrument.h"
+#include "port/atomics.h"
+#include "storage/condition_variable.h"
+#include "storage/latch.h"
+#include "storage/lwlock.h"
+
+#define MTP_MAX_RUNS		64	/* of a batch */
+#define MTP_MAX_TASKS		16	/* of a batch */
+#define MTP_MAX_WORKERS		64	/* slots; mtpower.workers stays below */
+#define MTP_MAX_INDEXES		1024	/* with statistics */
+
+/* Memory: blocks of 16 kB << order */
+#define MTP_BLOCK_SIZE		(16 * 1024)
+#define MTP_MAX_ORDER		6
+
+/*
+ * A run: entries in one block of memory, in the order of their arrival, then sorted.  Narrow ones
+ * from the block's start; of wide ones the tuples from the start and the MtpWide array, growing
+ * downward, from the end.
+ */
+typedef struct MtpRun
+{
+	char	   *mem;
+	uint8		order;			/* block size */
+	uint32		n;				/* entries */
+	uint32		used;			/* wide: bytes of tuples */
+} MtpRun;
+
+#define MTP_RUN_BYTES(run)	((Size) MTP_BLOCK_SIZE << (run)->order)
+#define MTP_RUN_NARROW(run) ((MtpNarrow *) (run)->mem)
+#define MTP_RUN_WIDE(run)	((MtpWide *) ((run)->mem + MTP_RUN_BYTES(run)) - (run)->n)
+
+typedef enum MtpPhase
+{
+	MTP_FILLING,				/* its owner appends; full runs may be sorted */
+	MTP_SORTING,				/* submitted: all runs may be sorted */
+	MTP_CUTTING,				/* all runs sorted; somebody finds the tasks */
+	MTP_APPLYING,				/* tasks may be claimed */
+	MTP_DONE					/* all entries are in the index */
+} MtpPhase;
+
+typedef enum MtpUnitState
+{
+	MTP_UNIT_READY,
+	MTP_UNIT_CLAIMED,
+	MTP_UNIT_DONE
+} MtpUnitState;
+
+/* A task: entries from[r] .. to[r] - 1 of every run r, merged. */
+typedef struct MtpTask
+{
+	MtpUnitState state;
+	bool		owner_only;		/* a worker failed at it */
+	bool		started;		/* somebody worked on it before */
+	uint32		total;
+	volatile uint32 progress;	/* entries in the index; written by the claimant alone */
+	uint32		crc;			/* of its entries (assertion builds) */
+} MtpTask;
+
+/* A batch: one statement's queued entries of one index, or a part of them. */
+typedef struct MtpBatch
+{
+	struct MtpBatch *next;		/* in its load's list */
+	struct MtpLoad *load;
+	uint64		serial;			/* of the frame */
+	SubTransactionId subxid;
+	TransactionId xid;			/* of the rows; workers check that it runs */
+	Oid			indexid;
+	Oid			heapid;
+	MtpLocator	locator;		/* the index's file when queued */
+	bool		narrow;
+	bool		worker_ok;		/* comparisons are built in and read no catalog */
+	MtpPhase	phase;
+	bool		cancelled;
+	uint32		entries;
+	uint64		bytes;			/* of its blocks */
+	int			holders;		/* processes inside a unit */
+	int			nruns;
+	int			sorted;			/* runs done */
+	MtpUnitState cut_state;
+	MtpUnitState run_state[MTP_MAX_RUNS];
+	MtpRun		runs[MTP_MAX_RUNS];
+	int			ntasks;
+	int			done;			/* tasks done */
+	MtpTask		tasks[MTP_MAX_TASKS];
+	uint32		bounds[MTP_MAX_TASKS + 1][MTP_MAX_RUNS];
+	TimestampTz submitted;
+} MtpBatch;
+
+StaticAssertDecl(sizeof(MtpBatch) <= MTP_BLOCK_SIZE, "a batch's header is one block");
+
+/* One per backend, by backend id. */
+typedef struct MtpLoad
+{
+	int			pid;			/* 0: unused */
+	Oid			dbid;
+	MtpBatch   *batches;
+	uint64		bytes;			/* memory held */
+	uint64		served;			/* for ageing: when a worker last came, in ticks */
+	BufferUsage bufusage;		/* of workers, to be taken over by the owner */
+	WalUsage	walusage;
+	ConditionVariable cv;		/* something of this load has changed */
+} MtpLoad;
+
+/* One per worker. */
+typedef struct MtpWorker
+{
+	int			pid;			/* 0: unused; -1: being started */
+	Oid			dbid;
+	Latch	   *latch;
+	bool		quit;			/* somebody wants its database */
+	MtpLoad    *load;			/* on whose list it is, or NULL */
+	uint64		serial;			/* … for which statement */
+	int			owner_pid;
+	Oid			indexid;
+	const char *phase;			/* static string */
+	uint64		entries;		/* put into indexes since its start */
+	TimestampTz started;
+
+	/*
+	 * The step under way: odd while a step is registered, grown by each.  Atomic, no lock; the
+	 * index is indexid above, written before the first registration on it.
+	 */
+	pg_atomic_uint64 step;
+} MtpWorker;
+
+/* Why a worker's task went back to its owner, or was not taken. */
+typedef enum MtpFailure
+{
+	MTP_FAIL_LOCK,				/* locks not to be had */
+	MTP_FAIL_FILE,				/* another file than the owner's, or invisible */
+	MTP_FAIL_ERROR,				/* an error while it ran */
+	MTP_FAIL_EXIT,				/* the worker was terminated */
+	MTP_FAILURES
+} MtpFailure;
+
+/* Statistics of an index, in a shared hash table. */
+typedef struct MtpIndexStatKey
+{
+	Oid			dbid;
+	Oid			indexid;
+} MtpIndexStatKey;
+
+typedef struct MtpIndexStat
+{
+	MtpIndexStatKey key;
+	uint64		batches;
+	uint64		entries;
+	uint64		by_workers;		/* entries */
+	uint64		by_backends;
+	uint64		tasks_workers;
+	uint64		tasks_backends;
+	uint64		taken_over;
+	uint64		failed[MTP_FAILURES];
+	uint64		leaves;
+	uint64		splits[17];
+	uint64		wal_bytes;
+	uint64		waits;
+} MtpIndexStat;
+
+typedef struct MtpBatchShared
+{
+	/* memory.c, under MtpMemoryLock */
+	char	   *area;
+	int			nblocks;
+	int			free_blocks;
+	int			free_head[MTP_MAX_ORDER + 1];
+
+	uint64		ticks;
+	int			max_loads;
+	uint64		no_worker;		/* times a worker was wanted and none to be had */
+	MtpWorker	workers[MTP_MAX_WORKERS];
+	MtpLoad		loads[FLEXIBLE_ARRAY_MEMBER];
+} MtpBatchShared;
+
+extern MtpBatchShared *mtp_shared;
+extern LWLock *mtp_batch_lock;
+extern LWLock *mtp_memory_lock;
+extern LWLock *mtp_stat_lock;
+extern HTAB *mtp_stats;
+
+/* settings.c */
+extern bool mtp_batching;
+extern int	mtp_batch_memory;	/* kB */
+extern int	mtp_workers;
+extern int	mtp_batch_size;		/* kB */
+extern int	mtp_batch_min_rows;
+extern void mtp_batch_settings_init(void);
+
+/* memory.c */
+extern Size mtp_memory_size(void);
+extern void mtp_memory_init(void);
+/* NULL if there is none; never raises. */
+extern char *mtp_memory_alloc(int order);
+extern void mtp_memory_free(char *block, int order);
+
+/* units.c: claiming and running the parts of a batch */
+typedef struct MtpUnit
+{
+	MtpBatch   *batch;
+	enum
+	{
+		MTP_UNIT_SORT, MTP_UNIT_CUT, MTP_UNIT_APPLY
+	}			kind;
+	int			at;				/* run or task */
+	bool		taken_over;
+} MtpUnit;
+
+/* What a process needs to run units of one index. */
+typedef struct MtpRunner
+{
+	Relation	index;
+	Relation	heap;
+	const MtpBatchOps *ops;
+	MtpOrder   *order;
+	MtpWorker  *worker;			/* NULL in the owner */
+} MtpRunner;
+
+/* Under MtpBatchLock: claims a unit of the batch, if one is ready (for a worker, to workers). */
+extern bool mtp_unit_claim(MtpBatch *batch, bool worker, MtpUnit *unit);
+/* Runs it; may raise, then mtp_unit_give_back is to be called.  False: stopped, cancelled. */
+extern bool mtp_unit_run(MtpRunner *runner, MtpUnit *unit);
+/* Both take MtpBatchLock; they wake the owner and free a cancelled batch that nobody holds. */
+extern void mtp_unit_finish(MtpUnit *unit, bool worker);
+extern void mtp_unit_give_back(MtpUnit *unit, bool worker_failed);
+/* Under MtpBatchLock: frees memory and forgets the batch (already off its load's list). */
+extern void mtp_batch_free(MtpBatch *batch);
+extern const MtpBatchOps *mtp_batch_ops_of(Relation index);
+
+/* worker.c */
+extern void mtp_worker_wanted(MtpLoad *load);
+/* Workers connected to a database leave it; waits for them a few seconds. */
+extern void mtp_workers_detach(const char *dbname);
+extern void mtp_worker_init(void);
+
+/* Ends the registration of a worker step, if one is under way; raises nothing. */
+extern void mtp_step_end(MtpWorker *worker);
+
+/* stat.c */
+extern MtpIndexStat *mtp_stat_of(Oid dbid, Oid indexid);	/* under mtp_stat_lock */
+extern void mtp_stat_init(void);
+extern Size mtp_stat_size(void);
+
+/* fence.c has no more than mtp_batch_vacuum_fence */
+
+/* frame.c */
+extern void mtp_frame_init(void);
+
+#endif							/* MTP_BATCH_SHARED_H */

@@ -1,0 +1,71 @@
+/*
+ * shmem.c
+ *	  The engine's shared memory, and its share of _PG_init.
+ */
+#include "batch/shared.h"
+
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+
+MtpBatchShared *mtp_shared = NULL;
+LWLock	   *mtp_batch_lock = NULL;
+LWLock	   *mtp_memory_lock = NULL;
+LWLock	   *mtp_stat_lock = NULL;
+
+static shmem_request_hook_type next_request = NULL;
+static shmem_startup_hook_type next_startup = NULL;
+
+static Size
+shared_size(void)
+{
+	return add_size(offsetof(MtpBatchShared, loads), mul_size(MaxBackends, sizeof(MtpLoad)));
+}
+
+static void
+request(void)
+{
+	if (next_request)
+		next_request();
+	RequestAddinShmemSpace(add_size(shared_size(), add_size(mtp_memory_size(), mtp_stat_size())));
+	RequestNamedLWLockTranche("mtpower", 3);
+}
+
+static void
+startup(void)
+{
+	LWLockPadded *locks;
+	bool		found;
+
+	if (next_startup)
+		next_startup();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	mtp_shared = ShmemInitStruct("mtpower batches", shared_size(), &found);
+	locks = GetNamedLWLockTranche("mtpower");
+	mtp_batch_lock = &locks[0].lock;
+	mtp_memory_lock = &locks[1].lock;
+	mtp_stat_lock = &locks[2].lock;
+	if (!found)
+	{
+		memset(mtp_shared, 0, shared_size());
+		mtp_shared->max_loads = MaxBackends;
+		for (int i = 0; i < MaxBackends; i++)
+			ConditionVariableInit(&mtp_shared->loads[i].cv);
+		for (int i = 0; i < MTP_MAX_WORKERS; i++)
+			pg_atomic_init_u64(&mtp_shared->workers[i].step, 0);
+	}
+	mtp_memory_init();
+	mtp_stat_init();
+	LWLockRelease(AddinShmemInitLock);
+}
+
+void
+mtp_batch_init(void)
+{
+	mtp_batch_settings_init();
+	next_request = shmem_request_hook;
+	shmem_request_hook = request;
+	next_startup = shmem_startup_hook;
+	shmem_startup_hook = startup;
+	mtp_frame_init();
+}

@@ -1,0 +1,495 @@
+/*
+ * units.c
+ *	  Claims and runs the parts of a batch: sorting a run, cutting tasks, applying a task.
+ *
+ * A claim is a change of state under mtp_batch_lock; what happens to the unit then is the
+ * claimant's alone.  Whoever claims finishes it or gives it back, also when an error or its
+ * termination comes between: nothing is lost, since runs keep their entries whatever happens and a
+ * task's progress tells how many are in the index.
+ */
+#include "batch/stream.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "common/pg_prng.h"
+#include "executor/instrument.h"
+#include "miscadmin.h"
+#include "port/pg_crc32c.h"
+#include "storage/procarray.h"
+#include "utils/memutils.h"
+
+#define SAMPLES_PER_TASK	8
+#define ENTRIES_PER_TASK	(32 * 1024)	/* no smaller tasks, but for the last */
+
+/* In-place sorting, for want of scratch memory. */
+#define ST_SORT sort_in_place
+#define ST_ELEMENT_TYPE MtpNarrow
+#define ST_COMPARE(a, b) (mtp_narrow_less(a, b) ? -1 : mtp_narrow_less(b, a) ? 1 : 0)
+#define ST_SCOPE static
+#define ST_DEFINE
+#include "lib/sort_template.h"
+
+/* Interfaces of the index AMs. */
+static const MtpBatchOps *all_ops[4];
+static int	n_ops;
+
+void
+mtp_batch_register(const MtpBatchOps *ops)
+{
+	all_ops[n_ops++] = ops;
+}
+
+const MtpBatchOps *
+mtp_batch_ops_of(Relation index)
+{
+	for (int i = 0; i < n_ops; i++)
+		if (index->rd_indam->ambuild == all_ops[i]->ambuild)
+			return all_ops[i];
+	elog(ERROR, "index \"%s\" can't be fed in batches", RelationGetRelationName(index));
+}
+
+bool
+mtp_unit_claim(MtpBatch *b, bool worker, MtpUnit *unit)
+{
+	if (b->cancelled || (worker && !b->worker_ok))
+		return false;
+	unit->batch = b;
+	unit->taken_over = false;
+	if (b->phase <= MTP_SORTING)
+		for (int r = 0; r < b->nruns; r++)
+			if (b->run_state[r] == MTP_UNIT_READY)
+			{
+				b->run_state[r] = MTP_UNIT_CLAIMED;
+				unit->kind = MTP_UNIT_SORT;
+				unit->at = r;
+				b->holders++;
+				return true;
+			}
+	if (b->phase == MTP_SORTING && b->sorted == b->nruns && b->cut_state == MTP_UNIT_READY)
+	{
+		b->cut_state = MTP_UNIT_CLAIMED;
+		unit->kind = MTP_UNIT_CUT;
+		b->holders++;
+		return true;
+	}
+	if (b->phase == MTP_APPLYING)
+		for (int t = 0; t < b->ntasks; t++)
+			if (b->tasks[t].state == MTP_UNIT_READY && !(worker && b->tasks[t].owner_only))
+			{
+				b->tasks[t].state = MTP_UNIT_CLAIMED;
+				unit->kind = MTP_UNIT_APPLY;
+				unit->at = t;
+				unit->taken_over = b->tasks[t].started;
+				b->tasks[t].started = true;
+				b->holders++;
+				return true;
+			}
+	return false;
+}
+
+void
+mtp_batch_free(MtpBatch *b)
+{
+	for (int r = 0; r < MTP_MAX_RUNS; r++)
+		if (b->runs[r].mem != NULL)
+			mtp_memory_free(b->runs[r].mem, b->runs[r].order);
+	b->load->bytes -= b->bytes;
+	mtp_memory_free((char *) b, 0);
+}
+
+/* Under mtp_batch_lock: the claimant leaves; frees the batch if it was the last thing to wait for. */
+static void
+leave(MtpBatch *b)
+{
+	MtpLoad    *load = b->load;
+
+	b->holders--;
+	if (b->holders == 0 && (b->cancelled || b->phase == MTP_DONE))
+	{
+		/* A cancelled batch is off its list already. */
+		for (MtpBatch **p = &load->batches; *p != NULL; p = &(*p)->next)
+			if (*p == b)
+			{
+				*p = b->next;
+				break;
+			}
+		mtp_batch_free(b);
+	}
+	ConditionVariableBroadcast(&load->cv);
+}
+
+void
+mtp_unit_finish(MtpUnit *unit, bool worker)
+{
+	MtpBatch   *b = unit->batch;
+
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	switch (unit->kind)
+	{
+		case MTP_UNIT_SORT:
+			b->run_state[unit->at] = MTP_UNIT_DONE;
+			b->sorted++;
+			break;
+		case MTP_UNIT_CUT:
+			b->cut_state = MTP_UNIT_DONE;
+			b->phase = b->ntasks > 0 ? MTP_APPLYING : MTP_DONE;
+			break;
+		case MTP_UNIT_APPLY:
+			b->tasks[unit->at].state = MTP_UNIT_DONE;
+			if (++b->done == b->ntasks)
+				b->phase = MTP_DONE;
+			break;
+	}
+	leave(b);
+	LWLockRelease(mtp_batch_lock);
+}
+
+void
+mtp_unit_give_back(MtpUnit *unit, bool worker_failed)
+{
+	MtpBatch   *b = unit->batch;
+
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	switch (unit->kind)
+	{
+		case MTP_UNIT_SORT:
+			b->run_state[unit->at] = MTP_UNIT_READY;
+			break;
+		case MTP_UNIT_CUT:
+			b->cut_state = MTP_UNIT_READY;
+			break;
+		case MTP_UNIT_APPLY:
+			b->tasks[unit->at].state = MTP_UNIT_READY;
+			b->tasks[unit->at].owner_only |= worker_failed;
+			break;
+	}
+
+	/* What a worker failed at, its owner does, and raises the error if it is one. */
+	if (worker_failed && unit->kind != MTP_UNIT_APPLY)
+		b->worker_ok = false;
+	leave(b);
+	LWLockRelease(mtp_batch_lock);
+}
+
+/*
+ * Interrupts are held off: a worker's termination would leave entries in the scratch memory.  A run
+ * has at most 64k entries.
+ */
+static void
+sort_run(MtpRunner *runner, MtpBatch *b, MtpRun *run)
+{
+	char	   *scratch;
+
+	HOLD_INTERRUPTS();
+	scratch = mtp_memory_alloc(run->order);
+	PG_TRY();
+	{
+		if (!b->narrow)
+			mtp_sort_wide(runner->order, MTP_RUN_WIDE(run), (MtpWide *) scratch, run->n);
+		else if (scratch != NULL)
+			mtp_sort_narrow(MTP_RUN_NARROW(run), (MtpNarrow *) scratch, run->n);
+		else
+			sort_in_place(MTP_RUN_NARROW(run), run->n);
+	}
+	PG_FINALLY();
+	{
+		if (scratch != NULL)
+			mtp_memory_free(scratch, run->order);
+	}
+	PG_END_TRY();
+	RESUME_INTERRUPTS();
+}
+
+/* Entry i of a run as a wide one, heads only for narrow ones. */
+typedef struct Samples
+{
+	int			n;
+	MtpNarrow  *narrow;
+	MtpWide    *wide;
+} Samples;
+
+/* Takes every step-th entry of the runs, in order. */
+static void
+take_samples(MtpRunner *runner, MtpBatch *b, int want, Samples *s)
+{
+	uint32		step = Max(1, b->entries / want);
+	uint32		skip = step / 2;
+	int			room = b->entries / step + 2;
+
+	s->n = 0;
+	s->narrow = b->narrow ? palloc(room * sizeof(MtpNarrow)) : NULL;
+	s->wide = b->narrow ? NULL : palloc(room * sizeof(MtpWide));
+	for (int r = 0; r < b->nruns; r++)
+	{
+		MtpRun	   *run = &b->runs[r];
+		uint32		i;
+
+		for (i = skip; i < run->n && s->n < room; i += step, s->n++)
+		{
+			if (b->narrow)
+				s->narrow[s->n] = MTP_RUN_NARROW(run)[i];
+			else
+				s->wide[s->n] = MTP_RUN_WIDE(run)[i];
+		}
+		skip = i > run->n ? i - run->n : 0;
+	}
+	if (b->narrow)
+		sort_in_place(s->narrow, s->n);
+	else
+		mtp_sort_wide(runner->order, s->wide, NULL, s->n);
+}
+
+/* How many entries of a run are not above a boundary. */
+static uint32
+rank_in_run(MtpRunner *runner, MtpBatch *b, MtpRun *run, const MtpNarrow *nb, const MtpWide *wb)
+{
+	uint32		lo = 0,
+				hi = run->n;
+
+	while (lo < hi)
+	{
+		uint32		mid = (lo + hi) / 2;
+		bool		above;
+
+		if (b->narrow)
+			above = mtp_narrow_less(nb, &MTP_RUN_NARROW(run)[mid]);
+		else
+			above = mtp_order_compare(runner->order, wb, &MTP_RUN_WIDE(run)[mid]) < 0;
+		if (above)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo;
+}
+
+/* A checksum of a task's entries, to be the same when it is run. */
+static uint32
+task_crc(MtpBatch *b, int t)
+{
+	pg_crc32c	crc;
+
+	INIT_CRC32C(crc);
+	for (int r = 0; r < b->nruns; r++)
+		for (uint32 i = b->bounds[t][r]; i < b->bounds[t + 1][r]; i++)
+		{
+			if (b->narrow)
+				COMP_CRC32C(crc, &MTP_RUN_NARROW(&b->runs[r])[i], sizeof(MtpNarrow));
+			else
+			{
+				IndexTuple	itup = MTP_RUN_WIDE(&b->runs[r])[i].itup;
+
+				COMP_CRC32C(crc, itup, IndexTupleSize(itup));
+			}
+		}
+	FIN_CRC32C(crc);
+	return crc;
+}
+
+/*
+ * Cuts the sorted batch into tasks.  The index says where: tasks of one batch never touch the same
+ * leaf.
+ */
+static void
+cut_batch(MtpRunner *runner, MtpBatch *b)
+{
+	int			want = Min(MTP_MAX_TASKS, b->entries / ENTRIES_PER_TASK);
+	MtpNarrow  *nb = palloc(MTP_MAX_TASKS * sizeof(MtpNarrow));
+	MtpWide    *wb = palloc(MTP_MAX_TASKS * sizeof(MtpWide));
+	int			nbounds = 0;
+
+	if (want > 1)
+	{
+		Samples		s;
+		int			n;
+
+		take_samples(runner, b, want * SAMPLES_PER_TASK, &s);
+		/* Quantiles of the sample, so many as there are boundaries. */
+		for (n = 0; n < want - 1 && (n + 1) * SAMPLES_PER_TASK < s.n; n++)
+		{
+			if (b->narrow)
+				s.narrow[n] = s.narrow[(n + 1) * SAMPLES_PER_TASK];
+			else
+				s.wide[n] = s.wide[(n + 1) * SAMPLES_PER_TASK];
+		}
+		if (n > 0)
+			nbounds = runner->ops->cut(runner->index, runner->order, n, s.narrow, s.wide, nb, wb);
+	}
+
+	b->ntasks = 0;
+	memset(b->bounds[0], 0, sizeof(b->bounds[0]));
+	for (int i = 0; i <= nbounds; i++)
+	{
+		MtpTask    *task = &b->tasks[b->ntasks];
+		uint32	   *from = b->bounds[b->ntasks];
+		uint32	   *to = b->bounds[b->ntasks + 1];
+
+		memset(task, 0, sizeof(*task));
+		for (int r = 0; r < b->nruns; r++)
+		{
+			to[r] = i == nbounds ? b->runs[r].n :
+				Max(from[r], rank_in_run(runner, b, &b->runs[r], &nb[i], &wb[i]));
+			task->total += to[r] - from[r];
+		}
+		if (task->total == 0)
+			continue;
+#ifdef USE_ASSERT_CHECKING
+		task->crc = task_crc(b, b->ntasks);
+#endif
+		b->ntasks++;
+	}
+	pfree(nb);
+	pfree(wb);
+}
+
+void
+mtp_stream_open(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
+{
+	uint32	   *from = b->bounds[task];
+	uint32	   *to = b->bounds[task + 1];
+
+	s->order = order;
+	s->narrow = b->narrow;
+	s->n = 0;
+	for (int r = 0; r < b->nruns; r++)
+	{
+		MtpSource  *src = &s->heap[s->n];
+		MtpRun	   *run = &b->runs[r];
+
+		if (from[r] == to[r])
+			continue;
+		memset(src, 0, sizeof(*src));
+		if (b->narrow)
+		{
+			src->narrow = MTP_RUN_NARROW(run) + from[r];
+			src->narrow_end = MTP_RUN_NARROW(run) + to[r];
+		}
+		else
+		{
+			src->wide = MTP_RUN_WIDE(run) + from[r];
+			src->wide_end = MTP_RUN_WIDE(run) + to[r];
+		}
+		s->n++;
+	}
+	for (int i = s->n / 2 - 1; i >= 0; i--)
+		mtp_stream_sift(s, i);
+	for (uint32 i = b->tasks[task].progress; i > 0; i--)
+		mtp_stream_next(s);
+}
+
+/*
+ * A worker's step may touch pages only while the rows' transaction runs: after its end VACUUM may
+ * give their TIDs to others.  First the step is registered, then the transaction looked at;
+ * mtp_batch_vacuum_fence does the reverse.
+ */
+static bool
+step_begin(MtpRunner *runner, MtpBatch *b)
+{
+	if (b->cancelled)
+		return false;
+	if (runner->worker == NULL)
+		return true;
+	pg_atomic_write_u64(&runner->worker->step, pg_atomic_read_u64(&runner->worker->step) + 1);
+	pg_memory_barrier();
+	return TransactionIdIsInProgress(b->xid);
+}
+
+void
+mtp_step_end(MtpWorker *worker)
+{
+	uint64		step;
+
+	if (worker == NULL)
+		return;
+	step = pg_atomic_read_u64(&worker->step);
+	pg_memory_barrier();
+	if (step & 1)
+		pg_atomic_write_u64(&worker->step, step + 1);
+}
+
+static void
+count_task(MtpRunner *runner, MtpUnit *unit, MtpBatchApply *a, uint32 done, uint64 wal)
+{
+	MtpIndexStat *st;
+
+	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
+	st = mtp_stat_of(MyDatabaseId, unit->batch->indexid);
+	if (st != NULL)
+	{
+		st->entries += done;
+		if (runner->worker)
+			st->by_workers += done;
+		else
+			st->by_backends += done;
+		if (runner->worker)
+			st->tasks_workers++;
+		else
+			st->tasks_backends++;
+		st->taken_over += unit->taken_over;
+		st->leaves += a->leaves;
+		for (int k = 0; k < lengthof(st->splits); k++)
+			st->splits[k] += a->splits[k];
+		st->wal_bytes += wal;
+	}
+	LWLockRelease(mtp_stat_lock);
+	if (runner->worker)
+		runner->worker->entries += done;
+}
+
+static bool
+apply_task(MtpRunner *runner, MtpUnit *unit)
+{
+	MtpBatch   *b = unit->batch;
+	MtpTask    *task = &b->tasks[unit->at];
+	MtpBatchStream *stream = palloc(sizeof(MtpBatchStream));
+	MtpBatchApply a = {
+		.index = runner->index,.heap = runner->heap,.order = runner->order,
+		.stream = stream,.progress = &task->progress
+	};
+	uint32		before = task->progress;
+	uint64		wal = pgWalUsage.wal_bytes;
+	bool		more = true;
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower step",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old;
+
+	Assert(task->crc == task_crc(b, unit->at));
+	mtp_stream_open(stream, runner->order, b, unit->at);
+	old = MemoryContextSwitchTo(cxt);
+	while (!mtp_stream_end(stream))
+	{
+		CHECK_FOR_INTERRUPTS();
+		more = step_begin(runner, b);
+		if (more)
+			runner->ops->step(&a);
+		mtp_step_end(runner->worker);
+		if (!more)
+			break;
+		MemoryContextReset(cxt);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+	pfree(stream);
+	Assert(!more || task->progress == task->total);
+	count_task(runner, unit, &a, task->progress - before, pgWalUsage.wal_bytes - wal);
+	return more;
+}
+
+bool
+mtp_unit_run(MtpRunner *runner, MtpUnit *unit)
+{
+	MtpBatch   *b = unit->batch;
+
+	switch (unit->kind)
+	{
+		case MTP_UNIT_SORT:
+			sort_run(runner, b, &b->runs[unit->at]);
+			return true;
+		case MTP_UNIT_CUT:
+			cut_batch(runner, b);
+			return true;
+		case MTP_UNIT_APPLY:
+			return apply_task(runner, unit);
+	}
+	return false;
+}

@@ -1,0 +1,532 @@
+/*
+ * worker.c
+ *	  Background workers: starting them, finding work, doing it, leaving.
+ *
+ * A worker acts for a transaction that is not its own.  It takes its locks conditionally and before
+ * it claims anything; with a claim it takes no lock but the index's extension lock, waits for no
+ * transaction and for no cleanup lock.  So whoever waits for a claimed unit waits for a process that
+ * waits for nobody.
+ */
+#include "batch/shared.h"
+
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "commands/dbcommands.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/autovacuum.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/lmgr.h"
+#include "storage/proc.h"
+#include "tcop/tcopprot.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#define IDLE_SECONDS		5	/* without work, then it leaves the database */
+#define START_SECONDS		10	/* a worker that has not come up by then never will */
+#define KEEP_FREE			2	/* slots of max_worker_processes left to others */
+#define LOCK_TIMEOUT		"100ms" /* for catalogs, before a claim */
+
+PGDLLEXPORT void mtp_worker_main(Datum arg);
+
+static MtpWorker *me = NULL;
+static MtpUnit claimed;			/* claimed.batch is NULL if nothing is */
+static BufferUsage seen_bufusage;
+static WalUsage seen_walusage;
+
+/* How many background workers could still be started? */
+static int
+free_worker_slots(void)
+{
+	int			first = MtpFirstBgworkerProc;
+	int			used = 0;
+
+	for (int i = first; i < first + max_worker_processes; i++)
+		used += ProcGlobal->allProcs[i].pid != 0;
+	return max_worker_processes - used;
+}
+
+/* Under mtp_batch_lock: is there something for a worker in the load? */
+static MtpBatch *
+work_in(MtpLoad *load)
+{
+	MtpBatch   *best = NULL;
+
+	for (MtpBatch *b = load->batches; b != NULL; b = b->next)
+	{
+		bool		ready = false;
+
+		if (b->cancelled || !b->worker_ok)
+			continue;
+		if (b->phase <= MTP_SORTING)
+			for (int r = 0; r < b->nruns && !ready; r++)
+				ready = b->run_state[r] == MTP_UNIT_READY;
+		if (b->phase == MTP_SORTING && b->sorted == b->nruns)
+			ready |= b->cut_state == MTP_UNIT_READY;
+		if (b->phase == MTP_APPLYING)
+			for (int t = 0; t < b->ntasks && !ready; t++)
+				ready = b->tasks[t].state == MTP_UNIT_READY && !b->tasks[t].owner_only;
+
+		/* What is furthest comes first, then the largest: it frees memory soonest. */
+		if (ready && (best == NULL || b->phase > best->phase ||
+					  (b->phase == best->phase && b->bytes > best->bytes)))
+			best = b;
+	}
+	return best;
+}
+
+/*
+ * Picks a place for a new worker, or wakes an idle one.  Returns the slot to start, or -1.  A slot
+ * reserved for a worker that never came up is used again.
+ */
+static int
+find_slot(MtpLoad *load)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	MtpWorker  *oldest = NULL;
+	int			running = 0;
+	int			here = 0;
+	int			slot = -1;
+
+	for (int i = 0; i < MTP_MAX_WORKERS; i++)
+	{
+		MtpWorker  *w = &mtp_shared->workers[i];
+
+		if (w->pid == -1 && TimestampDifferenceExceeds(w->started, now, START_SECONDS * 1000))
+			w->pid = 0;
+		if (w->pid == 0)
+		{
+			if (slot < 0)
+				slot = i;
+			continue;
+		}
+		running++;
+		if (w->dbid == load->dbid)
+			here++;
+		else if (w->pid > 0 && !w->quit && (oldest == NULL || w->started < oldest->started))
+			oldest = w;
+		if (w->dbid == load->dbid && w->pid > 0 && w->load == NULL && !w->quit)
+		{
+			SetLatch(w->latch);
+			return -1;
+		}
+	}
+	if (running < mtp_workers)
+		return slot;
+
+	/* All are elsewhere: after a second's service one of them may come over. */
+	if (here == 0 && oldest != NULL && TimestampDifferenceExceeds(oldest->started, now, 1000))
+	{
+		oldest->quit = true;
+		SetLatch(oldest->latch);
+	}
+	return -1;
+}
+
+/*
+ * There is work: wakes or starts a worker.  None to be had is no error; the owner does the work.
+ */
+void
+mtp_worker_wanted(MtpLoad *load)
+{
+	static uint64 complained = 0;
+	BackgroundWorker bgw;
+	int			slot;
+
+	if (mtp_workers == 0)
+		return;
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	slot = work_in(load) ? find_slot(load) : -1;
+	if (slot >= 0)
+	{
+		MtpWorker  *w = &mtp_shared->workers[slot];
+
+		w->pid = -1;
+		w->dbid = load->dbid;
+		w->started = GetCurrentTimestamp();
+		w->quit = false;
+		w->load = NULL;
+		w->entries = 0;
+		w->phase = "starting";
+	}
+	LWLockRelease(mtp_batch_lock);
+	if (slot < 0)
+		return;
+
+	memset(&bgw, 0, sizeof(bgw));
+	bgw.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	bgw.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	bgw.bgw_restart_time = BGW_NEVER_RESTART;
+	bgw.bgw_main_arg = Int32GetDatum(slot);
+	strlcpy(bgw.bgw_library_name, "mtpower", BGW_MAXLEN);
+	strlcpy(bgw.bgw_function_name, "mtp_worker_main", BGW_MAXLEN);
+	strlcpy(bgw.bgw_name, "mtpower worker", BGW_MAXLEN);
+	strlcpy(bgw.bgw_type, "mtpower worker", BGW_MAXLEN);
+	if (free_worker_slots() > KEEP_FREE && RegisterDynamicBackgroundWorker(&bgw, NULL))
+		return;
+
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	mtp_shared->workers[slot].pid = 0;
+	mtp_shared->no_worker++;
+	LWLockRelease(mtp_batch_lock);
+	if (load->batches && complained != load->batches->serial)
+	{
+		complained = load->batches->serial;
+		ereport(LOG,
+				(errmsg("mtpower could not start a batch worker"),
+				 errdetail("The loading session applies its index entries itself."),
+				 errhint("You might need to increase max_worker_processes.")));
+	}
+}
+
+/* Under mtp_batch_lock: leaves the list of the load that it served. */
+static void
+leave_list(void)
+{
+	MtpLoad    *load = me->load;
+
+	me->load = NULL;
+	me->phase = "idle";
+	if (load != NULL)
+		ConditionVariableBroadcast(&load->cv);
+}
+
+/* Exit in any way: what it had claimed may be claimed again.  Its transaction is over by now. */
+static void
+worker_exit(int code, Datum arg)
+{
+	mtp_step_end(me);
+	if (claimed.batch != NULL)
+	{
+		mtp_unit_give_back(&claimed, false);
+		claimed.batch = NULL;
+	}
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	leave_list();
+	me->pid = 0;
+	LWLockRelease(mtp_batch_lock);
+}
+
+/*
+ * Settings of the database and its roles must not reach a worker: they could make its snapshot wait
+ * for the owner who waits for it, change its search path, or cancel it.
+ */
+static void
+reset_settings(void)
+{
+	static const char *const settings[][2] = {
+		{"search_path", ""},
+		{"zero_damaged_pages", "false"},
+		{"statement_timeout", "0"},
+		{"lock_timeout", "0"},
+		{"idle_in_transaction_session_timeout", "0"},
+		{"idle_session_timeout", "0"},
+		{"default_transaction_isolation", "read committed"},
+		{"default_transaction_read_only", "off"},
+		{"default_transaction_deferrable", "off"},
+		{"stats_fetch_consistency", "none"},
+		{"row_security", "off"}
+	};
+
+	for (int i = 0; i < lengthof(settings); i++)
+		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+/* Finds the most urgent batch of this database and goes on its load's list. */
+static bool
+join_list(Oid *heapid, MtpLocator *locator)
+{
+	MtpBatch   *best = NULL;
+	double		best_weight = 0;
+
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	mtp_shared->ticks++;
+	for (int i = 0; i < mtp_shared->max_loads; i++)
+	{
+		MtpLoad    *load = &mtp_shared->loads[i];
+		MtpBatch   *b;
+		double		weight;
+
+		if (load->pid == 0 || load->dbid != me->dbid || (b = work_in(load)) == NULL)
+			continue;
+		/* The most bytes, times the turns that it has waited. */
+		weight = (double) load->bytes * (mtp_shared->ticks - load->served);
+		if (best == NULL || weight > best_weight)
+		{
+			best = b;
+			best_weight = weight;
+		}
+	}
+	if (best != NULL)
+	{
+		best->load->served = mtp_shared->ticks;
+		me->load = best->load;
+		me->serial = best->serial;
+		me->owner_pid = best->load->pid;
+		me->indexid = best->indexid;
+		me->phase = "locking";
+		*heapid = best->heapid;
+		*locator = best->locator;
+	}
+	LWLockRelease(mtp_batch_lock);
+	return best != NULL;
+}
+
+/* Leaves the batches of this statement and index to their owner. */
+static void
+refuse(MtpFailure why)
+{
+	MtpIndexStat *st;
+
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	for (MtpBatch *b = me->load->batches; b != NULL; b = b->next)
+		if (b->serial == me->serial && b->indexid == me->indexid)
+			b->worker_ok = false;
+	LWLockRelease(mtp_batch_lock);
+	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
+	st = mtp_stat_of(MyDatabaseId, me->indexid);
+	if (st != NULL)
+		st->failed[why]++;
+	LWLockRelease(mtp_stat_lock);
+}
+
+/*
+ * Locks and opens the relations, if they are to be had and the very ones that the owner means.
+ * Everything that reads a catalog is loaded here, before anything is claimed.
+ */
+static bool
+open_relations(MtpRunner *runner, Oid heapid, const MtpLocator *locator)
+{
+	if (!ConditionalLockRelationOid(heapid, AccessShareLock) ||
+		!ConditionalLockRelationOid(me->indexid, RowExclusiveLock))
+	{
+		refuse(MTP_FAIL_LOCK);
+		return false;
+	}
+	runner->heap = try_relation_open(heapid, NoLock);
+	runner->index = try_relation_open(me->indexid, NoLock);
+	if (runner->heap == NULL || runner->index == NULL ||
+		runner->index->rd_rel->relkind != RELKIND_INDEX ||
+		!MtpLocatorEquals(MtpRelLocator(runner->index), *locator))
+	{
+		refuse(MTP_FAIL_FILE);
+		return false;
+	}
+	runner->ops = mtp_batch_ops_of(runner->index);
+	runner->order = mtp_order_make(runner->index);
+	runner->worker = me;
+	return true;
+}
+
+/* Claims a unit of the statement's and index's batches. */
+static bool
+claim_next(void)
+{
+	bool		got = false;
+
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	if (!me->quit)
+		for (MtpBatch *b = me->load->batches; b != NULL && !got; b = b->next)
+			if (b->serial == me->serial && b->indexid == me->indexid)
+				got = mtp_unit_claim(b, true, &claimed);
+	if (got)
+		me->phase = claimed.kind == MTP_UNIT_SORT ? "sorting" :
+			claimed.kind == MTP_UNIT_CUT ? "cutting" : "applying";
+	else
+		claimed.batch = NULL;
+	LWLockRelease(mtp_batch_lock);
+	return got;
+}
+
+/* The owner's EXPLAIN and pg_stat_statements count what its workers did. */
+static void
+report_usage(void)
+{
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	BufferUsageAccumDiff(&me->load->bufusage, &pgBufferUsage, &seen_bufusage);
+	WalUsageAccumDiff(&me->load->walusage, &pgWalUsage, &seen_walusage);
+	LWLockRelease(mtp_batch_lock);
+	seen_bufusage = pgBufferUsage;
+	seen_walusage = pgWalUsage;
+}
+
+/*
+ * Works for one statement and index until nothing is left to claim.  A snapshot is held while a
+ * unit runs, or the pages that it descends through could be recycled; and no longer, since VACUUM
+ * and CREATE INDEX CONCURRENTLY wait for snapshots.
+ */
+static void
+serve(Oid heapid, MtpLocator locator)
+{
+	MtpRunner	runner = {0};
+	char		activity[80];
+
+	snprintf(activity, sizeof(activity), "index entries of process %d for index %u",
+			 me->owner_pid, me->indexid);
+	pgstat_report_activity(STATE_RUNNING, activity);
+	StartTransactionCommand();
+	SetConfigOption("lock_timeout", LOCK_TIMEOUT, PGC_SUSET, PGC_S_OVERRIDE);
+	PushActiveSnapshot(GetTransactionSnapshot());
+	if (!open_relations(&runner, heapid, &locator))
+	{
+		PopActiveSnapshot();
+		AbortCurrentTransaction();
+		return;
+	}
+	PopActiveSnapshot();
+	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
+	seen_bufusage = pgBufferUsage;
+	seen_walusage = pgWalUsage;
+
+	while (claim_next())
+	{
+		PushActiveSnapshot(GetTransactionSnapshot());
+		(void) mtp_unit_run(&runner, &claimed);
+		PopActiveSnapshot();
+		InvalidateCatalogSnapshot();
+		report_usage();
+		mtp_unit_finish(&claimed, true);
+		claimed.batch = NULL;
+		CHECK_FOR_INTERRUPTS();
+	}
+	relation_close(runner.index, NoLock);
+	relation_close(runner.heap, NoLock);
+	CommitTransactionCommand();
+}
+
+/* serve(), and what becomes of an error: the unit goes back to its owner, who meets it itself. */
+static void
+serve_safely(Oid heapid, MtpLocator locator)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		serve(heapid, locator);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		HOLD_INTERRUPTS();
+		EmitErrorReport();
+		FlushErrorState();
+		AbortCurrentTransaction();
+		mtp_step_end(me);
+		if (claimed.batch != NULL)
+		{
+			mtp_unit_give_back(&claimed, true);
+			claimed.batch = NULL;
+		}
+		refuse(MTP_FAIL_ERROR);
+		RESUME_INTERRUPTS();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	leave_list();
+	LWLockRelease(mtp_batch_lock);
+	pgstat_report_stat(true);
+	pgstat_report_activity(STATE_IDLE, NULL);
+}
+
+/* Takes the slot that it was started for; false if that took too long and it is another's. */
+static bool
+take_slot(int slot)
+{
+	bool		mine;
+
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	mine = mtp_shared->workers[slot].pid == -1;
+	if (mine)
+	{
+		me = &mtp_shared->workers[slot];
+		me->pid = MyProcPid;
+		me->latch = MyLatch;
+		me->phase = "idle";
+		me->started = GetCurrentTimestamp();
+	}
+	LWLockRelease(mtp_batch_lock);
+	return mine;
+}
+
+void
+mtp_worker_main(Datum arg)
+{
+	TimestampTz idle_since;
+
+	pqsignal(SIGTERM, die);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	BackgroundWorkerUnblockSignals();
+	if (!take_slot(DatumGetInt32(arg)))
+		return;
+	before_shmem_exit(worker_exit, 0);
+	BackgroundWorkerInitializeConnectionByOid(me->dbid, InvalidOid, 0);
+	reset_settings();
+	pgstat_report_activity(STATE_IDLE, NULL);
+
+	idle_since = GetCurrentTimestamp();
+	while (!me->quit)
+	{
+		Oid			heapid;
+		MtpLocator	locator;
+
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+		}
+		if (join_list(&heapid, &locator))
+		{
+			serve_safely(heapid, locator);
+			idle_since = GetCurrentTimestamp();
+			continue;
+		}
+		if (TimestampDifferenceExceeds(idle_since, GetCurrentTimestamp(), IDLE_SECONDS * 1000))
+			break;
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1000,
+						 PG_WAIT_EXTENSION);
+	}
+}
+
+void
+mtp_workers_detach(const char *dbname)
+{
+	Oid			dbid = dbname ? get_database_oid(dbname, true) : InvalidOid;
+	TimestampTz start = GetCurrentTimestamp();
+
+	if (!OidIsValid(dbid))
+		return;
+	while (!TimestampDifferenceExceeds(start, GetCurrentTimestamp(), 5000))
+	{
+		bool		any = false;
+
+		LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+		for (int i = 0; i < MTP_MAX_WORKERS; i++)
+		{
+			MtpWorker  *w = &mtp_shared->workers[i];
+
+			if (w->pid == 0 || w->dbid != dbid)
+				continue;
+			any = true;
+			w->quit = true;
+			if (w->pid > 0)
+				SetLatch(w->latch);
+		}
+		LWLockRelease(mtp_batch_lock);
+		if (!any)
+			break;
+		CHECK_FOR_INTERRUPTS();
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 10,
+						 PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+	}
+}

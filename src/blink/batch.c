@@ -1,0 +1,295 @@
+/*
+ * batch.c
+ *	  The B-link tree's side of the batch engine: where tasks end, and how a leaf takes its share.
+ */
+#include "blink/blink.h"
+
+#include "batch/stream.h"
+#include "utils/memutils.h"
+
+/* The entry as a key; the tuple it is made of stays valid as long as the caller's memory context. */
+static IndexTuple
+narrow_tuple(uint8 code, const MtpNarrow *e)
+{
+	IndexTuple	itup = palloc0(MTP_NARROW_TUPLE);
+
+	(void) mtp_narrow_tuple(code, *e, (char *) itup);
+	return itup;
+}
+
+/* A leaf's high key as a narrow entry: entries not above it belong to the leaf. */
+static MtpNarrow
+narrow_high(uint8 code, IndexTuple high)
+{
+	ItemPointer tid = BTreeTupleGetHeapTID(high);
+	bool		null = IndexTupleHasNulls(high) &&
+		att_isnull(0, (bits8 *) ((char *) high + sizeof(IndexTupleData)));
+	MtpNarrow	e;
+
+	/* A truncated TID is minus infinity. */
+	e.norm = mtp_norm_tuple(code, high);
+	e.rid = tid ? mtp_rid_from_tid(tid) : 0;
+	if (null != ((code & MTP_NORM_NULLS_FIRST) != 0))
+		e.rid |= MTP_RID_LAST;
+	return e;
+}
+
+/*
+ * Each sample is widened to the end of the leaf that it falls on.  The leaf may be split later; its
+ * end stays an end.
+ */
+static int
+blink_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow,
+		  const MtpWide *wide, MtpNarrow *narrow_bounds, MtpWide *wide_bounds)
+{
+	uint8		code = mtp_blink_info(index)->norm;
+	int			n = 0;
+
+	for (int i = 0; i < nsamples; i++)
+	{
+		IndexTuple	itup = narrow ? narrow_tuple(code, &narrow[i]) : wide[i].itup;
+		MtpBlinkKey key;
+		Buffer		buf;
+		Page		page;
+
+		mtp_blink_key_tuple(index, &key, itup);
+		buf = mtp_blink_descend(index, &key, BUFFER_LOCK_SHARE, 0, NULL);
+		if (!BufferIsValid(buf))
+			return 0;			/* an empty index is packed by one */
+		page = BufferGetPage(buf);
+		if (MtpRightmost(page) || MtpHead(page)->nitems == 0)
+		{
+			UnlockReleaseBuffer(buf);
+			break;
+		}
+		if (narrow)
+		{
+			narrow_bounds[n] = narrow_high(code, MtpHighKey(page));
+			if (n == 0 || mtp_narrow_less(&narrow_bounds[n - 1], &narrow_bounds[n]))
+				n++;
+		}
+		else
+		{
+			/*
+			 * A high key may be truncated, and then is no entry that others compare with; the
+			 * leaf's last item is one, and nothing of the batch between it and the high key
+			 * matters for more than speed.
+			 */
+			wide_bounds[n].itup = CopyIndexTuple(mtp_page_item(page, MtpHead(page)->nitems - 1));
+			wide_bounds[n].head = mtp_order_head(order, wide_bounds[n].itup);
+			if (n == 0 || mtp_order_compare(order, &wide_bounds[n - 1], &wide_bounds[n]) < 0)
+				n++;
+		}
+		UnlockReleaseBuffer(buf);
+	}
+	return n;
+}
+
+/* What one leaf takes in one step. */
+typedef struct Share
+{
+	int			n;
+	int			room;			/* of the arrays */
+	Size		bytes;
+	IndexTuple *items;
+	uint64	   *norms;
+	uint16	   *pos;
+} Share;
+
+static void
+add(Share *s, IndexTuple itup, uint64 norm)
+{
+	if (s->n == s->room)
+	{
+		s->room *= 2;
+		s->items = repalloc(s->items, s->room * sizeof(IndexTuple));
+		s->norms = repalloc(s->norms, s->room * sizeof(uint64));
+		s->pos = repalloc(s->pos, s->room * sizeof(uint16));
+	}
+	s->items[s->n] = itup;
+	s->norms[s->n] = norm;
+	s->n++;
+	s->bytes += MAXALIGN(IndexTupleSize(itup)) + 8;
+}
+
+static void
+init_share(Share *s)
+{
+	s->n = 0;
+	s->bytes = 0;
+	s->room = 512;
+	s->items = palloc(s->room * sizeof(IndexTuple));
+	s->norms = palloc(s->room * sizeof(uint64));
+	s->pos = palloc(s->room * sizeof(uint16));
+}
+
+/* Takes the entries that belong to the leaf, at most what one put can take. */
+static void
+take_narrow(MtpBatchStream *stream, uint8 code, Page page, Share *s)
+{
+	bool		bounded = !MtpRightmost(page);
+	MtpNarrow	high = {0};
+	char	   *chunk = NULL;
+	int			left = 0;
+
+	if (bounded)
+		high = narrow_high(code, MtpHighKey(page));
+	while (!mtp_stream_end(stream))
+	{
+		MtpNarrow	e = *mtp_stream_narrow(stream);
+
+		if (bounded && mtp_narrow_less(&high, &e))
+			break;
+		if (s->bytes + MTP_NARROW_TUPLE + 8 > MTP_BLINK_PUT_BYTES)
+			break;
+		if (left == 0)
+		{
+			left = 256;
+			chunk = palloc(left * MTP_NARROW_TUPLE);
+		}
+		(void) mtp_narrow_tuple(code, e, chunk);
+		add(s, (IndexTuple) chunk, e.norm);
+		chunk += MTP_NARROW_TUPLE;
+		left--;
+		mtp_stream_next(stream);
+	}
+}
+
+static void
+take_wide(Relation index, MtpBatchStream *stream, uint8 code, Page page, Share *s)
+{
+	IndexTuple	high = MtpRightmost(page) ? NULL : MtpHighKey(page);
+
+	while (!mtp_stream_end(stream))
+	{
+		IndexTuple	itup = mtp_stream_wide(stream)->itup;
+		Size		size = MAXALIGN(IndexTupleSize(itup)) + 8;
+
+		if (s->n > 0 && s->bytes + size > MTP_BLINK_PUT_BYTES)
+			break;
+		if (high != NULL && s->n > 0)
+		{
+			MtpBlinkKey key;
+
+			mtp_blink_key_tuple(index, &key, itup);
+			if (mtp_blink_compare(&key, high) > 0)
+				break;
+		}
+		add(s, itup, mtp_norm_tuple(code, itup));
+		mtp_stream_next(stream);
+	}
+}
+
+/*
+ * Finds the share's places on the page.  Both are sorted, so each search starts where the last one
+ * ended: by heads, node by node, then by key.
+ */
+static void
+place_narrow(Page page, uint8 code, Share *s)
+{
+	MtpPageHeader *h = MtpHead(page);
+	const uint32 *dir = MtpDir(page);
+	const uint8 *counts = MtpCounts(page);
+	int			node = 0,
+				slot = 0,
+				pos = 0;
+
+	for (int i = 0; i < s->n; i++)
+	{
+		uint32		head = mtp_page_head(h, s->norms[i]);
+		MtpNarrow	e = narrow_high(code, s->items[i]);
+
+		while (node < h->nnodes && dir[node] < head)
+		{
+			pos += counts[node] - slot;
+			slot = 0;
+			node++;
+		}
+		while (node < h->nnodes)
+		{
+			MtpNarrow	item;
+
+			if (MtpNodes(page)[node].heads[slot] > head)
+				break;
+			if (MtpNodes(page)[node].heads[slot] == head)
+			{
+				item = narrow_high(code, mtp_slot_item(page, node, slot));
+				if (!mtp_narrow_less(&item, &e))
+					break;
+			}
+			pos++;
+			if (++slot == counts[node])
+			{
+				slot = 0;
+				node++;
+			}
+		}
+		s->pos[i] = pos;
+	}
+}
+
+static void
+place_wide(Relation index, Page page, Share *s)
+{
+	for (int i = 0; i < s->n; i++)
+	{
+		MtpBlinkKey key;
+
+		mtp_blink_key_tuple(index, &key, s->items[i]);
+		s->pos[i] = mtp_blink_place(&key, page).pos;
+	}
+}
+
+/*
+ * One leaf: the first entry finds it; it takes what belongs to it, in one change or, where that is
+ * more than one split can make room for, in several steps.
+ */
+static void
+blink_step(MtpBatchApply *a)
+{
+	MtpBatchStream *stream = a->stream;
+	uint8		code = mtp_blink_info(a->index)->norm;
+	MtpBlinkStack stack;
+	MtpBlinkPut put = {.rel = a->index,.stack = &stack};
+	MtpBlinkKey key;
+	IndexTuple	first = stream->narrow ? narrow_tuple(code, mtp_stream_narrow(stream)) :
+		mtp_stream_wide(stream)->itup;
+	Buffer		buf;
+	Share		s;
+
+	mtp_blink_key_tuple(a->index, &key, first);
+	buf = mtp_blink_find_leaf(a->index, &key, &stack);
+
+	init_share(&s);
+	if (stream->narrow)
+		take_narrow(stream, code, BufferGetPage(buf), &s);
+	else
+		take_wide(a->index, stream, code, BufferGetPage(buf), &s);
+	if (!mtp_page_fits(BufferGetPage(buf), s.n, s.bytes) &&
+		(MtpHead(BufferGetPage(buf))->flags & MTP_HAS_DEAD))
+		(void) mtp_blink_reclaim(a->index, a->heap, buf, s.bytes, false);
+	if (stream->narrow)
+		place_narrow(BufferGetPage(buf), code, &s);
+	else
+		place_wide(a->index, BufferGetPage(buf), &s);
+
+	put.progress = a->progress;
+	put.progress_to = *a->progress + s.n;
+	mtp_blink_put(&put, buf, s.n, s.pos, s.items, s.norms);
+	a->leaves++;
+	if (put.k > 1)
+		a->splits[Min(put.k, lengthof(a->splits) - 1)]++;
+}
+
+static const MtpBatchOps blink_ops = {
+	.ambuild = mtp_blink_build,
+	.cut = blink_cut,
+	.step = blink_step
+};
+
+/* Only from _PG_init. */
+void
+mtp_blink_batch_init(void)
+{
+	mtp_batch_register(&blink_ops);
+}
