@@ -263,6 +263,7 @@ rank_in_run(MtpRunner *runner, MtpBatch *b, MtpRun *run, const MtpNarrow *nb, co
 	return lo;
 }
 
+#ifdef USE_ASSERT_CHECKING
 /* A checksum of a task's entries, to be the same when it is run. */
 static uint32
 task_crc(MtpBatch *b, int t)
@@ -285,6 +286,7 @@ task_crc(MtpBatch *b, int t)
 	FIN_CRC32C(crc);
 	return crc;
 }
+#endif
 
 /*
  * Cuts the sorted batch into tasks.  The index says where: tasks of one batch never touch the same
