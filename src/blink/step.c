@@ -67,6 +67,27 @@ all_match(IndexScanDesc scan, Page page, int pos, ScanDirection dir)
 	return matches(scan, mtp_page_item(page, pos), dir, &more);
 }
 
+/* Saves all items from p on as number n and up; returns the next number. */
+static int
+save_rest(IndexScanDesc scan, Page page, MtpPos p, int n)
+{
+	BTScanOpaque bt = scan->opaque;
+	uint16		skip = scan->ignore_killed_tuples ? MTP_SLOT_DEAD : 0;
+	int			nnodes = MtpHead(page)->nnodes;
+
+	for (; p.node < nnodes; p.node++, p.slot = 0)
+	{
+		const uint16 *offs = MtpNodes(page)[p.node].offs;
+		int			count = MtpCounts(page)[p.node];
+
+		for (; p.slot < count; p.slot++, p.pos++)
+			if ((offs[p.slot] & skip) == 0)
+				save_item(bt, n++,
+						  (IndexTuple) ((char *) page + (offs[p.slot] & ~MTP_SLOT_FLAGS)), p.pos);
+	}
+	return n;
+}
+
 /* Saves what matches from p to the end of the page. */
 static void
 read_forward(IndexScanDesc scan, Page page, MtpPos p)
@@ -79,27 +100,26 @@ read_forward(IndexScanDesc scan, Page page, MtpPos p)
 	int			run = 0;
 	int			n = 0;
 
-	for (; p.pos < h->nitems; mtp_pos_next(page, &p))
+	for (; p.pos < h->nitems && !sure; mtp_pos_next(page, &p))
 	{
 		IndexTuple	itup;
 
 		if (scan->ignore_killed_tuples && mtp_slot_dead(page, p.node, p.slot))
 			continue;
 		itup = mtp_slot_item(page, p.node, p.slot);
-		if (!sure)
+		if (matches(scan, itup, ForwardScanDirection, &more))
 		{
-			if (!matches(scan, itup, ForwardScanDirection, &more))
-			{
-				if (!more)
-					break;
-				run = 0;
-				continue;
-			}
+			save_item(bt, n++, itup, p.pos);
 			if (++run == SURE_AFTER && so->convex)
 				sure = all_match(scan, page, h->nitems - 1, ForwardScanDirection);
 		}
-		save_item(bt, n++, itup, p.pos);
+		else if (more)
+			run = 0;
+		else
+			break;
 	}
+	if (sure)
+		n = save_rest(scan, page, p, n);
 
 	/* The high key may tell that the pages to the right have no match. */
 	if (more && h->right != InvalidBlockNumber && bt->numberOfKeys > 0)
