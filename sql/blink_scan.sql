@@ -2,6 +2,7 @@
 CREATE SCHEMA blink_scan;
 SET search_path = blink_scan, public;
 SET enable_seqscan = off;
+SET jit = off;  -- forbidden plans look expensive
 SET enable_material = off;
 SET enable_memoize = off;
 

@@ -3,6 +3,7 @@
 CREATE SCHEMA blink_scan_random;
 SET search_path = blink_scan_random, public;
 SET timezone = 'UTC';
+SET jit = off;  -- forbidden plans look expensive
 SET enable_material = off;
 SELECT setseed(0.2013);
 
