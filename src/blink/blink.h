@@ -279,6 +279,13 @@ extern void mtp_blink_mark_deleted(Page page, uint16 level, BlockNumber left, Bl
 extern void mtp_blink_drop_downlink(Page page, int pos, BlockNumber child);
 
 /*
+ * verify.c: raises ERRCODE_INDEX_CORRUPTED with block and offset at the first thing that is wrong.
+ * Caller holds AccessShareLock on both.  With heapallindexed, rows that the registered MVCC snapshot
+ * sees must have entries, and entries must have rows; without, snapshot is not used.
+ */
+extern void mtp_blink_verify(Relation heap, Relation rel, bool heapallindexed, Snapshot snapshot);
+
+/*
  * cost.c, options.c, validate.c, redo.c
  */
 extern void mtp_blink_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_count,

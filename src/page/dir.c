@@ -89,7 +89,7 @@ body_ok(Page page, unsigned off)
 }
 
 static const char *
-check_nodes(Page page)
+check_nodes(Page page, int *pos)
 {
 	MtpPageHeader *h = MtpHead(page);
 	Size		bytes = 0;
@@ -108,6 +108,7 @@ check_nodes(Page page)
 			unsigned	off = node->offs[j] & ~MTP_SLOT_FLAGS;
 			IndexTuple	itup = (IndexTuple) ((char *) page + off);
 
+			*pos = n + j;
 			if (!body_ok(page, off))
 				return "directory points to something that is not an item";
 			if (node->offs[j] & MTP_SLOT_FLAGS & ~MTP_SLOT_DEAD)
@@ -119,6 +120,7 @@ check_nodes(Page page)
 				return "head in the directory differs from its item's key";
 			bytes += MAXALIGN(IndexTupleSize(itup));
 		}
+		*pos = -1;
 		if (MtpDir(page)[i] != last)
 			return "directory's first level differs from its second";
 		n += count;
@@ -131,11 +133,12 @@ check_nodes(Page page)
 }
 
 const char *
-mtp_page_check(Page page)
+mtp_page_fault(Page page, int *pos)
 {
 	PageHeader	ph = (PageHeader) page;
 	MtpPageHeader *h = MtpHead(page);
 
+	*pos = -1;
 	if (h->page_id != MTP_PAGE_ID)
 		return "page identifier is wrong";
 	if (h->format != MTP_PAGE_FORMAT)
@@ -162,5 +165,13 @@ mtp_page_check(Page page)
 		return "high key and right link don't agree";
 	if (h->garbage > ph->pd_special - ph->pd_upper)
 		return "more garbage than items";
-	return check_nodes(page);
+	return check_nodes(page, pos);
+}
+
+const char *
+mtp_page_check(Page page)
+{
+	int			pos;
+
+	return mtp_page_fault(page, &pos);
 }

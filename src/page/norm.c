@@ -231,6 +231,18 @@ mtp_norm_inline(uint8 code, IndexTuple itup)
 		!VARATT_IS_EXTENDED(first_data(itup)) || VARATT_IS_SHORT(first_data(itup));
 }
 
+/* Indexes never hold pointers to values elsewhere. */
+bool
+mtp_varlena_whole(const char *data, Size room)
+{
+	if (room < 1 || VARATT_IS_EXTERNAL(data))
+		return false;
+	if (VARATT_IS_SHORT(data))
+		return VARSIZE_SHORT(data) <= room;
+	return room >= VARHDRSZ && VARSIZE_4B(data) <= room &&
+		VARSIZE_4B(data) >= (VARATT_IS_COMPRESSED(data) ? VARHDRSZ_COMPRESSED : VARHDRSZ);
+}
+
 bool
 mtp_norm_whole(uint8 code, IndexTuple itup)
 {
@@ -244,7 +256,6 @@ mtp_norm_whole(uint8 code, IndexTuple itup)
 	uint8		kind = code & MTP_NORM_KIND;
 	Size		size = IndexTupleSize(itup);
 	Size		at = IndexInfoFindDataOffset(itup->t_info);
-	char	   *data = first_data(itup);
 
 	if (first_missing(itup))
 		return true;
@@ -254,16 +265,7 @@ mtp_norm_whole(uint8 code, IndexTuple itup)
 		return true;
 	if (kind >= lengthof(width) || at + width[kind] > size)
 		return false;
-	if (kind != MTP_NORM_BYTES)
-		return true;
-
-	/* Indexes never hold pointers to values elsewhere. */
-	if (VARATT_IS_EXTERNAL(data))
-		return false;
-	if (VARATT_IS_SHORT(data))
-		return at + VARSIZE_SHORT(data) <= size;
-	return at + VARHDRSZ <= size && at + VARSIZE_4B(data) <= size &&
-		VARSIZE_4B(data) >= (VARATT_IS_COMPRESSED(data) ? VARHDRSZ_COMPRESSED : VARHDRSZ);
+	return kind != MTP_NORM_BYTES || mtp_varlena_whole(first_data(itup), size - at);
 }
 
 Datum

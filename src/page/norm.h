@@ -72,6 +72,9 @@ extern bool mtp_norm_inline(uint8 code, IndexTuple itup);
  */
 extern bool mtp_norm_whole(uint8 code, IndexTuple itup);
 
+/* Does a varlena end within `room` bytes, itself and not elsewhere? */
+extern bool mtp_varlena_whole(const char *data, Size room);
+
 /* The datum that an exact norm stands for. */
 extern Datum mtp_norm_to_datum(uint8 code, uint64 norm);
 

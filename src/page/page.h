@@ -197,7 +197,11 @@ extern Size mtp_page_free(Page page);
 /* Do n more items of `bytes` bytes in all (each MAXALIGNed) fit, compaction included? */
 extern bool mtp_page_fits(Page page, int n, Size bytes);
 
-/* What is wrong with the page's structure, or NULL.  Safe on any bytes; static strings. */
+/*
+ * What is wrong with the page's structure, or NULL.  Safe on any bytes; static strings.  *pos gets the
+ * item's position, or -1 if it is not about one.
+ */
+extern const char *mtp_page_fault(Page page, int *pos);
 extern const char *mtp_page_check(Page page);
 
 /*

@@ -1,0 +1,635 @@
+/*
+ * verify.c
+ *	  Checks a B-link tree beside whatever others do to it.
+ *
+ * Only AccessShareLock is held, and one page's share lock at a time, for as long as copying the page
+ * takes.  All levels are walked from left to right, from the root's down.
+ *
+ * What one page says is true at the moment of its copy.  What two pages say together was true at one
+ * moment if the first, read again after the second, has not changed (in what matters): then the
+ * second was read while both stood as they are.  So a contradiction between neighbours, or between a
+ * parent and its children, counts only if the first page is still the same.  It must also be seen several
+ * times over, in case the page was changed and changed back in between.
+ */
+#include "blink/blink.h"
+
+#include "access/table.h"
+#include "blink/verify.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+void
+mtp_verify_fail(MtpVerify *v, BlockNumber blkno, int pos, const char *fmt,...)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	for (;;)
+	{
+		va_list		args;
+		int			needed;
+
+		va_start(args, fmt);
+		needed = appendStringInfoVA(&text, fmt, args);
+		va_end(args);
+		if (needed == 0)
+			break;
+		enlargeStringInfo(&text, needed);
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+			 errmsg("index \"%s\" is corrupted at block %u, offset %d",
+					RelationGetRelationName(v->rel), blkno, pos + 1),
+			 errdetail_internal("%s", text.data),
+			 errhint("Please REINDEX it.")));
+}
+
+void
+mtp_verify_fault(MtpVerifyFault *f, BlockNumber blkno, int pos, const char *fmt,...)
+{
+	va_list		args;
+
+	f->found = true;
+	f->blkno = blkno;
+	f->pos = pos;
+	va_start(args, fmt);
+	vsnprintf(f->text, sizeof(f->text), fmt, args);
+	va_end(args);
+}
+
+/*
+ * Has the same fault been seen often enough?  Then raises it.  Else remembers it, and gives others
+ * time to finish what they do.
+ */
+static void
+strike(MtpVerify *v, const MtpVerifyFault *f, MtpVerifyFault *last, int *strikes)
+{
+	if (last->found && last->blkno == f->blkno && last->pos == f->pos &&
+		strcmp(last->text, f->text) == 0)
+		++*strikes;
+	else
+		*strikes = 1;
+	if (*strikes >= MTP_VERIFY_STRIKES)
+		mtp_verify_fail(v, f->blkno, f->pos, "%s", f->text);
+	*last = *f;
+	CHECK_FOR_INTERRUPTS();
+	pg_usleep(1000L);
+}
+
+/* Does the index have this block?  It may have grown since we last asked. */
+static bool
+has_block(MtpVerify *v, BlockNumber blkno)
+{
+	if (blkno >= v->nblocks)
+		v->nblocks = RelationGetNumberOfBlocks(v->rel);
+	return blkno < v->nblocks;
+}
+
+/*
+ * Copies a page that `from` leads to.  With keep, the buffer stays pinned and is returned.
+ */
+static Buffer
+read_page(MtpVerify *v, MtpVerifyPage *p, BlockNumber blkno, BlockNumber from, bool keep)
+{
+	Buffer		buf;
+
+	CHECK_FOR_INTERRUPTS();
+	if (blkno == MTP_BLINK_META || !has_block(v, blkno))
+		mtp_verify_fail(v, from, -1, "Page leads to block %u, which is no page of the tree.", blkno);
+	v->blkno = blkno;
+	p->blkno = blkno;
+	buf = ReadBufferExtended(v->rel, MAIN_FORKNUM, blkno, RBM_NORMAL, v->strategy);
+	LockBuffer(buf, BUFFER_LOCK_SHARE);
+	memcpy(MtpVerifyPageOf(p), BufferGetPage(buf), BLCKSZ);
+	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+	if (PageIsNew(MtpVerifyPageOf(p)))
+		mtp_verify_fail(v, blkno, -1, "Page is zero, but block %u leads to it.", from);
+	if (keep)
+		return buf;
+	ReleaseBuffer(buf);
+	return InvalidBuffer;
+}
+
+static bool
+on_level(MtpVerifyPage *p, uint32 level)
+{
+	return MtpVerifyHeadOf(p)->type == (level > 0 ? MTP_PAGE_INNER : MTP_PAGE_LEAF) &&
+		MtpVerifyHeadOf(p)->level == level;
+}
+
+/* Do two copies agree in what neighbours go by: being in the tree, right link, high key? */
+static bool
+same_edge(MtpVerifyPage *a, MtpVerifyPage *b)
+{
+	MtpPageHeader *ha = MtpVerifyHeadOf(a);
+	MtpPageHeader *hb = MtpVerifyHeadOf(b);
+	IndexTuple	ka,
+				kb;
+
+	if (ha->type != hb->type || ha->level != hb->level || ha->right != hb->right ||
+		(ha->flags & MTP_INCOMPLETE) != (hb->flags & MTP_INCOMPLETE) ||
+		(ha->highkey == 0) != (hb->highkey == 0))
+		return false;
+	if (ha->highkey == 0)
+		return true;
+	ka = MtpHighKey(MtpVerifyPageOf(a));
+	kb = MtpHighKey(MtpVerifyPageOf(b));
+	return IndexTupleSize(ka) == IndexTupleSize(kb) && memcmp(ka, kb, IndexTupleSize(ka)) == 0;
+}
+
+/* Do two copies of an inner page agree in all they say? */
+static bool
+same_downlinks(MtpVerifyPage *a, MtpVerifyPage *b)
+{
+	Page		pa = MtpVerifyPageOf(a);
+	Page		pb = MtpVerifyPageOf(b);
+	MtpPos		x = {0};
+	MtpPos		y = {0};
+
+	if (!same_edge(a, b) || MtpHead(pa)->nitems != MtpHead(pb)->nitems)
+		return false;
+	do
+	{
+		IndexTuple	ka = mtp_slot_item(pa, x.node, x.slot);
+		IndexTuple	kb = mtp_slot_item(pb, y.node, y.slot);
+
+		if (IndexTupleSize(ka) != IndexTupleSize(kb) || memcmp(ka, kb, IndexTupleSize(ka)) != 0)
+			return false;
+	} while (mtp_pos_next(pa, &x) && mtp_pos_next(pb, &y));
+	return true;
+}
+
+/* ---------- neighbours ---------- */
+
+/* The page that a right link leads to must link back, and hold only what is above the high key. */
+static void
+check_pair(MtpVerify *v, MtpVerifyPage *left, MtpVerifyPage *p, MtpVerifyFault *f)
+{
+	Page		page = MtpVerifyPageOf(p);
+	MtpPageHeader *h = MtpHead(page);
+	int			first = MtpIsInner(page) ? 1 : 0;
+	int			att;
+
+	f->found = false;
+	if (MtpIsDeleted(page))
+		mtp_verify_fault(f, left->blkno, -1, "Right link leads to block %u, a deleted page.", p->blkno);
+	else if (h->level != MtpVerifyHeadOf(left)->level)
+		mtp_verify_fault(f, left->blkno, -1, "Right link leads to block %u on level %u.",
+						 p->blkno, h->level);
+	else if (h->left != left->blkno)
+		mtp_verify_fault(f, p->blkno, -1, "Left link leads to block %d instead of block %u.",
+						 (int) h->left, left->blkno);
+	else if (h->nitems > first &&
+			 mtp_verify_compare(v, mtp_page_item(page, first), MtpHighKey(MtpVerifyPageOf(left)),
+								&att) <= 0)
+		mtp_verify_fault(f, p->blkno, first,
+						 "Item is not above the high key of the left sibling, block %u.", left->blkno);
+}
+
+/* ---------- parent and children ---------- */
+
+/* Where a child's items must lie, and which page must follow it. */
+typedef struct Bounds
+{
+	BlockNumber parent;
+	int			pos;
+	IndexTuple	low;			/* items are above it; NULL on the left edge */
+	IndexTuple	high;			/* the child's high key; NULL on the right edge */
+	BlockNumber next;			/* InvalidBlockNumber on the right edge */
+} Bounds;
+
+static bool
+outside(MtpVerify *v, IndexTuple item, const Bounds *b)
+{
+	int			att;
+
+	return (b->low && mtp_verify_compare(v, item, b->low, &att) <= 0) ||
+		(b->high && mtp_verify_compare(v, item, b->high, &att) > 0);
+}
+
+/* The child itself.  If nothing of it is within the bounds, the downlink is to blame. */
+static void
+check_child(MtpVerify *v, MtpVerifyPage *c, uint32 level, const Bounds *b, MtpVerifyFault *f)
+{
+	Page		page = MtpVerifyPageOf(c);
+	MtpPageHeader *h = MtpHead(page);
+	int			first = level > 0 ? 1 : 0;
+	IndexTuple	low;
+
+	if (MtpIsDeleted(page))
+		mtp_verify_fault(f, b->parent, b->pos, "Downlink leads to block %u, a deleted page.", c->blkno);
+	else if (!on_level(c, level))
+		mtp_verify_fault(f, b->parent, b->pos, "Downlink leads to block %u, which is not on level %u.",
+						 c->blkno, level);
+	if (f->found)
+		return;
+	mtp_verify_page_sane(v, c);
+	if (h->nitems <= first)
+		return;
+	low = mtp_page_item(page, first);
+	if (!outside(v, low, b))
+		return;
+	if (outside(v, mtp_page_item(page, h->nitems - 1), b))
+		mtp_verify_fault(f, b->parent, b->pos,
+						 "Downlink leads to block %u, whose items are beyond the separators.", c->blkno);
+	else
+		mtp_verify_fault(f, c->blkno, first, "Item is not above the separator in block %u, offset %d.",
+						 b->parent, b->pos + 1);
+}
+
+/*
+ * Follows a child's incomplete splits to the page whose high key the parent has, and which the
+ * parent's next child must follow.
+ */
+static void
+check_child_chain(MtpVerify *v, MtpVerifyPage *c, uint32 level, const Bounds *b, MtpVerifyFault *f)
+{
+	BlockNumber limit = v->nblocks;
+	int			att;
+
+	while (MtpIncomplete(MtpVerifyPageOf(c)))
+	{
+		BlockNumber from = c->blkno;
+
+		if (MtpRightmost(MtpVerifyPageOf(c)))
+			mtp_verify_fail(v, from, -1, "Page of an incomplete split has no right sibling.");
+		if (b->high &&
+			mtp_verify_compare(v, MtpHighKey(MtpVerifyPageOf(c)), b->high, &att) >= 0)
+		{
+			mtp_verify_fault(f, from, -1,
+							 "Page is marked as split, but block %u has all downlinks.", b->parent);
+			return;
+		}
+		if (limit-- == 0)
+			mtp_verify_fail(v, from, -1, "Right links form a circle.");
+		read_page(v, c, MtpVerifyHeadOf(c)->right, from, false);
+		mtp_verify_page_sane(v, c);
+		if (!on_level(c, level))
+		{
+			mtp_verify_fault(f, from, -1, "Right link leads to block %u, which is not on level %u.",
+							 c->blkno, level);
+			return;
+		}
+	}
+	if ((b->high == NULL) != MtpRightmost(MtpVerifyPageOf(c)))
+		mtp_verify_fault(f, c->blkno, -1, b->high ?
+						 "Page has no right sibling, but block %u has more downlinks." :
+						 "Page has a right sibling, but block %u has no downlink for it.", b->parent);
+	else if (b->high && mtp_verify_compare(v, MtpHighKey(MtpVerifyPageOf(c)), b->high, &att) != 0)
+		mtp_verify_fault(f, c->blkno, -1, "High key differs from the separator in block %u, offset %d.",
+						 b->parent, b->pos + 2);
+	else if (MtpVerifyHeadOf(c)->right != b->next)
+		mtp_verify_fault(f, c->blkno, -1,
+						 "Right link leads to block %u, but the next downlink in block %u to block %u.",
+						 MtpVerifyHeadOf(c)->right, b->parent, b->next);
+}
+
+/* First downlink of a page's right sibling. */
+static BlockNumber
+first_downlink_right(MtpVerify *v, MtpVerifyPage *p, MtpVerifyPage *scratch)
+{
+	Page		page;
+
+	read_page(v, scratch, MtpVerifyHeadOf(p)->right, p->blkno, false);
+	page = MtpVerifyPageOf(scratch);
+	if (MtpIsInner(page))
+		mtp_verify_page_sane(v, scratch);
+	if (!MtpIsInner(page) || MtpHead(page)->nitems == 0)
+		return InvalidBlockNumber;
+	return BTreeTupleGetDownLink(mtp_page_item(page, 0));
+}
+
+static void
+check_downlink(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, MtpVerifyFault *f)
+{
+	Page		page = MtpVerifyPageOf(p);
+	MtpPageHeader *h = MtpHead(page);
+	IndexTuple	item = mtp_page_item(page, pos);
+	Bounds		b = {.parent = p->blkno,.pos = pos,.next = InvalidBlockNumber};
+	BlockNumber child = BTreeTupleGetDownLink(item);
+
+	f->found = false;
+	if (pos > 0)
+		b.low = item;
+	if (pos + 1 < h->nitems)
+	{
+		b.high = mtp_page_item(page, pos + 1);
+		b.next = BTreeTupleGetDownLink(b.high);
+	}
+	else if (!MtpRightmost(page))
+	{
+		b.high = MtpHighKey(page);
+		b.next = first_downlink_right(v, p, scratch);
+	}
+	if (child == MTP_BLINK_META || !has_block(v, child))
+	{
+		mtp_verify_fault(f, p->blkno, pos, "Downlink leads to block %u, which is no page of the tree.",
+						 child);
+		return;
+	}
+	read_page(v, scratch, child, p->blkno, false);
+	check_child(v, scratch, h->level - 1, &b, f);
+	if (!f->found)
+		check_child_chain(v, scratch, h->level - 1, &b, f);
+}
+
+/*
+ * Checks all children of an inner page.  Where the page has changed in between, p becomes its new
+ * copy, and the checks go on at the separator where they were.
+ */
+static void
+check_children(MtpVerify *v, MtpVerifyPage *p, MtpVerifyPage *scratch)
+{
+	MtpVerifyFault f,
+				last = {0};
+	int			strikes = 0;
+	int			pos = 0;
+
+	while (pos < MtpVerifyHeadOf(p)->nitems)
+	{
+		IndexTuple	low;
+		int			att;
+
+		check_downlink(v, p, pos, scratch, &f);
+		if (!f.found)
+		{
+			pos++;
+			strikes = 0;
+			last.found = false;
+			continue;
+		}
+		read_page(v, scratch, p->blkno, p->blkno, false);
+		if (MtpIsDeleted(MtpVerifyPageOf(scratch)))
+		{
+			memcpy(p, scratch, sizeof(*p));
+			return;
+		}
+		mtp_verify_page(v, scratch, MtpVerifyHeadOf(p)->level);
+		if (same_downlinks(p, scratch))
+		{
+			strike(v, &f, &last, &strikes);
+			continue;
+		}
+		low = CopyIndexTuple(mtp_page_item(MtpVerifyPageOf(p), pos));
+		memcpy(p, scratch, sizeof(*p));
+		for (pos = 0; pos < MtpVerifyHeadOf(p)->nitems; pos++)
+			if (mtp_verify_compare(v, mtp_page_item(MtpVerifyPageOf(p), pos), low, &att) >= 0)
+				break;
+		pos = Max(pos - 1, 0);
+		pfree(low);
+	}
+}
+
+/* ---------- levels ---------- */
+
+/* Scratch space of a walk along a level. */
+typedef struct Walk
+{
+	MtpVerifyPage *left;		/* the page to the left, if known */
+	MtpVerifyPage *page;
+	MtpVerifyPage *scratch;
+	bool		known;
+	MtpVerifyFault last;
+	int			strikes;
+} Walk;
+
+/*
+ * w->page contradicts w->left.  Tells where to go on: at the same page if there is reason to look
+ * again, else where the left page leads now.
+ */
+static BlockNumber
+doubt(MtpVerify *v, Walk *w, const MtpVerifyFault *f)
+{
+	MtpVerifyPage *tmp;
+
+	read_page(v, w->scratch, w->left->blkno, w->left->blkno, false);
+	if (!MtpIsDeleted(MtpVerifyPageOf(w->scratch)))
+		mtp_verify_page_sane(v, w->scratch);
+	if (same_edge(w->left, w->scratch))
+	{
+		strike(v, f, &w->last, &w->strikes);
+		return w->page->blkno;
+	}
+	w->strikes = 0;
+	w->last.found = false;
+	tmp = w->left;
+	w->left = w->scratch;
+	w->scratch = tmp;
+	w->known = !MtpIsDeleted(MtpVerifyPageOf(w->left)) &&
+		MtpVerifyHeadOf(w->left)->level == MtpVerifyHeadOf(tmp)->level;
+
+	/* A deleted page's right link leads to where its key range went, or further left of it. */
+	return MtpVerifyHeadOf(w->left)->right;
+}
+
+/* The first page of a level has nothing to its left, if it was not deleted meanwhile. */
+static void
+check_leftmost(MtpVerify *v, Walk *w, uint32 level)
+{
+	MtpVerifyFault f = {0};
+
+	while (!MtpIsDeleted(MtpVerifyPageOf(w->page)) && !MtpLeftmost(MtpVerifyPageOf(w->page)))
+	{
+		mtp_verify_fault(&f, w->page->blkno, -1, "Leftmost page of level %u has a left sibling.", level);
+		strike(v, &f, &w->last, &w->strikes);
+		read_page(v, w->page, w->page->blkno, w->page->blkno, false);
+	}
+	w->strikes = 0;
+	w->last.found = false;
+}
+
+/*
+ * Checks a level from its leftmost page on; returns the leftmost page of the level below.
+ */
+static BlockNumber
+check_level(MtpVerify *v, uint32 level, BlockNumber start)
+{
+	Walk		w = {.left = palloc(sizeof(MtpVerifyPage)),.page = palloc(sizeof(MtpVerifyPage)),
+	.scratch = palloc(sizeof(MtpVerifyPage))};
+	MemoryContext old = MemoryContextSwitchTo(v->context);
+	BlockNumber blkno = start;
+	BlockNumber from = MTP_BLINK_META;
+	BlockNumber below = InvalidBlockNumber;
+	BlockNumber seen = 0;
+	bool		first = true;
+
+	while (blkno != InvalidBlockNumber)
+	{
+		MtpVerifyFault f;
+		MtpVerifyPage *tmp;
+		Buffer		pin;
+
+		MemoryContextReset(v->context);
+		pin = read_page(v, w.page, blkno, from, level == 0 && v->rows != NULL);
+		if (first)
+			check_leftmost(v, &w, level);
+		if (w.known)
+		{
+			if (!MtpIsDeleted(MtpVerifyPageOf(w.page)))
+				mtp_verify_page_sane(v, w.page);
+			check_pair(v, w.left, w.page, &f);
+			if (f.found)
+			{
+				if (BufferIsValid(pin))
+					ReleaseBuffer(pin);
+				blkno = doubt(v, &w, &f);
+				from = w.left->blkno;
+				continue;
+			}
+		}
+		from = blkno;
+		if (!MtpIsDeleted(MtpVerifyPageOf(w.page)))
+		{
+			mtp_verify_page(v, w.page, level);
+			if (level > 0)
+				check_children(v, w.page, w.scratch);
+			else if (BufferIsValid(pin))
+				mtp_verify_entries(v, w.page);
+		}
+		if (BufferIsValid(pin))
+			ReleaseBuffer(pin);
+		w.known = !MtpIsDeleted(MtpVerifyPageOf(w.page));
+		if (w.known && first && level > 0)
+			below = BTreeTupleGetDownLink(mtp_page_item(MtpVerifyPageOf(w.page), 0));
+		first &= !w.known;
+
+		/* More pages than there are can only be a circle. */
+		if (++seen > v->nblocks && !has_block(v, seen))
+			mtp_verify_fail(v, blkno, -1, "Right links form a circle.");
+		blkno = MtpVerifyHeadOf(w.page)->right;
+		tmp = w.left;
+		w.left = w.page;
+		w.page = tmp;
+		w.strikes = 0;
+		w.last.found = false;
+	}
+	MemoryContextSwitchTo(old);
+	pfree(w.left);
+	pfree(w.page);
+	pfree(w.scratch);
+	if (below == InvalidBlockNumber && level > 0)
+		mtp_verify_fail(v, start, -1, "Level %u has no pages.", level);
+	return below;
+}
+
+/* ---------- the whole tree ---------- */
+
+/* What the metapage says; false if the tree is empty. */
+static bool
+check_meta(MtpVerify *v, BlockNumber *root, uint32 *level)
+{
+	MtpVerifyPage *p = palloc(sizeof(MtpVerifyPage));
+	MtpBlinkMeta *meta = MtpBlinkMetaOf(MtpVerifyPageOf(p));
+	const char *what;
+	Buffer		buf;
+	int			at;
+
+	if (!has_block(v, MTP_BLINK_META))
+		mtp_verify_fail(v, MTP_BLINK_META, -1, "Index has no metapage.");
+	p->blkno = v->blkno = MTP_BLINK_META;
+	buf = ReadBufferExtended(v->rel, MAIN_FORKNUM, MTP_BLINK_META, RBM_NORMAL, NULL);
+	LockBuffer(buf, BUFFER_LOCK_SHARE);
+	memcpy(MtpVerifyPageOf(p), BufferGetPage(buf), BLCKSZ);
+	UnlockReleaseBuffer(buf);
+
+	if (PageIsNew(MtpVerifyPageOf(p)))
+		mtp_verify_fail(v, MTP_BLINK_META, -1, "Metapage is zero.");
+	what = mtp_page_fault(MtpVerifyPageOf(p), &at);
+	if (what)
+		mtp_verify_fail(v, MTP_BLINK_META, at, "The %s.", what);
+	if (MtpVerifyHeadOf(p)->type != MTP_PAGE_META || meta->magic != MTP_BLINK_MAGIC)
+		mtp_verify_fail(v, MTP_BLINK_META, -1, "Metapage is not one of mtpower_blink.");
+	if (meta->version != MTP_BLINK_VERSION)
+		mtp_verify_fail(v, MTP_BLINK_META, -1, "File version is %u, current version is %u.",
+						meta->version, MTP_BLINK_VERSION);
+	*root = meta->root;
+	*level = meta->level;
+	if (*root != InvalidBlockNumber && (*level >= MTP_BLINK_HEIGHT || !has_block(v, *root)))
+		mtp_verify_fail(v, MTP_BLINK_META, -1, "Metapage leads to root block %u on level %u.",
+						*root, *level);
+	pfree(p);
+	return *root != InvalidBlockNumber;
+}
+
+/*
+ * The root must be alone on its level, but for the halves of an incomplete split.
+ */
+static bool
+find_root(MtpVerify *v, BlockNumber *root, uint32 *level)
+{
+	MtpVerifyPage *p = palloc(sizeof(MtpVerifyPage));
+	MtpVerifyFault f = {0},
+				last = {0};
+	int			strikes = 0;
+
+	while (check_meta(v, root, level))
+	{
+		BlockNumber again;
+		uint32		again_level;
+
+		read_page(v, p, *root, MTP_BLINK_META, false);
+		if (MtpIsDeleted(MtpVerifyPageOf(p)) || MtpVerifyHeadOf(p)->level != *level)
+			mtp_verify_fault(&f, MTP_BLINK_META, -1,
+							 "Metapage leads to block %u, which is not on level %u.", *root, *level);
+		else if (!MtpRightmost(MtpVerifyPageOf(p)) && !MtpIncomplete(MtpVerifyPageOf(p)))
+			mtp_verify_fault(&f, *root, -1, "Root page has a sibling.");
+		else
+		{
+			pfree(p);
+			return true;
+		}
+		if (check_meta(v, &again, &again_level) && again == *root)
+			strike(v, &f, &last, &strikes);
+	}
+	pfree(p);
+	return false;
+}
+
+/* Tells whose comparison function, or whose page, an error came from. */
+static void
+context(void *arg)
+{
+	MtpVerify  *v = arg;
+
+	if (v->blkno != InvalidBlockNumber)
+		errcontext("while verifying block %u of index \"%s\"", v->blkno,
+				   RelationGetRelationName(v->rel));
+	else
+		errcontext("while verifying index \"%s\"", RelationGetRelationName(v->rel));
+}
+
+void
+mtp_blink_verify(Relation heap, Relation rel, bool heapallindexed, Snapshot snapshot)
+{
+	MtpVerify	v = {.rel = rel,.heap = heap,.blkno = InvalidBlockNumber};
+	ErrorContextCallback callback = {.callback = context,.arg = &v,.previous = error_context_stack};
+	BlockNumber start;
+	uint32		level;
+
+	v.norm = mtp_blink_info(rel)->norm;
+	v.nkeyatts = IndexRelationGetNumberOfKeyAttributes(rel);
+	v.natts = IndexRelationGetNumberOfAttributes(rel);
+	v.strategy = GetAccessStrategy(BAS_BULKREAD);
+	v.context = AllocSetContextCreate(CurrentMemoryContext, "mtpower verify", ALLOCSET_DEFAULT_SIZES);
+	error_context_stack = &callback;
+	if (heapallindexed)
+		mtp_verify_rows_begin(&v, snapshot);
+
+	if (find_root(&v, &start, &level))
+	{
+		do
+		{
+			start = check_level(&v, level, start);
+		} while (level-- > 0);
+	}
+	v.blkno = InvalidBlockNumber;
+	if (v.rows)
+	{
+		mtp_verify_rows(&v);
+		mtp_verify_rows_end(&v);
+	}
+	error_context_stack = callback.previous;
+	FreeAccessStrategy(v.strategy);
+	MemoryContextDelete(v.context);
+}

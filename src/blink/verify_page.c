@@ -1,0 +1,234 @@
+/*
+ * verify_page.c
+ *	  Checks a page of a B-link tree by itself: what must hold whatever other pages say.
+ *
+ * Comparisons are made with the operator classes' functions, not with the tree's own (key.c), which
+ * trust normal keys: so these are checked as well.
+ */
+#include "blink/blink.h"
+
+#include "access/tupmacs.h"
+#include "blink/verify.h"
+
+int
+mtp_verify_natts(MtpVerify *v, IndexTuple itup)
+{
+	int			natts = BTreeTupleGetNAtts(itup, v->rel);
+
+	return Min(natts, v->nkeyatts);
+}
+
+int
+mtp_verify_compare(MtpVerify *v, IndexTuple a, IndexTuple b, int *att)
+{
+	TupleDesc	tupdesc = RelationGetDescr(v->rel);
+	int			na = mtp_verify_natts(v, a);
+	int			nb = mtp_verify_natts(v, b);
+	ItemPointer ta,
+				tb;
+
+	for (int i = 0; i < Min(na, nb); i++)
+	{
+		bool		anull,
+					bnull;
+		Datum		da = index_getattr(a, i + 1, tupdesc, &anull);
+		Datum		db = index_getattr(b, i + 1, tupdesc, &bnull);
+		int			cmp;
+
+		*att = i;
+		if (anull || bnull)
+		{
+			if (anull && bnull)
+				continue;
+			cmp = (v->rel->rd_indoption[i] & INDOPTION_NULLS_FIRST) ? -1 : 1;
+			return anull ? cmp : -cmp;
+		}
+		cmp = DatumGetInt32(FunctionCall2Coll(index_getprocinfo(v->rel, i + 1, BTORDER_PROC),
+											  v->rel->rd_indcollation[i], da, db));
+		if (cmp != 0)
+			return ((cmp < 0) != ((v->rel->rd_indoption[i] & INDOPTION_DESC) != 0)) ? -1 : 1;
+	}
+
+	/* What a pivot lacks is minus infinity. */
+	*att = Min(na, nb);
+	if (na != nb)
+		return na < nb ? -1 : 1;
+	ta = BTreeTupleGetHeapTID(a);
+	tb = BTreeTupleGetHeapTID(b);
+	if (ta == NULL || tb == NULL)
+		return (ta != NULL) - (tb != NULL);
+	return ItemPointerCompare(ta, tb);
+}
+
+/* Do all attributes that a tuple should have lie within it? */
+static bool
+tuple_whole(MtpVerify *v, IndexTuple itup, int natts)
+{
+	TupleDesc	tupdesc = RelationGetDescr(v->rel);
+	Size		start = IndexInfoFindDataOffset(itup->t_info);
+	Size		size = IndexTupleSize(itup);
+	char	   *data = (char *) itup + start;
+	bits8	   *nulls = (bits8 *) ((char *) itup + sizeof(IndexTupleData));
+	Size		off = 0;
+
+	if (start > size)
+		return false;
+	size -= start;
+	for (int i = 0; i < natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(tupdesc, i);
+
+		if (IndexTupleHasNulls(itup) && att_isnull(i, nulls))
+			continue;
+		if (att->attlen == -1 && off >= size)
+			return false;
+		off = att_align_pointer(off, att->attalign, att->attlen, data + off);
+		if (off > size)
+			return false;
+		if (att->attlen == -1 && !mtp_varlena_whole(data + off, size - off))
+			return false;
+		if (att->attlen == -2 && memchr(data + off, 0, size - off) == NULL)
+			return false;
+		if (att->attlen > 0 && off + att->attlen > size)
+			return false;
+		off = att_addlength_pointer(off, att->attlen, data + off);
+	}
+	return off <= size;
+}
+
+/* Is it a pivot that may stand on such a page, or be a high key (first: minus infinity)? */
+static const char *
+pivot_fault(MtpVerify *v, IndexTuple itup, bool first)
+{
+	int			natts;
+	ItemPointer tid;
+
+	if (!BTreeTupleIsPivot(itup))
+		return "Separator is not a pivot tuple.";
+	natts = BTreeTupleGetNAtts(itup, v->rel);
+	if (first != (natts == 0) || natts > v->nkeyatts)
+		return "Pivot tuple has a wrong number of attributes.";
+	tid = BTreeTupleGetHeapTID(itup);
+	if (tid != NULL && (natts != v->nkeyatts || !ItemPointerIsValid(tid) ||
+						IndexTupleSize(itup) < sizeof(IndexTupleData) + sizeof(ItemPointerData)))
+		return "Pivot tuple has a wrong TID.";
+	if (!tuple_whole(v, itup, natts))
+		return "Pivot tuple is damaged.";
+	return NULL;
+}
+
+static const char *
+leaf_fault(MtpVerify *v, IndexTuple itup)
+{
+	if (itup->t_info & INDEX_ALT_TID_MASK)
+		return "Entry is not a plain tuple.";
+	if (!ItemPointerIsValid(&itup->t_tid))
+		return "Entry has an invalid TID.";
+	if (!tuple_whole(v, itup, v->natts))
+		return "Entry is damaged.";
+	return NULL;
+}
+
+void
+mtp_verify_page_sane(MtpVerify *v, MtpVerifyPage *p)
+{
+	Page		page = MtpVerifyPageOf(p);
+	MtpPageHeader *h = MtpHead(page);
+	MtpPos		pos = {0};
+	const char *what;
+	int			at;
+
+	what = mtp_page_fault(page, &at);
+	if (what)
+		mtp_verify_fail(v, p->blkno, at, "The %s.", what);
+	if (h->type != MTP_PAGE_LEAF && h->type != MTP_PAGE_INNER)
+		return;
+	if (h->norm != v->norm)
+		mtp_verify_fail(v, p->blkno, -1, "Normal keys are of kind 0x%02X instead of 0x%02X.",
+						h->norm, v->norm);
+	if (h->highkey != 0 && (what = pivot_fault(v, MtpHighKey(page), false)) != NULL)
+		mtp_verify_fail(v, p->blkno, -1, "High key: %s", what);
+	if (h->nitems == 0)
+		return;
+	do
+	{
+		IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
+
+		what = MtpIsLeaf(page) ? leaf_fault(v, itup) : pivot_fault(v, itup, pos.pos == 0);
+		if (what)
+			mtp_verify_fail(v, p->blkno, pos.pos, "%s", what);
+	} while (mtp_pos_next(page, &pos));
+}
+
+/* Two neighbours on a page must be in order, by their functions and by their norms. */
+static void
+check_order(MtpVerify *v, MtpVerifyPage *p, int pos, IndexTuple a, IndexTuple b)
+{
+	int			att;
+	uint64		na,
+				nb;
+
+	if (mtp_verify_compare(v, a, b, &att) >= 0)
+		mtp_verify_fail(v, p->blkno, pos, "Item is not above the one before it.");
+	if (mtp_verify_natts(v, a) == 0)
+		return;
+	na = mtp_norm_tuple(v->norm, a);
+	nb = mtp_norm_tuple(v->norm, b);
+	if (na > nb || (att > 0 && na != nb))
+		mtp_verify_fail(v, p->blkno, pos, "Normal keys contradict the keys' order.");
+}
+
+static void
+check_header(MtpVerify *v, MtpVerifyPage *p, uint32 level)
+{
+	Page		page = MtpVerifyPageOf(p);
+	MtpPageHeader *h = MtpHead(page);
+
+	if (!MtpIsLeaf(page) && !MtpIsInner(page))
+		mtp_verify_fail(v, p->blkno, -1, "Page is no page of the tree.");
+	if (h->level != level)
+		mtp_verify_fail(v, p->blkno, -1, "Page is on level %u instead of %u.", h->level, level);
+	if (h->flags & ~(MTP_ROOT | MTP_INCOMPLETE | MTP_SPLIT_END | MTP_HAS_DEAD))
+		mtp_verify_fail(v, p->blkno, -1, "Page has unknown flags 0x%04X.", h->flags);
+	if (MtpIncomplete(page) && MtpRightmost(page))
+		mtp_verify_fail(v, p->blkno, -1, "Page of an incomplete split has no right sibling.");
+	if ((h->flags & MTP_ROOT) && !(MtpLeftmost(page) && MtpRightmost(page)))
+		mtp_verify_fail(v, p->blkno, -1, "Root page has a sibling.");
+	if (h->left == p->blkno || h->right == p->blkno)
+		mtp_verify_fail(v, p->blkno, -1, "Page is its own sibling.");
+	if (MtpIsInner(page) && h->nitems == 0)
+		mtp_verify_fail(v, p->blkno, -1, "Inner page has no downlinks.");
+}
+
+void
+mtp_verify_page(MtpVerify *v, MtpVerifyPage *p, uint32 level)
+{
+	Page		page = MtpVerifyPageOf(p);
+	MtpPageHeader *h = MtpHead(page);
+	MtpPos		pos = {0};
+	IndexTuple	last = NULL;
+	int			att;
+
+	mtp_verify_page_sane(v, p);
+	check_header(v, p, level);
+	if (h->nitems > 0)
+	{
+		do
+		{
+			IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
+
+			if (last != NULL)
+				check_order(v, p, pos.pos, last, itup);
+			last = itup;
+		} while (mtp_pos_next(page, &pos));
+	}
+
+	/* A leaf's high key may equal its last entry; an inner page's is the next page's first bound. */
+	if (last != NULL && h->highkey != 0)
+	{
+		int			cmp = mtp_verify_compare(v, last, MtpHighKey(page), &att);
+
+		if (cmp > 0 || (cmp == 0 && MtpIsInner(page)))
+			mtp_verify_fail(v, p->blkno, h->nitems - 1, "Item is above the page's high key.");
+	}
+}
