@@ -9,6 +9,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "batch/batch.h"
+#include "blink/verify.h"
 #include "catalog/index.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_type.h"
@@ -37,7 +38,11 @@ open_index(Oid relid, Relation *heap)
 	Relation	rel;
 
 	*heap = OidIsValid(heapid) ? table_open(heapid, AccessShareLock) : NULL;
-	rel = relation_open(relid, AccessShareLock);
+	rel = try_relation_open(relid, AccessShareLock);
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("relation with OID %u does not exist", relid)));
 	if (rel->rd_rel->relkind == RELKIND_PARTITIONED_INDEX)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -276,7 +281,7 @@ describe_page(Relation rel, Page page, BlockNumber blkno, Datum *values, bool *n
 	values[INFO_DEAD] = Int32GetDatum(count_dead(page));
 	values[INFO_FREE] = Int32GetDatum((int32) mtp_page_free(page));
 	nulls[INFO_ITEMS] = nulls[INFO_DEAD] = nulls[INFO_FREE] = false;
-	if (h->highkey != 0)
+	if (h->highkey != 0 && mtp_verify_tuple_whole(rel, MtpHighKey(page)))
 	{
 		values[INFO_HIGHKEY] = CStringGetTextDatum(pivot_text(rel, MtpHighKey(page)));
 		nulls[INFO_HIGHKEY] = false;

@@ -60,18 +60,18 @@ mtp_verify_compare(MtpVerify *v, IndexTuple a, IndexTuple b, int *att)
 	return ItemPointerCompare(ta, tb);
 }
 
-/* Do all attributes that a tuple should have lie within it? */
-static bool
-tuple_whole(MtpVerify *v, IndexTuple itup, int natts)
+bool
+mtp_verify_tuple_whole(Relation rel, IndexTuple itup)
 {
-	TupleDesc	tupdesc = RelationGetDescr(v->rel);
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+	int			natts = BTreeTupleGetNAtts(itup, rel);
 	Size		start = IndexInfoFindDataOffset(itup->t_info);
 	Size		size = IndexTupleSize(itup);
 	char	   *data = (char *) itup + start;
 	bits8	   *nulls = (bits8 *) ((char *) itup + sizeof(IndexTupleData));
 	Size		off = 0;
 
-	if (start > size)
+	if (start > size || natts > tupdesc->natts)
 		return false;
 	size -= start;
 	for (int i = 0; i < natts; i++)
@@ -112,7 +112,7 @@ pivot_fault(MtpVerify *v, IndexTuple itup, bool first)
 	if (tid != NULL && (natts != v->nkeyatts || !ItemPointerIsValid(tid) ||
 						IndexTupleSize(itup) < sizeof(IndexTupleData) + sizeof(ItemPointerData)))
 		return "Pivot tuple has a wrong TID.";
-	if (!tuple_whole(v, itup, natts))
+	if (!mtp_verify_tuple_whole(v->rel, itup))
 		return "Pivot tuple is damaged.";
 	return NULL;
 }
@@ -124,7 +124,7 @@ leaf_fault(MtpVerify *v, IndexTuple itup)
 		return "Entry is not a plain tuple.";
 	if (!ItemPointerIsValid(&itup->t_tid))
 		return "Entry has an invalid TID.";
-	if (!tuple_whole(v, itup, v->natts))
+	if (!mtp_verify_tuple_whole(v->rel, itup))
 		return "Entry is damaged.";
 	return NULL;
 }
