@@ -20,6 +20,7 @@
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
+#include "catalog/objectaddress.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "commands/defrem.h"
@@ -152,15 +153,22 @@ change_access_method(const Handover *h, Oid relid)
 {
 	Relation	pg_class = table_open(RelationRelationId, RowExclusiveLock);
 	HeapTuple	tup = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
+	ObjectAddress table;
+	ObjectAddress am;
 
 	if (!HeapTupleIsValid(tup))
 		elog(ERROR, "cache lookup failed for relation %u", relid);
 
 	((Form_pg_class) GETSTRUCT(tup))->relam = h->to;
 	CatalogTupleUpdate(pg_class, &tup->t_self, tup);
-	if (changeDependencyFor(RelationRelationId, relid,
-							AccessMethodRelationId, h->from, h->to) != 1)
-		elog(ERROR, "failed to change access method dependency for relation %u", relid);
+
+	/* A dependency on heap is not recorded, because heap is pinned. */
+	deleteDependencyRecordsForClass(RelationRelationId, relid,
+									AccessMethodRelationId, DEPENDENCY_NORMAL);
+	ObjectAddressSet(table, RelationRelationId, relid);
+	ObjectAddressSet(am, AccessMethodRelationId, h->to);
+	recordDependencyOn(&table, &am, DEPENDENCY_NORMAL);
+
 	InvokeObjectPostAlterHook(RelationRelationId, relid, 0);
 
 	heap_freetuple(tup);

@@ -15,11 +15,31 @@
 #include "access/heapam.h"
 #include "catalog/pg_am.h"
 
+#include "batch/batch.h"
 #include "table/table.h"
 
 PG_FUNCTION_INFO_V1(mtp_table_handler);
 
 static TableAmRoutine mtp_table_routine;
+
+/*
+ * COPY hands over its rows in batches, and asks for their index entries right afterwards: the
+ * engine learns here that there will be many.
+ */
+static void
+mtp_table_multi_insert(Relation rel, TupleTableSlot **slots, int ntuples,
+					   CommandId cid, int options, BulkInsertState bistate)
+{
+	mtp_batch_announce(rel, ntuples);
+	heap_multi_insert(rel, slots, ntuples, cid, options, bistate);
+}
+
+/* Heap has nothing to do here. */
+static void
+mtp_table_finish_bulk_insert(Relation rel, int options)
+{
+	mtp_batch_finish_bulk(rel);
+}
 
 static Oid
 mtp_table_relation_toast_am(Relation rel)
@@ -33,6 +53,8 @@ mtp_table_init(void)
 {
 	mtp_table_routine = *GetHeapamTableAmRoutine();
 
+	mtp_table_routine.multi_insert = mtp_table_multi_insert;
+	mtp_table_routine.finish_bulk_insert = mtp_table_finish_bulk_insert;
 	mtp_table_routine.index_build_range_scan = mtp_table_index_build_range_scan;
 	mtp_table_routine.index_validate_scan = mtp_table_index_validate_scan;
 	mtp_table_routine.relation_toast_am = mtp_table_relation_toast_am;

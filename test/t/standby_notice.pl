@@ -49,6 +49,19 @@ is($standby->safe_psql('postgres', 'SELECT sum(a) FROM m'), '3', 'the standby re
 ($rc, $out, $err) = $standby->psql('postgres', q{SELECT mtpower.release('m')});
 like($err, qr/ERROR:  cannot execute mtpower\.release\(\) in a read-only transaction/, 'no release on a standby');
 
+# Tables of mtpower alone bring no WAL record of mtpower: a standby that lacks the library replays them, and says why it
+# can't read them.
+$standby->append_conf('postgresql.conf', q{shared_preload_libraries = ''});
+$standby->restart;
+$primary->safe_psql('postgres', 'INSERT INTO m VALUES (3); CREATE TABLE h AS SELECT 1 AS a');
+$primary->wait_for_catchup($standby);
+is($standby->safe_psql('postgres', 'SELECT a FROM h'), '1', 'a standby without the library goes on');
+($rc, $out, $err) = $standby->psql('postgres', 'SELECT * FROM m');
+like($err, qr/ERROR:  mtpower must be loaded via "shared_preload_libraries"/, 'but can not read the table');
+$standby->append_conf('postgresql.conf', q{shared_preload_libraries = 'mtpower'});
+$standby->restart;
+is($standby->safe_psql('postgres', 'SELECT sum(a) FROM m'), '6', 'until it has the library');
+
 $subscriber->stop;
 $standby->stop;
 $primary->stop;
