@@ -109,6 +109,13 @@ mtp_extend_relation(Relation rel)
 #define MtpMyBackend() (MyBackendId - 1)
 #endif
 
+/* Does the current user own the database? */
+#if PG_VERSION_NUM >= 160000
+#define MtpDatabaseOwner(dbid) object_ownercheck(DatabaseRelationId, dbid, GetUserId())
+#else
+#define MtpDatabaseOwner(dbid) pg_database_ownercheck(dbid, GetUserId())
+#endif
+
 /* Where background workers' PGPROCs begin. */
 #if PG_VERSION_NUM >= 180000
 #define MtpFirstBgworkerProc (MaxConnections + autovacuum_worker_slots + NUM_SPECIAL_WORKER_PROCS)

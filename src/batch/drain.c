@@ -18,12 +18,25 @@
 
 MtpLoad    *mtp_my_load = NULL;
 
-/* A unit of one's own is being run: barriers reached from inside it do nothing. */
-static bool in_unit = false;
+/*
+ * The unit of its own that this backend is running, if batch is not NULL.  Barriers reached from
+ * inside it do nothing, and nothing is queued there.
+ */
+static MtpUnit running;
 
+bool
+mtp_drain_busy(void)
+{
+	return running.batch != NULL;
+}
+
+/* FATAL unwinds no PG_TRY: the unit under way must be let go here, or its batch stays for ever. */
 static void
 leave_load(int code, Datum arg)
 {
+	if (running.batch != NULL)
+		mtp_unit_give_back(&running, false);
+	running.batch = NULL;
 	mtp_cancel(0, InvalidSubTransactionId);
 	mtp_my_load->pid = 0;
 }
@@ -85,7 +98,7 @@ run_own(MtpUnit *unit)
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	bool		pushed = false;
 
-	in_unit = true;
+	running = *unit;
 	PG_TRY();
 	{
 		if (!ActiveSnapshotSet())
@@ -101,12 +114,12 @@ run_own(MtpUnit *unit)
 	}
 	PG_CATCH();
 	{
-		in_unit = false;
+		running.batch = NULL;
 		mtp_unit_give_back(unit, false);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	in_unit = false;
+	running.batch = NULL;
 	mtp_unit_finish(unit, false);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
@@ -175,7 +188,7 @@ mtp_drain(uint64 serial, Oid indexid, SubTransactionId subxid)
 {
 	bool		left = false;
 
-	if (mtp_my_load == NULL || in_unit)
+	if (mtp_my_load == NULL || mtp_drain_busy())
 		return;
 	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
 		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
@@ -196,7 +209,7 @@ mtp_drain(uint64 serial, Oid indexid, SubTransactionId subxid)
 bool
 mtp_drain_some(void)
 {
-	return mtp_my_load != NULL && !in_unit && advance(0, InvalidOid, InvalidSubTransactionId);
+	return mtp_my_load != NULL && !mtp_drain_busy() && advance(0, InvalidOid, InvalidSubTransactionId);
 }
 
 void
@@ -226,7 +239,8 @@ mtp_drain_detach(uint64 serial)
 void
 mtp_cancel(uint64 serial, SubTransactionId subxid)
 {
-	if (mtp_my_load == NULL)
+	/* Only this backend adds to its list. */
+	if (mtp_my_load == NULL || mtp_my_load->batches == NULL)
 		return;
 	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
 		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
@@ -254,7 +268,6 @@ mtp_cancel(uint64 serial, SubTransactionId subxid)
 	if (mtp_my_load->batches == NULL)
 		mtp_batch_pending = 0;
 	LWLockRelease(mtp_batch_lock);
-	in_unit = false;
 }
 
 void

@@ -23,6 +23,7 @@ mtp_batch_vacuum_fence(Relation index)
 		MtpWorker  *w = &mtp_shared->workers[i];
 		uint64		step = pg_atomic_read_u64(&w->step);
 
+		pg_read_barrier();
 		if ((step & 1) == 0 || w->dbid != MyDatabaseId || w->indexid != indexid)
 			continue;
 		while (pg_atomic_read_u64(&w->step) == step)

@@ -20,7 +20,7 @@
 
 MtpFrame   *mtp_frame = NULL;
 
-static uint64 last_serial = 0;
+static uint32 last_serial = 0;
 static bool committing = false; /* from our PRE_COMMIT to the transaction's end */
 static SubTransactionId closing_subxid = InvalidSubTransactionId;
 static MtpFrame replication_frame;
@@ -32,17 +32,26 @@ static ProcessUtility_hook_type next_utility = NULL;
 bool
 mtp_queue_closed(void)
 {
-	return committing ||
+	return committing || mtp_drain_busy() ||
 		(closing_subxid != InvalidSubTransactionId &&
 		 GetCurrentSubTransactionId() == closing_subxid);
+}
+
+MemoryContext
+mtp_frame_context(MtpFrame *f)
+{
+	if (f->cxt == NULL)
+		f->cxt = AllocSetContextCreate(TopTransactionContext, "mtpower statement",
+									   ALLOCSET_DEFAULT_SIZES);
+	return f->cxt;
 }
 
 static void
 push(MtpFrame *f, CommandId cid, bool direct)
 {
-	memset(f, 0, sizeof(*f));
+	memset(f, 0, offsetof(MtpFrame, places));
 	f->outer = mtp_frame;
-	f->serial = ++last_serial;
+	f->serial = (uint64) MyProcPid << 32 | ++last_serial;
 	f->cid = cid;
 	f->direct = direct;
 	mtp_frame = f;
@@ -243,7 +252,10 @@ call_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 								dest, qc);
 }
 
-/* Databases whose connections the command does not suffer lose their workers first. */
+/*
+ * Databases whose connections the command does not suffer lose their workers first.  Whoever may
+ * not give the command has none of that.
+ */
 static void
 detach_workers(Node *stmt)
 {
@@ -315,10 +327,7 @@ mtp_batch_announce(Relation rel, int ntuples)
 	if (mtp_frame == NULL || ntuples < mtp_batch_min_rows ||
 		list_member_oid(mtp_frame->announced, relid))
 		return;
-	if (mtp_frame->cxt == NULL)
-		mtp_frame->cxt = AllocSetContextCreate(TopTransactionContext, "mtpower statement",
-											   ALLOCSET_DEFAULT_SIZES);
-	old = MemoryContextSwitchTo(mtp_frame->cxt);
+	old = MemoryContextSwitchTo(mtp_frame_context(mtp_frame));
 	mtp_frame->announced = lappend_oid(mtp_frame->announced, relid);
 	MemoryContextSwitchTo(old);
 	for (MtpQueue *q = mtp_frame->queues; q != NULL; q = q->next)

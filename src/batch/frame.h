@@ -26,22 +26,29 @@ typedef struct MtpQueue
 	MtpRun	   *run;			/* … its unpublished run, in batch, or NULL */
 } MtpQueue;
 
+#define MTP_QUEUE_PLACES 6
+
 /* A statement that may queue: lives on the stack of the hook that runs it. */
 typedef struct MtpFrame
 {
 	struct MtpFrame *outer;
-	uint64		serial;			/* never used again in this backend */
+	uint64		serial;			/* never used again, by any backend */
 	CommandId	cid;			/* no row of the statement is older */
 	bool		direct;			/* everything goes in at once */
 	bool		replication;	/* opened by a multi_insert of logical replication */
 	int			forced;			/* times its own scans drained it */
-	MemoryContext cxt;			/* queues; made with the first */
+	MemoryContext cxt;			/* what the frame itself has no room for, or NULL */
 	MtpQueue   *queues;
 	List	   *announced;		/* tables with a bulk insert under way */
+	int			nplaces;		/* of the places below in use */
+	MtpQueue	places[MTP_QUEUE_PLACES];	/* the first queues: OLTP needs no allocation */
 } MtpFrame;
 
 extern MtpFrame *mtp_frame;		/* innermost, or NULL */
 extern MtpLoad *mtp_my_load;	/* NULL until this backend queued something */
+
+/* frame.c: the memory context that lives as long as the frame */
+extern MemoryContext mtp_frame_context(MtpFrame *f);
 
 /* queue.c */
 extern void mtp_queue_submit(MtpQueue *q);
@@ -57,6 +64,8 @@ extern bool mtp_queue_closed(void); /* frame.c: may nothing be queued just now? 
 extern void mtp_drain(uint64 serial, Oid indexid, SubTransactionId subxid);
 /* Runs one ready unit of this backend's batches, or waits for a change; false if it has none. */
 extern bool mtp_drain_some(void);
+/* Is this backend inside a unit of its own? */
+extern bool mtp_drain_busy(void);
 /* Waits until no worker is on the statement's list. */
 extern void mtp_drain_detach(uint64 serial);
 /* Marks cancelled, frees what nobody works on; never waits, never raises. */

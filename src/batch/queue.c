@@ -53,14 +53,10 @@ index_is_worker_safe(Relation index)
 static MtpQueue *
 make_queue(MtpFrame *f, Relation index, Relation heap, bool narrow)
 {
-	MemoryContext old;
-	MtpQueue   *q;
+	MtpQueue   *q = f->nplaces < MTP_QUEUE_PLACES ? &f->places[f->nplaces++] :
+		MemoryContextAlloc(mtp_frame_context(f), sizeof(MtpQueue));
 
-	if (f->cxt == NULL)
-		f->cxt = AllocSetContextCreate(TopTransactionContext, "mtpower statement",
-									   ALLOCSET_DEFAULT_SIZES);
-	old = MemoryContextSwitchTo(f->cxt);
-	q = palloc0(sizeof(MtpQueue));
+	memset(q, 0, sizeof(*q));
 	q->frame = f;
 	q->subxid = GetCurrentSubTransactionId();
 	q->indexid = RelationGetRelid(index);
@@ -69,7 +65,6 @@ make_queue(MtpFrame *f, Relation index, Relation heap, bool narrow)
 	q->announced = list_member_oid(f->announced, q->heapid);
 	q->next = f->queues;
 	f->queues = q;
-	MemoryContextSwitchTo(old);
 	return q;
 }
 
@@ -267,7 +262,7 @@ queue_for(Relation index, Relation heap, bool narrow, IndexUniqueCheck check)
 	}
 	if (!q->used)
 	{
-		MemoryContext old = MemoryContextSwitchTo(f->cxt);
+		MemoryContext old = MemoryContextSwitchTo(mtp_frame_context(f));
 
 		q->order = narrow ? NULL : mtp_order_make(index);
 		q->worker_ok = index_is_worker_safe(index);

@@ -43,7 +43,7 @@ mtp_batch_settings_init(void)
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("mtpower.batch_size",
 							"Bytes of one index's queued entries after which they are submitted as a batch.",
-							NULL, &mtp_batch_size, 16 * 1024, 64, 1024 * 1024,
+							NULL, &mtp_batch_size, 16 * 1024, 64, 56 * 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("mtpower.batch_min_rows",
 							"Rows of a statement whose index entries are inserted at once before it queues.",

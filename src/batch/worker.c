@@ -23,6 +23,7 @@
 #include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "tcop/tcopprot.h"
+#include "utils/acl.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -503,7 +504,7 @@ mtp_workers_detach(const char *dbname)
 	Oid			dbid = dbname ? get_database_oid(dbname, true) : InvalidOid;
 	TimestampTz start = GetCurrentTimestamp();
 
-	if (!OidIsValid(dbid))
+	if (!OidIsValid(dbid) || !MtpDatabaseOwner(dbid))
 		return;
 	while (!TimestampDifferenceExceeds(start, GetCurrentTimestamp(), 5000))
 	{
