@@ -46,7 +46,8 @@ typedef struct Level
 	IndexTuple	low;			/* pivot that leads to this page, without its downlink */
 	int			n;
 	Size		bytes;			/* of the items, MAXALIGNed */
-	Size		limit;			/* soft limit for mtp_page_need */
+	Size		room;			/* that they take, MTP_ITEM_ROOM */
+	Size		fill;			/* and may take */
 	IndexTuple *items;			/* in data */
 	char	   *data;
 } Level;
@@ -160,21 +161,24 @@ add_level(Build *b)
 	l->low = minus_infinity();
 	l->n = 0;
 	l->bytes = 0;
-	l->limit = MTP_PAGE_ROOM - (Size) BLCKSZ * (100 - fill) / 100;
+	l->room = 0;
+	l->fill = MTP_FILL_ROOM(fill);
 	l->items = palloc(MTP_MAX_ITEMS * sizeof(IndexTuple));
 	l->data = palloc(BLCKSZ);
 	return l;
 }
 
+/* Puts a copy of a tuple, which may come from the page itself, at the page's end. */
 static void
 append(Level *l, IndexTuple itup, Size size)
 {
-	char	   *to = l->data + l->bytes;
+	IndexTuple	to = (IndexTuple) (l->data + l->bytes);
 
 	Assert(l->n < MTP_MAX_ITEMS && l->bytes + size <= BLCKSZ);
-	memcpy(to, itup, size);
-	l->items[l->n++] = (IndexTuple) to;
+	memmove(to, itup, size);
+	l->items[l->n++] = to;
 	l->bytes += size;
+	l->room += MTP_ITEM_ROOM(to);
 }
 
 /* Makes the image of a level's page from its first n items. */
@@ -231,6 +235,7 @@ finish_page(Build *b, int level)
 	l->blkno = right;
 	l->n = 0;
 	l->bytes = 0;
+	l->room = 0;
 	if (level > 0)
 	{
 		/* An inner page's first item keeps only its downlink. */
@@ -243,15 +248,15 @@ finish_page(Build *b, int level)
 	}
 	else
 	{
-		l->items[l->n++] = memmove(l->data, last, size);
-		l->bytes = size;
+		append(l, last, size);
 		MemoryContextReset(b->pivots);
 	}
 }
 
 /*
- * Adds an item to a level.  Each page keeps at least two items, whatever the fill factor: the limit
- * on their size makes sure that they fit with a high key.
+ * Adds an item to a level.  When the one before it went beyond the fill factor, that one moves on to
+ * a new page.  Each page keeps at least two items, whatever the fill factor: the limit on their size
+ * makes sure that they fit with a high key.
  */
 static void
 add(Build *b, int level, IndexTuple itup)
@@ -261,7 +266,7 @@ add(Build *b, int level, IndexTuple itup)
 	Size		need = mtp_page_need(l->n + 1, l->bytes + size);
 
 	if (l->n >= 3 &&
-		(need > l->limit ||
+		(l->room > l->fill ||
 		 need + (level == 0 ? MAXALIGN(sizeof(ItemPointerData)) : 0) > MTP_PAGE_ROOM))
 		finish_page(b, level);
 	append(l, itup, size);

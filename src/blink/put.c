@@ -107,13 +107,6 @@ merge(Split *s, int n, const uint16 *pos, IndexTuple *items)
 	pfree(old);
 }
 
-/* Room that an item takes, its share of a dense directory included. */
-static inline Size
-item_room(IndexTuple itup)
-{
-	return MAXALIGN(IndexTupleSize(itup)) + sizeof(MtpNode) / MTP_NODE_SLOTS;
-}
-
 /* Do items from .. to - 1, and a high key made from item `to`, fit on one page? */
 static bool
 range_fits(Split *s, int from, int to, Size bytes)
@@ -147,7 +140,7 @@ distribute(Split *s, int k, Size total, Size full)
 		s->cuts[p] = at;
 		while (at < s->n - (k - 1 - p))
 		{
-			Size		r = item_room(s->items[at]);
+			Size		r = MTP_ITEM_ROOM(s->items[at]);
 
 			if (at > from &&
 				((p < k - 1 && room + r / 2 > target) ||
@@ -167,13 +160,12 @@ distribute(Split *s, int k, Size total, Size full)
 static void
 plan(Split *s, int n)
 {
-	Size		cap = MTP_PAGE_ROOM - MTP_DIR_STEP * 10;
-	Size		fill = cap * mtp_blink_fillfactor(s->put->rel) / 100;
+	Size		fill = MTP_FILL_ROOM(mtp_blink_fillfactor(s->put->rel));
 	Size		total = 0;
 	int			k;
 
 	for (int i = 0; i < s->n; i++)
-		total += item_room(s->items[i]);
+		total += MTP_ITEM_ROOM(s->items[i]);
 
 	/*
 	 * One more item halves the page, and so leaves room for those to come; a page that grows at

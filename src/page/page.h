@@ -100,6 +100,14 @@ typedef struct MtpNode
 #define MTP_NODES_FOR(nitems) (((nitems) + MTP_NODE_SLOTS - 1) / MTP_NODE_SLOTS)
 
 /*
+ * For filling pages part by part: the room that an item takes with its share of the directory, and
+ * the room of items on a page that is filled to so many percent.
+ */
+#define MTP_ITEM_ROOM(itup) \
+	(MAXALIGN(IndexTupleSize(itup)) + sizeof(MtpNode) / MTP_NODE_SLOTS)
+#define MTP_FILL_ROOM(percent) ((MTP_PAGE_ROOM - MTP_DIR_STEP * 10) * (percent) / 100)
+
+/*
  * Slots that a rewritten page's nodes get: MTP_NODE_FILL leaves slack for inserts, but costs room;
  * a page that is short of it gets full nodes.  bytes: all bodies, high key included.
  */
