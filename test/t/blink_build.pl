@@ -28,6 +28,8 @@ sub same
 	my $by_index = "SET enable_seqscan = off; SET enable_sort = off; SET enable_bitmapscan = off;";
 	like($server->safe_psql('postgres', "$by_index EXPLAIN $query"), qr/Index (Only )?Scan/, "$name: uses the index");
 	is($server->safe_psql('postgres', "$by_index $query"), $want, "$name: same rows");
+	is($server->psql('postgres', "SELECT mtpower.verify_index(indexrelid, true) FROM pg_index WHERE indrelid = '$table'::regclass"),
+		0, "$name: index and table agree");
 	return $want;
 }
 
