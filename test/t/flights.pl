@@ -37,9 +37,11 @@ is($node->safe_psql('postgres', q{
 	'every table and index has the access method it should');
 
 compare('loaded');
+verify('loaded');
 
 change($_) foreach sort keys %schemas;
 compare('changed');
+verify('changed');
 
 $node->stop;
 done_testing();
@@ -132,5 +134,16 @@ sub compare
 		}
 		ok($result{plain} ne '' && $result{power} eq $result{plain}, "$when, $q->{name}: equal results")
 		  or diag("plain:\n$result{plain}\npower:\n$result{power}");
+	}
+}
+
+sub verify
+{
+	my ($when) = @_;
+	my $indexes = $node->safe_psql('postgres',
+		q{SELECT indexrelid::regclass FROM pg_index WHERE indrelid::regclass::text ~ '^power\.' ORDER BY 1});
+	foreach my $index (split /\n/, $indexes)
+	{
+		is($node->psql('postgres', "SELECT mtpower.verify_index('$index', true)"), 0, "$when, $index verifies");
 	}
 }
