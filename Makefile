@@ -54,3 +54,8 @@ demo:
 
 demo-stop:
 	@bench/demo stop
+
+# Benchmarks beside the peers: make bench [PARTS="copy read ..."]
+.PHONY: bench
+bench:
+	@bench/run $(PARTS)
