@@ -109,19 +109,27 @@ void
 mtp_queue_submit(MtpQueue *q)
 {
 	MtpBatch   *b = q->batch;
+	TimestampTz now;
+	uint32		entries;
+	int			runs;
 
 	if (b == NULL)
 		return;
 	publish_run(q);
 	q->batch = NULL;
+	now = GetCurrentTimestamp();
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	entries = b->entries;
+	runs = b->nruns;
+	b->submitted = now;
 	b->phase = MTP_SORTING;
-	b->submitted = GetCurrentTimestamp();
 	LWLockRelease(mtp_batch_lock);
+
+	/* Workers may have applied and freed it by now. */
 	ereport(DEBUG1,
 			(errmsg_internal("mtpower: submitted %u entries of index %u in %d runs",
-							 b->entries, b->indexid, b->nruns)));
-	mtp_worker_wanted(b->load);
+							 entries, q->indexid, runs)));
+	mtp_worker_wanted(mtp_my_load);
 }
 
 /* Starts a batch; false if memory does not have its header. */

@@ -138,12 +138,19 @@ mtp_worker_wanted(MtpLoad *load)
 {
 	static uint64 complained = 0;
 	BackgroundWorker bgw;
-	int			slot;
+	MtpBatch   *work;
+	uint64		serial = 0;
+	int			slot = -1;
 
 	if (mtp_workers == 0)
 		return;
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	slot = work_in(load) ? find_slot(load) : -1;
+	work = work_in(load);
+	if (work != NULL)
+	{
+		serial = work->serial;
+		slot = find_slot(load);
+	}
 	if (slot >= 0)
 	{
 		MtpWorker  *w = &mtp_shared->workers[slot];
@@ -176,9 +183,9 @@ mtp_worker_wanted(MtpLoad *load)
 	mtp_shared->workers[slot].pid = 0;
 	mtp_shared->no_worker++;
 	LWLockRelease(mtp_batch_lock);
-	if (load->batches && complained != load->batches->serial)
+	if (complained != serial)
 	{
-		complained = load->batches->serial;
+		complained = serial;
 		ereport(LOG,
 				(errmsg("mtpower could not start a batch worker"),
 				 errdetail("The loading session applies its index entries itself."),
