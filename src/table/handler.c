@@ -66,9 +66,3 @@ mtp_table_handler(PG_FUNCTION_ARGS)
 	mtp_require_preload();
 	PG_RETURN_POINTER(&mtp_table_routine);
 }
-
-bool
-mtp_table_is_ours(Relation rel)
-{
-	return rel->rd_tableam == &mtp_table_routine;
-}
