@@ -145,10 +145,18 @@ EXPLAIN (COSTS OFF) SELECT count(*), sum(x.id), sum(y.id) FROM m x JOIN m y USIN
 SELECT count(*), sum(x.id), sum(y.id) FROM m x JOIN m y USING (a) WHERE x.id > 0 AND y.ctid <> '(0,0)';
 SELECT count(*), sum(x.id), sum(y.id) FROM m x JOIN m y USING (a) WHERE y.a = ANY ('{0,1,3}');
 SELECT count(*), sum(x.id), sum(y.id) FROM (SELECT * FROM m ORDER BY a DESC) x JOIN (SELECT * FROM m ORDER BY a DESC) y USING (a);
+CREATE TABLE few (a int, id int);
+INSERT INTO few VALUES (-1, 1), (0, 2), (0, 3), (1, 4), (1, 5), (3, 6), (3, 7), (9, 8);
+CREATE INDEX few_a ON few USING mtpower_blink (a) INCLUDE (id);
+ANALYZE few;
+EXPLAIN (COSTS OFF) SELECT count(*), sum(x.id), sum(y.id) FROM few x LEFT JOIN m y ON x.a = y.a AND y.a = ANY ('{0,NULL,1,3}');
+SELECT count(*), sum(x.id), sum(y.id) FROM few x LEFT JOIN m y ON x.a = y.a AND y.a = ANY ('{0,NULL,1,3}');
+SELECT count(*), sum(x.id), sum(y.id) FROM few x LEFT JOIN m y ON x.a = y.a AND y.a = ANY ('{0,NULL,1,3}') AND y.ctid <> '(0,0)';
 SET enable_hashjoin = on;
 SET enable_mergejoin = off;
 SELECT count(*), sum(x.id), sum(y.id) FROM m x JOIN m y USING (a);
 SELECT count(*), sum(x.id), sum(y.id) FROM m x JOIN m y USING (a) WHERE y.a = ANY ('{0,1,3}');
+SELECT count(*), sum(x.id), sum(y.id) FROM few x LEFT JOIN m y ON x.a = y.a AND y.a = ANY ('{0,NULL,1,3}');
 RESET enable_hashjoin;
 RESET enable_mergejoin;
 RESET enable_nestloop;
@@ -286,7 +294,10 @@ SELECT items_after('SELECT a FROM k WHERE a > 900 ORDER BY a DESC', 'a > 850', 5
 -- others do not,
 SELECT items_after('SELECT count(b) FROM k WHERE a <= 120', 'a <= 300', 130);
 SELECT items_after('SELECT b FROM k WHERE a > 0 ORDER BY a DESC', 'a > 0', 600);
--- and if the page was changed meanwhile, its hints are left to the next.
+-- and a scan that is over before it has read its page to the end sets them as well.
+DELETE FROM k WHERE a BETWEEN 201 AND 210;
+SELECT items_after('SELECT b FROM k WHERE a > 0 ORDER BY a LIMIT 1', 'a > 0', 590);
+-- If the page was changed meanwhile, they are left to the next scan;
 DELETE FROM k WHERE a <= 300;
 DO $$
 DECLARE
@@ -298,6 +309,19 @@ BEGIN
 	END LOOP;
 END $$;
 SELECT items('a < 302');
+-- under a pin, the items are found where they are now.
+CREATE PROCEDURE scan_and_insert() LANGUAGE plpgsql AS $$
+DECLARE
+	r record;
+BEGIN
+	SET LOCAL enable_bitmapscan = off;
+	FOR r IN SELECT a FROM k WHERE a BETWEEN 280 AND 302 ORDER BY a LOOP
+		INSERT INTO k VALUES (270, 0);
+	END LOOP;
+	DELETE FROM k WHERE a = 270;
+END $$;
+CALL scan_and_insert();
+SELECT items_after('CALL scan_and_insert()', 'a BETWEEN 275 AND 301', 3);
 SELECT items_after('SELECT count(b) FROM k WHERE a < 302', 'a < 302', 3);
 
 -- An order that core's btree does not know: the planner takes the index as unordered.
