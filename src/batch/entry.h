@@ -110,8 +110,10 @@ extern int	mtp_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b
 /*
  * Sort in place.  scratch has room for n entries (mtp_sort_wide does without if it is NULL, more
  * slowly).  Interrupts and comparison functions may raise errors; the array then still has all of
- * its entries, in some order.
+ * its entries, in some order, unless there were more than MTP_SORT_SAFE.
  */
+#define MTP_SORT_SAFE (UINT32_C(1) << 24)
+
 extern void mtp_sort_narrow(MtpNarrow *a, MtpNarrow *scratch, uint32 n);
 extern void mtp_sort_wide(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n);
 

@@ -7,8 +7,8 @@
  *	RADIX_ELEMENT	type of the elements
  *	RADIX_KEY(e)	key of element *e
  *
- * RADIX_SORT(a, scratch, n, span) sorts a[0 .. n) stably by the bits of span (sort.c) and raises no
- * error.  scratch has room for n elements.
+ * RADIX_SORT(a, scratch, n, span) sorts a[0 .. n) stably by the bits of span (sort.c).  scratch has
+ * room for n elements.  Interrupts are looked at only if there are more than MTP_SORT_SAFE.
  */
 
 static void
@@ -45,8 +45,14 @@ RADIX_SORT(RADIX_ELEMENT *a, RADIX_ELEMENT *scratch, uint32 n, const Span *span)
 			count[p][i] = start;
 			start += c;
 		}
-		for (uint32 i = 0; i < n; i++)
-			to[count[p][((RADIX_KEY(&from[i]) - span->min) >> shift) & mask]++] = from[i];
+		for (uint32 i = 0, stop; i < n;)
+		{
+			stop = Min(n - i, MTP_SORT_SAFE) + i;
+			if (n > MTP_SORT_SAFE)
+				CHECK_FOR_INTERRUPTS();
+			for (; i < stop; i++)
+				to[count[p][((RADIX_KEY(&from[i]) - span->min) >> shift) & mask]++] = from[i];
+		}
 		from = to;
 		to = swap;
 	}

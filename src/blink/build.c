@@ -332,6 +332,21 @@ collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive
 	pfree(itup);
 }
 
+/* The scan is over: its blocks are no measure of what is left, but tuples are. */
+static void
+report_scanned(Build *b)
+{
+	const int	params[] = {
+		PROGRESS_CREATEIDX_SUBPHASE,
+		PROGRESS_CREATEIDX_TUPLES_TOTAL,
+		PROGRESS_SCAN_BLOCKS_TOTAL,
+		PROGRESS_SCAN_BLOCKS_DONE
+	};
+	const int64 values[] = {PROGRESS_BTREE_PHASE_PERFORMSORT_1, b->ntuples, 0, 0};
+
+	pgstat_progress_update_multi_param(lengthof(params), params, values);
+}
+
 IndexBuildResult *
 mtp_blink_build(Relation heap, Relation index, struct IndexInfo *info)
 {
@@ -350,9 +365,7 @@ mtp_blink_build(Relation heap, Relation index, struct IndexInfo *info)
 	result->heap_tuples = table_index_build_scan(heap, index, info, true, true, collect, &b, NULL);
 	result->index_tuples = b.ntuples;
 
-	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE,
-								 PROGRESS_BTREE_PHASE_PERFORMSORT_1);
-	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL, b.ntuples);
+	report_scanned(&b);
 	mtp_spool_sort(b.spool);
 
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, PROGRESS_BTREE_PHASE_LEAF_LOAD);
