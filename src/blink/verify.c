@@ -217,6 +217,7 @@ check_child(MtpVerify *v, MtpVerifyPage *c, uint32 level, const Bounds *b, MtpVe
 	int			first = level > 0 ? 1 : 0;
 	IndexTuple	low;
 
+	mtp_verify_page_sane(v, c);
 	if (MtpIsDeleted(page))
 		mtp_verify_fault(f, b->parent, b->pos, "Downlink leads to block %u, a deleted page.", c->blkno);
 	else if (!on_level(c, level))
@@ -224,7 +225,6 @@ check_child(MtpVerify *v, MtpVerifyPage *c, uint32 level, const Bounds *b, MtpVe
 						 c->blkno, level);
 	if (f->found)
 		return;
-	mtp_verify_page_sane(v, c);
 	if (h->nitems <= first)
 		return;
 	low = mtp_page_item(page, first);
@@ -300,27 +300,29 @@ first_downlink_right(MtpVerify *v, MtpVerifyPage *p, MtpVerifyPage *scratch)
 	return BTreeTupleGetDownLink(mtp_page_item(page, 0));
 }
 
+/* Checks the child that a downlink leads to.  *b gets its bounds, scratch its copy. */
 static void
-check_downlink(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, MtpVerifyFault *f)
+check_downlink(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, Bounds *b,
+			   MtpVerifyFault *f)
 {
 	Page		page = MtpVerifyPageOf(p);
 	MtpPageHeader *h = MtpHead(page);
 	IndexTuple	item = mtp_page_item(page, pos);
-	Bounds		b = {.parent = p->blkno,.pos = pos,.next = InvalidBlockNumber};
 	BlockNumber child = BTreeTupleGetDownLink(item);
 
+	*b = (Bounds) {.parent = p->blkno,.pos = pos,.next = InvalidBlockNumber};
 	f->found = false;
 	if (pos > 0)
-		b.low = item;
+		b->low = item;
 	if (pos + 1 < h->nitems)
 	{
-		b.high = mtp_page_item(page, pos + 1);
-		b.next = BTreeTupleGetDownLink(b.high);
+		b->high = mtp_page_item(page, pos + 1);
+		b->next = BTreeTupleGetDownLink(b->high);
 	}
 	else if (!MtpRightmost(page))
 	{
-		b.high = MtpHighKey(page);
-		b.next = first_downlink_right(v, p, scratch);
+		b->high = MtpHighKey(page);
+		b->next = first_downlink_right(v, p, scratch);
 	}
 	if (child == MTP_BLINK_META || !has_block(v, child))
 	{
@@ -329,9 +331,27 @@ check_downlink(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, 
 		return;
 	}
 	read_page(v, scratch, child, p->blkno, false);
-	check_child(v, scratch, h->level - 1, &b, f);
-	if (!f->found)
-		check_child_chain(v, scratch, h->level - 1, &b, f);
+	check_child(v, scratch, h->level - 1, b, f);
+}
+
+/* Checks a child and what follows it, up to the next child that the page leads to. */
+static void
+check_item(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, MtpVerifyFault *f)
+{
+	MtpVerifyFault next;
+	Bounds		b;
+
+	check_downlink(v, p, pos, scratch, &b, f);
+	if (f->found)
+		return;
+	check_child_chain(v, scratch, MtpVerifyHeadOf(p)->level - 1, &b, f);
+	if (!f->found || pos + 1 >= MtpVerifyHeadOf(p)->nitems)
+		return;
+
+	/* It may be the next downlink that is wrong. */
+	check_downlink(v, p, pos + 1, scratch, &b, &next);
+	if (next.found)
+		*f = next;
 }
 
 /*
@@ -351,7 +371,7 @@ check_children(MtpVerify *v, MtpVerifyPage *p, MtpVerifyPage *scratch)
 		IndexTuple	low;
 		int			att;
 
-		check_downlink(v, p, pos, scratch, &f);
+		check_item(v, p, pos, scratch, &f);
 		if (!f.found)
 		{
 			pos++;
