@@ -30,7 +30,7 @@
 #include "utils/timestamp.h"
 
 #define IDLE_SECONDS		5	/* without work, then it leaves the database */
-#define START_SECONDS		10	/* a worker that has not come up by then never will */
+#define START_SECONDS		5	/* a worker that has not come up by then never will */
 #define KEEP_FREE			2	/* slots of max_worker_processes left to others */
 #define LOCK_TIMEOUT		"100ms" /* for catalogs, before a claim */
 
