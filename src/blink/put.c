@@ -211,7 +211,7 @@ make_pages(Split *s)
 	MtpPageHeader *oh = MtpHead(s->orig);
 	bool		leaf = oh->type == MTP_PAGE_LEAF;
 	BTScanInsert itup_key = leaf ? _bt_mkscankey(rel, NULL) : NULL;
-	BTCycleId	cycleid = leaf ? _bt_vacuum_cycleid(rel) : 0;
+	BTCycleId	cycleid;
 	char	   *images = palloc(s->k * BLCKSZ);
 
 	if (itup_key)
@@ -224,6 +224,12 @@ make_pages(Split *s)
 			CopyIndexTuple(right);
 		s->bufs[i] = mtp_blink_alloc(rel);
 	}
+
+	/*
+	 * Only now: a VACUUM that began before a page was allocated, and locked, may have passed its
+	 * block, and has to be told to come back.
+	 */
+	cycleid = leaf ? _bt_vacuum_cycleid(rel) : 0;
 	for (int i = 0; i < s->k; i++)
 	{
 		Page		page = images + i * BLCKSZ;
