@@ -116,6 +116,21 @@ mtp_extend_relation(Relation rel)
 #define MtpDatabaseOwner(dbid) pg_database_ownercheck(dbid, GetUserId())
 #endif
 
+/* Before PostgreSQL 17 all wait events of extensions had one name. */
+#include "utils/wait_event.h"
+#if PG_VERSION_NUM >= 170000
+#define MtpWaitEventNew(name) WaitEventExtensionNew(name)
+#else
+#define MtpWaitEventNew(name) ((void) (name), PG_WAIT_EXTENSION)
+#endif
+
+/* PostgreSQL 17 added the argument that lets stronger locks count. */
+#if PG_VERSION_NUM >= 170000
+#define MtpLockHeldByMe(tag, mode) LockHeldByMe(tag, mode, false)
+#else
+#define MtpLockHeldByMe(tag, mode) LockHeldByMe(tag, mode)
+#endif
+
 /* Where background workers' PGPROCs begin. */
 #if PG_VERSION_NUM >= 180000
 #define MtpFirstBgworkerProc (MaxConnections + autovacuum_worker_slots + NUM_SPECIAL_WORKER_PROCS)

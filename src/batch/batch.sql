@@ -1,1 +1,49 @@
--- batch
+
+-- The batch engine's statistics.  Functions and views are everybody's, since each shows him his own
+-- rows alone unless he may read all statistics.
+
+CREATE FUNCTION mtpower.stat_get_workers(OUT pid integer, OUT database name, OUT index regclass,
+	OUT loader_pid integer, OUT task integer, OUT phase text, OUT entries bigint)
+	RETURNS SETOF record
+	LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 8
+	AS 'MODULE_PATHNAME', 'mtp_stat_workers';
+
+CREATE VIEW mtpower.stat_workers AS
+	SELECT pid, database, index, loader_pid, task, phase, entries
+	FROM mtpower.stat_get_workers();
+COMMENT ON VIEW mtpower.stat_workers IS 'batch workers, and what they are doing';
+
+CREATE FUNCTION mtpower.stat_get_batches(OUT database name, OUT index regclass, OUT indexid oid,
+	OUT batches bigint, OUT entries bigint, OUT entries_workers bigint, OUT entries_backends bigint,
+	OUT tasks_workers bigint, OUT tasks_backends bigint, OUT tasks_taken_over bigint,
+	OUT failed_lock bigint, OUT failed_file bigint, OUT failed_error bigint, OUT failed_exit bigint,
+	OUT leaves bigint, OUT splits bigint[], OUT wal_bytes bigint, OUT queued_bytes bigint,
+	OUT waits bigint)
+	RETURNS SETOF record
+	LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 100
+	AS 'MODULE_PATHNAME', 'mtp_stat_batches';
+
+CREATE VIEW mtpower.stat_batches AS
+	SELECT database, index, indexid, batches, entries, entries_workers, entries_backends,
+		tasks_workers, tasks_backends, tasks_taken_over,
+		failed_lock, failed_file, failed_error, failed_exit,
+		leaves, round(entries::numeric / nullif(leaves, 0), 1) AS entries_per_leaf, splits,
+		wal_bytes, queued_bytes, waits
+	FROM mtpower.stat_get_batches();
+COMMENT ON VIEW mtpower.stat_batches IS 'what the batch engine did to each index';
+
+CREATE FUNCTION mtpower.stat_get_memory(OUT total_bytes bigint, OUT held_bytes bigint,
+	OUT no_worker bigint, OUT evicted bigint)
+	LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'mtp_stat_memory';
+
+CREATE VIEW mtpower.stat_memory AS
+	SELECT total_bytes, held_bytes, no_worker, evicted FROM mtpower.stat_get_memory();
+COMMENT ON VIEW mtpower.stat_memory IS 'shared memory of the batch engine, and what it was short of';
+
+GRANT SELECT ON mtpower.stat_workers, mtpower.stat_batches, mtpower.stat_memory TO PUBLIC;
+
+CREATE FUNCTION mtpower.stat_reset(target text DEFAULT NULL) RETURNS void
+	LANGUAGE C VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'mtp_stat_reset';
+REVOKE ALL ON FUNCTION mtpower.stat_reset(text) FROM PUBLIC;
+COMMENT ON FUNCTION mtpower.stat_reset(text) IS
+	'sets the counters of stat_batches ("batches"), of stat_workers ("workers") or both (null) to zero';

@@ -13,6 +13,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/ipc.h"
+#include "storage/proc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
@@ -50,6 +51,7 @@ mtp_load_join(void)
 
 		LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 		load->dbid = MyDatabaseId;
+		load->roleid = MyProc->roleId;
 		load->batches = NULL;
 		load->pid = MyProcPid;
 		memset(&load->bufusage, 0, sizeof(load->bufusage));
@@ -147,18 +149,6 @@ claim_own(uint64 serial, Oid indexid, SubTransactionId subxid, MtpUnit *unit, Oi
 	return got;
 }
 
-static void
-count_wait(Oid indexid)
-{
-	MtpIndexStat *st;
-
-	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
-	st = mtp_stat_of(MyDatabaseId, indexid);
-	if (st != NULL)
-		st->waits++;
-	LWLockRelease(mtp_stat_lock);
-}
-
 /* Runs one unit or waits for a change.  False if no batch matches. */
 static bool
 advance(uint64 serial, Oid indexid, SubTransactionId subxid)
@@ -176,8 +166,8 @@ advance(uint64 serial, Oid indexid, SubTransactionId subxid)
 	}
 	if (OidIsValid(pending))
 	{
-		count_wait(pending);
-		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100, PG_WAIT_EXTENSION);
+		mtp_stat_count_wait(pending);
+		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100, mtp_wait_event(MTP_WAIT_UNIT));
 	}
 	ConditionVariableCancelSleep();
 	return OidIsValid(pending);
@@ -231,7 +221,7 @@ mtp_drain_detach(uint64 serial)
 		if (!busy)
 			break;
 		CHECK_FOR_INTERRUPTS();
-		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100, PG_WAIT_EXTENSION);
+		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100, mtp_wait_event(MTP_WAIT_DETACH));
 	}
 	ConditionVariableCancelSleep();
 }
@@ -268,6 +258,9 @@ mtp_cancel(uint64 serial, SubTransactionId subxid)
 	if (mtp_my_load->batches == NULL)
 		mtp_batch_pending = 0;
 	LWLockRelease(mtp_batch_lock);
+
+	/* What workers did for the failed statement is not the next one's. */
+	mtp_load_take_usage();
 }
 
 void

@@ -30,7 +30,7 @@ mtp_batch_vacuum_fence(Relation index)
 		{
 			CHECK_FOR_INTERRUPTS();
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1,
-							 PG_WAIT_EXTENSION);
+							 mtp_wait_event(MTP_WAIT_FENCE));
 			ResetLatch(MyLatch);
 		}
 	}

@@ -108,6 +108,7 @@ typedef struct MtpLoad
 {
 	int			pid;			/* 0: unused */
 	Oid			dbid;
+	Oid			roleid;			/* who loads, for the views */
 	MtpBatch   *batches;
 	uint64		bytes;			/* memory held */
 	uint64		served;			/* for ageing: when a worker last came, in ticks */
@@ -126,9 +127,11 @@ typedef struct MtpWorker
 	MtpLoad    *load;			/* on whose list it is, or NULL */
 	uint64		serial;			/* … for which statement */
 	int			owner_pid;
+	Oid			roleid;			/* … and whose */
 	Oid			indexid;
+	int			task;			/* number of the run or task it is at, or -1 */
 	const char *phase;			/* static string */
-	uint64		entries;		/* put into indexes since its start */
+	uint64		entries;		/* put into indexes since its start; under mtp_stat_lock */
 	TimestampTz started;
 
 	/*
@@ -148,7 +151,7 @@ typedef enum MtpFailure
 	MTP_FAILURES
 } MtpFailure;
 
-/* Statistics of an index, in a shared hash table. */
+/* Statistics of an index, in a shared hash table, under mtp_stat_lock. */
 typedef struct MtpIndexStatKey
 {
 	Oid			dbid;
@@ -158,6 +161,7 @@ typedef struct MtpIndexStatKey
 typedef struct MtpIndexStat
 {
 	MtpIndexStatKey key;
+	uint64		used;			/* when it was last asked for, in stat_ticks */
 	uint64		batches;
 	uint64		entries;
 	uint64		by_workers;		/* entries */
@@ -183,6 +187,11 @@ typedef struct MtpBatchShared
 	uint64		ticks;
 	int			max_loads;
 	uint64		no_worker;		/* times a worker was wanted and none to be had */
+
+	/* stat.c, under mtp_stat_lock */
+	uint64		stat_ticks;
+	uint64		evicted;		/* indexes that lost their counters to others */
+
 	MtpWorker	workers[MTP_MAX_WORKERS];
 	MtpLoad		loads[FLEXIBLE_ARRAY_MEMBER];
 } MtpBatchShared;
@@ -234,7 +243,10 @@ typedef struct MtpRunner
 extern bool mtp_unit_claim(MtpBatch *batch, bool worker, MtpUnit *unit);
 /* Runs it; may raise, then mtp_unit_give_back is to be called.  False: stopped, cancelled. */
 extern bool mtp_unit_run(MtpRunner *runner, MtpUnit *unit);
-/* Both take MtpBatchLock; they wake the owner and free a cancelled batch that nobody holds. */
+/*
+ * Both take MtpBatchLock; they wake the owner and free a cancelled batch that nobody holds.  The first
+ * clears unit->batch.
+ */
 extern void mtp_unit_finish(MtpUnit *unit, bool worker);
 extern void mtp_unit_give_back(MtpUnit *unit, bool worker_failed);
 /* Under MtpBatchLock: frees memory and forgets the batch (already off its load's list). */
@@ -251,9 +263,31 @@ extern void mtp_worker_init(void);
 extern void mtp_step_end(MtpWorker *worker);
 
 /* stat.c */
-extern MtpIndexStat *mtp_stat_of(Oid dbid, Oid indexid);	/* under mtp_stat_lock */
+
+/*
+ * The index's counters, made if there are none yet.  Under mtp_stat_lock, exclusively; raises
+ * nothing.  Where the table is full, the index whose counters were not asked for longest loses them.
+ */
+extern MtpIndexStat *mtp_stat_of(Oid dbid, Oid indexid);
 extern void mtp_stat_init(void);
 extern Size mtp_stat_size(void);
+/* One of this database's indexes; both take mtp_stat_lock. */
+extern void mtp_stat_count_wait(Oid indexid);
+extern void mtp_stat_count_failure(Oid indexid, MtpFailure why);
+extern void mtp_stat_count_batch(Oid indexid);
+
+/* wait.c */
+typedef enum MtpWait
+{
+	MTP_WAIT_UNIT,				/* a backend, for units that workers have claimed */
+	MTP_WAIT_DETACH,			/* a backend, for workers to leave its statement's list */
+	MTP_WAIT_FENCE,				/* VACUUM, for steps under way */
+	MTP_WAIT_QUIT,				/* DROP DATABASE and the like, for workers to leave */
+	MTP_WAIT_IDLE,				/* a worker, for work */
+	MTP_WAITS
+} MtpWait;
+
+extern uint32 mtp_wait_event(MtpWait wait);
 
 /* fence.c has no more than mtp_batch_vacuum_fence */
 

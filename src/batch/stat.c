@@ -1,9 +1,13 @@
 /*
  * stat.c
  *	  Counters per index, in shared memory.
+ *
+ * They are lost at a restart, as those of core's are after a crash.  What a dropped index has
+ * counted goes when somebody looks (view.c), or when its room is needed.
  */
 #include "batch/shared.h"
 
+#include "miscadmin.h"
 #include "storage/shmem.h"
 #include "utils/hsearch.h"
 
@@ -26,18 +30,62 @@ mtp_stat_init(void)
 							  &ctl, HASH_ELEM | HASH_BLOBS);
 }
 
-/* The index's counters, or NULL if there is no room for another index. */
+/* Makes room for another index. */
+static void
+evict(void)
+{
+	HASH_SEQ_STATUS seq;
+	MtpIndexStat *st;
+	MtpIndexStat *oldest = NULL;
+
+	hash_seq_init(&seq, mtp_stats);
+	while ((st = hash_seq_search(&seq)) != NULL)
+		if (oldest == NULL || st->used < oldest->used)
+			oldest = st;
+	if (oldest != NULL)
+	{
+		hash_search(mtp_stats, &oldest->key, HASH_REMOVE, NULL);
+		mtp_shared->evicted++;
+	}
+}
+
 MtpIndexStat *
 mtp_stat_of(Oid dbid, Oid indexid)
 {
 	MtpIndexStatKey key = {.dbid = dbid,.indexid = indexid};
-	MtpIndexStat *st;
-	bool		found;
+	MtpIndexStat *st = hash_search(mtp_stats, &key, HASH_FIND, NULL);
 
-	st = hash_search(mtp_stats, &key,
-					 hash_get_num_entries(mtp_stats) < MTP_MAX_INDEXES ? HASH_ENTER_NULL : HASH_FIND,
-					 &found);
-	if (st != NULL && !found)
+	if (st == NULL)
+	{
+		if (hash_get_num_entries(mtp_stats) >= MTP_MAX_INDEXES)
+			evict();
+		st = hash_search(mtp_stats, &key, HASH_ENTER, NULL);
 		memset((char *) st + sizeof(key), 0, sizeof(*st) - sizeof(key));
+	}
+	st->used = ++mtp_shared->stat_ticks;
 	return st;
+}
+
+void
+mtp_stat_count_wait(Oid indexid)
+{
+	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
+	mtp_stat_of(MyDatabaseId, indexid)->waits++;
+	LWLockRelease(mtp_stat_lock);
+}
+
+void
+mtp_stat_count_failure(Oid indexid, MtpFailure why)
+{
+	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
+	mtp_stat_of(MyDatabaseId, indexid)->failed[why]++;
+	LWLockRelease(mtp_stat_lock);
+}
+
+void
+mtp_stat_count_batch(Oid indexid)
+{
+	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
+	mtp_stat_of(MyDatabaseId, indexid)->batches++;
+	LWLockRelease(mtp_stat_lock);
 }

@@ -17,6 +17,7 @@
 #include "port/pg_crc32c.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
+#include "utils/timestamp.h"
 
 #define SAMPLES_PER_TASK	8
 #define ENTRIES_PER_TASK	(32 * 1024)	/* no smaller tasks, but for the last */
@@ -28,6 +29,19 @@
 #define ST_SCOPE static
 #define ST_DEFINE
 #include "lib/sort_template.h"
+
+/*
+ * The task that this process is applying.  Not on the stack, so that what it did counts too when an
+ * error or the process's end comes between.
+ */
+static struct
+{
+	bool		active;
+	MtpWorker  *worker;			/* NULL in the owner */
+	uint32		from;			/* progress when it began */
+	uint64		wal;			/* the process's WAL bytes then */
+	MtpBatchApply call;
+}			applying;
 
 /* Interfaces of the index AMs. */
 static const MtpBatchOps *all_ops[4];
@@ -118,10 +132,59 @@ leave(MtpBatch *b)
 	ConditionVariableBroadcast(&load->cv);
 }
 
+/* Adds what this process did of the task to the index's counters; before it leaves the batch. */
+static void
+count_task(MtpUnit *unit)
+{
+	MtpBatchApply *a = &applying.call;
+	uint32		done = *a->progress - applying.from;
+	MtpIndexStat *st;
+
+	applying.active = false;
+	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
+	st = mtp_stat_of(MyDatabaseId, unit->batch->indexid);
+	st->entries += done;
+	if (applying.worker != NULL)
+	{
+		applying.worker->entries += done;
+		st->by_workers += done;
+		st->tasks_workers++;
+	}
+	else
+	{
+		st->by_backends += done;
+		st->tasks_backends++;
+	}
+	st->taken_over += unit->taken_over;
+	st->leaves += a->leaves;
+	for (int k = 0; k < lengthof(st->splits); k++)
+		st->splits[k] += a->splits[k];
+	st->wal_bytes += pgWalUsage.wal_bytes - applying.wal;
+	LWLockRelease(mtp_stat_lock);
+}
+
+/* A batch is done: says so in the log, and counts it. */
+static void
+report_batch(Oid indexid, uint32 entries, int tasks, TimestampTz submitted)
+{
+	if (entries == 0)
+		return;
+	mtp_stat_count_batch(indexid);
+	ereport(DEBUG1,
+			(errmsg_internal("mtpower: applied %u entries of index %u in %d tasks, %ld ms after submission",
+							 entries, indexid, tasks,
+							 TimestampDifferenceMilliseconds(submitted, GetCurrentTimestamp()))));
+}
+
 void
 mtp_unit_finish(MtpUnit *unit, bool worker)
 {
 	MtpBatch   *b = unit->batch;
+	Oid			indexid = b->indexid;
+	TimestampTz submitted = b->submitted;
+	uint32		entries = b->entries;
+	int			tasks = b->ntasks;
+	bool		over;
 
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 	switch (unit->kind)
@@ -140,8 +203,12 @@ mtp_unit_finish(MtpUnit *unit, bool worker)
 				b->phase = MTP_DONE;
 			break;
 	}
+	over = b->phase == MTP_DONE && !b->cancelled;
 	leave(b);
 	LWLockRelease(mtp_batch_lock);
+	unit->batch = NULL;			/* what comes now may be interrupted */
+	if (over)
+		report_batch(indexid, entries, tasks, submitted);
 }
 
 void
@@ -149,6 +216,8 @@ mtp_unit_give_back(MtpUnit *unit, bool worker_failed)
 {
 	MtpBatch   *b = unit->batch;
 
+	if (applying.active)
+		count_task(unit);
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 	switch (unit->kind)
 	{
@@ -409,53 +478,33 @@ mtp_step_end(MtpWorker *worker)
 		pg_atomic_write_u64(&worker->step, step + 1);
 }
 
-static void
-count_task(MtpRunner *runner, MtpUnit *unit, MtpBatchApply *a, uint32 done, uint64 wal)
-{
-	MtpIndexStat *st;
-
-	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
-	st = mtp_stat_of(MyDatabaseId, unit->batch->indexid);
-	if (st != NULL)
-	{
-		st->entries += done;
-		if (runner->worker)
-			st->by_workers += done;
-		else
-			st->by_backends += done;
-		if (runner->worker)
-			st->tasks_workers++;
-		else
-			st->tasks_backends++;
-		st->taken_over += unit->taken_over;
-		st->leaves += a->leaves;
-		for (int k = 0; k < lengthof(st->splits); k++)
-			st->splits[k] += a->splits[k];
-		st->wal_bytes += wal;
-	}
-	LWLockRelease(mtp_stat_lock);
-	if (runner->worker)
-		runner->worker->entries += done;
-}
-
 static bool
 apply_task(MtpRunner *runner, MtpUnit *unit)
 {
 	MtpBatch   *b = unit->batch;
 	MtpTask    *task = &b->tasks[unit->at];
 	MtpBatchStream *stream = palloc(sizeof(MtpBatchStream));
-	MtpBatchApply a = {
-		.index = runner->index,.heap = runner->heap,.order = runner->order,
-		.stream = stream,.progress = &task->progress
-	};
-	uint32		before = task->progress;
-	uint64		wal = pgWalUsage.wal_bytes;
 	bool		more = true;
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower step",
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old;
 
 	Assert(task->crc == task_crc(b, unit->at));
+	memset(&applying, 0, sizeof(applying));
+	applying.call.index = runner->index;
+	applying.call.heap = runner->heap;
+	applying.call.order = runner->order;
+	applying.call.stream = stream;
+	applying.call.progress = &task->progress;
+	applying.worker = runner->worker;
+	applying.from = task->progress;
+	applying.wal = pgWalUsage.wal_bytes;
+	applying.active = true;
+
+	if (unit->taken_over)
+		ereport(DEBUG1,
+				(errmsg_internal("mtpower: taking over task %d for index %u at entry %u of %u",
+								 unit->at, b->indexid, task->progress, task->total)));
 	mtp_stream_open(stream, runner->order, b, unit->at);
 	old = MemoryContextSwitchTo(cxt);
 	while (!mtp_stream_end(stream))
@@ -463,7 +512,7 @@ apply_task(MtpRunner *runner, MtpUnit *unit)
 		CHECK_FOR_INTERRUPTS();
 		more = step_begin(runner, b);
 		if (more)
-			runner->ops->step(&a);
+			runner->ops->step(&applying.call);
 		mtp_step_end(runner->worker);
 		if (!more)
 			break;
@@ -473,7 +522,7 @@ apply_task(MtpRunner *runner, MtpUnit *unit)
 	MemoryContextDelete(cxt);
 	pfree(stream);
 	Assert(!more || task->progress == task->total);
-	count_task(runner, unit, &a, task->progress - before, pgWalUsage.wal_bytes - wal);
+	count_task(unit);
 	return more;
 }
 

@@ -162,6 +162,7 @@ mtp_worker_wanted(MtpLoad *load)
 		w->load = NULL;
 		w->entries = 0;
 		w->phase = "starting";
+		w->task = -1;
 	}
 	LWLockRelease(mtp_batch_lock);
 	if (slot < 0)
@@ -201,8 +202,31 @@ leave_list(void)
 
 	me->load = NULL;
 	me->phase = "idle";
+	me->task = -1;
 	if (load != NULL)
 		ConditionVariableBroadcast(&load->cv);
+}
+
+/*
+ * Hands buffer and WAL usage over to the owner, whose EXPLAIN and pg_stat_statements count what its
+ * workers did.  The WAL is then the owner's in pg_stat_wal as well, and not counted twice.
+ */
+static void
+report_usage(void)
+{
+	bool		cancelled;
+
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	cancelled = claimed.batch != NULL && claimed.batch->cancelled;
+	if (!cancelled)
+	{
+		BufferUsageAccumDiff(&me->load->bufusage, &pgBufferUsage, &seen_bufusage);
+		WalUsageAccumDiff(&me->load->walusage, &pgWalUsage, &seen_walusage);
+		pgWalUsage = seen_walusage;
+	}
+	LWLockRelease(mtp_batch_lock);
+	seen_bufusage = pgBufferUsage;
+	seen_walusage = pgWalUsage;
 }
 
 /* Exit in any way: what it had claimed may be claimed again.  Its transaction is over by now. */
@@ -212,9 +236,12 @@ worker_exit(int code, Datum arg)
 	mtp_step_end(me);
 	if (claimed.batch != NULL)
 	{
+		mtp_stat_count_failure(me->indexid, MTP_FAIL_EXIT);
 		mtp_unit_give_back(&claimed, false);
 		claimed.batch = NULL;
 	}
+	if (me->load != NULL)
+		report_usage();
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 	leave_list();
 	me->pid = 0;
@@ -277,6 +304,7 @@ join_list(Oid *heapid, MtpLocator *locator)
 		me->load = best->load;
 		me->serial = best->serial;
 		me->owner_pid = best->load->pid;
+		me->roleid = best->load->roleid;
 		me->indexid = best->indexid;
 		me->phase = "locking";
 		*heapid = best->heapid;
@@ -290,18 +318,12 @@ join_list(Oid *heapid, MtpLocator *locator)
 static void
 refuse(MtpFailure why)
 {
-	MtpIndexStat *st;
-
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 	for (MtpBatch *b = me->load->batches; b != NULL; b = b->next)
 		if (b->serial == me->serial && b->indexid == me->indexid)
 			b->worker_ok = false;
 	LWLockRelease(mtp_batch_lock);
-	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
-	st = mtp_stat_of(MyDatabaseId, me->indexid);
-	if (st != NULL)
-		st->failed[why]++;
-	LWLockRelease(mtp_stat_lock);
+	mtp_stat_count_failure(me->indexid, why);
 }
 
 /*
@@ -332,36 +354,27 @@ open_relations(MtpRunner *runner, Oid heapid, const MtpLocator *locator)
 	return true;
 }
 
-/* Claims a unit of the statement's and index's batches. */
+/* Claims a unit of the statement's and index's batches; none when it is to look at other things. */
 static bool
 claim_next(void)
 {
 	bool		got = false;
 
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	if (!me->quit)
+	if (!me->quit && !ConfigReloadPending)
 		for (MtpBatch *b = me->load->batches; b != NULL && !got; b = b->next)
 			if (b->serial == me->serial && b->indexid == me->indexid)
 				got = mtp_unit_claim(b, true, &claimed);
 	if (got)
+	{
 		me->phase = claimed.kind == MTP_UNIT_SORT ? "sorting" :
 			claimed.kind == MTP_UNIT_CUT ? "cutting" : "applying";
+		me->task = claimed.kind == MTP_UNIT_CUT ? -1 : claimed.at;
+	}
 	else
 		claimed.batch = NULL;
 	LWLockRelease(mtp_batch_lock);
 	return got;
-}
-
-/* The owner's EXPLAIN and pg_stat_statements count what its workers did. */
-static void
-report_usage(void)
-{
-	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	BufferUsageAccumDiff(&me->load->bufusage, &pgBufferUsage, &seen_bufusage);
-	WalUsageAccumDiff(&me->load->walusage, &pgWalUsage, &seen_walusage);
-	LWLockRelease(mtp_batch_lock);
-	seen_bufusage = pgBufferUsage;
-	seen_walusage = pgWalUsage;
 }
 
 /*
@@ -431,6 +444,7 @@ serve_safely(Oid heapid, MtpLocator locator)
 			mtp_unit_give_back(&claimed, true);
 			claimed.batch = NULL;
 		}
+		report_usage();
 		refuse(MTP_FAIL_ERROR);
 		RESUME_INTERRUPTS();
 	}
@@ -464,6 +478,19 @@ take_slot(int slot)
 	return mine;
 }
 
+/* Has mtpower.workers been lowered so far that this worker has to go? */
+static bool
+too_many(void)
+{
+	int			before = 0;
+
+	LWLockAcquire(mtp_batch_lock, LW_SHARED);
+	for (MtpWorker *w = mtp_shared->workers; w < me; w++)
+		before += w->pid != 0;
+	LWLockRelease(mtp_batch_lock);
+	return before >= mtp_workers;
+}
+
 void
 mtp_worker_main(Datum arg)
 {
@@ -491,6 +518,8 @@ mtp_worker_main(Datum arg)
 		{
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
+			if (too_many())
+				break;
 		}
 		if (join_list(&heapid, &locator))
 		{
@@ -501,7 +530,7 @@ mtp_worker_main(Datum arg)
 		if (TimestampDifferenceExceeds(idle_since, GetCurrentTimestamp(), IDLE_SECONDS * 1000))
 			break;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1000,
-						 PG_WAIT_EXTENSION);
+						 mtp_wait_event(MTP_WAIT_IDLE));
 	}
 }
 
@@ -534,7 +563,7 @@ mtp_workers_detach(const char *dbname)
 			break;
 		CHECK_FOR_INTERRUPTS();
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 10,
-						 PG_WAIT_EXTENSION);
+						 mtp_wait_event(MTP_WAIT_QUIT));
 		ResetLatch(MyLatch);
 	}
 }

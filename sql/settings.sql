@@ -1,0 +1,75 @@
+-- The settings: what they are, and what they refuse.
+
+SELECT name, unit, vartype, context, min_val, max_val, boot_val, short_desc, extra_desc
+FROM pg_settings WHERE name LIKE 'mtpower.%' AND name <> 'mtpower.workers' ORDER BY name \gx
+SELECT name, unit, vartype, context, min_val, max_val, boot_val::int >= 1 AS default_is_one_at_least, short_desc, extra_desc
+FROM pg_settings WHERE name = 'mtpower.workers' \gx
+
+-- Each in its own units.
+SET mtpower.batch_size = '1MB';
+SHOW mtpower.batch_size;
+SET mtpower.batch_size = 128;
+SHOW mtpower.batch_size;
+SET mtpower.batch_size = '64kB';
+SET mtpower.batch_size = '56MB';
+RESET mtpower.batch_size;
+SET mtpower.batch_min_rows = 0;
+SET mtpower.batch_min_rows = 2147483647;
+RESET mtpower.batch_min_rows;
+SET mtpower.batching = off;
+SET mtpower.batching = 'no';
+SHOW mtpower.batching;
+SET mtpower.batching = on;
+
+-- Wrong values.
+SET mtpower.batch_size = '63kB';
+\echo :LAST_ERROR_SQLSTATE
+SET mtpower.batch_size = '57MB';
+SET mtpower.batch_size = '1 parsec';
+SET mtpower.batch_size = 'much';
+SET mtpower.batch_min_rows = -1;
+SET mtpower.batch_min_rows = '10kB';
+SET mtpower.batching = 'perhaps';
+SET mtpower.batch_sise = '1MB';
+ALTER SYSTEM SET mtpower.workers = 65;
+ALTER SYSTEM SET mtpower.workers = -1;
+ALTER SYSTEM SET mtpower.batch_memory = '1023kB';
+ALTER SYSTEM SET mtpower.batch_memory = '65GB';
+ALTER SYSTEM SET mtpower.batch_memory = 'all';
+
+-- Not at this time.
+SET mtpower.batch_memory = '1GB';
+SET mtpower.workers = 1;
+
+-- The session's are anybody's.
+CREATE ROLE regress_settings;
+SET ROLE regress_settings;
+SET mtpower.batching = off;
+SET mtpower.batch_size = '1MB';
+SET mtpower.batch_min_rows = 1000;
+RESET mtpower.batching;
+RESET mtpower.batch_size;
+RESET mtpower.batch_min_rows;
+RESET ROLE;
+DROP ROLE regress_settings;
+
+-- They take effect at once in the session: off inserts every entry at once, min_rows says from where on to queue.
+CREATE TABLE settings (a int) USING mtpower;
+CREATE INDEX settings_a ON settings USING mtpower_blink (a);
+SELECT mtpower.stat_reset('batches');
+SET mtpower.batching = off;
+INSERT INTO settings SELECT generate_series(1, 1000);
+SELECT entries FROM mtpower.stat_batches WHERE index = 'settings_a'::regclass;
+SET mtpower.batching = on;
+SET mtpower.batch_min_rows = 900;
+INSERT INTO settings SELECT generate_series(1, 1000);
+SELECT entries FROM mtpower.stat_batches WHERE index = 'settings_a'::regclass;
+SET mtpower.batch_min_rows = 0;
+INSERT INTO settings VALUES (1);
+SELECT entries FROM mtpower.stat_batches WHERE index = 'settings_a'::regclass;
+SET mtpower.batch_min_rows = 1001;
+INSERT INTO settings SELECT generate_series(1, 1000);
+SELECT entries FROM mtpower.stat_batches WHERE index = 'settings_a'::regclass;
+RESET mtpower.batch_min_rows;
+SELECT mtpower.verify_index('settings_a', true);
+DROP TABLE settings;

@@ -1,0 +1,364 @@
+/*
+ * view.c
+ *	  What users see of the engine: workers, counters per index, memory.
+ *
+ * Everything is copied under its lock first and told afterwards, since telling reads catalogs.
+ */
+#include "batch/shared.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "commands/dbcommands.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(mtp_stat_workers);
+PG_FUNCTION_INFO_V1(mtp_stat_batches);
+PG_FUNCTION_INFO_V1(mtp_stat_memory);
+PG_FUNCTION_INFO_V1(mtp_stat_reset);
+
+/* Whoever has this role's rights sees all rows, others their own. */
+static bool
+sees_all(void)
+{
+	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+}
+
+static Datum
+database_name(Oid dbid, bool *isnull)
+{
+	char	   *name = get_database_name(dbid);
+
+	*isnull = name == NULL;
+	return name == NULL ? (Datum) 0 :
+		DirectFunctionCall1(namein, CStringGetDatum(name));
+}
+
+Datum
+mtp_stat_workers(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	MtpWorker  *workers = palloc(sizeof(mtp_shared->workers));
+	bool		all = sees_all();
+
+	mtp_require_preload();
+	InitMaterializedSRF(fcinfo, 0);
+
+	/* Counters are written under the one lock, the rest under the other. */
+	LWLockAcquire(mtp_batch_lock, LW_SHARED);
+	memcpy(workers, mtp_shared->workers, sizeof(mtp_shared->workers));
+	LWLockRelease(mtp_batch_lock);
+
+	for (int i = 0; i < MTP_MAX_WORKERS; i++)
+	{
+		MtpWorker  *w = &workers[i];
+		bool		working = w->load != NULL;
+		Datum		values[7] = {0};
+		bool		nulls[7] = {false};
+
+		if (w->pid <= 0)
+			continue;
+		if (!all && !(working && has_privs_of_role(GetUserId(), w->roleid)))
+			continue;
+		values[0] = Int32GetDatum(w->pid);
+		values[1] = database_name(w->dbid, &nulls[1]);
+		/* The number of another database's index would be a stranger's name here. */
+		values[2] = ObjectIdGetDatum(w->indexid);
+		nulls[2] = !working || w->dbid != MyDatabaseId;
+		values[3] = Int32GetDatum(w->owner_pid);
+		nulls[3] = !working;
+		values[4] = Int32GetDatum(w->task);
+		nulls[4] = w->task < 0;
+		values[5] = CStringGetTextDatum(w->phase);
+		values[6] = Int64GetDatum(w->entries);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/* What the view knows of an index: its counters and what is queued. */
+typedef struct Row
+{
+	MtpIndexStat st;
+	uint64		queued;
+	bool		gone;
+} Row;
+
+typedef struct Rows
+{
+	int			n;
+	int			room;
+	Row		   *rows;
+} Rows;
+
+static Row *
+row_of(Rows *r, Oid dbid, Oid indexid)
+{
+	Row		   *row;
+
+	for (int i = 0; i < r->n; i++)
+		if (r->rows[i].st.key.dbid == dbid && r->rows[i].st.key.indexid == indexid)
+			return &r->rows[i];
+	if (r->n == r->room)
+		return NULL;
+	row = &r->rows[r->n++];
+	memset(row, 0, sizeof(*row));
+	row->st.key.dbid = dbid;
+	row->st.key.indexid = indexid;
+	return row;
+}
+
+/* How many batches there are, under mtp_batch_lock. */
+static int
+count_batches(void)
+{
+	int			n = 0;
+
+	for (int i = 0; i < mtp_shared->max_loads; i++)
+		for (MtpBatch *b = mtp_shared->loads[i].batches; b != NULL; b = b->next)
+			n++;
+	return n;
+}
+
+/* Copies the counters, and adds what is queued, also of indexes that have none yet. */
+static Rows
+collect(void)
+{
+	Rows		r = {0};
+	HASH_SEQ_STATUS seq;
+	MtpIndexStat *st;
+	int			batches;
+
+	LWLockAcquire(mtp_batch_lock, LW_SHARED);
+	batches = count_batches();
+	LWLockRelease(mtp_batch_lock);
+
+	/* Some room for batches that come between; what has none is seen next time. */
+	r.room = MTP_MAX_INDEXES + 2 * batches + 64;
+	r.rows = palloc_extended(r.room * sizeof(Row), MCXT_ALLOC_HUGE);
+
+	LWLockAcquire(mtp_stat_lock, LW_SHARED);
+	hash_seq_init(&seq, mtp_stats);
+	while ((st = hash_seq_search(&seq)) != NULL)
+	{
+		Row		   *row = &r.rows[r.n++];
+
+		row->st = *st;
+		row->queued = 0;
+		row->gone = false;
+	}
+	LWLockRelease(mtp_stat_lock);
+
+	LWLockAcquire(mtp_batch_lock, LW_SHARED);
+	for (int i = 0; i < mtp_shared->max_loads; i++)
+		for (MtpBatch *b = mtp_shared->loads[i].batches; b != NULL; b = b->next)
+		{
+			Row		   *row = row_of(&r, mtp_shared->loads[i].dbid, b->indexid);
+
+			if (row != NULL)
+				row->queued += b->bytes;
+		}
+	LWLockRelease(mtp_batch_lock);
+	return r;
+}
+
+/*
+ * Is there no such index any more?  One that a transaction under way has made, or dropped, is locked
+ * exclusively by it, and is not judged: we can't see the one, and the other may come back.
+ */
+static bool
+index_is_gone(Oid indexid)
+{
+	LOCKTAG		tag;
+	bool		gone;
+
+	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(indexid)))
+		return false;
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, indexid);
+	if (MtpLockHeldByMe(&tag, AccessExclusiveLock) ||
+		!ConditionalLockRelationOid(indexid, AccessShareLock))
+		return false;
+	gone = !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(indexid));
+	UnlockRelationOid(indexid, AccessShareLock);
+	return gone;
+}
+
+/* Forgets the counters of indexes and databases that have been dropped. */
+static void
+forget_gone(Rows *r)
+{
+	bool		any = false;
+
+	for (int i = 0; i < r->n; i++)
+	{
+		MtpIndexStatKey *key = &r->rows[i].st.key;
+
+		r->rows[i].gone = key->dbid == MyDatabaseId ? index_is_gone(key->indexid) :
+			!SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(key->dbid));
+		any |= r->rows[i].gone;
+	}
+	if (!any)
+		return;
+	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
+	for (int i = 0; i < r->n; i++)
+		if (r->rows[i].gone)
+			hash_search(mtp_stats, &r->rows[i].st.key, HASH_REMOVE, NULL);
+	LWLockRelease(mtp_stat_lock);
+}
+
+/* Is the index one of this database that the user owns? */
+static bool
+owns_index(Oid indexid)
+{
+	HeapTuple	tup = SearchSysCache1(RELOID, ObjectIdGetDatum(indexid));
+	bool		owns;
+
+	if (!HeapTupleIsValid(tup))
+		return false;
+	owns = has_privs_of_role(GetUserId(), ((Form_pg_class) GETSTRUCT(tup))->relowner);
+	ReleaseSysCache(tup);
+	return owns;
+}
+
+/* Splits by K, as an array whose subscripts are K: from 2 up, the last one for all above it, too. */
+static Datum
+splits_array(const MtpIndexStat *st)
+{
+	Datum		values[lengthof(st->splits)];
+	int			n = lengthof(st->splits) - 2;
+	int			lower = 2;
+
+	for (int i = 0; i < n; i++)
+		values[i] = Int64GetDatum(st->splits[i + lower]);
+	return PointerGetDatum(construct_md_array(values, NULL, 1, &n, &lower, INT8OID, sizeof(int64),
+											  FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+}
+
+Datum
+mtp_stat_batches(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	bool		all = sees_all();
+	Rows		r;
+
+	mtp_require_preload();
+	InitMaterializedSRF(fcinfo, 0);
+	r = collect();
+	forget_gone(&r);
+	for (int i = 0; i < r.n; i++)
+	{
+		MtpIndexStat *st = &r.rows[i].st;
+		bool		here = st->key.dbid == MyDatabaseId;
+		Datum		values[19] = {0};
+		bool		nulls[19] = {false};
+		int			n = 0;
+
+		if (r.rows[i].gone || (!all && !(here && owns_index(st->key.indexid))))
+			continue;
+		values[n] = database_name(st->key.dbid, &nulls[n]);
+		n++;
+		nulls[n] = !here;
+		values[n++] = ObjectIdGetDatum(st->key.indexid);
+		values[n++] = ObjectIdGetDatum(st->key.indexid);
+		values[n++] = Int64GetDatum(st->batches);
+		values[n++] = Int64GetDatum(st->entries);
+		values[n++] = Int64GetDatum(st->by_workers);
+		values[n++] = Int64GetDatum(st->by_backends);
+		values[n++] = Int64GetDatum(st->tasks_workers);
+		values[n++] = Int64GetDatum(st->tasks_backends);
+		values[n++] = Int64GetDatum(st->taken_over);
+		for (int f = 0; f < MTP_FAILURES; f++)
+			values[n++] = Int64GetDatum(st->failed[f]);
+		values[n++] = Int64GetDatum(st->leaves);
+		values[n++] = splits_array(st);
+		values[n++] = Int64GetDatum(st->wal_bytes);
+		values[n++] = Int64GetDatum(r.rows[i].queued);
+		values[n++] = Int64GetDatum(st->waits);
+		Assert(n == lengthof(values));
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/* Nobody's in particular, so everybody may see it. */
+Datum
+mtp_stat_memory(PG_FUNCTION_ARGS)
+{
+	Datum		values[4];
+	bool		nulls[4] = {false};
+	TupleDesc	desc;
+	int64		total,
+				held;
+
+	mtp_require_preload();
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	LWLockAcquire(mtp_memory_lock, LW_SHARED);
+	total = (int64) mtp_shared->nblocks * MTP_BLOCK_SIZE;
+	held = total - (int64) mtp_shared->free_blocks * MTP_BLOCK_SIZE;
+	LWLockRelease(mtp_memory_lock);
+	values[0] = Int64GetDatum(total);
+	values[1] = Int64GetDatum(held);
+	LWLockAcquire(mtp_batch_lock, LW_SHARED);
+	values[2] = Int64GetDatum(mtp_shared->no_worker);
+	LWLockRelease(mtp_batch_lock);
+	LWLockAcquire(mtp_stat_lock, LW_SHARED);
+	values[3] = Int64GetDatum(mtp_shared->evicted);
+	LWLockRelease(mtp_stat_lock);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}
+
+static void
+reset_batches(void)
+{
+	HASH_SEQ_STATUS seq;
+	MtpIndexStat *st;
+
+	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
+	hash_seq_init(&seq, mtp_stats);
+	while ((st = hash_seq_search(&seq)) != NULL)
+		hash_search(mtp_stats, &st->key, HASH_REMOVE, NULL);
+	mtp_shared->evicted = 0;
+	LWLockRelease(mtp_stat_lock);
+}
+
+static void
+reset_workers(void)
+{
+	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
+	for (int i = 0; i < MTP_MAX_WORKERS; i++)
+		mtp_shared->workers[i].entries = 0;
+	LWLockRelease(mtp_stat_lock);
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	mtp_shared->no_worker = 0;
+	LWLockRelease(mtp_batch_lock);
+}
+
+/* Sets counters of the whole cluster to zero: 'batches', 'workers', or NULL for all. */
+Datum
+mtp_stat_reset(PG_FUNCTION_ARGS)
+{
+	char	   *what = PG_ARGISNULL(0) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(0));
+	bool		batches = what == NULL || strcmp(what, "batches") == 0;
+	bool		workers = what == NULL || strcmp(what, "workers") == 0;
+
+	mtp_require_preload();
+	if (!batches && !workers)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("unrecognized reset target: \"%s\"", what),
+				 errhint("Target must be \"batches\" or \"workers\", or null for both.")));
+	if (batches)
+		reset_batches();
+	if (workers)
+		reset_workers();
+	PG_RETURN_VOID();
+}
