@@ -192,4 +192,17 @@ CREATE TABLE part2 PARTITION OF parted FOR VALUES FROM (500) TO (1000) USING mtp
 INSERT INTO parted SELECT i FROM generate_series(0, 999) i;
 CREATE INDEX pa ON parted USING mtpower_blink (a);
 SELECT * FROM same_order('SELECT a FROM parted ORDER BY a');
+
+-- A batch that meets an empty index fills its pages as a build does.
+CREATE TABLE batched (a int, b text) USING mtpower;
+CREATE INDEX f10 ON batched USING mtpower_blink (a) WITH (fillfactor = 10);
+CREATE INDEX f50 ON batched USING mtpower_blink (a) WITH (fillfactor = 50);
+CREATE INDEX f90 ON batched USING mtpower_blink (a);
+CREATE INDEX ft ON batched USING mtpower_blink (b);
+INSERT INTO batched SELECT (i * 7919::bigint) % 40009, md5(i::text) FROM generate_series(1, 40000) i;
+SELECT mtpower.verify_index(indexrelid, true) FROM pg_index WHERE indrelid = 'batched'::regclass;
+CREATE TABLE sizes AS SELECT relname, pg_relation_size(oid) AS size FROM pg_class WHERE oid IN
+	(SELECT indexrelid FROM pg_index WHERE indrelid = 'batched'::regclass);
+REINDEX TABLE batched;
+SELECT relname, size::numeric / pg_relation_size(relname::regclass) BETWEEN 0.95 AND 1.05 AS alike FROM sizes ORDER BY 1;
 DROP SCHEMA blink_build CASCADE;

@@ -91,6 +91,7 @@ typedef struct Share
 	int			n;
 	int			room;			/* of the arrays */
 	Size		bytes;
+	Size		limit;			/* for bytes */
 	IndexTuple *items;
 	uint64	   *norms;
 	uint16	   *pos;
@@ -113,10 +114,11 @@ add(Share *s, IndexTuple itup, uint64 norm)
 }
 
 static void
-init_share(Share *s)
+init_share(Share *s, Relation index)
 {
 	s->n = 0;
 	s->bytes = 0;
+	s->limit = mtp_blink_put_limit(index);
 	s->room = 512;
 	s->items = palloc(s->room * sizeof(IndexTuple));
 	s->norms = palloc(s->room * sizeof(uint64));
@@ -140,7 +142,7 @@ take_narrow(MtpBatchStream *stream, uint8 code, Page page, Share *s)
 
 		if (bounded && mtp_narrow_less(&high, &e))
 			break;
-		if (s->bytes + MTP_NARROW_TUPLE + 8 > MTP_BLINK_PUT_BYTES)
+		if (s->bytes + MTP_NARROW_TUPLE + 8 > s->limit)
 			break;
 		if (left == 0)
 		{
@@ -165,7 +167,7 @@ take_wide(Relation index, MtpBatchStream *stream, uint8 code, Page page, Share *
 		IndexTuple	itup = mtp_stream_wide(stream)->itup;
 		Size		size = MAXALIGN(IndexTupleSize(itup)) + 8;
 
-		if (s->n > 0 && s->bytes + size > MTP_BLINK_PUT_BYTES)
+		if (s->n > 0 && s->bytes + size > s->limit)
 			break;
 		if (high != NULL && s->n > 0)
 		{
@@ -260,7 +262,7 @@ blink_step(MtpBatchApply *a)
 	mtp_blink_key_tuple(a->index, &key, first);
 	buf = mtp_blink_find_leaf(a->index, &key, &stack);
 
-	init_share(&s);
+	init_share(&s, a->index);
 	if (stream->narrow)
 		take_narrow(stream, code, BufferGetPage(buf), &s);
 	else

@@ -195,6 +195,9 @@ typedef struct MtpBlinkPut
 /* With what a page already has, so many bytes of new items (MAXALIGNed) never make too many pages. */
 #define MTP_BLINK_PUT_BYTES ((Size) (MTP_BLINK_MAX_K - 2) * MTP_PAGE_ROOM / 2)
 
+/* The same, and few enough that their pages need not be filled beyond the fill factor. */
+extern Size mtp_blink_put_limit(Relation rel);
+
 /*
  * Puts n items, of at most MTP_BLINK_PUT_BYTES with 8 bytes added to each, at pos (as
  * mtp_page_insert) on the exclusively locked leaf or inner page, which it unlocks and unpins in any

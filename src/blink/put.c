@@ -435,6 +435,14 @@ put_items(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items, u
 	MemoryContextDelete(cxt);
 }
 
+Size
+mtp_blink_put_limit(Relation rel)
+{
+	Size		page = MTP_FILL_ROOM(mtp_blink_fillfactor(rel));
+
+	return Min(MTP_BLINK_PUT_BYTES, (MTP_BLINK_MAX_K - 2) * page);
+}
+
 void
 mtp_blink_put(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items, uint64 *norms)
 {
