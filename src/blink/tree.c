@@ -26,6 +26,13 @@ mtp_blink_check_page(Relation rel, Buffer buf)
 				 errmsg("index \"%s\" contains corrupted page at block %u",
 						RelationGetRelationName(rel), BufferGetBlockNumber(buf)),
 				 errhint("Please REINDEX it.")));
+	if (MtpHead(page)->format != MTP_PAGE_FORMAT)
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" contains a page of unknown format %u at block %u",
+						RelationGetRelationName(rel), MtpHead(page)->format,
+						BufferGetBlockNumber(buf)),
+				 errhint("It was written by a later version of mtpower, or is corrupted.")));
 }
 
 Buffer

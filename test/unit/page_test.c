@@ -396,6 +396,19 @@ check_walk(void)
 	check(n == 0);
 }
 
+/* What the directory does not use is zero. */
+static void
+check_slack(void)
+{
+	MtpPageHeader *h = MtpHead(page);
+
+	for (int i = 0; i < h->nnodes; i++)
+		for (int j = MtpCounts(page)[i]; j < MTP_NODE_SLOTS; j++)
+			check(MtpNodes(page)[i].heads[j] == 0 && MtpNodes(page)[i].offs[j] == 0);
+	for (int i = h->nnodes; i < h->cap; i++)
+		check(MtpDir(page)[i] == 0 && MtpCounts(page)[i] == 0);
+}
+
 /* Both pages, hints and hole apart, are the same bytes: redo does what was done. */
 static void
 check_twin(void)
@@ -433,6 +446,7 @@ check_all(void)
 	check(mtp_page_fits(page, 0, MTP_PAGE_ROOM - need));
 	check(!mtp_page_fits(page, 0, MTP_PAGE_ROOM - need + 1));
 	check_walk();
+	check_slack();
 	check_twin();
 	for (int i = 0; i < 3; i++)
 	{
