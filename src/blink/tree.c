@@ -98,8 +98,12 @@ mtp_blink_root(Relation rel, int access, uint32 target, uint32 *level)
 	BlockNumber root = info->root;
 	Buffer		buf;
 
+	/*
+	 * Whoever looks for a page above the remembered root, the parent of a page that was the root
+	 * when he came there, may have the latter locked.
+	 */
 	*level = info->level;
-	if (root != InvalidBlockNumber)
+	if (root != InvalidBlockNumber && *level >= target)
 	{
 		buf = ReadBuffer(rel, root);
 		mtp_page_prefetch(BufferGetPage(buf));
