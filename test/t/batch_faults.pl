@@ -36,12 +36,13 @@ sub state_of
 	return $server->safe_psql('postgres', 'SELECT count(*) FROM t');
 }
 
-# psql in the background; returns what finish() needs.
+# psql in the background, each statement of its own; returns what finish() needs.
 sub start_psql
 {
-	my ($server, $sql) = @_;
-	my ($in, $out, $err) = ($sql, '', '');
-	my $run = IPC::Run::start([ 'psql', '-XAt', '-v', 'ON_ERROR_STOP=1', '-d', $server->connstr('postgres') ], '<', \$in, '>', \$out, '2>', \$err);
+	my ($server, @sql) = @_;
+	my ($out, $err) = ('', '');
+	my $run = IPC::Run::start([ 'psql', '-XAt', '-v', 'ON_ERROR_STOP=1', '-d', $server->connstr('postgres'), map { ('-c', $_) } @sql ],
+		'<', '/dev/null', '>', \$out, '2>', \$err);
 	return { run => $run, out => \$out, err => \$err };
 }
 
@@ -73,7 +74,7 @@ is(state_of($node, 'timeouts'), 60000, 'nothing of the cancelled loads is visibl
 # The backend is terminated, or its client goes away
 foreach my $part (1 .. 4)
 {
-	my $job = start_psql($node, "COPY t FROM '$csv' (FORMAT csv);");
+	my $job = start_psql($node, "COPY t FROM '$csv' (FORMAT csv)");
 	sleep($whole * $part / 5);
 	$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE query LIKE 'COPY t%'});
 	finish($job);
@@ -84,7 +85,7 @@ is($rows % 60000, 0, 'loads of terminated backends are there whole or not at all
 # Workers are terminated again and again while loads go on
 foreach my $round (1 .. 4)
 {
-	my $job = start_psql($node, "COPY t FROM '$csv' (FORMAT csv);");
+	my $job = start_psql($node, "COPY t FROM '$csv' (FORMAT csv)");
 	foreach (1 .. 10)
 	{
 		sleep($whole / 10);
@@ -123,7 +124,7 @@ END \$\$}, stderr => \$err);
 # kill -9 of a worker is a crash, as any backend's
 {
 	# Places of workers that were terminated before they came up are free again after some seconds.
-	my $job = start_psql($node, "COPY t FROM '$csv' (FORMAT csv);\n" x 20);
+	my $job = start_psql($node, ("COPY t FROM '$csv' (FORMAT csv)") x 10);
 	my $pid;
 	foreach (1 .. 300)
 	{
@@ -157,7 +158,7 @@ CREATE INDEX ta ON t USING mtpower_blink (a);
 CREATE INDEX tb ON t USING mtpower_blink (b);
 CREATE INDEX tc ON t USING mtpower_blink (c, a);
 });
-my @jobs = map { start_psql($poor, "COPY t FROM '$csv' (FORMAT csv);") } 1 .. 8;
+my @jobs = map { start_psql($poor, "COPY t FROM '$csv' (FORMAT csv)") } 1 .. 8;
 is(scalar(grep { finish($_) == 0 } @jobs), 8, 'eight loads end well');
 is(state_of($poor, 'little memory'), 8 * 60000, 'all rows are there');
 like(slurp_file($poor->logfile), qr/mtpower could not start a batch worker/, 'the log says that there are no workers');
