@@ -92,6 +92,7 @@ typedef struct Share
 	int			room;			/* of the arrays */
 	Size		bytes;
 	Size		limit;			/* for bytes */
+	bool		limited;		/* the leaf's share was larger */
 	IndexTuple *items;
 	uint64	   *norms;
 	uint16	   *pos;
@@ -119,6 +120,7 @@ init_share(Share *s, Relation index)
 	s->n = 0;
 	s->bytes = 0;
 	s->limit = mtp_blink_put_limit(index);
+	s->limited = false;
 	s->room = 512;
 	s->items = palloc(s->room * sizeof(IndexTuple));
 	s->norms = palloc(s->room * sizeof(uint64));
@@ -143,7 +145,10 @@ take_narrow(MtpBatchStream *stream, uint8 code, Page page, Share *s)
 		if (bounded && mtp_narrow_less(&high, &e))
 			break;
 		if (s->bytes + MTP_NARROW_TUPLE + 8 > s->limit)
+		{
+			s->limited = true;
 			break;
+		}
 		if (left == 0)
 		{
 			left = 256;
@@ -168,7 +173,10 @@ take_wide(Relation index, MtpBatchStream *stream, uint8 code, Page page, Share *
 		Size		size = MAXALIGN(IndexTupleSize(itup)) + 8;
 
 		if (s->n > 0 && s->bytes + size > s->limit)
+		{
+			s->limited = true;
 			break;
+		}
 		if (high != NULL && s->n > 0)
 		{
 			MtpBlinkKey key;
@@ -277,6 +285,7 @@ blink_step(MtpBatchApply *a)
 
 	put.progress = a->progress;
 	put.progress_to = *a->progress + s.n;
+	put.more = s.limited;
 	mtp_blink_put(&put, buf, s.n, s.pos, s.items, s.norms);
 	a->leaves++;
 	if (put.k > 1)

@@ -189,6 +189,7 @@ typedef struct MtpBlinkPut
 	MtpBlinkStack *stack;
 	volatile uint32 *progress;	/* see MtpChange; may be NULL */
 	uint32		progress_to;
+	bool		more;			/* items above these will come: fill the pages left of them */
 	uint32		k;				/* out: pages that the page was split into, 1 if none */
 } MtpBlinkPut;
 

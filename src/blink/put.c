@@ -120,9 +120,9 @@ range_fits(Split *s, int from, int to, Size bytes)
 }
 
 /*
- * Distributes the items over k pages by their bytes.  The shares are equal, except where the page
- * grows at its end: then the left pages get `full` bytes, and the last one what is left.  False if
- * k pages are too few.
+ * Distributes the items over k pages by their bytes.  The shares are equal; or, where the page grows
+ * at its end or more items will follow, the left pages get `full` bytes, and the last one what is
+ * left.  False if k pages are too few.
  */
 static bool
 distribute(Split *s, int k, Size total, Size full)
@@ -162,6 +162,7 @@ plan(Split *s, int n)
 {
 	Size		fill = MTP_FILL_ROOM(mtp_blink_fillfactor(s->put->rel));
 	Size		total = 0;
+	bool		pack = s->append || s->put->more;
 	int			k;
 
 	for (int i = 0; i < s->n; i++)
@@ -169,13 +170,13 @@ plan(Split *s, int n)
 
 	/*
 	 * One more item halves the page, and so leaves room for those to come; a page that grows at
-	 * its end won't see any.  A batch fills its pages.
+	 * its end won't see any, nor do the pages below the rest of a batch.  A batch fills its pages.
 	 */
 	if (n == 1)
 		k = 2;
 	else
 		k = Min(Max(2, (total + fill - 1) / fill), MTP_BLINK_MAX_K);
-	while (!(s->append && distribute(s, k, total, fill)) && !distribute(s, k, total, 0))
+	while (!(pack && distribute(s, k, total, fill)) && !distribute(s, k, total, 0))
 		if (++k > MTP_BLINK_MAX_K)
 			elog(ERROR, "too many items for one split of index \"%s\"",
 				 RelationGetRelationName(s->put->rel));
