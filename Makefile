@@ -38,7 +38,7 @@ mtpower--1.0.sql: $(SQL_PARTS)
 $(OBJS): $(wildcard src/*.h src/*/*.h)
 
 # These work on a machine without PostgreSQL as well: they install what is missing.
-.PHONY: test test-assert
+.PHONY: test test-assert judge
 test:
 	@test/run
 
@@ -59,3 +59,8 @@ demo-stop:
 .PHONY: bench
 bench:
 	@bench/run $(PARTS)
+
+# The kill -9 judge at length: make judge ROUNDS=20
+judge: export ROUNDS := $(or $(ROUNDS),20)
+judge:
+	@PARTS=tap TESTS="judge judge_promote" test/run
