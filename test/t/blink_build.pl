@@ -11,7 +11,7 @@ $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
 max_parallel_maintenance_workers = 0
 autovacuum = off
-wal_consistency_checking = 'all'
+wal_consistency_checking = 'all, mtpower'
 });
 $node->start;
 $node->safe_psql('postgres', q{
