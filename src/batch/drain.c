@@ -229,9 +229,15 @@ mtp_drain_detach(uint64 serial)
 void
 mtp_cancel(uint64 serial, SubTransactionId subxid)
 {
-	/* Only this backend adds to its list. */
-	if (mtp_my_load == NULL || mtp_my_load->batches == NULL)
+	if (mtp_my_load == NULL)
 		return;
+
+	/* Only this backend adds to its list; workers may have applied and removed all of it. */
+	if (mtp_my_load->batches == NULL)
+	{
+		mtp_batch_pending = 0;
+		return;
+	}
 	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
 		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
 			if (q->batch != NULL && matches(q->batch, serial, InvalidOid, subxid))

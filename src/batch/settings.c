@@ -7,6 +7,7 @@
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "utils/guc.h"
+#include "wal/stop.h"
 
 #include <unistd.h>
 
@@ -49,5 +50,6 @@ mtp_batch_settings_init(void)
 							"Rows of a statement whose index entries are inserted at once before it queues.",
 							NULL, &mtp_batch_min_rows, 256, 0, INT_MAX,
 							PGC_USERSET, 0, NULL, NULL, NULL);
+	mtp_stop_init();
 	MarkGUCPrefixReserved("mtpower");
 }

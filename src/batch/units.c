@@ -17,6 +17,7 @@
 #include "port/pg_crc32c.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
+#include "wal/stop.h"
 #include "utils/timestamp.h"
 
 #define SAMPLES_PER_TASK	8
@@ -462,6 +463,7 @@ step_begin(MtpRunner *runner, MtpBatch *b)
 		return true;
 	pg_atomic_write_u64(&runner->worker->step, pg_atomic_read_u64(&runner->worker->step) + 1);
 	pg_memory_barrier();
+	MTP_STOP_POINT("step_registered");
 	return TransactionIdIsInProgress(b->xid);
 }
 
@@ -512,8 +514,13 @@ apply_task(MtpRunner *runner, MtpUnit *unit)
 		CHECK_FOR_INTERRUPTS();
 		more = step_begin(runner, b);
 		if (more)
+		{
+			MTP_STOP_POINT("step_checked");
 			runner->ops->step(&applying.call);
+			MTP_STOP_POINT("step_applied");
+		}
 		mtp_step_end(runner->worker);
+		MTP_STOP_POINT("step_gone");
 		if (!more)
 			break;
 		MemoryContextReset(cxt);

@@ -28,6 +28,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+#include "wal/stop.h"
 
 #define IDLE_SECONDS		5	/* without work, then it leaves the database */
 #define START_SECONDS		5	/* a worker that has not come up by then never will */
@@ -407,6 +408,7 @@ serve(Oid heapid, MtpLocator locator)
 
 	while (claim_next())
 	{
+		MTP_STOP_POINT("worker_claimed");
 		PushActiveSnapshot(GetTransactionSnapshot());
 		(void) mtp_unit_run(&runner, &claimed);
 		PopActiveSnapshot();

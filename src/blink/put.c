@@ -13,6 +13,7 @@
 #include "blink/wal_records.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
+#include "wal/stop.h"
 
 /* A page about to be split, and what becomes of it. */
 typedef struct Split
@@ -408,6 +409,7 @@ split(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items,
 	put->k = s.k;
 	if (BufferIsValid(rbuf))
 		UnlockReleaseBuffer(rbuf);
+	MTP_STOP_POINT(MtpIsLeaf(s.pages[0]) ? "leaf_split" : "inner_split");
 	post(put, s.k, s.bufs, s.pivots);
 	for (int i = 0; i < s.k; i++)
 		UnlockReleaseBuffer(s.bufs[i]);

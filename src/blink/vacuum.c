@@ -20,6 +20,7 @@
 #include "storage/procarray.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "wal/stop.h"
 
 /* So many blocks are reported to standbys by one record. */
 #define PASSED_BLOCKS 1024
@@ -394,11 +395,14 @@ mtp_blink_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 					 IndexBulkDeleteCallback callback, void *callback_state)
 {
 	/* No step of a batch may put an entry in behind this scan whose row was dead before it. */
+	MTP_STOP_POINT("vacuum_begins");
 	mtp_batch_vacuum_fence(info->index);
+	MTP_STOP_POINT("vacuum_fenced");
 
 	if (stats == NULL)
 		stats = palloc0(sizeof(IndexBulkDeleteResult));
 	scan_in_cycle(info, stats, callback, callback_state);
+	MTP_STOP_POINT("vacuum_ends");
 	return stats;
 }
 

@@ -1,0 +1,156 @@
+# Crashes and errors between the two records of a split, and splits of one leaf into many pages.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init(allows_streaming => 1);
+$node->append_conf('postgresql.conf', q{
+shared_preload_libraries = 'mtpower'
+mtpower.workers = 0
+wal_consistency_checking = 'mtpower'
+autovacuum = off
+restart_after_crash = on
+log_error_verbosity = verbose
+});
+$node->start;
+plan skip_all => 'the server was built without assertions, so without stop points'
+	if $node->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
+$node->safe_psql('postgres', q{
+CREATE EXTENSION mtpower;
+CREATE FUNCTION incomplete(i regclass) RETURNS bigint LANGUAGE sql AS $$
+	SELECT count(*) FROM generate_series(1, pg_relation_size(i) / current_setting('block_size')::int - 1) b,
+		mtpower.page_info(i, b) p WHERE p.flags @> '{incomplete_split}' $$;
+CREATE FUNCTION inner_incomplete(i regclass) RETURNS bigint LANGUAGE sql AS $$
+	SELECT count(*) FROM generate_series(1, pg_relation_size(i) / current_setting('block_size')::int - 1) b,
+		mtpower.page_info(i, b) p WHERE p.flags @> '{incomplete_split}' AND p.level > 0 $$;
+});
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+
+my $memory = 'SELECT held_bytes FROM mtpower.stat_memory';
+
+# An index with a root, full leaves, and (for long keys) full inner pages.
+sub make_table
+{
+	my ($name, $key, $rows) = @_;
+	$node->safe_psql('postgres', qq{
+		CREATE TABLE $name (a int, b text COLLATE "C" GENERATED ALWAYS AS ($key) STORED);
+		INSERT INTO $name SELECT g * 100 FROM generate_series(1, $rows) g;
+		CREATE INDEX ${name}_b ON $name USING mtpower_blink (b) WITH (fillfactor = 100)});
+}
+
+$node->safe_psql('postgres', q{CREATE FUNCTION to_char_(a int) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT lpad(a::text, 10, '0') $$;
+	CREATE FUNCTION long_(a int) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT lpad(a::text, 10, '0') || md5(a::text) || md5('a' || a) || md5('b' || a) || md5('c' || a) || md5('d' || a) || md5('e' || a) || md5('f' || a) || md5('g' || a) || md5('h' || a) || md5('i' || a) || md5('j' || a) || md5('k' || a) || md5('l' || a) $$});
+
+sub verify
+{
+	my ($server, $name, $what) = @_;
+	my ($out, $err);
+	is($server->psql('postgres', "SELECT mtpower.verify_index('${name}_b', true)", stderr => \$err), 0, "$name: $what: index verifies") or diag($err);
+}
+
+# One row, or a batch, that splits a page; the stop point; what the index is called
+foreach my $case (
+	[ 'one_leaf', 'long_(a)', 60, 'INSERT INTO one_leaf VALUES (3001)', 'leaf_split' ],
+	[ 'batch_leaf', 'to_char_(a)', 2000, 'INSERT INTO batch_leaf SELECT 30001 + g % 99 FROM generate_series(1, 3000) g', 'leaf_split' ],
+	[ 'root_leaf', 'to_char_(a)', 150, 'INSERT INTO root_leaf SELECT g FROM generate_series(1, 3000) g', 'leaf_split' ],
+	[ 'one_inner', 'long_(a)', 300, 'INSERT INTO one_inner SELECT 3001 + g FROM generate_series(1, 90) g', 'inner_split' ],
+	[ 'batch_inner', 'long_(a)', 300, 'INSERT INTO batch_inner SELECT 3001 + g FROM generate_series(1, 1000) g', 'inner_split' ])
+{
+	my ($name, $key, $rows, $insert, $point) = @$case;
+	my ($out, $err);
+	make_table($name, $key, $rows);
+	$node->safe_psql('postgres', "CREATE TABLE copy_$name (LIKE $name INCLUDING ALL)");
+
+	# An error exactly there, then back to a savepoint
+	is($node->psql('postgres', qq{
+		\\set ON_ERROR_STOP 0
+		\\set VERBOSITY sqlstate
+		SET mtpower.batch_min_rows = 10;
+		BEGIN;
+		INSERT INTO $name VALUES (7);
+		SAVEPOINT s;
+		SET LOCAL mtpower.debug_stop = '$point=disk_full';
+		$insert;
+		ROLLBACK TO s;
+		SELECT mtpower.verify_index('${name}_b', true);
+		INSERT INTO $name VALUES (8);
+		COMMIT;
+		$memory}, on_error_stop => 0, stdout => \$out, stderr => \$err), 0, "$name: going on after an error between the records");
+	like($err, qr/53100/, "$name: the error has its SQLSTATE");
+	is($out, "\n0", "$name: no memory is held");
+	verify($node, $name, 'error');
+	# The row 8 has passed the inner page, and finished its split.
+	cmp_ok($node->safe_psql('postgres', "SELECT incomplete('${name}_b')"), '>', 0, "$name: a split is incomplete")
+		if $point eq 'leaf_split';
+
+	# The same insert finishes it
+	is($node->psql('postgres', "SET mtpower.batch_min_rows = 10; $insert", stderr => \$err), 0, "$name: the insert now works") or diag($err);
+	verify($node, $name, 'next insert');
+	$node->safe_psql('postgres', "TRUNCATE $name; INSERT INTO $name SELECT g * 100 FROM generate_series(1, $rows) g; REINDEX INDEX ${name}_b");
+
+	# A crash exactly there
+	$node->psql('postgres', "SET mtpower.batch_min_rows = 10; SET mtpower.debug_stop = '$point=panic'; $insert", stderr => \$err);
+	like($err, qr/crash at stop point|terminat|closed/, "$name: the server crashed");
+	$node->poll_query_until('postgres', 'SELECT true') or die 'no restart';
+	cmp_ok($node->safe_psql('postgres', "SELECT " . ($point eq 'inner_split' ? 'inner_' : '') . "incomplete('${name}_b')"), '>', 0, "$name: replay leaves the split incomplete");
+	verify($node, $name, 'after the crash');
+	is($node->safe_psql('postgres', "SET enable_seqscan = off; SELECT count(*) FROM $name WHERE b > ''"), $rows, "$name: all rows are found");
+	$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+	verify($standby, $name, 'standby');
+	is($standby->safe_psql('postgres', "SET enable_seqscan = off; SELECT count(*) FROM $name WHERE b > ''"), $rows, "$name: all rows are found on the standby");
+}
+
+# Splits that nobody finished are finished on the primary, and on a promoted standby.
+$node->stop;
+$standby->promote;
+foreach my $server ($standby, $node)
+{
+	$node->start if $server == $node;
+	my $where = $server == $node ? 'primary' : 'promoted standby';
+	foreach my $insert (
+		'INSERT INTO one_leaf VALUES (3001)',
+		'INSERT INTO batch_leaf SELECT 30001 + g % 99 FROM generate_series(1, 3000) g',
+		'INSERT INTO root_leaf SELECT g FROM generate_series(1, 3000) g',
+		'INSERT INTO one_inner SELECT 3001 + g FROM generate_series(1, 90) g',
+		'INSERT INTO batch_inner SELECT 3001 + g FROM generate_series(1, 1000) g')
+	{
+		my ($name) = $insert =~ /INTO (\w+)/;
+		my $err;
+		is($server->psql('postgres', "SET mtpower.batch_min_rows = 10; $insert", stderr => \$err), 0, "$name: insert on the $where") or diag($err);
+		$server->safe_psql('postgres', "INSERT INTO $name SELECT g * 100 + 50 FROM generate_series(0, 2000) g");
+		verify($server, $name, $where);
+		is($server->safe_psql('postgres', "SELECT incomplete('${name}_b')"), 0, "$name: no split is incomplete on the $where");
+		$server->safe_psql('postgres', "DELETE FROM $name; VACUUM $name");
+		verify($server, $name, "emptied on the $where");
+	}
+}
+$standby->stop;
+
+# One leaf receives 50,000 entries: equal keys, ascending and descending ones, in its middle
+$node->safe_psql('postgres', q{
+	CREATE TABLE k (a int, b text COLLATE "C");
+	CREATE INDEX k_b ON k USING mtpower_blink (b);
+	CREATE INDEX k_a ON k USING mtpower_blink (a);
+	INSERT INTO k SELECT g * 1000000, lpad(g::text, 8) FROM generate_series(1, 100) g;});
+my $rows = 100;
+foreach my $keys ('5000001', '5000001 + g', '9000000 - g', '7000000 + g % 2')
+{
+	$node->safe_psql('postgres', "INSERT INTO k SELECT a, lpad((a / 1000000)::text, 8) || a % 1000000 FROM (SELECT $keys AS a FROM generate_series(1, 50000) g) x");
+	$rows += 50000;
+	$node->safe_psql('postgres', "SELECT mtpower.verify_index('k_$_', true)") foreach 'a', 'b';
+	is($node->safe_psql('postgres', "SELECT count(*) FROM k WHERE a >= 0"), $rows, "50,000 keys $keys are there");
+}
+foreach my $i ('a', 'b')
+{
+	cmp_ok($node->safe_psql('postgres', "SELECT sum(n) FROM mtpower.stat_batches, unnest(splits) WITH ORDINALITY AS s (n, k) WHERE index = 'k_$i'::regclass AND k > 3"),
+		'>', 0, "k_$i: some splits made more than two pages");
+}
+is($node->safe_psql('postgres', $memory), 0, 'no memory is held');
+$node->stop;
+done_testing();
