@@ -86,15 +86,15 @@ has_pages(Relation rel)
 }
 
 /*
- * The snapshot must be one that may use the index: not an old transaction's, from before an index that
- * was built over rows whose HOT chains it breaks.
+ * To look for rows' entries the snapshot must be one that may use the index: not an old transaction's,
+ * from before an index that was built over rows whose HOT chains it breaks.
  */
 static Snapshot
-checking_snapshot(Relation rel)
+checking_snapshot(Relation rel, bool heapallindexed)
 {
 	Snapshot	snapshot = RegisterSnapshot(GetTransactionSnapshot());
 
-	if (IsolationUsesXactSnapshot() && rel->rd_index->indcheckxmin &&
+	if (heapallindexed && IsolationUsesXactSnapshot() && rel->rd_index->indcheckxmin &&
 		!TransactionIdPrecedes(HeapTupleHeaderGetXmin(rel->rd_indextuple->t_data), snapshot->xmin))
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
@@ -131,7 +131,7 @@ mtp_verify_index(PG_FUNCTION_ARGS)
 		PG_RETURN_VOID();
 	}
 
-	snapshot = checking_snapshot(rel);
+	snapshot = checking_snapshot(rel, heapallindexed);
 	mtp_batch_before_scan(rel, snapshot);
 	GetUserIdAndSecContext(&userid, &sec_context);
 	SetUserIdAndSecContext(heap->rd_rel->relowner, sec_context | SECURITY_RESTRICTED_OPERATION);
