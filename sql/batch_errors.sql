@@ -1,0 +1,135 @@
+-- Errors while queued index entries are applied: the statement fails, cleanly, or goes on where it may.
+SET mtpower.batching = on;
+SET mtpower.batch_min_rows = 0;
+SET mtpower.batch_size = '64kB';
+SET enable_seqscan = off;
+CREATE SCHEMA batch_errors;
+SET search_path = batch_errors;
+CREATE FUNCTION verify(tab regclass) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE i regclass;
+BEGIN
+	FOR i IN SELECT indexrelid FROM pg_index JOIN pg_class c ON c.oid = indexrelid
+			JOIN pg_am a ON a.oid = c.relam WHERE indrelid = tab AND amname = 'mtpower_blink' ORDER BY 1 LOOP
+		PERFORM mtpower.verify_index(i, true);
+	END LOOP;
+	RETURN 'verified';
+END $$;
+
+-- Errors at every kind of barrier.  The comparison of this type fails when it is told to.
+CREATE TYPE touchy;
+CREATE FUNCTION touchy_in(cstring) RETURNS touchy LANGUAGE internal IMMUTABLE STRICT AS 'int4in';
+CREATE FUNCTION touchy_out(touchy) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'int4out';
+CREATE TYPE touchy (INPUT = touchy_in, OUTPUT = touchy_out, LIKE = int4);
+CREATE CAST (int AS touchy) WITHOUT FUNCTION;
+CREATE CAST (touchy AS int) WITHOUT FUNCTION;
+CREATE FUNCTION touchy_cmp(l touchy, r touchy) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+	IF current_setting('batch.fail', true) = 'on' AND (l::int % 1000 = 999 OR r::int % 1000 = 999) THEN
+		RAISE EXCEPTION 'touchy' USING ERRCODE = 'MT001';
+	END IF;
+	RETURN CASE WHEN l::int < r::int THEN -1 WHEN l::int > r::int THEN 1 ELSE 0 END;
+END $$;
+CREATE FUNCTION touchy_lt(l touchy, r touchy) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT touchy_cmp(l, r) < 0';
+CREATE FUNCTION touchy_le(l touchy, r touchy) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT touchy_cmp(l, r) <= 0';
+CREATE FUNCTION touchy_eq(l touchy, r touchy) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT touchy_cmp(l, r) = 0';
+CREATE FUNCTION touchy_ge(l touchy, r touchy) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT touchy_cmp(l, r) >= 0';
+CREATE FUNCTION touchy_gt(l touchy, r touchy) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT touchy_cmp(l, r) > 0';
+CREATE OPERATOR <! (LEFTARG = touchy, RIGHTARG = touchy, FUNCTION = touchy_lt);
+CREATE OPERATOR <=! (LEFTARG = touchy, RIGHTARG = touchy, FUNCTION = touchy_le);
+CREATE OPERATOR =! (LEFTARG = touchy, RIGHTARG = touchy, FUNCTION = touchy_eq);
+CREATE OPERATOR >=! (LEFTARG = touchy, RIGHTARG = touchy, FUNCTION = touchy_ge);
+CREATE OPERATOR >! (LEFTARG = touchy, RIGHTARG = touchy, FUNCTION = touchy_gt);
+CREATE OPERATOR CLASS touchy_ops DEFAULT FOR TYPE touchy USING mtpower_blink AS OPERATOR 1 <!, OPERATOR 2 <=!,
+	OPERATOR 3 =!, OPERATOR 4 >=!, OPERATOR 5 >!, FUNCTION 1 touchy_cmp(touchy, touchy);
+CREATE TABLE t (k touchy, a int) USING mtpower;
+CREATE INDEX t_k ON t USING mtpower_blink (k);
+CREATE INDEX t_a ON t USING mtpower_blink (a);
+INSERT INTO t SELECT i::touchy, i FROM generate_series(1, 500) i;
+-- At the end of a statement, of a COPY, and of a statement in a function.
+SET batch.fail = on;
+INSERT INTO t SELECT i::touchy, i FROM generate_series(501, 2500) i;
+COPY t FROM PROGRAM 'seq -f "%.0f	5" 501 2500';
+DO $$
+BEGIN
+	INSERT INTO t SELECT i::touchy, i FROM generate_series(501, 2500) i;
+	RAISE 'not reached';
+EXCEPTION WHEN SQLSTATE 'MT001' THEN
+	RAISE NOTICE 'caught %', SQLERRM;
+END $$;
+RESET batch.fail;
+SELECT count(*) FROM t WHERE a > 0;
+SELECT verify('t');
+-- At the end of a query with a modifying CTE that nobody reads.
+SET batch.fail = on;
+WITH i AS (INSERT INTO t SELECT i::touchy, i FROM generate_series(501, 2500) i) SELECT 1;
+RESET batch.fail;
+-- At a scan, a parallel query, and a utility command, in a function called by the statement: the outer statement's
+-- entries stay queued, and go in at its end.
+CREATE FUNCTION barrier(i int, what text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE n int;
+BEGIN
+	IF i <> 2500 THEN
+		RETURN i;
+	END IF;
+	BEGIN
+		PERFORM set_config('batch.fail', 'on', false);
+		IF what = 'scan' THEN
+			PERFORM FROM t WHERE k =! 1::touchy;
+		ELSIF what = 'parallel' THEN
+			PERFORM set_config('force_parallel_mode', 'on', true);
+			PERFORM count(*) FROM pg_class;
+		ELSIF what = 'insert' THEN
+			INSERT INTO t SELECT j::touchy, j FROM generate_series(901, 1100) j;
+		ELSE
+			CREATE TEMP TABLE nothing (x int);
+		END IF;
+		RAISE NOTICE 'not reached';
+	EXCEPTION WHEN SQLSTATE 'MT001' THEN
+		PERFORM set_config('batch.fail', 'off', false);
+		RAISE NOTICE '%: caught %', what, SQLERRM;
+	END;
+	-- another index's entries go in, the failed ones are tried again
+	SELECT count(*) INTO n FROM t WHERE a > 1;
+	RAISE NOTICE '% rows by a', n;
+	IF what <> 'scan' THEN
+		SELECT count(*) INTO n FROM t WHERE k >! 1::touchy;
+		RAISE NOTICE '% rows by k', n;
+	END IF;
+	RETURN i;
+END $$;
+INSERT INTO t SELECT i::touchy, barrier(i, 'scan') FROM generate_series(501, 3000) i;
+INSERT INTO t SELECT i::touchy, barrier(i, 'parallel') FROM generate_series(501, 3000) i;
+INSERT INTO t SELECT i::touchy, barrier(i, 'utility') FROM generate_series(501, 3000) i;
+INSERT INTO t SELECT i::touchy, barrier(i, 'insert') FROM generate_series(501, 3000) i;
+SELECT count(*), count(DISTINCT a) FROM t WHERE a > 0;
+SELECT count(*) FROM t WHERE k =! 999::touchy;
+SELECT verify('t');
+-- The index of an array of such a type, and of a composite with one.
+CREATE OPERATOR CLASS touchy_btree DEFAULT FOR TYPE touchy USING btree AS OPERATOR 1 <!, OPERATOR 2 <=!,
+	OPERATOR 3 =!, OPERATOR 4 >=!, OPERATOR 5 >!, FUNCTION 1 touchy_cmp(touchy, touchy);
+CREATE TABLE u (k touchy[]) USING mtpower;
+CREATE INDEX u_k ON u USING mtpower_blink (k);
+CREATE TYPE pair AS (i int, k touchy);
+CREATE TABLE v (k pair) USING mtpower;
+CREATE INDEX v_k ON v USING mtpower_blink (k);
+SET batch.fail = on;
+INSERT INTO u SELECT ARRAY[i, -i]::touchy[] FROM generate_series(501, 2500) i;
+INSERT INTO v SELECT ROW(1, i)::pair FROM generate_series(501, 2500) i;
+RESET batch.fail;
+INSERT INTO u SELECT ARRAY[i, -i]::touchy[] FROM generate_series(501, 2500) i;
+INSERT INTO v SELECT ROW(1, i)::pair FROM generate_series(501, 2500) i;
+SELECT count(*) FROM u WHERE k > ARRAY[1000]::touchy[];
+SELECT count(*) FROM v WHERE k > ROW(1, 1000)::pair;
+SELECT verify('u'), verify('v');
+
+-- Nothing is held when all is done (a worker that finds its batch cancelled needs a moment).
+DO $$
+BEGIN
+	FOR i IN 1..1000 LOOP
+		EXIT WHEN (SELECT held_bytes = 0 FROM mtpower.stat_memory);
+		PERFORM pg_sleep(0.01);
+	END LOOP;
+END $$;
+SELECT held_bytes FROM mtpower.stat_memory;
+SET client_min_messages = warning;
+DROP SCHEMA batch_errors CASCADE;
