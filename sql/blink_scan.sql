@@ -345,6 +345,37 @@ SELECT * FROM same('SELECT a FROM mod WHERE a %= 3');
 SELECT * FROM same('SELECT a FROM mod WHERE a %> 13');
 SELECT * FROM same('SELECT a FROM mod WHERE a %<= 31 AND a %> 0');
 
+-- Pages that a scan need not read: nulls at its near end, what lies beyond its last match.
+CREATE FUNCTION pages(query text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF, FORMAT json) ' || query INTO plan;
+	RETURN (plan->0->'Plan'->>'Shared Hit Blocks')::int + (plan->0->'Plan'->>'Shared Read Blocks')::int;
+END $$;
+CREATE TABLE nulls AS SELECT CASE WHEN i % 2 = 0 THEN i / 2 END AS a FROM generate_series(1, 20000) i;
+CREATE INDEX nulls_a ON nulls USING mtpower_blink (a);
+VACUUM nulls;
+SET enable_bitmapscan = off;
+SELECT pages('SELECT a FROM nulls WHERE a < 9000') > 20 AS many;
+SELECT pages('SELECT a FROM nulls WHERE a > 0 ORDER BY a DESC LIMIT 1') < 6 AS few;
+SELECT pages('SELECT a FROM nulls WHERE a < 9000 ORDER BY a DESC LIMIT 1') < 6 AS few;
+SELECT pages('SELECT a FROM nulls WHERE a IS NOT NULL ORDER BY a DESC LIMIT 1') < 6 AS few;
+SELECT max(p) - min(p) AS more FROM (SELECT pages('SELECT a FROM nulls WHERE a = ' || i) p FROM generate_series(1, 1000) i) q;
+SELECT max(p) - min(p) AS more FROM (SELECT pages('SELECT a FROM nulls WHERE a BETWEEN ' || i || ' AND ' || i || ' ORDER BY a') p FROM generate_series(1, 1000) i) q;
+DROP INDEX nulls_a;
+CREATE INDEX nulls_a ON nulls USING mtpower_blink (a DESC);
+SELECT pages('SELECT a FROM nulls WHERE a > 0 ORDER BY a DESC LIMIT 1') < 6 AS few;
+RESET enable_bitmapscan;
+
+-- Exclusion constraints scan with a snapshot that sees what others have not committed.
+CREATE TABLE x (a int, b text, EXCLUDE USING mtpower_blink (a WITH =, b WITH =));
+INSERT INTO x VALUES (1, 'a'), (1, 'b'), (2, 'a'), (1, NULL), (1, NULL);
+INSERT INTO x SELECT i, 'c' FROM generate_series(1, 1000) i;
+INSERT INTO x VALUES (500, 'c');
+DELETE FROM x WHERE a = 500;
+INSERT INTO x VALUES (500, 'c');
+
 SELECT idx_scan > 0 AS counted FROM (SELECT pg_stat_force_next_flush(), pg_stat_get_numscans('t_a'::regclass) AS idx_scan) q;
 
 \set VERBOSITY terse
