@@ -344,6 +344,13 @@ ANALYZE mod;
 SELECT * FROM same('SELECT a FROM mod WHERE a %= 3');
 SELECT * FROM same('SELECT a FROM mod WHERE a %> 13');
 SELECT * FROM same('SELECT a FROM mod WHERE a %<= 31 AND a %> 0');
+-- (also if the first column's statistics are in its order)
+DROP INDEX mod_a;
+CREATE INDEX mod_a ON mod USING mtpower_blink (a, a mod_ops);
+SELECT * FROM same('SELECT a FROM mod WHERE a < 500 AND a %> 13');
+SET enable_seqscan = on;
+EXPLAIN (COSTS OFF) SELECT a FROM mod ORDER BY a LIMIT 1;
+SET enable_seqscan = off;
 
 -- Pages that a scan need not read: nulls at its near end, what lies beyond its last match.
 CREATE FUNCTION pages(query text) RETURNS int LANGUAGE plpgsql AS $$
