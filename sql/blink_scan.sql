@@ -371,10 +371,27 @@ SELECT pages('SELECT a FROM nulls WHERE a IS NOT NULL ORDER BY a DESC LIMIT 1') 
 SELECT max(p) - min(p) AS more FROM (SELECT pages('SELECT a FROM nulls WHERE a = ' || i) p FROM generate_series(1, 1000) i) q;
 SELECT max(p) - min(p) AS more FROM (SELECT pages('SELECT a FROM nulls WHERE a BETWEEN ' || i || ' AND ' || i || ' ORDER BY a') p FROM generate_series(1, 1000) i) q;
 DROP INDEX nulls_a;
+CREATE INDEX nulls_a ON nulls USING mtpower_blink ((a < 9000), a);
+SELECT pages('SELECT a FROM nulls WHERE (a < 9000) > false AND a >= 0 ORDER BY (a < 9000), a LIMIT 1') < 6 AS few;
+SELECT pages('SELECT a FROM nulls WHERE (a < 9000) < true AND a <= 20000 ORDER BY (a < 9000) DESC, a DESC LIMIT 1') < 6 AS few;
+DROP INDEX nulls_a;
 CREATE INDEX nulls_a ON nulls USING mtpower_blink (a DESC);
 SELECT pages('SELECT a FROM nulls WHERE a > 0 ORDER BY a DESC LIMIT 1') < 6 AS few;
 RESET enable_bitmapscan;
 
+-- An operator family without all operators between its types: = still decides where to start, whatever else is asked.
+CREATE OPERATOR FAMILY partial_ops USING mtpower_blink;
+CREATE OPERATOR CLASS partial_ops FOR TYPE int USING mtpower_blink FAMILY partial_ops AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=,
+	OPERATOR 5 >, FUNCTION 1 btint4cmp(int, int);
+ALTER OPERATOR FAMILY partial_ops USING mtpower_blink ADD OPERATOR 1 < (int, int8), OPERATOR 2 <= (int, int8), OPERATOR 3 = (int, int8),
+	OPERATOR 4 >= (int, int8), OPERATOR 5 > (int, int8), FUNCTION 1 (int, int8) btint48cmp(int, int8);
+CREATE TABLE part AS SELECT i % 100 AS a, i AS b FROM generate_series(1, 5000) i;
+CREATE INDEX part_a ON part USING mtpower_blink (a partial_ops, b DESC);
+SELECT * FROM same('SELECT a FROM part WHERE a >= 4 AND a = 10::int8 ORDER BY a DESC');
+SELECT * FROM same('SELECT a, b FROM part WHERE a <= 40::int8 AND a = 10 AND a >= 3::int8 AND b <= 2000 ORDER BY a, b DESC');
+SELECT * FROM same('SELECT a, b FROM part WHERE a > 4 AND a > 10::int8 AND a < 90::int8 AND a < 80 ORDER BY a DESC, b');
+SELECT * FROM same('SELECT a FROM part WHERE a = 4 AND a = 10::int8');
+SELECT * FROM same('SELECT a FROM part WHERE a = 10 AND a = 10::int8');
 -- Exclusion constraints scan with a snapshot that sees what others have not committed.
 CREATE TABLE x (a int, b text, EXCLUDE USING mtpower_blink (a WITH =, b WITH =));
 INSERT INTO x VALUES (1, 'a'), (1, 'b'), (2, 'a'), (1, NULL), (1, NULL);
