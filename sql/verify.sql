@@ -34,7 +34,7 @@ INSERT INTO kinds SELECT (k.i2 / g)::int2, k.i4 / g, k.i8 / g, g * 1000, g % 2 =
 	(-1) ^ g * 1e30 / g, g / 7.0, '2000-01-01'::date + g, '2000-01-01'::timestamp - g * interval '1 hour', '2000-01-01 UTC'::timestamptz + g * interval '1 day',
 	'00:00'::time + g * interval '1 sec', md5(g::text)::uuid, decode(md5(g::text), 'hex'), md5(g::text), repeat(md5(g::text), g % 60), g::text,
 	g::text, 'n' || g, g::money, '10.0.0.0'::inet + g, '00:00:00:00:00:00'::macaddr, g * interval '1 hour', g::bit(8)::bit varying, '0/0'::pg_lsn + g, g::text::xid8
-	FROM kinds k, generate_series(1, 80) g;
+	FROM kinds k, generate_series(1, 40) g;
 INSERT INTO kinds (t) SELECT NULL FROM generate_series(1, 100);
 DO $$
 DECLARE
@@ -93,6 +93,25 @@ ROLLBACK TO s;
 SELECT verify_all('forms');
 ROLLBACK;
 SELECT verify_all('forms');
+
+-- Inside of a statement whose entries are still queued.
+CREATE TABLE inside (a int) USING mtpower;
+CREATE INDEX inside_a ON inside USING mtpower_blink (a);
+CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM mtpower.verify_index('inside_a', true); RETURN NULL; END $$;
+CREATE FUNCTION seen(int) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+	IF $1 % 1000 = 0 THEN
+		PERFORM mtpower.verify_index('inside_a', true);
+	END IF;
+	RETURN $1;
+END $$;
+CREATE TRIGGER look AFTER INSERT ON inside FOR EACH STATEMENT EXECUTE FUNCTION look();
+SET mtpower.batch_min_rows = 10;
+INSERT INTO inside SELECT g FROM generate_series(1, 3000) g;
+INSERT INTO inside SELECT seen(g) FROM generate_series(1, 3000) g;
+RESET mtpower.batch_min_rows;
+SELECT verify_all('inside');
+DROP TABLE inside;
 
 -- HOT chains older than the index: only the last version has its entry.
 CREATE TABLE chains (id int, v int) WITH (autovacuum_enabled = off);

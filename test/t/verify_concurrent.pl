@@ -24,7 +24,9 @@ $primary->safe_psql('postgres', q{
 	CREATE INDEX t_b ON t USING mtpower_blink (b, a);
 	CREATE INDEX t_c ON t USING mtpower_blink (c DESC) INCLUDE (a);
 	CREATE INDEX t_d ON t USING mtpower_blink ((d % 10)) WHERE d > 100;
-	INSERT INTO t SELECT (random() * 1e5)::int, md5(g::text), now(), g FROM generate_series(1, 20000) g});
+	INSERT INTO t SELECT (random() * 1e5)::int, md5(g::text), now(), g FROM generate_series(1, 20000) g;
+	CREATE UNLOGGED TABLE u (a int);
+	CREATE INDEX u_a ON u USING mtpower_blink (a)});
 $primary->backup('backup');
 
 my $standby = PostgreSQL::Test::Cluster->new('standby');
@@ -33,6 +35,13 @@ $standby->append_conf('postgresql.conf', q{
 max_standby_streaming_delay = -1
 });
 $standby->start;
+
+# What is not there during recovery.
+my ($rc_u, $out_u, $err_u) = $standby->psql('postgres', q{SELECT mtpower.verify_index('u_a', true)});
+is($rc_u, 0, 'an unlogged index is no error on a standby');
+like($err_u, qr/NOTICE:  skipping unlogged index "u_a"/, 'but is told of');
+($rc_u, $out_u, $err_u) = $standby->psql('postgres', q{SELECT mtpower.page_info('u_a', 0)});
+like($err_u, qr/ERROR:  cannot access unlogged index "u_a" during recovery/, 'its pages are not there');
 
 my $dir = PostgreSQL::Test::Utils::tempdir;
 my %scripts = (
