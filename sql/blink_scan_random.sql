@@ -64,7 +64,7 @@ BEGIN
 		vals, cardinality(vals), typ), ', ') INTO exprs FROM cols;
 	EXECUTE format('INSERT INTO r SELECT %s + i, %s FROM generate_series(1, %s) i', start, exprs, nrows);
 END $$;
-SELECT fill(2000, 0);
+SELECT fill(1200, 0);
 
 -- A condition on a column.
 CREATE FUNCTION condition(c cols) RETURNS text LANGUAGE plpgsql AS $$
@@ -257,9 +257,9 @@ BEGIN
 END $$;
 
 -- Each type alone …
-SELECT count(*) FROM (SELECT try_index(ARRAY[col], 16) FROM cols) q;
+SELECT count(*) FROM (SELECT try_index(ARRAY[col], 12) FROM cols) q;
 -- … and with others.
-SELECT count(*) FROM (SELECT try_index(ARRAY(SELECT col FROM cols ORDER BY random() LIMIT 1 + width), 16)
+SELECT count(*) FROM (SELECT try_index(ARRAY(SELECT col FROM cols ORDER BY random() LIMIT 1 + width), 12)
 	FROM generate_series(1, 6) i, generate_series(1, 3) width) q;
 SELECT what, n > 100 AS enough, differ FROM tally ORDER BY what;
 
@@ -273,7 +273,7 @@ SELECT compare('i4, t', 'i4 DESC, t DESC', 'i4, t', 'i4 >= 0');
 SELECT compare('i4, t', 'i4 DESC, t DESC', 'i4, t', 'i4 = ANY (ARRAY[1, NULL, 3, 1])');
 UPDATE r SET i4 = i4 + 1 WHERE i4 BETWEEN 0 AND 100;
 SELECT compare('i4, t', 'i4 DESC, t DESC', 'i4, t', 'i4 >= 0');
-SELECT fill(500, 2000);
+SELECT fill(400, 1200);
 SELECT compare('i4, t', 'i4 DESC, t DESC', 'i4, t', 'i4 >= 0 AND t < ''b''');
 SELECT compare('i4, t', 'i4 DESC, t DESC', 'i4, t', 'i4 IS NULL OR i4 IS NOT NULL');
 SELECT wander('i4, t', 'i4 >= 0', 300);
