@@ -12,8 +12,8 @@
 #include "access/xlog.h"
 #include "blink/wal_deletes.h"
 
-/* What a bottom-up deletion asks the table for, at least. */
-#define BOTTOMUP_ROOM (BLCKSZ / 16)
+/* Bytes that a bottom-up deletion asks the table for, at least. */
+#define BOTTOMUP_ROOM (BLCKSZ / 8)
 
 void
 mtp_blink_delete_items(Relation rel, Buffer buf, int n, const uint16 *pos, TransactionId horizon)
@@ -144,10 +144,12 @@ delete_marked(Relation rel, Relation heap, Buffer buf)
 }
 
 /*
- * Marks, in same[], the items that share their key with a neighbour; returns how many.
+ * Marks, in old[], the items that share their key with the next one; returns how many.  Of a key's
+ * entries the last has the highest TID, which mostly is the newest version: to have the table look at
+ * that first, where several rows were just updated, would end the search before it began.
  */
 static int
-find_duplicates(Relation rel, Page page, bool *same)
+find_old_versions(Relation rel, Page page, bool *old)
 {
 	int			nkeyatts = IndexRelationGetNumberOfKeyAttributes(rel);
 	MtpPos		p = mtp_page_locate(page, 0);
@@ -155,7 +157,7 @@ find_duplicates(Relation rel, Page page, bool *same)
 	uint32		last_head = 0;
 	int			n = 0;
 
-	memset(same, 0, MtpHead(page)->nitems * sizeof(bool));
+	memset(old, 0, MtpHead(page)->nitems * sizeof(bool));
 	do
 	{
 		IndexTuple	item = mtp_slot_item(page, p.node, p.slot);
@@ -164,8 +166,8 @@ find_duplicates(Relation rel, Page page, bool *same)
 		/* Equal keys have equal heads, so most neighbours need not be looked at. */
 		if (last != NULL && head == last_head && _bt_keep_natts_fast(rel, last, item) > nkeyatts)
 		{
-			n += same[p.pos - 1] ? 1 : 2;
-			same[p.pos - 1] = same[p.pos] = true;
+			n++;
+			old[p.pos - 1] = true;
 		}
 		last = item;
 		last_head = head;
@@ -186,8 +188,8 @@ delete_versions(Relation rel, Relation heap, Buffer buf, Size room, bool unchang
 {
 	Page		page = BufferGetPage(buf);
 	int			nitems = MtpHead(page)->nitems;
-	bool		same[MTP_MAX_ITEMS];
-	int			n = find_duplicates(rel, page, same);
+	bool		old[MTP_MAX_ITEMS];
+	int			n = find_old_versions(rel, page, old);
 	MtpPos		p = mtp_page_locate(page, 0);
 	TM_IndexDeleteOp *op;
 
@@ -201,7 +203,7 @@ delete_versions(Relation rel, Relation heap, Buffer buf, Size room, bool unchang
 		IndexTuple	item = mtp_slot_item(page, p.node, p.slot);
 		TM_IndexStatus *status = add_item(op, p.pos, item);
 
-		status->promising = same[p.pos];
+		status->promising = old[p.pos];
 		status->freespace = MAXALIGN(IndexTupleSize(item)) + sizeof(MtpNode) / MTP_NODE_SLOTS;
 	} while (mtp_pos_next(page, &p));
 	return run_op(op, heap, buf);
