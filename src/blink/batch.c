@@ -275,8 +275,7 @@ blink_step(MtpBatchApply *a)
 		take_narrow(stream, code, BufferGetPage(buf), &s);
 	else
 		take_wide(a->index, stream, code, BufferGetPage(buf), &s);
-	if (!mtp_page_fits(BufferGetPage(buf), s.n, s.bytes) &&
-		(MtpHead(BufferGetPage(buf))->flags & MTP_HAS_DEAD))
+	if (!mtp_page_fits(BufferGetPage(buf), s.n, s.bytes))
 		(void) mtp_blink_reclaim(a->index, a->heap, buf, s.bytes, false);
 	if (stream->narrow)
 		place_narrow(BufferGetPage(buf), code, &s);

@@ -144,12 +144,14 @@ delete_marked(Relation rel, Relation heap, Buffer buf)
 }
 
 /*
- * Marks, in old[], the items that share their key with the next one; returns how many.  Of a key's
- * entries the last has the highest TID, which mostly is the newest version: to have the table look at
- * that first, where several rows were just updated, would end the search before it began.
+ * Marks, in old[], the items that share their key with the next one.  Of a key's entries the last has
+ * the highest TID, which mostly is the newest version: to have the table look at that first, where
+ * several rows were just updated, would end the search before it began.
+ *
+ * Returns how many; *nkeys gets the number of keys that they have.
  */
 static int
-find_old_versions(Relation rel, Page page, bool *old)
+find_old_versions(Relation rel, Page page, bool *old, int *nkeys)
 {
 	int			nkeyatts = IndexRelationGetNumberOfKeyAttributes(rel);
 	MtpPos		p = mtp_page_locate(page, 0);
@@ -157,6 +159,7 @@ find_old_versions(Relation rel, Page page, bool *old)
 	uint32		last_head = 0;
 	int			n = 0;
 
+	*nkeys = 0;
 	memset(old, 0, MtpHead(page)->nitems * sizeof(bool));
 	do
 	{
@@ -168,6 +171,8 @@ find_old_versions(Relation rel, Page page, bool *old)
 		{
 			n++;
 			old[p.pos - 1] = true;
+			if (p.pos < 2 || !old[p.pos - 2])
+				++*nkeys;
 		}
 		last = item;
 		last_head = head;
@@ -180,8 +185,8 @@ find_old_versions(Relation rel, Page page, bool *old)
  * take part, so that a block of the table that is read anyway is used well; the table decides how
  * far it goes to free `room` bytes.
  *
- * Without the executor's word that only versions are coming, it takes many duplicates to be worth a
- * try: an index on few values has nothing but, and none of them need be dead.
+ * Without the executor's word that only versions are coming, the page must look like it: a few
+ * entries each of many keys.  Many entries of few keys may all be alive.
  */
 static bool
 delete_versions(Relation rel, Relation heap, Buffer buf, Size room, bool unchanged)
@@ -189,11 +194,12 @@ delete_versions(Relation rel, Relation heap, Buffer buf, Size room, bool unchang
 	Page		page = BufferGetPage(buf);
 	int			nitems = MtpHead(page)->nitems;
 	bool		old[MTP_MAX_ITEMS];
-	int			n = find_old_versions(rel, page, old);
+	int			nkeys;
+	int			n = find_old_versions(rel, page, old, &nkeys);
 	MtpPos		p = mtp_page_locate(page, 0);
 	TM_IndexDeleteOp *op;
 
-	if (!unchanged && n < nitems / 4)
+	if (!unchanged && (n < nitems / 4 || n > nkeys * 8))
 		return false;
 	op = make_op(rel, buf);
 	op->bottomup = true;
@@ -210,7 +216,7 @@ delete_versions(Relation rel, Relation heap, Buffer buf, Size room, bool unchang
 }
 
 /*
- * need: bytes of the entry that has no room.  unchanged: aminsert's hint that it is a new version of
+ * need: bytes of the entries that have no room.  unchanged: aminsert's hint that it is a new version of
  * a row whose key did not change.
  */
 bool

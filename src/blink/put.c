@@ -164,6 +164,7 @@ plan(Split *s, int n)
 	Size		fill = MTP_FILL_ROOM(mtp_blink_fillfactor(s->put->rel));
 	Size		total = 0;
 	bool		pack = s->append || s->put->more;
+	Size		most = pack ? fill : Min(fill + fill / 16, MTP_FILL_ROOM(100));
 	int			k;
 
 	for (int i = 0; i < s->n; i++)
@@ -171,12 +172,14 @@ plan(Split *s, int n)
 
 	/*
 	 * One more item halves the page, and so leaves room for those to come; a page that grows at
-	 * its end won't see any, nor do the pages below the rest of a batch.  A batch fills its pages.
+	 * its end won't see any, nor do the pages below the rest of a batch.  A batch fills its pages, and
+	 * elsewhere a little more than the fill factor if that saves one: as many entries again as a packed
+	 * page has, new versions of its rows, make two pages.
 	 */
 	if (n == 1)
 		k = 2;
 	else
-		k = Min(Max(2, (total + fill - 1) / fill), MTP_BLINK_MAX_K);
+		k = Min(Max(2, (total + most - 1) / most), MTP_BLINK_MAX_K);
 	while (!(pack && distribute(s, k, total, fill)) && !distribute(s, k, total, 0))
 		if (++k > MTP_BLINK_MAX_K)
 			elog(ERROR, "too many items for one split of index \"%s\"",
