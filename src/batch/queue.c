@@ -191,6 +191,25 @@ try_run(MtpQueue *q)
 	return true;
 }
 
+/* The queue of this backend that holds the most memory, or NULL. */
+static MtpQueue *
+largest_queue(void)
+{
+	MtpQueue   *largest = NULL;
+
+	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
+		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+			if (q->batch && (!largest || q->batch->bytes > largest->batch->bytes))
+				largest = q;
+	return largest;
+}
+
+static inline bool
+memory_is_short(void)
+{
+	return mtp_shared->free_blocks < mtp_shared->nblocks / 4;
+}
+
 /*
  * Keeps workers busy before memory gets short: while none of this backend's batches is under way,
  * and three quarters are used, its largest one is submitted.
@@ -198,29 +217,46 @@ try_run(MtpQueue *q)
 static void
 submit_early(void)
 {
-	MtpQueue   *largest = NULL;
+	MtpQueue   *largest;
 	bool		underway = false;
 
-	if (mtp_shared->free_blocks >= mtp_shared->nblocks / 4)
+	if (!memory_is_short())
 		return;
 	LWLockAcquire(mtp_batch_lock, LW_SHARED);
 	for (MtpBatch *b = mtp_my_load->batches; b != NULL; b = b->next)
 		underway |= b->phase != MTP_FILLING;
 	LWLockRelease(mtp_batch_lock);
-	if (underway)
-		return;
-	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
-		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
-			if (q->batch && (!largest || q->batch->bytes > largest->batch->bytes))
-				largest = q;
-	if (largest && largest->batch->nruns > 0)
+	if (!underway && (largest = largest_queue()) != NULL && largest->batch->nruns > 0)
 		mtp_queue_submit(largest);
 }
 
 /*
- * Makes room for another entry.  When memory is exhausted, this backend's own entries are applied
- * until some of it is free again; false when that does not help: others hold it all.
+ * Memory is exhausted: applies this backend's own entries.  Batches under way come first, until a
+ * quarter is free; only when there are none is the largest queue submitted.  So batches stay large:
+ * to submit whatever there is would spread a handful of entries over every leaf.  False when there
+ * is nothing left to apply, and others hold the memory.
  */
+static bool
+make_room(MtpQueue *q)
+{
+	for (;;)
+	{
+		MtpQueue   *largest;
+		bool		some = false;
+
+		while (memory_is_short() && mtp_drain_some())
+			some = true;
+		if (some && try_run(q))
+			return true;
+		if ((largest = largest_queue()) == NULL)
+			return try_run(q);
+		mtp_queue_submit(largest);
+		if (!memory_is_short() && !mtp_drain_some())
+			return try_run(q);
+	}
+}
+
+/* Makes room for another entry: a new run, perhaps in a new batch.  False as make_room. */
 static bool
 next_run(MtpQueue *q)
 {
@@ -234,16 +270,7 @@ next_run(MtpQueue *q)
 		if (q->batch && q->batch->worker_ok)
 			mtp_worker_wanted(q->batch->load);
 	}
-	for (;;)
-	{
-		if (try_run(q))
-			return true;
-		for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
-			for (MtpQueue *other = f->queues; other != NULL; other = other->next)
-				mtp_queue_submit(other);
-		if (!mtp_drain_some())
-			return false;
-	}
+	return try_run(q) || make_room(q);
 }
 
 /*
