@@ -67,7 +67,7 @@ CREATE INDEX forms_heap_abc ON forms_heap USING mtpower_blink (a, b DESC, c);
 CREATE INDEX forms_heap_expr ON forms_heap USING mtpower_blink (lower(b), (a + c)) WHERE a > 2;
 SELECT verify_all('forms');
 INSERT INTO forms SELECT g % 10, nullif(repeat('Xy', g % 90), ''), nullif(g % 1000, 7), '2020-01-01'::timestamp + g * interval '1 min'
-	FROM generate_series(1, 20000) g;
+	FROM generate_series(1, 6000) g;
 INSERT INTO forms_heap SELECT * FROM forms;
 SELECT verify_all('forms');
 SELECT verify_all('forms_heap');
