@@ -12,6 +12,7 @@
 #include "access/transam.h"
 #include "blink/wal_deletes.h"
 #include "miscadmin.h"
+#include "wal/stop.h"
 
 /* Most levels that go at once: three buffers each, and the parent. */
 #define UNLINK_LEVELS ((MTP_CHANGE_BUFFERS - 1) / 3)
@@ -276,6 +277,7 @@ mtp_blink_unlink(Relation rel, Buffer leaf, MtpBlinkUnlinked *gone)
 	good = find_chain(&u);
 	if (good)
 	{
+		MTP_STOP_POINT("unlink_found");
 		for (int level = 0; good && level < u.nlevels; level++)
 			good = lock_level(&u, level);
 		good = good && lock_parent(&u);

@@ -251,6 +251,8 @@ vacuum_blocks(Vacuum *v, BlockNumber from, BlockNumber to)
 	{
 		BlockNumber blkno = scanblkno;
 
+		if (scanblkno == to / 2)
+			MTP_STOP_POINT("vacuum_middle");
 		do
 			blkno = vacuum_block(v, blkno, scanblkno);
 		while (blkno != InvalidBlockNumber);
@@ -283,27 +285,49 @@ current_length(Relation rel)
 	return n;
 }
 
+/* Tries an empty leaf again that could not go; false if it still can't. */
+static bool
+retry_unlink(Vacuum *v, BlockNumber blkno, BlockNumber length)
+{
+	Buffer		buf;
+	Page		page;
+
+	vacuum_delay_point();
+	buf = mtp_blink_read_ext(v->rel, blkno, BUFFER_LOCK_EXCLUSIVE, v->info->strategy);
+	page = BufferGetPage(buf);
+	if (MtpIsLeaf(page) && MtpHead(page)->nitems == 0)
+		return unlink_leaf(v, buf, length);
+	UnlockReleaseBuffer(buf);
+	return false;
+}
+
 /*
- * Tries the empty leaves again that could not go.  Mostly it was because they are the last child of
- * their parent, whose other children have gone since.  Where keys descend with the blocks that is each
- * parent's first to be met, and going back through them frees whole subtrees from the left.
+ * Mostly a leaf could not go because it is the last child of its parent, whose other children have
+ * gone since.  Where keys descend with the blocks that is each parent's first to be met, and going
+ * back through them frees whole subtrees from the left in one pass.  It is repeated while it helps.
  */
 static void
 unlink_stuck(Vacuum *v, BlockNumber length)
 {
-	while (v->nstuck > 0)
-	{
-		BlockNumber blkno = v->stuck[--v->nstuck];
-		Buffer		buf;
-		Page		page;
+	bool		helped = true;
 
-		vacuum_delay_point();
-		buf = mtp_blink_read_ext(v->rel, blkno, BUFFER_LOCK_EXCLUSIVE, v->info->strategy);
-		page = BufferGetPage(buf);
-		if (MtpIsLeaf(page) && MtpHead(page)->nitems == 0)
-			(void) unlink_leaf(v, buf, length);
-		else
-			UnlockReleaseBuffer(buf);
+	while (helped)
+	{
+		int			n = 0;
+
+		helped = false;
+		for (int i = v->nstuck - 1; i >= 0; i--)
+		{
+			if (retry_unlink(v, v->stuck[i], length))
+			{
+				v->stuck[i] = InvalidBlockNumber;
+				helped = true;
+			}
+		}
+		for (int i = 0; i < v->nstuck; i++)
+			if (v->stuck[i] != InvalidBlockNumber)
+				v->stuck[n++] = v->stuck[i];
+		v->nstuck = n;
 	}
 	if (v->stuck != NULL)
 		pfree(v->stuck);
