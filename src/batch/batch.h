@@ -78,7 +78,7 @@ extern bool mtp_batch_wanted(Relation index, Relation heap, IndexUniqueCheck che
  * Barrier before the backend's own scan of an index: applies its queued entries unless the snapshot
  * can't see them.  Cheap when nothing is queued.
  */
-extern uint32 mtp_batch_pending;	/* entries this backend has queued, all indexes */
+extern uint64 mtp_batch_pending;	/* entries this backend has queued and not drained, all indexes */
 extern void mtp_batch_scan_barrier(Relation index, Snapshot snapshot);
 
 static inline void

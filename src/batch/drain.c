@@ -90,7 +90,10 @@ close_runner(MtpRunner *runner)
 	runner->index = NULL;
 }
 
-/* Runs a unit that this backend has claimed; on an error it is ready again. */
+/*
+ * Runs a unit that this backend has claimed; on an error it is ready again.  Comparison functions
+ * run as the user who inserted the rows, whoever's function it is that has reached a barrier.
+ */
 static void
 run_own(MtpUnit *unit)
 {
@@ -99,7 +102,10 @@ run_own(MtpUnit *unit)
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	bool		pushed = false;
+	Oid			userid;
+	int			sec_context;
 
+	GetUserIdAndSecContext(&userid, &sec_context);
 	running = *unit;
 	PG_TRY();
 	{
@@ -108,14 +114,17 @@ run_own(MtpUnit *unit)
 			PushActiveSnapshot(GetTransactionSnapshot());
 			pushed = true;
 		}
+		SetUserIdAndSecContext(unit->batch->userid, unit->batch->sec_context);
 		open_runner(&runner, unit->batch);
 		(void) mtp_unit_run(&runner, unit);
+		SetUserIdAndSecContext(userid, sec_context);
 		close_runner(&runner);
 		if (pushed)
 			PopActiveSnapshot();
 	}
 	PG_CATCH();
 	{
+		SetUserIdAndSecContext(userid, sec_context);
 		running.batch = NULL;
 		mtp_unit_give_back(unit, false);
 		PG_RE_THROW();
@@ -173,27 +182,34 @@ advance(uint64 serial, Oid indexid, SubTransactionId subxid)
 	return OidIsValid(pending);
 }
 
+/* What matches is in the indexes, or was given up: nothing of it is pending. */
+static void
+settle(uint64 serial, Oid indexid, SubTransactionId subxid)
+{
+	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
+		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+			if ((serial == 0 || f->serial == serial) &&
+				(!OidIsValid(indexid) || q->indexid == indexid) &&
+				(subxid == InvalidSubTransactionId || q->subxid >= subxid))
+			{
+				mtp_batch_pending -= q->pending;
+				q->pending = 0;
+			}
+}
+
 void
 mtp_drain(uint64 serial, Oid indexid, SubTransactionId subxid)
 {
-	bool		left = false;
-
 	if (mtp_my_load == NULL || mtp_drain_busy())
 		return;
 	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
 		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
-			if (q->batch != NULL)
-			{
-				if (matches(q->batch, serial, indexid, subxid))
-					mtp_queue_submit(q);
-				else
-					left = true;
-			}
+			if (q->batch != NULL && matches(q->batch, serial, indexid, subxid))
+				mtp_queue_submit(q);
 	while (advance(serial, indexid, subxid))
 		;
 	mtp_load_take_usage();
-	if (!left && mtp_my_load->batches == NULL)
-		mtp_batch_pending = 0;
+	settle(serial, indexid, subxid);
 }
 
 bool
@@ -231,13 +247,11 @@ mtp_cancel(uint64 serial, SubTransactionId subxid)
 {
 	if (mtp_my_load == NULL)
 		return;
+	settle(serial, InvalidOid, subxid);
 
 	/* Only this backend adds to its list; workers may have applied and removed all of it. */
 	if (mtp_my_load->batches == NULL)
-	{
-		mtp_batch_pending = 0;
 		return;
-	}
 	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
 		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
 			if (q->batch != NULL && matches(q->batch, serial, InvalidOid, subxid))
@@ -261,8 +275,6 @@ mtp_cancel(uint64 serial, SubTransactionId subxid)
 		if (b->holders == 0)
 			mtp_batch_free(b);
 	}
-	if (mtp_my_load->batches == NULL)
-		mtp_batch_pending = 0;
 	LWLockRelease(mtp_batch_lock);
 
 	/* What workers did for the failed statement is not the next one's. */

@@ -62,6 +62,10 @@ static void
 pop(MtpFrame *f)
 {
 	Assert(mtp_frame == f);
+#ifdef USE_ASSERT_CHECKING
+	for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+		Assert(q->pending == 0 && q->batch == NULL);
+#endif
 	mtp_frame = f->outer;
 	if (f->cxt)
 		MemoryContextDelete(f->cxt);
@@ -132,6 +136,18 @@ drain_frame(MtpFrame *f, QueryDesc *qd)
 		InstrStopNode(node, 0);
 	if (qd && qd->totaltime)
 		InstrStopNode(qd->totaltime, 0);
+}
+
+/* Is anything queued in the subtransaction or its children? */
+static bool
+pending_in(SubTransactionId subxid)
+{
+	if (mtp_batch_pending > 0)
+		for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
+			for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+				if (q->subxid >= subxid && q->pending > 0)
+					return true;
+	return false;
 }
 
 static void
@@ -366,7 +382,7 @@ mtp_batch_scan_barrier(Relation index, Snapshot snapshot)
 	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
 		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
 		{
-			if (q->indexid != indexid || !q->used)
+			if (q->indexid != indexid || q->pending == 0)
 				continue;
 			if (snapshot != NULL && IsMVCCSnapshot(snapshot) && snapshot->curcid <= f->cid)
 				continue;
@@ -394,6 +410,7 @@ xact_callback(XactEvent event, void *arg)
 			/* Frames lay on stacks that are gone; TopTransactionContext frees the rest. */
 			mtp_cancel(0, InvalidSubTransactionId);
 			mtp_frame = NULL;
+			mtp_batch_pending = 0;
 			replication_frame.replication = false;
 			committing = false;
 			closing_subxid = InvalidSubTransactionId;
@@ -410,7 +427,7 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid, SubTransactionId 
 	switch (event)
 	{
 		case SUBXACT_EVENT_PRE_COMMIT_SUB:
-			if (mtp_batch_pending > 0)
+			if (pending_in(mySubid))
 				mtp_drain(0, InvalidOid, mySubid);
 			closing_subxid = mySubid;
 			break;

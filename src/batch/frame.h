@@ -19,6 +19,7 @@ typedef struct MtpQueue
 	bool		worker_ok;
 	bool		announced;		/* a bulk insert: no row goes in at once */
 	bool		used;			/* something was queued */
+	uint64		pending;		/* entries queued and not drained */
 	uint32		at_once;		/* rows inserted before queueing began */
 	MtpOrder   *order;			/* wide entries only */
 	MtpLocator	locator;
@@ -39,8 +40,9 @@ typedef struct MtpFrame
 	int			forced;			/* times its own scans drained it */
 	MemoryContext cxt;			/* what the frame itself has no room for, or NULL */
 	MtpQueue   *queues;
+	HTAB	   *by_index;		/* the same, where they are many; or NULL */
 	List	   *announced;		/* tables with a bulk insert under way */
-	int			nplaces;		/* of the places below in use */
+	int			nqueues;
 	MtpQueue	places[MTP_QUEUE_PLACES];	/* the first queues: OLTP needs no allocation */
 } MtpFrame;
 
@@ -52,7 +54,6 @@ extern MemoryContext mtp_frame_context(MtpFrame *f);
 
 /* queue.c */
 extern void mtp_queue_submit(MtpQueue *q);
-extern uint32 mtp_queue_count;
 extern bool mtp_queue_closed(void); /* frame.c: may nothing be queued just now? */
 
 /* drain.c */

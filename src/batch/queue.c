@@ -8,14 +8,14 @@
 #include "catalog/pg_type.h"
 #include "catalog/pg_opclass.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/pg_locale.h"
 #include "utils/typcache.h"
 
-uint32		mtp_batch_pending = 0;
-uint32		mtp_queue_count = 0;
+uint64		mtp_batch_pending = 0;
 
 /*
  * May workers compare keys of this type?  Not if the comparison is not built in (its privileges are
@@ -50,10 +50,45 @@ index_is_worker_safe(Relation index)
 	return true;
 }
 
+/* Where there are many queues, as in a load of partitions, they are found by a hash table. */
+typedef struct QueueKey
+{
+	Oid			indexid;
+	SubTransactionId subxid;
+} QueueKey;
+
+typedef struct QueueEntry
+{
+	QueueKey	key;
+	MtpQueue   *queue;
+} QueueEntry;
+
+static void
+remember_queue(MtpFrame *f, MtpQueue *q)
+{
+	QueueKey	key = {.indexid = q->indexid,.subxid = q->subxid};
+	QueueEntry *entry = hash_search(f->by_index, &key, HASH_ENTER, NULL);
+
+	entry->queue = q;
+}
+
+static void
+make_hash(MtpFrame *f)
+{
+	HASHCTL		ctl = {
+		.keysize = sizeof(QueueKey),.entrysize = sizeof(QueueEntry),
+		.hcxt = mtp_frame_context(f)
+	};
+
+	f->by_index = hash_create("mtpower queues", 256, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+		remember_queue(f, q);
+}
+
 static MtpQueue *
 make_queue(MtpFrame *f, Relation index, Relation heap, bool narrow)
 {
-	MtpQueue   *q = f->nplaces < MTP_QUEUE_PLACES ? &f->places[f->nplaces++] :
+	MtpQueue   *q = f->nqueues < MTP_QUEUE_PLACES ? &f->places[f->nqueues] :
 		MemoryContextAlloc(mtp_frame_context(f), sizeof(MtpQueue));
 
 	memset(q, 0, sizeof(*q));
@@ -63,21 +98,34 @@ make_queue(MtpFrame *f, Relation index, Relation heap, bool narrow)
 	q->heapid = RelationGetRelid(heap);
 	q->narrow = narrow;
 	q->announced = list_member_oid(f->announced, q->heapid);
+	if (f->by_index != NULL)
+		remember_queue(f, q);
 	q->next = f->queues;
 	f->queues = q;
+	if (++f->nqueues == 4 * MTP_QUEUE_PLACES)
+		make_hash(f);
 	return q;
 }
 
-/* The rows' queue; the last one found is the first to be looked at, then the list. */
+/* The rows' queue. */
 static MtpQueue *
 find_queue(MtpFrame *f, Relation index, Relation heap, bool narrow)
 {
-	Oid			indexid = RelationGetRelid(index);
-	SubTransactionId subxid = GetCurrentSubTransactionId();
+	QueueKey	key = {
+		.indexid = RelationGetRelid(index),.subxid = GetCurrentSubTransactionId()
+	};
 
-	for (MtpQueue *q = f->queues; q != NULL; q = q->next)
-		if (q->indexid == indexid && q->subxid == subxid)
-			return q;
+	if (f->by_index != NULL)
+	{
+		QueueEntry *entry = hash_search(f->by_index, &key, HASH_FIND, NULL);
+
+		if (entry != NULL)
+			return entry->queue;
+	}
+	else
+		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+			if (q->indexid == key.indexid && q->subxid == key.subxid)
+				return q;
 	return make_queue(f, index, heap, narrow);
 }
 
@@ -147,6 +195,7 @@ start_batch(MtpQueue *q)
 	b->serial = q->frame->serial;
 	b->subxid = q->subxid;
 	b->xid = GetCurrentTransactionId();
+	GetUserIdAndSecContext(&b->userid, &b->sec_context);
 	b->indexid = q->indexid;
 	b->heapid = q->heapid;
 	b->locator = q->locator;
@@ -299,6 +348,8 @@ queue_for(Relation index, Relation heap, bool narrow, IndexUniqueCheck check)
 	{
 		MemoryContext old = MemoryContextSwitchTo(mtp_frame_context(f));
 
+		/* Until the entries are in, the table must stay, also if its inserter lets go of it. */
+		LockRelationOid(q->heapid, RowExclusiveLock);
 		q->order = narrow ? NULL : mtp_order_make(index);
 		q->worker_ok = index_is_worker_safe(index);
 		q->locator = MtpRelLocator(index);
@@ -325,6 +376,7 @@ mtp_batch_enqueue_narrow(Relation index, Relation heap, uint8 code, Datum value,
 		run = q->run;
 	}
 	MTP_RUN_NARROW(run)[run->n++] = mtp_narrow(code, value, isnull, tid);
+	q->pending++;
 	mtp_batch_pending++;
 	return true;
 }
@@ -335,10 +387,11 @@ mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itup, IndexUniq
 	MtpQueue   *q = queue_for(index, heap, false, check);
 	Size		size = MAXALIGN(IndexTupleSize(itup));
 	MtpRun	   *run;
-	MtpWide    *e;
+	MtpWide		e;
 
 	if (q == NULL)
 		return false;
+	e.head = mtp_order_head(q->order, itup);
 	run = q->run;
 	if (run == NULL || run->used + size + (run->n + 1) * sizeof(MtpWide) > MTP_RUN_BYTES(run))
 	{
@@ -348,12 +401,12 @@ mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itup, IndexUniq
 		if (size + sizeof(MtpWide) > MTP_RUN_BYTES(run))
 			return false;
 	}
-	memcpy(run->mem + run->used, itup, IndexTupleSize(itup));
-	run->n++;
-	e = MTP_RUN_WIDE(run);
-	e->itup = (IndexTuple) (run->mem + run->used);
-	e->head = mtp_order_head(q->order, itup);
+	e.itup = (IndexTuple) (run->mem + run->used);
+	memcpy(e.itup, itup, IndexTupleSize(itup));
 	run->used += size;
+	run->n++;
+	*MTP_RUN_WIDE(run) = e;
+	q->pending++;
 	mtp_batch_pending++;
 	return true;
 }

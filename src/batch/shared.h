@@ -79,6 +79,8 @@ typedef struct MtpBatch
 	uint64		serial;			/* of the frame */
 	SubTransactionId subxid;
 	TransactionId xid;			/* of the rows; workers check that it runs */
+	Oid			userid;			/* who inserted them, … */
+	int			sec_context;	/* … and how */
 	Oid			indexid;
 	Oid			heapid;
 	MtpLocator	locator;		/* the index's file when queued */
