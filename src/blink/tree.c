@@ -122,9 +122,13 @@ mtp_blink_root(Relation rel, int access, uint32 target, uint32 *level)
 int
 mtp_blink_height(Relation rel)
 {
+	MtpBlinkInfo *info = mtp_blink_info(rel);
 	uint32		level;
 	BlockNumber root;
 
+	/* A root that is out of date is good enough, and the next descent finds out. */
+	if (info->root != InvalidBlockNumber)
+		return info->level;
 	return load_root(rel, &root, &level) ? (int) level : 0;
 }
 
