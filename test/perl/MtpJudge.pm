@@ -119,7 +119,9 @@ sub operation
 	my $dice = rand(100);
 
 	return (copy($table, $op, $n), [ $op, "$n:0" ]) if $dice < 35 || !@own;
-	return (insert($table, $op, $n), [ $op, "$n:0" ]) if $dice < 50;
+	return (insert($table, $op, $n), [ $op, "$n:0" ]) if $dice < 46;
+	# Large enough for several tasks, and workers.
+	return (insert($table, $op, 30 * $n), [ $op, 30 * $n . ':0' ]) if $dice < 50;
 	my $old = $own[ rand(@own) ];
 	my ($rows, $ver) = split /:/, $know->{acked}{$old};
 	return ("DELETE FROM $table WHERE op = $old;\n", [ $old, '-' ]) if $dice < 62;
