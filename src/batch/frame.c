@@ -283,6 +283,7 @@ detach_workers(Node *stmt)
 		mtp_workers_detach(((AlterDatabaseStmt *) stmt)->dbname);
 	else if (IsA(stmt, CreatedbStmt))
 	{
+		const char *template = "template1";
 		ListCell   *lc;
 
 		foreach(lc, ((CreatedbStmt *) stmt)->options)
@@ -290,8 +291,9 @@ detach_workers(Node *stmt)
 			DefElem    *opt = lfirst_node(DefElem, lc);
 
 			if (strcmp(opt->defname, "template") == 0 && opt->arg && IsA(opt->arg, String))
-				mtp_workers_detach(strVal(opt->arg));
+				template = strVal(opt->arg);
 		}
+		mtp_workers_detach(template);
 	}
 }
 

@@ -15,11 +15,11 @@ char	   *mtp_debug_stop = NULL;
 
 /* The lock is only looked at: whoever holds it lets all go on at once by giving it up. */
 static void
-wait_for_lock(void)
+wait_for_lock(int key)
 {
 	LOCKTAG		tag;
 
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, MTP_STOP_LOCK, 1);
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, key, 1);
 	(void) LockAcquire(&tag, ShareLock, false, false);
 	LockRelease(&tag, ShareLock, false);
 }
@@ -33,8 +33,8 @@ mtp_stop_here(const char *point)
 	if (strncmp(mtp_debug_stop, point, len) != 0 || mtp_debug_stop[len] != '=')
 		return;
 	action = mtp_debug_stop + len + 1;
-	if (strcmp(action, "wait") == 0)
-		wait_for_lock();
+	if (strncmp(action, "wait", 4) == 0)
+		wait_for_lock(action[4] != '\0' ? atoi(action + 4) : MTP_STOP_LOCK);
 	else if (strcmp(action, "error") == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR), errmsg("error at stop point \"%s\"", point)));

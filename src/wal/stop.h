@@ -4,7 +4,7 @@
  *
  * Only in builds with assertions.  mtpower.debug_stop names one point and what happens there, as
  * 'point=action': "wait" waits until nobody holds the advisory lock MTP_STOP_LOCK of this database,
- * "error" and "disk_full" raise an ERROR, "panic" a PANIC.
+ * "wait7" the same with lock 7, "error" and "disk_full" raise an ERROR, "panic" a PANIC.
  */
 #ifndef MTP_STOP_H
 #define MTP_STOP_H
