@@ -1,0 +1,149 @@
+# Workers that fail, loads beside commands on databases and tablespaces, loads that lock each other out.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', q{
+shared_preload_libraries = 'mtpower'
+mtpower.workers = 1
+mtpower.batch_size = 64kB
+autovacuum = off
+deadlock_timeout = 200ms
+allow_in_place_tablespaces = on
+});
+$node->start;
+my $stops = $node->safe_psql('postgres', 'SHOW debug_assertions') eq 'on';
+my $schema = q{
+CREATE EXTENSION IF NOT EXISTS mtpower;
+CREATE TABLE t (a int, b text COLLATE "C") USING mtpower;
+CREATE INDEX t_a ON t USING mtpower_blink (a);
+CREATE INDEX t_b ON t USING mtpower_blink (b);
+};
+$node->safe_psql('postgres', $schema);
+my $slow = 'INSERT INTO t SELECT g, g::text FROM generate_series(1, 60) s, LATERAL (SELECT pg_sleep(0.02 + s * 0)) x, LATERAL (SELECT s * 1000 + i AS g FROM generate_series(1, 500) i) y';
+
+sub verify
+{
+	my ($what, $db, $rows) = @_;
+	my $err;
+	is($node->psql($db, 'SELECT mtpower.verify_index(indexrelid, true) FROM pg_index WHERE indrelid = \'t\'::regclass', stderr => \$err), 0, "$what: indexes verify") or diag($err);
+	is($node->safe_psql($db, 'SELECT count(*) FROM t'), $rows, "$what: rows") if defined $rows;
+	is($node->safe_psql($db, 'SELECT held_bytes FROM mtpower.stat_memory'), 0, "$what: no memory is held");
+}
+
+sub start_psql
+{
+	my ($db, @sql) = @_;
+	my $job = { out => '', err => '' };
+	$job->{run} = IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=sqlstate', '-d', $node->connstr($db), map { ('-c', $_) } @sql ], '>', \$job->{out}, '2>', \$job->{err});
+	return $job;
+}
+
+sub finish { my ($job) = @_; $job->{run}->finish; return $job->{err} }
+
+sub set_stop
+{
+	my ($stop) = @_;
+	$node->safe_psql('postgres', "ALTER SYSTEM SET mtpower.debug_stop = '$stop'");
+	$node->safe_psql('postgres', 'SELECT pg_reload_conf()');
+	$node->poll_query_until('postgres', "SELECT current_setting('mtpower.debug_stop') = '$stop'") or die;
+}
+
+# A worker that fails leaves its work to the owner; an owner that fails ends its statement, no more.
+SKIP:
+{
+	skip 'the server was built without assertions, so without stop points', 1 if !$stops;
+	my $rows = 0;
+	my $batch = 'INSERT INTO t SELECT hashint4(g), md5(g::text) FROM generate_series(1, 30000) g UNION ALL SELECT 0, \'\' FROM pg_sleep(0.5)';
+	foreach my $point ('worker_claimed=error', 'step_checked=disk_full', 'step_applied=error', 'leaf_split=disk_full')
+	{
+		my $failed = 'SELECT coalesce(sum(failed_error), 0) FROM mtpower.stat_batches';
+		my $before = $node->safe_psql('postgres', $failed);
+		set_stop($point);
+		foreach (1 .. 10)
+		{
+			is(finish(start_psql('postgres', "SET mtpower.debug_stop = ''", $batch)), '', "$point in workers: the load goes on");
+			$rows += 30001;
+			last if $node->safe_psql('postgres', $failed) > $before;
+		}
+		cmp_ok($node->safe_psql('postgres', $failed), '>', $before, "$point in workers: counted");
+		verify("$point in workers", 'postgres', $rows);
+		next if $point =~ /claimed/;
+
+		my $code = $point =~ /full/ ? '53100' : 'XX000';
+		like(finish(start_psql('postgres', $batch)), qr/$code/, "$point everywhere: clean error");
+		is(finish(start_psql('postgres', qq{DO \$\$ BEGIN $batch; RAISE 'no error'; EXCEPTION WHEN SQLSTATE '$code' THEN END \$\$})), '', "$point everywhere: caught");
+		verify("$point everywhere", 'postgres', $rows);
+		set_stop('');
+		is(finish(start_psql('postgres', $batch)), '', "$point: gone");
+		$rows += 30001;
+		verify("$point: gone", 'postgres', $rows);
+		$rows = 0;
+		$node->safe_psql('postgres', 'TRUNCATE t');
+	}
+	set_stop('');
+}
+
+# Commands that want a database for themselves: workers leave it.
+sub work_in
+{
+	my ($db) = @_;
+	foreach (1 .. 5)
+	{
+		is(finish(start_psql($db, $slow)), '', "load in $db");
+		last if $node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'mtpower worker' AND datname = '$db'") > 0;
+	}
+}
+$node->safe_psql('postgres', "CREATE TABLESPACE ts LOCATION ''");
+$node->safe_psql('template1', $schema);
+$node->safe_psql('postgres', 'CREATE DATABASE d1');
+foreach (
+	[ 'd1', 'CREATE DATABASE d2 TEMPLATE d1' ], [ 'd1', 'ALTER DATABASE d1 RENAME TO d3' ], [ 'd3', 'ALTER DATABASE d3 SET TABLESPACE ts' ],
+	[ 'd3', 'DROP DATABASE d3' ], [ 'template1', 'CREATE DATABASE d4' ])
+{
+	my ($db, $command) = @$_;
+	work_in($db);
+	my $start = time;
+	my ($out, $err);
+	is($node->psql('postgres', $command, stderr => \$err), 0, "$command beside a worker") or diag($err);
+	cmp_ok(time - $start, '<', 4.5, "$command need not wait for the worker's idle time");
+}
+
+# One worker, two databases
+{
+	$node->safe_psql('postgres', 'SELECT mtpower.stat_reset()');
+	my @jobs = map { start_psql($_, ($slow) x 2) } 'd2', 'd4';
+	is(finish($_), '', 'load beside another one in another database') foreach @jobs;
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM (SELECT database FROM mtpower.stat_batches WHERE entries_workers > 0 GROUP BY 1) x'), 2, 'both were served');
+}
+
+# Deadlocks are core's
+$node->safe_psql('postgres', q{
+	CREATE TABLE r (id int); INSERT INTO r VALUES (1), (2);
+	CREATE FUNCTION lock_row(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN UPDATE r SET id = id WHERE id = i; RETURN i; END $$;
+	TRUNCATE t;});
+my @jobs = map { my ($x, $y) = $_ == 1 ? (1, 2) : (2, 1); start_psql('postgres',
+	qq{INSERT INTO t SELECT CASE g WHEN 3000 THEN lock_row($x) WHEN 20000 THEN lock_row($y) ELSE g END, CASE WHEN g = 6000 THEN pg_sleep(1)::text ELSE '' END FROM generate_series(1, 30000) g}) } 1, 2;
+my @errors = map { finish($_) } @jobs;
+is(scalar(grep { /40P01/ } @errors), 1, 'one of two loads that lock each other out gets the deadlock error') or diag(@errors);
+verify('deadlock', 'postgres', 30000);
+
+# The indexes move, or are built anew, beside loads and between the statements of an open transaction
+my $rows = 30000;
+foreach my $commands (
+	[ map { ("ALTER INDEX t_a SET TABLESPACE ts", "ALTER INDEX t_b SET TABLESPACE ts", "ALTER INDEX t_a SET TABLESPACE pg_default", "ALTER INDEX t_b SET TABLESPACE pg_default") } 1 .. 3 ],
+	[ 'REINDEX INDEX CONCURRENTLY t_a', 'CREATE INDEX CONCURRENTLY t_n ON t USING mtpower_blink (b, a)' ])
+{
+	my @jobs = (start_psql('postgres', 'BEGIN', ($slow) x 2, 'COMMIT'), start_psql('postgres', ($slow) x 2), start_psql('postgres', @$commands), start_psql('postgres', ('VACUUM t') x 4));
+	is(finish($_), '', "loads beside VACUUM and $commands->[0]") foreach @jobs;
+	$rows += 4 * 30000;
+	verify($commands->[0], 'postgres', $rows);
+}
+is($node->safe_psql('postgres', 'SELECT held_bytes FROM mtpower.stat_memory'), 0, 'no memory is held');
+$node->stop;
+done_testing();
