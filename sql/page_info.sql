@@ -32,7 +32,7 @@ WHERE l."right" IS NOT NULL AND r.blkno IS NULL;
 
 -- High keys: whole with a TID, with NULLs, with what truncation left.
 SELECT regexp_replace(high_key, 'tid=\(\d+,\d+\)', 'tid=(…)') AS high_key FROM pages
-WHERE high_key LIKE '(3,%' OR high_key LIKE '(null,%' OR high_key LIKE '(8,%' OR high_key LIKE '(1800,%'
+WHERE high_key ~ '^\((3|null|8), .*tid='
 GROUP BY 1 ORDER BY 1;
 SELECT count(*) > 10 AS many FROM pages WHERE high_key ~ '^\(\d+, -inf\)$' AND type = 'leaf';
 
