@@ -1,0 +1,157 @@
+/*
+ * c_inserts.c
+ *	  Inserts rows as C code may do it, outside of the executor's statements: for test/t/batch_c_code.pl.
+ *
+ * c_inserts.at_commit names a table into which each committing transaction inserts 2,000 rows, by SPI and directly;
+ * the library is to be loaded before mtpower, so that its callback runs after mtpower's.
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "executor/executor.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "nodes/makefuncs.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/rel.h"
+#include "utils/resowner.h"
+#include "utils/snapmgr.h"
+
+PG_MODULE_MAGIC;
+
+PGDLLEXPORT void _PG_init(void);
+
+PG_FUNCTION_INFO_V1(c_insert);
+PG_FUNCTION_INFO_V1(c_insert_sub);
+PG_FUNCTION_INFO_V1(c_insert_multi);
+
+static char *at_commit = NULL;
+
+/* The table's first column gets from .. from + n - 1, the second one the text. */
+static void
+insert(Oid relid, int from, int n, const char *text, LOCKMODE unlock)
+{
+	Relation	rel = table_open(relid, RowExclusiveLock);
+	EState	   *estate = CreateExecutorState();
+	ResultRelInfo *rri = makeNode(ResultRelInfo);
+	TupleTableSlot *slot = table_slot_create(rel, &estate->es_tupleTable);
+
+	estate->es_output_cid = GetCurrentCommandId(true);
+	InitResultRelInfo(rri, rel, 1, NULL, 0);
+	ExecOpenIndices(rri, false);
+	PushActiveSnapshot(GetTransactionSnapshot());
+	for (int i = 0; i < n; i++)
+	{
+		ExecClearTuple(slot);
+		slot->tts_values[0] = Int32GetDatum(from + i);
+		slot->tts_isnull[0] = false;
+		slot->tts_values[1] = DirectFunctionCall1(textin, CStringGetDatum(text));
+		slot->tts_isnull[1] = false;
+		ExecStoreVirtualTuple(slot);
+		ExecSimpleRelationInsert(rri, estate, slot);
+	}
+	PopActiveSnapshot();
+	ExecCloseIndices(rri);
+	ExecResetTupleTable(estate->es_tupleTable, false);
+	FreeExecutorState(estate);
+	table_close(rel, unlock);
+	CommandCounterIncrement();
+}
+
+/* c_insert(table, from, n, text, keep_lock): returns n. */
+Datum
+c_insert(PG_FUNCTION_ARGS)
+{
+	insert(PG_GETARG_OID(0), PG_GETARG_INT32(1), PG_GETARG_INT32(2),
+		   text_to_cstring(PG_GETARG_TEXT_PP(3)), PG_GETARG_BOOL(4) ? NoLock : RowExclusiveLock);
+	PG_RETURN_INT32(PG_GETARG_INT32(2));
+}
+
+/* c_insert_sub(table, from, n, text, commit): in an internal subtransaction. */
+Datum
+c_insert_sub(PG_FUNCTION_ARGS)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(cxt);
+	insert(PG_GETARG_OID(0), PG_GETARG_INT32(1), PG_GETARG_INT32(2),
+		   text_to_cstring(PG_GETARG_TEXT_PP(3)), NoLock);
+	if (PG_GETARG_BOOL(4))
+		ReleaseCurrentSubTransaction();
+	else
+		RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = owner;
+	PG_RETURN_INT32(PG_GETARG_INT32(2));
+}
+
+/* c_insert_multi(table, from, n, text): by multi_insert, which announces a load. */
+Datum
+c_insert_multi(PG_FUNCTION_ARGS)
+{
+	Relation	rel = table_open(PG_GETARG_OID(0), RowExclusiveLock);
+	int			from = PG_GETARG_INT32(1);
+	int			n = PG_GETARG_INT32(2);
+	EState	   *estate = CreateExecutorState();
+	ResultRelInfo *rri = makeNode(ResultRelInfo);
+	TupleTableSlot **slots = palloc(n * sizeof(*slots));
+	BulkInsertState bistate = GetBulkInsertState();
+
+	estate->es_output_cid = GetCurrentCommandId(true);
+	InitResultRelInfo(rri, rel, 1, NULL, 0);
+	ExecOpenIndices(rri, false);
+	for (int i = 0; i < n; i++)
+	{
+		slots[i] = table_slot_create(rel, &estate->es_tupleTable);
+		ExecClearTuple(slots[i]);
+		slots[i]->tts_values[0] = Int32GetDatum(from + i);
+		slots[i]->tts_isnull[0] = false;
+		slots[i]->tts_values[1] = PG_GETARG_DATUM(3);
+		slots[i]->tts_isnull[1] = false;
+		ExecStoreVirtualTuple(slots[i]);
+	}
+	table_multi_insert(rel, slots, n, GetCurrentCommandId(true), 0, bistate);
+	for (int i = 0; i < n; i++)
+		(void) ExecInsertIndexTuples(rri, slots[i], estate, false, false, NULL, NIL);
+	FreeBulkInsertState(bistate);
+	table_finish_bulk_insert(rel, 0);
+	ExecCloseIndices(rri);
+	ExecResetTupleTable(estate->es_tupleTable, false);
+	FreeExecutorState(estate);
+	table_close(rel, NoLock);
+	CommandCounterIncrement();
+	PG_RETURN_INT32(n);
+}
+
+static void
+callback(XactEvent event, void *arg)
+{
+	char		query[200];
+
+	if ((event != XACT_EVENT_PRE_COMMIT && event != XACT_EVENT_PRE_PREPARE) || at_commit[0] == '\0')
+		return;
+	insert(RangeVarGetRelid(makeRangeVar(NULL, at_commit, -1), NoLock, false), 1, 1000, "commit, directly", NoLock);
+	snprintf(query, sizeof(query),
+			 "INSERT INTO %s SELECT i, 'commit, by SPI' FROM generate_series(1, 1000) i", at_commit);
+	PushActiveSnapshot(GetTransactionSnapshot());
+	SPI_connect();
+	if (SPI_execute(query, false, 0) != SPI_OK_INSERT)
+		elog(ERROR, "insertion failed");
+	SPI_finish();
+	PopActiveSnapshot();
+}
+
+void
+_PG_init(void)
+{
+	DefineCustomStringVariable("c_inserts.at_commit", "Table to insert into at commit.", NULL,
+							   &at_commit, "", PGC_USERSET, 0, NULL, NULL, NULL);
+	RegisterXactCallback(callback, NULL);
+}
