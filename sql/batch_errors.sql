@@ -27,6 +27,12 @@ BEGIN
 	IF current_setting('batch.fail', true) = 'on' AND (l::int % 1000 = 999 OR r::int % 1000 = 999) THEN
 		RAISE EXCEPTION 'touchy' USING ERRCODE = 'MT001';
 	END IF;
+	IF current_setting('batch.slow', true) = 'on' THEN
+		PERFORM pg_sleep(0.005);
+	END IF;
+	IF current_setting('batch.who', true) = 'on' THEN
+		PERFORM set_config('batch.seen', current_user, false);
+	END IF;
 	RETURN CASE WHEN l::int < r::int THEN -1 WHEN l::int > r::int THEN 1 ELSE 0 END;
 END $$;
 CREATE FUNCTION touchy_lt(l touchy, r touchy) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT touchy_cmp(l, r) < 0';
@@ -104,6 +110,41 @@ INSERT INTO t SELECT i::touchy, barrier(i, 'insert') FROM generate_series(501, 3
 SELECT count(*), count(DISTINCT a) FROM t WHERE a > 0;
 SELECT count(*) FROM t WHERE k =! 999::touchy;
 SELECT verify('t');
+-- A timeout ends the index work of a statement of its own transaction, also while comparisons take long.
+SELECT clock_timestamp() AS began \gset
+\set SHOW_CONTEXT never
+SET batch.slow = on;
+SET statement_timeout = '300ms';
+COPY t FROM PROGRAM 'seq -f "%.0f	5" 5000 -1 4000';
+INSERT INTO t SELECT i::touchy, i FROM generate_series(5000, 4000, -1) i;
+RESET statement_timeout;
+RESET batch.slow;
+\set SHOW_CONTEXT errors
+SELECT clock_timestamp() - :'began'::timestamptz < interval '5 s' AS soon;
+SELECT count(*), count(DISTINCT a) FROM t WHERE a > 0;
+SELECT verify('t');
+
+-- Comparisons run as the user who inserts, whoever's function it is that reaches a barrier.
+CREATE ROLE regress_batch_errors;
+CREATE FUNCTION of_another(i int) RETURNS int LANGUAGE plpgsql SECURITY DEFINER SET search_path = batch_errors AS $$
+BEGIN
+	IF i = 5000 THEN
+		PERFORM set_config('batch.who', 'on', false);
+		SET LOCAL work_mem = '4MB';	-- a utility command
+		RAISE NOTICE '% compared by %', current_user, CASE current_setting('batch.seen') WHEN session_user THEN 'the inserter' ELSE current_setting('batch.seen') END;
+		-- here the function itself compares
+		PERFORM touchy_cmp(1::touchy, 2::touchy);
+		RAISE NOTICE '% compared by %', current_user, current_setting('batch.seen');
+	END IF;
+	RETURN i;
+END $$;
+ALTER FUNCTION of_another OWNER TO regress_batch_errors;
+GRANT USAGE ON SCHEMA batch_errors TO regress_batch_errors;
+GRANT SELECT ON t TO regress_batch_errors;
+INSERT INTO t SELECT of_another(i)::touchy, i FROM generate_series(4000, 5000) i;
+RESET batch.who;
+SELECT verify('t');
+
 -- The index of an array of such a type, and of a composite with one.
 CREATE OPERATOR CLASS touchy_btree DEFAULT FOR TYPE touchy USING btree AS OPERATOR 1 <!, OPERATOR 2 <=!,
 	OPERATOR 3 =!, OPERATOR 4 >=!, OPERATOR 5 >!, FUNCTION 1 touchy_cmp(touchy, touchy);
@@ -133,3 +174,4 @@ END $$;
 SELECT held_bytes FROM mtpower.stat_memory;
 SET client_min_messages = warning;
 DROP SCHEMA batch_errors CASCADE;
+DROP ROLE regress_batch_errors;

@@ -44,6 +44,13 @@ static struct
 	MtpBatchApply call;
 }			applying;
 
+/* Memory of the engine that this process sorts with: not on the stack for the same reason. */
+static struct
+{
+	char	   *mem;			/* or NULL */
+	int			order;
+}			scratch;
+
 /* Interfaces of the index AMs. */
 static const MtpBatchOps *all_ops[4];
 static int	n_ops;
@@ -212,11 +219,20 @@ mtp_unit_finish(MtpUnit *unit, bool worker)
 		report_batch(indexid, entries, tasks, submitted);
 }
 
+static void
+free_scratch(void)
+{
+	if (scratch.mem != NULL)
+		mtp_memory_free(scratch.mem, scratch.order);
+	scratch.mem = NULL;
+}
+
 void
 mtp_unit_give_back(MtpUnit *unit, bool worker_failed)
 {
 	MtpBatch   *b = unit->batch;
 
+	free_scratch();
 	if (applying.active)
 		count_task(unit);
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
@@ -242,32 +258,21 @@ mtp_unit_give_back(MtpUnit *unit, bool worker_failed)
 }
 
 /*
- * Interrupts are held off: a worker's termination would leave entries in the scratch memory.  A run
- * has at most 64k entries.
+ * Errors and termination come only where the run has all of its entries (mtp_sort_wide and
+ * mtp_sort_narrow see to that); then mtp_unit_give_back frees the scratch memory.
  */
 static void
 sort_run(MtpRunner *runner, MtpBatch *b, MtpRun *run)
 {
-	char	   *scratch;
-
-	HOLD_INTERRUPTS();
-	scratch = mtp_memory_alloc(run->order);
-	PG_TRY();
-	{
-		if (!b->narrow)
-			mtp_sort_wide(runner->order, MTP_RUN_WIDE(run), (MtpWide *) scratch, run->n);
-		else if (scratch != NULL)
-			mtp_sort_narrow(MTP_RUN_NARROW(run), (MtpNarrow *) scratch, run->n);
-		else
-			sort_in_place(MTP_RUN_NARROW(run), run->n);
-	}
-	PG_FINALLY();
-	{
-		if (scratch != NULL)
-			mtp_memory_free(scratch, run->order);
-	}
-	PG_END_TRY();
-	RESUME_INTERRUPTS();
+	scratch.order = run->order;
+	scratch.mem = mtp_memory_alloc(run->order);
+	if (!b->narrow)
+		mtp_sort_wide(runner->order, MTP_RUN_WIDE(run), (MtpWide *) scratch.mem, run->n);
+	else if (scratch.mem != NULL)
+		mtp_sort_narrow(MTP_RUN_NARROW(run), (MtpNarrow *) scratch.mem, run->n);
+	else
+		sort_in_place(MTP_RUN_NARROW(run), run->n);
+	free_scratch();
 }
 
 /* Entry i of a run as a wide one, heads only for narrow ones. */
