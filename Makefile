@@ -10,7 +10,7 @@ PG_CPPFLAGS = -I$(srcdir)/src
 PG_CFLAGS = -std=gnu11 -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Wno-cast-function-type -Wno-declaration-after-statement
 
 REGRESS = $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
-REGRESS_OPTS = --inputdir=. --outputdir=.
+REGRESS_OPTS = --inputdir=. --outputdir=. --no-locale --encoding=UTF8
 
 # The server's headers and flags were made for gcc.
 ifneq (,$(findstring clang,$(CC)))

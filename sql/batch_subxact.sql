@@ -212,25 +212,6 @@ CALL p();
 SELECT b, count(*) FROM m WHERE a > 0 GROUP BY 1 ORDER BY 1;
 SELECT verify('m');
 
--- PREPARE TRANSACTION.
-TRUNCATE m;
-BEGIN;
-INSERT INTO m SELECT i, 'prepared' FROM generate_series(1, 5000) i;
-SAVEPOINT a;
-COPY m FROM PROGRAM 'seq -f "%.0f	two" 5001 8000';
-PREPARE TRANSACTION 'batch_subxact_1';
-BEGIN;
-INSERT INTO m SELECT i, 'away' FROM generate_series(1, 5000) i;
-PREPARE TRANSACTION 'batch_subxact_2';
-INSERT INTO m SELECT i, 'other' FROM generate_series(1, 3000) i;
-COMMIT PREPARED 'batch_subxact_1';
-ROLLBACK PREPARED 'batch_subxact_2';
-SELECT b, count(*) FROM m WHERE a > 0 GROUP BY 1 ORDER BY 1;
-SELECT verify('m');
-VACUUM m;
-INSERT INTO m SELECT i, 'new' FROM generate_series(1, 5000) i;
-SELECT verify('m');
-
 -- Nothing is held when all is done (a worker that finds its batch cancelled needs a moment).
 DO $$
 BEGIN

@@ -163,14 +163,13 @@ UPDATE ctas SET b = 'current' WHERE CURRENT OF c;
 SELECT a, b FROM ctas WHERE b = 'current';
 ROLLBACK;
 
--- Savepoints, prepared transactions.
+-- Savepoints.
 BEGIN;
 INSERT INTO ctas VALUES (20, 'kept');
 SAVEPOINT s;
 INSERT INTO ctas VALUES (21, 'undone');
 ROLLBACK TO s;
-PREPARE TRANSACTION 'table_am';
-COMMIT PREPARED 'table_am';
+COMMIT;
 SELECT a FROM ctas WHERE a >= 20;
 
 -- A table that says where its rows are, and how many there may be.

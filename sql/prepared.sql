@@ -1,0 +1,35 @@
+-- Prepared transactions: all index entries are in before PREPARE, and a rollback leaves nothing that VACUUM could mistake.
+-- (expected/prepared_1.out is what a server with max_prepared_transactions = 0 prints.)
+SET mtpower.batching = on;
+SET mtpower.batch_min_rows = 0;
+SET mtpower.batch_size = '64kB';
+CREATE SCHEMA prepared;
+SET search_path = prepared;
+CREATE TABLE m (a int, b text) USING mtpower;
+CREATE INDEX m_a ON m USING mtpower_blink (a);
+CREATE INDEX m_b ON m USING mtpower_blink (b);
+BEGIN;
+INSERT INTO m SELECT i, 'prepared' FROM generate_series(1, 5000) i;
+SAVEPOINT a;
+COPY m FROM PROGRAM 'seq -f "%.0f	two" 5001 8000';
+SAVEPOINT b;
+COPY m FROM PROGRAM 'seq -f "%.0f	undone" 8001 9000';
+ROLLBACK TO b;
+PREPARE TRANSACTION 'prepared_1';
+BEGIN;
+INSERT INTO m SELECT i, 'away' FROM generate_series(1, 5000) i;
+PREPARE TRANSACTION 'prepared_2';
+INSERT INTO m SELECT i, 'other' FROM generate_series(1, 3000) i;
+SELECT b, count(*) FROM m GROUP BY 1 ORDER BY 1;
+COMMIT PREPARED 'prepared_1';
+ROLLBACK PREPARED 'prepared_2';
+SELECT b, count(*) FROM m GROUP BY 1 ORDER BY 1;
+SELECT mtpower.verify_index(i, true) FROM unnest('{m_a,m_b}'::regclass[]) i;
+VACUUM m;
+INSERT INTO m SELECT i, 'new' FROM generate_series(1, 5000) i;
+SELECT mtpower.verify_index(i, true) FROM unnest('{m_a,m_b}'::regclass[]) i;
+SET enable_seqscan = off;
+SELECT count(*) FROM m WHERE b = 'new';
+SELECT count(*) FROM m WHERE b = 'away';
+SET client_min_messages = warning;
+DROP SCHEMA prepared CASCADE;
