@@ -88,7 +88,14 @@ mtp_extend_relation(Relation rel)
 	ResolveRecoveryConflictWithSnapshotFullXid(horizon, locator)
 #endif
 
-/* PostgreSQL 16 made two functions of the buffer tag macros. */
+/* PostgreSQL 18 tells VACUUM's delay point whether it is ANALYZE's. */
+#if PG_VERSION_NUM >= 180000
+#define MtpVacuumDelayPoint() vacuum_delay_point(false)
+#else
+#define MtpVacuumDelayPoint() vacuum_delay_point()
+#endif
+
+/* PostgreSQL 16 made a function of the buffer tag macro. */
 #if PG_VERSION_NUM >= 160000
 #define MtpInitBufferTag(tag, locator, fork, blkno) InitBufferTag(tag, &(locator), fork, blkno)
 #else

@@ -215,7 +215,7 @@ vacuum_block(Vacuum *v, BlockNumber blkno, BlockNumber scanblkno)
 	Buffer		buf;
 	Page		page;
 
-	vacuum_delay_point();
+	MtpVacuumDelayPoint();
 	buf = ReadBufferExtended(v->rel, MAIN_FORKNUM, blkno, RBM_NORMAL, v->info->strategy);
 	LockBuffer(buf, BUFFER_LOCK_SHARE);
 	page = BufferGetPage(buf);
@@ -292,7 +292,7 @@ retry_unlink(Vacuum *v, BlockNumber blkno, BlockNumber length)
 	Buffer		buf;
 	Page		page;
 
-	vacuum_delay_point();
+	MtpVacuumDelayPoint();
 	buf = mtp_blink_read_ext(v->rel, blkno, BUFFER_LOCK_EXCLUSIVE, v->info->strategy);
 	page = BufferGetPage(buf);
 	if (MtpIsLeaf(page) && MtpHead(page)->nitems == 0)
