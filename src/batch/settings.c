@@ -26,6 +26,13 @@ default_workers(void)
 	return Max(1, Min(Min(cores - 1, max_worker_processes / 2), MTP_MAX_WORKERS));
 }
 
+static void
+assign_workers(int newval, void *extra)
+{
+	if (mtp_shared != NULL && !IsUnderPostmaster)
+		mtp_shared->max_workers = newval;
+}
+
 void
 mtp_batch_settings_init(void)
 {
@@ -41,7 +48,7 @@ mtp_batch_settings_init(void)
 							"Maximum number of batch workers running at a time in the cluster.",
 							"Zero leaves all work to the loading sessions.",
 							&mtp_workers, default_workers(), 0, MTP_MAX_WORKERS,
-							PGC_SIGHUP, 0, NULL, NULL, NULL);
+							PGC_SIGHUP, 0, NULL, assign_workers, NULL);
 	DefineCustomIntVariable("mtpower.batch_size",
 							"Bytes of one index's queued entries after which they are submitted as a batch.",
 							NULL, &mtp_batch_size, 16 * 1024, 64, 56 * 1024,

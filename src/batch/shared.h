@@ -186,6 +186,12 @@ typedef struct MtpBatchShared
 	int			free_blocks;
 	int			free_head[MTP_MAX_ORDER + 1];
 
+	/*
+	 * mtpower.workers as of the last reload.  Only the postmaster writes it: sessions read their
+	 * settings anew between statements alone, and a load may take hours.
+	 */
+	volatile int max_workers;
+
 	uint64		ticks;
 	int			max_loads;
 	uint64		no_worker;		/* times a worker was wanted and none to be had */

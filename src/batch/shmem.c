@@ -48,6 +48,7 @@ startup(void)
 	if (!found)
 	{
 		memset(mtp_shared, 0, shared_size());
+		mtp_shared->max_workers = mtp_workers;
 		mtp_shared->max_loads = MaxBackends;
 		for (int i = 0; i < MaxBackends; i++)
 			ConditionVariableInit(&mtp_shared->loads[i].cv);

@@ -119,7 +119,7 @@ find_slot(MtpLoad *load)
 			return -1;
 		}
 	}
-	if (running < mtp_workers)
+	if (running < mtp_shared->max_workers)
 		return slot;
 
 	/* All are elsewhere: after a second's service one of them may come over. */
@@ -143,7 +143,7 @@ mtp_worker_wanted(MtpLoad *load)
 	uint64		serial = 0;
 	int			slot = -1;
 
-	if (mtp_workers == 0)
+	if (mtp_shared->max_workers == 0)
 		return;
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 	work = work_in(load);
@@ -490,7 +490,7 @@ too_many(void)
 	for (MtpWorker *w = mtp_shared->workers; w < me; w++)
 		before += w->pid != 0;
 	LWLockRelease(mtp_batch_lock);
-	return before >= mtp_workers;
+	return before >= mtp_shared->max_workers;
 }
 
 void
@@ -520,9 +520,9 @@ mtp_worker_main(Datum arg)
 		{
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
-			if (too_many())
-				break;
 		}
+		if (too_many())
+			break;
 		if (join_list(&heapid, &locator))
 		{
 			serve_safely(heapid, locator);
