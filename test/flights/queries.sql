@@ -205,7 +205,7 @@ SELECT dest, count(*) FROM flights WHERE dest COLLATE "en-x-icu" BETWEEN 'a' AND
 
 -- name: partial index
 -- plan: Index (Only )?Scan using f_late|Bitmap Index Scan on f_late
-SELECT count(*), avg(arr_delay), max(carrier) FROM flights WHERE arr_delay > 300;
+SELECT count(*), avg(arr_delay), max(carrier) FROM flights WHERE arr_delay > 120 AND air_time > 330;
 
 -- name: expression, a date
 -- plan: (Index Scan using|Bitmap Index Scan on) f_utc_date
