@@ -247,9 +247,77 @@ spill_node(Page page, int at, int from)
 	MtpDir(page)[at + 1] = next->heads[n - 1];
 }
 
+/* Moves the first item of node `at` to the end of the node on its left. */
+static void
+shift_left(Page page, int at)
+{
+	MtpNode    *node = &MtpNodes(page)[at];
+	MtpNode    *to = node - 1;
+	int			n = --MtpCounts(page)[at];
+	int			end = MtpCounts(page)[at - 1]++;
+
+	to->heads[end] = node->heads[0];
+	to->offs[end] = node->offs[0];
+	MtpDir(page)[at - 1] = to->heads[end];
+	memmove(&node->heads[0], &node->heads[1], n * sizeof(uint32));
+	memmove(&node->offs[0], &node->offs[1], n * sizeof(uint16));
+	node->heads[n] = 0;
+	node->offs[n] = 0;
+}
+
+/* Moves the last item of node `at` to the front of the node on its right. */
+static void
+shift_right(Page page, int at)
+{
+	MtpNode    *node = &MtpNodes(page)[at];
+	MtpNode    *to = node + 1;
+	int			last = --MtpCounts(page)[at];
+	int			n = MtpCounts(page)[at + 1]++;
+
+	memmove(&to->heads[1], &to->heads[0], n * sizeof(uint32));
+	memmove(&to->offs[1], &to->offs[0], n * sizeof(uint16));
+	to->heads[0] = node->heads[last];
+	to->offs[0] = node->offs[last];
+	node->heads[last] = 0;
+	node->offs[last] = 0;
+	MtpDir(page)[at] = node->heads[last - 1];
+}
+
 /*
- * Finds the node and slot for a new item at rank `pos`, splitting a full node.  False if there is
- * no room for the node that this takes.
+ * Makes a slot where all nodes that could take the new item are full, from the nearest one that is not: each node in between
+ * passes one item on.  False if all nodes are full.
+ */
+static bool
+borrow_slot(Page page, MtpPos *p)
+{
+	const uint8 *counts = MtpCounts(page);
+	int			nnodes = MtpHead(page)->nnodes;
+	int			end = p->slot > 0 ? p->node : p->node - 1;	/* in front of a node is behind the one before */
+	int			right = p->node;
+	int			left = end;
+
+	while (right < nnodes && counts[right] == MTP_NODE_SLOTS)
+		right++;
+	while (left >= 0 && counts[left] == MTP_NODE_SLOTS)
+		left--;
+	if (right < nnodes && (left < 0 || right - p->node <= end - left))
+	{
+		for (; right > p->node; right--)
+			shift_right(page, right - 1);
+		return true;
+	}
+	if (left < 0)
+		return false;
+	for (; left < end; left++)
+		shift_left(page, left + 1);
+	p->slot = (p->slot > 0 ? p->slot : MTP_NODE_SLOTS) - 1;
+	p->node = end;
+	return true;
+}
+
+/*
+ * Finds the node and slot for a new item at rank `pos`.  A full node is split; where there is no room for one node more, it
+ * borrows a slot.  False if there is none.
  */
 static bool
 make_slot(Page page, int pos, MtpPos *p)
@@ -269,9 +337,10 @@ make_slot(Page page, int pos, MtpPos *p)
 	if (p->node < h->nnodes && counts[p->node] < MTP_NODE_SLOTS)
 		return true;
 	if (p->slot == 0)
-		return open_node(page, p->node);	/* behind the end, or between full nodes */
+		return open_node(page, p->node) ||	/* behind the end, or between full nodes */
+			borrow_slot(page, p);
 	if (!open_node(page, p->node + 1))
-		return false;
+		return borrow_slot(page, p);
 	spill_node(page, p->node, MTP_NODE_SLOTS / 2);
 	if (p->slot > MTP_NODE_SLOTS / 2)
 	{
