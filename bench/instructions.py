@@ -1,0 +1,131 @@
+"""Instructions instead of seconds, where a target is so near to one that a machine's noise hides it.
+
+A server makes the data and is shut down.  Then each case is a list of statements that a single-user backend runs on a copy of
+that data, under valgrind's cachegrind, which counts what the process executes (the kernel apart).  Its first half warms up caches,
+its second half is the case; the count of a run of the first half alone is taken off.  At the end the process gets SIGABRT, so that
+no shutdown checkpoint is counted.  mtpower's tables lie in one database and the library is loaded; the peer's lie in another, and
+PostgreSQL runs without the library.
+"""
+import os, random, re, resource, shutil, subprocess
+from data import AMS
+from harness import ROUNDS, ROWS, part
+from server import Failed, Server, together
+from steady import PEER, PLAIN, READS, check_plan, pgbench_tables
+
+COUNT = max(ROWS // 20, 1000)           # rows of a table
+STEPS = max(ROWS // 1000, 100)          # single-row statements, transactions
+RUNS = min(ROUNDS, 2)                   # the second one shows how repeatable a count is
+DATABASES = {'mtpower': 'own', 'heap': 'peer'}
+
+
+def prepare(b, server, am):
+    """All tables, under the same names on both sides."""
+    db = DATABASES[am]
+    server.sql('CREATE DATABASE %s' % db)
+    if am == 'mtpower':
+        server.sql('CREATE EXTENSION mtpower', db)
+
+    def table(name, n=0, kind='ints', extra='', rows=COUNT):
+        b.table(name, am, kind, n, extra, server, db)
+        if rows:
+            server.sql(b.copy(b.file(kind, rows), name, ' (a, b, c, d, t)') + '; VACUUM ANALYZE ' + name, db)
+    for name in 'first_loaded', 'loaded':
+        table(name, rows=0)
+    for name, rows in ('first_ints', 100), ('ints', COUNT):
+        table(name, rows=rows)
+    for name, rows in ('first_texts', 100), ('texts', COUNT):
+        table(name, kind='text', rows=rows)
+    for name, rows in ('first_vacuumed', 100), ('vacuumed', COUNT):
+        table(name, n=4, rows=rows)
+        server.sql('DELETE FROM %s WHERE d %% 5 = 0' % name, db)
+    table('written', n=4, extra=', id serial PRIMARY KEY')
+    table('read', n=1)
+    server.sql('CREATE TABLE probes AS SELECT a FROM read ORDER BY hashint4(b) LIMIT %d; VACUUM ANALYZE probes' % (COUNT // 4), db)
+    for _, query, settings, node in READS:
+        check_plan(server, query.format(t='read'), '%s; %s' % (PLAIN, settings), node, db)
+    pgbench_tables(server, db, 1, am)
+
+
+def halves(make, seed=11):
+    """A tenth as many steps to warm up as are counted."""
+    r = random.Random(seed)
+    lines = lambda steps: [line for _ in range(steps) for line in make(r)]
+    return lines(STEPS // 10), lines(STEPS)
+
+
+def tpcb(r):
+    a, t, d = r.randint(1, 100_000), r.randint(1, 10), r.randint(-5000, 5000)
+    return ['BEGIN', 'EXECUTE accounts (%d, %d)' % (d, a), 'EXECUTE balance (%d)' % a, 'EXECUTE tellers (%d, %d)' % (d, t),
+            'EXECUTE branches (%d, 1)' % d, 'EXECUTE history (%d, 1, %d, %d)' % (t, a, d), 'END']
+
+
+TPCB = ['PREPARE accounts (int, int) AS UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid = $2',
+        'PREPARE balance (int) AS SELECT abalance FROM pgbench_accounts WHERE aid = $1',
+        'PREPARE tellers (int, int) AS UPDATE pgbench_tellers SET tbalance = tbalance + $1 WHERE tid = $2',
+        'PREPARE branches (int, int) AS UPDATE pgbench_branches SET bbalance = bbalance + $1 WHERE bid = $2',
+        'PREPARE history (int, int, int, int) AS INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES ($1, $2, $3, $4, now())']
+
+
+def cases(b, am):
+    """name, target, settings and the like, first half, second half"""
+    key = lambda r: r.randrange(-2 ** 31, 2 ** 31)
+    alike = lambda text, names: [[text % name] for name in names]
+    index = 'CREATE INDEX ON %s USING {} (a)'.format(AMS[am][1])
+    yield 'COPY without index', 0.97, [], [b.copy(b.file(rows=100), 'first_loaded')], [b.copy(b.file(rows=COUNT), 'loaded')]
+    yield 'sequential scan', 0.97, [PLAIN], *alike('SELECT count(*), sum(d) FROM %s', ('ints', 'ints'))
+    yield ('single-row INSERTs', 0.95, ['PREPARE ins (int, int, int, int, text) AS INSERT INTO written VALUES ($1, $2, $3, $4, $5)'],
+           *halves(lambda r: ["EXECUTE ins (%d, %d, %d, %d, '%032x')" % (key(r), key(r), key(r), key(r), r.getrandbits(128))]))
+    yield ('single-row UPDATEs', 0.95, ['PREPARE upd (int, int) AS UPDATE written SET a = $1 WHERE id = $2'],
+           *halves(lambda r: ['EXECUTE upd (%d, %d)' % (key(r), r.randint(1, COUNT))]))
+    yield 'TPC-B as pgbench has it', 0.95, TPCB, *halves(tpcb)
+    for name, query, settings, _ in READS:
+        yield name, 1.0, [PLAIN, settings], [query.format(t='read')], [query.format(t='read')]
+    yield 'CREATE INDEX on ints', 1.0, [], *alike(index, ('first_ints', 'ints'))
+    yield 'CREATE INDEX on text', 1.0, [], *alike(index, ('first_texts', 'texts'))
+    yield 'VACUUM after deleting 20 %', 0.9, [], *alike('VACUUM %s', ('first_vacuumed', 'vacuumed'))
+
+
+def count(b, data, am, statements):
+    """Millions of instructions of a process that runs these statements on a copy of the data."""
+    copy, log = b.path('count-' + am), b.path('count-%s.log' % am)
+    subprocess.run(['cp', '-a', '--reflink=auto', data, copy], check=True)
+    try:
+        lines = [part.strip() for s in statements for part in s.split(';')] + ["COPY (SELECT 1) TO PROGRAM 'kill -ABRT $PPID'"]
+        done = subprocess.run(
+            ['valgrind', '--tool=cachegrind', '--cache-sim=no', '--cachegrind-out-file=/dev/null', '--log-file=' + log,
+             os.path.join(b.args.bindir, 'postgres'), '--single', '-D', copy, '-F',
+             *([] if am == 'mtpower' else ['-c', 'shared_preload_libraries=']), DATABASES[am]],
+            input='\n'.join(lines) + '\n', stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
+        with open(log) as f:
+            counted = re.search(r'I\s+refs:\s+([0-9,]+)', f.read())
+        if done.returncode != -6 or not counted or 'ERROR:' in done.stdout:
+            raise Failed('a single-user backend ended with %d: %s' % (done.returncode, done.stdout[-1000:]))
+        return int(counted.group(1).replace(',', '')) / 1e6
+    finally:
+        shutil.rmtree(copy)
+
+
+@part
+def part_instructions(b):
+    """Millions of instructions that a single-user backend executes, on a twentieth of the rows, counted by cachegrind; PostgreSQL
+    without mtpower loaded is the peer."""
+    if shutil.which('valgrind') is None:
+        raise Failed('valgrind is not installed')
+    server = Server(b.args, 'counted', {'shared_buffers': '256MB', 'autovacuum': 'off', 'wal_level': 'replica', 'max_wal_size': '64MB',
+                                        'min_wal_size': '32MB'})
+    try:
+        for am in AMS:
+            prepare(b, server, am)
+    finally:
+        server.stop('fast')
+    own, peers = ({name: (target, setup, first, second) for name, target, setup, first, second in cases(b, am)} for am in ('mtpower', 'heap'))
+
+    def counts(am, case):
+        _, setup, first, second = case
+        base = count(b, server.data, am, setup + first)
+        return [count(b, server.data, am, setup + first + second) - base for _ in range(RUNS)]
+    for name, case in own.items():
+        mine, theirs = together(lambda: counts('mtpower', case), lambda: counts('heap', peers[name]))
+        b.show(name, {'mtpower': mine, PEER: theirs}, unit='M', targets={PEER: case[0]})
+    shutil.rmtree(server.data)
