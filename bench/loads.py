@@ -65,7 +65,8 @@ def part_indexes(b):
         if n == 0:
             base = took
         elif n <= 4:
-            b.show(name + ', share of the time', {side: [100 * (t - t0) / t for t, t0 in zip(took[side], base[side])] for side in base}, unit='%')
+            b.show(name + ', share of the time', {side: [100 * (t - t0) / t for t, t0 in zip(took[side], base[side])] for side in base},
+                   unit='%', ratios=False)
 
 
 @part
@@ -195,14 +196,14 @@ def part_long(b):
             server.remove()
 
     figures = {memory: run(memory) for memory in ('8MB', '64MB')}
-    name, side = '{:,} rows, '.format(rows), 'mtpower, {} of memory'.format
+    side = 'mtpower, {} of memory'.format
     took, held, verified, watch = figures['8MB']
-    b.show(name + 'time', {side(memory): [f[0]] for memory, f in figures.items()}, own=side('8MB'))
+    b.show('COPY of {:,} rows'.format(rows), {side(memory): [f[0]] for memory, f in figures.items()}, own=side('8MB'))
     for what, figure, most, unit in (('memory held at the end', held, 0, 'B'), ('memory held at most', watch.held / 2 ** 20, 8, 'MB'),
                                      ('backend\'s own memory, at most', watch.backend / 2 ** 20, None, 'MB'),
                                      ('workers\' own memory, at most', watch.worker / 2 ** 20, None, 'MB'),
                                      ('verify_index(…, true)', verified, None, 's')):
-        b.show(name + what, {side('8MB'): [figure]}, own=side('8MB'), unit=unit, most=most)
+        b.show(what, {side('8MB'): [figure]}, own=side('8MB'), unit=unit, most=most)
 
 
 class Watch:

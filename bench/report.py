@@ -38,25 +38,25 @@ class Report:
         self.failed.append(part)
         print('%s FAILED: %s' % (part, why), flush=True)
 
-    def show(self, part, case, results, unit='s', own='mtpower', targets={}, most=None, least=None):
-        """results: side -> figures in round order, or the sides' names alone for a case without peers.
+    def show(self, part, case, results, unit='s', own='mtpower', targets={}, most=None, least=None, ratios=True):
+        """results: side -> figures in round order.
 
         Ratios are side / own of the same round.  targets: side -> what its ratio must reach; most, least: what the median of
-        `own` must not exceed, or must reach."""
+        `own` must not exceed, or must reach.  ratios: do they mean anything?"""
         for side, runs in results.items():
             row = dict(part=part, case=case, side=side, runs=len(runs), median=statistics.median(runs), min=min(runs), max=max(runs), unit=unit)
             goal = ''
-            if side != own:
-                ratios = [a / b for a, b in zip(runs, results[own])]
-                row['ratio'] = statistics.median(ratios)
-                row['low'], row['high'], row['sure'] = interval(ratios)
+            if side != own and ratios:
+                pairs = [a / b for a, b in zip(runs, results[own])]
+                row['ratio'] = statistics.median(pairs)
+                row['low'], row['high'], row['sure'] = interval(pairs)
                 if side in targets:
                     goal = '>= %.2f' % targets[side]
                     row['verdict'] = verdict(row['ratio'] >= targets[side], row['high'] >= targets[side])
-            elif most is not None:
+            elif side == own and most is not None:
                 goal = '<= %g' % most
                 row['verdict'] = verdict(row['median'] <= most, row['min'] <= most)
-            elif least is not None:
+            elif side == own and least is not None:
                 goal = '>= %g' % least
                 row['verdict'] = verdict(row['median'] >= least, row['max'] >= least)
             if goal:
