@@ -90,7 +90,7 @@ def count(b, data, am, statements):
     copy, log = b.path('count-' + am), b.path('count-%s.log' % am)
     subprocess.run(['cp', '-a', '--reflink=auto', data, copy], check=True)
     try:
-        lines = [part.strip() for s in statements for part in s.split(';')] + ["COPY (SELECT 1) TO PROGRAM 'kill -ABRT $PPID'"]
+        lines = [piece.strip() for s in statements for piece in s.split(';')] + ["COPY (SELECT 1) TO PROGRAM 'kill -ABRT $PPID'"]
         done = subprocess.run(
             ['valgrind', '--tool=cachegrind', '--cache-sim=no', '--cachegrind-out-file=/dev/null', '--log-file=' + log,
              os.path.join(b.args.bindir, 'postgres'), '--single', '-D', copy, '-F',

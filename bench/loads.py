@@ -259,8 +259,8 @@ def part_lineitem(b):
     if not os.path.exists(path):
         venv = b.path('venv')
         call([sys.executable, '-m', 'venv', venv])
-        call([venv + '/bin/pip', '-q', 'install', 'tpchgen-cli'])
-        call([venv + '/bin/tpchgen-cli', '-s', '%g' % (ROWS / 2_000_000), '--tables', 'lineitem', '--format=csv', '--output-dir', b.args.dir])
+        call([venv + '/bin/pip', '-q', 'install', 'tpchgen-cli==4.0.0'])
+        call([venv + '/bin/tpchgen-cli', 'csv', '-s', '%g' % (ROWS / 2_000_000), '--tables', 'lineitem', '--output-dir', b.args.dir])
     ddl = ('l_orderkey bigint, l_partkey int, l_suppkey int, l_linenumber int, l_quantity numeric, l_extendedprice numeric, l_discount numeric,'
            ' l_tax numeric, l_returnflag char(1), l_linestatus char(1), l_shipdate date, l_commitdate date, l_receiptdate date,'
            ' l_shipinstruct char(25), l_shipmode char(10), l_comment varchar(44)')

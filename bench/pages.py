@@ -6,7 +6,7 @@ from server import Failed, call
 
 @part
 def part_page(b):
-    """Nanoseconds on index pages in memory: a search that waits for the one before, a merge of sorted items into a page, a
+    """Nanoseconds of processor time per item, on index pages in memory: a search that waits for the one before, a merge of sorted items into a page, a
     split into K pages; beside nbtree's layout, and beside the same layout without batches."""
     source, program = b.args.source, b.path('page_bench')
     compiler = os.environ.get('CC') or 'gcc'

@@ -22,7 +22,7 @@ def number(x):
 
 class Report:
     FIELDS = ['part', 'case', 'side', 'runs', 'median', 'min', 'max', 'unit', 'ratio', 'low', 'high', 'sure', 'target', 'verdict']
-    LINE = '%-36s %-27s %10s %10s %10s %-4s %8s %-17s %-10s %s'
+    LINE = '%-42s %-27s %10s %10s %10s %-4s %8s %-17s %-10s %s'
 
     def __init__(self, path):
         self.file = open(path, 'w', newline='')

@@ -336,7 +336,7 @@ merge(const char *of, int m)
 		free_items(items, there);
 		coming[i] = make_items(m);
 	}
-	snprintf(what, sizeof(what), "merge of %d into a page, per item", m);
+	snprintf(what, sizeof(what), "merge of %d into a page", m);
 	for (int side = 0; side < 3; side++)
 	{
 		double		took = 0;
@@ -506,7 +506,7 @@ split(const char *of, int k)
 			split_one_by_one(&c, items, order, coming);
 		took[round % 2] += now() - start;
 	}
-	snprintf(what, sizeof(what), "split into %d pages, per new item", k);
+	snprintf(what, sizeof(what), "split into %d pages", k);
 	for (int side = 0; side < 2; side++)
 		show(what, of, side == 0 ? "mtpower" : "mtpower, one by one", took[side] / rounds / coming);
 	free_items(items, n);
