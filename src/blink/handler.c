@@ -4,10 +4,13 @@
  */
 #include "blink/blink.h"
 
+#include "access/xact.h"
 #include "batch/batch.h"
 #include "catalog/pg_am.h"
 #include "commands/vacuum.h"
+#include "storage/predicate.h"
 #include "utils/memutils.h"
+#include "wal/stop.h"
 
 PG_FUNCTION_INFO_V1(mtp_blink_handler);
 
@@ -29,7 +32,14 @@ blink_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relat
 
 	itup = mtp_blink_form_tuple(index, values, isnull, tid);
 	if (narrow || !mtp_batch_enqueue_wide(index, heap, itup, check))
+	{
+		MTP_STOP_POINT("insert_begins");
 		mtp_blink_insert(index, heap, itup, unchanged);
+
+		/* Core has looked for readers of the index, but one may have missed the entry since. */
+		if (IsolationIsSerializable())
+			CheckForSerializableConflictIn(index, NULL, InvalidBlockNumber);
+	}
 	pfree(itup);
 	return false;
 }
