@@ -30,6 +30,9 @@ BEGIN
 	IF current_setting('batch.slow', true) = 'on' THEN
 		PERFORM pg_sleep(0.005);
 	END IF;
+	IF current_setting('batch.acts', true) = 'on' THEN
+		PERFORM touchy_acts(l::int);
+	END IF;
 	IF current_setting('batch.who', true) = 'on' THEN
 		PERFORM set_config('batch.seen', current_user, false);
 	END IF;
@@ -144,6 +147,30 @@ GRANT SELECT ON t TO regress_batch_errors;
 INSERT INTO t SELECT of_another(i)::touchy, i FROM generate_series(4000, 5000) i;
 RESET batch.who;
 SELECT verify('t');
+
+-- Comparisons that read the table, and insert into it: what is reached from inside of them is not queued, and waits for nothing.
+CREATE TABLE acts (k touchy, a int);
+CREATE INDEX acts_k ON acts USING mtpower_blink (k);
+CREATE INDEX acts_a ON acts USING mtpower_blink (a);
+CREATE FUNCTION touchy_acts(i int) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE n bigint;
+BEGIN
+	PERFORM set_config('batch.acts', 'off', false);
+	INSERT INTO acts SELECT j::touchy, -j FROM generate_series(10001, 10300) j;
+	SELECT count(*) INTO n FROM acts WHERE a = -10001;
+	RAISE NOTICE '% rows within a comparison', n;
+	RETURN n;
+END $$;
+SET statement_timeout = '60s';
+INSERT INTO acts SELECT i::touchy, i FROM generate_series(1, 500) i;
+SET batch.acts = on;
+INSERT INTO acts SELECT i::touchy, i FROM generate_series(501, 3000) i;
+SET batch.acts = on;
+COPY acts FROM PROGRAM 'seq -f "%.0f	5" 3001 4000';
+RESET statement_timeout;
+SELECT count(*) FROM acts WHERE a > 0;
+SELECT count(*) FROM acts WHERE a < 0;
+SELECT verify('acts');
 
 -- The index of an array of such a type, and of a composite with one.
 CREATE OPERATOR CLASS touchy_btree DEFAULT FOR TYPE touchy USING btree AS OPERATOR 1 <!, OPERATOR 2 <=!,

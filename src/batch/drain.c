@@ -16,6 +16,7 @@
 #include "storage/proc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "wal/stop.h"
 
 MtpLoad    *mtp_my_load = NULL;
 
@@ -98,10 +99,9 @@ static void
 run_own(MtpUnit *unit)
 {
 	MtpRunner	runner;
-	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower task",
-											  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(cxt);
-	bool		pushed = false;
+	MemoryContext cxt;
+	MemoryContext old = CurrentMemoryContext;
+	bool		push = !ActiveSnapshotSet();
 	Oid			userid;
 	int			sec_context;
 
@@ -109,18 +109,20 @@ run_own(MtpUnit *unit)
 	running = *unit;
 	PG_TRY();
 	{
-		if (!ActiveSnapshotSet())
-		{
+		cxt = AllocSetContextCreate(old, "mtpower task", ALLOCSET_DEFAULT_SIZES);
+		MemoryContextSwitchTo(cxt);
+		MTP_STOP_POINT("owner_claimed");
+		if (push)
 			PushActiveSnapshot(GetTransactionSnapshot());
-			pushed = true;
-		}
 		SetUserIdAndSecContext(unit->batch->userid, unit->batch->sec_context);
 		open_runner(&runner, unit->batch);
 		(void) mtp_unit_run(&runner, unit);
 		SetUserIdAndSecContext(userid, sec_context);
 		close_runner(&runner);
-		if (pushed)
+		if (push)
 			PopActiveSnapshot();
+		MemoryContextSwitchTo(old);
+		MemoryContextDelete(cxt);
 	}
 	PG_CATCH();
 	{
@@ -132,8 +134,6 @@ run_own(MtpUnit *unit)
 	PG_END_TRY();
 	running.batch = NULL;
 	mtp_unit_finish(unit, false);
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(cxt);
 }
 
 /*

@@ -466,6 +466,7 @@ step_begin(MtpRunner *runner, MtpBatch *b)
 		return false;
 	if (runner->worker == NULL)
 		return true;
+	MTP_STOP_POINT("step_begins");
 	pg_atomic_write_u64(&runner->worker->step, pg_atomic_read_u64(&runner->worker->step) + 1);
 	pg_memory_barrier();
 	MTP_STOP_POINT("step_registered");

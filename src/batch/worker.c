@@ -504,7 +504,7 @@ mtp_worker_main(Datum arg)
 	if (!take_slot(DatumGetInt32(arg)))
 		return;
 	before_shmem_exit(worker_exit, 0);
-	BackgroundWorkerInitializeConnectionByOid(me->dbid, InvalidOid, 0);
+	BackgroundWorkerInitializeConnectionByOid(me->dbid, InvalidOid, BGWORKER_BYPASS_ALLOWCONN);
 	reset_settings();
 	pgstat_report_activity(STATE_IDLE, NULL);
 

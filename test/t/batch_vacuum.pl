@@ -55,22 +55,37 @@ sub waits { return "SELECT count(*) > 0 FROM pg_stat_activity WHERE $_[0] AND $_
 my $worker = q{backend_type = 'mtpower worker'};
 my $advisory = q{wait_event = 'advisory'};
 
-# A load whose first step of a worker is held at the point, cancelled; the worker then still stands there.
+# A load whose first step of a worker is held at the point, cancelled; the worker then still stands there.  With a lock, the
+# load is a subtransaction, and the transaction stays open until the lock is given.
 sub aborted_load
 {
-	my ($point) = @_;
+	my ($point, $lock) = @_;
 	hold(155);
 	set_stop("$point=wait");
 	my $job = start_psql(
 		"SET mtpower.debug_stop = ''",
 		'SET mtpower.batch_min_rows = 0',
 		"SET mtpower.batch_size = '64kB'",
+		$lock ? ('BEGIN', 'SAVEPOINT s') : (),
 		qq{/* load */ INSERT INTO t SELECT -g, 'aborted ' || g FROM generate_series(1, 12000) g
-			UNION ALL SELECT 0, 'slept' FROM pg_sleep(60)});
+			UNION ALL SELECT 0, 'slept' FROM pg_sleep(60)},
+		$lock ? ('ROLLBACK TO s', "/* open */ SELECT pg_advisory_xact_lock($lock)", 'COMMIT') : ());
 	$node->poll_query_until('postgres', waits($worker, $advisory)) or die "no worker came to $point";
 	set_stop('');
 	$node->poll_query_until('postgres', q{SELECT count(pg_cancel_backend(pid)) = 0 FROM pg_stat_activity
 		WHERE query LIKE '%/* load */%' AND backend_type = 'client backend' AND state = 'active' AND pid <> pg_backend_pid()});
+	if ($lock)
+	{
+		$node->poll_query_until('postgres', waits(q{query LIKE '/* open */%'}, $advisory)) or die;
+		return $job;
+	}
+	finish_load($point, $job);
+	return;
+}
+
+sub finish_load
+{
+	my ($point, $job) = @_;
 	$job->{run}->finish;
 	like($job->{err}, qr/canceling statement/, "$point: the load was cancelled");
 }
@@ -111,7 +126,7 @@ foreach my $vacuum ('VACUUM (PARALLEL 0) t', 'VACUUM (PARALLEL 2) t')
 	}
 
 	# VACUUM need not wait: the worker's next step sees that the transaction is over.
-	foreach my $point ('worker_claimed', 'step_gone')
+	foreach my $point ('worker_claimed', 'step_begins', 'step_gone')
 	{
 		aborted_load($point);
 		$node->safe_psql('postgres', $vacuum);
@@ -120,10 +135,20 @@ foreach my $vacuum ('VACUUM (PARALLEL 0) t', 'VACUUM (PARALLEL 2) t')
 		check("$point, $vacuum");
 	}
 
+	# The same where only a subtransaction is over.
+	hold(9);
+	my $open = aborted_load('step_begins', 9);
+	$node->safe_psql('postgres', $vacuum);
+	new_rows();
+	release(155);
+	check("step_begins in a subtransaction, $vacuum");
+	release(9);
+	finish_load('subtransaction', $open);
+
 	# The step comes while VACUUM stands behind its fence, or before it.
 	foreach my $at ('vacuum_begins', 'vacuum_fenced', 'vacuum_ends')
 	{
-		foreach my $point ('worker_claimed', 'step_registered', 'step_applied', 'step_gone')
+		foreach my $point ('worker_claimed', 'step_begins', 'step_registered', 'step_applied', 'step_gone')
 		{
 			next if $at ne 'vacuum_begins' && $point =~ /registered|applied/;
 			next if $vacuum =~ /PARALLEL 2/ && $point ne 'step_gone';

@@ -73,6 +73,7 @@ SKIP:
 		}
 		cmp_ok($node->safe_psql('postgres', $failed), '>', $before, "$point in workers: counted");
 		verify("$point in workers", 'postgres', $rows);
+		is(finish(start_psql('postgres', "SET statement_timeout = '60s'", 'VACUUM t')), '', "$point in workers: VACUUM waits for no step that is over");
 		next if $point =~ /claimed/;
 
 		my $code = $point =~ /full/ ? '53100' : 'XX000';
@@ -87,6 +88,66 @@ SKIP:
 		$node->safe_psql('postgres', 'TRUNCATE t');
 	}
 	set_stop('');
+
+	# A session that fails at a barrier within its statement, with a unit just claimed, can go on.  (Workers leave arrays to it.)
+	$node->safe_psql('postgres', q{
+		CREATE TABLE o (a int[]) USING mtpower;
+		CREATE INDEX o_a ON o USING mtpower_blink (a);
+		CREATE FUNCTION barrier(i int) RETURNS int LANGUAGE plpgsql AS $$
+		BEGIN
+			IF i = 2000 THEN
+				PERFORM set_config('mtpower.debug_stop', 'owner_claimed=error', true);
+				PERFORM FROM o WHERE a = '{1}';
+			END IF;
+			RETURN i;
+		EXCEPTION WHEN internal_error THEN
+			RETURN -i;
+		END $$});
+	is(finish(start_psql('postgres', q{SET enable_seqscan = off}, q{SET statement_timeout = '60s'},
+		'INSERT INTO o SELECT ARRAY[barrier(g)] FROM generate_series(1, 3000) g')), '', 'an error at a claim is caught');
+	is($node->safe_psql('postgres', q{SELECT count(*), min(a), mtpower.verify_index('o_a', true), held_bytes FROM o, mtpower.stat_memory GROUP BY 4}),
+		'3000|{-2000}||0', 'and the load goes on');
+
+	# A session that is terminated within a unit of its own gives its memory back.
+	my $holder = $node->background_psql('postgres');
+	$holder->query_safe('SELECT pg_advisory_lock(155)');
+	my $job = start_psql('postgres', "SET mtpower.debug_stop = 'owner_claimed=wait'", 'INSERT INTO o SELECT ARRAY[g] FROM generate_series(1, 3000) g');
+	$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE 'INSERT INTO o%' AND wait_event = 'advisory'}) or die;
+	cmp_ok($node->safe_psql('postgres', 'SELECT held_bytes FROM mtpower.stat_memory'), '>', 0, 'memory is held while a unit runs');
+	$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE query LIKE 'INSERT INTO o%'});
+	like(finish($job), qr/57P01/, 'terminated within a unit');
+	is($node->safe_psql('postgres', 'SELECT held_bytes FROM mtpower.stat_memory'), 0, 'and not behind it');
+	$holder->quit;
+}
+
+# What workers leave to the loading session: indexes whose locks they can't have at once, and comparisons that are not built
+# in, or read catalogs, and so might wait for a lock of the session that waits for them.
+{
+	my $left = 'SELECT sum(failed_lock) > 0, sum(failed_file + failed_error), sum(entries_workers) FROM mtpower.stat_batches WHERE index = ';
+	my $insert = 'INSERT INTO %s SELECT %s FROM generate_series(1, 20) s, LATERAL (SELECT pg_sleep(0.02 + s * 0)) x, LATERAL (SELECT s * 1000 + i AS g FROM generate_series(1, 500) i) y';
+	$node->safe_psql('postgres', q{
+		TRUNCATE t;
+		CREATE TABLE x (a int, b int);
+		CREATE TABLE cmp (k x, l int[], m numrange);
+		CREATE INDEX cmp_k ON cmp USING mtpower_blink (k);
+		CREATE INDEX cmp_l ON cmp USING mtpower_blink (l);
+		CREATE INDEX cmp_m ON cmp USING mtpower_blink (m)});
+	my $load = sprintf($insert, 't', 'g, g::text');
+	foreach my $lock ('LOCK TABLE t', 'REINDEX INDEX t_a')
+	{
+		foreach (1 .. 5)
+		{
+			$node->safe_psql('postgres', q{SELECT mtpower.stat_reset('batches')});
+			is(finish(start_psql('postgres', "SET statement_timeout = '60s'", 'BEGIN', $lock, $load, 'COMMIT')), '', "load behind $lock");
+			last if $node->safe_psql('postgres', $left . "'t_a'::regclass") =~ /^t/;
+		}
+		is($node->safe_psql('postgres', $left . "'t_a'::regclass"), 't|0|0', "$lock: workers leave t_a to the session");
+	}
+	verify('locks', 'postgres');
+	is(finish(start_psql('postgres', "SET statement_timeout = '60s'", 'BEGIN', 'LOCK TABLE x', sprintf($insert, 'cmp', 'ROW(g, -g)::x, ARRAY[g], numrange(g, g + 1)'), 'COMMIT')), '',
+		'load of an index on a row type, whose table is locked');
+	is($node->safe_psql('postgres', $left . "ANY ('{cmp_k,cmp_l,cmp_m}'::regclass[])"), 'f|0|0', 'workers leave it alone');
+	is($node->safe_psql('postgres', 'SELECT count(mtpower.verify_index(indexrelid, true)) FROM pg_index WHERE indrelid = \'cmp\'::regclass'), 3, 'its indexes verify');
 }
 
 # Commands that want a database for themselves: workers leave it.
@@ -121,6 +182,24 @@ foreach (
 	is(finish($_), '', 'load beside another one in another database') foreach @jobs;
 	# The worker moves over after a second; a short load may be over by then, done by its own session.
 	cmp_ok($node->safe_psql('postgres', 'SELECT count(*) FROM (SELECT database FROM mtpower.stat_batches WHERE entries_workers > 0 GROUP BY 1) x'), '>=', 1, 'the worker served');
+}
+
+# A database that takes no more connections is still served where a session is loading.
+{
+	my $session = $node->background_psql('d2');
+	$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE backend_type = 'mtpower worker'});
+	$node->safe_psql('postgres', q{ALTER DATABASE d2 ALLOW_CONNECTIONS false; SELECT mtpower.stat_reset('batches')});
+	my $served = 0;
+	foreach (1 .. 5)
+	{
+		$session->query_safe($slow);
+		$served = $session->query_safe('SELECT coalesce(sum(entries_workers), 0) FROM mtpower.stat_batches');
+		last if $served > 0;
+	}
+	cmp_ok($served, '>', 0, 'a worker serves a database that allows no connections');
+	unlike(slurp_file($node->logfile), qr/not currently accepting connections/, 'and is not turned away');
+	$session->quit;
+	$node->safe_psql('postgres', 'ALTER DATABASE d2 ALLOW_CONNECTIONS true');
 }
 
 # Deadlocks are core's
