@@ -69,6 +69,31 @@ INSERT INTO loaded SELECT i, NULL FROM generate_series(1, 50000) i;
 SET mtpower.batch_size = '16MB';
 SELECT index, batches > 5 AS many, entries, queued FROM counted;
 
+-- A statement that is drained again and again from within gives up queueing.
+CREATE FUNCTION drains(i int, how text) RETURNS int LANGUAGE plpgsql SET enable_seqscan = off AS $$
+BEGIN
+	IF how = 'scan' THEN
+		PERFORM FROM loaded WHERE a = -1;
+	ELSIF how = 'utility' THEN
+		SET LOCAL work_mem = '4MB';
+	ELSE
+		PERFORM set_config('force_parallel_mode', 'on', true), set_config('enable_seqscan', 'on', true);
+		PERFORM count(*) FROM pg_am;
+	END IF;
+	RETURN i;
+END $$;
+SET mtpower.batch_min_rows = 0;
+SELECT mtpower.stat_reset('batches');
+INSERT INTO loaded SELECT drains(i, 'scan') FROM generate_series(1, 100) i;
+SELECT entries FROM counted WHERE index = 'loaded_a'::regclass;
+SELECT mtpower.stat_reset('batches');
+INSERT INTO loaded SELECT drains(i, 'utility') FROM generate_series(1, 100) i;
+SELECT entries FROM counted WHERE index = 'loaded_a'::regclass;
+SELECT mtpower.stat_reset('batches');
+INSERT INTO loaded SELECT drains(i, 'parallel') FROM generate_series(1, 100) i;
+SELECT entries FROM counted WHERE index = 'loaded_a'::regclass;
+SET mtpower.batch_min_rows = 256;
+
 -- Everything has been given back.
 SELECT held_bytes, total_bytes = pg_size_bytes(current_setting('mtpower.batch_memory')) AS total, no_worker >= 0 AS no_worker, evicted
 FROM mtpower.stat_memory;

@@ -150,11 +150,27 @@ pending_in(SubTransactionId subxid)
 	return false;
 }
 
+/* A statement whose entries barriers force in again and again gives up queueing. */
+static void
+count_forced(MtpFrame *f)
+{
+	if (++f->forced >= MTP_MAX_FORCED)
+		f->direct = true;
+}
+
 static void
 drain_all(void)
 {
-	if (mtp_batch_pending > 0)
-		mtp_drain(0, InvalidOid, InvalidSubTransactionId);
+	if (mtp_batch_pending == 0)
+		return;
+	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
+		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+			if (q->pending > 0)
+			{
+				count_forced(f);
+				break;
+			}
+	mtp_drain(0, InvalidOid, InvalidSubTransactionId);
 }
 
 /* Does the statement insert anything? */
@@ -374,7 +390,7 @@ mtp_batch_finish_bulk(Relation rel)
 
 /*
  * Rows that the scan's snapshot can't see need not be in the index: an INSERT … SELECT from its own
- * table goes on queueing.  A statement whose own scans drain it again and again gives up.
+ * table goes on queueing.
  */
 void
 mtp_batch_scan_barrier(Relation index, Snapshot snapshot)
@@ -389,8 +405,7 @@ mtp_batch_scan_barrier(Relation index, Snapshot snapshot)
 			if (snapshot != NULL && IsMVCCSnapshot(snapshot) && snapshot->curcid <= f->cid)
 				continue;
 			mtp_drain(f->serial, indexid, InvalidSubTransactionId);
-			if (++f->forced >= 16)
-				f->direct = true;
+			count_forced(f);
 		}
 }
 

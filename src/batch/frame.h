@@ -28,6 +28,7 @@ typedef struct MtpQueue
 } MtpQueue;
 
 #define MTP_QUEUE_PLACES 6
+#define MTP_MAX_FORCED	16
 
 /* A statement that may queue: lives on the stack of the hook that runs it. */
 typedef struct MtpFrame
@@ -37,7 +38,7 @@ typedef struct MtpFrame
 	CommandId	cid;			/* no row of the statement is older */
 	bool		direct;			/* everything goes in at once */
 	bool		replication;	/* opened by a multi_insert of logical replication */
-	int			forced;			/* times its own scans drained it */
+	int			forced;			/* times that a barrier within it drained it */
 	MemoryContext cxt;			/* what the frame itself has no room for, or NULL */
 	MtpQueue   *queues;
 	HTAB	   *by_index;		/* the same, where they are many; or NULL */
