@@ -69,6 +69,19 @@ INSERT INTO loaded SELECT i, NULL FROM generate_series(1, 50000) i;
 SET mtpower.batch_size = '16MB';
 SELECT index, batches > 5 AS many, entries, queued FROM counted;
 
+-- One that reads its own table with a snapshot that can't see its rows is not drained at all.
+SET enable_seqscan = off;
+SELECT mtpower.stat_reset('batches');
+SELECT count(*) AS rows FROM loaded WHERE a BETWEEN 1 AND 1000 \gset
+INSERT INTO loaded SELECT a, NULL FROM loaded WHERE a BETWEEN 1 AND 1000;
+SELECT :rows > 4000 AS many, entries = :rows - 256 AS all_but_first, batches FROM counted WHERE index = 'loaded_a'::regclass;
+RESET enable_seqscan;
+
+-- A modifying CTE that nobody reads is queued as well.
+SELECT mtpower.stat_reset('batches');
+WITH w AS (INSERT INTO loaded SELECT i, NULL FROM generate_series(1, 1000) i) SELECT 1;
+SELECT entries FROM counted WHERE index = 'loaded_a'::regclass;
+
 -- A statement that is drained again and again from within gives up queueing.
 CREATE FUNCTION drains(i int, how text) RETURNS int LANGUAGE plpgsql SET enable_seqscan = off AS $$
 BEGIN
