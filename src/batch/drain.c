@@ -206,6 +206,7 @@ mtp_drain(uint64 serial, Oid indexid, SubTransactionId subxid)
 		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
 			if (q->batch != NULL && matches(q->batch, serial, indexid, subxid))
 				mtp_queue_submit(q);
+	MTP_STOP_POINT("drain");
 	while (advance(serial, indexid, subxid))
 		;
 	mtp_load_take_usage();
@@ -223,6 +224,7 @@ mtp_drain_detach(uint64 serial)
 {
 	if (mtp_my_load == NULL)
 		return;
+	MTP_STOP_POINT("detach");
 	ConditionVariablePrepareToSleep(&mtp_my_load->cv);
 	for (;;)
 	{

@@ -7,6 +7,7 @@
 #include "access/genam.h"
 #include "access/nbtree.h"
 #include "utils/fmgroids.h"
+#include "wal/stop.h"
 
 /* Fills in how a key column is compared; with_abbrev asks for abbreviated keys as well. */
 static void
@@ -103,6 +104,7 @@ mtp_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b)
 {
 	int			first = 0;
 
+	MTP_STOP_POINT("compare");
 	if (a->head != b->head)
 		return a->head < b->head ? -1 : 1;
 

@@ -14,6 +14,7 @@
 #include "utils/memutils.h"
 #include "utils/pg_locale.h"
 #include "utils/typcache.h"
+#include "wal/stop.h"
 
 uint64		mtp_batch_pending = 0;
 
@@ -288,6 +289,7 @@ submit_early(void)
 static bool
 make_room(MtpQueue *q)
 {
+	MTP_STOP_POINT("memory_full");
 	for (;;)
 	{
 		MtpQueue   *largest;
@@ -310,6 +312,7 @@ static bool
 next_run(MtpQueue *q)
 {
 	publish_run(q);
+	MTP_STOP_POINT("run_full");
 	if (q->batch && (q->batch->nruns == MTP_MAX_RUNS ||
 					 q->batch->bytes >= (Size) mtp_batch_size * 1024))
 		mtp_queue_submit(q);

@@ -266,6 +266,7 @@ sort_run(MtpRunner *runner, MtpBatch *b, MtpRun *run)
 {
 	scratch.order = run->order;
 	scratch.mem = mtp_memory_alloc(run->order);
+	MTP_STOP_POINT("sort");
 	if (!b->narrow)
 		mtp_sort_wide(runner->order, MTP_RUN_WIDE(run), (MtpWide *) scratch.mem, run->n);
 	else if (scratch.mem != NULL)
@@ -375,6 +376,7 @@ cut_batch(MtpRunner *runner, MtpBatch *b)
 	MtpWide    *wb = palloc(MTP_MAX_TASKS * sizeof(MtpWide));
 	int			nbounds = 0;
 
+	MTP_STOP_POINT("cut");
 	if (want > 1)
 	{
 		Samples		s;

@@ -221,6 +221,7 @@ make_pages(Split *s)
 
 	if (itup_key)
 		itup_key->heapkeyspace = true;
+	MTP_STOP_POINT("split_begins");
 	for (int i = 1; i < s->k; i++)
 	{
 		IndexTuple	right = s->items[s->cuts[i]];
@@ -469,6 +470,7 @@ mtp_blink_finish_split(Relation rel, Buffer left, MtpBlinkStack *stack)
 	pivots[1] = make_pivot(MtpHighKey(page), BufferGetBlockNumber(bufs[1]));
 	elog(DEBUG1, "finishing incomplete split of index \"%s\" at block %u",
 		 RelationGetRelationName(rel), BufferGetBlockNumber(left));
+	MTP_STOP_POINT("split_repair");
 	post(&put, 2, bufs, pivots);
 	pfree(pivots[1]);
 	UnlockReleaseBuffer(bufs[1]);

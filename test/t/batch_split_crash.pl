@@ -132,24 +132,76 @@ foreach my $server ($standby, $node)
 }
 $standby->stop;
 
-# One leaf receives 50,000 entries: equal keys, ascending and descending ones, in its middle
+# Both levels at once: a leaf without downlink, and a root without one, which split when it took another leaf's.  The repair, by
+# each kind of writer, crashes in its turn; after replay the next one brings it to an end.
+foreach my $writer (
+	[ 'by_single', 'INSERT INTO by_single VALUES (3003), (9003)' ],
+	[ 'by_batch', 'INSERT INTO by_batch SELECT 3 + g * 100 FROM generate_series(1, 200) g' ],
+	[ 'by_vacuum', 'VACUUM by_vacuum' ])
+{
+	my ($name, $sql) = @$writer;
+	my $repaired = $name ne 'by_vacuum';
+	my ($out, $err);
+
+	# A root of level 1, and leaves below it, all of them full
+	$node->safe_psql('postgres', qq{
+		CREATE TABLE $name (a int, b text COLLATE "C" GENERATED ALWAYS AS (long_(a)) STORED);
+		CREATE INDEX ${name}_b ON $name USING mtpower_blink (b) WITH (fillfactor = 100);
+		DO \$\$
+		BEGIN
+			FOR g IN 1 .. 10000 LOOP
+				INSERT INTO $name VALUES (g * 100);
+				EXIT WHEN (SELECT count(*) FROM generate_series(1, pg_relation_size('${name}_b') / current_setting('block_size')::int - 1) b,
+					mtpower.page_info('${name}_b', b) p WHERE p.level = 1 AND p.free_bytes < 500) = 1;
+			END LOOP;
+		END \$\$;});
+	$node->psql('postgres', "SET mtpower.debug_stop = 'leaf_split=error'; INSERT INTO $name VALUES (3001)", stderr => \$err);
+	like($err, qr/error at stop point "leaf_split"/, "$name: a leaf has no downlink");
+	$node->psql('postgres', "SET mtpower.debug_stop = 'inner_split=error'; INSERT INTO $name VALUES (9001)", stderr => \$err);
+	like($err, qr/error at stop point "inner_split"/, "$name: a root has none either");
+	is($node->safe_psql('postgres', "SELECT incomplete('${name}_b'), inner_incomplete('${name}_b')"), '2|1', "$name: two levels are incomplete");
+	verify($node, $name, 'two levels incomplete');
+	if ($repaired)
+	{
+		$node->psql('postgres', "SET mtpower.batch_min_rows = 10; SET mtpower.debug_stop = 'split_repair=panic'; $sql", stderr => \$err);
+		like($err, qr/crash at stop point|terminat|closed/, "$name: the server crashed while it repaired");
+		$node->poll_query_until('postgres', 'SELECT true') or die 'no restart';
+	}
+	else
+	{
+		$node->safe_psql('postgres', "DELETE FROM $name WHERE a BETWEEN 2000 AND 10000");
+		$node->stop('immediate');
+		$node->start;
+	}
+	is($node->safe_psql('postgres', "SELECT incomplete('${name}_b'), inner_incomplete('${name}_b')"), '2|1', "$name: replay leaves two levels incomplete");
+	verify($node, $name, 'after replay');
+	is($node->psql('postgres', "SET mtpower.batch_min_rows = 10; SET statement_timeout = '60s'; $sql", on_error_stop => 0, stderr => \$err), 0, "$name works") or diag($err);
+	verify($node, $name, 'afterwards');
+	# VACUUM deletes leaves, and so comes to the root; the leaf is none that it has to change.
+	is($node->safe_psql('postgres', "SELECT incomplete('${name}_b'), inner_incomplete('${name}_b')"), $repaired ? '0|0' : '1|0', "$name: what is incomplete");
+	$node->safe_psql('postgres', "INSERT INTO $name SELECT g * 50 FROM generate_series(1, 2000) g");
+	verify($node, $name, 'more rows');
+	is($node->safe_psql('postgres', "SELECT incomplete('${name}_b')"), 0, "$name: in the end nothing is incomplete");
+	$node->safe_psql('postgres', "DELETE FROM $name; VACUUM $name");
+	verify($node, $name, 'emptied');
+}
+
+# One leaf receives 50,000 entries, in its middle: equal keys, ascending, descending and alternating ones
 $node->safe_psql('postgres', q{
 	CREATE TABLE k (a int, b text COLLATE "C");
 	CREATE INDEX k_b ON k USING mtpower_blink (b);
-	CREATE INDEX k_a ON k USING mtpower_blink (a);
-	INSERT INTO k SELECT g * 1000000, lpad(g::text, 8) FROM generate_series(1, 100) g;});
-my $rows = 100;
+	CREATE INDEX k_a ON k USING mtpower_blink (a);});
 foreach my $keys ('5000001', '5000001 + g', '9000000 - g', '7000000 + g % 2')
 {
+	$node->safe_psql('postgres', q{TRUNCATE k; INSERT INTO k SELECT g * 1000000, lpad(g::text, 8) FROM generate_series(1, 100) g;
+		SELECT mtpower.stat_reset()});
+	is($node->safe_psql('postgres', "SELECT type, items FROM mtpower.page_info('k_$_', 1)"), 'leaf|100', "k_$_ is one leaf") foreach 'a', 'b';
 	$node->safe_psql('postgres', "INSERT INTO k SELECT a, lpad((a / 1000000)::text, 8) || a % 1000000 FROM (SELECT $keys AS a FROM generate_series(1, 50000) g) x");
-	$rows += 50000;
 	$node->safe_psql('postgres', "SELECT mtpower.verify_index('k_$_', true)") foreach 'a', 'b';
-	is($node->safe_psql('postgres', "SELECT count(*) FROM k WHERE a >= 0"), $rows, "50,000 keys $keys are there");
-}
-foreach my $i ('a', 'b')
-{
-	cmp_ok($node->safe_psql('postgres', "SELECT sum(n) FROM mtpower.stat_batches, unnest(splits) WITH ORDINALITY AS s (n, k) WHERE index = 'k_$i'::regclass AND k > 3"),
-		'>', 0, "k_$i: some splits made more than two pages");
+	is($node->safe_psql('postgres', "SELECT count(*) FROM k WHERE a >= 0"), 50100, "50,000 keys $keys are there");
+	# The array's subscripts are K.
+	cmp_ok($node->safe_psql('postgres', "SELECT sum(splits[k]) FROM mtpower.stat_batches, generate_series(3, array_upper(splits, 1)) k WHERE index = 'k_$_'::regclass"),
+		'>', 0, "keys $keys: some splits of k_$_ made more than two pages") foreach 'a', 'b';
 }
 is($node->safe_psql('postgres', $memory), 0, 'no memory is held');
 $node->stop;
