@@ -220,22 +220,5 @@ foreach my $commands (
 	$rows += 4 * 30000;
 	verify($commands->[0], 'postgres', $rows);
 }
-# Many loads of keys of all widths, every seventh rolled back
-$node->safe_psql('postgres', q{
-	CREATE TABLE w (a int, b text COLLATE "C", c bytea);
-	CREATE INDEX w_a ON w USING mtpower_blink (a);
-	CREATE INDEX w_b ON w USING mtpower_blink (b);
-	CREATE INDEX w_c ON w USING mtpower_blink (c, b);
-	CREATE PROCEDURE loads(n int) LANGUAGE plpgsql AS $$
-	BEGIN
-		FOR i IN 1 .. n LOOP
-			INSERT INTO w SELECT g * i, left(md5(g::text || i), g % 33), decode(repeat('ab', g % (i % 200 + 1)), 'hex') FROM generate_series(1, 280) g;
-			IF i % 7 = 0 THEN ROLLBACK; ELSE COMMIT; END IF;
-		END LOOP;
-	END $$;
-	SET mtpower.batch_min_rows = 0;
-	CALL loads(} . ($ENV{MTP_LONG} ? 1000 : 200) . ')');
-is($node->psql('postgres', 'SELECT mtpower.verify_index(indexrelid, true) FROM pg_index WHERE indrelid = \'w\'::regclass'), 0, 'many loads: indexes verify');
-is($node->safe_psql('postgres', 'SELECT held_bytes FROM mtpower.stat_memory'), 0, 'many loads: no memory is held');
 $node->stop;
 done_testing();
