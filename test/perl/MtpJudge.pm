@@ -308,6 +308,7 @@ sub judge
 	}
 	is(join("\n", @bad), '', "$what: every index is sound");
 	note sprintf('%s: %d operations, %d under way when the server died', $what, scalar(keys %acked), $unknown);
+	$self->{under_way} += $unknown;
 	return;
 }
 

@@ -52,5 +52,6 @@ foreach my $round (1 .. $rounds)
 	$node->start;
 	$judge->judge($node, "round $round");
 }
+cmp_ok($judge->{under_way}, '>', $rounds / 2, 'servers died in the middle of operations');
 $node->stop;
 done_testing();
