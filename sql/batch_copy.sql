@@ -202,6 +202,30 @@ INSERT INTO excl SELECT i, i FROM generate_series(2990, 4000) i ON CONFLICT DO N
 SELECT count(*), count(DISTINCT a) FROM excl WHERE a > 0;
 SELECT verify('excl');
 
+-- Wide keys.  Few have room on an inner page: the first split of an empty index may make more pages than a root can lead to.
+-- Whatever the fill factor, levels must get smaller upward.
+CREATE TABLE wide (k text COLLATE "C");
+ALTER TABLE wide ALTER k SET STORAGE PLAIN;
+DO $$
+BEGIN
+	FOR ff IN 10 .. 90 BY 80 LOOP
+		EXECUTE format('CREATE INDEX wide_k ON wide USING mtpower_blink (k) WITH (fillfactor = %s)', ff);
+		FOR width IN 300 .. 2628 BY 582 LOOP
+			TRUNCATE wide;
+			INSERT INTO wide SELECT rpad(md5(i::text), width, 'x') FROM generate_series(1, 100) i;
+			INSERT INTO wide SELECT rpad(md5(i::text), 1 + i * 977 % width, 'x') FROM generate_series(1, 100) i;
+			PERFORM verify('wide');
+		END LOOP;
+		DROP INDEX wide_k;
+	END LOOP;
+END $$;
+-- Large entries among small ones, before a large high key, where they hinder each other most.
+CREATE INDEX wide_k ON wide USING mtpower_blink (k);
+TRUNCATE wide;
+INSERT INTO wide SELECT rpad('n' || i, 2628, 'x') FROM generate_series(1, 5) i;
+INSERT INTO wide SELECT 'a' || 1000 + i || CASE WHEN i % 6 >= 4 THEN repeat('x', 2623) ELSE '' END FROM generate_series(0, 200) i;
+SELECT count(*), verify('wide') FROM wide WHERE k > '';
+
 -- Temporary and unlogged tables; ON COMMIT DELETE ROWS.
 CREATE TEMP TABLE tmp (a int, t text) USING mtpower ON COMMIT DELETE ROWS;
 CREATE INDEX tmp_a ON tmp USING mtpower_blink (a);

@@ -115,11 +115,11 @@ add(Share *s, IndexTuple itup, uint64 norm)
 }
 
 static void
-init_share(Share *s, Relation index)
+init_share(Share *s, Relation index, bool narrow)
 {
 	s->n = 0;
 	s->bytes = 0;
-	s->limit = mtp_blink_put_limit(index);
+	s->limit = mtp_blink_put_limit(index, narrow);
 	s->limited = false;
 	s->room = 512;
 	s->items = palloc(s->room * sizeof(IndexTuple));
@@ -270,7 +270,7 @@ blink_step(MtpBatchApply *a)
 	mtp_blink_key_tuple(a->index, &key, first);
 	buf = mtp_blink_find_leaf(a->index, &key, &stack);
 
-	init_share(&s, a->index);
+	init_share(&s, a->index, stream->narrow);
 	if (stream->narrow)
 		take_narrow(stream, code, BufferGetPage(buf), &s);
 	else

@@ -193,11 +193,17 @@ typedef struct MtpBlinkPut
 	uint32		k;				/* out: pages that the page was split into, 1 if none */
 } MtpBlinkPut;
 
-/* With what a page already has, so many bytes of new items (MAXALIGNed) never make too many pages. */
-#define MTP_BLINK_PUT_BYTES ((Size) (MTP_BLINK_MAX_K - 2) * MTP_PAGE_ROOM / 2)
+/*
+ * With what a page already has, so many bytes of new items (MAXALIGNed) never make too many pages: two
+ * neighbours can't be filled less than one page's worth (README, "Splits").
+ */
+#define MTP_BLINK_PUT_BYTES ((Size) (MTP_BLINK_MAX_K - 4) * MTP_PAGE_ROOM / 2)
 
-/* The same, and few enough that their pages need not be filled beyond the fill factor. */
-extern Size mtp_blink_put_limit(Relation rel);
+/*
+ * The same, and few enough that their pages need not be filled beyond the fill factor.  Small items
+ * fill pages evenly, so there may be more of them.
+ */
+extern Size mtp_blink_put_limit(Relation rel, bool small);
 
 /*
  * Puts n items, of at most MTP_BLINK_PUT_BYTES with 8 bytes added to each, at pos (as

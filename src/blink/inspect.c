@@ -303,6 +303,12 @@ mtp_page_info(PG_FUNCTION_ARGS)
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
+	if (!rel->rd_index->indisready)
+		/* A build writes past shared buffers: a page that is read into them before stays there as it was. */
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("index \"%s\" is not ready", RelationGetRelationName(rel)),
+				 errdetail("It is being built concurrently, or that has failed.")));
 	if (!has_pages(rel))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

@@ -116,7 +116,8 @@ range_fits(Split *s, int from, int to, Size bytes)
 		MtpHead(s->orig)->highkey ? MtpHighKey(s->orig) : NULL;
 
 	if (high != NULL)
-		bytes += MAXALIGN(IndexTupleSize(high)) + (to < s->n ? MAXALIGN(sizeof(ItemPointerData)) : 0);
+		bytes += MAXALIGN(IndexTupleSize(high)) +
+			(to < s->n && MtpIsLeaf(s->orig) ? MAXALIGN(sizeof(ItemPointerData)) : 0);
 	return mtp_page_need(to - from, bytes) <= MTP_PAGE_ROOM;
 }
 
@@ -161,10 +162,12 @@ distribute(Split *s, int k, Size total, Size full)
 static void
 plan(Split *s, int n)
 {
-	Size		fill = MTP_FILL_ROOM(mtp_blink_fillfactor(s->put->rel));
+	int			percent = MtpIsLeaf(s->orig) ? mtp_blink_fillfactor(s->put->rel) : BTREE_NONLEAF_FILLFACTOR;
+	Size		fill = MTP_FILL_ROOM(percent);
 	Size		total = 0;
 	bool		pack = s->append || s->put->more;
 	Size		most = pack ? fill : Min(fill + fill / 16, MTP_FILL_ROOM(100));
+	int			max = Min(s->n, MTP_BLINK_MAX_K);
 	int			k;
 
 	for (int i = 0; i < s->n; i++)
@@ -174,16 +177,22 @@ plan(Split *s, int n)
 	 * One more item halves the page, and so leaves room for those to come; a page that grows at
 	 * its end won't see any, nor do the pages below the rest of a batch.  A batch fills its pages, and
 	 * elsewhere a little more than the fill factor if that saves one: as many entries again as a packed
-	 * page has, new versions of its rows, make two pages.
+	 * page has, new versions of its rows, make two pages.  On the average a page keeps two items,
+	 * whatever the fill factor: with one child each, levels would never get smaller.
 	 */
 	if (n == 1)
 		k = 2;
 	else
-		k = Min(Max(2, (total + most - 1) / most), MTP_BLINK_MAX_K);
+		k = Max(2, Min((total + most - 1) / most, Min(max, s->n / 2)));
 	while (!(pack && distribute(s, k, total, fill)) && !distribute(s, k, total, 0))
-		if (++k > MTP_BLINK_MAX_K)
+		if (++k > max)
+		{
+			/* Shares went wrong, by large items in bad places: filling each page must do. */
+			if (distribute(s, max, total, total))
+				break;
 			elog(ERROR, "too many items for one split of index \"%s\"",
 				 RelationGetRelationName(s->put->rel));
+		}
 }
 
 /* A pivot that leads to blkno. */
@@ -301,10 +310,30 @@ publish(Split *s, Buffer rbuf, int nchildren, Buffer *children)
 	mtp_change_finish(&c);
 }
 
-/* Makes a new root above the pages of a split root.  meta is locked exclusively; releases it. */
-static void
-new_root(Relation rel, Buffer meta, uint32 level, int k, Buffer *bufs, IndexTuple *pivots)
+/* Of k pages, how many does one page have room to lead to?  Two at least. */
+static int
+root_room(int k, IndexTuple *pivots)
 {
+	Size		bytes = MAXALIGN(sizeof(IndexTupleData));
+	int			n;
+
+	for (n = 1; n < k; n++)
+	{
+		bytes += MAXALIGN(IndexTupleSize(pivots[n]));
+		if (mtp_page_need(n + 1, bytes) > MTP_PAGE_ROOM)
+			break;
+	}
+	return n;
+}
+
+/*
+ * Makes a new root above the pages of a split root, or the first of them where the pivots of all are
+ * too wide for a page; returns above how many.  meta is locked exclusively; releases it.
+ */
+static int
+new_root(Relation rel, Buffer meta, uint32 level, int npages, Buffer *bufs, IndexTuple *pivots)
+{
+	int			k = root_room(npages, pivots);
 	Buffer		rootbuf = mtp_blink_alloc(rel);
 	BlockNumber root = BufferGetBlockNumber(rootbuf);
 	Page		page = palloc(BLCKSZ);
@@ -338,6 +367,7 @@ new_root(Relation rel, Buffer meta, uint32 level, int k, Buffer *bufs, IndexTupl
 	UnlockReleaseBuffer(rootbuf);
 	UnlockReleaseBuffer(meta);
 	pfree(page);
+	return k;
 }
 
 /* If the page is the root, returns the metapage exclusively locked. */
@@ -372,8 +402,15 @@ post(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 
 	if (BufferIsValid(meta))
 	{
-		new_root(put->rel, meta, level, k, bufs, pivots);
-		return;
+		int			done = new_root(put->rel, meta, level, k, bufs, pivots);
+
+		if (done == k)
+			return;
+		/* The root is a parent now; the last page that it leads to is the first of the rest. */
+		MTP_STOP_POINT("root_full");
+		k -= done - 1;
+		bufs += done - 1;
+		pivots += done - 1;
 	}
 	parent = mtp_blink_parent(put->rel, put->stack, level, pivots[1],
 							  BufferGetBlockNumber(bufs[0]), &at);
@@ -443,11 +480,12 @@ put_items(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items, u
 }
 
 Size
-mtp_blink_put_limit(Relation rel)
+mtp_blink_put_limit(Relation rel, bool small)
 {
 	Size		page = MTP_FILL_ROOM(mtp_blink_fillfactor(rel));
 
-	return Min(MTP_BLINK_PUT_BYTES, (MTP_BLINK_MAX_K - 2) * page);
+	return Min(small ? MTP_BLINK_PUT_BYTES + MTP_PAGE_ROOM : MTP_BLINK_PUT_BYTES,
+			   (MTP_BLINK_MAX_K - 2) * page);
 }
 
 void

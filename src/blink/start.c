@@ -8,6 +8,7 @@
 #include "blink/scan.h"
 
 #include "batch/batch.h"
+#include "miscadmin.h"
 #include "pgstat.h"
 #include "utils/lsyscache.h"
 
@@ -217,6 +218,7 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 	MtpPos		from;
 
 	Assert(!BTScanPosIsValid(bt->currPos));
+	CHECK_FOR_INTERRUPTS();		/* an array may have many elements that match nothing */
 	pgstat_count_index_scan(rel);
 
 	_bt_preprocess_keys(scan);

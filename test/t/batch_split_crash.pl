@@ -47,6 +47,8 @@ sub make_table
 $node->safe_psql('postgres', q{CREATE FUNCTION to_char_(a int) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT lpad(a::text, 10, '0') $$;
 	CREATE FUNCTION long_(a int) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT lpad(a::text, 10, '0') || md5(a::text) || md5('a' || a) || md5('b' || a) || md5('c' || a) || md5('d' || a) || md5('e' || a) || md5('f' || a) || md5('g' || a) || md5('h' || a) || md5('i' || a) || md5('j' || a) || md5('k' || a) || md5('l' || a) $$});
 
+$node->safe_psql('postgres', q{CREATE FUNCTION wide_(a int) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT long_(a) || long_(a + 1) || long_(a + 2) || long_(a + 3) || long_(a + 4) $$});
+
 sub verify
 {
 	my ($server, $name, $what) = @_;
@@ -54,15 +56,16 @@ sub verify
 	is($server->psql('postgres', "SELECT mtpower.verify_index('${name}_b', true)", stderr => \$err), 0, "$name: $what: index verifies") or diag($err);
 }
 
-# One row, or a batch, that splits a page; the stop point; what the index is called
+# What the index is called; its key and rows; one row, or a batch, that splits a page; the stop point; mtpower.batch_min_rows
 foreach my $case (
 	[ 'one_leaf', 'long_(a)', 60, 'INSERT INTO one_leaf VALUES (3001)', 'leaf_split' ],
 	[ 'batch_leaf', 'to_char_(a)', 2000, 'INSERT INTO batch_leaf SELECT 30001 + g % 99 FROM generate_series(1, 3000) g', 'leaf_split' ],
 	[ 'root_leaf', 'to_char_(a)', 150, 'INSERT INTO root_leaf SELECT g FROM generate_series(1, 3000) g', 'leaf_split' ],
 	[ 'one_inner', 'long_(a)', 300, 'INSERT INTO one_inner SELECT 3001 + g FROM generate_series(1, 90) g', 'inner_split' ],
-	[ 'batch_inner', 'long_(a)', 300, 'INSERT INTO batch_inner SELECT 3001 + g FROM generate_series(1, 1000) g', 'inner_split' ])
+	[ 'batch_inner', 'long_(a)', 300, 'INSERT INTO batch_inner SELECT 3001 + g FROM generate_series(1, 1000) g', 'inner_split' ],
+	[ 'root_full', 'wide_(a)', 1, 'INSERT INTO root_full SELECT 100 + g FROM generate_series(1, 60) g', 'root_full', 0 ])
 {
-	my ($name, $key, $rows, $insert, $point) = @$case;
+	my ($name, $key, $rows, $insert, $point, $min) = (@$case, 10);
 	my ($out, $err);
 	make_table($name, $key, $rows);
 	$node->safe_psql('postgres', "CREATE TABLE copy_$name (LIKE $name INCLUDING ALL)");
@@ -71,7 +74,7 @@ foreach my $case (
 	is($node->psql('postgres', qq{
 		\\set ON_ERROR_STOP 0
 		\\set VERBOSITY sqlstate
-		SET mtpower.batch_min_rows = 10;
+		SET mtpower.batch_min_rows = $min;
 		BEGIN;
 		INSERT INTO $name VALUES (7);
 		SAVEPOINT s;
@@ -90,12 +93,12 @@ foreach my $case (
 		if $point eq 'leaf_split';
 
 	# The same insert finishes it
-	is($node->psql('postgres', "SET mtpower.batch_min_rows = 10; $insert", stderr => \$err), 0, "$name: the insert now works") or diag($err);
+	is($node->psql('postgres', "SET mtpower.batch_min_rows = $min; $insert", stderr => \$err), 0, "$name: the insert now works") or diag($err);
 	verify($node, $name, 'next insert');
 	$node->safe_psql('postgres', "TRUNCATE $name; INSERT INTO $name SELECT g * 100 FROM generate_series(1, $rows) g; REINDEX INDEX ${name}_b");
 
 	# A crash exactly there
-	$node->psql('postgres', "SET mtpower.batch_min_rows = 10; SET mtpower.debug_stop = '$point=panic'; $insert", stderr => \$err);
+	$node->psql('postgres', "SET mtpower.batch_min_rows = $min; SET mtpower.debug_stop = '$point=panic'; $insert", stderr => \$err);
 	like($err, qr/crash at stop point|terminat|closed/, "$name: the server crashed");
 	$node->poll_query_until('postgres', 'SELECT true') or die 'no restart';
 	cmp_ok($node->safe_psql('postgres', "SELECT " . ($point eq 'inner_split' ? 'inner_' : '') . "incomplete('${name}_b')"), '>', 0, "$name: replay leaves the split incomplete");
@@ -118,7 +121,8 @@ foreach my $server ($standby, $node)
 		'INSERT INTO batch_leaf SELECT 30001 + g % 99 FROM generate_series(1, 3000) g',
 		'INSERT INTO root_leaf SELECT g FROM generate_series(1, 3000) g',
 		'INSERT INTO one_inner SELECT 3001 + g FROM generate_series(1, 90) g',
-		'INSERT INTO batch_inner SELECT 3001 + g FROM generate_series(1, 1000) g')
+		'INSERT INTO batch_inner SELECT 3001 + g FROM generate_series(1, 1000) g',
+		'INSERT INTO root_full SELECT 100 + g FROM generate_series(1, 60) g')
 	{
 		my ($name) = $insert =~ /INTO (\w+)/;
 		my $err;
