@@ -223,7 +223,7 @@ END $$;
 CREATE INDEX wide_k ON wide USING mtpower_blink (k);
 TRUNCATE wide;
 INSERT INTO wide SELECT rpad('n' || i, 2628, 'x') FROM generate_series(1, 5) i;
-INSERT INTO wide SELECT 'a' || 1000 + i || CASE WHEN i % 6 >= 4 THEN repeat('x', 2623) ELSE '' END FROM generate_series(0, 200) i;
+INSERT INTO wide SELECT rpad('a' || 1000 + i, CASE WHEN i % 6 >= 4 THEN 2628 ELSE 11 END, 'x') FROM generate_series(0, 45) i;
 SELECT count(*), verify('wide') FROM wide WHERE k > '';
 
 -- Temporary and unlogged tables; ON COMMIT DELETE ROWS.
