@@ -91,8 +91,11 @@ mtp_batch_before_scan(Relation index, Snapshot snapshot)
 /* ambulkdelete's first act: waits for steps of others under way on this index. */
 extern void mtp_batch_vacuum_fence(Relation index);
 
-/* The table AM's announcements: a multi_insert of ntuples rows is coming; bulk insert is over. */
-extern void mtp_batch_announce(Relation rel, int ntuples);
+/*
+ * The table AM's announcements: a multi_insert of ntuples rows of command cid is coming; bulk insert
+ * is over.
+ */
+extern void mtp_batch_announce(Relation rel, int ntuples, CommandId cid);
 extern void mtp_batch_finish_bulk(Relation rel);
 
 #endif							/* MTP_BATCH_H */

@@ -345,17 +345,19 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 
 /*
  * The table AM's announcement.  A subscription's initial copy calls CopyFrom without any hook: there
- * the first multi_insert opens a frame of its own.
+ * the first multi_insert opens a frame of its own.  The frame's command is the rows': triggers may
+ * have begun later ones since the copy began.
  */
 void
-mtp_batch_announce(Relation rel, int ntuples)
+mtp_batch_announce(Relation rel, int ntuples, CommandId cid)
 {
 	Oid			relid = RelationGetRelid(rel);
 	MemoryContext old;
 
 	if (mtp_frame == NULL && IsLogicalWorker() && !mtp_queue_closed())
 	{
-		push(&replication_frame, GetCurrentCommandId(false), false);
+		push(&replication_frame, cid, false);
+		replication_frame.subxid = GetCurrentSubTransactionId();
 		replication_frame.replication = true;
 	}
 	if (mtp_frame == NULL || ntuples < mtp_batch_min_rows ||
@@ -437,6 +439,21 @@ xact_callback(XactEvent event, void *arg)
 	}
 }
 
+/*
+ * An error between a multi_insert of logical replication and its finish_bulk_insert passes no hook.
+ * Left open, the frame would queue what the transaction does after the subtransaction.
+ */
+static void
+close_replication_frame(SubTransactionId aborted)
+{
+	MtpFrame   *f = &replication_frame;
+
+	if (mtp_frame != f || !f->replication || f->subxid < aborted)
+		return;
+	f->replication = false;
+	pop(f);
+}
+
 static void
 subxact_callback(SubXactEvent event, SubTransactionId mySubid, SubTransactionId parentSubid,
 				 void *arg)
@@ -450,6 +467,7 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid, SubTransactionId 
 			break;
 		case SUBXACT_EVENT_ABORT_SUB:
 			mtp_cancel(0, mySubid);
+			close_replication_frame(mySubid);
 			closing_subxid = InvalidSubTransactionId;
 			break;
 		case SUBXACT_EVENT_COMMIT_SUB:

@@ -37,7 +37,8 @@ typedef struct MtpFrame
 	uint64		serial;			/* never used again, by any backend */
 	CommandId	cid;			/* no row of the statement is older */
 	bool		direct;			/* everything goes in at once */
-	bool		replication;	/* opened by a multi_insert of logical replication */
+	bool		replication;	/* opened by a multi_insert of logical replication … */
+	SubTransactionId subxid;	/* … in this subtransaction */
 	int			forced;			/* times that a barrier within it drained it */
 	MemoryContext cxt;			/* what the frame itself has no room for, or NULL */
 	MtpQueue   *queues;

@@ -30,7 +30,7 @@ static void
 mtp_table_multi_insert(Relation rel, TupleTableSlot **slots, int ntuples,
 					   CommandId cid, int options, BulkInsertState bistate)
 {
-	mtp_batch_announce(rel, ntuples);
+	mtp_batch_announce(rel, ntuples, cid);
 	heap_multi_insert(rel, slots, ntuples, cid, options, bistate);
 }
 

@@ -3,7 +3,8 @@
  *	  Inserts rows as C code may do it, outside of the executor's statements: for test/t/batch_c_code.pl.
  *
  * c_inserts.at_commit names a table into which each committing transaction inserts 2,000 rows, by SPI and directly;
- * the library is to be loaded before mtpower, so that its callback runs after mtpower's.
+ * c_inserts.at_subcommit one for 1,000 rows of each committing subtransaction.  The library is to be loaded
+ * before mtpower, so that its callbacks run after mtpower's.
  */
 #include "postgres.h"
 
@@ -31,6 +32,7 @@ PG_FUNCTION_INFO_V1(c_insert_sub);
 PG_FUNCTION_INFO_V1(c_insert_multi);
 
 static char *at_commit = NULL;
+static char *at_subcommit = NULL;
 
 /* The table's first column gets from .. from + n - 1, the second one the text. */
 static void
@@ -148,10 +150,20 @@ callback(XactEvent event, void *arg)
 	PopActiveSnapshot();
 }
 
+static void
+sub_callback(SubXactEvent event, SubTransactionId mySubid, SubTransactionId parentSubid, void *arg)
+{
+	if (event == SUBXACT_EVENT_PRE_COMMIT_SUB && at_subcommit[0] != '\0')
+		insert(RangeVarGetRelid(makeRangeVar(NULL, at_subcommit, -1), NoLock, false), 1, 1000, "subcommit", NoLock);
+}
+
 void
 _PG_init(void)
 {
 	DefineCustomStringVariable("c_inserts.at_commit", "Table to insert into at commit.", NULL,
 							   &at_commit, "", PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable("c_inserts.at_subcommit", "Table to insert into at subtransactions' commit.", NULL,
+							   &at_subcommit, "", PGC_USERSET, 0, NULL, NULL, NULL);
 	RegisterXactCallback(callback, NULL);
+	RegisterSubXactCallback(sub_callback, NULL);
 }

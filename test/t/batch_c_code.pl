@@ -1,21 +1,14 @@
 # Rows that C code inserts outside of statements of the executor (test/modules/c_inserts.c): within another statement, in
-# internal subtransactions, by multi_insert, and in a callback at commit of a library that was loaded before mtpower.
+# internal subtransactions, by multi_insert, and in callbacks at the commit of transactions and subtransactions of a library that was
+# loaded before mtpower.
 use strict;
 use warnings;
-use File::Basename;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use MtpLoad;
 
-my $top = dirname(__FILE__) . '/../..';
-my $pg_config = $ENV{PG_CONFIG} || 'pg_config';
-my $cc = $ENV{CC} || 'gcc';
-my $dir = PostgreSQL::Test::Utils::tempdir;
-chomp(my $include = `$pg_config --includedir-server`);
-command_ok([ $cc, qw(-g -O1 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers
-	-Wno-cast-function-type -D_GNU_SOURCE -fno-strict-aliasing -fwrapv -fPIC -shared), "-I$include", "$top/test/modules/c_inserts.c",
-	'-o', "$dir/c_inserts.so" ], 'the module compiles');
-
+my $dir = build_module();
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
 $node->append_conf('postgresql.conf', qq{
@@ -42,16 +35,18 @@ CREATE FUNCTION verify() RETURNS void LANGUAGE sql AS
 	$$SELECT mtpower.verify_index('t_a', true), mtpower.verify_index('t_b', true), mtpower.verify_index('o_a', true)$$;
 });
 
-# The same with and without queueing.
+# The same with and without queueing.  $batched is how many entries of t_a come in batches.
 sub check
 {
-	my ($what, $sql, $expected) = @_;
+	my ($what, $sql, $expected, $batched) = @_;
 	foreach my $batching (qw(on off))
 	{
-		my $out = $node->safe_psql('postgres', "SET mtpower.batching = $batching; TRUNCATE t, o; $sql; "
+		my $out = $node->safe_psql('postgres', "SELECT mtpower.stat_reset()\\g /dev/null\nSET mtpower.batching = $batching; TRUNCATE t, o; $sql; "
 			. "SELECT b, found(b), count(*) FROM t GROUP BY b ORDER BY b; SELECT verify()");
 		$out =~ s/\n?$//;
 		is($out, $expected, "$what, batching $batching");
+		is($node->safe_psql('postgres', q{SELECT coalesce(sum(entries), 0) FROM mtpower.stat_batches WHERE index = 't_a'::regclass}), $batching eq 'on' ? $batched : 0,
+			"$what, batching $batching: entries in batches") if defined $batched;
 	}
 }
 
@@ -83,10 +78,17 @@ check('in a subtransaction of one that is rolled back',
 	EXCEPTION WHEN division_by_zero THEN END $$; INSERT INTO t SELECT i, 'x' FROM generate_series(1, 3000) i}, 'x|3000|3000');
 check('at commit, of a statement that inserted',
 	q{SET c_inserts.at_commit = 't'; INSERT INTO t SELECT i, 'x' FROM generate_series(1, 3000) i; RESET c_inserts.at_commit},
-	"commit, by SPI|2000|2000\ncommit, directly|2000|2000\nx|3000|3000");
+	"commit, by SPI|2000|2000\ncommit, directly|2000|2000\nx|3000|3000", 3000);
 check('at PREPARE',
 	q{BEGIN; INSERT INTO t SELECT i, 'x' FROM generate_series(1, 3000) i; SET LOCAL c_inserts.at_commit = 't'; PREPARE TRANSACTION 'p'; COMMIT PREPARED 'p'},
-	"commit, by SPI|1000|1000\ncommit, directly|1000|1000\nx|3000|3000");
+	"commit, by SPI|1000|1000\ncommit, directly|1000|1000\nx|3000|3000", 3000);
+check('at the commit of subtransactions of a statement that inserts',
+	q{SET c_inserts.at_subcommit = 't'; INSERT INTO o SELECT c_insert_sub('t', i, 1000, 'x', i <> 2) FROM generate_series(1, 4) i; RESET c_inserts.at_subcommit},
+	"subcommit|3000|3000\nx|3000|3000", 3000);
+check('and of one whose parent is rolled back',
+	q{SET c_inserts.at_subcommit = 't'; INSERT INTO t SELECT i, 'y' FROM generate_series(1, 3000) i;
+	DO $$ BEGIN INSERT INTO o SELECT c_insert_sub('t', i, 1000, 'x', true) FROM generate_series(1, 4) i; PERFORM 1 / 0; EXCEPTION WHEN division_by_zero THEN END $$;
+	RESET c_inserts.at_subcommit}, 'y|3000|3000', 7000);
 
 # While a statement's entries are queued the table stays, though who inserted them has let go of it.
 my $loader = $node->background_psql('postgres');
