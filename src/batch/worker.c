@@ -31,6 +31,7 @@
 #include "wal/stop.h"
 
 #define IDLE_SECONDS		5	/* without work, then it leaves the database */
+#define TURN_MS				200 /* on one index, then it looks for the most urgent one again */
 #define START_SECONDS		5	/* a worker that has not come up by then never will */
 #define KEEP_FREE			2	/* slots of max_worker_processes left to others */
 #define LOCK_TIMEOUT		"100ms" /* for catalogs, before a claim */
@@ -379,15 +380,17 @@ claim_next(void)
 }
 
 /*
- * Works for one statement and index until nothing is left to claim.  A snapshot is held while a
- * unit runs, or the pages that it descends through could be recycled; and no longer, since VACUUM
- * and CREATE INDEX CONCURRENTLY wait for snapshots.
+ * Works for one statement and index until nothing is left to claim, or its turn is over: a load that
+ * is fed faster than its workers are would never let them go.  A snapshot is held while a unit runs,
+ * or the pages that it descends through could be recycled; and no longer, since VACUUM and CREATE
+ * INDEX CONCURRENTLY wait for snapshots.
  */
 static void
 serve(Oid heapid, MtpLocator locator)
 {
 	MtpRunner	runner = {0};
 	char		activity[80];
+	TimestampTz began;
 
 	snprintf(activity, sizeof(activity), "index entries of process %d for index %u",
 			 me->owner_pid, me->indexid);
@@ -405,8 +408,9 @@ serve(Oid heapid, MtpLocator locator)
 	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 	seen_bufusage = pgBufferUsage;
 	seen_walusage = pgWalUsage;
+	began = GetCurrentTimestamp();
 
-	while (claim_next())
+	while (!TimestampDifferenceExceeds(began, GetCurrentTimestamp(), TURN_MS) && claim_next())
 	{
 		MTP_STOP_POINT("worker_claimed");
 		PushActiveSnapshot(GetTransactionSnapshot());
