@@ -115,6 +115,9 @@ SELECT * FROM mtpower.index_ddl('u_pkey', 'mtpower_blink');
 \echo :SQLSTATE
 SELECT * FROM mtpower.index_ddl('u_b_excl', 'mtpower_blink');
 \echo :SQLSTATE
+CREATE TABLE x (a int, EXCLUDE USING mtpower_blink (a WITH =));
+SELECT * FROM mtpower.index_ddl('x_a_excl', 'btree');
+\echo :SQLSTATE
 SELECT * FROM mtpower.index_ddl('u_unique', 'mtpower_blink');
 \echo :SQLSTATE
 SELECT * FROM mtpower.index_ddl('u_hash', 'mtpower_blink');

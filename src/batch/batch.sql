@@ -27,7 +27,7 @@ CREATE VIEW mtpower.stat_batches AS
 	SELECT database, index, indexid, batches, entries, entries_workers, entries_backends,
 		tasks_workers, tasks_backends, tasks_taken_over,
 		failed_lock, failed_file, failed_error, failed_exit,
-		leaves, round(entries::numeric / nullif(leaves, 0), 1) AS entries_per_leaf, splits,
+		leaves, round(entries::numeric / nullif(leaves, 0)::numeric, 1) AS entries_per_leaf, splits,
 		wal_bytes, queued_bytes, waits
 	FROM mtpower.stat_get_batches();
 COMMENT ON VIEW mtpower.stat_batches IS 'what the batch engine did to each index';

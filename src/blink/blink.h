@@ -308,8 +308,9 @@ extern bool mtp_blink_validate(Oid opclassoid);
 extern void mtp_blink_adjust_members(Oid opfamilyoid, Oid opclassoid, List *operators,
 									 List *functions);
 /*
- * Raises ERRCODE_INVALID_OBJECT_DEFINITION if a key column's operator class has no comparison function;
- * for builds, since core looks for it only when it is needed, and then says less.
+ * For builds: raises ERRCODE_INVALID_OBJECT_DEFINITION if a key column's operator class has no comparison
+ * function or an impossible one, since core looks for it only when it is needed, and then says less; and
+ * ERRCODE_FEATURE_NOT_SUPPORTED if it compares bytes where a nondeterministic collation does not.
  */
 extern void mtp_blink_check_support(Relation index);
 extern void mtp_blink_redo_init(void);

@@ -41,7 +41,7 @@ open_index(Oid relid, Relation *heap)
 	rel = try_relation_open(relid, AccessShareLock);
 	if (rel == NULL)
 		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation with OID %u does not exist", relid)));
 	if (rel->rd_rel->relkind == RELKIND_PARTITIONED_INDEX)
 		ereport(ERROR,

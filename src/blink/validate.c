@@ -16,6 +16,7 @@
 #include "commands/defrem.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/regproc.h"
 #include "utils/syscache.h"
@@ -241,24 +242,59 @@ mtp_blink_adjust_members(Oid opfamilyoid, Oid opclassoid, List *operators, List 
 	}
 }
 
-void
-mtp_blink_check_support(Relation index)
+/* A comparison function that is missing, or cannot be one: core looks at those of its own when they are declared. */
+static void
+check_comparison(Relation index, int col)
 {
-	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
-	{
-		Oid			am;
-		char	   *family;
+	Oid			proc = index_getprocid(index, col + 1, BTORDER_PROC);
+	char	   *type = format_type_be(index->rd_opcintype[col]);
+	Oid		   *argtypes;
+	int			nargs;
+	Oid			am;
+	char	   *family;
 
-		if (OidIsValid(index_getprocid(index, i + 1, BTORDER_PROC)))
-			continue;
-		family = look_up_family(index->rd_opfamily[i], &am);
+	if (OidIsValid(proc) && get_func_signature(proc, &argtypes, &nargs) == INT4OID && nargs == 2)
+		return;
+	family = look_up_family(index->rd_opfamily[col], &am);
+	if (!OidIsValid(proc))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 				 errmsg("operator family \"%s\" of access method %s is missing support function for types %s and %s",
-						family, get_am_name(am),
-						format_type_be(index->rd_opcintype[i]),
-						format_type_be(index->rd_opcintype[i])),
+						family, get_am_name(am), type, type),
 				 errhint("Add a function that compares two values to the operator family: ALTER OPERATOR FAMILY ... ADD FUNCTION %d.",
 						 BTORDER_PROC)));
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+			 errmsg("operator family \"%s\" of access method %s contains function %s with wrong signature for support number %d",
+					family, get_am_name(am), format_procedure(proc), BTORDER_PROC),
+			 errdetail("A comparison function takes two arguments and returns integer.")));
+}
+
+/*
+ * Pattern operator classes compare bytes, but their "=" is the type's own: a scan would miss what a
+ * nondeterministic collation holds to be equal.  Core knows this of btree's, by their OIDs.
+ */
+static void
+check_collation(Relation index, int col)
+{
+	Oid			proc = index_getprocid(index, col + 1, BTORDER_PROC);
+	Oid			collation = index->rd_indcollation[col];
+	Oid			am;
+
+	if ((proc == F_BTTEXT_PATTERN_CMP || proc == F_BTBPCHAR_PATTERN_CMP) &&
+		OidIsValid(collation) && !get_collation_isdeterministic(collation))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("nondeterministic collations are not supported for operator family \"%s\"",
+						look_up_family(index->rd_opfamily[col], &am))));
+}
+
+void
+mtp_blink_check_support(Relation index)
+{
+	for (int col = 0; col < IndexRelationGetNumberOfKeyAttributes(index); col++)
+	{
+		check_comparison(index, col);
+		check_collation(index, col);
 	}
 }

@@ -29,6 +29,8 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
+#include "table/table.h"
+
 /* The access method of an index to be checked. */
 typedef struct CheckContext
 {
@@ -37,10 +39,23 @@ typedef struct CheckContext
 	char	   *core_name;		/* pair->core_am's name */
 } CheckContext;
 
+/* Our table access method, taken for an index's: core's error would be about its handler. */
+static void
+check_am_type(const char *am_name)
+{
+	if (strcmp(am_name, MTP_TABLE_AM_NAME) == 0 && OidIsValid(get_table_am_oid(am_name, true)))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("access method \"%s\" is not of type INDEX", am_name),
+				 errhint("Use access method \"%s\".", mtp_opclass_pairs[0].am_name)));
+}
+
 /* False if the access method's name is not one of ours, or the extension isn't there. */
 static bool
 init_context(CheckContext *ctx, const char *am_name)
 {
+	if (am_name != NULL)
+		check_am_type(am_name);
 	ctx->pair = am_name == NULL ? NULL : mtp_opclass_pair_by_name(am_name);
 	if (ctx->pair == NULL)
 		return false;

@@ -77,6 +77,17 @@ are_paired(const char *a, const char *b)
 	return false;
 }
 
+static bool
+is_ours(const char *am_name)
+{
+	for (int i = 0; i < lengthof(am_pairs); i++)
+	{
+		if (strcmp(am_name, am_pairs[i].ours) == 0)
+			return true;
+	}
+	return false;
+}
+
 static void
 check_access_methods(Relation rel, Oid to_am)
 {
@@ -131,6 +142,8 @@ check_replaceable(Relation rel)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("index \"%s\" belongs to a constraint", name),
+				 is_ours(get_am_name(rel->rd_rel->relam)) ?
+				 errhint("Drop the constraint, and add it again with the other access method.") :
 				 errhint("PRIMARY KEY, UNIQUE and EXCLUDE constraints keep core's access method; all other indexes of the table can change.")));
 	if (rel->rd_index->indisunique)
 		ereport(ERROR,
