@@ -6,11 +6,8 @@
 #include "opclass/opclass.h"
 
 #include "access/amapi.h"
-#include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/table.h"
 #include "access/transam.h"
-#include "catalog/indexing.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_amop.h"
 #include "catalog/pg_amproc.h"
@@ -18,7 +15,6 @@
 #include "commands/defrem.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -97,11 +93,11 @@ mtp_opclass_name(Oid opclass)
 	return result;
 }
 
-static int
-compare_opclass_oids(const ListCell *a, const ListCell *b)
+int
+mtp_opclass_compare_oids(const ListCell *a, const ListCell *b)
 {
-	Oid			left = ((MtpOpclass *) lfirst(a))->oid;
-	Oid			right = ((MtpOpclass *) lfirst(b))->oid;
+	Oid			left = *(Oid *) lfirst(a);
+	Oid			right = *(Oid *) lfirst(b);
 
 	return left < right ? -1 : left > right;
 }
@@ -110,17 +106,11 @@ List *
 mtp_opclass_list(Oid am)
 {
 	List	   *result = NIL;
-	Relation	rel = table_open(OperatorClassRelationId, AccessShareLock);
-	SysScanDesc scan;
-	ScanKeyData key;
-	HeapTuple	tuple;
+	CatCList   *rows = SearchSysCacheList1(CLAAMNAMENSP, ObjectIdGetDatum(am));
 
-	ScanKeyInit(&key, Anum_pg_opclass_opcmethod, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(am));
-	scan = systable_beginscan(rel, OpclassAmNameNspIndexId, true, NULL, 1, &key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	for (int i = 0; i < rows->n_members; i++)
 	{
-		Form_pg_opclass form = (Form_pg_opclass) GETSTRUCT(tuple);
+		Form_pg_opclass form = (Form_pg_opclass) GETSTRUCT(&rows->members[i]->tuple);
 		MtpOpclass *opclass = palloc(sizeof(MtpOpclass));
 
 		opclass->oid = form->oid;
@@ -132,10 +122,9 @@ mtp_opclass_list(Oid am)
 		opclass->name = form->opcname;
 		result = lappend(result, opclass);
 	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
+	ReleaseCatCacheList(rows);
 
-	list_sort(result, compare_opclass_oids);
+	list_sort(result, mtp_opclass_compare_oids);
 	return result;
 }
 

@@ -58,6 +58,9 @@ extern Oid	mtp_opclass_unmirrored_default(const MtpOpclassPair *pair, Oid our_am
 /* The qualified, quoted name of an operator class; palloc'd. */
 extern char *mtp_opclass_name(Oid opclass);
 
+/* For list_sort(), of structs that begin with an Oid. */
+extern int	mtp_opclass_compare_oids(const ListCell *a, const ListCell *b);
+
 /* All operator classes of an access method in the order of their OIDs: a List of MtpOpclass *, palloc'd. */
 extern List *mtp_opclass_list(Oid am);
 

@@ -9,12 +9,9 @@
 #include "opclass/opclass.h"
 
 #include "access/amapi.h"
-#include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/table.h"
 #include "access/transam.h"
 #include "catalog/dependency.h"
-#include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_namespace.h"
@@ -25,7 +22,7 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
+#include "utils/catcache.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -101,31 +98,16 @@ mirror_schema(Oid original, Oid nsp)
 	return get_namespace_oid(MTP_SCHEMA_NAME, false);
 }
 
-static int
-compare_family_oids(const ListCell *a, const ListCell *b)
-{
-	Oid			left = ((Family *) lfirst(a))->oid;
-	Oid			right = ((Family *) lfirst(b))->oid;
-
-	return left < right ? -1 : left > right;
-}
-
 /* All operator families of an access method, in the order of their OIDs. */
 static List *
 list_families(Oid am)
 {
 	List	   *result = NIL;
-	Relation	rel = table_open(OperatorFamilyRelationId, AccessShareLock);
-	SysScanDesc scan;
-	ScanKeyData key;
-	HeapTuple	tuple;
+	CatCList   *rows = SearchSysCacheList1(OPFAMILYAMNAMENSP, ObjectIdGetDatum(am));
 
-	ScanKeyInit(&key, Anum_pg_opfamily_opfmethod, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(am));
-	scan = systable_beginscan(rel, OpfamilyAmNameNspIndexId, true, NULL, 1, &key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	for (int i = 0; i < rows->n_members; i++)
 	{
-		Form_pg_opfamily form = (Form_pg_opfamily) GETSTRUCT(tuple);
+		Form_pg_opfamily form = (Form_pg_opfamily) GETSTRUCT(&rows->members[i]->tuple);
 		Family	   *family = palloc(sizeof(Family));
 
 		family->oid = form->oid;
@@ -134,10 +116,9 @@ list_families(Oid am)
 		family->name = form->opfname;
 		result = lappend(result, family);
 	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
+	ReleaseCatCacheList(rows);
 
-	list_sort(result, compare_family_oids);
+	list_sort(result, mtp_opclass_compare_oids);
 	return result;
 }
 
