@@ -3,16 +3,7 @@ SET mtpower.batch_min_rows = 0;
 SET mtpower.batch_size = '64kB';
 SET enable_seqscan = off;
 CREATE SCHEMA batch_copy;
-SET search_path = batch_copy;
-CREATE FUNCTION verify(tab regclass) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE i regclass;
-BEGIN
-	FOR i IN SELECT indexrelid FROM pg_index JOIN pg_class c ON c.oid = indexrelid
-			JOIN pg_am a ON a.oid = c.relam WHERE indrelid = tab AND amname = 'mtpower_blink' ORDER BY 1 LOOP
-		PERFORM mtpower.verify_index(i, true);
-	END LOOP;
-	RETURN 'verified';
-END $$;
+SET search_path = batch_copy, public;
 -- Are the values of an expression the same by an index scan as by a sort?  ("-" if no index serves the order.)
 CREATE FUNCTION ordered(tab regclass, expr text, dir text, shown text DEFAULT 'v') RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -257,13 +248,6 @@ INSERT INTO c (a) SELECT i FROM generate_series(1, 5000) i WHERE i <> 7777;
 SELECT count(*) FROM c WHERE a > 0;
 SELECT verify('c');
 
-DO $$
-BEGIN
-	FOR i IN 1..1000 LOOP
-		EXIT WHEN (SELECT held_bytes = 0 FROM mtpower.stat_memory);
-		PERFORM pg_sleep(0.01);
-	END LOOP;
-END $$;
-SELECT held_bytes FROM mtpower.stat_memory;
+SELECT memory_held();
 SET client_min_messages = warning;
 DROP SCHEMA batch_copy CASCADE;

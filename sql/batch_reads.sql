@@ -3,18 +3,8 @@ SET mtpower.batch_min_rows = 0;
 SET mtpower.batch_size = '64kB';
 SET enable_seqscan = off;
 CREATE SCHEMA batch_reads;
-SET search_path = batch_reads;
+SET search_path = batch_reads, public;
 
--- All indexes of a table: intact, and with an entry for every row.
-CREATE FUNCTION verify(tab regclass) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE i regclass;
-BEGIN
-	FOR i IN SELECT indexrelid FROM pg_index JOIN pg_class c ON c.oid = indexrelid
-			JOIN pg_am a ON a.oid = c.relam WHERE indrelid = tab AND amname = 'mtpower_blink' ORDER BY 1 LOOP
-		PERFORM mtpower.verify_index(i, true);
-	END LOOP;
-	RETURN 'verified';
-END $$;
 
 -- How many rows an index scan, a bitmap scan, and an index-only scan find.
 CREATE FUNCTION counts(tab regclass, col name, VARIADIC vals int[]) RETURNS text LANGUAGE plpgsql AS $$

@@ -4,16 +4,7 @@ SET mtpower.batch_min_rows = 0;
 SET mtpower.batch_size = '64kB';
 SET enable_seqscan = off;
 CREATE SCHEMA batch_subxact;
-SET search_path = batch_subxact;
-CREATE FUNCTION verify(tab regclass) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE i regclass;
-BEGIN
-	FOR i IN SELECT indexrelid FROM pg_index JOIN pg_class c ON c.oid = indexrelid
-			JOIN pg_am a ON a.oid = c.relam WHERE indrelid = tab AND amname = 'mtpower_blink' ORDER BY 1 LOOP
-		PERFORM mtpower.verify_index(i, true);
-	END LOOP;
-	RETURN 'verified';
-END $$;
+SET search_path = batch_subxact, public;
 CREATE TABLE m (a int, b text) USING mtpower;
 CREATE INDEX m_a ON m USING mtpower_blink (a);
 CREATE INDEX m_b ON m USING mtpower_blink (b);
@@ -213,13 +204,6 @@ SELECT b, count(*) FROM m WHERE a > 0 GROUP BY 1 ORDER BY 1;
 SELECT verify('m');
 
 -- Nothing is held when all is done (a worker that finds its batch cancelled needs a moment).
-DO $$
-BEGIN
-	FOR i IN 1..1000 LOOP
-		EXIT WHEN (SELECT held_bytes = 0 FROM mtpower.stat_memory);
-		PERFORM pg_sleep(0.01);
-	END LOOP;
-END $$;
-SELECT held_bytes FROM mtpower.stat_memory;
+SELECT memory_held();
 SET client_min_messages = warning;
 DROP SCHEMA batch_subxact CASCADE;
