@@ -154,21 +154,29 @@ SELECT verify('c');
 -- What is wrong with a row is said of its line, as core says it, and nothing of the COPY stays.
 \set VERBOSITY default
 COPY c FROM PROGRAM 'seq -f "%.0f	2	0" 1 2500; echo malformed; seq -f "%.0f	2	0" 1 2500';
+\echo :LAST_ERROR_SQLSTATE
 COPY c FROM PROGRAM 'seq -f "%.0f	2	0" 1 2500; printf "1\t2\tx\n"; seq -f "%.0f	2	0" 1 2500';
+\echo :LAST_ERROR_SQLSTATE
 COPY c FROM PROGRAM 'seq -f "%.0f	2	0" 1 2500; printf "1\t2\t3\t4\n"; seq -f "%.0f	2	0" 1 2500';
+\echo :LAST_ERROR_SQLSTATE
 COPY c FROM PROGRAM 'seq -f "%.0f	2	0" 6001 9000';
+\echo :LAST_ERROR_SQLSTATE
 SELECT b, count(*) FROM c WHERE b > 0 GROUP BY b ORDER BY b;
 CREATE TABLE big (a int, t text) USING mtpower;
 CREATE INDEX big_a ON big USING mtpower_blink (a);
 ALTER TABLE big ALTER t SET STORAGE EXTERNAL;
 CREATE INDEX big_t ON big USING mtpower_blink (t);
 COPY big FROM PROGRAM $$awk 'BEGIN { for (i = 1; i <= 2000; i++) { s = ""; if (i == 1234) for (j = 0; j < 300; j++) s = s "0123456789"; print i "\t" s } }'$$;
+\echo :LAST_ERROR_SQLSTATE
 COPY big FROM PROGRAM $$awk 'BEGIN { for (i = 1; i <= 2000; i++) { s = ""; if (i == 1777) for (j = 0; j < 10000; j++) s = s "0123456789"; print i "\t" s } }'$$;
+\echo :LAST_ERROR_SQLSTATE
 INSERT INTO big SELECT i, CASE i WHEN 1500 THEN repeat('x', 3000) END FROM generate_series(1, 2000) i;
+\echo :LAST_ERROR_SQLSTATE
 SELECT count(*) FROM big WHERE a > 0;
 -- An index expression that fails for one row.
 CREATE INDEX big_e ON big USING mtpower_blink ((100 / (a - 1700)));
 COPY big (a) FROM PROGRAM 'seq 1 3000';
+\echo :LAST_ERROR_SQLSTATE
 DROP INDEX big_e;
 -- A unique key of core's, an exclusion constraint, and a deferrable one, on the same table.
 ALTER TABLE big ADD CONSTRAINT big_key UNIQUE (a);

@@ -25,17 +25,26 @@ SELECT count(*), min(a) FROM p WHERE (c, a) > (5, 19000);
 EXPLAIN (COSTS OFF) SELECT count(*), min(a) FROM p WHERE c >= 5 AND (c > 5 OR a > 19000);
 SELECT count(*), min(a) FROM p WHERE c >= 5 AND (c > 5 OR a > 19000);
 
--- LIKE with text_pattern_ops in a collation other than C: no index condition is made of the prefix.
+-- LIKE, regular expressions and ^@ with text_pattern_ops: no index condition is made of the prefix.
 EXPLAIN (COSTS OFF) SELECT count(*) FROM b WHERE t LIKE 'key 12%';
 EXPLAIN (COSTS OFF) SELECT count(*) FROM p WHERE t LIKE 'key 12%';
 SELECT count(*) FROM b WHERE t LIKE 'key 12%';
 SELECT count(*) FROM p WHERE t LIKE 'key 12%';
--- Written as a range, it is one; and LIKE is where the column's collation is C.
+EXPLAIN (COSTS OFF) SELECT count(*) FROM b WHERE t ~ '^key 12';
+EXPLAIN (COSTS OFF) SELECT count(*) FROM p WHERE t ~ '^key 12';
+SELECT count(*) FROM b WHERE t ~ '^key 12';
+SELECT count(*) FROM p WHERE t ~ '^key 12';
+EXPLAIN (COSTS OFF) SELECT count(*) FROM b WHERE t ^@ 'key 12';
+EXPLAIN (COSTS OFF) SELECT count(*) FROM p WHERE t ^@ 'key 12';
+SELECT count(*) FROM b WHERE t ^@ 'key 12';
+SELECT count(*) FROM p WHERE t ^@ 'key 12';
+-- Written as a range, it is one; so it is with the default operator class where the collation is C.
 EXPLAIN (COSTS OFF) SELECT count(*) FROM p WHERE t ~>=~ 'key 12' AND t ~<~ 'key 13';
 SELECT count(*) FROM p WHERE t ~>=~ 'key 12' AND t ~<~ 'key 13';
 CREATE INDEX p_c ON p USING mtpower_blink (t COLLATE "C");
 EXPLAIN (COSTS OFF) SELECT count(*) FROM p WHERE t COLLATE "C" LIKE 'key 12%';
 SELECT count(*) FROM p WHERE t COLLATE "C" LIKE 'key 12%';
+EXPLAIN (COSTS OFF) SELECT count(*) FROM p WHERE t COLLATE "C" ~ '^key 12';
 DROP INDEX p_c;
 
 -- A range beyond the statistics: for btree the planner looks up the index's last key, and knows better how many rows
@@ -49,6 +58,13 @@ $$DECLARE plan json; BEGIN EXECUTE 'EXPLAIN (FORMAT json) ' || query INTO plan; 
 SELECT estimate('SELECT FROM b WHERE a > 19990') > 200 AS btree, estimate('SELECT FROM p WHERE a > 19990') > 200 AS blink;
 SELECT count(*) FROM b WHERE a > 19990;
 SELECT count(*) FROM p WHERE a > 19990;
+
+-- Serializable transactions: readers lock btree's pages, and the whole of another index.
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT count(*) FROM b WHERE a = 77;
+SELECT count(*) FROM p WHERE a = 77;
+SELECT relation::regclass, locktype FROM pg_locks WHERE mode = 'SIReadLock' AND relation IN ('b_a'::regclass, 'p_a'::regclass) ORDER BY 1;
+COMMIT;
 
 -- CLUSTER: for btree it may sort instead of reading the index; the order is the same.
 CLUSTER b USING b_ca;

@@ -25,21 +25,35 @@ SET mtpower.batching = on;
 SET mtpower.batch_size = '63kB';
 \echo :LAST_ERROR_SQLSTATE
 SET mtpower.batch_size = '57MB';
+\echo :LAST_ERROR_SQLSTATE
 SET mtpower.batch_size = '1 parsec';
+\echo :LAST_ERROR_SQLSTATE
 SET mtpower.batch_size = 'much';
+\echo :LAST_ERROR_SQLSTATE
 SET mtpower.batch_min_rows = -1;
+\echo :LAST_ERROR_SQLSTATE
 SET mtpower.batch_min_rows = '10kB';
+\echo :LAST_ERROR_SQLSTATE
 SET mtpower.batching = 'perhaps';
+\echo :LAST_ERROR_SQLSTATE
 SET mtpower.batch_sise = '1MB';
+\echo :LAST_ERROR_SQLSTATE
 ALTER SYSTEM SET mtpower.workers = 65;
+\echo :LAST_ERROR_SQLSTATE
 ALTER SYSTEM SET mtpower.workers = -1;
+\echo :LAST_ERROR_SQLSTATE
 ALTER SYSTEM SET mtpower.batch_memory = '1023kB';
+\echo :LAST_ERROR_SQLSTATE
 ALTER SYSTEM SET mtpower.batch_memory = '65GB';
+\echo :LAST_ERROR_SQLSTATE
 ALTER SYSTEM SET mtpower.batch_memory = 'all';
+\echo :LAST_ERROR_SQLSTATE
 
 -- Not at this time.
 SET mtpower.batch_memory = '1GB';
+\echo :LAST_ERROR_SQLSTATE
 SET mtpower.workers = 1;
+\echo :LAST_ERROR_SQLSTATE
 
 -- The session's are anybody's.
 CREATE ROLE regress_settings;

@@ -191,6 +191,7 @@ CREATE FUNCTION inverse(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RE
 \set VERBOSITY terse
 CREATE INDEX CONCURRENTLY forms_invalid ON forms_heap USING mtpower_blink (inverse(c));
 SELECT mtpower.verify_index('forms_invalid');
+\echo :LAST_ERROR_SQLSTATE
 REINDEX INDEX forms_invalid;
 DELETE FROM forms_heap WHERE c = 0;
 REINDEX INDEX forms_invalid;
@@ -227,6 +228,7 @@ UPDATE factor SET f = 2;
 SELECT mtpower.verify_index('liar_a');
 \set VERBOSITY default
 SELECT mtpower.verify_index('liar_a', true);
+\echo :LAST_ERROR_SQLSTATE
 
 SET client_min_messages = warning;
 DROP SCHEMA verify CASCADE;
