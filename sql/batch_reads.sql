@@ -233,6 +233,30 @@ BEGIN
 END $$;
 SELECT count(*) FROM m WHERE a > 0;
 SELECT verify('m');
+-- …or the loop's own query inserts, and the body reads, inserts more, and fails now and then.
+TRUNCATE m;
+DO $$
+DECLARE r record; n int := 0; seen int := 0; failed int := 0;
+BEGIN
+	FOR r IN WITH ins AS (INSERT INTO m SELECT i, 'cte', i FROM generate_series(1, 6000) i RETURNING a) SELECT a FROM ins LOOP
+		n := n + 1;
+		CONTINUE WHEN n % 1000 <> 0;
+		seen := seen + (SELECT count(*) FROM m WHERE a BETWEEN r.a AND 6000);
+		BEGIN
+			INSERT INTO m SELECT r.a + 50000 + i, 'body', i FROM generate_series(1, 5000) i;
+			seen := seen + (SELECT count(*) FROM m WHERE a > r.a + 50000) / (n % 2000);
+		EXCEPTION WHEN division_by_zero THEN
+			failed := failed + 1;
+		END;
+	END LOOP;
+	FOR r IN INSERT INTO m SELECT -i, 'returning', i FROM generate_series(1, 6000) i RETURNING a LOOP
+		CONTINUE WHEN r.a % 2000 <> 0;
+		seen := seen + (SELECT count(*) FROM m WHERE a < 0);
+	END LOOP;
+	RAISE NOTICE '% rows, % seen, % failed', n, seen, failed;
+END $$;
+SELECT b, count(*) FROM m WHERE a <> 0 GROUP BY b ORDER BY b;
+SELECT verify('m');
 
 -- Parallel queries, alone and in functions of a statement under way.
 SET force_parallel_mode = on;

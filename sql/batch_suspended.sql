@@ -12,7 +12,8 @@ SET enable_material = off;
 SET enable_memoize = off;
 
 CREATE TABLE m (a int, b int) USING mtpower;
-CREATE INDEX m_a ON m USING mtpower_blink (a);
+-- wide entries: row 2000 is in the second batch
+CREATE INDEX m_a ON m USING mtpower_blink (a) INCLUDE (b);
 CREATE TABLE h (a int, b int);
 CREATE INDEX h_a ON h USING btree (a);
 -- a second index, whose entries are queued as well
