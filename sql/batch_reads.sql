@@ -258,7 +258,7 @@ END $$;
 SELECT b, count(*) FROM m WHERE a <> 0 GROUP BY b ORDER BY b;
 SELECT verify('m');
 
--- Parallel queries, alone and in functions of a statement under way.
+-- Parallel queries, alone and in functions of a statement under way.  (SELECT INTO would limit its rows, and not run in parallel.)
 SET force_parallel_mode = on;
 BEGIN;
 COPY m FROM PROGRAM 'seq -f "%.0f	y	7" 100001 104000';
@@ -267,13 +267,13 @@ COMMIT;
 CREATE FUNCTION par() RETURNS bigint LANGUAGE plpgsql STABLE AS $$
 DECLARE n bigint;
 BEGIN
-	SELECT count(*) INTO n FROM m WHERE a > 200000;
+	EXECUTE 'SELECT count(*) FROM m WHERE a > 200000' INTO n;
 	RETURN n;
 END $$;
 CREATE FUNCTION par_volatile() RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE n bigint;
 BEGIN
-	SELECT count(*) INTO n FROM m WHERE a > 200000;
+	EXECUTE 'SELECT count(*) FROM m WHERE a > 200000' INTO n;
 	RETURN n;
 END $$;
 INSERT INTO m SELECT 200000 + i, CASE WHEN i % 500 = 0 THEN par() || ' ' || par_volatile() END FROM generate_series(1, 3000) i;
