@@ -99,6 +99,20 @@ my ($ret, $out, $err) = $node->psql('postgres', 'BEGIN; LOCK TABLE t IN ACCESS E
 like($err, qr/could not obtain lock/, 'the table is kept until the entries are in');
 $loader->quit;
 is($node->safe_psql('postgres', q{SELECT found('x'), verify()}), '5000|', 'and they are');
+
+# Of a subtransaction that was rolled back nothing is queued when VACUUM gives its rows' places to others.
+my $holder = $node->background_psql('postgres');
+$holder->query_safe('SELECT pg_advisory_lock(1)');
+$node->safe_psql('postgres', 'TRUNCATE t, o');
+$loader = $node->background_psql('postgres');
+$loader->query_until(qr/go/, "\\echo go\nINSERT INTO o SELECT c_insert_sub('t', 1, 5000, 'gone', false) FROM pg_sleep(0) UNION ALL SELECT 1 FROM pg_advisory_lock_shared(1);\n");
+ok($node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}), 'a statement goes on behind a subtransaction that was rolled back');
+$node->safe_psql('postgres', $_) foreach 'VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF) t',
+	q{SET mtpower.batching = off; INSERT INTO t SELECT i, 'new' FROM generate_series(1, 5000) i};
+is($node->safe_psql('postgres', q{SELECT count(*) > 0 FROM t WHERE ctid < '(1,0)'}), 't', 'new rows take the places of those that are gone');
+$holder->quit;
+$loader->quit;
+is($node->safe_psql('postgres', q{SELECT found('gone'), found('new'), verify()}), '0|5000|', 'no entry leads to them');
 is($node->safe_psql('postgres', 'SELECT held_bytes FROM mtpower.stat_memory'), 0, 'no memory is held');
 
 $node->stop;
