@@ -143,9 +143,16 @@ sub release
 sub stop_all
 {
 	my ($self, $stop) = @_;
-	$self->{node}->safe_psql('postgres', "ALTER SYSTEM SET mtpower.debug_stop = '$stop'");
+	return $self->set_all('mtpower.debug_stop', $stop);
+}
+
+# A setting of the server, in force when this returns.
+sub set_all
+{
+	my ($self, $name, $value) = @_;
+	$self->{node}->safe_psql('postgres', "ALTER SYSTEM SET $name = '$value'");
 	$self->{node}->safe_psql('postgres', 'SELECT pg_reload_conf()');
-	$self->wait_for("SELECT current_setting('mtpower.debug_stop') = '$stop'", 'the setting');
+	$self->wait_for("SELECT current_setting('$name') = '$value'", 'the setting');
 	return;
 }
 

@@ -67,12 +67,20 @@ SKIP:
 			$faults->stop_all("$point=wait");
 			my $job = start_load();
 			my ($pid) = $faults->stopped($MtpFaults::WORKER);
+			# The load asks for no other worker any more.
+			$faults->stopped("application_name = '$job->{name}'");
 			$faults->stop_all('');
 			$node->safe_psql('postgres', "SELECT pg_${signal}_backend($pid)");
 			$faults->release if $page;
-			if ($signal eq 'terminate') { gone($pid, "$point: the worker to go"); }
+			if ($signal eq 'terminate')
+			{
+				gone($pid, "$point: the worker to go");
+				# No other one comes that could mend what it left.
+				$faults->set_all('mtpower.workers', 0);
+			}
 			else { $faults->wait_for(sprintf($failed, $kind) =~ s/SELECT (.*?) FROM/SELECT $1 > $before FROM/r, "$point: the worker to fail", 10); }
 			end_load("$signal at $point", $job);
+			$faults->set_all('mtpower.workers', 1) if $signal eq 'terminate';
 			$faults->release if !$page;
 			# At a page it may have come to the unit's end before.
 			is($node->safe_psql('postgres', sprintf($failed, $kind)), $before + 1, "$signal at $point: counted") if !$page;
