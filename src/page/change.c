@@ -7,6 +7,9 @@
  */
 #include "page/page.h"
 
+/* A slot so many nodes away is cheaper than a new node. */
+#define NEAR 2
+
 void
 mtp_page_init(Page page, uint8 type, uint16 level, uint8 norm)
 {
@@ -62,7 +65,7 @@ rewrite(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint
 	for (int i = 0; i < n; i++)
 		bytes += MAXALIGN(IndexTupleSize(items[i]));
 	h->nitems += n;
-	fill = MTP_FILL_FOR(h->nitems, bytes);
+	fill = mtp_page_fill(h->nitems, bytes);
 	h->nnodes = (h->nitems + fill - 1) / fill;
 	h->cap = TYPEALIGN(MTP_DIR_STEP, Max(h->nnodes, 1));
 	h->garbage = 0;
@@ -284,11 +287,11 @@ shift_right(Page page, int at)
 }
 
 /*
- * Makes a slot where all nodes that could take the new item are full, from the nearest one that is not: each node in between
- * passes one item on.  False if all nodes are full.
+ * Makes a slot where all nodes that could take the new item are full, from the nearest one that is not, if that is no more than
+ * `reach` nodes away: each node in between passes one item on.  False if there is none.
  */
 static bool
-borrow_slot(Page page, MtpPos *p)
+borrow_slot(Page page, MtpPos *p, int reach)
 {
 	const uint8 *counts = MtpCounts(page);
 	int			nnodes = MtpHead(page)->nnodes;
@@ -296,17 +299,17 @@ borrow_slot(Page page, MtpPos *p)
 	int			right = p->node;
 	int			left = end;
 
-	while (right < nnodes && counts[right] == MTP_NODE_SLOTS)
+	while (right < nnodes && right - p->node < reach && counts[right] == MTP_NODE_SLOTS)
 		right++;
-	while (left >= 0 && counts[left] == MTP_NODE_SLOTS)
+	while (left >= 0 && end - left < reach && counts[left] == MTP_NODE_SLOTS)
 		left--;
-	if (right < nnodes && (left < 0 || right - p->node <= end - left))
+	if (right < nnodes && counts[right] < MTP_NODE_SLOTS && (left < 0 || right - p->node <= end - left))
 	{
 		for (; right > p->node; right--)
 			shift_right(page, right - 1);
 		return true;
 	}
-	if (left < 0)
+	if (left < 0 || counts[left] == MTP_NODE_SLOTS)
 		return false;
 	for (; left < end; left++)
 		shift_left(page, left + 1);
@@ -315,9 +318,26 @@ borrow_slot(Page page, MtpPos *p)
 	return true;
 }
 
+/* Splits the full node of p in two, or opens one behind the end or between full nodes.  False if there is no room for it. */
+static bool
+add_node(Page page, MtpPos *p)
+{
+	if (p->slot == 0)
+		return open_node(page, p->node);
+	if (!open_node(page, p->node + 1))
+		return false;
+	spill_node(page, p->node, MTP_NODE_SLOTS / 2);
+	if (p->slot > MTP_NODE_SLOTS / 2)
+	{
+		p->node++;
+		p->slot -= MTP_NODE_SLOTS / 2;
+	}
+	return true;
+}
+
 /*
- * Finds the node and slot for a new item at rank `pos`.  A full node is split; where there is no room for one node more, it
- * borrows a slot.  False if there is none.
+ * Finds the node and slot for a new item at rank `pos`.  A node costs as much room as six small items, so there is a new one only
+ * where no slot is near.  False if there is no slot, and no room for a node.
  */
 static bool
 make_slot(Page page, int pos, MtpPos *p)
@@ -336,18 +356,7 @@ make_slot(Page page, int pos, MtpPos *p)
 	}
 	if (p->node < h->nnodes && counts[p->node] < MTP_NODE_SLOTS)
 		return true;
-	if (p->slot == 0)
-		return open_node(page, p->node) ||	/* behind the end, or between full nodes */
-			borrow_slot(page, p);
-	if (!open_node(page, p->node + 1))
-		return borrow_slot(page, p);
-	spill_node(page, p->node, MTP_NODE_SLOTS / 2);
-	if (p->slot > MTP_NODE_SLOTS / 2)
-	{
-		p->node++;
-		p->slot -= MTP_NODE_SLOTS / 2;
-	}
-	return true;
+	return borrow_slot(page, p, NEAR) || add_node(page, p) || borrow_slot(page, p, h->nnodes);
 }
 
 /* Puts one item in at rank pos, or returns false for want of contiguous room. */
@@ -396,7 +405,7 @@ mtp_page_insert(Page page, int n, const uint16 *pos, const IndexTuple *items, co
 	 * that the ranks of those still to come stay; where the gap gets too small, what is left is
 	 * merged too.
 	 */
-	if (n > 4 && n > before / 8)
+	if (n > 4 && n > before / 2)
 		rewrite(page, n, pos, items, norms);
 	else
 		for (int i = n - 1; i >= 0; i--)

@@ -36,7 +36,7 @@ mtp_page_pack(Page page, int n, const IndexTuple *items, IndexTuple highkey)
 		bytes += MAXALIGN(IndexTupleSize(items[i]));
 	}
 
-	fill = MTP_FILL_FOR(n, bytes);
+	fill = mtp_page_fill(n, bytes);
 	h->nnodes = (n + fill - 1) / fill;
 	h->cap = TYPEALIGN(MTP_DIR_STEP, Max(h->nnodes, 1));
 	h->nitems = n;

@@ -108,14 +108,6 @@ typedef struct MtpNode
 #define MTP_FILL_ROOM(percent) ((MTP_PAGE_ROOM - MTP_DIR_STEP * 10) * (percent) / 100)
 
 /*
- * Slots that a rewritten page's nodes get: MTP_NODE_FILL leaves slack for inserts, but costs room;
- * a page that is short of it gets full nodes.  bytes: all bodies, high key included.
- */
-#define MTP_FILL_FOR(nitems, bytes) \
-	(MTP_DIR_BYTES(((nitems) + MTP_NODE_FILL - 1) / MTP_NODE_FILL) + (bytes) <= MTP_PAGE_ROOM ? \
-	 MTP_NODE_FILL : MTP_NODE_SLOTS)
-
-/*
  * Largest tuple: two of its size, a high key of its size and a heap TID in each must fit; and a tuple
  * header has only 13 bits for the size, which counts from 32 KB blocks on.
  */
@@ -255,6 +247,25 @@ static inline Size
 mtp_page_need(int n, Size bytes)
 {
 	return MTP_DIR_BYTES(MTP_NODES_FOR(n)) + bytes;
+}
+
+/*
+ * Items that each node of a rewritten page gets, so that the nodes have slots for all items that the page still has room for, and
+ * at least MTP_NODE_FILL.  bytes: all bodies, high key included.
+ */
+static inline int
+mtp_page_fill(int nitems, Size bytes)
+{
+	Size		item = bytes / Max(nitems, 1) + sizeof(MtpNode) / MTP_NODE_SLOTS;
+	Size		need = mtp_page_need(nitems, bytes);
+	int			more = need < MTP_PAGE_ROOM ? (MTP_PAGE_ROOM - need) / item : 0;
+	int			nodes = Max(MTP_NODES_FOR(nitems + more), 1);
+	int			fill = Max((nitems + nodes - 1) / nodes, MTP_NODE_FILL);
+
+	/* A directory grows by steps, so it may not quite fit. */
+	while (fill < MTP_NODE_SLOTS && MTP_DIR_BYTES((nitems + fill - 1) / fill) + bytes > MTP_PAGE_ROOM)
+		fill++;
+	return fill;
 }
 
 #endif							/* MTP_PAGE_H */
