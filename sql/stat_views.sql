@@ -71,11 +71,13 @@ SELECT index, batches > 5 AS many, entries, queued FROM counted;
 
 -- One that reads its own table with a snapshot that can't see its rows is not drained at all.
 SET enable_seqscan = off;
+SET enable_bitmapscan = off;
 SELECT mtpower.stat_reset('batches');
 SELECT count(*) AS rows FROM loaded WHERE a BETWEEN 1 AND 1000 \gset
 INSERT INTO loaded SELECT a, NULL FROM loaded WHERE a BETWEEN 1 AND 1000;
 SELECT :rows > 4000 AS many, entries = :rows - 256 AS all_but_first, batches FROM counted WHERE index = 'loaded_a'::regclass;
 RESET enable_seqscan;
+RESET enable_bitmapscan;
 
 -- A modifying CTE that nobody reads is queued as well.
 SELECT mtpower.stat_reset('batches');
