@@ -24,6 +24,7 @@ CREATE INDEX w_time ON weather USING :"index_am" (time_hour);
 CREATE INDEX w_pressure ON weather USING :"index_am" (pressure);
 CREATE INDEX w_wind ON weather USING :"index_am" (wind_dir NULLS FIRST, wind_speed DESC);
 CREATE INDEX p_tail ON planes USING :"index_am" (tailnum);
+CREATE INDEX p_kind ON planes USING :"index_am" ((ARRAY[manufacturer, model]));
 CREATE INDEX p_year ON planes USING :"index_am" (year);
 CREATE INDEX a_faa ON airports USING :"index_am" (faa);
 CREATE INDEX a_name_c ON airports USING :"index_am" (name);

@@ -272,6 +272,61 @@ SELECT max(gap), count(*) FROM (
 	SELECT time_hour - lag(time_hour) OVER (PARTITION BY origin, dest ORDER BY time_hour) AS gap
 	FROM flights WHERE origin = 'JFK') g;
 
+-- name: incremental sort over index order
+-- plan: Incremental Sort[\s\S]*Index (Only )?Scan using f_flight
+SELECT carrier, flight, minute FROM flights ORDER BY carrier, flight, minute LIMIT 300;
+
+-- name: ORDER BY ... FETCH FIRST WITH TIES
+-- plan: Index Only Scan Backward using f_dep_delay
+SELECT dep_delay FROM flights WHERE dep_delay < 300 ORDER BY dep_delay DESC FETCH FIRST 50 ROWS WITH TIES;
+
+-- name: DISTINCT ON from index order
+-- plan: Unique[\s\S]*Index Only Scan Backward using f_route
+-- set: enable_hashagg = off, enable_sort = off, enable_seqscan = off, enable_bitmapscan = off
+SELECT DISTINCT ON (origin, dest) origin, dest, time_hour FROM flights ORDER BY origin DESC, dest DESC, time_hour DESC;
+
+-- name: the next key again and again
+-- plan: Recursive Union[\s\S]*Index Only Scan using f_dest_incl
+WITH RECURSIVE d AS (
+	SELECT min(dest) AS dest FROM flights
+	UNION ALL SELECT (SELECT min(f.dest) FROM flights f WHERE f.dest > d.dest) FROM d WHERE d.dest IS NOT NULL)
+SELECT dest FROM d;
+
+-- name: = ANY of an array that each row has its own of
+-- plan: SubPlan[\s\S]*Index Only Scan using f_dest_incl[\s\S]*Index Cond: .*ANY
+-- set: enable_bitmapscan = off
+SELECT a.faa, (SELECT count(*) FROM flights f WHERE f.dest = ANY (ARRAY[a.faa, NULL, 'BZN', a.faa])) FROM airports a WHERE a.alt > 6500 ORDER BY 1;
+
+-- name: array keys
+-- plan: (Index Scan using|Bitmap Index Scan on) p_kind
+-- set: enable_seqscan = off
+SELECT tailnum, manufacturer, model FROM planes
+WHERE ARRAY[manufacturer, model] >= '{BOEING,737-5}' AND ARRAY[manufacturer, model] < '{BOEING,737-7}' ORDER BY 1;
+
+-- name: array keys in order, backward
+-- plan: Index Scan Backward using p_kind
+-- set: enable_seqscan = off, enable_sort = off
+SELECT ARRAY[manufacturer, model] AS kind FROM planes ORDER BY 1 DESC LIMIT 400;
+
+-- name: nested loop with memoize
+-- plan: Memoize[\s\S]*Index (Only )?Scan using p_tail
+-- set: enable_hashjoin = off, enable_mergejoin = off, enable_bitmapscan = off
+SELECT p.engines, count(*), max(p.year) FROM flights f JOIN planes p USING (tailnum) WHERE f.month = 5 AND f.day < 8 GROUP BY 1 ORDER BY 1;
+
+-- name: merge append of two tables
+-- plan: Merge Append[\s\S]*Index Only Scan using f_time[\s\S]*Index Only Scan using w_time
+SELECT time_hour FROM (SELECT time_hour FROM flights UNION ALL SELECT time_hour FROM weather) u ORDER BY 1 LIMIT 700;
+
+-- name: below a parallel scan
+-- plan: Gather[\s\S]*Parallel Seq Scan on flights[\s\S]*Index (Only )?Scan using [pa]_(tail|faa)
+-- set: max_parallel_workers_per_gather = 2, parallel_setup_cost = 0, parallel_tuple_cost = 0, min_parallel_table_scan_size = 0, enable_hashjoin = off, enable_mergejoin = off, enable_indexscan = on, enable_bitmapscan = off
+SELECT count(*), sum(p.seats) FROM flights f JOIN planes p USING (tailnum) WHERE f.minute = 7;
+
+-- name: rows locked
+-- plan: LockRows[\s\S]*Index Scan using f_tail
+-- set: enable_bitmapscan = off
+SELECT time_hour, carrier, flight FROM flights WHERE tailnum = 'N521JB' ORDER BY 1, 2, 3 FOR UPDATE;
+
 -- name: scrolling cursor over an index scan
 -- plan: Index Scan using f_flight
 -- cursor: FORWARD 5; BACKWARD 3; FORWARD 700; BACKWARD 650; PRIOR; NEXT; RELATIVE 20; FORWARD ALL; PRIOR; BACKWARD ALL; NEXT; ABSOLUTE 42; LAST; FIRST
