@@ -131,6 +131,8 @@ drain_frame(MtpFrame *f, QueryDesc *qd)
 	mtp_drain(f->serial, InvalidOid, InvalidSubTransactionId);
 	check_serializable(f);
 	mtp_drain_detach(f->serial);
+	for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+		mtp_queue_unlock(q);
 	mtp_load_take_usage();
 	if (node)
 		InstrStopNode(node, 0);

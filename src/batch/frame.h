@@ -56,6 +56,7 @@ extern MemoryContext mtp_frame_context(MtpFrame *f);
 
 /* queue.c */
 extern void mtp_queue_submit(MtpQueue *q);
+extern void mtp_queue_unlock(MtpQueue *q);
 extern bool mtp_queue_closed(void); /* frame.c: may nothing be queued just now? */
 
 /* drain.c */

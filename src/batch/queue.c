@@ -12,6 +12,7 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 #include "utils/pg_locale.h"
 #include "utils/typcache.h"
 #include "wal/stop.h"
@@ -326,6 +327,34 @@ next_run(MtpQueue *q)
 }
 
 /*
+ * The inserter lets go of the index before the entries are in: COPY does.  A session that takes the
+ * index from it and then wants the table, as DROP … CASCADE may, would meet it at the drain in a deadlock.
+ * The subtransaction owns the lock: portals come and go within the statement.
+ */
+static void
+lock_index(MtpQueue *q)
+{
+	ResourceOwner old = CurrentResourceOwner;
+
+	CurrentResourceOwner = CurTransactionResourceOwner;
+	LockRelationOid(q->indexid, RowExclusiveLock);
+	CurrentResourceOwner = old;
+}
+
+/* At the statement's end.  Where its subtransaction is over the transaction's end does it. */
+void
+mtp_queue_unlock(MtpQueue *q)
+{
+	ResourceOwner old = CurrentResourceOwner;
+
+	if (!q->used || q->subxid != GetCurrentSubTransactionId())
+		return;
+	CurrentResourceOwner = CurTransactionResourceOwner;
+	UnlockRelationOid(q->indexid, RowExclusiveLock);
+	CurrentResourceOwner = old;
+}
+
+/*
  * The queue for an entry, or NULL if it goes in at once.
  */
 static MtpQueue *
@@ -353,6 +382,7 @@ queue_for(Relation index, Relation heap, bool narrow, IndexUniqueCheck check)
 
 		/* Until the entries are in, the table must stay, also if its inserter lets go of it. */
 		LockRelationOid(q->heapid, RowExclusiveLock);
+		lock_index(q);
 		q->order = narrow ? NULL : mtp_order_make(index);
 		q->worker_ok = index_is_worker_safe(index);
 		q->locator = MtpRelLocator(index);

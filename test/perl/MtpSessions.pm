@@ -1,0 +1,62 @@
+# Sessions beside each other, and processes held at stop points (test/README.md).
+package MtpSessions;
+
+use strict;
+use warnings;
+use Exporter 'import';
+use IPC::Run;
+
+our @EXPORT = qw(start_psql finish hold release set_stop waits_sql);
+
+# psql in the background, each statement a -c of its own.  The database's name may be followed by other words of a connection string.
+sub start_psql
+{
+	my ($node, $db, @sql) = @_;
+	my ($dbname, $more) = split(/ /, $db, 2);
+	my $job = { out => '', err => '' };
+	$job->{run} = IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=sqlstate', '-d', $node->connstr($dbname) . ' ' . ($more // ''), map { ('-c', $_) } @sql ],
+		'<', '/dev/null', '>', \$job->{out}, '2>', \$job->{err});
+	return $job;
+}
+
+# Waits for its end and returns what it complained of.
+sub finish
+{
+	my ($job) = @_;
+	$job->{run}->finish;
+	return $job->{err};
+}
+
+# Holds the advisory lock that a stop point waits for, in a session of its own, until it is released.
+my %holders;
+
+sub hold
+{
+	my ($node, $lock) = @_;
+	$holders{$lock} = $node->background_psql('postgres');
+	$holders{$lock}->query_safe("SELECT pg_advisory_lock($lock)");
+}
+
+sub release
+{
+	my ($lock) = @_;
+	(delete $holders{$lock})->quit;
+}
+
+# For all sessions and workers; those that are to have none of it set it to '' themselves.
+sub set_stop
+{
+	my ($node, $stop) = @_;
+	$node->safe_psql('postgres', "ALTER SYSTEM SET mtpower.debug_stop = '$stop'");
+	$node->safe_psql('postgres', 'SELECT pg_reload_conf()');
+	$node->poll_query_until('postgres', "SELECT current_setting('mtpower.debug_stop') = '$stop'") or die "stop point $stop is not set";
+}
+
+# Does anybody whom the condition describes stand at a stop point?
+sub waits_sql
+{
+	my ($who) = @_;
+	return "SELECT count(*) > 0 FROM pg_stat_activity WHERE $who AND wait_event = 'advisory' AND pid <> pg_backend_pid()";
+}
+
+1;
