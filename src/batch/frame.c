@@ -286,20 +286,17 @@ call_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 								dest, qc);
 }
 
-/*
- * Databases whose connections the command does not suffer lose their workers first.  Whoever may
- * not give the command has none of that.
- */
-static void
-detach_workers(Node *stmt)
+/* The database whose connections the command does not suffer, or NULL. */
+static const char *
+wanted_database(Node *stmt)
 {
 	if (IsA(stmt, DropdbStmt))
-		mtp_workers_detach(((DropdbStmt *) stmt)->dbname);
-	else if (IsA(stmt, RenameStmt) && ((RenameStmt *) stmt)->renameType == OBJECT_DATABASE)
-		mtp_workers_detach(((RenameStmt *) stmt)->subname);
-	else if (IsA(stmt, AlterDatabaseStmt))
-		mtp_workers_detach(((AlterDatabaseStmt *) stmt)->dbname);
-	else if (IsA(stmt, CreatedbStmt))
+		return ((DropdbStmt *) stmt)->dbname;
+	if (IsA(stmt, RenameStmt) && ((RenameStmt *) stmt)->renameType == OBJECT_DATABASE)
+		return ((RenameStmt *) stmt)->subname;
+	if (IsA(stmt, AlterDatabaseStmt))
+		return ((AlterDatabaseStmt *) stmt)->dbname;
+	if (IsA(stmt, CreatedbStmt))
 	{
 		const char *template = "template1";
 		ListCell   *lc;
@@ -311,8 +308,28 @@ detach_workers(Node *stmt)
 			if (strcmp(opt->defname, "template") == 0 && opt->arg && IsA(opt->arg, String))
 				template = strVal(opt->arg);
 		}
-		mtp_workers_detach(template);
+		return template;
 	}
+	return NULL;
+}
+
+static void
+call_without_workers(const char *dbname, PlannedStmt *pstmt, const char *queryString,
+					 bool readOnlyTree, ProcessUtilityContext context, ParamListInfo params,
+					 QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
+{
+	PG_TRY();
+	{
+		mtp_workers_detach(dbname);
+		call_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+	}
+	PG_CATCH();
+	{
+		mtp_workers_return();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	mtp_workers_return();
 }
 
 static void
@@ -322,9 +339,15 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 {
 	MtpFrame	f;
 	CopyStmt   *copy = (CopyStmt *) pstmt->utilityStmt;
+	const char *wanted = wanted_database(pstmt->utilityStmt);
 
 	drain_all();
-	detach_workers(pstmt->utilityStmt);
+	if (wanted)
+	{
+		call_without_workers(wanted, pstmt, queryString, readOnlyTree, context, params, queryEnv,
+							 dest, qc);
+		return;
+	}
 	if (!IsA(copy, CopyStmt) || !copy->is_from)
 	{
 		call_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);

@@ -192,6 +192,10 @@ typedef struct MtpBatchShared
 	 */
 	volatile int max_workers;
 
+	/* Where no worker is started, since a command wants the database for itself, and until when. */
+	Oid			wanted_db;
+	TimestampTz wanted_until;
+
 	uint64		ticks;
 	int			max_loads;
 	uint64		no_worker;		/* times a worker was wanted and none to be had */
@@ -263,8 +267,12 @@ extern const MtpBatchOps *mtp_batch_ops_of(Relation index);
 
 /* worker.c */
 extern void mtp_worker_wanted(MtpLoad *load);
-/* Workers connected to a database leave it; waits for them a few seconds. */
+/*
+ * Workers connected to a database leave it, if the caller owns it, and for a minute no other comes, or
+ * until mtp_workers_return, which raises nothing; waits for them a few seconds.
+ */
 extern void mtp_workers_detach(const char *dbname);
+extern void mtp_workers_return(void);
 extern void mtp_worker_init(void);
 
 /* Ends the registration of a worker step, if one is under way; raises nothing. */

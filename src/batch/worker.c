@@ -22,6 +22,7 @@
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
+#include "storage/procarray.h"
 #include "tcop/tcopprot.h"
 #include "utils/acl.h"
 #include "utils/guc.h"
@@ -34,12 +35,14 @@
 #define TURN_MS				200 /* on one index, then it looks for the most urgent one again */
 #define START_SECONDS		5	/* a worker that has not come up by then never will */
 #define KEEP_FREE			2	/* slots of max_worker_processes left to others */
+#define WANTED_SECONDS		60	/* as long as a database is without workers for a command */
 #define LOCK_TIMEOUT		"100ms" /* for catalogs, before a claim */
 
 PGDLLEXPORT void mtp_worker_main(Datum arg);
 
 static MtpWorker *me = NULL;
 static MtpUnit claimed;			/* claimed.batch is NULL if nothing is */
+static Oid	wanted_here;		/* the database that this session's command wants */
 static BufferUsage seen_bufusage;
 static WalUsage seen_walusage;
 
@@ -97,6 +100,8 @@ find_slot(MtpLoad *load)
 	int			here = 0;
 	int			slot = -1;
 
+	if (load->dbid == mtp_shared->wanted_db && now < mtp_shared->wanted_until)
+		return -1;
 	for (int i = 0; i < MTP_MAX_WORKERS; i++)
 	{
 		MtpWorker  *w = &mtp_shared->workers[i];
@@ -540,36 +545,70 @@ mtp_worker_main(Datum arg)
 	}
 }
 
+/* Marks the database's workers to leave, and notes their pids; false if there are none. */
+static bool
+tell_to_quit(Oid dbid, int *pids)
+{
+	bool		any = false;
+
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	mtp_shared->wanted_db = dbid;
+	mtp_shared->wanted_until =
+		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), WANTED_SECONDS * 1000);
+	for (int i = 0; i < MTP_MAX_WORKERS; i++)
+	{
+		MtpWorker  *w = &mtp_shared->workers[i];
+
+		if (w->pid == 0 || w->dbid != dbid)
+			continue;
+		any = true;
+		w->quit = true;
+		if (w->pid > 0)
+		{
+			pids[i] = w->pid;
+			SetLatch(w->latch);
+		}
+	}
+	LWLockRelease(mtp_batch_lock);
+	return any;
+}
+
+/* A worker leaves its slot a moment before core takes it for gone. */
+static bool
+still_connected(const int *pids)
+{
+	for (int i = 0; i < MTP_MAX_WORKERS; i++)
+		if (pids[i] != 0 && BackendPidGetProc(pids[i]) != NULL)
+			return true;
+	return false;
+}
+
 void
 mtp_workers_detach(const char *dbname)
 {
 	Oid			dbid = dbname ? get_database_oid(dbname, true) : InvalidOid;
 	TimestampTz start = GetCurrentTimestamp();
+	int			pids[MTP_MAX_WORKERS] = {0};
 
 	if (!OidIsValid(dbid) || !MtpDatabaseOwner(dbid))
 		return;
-	while (!TimestampDifferenceExceeds(start, GetCurrentTimestamp(), 5000))
+	wanted_here = dbid;
+	while ((tell_to_quit(dbid, pids) || still_connected(pids)) &&
+		   !TimestampDifferenceExceeds(start, GetCurrentTimestamp(), 5000))
 	{
-		bool		any = false;
-
-		LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-		for (int i = 0; i < MTP_MAX_WORKERS; i++)
-		{
-			MtpWorker  *w = &mtp_shared->workers[i];
-
-			if (w->pid == 0 || w->dbid != dbid)
-				continue;
-			any = true;
-			w->quit = true;
-			if (w->pid > 0)
-				SetLatch(w->latch);
-		}
-		LWLockRelease(mtp_batch_lock);
-		if (!any)
-			break;
 		CHECK_FOR_INTERRUPTS();
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 10,
 						 mtp_wait_event(MTP_WAIT_QUIT));
 		ResetLatch(MyLatch);
 	}
+}
+
+void
+mtp_workers_return(void)
+{
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	if (mtp_shared->wanted_db == wanted_here)
+		mtp_shared->wanted_db = InvalidOid;
+	LWLockRelease(mtp_batch_lock);
+	wanted_here = InvalidOid;
 }

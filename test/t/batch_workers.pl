@@ -1,10 +1,10 @@
-# Workers that fail, loads beside commands on databases and tablespaces, loads that lock each other out.
+# Workers that fail, loads in two databases, beside moving and reindexed indexes, and loads that lock each other out.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(time);
+use MtpSessions;
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
@@ -36,24 +36,6 @@ sub verify
 	is($node->safe_psql($db, 'SELECT held_bytes FROM mtpower.stat_memory'), 0, "$what: no memory is held");
 }
 
-sub start_psql
-{
-	my ($db, @sql) = @_;
-	my $job = { out => '', err => '' };
-	$job->{run} = IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=sqlstate', '-d', $node->connstr($db), map { ('-c', $_) } @sql ], '>', \$job->{out}, '2>', \$job->{err});
-	return $job;
-}
-
-sub finish { my ($job) = @_; $job->{run}->finish; return $job->{err} }
-
-sub set_stop
-{
-	my ($stop) = @_;
-	$node->safe_psql('postgres', "ALTER SYSTEM SET mtpower.debug_stop = '$stop'");
-	$node->safe_psql('postgres', 'SELECT pg_reload_conf()');
-	$node->poll_query_until('postgres', "SELECT current_setting('mtpower.debug_stop') = '$stop'") or die;
-}
-
 # A worker that fails leaves its work to the owner; an owner that fails ends its statement, no more.
 SKIP:
 {
@@ -64,30 +46,30 @@ SKIP:
 	{
 		my $failed = 'SELECT coalesce(sum(failed_error), 0) FROM mtpower.stat_batches';
 		my $before = $node->safe_psql('postgres', $failed);
-		set_stop($point);
+		set_stop($node, $point);
 		foreach (1 .. 10)
 		{
-			is(finish(start_psql('postgres', "SET mtpower.debug_stop = ''", $batch)), '', "$point in workers: the load goes on");
+			is(finish(start_psql($node, 'postgres', "SET mtpower.debug_stop = ''", $batch)), '', "$point in workers: the load goes on");
 			$rows += 30001;
 			last if $node->safe_psql('postgres', $failed) > $before;
 		}
 		cmp_ok($node->safe_psql('postgres', $failed), '>', $before, "$point in workers: counted");
 		verify("$point in workers", 'postgres', $rows);
-		is(finish(start_psql('postgres', "SET statement_timeout = '60s'", 'VACUUM t')), '', "$point in workers: VACUUM waits for no step that is over");
+		is(finish(start_psql($node, 'postgres', "SET statement_timeout = '60s'", 'VACUUM t')), '', "$point in workers: VACUUM waits for no step that is over");
 		next if $point =~ /claimed/;
 
 		my $code = $point =~ /full/ ? '53100' : 'XX000';
-		like(finish(start_psql('postgres', $batch)), qr/$code/, "$point everywhere: clean error");
-		is(finish(start_psql('postgres', qq{DO \$\$ BEGIN $batch; RAISE 'no error'; EXCEPTION WHEN SQLSTATE '$code' THEN END \$\$})), '', "$point everywhere: caught");
+		like(finish(start_psql($node, 'postgres', $batch)), qr/$code/, "$point everywhere: clean error");
+		is(finish(start_psql($node, 'postgres', qq{DO \$\$ BEGIN $batch; RAISE 'no error'; EXCEPTION WHEN SQLSTATE '$code' THEN END \$\$})), '', "$point everywhere: caught");
 		verify("$point everywhere", 'postgres', $rows);
-		set_stop('');
-		is(finish(start_psql('postgres', $batch)), '', "$point: gone");
+		set_stop($node, '');
+		is(finish(start_psql($node, 'postgres', $batch)), '', "$point: gone");
 		$rows += 30001;
 		verify("$point: gone", 'postgres', $rows);
 		$rows = 0;
 		$node->safe_psql('postgres', 'TRUNCATE t');
 	}
-	set_stop('');
+	set_stop($node, '');
 
 	# A session that fails at a barrier within its statement, with a unit just claimed, can go on.  (Workers leave arrays to it.)
 	$node->safe_psql('postgres', q{
@@ -103,7 +85,7 @@ SKIP:
 		EXCEPTION WHEN internal_error THEN
 			RETURN -i;
 		END $$});
-	is(finish(start_psql('postgres', q{SET enable_seqscan = off}, q{SET statement_timeout = '60s'},
+	is(finish(start_psql($node, 'postgres', q{SET enable_seqscan = off}, q{SET statement_timeout = '60s'},
 		'INSERT INTO o SELECT ARRAY[barrier(g)] FROM generate_series(1, 3000) g')), '', 'an error at a claim is caught');
 	is($node->safe_psql('postgres', q{SELECT count(*), min(a), mtpower.verify_index('o_a', true), held_bytes FROM o, mtpower.stat_memory GROUP BY 4}),
 		'3000|{-2000}||0', 'and the load goes on');
@@ -111,7 +93,7 @@ SKIP:
 	# A session that is terminated within a unit of its own gives its memory back.
 	my $holder = $node->background_psql('postgres');
 	$holder->query_safe('SELECT pg_advisory_lock(155)');
-	my $job = start_psql('postgres', "SET mtpower.debug_stop = 'owner_claimed=wait'", 'INSERT INTO o SELECT ARRAY[g] FROM generate_series(1, 3000) g');
+	my $job = start_psql($node, 'postgres', "SET mtpower.debug_stop = 'owner_claimed=wait'", 'INSERT INTO o SELECT ARRAY[g] FROM generate_series(1, 3000) g');
 	$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE 'INSERT INTO o%' AND wait_event = 'advisory'}) or die;
 	cmp_ok($node->safe_psql('postgres', 'SELECT held_bytes FROM mtpower.stat_memory'), '>', 0, 'memory is held while a unit runs');
 	$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE query LIKE 'INSERT INTO o%'});
@@ -135,46 +117,25 @@ SKIP:
 		foreach (1 .. 5)
 		{
 			$node->safe_psql('postgres', q{SELECT mtpower.stat_reset('batches')});
-			is(finish(start_psql('postgres', "SET statement_timeout = '60s'", 'BEGIN', $lock, $load, 'COMMIT')), '', "load behind $lock");
+			is(finish(start_psql($node, 'postgres', "SET statement_timeout = '60s'", 'BEGIN', $lock, $load, 'COMMIT')), '', "load behind $lock");
 			last if $node->safe_psql('postgres', $left . "'t_a'::regclass") =~ /^t/;
 		}
 		is($node->safe_psql('postgres', $left . "'t_a'::regclass"), 't|0|0', "$lock: workers leave t_a to the session");
 	}
 	verify('locks', 'postgres');
-	is(finish(start_psql('postgres', sprintf($insert, 'cmp', 'ARRAY[g], numrange(g, g + 1)'))), '', 'load of indexes on an array and a range');
+	is(finish(start_psql($node, 'postgres', sprintf($insert, 'cmp', 'ARRAY[g], numrange(g, g + 1)'))), '', 'load of indexes on an array and a range');
 	is($node->safe_psql('postgres', $left . "ANY ('{cmp_l,cmp_m}'::regclass[])"), 'f|0|0', 'workers leave them alone');
 	is($node->safe_psql('postgres', 'SELECT count(mtpower.verify_index(indexrelid, true)) FROM pg_index WHERE indrelid = \'cmp\'::regclass'), 2, 'they verify');
 }
 
-# Commands that want a database for themselves: workers leave it.
-sub work_in
-{
-	my ($db) = @_;
-	foreach (1 .. 5)
-	{
-		is(finish(start_psql($db, $slow)), '', "load in $db");
-		last if $node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'mtpower worker' AND datname = '$db'") > 0;
-	}
-}
 $node->safe_psql('postgres', "CREATE TABLESPACE ts LOCATION ''");
 $node->safe_psql('template1', $schema);
-$node->safe_psql('postgres', 'CREATE DATABASE d1');
-foreach (
-	[ 'd1', 'CREATE DATABASE d2 TEMPLATE d1' ], [ 'd1', 'ALTER DATABASE d1 RENAME TO d3' ], [ 'd3', 'ALTER DATABASE d3 SET TABLESPACE ts' ],
-	[ 'd3', 'DROP DATABASE d3' ], [ 'template1', 'CREATE DATABASE d4' ])
-{
-	my ($db, $command) = @$_;
-	work_in($db);
-	my $start = time;
-	my ($out, $err);
-	is($node->psql('postgres', $command, stderr => \$err), 0, "$command beside a worker") or diag($err);
-	cmp_ok(time - $start, '<', 4.5, "$command need not wait for the worker's idle time");
-}
+$node->safe_psql('postgres', "CREATE DATABASE d2; CREATE DATABASE d4");
 
 # One worker, two databases
 {
 	$node->safe_psql('postgres', 'SELECT mtpower.stat_reset()');
-	my @jobs = map { start_psql($_, ($slow) x 2) } 'd2', 'd4';
+	my @jobs = map { start_psql($node, $_, ($slow) x 2) } 'd2', 'd4';
 	is(finish($_), '', 'load beside another one in another database') foreach @jobs;
 	# The worker moves over after a second; a short load may be over by then, done by its own session.
 	cmp_ok($node->safe_psql('postgres', 'SELECT count(*) FROM (SELECT database FROM mtpower.stat_batches WHERE entries_workers > 0 GROUP BY 1) x'), '>=', 1, 'the worker served');
@@ -203,7 +164,7 @@ $node->safe_psql('postgres', q{
 	CREATE TABLE r (id int); INSERT INTO r VALUES (1), (2);
 	CREATE FUNCTION lock_row(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN UPDATE r SET id = id WHERE id = i; RETURN i; END $$;
 	TRUNCATE t;});
-my @jobs = map { my ($x, $y) = $_ == 1 ? (1, 2) : (2, 1); start_psql('postgres',
+my @jobs = map { my ($x, $y) = $_ == 1 ? (1, 2) : (2, 1); start_psql($node, 'postgres',
 	qq{INSERT INTO t SELECT CASE g WHEN 3000 THEN lock_row($x) WHEN 20000 THEN lock_row($y) ELSE g END, CASE WHEN g = 6000 THEN pg_sleep(1)::text ELSE '' END FROM generate_series(1, 30000) g}) } 1, 2;
 my @errors = map { finish($_) } @jobs;
 is(scalar(grep { /40P01/ } @errors), 1, 'one of two loads that lock each other out gets the deadlock error') or diag(@errors);
@@ -215,7 +176,7 @@ foreach my $commands (
 	[ map { ("ALTER INDEX t_a SET TABLESPACE ts", "ALTER INDEX t_b SET TABLESPACE ts", "ALTER INDEX t_a SET TABLESPACE pg_default", "ALTER INDEX t_b SET TABLESPACE pg_default") } 1 .. 3 ],
 	[ 'REINDEX INDEX CONCURRENTLY t_a', 'CREATE INDEX CONCURRENTLY t_n ON t USING mtpower_blink (b, a)' ])
 {
-	my @jobs = (start_psql('postgres', 'BEGIN', ($slow) x 2, 'COMMIT'), start_psql('postgres', ($slow) x 2), start_psql('postgres', @$commands), start_psql('postgres', ('VACUUM t') x 4));
+	my @jobs = (start_psql($node, 'postgres', 'BEGIN', ($slow) x 2, 'COMMIT'), start_psql($node, 'postgres', ($slow) x 2), start_psql($node, 'postgres', @$commands), start_psql($node, 'postgres', ('VACUUM t') x 4));
 	is(finish($_), '', "loads beside VACUUM and $commands->[0]") foreach @jobs;
 	$rows += 4 * 30000;
 	verify($commands->[0], 'postgres', $rows);
