@@ -1,16 +1,21 @@
-# VACUUM beside a step of a worker for rows that are dead: no entry leads to a stranger's row.
+# VACUUM beside a step of a worker for rows that are dead, while another session's batches are under way: no entry leads to a
+# stranger's row.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use MtpSessions;
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
 $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
-mtpower.workers = 1
+mtpower.workers = 2
+mtpower.batch_min_rows = 0
+mtpower.batch_size = '64kB'
 autovacuum = off
+fsync = off
 max_parallel_maintenance_workers = 2
 min_parallel_index_scan_size = 0
 });
@@ -25,144 +30,155 @@ CREATE INDEX t_b ON t USING mtpower_blink (b);
 CREATE INDEX t_c ON t USING mtpower_blink (a DESC, b);
 INSERT INTO t SELECT g, g::text FROM generate_series(1, 2000) g;
 });
+my $worker = q{backend_type = 'mtpower worker'};
 
-my %holders;
-
-sub hold
+# A load whose first step of a worker is held at the point, and whose rows are dead before it goes on.  Either the whole
+# statement was a transaction of its own, or it is rolled back to a savepoint, and the transaction goes on.
+sub aborted_load
 {
-	my ($lock) = @_;
-	$holders{$lock} = $node->background_psql('postgres');
-	$holders{$lock}->query_safe("SELECT pg_advisory_lock($lock)");
-}
-
-sub release { (delete $holders{$_[0]})->quit }
-
-sub set_stop
-{
-	my ($stop) = @_;
-	$node->safe_psql('postgres', "ALTER SYSTEM SET mtpower.debug_stop = '$stop'");
-	$node->safe_psql('postgres', 'SELECT pg_reload_conf()');
-}
-
-sub start_psql
-{
-	my $job = { out => '', err => '' };
-	$job->{run} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), map { ('-c', $_) } @_ ], '>', \$job->{out}, '2>', \$job->{err});
+	my ($point, $how) = @_;
+	my $load = q{/* load */ INSERT INTO t SELECT -g, 'aborted ' || g FROM generate_series(1, 12000) g
+		UNION ALL SELECT 0, 'slept' FROM pg_sleep(60)};
+	my @sql = ("SET mtpower.debug_stop = ''", $load);
+	hold($node, 155);
+	set_stop($node, "$point=wait");
+	if ($how eq 'savepoint')
+	{
+		hold($node, 9);
+		@sql = ("SET mtpower.debug_stop = ''", 'BEGIN', "SET LOCAL mtpower.batching = off; INSERT INTO t SELECT g, 'kept' FROM generate_series(3001, 3100) g; SET LOCAL mtpower.batching = on",
+			'SAVEPOINT s', $load, 'ROLLBACK TO s', '/* open */ SELECT FROM pg_advisory_lock_shared(9)', 'COMMIT');
+	}
+	my $job = start_psql($node, 'postgres', @sql);
+	$node->poll_query_until('postgres', waits_sql($worker)) or die "no worker came to $point";
+	set_stop($node, '');
+	$node->poll_query_until('postgres', q{SELECT count(pg_cancel_backend(pid)) = 0 FROM pg_stat_activity
+		WHERE query LIKE '%/* load */%' AND backend_type = 'client backend' AND state = 'active' AND pid <> pg_backend_pid()}) or die;
+	$node->poll_query_until('postgres', waits_sql(q{query LIKE '/* open */%'})) or die 'no rollback' if $how eq 'savepoint';
 	return $job;
 }
 
-sub waits { return "SELECT count(*) > 0 FROM pg_stat_activity WHERE $_[0] AND $_[1]" }
-my $worker = q{backend_type = 'mtpower worker'};
-my $advisory = q{wait_event = 'advisory'};
-
-# A load whose first step of a worker is held at the point, cancelled; the worker then still stands there.  With a lock, the
-# load is a subtransaction, and the transaction stays open until the lock is given.
-sub aborted_load
+sub end_load
 {
-	my ($point, $lock) = @_;
-	hold(155);
-	set_stop("$point=wait");
-	my $job = start_psql(
-		"SET mtpower.debug_stop = ''",
-		'SET mtpower.batch_min_rows = 0',
-		"SET mtpower.batch_size = '64kB'",
-		$lock ? ('BEGIN', 'SAVEPOINT s') : (),
-		qq{/* load */ INSERT INTO t SELECT -g, 'aborted ' || g FROM generate_series(1, 12000) g
-			UNION ALL SELECT 0, 'slept' FROM pg_sleep(60)},
-		$lock ? ('ROLLBACK TO s', "/* open */ SELECT pg_advisory_xact_lock($lock)", 'COMMIT') : ());
-	$node->poll_query_until('postgres', waits($worker, $advisory)) or die "no worker came to $point";
-	set_stop('');
-	$node->poll_query_until('postgres', q{SELECT count(pg_cancel_backend(pid)) = 0 FROM pg_stat_activity
-		WHERE query LIKE '%/* load */%' AND backend_type = 'client backend' AND state = 'active' AND pid <> pg_backend_pid()});
-	if ($lock)
-	{
-		$node->poll_query_until('postgres', waits(q{query LIKE '/* open */%'}, $advisory)) or die;
-		return $job;
-	}
-	finish_load($point, $job);
-	return;
+	my ($job, $how, $what) = @_;
+	release(9) if $how eq 'savepoint';
+	is(finish($job), "ERROR:  57014\n", "$what: the load was cancelled");
 }
 
-sub finish_load
+# Another session's load, of which worker and owner have put in a part, when this returns.
+sub other_load
 {
-	my ($point, $job) = @_;
-	$job->{run}->finish;
-	like($job->{err}, qr/canceling statement/, "$point: the load was cancelled");
-}
-
-sub check
-{
-	my ($what) = @_;
-	my $err;
-	$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM mtpower.stat_workers WHERE loader_pid IS NOT NULL") or die 'the worker goes on and on';
-	foreach my $i ('a', 'b', 'c')
-	{
-		is($node->psql('postgres', "SELECT mtpower.verify_index('t_$i', true)", stderr => \$err), 0, "$what: t_$i verifies") or diag($err);
-	}
-	is($node->safe_psql('postgres', q{SET enable_seqscan = off; SELECT count(*) FILTER (WHERE a < 0) FROM t WHERE b > 'ab' AND b < 'abz'}), 0, "$what: no stranger's row comes");
-	is($node->safe_psql('postgres', 'SELECT held_bytes FROM mtpower.stat_memory'), 0, "$what: no memory is held");
-	$node->safe_psql('postgres', 'DELETE FROM t WHERE a > 1000000; VACUUM t');
+	hold($node, 8);
+	my $job = start_psql($node, 'postgres', q{/* other */ INSERT INTO t SELECT 2000000 + g, 'other' FROM generate_series(1, 6000) g
+		UNION ALL SELECT 2000000, 'other' FROM pg_advisory_lock_shared(8) UNION ALL SELECT 2000000 + g, 'other' FROM generate_series(6001, 9000) g});
+	$node->poll_query_until('postgres', waits_sql(q{query LIKE '/* other */%'})) or die 'the other load does not come';
+	return $job;
 }
 
 # New rows in the places of the dead ones
 sub new_rows
 {
+	my ($what) = @_;
+	my $blocks = $node->safe_psql('postgres', q{SELECT pg_relation_size('t') / current_setting('block_size')::int});
 	$node->safe_psql('postgres', q{SET mtpower.batching = off; INSERT INTO t SELECT 1000000 + g, 'new ' || g FROM generate_series(1, 12000) g});
+	cmp_ok($node->safe_psql('postgres', "SELECT count(*) FROM t WHERE a BETWEEN 1000000 AND 1012000 AND ctid < '($blocks, 0)'"), '>', 6000,
+		"$what: new rows take the places of the dead ones");
 }
 
-my $fence = q{query LIKE 'VACUUM%' AND backend_type IN ('client backend', 'parallel worker') AND wait_event_type = 'Extension'};
-foreach my $vacuum ('VACUUM (PARALLEL 0) t', 'VACUUM (PARALLEL 2) t')
+sub workers_idle
 {
-	foreach my $point ('step_registered', 'step_checked', 'step_applied')
-	{
-		aborted_load($point);
-		my $job = start_psql($vacuum);
-		ok($node->poll_query_until('postgres', waits($fence, 'true')), "$point: $vacuum waits for the step");
-		release(155);
-		$job->{run}->finish;
-		is($job->{err}, '', "$point: $vacuum ends");
-		new_rows();
-		check("$point, $vacuum");
-	}
+	$node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM mtpower.stat_workers WHERE loader_pid IS NOT NULL') or die 'a worker goes on and on';
+}
 
-	# VACUUM need not wait: the worker's next step sees that the transaction is over.
-	foreach my $point ('worker_claimed', 'step_begins', 'step_gone')
+sub check
+{
+	my ($what, $how) = @_;
+	my $err;
+	workers_idle();
+	foreach my $i ('a', 'b', 'c')
 	{
-		aborted_load($point);
-		$node->safe_psql('postgres', $vacuum);
-		new_rows();
-		release(155);
-		check("$point, $vacuum");
+		is($node->psql('postgres', "SELECT mtpower.verify_index('t_$i', true)", stderr => \$err), 0, "$what: t_$i verifies") or diag($err);
 	}
+	is($node->safe_psql('postgres', q{SET enable_seqscan = off; SELECT count(*) FILTER (WHERE a < 0) FROM t WHERE b > 'ab' AND b < 'abz'}), 0, "$what: no stranger's row comes");
+	is($node->safe_psql('postgres', q{SELECT count(*) FILTER (WHERE b = 'other'), count(*) FILTER (WHERE b = 'kept'), count(*) FROM t}),
+		$how eq 'savepoint' ? '9001|100|23101' : '9001|0|23001', "$what: rows");
+	is($node->safe_psql('postgres', 'SELECT held_bytes FROM mtpower.stat_memory'), 0, "$what: no memory is held");
+	$node->safe_psql('postgres', 'DELETE FROM t WHERE a > 2000; VACUUM t');
+}
 
-	# The same where only a subtransaction is over.
-	hold(9);
-	my $open = aborted_load('step_begins', 9);
-	$node->safe_psql('postgres', $vacuum);
-	new_rows();
+my $fence = q{SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE 'VACUUM%' AND backend_type IN ('client backend', 'parallel worker') AND wait_event_type = 'Extension'};
+
+# VACUUM comes while the worker stands at the point.  Between registration and the step's end it has to wait; before and after it
+# need not, since the worker sees that the transaction is over.
+sub vacuum_beside
+{
+	my ($point, $vacuum, $how) = @_;
+	my $what = "$point, $how, $vacuum";
+	my $load = aborted_load($point, $how);
+	my $other = other_load();
+	my $job = start_psql($node, 'postgres', $vacuum);
+	if ($point =~ /registered|checked|applied/)
+	{
+		ok($node->poll_query_until('postgres', $fence), "$what: waits for the step");
+		release(155);
+		is(finish($job), '', "$what: ends");
+		new_rows($what);
+	}
+	else
+	{
+		is(finish($job), '', "$what: ends");
+		new_rows($what);
+		release(155);
+	}
+	release(8);
+	is(finish($other), '', "$what: the other load goes on");
+	end_load($load, $how, $what);
+	check($what, $how);
+}
+
+# The worker goes on while VACUUM stands at a point of its own.
+sub vacuum_held
+{
+	my ($at, $point, $vacuum, $how) = @_;
+	my $what = "$at, $point, $how, $vacuum";
+	my $load = aborted_load($point, $how);
+	my $other = other_load();
+	hold($node, 7);
+	my $job = start_psql($node, 'postgres', "SET mtpower.debug_stop = '$at=wait7'", $vacuum);
+	$node->poll_query_until('postgres', waits_sql(q{query LIKE '%VACUUM%'})) or die "VACUUM does not come to $at";
 	release(155);
-	check("step_begins in a subtransaction, $vacuum");
-	release(9);
-	finish_load('subtransaction', $open);
+	release(8);
+	is(finish($other), '', "$what: the other load goes on");
+	workers_idle();
+	release(7);
+	is(finish($job), '', "$what: ends");
+	new_rows($what);
+	end_load($load, $how, $what);
+	check($what, $how);
+}
 
-	# The step comes while VACUUM stands behind its fence, or before it.
-	foreach my $at ('vacuum_begins', 'vacuum_fenced', 'vacuum_ends')
+my @vacuums = ('VACUUM (PARALLEL 0) t', 'VACUUM (PARALLEL 2) t');
+my @hows = ('cancelled', 'savepoint');
+foreach my $point ('worker_claimed', 'step_begins', 'step_registered', 'step_checked', 'step_applied', 'step_gone')
+{
+	foreach my $vacuum (@vacuums)
 	{
-		foreach my $point ('worker_claimed', 'step_begins', 'step_registered', 'step_applied', 'step_gone')
+		foreach my $how (@hows)
 		{
-			next if $at ne 'vacuum_begins' && $point =~ /registered|applied/;
-			next if $vacuum =~ /PARALLEL 2/ && $point ne 'step_gone';
-			aborted_load($point);
-			hold(7);
-			my $job = start_psql("SET mtpower.debug_stop = '$at=wait7'", $vacuum);
-			$node->poll_query_until('postgres', waits(q{query LIKE '%VACUUM%' AND pid <> pg_backend_pid()}, $advisory)) or die;
-			release(155);
-			$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM mtpower.stat_workers WHERE loader_pid IS NOT NULL") or die;
-			release(7);
-			$job->{run}->finish;
-			is($job->{err}, '', "$at, $point: $vacuum ends");
-			new_rows();
-			check("$at, $point, $vacuum");
+			# In short, serial VACUUM beside cancelled statements, parallel beside savepoints.
+			vacuum_beside($point, $vacuum, $how) if $ENV{MTP_LONG} || ($vacuum eq $vacuums[0]) == ($how eq $hows[0]);
+		}
+	}
+}
+my $n = 0;
+foreach my $at ('vacuum_begins', 'vacuum_fenced', 'vacuum_middle', 'vacuum_ends')
+{
+	foreach my $point ('worker_claimed', 'step_begins', 'step_registered', 'step_checked', 'step_applied', 'step_gone')
+	{
+		# Past its fence VACUUM does not come to its next point as long as the worker stands within a step.
+		next if $at ne 'vacuum_begins' && $point =~ /registered|checked|applied/;
+		foreach my $variant ($ENV{MTP_LONG} ? (0 .. 3) : ($n++ % 4))
+		{
+			vacuum_held($at, $point, $vacuums[$variant % 2], $hows[$variant >> 1]);
 		}
 	}
 }
