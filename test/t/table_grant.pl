@@ -1,4 +1,4 @@
-# CREATE INDEX on an expression that detoasts, while another session grants and revokes.  Detoasting opens the TOAST
+# CREATE INDEX on an expression that detoasts, and loads into such an index, while another session grants and revokes.  Detoasting opens the TOAST
 # table, which may rebuild the table's relation cache entry in the middle of the scan.
 use strict;
 use warnings;
@@ -42,23 +42,34 @@ my $granter = IPC::Run::start(
 
 my $failures = 0;
 my $message = '';
-foreach my $i (1 .. 10)
+foreach my $i (1 .. 6)
 {
 	foreach my $how ('', 'CONCURRENTLY')
 	{
-		my ($rc, undef, $stderr) = $node->psql('postgres', "CREATE INDEX $how t_b ON t (md5(b));");
-		if ($rc == 0)
+		foreach my $am ([ 'btree', 'bt_index_check' ], [ 'mtpower_blink', 'mtpower.verify_index' ])
 		{
-			($rc, undef, $stderr) = $node->psql('postgres', q{SELECT bt_index_check('t_b', true)});
+			my ($rc, undef, $stderr) = $node->psql('postgres', "CREATE INDEX $how t_b ON t USING $am->[0] (md5(b));");
+			if ($rc == 0)
+			{
+				($rc, undef, $stderr) = $node->psql('postgres', "SELECT $am->[1]('t_b', true)");
+			}
+			if ($rc != 0)
+			{
+				$failures++;
+				$message = $stderr;
+			}
+			$node->psql('postgres', 'DROP INDEX IF EXISTS t_b');
 		}
-		if ($rc != 0)
-		{
-			$failures++;
-			$message = $stderr;
-		}
-		$node->psql('postgres', 'DROP INDEX IF EXISTS t_b');
 	}
 }
+# A load into such an index, whose entries are queued and applied beside the same.
+$node->safe_psql('postgres', q{
+	SET mtpower.batch_min_rows = 0;
+	SET mtpower.batch_size = '64kB';
+	CREATE INDEX t_b ON t USING mtpower_blink (md5(b));
+	INSERT INTO t SELECT g, repeat(md5(g::text), 200) FROM generate_series(401, 4000) g;
+	UPDATE t SET b = reverse(b) WHERE a % 2 = 0});
+is($node->safe_psql('postgres', q{SELECT mtpower.verify_index('t_b', true)}), '', 'a load into the index beside grants');
 $node->safe_psql('postgres', 'INSERT INTO stop VALUES (1)');
 ok($granter->finish, 'the granting session ran to its end');
 is($err, '', 'and had no error');
