@@ -66,7 +66,9 @@ RESET batch.fail;
 -- At a scan, a parallel query, and a utility command, in a function called by the statement: the outer statement's
 -- entries stay queued, and go in at its end.
 CREATE FUNCTION barrier(i int, what text) RETURNS int LANGUAGE plpgsql AS $$
-DECLARE n int;
+DECLARE
+	n int;
+	standing refcursor := 'standing';
 BEGIN
 	IF i <> 2500 THEN
 		RETURN i;
@@ -75,6 +77,11 @@ BEGIN
 		PERFORM set_config('batch.fail', 'on', false);
 		IF what = 'scan' THEN
 			PERFORM FROM t WHERE k =! 1::touchy;
+		ELSIF what = 'bitmap' THEN
+			SET LOCAL enable_indexscan = off;
+			PERFORM FROM t WHERE k =! 1::touchy OR k =! 2::touchy;
+		ELSIF what = 'leaf' THEN
+			MOVE FORWARD ALL IN standing;
 		ELSIF what = 'parallel' THEN
 			PERFORM set_config('force_parallel_mode', 'on', true);
 			PERFORM count(*) FROM pg_class;
@@ -91,7 +98,7 @@ BEGIN
 	-- another index's entries go in, the failed ones are tried again
 	SELECT count(*) INTO n FROM t WHERE a > 1;
 	RAISE NOTICE '% rows by a', n;
-	IF what <> 'scan' THEN
+	IF what NOT IN ('scan', 'leaf') THEN
 		SELECT count(*) INTO n FROM t WHERE k >! 1::touchy;
 		RAISE NOTICE '% rows by k', n;
 	END IF;
@@ -101,6 +108,29 @@ INSERT INTO t SELECT i::touchy, barrier(i, 'scan') FROM generate_series(501, 300
 INSERT INTO t SELECT i::touchy, barrier(i, 'parallel') FROM generate_series(501, 3000) i;
 INSERT INTO t SELECT i::touchy, barrier(i, 'utility') FROM generate_series(501, 3000) i;
 INSERT INTO t SELECT i::touchy, barrier(i, 'insert') FROM generate_series(501, 3000) i;
+INSERT INTO t SELECT i::touchy, barrier(i, 'bitmap') FROM generate_series(501, 3000) i;
+-- At the next leaf of a scan that stands in the index; the cursor's snapshot sees the statement's rows, which it meets there.
+CREATE FUNCTION stand(i int) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE c refcursor := 'standing';
+BEGIN
+	IF i = 501 THEN
+		SET LOCAL enable_bitmapscan = off;
+		OPEN c FOR SELECT a FROM t WHERE k >! 0::touchy;
+		MOVE c;
+	END IF;
+	RETURN i;
+END $$;
+BEGIN;
+INSERT INTO t SELECT stand(i)::touchy, barrier(i, 'leaf') FROM generate_series(501, 3000) i;
+COMMIT;
+-- In triggers behind a COPY, whose entries are queued still.
+CREATE FUNCTION after() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM barrier(NEW.a, TG_ARGV[0]); RETURN NULL; END';
+CREATE TRIGGER after1 AFTER INSERT ON t FOR EACH ROW WHEN (NEW.a = 2500) EXECUTE FUNCTION after('utility');
+COPY t FROM PROGRAM $$awk 'BEGIN { for (i = 501; i <= 3000; i++) print i "\t" i }'$$;
+DROP TRIGGER after1 ON t;
+CREATE TRIGGER after2 AFTER INSERT ON t FOR EACH ROW WHEN (NEW.a = 2500) EXECUTE FUNCTION after('parallel');
+COPY t FROM PROGRAM $$awk 'BEGIN { for (i = 501; i <= 3000; i++) print i "\t" i }'$$;
+DROP TRIGGER after2 ON t;
 SELECT count(*), count(DISTINCT a) FROM t WHERE a > 0;
 SELECT count(*) FROM t WHERE k =! 999::touchy;
 SELECT verify('t');

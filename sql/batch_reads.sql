@@ -167,6 +167,47 @@ INSERT INTO down SELECT i % 500 + 1 FROM generate_series(1, 3000) i;
 UPDATE up SET id = id + 1000;
 SELECT counts('down', 'id', 1, 500), counts('down', 'id', 1001, 1500), verify('down'), verify('fk');
 
+-- A table that refers to itself, rows before those they refer to; the references of deleted rows become null.
+CREATE TABLE self (id int PRIMARY KEY, up int REFERENCES self ON DELETE SET NULL) USING mtpower;
+CREATE INDEX self_up ON self USING mtpower_blink (up);
+COPY self FROM PROGRAM $$awk 'BEGIN { for (i = 1; i <= 4000; i++) print i "\t" i % 4000 + 1 }'$$;
+BEGIN;
+COPY self FROM PROGRAM $$awk 'BEGIN { for (i = 4001; i <= 6000; i++) print i "\t" 1 }'$$;
+DELETE FROM self WHERE id <= 500;
+SELECT counts('self', 'up', 1, 500, 501), count(*) FILTER (WHERE up IS NULL) FROM self;
+COMMIT;
+COPY self FROM PROGRAM 'seq -f "%.0f	7000" 6001 6999';
+SELECT count(*), verify('self') FROM self WHERE up IS NULL;
+
+-- Deferred triggers: at the transaction's end they find all rows, of their own loads too.
+TRUNCATE m, log;
+CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE n bigint;
+BEGIN
+	IF NEW.c = 1 THEN
+		SELECT count(*) INTO n FROM m WHERE a > 0;
+		INSERT INTO log VALUES ('before', n);
+		INSERT INTO m SELECT i, 'late', 0 FROM generate_series(10001, 13000) i;
+		SELECT count(*) INTO n FROM m WHERE a > 10000;
+		INSERT INTO log VALUES ('after', n);
+	END IF;
+	RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER late AFTER INSERT ON m DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.c > 0) EXECUTE FUNCTION late();
+COPY m FROM PROGRAM $$awk 'BEGIN { for (i = 1; i <= 3000; i++) print i "\ty\t" i }'$$;
+SELECT * FROM log;
+BEGIN;
+INSERT INTO m SELECT i, 'z', 1 FROM generate_series(3001, 3002) i;
+SAVEPOINT s;
+INSERT INTO m SELECT i, 'z', 1 FROM generate_series(4001, 4002) i;
+SET CONSTRAINTS ALL IMMEDIATE;
+ROLLBACK TO s;
+COMMIT;
+SELECT what, count(*), max(n) FROM log GROUP BY what ORDER BY what;
+SELECT b, count(*) FROM m WHERE a > 0 GROUP BY b ORDER BY b;
+DROP TRIGGER late ON m;
+SELECT verify('m');
+
 -- Functions called by the very statement that inserts: volatile ones see its rows so far, stable ones don't.
 TRUNCATE m, log;
 CREATE FUNCTION so_far(int) RETURNS bigint LANGUAGE plpgsql VOLATILE AS 'BEGIN RETURN (SELECT count(*) FROM m WHERE a = $1); END';
@@ -204,6 +245,27 @@ COMMIT;
 FETCH ALL FROM c3;
 FETCH BACKWARD 2 FROM c3;
 CLOSE c3;
+SELECT verify('m');
+
+-- Rows changed and deleted where a cursor stands, beside bulk insertions.
+TRUNCATE m;
+INSERT INTO m SELECT i, 'old', i FROM generate_series(1, 3000) i;
+DO $$
+DECLARE c CURSOR FOR SELECT a FROM m WHERE a > 0 ORDER BY a FOR UPDATE; r record; n int := 0;
+BEGIN
+	FOR r IN c LOOP
+		n := n + 1;
+		IF n % 1000 = 0 THEN
+			INSERT INTO m SELECT i, 'new', n FROM generate_series(10001, 13000) i;
+		ELSIF n % 2 = 0 THEN
+			UPDATE m SET a = a + 100000 WHERE CURRENT OF c;
+		ELSE
+			DELETE FROM m WHERE CURRENT OF c;
+		END IF;
+	END LOOP;
+	RAISE NOTICE '% rows', n;
+END $$;
+SELECT b, count(*), min(a), max(a) FROM m WHERE a > 0 GROUP BY b ORDER BY b;
 SELECT verify('m');
 
 -- A loop over a cursor whose body inserts into the same table.

@@ -65,6 +65,24 @@ END $$;
 SELECT b, count(*) FROM m WHERE a > 0 GROUP BY b ORDER BY b;
 SELECT verify('m');
 
+-- Two thousand savepoints with rows, of which some are released, some rolled back, and 200 stay open; then loads at that depth, and back.
+TRUNCATE m;
+BEGIN;
+\set ECHO none
+SELECT 'SAVEPOINT s' || i, format('INSERT INTO m SELECT %s, ''deep'' FROM generate_series(1, 2)', i),
+	CASE i % 10 WHEN 1 THEN NULL WHEN 2 THEN 'ROLLBACK TO s' || i ELSE 'RELEASE s' || i END, CASE i % 10 WHEN 2 THEN 'RELEASE s' || i END
+FROM generate_series(1, 2000) i \gexec
+\set ECHO all
+COPY m FROM PROGRAM 'seq -f "%.0f	deeper" 20001 29000';
+SELECT b, count(*), count(DISTINCT a) FROM m WHERE a > 0 GROUP BY b ORDER BY b;
+ROLLBACK TO s1001;
+COPY m FROM PROGRAM 'seq -f "%.0f	deeper" 20001 24000';
+RELEASE s101;
+SELECT b, count(*), count(DISTINCT a) FROM m WHERE a > 0 GROUP BY b ORDER BY b;
+COMMIT;
+SELECT b, count(*), count(DISTINCT a) FROM m WHERE a > 0 GROUP BY b ORDER BY b;
+SELECT verify('m');
+
 -- TRUNCATE, CREATE and REINDEX after a savepoint, then several batches; and back, and more rows.
 TRUNCATE m;
 INSERT INTO m SELECT i, 'old' FROM generate_series(1, 3000) i;
@@ -109,6 +127,42 @@ COMMIT;
 SELECT b, count(*) FROM m WHERE a > 0 GROUP BY b ORDER BY b;
 SELECT verify('m');
 DROP INDEX m_ab;
+
+-- The same, released: it stays, or goes with the transaction.
+TRUNCATE m;
+INSERT INTO m SELECT i, 'old' FROM generate_series(1, 3000) i;
+BEGIN;
+SAVEPOINT a;
+REINDEX TABLE m;
+COPY m FROM PROGRAM 'seq -f "%.0f	reindexed" 1 9000';
+RELEASE a;
+SAVEPOINT b;
+REINDEX INDEX m_a;
+SAVEPOINT c;
+COPY m FROM PROGRAM 'seq -f "%.0f	undone" 1 9000';
+ROLLBACK TO c;
+COPY m FROM PROGRAM 'seq -f "%.0f	reindexed" 9001 12000';
+RELEASE b;
+SELECT b, count(*) FROM m WHERE a > 0 GROUP BY b ORDER BY b;
+SELECT verify('m');
+SAVEPOINT d;
+CREATE INDEX m_ab ON m USING mtpower_blink (a, b);
+DROP INDEX m_b;
+COPY m FROM PROGRAM 'seq -f "%.0f	index" 1 9000';
+RELEASE d;
+SELECT verify('m');
+SAVEPOINT e;
+TRUNCATE m;
+COPY m FROM PROGRAM 'seq -f "%.0f	truncated" 1 9000';
+RELEASE e;
+COPY m FROM PROGRAM 'seq -f "%.0f	truncated" 9001 12000';
+SELECT b, count(*) FROM m WHERE a > 0 GROUP BY b ORDER BY b;
+SELECT verify('m');
+ROLLBACK;
+SELECT b, count(*) FROM m WHERE a > 0 GROUP BY b ORDER BY b;
+COPY m FROM PROGRAM 'seq -f "%.0f	after" 1 9000';
+SELECT b, count(*) FROM m WHERE b > '' GROUP BY b ORDER BY b;
+SELECT verify('m');
 
 -- Into a table made in the same transaction, and after TRUNCATE, with FREEZE; TRUNCATE in the creating transaction.
 BEGIN;
