@@ -469,6 +469,7 @@ step_begin(MtpRunner *runner, MtpBatch *b)
 	if (runner->worker == NULL)
 		return true;
 	MTP_STOP_POINT("step_begins");
+	Assert((pg_atomic_read_u64(&runner->worker->step) & 1) == 0);
 	pg_atomic_write_u64(&runner->worker->step, pg_atomic_read_u64(&runner->worker->step) + 1);
 	pg_memory_barrier();
 	MTP_STOP_POINT("step_registered");
