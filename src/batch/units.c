@@ -456,6 +456,17 @@ mtp_stream_open(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
 		mtp_stream_next(s);
 }
 
+/* The stop point belongs to it: whatever is looked at before a step is registered may change until it is. */
+static void
+register_step(MtpWorker *worker)
+{
+	MTP_STOP_POINT("step_begins");
+	Assert((pg_atomic_read_u64(&worker->step) & 1) == 0);
+	pg_atomic_write_u64(&worker->step, pg_atomic_read_u64(&worker->step) + 1);
+	pg_memory_barrier();
+	MTP_STOP_POINT("step_registered");
+}
+
 /*
  * A worker's step may touch pages only while the rows' transaction runs: after its end VACUUM may
  * give their TIDs to others.  First the step is registered, then the transaction looked at;
@@ -468,11 +479,7 @@ step_begin(MtpRunner *runner, MtpBatch *b)
 		return false;
 	if (runner->worker == NULL)
 		return true;
-	MTP_STOP_POINT("step_begins");
-	Assert((pg_atomic_read_u64(&runner->worker->step) & 1) == 0);
-	pg_atomic_write_u64(&runner->worker->step, pg_atomic_read_u64(&runner->worker->step) + 1);
-	pg_memory_barrier();
-	MTP_STOP_POINT("step_registered");
+	register_step(runner->worker);
 	return TransactionIdIsInProgress(b->xid);
 }
 
