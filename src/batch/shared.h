@@ -64,7 +64,6 @@ typedef enum MtpUnitState
 typedef struct MtpTask
 {
 	MtpUnitState state;
-	bool		owner_only;		/* a worker failed at it */
 	bool		started;		/* somebody worked on it before */
 	uint32		total;
 	volatile uint32 progress;	/* entries in the index; written by the claimant alone */

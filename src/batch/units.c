@@ -96,7 +96,7 @@ mtp_unit_claim(MtpBatch *b, bool worker, MtpUnit *unit)
 	}
 	if (b->phase == MTP_APPLYING)
 		for (int t = 0; t < b->ntasks; t++)
-			if (b->tasks[t].state == MTP_UNIT_READY && !(worker && b->tasks[t].owner_only))
+			if (b->tasks[t].state == MTP_UNIT_READY)
 			{
 				b->tasks[t].state = MTP_UNIT_CLAIMED;
 				unit->kind = MTP_UNIT_APPLY;
@@ -246,12 +246,11 @@ mtp_unit_give_back(MtpUnit *unit, bool worker_failed)
 			break;
 		case MTP_UNIT_APPLY:
 			b->tasks[unit->at].state = MTP_UNIT_READY;
-			b->tasks[unit->at].owner_only |= worker_failed;
 			break;
 	}
 
 	/* What a worker failed at, its owner does, and raises the error if it is one. */
-	if (worker_failed && unit->kind != MTP_UNIT_APPLY)
+	if (worker_failed)
 		b->worker_ok = false;
 	leave(b);
 	LWLockRelease(mtp_batch_lock);

@@ -77,7 +77,7 @@ work_in(MtpLoad *load)
 			ready |= b->cut_state == MTP_UNIT_READY;
 		if (b->phase == MTP_APPLYING)
 			for (int t = 0; t < b->ntasks && !ready; t++)
-				ready = b->tasks[t].state == MTP_UNIT_READY && !b->tasks[t].owner_only;
+				ready = b->tasks[t].state == MTP_UNIT_READY;
 
 		/* What is furthest comes first, then the largest: it frees memory soonest. */
 		if (ready && (best == NULL || b->phase > best->phase ||
