@@ -20,7 +20,7 @@
  */
 #define MTP_RMGR_ID			155
 
-/* Records (xl_info's upper four bits); 0x80 and above are left to hash indexes. */
+/* Records (xl_info's upper four bits); 0x80 and above are the hash index's. */
 #define MTP_WAL_INSERT		0x00
 #define MTP_WAL_SPLIT		0x10
 #define MTP_WAL_NEWROOT		0x20
@@ -28,6 +28,13 @@
 #define MTP_WAL_VACUUM		0x40
 #define MTP_WAL_UNLINK		0x50
 #define MTP_WAL_REUSE		0x60
+#define MTP_WAL_HASH_INSERT 0x80
+#define MTP_WAL_HASH_ADD	0x90
+#define MTP_WAL_HASH_SPLIT	0xA0
+#define MTP_WAL_HASH_META	0xB0
+#define MTP_WAL_HASH_DELETE 0xC0
+#define MTP_WAL_HASH_VACUUM 0xD0
+#define MTP_WAL_HASH_PAGES	0xE0
 
 typedef struct MtpWalRecord
 {
