@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures mtpower beside its peers; bench/run prepares what this needs.  README.md tells what each part measures."""
 import argparse, sys
-import loads, steady, instructions, pages          # each registers its parts
+import loads, steady, hashes, instructions, pages          # each registers its parts
 from harness import PARTS, Bench
 from server import Failed
 

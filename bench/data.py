@@ -6,11 +6,15 @@ TYPES = {'ints': 'a int, b int, c int, d int, t text', 'text': 'a text COLLATE "
          'uuid': 'a uuid, b uuid, c uuid, d uuid, t text',
          'intts': 'a int, at timestamp, b int, bt timestamp, c int, ct timestamp, d int, dt timestamp'}
 COLUMNS = {'intts': ['a, at', 'b, bt', 'c, ct', 'd, dt']}
+# A side's name -> access methods of its tables and indexes: of most parts, of those of hash indexes
 AMS = {'mtpower': ('mtpower', 'mtpower_blink'), 'heap': ('heap', 'btree')}
+HASH_AMS = {'mtphash': ('mtpower', 'mtpower_hash'), 'hash': ('heap', 'hash')}
+METHODS = dict(AMS, **HASH_AMS)
 
 
 def make_rows(path, rows, kind='ints', seed=7):
-    """Writes a CSV; `sorted`: the rows of `ints` in the order of their first column."""
+    """Writes a CSV; `sorted`: the rows of `ints` in the order of their first column; `skew`: three tenths of each column are
+    one value; `thousand`: each has 1,000 values."""
     r = random.Random(seed)
     bits = r.getrandbits
     text = lambda i: hashlib.md5(b'%d.%d' % (seed, i)).hexdigest()
@@ -23,6 +27,11 @@ def make_rows(path, rows, kind='ints', seed=7):
         lines = ('%d,%d,%d,%d,%s\n' % (i, i + 5, 2 * i, i // 2, text(i)) for i in range(rows))
     elif kind == 'low':
         lines = ('%d,%d,%d,%d,%s\n' % (bits(10), bits(4), bits(16), bits(7), text(i)) for i in range(rows))
+    elif kind == 'skew':
+        skewed = lambda: 7 if r.random() < 0.3 else bits(32) - 2 ** 31
+        lines = ('%d,%d,%d,%d,%s\n' % (skewed(), skewed(), skewed(), skewed(), text(i)) for i in range(rows))
+    elif kind == 'thousand':
+        lines = ('%d,%d,%d,%d,%s\n' % (*(r.randrange(1000) for _ in range(4)), text(i)) for i in range(rows))
     elif kind == 'text':
         lines = (','.join(hashlib.md5(b'%d.%d.%d' % (seed, i, c)).hexdigest() for c in range(4)) + ',x\n' for i in range(rows))
     elif kind == 'uuid':
@@ -35,7 +44,7 @@ def make_rows(path, rows, kind='ints', seed=7):
 
 
 def indexes(table, am, columns):
-    return ''.join('CREATE INDEX ON %s USING %s (%s);\n' % (table, AMS[am][1], c) for c in columns)
+    return ''.join('CREATE INDEX ON %s USING %s (%s);\n' % (table, METHODS[am][1], c) for c in columns)
 
 
 def columns(kind, n=4):
