@@ -65,12 +65,15 @@ typedef struct MtpHashHeader
 	BlockNumber source;			/* primary page: of the bucket whose stash still has entries of ours, or Invalid */
 	uint16		n;				/* entries */
 	uint16		ndead;			/* hint: entries whose fingerprint is MTP_FP_DEAD */
+	uint32		room_for_later[2];	/* zeroes */
 	uint8		nheavy;			/* primary page: heavy hashes */
-	uint8		room_for_later;
+	uint8		room_for_flags; /* zero */
 	uint16		page_id;		/* MTP_PAGE_ID */
 } MtpHashHeader;
 
-StaticAssertDecl(sizeof(MtpHashHeader) == 36, "the page header has its place");
+StaticAssertDecl(sizeof(MtpHashHeader) == sizeof(MtpPageHeader) &&
+				 offsetof(MtpHashHeader, page_id) == offsetof(MtpPageHeader, page_id),
+				 "the page header has its place");
 
 /*
  * On a primary page the header is followed by these.  filter: a bit for each class of hashes that
