@@ -33,12 +33,31 @@ typedef struct MtpBatchApply
 	/* out, for the statistics */
 	uint32		splits[17];		/* by K, [16]: more */
 	uint32		leaves;			/* touched */
+	uint32		ahead;			/* pages split by prepare, before the batch came */
+	uint32		moved;			/* entries that such splits moved */
 } MtpBatchApply;
 
 typedef struct MtpBatchOps
 {
 	/* The index AM's routine has this ambuild: how the engine knows its indexes. */
 	ambuild_function ambuild;
+
+	/*
+	 * How entries are ordered, palloc'd in the current context.  An index whose order is narrow is
+	 * fed with narrow entries.
+	 */
+	MtpOrder   *(*order) (Relation index);
+
+	/* Does ordering or applying entries call functions of the operator classes? */
+	bool		compares;
+
+	/*
+	 * May be NULL.  Called before a batch is cut, whatever its size, to make the index fit for so many
+	 * more entries; apply has neither stream nor progress.  Puts no entry in that is not in the
+	 * index already, so that it need not be registered as a step (README.md).  Waits for no
+	 * cleanup lock and for no transaction.  May raise; then whoever cuts the batch calls it again.
+	 */
+	void		(*prepare) (MtpBatchApply *apply, uint32 entries);
 
 	/*
 	 * Finds where tasks end.  samples: nsamples entries of the batch in order (narrow or wide, as
@@ -87,6 +106,12 @@ mtp_batch_before_scan(Relation index, Snapshot snapshot)
 	if (unlikely(mtp_batch_pending > 0))
 		mtp_batch_scan_barrier(index, snapshot);
 }
+
+/*
+ * Counts pages of an index that were split one at a time, outside of prepare, and the entries that
+ * this moved.
+ */
+extern void mtp_batch_count_overflow(Relation index, uint32 splits, uint32 moved);
 
 /* ambulkdelete's first act: waits for steps of others under way on this index. */
 extern void mtp_batch_vacuum_fence(Relation index);

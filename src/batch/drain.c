@@ -79,7 +79,7 @@ open_runner(MtpRunner *runner, MtpBatch *b)
 	runner->heap = table_open(b->heapid, NoLock);
 	runner->index = index_open(b->indexid, RowExclusiveLock);
 	runner->ops = mtp_batch_ops_of(runner->index);
-	runner->order = mtp_order_make(runner->index);
+	runner->order = runner->ops->order(runner->index);
 	runner->worker = NULL;
 }
 

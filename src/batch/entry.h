@@ -96,8 +96,8 @@ typedef struct MtpOrder
 } MtpOrder;
 
 /*
- * Palloc'd in the current context.  Works from support functions 1 and 2 of the index's operator
- * classes, so for any index AM whose support functions are btree's.
+ * The order of keys; palloc'd in the current context.  Works from support functions 1 and 2 of the
+ * index's operator classes, so for any index AM whose support functions are btree's.
  */
 extern MtpOrder *mtp_order_make(Relation index);
 

@@ -46,6 +46,8 @@ column_is_worker_safe(Relation index, int i)
 static bool
 index_is_worker_safe(Relation index)
 {
+	if (!mtp_batch_ops_of(index)->compares)
+		return true;
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
 		if (!column_is_worker_safe(index, i))
 			return false;
@@ -383,7 +385,7 @@ queue_for(Relation index, Relation heap, bool narrow, IndexUniqueCheck check)
 		/* Until the entries are in, the table must stay, also if its inserter lets go of it. */
 		LockRelationOid(q->heapid, RowExclusiveLock);
 		lock_index(q);
-		q->order = narrow ? NULL : mtp_order_make(index);
+		q->order = narrow ? NULL : mtp_batch_ops_of(index)->order(index);
 		q->worker_ok = index_is_worker_safe(index);
 		q->locator = MtpRelLocator(index);
 		q->used = true;

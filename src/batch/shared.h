@@ -92,6 +92,7 @@ typedef struct MtpBatch
 	int			holders;		/* processes inside a unit */
 	int			nruns;
 	int			sorted;			/* runs done */
+	bool		prepared;		/* the index is; written by who has claimed the cut */
 	MtpUnitState cut_state;
 	MtpUnitState run_state[MTP_MAX_RUNS];
 	MtpRun		runs[MTP_MAX_RUNS];
@@ -175,6 +176,9 @@ typedef struct MtpIndexStat
 	uint64		splits[17];
 	uint64		wal_bytes;
 	uint64		waits;
+	uint64		ahead;			/* pages split by prepare */
+	uint64		overflow;		/* … one at a time, outside of batches */
+	uint64		moved;			/* entries, by either */
 } MtpIndexStat;
 
 typedef struct MtpBatchShared

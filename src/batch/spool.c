@@ -487,36 +487,54 @@ mtp_spool_sort(MtpSpool *spool)
 	MemoryContextSwitchTo(old);
 }
 
-IndexTuple
-mtp_spool_next(MtpSpool *spool)
+bool
+mtp_spool_next_narrow(MtpSpool *spool, MtpNarrow *e)
 {
-	MtpOrder   *order = spool->order;
-	MtpNarrow	narrow;
-
+	Assert(spool->order->narrow);
 	if (spool->nruns > 0)
 	{
 		Source	   *s = merge_next(spool);
 
 		if (s == NULL)
-			return NULL;
-		if (!order->narrow)
-			return s->wide.itup;
-		narrow = s->narrow;
+			return false;
+		*e = s->narrow;
+		return true;
 	}
-	else
+	if (spool->next == spool->n)
+		return false;
+	*e = spool->entries.narrow[spool->next++];
+	return true;
+}
+
+/* The next entry of an index whose entries are wide. */
+static IndexTuple
+next_wide(MtpSpool *spool)
+{
+	if (spool->nruns > 0)
 	{
-		if (spool->next == spool->n)
-			return NULL;
-		if (!order->narrow)
-		{
-			/* Tuples lie in the order they came in: fetch the next ones ahead. */
-			if (spool->next + 8 < spool->n)
-				__builtin_prefetch(spool->entries.wide[spool->next + 8].itup);
-			return spool->entries.wide[spool->next++].itup;
-		}
-		narrow = spool->entries.narrow[spool->next++];
+		Source	   *s = merge_next(spool);
+
+		return s ? s->wide.itup : NULL;
 	}
-	(void) mtp_narrow_tuple(order->code, narrow, spool->tuple);
+	if (spool->next == spool->n)
+		return NULL;
+
+	/* Tuples lie in the order they came in: fetch the next ones ahead. */
+	if (spool->next + 8 < spool->n)
+		__builtin_prefetch(spool->entries.wide[spool->next + 8].itup);
+	return spool->entries.wide[spool->next++].itup;
+}
+
+IndexTuple
+mtp_spool_next(MtpSpool *spool)
+{
+	MtpNarrow	narrow;
+
+	if (!spool->order->narrow)
+		return next_wide(spool);
+	if (!mtp_spool_next_narrow(spool, &narrow))
+		return NULL;
+	(void) mtp_narrow_tuple(spool->order->code, narrow, spool->tuple);
 	return (IndexTuple) spool->tuple;
 }
 

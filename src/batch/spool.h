@@ -26,6 +26,9 @@ extern void mtp_spool_sort(MtpSpool *spool);
 /* The next entry in order as an index tuple, valid until the next call; NULL at the end. */
 extern IndexTuple mtp_spool_next(MtpSpool *spool);
 
+/* The same for narrow entries as they are; false at the end. */
+extern bool mtp_spool_next_narrow(MtpSpool *spool, MtpNarrow *e);
+
 extern void mtp_spool_end(MtpSpool *spool);
 
 #endif							/* MTP_SPOOL_H */

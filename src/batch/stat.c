@@ -83,6 +83,20 @@ mtp_stat_count_failure(Oid indexid, MtpFailure why)
 }
 
 void
+mtp_batch_count_overflow(Relation index, uint32 splits, uint32 moved)
+{
+	MtpIndexStat *st;
+
+	if (mtp_stats == NULL)
+		return;
+	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
+	st = mtp_stat_of(MyDatabaseId, RelationGetRelid(index));
+	st->overflow += splits;
+	st->moved += moved;
+	LWLockRelease(mtp_stat_lock);
+}
+
+void
 mtp_stat_count_batch(Oid indexid)
 {
 	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);

@@ -32,7 +32,7 @@
 #include "lib/sort_template.h"
 
 /*
- * The task that this process is applying.  Not on the stack, so that what it did counts too when an
+ * The task that this process is applying, or the batch that it prepares the index for.  Not on the stack, so that what it did counts too when an
  * error or the process's end comes between.
  */
 static struct
@@ -140,31 +140,37 @@ leave(MtpBatch *b)
 	ConditionVariableBroadcast(&load->cv);
 }
 
-/* Adds what this process did of the task to the index's counters; before it leaves the batch. */
+/* Adds what this process did of the task, or to prepare for the batch, to the index's counters; before it leaves the batch. */
 static void
 count_task(MtpUnit *unit)
 {
 	MtpBatchApply *a = &applying.call;
-	uint32		done = *a->progress - applying.from;
 	MtpIndexStat *st;
 
 	applying.active = false;
 	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
 	st = mtp_stat_of(MyDatabaseId, unit->batch->indexid);
-	st->entries += done;
-	if (applying.worker != NULL)
+	if (unit->kind == MTP_UNIT_APPLY)
 	{
-		applying.worker->entries += done;
-		st->by_workers += done;
-		st->tasks_workers++;
+		uint32		done = *a->progress - applying.from;
+
+		st->entries += done;
+		if (applying.worker != NULL)
+		{
+			applying.worker->entries += done;
+			st->by_workers += done;
+			st->tasks_workers++;
+		}
+		else
+		{
+			st->by_backends += done;
+			st->tasks_backends++;
+		}
+		st->taken_over += unit->taken_over;
 	}
-	else
-	{
-		st->by_backends += done;
-		st->tasks_backends++;
-	}
-	st->taken_over += unit->taken_over;
 	st->leaves += a->leaves;
+	st->ahead += a->ahead;
+	st->moved += a->moved;
 	for (int k = 0; k < lengthof(st->splits); k++)
 		st->splits[k] += a->splits[k];
 	st->wal_bytes += pgWalUsage.wal_bytes - applying.wal;
@@ -363,6 +369,34 @@ task_crc(MtpBatch *b, int t)
 }
 #endif
 
+/* From here on the index's counters get what the process does, also if an error comes between. */
+static void
+begin_applying(MtpRunner *runner)
+{
+	memset(&applying, 0, sizeof(applying));
+	applying.call.index = runner->index;
+	applying.call.heap = runner->heap;
+	applying.call.order = runner->order;
+	applying.worker = runner->worker;
+	applying.wal = pgWalUsage.wal_bytes;
+	applying.active = true;
+}
+
+/* Lets the index get ready for the batch, once. */
+static void
+prepare_batch(MtpRunner *runner, MtpUnit *unit)
+{
+	MtpBatch   *b = unit->batch;
+
+	if (runner->ops->prepare == NULL || b->prepared)
+		return;
+	begin_applying(runner);
+	MTP_STOP_POINT("prepare");
+	runner->ops->prepare(&applying.call, b->entries);
+	b->prepared = true;
+	count_task(unit);
+}
+
 /*
  * Cuts the sorted batch into tasks.  The index says where: tasks of one batch never touch the same
  * leaf.
@@ -507,16 +541,10 @@ apply_task(MtpRunner *runner, MtpUnit *unit)
 	MemoryContext old;
 
 	Assert(task->crc == task_crc(b, unit->at));
-	memset(&applying, 0, sizeof(applying));
-	applying.call.index = runner->index;
-	applying.call.heap = runner->heap;
-	applying.call.order = runner->order;
+	begin_applying(runner);
 	applying.call.stream = stream;
 	applying.call.progress = &task->progress;
-	applying.worker = runner->worker;
 	applying.from = task->progress;
-	applying.wal = pgWalUsage.wal_bytes;
-	applying.active = true;
 
 	if (unit->taken_over)
 		ereport(DEBUG1,
@@ -559,6 +587,7 @@ mtp_unit_run(MtpRunner *runner, MtpUnit *unit)
 			sort_run(runner, b, &b->runs[unit->at]);
 			return true;
 		case MTP_UNIT_CUT:
+			prepare_batch(runner, unit);
 			cut_batch(runner, b);
 			return true;
 		case MTP_UNIT_APPLY:

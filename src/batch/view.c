@@ -256,8 +256,8 @@ mtp_stat_batches(PG_FUNCTION_ARGS)
 	{
 		MtpIndexStat *st = &r.rows[i].st;
 		bool		here = st->key.dbid == MyDatabaseId;
-		Datum		values[19] = {0};
-		bool		nulls[19] = {false};
+		Datum		values[22] = {0};
+		bool		nulls[22] = {false};
 		int			n = 0;
 
 		if (r.rows[i].gone || (!all && !(here && owns_index(st->key.indexid))))
@@ -281,6 +281,9 @@ mtp_stat_batches(PG_FUNCTION_ARGS)
 		values[n++] = Int64GetDatum(st->wal_bytes);
 		values[n++] = Int64GetDatum(r.rows[i].queued);
 		values[n++] = Int64GetDatum(st->waits);
+		values[n++] = Int64GetDatum(st->ahead);
+		values[n++] = Int64GetDatum(st->overflow);
+		values[n++] = Int64GetDatum(st->moved);
 		Assert(n == lengthof(values));
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}

@@ -356,7 +356,7 @@ open_relations(MtpRunner *runner, Oid heapid, const MtpLocator *locator)
 		return false;
 	}
 	runner->ops = mtp_batch_ops_of(runner->index);
-	runner->order = mtp_order_make(runner->index);
+	runner->order = runner->ops->order(runner->index);
 	runner->worker = me;
 	return true;
 }

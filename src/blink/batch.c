@@ -293,6 +293,8 @@ blink_step(MtpBatchApply *a)
 
 static const MtpBatchOps blink_ops = {
 	.ambuild = mtp_blink_build,
+	.order = mtp_order_make,
+	.compares = true,
 	.cut = blink_cut,
 	.step = blink_step
 };

@@ -3,40 +3,17 @@
  *	  Builds a tree from scratch: sorts the table's entries, packs them into leaves, and builds the
  *	  levels above on the way.
  *
- * Nobody else sees the index yet (or its new file), so pages are written past shared buffers, as
- * nbtree's build does: each page is made once, logged as a full image where the relation is logged
- * at all, written, and in the end the file is synced, since no checkpoint knows of it.  The metapage
- * comes last: a file that was not finished is not an index.
+ * Each page is made once (wal/writer.h).  The metapage comes last: a file that was not finished is not
+ * an index.
  */
 #include "blink/blink.h"
 
 #include "access/tableam.h"
-#include "access/xloginsert.h"
 #include "batch/spool.h"
 #include "commands/progress.h"
-#include "miscadmin.h"
 #include "pgstat.h"
-#include "storage/smgr.h"
 #include "utils/memutils.h"
-
-/* Pages that are logged and written at a time: as many as one WAL record takes. */
-#define GROUP			32
-
-/* Direct I/O, where the server does it, wants buffers aligned like this. */
-#define IO_ALIGN		4096
-
-/* The file being written. */
-typedef struct Writer
-{
-	Relation	rel;
-	bool		logged;
-	BlockNumber allocated;		/* blocks given out */
-	BlockNumber written;		/* length of the file */
-	int			n;				/* pages in the group */
-	BlockNumber blknos[GROUP];
-	Page		pages[GROUP];
-	char	   *zeros;
-} Writer;
+#include "wal/writer.h"
 
 /* The page of a level that is being filled. */
 typedef struct Level
@@ -55,7 +32,7 @@ typedef struct Level
 typedef struct Build
 {
 	Relation	index;
-	Writer		writer;
+	MtpWriter	writer;
 	uint8		norm;
 	BTScanInsert key;			/* for _bt_truncate */
 	MemoryContext pivots;		/* reset for each leaf */
@@ -66,75 +43,6 @@ typedef struct Build
 	MtpSpool   *spool;
 	int64		ntuples;
 } Build;
-
-static void
-writer_init(Writer *w, Relation rel)
-{
-	char	   *pages = palloc((GROUP + 1) * BLCKSZ + IO_ALIGN);
-
-	pages = (char *) TYPEALIGN(IO_ALIGN, pages);
-	memset(w, 0, sizeof(Writer));
-	w->rel = rel;
-	w->logged = RelationNeedsWAL(rel);
-	w->allocated = MTP_BLINK_META + 1;
-	for (int i = 0; i < GROUP; i++)
-		w->pages[i] = pages + i * BLCKSZ;
-	w->zeros = memset(pages + GROUP * BLCKSZ, 0, BLCKSZ);
-}
-
-/*
- * Writes the group's pages.  Inner pages come later than the leaves behind them: until then zeros
- * stand in their places.
- */
-static void
-writer_flush(Writer *w)
-{
-	SMgrRelation smgr = RelationGetSmgr(w->rel);
-
-	if (w->logged && w->n > 0)
-		log_newpages(&MtpRelLocator(w->rel), MAIN_FORKNUM, w->n, w->blknos, w->pages, true);
-	for (int i = 0; i < w->n; i++)
-	{
-		BlockNumber blkno = w->blknos[i];
-
-		PageSetChecksumInplace(w->pages[i], blkno);
-		if (blkno < w->written)
-		{
-			smgrwrite(smgr, MAIN_FORKNUM, blkno, (char *) w->pages[i], true);
-			continue;
-		}
-		while (w->written < blkno)
-			smgrextend(smgr, MAIN_FORKNUM, w->written++, w->zeros, true);
-		smgrextend(smgr, MAIN_FORKNUM, w->written++, (char *) w->pages[i], true);
-	}
-	w->n = 0;
-}
-
-/* Room for a page's image, which will be written to blkno. */
-static Page
-writer_page(Writer *w, BlockNumber blkno)
-{
-	if (w->n == GROUP)
-	{
-		CHECK_FOR_INTERRUPTS();
-		writer_flush(w);
-	}
-	w->blknos[w->n] = blkno;
-	return w->pages[w->n++];
-}
-
-/*
- * Writes the rest and makes sure of it.  An unlogged relation's file must survive a crash of the
- * machine after a clean shutdown, and no checkpoint would sync what was not written through
- * shared buffers; one that skips WAL (wal_level = minimal) is synced when its transaction commits.
- */
-static void
-writer_finish(Writer *w)
-{
-	writer_flush(w);
-	if (w->logged || w->rel->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED)
-		smgrimmedsync(RelationGetSmgr(w->rel), MAIN_FORKNUM);
-}
 
 /* A pivot without attributes: below all keys. */
 static IndexTuple
@@ -186,7 +94,7 @@ static void
 emit(Build *b, int level, int n, BlockNumber right, IndexTuple highkey)
 {
 	Level	   *l = &b->levels[level];
-	Page		page = writer_page(&b->writer, l->blkno);
+	Page		page = mtp_writer_page(&b->writer, l->blkno);
 
 	mtp_page_init(page, level == 0 ? MTP_PAGE_LEAF : MTP_PAGE_INNER, level, b->norm);
 	MtpHead(page)->left = l->left;
@@ -286,9 +194,9 @@ finish_tree(Build *b)
 			post(b, level);
 		emit(b, level, b->levels[level].n, InvalidBlockNumber, NULL);
 	}
-	meta = writer_page(&b->writer, MTP_BLINK_META);
+	meta = mtp_writer_page(&b->writer, MTP_BLINK_META);
 	mtp_blink_meta_init(meta, root, Max(b->nlevels, 1) - 1);
-	writer_finish(&b->writer);
+	mtp_writer_finish(&b->writer);
 }
 
 static void
@@ -297,7 +205,7 @@ load(Build *b)
 	IndexTuple	itup;
 	int64		done = 0;
 
-	writer_init(&b->writer, b->index);
+	mtp_writer_init(&b->writer, b->index, MAIN_FORKNUM, MTP_BLINK_META + 1);
 	b->norm = mtp_norm_code(b->index);
 	b->key = _bt_mkscankey(b->index, NULL);
 	b->pivots = AllocSetContextCreate(CurrentMemoryContext, "mtpower build pivots",
@@ -380,16 +288,11 @@ mtp_blink_build(Relation heap, Relation index, struct IndexInfo *info)
 void
 mtp_blink_build_empty(Relation index)
 {
-	SMgrRelation smgr = RelationGetSmgr(index);
-	char	   *room = palloc(BLCKSZ + IO_ALIGN);
-	Page		page = (Page) TYPEALIGN(IO_ALIGN, room);
+	MtpWriter	writer;
 
-	mtp_blink_meta_init(page, InvalidBlockNumber, 0);
-	log_newpage(&MtpRelLocator(index), INIT_FORKNUM, MTP_BLINK_META, page, true);
-	PageSetChecksumInplace(page, MTP_BLINK_META);
-	smgrextend(smgr, INIT_FORKNUM, MTP_BLINK_META, (char *) page, true);
-	smgrimmedsync(smgr, INIT_FORKNUM);
-	pfree(room);
+	mtp_writer_init(&writer, index, INIT_FORKNUM, MTP_BLINK_META + 1);
+	mtp_blink_meta_init(mtp_writer_page(&writer, MTP_BLINK_META), InvalidBlockNumber, 0);
+	mtp_writer_finish(&writer);
 }
 
 void

@@ -1,0 +1,125 @@
+/*
+ * batch.c
+ *	  The hash index's side of the batch engine: growth before a batch, where tasks end, and how a
+ *	  bucket takes its share.
+ *
+ * An entry is narrow: its norm is the spread hash.  Buckets are intervals of hashes, so a batch that is
+ * sorted goes from bucket to bucket, whatever their number.
+ */
+#include "hash/hash.h"
+
+#include "batch/stream.h"
+
+/*
+ * What a step takes at most.  More of one hash than that is put in by several steps, so that the bucket's
+ * lock is let go of between them.
+ */
+#define STEP_ENTRIES	(4 * MTP_HASH_MAX_ENTRIES)
+
+static MtpOrder *
+hash_order(Relation index)
+{
+	MtpOrder   *order = palloc0(sizeof(MtpOrder));
+
+	order->code = MTP_NORM_OID;
+	order->narrow = true;
+	order->norm_heads = true;
+	return order;
+}
+
+/* Splits the buckets that the batch would overflow: its entries then go where they stay. */
+static void
+hash_prepare(MtpBatchApply *a, uint32 entries)
+{
+	MtpHashGrown grown = {0};
+
+	mtp_hash_grow(a->index, entries, &grown);
+	a->ahead += grown.splits;
+	a->moved += grown.moved;
+}
+
+/*
+ * Each sample is widened to the end of its bucket.  The bucket may be split later; its end stays an
+ * end.
+ */
+static int
+hash_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow, const MtpWide *wide,
+		 MtpNarrow *narrow_bounds, MtpWide *wide_bounds)
+{
+	const MtpHashMeta *meta = mtp_hash_meta(index, true);
+	int			n = 0;
+
+	for (int i = 0; i < nsamples; i++)
+	{
+		uint32		bucket = mtp_space_bucket(&meta->space, (uint32) narrow[i].norm);
+		uint32		lo,
+					hi;
+
+		mtp_space_interval(&meta->space, bucket, &lo, &hi);
+		if (hi == PG_UINT32_MAX)
+			break;
+		narrow_bounds[n] = (MtpNarrow) {.norm = hi,.rid = MTP_RID_LAST - 1};
+		if (n == 0 || narrow_bounds[n - 1].norm < hi)
+			n++;
+	}
+	return n;
+}
+
+/* Takes the entries up to hash hi; returns them, and their number in *n. */
+static MtpHashEntry *
+take(MtpBatchStream *stream, uint32 hi, int *n)
+{
+	int			room = 256;
+	MtpHashEntry *entries = palloc(room * sizeof(MtpHashEntry));
+
+	*n = 0;
+	while (*n < STEP_ENTRIES && !mtp_stream_end(stream))
+	{
+		const MtpNarrow *e = mtp_stream_narrow(stream);
+		ItemPointerData tid;
+
+		if (e->norm > hi)
+			break;
+		if (*n == room)
+		{
+			room *= 2;
+			entries = repalloc(entries, room * sizeof(MtpHashEntry));
+		}
+		mtp_rid_to_tid(e->rid, &tid);
+		entries[(*n)++] = mtp_entry((uint32) e->norm, &tid);
+		mtp_stream_next(stream);
+	}
+	return entries;
+}
+
+/* One bucket: the first entry finds it; it takes what belongs to it. */
+static void
+hash_step(MtpBatchApply *a)
+{
+	MtpHashPut	put = {.rel = a->index,.heap = a->heap,.progress = a->progress};
+	uint32		hash = (uint32) mtp_stream_narrow(a->stream)->norm;
+	Buffer		buf = mtp_hash_find(a->index, hash, BUFFER_LOCK_EXCLUSIVE);
+	MtpHashEntry *entries;
+	int			n;
+
+	entries = take(a->stream, MtpHashHead(BufferGetPage(buf))->hi, &n);
+	mtp_hash_put(&put, buf, n, entries);
+	UnlockReleaseBuffer(buf);
+	a->leaves += put.touched;
+}
+
+static const MtpBatchOps hash_ops = {
+	.ambuild = mtp_hash_build,
+	.order = hash_order,
+	.compares = false,
+	.prepare = hash_prepare,
+	.cut = hash_cut,
+	.step = hash_step
+};
+
+/* Only from _PG_init. */
+void
+mtp_hash_batch_init(void)
+{
+	mtp_batch_register(&hash_ops);
+}

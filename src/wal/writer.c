@@ -1,0 +1,83 @@
+/*
+ * writer.c
+ *	  Writes the pages of a new file (writer.h).
+ */
+#include "wal/writer.h"
+
+#include "access/xloginsert.h"
+#include "miscadmin.h"
+#include "storage/smgr.h"
+
+/* Direct I/O, where the server does it, wants buffers aligned like this. */
+#define IO_ALIGN		4096
+
+void
+mtp_writer_init(MtpWriter *w, Relation rel, ForkNumber fork, BlockNumber allocated)
+{
+	char	   *pages = palloc((MTP_WRITER_GROUP + 1) * BLCKSZ + IO_ALIGN);
+
+	pages = (char *) TYPEALIGN(IO_ALIGN, pages);
+	memset(w, 0, sizeof(MtpWriter));
+	w->rel = rel;
+	w->fork = fork;
+
+	/* An init fork must be there after a crash, whatever it is the beginning of. */
+	w->logged = RelationNeedsWAL(rel) || fork == INIT_FORKNUM;
+	w->allocated = allocated;
+	for (int i = 0; i < MTP_WRITER_GROUP; i++)
+		w->pages[i] = pages + i * BLCKSZ;
+	w->zeros = memset(pages + MTP_WRITER_GROUP * BLCKSZ, 0, BLCKSZ);
+}
+
+/*
+ * Writes the group's pages.  Where pages further on come first, zeros stand in the places of those
+ * before them.
+ */
+static void
+flush(MtpWriter *w)
+{
+	SMgrRelation smgr = RelationGetSmgr(w->rel);
+
+	if (w->logged && w->n > 0)
+		log_newpages(&MtpRelLocator(w->rel), w->fork, w->n, w->blknos, w->pages, true);
+	for (int i = 0; i < w->n; i++)
+	{
+		BlockNumber blkno = w->blknos[i];
+
+		PageSetChecksumInplace(w->pages[i], blkno);
+		if (blkno < w->written)
+		{
+			smgrwrite(smgr, w->fork, blkno, (char *) w->pages[i], true);
+			continue;
+		}
+		while (w->written < blkno)
+			smgrextend(smgr, w->fork, w->written++, w->zeros, true);
+		smgrextend(smgr, w->fork, w->written++, (char *) w->pages[i], true);
+	}
+	w->n = 0;
+}
+
+Page
+mtp_writer_page(MtpWriter *w, BlockNumber blkno)
+{
+	if (w->n == MTP_WRITER_GROUP)
+	{
+		CHECK_FOR_INTERRUPTS();
+		flush(w);
+	}
+	w->blknos[w->n] = blkno;
+	return w->pages[w->n++];
+}
+
+/*
+ * An unlogged relation's file must survive a crash of the machine after a clean shutdown, and no
+ * checkpoint would sync what was not written through shared buffers; one that skips WAL (wal_level =
+ * minimal) is synced when its transaction commits.
+ */
+void
+mtp_writer_finish(MtpWriter *w)
+{
+	flush(w);
+	if (w->logged || w->rel->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED)
+		smgrimmedsync(RelationGetSmgr(w->rel), w->fork);
+}
