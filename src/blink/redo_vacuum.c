@@ -9,8 +9,8 @@
 
 #include "access/xlogutils.h"
 #include "blink/wal_deletes.h"
-#include "storage/buf_internals.h"
 #include "storage/standby.h"
+#include "wal/passed.h"
 
 /* Takes the items that block 0's data names out of its page. */
 static void
@@ -25,7 +25,7 @@ redo_deletes(XLogReaderState *record, Buffer buf, int nitems)
 
 /*
  * No cleanup lock: what an inserter takes away is dead to every snapshot, and the TIDs can't be
- * used again before a VACUUM has passed the page, see redo_passed.
+ * used again before a VACUUM has passed the page, see src/wal/passed.c.
  */
 static void
 redo_delete(XLogReaderState *record)
@@ -46,52 +46,6 @@ redo_delete(XLogReaderState *record)
 		UnlockReleaseBuffer(buf);
 }
 
-/* Can a scan have a pin on this block?  Only if the block is in shared buffers. */
-static bool
-block_is_cached(MtpLocator locator, BlockNumber blkno)
-{
-	BufferTag	tag;
-	uint32		hash;
-	LWLock	   *lock;
-	bool		found;
-
-	MtpInitBufferTag(&tag, locator, MAIN_FORKNUM, blkno);
-	hash = BufTableHashCode(&tag);
-	lock = BufMappingPartitionLock(hash);
-	LWLockAcquire(lock, LW_SHARED);
-	found = BufTableLookup(&tag, hash) >= 0;
-	LWLockRelease(lock);
-	return found;
-}
-
-/*
- * The primary had a cleanup lock on every leaf of the range: no index-only scan there held a TID that
- * will be used again.  Here the leaves that lost items by MTP_WAL_VACUUM are waited for with that
- * record, but a scan can also hold a TID that left its leaf earlier, with a split or an inserter's
- * deletion.  A leaf that comes into shared buffers while this runs has none of these TIDs any more.
- */
-static void
-redo_passed(XLogReaderState *record)
-{
-	MtpWalPassed *rec = (MtpWalPassed *) XLogRecGetData(record);
-
-	if (!InHotStandby)
-		return;
-	for (BlockNumber blkno = rec->from; blkno < rec->to; blkno++)
-	{
-		Buffer		buf;
-
-		if (!block_is_cached(rec->locator, blkno))
-			continue;
-		buf = XLogReadBufferExtended(rec->locator, MAIN_FORKNUM, blkno, RBM_NORMAL_NO_LOG,
-									 InvalidBuffer);
-		if (!BufferIsValid(buf))
-			continue;
-		LockBufferForCleanup(buf);
-		UnlockReleaseBuffer(buf);
-	}
-}
-
 static void
 redo_vacuum(XLogReaderState *record)
 {
@@ -100,7 +54,7 @@ redo_vacuum(XLogReaderState *record)
 
 	if (!XLogRecHasBlockRef(record, 0))
 	{
-		redo_passed(record);
+		mtp_wal_redo_passed(record);
 		return;
 	}
 	if (XLogReadBufferForRedoExtended(record, 0, RBM_NORMAL, rec->nitems > 0, &buf) == BLK_NEEDS_REDO)
@@ -203,11 +157,7 @@ desc_vacuum(StringInfo buf, XLogReaderState *record)
 	if (XLogRecHasBlockRef(record, 0))
 		appendStringInfo(buf, "items %u", ((MtpWalVacuum *) XLogRecGetData(record))->nitems);
 	else
-	{
-		MtpWalPassed *rec = (MtpWalPassed *) XLogRecGetData(record);
-
-		appendStringInfo(buf, "passed blocks %u to %u", rec->from, rec->to - 1);
-	}
+		mtp_wal_desc_passed(buf, record);
 }
 
 static void

@@ -7,7 +7,6 @@
  */
 #include "blink/blink.h"
 
-#include "access/xlog.h"
 #include "batch/batch.h"
 #include "blink/wal_deletes.h"
 #include "commands/progress.h"
@@ -20,10 +19,8 @@
 #include "storage/procarray.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "wal/passed.h"
 #include "wal/stop.h"
-
-/* So many blocks are reported to standbys by one record. */
-#define PASSED_BLOCKS 1024
 
 /* A page that this VACUUM deleted; it may get free while VACUUM still runs. */
 typedef struct PendingPage
@@ -67,24 +64,12 @@ delete_dead(Relation rel, Buffer buf, int n, const uint16 *pos)
 	mtp_change_finish(&c);
 }
 
-/*
- * Tells standbys that no scan here stands on these blocks any more with a TID that will be used
- * again, so that they see to the same.
- */
+/* Cleanup alone lets no TID be used again. */
 static void
 log_passed(Vacuum *v, BlockNumber from, BlockNumber to)
 {
-	MtpWalPassed rec;
-
-	if (v->callback == NULL || from >= to || !RelationNeedsWAL(v->rel) || !XLogStandbyInfoActive())
-		return;
-	memset(&rec, 0, sizeof(rec));
-	rec.locator = MtpRelLocator(v->rel);
-	rec.from = from;
-	rec.to = to;
-	XLogBeginInsert();
-	XLogRegisterData((char *) &rec, sizeof(rec));
-	XLogInsert(MTP_RMGR_ID, MTP_WAL_VACUUM);
+	if (v->callback != NULL)
+		mtp_wal_log_passed(v->rel, from, to);
 }
 
 /*
@@ -257,7 +242,7 @@ vacuum_blocks(Vacuum *v, BlockNumber from, BlockNumber to)
 			blkno = vacuum_block(v, blkno, scanblkno);
 		while (blkno != InvalidBlockNumber);
 
-		if (scanblkno + 1 - v->passed >= PASSED_BLOCKS)
+		if (scanblkno + 1 - v->passed >= MTP_PASSED_BLOCKS)
 		{
 			log_passed(v, v->passed, scanblkno + 1);
 			v->passed = scanblkno + 1;

@@ -26,19 +26,12 @@ typedef struct MtpWalDelete
  * pos[nitems].  Or the metapage, with nitems 0 and always an image.
  *
  * Without a block: it passed the blocks from .. to - 1, leaves among them under a cleanup lock.
- * Replay waits until no scan stands on one of them any more.
+ * Replay waits until no scan stands on one of them any more (src/wal/passed.h).
  */
 typedef struct MtpWalVacuum
 {
 	uint16		nitems;
 } MtpWalVacuum;
-
-typedef struct MtpWalPassed
-{
-	MtpLocator	locator;
-	BlockNumber from;
-	BlockNumber to;
-} MtpWalPassed;
 
 /*
  * MTP_WAL_UNLINK: a page and what hung on it alone leave the tree.  For each level from the leaf
