@@ -289,11 +289,9 @@ extern void mtp_blink_mark_deleted(Page page, uint16 level, BlockNumber left, Bl
 extern void mtp_blink_drop_downlink(Page page, int pos, BlockNumber child);
 
 /*
- * verify.c: raises ERRCODE_INDEX_CORRUPTED with block and offset at the first thing that is wrong.
- * Caller holds AccessShareLock on both.  With heapallindexed, rows that the registered MVCC snapshot
- * sees must have entries, and entries must have rows; without, snapshot is not used.
+ * describe.c: registers what looks into an index (blink/verify.h)
  */
-extern void mtp_blink_verify(Relation heap, Relation rel, bool heapallindexed, Snapshot snapshot);
+extern void mtp_blink_inspect_init(void);
 
 /*
  * cost.c, options.c, validate.c, redo.c

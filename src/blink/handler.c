@@ -98,4 +98,5 @@ mtp_blink_init(void)
 	mtp_blink_redo_init();
 	mtp_blink_redo_vacuum_init();
 	mtp_blink_batch_init();
+	mtp_blink_inspect_init();
 }

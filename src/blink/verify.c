@@ -13,78 +13,9 @@
  */
 #include "blink/blink.h"
 
-#include "access/table.h"
 #include "blink/verify.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
-
-void
-mtp_verify_fail(MtpVerify *v, BlockNumber blkno, int pos, const char *fmt,...)
-{
-	StringInfoData text;
-
-	initStringInfo(&text);
-	for (;;)
-	{
-		va_list		args;
-		int			needed;
-
-		va_start(args, fmt);
-		needed = appendStringInfoVA(&text, fmt, args);
-		va_end(args);
-		if (needed == 0)
-			break;
-		enlargeStringInfo(&text, needed);
-	}
-	ereport(ERROR,
-			(errcode(ERRCODE_INDEX_CORRUPTED),
-			 errmsg("index \"%s\" is corrupted at block %u, offset %d",
-					RelationGetRelationName(v->rel), blkno, pos + 1),
-			 errdetail_internal("%s", text.data),
-			 errhint("Please REINDEX it.")));
-}
-
-void
-mtp_verify_fault(MtpVerifyFault *f, BlockNumber blkno, int pos, const char *fmt,...)
-{
-	va_list		args;
-
-	f->found = true;
-	f->blkno = blkno;
-	f->pos = pos;
-	va_start(args, fmt);
-	vsnprintf(f->text, sizeof(f->text), fmt, args);
-	va_end(args);
-}
-
-/*
- * Has the same fault been seen often enough?  Then raises it.  Else remembers it, and gives others
- * time to finish what they do.
- */
-static void
-strike(MtpVerify *v, const MtpVerifyFault *f, MtpVerifyFault *last, int *strikes)
-{
-	if (last->found && last->blkno == f->blkno && last->pos == f->pos &&
-		strcmp(last->text, f->text) == 0)
-		++*strikes;
-	else
-		*strikes = 1;
-	if (*strikes >= MTP_VERIFY_STRIKES)
-		mtp_verify_fail(v, f->blkno, f->pos, "%s", f->text);
-	*last = *f;
-	CHECK_FOR_INTERRUPTS();
-	pg_usleep(1000L);
-}
-
-/* Does the index have this block?  It may have grown since we last asked. */
-static bool
-has_block(MtpVerify *v, BlockNumber blkno)
-{
-	if (blkno >= v->nblocks)
-		v->nblocks = RelationGetNumberOfBlocks(v->rel);
-	return blkno < v->nblocks;
-}
 
 /*
  * Copies a page that `from` leads to.  With keep, the buffer stays pinned and is returned.
@@ -95,7 +26,7 @@ read_page(MtpVerify *v, MtpVerifyPage *p, BlockNumber blkno, BlockNumber from, b
 	Buffer		buf;
 
 	CHECK_FOR_INTERRUPTS();
-	if (blkno == MTP_BLINK_META || !has_block(v, blkno))
+	if (blkno == MTP_BLINK_META || !mtp_verify_has_block(v, blkno))
 		mtp_verify_fail(v, from, -1, "Page leads to block %u, which is no page of the tree.", blkno);
 	v->blkno = blkno;
 	p->blkno = blkno;
@@ -324,7 +255,7 @@ check_downlink(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, 
 		b->high = MtpHighKey(page);
 		b->next = first_downlink_right(v, p, scratch);
 	}
-	if (child == MTP_BLINK_META || !has_block(v, child))
+	if (child == MTP_BLINK_META || !mtp_verify_has_block(v, child))
 	{
 		mtp_verify_fault(f, p->blkno, pos, "Downlink leads to block %u, which is no page of the tree.",
 						 child);
@@ -388,7 +319,7 @@ check_children(MtpVerify *v, MtpVerifyPage *p, MtpVerifyPage *scratch)
 		mtp_verify_page(v, scratch, MtpVerifyHeadOf(p)->level);
 		if (same_downlinks(p, scratch))
 		{
-			strike(v, &f, &last, &strikes);
+			mtp_verify_strike(v, &f, &last, &strikes);
 			continue;
 		}
 		low = CopyIndexTuple(mtp_page_item(MtpVerifyPageOf(p), pos));
@@ -428,7 +359,7 @@ doubt(MtpVerify *v, Walk *w, const MtpVerifyFault *f)
 		mtp_verify_page_sane(v, w->scratch);
 	if (same_edge(w->left, w->scratch))
 	{
-		strike(v, f, &w->last, &w->strikes);
+		mtp_verify_strike(v, f, &w->last, &w->strikes);
 		return w->page->blkno;
 	}
 	w->strikes = 0;
@@ -452,7 +383,7 @@ check_leftmost(MtpVerify *v, Walk *w, uint32 level)
 	while (!MtpIsDeleted(MtpVerifyPageOf(w->page)) && !MtpLeftmost(MtpVerifyPageOf(w->page)))
 	{
 		mtp_verify_fault(&f, w->page->blkno, -1, "Leftmost page of level %u has a left sibling.", level);
-		strike(v, &f, &w->last, &w->strikes);
+		mtp_verify_strike(v, &f, &w->last, &w->strikes);
 		read_page(v, w->page, w->page->blkno, w->page->blkno, false);
 	}
 	w->strikes = 0;
@@ -515,7 +446,7 @@ check_level(MtpVerify *v, uint32 level, BlockNumber start)
 		first &= !w.known;
 
 		/* More pages than there are can only be a circle. */
-		if (++seen > v->nblocks && !has_block(v, seen))
+		if (++seen > v->nblocks && !mtp_verify_has_block(v, seen))
 			mtp_verify_fail(v, blkno, -1, "Right links form a circle.");
 		blkno = MtpVerifyHeadOf(w.page)->right;
 		tmp = w.left;
@@ -545,7 +476,7 @@ check_meta(MtpVerify *v, BlockNumber *root, uint32 *level)
 	Buffer		buf;
 	int			at;
 
-	if (!has_block(v, MTP_BLINK_META))
+	if (!mtp_verify_has_block(v, MTP_BLINK_META))
 		mtp_verify_fail(v, MTP_BLINK_META, -1, "Index has no metapage.");
 	p->blkno = v->blkno = MTP_BLINK_META;
 	buf = ReadBufferExtended(v->rel, MAIN_FORKNUM, MTP_BLINK_META, RBM_NORMAL, NULL);
@@ -565,7 +496,7 @@ check_meta(MtpVerify *v, BlockNumber *root, uint32 *level)
 						meta->version, MTP_BLINK_VERSION);
 	*root = meta->root;
 	*level = meta->level;
-	if (*root != InvalidBlockNumber && (*level >= MTP_BLINK_HEIGHT || !has_block(v, *root)))
+	if (*root != InvalidBlockNumber && (*level >= MTP_BLINK_HEIGHT || !mtp_verify_has_block(v, *root)))
 		mtp_verify_fail(v, MTP_BLINK_META, -1, "Metapage leads to root block %u on level %u.",
 						*root, *level);
 	pfree(p);
@@ -600,56 +531,23 @@ find_root(MtpVerify *v, BlockNumber *root, uint32 *level)
 			return true;
 		}
 		if (check_meta(v, &again, &again_level) && again == *root)
-			strike(v, &f, &last, &strikes);
+			mtp_verify_strike(v, &f, &last, &strikes);
 	}
 	pfree(p);
 	return false;
 }
 
-/* Tells whose comparison function, or whose page, an error came from. */
-static void
-context(void *arg)
-{
-	MtpVerify  *v = arg;
-
-	if (v->blkno != InvalidBlockNumber)
-		errcontext("while verifying block %u of index \"%s\"", v->blkno,
-				   RelationGetRelationName(v->rel));
-	else
-		errcontext("while verifying index \"%s\"", RelationGetRelationName(v->rel));
-}
-
 void
-mtp_blink_verify(Relation heap, Relation rel, bool heapallindexed, Snapshot snapshot)
+mtp_blink_verify(MtpVerify *v)
 {
-	MtpVerify	v = {.rel = rel,.heap = heap,.blkno = InvalidBlockNumber};
-	ErrorContextCallback callback = {.callback = context,.arg = &v,.previous = error_context_stack};
 	BlockNumber start;
 	uint32		level;
 
-	v.norm = mtp_blink_info(rel)->norm;
-	v.nkeyatts = IndexRelationGetNumberOfKeyAttributes(rel);
-	v.natts = IndexRelationGetNumberOfAttributes(rel);
-	v.strategy = GetAccessStrategy(BAS_BULKREAD);
-	v.context = AllocSetContextCreate(CurrentMemoryContext, "mtpower verify", ALLOCSET_DEFAULT_SIZES);
-	error_context_stack = &callback;
-	if (heapallindexed)
-		mtp_verify_rows_begin(&v, snapshot);
-
-	if (find_root(&v, &start, &level))
+	if (find_root(v, &start, &level))
 	{
 		do
 		{
-			start = check_level(&v, level, start);
+			start = check_level(v, level, start);
 		} while (level-- > 0);
 	}
-	v.blkno = InvalidBlockNumber;
-	if (v.rows)
-	{
-		mtp_verify_rows(&v);
-		mtp_verify_rows_end(&v);
-	}
-	error_context_stack = callback.previous;
-	FreeAccessStrategy(v.strategy);
-	MemoryContextDelete(v.context);
 }

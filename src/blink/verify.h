@@ -1,6 +1,6 @@
 /*
  * verify.h
- *	  State of mtp_blink_verify, shared by verify.c (levels), verify_page.c (one page) and
+ *	  What mtp_blink_verify's files share: verify.c (levels), verify_page.c (one page) and
  *	  verify_rows.c (index against table).
  */
 #ifndef MTP_BLINK_VERIFY_H
@@ -8,7 +8,7 @@
 
 #include "blink/blink.h"
 
-#include "utils/snapshot.h"
+#include "inspect/verify.h"
 
 /* A page as it was at one moment: a copy, so nothing is locked while it is looked at. */
 typedef struct MtpVerifyPage
@@ -20,44 +20,10 @@ typedef struct MtpVerifyPage
 #define MtpVerifyPageOf(p) ((Page) (p)->data.data)
 #define MtpVerifyHeadOf(p) MtpHead(MtpVerifyPageOf(p))
 
-/* A violation that may be a concurrent change looked at in the middle. */
-typedef struct MtpVerifyFault
-{
-	bool		found;
-	BlockNumber blkno;
-	int			pos;
-	char		text[200];
-} MtpVerifyFault;
-
-typedef struct MtpVerifyRows MtpVerifyRows;
-
-typedef struct MtpVerify
-{
-	Relation	rel;
-	Relation	heap;
-	uint8		norm;
-	int			nkeyatts;
-	int			natts;
-	BlockNumber nblocks;		/* of the index, when last asked */
-	BlockNumber blkno;			/* where we are, for the error context */
-	MemoryContext context;		/* reset for each page */
-	BufferAccessStrategy strategy;
-	MtpVerifyRows *rows;		/* NULL if only the index is checked */
-} MtpVerify;
-
-/* What a page must agree with that its neighbours and parent tell. */
-#define MTP_VERIFY_STRIKES 5	/* looks that must show the same fault */
-
 /*
- * verify.c
+ * verify.c: raises an error at the first thing that is wrong with the tree.
  */
-
-/* Raises ERRCODE_INDEX_CORRUPTED.  pos counts from 0; -1 stands for the page as a whole. */
-extern void mtp_verify_fail(MtpVerify *v, BlockNumber blkno, int pos, const char *fmt,...)
-			pg_attribute_noreturn() pg_attribute_printf(4, 5);
-
-extern void mtp_verify_fault(MtpVerifyFault *f, BlockNumber blkno, int pos, const char *fmt,...)
-			pg_attribute_printf(4, 5);
+extern void mtp_blink_verify(MtpVerify *v);
 
 /*
  * verify_page.c
@@ -85,14 +51,13 @@ extern bool mtp_verify_tuple_whole(Relation rel, IndexTuple itup);
  * verify_rows.c
  */
 
-/* NULL snapshot: none is needed.  The rows' state is freed with the current memory context. */
-extern void mtp_verify_rows_begin(MtpVerify *v, Snapshot snapshot);
-
 /* Raises an error if an entry of a leaf has no row.  The caller holds a pin on the leaf. */
 extern void mtp_verify_entries(MtpVerify *v, MtpVerifyPage *p);
 
-/* Raises an error if a row that the snapshot sees has no entry. */
-extern void mtp_verify_rows(MtpVerify *v);
-extern void mtp_verify_rows_end(MtpVerify *v);
+/* What inspect/rows.c asks for (MtpInspectOps). */
+extern bool mtp_blink_verify_matches(MtpVerify *v, const void *entry, const Datum *values,
+									 const bool *isnull);
+extern void mtp_blink_verify_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
+								 bool alive, void *state);
 
 #endif							/* MTP_BLINK_VERIFY_H */

@@ -143,9 +143,9 @@ mtp_verify_page_sane(MtpVerify *v, MtpVerifyPage *p)
 		mtp_verify_fail(v, p->blkno, at, "The %s.", what);
 	if (h->type != MTP_PAGE_LEAF && h->type != MTP_PAGE_INNER)
 		return;
-	if (h->norm != v->norm)
+	if (h->norm != mtp_blink_info(v->rel)->norm)
 		mtp_verify_fail(v, p->blkno, -1, "Normal keys are of kind 0x%02X instead of 0x%02X.",
-						h->norm, v->norm);
+						h->norm, mtp_blink_info(v->rel)->norm);
 	if (h->highkey != 0 && (what = pivot_fault(v, MtpHighKey(page), false)) != NULL)
 		mtp_verify_fail(v, p->blkno, -1, "High key: %s", what);
 	if (h->nitems == 0)
@@ -172,8 +172,8 @@ check_order(MtpVerify *v, MtpVerifyPage *p, int pos, IndexTuple a, IndexTuple b)
 		mtp_verify_fail(v, p->blkno, pos, "Item is not above the one before it.");
 	if (mtp_verify_natts(v, a) == 0)
 		return;
-	na = mtp_norm_tuple(v->norm, a);
-	nb = mtp_norm_tuple(v->norm, b);
+	na = mtp_norm_tuple(mtp_blink_info(v->rel)->norm, a);
+	nb = mtp_norm_tuple(mtp_blink_info(v->rel)->norm, b);
 	if (na > nb || (att > 0 && na != nb))
 		mtp_verify_fail(v, p->blkno, pos, "Normal keys contradict the keys' order.");
 }

@@ -2,92 +2,22 @@
  * verify_rows.c
  *	  Checks a B-link tree against its table: every entry has its row, every row its entry.
  *
- * Entry to row: while a leaf is pinned, VACUUM can't pass it, so line pointers that the leaf's entries
- * lead to stay in use.  The caller reads a leaf and keeps its pin until its entries are checked here.
- * A row version's values are looked at only if the snapshot sees it, or if nothing outside of it is
- * needed to do so: an aborted or dead row's TOAST values may go at any time.
- *
- * Row to entry: each row that the snapshot sees is looked up in the tree as an insertion would look
- * for its place.  The snapshot is registered, so no such row can become removable meanwhile.
+ * While a leaf is pinned, VACUUM can't pass it, so line pointers that the leaf's entries lead to stay
+ * in use (inspect/rows.c).  The caller reads a leaf and keeps its pin until its entries are checked
+ * here.  Rows are looked up in the tree as an insertion would look for its place.
  */
 #include "blink/blink.h"
 
-#include "access/heapam.h"
-#include "access/tableam.h"
-#include "access/xact.h"
 #include "blink/verify.h"
-#include "catalog/index.h"
-#include "executor/executor.h"
 #include "miscadmin.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
-
-struct MtpVerifyRows
-{
-	Snapshot	snapshot;
-	IndexInfo  *info;
-	EState	   *estate;
-	ExprState  *predicate;
-	TupleTableSlot *slot;
-	MemoryContext context;		/* reset for each row or entry */
-	BlockNumber heap_blocks;
-	bool		ignore_dead;	/* dead hints may be the primary's */
-};
-
-/* Versions of one row, reached from the line pointer that an entry leads to. */
-typedef struct Chain
-{
-	int			n;
-	int			visible;		/* the one that the snapshot sees, or -1 */
-	HeapTupleData tuples[MaxHeapTuplesPerPage];
-} Chain;
-
-void
-mtp_verify_rows_begin(MtpVerify *v, Snapshot snapshot)
-{
-	MtpVerifyRows *r = palloc0(sizeof(MtpVerifyRows));
-
-	if (table_slot_callbacks(v->heap) != &TTSOpsBufferHeapTuple)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot check rows of table \"%s\"", RelationGetRelationName(v->heap)),
-				 errdetail("Its table access method does not store rows as heap does.")));
-	r->snapshot = snapshot;
-	r->info = BuildIndexInfo(v->rel);
-	/* An MVCC snapshot, no locks taken or expected, nothing to be found unique. */
-	r->info->ii_Concurrent = true;
-	r->info->ii_Unique = false;
-	r->info->ii_ExclusionOps = NULL;
-	r->info->ii_ExclusionProcs = NULL;
-	r->info->ii_ExclusionStrats = NULL;
-	r->estate = CreateExecutorState();
-	r->predicate = ExecPrepareQual(r->info->ii_Predicate, r->estate);
-	r->slot = table_slot_create(v->heap, NULL);
-	GetPerTupleExprContext(r->estate)->ecxt_scantuple = r->slot;
-	r->context = AllocSetContextCreate(CurrentMemoryContext, "mtpower verify rows",
-									   ALLOCSET_DEFAULT_SIZES);
-	r->heap_blocks = RelationGetNumberOfBlocks(v->heap);
-	r->ignore_dead = TransactionStartedDuringRecovery();
-	v->rows = r;
-}
-
-void
-mtp_verify_rows_end(MtpVerify *v)
-{
-	MtpVerifyRows *r = v->rows;
-
-	ExecDropSingleTupleTableSlot(r->slot);
-	FreeExecutorState(r->estate);
-	MemoryContextDelete(r->context);
-	v->rows = NULL;
-	pfree(r);
-}
 
 /* Has the entry exactly these values? */
-static bool
-same_values(MtpVerify *v, IndexTuple itup, const Datum *values, const bool *isnull)
+bool
+mtp_blink_verify_matches(MtpVerify *v, const void *entry, const Datum *values, const bool *isnull)
 {
+	IndexTuple	itup = (IndexTuple) entry;
 	TupleDesc	tupdesc = RelationGetDescr(v->rel);
 
 	for (int i = 0; i < v->natts; i++)
@@ -104,132 +34,6 @@ same_values(MtpVerify *v, IndexTuple itup, const Datum *values, const bool *isnu
 }
 
 /* ---------- entry to row ---------- */
-
-/*
- * Collects the versions of the row at *tid.  Returns what is wrong with the line pointer, or NULL;
- * NULL and no versions if there is nothing any more, which is how a dead row ends.  The buffer is
- * locked.
- */
-static const char *
-read_chain(MtpVerify *v, Buffer buf, ItemPointer tid, Chain *chain)
-{
-	Page		page = BufferGetPage(buf);
-	OffsetNumber off = ItemPointerGetOffsetNumber(tid);
-	TransactionId prev_xmax = InvalidTransactionId;
-	bool		root = true;
-
-	chain->n = 0;
-	chain->visible = -1;
-	if (PageIsNew(page) || off > PageGetMaxOffsetNumber(page))
-		return "no row has this TID";
-	if (!ItemIdIsUsed(PageGetItemId(page, off)))
-		return "its row's line pointer is unused";
-	while (chain->n < MaxHeapTuplesPerPage && off >= FirstOffsetNumber &&
-		   off <= PageGetMaxOffsetNumber(page))
-	{
-		ItemId		lp = PageGetItemId(page, off);
-		HeapTuple	tup = &chain->tuples[chain->n];
-
-		if (ItemIdIsRedirected(lp) && root)
-		{
-			off = ItemIdGetRedirect(lp);
-			root = false;
-			continue;
-		}
-		if (!ItemIdIsNormal(lp))
-			break;
-		tup->t_data = (HeapTupleHeader) PageGetItem(page, lp);
-		tup->t_len = ItemIdGetLength(lp);
-		tup->t_tableOid = RelationGetRelid(v->heap);
-		ItemPointerSet(&tup->t_self, ItemPointerGetBlockNumber(tid), off);
-		if (root && HeapTupleIsHeapOnly(tup))
-			return "it leads to a heap-only version of a row";
-		if (TransactionIdIsValid(prev_xmax) &&
-			!TransactionIdEquals(prev_xmax, HeapTupleHeaderGetXmin(tup->t_data)))
-			break;
-		if (HeapTupleSatisfiesVisibility(tup, v->rows->snapshot, buf))
-			chain->visible = chain->n;
-		chain->n++;
-		root = false;
-		if (!HeapTupleIsHotUpdated(tup))
-			break;
-		off = ItemPointerGetOffsetNumber(&tup->t_data->t_ctid);
-		prev_xmax = HeapTupleHeaderGetUpdateXid(tup->t_data);
-	}
-	return NULL;
-}
-
-/* Would this version have this entry?  The buffer is pinned. */
-static bool
-version_matches(MtpVerify *v, Buffer buf, HeapTuple tup, IndexTuple itup)
-{
-	MtpVerifyRows *r = v->rows;
-	Datum		values[INDEX_MAX_KEYS];
-	bool		isnull[INDEX_MAX_KEYS];
-	bool		result;
-
-	ExecStoreBufferHeapTuple(tup, r->slot, buf);
-	result = ExecQual(r->predicate, GetPerTupleExprContext(r->estate));
-	if (result)
-	{
-		FormIndexDatum(r->info, r->slot, r->estate, values, isnull);
-		result = same_values(v, itup, values, isnull);
-	}
-	ExecClearTuple(r->slot);
-	ResetPerTupleExprContext(r->estate);
-	return result;
-}
-
-/*
- * What is wrong with an entry, seen from the table, or NULL.
- *
- * Versions of one chain differ in an index's columns only if the chain is older than the index: then
- * the entry is its last version's.  So what the snapshot sees must match; and if it sees none, one of
- * those that can be looked at.
- */
-static const char *
-entry_fault(MtpVerify *v, IndexTuple itup)
-{
-	MtpVerifyRows *r = v->rows;
-	BlockNumber blkno = ItemPointerGetBlockNumber(&itup->t_tid);
-	bool		computed = r->info->ii_Expressions != NIL || r->info->ii_Predicate != NIL;
-	Chain	   *chain;
-	Buffer		buf;
-	const char *what;
-	bool		all = true;
-
-	if (blkno >= r->heap_blocks)
-		r->heap_blocks = RelationGetNumberOfBlocks(v->heap);
-	if (blkno >= r->heap_blocks)
-		return "no row has this TID";
-	chain = palloc(sizeof(Chain));
-	buf = ReadBufferExtended(v->heap, MAIN_FORKNUM, blkno, RBM_NORMAL, NULL);
-	LockBuffer(buf, BUFFER_LOCK_SHARE);
-	what = read_chain(v, buf, &itup->t_tid, chain);
-	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
-
-	/* The pin keeps the versions where they are. */
-	if (what == NULL && chain->visible >= 0)
-	{
-		if (!version_matches(v, buf, &chain->tuples[chain->visible], itup))
-			what = "its row has other values";
-	}
-	else if (what == NULL && chain->n > 0 && !computed)
-	{
-		what = "its row has other values";
-		for (int i = 0; i < chain->n; i++)
-		{
-			if (HeapTupleHasExternal(&chain->tuples[i]))
-				all = false;
-			else if (version_matches(v, buf, &chain->tuples[i], itup))
-				what = NULL;
-		}
-		if (!all)
-			what = NULL;
-	}
-	ReleaseBuffer(buf);
-	return what;
-}
 
 /*
  * Finds the entry equal to itup, TID included.  Its leaf comes back pinned and share-locked, or not at
@@ -259,7 +63,7 @@ find_entry(MtpVerify *v, IndexTuple itup, MtpPos *pos, BlockNumber *where)
 }
 
 /*
- * An entry has no row, says entry_fault.  Looked at beside others' changes that counts only if the
+ * An entry has no row, says mtp_verify_entry_fault.  Looked at beside others' changes that counts only if the
  * entry was there before and after, so: still there, with its leaf pinned still wrong, and there again.
  */
 static void
@@ -274,7 +78,7 @@ entry_again(MtpVerify *v, IndexTuple itup)
 	if (!BufferIsValid(buf))
 		return;
 	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
-	what = entry_fault(v, itup);
+	what = mtp_verify_entry_fault(v, &itup->t_tid, itup);
 	if (what != NULL)
 	{
 		again = find_entry(v, itup, &pos, &blkno);
@@ -303,7 +107,7 @@ mtp_verify_entries(MtpVerify *v, MtpVerifyPage *p)
 			IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
 
 			CHECK_FOR_INTERRUPTS();
-			if (entry_fault(v, itup) != NULL)
+			if (mtp_verify_entry_fault(v, &itup->t_tid, itup) != NULL)
 				entry_again(v, itup);
 			MemoryContextReset(v->rows->context);
 		} while (mtp_pos_next(page, &pos));
@@ -313,8 +117,8 @@ mtp_verify_entries(MtpVerify *v, MtpVerifyPage *p)
 
 /* ---------- row to entry ---------- */
 
-static void
-check_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive, void *state)
+void
+mtp_blink_verify_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive, void *state)
 {
 	MtpVerify  *v = state;
 	MtpVerifyRows *r = v->rows;
@@ -337,17 +141,9 @@ check_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool ali
 	if (dead && !r->ignore_dead)
 		mtp_verify_fail(v, blkno, pos.pos, "Row with TID (%u,%u) is alive, but its entry marked dead.",
 						ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid));
-	if (!same_values(v, found, values, isnull))
+	if (!mtp_blink_verify_matches(v, found, values, isnull))
 		mtp_verify_fail(v, blkno, pos.pos, "Entry of the row with TID (%u,%u) has other values.",
 						ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid));
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(r->context);
-}
-
-void
-mtp_verify_rows(MtpVerify *v)
-{
-	TableScanDesc scan = table_beginscan_strat(v->heap, v->rows->snapshot, 0, NULL, true, true);
-
-	(void) table_index_build_scan(v->heap, v->rel, v->rows->info, true, false, check_row, v, scan);
 }
