@@ -4,12 +4,12 @@ SELECT e.extversion, e.extrelocatable, n.nspname
 FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
 WHERE e.extname = 'mtpower';
 
--- For the tests that follow.  All mtpower_blink indexes of a table are intact, and have an entry for every row.
+-- For the tests that follow.  All indexes of ours of a table are intact, and have an entry for every row.
 CREATE FUNCTION verify(tab regclass) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE i regclass;
 BEGIN
 	FOR i IN SELECT indexrelid FROM pg_index JOIN pg_class c ON c.oid = indexrelid
-			JOIN pg_am a ON a.oid = c.relam WHERE indrelid = tab AND amname = 'mtpower_blink' ORDER BY 1 LOOP
+			JOIN pg_am a ON a.oid = c.relam WHERE indrelid = tab AND amname IN ('mtpower_blink', 'mtpower_hash') ORDER BY 1 LOOP
 		PERFORM mtpower.verify_index(i, true);
 	END LOOP;
 	RETURN 'verified';

@@ -196,7 +196,7 @@ sub sound
 	$self->nothing_held($what);
 	is($node->safe_psql('postgres', "SELECT count(*) FROM $self->{table}"), $rows, "$what: rows") if defined $rows;
 	is( $node->psql('postgres', qq{SELECT mtpower.verify_index(indexrelid, true) FROM pg_index JOIN pg_class c ON c.oid = indexrelid
-		JOIN pg_am a ON a.oid = c.relam WHERE amname = 'mtpower_blink' AND indrelid = '$self->{table}'::regclass}, stderr => \$err),
+		JOIN pg_am a ON a.oid = c.relam WHERE amname IN ('mtpower_blink', 'mtpower_hash') AND indrelid = '$self->{table}'::regclass}, stderr => \$err),
 		0, "$what: indexes verify") or diag($err);
 	return;
 }

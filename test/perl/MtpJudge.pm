@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-# Tables and their B-link indexes.  Operations with even numbers go to the first, with odd numbers to the second; what
+# Tables and their indexes, B-link and hash.  Operations with even numbers go to the first, with odd numbers to the second; what
 # an operation does to the other table as well has its negative number.
 my @tables = ('fed', 'kept');
 
@@ -38,6 +38,8 @@ sub schema
 			CREATE INDEX ${table}_op ON $table USING mtpower_blink (op, seq);
 			CREATE INDEX ${table}_k ON $table USING mtpower_blink (k);
 			CREATE INDEX ${table}_txt ON $table USING mtpower_blink (txt COLLATE "C" DESC) INCLUDE (ver);
+			CREATE INDEX ${table}_hk ON $table USING mtpower_hash (k) WITH (initial_buckets = 1, fillfactor = 20);
+			CREATE INDEX ${table}_htxt ON $table USING mtpower_hash (txt, op);
 			CREATE INDEX ${table}_ts ON $table USING mtpower_blink (ts, lower(note)) WHERE k % 4 > 0;
 		};
 	}
@@ -166,8 +168,8 @@ sub maintenance
 {
 	my ($self) = @_;
 	my @jobs = ('VACUUM fed;', 'VACUUM kept;', 'VACUUM (INDEX_CLEANUP on) fed;', 'CHECKPOINT;', 'CHECKPOINT;', 'ANALYZE fed;',
-		'VACUUM (TRUNCATE off, INDEX_CLEANUP on) kept;', 'REINDEX INDEX fed_k;', 'REINDEX INDEX CONCURRENTLY kept_txt;',
-		'SELECT count(mtpower.verify_index(i::regclass)) FROM unnest(ARRAY[\'fed_op\', \'fed_txt\', \'kept_k\', \'kept_ts\']) i;');
+		'VACUUM (TRUNCATE off, INDEX_CLEANUP on) kept;', 'REINDEX INDEX fed_k;', 'REINDEX INDEX CONCURRENTLY kept_txt;', 'REINDEX INDEX kept_hk;', 'REINDEX INDEX CONCURRENTLY fed_htxt;',
+		'SELECT count(mtpower.verify_index(i::regclass)) FROM unnest(ARRAY[\'fed_op\', \'fed_txt\', \'kept_k\', \'kept_ts\', \'fed_hk\', \'kept_htxt\']) i;');
 	while (1)
 	{
 		my $answer = $self->run_sql('maintenance', $jobs[ rand(@jobs) ]);
@@ -299,7 +301,7 @@ sub judge
 
 	my $indexes = $node->safe_psql('postgres', q{SELECT string_agg(c.oid::regclass::text, ' ' ORDER BY c.relname)
 		FROM pg_class c JOIN pg_am a ON a.oid = c.relam JOIN pg_index i ON i.indexrelid = c.oid
-		WHERE a.amname = 'mtpower_blink' AND i.indisvalid});
+		WHERE a.amname IN ('mtpower_blink', 'mtpower_hash') AND i.indisvalid});
 	my @bad;
 	foreach my $index (split / /, $indexes)
 	{

@@ -56,13 +56,13 @@ END $$;
 };
 }
 
-# Every B-link index of the database agrees with its table.
+# Every index of ours in the database agrees with its table.
 sub is_sound
 {
 	my ($node, $what) = @_;
 	my ($out, $err);
 	my $rc = $node->psql('postgres', q{SELECT mtpower.verify_index(c.oid, true) FROM pg_class c JOIN pg_am a ON a.oid = c.relam
-		WHERE a.amname = 'mtpower_blink' AND c.relkind = 'i' AND (c.relpersistence = 'p' OR NOT pg_is_in_recovery())}, stdout => \$out, stderr => \$err);
+		WHERE a.amname IN ('mtpower_blink', 'mtpower_hash') AND c.relkind = 'i' AND (c.relpersistence = 'p' OR NOT pg_is_in_recovery())}, stdout => \$out, stderr => \$err);
 	is("$rc $err", '0 ', "$what: indexes verify");
 	return;
 }
