@@ -1,0 +1,292 @@
+/*
+ * scan.c
+ *	  Index scans: what the executor calls, and how a bucket is read.
+ *
+ * README.md, "Scans", says what the pin on a bucket's primary page is good for.
+ */
+#include "hash/scan.h"
+
+#include "batch/batch.h"
+#include "miscadmin.h"
+#include "nodes/tidbitmap.h"
+#include "pgstat.h"
+
+IndexScanDesc
+mtp_hash_beginscan(Relation rel, int nkeys, int norderbys)
+{
+	IndexScanDesc scan = RelationGetIndexScan(rel, nkeys, norderbys);
+	MtpHashScan *so = palloc(sizeof(MtpHashScan));
+
+	Assert(norderbys == 0);
+	memset(so, 0, offsetof(MtpHashScan, killed));
+	so->primary = so->source = InvalidBuffer;
+	scan->opaque = so;
+	return scan;
+}
+
+/* Leaves the page that the entries come from; the bucket stays. */
+static inline void
+leave_page(IndexScanDesc scan)
+{
+	MtpHashScan *so = scan->opaque;
+
+	if (so->nkilled > 0)
+		mtp_hash_scan_kill(scan);
+	so->n = so->at = 0;
+}
+
+static void
+leave_bucket(IndexScanDesc scan)
+{
+	MtpHashScan *so = scan->opaque;
+
+	leave_page(scan);
+	if (BufferIsValid(so->source))
+		ReleaseBuffer(so->source);
+	if (BufferIsValid(so->primary))
+		ReleaseBuffer(so->primary);
+	so->primary = so->source = InvalidBuffer;
+}
+
+void
+mtp_hash_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys)
+{
+	MtpHashScan *so = scan->opaque;
+
+	leave_bucket(scan);
+	so->began = so->done = false;
+	if (keys != NULL && scan->numberOfKeys > 0)
+		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
+}
+
+void
+mtp_hash_endscan(IndexScanDesc scan)
+{
+	leave_bucket(scan);
+	pfree(scan->opaque);
+}
+
+/* Copies the entries of a locked page that have one of the hashes lo .. hi. */
+static void
+load_range(IndexScanDesc scan, Page page)
+{
+	MtpHashScan *so = scan->opaque;
+	const uint8 *fps = MtpHashFps(page);
+	int			n = MtpHashHead(page)->n;
+
+	for (int i = 0; i < n; i++)
+	{
+		const MtpHashEntry *entry = MtpHashEntryAt(page, i);
+		uint32		hash = mtp_entry_hash(entry);
+
+		if (hash < so->lo || hash > so->hi)
+			continue;
+		if (fps[i] == MTP_FP_DEAD && scan->ignore_killed_tuples)
+			continue;
+		so->hashes[so->n] = hash;
+		so->tids[so->n++] = entry->tid;
+	}
+}
+
+static inline void
+load(IndexScanDesc scan, Buffer buf)
+{
+	MtpHashScan *so = scan->opaque;
+	Page		page = BufferGetPage(buf);
+
+	MtpTestForOldSnapshot(scan->xs_snapshot, scan->indexRelation, page);
+	so->page = BufferGetBlockNumber(buf);
+	so->at = so->n = so->nkilled = 0;
+	if (so->one)
+	{
+		uint16		at[MTP_HASH_MAX_ENTRIES];
+
+		so->n = mtp_bucket_find(page, so->lo, !scan->ignore_killed_tuples, at);
+		for (int i = 0; i < so->n; i++)
+			so->tids[i] = MtpHashEntryAt(page, at[i])->tid;
+	}
+	else
+		load_range(scan, page);
+}
+
+/* Notes which chains behind a locked primary page may have entries that the scan looks for. */
+static inline void
+plan_chains(MtpHashScan *so, const MtpHashPrimary *p)
+{
+	so->nchains = 0;
+	so->next = InvalidBlockNumber;
+	for (int i = 0; i < p->h.nheavy; i++)
+		if (so->lo <= p->heavy[i].hash && p->heavy[i].hash <= so->hi)
+			so->chains[so->nchains++] = p->heavy[i].first;
+	if (p->h.next != InvalidBlockNumber && (!so->one || mtp_filter_has(p, so->lo)))
+		so->next = p->h.next;
+}
+
+/*
+ * Enters the bucket of a hash and reads its primary page.
+ *
+ * The source's primary page is pinned while ours is locked: entries come over from its stash under cleanup
+ * locks on both, so from here on they stay where they are.
+ */
+static void
+enter_bucket(IndexScanDesc scan, uint32 hash)
+{
+	MtpHashScan *so = scan->opaque;
+	Relation	rel = scan->indexRelation;
+	const MtpHashPrimary *p;
+
+	mtp_batch_before_scan(rel, scan->xs_snapshot);
+	so->primary = mtp_hash_find(rel, hash, BUFFER_LOCK_SHARE);
+	p = MtpHashPrimaryOf(BufferGetPage(so->primary));
+	so->lo = hash;
+	so->hi = so->one ? hash : p->h.hi;
+
+	load(scan, so->primary);
+	plan_chains(so, p);
+	so->source_read = true;
+	if (unlikely(p->h.source != InvalidBlockNumber))
+	{
+		so->source = ReadBuffer(rel, p->h.source);
+		so->source_read = false;
+	}
+	LockBuffer(so->primary, BUFFER_LOCK_UNLOCK);
+}
+
+/*
+ * Begins the stash of the source.  Its filter has our entries' bits as long as they are there; ours has
+ * them only of what came later.
+ */
+static void
+plan_source(IndexScanDesc scan)
+{
+	MtpHashScan *so = scan->opaque;
+	const MtpHashPrimary *p;
+
+	so->source_read = true;
+	LockBuffer(so->source, BUFFER_LOCK_SHARE);
+	mtp_hash_check_page(scan->indexRelation, so->source, MTP_HASH_WANT_BUCKET);
+	p = MtpHashPrimaryOf(BufferGetPage(so->source));
+	if (!so->one || mtp_filter_has(p, so->lo))
+		so->next = p->h.next;
+	LockBuffer(so->source, BUFFER_LOCK_UNLOCK);
+}
+
+/* Reads the bucket's next page that has a match; false if there is none. */
+static bool
+next_page(IndexScanDesc scan)
+{
+	MtpHashScan *so = scan->opaque;
+
+	leave_page(scan);
+	for (;;)
+	{
+		Buffer		buf;
+
+		if (so->next == InvalidBlockNumber)
+		{
+			if (so->nchains > 0)
+				so->next = so->chains[--so->nchains];
+			else if (!so->source_read)
+				plan_source(scan);
+			else
+				return false;
+			continue;
+		}
+		CHECK_FOR_INTERRUPTS();
+		mtp_batch_before_scan(scan->indexRelation, scan->xs_snapshot);
+		buf = mtp_hash_read(scan->indexRelation, so->next, BUFFER_LOCK_SHARE,
+							MTP_HASH_WANT_STASH, NULL);
+		so->next = MtpHashHead(BufferGetPage(buf))->next;
+		load(scan, buf);
+		UnlockReleaseBuffer(buf);
+		if (so->n > 0)
+			return true;
+	}
+}
+
+/*
+ * Goes on until there are entries to return; false at the scan's end.  The walk through all buckets is in
+ * the order of hashes, not of buckets: where it stands is a hash, whatever is split before or behind it.
+ */
+static bool
+go_on(IndexScanDesc scan)
+{
+	MtpHashScan *so = scan->opaque;
+
+	for (;;)
+	{
+		uint32		hi = so->hi;
+
+		if (next_page(scan))
+			return true;
+		leave_bucket(scan);
+		if (so->one || hi == PG_UINT32_MAX)
+		{
+			so->done = true;
+			return false;
+		}
+		CHECK_FOR_INTERRUPTS();
+		enter_bucket(scan, hi + 1);
+		if (so->n > 0)
+			return true;
+	}
+}
+
+/* Reads the first page with a match. */
+static bool
+start(IndexScanDesc scan)
+{
+	MtpHashScan *so = scan->opaque;
+	uint32		hash = 0;
+	bool		none = false;
+
+	pgstat_count_index_scan(scan->indexRelation);
+	so->began = true;
+	so->one = mtp_hash_keys(scan->indexRelation, scan->keyData, scan->numberOfKeys, &hash, &none);
+	if (none)
+	{
+		so->done = true;
+		return false;
+	}
+	enter_bucket(scan, so->one ? hash : 0);
+	return so->n > 0 || go_on(scan);
+}
+
+bool
+mtp_hash_gettuple(IndexScanDesc scan, ScanDirection dir)
+{
+	MtpHashScan *so = scan->opaque;
+
+	/* A hash may be others' as well. */
+	scan->xs_recheck = true;
+	if (so->done)
+		return false;
+	if (!so->began)
+	{
+		if (!start(scan))
+			return false;
+	}
+	else
+	{
+		if (scan->kill_prior_tuple)
+			so->killed[so->nkilled++] = so->at - 1;
+		if (so->at >= so->n && !go_on(scan))
+			return false;
+	}
+	scan->xs_heaptid = so->tids[so->at++];
+	return true;
+}
+
+int64
+mtp_hash_getbitmap(IndexScanDesc scan, TIDBitmap *tbm)
+{
+	MtpHashScan *so = scan->opaque;
+	int64		n = 0;
+
+	for (bool found = start(scan); found; found = go_on(scan))
+	{
+		tbm_add_tuples(tbm, so->tids, so->n, true);
+		n += so->n;
+	}
+	return n;
+}
