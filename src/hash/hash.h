@@ -153,6 +153,7 @@ typedef struct MtpHashPut
 	Relation	heap;			/* for reclaiming dead entries' room, or NULL */
 	volatile uint32 *progress;	/* as MtpChange's, or NULL */
 	int			touched;		/* out: pages that took entries */
+	int			last_n;			/* out: entries on the page that took the last ones */
 } MtpHashPut;
 
 /*

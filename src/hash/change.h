@@ -1,0 +1,83 @@
+/*
+ * change.h
+ *	  Changes of primary pages that are made in the same way when they happen and in replay.
+ */
+#ifndef MTP_HASH_CHANGE_H
+#define MTP_HASH_CHANGE_H
+
+#include "mtpower.h"
+
+#include "hash/hash.h"
+#include "hash/wal_records.h"
+
+/* The slot of a heavy hash, or -1. */
+static inline int
+mtp_hash_heavy_slot(const MtpHashPrimary *p, uint32 hash)
+{
+	for (int i = 0; i < p->h.nheavy; i++)
+		if (p->heavy[i].hash == hash)
+			return i;
+	return -1;
+}
+
+/* Would the filter change? */
+static inline bool
+mtp_hash_filter_lacks(const MtpHashPrimary *p, int n, const MtpHashEntry *entries)
+{
+	for (int i = 0; i < n; i++)
+		if (!mtp_filter_has(p, mtp_entry_hash(&entries[i])))
+			return true;
+	return false;
+}
+
+static inline void
+mtp_hash_filter_entries(MtpHashPrimary *p, int n, const MtpHashEntry *entries)
+{
+	for (int i = 0; i < n; i++)
+		mtp_filter_add(p, mtp_entry_hash(&entries[i]));
+}
+
+/* The stash page `first` with its entries, which has been made, becomes the first of its chain. */
+static inline void
+mtp_hash_link(MtpHashPrimary *p, BlockNumber first, const MtpWalHashAdd *rec,
+			  const MtpHashEntry *entries)
+{
+	int			slot;
+
+	if (!rec->heavy)
+	{
+		p->h.next = first;
+		mtp_hash_filter_entries(p, rec->n, entries);
+		return;
+	}
+	slot = mtp_hash_heavy_slot(p, rec->hash);
+	if (slot < 0)
+		slot = p->h.nheavy++;
+	p->heavy[slot].hash = rec->hash;
+	p->heavy[slot].first = first;
+}
+
+static inline void
+mtp_hash_make_stash(Page page, const MtpWalHashAdd *rec, const MtpHashEntry *entries)
+{
+	mtp_bucket_init(page, MTP_HASH_STASH, rec->bucket, rec->lo, rec->hi);
+	MtpHashHead(page)->next = rec->next;
+	mtp_bucket_append(page, rec->n, entries);
+}
+
+/* A primary page keeps the entries and heavy hashes from lo to hi. */
+static inline void
+mtp_hash_retain(Page page, uint32 lo, uint32 hi)
+{
+	MtpHashPrimary *p = MtpHashPrimaryOf(page);
+	int			n = 0;
+
+	mtp_bucket_retain(page, lo, hi);
+	for (int i = 0; i < p->h.nheavy; i++)
+		if (p->heavy[i].hash >= lo && p->heavy[i].hash <= hi)
+			p->heavy[n++] = p->heavy[i];
+	memset(&p->heavy[n], 0, (p->h.nheavy - n) * sizeof(MtpHashHeavy));
+	p->h.nheavy = n;
+}
+
+#endif							/* MTP_HASH_CHANGE_H */

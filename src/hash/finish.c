@@ -1,0 +1,217 @@
+/*
+ * finish.c
+ *	  Finishes the split of a bucket with a long stash, some stash pages at a time.
+ *
+ * The new bucket's `source` says that stash pages of the old one, those whose `hi` is above the old bucket's,
+ * may still have entries of the new one.  A piece takes some of them, lays their entries out over kept and moved
+ * pages, and the last one clears `source`.
+ */
+#include "mtpower.h"
+
+#include "hash/change.h"
+#include "hash/grow.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+#include "wal/stop.h"
+
+typedef struct Finish
+{
+	Relation	rel;
+	Buffer		oldbuf;
+	Buffer		newbuf;
+	BlockNumber prev;			/* pages up to this one are done; invalid: not even the first is */
+	uint32		moved;
+} Finish;
+
+/* Moves f->prev over pages that are done; returns what comes behind it. */
+static BlockNumber
+skip_done(Finish *f)
+{
+	uint32		hi = MtpHashHead(BufferGetPage(f->oldbuf))->hi;
+	BlockNumber at = f->prev != InvalidBlockNumber ? f->prev :
+		MtpHashHead(BufferGetPage(f->oldbuf))->next;
+
+	while (at != InvalidBlockNumber)
+	{
+		Buffer		buf = mtp_hash_read(f->rel, at, BUFFER_LOCK_SHARE, MTP_HASH_WANT_STASH, NULL);
+		MtpHashHeader *h = MtpHashHead(BufferGetPage(buf));
+		BlockNumber next = h->next;
+		bool		done = h->hi <= hi;
+
+		UnlockReleaseBuffer(buf);
+		if (!done)
+			break;
+		f->prev = at;
+		at = next;
+	}
+	return at;
+}
+
+static MtpHashSheet
+lock_sheet(Finish *f, BlockNumber blkno)
+{
+	Buffer		buf = mtp_hash_read(f->rel, blkno, BUFFER_LOCK_EXCLUSIVE, MTP_HASH_WANT_STASH, NULL);
+
+	return (MtpHashSheet) {buf, mtp_layout_image(BufferGetPage(buf))};
+}
+
+/* Locks the next pages that are not done, and takes their entries; returns what comes behind them. */
+static BlockNumber
+take_pages(Finish *f, MtpHashLayout *l, BlockNumber blkno)
+{
+	while (blkno != InvalidBlockNumber && l->nsheets < MTP_HASH_PIECE)
+	{
+		Buffer		buf = mtp_hash_read(f->rel, blkno, BUFFER_LOCK_EXCLUSIVE, MTP_HASH_WANT_STASH, NULL);
+		Page		page = BufferGetPage(buf);
+
+		if (MtpHashHead(page)->hi <= l->cut)
+		{
+			UnlockReleaseBuffer(buf);
+			break;
+		}
+		mtp_layout_sheet(l, buf);
+		mtp_layout_take(l, page);
+		blkno = MtpHashHead(page)->next;
+	}
+	return blkno;
+}
+
+static void
+publish(Finish *f, MtpHashLayout *l, int nextra, MtpHashSheet *extra)
+{
+	MtpWalHashPages rec = {.two = true};
+	MtpHashSheet all[2 + 2 + MTP_HASH_SHEETS];
+	int			n = 0;
+	MtpChange	c;
+
+	all[n++] = l->primary[0];
+	all[n++] = l->primary[1];
+	for (int i = 0; i < nextra; i++)
+		all[n++] = extra[i];
+	for (int i = 0; i < l->nsheets; i++)
+		all[n++] = l->sheets[i];
+
+	mtp_change_init(&c, f->rel, MTP_WAL_HASH_PAGES);
+	for (int i = 0; i < n; i++)
+		mtp_change_buffer(&c, all[i].buf, MTP_HASH_IMAGE);
+	mtp_change_begin(&c);
+	for (int i = 0; i < n; i++)
+		memcpy(BufferGetPage(all[i].buf), all[i].image, BLCKSZ);
+	mtp_change_data(&c, &rec, sizeof(rec));
+	mtp_change_finish(&c);
+}
+
+/*
+ * One piece, under the cleanup locks of both primary pages; true if there is more to do.
+ *
+ * Entries that stay fill the page before and then pages in the same place; those that go fill the new
+ * bucket's primary page, the first page of its stash, and then pages in front of that.  The old bucket's filter
+ * keeps its bits, which is a superset: to know better would need the whole stash.
+ */
+static bool
+piece(Finish *f)
+{
+	uint32		hi = MtpHashHead(BufferGetPage(f->oldbuf))->hi;
+	MtpHashLayout *l = mtp_layout_make(f->rel, hi);
+	BlockNumber blkno = skip_done(f);
+	BlockNumber first = MtpHashHead(BufferGetPage(f->newbuf))->next;
+	BlockNumber behind;
+	MtpHashSheet extra[2];
+	MtpHashSheet *before = &l->primary[0];
+	int			nextra = 0;
+	int			kept,
+				gone;
+
+	l->primary[0] = (MtpHashSheet) {f->oldbuf, mtp_layout_image(BufferGetPage(f->oldbuf))};
+	l->primary[1] = (MtpHashSheet) {f->newbuf, mtp_layout_image(BufferGetPage(f->newbuf))};
+	if (f->prev != InvalidBlockNumber)
+	{
+		extra[nextra] = lock_sheet(f, f->prev);
+		before = &extra[nextra++];
+	}
+	behind = take_pages(f, l, blkno);
+	f->moved += l->n[1];
+
+	MtpHashHead(before->image)->next = behind;
+	kept = mtp_layout_fill(l, 0, before, 0);
+	gone = mtp_layout_fill(l, 1, &l->primary[1], 0);
+	if (first != InvalidBlockNumber)
+	{
+		extra[nextra] = lock_sheet(f, first);
+		gone = mtp_layout_fill(l, 1, &extra[nextra++], gone);
+	}
+	mtp_layout_reserve(l, mtp_layout_pages(l->n[0] - kept) + mtp_layout_pages(l->n[1] - gone));
+	before = mtp_layout_spill(l, 0, before, true, kept);
+	(void) mtp_layout_spill(l, 1, &l->primary[1], false, gone);
+	mtp_layout_rest(l);
+	if (behind == InvalidBlockNumber)
+		MtpHashHead(l->primary[1].image)->source = InvalidBlockNumber;
+
+	publish(f, l, nextra, extra);
+	if (before->buf != f->oldbuf)
+		f->prev = BufferGetBlockNumber(before->buf);
+	for (int i = 0; i < nextra; i++)
+		UnlockReleaseBuffer(extra[i].buf);
+	mtp_layout_release(l, true);
+	return behind != InvalidBlockNumber;
+}
+
+/*
+ * Both pages stay pinned between pieces: nobody else gets a cleanup lock, so the chain changes at its front only,
+ * where inserters add pages, and f->prev stays what it is.
+ */
+static bool
+next_piece(Finish *f, bool *more)
+{
+	MemoryContext cxt,
+				old;
+
+	if (!ConditionalLockBufferForCleanup(f->oldbuf))
+		return false;
+	if (!ConditionalLockBufferForCleanup(f->newbuf))
+	{
+		LockBuffer(f->oldbuf, BUFFER_LOCK_UNLOCK);
+		return false;
+	}
+	mtp_hash_check_page(f->rel, f->oldbuf, MTP_HASH_WANT_BUCKET);
+	*more = MtpHashHead(BufferGetPage(f->newbuf))->source != InvalidBlockNumber;
+	if (*more)
+	{
+		cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower hash split",
+									ALLOCSET_DEFAULT_SIZES);
+		old = MemoryContextSwitchTo(cxt);
+		*more = piece(f);
+		MemoryContextSwitchTo(old);
+		MemoryContextDelete(cxt);
+	}
+	LockBuffer(f->newbuf, BUFFER_LOCK_UNLOCK);
+	LockBuffer(f->oldbuf, BUFFER_LOCK_UNLOCK);
+	return true;
+}
+
+/* newer: primary page of the bucket that was split off. */
+bool
+mtp_hash_finish(Relation rel, BlockNumber newer, MtpHashGrown *grown)
+{
+	Finish		f = {.rel = rel,.prev = InvalidBlockNumber};
+	BlockNumber source;
+	bool		more = true;
+	bool		got = true;
+
+	f.newbuf = mtp_hash_read(rel, newer, BUFFER_LOCK_SHARE, MTP_HASH_WANT_BUCKET, NULL);
+	source = MtpHashHead(BufferGetPage(f.newbuf))->source;
+	LockBuffer(f.newbuf, BUFFER_LOCK_UNLOCK);
+	if (source != InvalidBlockNumber)
+	{
+		f.oldbuf = mtp_hash_read(rel, source, BUFFER_LOCK_UNLOCK, MTP_HASH_WANT_BUCKET, NULL);
+		while (more && (got = next_piece(&f, &more)))
+		{
+			MTP_STOP_POINT("hash_piece");
+			CHECK_FOR_INTERRUPTS();
+		}
+		ReleaseBuffer(f.oldbuf);
+		grown->moved += f.moved;
+	}
+	ReleaseBuffer(f.newbuf);
+	return got;
+}

@@ -1,0 +1,48 @@
+/*
+ * insert.c
+ *	  Inserts single entries, and lets the index grow with them.
+ */
+#include "mtpower.h"
+
+#include "hash/grow.h"
+
+/*
+ * Entries are counted on the metapage in steps of so many, by whoever brings a page's number to a multiple
+ * of it: a lock on the metapage for each entry would have all inserters queue up there.
+ */
+#define COUNT_STEP	64
+
+/* Splits that one insertion pays for; more than its share, so that a debt gets smaller. */
+#define SPLITS_AT_ONCE	4
+
+static bool
+count_entries(Relation rel)
+{
+	Buffer		buf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
+									MTP_HASH_WANT_META, NULL);
+	MtpHashMeta *meta = MtpHashMetaOf(BufferGetPage(buf));
+	bool		due;
+
+	meta->entries += COUNT_STEP;
+	due = meta->entries > (uint64) meta->per_bucket * mtp_space_size(&meta->space);
+	MarkBufferDirtyHint(buf, true);
+	UnlockReleaseBuffer(buf);
+	return due;
+}
+
+void
+mtp_hash_insert(Relation rel, Relation heap, uint32 hash, ItemPointer tid)
+{
+	MtpHashEntry entry = mtp_entry(hash, tid);
+	MtpHashPut	put = {.rel = rel,.heap = heap};
+	Buffer		buf = mtp_hash_find(rel, hash, BUFFER_LOCK_EXCLUSIVE);
+
+	mtp_hash_put(&put, buf, 1, &entry);
+	UnlockReleaseBuffer(buf);
+	if (put.last_n % COUNT_STEP == 0 && count_entries(rel))
+	{
+		MtpHashGrown grown = {0};
+
+		mtp_hash_grow_some(rel, 0, SPLITS_AT_ONCE, &grown);
+	}
+}

@@ -1,0 +1,139 @@
+/*
+ * layout.c
+ *	  Lays entries out anew over the pages of two buckets, in private memory.
+ *
+ * All pages concerned are locked by the caller, who publishes the images in one change.  Everything that may fail
+ * happens here, before it.
+ */
+#include "mtpower.h"
+
+#include "hash/change.h"
+#include "hash/grow.h"
+#include "storage/indexfsm.h"
+#include "utils/memutils.h"
+
+/* A primary page, one stash page at either end, and a piece of stash between them. */
+#define MAX_ENTRIES ((MTP_HASH_PIECE + 2) * MTP_HASH_MAX_ENTRIES)
+
+MtpHashLayout *
+mtp_layout_make(Relation rel, uint32 cut)
+{
+	MtpHashLayout *l = palloc0(sizeof(MtpHashLayout));
+
+	l->rel = rel;
+	l->cut = cut;
+	for (int i = 0; i < 2; i++)
+		l->entries[i] = palloc(MAX_ENTRIES * sizeof(MtpHashEntry));
+	return l;
+}
+
+Page
+mtp_layout_image(Page page)
+{
+	Page		image = palloc(BLCKSZ);
+
+	memcpy(image, page, BLCKSZ);
+	return image;
+}
+
+/* Takes a page's entries.  Dead hints are lost: whoever meets the entries again will find out again. */
+void
+mtp_layout_take(MtpHashLayout *l, Page page)
+{
+	int			n = MtpHashHead(page)->n;
+
+	for (int i = 0; i < n; i++)
+	{
+		MtpHashEntry *e = MtpHashEntryAt(page, i);
+		int			side = mtp_entry_hash(e) > l->cut;
+
+		if (l->n[side] >= MAX_ENTRIES)
+			elog(ERROR, "too many entries in one split of index \"%s\"",
+				 RelationGetRelationName(l->rel));
+		l->entries[side][l->n[side]++] = *e;
+	}
+}
+
+void
+mtp_layout_sheet(MtpHashLayout *l, Buffer buf)
+{
+	Assert(l->nsheets < MTP_HASH_SHEETS);
+	l->sheets[l->nsheets].buf = buf;
+	l->sheets[l->nsheets].image = palloc0(BLCKSZ);
+	l->nsheets++;
+}
+
+/* Puts entries of one side, from number `from` on, on a page that has room; returns the first that is not on it. */
+int
+mtp_layout_fill(MtpHashLayout *l, int side, MtpHashSheet *to, int from)
+{
+	int			k = Min(mtp_bucket_room(to->image), l->n[side] - from);
+	MtpHashEntry *entries = l->entries[side] + from;
+
+	if (k == 0)
+		return from;
+	mtp_bucket_append(to->image, k, entries);
+	if (!MtpHashIsPrimary(to->image))
+		mtp_hash_filter_entries(MtpHashPrimaryOf(l->primary[side].image), k, entries);
+	return from + k;
+}
+
+/* Makes sure that there are so many unused pages; may raise an error. */
+void
+mtp_layout_reserve(MtpHashLayout *l, int npages)
+{
+	while (l->nsheets - l->used < npages)
+	{
+		if (l->nsheets == MTP_HASH_SHEETS)
+			elog(ERROR, "too many pages in one split of index \"%s\"",
+				 RelationGetRelationName(l->rel));
+		mtp_layout_sheet(l, mtp_hash_alloc(l->rel));
+	}
+}
+
+/*
+ * Puts the rest of the entries on unused pages, which follow `after` in its chain: forward, in this order; else each
+ * before the one made earlier, so that the one with room comes first.  Returns what is last in this order.
+ */
+MtpHashSheet *
+mtp_layout_spill(MtpHashLayout *l, int side, MtpHashSheet *after, bool forward, int from)
+{
+	MtpHashHeader *h = MtpHashHead(l->primary[side].image);
+
+	while (from < l->n[side])
+	{
+		MtpHashSheet *fresh = &l->sheets[l->used++];
+
+		Assert(l->used <= l->nsheets);
+		mtp_bucket_init(fresh->image, MTP_HASH_STASH, h->bucket, h->lo, h->hi);
+		MtpHashHead(fresh->image)->next = MtpHashHead(after->image)->next;
+		MtpHashHead(after->image)->next = BufferGetBlockNumber(fresh->buf);
+		from = mtp_layout_fill(l, side, fresh, from);
+		if (forward)
+			after = fresh;
+	}
+	return after;
+}
+
+/* What is not used becomes free. */
+void
+mtp_layout_rest(MtpHashLayout *l)
+{
+	for (int i = l->used; i < l->nsheets; i++)
+		mtp_bucket_init_free(l->sheets[i].image);
+}
+
+/* Lets the pages but the primary ones go; done: after the record. */
+void
+mtp_layout_release(MtpHashLayout *l, bool done)
+{
+	for (int i = 0; i < l->nsheets; i++)
+	{
+		BlockNumber blkno = BufferGetBlockNumber(l->sheets[i].buf);
+
+		UnlockReleaseBuffer(l->sheets[i].buf);
+		if (done && i >= l->used)
+			RecordFreeIndexPage(l->rel, blkno);
+	}
+	l->nsheets = 0;
+}

@@ -1,0 +1,254 @@
+/*
+ * put.c
+ *	  Puts entries into their bucket: on its primary page, on its stash, or on a heavy hash's chain.
+ *
+ * Entries go in strictly in the caller's order, so that *progress says which ones are in.  Whatever a
+ * chain's length, only its first page is looked at.
+ */
+#include "mtpower.h"
+
+#include "hash/change.h"
+
+/* So many equal hashes that don't fit the primary page get a chain of their own at once. */
+#define HEAVY_RUN	128
+
+/* How many of n entries, at most a page full, have the first one's hash? */
+static int
+run_length(int n, const MtpHashEntry *entries)
+{
+	uint32		hash = mtp_entry_hash(&entries[0]);
+	int			len = 1;
+
+	n = Min(n, MTP_HASH_MAX_ENTRIES);
+	while (len < n && mtp_entry_hash(&entries[len]) == hash)
+		len++;
+	return len;
+}
+
+/* How many of n entries, at most a page full, come before one whose hash is heavy? */
+static int
+plain_length(const MtpHashPrimary *p, int n, const MtpHashEntry *entries)
+{
+	int			len = 0;
+
+	n = Min(n, MTP_HASH_MAX_ENTRIES);
+	if (p->h.nheavy == 0)
+		return n;
+	while (len < n && mtp_hash_heavy_slot(p, mtp_entry_hash(&entries[len])) < 0)
+		len += run_length(n - len, &entries[len]);
+	return len;
+}
+
+/* How many of n entries come before a run that would make its hash heavy? */
+static int
+light_length(const MtpHashPrimary *p, int n, const MtpHashEntry *entries)
+{
+	int			len = 0;
+
+	if (p->h.nheavy == MTP_HASH_MAX_HEAVY)
+		return n;
+	while (len < n)
+	{
+		int			run = run_length(n - len, &entries[len]);
+
+		if (run >= HEAVY_RUN)
+			break;
+		len += run;
+	}
+	return len;
+}
+
+/* Counts k entries as put, in the change that puts them in. */
+static void
+advance(MtpHashPut *put, MtpChange *c, int k)
+{
+	c->progress = put->progress;
+	if (put->progress != NULL)
+		c->progress_to = *put->progress + k;
+}
+
+/*
+ * Appends k entries, which fit, to a page.  primary: the bucket's primary page if the page is of its
+ * stash, and the filter has to know of the entries.
+ */
+static void
+append(MtpHashPut *put, Buffer buf, Buffer primary, int k, const MtpHashEntry *entries)
+{
+	Page		page = BufferGetPage(buf);
+	MtpHashPrimary *p = NULL;
+	MtpWalHashInsert rec = {.n = k};
+	MtpChange	c;
+
+	if (BufferIsValid(primary) &&
+		mtp_hash_filter_lacks(MtpHashPrimaryOf(BufferGetPage(primary)), k, entries))
+		p = MtpHashPrimaryOf(BufferGetPage(primary));
+	mtp_change_init(&c, put->rel, MTP_WAL_HASH_INSERT);
+	/* Replay needs the entries for the filter even where it has an image of the page. */
+	mtp_change_buffer(&c, buf, REGBUF_STANDARD | (p ? REGBUF_KEEP_DATA : 0));
+	if (p)
+		mtp_change_buffer(&c, primary, REGBUF_STANDARD);
+	advance(put, &c, k);
+
+	mtp_change_begin(&c);
+	mtp_bucket_append(page, k, entries);
+	if (p)
+		mtp_hash_filter_entries(p, k, entries);
+	mtp_change_data(&c, &rec, sizeof(rec));
+	mtp_change_bufdata(&c, 0, entries, k * sizeof(MtpHashEntry));
+	mtp_change_finish(&c);
+	put->touched++;
+	put->last_n = MtpHashHead(page)->n;
+}
+
+/* Puts up to a page full of n entries on a new page, the first of the stash or of their hash's chain. */
+static int
+add_page(MtpHashPut *put, Buffer buf, bool heavy, int n, const MtpHashEntry *entries)
+{
+	MtpHashPrimary *p = MtpHashPrimaryOf(BufferGetPage(buf));
+	uint32		hash = mtp_entry_hash(&entries[0]);
+	int			slot = heavy ? mtp_hash_heavy_slot(p, hash) : -1;
+	int			k = Min(n, MTP_HASH_MAX_ENTRIES);
+	MtpWalHashAdd rec;
+	MtpChange	c;
+	Buffer		nbuf;
+
+	memset(&rec, 0, sizeof(rec));
+	rec.n = k;
+	rec.heavy = heavy;
+	rec.hash = heavy ? hash : 0;
+	rec.bucket = p->h.bucket;
+	rec.lo = p->h.lo;
+	rec.hi = p->h.hi;
+	rec.next = !heavy ? p->h.next : slot >= 0 ? p->heavy[slot].first : InvalidBlockNumber;
+
+	nbuf = mtp_hash_alloc(put->rel);
+	mtp_change_init(&c, put->rel, MTP_WAL_HASH_ADD);
+	mtp_change_buffer(&c, buf, REGBUF_STANDARD);
+	mtp_change_buffer(&c, nbuf, REGBUF_WILL_INIT | REGBUF_STANDARD);
+	advance(put, &c, k);
+
+	mtp_change_begin(&c);
+	mtp_hash_make_stash(BufferGetPage(nbuf), &rec, entries);
+	mtp_hash_link(p, BufferGetBlockNumber(nbuf), &rec, entries);
+	mtp_change_data(&c, &rec, sizeof(rec));
+	mtp_change_bufdata(&c, 1, entries, k * sizeof(MtpHashEntry));
+	mtp_change_finish(&c);
+	put->touched++;
+	put->last_n = k;
+	UnlockReleaseBuffer(nbuf);
+	return k;
+}
+
+/* Has the page room, or can it be had from entries that are known to be dead? */
+static bool
+has_room(MtpHashPut *put, Buffer buf)
+{
+	Page		page = BufferGetPage(buf);
+
+	if (mtp_bucket_room(page) > 0)
+		return true;
+	if (put->heap == NULL || !(MtpHashHead(page)->flags & MTP_HASH_HAS_DEAD))
+		return false;
+	return mtp_hash_reclaim(put->rel, put->heap, buf) && mtp_bucket_room(page) > 0;
+}
+
+/* n entries of one heavy hash; returns how many are in. */
+static int
+put_heavy(MtpHashPut *put, Buffer buf, BlockNumber first, int n, const MtpHashEntry *entries)
+{
+	Buffer		sbuf;
+	int			k = 0;
+
+	if (first != InvalidBlockNumber)
+	{
+		sbuf = mtp_hash_read(put->rel, first, BUFFER_LOCK_EXCLUSIVE, MTP_HASH_WANT_STASH, NULL);
+		if (has_room(put, sbuf))
+		{
+			k = Min(n, mtp_bucket_room(BufferGetPage(sbuf)));
+			append(put, sbuf, InvalidBuffer, k, entries);
+		}
+		UnlockReleaseBuffer(sbuf);
+	}
+	return k > 0 ? k : add_page(put, buf, true, n, entries);
+}
+
+/* Does the full page have so many entries of a hash that these are what fills it? */
+static bool
+crowded(Page page, uint32 hash)
+{
+	int			limit = Max(MtpHashHead(page)->n / 4, 1);
+
+	return mtp_bucket_count(page, hash, limit) >= limit;
+}
+
+/* n entries that the primary page has no room for, none of them known as heavy; returns how many are in. */
+static int
+put_stash(MtpHashPut *put, Buffer buf, int n, const MtpHashEntry *entries)
+{
+	Page		page = BufferGetPage(buf);
+	MtpHashPrimary *p = MtpHashPrimaryOf(page);
+	uint32		hash = mtp_entry_hash(&entries[0]);
+	int			run = run_length(n, entries);
+	int			len = light_length(p, n, entries);
+	bool		heavy;
+
+	if (len == 0)
+		return add_page(put, buf, true, run, entries);
+	if (p->h.next == InvalidBlockNumber)
+		heavy = crowded(page, hash);
+	else
+	{
+		Buffer		sbuf = mtp_hash_read(put->rel, p->h.next, BUFFER_LOCK_EXCLUSIVE,
+										 MTP_HASH_WANT_STASH, NULL);
+
+		if (has_room(put, sbuf))
+		{
+			int			k = Min(len, mtp_bucket_room(BufferGetPage(sbuf)));
+
+			append(put, sbuf, buf, k, entries);
+			UnlockReleaseBuffer(sbuf);
+			return k;
+		}
+		heavy = crowded(BufferGetPage(sbuf), hash);
+		UnlockReleaseBuffer(sbuf);
+	}
+	if (heavy && p->h.nheavy < MTP_HASH_MAX_HEAVY)
+		return add_page(put, buf, true, run, entries);
+	return add_page(put, buf, false, len, entries);
+}
+
+void
+mtp_hash_put(MtpHashPut *put, Buffer buf, int n, const MtpHashEntry *entries)
+{
+	Page		page = BufferGetPage(buf);
+	MtpHashPrimary *p = MtpHashPrimaryOf(page);
+	bool		full = false;
+
+	Assert(MtpHashIsPrimary(page));
+	for (int at = 0; at < n;)
+	{
+		const MtpHashEntry *e = &entries[at];
+		int			slot = mtp_hash_heavy_slot(p, mtp_entry_hash(e));
+
+		Assert(mtp_entry_hash(e) >= p->h.lo && mtp_entry_hash(e) <= p->h.hi);
+		Assert(at == 0 || mtp_entry_hash(e - 1) <= mtp_entry_hash(e));
+		if (slot >= 0)
+			at += put_heavy(put, buf, p->heavy[slot].first, run_length(n - at, e), e);
+		else
+		{
+			int			len = plain_length(p, n - at, e);
+
+			/* Dead entries are looked for once, not for each page that the stash gets. */
+			if (!full && has_room(put, buf))
+			{
+				int			k = Min(len, mtp_bucket_room(page));
+
+				append(put, buf, InvalidBuffer, k, e);
+				at += k;
+				continue;
+			}
+			full = true;
+			at += put_stash(put, buf, len, e);
+		}
+	}
+}
