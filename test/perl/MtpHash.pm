@@ -1,0 +1,108 @@
+# MtpHash: a model of the hash index, to compare it with: which bucket an entry belongs to, and what mtpower.page_info shows.
+package MtpHash;
+
+use strict;
+use warnings;
+use Exporter 'import';
+use Test::More;
+
+our @EXPORT = qw(hash_model_sql space_of differences grow);
+
+# SQL functions.  The model knows nothing of the index's code: it is the arithmetic of src/hash/README.md.
+#
+#   spread(int)                    what hashint4() etc. give, mixed
+#   bucket_of(h, m, n, p0)         the bucket of a spread hash
+#   moves(old, new, m)             how often an entry moved on its way from a bucket to one split off from it, at once or over others
+#   space(index)                   M, N, P0, B, entries per bucket, entries, as the metapage has them
+#   pages(index)                   blocks other than the metapage: bucket number, type, items
+#   differs(index, query)          buckets whose entries differ in number from the model's; the query gives the hash of each entry.  Entries
+#                                  that are still to come over from the stash of the bucket that was split count where they belong.
+sub hash_model_sql
+{
+	return q{
+CREATE FUNCTION mul32(a bigint, b bigint) RETURNS bigint IMMUTABLE LANGUAGE sql AS $$
+	SELECT (a * (b & 65535) + (((a * (b >> 16)) & 65535) << 16)) & 4294967295 $$;
+CREATE FUNCTION xor_shift(a bigint, n int) RETURNS bigint IMMUTABLE LANGUAGE sql AS $$ SELECT a # (a >> n) $$;
+CREATE FUNCTION spread(hash int) RETURNS bigint IMMUTABLE LANGUAGE sql AS $$
+	SELECT xor_shift(mul32(xor_shift(mul32(xor_shift(hash::bigint & 4294967295, 16), 2246822507), 13), 3266489909), 16) $$;
+-- The first n bits of a fraction of 32 bits, read backwards
+CREATE FUNCTION backwards(fraction bigint, n int) RETURNS bigint IMMUTABLE LANGUAGE sql AS $$
+	SELECT lpad(left(reverse((fraction >> (32 - n))::bit(64)::text), n), 64, '0')::bit(64)::bigint $$;
+CREATE FUNCTION bucket_at(h bigint, m bigint, n int) RETURNS bigint IMMUTABLE LANGUAGE sql AS $$
+	SELECT ((h * m) >> 32) + m * backwards((h * m) & 4294967295, n) $$;
+CREATE FUNCTION bucket_of(h bigint, m bigint, n int, p0 bigint) RETURNS bigint IMMUTABLE LANGUAGE sql AS $$
+	SELECT CASE WHEN bucket_at(h, m, n) < p0 THEN bucket_at(h, m, n + 1) ELSE bucket_at(h, m, n) END $$;
+CREATE FUNCTION moves(old bigint, new bigint, m bigint) RETURNS bigint IMMUTABLE LANGUAGE sql AS $$
+	SELECT bit_count((new / m)::bit(64)) - bit_count((old / m)::bit(64)) $$;
+
+CREATE FUNCTION field(what text, names text) RETURNS bigint IMMUTABLE LANGUAGE sql AS $$
+	SELECT (regexp_match(what, '\y(?:' || names || ')\s*[=:]?\s*(\d+)'))[1]::bigint $$;
+CREATE FUNCTION space(i regclass, OUT m bigint, OUT n int, OUT p0 bigint, OUT b bigint, OUT per_bucket bigint, OUT entries bigint) LANGUAGE sql AS $$
+	SELECT field(p, 'M'), field(p, 'N')::int, field(p, 'P0'), field(p, 'B'), field(p, 'K'), field(p, 'entries') FROM (SELECT x::text AS p FROM mtpower.page_info(i, 0) x) y $$;
+CREATE FUNCTION pages(i regclass, OUT blkno bigint, OUT bucket bigint, OUT source bigint, OUT type text, OUT items bigint) RETURNS SETOF record LANGUAGE sql AS $$
+	SELECT b, field(p::text, 'bucket'), field(p::text, 'source'), p.type, p.items::bigint
+	FROM generate_series(1, pg_relation_size(i) / current_setting('block_size')::int - 1) b, mtpower.page_info(i, b) p
+	WHERE p.type IN ('bucket', 'stash') $$;
+CREATE FUNCTION differs(i regclass, query text, OUT bucket bigint, OUT modelled numeric, OUT there numeric) RETURNS SETOF record LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN QUERY EXECUTE format('
+		WITH s AS (SELECT * FROM space(%1$L::regclass)),
+			p AS MATERIALIZED (SELECT * FROM pages(%1$L::regclass)),
+			-- A bucket whose entries are in part with another counts together with that one.
+			late AS (SELECT p.bucket, q.bucket AS source FROM p JOIN p q ON q.blkno = p.source WHERE p.type = ''bucket''),
+			model AS (SELECT bucket_of(q.h, s.m, s.n, s.p0) AS bucket, count(*) AS n FROM (%2$s) q(h), s GROUP BY 1),
+			actual AS (SELECT p.bucket, sum(p.items) AS n FROM p GROUP BY 1)
+		SELECT bucket, sum(m), sum(a) FROM (
+			SELECT coalesce(late.source, model.bucket) AS bucket, n AS m, 0 AS a FROM model LEFT JOIN late USING (bucket)
+			UNION ALL SELECT coalesce(late.source, actual.bucket), 0, n FROM actual LEFT JOIN late USING (bucket)) x
+		GROUP BY 1 HAVING sum(m) <> sum(a) ORDER BY 1', i, query);
+END $$;
+};
+}
+
+# The index's address space, from its metapage: { m, n, p0, b, per_bucket }
+sub space_of
+{
+	my ($node, $index) = @_;
+	my %space;
+	@space{qw(m n p0 b per_bucket entries)} = split /\|/, $node->safe_psql('postgres', "SELECT * FROM space('$index')");
+	return \%space;
+}
+
+# What is wrong with the buckets, and with the space itself; '' if nothing is.
+sub differences
+{
+	my ($node, $index, $query) = @_;
+	my $s = space_of($node, $index);
+	my $size = $s->{m} << $s->{n};
+	my @wrong;
+	push @wrong, "B is $s->{b}, S + P0 is $size + $s->{p0}" if $s->{b} != $size + $s->{p0} || $s->{p0} >= $size;
+	push @wrong, $node->safe_psql('postgres', "SELECT 'bucket ' || bucket || ': ' || modelled || ' in the model, ' || there || ' in the index' FROM differs('$index', \$q\$$query\$q\$) LIMIT 10");
+	my $numbers = $node->safe_psql('postgres', "SELECT count(*), count(DISTINCT bucket), min(bucket), max(bucket) FROM pages('$index') WHERE type = 'bucket'");
+	push @wrong, "buckets: $numbers" if $numbers ne "$s->{b}|$s->{b}|0|" . ($s->{b} - 1);
+	return join("\n", grep { $_ ne '' } @wrong);
+}
+
+# Linear hashing's growth by so many buckets, as the paper has it, through any number of levels.
+sub grow
+{
+	my ($s, $buckets) = @_;
+	my %new = %$s;
+	my $size = $new{m} << $new{n};
+	$new{b} += $buckets;
+	while ($buckets > 0)
+	{
+		my $now = $buckets < $size - $new{p0} ? $buckets : $size - $new{p0};
+		$new{p0} += $now;
+		$buckets -= $now;
+		if ($new{p0} == $size)
+		{
+			$new{n}++;
+			$size *= 2;
+			$new{p0} = 0;
+		}
+	}
+	return \%new;
+}
+
+1;

@@ -1,0 +1,147 @@
+# Hash indexes bucket by bucket, beside a model: loads that add buckets within a level, and over one, two and more levels.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use POSIX qw(ceil);
+use MtpHash;
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', q{
+shared_preload_libraries = 'mtpower'
+mtpower.workers = 1
+mtpower.batch_min_rows = 0
+mtpower.batch_size = 16MB
+autovacuum = off
+fsync = off
+max_wal_size = 4GB
+});
+$node->start;
+$node->safe_psql('postgres', 'CREATE EXTENSION mtpower;' . hash_model_sql());
+
+# The model itself: murmur3's finalizer, and the address space, by hand.
+is($node->safe_psql('postgres', 'SELECT spread(0), spread(1), spread(-1)'), '0|1364076727|2180083513', 'the model spreads as murmur3 does');
+is($node->safe_psql('postgres', 'SELECT bucket_of(0, 5, 0, 0), bucket_of(4294967295, 5, 0, 0), bucket_of(4294967295, 5, 3, 0), bucket_of(0, 5, 3, 1), bucket_of(2147483648, 1, 1, 0), bucket_of(1073741824, 1, 2, 0)'),
+	'0|4|39|0|1|2', 'the model numbers buckets');
+
+my $stat = q{SELECT sum(buckets_ahead), sum(splits_overflow), sum(moved) FROM mtpower.stat_batches};
+
+sub check
+{
+	my ($what, $query) = @_;
+	my $err;
+	is(differences($node, 'k_a', $query // 'SELECT spread(hashint4(a)) FROM k'), '', "$what: every bucket is as the model has it");
+	is($node->psql('postgres', "SELECT mtpower.verify_index('k_a', true)", stderr => \$err), 0, "$what: verifies") or diag($err);
+	return;
+}
+
+# One load is one batch; growth is what it asks for, and before it.
+sub load
+{
+	my ($what, $rows, $from) = @_;
+	my $old = space_of($node, 'k_a');
+	$node->safe_psql('postgres', "SELECT mtpower.stat_reset('batches')");
+	$node->safe_psql('postgres', 'INSERT INTO k SELECT hashint4(g) FROM generate_series(' . ($from + 1) . ', ' . ($from + $rows) . ') g');
+	my $new = space_of($node, 'k_a');
+	my ($ahead, $overflow, $moved) = split /\|/, $node->safe_psql('postgres', $stat);
+	check($what);
+	is(join(' ', @{$new}{qw(m n p0 b)}), join(' ', @{ grow($old, $new->{b} - $old->{b}) }{qw(m n p0 b)}), "$what: grown as linear hashing grows");
+	my $want = ceil(($from + $rows) / $new->{per_bucket});
+	$want = $old->{b} if $want < $old->{b};
+	cmp_ok(abs($new->{b} - $want), '<=', 1, "$what: $new->{b} buckets, $want wanted");
+	is($overflow, 0, "$what: no split on overflow");
+	is($ahead, $new->{b} - $old->{b}, "$what: all buckets were split ahead");
+	# Rows of the batch itself move no more: what moved are those from before, as often as they had to.
+	my $before = $node->safe_psql('postgres', qq{SELECT coalesce(sum(moves(bucket_of(h, $old->{m}, $old->{n}, $old->{p0}), bucket_of(h, $new->{m}, $new->{n}, $new->{p0}), $new->{m})), 0)
+		FROM (SELECT spread(hashint4(hashint4(g))) FROM generate_series(1, $from) g) x(h)}) // 0;
+	cmp_ok($moved, '<=', $before, "$what: $moved entries moved, $before at most");
+	cmp_ok($moved, '>', $before / 2, "$what: counted") if $before > 1000;
+	return $from + $rows;
+}
+
+sub levels { return space_of($node, 'k_a')->{n}; }
+
+# initial_buckets, fillfactor, sizes of batches; what each of them is to do to the level
+foreach my $case (
+	[ 1, 75, [ 300, 0 ], [ 500, 0 .. 1 ], [ 20_000, 3 .. 6 ], [ 150, 0 ], [ 12_000, 0 .. 1 ], [ 200_000, 2 .. 4 ], [ 60_000, 0 .. 1 ] ],
+	[ 1, 10, [ 40, 0 ], [ 200, 1 .. 2 ], [ 50_000, 6 .. 9 ], [ 49_000, 0 .. 1 ] ],
+	[ 367, 10, [ 15_000, 0 ], [ 3_000, 0 ], [ 20_000, 0 .. 1 ], [ 30_000, 1 ], [ 200_000, 2 ], [ 400, 0 ], [ 500_000, 1 .. 2 ] ])
+{
+	my ($initial, $fillfactor, @batches) = @$case;
+	my $rows = 0;
+	$node->safe_psql('postgres', qq{
+		CREATE TABLE k (a int) USING mtpower;
+		CREATE INDEX k_a ON k USING mtpower_hash (a) WITH (initial_buckets = $initial, fillfactor = $fillfactor)});
+	is(space_of($node, 'k_a')->{m}, $initial, "M is $initial");
+	check("M = $initial, empty");
+	foreach my $batch (@batches)
+	{
+		my ($n, @levels) = @$batch;
+		my $level = levels();
+		$rows = load("M = $initial, fillfactor $fillfactor, $n rows", $n, $rows);
+		my $by = levels() - $level;
+		ok((grep { $_ == $by } @levels), "M = $initial, $n rows: $by levels");
+	}
+
+	# Rows one by one let it grow as well.
+	my $b = space_of($node, 'k_a')->{b};
+	$node->safe_psql('postgres', 'SET mtpower.batching = off; INSERT INTO k SELECT hashint4(g) FROM generate_series(' . ($rows + 1) . ', ' . ($rows + 2500) . ') g');
+	$rows += 2500;
+	check("M = $initial, single rows");
+	cmp_ok(space_of($node, 'k_a')->{b}, '>=', $b, "M = $initial: single rows");
+	cmp_ok(space_of($node, 'k_a')->{b}, '<=', ceil($rows / space_of($node, 'k_a')->{per_bucket}) + 1 + $initial, "M = $initial: single rows do not grow it beyond its rows");
+
+	# Deleted rows, and what comes in their place
+	$node->safe_psql('postgres', 'DELETE FROM k WHERE a % 3 = 0; VACUUM k');
+	check("M = $initial, after VACUUM");
+	$node->safe_psql('postgres', 'INSERT INTO k SELECT hashint4(g) FROM generate_series(2000001, 2030000) g');
+	check("M = $initial, room used anew");
+	$node->safe_psql('postgres', 'DELETE FROM k; VACUUM k');
+	check("M = $initial, all deleted");
+	$node->safe_psql('postgres', 'INSERT INTO k SELECT hashint4(g) FROM generate_series(1, 30000) g; REINDEX INDEX k_a');
+	check("M = $initial, built anew");
+	$node->safe_psql('postgres', 'INSERT INTO k SELECT hashint4(g) FROM generate_series(30001, 130000) g');
+	check("M = $initial, grown after a build");
+	$node->safe_psql('postgres', 'DROP TABLE k');
+}
+
+# Where nothing is said, an empty index gets the buckets that the batch needs: no split, none moved.
+$node->safe_psql('postgres', q{SELECT mtpower.stat_reset('batches');
+	CREATE TABLE k (a int) USING mtpower; CREATE INDEX k_a ON k USING mtpower_hash (a);
+	INSERT INTO k SELECT hashint4(g) FROM generate_series(1, 200000) g});
+check('empty index, first batch');
+my $first = space_of($node, 'k_a');
+is("$first->{n} $first->{p0}", '0 0', 'the first batch chooses M');
+cmp_ok(abs($first->{b} - 200_000 / $first->{per_bucket}), '<=', 1, 'as many buckets as its rows need');
+like($node->safe_psql('postgres', $stat), qr/\|0\|0$/, 'no split on overflow, nothing moved');
+load('beyond the chosen M', 500_000, 200_000);
+$node->safe_psql('postgres', 'DROP TABLE k');
+
+# Workers and the backend, and several batches in one statement
+$node->safe_psql('postgres', q{SET mtpower.batch_size = '64kB'; SELECT mtpower.stat_reset('batches');
+	CREATE TABLE k (a int) USING mtpower; CREATE INDEX k_a ON k USING mtpower_hash (a) WITH (initial_buckets = 1);
+	INSERT INTO k SELECT hashint4(g) FROM generate_series(1, 150000) g});
+check('many batches');
+cmp_ok($node->safe_psql('postgres', 'SELECT batches FROM mtpower.stat_batches'), '>', 5, 'there were many');
+is($node->safe_psql('postgres', 'SELECT splits_overflow FROM mtpower.stat_batches'), 0, 'many batches: no split on overflow');
+$node->safe_psql('postgres', 'DROP TABLE k');
+
+# Two loads at once
+$node->safe_psql('postgres', q{CREATE TABLE k (a int) USING mtpower; CREATE INDEX k_a ON k USING mtpower_hash (a) WITH (initial_buckets = 1, fillfactor = 10)});
+my @jobs = map {
+	my $from = $_ * 100_000;
+	my $job = { err => '' };
+	$job->{run} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', "SET mtpower.batch_size = '64kB'",
+		'-c', "INSERT INTO k SELECT hashint4(g) FROM generate_series($from + 1, $from + 60000) g" ], '<', '/dev/null', '>', \$job->{out}, '2>', \$job->{err});
+	$job;
+} 0 .. 3;
+foreach my $job (@jobs)
+{
+	$job->{run}->finish;
+	is($job->{err}, '', 'a load beside three others');
+}
+check('four loads at once');
+$node->stop;
+done_testing();
