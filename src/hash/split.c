@@ -179,14 +179,19 @@ split_locked(Split *s)
 	return same;
 }
 
+/* The page doesn't say what the copy of the metapage does: somebody has split the bucket since, or it's damage. */
 static void
-read_meta(Relation rel, MtpHashMeta *meta)
+reread_meta(Split *s)
 {
-	Buffer		buf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_SHARE,
-									MTP_HASH_WANT_META, NULL);
+	MtpHashSpace was = s->meta->space;
 
-	*meta = *MtpHashMetaOf(BufferGetPage(buf));
-	UnlockReleaseBuffer(buf);
+	mtp_hash_copy_meta(s->rel, s->meta);
+	if (memcmp(&was, &s->meta->space, sizeof(was)) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("hashes of bucket %u of index \"%s\" don't match its metapage",
+						s->from, RelationGetRelationName(s->rel)),
+				 errhint("Please REINDEX it.")));
 }
 
 /* The old primary page's cleanup lock is had, if at once. */
@@ -220,7 +225,7 @@ split(Split *s)
 	if (h->lo != s->lo || h->hi != s->hi)
 	{
 		UnlockReleaseBuffer(s->oldbuf);
-		read_meta(s->rel, s->meta);
+		reread_meta(s);
 		return MTP_SPLIT_AGAIN;
 	}
 	Assert(lo == s->cut + 1 && h->source == InvalidBlockNumber);

@@ -1,0 +1,265 @@
+/*
+ * grow.c
+ *	  Lets the index grow: how far, room for its buckets, and the first number of them.
+ *
+ * Best effort: whatever is not to be had at once ends it, and who comes later pays.
+ */
+#include "mtpower.h"
+
+#include "hash/grow.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "wal/stop.h"
+
+void
+mtp_hash_copy_meta(Relation rel, MtpHashMeta *meta)
+{
+	Buffer		buf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_SHARE,
+									MTP_HASH_WANT_META, NULL);
+
+	*meta = *MtpHashMetaOf(BufferGetPage(buf));
+	UnlockReleaseBuffer(buf);
+}
+
+/* Counts the entries that are coming; returns how many buckets there should be. */
+static uint32
+count_entries(Relation rel, uint64 entries, MtpHashMeta *meta)
+{
+	uint64		target;
+
+	if (entries == 0)
+		mtp_hash_copy_meta(rel, meta);
+	else
+	{
+		Buffer		buf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
+										MTP_HASH_WANT_META, NULL);
+		MtpHashMeta *m = MtpHashMetaOf(BufferGetPage(buf));
+
+		m->entries += entries;
+		MarkBufferDirtyHint(buf, true);
+		*meta = *m;
+		UnlockReleaseBuffer(buf);
+	}
+	target = (meta->entries + meta->per_bucket - 1) / meta->per_bucket;
+	target = Min(target, MTP_HASH_MAX_BUCKETS);
+	return Max((uint32) target, mtp_space_size(&meta->space));
+}
+
+/* The extent list with n more buckets at `block`; extents that follow each other are one. */
+static void
+add_extent(MtpHashMeta *meta, BlockNumber block, uint32 n)
+{
+	MtpHashExtent *last = &meta->extents[meta->nextents - 1];
+
+	if (last->block + (meta->reserved - last->bucket) != block)
+		meta->extents[meta->nextents++] = (MtpHashExtent) {meta->reserved, block};
+	meta->reserved += n;
+}
+
+/*
+ * Makes n blocks part of the index.  The last one is initialized in the same record: replay makes the file as
+ * long, as blocks that others get behind them could else be the same ones after a promotion.  As a bucket's
+ * page, because a free one might be taken for something else.
+ */
+static void
+publish_extent(Relation rel, MtpHashMeta *meta, BlockNumber block, uint32 n, Buffer lastbuf)
+{
+	Buffer		metabuf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
+										MTP_HASH_WANT_META, NULL);
+	Page		page = BufferGetPage(metabuf);
+	MtpChange	c;
+
+	Assert(MtpHashMetaOf(page)->reserved == meta->reserved);
+	*meta = *MtpHashMetaOf(page);
+	add_extent(meta, block, n);
+	mtp_change_init(&c, rel, MTP_WAL_HASH_META);
+	mtp_change_buffer(&c, metabuf, MTP_HASH_IMAGE);
+	mtp_change_buffer(&c, lastbuf, MTP_HASH_IMAGE);
+	mtp_change_begin(&c);
+	*MtpHashMetaOf(page) = *meta;
+	mtp_bucket_init(BufferGetPage(lastbuf), MTP_HASH_BUCKET, meta->reserved - 1, 0, 0);
+	mtp_change_finish(&c);
+	UnlockReleaseBuffer(metabuf);
+}
+
+/* n consecutive blocks at the index's end, zeros; the caller holds the extension lock.  Returns the last one, locked. */
+static Buffer
+extend(Relation rel, uint32 n, BlockNumber *first)
+{
+	Buffer		buf = InvalidBuffer;
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		if (i > 0)
+			ReleaseBuffer(buf);
+		CHECK_FOR_INTERRUPTS();
+		buf = ReadBuffer(rel, P_NEW);
+		if (i == 0)
+			*first = BufferGetBlockNumber(buf);
+		if (BufferGetBlockNumber(buf) != *first + i)
+			elog(ERROR, "blocks of index \"%s\" are not consecutive", RelationGetRelationName(rel));
+	}
+	LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
+	return buf;
+}
+
+/*
+ * Makes room for up to `target` buckets, and for a sixteenth of those there are at least.  False if there can be no more.
+ *
+ * The extension lock is held until the record is there: VACUUM, which takes it to learn how long the index is, and
+ * reads the metapage then, takes no block of an extent for one that belongs to nothing.  It keeps others from adding
+ * extents as well.
+ */
+static bool
+reserve(Relation rel, MtpHashMeta *meta, uint32 target)
+{
+	bool		lock = !RELATION_IS_LOCAL(rel);
+	uint32		reserved = meta->reserved;
+	uint32		n = target > reserved ? target - reserved : 0;
+
+	n = Max(Max(n, mtp_space_size(&meta->space) / 16), 1);
+	n = Min(n, MTP_HASH_MAX_BUCKETS - reserved);
+	if (n == 0 || meta->nextents >= MTP_HASH_MAX_EXTENTS)
+		return false;
+	if (lock)
+		LockRelationForExtension(rel, ExclusiveLock);
+	mtp_hash_copy_meta(rel, meta);
+	if (meta->reserved == reserved)
+	{
+		BlockNumber first = InvalidBlockNumber;
+		Buffer		buf = extend(rel, n, &first);
+
+		publish_extent(rel, meta, first, n, buf);
+		UnlockReleaseBuffer(buf);
+	}
+	if (lock)
+		UnlockRelationForExtension(rel, ExclusiveLock);
+	MTP_STOP_POINT("hash_extended");
+	return true;
+}
+
+/* Might the number of initial buckets still be chosen? */
+static bool
+is_initial(const MtpHashMeta *meta)
+{
+	return !meta->fixed && meta->space.initial == 1 && meta->space.level == 0 &&
+		meta->space.next == 0;
+}
+
+static bool
+is_empty(Page page)
+{
+	MtpHashPrimary *p = MtpHashPrimaryOf(page);
+
+	return p->h.n == 0 && p->h.next == InvalidBlockNumber && p->h.nheavy == 0;
+}
+
+/* Makes the pages of buckets 1, …; nobody reads them before they are part of the address space. */
+static void
+make_buckets(Relation rel, const MtpHashMeta *meta, const MtpHashSpace *space)
+{
+	for (uint32 i = 1; i < space->initial; i++)
+	{
+		Buffer		buf = ReadBuffer(rel, mtp_hash_block(meta, i));
+		uint32		lo,
+					hi;
+
+		mtp_space_interval(space, i, &lo, &hi);
+		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
+		START_CRIT_SECTION();
+		mtp_bucket_init(BufferGetPage(buf), MTP_HASH_BUCKET, i, lo, hi);
+		MarkBufferDirty(buf);
+		if (RelationNeedsWAL(rel))
+			log_newpage_buffer(buf, true);
+		END_CRIT_SECTION();
+		UnlockReleaseBuffer(buf);
+	}
+}
+
+static void
+publish_initial(Relation rel, MtpHashMeta *meta, const MtpHashSpace *space, Buffer buf)
+{
+	Buffer		metabuf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
+										MTP_HASH_WANT_META, NULL);
+	MtpHashMeta *m = MtpHashMetaOf(BufferGetPage(metabuf));
+	MtpHashHeader *h = MtpHashHead(BufferGetPage(buf));
+	MtpChange	c;
+
+	Assert(is_initial(m));
+	mtp_change_init(&c, rel, MTP_WAL_HASH_META);
+	mtp_change_buffer(&c, metabuf, MTP_HASH_IMAGE);
+	mtp_change_buffer(&c, buf, MTP_HASH_IMAGE);
+	mtp_change_begin(&c);
+	m->space = *space;
+	mtp_space_interval(space, 0, &h->lo, &h->hi);
+	mtp_change_finish(&c);
+	*meta = *m;
+	UnlockReleaseBuffer(metabuf);
+}
+
+/*
+ * An empty index gets `target` buckets at once.  Bucket 0's page is locked from the look at it to the end, which keeps
+ * everybody from inserting, and from splitting it: there is no other bucket, so the address space stays as it is.
+ *
+ * An exclusive lock will do: a scan that has a pin on the page has seen that it is empty, and what comes is not
+ * visible to it.
+ */
+static bool
+choose_initial(Relation rel, MtpHashMeta *meta, uint32 target)
+{
+	MtpHashSpace space = {.initial = target};
+	Buffer		buf = mtp_hash_read(rel, mtp_hash_block(meta, 0), BUFFER_LOCK_SHARE,
+									MTP_HASH_WANT_BUCKET, NULL);
+	bool		chosen = is_empty(BufferGetPage(buf));
+
+	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+	while (chosen && meta->reserved < target)
+		chosen = reserve(rel, meta, target);
+	if (chosen)
+	{
+		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
+		mtp_hash_copy_meta(rel, meta);
+		chosen = is_initial(meta) && is_empty(BufferGetPage(buf));
+		if (chosen)
+		{
+			make_buckets(rel, meta, &space);
+			publish_initial(rel, meta, &space, buf);
+		}
+		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+	}
+	ReleaseBuffer(buf);
+	if (chosen)
+		MTP_STOP_POINT("hash_initial");
+	return chosen;
+}
+
+void
+mtp_hash_grow_some(Relation rel, uint64 entries, uint32 most, MtpHashGrown *grown)
+{
+	MtpHashMeta meta;
+	uint32		target = count_entries(rel, entries, &meta);
+	uint32		end = grown->splits + most;
+
+	if (end < most)
+		end = PG_UINT32_MAX;
+	if (entries > 0 && is_initial(&meta) && target > 1 && choose_initial(rel, &meta, target))
+		return;
+	while (mtp_space_size(&meta.space) < target && grown->splits < end)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (mtp_space_size(&meta.space) < meta.reserved)
+		{
+			if (mtp_hash_split(rel, &meta, grown) == MTP_SPLIT_STOP)
+				break;
+		}
+		else if (!reserve(rel, &meta, most == PG_UINT32_MAX ? target : 0))
+			break;
+	}
+}
+
+void
+mtp_hash_grow(Relation rel, uint64 entries, MtpHashGrown *grown)
+{
+	memset(grown, 0, sizeof(*grown));
+	mtp_hash_grow_some(rel, entries, PG_UINT32_MAX, grown);
+}

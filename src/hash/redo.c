@@ -1,0 +1,191 @@
+/*
+ * redo.c
+ *	  Replays and describes insertions, growth, and moves of entries.
+ *
+ * Redo takes all pages' locks before it changes the first and drops them after the last, in the
+ * order of the primary: a reader on a standby, who holds one lock at a time, sees a change whole.  Where entries
+ * move, the primary pages' locks are cleanup locks: a reader who stays in a bucket has a pin on its primary page.
+ */
+#include "mtpower.h"
+
+#include "access/xlogutils.h"
+#include "hash/change.h"
+
+static void
+release(XLogReaderState *record, Buffer *bufs)
+{
+	for (int i = 0; i <= XLogRecMaxBlockId(record); i++)
+		if (BufferIsValid(bufs[i]))
+			UnlockReleaseBuffer(bufs[i]);
+}
+
+static void
+done(XLogReaderState *record, Buffer buf)
+{
+	PageSetLSN(BufferGetPage(buf), record->EndRecPtr);
+	MarkBufferDirty(buf);
+}
+
+static XLogRedoAction
+read_block(XLogReaderState *record, int block, bool cleanup, Buffer *bufs)
+{
+	return XLogReadBufferForRedoExtended(record, block, RBM_NORMAL, cleanup, &bufs[block]);
+}
+
+/* Blocks first, …, which are images all. */
+static void
+restore(XLogReaderState *record, int first, int ncleanup, Buffer *bufs)
+{
+	for (int i = first; i <= XLogRecMaxBlockId(record); i++)
+		if (read_block(record, i, i < ncleanup, bufs) != BLK_RESTORED)
+			elog(ERROR, "block %d of an mtpower hash record has no image", i);
+}
+
+static void
+redo_insert(XLogReaderState *record)
+{
+	MtpWalHashInsert *rec = (MtpWalHashInsert *) XLogRecGetData(record);
+	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
+	bool		filter = XLogRecHasBlockRef(record, 1);
+	XLogRedoAction primary = filter ? read_block(record, 1, false, bufs) : BLK_DONE;
+	XLogRedoAction page = read_block(record, 0, false, bufs);
+	MtpHashEntry *entries = (MtpHashEntry *) XLogRecGetBlockData(record, 0, NULL);
+
+	if (page == BLK_NEEDS_REDO)
+	{
+		mtp_bucket_append(BufferGetPage(bufs[0]), rec->n, entries);
+		done(record, bufs[0]);
+	}
+	if (primary == BLK_NEEDS_REDO)
+	{
+		mtp_hash_filter_entries(MtpHashPrimaryOf(BufferGetPage(bufs[1])), rec->n, entries);
+		done(record, bufs[1]);
+	}
+	release(record, bufs);
+}
+
+static void
+redo_add(XLogReaderState *record)
+{
+	MtpWalHashAdd *rec = (MtpWalHashAdd *) XLogRecGetData(record);
+	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
+	XLogRedoAction primary = read_block(record, 0, false, bufs);
+	MtpHashEntry *entries = (MtpHashEntry *) XLogRecGetBlockData(record, 1, NULL);
+
+	bufs[1] = XLogInitBufferForRedo(record, 1);
+	mtp_hash_make_stash(BufferGetPage(bufs[1]), rec, entries);
+	done(record, bufs[1]);
+	if (primary == BLK_NEEDS_REDO)
+	{
+		mtp_hash_link(MtpHashPrimaryOf(BufferGetPage(bufs[0])), BufferGetBlockNumber(bufs[1]), rec,
+					  entries);
+		done(record, bufs[0]);
+	}
+	release(record, bufs);
+}
+
+static void
+redo_split(XLogReaderState *record)
+{
+	MtpWalHashSplit *rec = (MtpWalHashSplit *) XLogRecGetData(record);
+	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
+	XLogRedoAction old = read_block(record, 0, true, bufs);
+	XLogRedoAction new = read_block(record, 1, false, bufs);
+	XLogRedoAction meta = read_block(record, 2, false, bufs);
+
+	if (new != BLK_RESTORED)
+		elog(ERROR, "block 1 of an mtpower hash record has no image");
+	restore(record, 3, 0, bufs);
+	if (old == BLK_NEEDS_REDO)
+	{
+		Page		page = BufferGetPage(bufs[0]);
+
+		mtp_hash_retain(page, MtpHashHead(page)->lo, rec->hi);
+		done(record, bufs[0]);
+	}
+	if (meta == BLK_NEEDS_REDO)
+	{
+		MtpHashMeta *m = MtpHashMetaOf(BufferGetPage(bufs[2]));
+
+		(void) mtp_space_grow(&m->space);
+		m->entries = rec->entries;
+		done(record, bufs[2]);
+	}
+	release(record, bufs);
+}
+
+static void
+redo_meta(XLogReaderState *record)
+{
+	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
+
+	restore(record, 0, 0, bufs);
+	release(record, bufs);
+}
+
+static void
+redo_pages(XLogReaderState *record)
+{
+	MtpWalHashPages *rec = (MtpWalHashPages *) XLogRecGetData(record);
+	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
+
+	restore(record, 0, rec->two ? 2 : 1, bufs);
+	release(record, bufs);
+}
+
+static void
+desc_insert(StringInfo buf, XLogReaderState *record)
+{
+	MtpWalHashInsert *rec = (MtpWalHashInsert *) XLogRecGetData(record);
+
+	appendStringInfo(buf, "entries %u filter %u", rec->n, XLogRecHasBlockRef(record, 1));
+}
+
+static void
+desc_add(StringInfo buf, XLogReaderState *record)
+{
+	MtpWalHashAdd *rec = (MtpWalHashAdd *) XLogRecGetData(record);
+
+	appendStringInfo(buf, "bucket %u entries %u next %u", rec->bucket, rec->n, rec->next);
+	if (rec->heavy)
+		appendStringInfo(buf, " heavy %08X", rec->hash);
+}
+
+static void
+desc_split(StringInfo buf, XLogReaderState *record)
+{
+	MtpWalHashSplit *rec = (MtpWalHashSplit *) XLogRecGetData(record);
+
+	appendStringInfo(buf, "hi %08X whole %u entries " UINT64_FORMAT, rec->hi, rec->whole,
+					 rec->entries);
+}
+
+static void
+desc_meta(StringInfo buf, XLogReaderState *record)
+{
+	appendStringInfo(buf, "blocks %d", XLogRecMaxBlockId(record) + 1);
+}
+
+static void
+desc_pages(StringInfo buf, XLogReaderState *record)
+{
+	MtpWalHashPages *rec = (MtpWalHashPages *) XLogRecGetData(record);
+
+	appendStringInfo(buf, "blocks %d two %u", XLogRecMaxBlockId(record) + 1, rec->two);
+}
+
+static const MtpWalRecord insert_record = {"HASH_INSERT", redo_insert, desc_insert};
+static const MtpWalRecord add_record = {"HASH_ADD", redo_add, desc_add};
+static const MtpWalRecord split_record = {"HASH_SPLIT", redo_split, desc_split};
+static const MtpWalRecord meta_record = {"HASH_META", redo_meta, desc_meta};
+static const MtpWalRecord pages_record = {"HASH_PAGES", redo_pages, desc_pages};
+
+void
+mtp_hash_redo_init(void)
+{
+	mtp_wal_record(MTP_WAL_HASH_INSERT, &insert_record);
+	mtp_wal_record(MTP_WAL_HASH_ADD, &add_record);
+	mtp_wal_record(MTP_WAL_HASH_SPLIT, &split_record);
+	mtp_wal_record(MTP_WAL_HASH_META, &meta_record);
+	mtp_wal_record(MTP_WAL_HASH_PAGES, &pages_record);
+}
