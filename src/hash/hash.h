@@ -116,6 +116,7 @@ extern BlockNumber mtp_hash_block(const MtpHashMeta *meta, uint32 bucket);
 #define MTP_HASH_WANT_META		(1 << 0)
 #define MTP_HASH_WANT_BUCKET	(1 << 1)
 #define MTP_HASH_WANT_STASH		(1 << 2)
+#define MTP_HASH_WANT_FREE		(1 << 3)
 extern void mtp_hash_check_page(Relation rel, Buffer buf, int want);
 
 /* Reads and locks (BUFFER_LOCK_*; or no lock: BUFFER_LOCK_UNLOCK) a page, and checks it when locked. */
@@ -190,6 +191,7 @@ extern void mtp_hash_redo_vacuum_init(void);
 
 /* batch.c, build.c, vacuum.c, scan.c, cost.c, options.c, validate.c, handler.c */
 extern void mtp_hash_batch_init(void);
+extern void mtp_hash_inspect_init(void);
 extern void mtp_hash_options_init(void);
 extern void mtp_hash_init(void);
 extern IndexBuildResult *mtp_hash_build(Relation heap, Relation index, struct IndexInfo *info);

@@ -1,0 +1,414 @@
+/*
+ * vacuum.c
+ *	  Deletes the entries of dead rows, bucket by bucket, and takes pages that are free back into use.
+ *
+ * README.md, "VACUUM", says why it waits for each bucket's scans, and why it misses no entry.  Stashes
+ * that have become too long are squeezed by squeeze.c.
+ */
+#include "hash/vacuum.h"
+
+#include "access/xloginsert.h"
+#include "batch/batch.h"
+#include "commands/progress.h"
+#include "commands/vacuum.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/indexfsm.h"
+#include "storage/lmgr.h"
+#include "wal/passed.h"
+#include "wal/stop.h"
+
+typedef struct Vacuum
+{
+	IndexVacuumInfo *info;
+	Relation	rel;
+	IndexBulkDeleteResult *stats;
+	IndexBulkDeleteCallback callback;
+	void	   *callback_state;
+	BlockNumber from;			/* passed, and not reported yet: from .. to - 1 */
+	BlockNumber to;
+} Vacuum;
+
+/* Fills at[] with the entries that are dead, ascending; returns how many. */
+static int
+find_dead(Vacuum *v, Page page, uint16 *at)
+{
+	int			n = 0;
+
+	for (int i = 0; i < MtpHashHead(page)->n; i++)
+		if (v->callback(&MtpHashEntryAt(page, i)->tid, v->callback_state))
+			at[n++] = i;
+	return n;
+}
+
+/*
+ * Deletes entries of a page.  The primary page is in the record, exclusively locked, though it may not
+ * change: replay waits for the bucket's scans.  buf may be the primary page itself.
+ */
+static void
+delete_dead(Vacuum *v, Buffer primary, Buffer buf, int n, const uint16 *at)
+{
+	MtpWalHashVacuum rec = {.n = n};
+	MtpChange	c;
+	int			block;
+
+	mtp_change_init(&c, v->rel, MTP_WAL_HASH_VACUUM);
+	block = mtp_change_buffer(&c, primary, REGBUF_STANDARD);
+	if (buf != primary)
+		block = mtp_change_buffer(&c, buf, REGBUF_STANDARD);
+	mtp_change_begin(&c);
+	mtp_bucket_delete(BufferGetPage(buf), n, at);
+	mtp_change_data(&c, &rec, sizeof(rec));
+	mtp_change_bufdata(&c, block, at, n * sizeof(uint16));
+	mtp_change_finish(&c);
+	v->stats->tuples_removed += n;
+}
+
+/* Handles a page of a chain; returns how many entries are left.  The primary page is pinned. */
+static int
+vacuum_stash(Vacuum *v, Buffer primary, MtpHashChain *chain, BlockNumber *next)
+{
+	Buffer		buf = mtp_hash_read(v->rel, *next, BUFFER_LOCK_SHARE, MTP_HASH_WANT_STASH,
+									v->info->strategy);
+	Page		page = BufferGetPage(buf);
+	uint16		at[MTP_HASH_MAX_ENTRIES];
+	int			n = find_dead(v, page, at);
+	int			left;
+
+	if (n > 0)
+	{
+		/* The primary page comes first in the order of locks; meanwhile entries may have come or gone. */
+		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+		LockBuffer(primary, BUFFER_LOCK_EXCLUSIVE);
+		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
+		n = find_dead(v, page, at);
+		if (n > 0)
+			delete_dead(v, primary, buf, n, at);
+		LockBuffer(primary, BUFFER_LOCK_UNLOCK);
+		chain->deleted = true;
+	}
+	left = MtpHashHead(page)->n;
+	*next = MtpHashHead(page)->next;
+	UnlockReleaseBuffer(buf);
+	return left;
+}
+
+/*
+ * Walks along a chain.  The pin on the primary page keeps the chain as it is but for pages that are put in
+ * front, and these have entries of rows that are younger than this VACUUM's list of dead ones.
+ */
+static void
+vacuum_chain(Vacuum *v, Buffer primary, MtpHashChain *chain)
+{
+	BlockNumber next = chain->first;
+
+	while (next != InvalidBlockNumber)
+	{
+		MtpVacuumDelayPoint();
+		chain->entries += vacuum_stash(v, primary, chain, &next);
+		chain->pages++;
+	}
+	v->stats->num_index_tuples += chain->entries;
+}
+
+/* Notes the chains that a locked primary page has; returns how many. */
+static int
+list_chains(const MtpHashPrimary *p, MtpHashChain *chains)
+{
+	int			n = 0;
+
+	memset(chains, 0, (MTP_HASH_MAX_HEAVY + 1) * sizeof(MtpHashChain));
+	if (p->h.next != InvalidBlockNumber)
+		chains[n++].first = p->h.next;
+	for (int i = 0; i < p->h.nheavy; i++)
+	{
+		chains[n].heavy = true;
+		chains[n].hash = p->heavy[i].hash;
+		chains[n++].first = p->heavy[i].first;
+	}
+	return n;
+}
+
+/*
+ * Handles the chains of a bucket, whose primary page is pinned and not locked.
+ *
+ * A scan that entered the bucket after the first cleanup lock may have read dead TIDs from a page before
+ * they were deleted from it: a second one waits for it.  Scans that come later find none.
+ */
+static void
+vacuum_chains(Vacuum *v, Buffer primary, MtpHashChain *chains, int nchains)
+{
+	bool		deleted = false;
+
+	for (int i = 0; i < nchains; i++)
+	{
+		vacuum_chain(v, primary, &chains[i]);
+		deleted |= chains[i].deleted;
+	}
+	if (deleted)
+	{
+		LockBufferForCleanup(primary);
+		LockBuffer(primary, BUFFER_LOCK_UNLOCK);
+	}
+	for (int i = 0; i < nchains; i++)
+		v->stats->pages_newly_deleted += mtp_hash_squeeze(v->rel, primary, &chains[i],
+														   v->info->strategy);
+}
+
+static void
+report_passed(Vacuum *v)
+{
+	mtp_wal_log_passed(v->rel, v->from, v->to);
+	v->from = v->to = InvalidBlockNumber;
+}
+
+/* Buckets mostly lie one behind the other. */
+static void
+pass(Vacuum *v, BlockNumber blkno)
+{
+	if (v->to != blkno || v->to - v->from >= MTP_PASSED_BLOCKS)
+	{
+		if (v->to != InvalidBlockNumber)
+			report_passed(v);
+		v->from = blkno;
+	}
+	v->to = blkno + 1;
+}
+
+static void
+vacuum_bucket(Vacuum *v, uint32 bucket)
+{
+	BlockNumber blkno = mtp_hash_block(mtp_hash_meta(v->rel, false), bucket);
+	Buffer		buf = mtp_hash_read(v->rel, blkno, BUFFER_LOCK_UNLOCK, MTP_HASH_WANT_BUCKET,
+									v->info->strategy);
+	Page		page = BufferGetPage(buf);
+	uint16		at[MTP_HASH_MAX_ENTRIES];
+	MtpHashChain chains[MTP_HASH_MAX_HEAVY + 1];
+	int			nchains;
+	int			n;
+
+	/* Also where nothing is to be deleted: the entry may have left the page since a scan read it. */
+	LockBufferForCleanup(buf);
+	mtp_hash_check_page(v->rel, buf, MTP_HASH_WANT_BUCKET);
+	n = find_dead(v, page, at);
+	if (n > 0)
+		delete_dead(v, buf, buf, n, at);
+	v->stats->num_index_tuples += MtpHashHead(page)->n;
+	nchains = list_chains(MtpHashPrimaryOf(page), chains);
+	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+
+	if (nchains > 0)
+		vacuum_chains(v, buf, chains, nchains);
+	ReleaseBuffer(buf);
+	pass(v, blkno);
+}
+
+/*
+ * Splits only move entries to buckets of higher numbers, and these are handled later: new ones at the
+ * end, until there are no more.
+ */
+static void
+vacuum_buckets(Vacuum *v)
+{
+	uint32		done = 0;
+
+	for (;;)
+	{
+		uint32		nbuckets = mtp_space_size(&mtp_hash_meta(v->rel, true)->space);
+
+		if (v->info->report_progress)
+			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, nbuckets);
+		if (done >= nbuckets)
+			break;
+		for (; done < nbuckets; done++)
+		{
+			if (done == nbuckets / 2)
+				MTP_STOP_POINT("vacuum_middle");
+			MtpVacuumDelayPoint();
+			vacuum_bucket(v, done);
+			if (v->info->report_progress)
+				pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, done);
+		}
+	}
+	if (v->to != InvalidBlockNumber)
+		report_passed(v);
+}
+
+/* The count is a hint, which growth goes by; here it becomes exact again, but for what came in meanwhile. */
+static void
+set_entries(Relation rel, uint64 entries)
+{
+	Buffer		buf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
+									MTP_HASH_WANT_META, NULL);
+	MtpHashMeta *meta = MtpHashMetaOf(BufferGetPage(buf));
+
+	if (meta->entries != entries)
+	{
+		meta->entries = entries;
+		MarkBufferDirtyHint(buf, true);
+	}
+	UnlockReleaseBuffer(buf);
+}
+
+IndexBulkDeleteResult *
+mtp_hash_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
+					IndexBulkDeleteCallback callback, void *callback_state)
+{
+	Vacuum		v = {0};
+
+	/* No step of a batch may put an entry in behind this scan whose row was dead before it. */
+	MTP_STOP_POINT("vacuum_begins");
+	mtp_batch_vacuum_fence(info->index);
+	MTP_STOP_POINT("vacuum_fenced");
+
+	if (stats == NULL)
+		stats = palloc0(sizeof(IndexBulkDeleteResult));
+	stats->num_index_tuples = 0;
+	v.info = info;
+	v.rel = info->index;
+	v.stats = stats;
+	v.callback = callback;
+	v.callback_state = callback_state;
+	v.from = v.to = InvalidBlockNumber;
+	vacuum_buckets(&v);
+	set_entries(v.rel, (uint64) stats->num_index_tuples);
+	MTP_STOP_POINT("vacuum_ends");
+	return stats;
+}
+
+/*
+ * The index's length.  Under the extension lock: a new block is either not counted, or locked by
+ * whoever made it, or in an extent that the metapage read next has.
+ */
+static BlockNumber
+current_length(Relation rel)
+{
+	bool		lock = !RELATION_IS_LOCAL(rel);
+	BlockNumber n;
+
+	if (lock)
+		LockRelationForExtension(rel, ExclusiveLock);
+	n = RelationGetNumberOfBlocks(rel);
+	if (lock)
+		UnlockRelationForExtension(rel, ExclusiveLock);
+	return n;
+}
+
+/*
+ * Belongs the page, which lies outside of all extents, to nothing?  A zero page is what a process left
+ * that extended the index and then failed; a bucket's page is one that its growth did not get to the
+ * metapage.
+ */
+static inline bool
+is_left_over(Page page)
+{
+	return PageIsNew(page) || MtpHashHead(page)->type == MTP_HASH_BUCKET;
+}
+
+/* Makes a free page of one that was left over. */
+static void
+make_free(Relation rel, Buffer buf)
+{
+	Page		page = BufferGetPage(buf);
+
+	START_CRIT_SECTION();
+	mtp_bucket_init_free(page);
+	MarkBufferDirty(buf);
+	if (RelationNeedsWAL(rel))
+		log_newpage_buffer(buf, true);
+	END_CRIT_SECTION();
+}
+
+/* Looks at a block outside of the extents; true if it is free. */
+static bool
+note_free(IndexVacuumInfo *info, BlockNumber blkno)
+{
+	Relation	rel = info->index;
+	Buffer		buf = ReadBufferExtended(rel, MAIN_FORKNUM, blkno, RBM_NORMAL, info->strategy);
+	Page		page = BufferGetPage(buf);
+	bool		is_free;
+
+	LockBuffer(buf, BUFFER_LOCK_SHARE);
+	if (is_left_over(page))
+	{
+		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
+		if (is_left_over(page))
+			make_free(rel, buf);
+	}
+	mtp_hash_check_page(rel, buf, MTP_HASH_WANT_STASH | MTP_HASH_WANT_FREE);
+	is_free = MtpHashHead(page)->type == MTP_HASH_FREE;
+	UnlockReleaseBuffer(buf);
+	if (is_free)
+		RecordFreeIndexPage(rel, blkno);
+	return is_free;
+}
+
+/* A block range that an extent takes up, with the buckets that are reserved and not yet in use. */
+typedef struct Range
+{
+	BlockNumber from;
+	BlockNumber to;
+} Range;
+
+static int
+compare_ranges(const void *a, const void *b)
+{
+	BlockNumber x = ((const Range *) a)->from;
+	BlockNumber y = ((const Range *) b)->from;
+
+	return x < y ? -1 : x > y ? 1 : 0;
+}
+
+/* Ascending by block; the metapage is one of them. */
+static int
+list_ranges(const MtpHashMeta *meta, Range *ranges)
+{
+	int			n = meta->nextents;
+
+	for (int i = 0; i < n; i++)
+	{
+		uint32		end = i + 1 < n ? meta->extents[i + 1].bucket : meta->reserved;
+
+		ranges[i].from = meta->extents[i].block;
+		ranges[i].to = meta->extents[i].block + (end - meta->extents[i].bucket);
+	}
+	ranges[n].from = MTP_HASH_META_BLOCK;
+	ranges[n].to = MTP_HASH_META_BLOCK + 1;
+	qsort(ranges, n + 1, sizeof(Range), compare_ranges);
+	return n + 1;
+}
+
+IndexBulkDeleteResult *
+mtp_hash_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
+{
+	Range		ranges[MTP_HASH_MAX_EXTENTS + 1];
+	BlockNumber blkno = 0;
+	int			n;
+
+	if (info->analyze_only || stats == NULL)
+		return stats;
+	stats->num_pages = current_length(info->index);
+	stats->pages_free = 0;
+	n = list_ranges(mtp_hash_meta(info->index, true), ranges);
+	for (int i = 0; i <= n; i++)
+	{
+		BlockNumber end = i < n ? Min(ranges[i].from, stats->num_pages) : stats->num_pages;
+
+		for (; blkno < end; blkno++)
+		{
+			MtpVacuumDelayPoint();
+			if (note_free(info, blkno))
+				stats->pages_free++;
+		}
+		if (i < n)
+			blkno = Max(blkno, ranges[i].to);
+	}
+	stats->pages_deleted = stats->pages_free;
+	IndexFreeSpaceMapVacuum(info->index);
+
+	/* Splits may have made VACUUM count entries twice. */
+	if (!info->estimated_count && stats->num_index_tuples > info->num_heap_tuples)
+		stats->num_index_tuples = info->num_heap_tuples;
+	return stats;
+}
