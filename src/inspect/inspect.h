@@ -36,8 +36,14 @@ typedef struct MtpInspectOps
 	/* Has the entry, which mtp_verify_entry_fault was given, these values? */
 	bool		(*matches) (MtpVerify *v, const void *entry, const Datum *values, const bool *isnull);
 
-	/* Raises ERRCODE_INDEX_CORRUPTED if a visible row has no entry; the state is the MtpVerify. */
+	/*
+	 * Raises ERRCODE_INDEX_CORRUPTED if a visible row has no entry, or leaves that to rows_done; the
+	 * state is the MtpVerify.
+	 */
 	IndexBuildCallback check_row;
+
+	/* After all rows; may be NULL. */
+	void		(*rows_done) (MtpVerify *v);
 
 	/*
 	 * Describes a page, which is not new and may hold anything: a copy, so nothing is locked.  All

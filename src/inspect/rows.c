@@ -197,5 +197,8 @@ mtp_verify_rows(MtpVerify *v)
 {
 	TableScanDesc scan = table_beginscan_strat(v->heap, v->rows->snapshot, 0, NULL, true, true);
 
-	(void) table_index_build_scan(v->heap, v->rel, v->rows->info, true, false, v->ops->check_row, v, scan);
+	(void) table_index_build_scan(v->heap, v->rel, v->rows->info, true, false, v->ops->check_row, v,
+								  scan);
+	if (v->ops->rows_done)
+		v->ops->rows_done(v);
 }

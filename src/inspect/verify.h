@@ -49,6 +49,7 @@ typedef struct MtpVerify
 	MemoryContext context;		/* reset for each page */
 	BufferAccessStrategy strategy;
 	MtpVerifyRows *rows;		/* NULL if only the index is checked */
+	void	   *own;			/* the access method's */
 } MtpVerify;
 
 /* What a page must agree with that its neighbours and parent tell. */

@@ -1,0 +1,343 @@
+/*
+ * verify.c
+ *	  Checks a hash index beside whatever others do to it.
+ *
+ * Only AccessShareLock is held, one page's share lock at a time for as long as copying the page takes, and
+ * a pin on the primary page of the bucket that is looked at.  As long as it is there, no entry leaves the
+ * bucket and no page its chains: both take a cleanup lock.  What may happen is that entries come, that a
+ * chain gets another first page, and that entries which are dead to all make room.
+ *
+ * Buckets are visited by number.  A split moves entries to a bucket with a higher number than all, so every
+ * entry that was there when the check began, and stays, is seen.
+ */
+#include "hash/verify.h"
+
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+Buffer
+mtp_hash_verify_copy(MtpHashVerify *hv, BlockNumber blkno, BlockNumber from, uint8 type,
+					 PGAlignedBlock *to, bool keep)
+{
+	MtpVerify  *v = hv->v;
+	Page		page = (Page) to->data;
+	Buffer		buf;
+	const char *what;
+	int			at;
+
+	CHECK_FOR_INTERRUPTS();
+	if (!mtp_verify_has_block(v, blkno))
+		mtp_verify_fail(v, from, -1, "Page leads to block %u, which is no page of the index.", blkno);
+	v->blkno = blkno;
+	buf = ReadBufferExtended(v->rel, MAIN_FORKNUM, blkno, RBM_NORMAL, v->strategy);
+	LockBuffer(buf, BUFFER_LOCK_SHARE);
+	memcpy(page, BufferGetPage(buf), BLCKSZ);
+	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+	if (PageIsNew(page))
+		mtp_verify_fail(v, blkno, -1, "Page is zero, but block %u leads to it.", from);
+	what = mtp_bucket_fault(page, &at);
+	if (what != NULL)
+		mtp_verify_fail(v, blkno, at, "%c%s.", pg_toupper((unsigned char) what[0]), what + 1);
+	if (MtpHashHead(page)->type != type)
+		mtp_verify_fail(v, blkno, -1, "Page has type %u instead of %u, but block %u leads to it.",
+						MtpHashHead(page)->type, type, from);
+	if (keep)
+		return buf;
+	ReleaseBuffer(buf);
+	return InvalidBuffer;
+}
+
+/* ---------- metapage ---------- */
+
+/* Blocks of extent i. */
+static uint32
+extent_size(const MtpHashMeta *meta, int i)
+{
+	return (i + 1 < meta->nextents ? meta->extents[i + 1].bucket : meta->reserved) -
+		meta->extents[i].bucket;
+}
+
+static bool
+in_extent(const MtpHashMeta *meta, int i, BlockNumber blkno)
+{
+	return blkno >= meta->extents[i].block && blkno - meta->extents[i].block < extent_size(meta, i);
+}
+
+static const char *
+extents_fault(const MtpHashMeta *meta)
+{
+	if (meta->nextents == 0 || meta->nextents > MTP_HASH_MAX_EXTENTS || meta->extents[0].bucket != 0)
+		return "Metapage has no valid extents.";
+	for (int i = 0; i < meta->nextents; i++)
+	{
+		uint32		end = i + 1 < meta->nextents ? meta->extents[i + 1].bucket : meta->reserved;
+
+		if (end <= meta->extents[i].bucket)
+			return "Extents of the metapage do not ascend.";
+		if (meta->extents[i].block == MTP_HASH_META_BLOCK ||
+			(uint64) meta->extents[i].block + extent_size(meta, i) > MaxBlockNumber)
+			return "An extent of the metapage lies outside of any file.";
+		for (int j = 0; j < i; j++)
+			if (in_extent(meta, i, meta->extents[j].block) ||
+				in_extent(meta, j, meta->extents[i].block))
+				return "Extents of the metapage overlap.";
+	}
+	return NULL;
+}
+
+/* Reads the metapage, and checks it. */
+static void
+read_meta(MtpHashVerify *hv)
+{
+	MtpVerify  *v = hv->v;
+	MtpHashMeta *meta = &hv->meta;
+	uint64		size;
+	const char *what;
+
+	if (!mtp_verify_has_block(v, MTP_HASH_META_BLOCK))
+		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Index has no metapage.");
+	(void) mtp_hash_verify_copy(hv, MTP_HASH_META_BLOCK, MTP_HASH_META_BLOCK, MTP_HASH_META,
+								&hv->scratch, false);
+	memcpy(meta, MtpHashMetaOf(hv->scratch.data), sizeof(MtpHashMeta));
+	if (meta->magic != MTP_HASH_MAGIC)
+		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Metapage is not one of mtpower_hash.");
+	if (meta->version != MTP_HASH_VERSION)
+		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "File version is %u, current version is %u.",
+						meta->version, MTP_HASH_VERSION);
+	if (meta->space.initial == 0 || meta->space.level > 31)
+		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Metapage has no valid number of buckets.");
+	size = (uint64) meta->space.initial << meta->space.level;
+	if (size > MTP_HASH_MAX_BUCKETS || meta->space.next >= size ||
+		size + meta->space.next > meta->reserved)
+		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1,
+						"Metapage has " UINT64_FORMAT " + %u buckets, and room for %u.",
+						size, meta->space.next, meta->reserved);
+	if (meta->per_bucket == 0)
+		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Metapage allows no entries in a bucket.");
+	what = extents_fault(meta);
+	if (what != NULL)
+		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "%s", what);
+}
+
+/* ---------- chains ---------- */
+
+/* Does a chain that begins at `first` have the page?  Its bucket is pinned. */
+static bool
+chain_has(MtpHashVerify *hv, BlockNumber first, BlockNumber from, BlockNumber blkno)
+{
+	BlockNumber limit = RelationGetNumberOfBlocks(hv->v->rel);
+
+	for (BlockNumber at = first; at != InvalidBlockNumber; at = MtpHashHead(hv->scratch.data)->next)
+	{
+		if (at == blkno)
+			return true;
+		if (limit-- == 0)
+			mtp_verify_fail(hv->v, from, -1, "Pages of a chain form a circle.");
+		(void) mtp_hash_verify_copy(hv, at, from, MTP_HASH_STASH, &hv->scratch, false);
+		from = at;
+	}
+	return false;
+}
+
+/* Does another bucket's chain still have a page that it had when it was looked at? */
+static bool
+still_has(MtpHashVerify *hv, uint32 bucket, BlockNumber blkno)
+{
+	BlockNumber at = mtp_hash_block(&hv->meta, bucket);
+	Buffer		pin = mtp_hash_verify_copy(hv, at, MTP_HASH_META_BLOCK, MTP_HASH_BUCKET,
+										   &hv->scratch_primary, true);
+	MtpHashPrimary *p = MtpHashPrimaryOf(hv->scratch_primary.data);
+	bool		has = chain_has(hv, p->h.next, at, blkno);
+
+	for (int i = 0; i < p->h.nheavy && !has; i++)
+		has = chain_has(hv, p->heavy[i].first, at, blkno);
+	ReleaseBuffer(pin);
+	return has;
+}
+
+/* A chain of the bucket has the page: it must be nobody else's. */
+static void
+claim(MtpHashVerify *hv, BlockNumber blkno, BlockNumber from)
+{
+	MtpVerify  *v = hv->v;
+	uint32		owner;
+
+	if (!mtp_verify_has_block(v, blkno))
+		mtp_verify_fail(v, from, -1, "Page leads to block %u, which is no page of the index.", blkno);
+	if (blkno >= hv->nowners)
+	{
+		hv->owners = repalloc_huge(hv->owners, (Size) v->nblocks * sizeof(uint32));
+		memset(hv->owners + hv->nowners, 0, (v->nblocks - hv->nowners) * sizeof(uint32));
+		hv->nowners = v->nblocks;
+	}
+	for (int i = 0; i < hv->meta.nextents; i++)
+		if (in_extent(&hv->meta, i, blkno))
+			mtp_verify_fail(v, from, -1, "Page leads to block %u, which is a bucket's own.", blkno);
+
+	owner = hv->owners[blkno];
+	if (owner == hv->bucket + 1)
+		mtp_verify_fail(v, from, -1, "Page leads to block %u, which the bucket has already.", blkno);
+	if (owner != 0 && still_has(hv, owner - 1, blkno))
+		mtp_verify_fail(v, from, -1, "Page leads to block %u, which is bucket %u's.", blkno, owner - 1);
+	hv->owners[blkno] = hv->bucket + 1;
+}
+
+/*
+ * An entry of the bucket's stash.  The copy of the primary page may be older than the entry.  What is
+ * not the bucket's belongs to one that was split off from it, and which says so.
+ */
+static void
+check_stashed(MtpHashVerify *hv, BlockNumber blkno, int pos, uint32 hash)
+{
+	MtpHashPrimary *p = MtpHashPrimaryOf(hv->primary.data);
+
+	if (!mtp_filter_has(p, hash))
+	{
+		LockBuffer(hv->pin, BUFFER_LOCK_SHARE);
+		memcpy(hv->primary.data, BufferGetPage(hv->pin), BLCKSZ);
+		LockBuffer(hv->pin, BUFFER_LOCK_UNLOCK);
+		if (!mtp_filter_has(p, hash))
+			mtp_verify_fail(hv->v, blkno, pos, "Filter of block %u lacks the entry's hash %08X.",
+							hv->primary_block, hash);
+	}
+	if (hash < p->h.lo || hash > p->h.hi)
+	{
+		Buffer		buf = mtp_hash_find(hv->v->rel, hash, BUFFER_LOCK_SHARE);
+		BlockNumber source = MtpHashHead(BufferGetPage(buf))->source;
+
+		UnlockReleaseBuffer(buf);
+		if (source != hv->primary_block)
+			mtp_verify_fail(hv->v, blkno, pos,
+							"Entry's hash %08X is outside of the bucket's, %08X to %08X.",
+							hash, p->h.lo, p->h.hi);
+	}
+}
+
+/* Walks one of the bucket's chains. */
+static void
+check_chain(MtpHashVerify *hv, BlockNumber first, bool heavy, uint32 hash)
+{
+	Page		page = (Page) hv->page.data;
+	BlockNumber from = hv->primary_block;
+
+	for (BlockNumber blkno = first; blkno != InvalidBlockNumber; blkno = MtpHashHead(page)->next)
+	{
+		claim(hv, blkno, from);
+		(void) mtp_hash_verify_copy(hv, blkno, from, MTP_HASH_STASH, &hv->page, false);
+		for (int i = 0; i < MtpHashHead(page)->n; i++)
+		{
+			uint32		h = mtp_entry_hash(MtpHashEntryAt(page, i));
+
+			if (!heavy)
+				check_stashed(hv, blkno, i, h);
+			else if (h != hash)
+				mtp_verify_fail(hv->v, blkno, i, "Entry's hash is %08X on a page of hash %08X.",
+								h, hash);
+		}
+		if (hv->v->rows)
+			mtp_hash_verify_entries(hv, page, blkno);
+		from = blkno;
+	}
+}
+
+/* ---------- buckets ---------- */
+
+/* The bucket whose stash still has entries of ours must be one that was split before. */
+static void
+check_source(MtpHashVerify *hv)
+{
+	BlockNumber source = MtpHashHead(hv->primary.data)->source;
+	MtpHashHeader *h = MtpHashHead(hv->scratch.data);
+
+	if (source == InvalidBlockNumber)
+		return;
+	(void) mtp_hash_verify_copy(hv, source, hv->primary_block, MTP_HASH_BUCKET, &hv->scratch, false);
+	if (h->bucket >= hv->bucket || mtp_hash_block(&hv->meta, h->bucket) != source)
+		mtp_verify_fail(hv->v, hv->primary_block, -1,
+						"Source is block %u, which is not a bucket that this one was split off from.",
+						source);
+}
+
+/*
+ * Pins the bucket's primary page.  Splits change it and the metapage at one moment; our copies are from
+ * two.
+ */
+static void
+pin_bucket(MtpHashVerify *hv, uint32 bucket)
+{
+	MtpHashHeader *h = MtpHashHead(hv->primary.data);
+	MtpVerifyFault f,
+				last = {0};
+	int			strikes = 0;
+
+	for (;;)
+	{
+		uint32		lo,
+					hi;
+
+		hv->bucket = bucket;
+		hv->primary_block = mtp_hash_block(&hv->meta, bucket);
+		mtp_space_interval(&hv->meta.space, bucket, &lo, &hi);
+		hv->pin = mtp_hash_verify_copy(hv, hv->primary_block, MTP_HASH_META_BLOCK, MTP_HASH_BUCKET,
+									   &hv->primary, true);
+		if (h->bucket == bucket && h->lo == lo && h->hi == hi)
+			return;
+		mtp_verify_fault(&f, hv->primary_block, -1,
+						 "Bucket is %u with hashes %08X to %08X instead of %u with %08X to %08X.",
+						 h->bucket, h->lo, h->hi, bucket, lo, hi);
+		ReleaseBuffer(hv->pin);
+		hv->pin = InvalidBuffer;
+		mtp_verify_strike(hv->v, &f, &last, &strikes);
+		read_meta(hv);
+	}
+}
+
+static void
+check_bucket(MtpHashVerify *hv, uint32 bucket)
+{
+	MtpHashPrimary *p = MtpHashPrimaryOf(hv->primary.data);
+	BlockNumber next;
+	int			nheavy;
+	MtpHashHeavy heavy[MTP_HASH_MAX_HEAVY];
+
+	pin_bucket(hv, bucket);
+
+	/* check_stashed may look again, and then see chains grown. */
+	next = p->h.next;
+	nheavy = p->h.nheavy;
+	memcpy(heavy, p->heavy, sizeof(heavy));
+
+	check_source(hv);
+	if (hv->v->rows)
+		mtp_hash_verify_entries(hv, (Page) hv->primary.data, hv->primary_block);
+	check_chain(hv, next, false, 0);
+	for (int i = 0; i < nheavy; i++)
+		check_chain(hv, heavy[i].first, true, heavy[i].hash);
+	ReleaseBuffer(hv->pin);
+	hv->pin = InvalidBuffer;
+}
+
+void
+mtp_hash_verify(MtpVerify *v)
+{
+	MtpHashVerify *hv = palloc0(sizeof(MtpHashVerify));
+
+	v->own = hv;
+	hv->v = v;
+	hv->nowners = 1;
+	hv->owners = palloc0(sizeof(uint32));
+	if (v->rows)
+		mtp_hash_verify_rows_begin(hv);
+	read_meta(hv);
+	for (uint32 bucket = 0;; bucket++)
+	{
+		if (bucket == mtp_space_size(&hv->meta.space))
+		{
+			read_meta(hv);
+			if (bucket >= mtp_space_size(&hv->meta.space))
+				break;
+		}
+		check_bucket(hv, bucket);
+	}
+	pfree(hv->owners);
+}

@@ -1,0 +1,214 @@
+/*
+ * verify_rows.c
+ *	  Checks a hash index against its table: every entry has its row, every row its entry.
+ *
+ * While a bucket is pinned, VACUUM can't pass it, so line pointers that its entries lead to stay in use
+ * (inspect/rows.c).
+ *
+ * Rows of one hash may be many, and to look each of them up among as many entries would take for ever: so
+ * both are sorted and compared.  What is missing among the entries is then looked for in the index.
+ */
+#include "hash/verify.h"
+
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+void
+mtp_hash_verify_rows_begin(MtpHashVerify *hv)
+{
+	Size		memory = Max((Size) maintenance_work_mem * 1024 / 2, 64 * 1024);
+
+	hv->order = (MtpOrder) {.code = MTP_NORM_OID,.narrow = true,.norm_heads = true};
+	hv->entries = mtp_spool_begin(&hv->order, memory);
+	hv->rows = mtp_spool_begin(&hv->order, memory);
+}
+
+/* ---------- looking for an entry ---------- */
+
+typedef struct Found
+{
+	BlockNumber blkno;			/* where it is, or else its bucket's primary page */
+	int			pos;			/* -1: nowhere */
+	bool		dead;
+} Found;
+
+static bool
+search_page(Page page, BlockNumber blkno, const MtpHashEntry *e, Found *found)
+{
+	for (int i = 0; i < MtpHashHead(page)->n; i++)
+		if (memcmp(MtpHashEntryAt(page, i), e, sizeof(MtpHashEntry)) == 0)
+		{
+			found->blkno = blkno;
+			found->pos = i;
+			found->dead = MtpHashFps(page)[i] == MTP_FP_DEAD;
+			return true;
+		}
+	return false;
+}
+
+static bool
+search_chain(MtpHashVerify *hv, BlockNumber first, BlockNumber from, const MtpHashEntry *e,
+			 Found *found)
+{
+	BlockNumber limit = RelationGetNumberOfBlocks(hv->v->rel);
+
+	for (BlockNumber at = first; at != InvalidBlockNumber; at = MtpHashHead(hv->scratch.data)->next)
+	{
+		(void) mtp_hash_verify_copy(hv, at, from, MTP_HASH_STASH, &hv->scratch, false);
+		if (search_page((Page) hv->scratch.data, at, e, found))
+			return true;
+		if (limit-- == 0)
+			mtp_verify_fail(hv->v, from, -1, "Pages of a chain form a circle.");
+		from = at;
+	}
+	return false;
+}
+
+/* Looks on all pages where the entry can be; its bucket comes back pinned. */
+static Buffer
+find_entry(MtpHashVerify *hv, const MtpHashEntry *e, Found *found)
+{
+	uint32		hash = mtp_entry_hash(e);
+	Buffer		buf = mtp_hash_find(hv->v->rel, hash, BUFFER_LOCK_SHARE);
+	Page		page = (Page) hv->scratch_primary.data;
+	MtpHashPrimary *p = MtpHashPrimaryOf(page);
+	BlockNumber source;
+
+	*found = (Found) {.blkno = BufferGetBlockNumber(buf),.pos = -1};
+	memcpy(page, BufferGetPage(buf), BLCKSZ);
+	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+	if (search_page(page, found->blkno, e, found) ||
+		search_chain(hv, p->h.next, found->blkno, e, found))
+		return buf;
+	for (int i = 0; i < Min(p->h.nheavy, MTP_HASH_MAX_HEAVY); i++)
+		if (p->heavy[i].hash == hash &&
+			search_chain(hv, p->heavy[i].first, found->blkno, e, found))
+			return buf;
+
+	/* Entries don't leave the source's stash while their bucket is pinned. */
+	source = p->h.source;
+	if (source != InvalidBlockNumber)
+	{
+		Buffer		pin = mtp_hash_verify_copy(hv, source, found->blkno, MTP_HASH_BUCKET,
+											   &hv->scratch_primary, true);
+
+		(void) search_chain(hv, p->h.next, source, e, found);
+		ReleaseBuffer(pin);
+	}
+	return buf;
+}
+
+/* ---------- entry to row ---------- */
+
+bool
+mtp_hash_verify_matches(MtpVerify *v, const void *entry, const Datum *values, const bool *isnull)
+{
+	uint32		hash;
+
+	return mtp_hash_row(v->rel, values, isnull, &hash) && hash == mtp_entry_hash(entry);
+}
+
+/*
+ * An entry has no row, says mtp_verify_entry_fault.  Looked at beside others' changes that counts only if
+ * the entry was there before and after: an inserter may have made room of it.
+ */
+static void
+entry_again(MtpHashVerify *hv, MtpHashEntry *e)
+{
+	Found		found;
+	Buffer		buf = find_entry(hv, e, &found);
+	const char *what = NULL;
+
+	if (found.pos >= 0)
+		what = mtp_verify_entry_fault(hv->v, &e->tid, e);
+	if (what != NULL)
+	{
+		ReleaseBuffer(find_entry(hv, e, &found));
+		if (found.pos >= 0)
+			mtp_verify_fail(hv->v, found.blkno, found.pos, "Entry leads to TID (%u,%u), but %s.",
+							ItemPointerGetBlockNumber(&e->tid),
+							ItemPointerGetOffsetNumber(&e->tid), what);
+	}
+	ReleaseBuffer(buf);
+}
+
+void
+mtp_hash_verify_entries(MtpHashVerify *hv, Page page, BlockNumber blkno)
+{
+	MemoryContext context = hv->v->rows->context;
+	MemoryContext old = MemoryContextSwitchTo(context);
+
+	for (int i = 0; i < MtpHashHead(page)->n; i++)
+	{
+		MtpHashEntry e = *MtpHashEntryAt(page, i);
+
+		CHECK_FOR_INTERRUPTS();
+		if (mtp_verify_entry_fault(hv->v, &e.tid, &e) != NULL)
+			entry_again(hv, &e);
+		MemoryContextReset(context);
+
+		/* No row that the snapshot sees may have a dead entry: such a one is looked for later. */
+		if (MtpHashFps(page)[i] != MTP_FP_DEAD)
+			mtp_spool_put_narrow(hv->entries, (MtpNarrow) {
+								 .norm = mtp_entry_hash(&e),.rid = mtp_rid_from_tid(&e.tid)
+			});
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/* ---------- row to entry ---------- */
+
+void
+mtp_hash_verify_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive,
+					void *state)
+{
+	MtpVerify  *v = state;
+	MtpHashVerify *hv = v->own;
+	uint32		hash;
+
+	if (mtp_hash_row(index, values, isnull, &hash))
+		mtp_spool_put_narrow(hv->rows, (MtpNarrow) {.norm = hash,.rid = mtp_rid_from_tid(tid)});
+}
+
+/* A row whose entry was not among those that are alive. */
+static void
+check_missing(MtpHashVerify *hv, const MtpNarrow *row)
+{
+	ItemPointerData tid;
+	MtpHashEntry e;
+	Found		found;
+
+	mtp_rid_to_tid(row->rid, &tid);
+	e = mtp_entry((uint32) row->norm, &tid);
+	ReleaseBuffer(find_entry(hv, &e, &found));
+	if (found.pos < 0)
+		mtp_verify_fail(hv->v, found.blkno, -1, "Row with TID (%u,%u) has no entry.",
+						ItemPointerGetBlockNumber(&tid), ItemPointerGetOffsetNumber(&tid));
+	if (found.dead && !hv->v->rows->ignore_dead)
+		mtp_verify_fail(hv->v, found.blkno, found.pos,
+						"Row with TID (%u,%u) is alive, but its entry marked dead.",
+						ItemPointerGetBlockNumber(&tid), ItemPointerGetOffsetNumber(&tid));
+}
+
+void
+mtp_hash_verify_rows_done(MtpVerify *v)
+{
+	MtpHashVerify *hv = v->own;
+	MtpNarrow	row,
+				entry;
+	bool		more;
+
+	mtp_spool_sort(hv->entries);
+	mtp_spool_sort(hv->rows);
+	more = mtp_spool_next_narrow(hv->entries, &entry);
+	while (mtp_spool_next_narrow(hv->rows, &row))
+	{
+		CHECK_FOR_INTERRUPTS();
+		while (more && mtp_narrow_less(&entry, &row))
+			more = mtp_spool_next_narrow(hv->entries, &entry);
+		if (!more || mtp_narrow_less(&row, &entry))
+			check_missing(hv, &row);
+	}
+	mtp_spool_end(hv->entries);
+	mtp_spool_end(hv->rows);
+}
