@@ -144,7 +144,7 @@ enter_bucket(IndexScanDesc scan, uint32 hash)
 	load(scan, so->primary);
 	plan_chains(so, p);
 	so->source_read = true;
-	if (unlikely(p->h.source != InvalidBlockNumber))
+	if (unlikely(p->h.source != InvalidBlockNumber) && (!so->one || mtp_filter_has(p, hash)))
 	{
 		so->source = ReadBuffer(rel, p->h.source);
 		so->source_read = false;
@@ -152,10 +152,7 @@ enter_bucket(IndexScanDesc scan, uint32 hash)
 	LockBuffer(so->primary, BUFFER_LOCK_UNLOCK);
 }
 
-/*
- * Begins the stash of the source.  Its filter has our entries' bits as long as they are there; ours has
- * them only of what came later.
- */
+/* Begins the stash of the source, whose filter has our entries' bits as long as they are there. */
 static void
 plan_source(IndexScanDesc scan)
 {

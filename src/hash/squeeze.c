@@ -99,7 +99,8 @@ skip_window(Window *w, MtpHashPrimary *p)
 }
 
 /*
- * Writes the entries on the first `keep` pages.  All but the first get full: entries that come later look
+ * Writes the entries on the first `keep` pages; lo .. hi tells mtp_hash_finish which of them may have
+ * entries of the bucket that was split off.  All but the first get full: entries that come later look
  * for room on the first page of a chain only.
  */
 static void
@@ -128,10 +129,16 @@ fill_pages(Window *w, int keep)
 	}
 }
 
-/* Where the window is the whole stash, the filter forgets what is gone. */
+/*
+ * Where the window is the whole stash, the filter forgets what is gone.  It stays while the bucket has
+ * entries in its source's stash, which it tells of as well.
+ */
 static void
 renew_filter(Window *w, MtpHashPrimary *p)
 {
+	if (w->chain->heavy || !w->leads || w->after != InvalidBlockNumber ||
+		p->h.source != InvalidBlockNumber)
+		return;
 	memset(p->filter, 0, sizeof(p->filter));
 	mtp_hash_filter_entries(p, w->n, w->entries);
 }
@@ -151,8 +158,7 @@ rewrite(Window *w, int keep)
 	fill_pages(w, keep);
 	if (keep == 0)
 		skip_window(w, p);
-	if (!w->chain->heavy && w->leads && w->after == InvalidBlockNumber)
-		renew_filter(w, p);
+	renew_filter(w, p);
 	mtp_change_data(&c, &rec, sizeof(rec));
 	mtp_change_finish(&c);
 }

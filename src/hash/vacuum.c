@@ -11,6 +11,7 @@
 #include "batch/batch.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
+#include "hash/wal_records.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/indexfsm.h"
