@@ -16,7 +16,7 @@
 /*
  * MTP_WAL_HASH_INSERT: entries are appended.  Block 0: the page that takes them; data: n entries, in order.
  * Block 1, if the page is a stash page that is not a heavy hash's: the primary page, whose filter gets
- * their bits.  (Heavy: block 0 only.)
+ * their bits; left out if it has them.  (Heavy: block 0 only.)
  */
 typedef struct MtpWalHashInsert
 {
@@ -53,7 +53,7 @@ typedef struct MtpWalHashSplit
 
 /*
  * MTP_WAL_HASH_META: the metapage changes as a whole: block 0, image.  Blocks 1, …, image: with it (the first
- * bucket's page where the initial number of buckets changes).
+ * bucket's page where the initial number of buckets changes; an extent's last page, so that replay makes the file as long).
  */
 
 /*
