@@ -8,6 +8,10 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 use MtpFaults;
 
+# The access method of the indexes: test/t/hash_interrupts.pl runs this file with the other one.
+my $am = $ENV{MTP_INDEX_AM} || 'mtpower_blink';
+my $hash = $am eq 'mtpower_hash';
+
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init(extra => [ '--encoding=UTF8', '--locale=C' ]);
 $node->append_conf('postgresql.conf', q{
@@ -26,9 +30,9 @@ my $csv = $node->basedir . '/rows.csv';
 $node->safe_psql('postgres', qq{
 CREATE EXTENSION mtpower;
 CREATE TABLE t (a int, b text COLLATE "C", c numeric) USING mtpower;
-CREATE INDEX t_a ON t USING mtpower_blink (a);
-CREATE INDEX t_b ON t USING mtpower_blink (b);
-CREATE INDEX t_c ON t USING mtpower_blink (c, a);
+CREATE INDEX t_a ON t USING $am (a);
+CREATE INDEX t_b ON t USING $am (b);
+CREATE INDEX t_c ON t USING $am (c, a);
 CREATE FUNCTION wait_here() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN
 	IF NEW.a = 7 THEN PERFORM pg_advisory_xact_lock_shared(155); END IF; RETURN NEW; END \$\$;
 COPY (SELECT i, md5(i::text), i / 7.0 FROM generate_series(1, 5000) i) TO '$csv' (FORMAT csv);
@@ -122,7 +126,7 @@ SKIP:
 	skip 'the server was built without assertions, so without stop points', 1 if !$stops;
 
 	# At each point of the index work
-	foreach my $point (qw(run_full drain sort compare cut step_checked step_applied step_gone detach))
+	foreach my $point (qw(run_full drain sort cut step_checked step_applied step_gone detach), $hash ? qw(prepare hash_extended hash_split) : 'compare')
 	{
 		phase("at $point", $advisory, \@ends, $copy, "SET mtpower.debug_stop = '$point=wait'");
 	}
@@ -161,8 +165,8 @@ my $collation = $node->safe_psql('postgres', q{SELECT coalesce((SELECT 'COLLATE 
 my $slow = "INSERT INTO l SELECT repeat('slow ', 20) || md5(g::text) || repeat('x', 60), hashint4(g) FROM generate_series(1, 150000) g";
 $node->safe_psql('postgres', qq{
 	CREATE TABLE l (b text $collation, a int) USING mtpower;
-	CREATE INDEX l_b ON l USING mtpower_blink (b);
-	CREATE INDEX l_a ON l USING mtpower_blink (a);});
+	CREATE INDEX l_b ON l USING $am (b);
+	CREATE INDEX l_a ON l USING $am (a);});
 $faults->{table} = 'l';
 my $start = time;
 is($faults->finish($faults->start($slow)), '', 'a load of large batches');

@@ -8,6 +8,10 @@ use Test::More;
 use Time::HiRes qw(sleep);
 use MtpFaults;
 
+# The access method of the indexes: test/t/hash_memory.pl runs this file with the other one.
+my $am = $ENV{MTP_INDEX_AM} || 'mtpower_blink';
+my $hash = $am eq 'mtpower_hash';
+
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
 $node->append_conf('postgresql.conf', q{
@@ -25,9 +29,9 @@ $node->safe_psql('postgres', qq{
 CREATE EXTENSION mtpower;
 CREATE TABLE t (a int, b text COLLATE "C", c bytea) USING mtpower;
 ALTER TABLE t ALTER c SET STORAGE plain;
-CREATE INDEX t_a ON t USING mtpower_blink (a);
-CREATE INDEX t_b ON t USING mtpower_blink (b);
-CREATE INDEX t_c ON t USING mtpower_blink (c, b) INCLUDE (a);
+CREATE INDEX t_a ON t USING $am (a);
+CREATE INDEX t_b ON t USING $am (b);
+CREATE INDEX t_c ON t USING $am (c, b)@{[ $hash ? '' : ' INCLUDE (a)' ]};
 CREATE TABLE ends (what text, n int);
 -- Cancels the calling statement.
 CREATE FUNCTION stop_it() RETURNS int LANGUAGE plpgsql AS \$\$ BEGIN PERFORM pg_cancel_backend(pg_backend_pid()); PERFORM pg_sleep(10); RETURN 0; END \$\$;

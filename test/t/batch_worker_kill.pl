@@ -6,6 +6,10 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use MtpFaults;
 
+# The access method of the indexes: test/t/hash_worker_kill.pl runs this file with the other one.
+my $am = $ENV{MTP_INDEX_AM} || 'mtpower_blink';
+my $hash = $am eq 'mtpower_hash';
+
 my $dir = MtpFaults::compile('faults');
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
@@ -20,13 +24,13 @@ autovacuum = off
 $node->start;
 my $faults = MtpFaults->new($node, 't');
 my $stops = $faults->has_stops;
-$node->safe_psql('postgres', q{
+$node->safe_psql('postgres', qq{
 CREATE EXTENSION mtpower;
 CREATE FUNCTION hold_extension(regclass, text) RETURNS void LANGUAGE c AS 'faults';
 CREATE FUNCTION hold_page(regclass, bigint, text) RETURNS void LANGUAGE c AS 'faults';
 CREATE TABLE t (a int, b text COLLATE "C") USING mtpower;
-CREATE INDEX t_a ON t USING mtpower_blink (a);
-CREATE INDEX t_b ON t USING mtpower_blink (b);
+CREATE INDEX t_a ON t USING $am (a);
+CREATE INDEX t_b ON t USING $am (b);
 });
 my $failed = 'SELECT coalesce(sum(failed_%s), 0) FROM mtpower.stat_batches';
 
@@ -56,13 +60,13 @@ sub gone { my ($pid, $what) = @_; $faults->wait_for("SELECT count(*) = 0 FROM pg
 SKIP:
 {
 	skip 'the server was built without assertions, so without stop points', 1 if !$stops;
-	foreach my $point (qw(worker_claimed sort compare cut step_registered step_checked step_applied step_gone split_begins leaf_split))
+	foreach my $point (qw(worker_claimed sort cut step_registered step_checked step_applied step_gone), $hash ? qw(prepare hash_split) : qw(compare split_begins leaf_split))
 	{
 		foreach my $signal ('terminate', 'cancel')
 		{
 			my $kind = $signal eq 'terminate' ? 'exit' : 'error';
 			my $before = $node->safe_psql('postgres', sprintf($failed, $kind));
-			my $page = $point =~ /split/;
+			my $page = $point =~ /^(split_begins|leaf_split)$/;
 			$faults->hold;
 			$faults->stop_all("$point=wait");
 			my $job = start_load();
@@ -87,9 +91,10 @@ SKIP:
 		}
 	}
 
-	# Comparisons that fail, in workers and everywhere
+	# Comparisons that fail, in workers and everywhere.  Hashes are compared without any code that could: something before.
 	my $before = $node->safe_psql('postgres', sprintf($failed, 'error'));
-	$faults->stop_all('compare=error');
+	my $compare = $hash ? 'cut' : 'compare';
+	$faults->stop_all("$compare=error");
 	my $job = start_load();
 	$faults->wait_for(sprintf($failed, 'error') =~ s/SELECT (.*?) FROM/SELECT $1 > $before FROM/r, 'the worker to fail', 20);
 	end_load('comparison fails in a worker', $job);

@@ -1,0 +1,8 @@
+# Memory of loads into hash indexes: batch_memory.pl with hash in place of B-link.
+use strict;
+use warnings;
+use FindBin;
+
+$ENV{MTP_INDEX_AM} = 'mtpower_hash';
+do "$FindBin::Bin/batch_memory.pl";
+die $@ if $@;

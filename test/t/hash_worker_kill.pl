@@ -1,0 +1,8 @@
+# Workers that die while they load hash indexes: batch_worker_kill.pl with hash in place of B-link.
+use strict;
+use warnings;
+use FindBin;
+
+$ENV{MTP_INDEX_AM} = 'mtpower_hash';
+do "$FindBin::Bin/batch_worker_kill.pl";
+die $@ if $@;
