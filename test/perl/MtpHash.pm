@@ -35,12 +35,12 @@ CREATE FUNCTION bucket_of(h bigint, m bigint, n int, p0 bigint) RETURNS bigint I
 CREATE FUNCTION moves(old bigint, new bigint, m bigint) RETURNS bigint IMMUTABLE LANGUAGE sql AS $$
 	SELECT bit_count((new / m)::bit(64)) - bit_count((old / m)::bit(64)) $$;
 
-CREATE FUNCTION field(what text, names text) RETURNS bigint IMMUTABLE LANGUAGE sql AS $$
-	SELECT (regexp_match(what, '\y(?:' || names || ')\s*[=:]?\s*(\d+)'))[1]::bigint $$;
+CREATE FUNCTION flag(flags text[], name text) RETURNS numeric IMMUTABLE LANGUAGE sql AS $$
+	SELECT substr(f, length(name) + 2)::numeric FROM unnest(flags) f WHERE starts_with(f, name || '=') $$;
 CREATE FUNCTION space(i regclass, OUT m bigint, OUT n int, OUT p0 bigint, OUT b bigint, OUT per_bucket bigint, OUT entries bigint) LANGUAGE sql AS $$
-	SELECT field(p, 'M'), field(p, 'N')::int, field(p, 'P0'), field(p, 'B'), field(p, 'K'), field(p, 'entries') FROM (SELECT x::text AS p FROM mtpower.page_info(i, 0) x) y $$;
+	SELECT flag(f, 'M'), flag(f, 'N'), flag(f, 'P0'), flag(f, 'B'), floor(flag(f, 'K') * flag(f, 'b')), flag(f, 'entries') FROM mtpower.page_info(i, 0) x(type, level, items, dead, free_bytes, l, r, high_key, f) $$;
 CREATE FUNCTION pages(i regclass, OUT blkno bigint, OUT bucket bigint, OUT source bigint, OUT type text, OUT items bigint) RETURNS SETOF record LANGUAGE sql AS $$
-	SELECT b, field(p::text, 'bucket'), field(p::text, 'source'), p.type, p.items::bigint
+	SELECT b, flag(p.flags, 'bucket'), flag(p.flags, 'source'), p.type, p.items
 	FROM generate_series(1, pg_relation_size(i) / current_setting('block_size')::int - 1) b, mtpower.page_info(i, b) p
 	WHERE p.type IN ('bucket', 'stash') $$;
 CREATE FUNCTION differs(i regclass, query text, OUT bucket bigint, OUT modelled numeric, OUT there numeric) RETURNS SETOF record LANGUAGE plpgsql AS $$
