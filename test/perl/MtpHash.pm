@@ -20,18 +20,31 @@ our @EXPORT = qw(hash_model_sql space_of differences grow);
 sub hash_model_sql
 {
 	return q{
-CREATE FUNCTION mul32(a bigint, b bigint) RETURNS bigint IMMUTABLE LANGUAGE sql AS $$
-	SELECT (a * (b & 65535) + (((a * (b >> 16)) & 65535) << 16)) & 4294967295 $$;
-CREATE FUNCTION xor_shift(a bigint, n int) RETURNS bigint IMMUTABLE LANGUAGE sql AS $$ SELECT a # (a >> n) $$;
-CREATE FUNCTION spread(hash int) RETURNS bigint IMMUTABLE LANGUAGE sql AS $$
-	SELECT xor_shift(mul32(xor_shift(mul32(xor_shift(hash::bigint & 4294967295, 16), 2246822507), 13), 3266489909), 16) $$;
+CREATE FUNCTION spread(hash int) RETURNS bigint IMMUTABLE LANGUAGE plpgsql AS $$
+DECLARE
+	h bigint := hash::bigint & 4294967295;
+	factor bigint;
+BEGIN
+	h := h # (h >> 16);
+	FOR i IN 1 .. 2 LOOP
+		factor := CASE i WHEN 1 THEN 2246822507 ELSE 3266489909 END;
+		-- The product's lower 32 bits; the whole of it does not fit into a bigint.
+		h := (h * (factor & 65535) + (((h * (factor >> 16)) & 65535) << 16)) & 4294967295;
+		h := h # (h >> CASE i WHEN 1 THEN 13 ELSE 16 END);
+	END LOOP;
+	RETURN h;
+END $$;
 -- The first n bits of a fraction of 32 bits, read backwards
 CREATE FUNCTION backwards(fraction bigint, n int) RETURNS bigint IMMUTABLE LANGUAGE sql AS $$
-	SELECT lpad(left(reverse((fraction >> (32 - n))::bit(64)::text), n), 64, '0')::bit(64)::bigint $$;
-CREATE FUNCTION bucket_at(h bigint, m bigint, n int) RETURNS bigint IMMUTABLE LANGUAGE sql AS $$
-	SELECT ((h * m) >> 32) + m * backwards((h * m) & 4294967295, n) $$;
-CREATE FUNCTION bucket_of(h bigint, m bigint, n int, p0 bigint) RETURNS bigint IMMUTABLE LANGUAGE sql AS $$
-	SELECT CASE WHEN bucket_at(h, m, n) < p0 THEN bucket_at(h, m, n + 1) ELSE bucket_at(h, m, n) END $$;
+	SELECT lpad(left(reverse(((fraction >> (32 - n)) & 4294967295)::bit(32)::text), n), 32, '0')::bit(32)::bigint $$;
+CREATE FUNCTION bucket_of(h bigint, m bigint, n int, p0 bigint) RETURNS bigint IMMUTABLE LANGUAGE plpgsql AS $$
+DECLARE
+	x bigint := h * m;
+	r bigint := x >> 32;
+	bucket bigint := r + m * backwards(x & 4294967295, n);
+BEGIN
+	RETURN CASE WHEN bucket < p0 THEN r + m * backwards(x & 4294967295, n + 1) ELSE bucket END;
+END $$;
 CREATE FUNCTION moves(old bigint, new bigint, m bigint) RETURNS bigint IMMUTABLE LANGUAGE sql AS $$
 	SELECT bit_count((new / m)::bit(64)) - bit_count((old / m)::bit(64)) $$;
 
