@@ -197,7 +197,7 @@ DECLARE
 BEGIN
 	FOR i IN 0 .. 2 LOOP
 		PERFORM set_config('enable_seqscan', (i = 0)::text, true), set_config('enable_indexscan', (i = 1)::text, true),
-			set_config('enable_bitmapscan', (i = 2)::text, true), set_config('seq_page_cost', CASE WHEN i = 0 THEN '1' ELSE '1e30' END, true);
+			set_config('enable_bitmapscan', (i = 2)::text, true), set_config('cpu_tuple_cost', CASE WHEN i = 0 THEN '0.01' ELSE '1e9' END, true);
 		kind := NULL;
 		FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
 			kind := coalesce(kind, substring(line FROM 'Index Scan using|Bitmap Index Scan|Seq Scan'));
