@@ -4,6 +4,7 @@
  */
 #include "mtpower.h"
 
+#include "batch/batch.h"
 #include "hash/grow.h"
 
 /*
@@ -44,5 +45,7 @@ mtp_hash_insert(Relation rel, Relation heap, uint32 hash, ItemPointer tid)
 		MtpHashGrown grown = {0};
 
 		mtp_hash_grow_some(rel, 0, SPLITS_AT_ONCE, &grown);
+		if (grown.splits > 0)
+			mtp_batch_count_overflow(rel, grown.splits, grown.moved);
 	}
 }

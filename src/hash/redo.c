@@ -32,13 +32,20 @@ read_block(XLogReaderState *record, int block, bool cleanup, Buffer *bufs)
 	return XLogReadBufferForRedoExtended(record, block, RBM_NORMAL, cleanup, &bufs[block]);
 }
 
+/* A block of which there is an image. */
+static void
+restore_block(XLogReaderState *record, int block, bool cleanup, Buffer *bufs)
+{
+	if (read_block(record, block, cleanup, bufs) != BLK_RESTORED)
+		elog(ERROR, "block %d of an mtpower hash record has no image", block);
+}
+
 /* Blocks first, …, which are images all. */
 static void
-restore(XLogReaderState *record, int first, int ncleanup, Buffer *bufs)
+restore(XLogReaderState *record, int first, Buffer *bufs)
 {
 	for (int i = first; i <= XLogRecMaxBlockId(record); i++)
-		if (read_block(record, i, i < ncleanup, bufs) != BLK_RESTORED)
-			elog(ERROR, "block %d of an mtpower hash record has no image", i);
+		restore_block(record, i, false, bufs);
 }
 
 static void
@@ -90,12 +97,11 @@ redo_split(XLogReaderState *record)
 	MtpWalHashSplit *rec = (MtpWalHashSplit *) XLogRecGetData(record);
 	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
 	XLogRedoAction old = read_block(record, 0, true, bufs);
-	XLogRedoAction new = read_block(record, 1, false, bufs);
-	XLogRedoAction meta = read_block(record, 2, false, bufs);
+	XLogRedoAction meta;
 
-	if (new != BLK_RESTORED)
-		elog(ERROR, "block 1 of an mtpower hash record has no image");
-	restore(record, 3, 0, bufs);
+	restore_block(record, 1, false, bufs);
+	meta = read_block(record, 2, false, bufs);
+	restore(record, 3, bufs);
 	if (old == BLK_NEEDS_REDO)
 	{
 		Page		page = BufferGetPage(bufs[0]);
@@ -119,17 +125,24 @@ redo_meta(XLogReaderState *record)
 {
 	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
 
-	restore(record, 0, 0, bufs);
+	restore(record, 0, bufs);
 	release(record, bufs);
 }
 
+/*
+ * The new bucket's cleanup lock first: a scan of it has pins on both primary pages, and may then want the source's content
+ * lock, a wait that no conflict handling ends.
+ */
 static void
 redo_pages(XLogReaderState *record)
 {
 	MtpWalHashPages *rec = (MtpWalHashPages *) XLogRecGetData(record);
 	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
 
-	restore(record, 0, rec->two ? 2 : 1, bufs);
+	if (rec->two)
+		restore_block(record, 1, true, bufs);
+	restore_block(record, 0, true, bufs);
+	restore(record, rec->two ? 2 : 1, bufs);
 	release(record, bufs);
 }
 
