@@ -129,10 +129,54 @@ redo_meta(XLogReaderState *record)
 	release(record, bufs);
 }
 
+/* Pins a block that will get its image; what it holds now does not matter. */
+static Buffer
+pin_block(XLogReaderState *record, int block)
+{
+	MtpLocator	locator;
+	ForkNumber	fork;
+	BlockNumber blkno;
+
+	XLogRecGetBlockTag(record, block, &locator, &fork, &blkno);
+	return XLogReadBufferExtended(locator, fork, blkno, RBM_ZERO_ON_ERROR, InvalidBuffer);
+}
+
 /*
- * The new bucket's cleanup lock first: a scan of it has pins on both primary pages, and may then want the source's content
- * lock, a wait that no conflict handling ends.
+ * Cleanup locks on two pages.  None is waited for while the other is held: a query with a pin on the one may
+ * wait for the other's content lock, and that wait nothing can end.
  */
+static void
+lock_both(Buffer a, Buffer b)
+{
+	for (;;)
+	{
+		Buffer		swap = a;
+
+		LockBufferForCleanup(a);
+		if (ConditionalLockBufferForCleanup(b))
+			return;
+		LockBuffer(a, BUFFER_LOCK_UNLOCK);
+		a = b;
+		b = swap;
+	}
+}
+
+/* Both primary pages get their images; XLogReadBufferForRedo would lock one after the other. */
+static void
+restore_primaries(XLogReaderState *record, Buffer *bufs)
+{
+	for (int i = 0; i < 2; i++)
+		bufs[i] = pin_block(record, i);
+	lock_both(bufs[0], bufs[1]);
+	for (int i = 0; i < 2; i++)
+	{
+		if (!XLogRecBlockImageApply(record, i) ||
+			!RestoreBlockImage(record, i, BufferGetPage(bufs[i])))
+			elog(ERROR, "block %d of an mtpower hash record has no image", i);
+		done(record, bufs[i]);
+	}
+}
+
 static void
 redo_pages(XLogReaderState *record)
 {
@@ -140,8 +184,9 @@ redo_pages(XLogReaderState *record)
 	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
 
 	if (rec->two)
-		restore_block(record, 1, true, bufs);
-	restore_block(record, 0, true, bufs);
+		restore_primaries(record, bufs);
+	else
+		restore_block(record, 0, true, bufs);
 	restore(record, rec->two ? 2 : 1, bufs);
 	release(record, bufs);
 }
