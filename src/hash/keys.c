@@ -1,0 +1,137 @@
+/*
+ * keys.c
+ *	  The hash of an index row, and of what a scan asks for.
+ *
+ * Columns are hashed by support function 1 with the column's collation.  What operators of the family hold
+ * to be equal has the same hash, whatever the types: that is what an operator family of hash classes promises.
+ */
+#include "mtpower.h"
+#include "hash/hash.h"
+
+#include "common/hashfn.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+/* What a NULL behind the first column counts as. */
+#define NULL_HASH 0x7F4A7C15
+
+/* Hash functions of types that aren't the column's own: comparisons as bigint = integer are common. */
+#define KNOWN_TYPES 8
+
+static struct
+{
+	Oid			family;
+	Oid			type;
+	Oid			proc;
+}			known[KNOWN_TYPES];
+
+static void
+forget_types(Datum arg, int cacheid, uint32 hashvalue)
+{
+	memset(known, 0, sizeof(known));
+}
+
+/* The hash function of a type in an operator family. */
+static Oid
+type_hash_proc(Relation index, int col, Oid type)
+{
+	static bool listening = false;
+	Oid			family = index->rd_opfamily[col];
+	int			slot = (family ^ type) % KNOWN_TYPES;
+	Oid			proc;
+
+	if (known[slot].family == family && known[slot].type == type)
+		return known[slot].proc;
+	if (!listening)
+	{
+		CacheRegisterSyscacheCallback(AMPROCNUM, forget_types, (Datum) 0);
+		listening = true;
+	}
+
+	proc = get_opfamily_proc(family, type, type, HASHSTANDARD_PROC);
+	if (!OidIsValid(proc))
+		elog(ERROR, "missing support function %d(%u,%u) for index \"%s\"",
+			 HASHSTANDARD_PROC, type, type, RelationGetRelationName(index));
+	known[slot].family = family;
+	known[slot].type = type;
+	known[slot].proc = proc;
+	return proc;
+}
+
+static inline uint32
+hash_column(Relation index, int col, Datum value)
+{
+	return DatumGetUInt32(FunctionCall1Coll(index_getprocinfo(index, col + 1, HASHSTANDARD_PROC),
+											index->rd_indcollation[col], value));
+}
+
+static inline uint32
+hash_argument(Relation index, int col, ScanKey key)
+{
+	Oid			type = key->sk_subtype;
+
+	if (likely(type == index->rd_opcintype[col] || !OidIsValid(type)))
+		return hash_column(index, col, key->sk_argument);
+	return DatumGetUInt32(OidFunctionCall1Coll(type_hash_proc(index, col, type),
+											   index->rd_indcollation[col], key->sk_argument));
+}
+
+/* Not symmetric, so that (1, 2) and (2, 1) are told apart; bijective in `column`. */
+static inline uint32
+add_column(uint32 hash, uint32 column)
+{
+	return hash_combine(mtp_hash_spread(hash), column);
+}
+
+bool
+mtp_hash_row(Relation index, const Datum *values, const bool *isnull, uint32 *hash)
+{
+	int			natts = IndexRelationGetNumberOfKeyAttributes(index);
+	uint32		h;
+
+	if (isnull[0])
+		return false;
+	h = hash_column(index, 0, values[0]);
+	for (int col = 1; col < natts; col++)
+		h = add_column(h, isnull[col] ? NULL_HASH : hash_column(index, col, values[col]));
+	*hash = mtp_hash_spread(h);
+	return true;
+}
+
+/*
+ * Of several equalities for a column the first one is taken: rows are rechecked anyway.  Without an equality for
+ * each column *none is told all the same.
+ */
+bool
+mtp_hash_keys(Relation index, ScanKey keys, int nkeys, uint32 *hash, bool *none)
+{
+	int			natts = IndexRelationGetNumberOfKeyAttributes(index);
+	ScanKey		of_column[INDEX_MAX_KEYS];
+	uint32		h;
+
+	*none = false;
+	for (int col = 0; col < natts; col++)
+		of_column[col] = NULL;
+	for (int i = 0; i < nkeys; i++)
+	{
+		ScanKey    *key = &of_column[keys[i].sk_attno - 1];
+
+		Assert(keys[i].sk_strategy == HTEqualStrategyNumber);
+		if (keys[i].sk_flags & SK_ISNULL)
+			*none = true;
+		if (*key == NULL)
+			*key = &keys[i];
+	}
+	if (*none)
+		return false;
+	for (int col = 0; col < natts; col++)
+		if (of_column[col] == NULL)
+			return false;
+
+	h = hash_argument(index, 0, of_column[0]);
+	for (int col = 1; col < natts; col++)
+		h = add_column(h, hash_argument(index, col, of_column[col]));
+	*hash = mtp_hash_spread(h);
+	return true;
+}
