@@ -25,6 +25,7 @@ _PG_init(void)
 	mtp_table_init();
 	mtp_opclass_init();
 	mtp_blink_init();
+	mtp_hash_init();
 	mtp_batch_init();
 	mtp_preloaded = true;
 }

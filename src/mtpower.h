@@ -33,6 +33,7 @@ extern void mtp_wal_init(void);
 extern void mtp_table_init(void);
 extern void mtp_opclass_init(void);
 extern void mtp_blink_init(void);
+extern void mtp_hash_init(void);
 extern void mtp_batch_init(void);
 
 #endif							/* MTPOWER_H */

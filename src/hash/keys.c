@@ -8,6 +8,7 @@
 #include "mtpower.h"
 #include "hash/hash.h"
 
+#include "access/hash.h"
 #include "common/hashfn.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"

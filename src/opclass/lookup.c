@@ -20,6 +20,7 @@
 
 const MtpOpclassPair mtp_opclass_pairs[] = {
 	{"mtpower_blink", BTREE_AM_OID},
+	{"mtpower_hash", HASH_AM_OID},
 	{NULL, InvalidOid}
 };
 

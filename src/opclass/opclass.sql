@@ -1,4 +1,4 @@
--- opclass: an operator class for every one that btree has.
+-- opclass: an operator class for every one that btree and hash have.
 
 CREATE FUNCTION mtpower.sync_opclasses(OUT opclass text, OUT method name, OUT action text)
 	RETURNS SETOF record

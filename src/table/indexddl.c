@@ -11,6 +11,7 @@
  */
 #include "mtpower.h"
 
+#include "access/amapi.h"
 #include "access/relation.h"
 #include "access/reloptions.h"
 #include "access/transam.h"
@@ -49,6 +50,7 @@ static const struct
 }			am_pairs[] =
 {
 	{"btree", "mtpower_blink"},
+	{"hash", "mtpower_hash"},
 };
 
 /* The index whose commands are being written. */
@@ -104,8 +106,15 @@ check_access_methods(Relation rel, Oid to_am)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("index \"%s\" of access method \"%s\" cannot be replaced by one of access method \"%s\"",
 						RelationGetRelationName(rel), from, to),
-				 errdetail("Only \"%s\" and \"%s\" can replace each other.",
-						   am_pairs[0].core, am_pairs[0].ours)));
+				 errdetail("Only \"%s\" and \"%s\", or \"%s\" and \"%s\", can replace each other.",
+						   am_pairs[0].core, am_pairs[0].ours,
+						   am_pairs[1].core, am_pairs[1].ours)));
+	if (rel->rd_index->indnkeyatts > 1 && !GetIndexAmRoutineByAmId(to_am, false)->amcanmulticol)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("access method \"%s\" does not support multicolumn indexes", to),
+				 errdetail("Index \"%s\" has %d columns.",
+						   RelationGetRelationName(rel), rel->rd_index->indnkeyatts)));
 }
 
 /* Refuses indexes that CREATE INDEX CONCURRENTLY and DROP INDEX CONCURRENTLY can't replace. */

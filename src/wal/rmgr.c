@@ -7,6 +7,7 @@
 #include "access/bufmask.h"
 #include "access/rmgr.h"
 #include "access/xlog_internal.h"
+#include "hash/bucket.h"
 #include "page/page.h"
 #include "wal/wal.h"
 
@@ -57,7 +58,10 @@ mask(char *page, BlockNumber blkno)
 {
 	mask_page_lsn_and_checksum((Page) page);
 	mask_page_hint_bits((Page) page);
-	mtp_page_mask((Page) page);
+	if (MtpHead(page)->type >= MTP_HASH_META)
+		mtp_bucket_mask((Page) page);
+	else
+		mtp_page_mask((Page) page);
 	mask_unused_space((Page) page);
 }
 

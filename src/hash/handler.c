@@ -1,0 +1,93 @@
+/*
+ * handler.c
+ *	  The access method mtpower_hash: what core may ask of it.
+ */
+#include "mtpower.h"
+#include "hash/hash.h"
+
+#include "access/hash.h"
+#include "access/xact.h"
+#include "batch/batch.h"
+#include "commands/vacuum.h"
+#include "page/norm.h"
+#include "storage/predicate.h"
+#include "wal/stop.h"
+
+PG_FUNCTION_INFO_V1(mtp_hash_handler);
+
+/*
+ * The entry goes into the batch engine's queue if a bulk load is under way, else into its bucket.  Hashes
+ * are queued as what they are, unsigned integers in the order of buckets.
+ */
+static bool
+hash_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
+			IndexUniqueCheck check, bool unchanged, struct IndexInfo *info)
+{
+	uint32		hash;
+
+	if (!mtp_hash_row(index, values, isnull, &hash))
+		return false;
+	if (mtp_batch_enqueue_narrow(index, heap, MTP_NORM_OID, ObjectIdGetDatum(hash), false, tid, check))
+		return false;
+	MTP_STOP_POINT("insert_begins");
+	mtp_hash_insert(index, heap, hash, tid);
+
+	/* Core has looked for readers of the index, but one may have missed the entry since. */
+	if (IsolationIsSerializable())
+		CheckForSerializableConflictIn(index, NULL, InvalidBlockNumber);
+	return false;
+}
+
+/* Rows are left out only if their first column is NULL, so that scans may lack other columns' clauses. */
+Datum
+mtp_hash_handler(PG_FUNCTION_ARGS)
+{
+	IndexAmRoutine *am = makeNode(IndexAmRoutine);
+
+	mtp_require_preload();
+	am->amstrategies = HTMaxStrategyNumber;
+	am->amsupport = HASHNProcs;
+	am->amoptsprocnum = HASHOPTIONS_PROC;
+	am->amcanorder = false;
+	am->amcanorderbyop = false;
+	am->amcanbackward = false;
+	am->amcanunique = false;
+	am->amcanmulticol = true;
+	am->amoptionalkey = false;
+	am->amsearcharray = false;
+	am->amsearchnulls = false;
+	am->amstorage = false;
+	am->amclusterable = false;
+	am->ampredlocks = false;
+	am->amcanparallel = false;
+	am->amcaninclude = false;
+	am->amusemaintenanceworkmem = false;
+	am->amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL;
+	am->amkeytype = InvalidOid;
+
+	am->ambuild = mtp_hash_build;
+	am->ambuildempty = mtp_hash_build_empty;
+	am->ambuildphasename = mtp_hash_phase_name;
+	am->aminsert = hash_insert;
+	am->ambulkdelete = mtp_hash_bulkdelete;
+	am->amvacuumcleanup = mtp_hash_vacuumcleanup;
+	am->amvalidate = mtp_hash_validate;
+	am->amadjustmembers = mtp_hash_adjust_members;
+	am->amoptions = mtp_hash_options;
+	am->amcostestimate = mtp_hash_cost;
+	am->ambeginscan = mtp_hash_beginscan;
+	am->amrescan = mtp_hash_rescan;
+	am->amgettuple = mtp_hash_gettuple;
+	am->amgetbitmap = mtp_hash_getbitmap;
+	am->amendscan = mtp_hash_endscan;
+	PG_RETURN_POINTER(am);
+}
+
+void
+mtp_hash_init(void)
+{
+	mtp_hash_options_init();
+	mtp_hash_redo_init();
+	mtp_hash_redo_vacuum_init();
+	mtp_hash_batch_init();
+}
