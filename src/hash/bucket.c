@@ -8,7 +8,7 @@
 #include "mtpower.h"
 #include "hash/bucket.h"
 
-#ifdef __SSE2__
+#if defined(__SSE2__) && !defined(MTP_NO_SIMD)
 #include <emmintrin.h>
 #endif
 
@@ -97,7 +97,7 @@ mtp_bucket_find_scalar(Page page, uint32 hash, bool with_dead, uint16 *at)
 	return found;
 }
 
-#ifdef __SSE2__
+#if defined(__SSE2__) && !defined(MTP_NO_SIMD)
 
 int
 mtp_bucket_find(Page page, uint32 hash, bool with_dead, uint16 *at)
@@ -137,7 +137,7 @@ mtp_bucket_find(Page page, uint32 hash, bool with_dead, uint16 *at)
 	return mtp_bucket_find_scalar(page, hash, with_dead, at);
 }
 
-#endif							/* __SSE2__ */
+#endif							/* SIMD */
 
 /* Dead hints don't count: redo counts the same. */
 int
