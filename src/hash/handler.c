@@ -90,4 +90,5 @@ mtp_hash_init(void)
 	mtp_hash_redo_init();
 	mtp_hash_redo_vacuum_init();
 	mtp_hash_batch_init();
+	mtp_hash_inspect_init();
 }
