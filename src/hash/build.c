@@ -271,6 +271,7 @@ mtp_hash_build(Relation heap, Relation index, struct IndexInfo *info)
 	Build	   *b = palloc0(sizeof(Build));
 	MtpOrder	order = {.code = MTP_NORM_OID,.narrow = true,.norm_heads = true};
 
+	mtp_hash_check_support(index);
 	if (RelationGetNumberOfBlocks(index) != 0)
 		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(index));
 	b->index = index;

@@ -86,7 +86,6 @@ vacuum_stash(Vacuum *v, Buffer primary, MtpHashChain *chain, BlockNumber *next)
 		if (n > 0)
 			delete_dead(v, primary, buf, n, at);
 		LockBuffer(primary, BUFFER_LOCK_UNLOCK);
-		chain->deleted = true;
 	}
 	left = MtpHashHead(page)->n;
 	*next = MtpHashHead(page)->next;
@@ -134,23 +133,17 @@ list_chains(const MtpHashPrimary *p, MtpHashChain *chains)
  * Handles the chains of a bucket, whose primary page is pinned and not locked.
  *
  * A scan that entered the bucket after the first cleanup lock may have read dead TIDs from a page before
- * they were deleted from it: a second one waits for it.  Scans that come later find none.
+ * they were deleted from it: a second one waits for it.  Also if nothing was found here, since an inserter
+ * may have deleted them in between.  Scans that come later find none.
  */
 static void
 vacuum_chains(Vacuum *v, Buffer primary, MtpHashChain *chains, int nchains)
 {
-	bool		deleted = false;
-
+	MTP_STOP_POINT("vacuum_chains");
 	for (int i = 0; i < nchains; i++)
-	{
 		vacuum_chain(v, primary, &chains[i]);
-		deleted |= chains[i].deleted;
-	}
-	if (deleted)
-	{
-		LockBufferForCleanup(primary);
-		LockBuffer(primary, BUFFER_LOCK_UNLOCK);
-	}
+	LockBufferForCleanup(primary);
+	LockBuffer(primary, BUFFER_LOCK_UNLOCK);
 	for (int i = 0; i < nchains; i++)
 		v->stats->pages_newly_deleted += mtp_hash_squeeze(v->rel, primary, &chains[i],
 														   v->info->strategy);

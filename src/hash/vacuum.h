@@ -13,7 +13,6 @@ typedef struct MtpHashChain
 	bool		heavy;
 	uint32		hash;			/* if heavy */
 	BlockNumber first;			/* when VACUUM came to the bucket */
-	bool		deleted;		/* VACUUM has deleted entries from it */
 	uint64		pages;			/* what VACUUM found, and left */
 	uint64		entries;
 } MtpHashChain;
