@@ -1,6 +1,7 @@
 """Hash indexes beside core's."""
 from data import HASH_AMS, METHODS, TYPES, columns, indexes
 from harness import PAIRS, ROUNDS, ROWS, part
+import plot
 from steady import NESTED, PLAIN, check_plan
 
 PEER = 'heap+hash live'
@@ -10,6 +11,10 @@ CREATED = 'heap, then CREATE INDEX hash'
 def both(run, peer=PEER):
     """The two sides of most cases: run(am)."""
     return {'mtpower': lambda: run('mtphash'), peer: lambda: run('hash')}
+
+
+def figure(b, name, title, xlabel, xs, series):
+    plot.lines(b.path('hash_%s.svg' % name), title, xlabel, 'seconds', xs, series)
 
 
 def created(b, kind='ints', n=4):
@@ -31,8 +36,9 @@ def part_hash(b):
 def part_hashes(b):
     """1, 2, 4 and 8 hash indexes, text keys, 0 to 3 workers, batches of several sizes, and COPYs into a table that has four times as many rows
     to begin with, and more from round to round."""
-    for n in (1, 2, 4, 8):
-        b.compare('%d index%s' % (n, '' if n == 1 else 'es'), both(lambda am: b.load(am, n=n)))
+    counts = (1, 2, 4, 8)
+    took = [b.compare('%d index%s' % (n, '' if n == 1 else 'es'), both(lambda am: b.load(am, n=n))) for n in counts]
+    figure(b, 'indexes', 'COPY of {:,} rows, hash indexes live'.format(ROWS), 'indexes', counts, {side: [t[side] for t in took] for side in took[0]})
     b.compare('text', both(lambda am: b.load(am, 'text')))
 
     def with_setting(name, value):
@@ -40,7 +46,8 @@ def part_hashes(b):
         return b.load('mtphash')
     for name, values in (('mtpower.workers', ('0', '1', '2', '3')), ('mtpower.batch_size', ("'256kB'", "'1MB'", "'4MB'", "'16MB'"))):
         sides = {value.strip("'"): lambda value=value: with_setting(name, value) for value in values}
-        b.compare('4 indexes, ' + name, sides, own=values[1].strip("'"))
+        took = b.compare('4 indexes, ' + name, sides, own=values[1].strip("'"))
+        figure(b, name.split('.')[1], 'COPY of {:,} rows, 4 hash indexes live'.format(ROWS), name, list(took), {'mtpower': list(took.values())})
         b.server.setting(name, None)
 
     large = b.file(rows=4 * ROWS)

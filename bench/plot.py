@@ -1,0 +1,49 @@
+"""Figures as the MTPower paper draws them: one line per side, medians, and the range of the rounds as bars.  SVG, without any library."""
+import math, statistics
+from xml.sax.saxutils import escape
+
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640, 400, 70, 60, 50, 190
+COLOURS = ('#1f77b4', '#d62728', '#2ca02c', '#9467bd')
+
+
+def steps(top, most=6):
+    """Multiples of 1, 2 or 5 times a power of ten, from zero to `top` or just above it, at most so many more than one."""
+    power = 10.0 ** math.floor(math.log10(top / most))
+    size = next(power * m for m in (1, 2, 5, 10) if power * m * most >= top)
+    return [i * size for i in range(math.ceil(top / size) + 1)]
+
+
+def lines(path, title, xlabel, ylabel, xs, series):
+    """Writes a chart.  xs: labels along the x axis, evenly spaced; series: side -> a list of rounds' figures for each x."""
+    ticks = steps(max(max(runs) for points in series.values() for runs in points))
+    x = lambda i: LEFT + (WIDTH - LEFT - RIGHT) * (i + 0.5) / len(xs)
+    y = lambda v: HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * v / ticks[-1]
+    out = ['<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">' % (WIDTH, HEIGHT),
+           '<rect width="100%" height="100%" fill="white"/>']
+
+    def text(px, py, what, anchor='middle', more=''):
+        out.append('<text x="%.1f" y="%.1f" text-anchor="%s"%s>%s</text>' % (px, py, anchor, more, escape(str(what))))
+
+    def line(x1, y1, x2, y2, colour, width=1.0):
+        out.append('<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="%.1f"/>' % (x1, y1, x2, y2, colour, width))
+
+    text(WIDTH / 2, 24, title, more=' font-size="14"')
+    for v in ticks:
+        line(LEFT, y(v), WIDTH - RIGHT, y(v), '#dddddd')
+        text(LEFT - 8, y(v) + 4, '%g' % v, 'end')
+    for i, label in enumerate(xs):
+        text(x(i), HEIGHT - BOTTOM + 18, label)
+    text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 16, xlabel)
+    text(18, (TOP + HEIGHT - BOTTOM) / 2, ylabel, more=' transform="rotate(-90 18 %.1f)"' % ((TOP + HEIGHT - BOTTOM) / 2))
+    for n, (side, points) in enumerate(series.items()):
+        colour, medians = COLOURS[n % len(COLOURS)], [statistics.median(runs) for runs in points]
+        for i, runs in enumerate(points):
+            line(x(i), y(min(runs)), x(i), y(max(runs)), colour)
+            out.append('<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>' % (x(i), y(medians[i]), colour))
+        for i in range(1, len(points)):
+            line(x(i - 1), y(medians[i - 1]), x(i), y(medians[i]), colour, 2)
+        line(WIDTH - RIGHT + 15, TOP + 10 + 22 * n, WIDTH - RIGHT + 35, TOP + 10 + 22 * n, colour, 2)
+        text(WIDTH - RIGHT + 42, TOP + 14 + 22 * n, side, 'start')
+    out.append('</svg>\n')
+    with open(path, 'w') as f:
+        f.write('\n'.join(out))
