@@ -92,14 +92,18 @@ SELECT command, m.* FROM (VALUES
 	('CREATE TABLE n (a int) USING mtpower WITH (fillfactor = 5)'),
 	('CREATE TABLE n (a int) USING mtpower WITH (batch_size = 5)')) x(command), mistake(command) m;
 
--- Operator classes whose comparison function is missing, or is none.
+-- Operator classes whose comparison function, or hash function, is missing, or is none.
 CREATE OPERATOR CLASS without_ops FOR TYPE int4 USING mtpower_blink AS OPERATOR 1 <, OPERATOR 3 =;
 CREATE OPERATOR CLASS boolean_ops FOR TYPE int4 USING mtpower_blink AS OPERATOR 1 <, OPERATOR 3 =, FUNCTION 1 int4lt(int4, int4);
 CREATE OPERATOR CLASS unary_ops FOR TYPE int4 USING mtpower_blink AS OPERATOR 1 <, OPERATOR 3 =, FUNCTION 1 (int4, int4) int4um(int4);
+CREATE OPERATOR CLASS unhashed_ops FOR TYPE int4 USING mtpower_hash AS OPERATOR 1 =;
+CREATE OPERATOR CLASS misnamed_ops FOR TYPE int4 USING mtpower_hash AS OPERATOR 1 =, FUNCTION 1 (int4, int4) int4pl(int4, int4);
 SELECT command, m.* FROM (VALUES
 	('CREATE INDEX ON t USING mtpower_blink (a without_ops)'),
 	('CREATE INDEX ON t USING mtpower_blink (b, a boolean_ops)'),
-	('CREATE INDEX ON t USING mtpower_blink (a unary_ops)')) x(command), mistake(command) m;
+	('CREATE INDEX ON t USING mtpower_blink (a unary_ops)'),
+	('CREATE INDEX ON t USING mtpower_hash (a unhashed_ops)'),
+	('CREATE INDEX ON t USING mtpower_hash (b, a misnamed_ops)')) x(command), mistake(command) m;
 
 -- Bytes compared where a collation holds different bytes to be equal: a scan would miss some.
 CREATE COLLATION caseless (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
