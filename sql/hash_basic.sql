@@ -470,7 +470,17 @@ SELECT * FROM mtpower.index_ddl('"d d"', 'hash') \gexec
 SELECT pg_get_indexdef('"d d"'::regclass);
 CREATE INDEX dd_m ON dd USING mtpower_hash (a, b) WITH (initial_buckets = 5);
 SELECT * FROM mtpower.index_ddl('dd_m', 'hash');
-SELECT * FROM mtpower.index_ddl('dd_m', 'btree');
+SELECT * FROM mtpower.index_ddl('dd_m', 'btree') \gexec
+SELECT * FROM mtpower.index_ddl('dd_m', 'mtpower_hash');
+DROP INDEX dd_m;
+CREATE INDEX dd_m ON dd USING mtpower_hash (lower(b) varchar_ops, b COLLATE "POSIX") WITH (initial_buckets = 5, fillfactor = 40);
+COMMENT ON INDEX dd_m IS 'two columns';
+SELECT * FROM mtpower.index_ddl('dd_m', 'mtpower_blink') \gexec
+SELECT pg_get_indexdef('dd_m'::regclass), obj_description('dd_m'::regclass);
+SELECT verify('dd');
+ALTER TABLE dd ADD x xid;
+CREATE INDEX dd_x ON dd USING mtpower_hash (x);
+SELECT * FROM mtpower.index_ddl('dd_x', 'btree');
 
 -- Operator classes: each of core's hash has its mirror, with all members; others' come with sync_opclasses().
 SELECT count(*) AS missing FROM pg_opclass o JOIN pg_am a ON a.oid = o.opcmethod

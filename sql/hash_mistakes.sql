@@ -150,7 +150,7 @@ SELECT command || E'\n  ' || told(command) FROM unnest(ARRAY[
 	'SELECT mtpower.page_info(''t_mtpower_hash'', 1000000)',
 	'SELECT mtpower.verify_index(''t_hash'')',
 	'SELECT mtpower.index_ddl(''t_mtpower_hash'', ''mtpower_hash'')',
-	'SELECT mtpower.index_ddl(''t_mtpower_hash'', ''mtpower_blink'')',
+	'SELECT mtpower.index_ddl(''t_mtpower_hash'', ''brin'')',
 	'SELECT mtpower.index_ddl(''t_hash'', ''mtpower_blink'')']) command;
 
 RESET search_path;

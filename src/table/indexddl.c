@@ -42,15 +42,22 @@
 
 PG_FUNCTION_INFO_V1(mtp_table_index_ddl);
 
-/* Access methods that can stand in for each other: core's, and ours. */
+/*
+ * Access methods that can take an index over: core's and ours for each other, and a tree for our hash, as it
+ * answers whatever that one does; core's hash can't where there are several columns.
+ */
 static const struct
 {
-	const char *core;
-	const char *ours;
-}			am_pairs[] =
+	const char *from;
+	const char *to;
+}			replacements[] =
 {
 	{"btree", "mtpower_blink"},
+	{"mtpower_blink", "btree"},
 	{"hash", "mtpower_hash"},
+	{"mtpower_hash", "hash"},
+	{"mtpower_hash", "btree"},
+	{"mtpower_hash", "mtpower_blink"},
 };
 
 /* The index whose commands are being written. */
@@ -67,13 +74,11 @@ typedef struct IndexDdl
 } IndexDdl;
 
 static bool
-are_paired(const char *a, const char *b)
+can_replace(const char *from, const char *to)
 {
-	for (int i = 0; i < lengthof(am_pairs); i++)
+	for (int i = 0; i < lengthof(replacements); i++)
 	{
-		if (strcmp(a, am_pairs[i].core) == 0 && strcmp(b, am_pairs[i].ours) == 0)
-			return true;
-		if (strcmp(a, am_pairs[i].ours) == 0 && strcmp(b, am_pairs[i].core) == 0)
+		if (strcmp(from, replacements[i].from) == 0 && strcmp(to, replacements[i].to) == 0)
 			return true;
 	}
 	return false;
@@ -82,12 +87,7 @@ are_paired(const char *a, const char *b)
 static bool
 is_ours(const char *am_name)
 {
-	for (int i = 0; i < lengthof(am_pairs); i++)
-	{
-		if (strcmp(am_name, am_pairs[i].ours) == 0)
-			return true;
-	}
-	return false;
+	return strcmp(am_name, "mtpower_blink") == 0 || strcmp(am_name, "mtpower_hash") == 0;
 }
 
 static void
@@ -101,20 +101,19 @@ check_access_methods(Relation rel, Oid to_am)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("index \"%s\" already uses access method \"%s\"",
 						RelationGetRelationName(rel), to)));
-	if (!are_paired(from, to))
+	if (!can_replace(from, to))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("index \"%s\" of access method \"%s\" cannot be replaced by one of access method \"%s\"",
 						RelationGetRelationName(rel), from, to),
-				 errdetail("Only \"%s\" and \"%s\", or \"%s\" and \"%s\", can replace each other.",
-						   am_pairs[0].core, am_pairs[0].ours,
-						   am_pairs[1].core, am_pairs[1].ours)));
+				 errdetail("\"btree\" and \"mtpower_blink\" can replace each other and \"mtpower_hash\"; \"hash\" and \"mtpower_hash\" can replace each other.")));
 	if (rel->rd_index->indnkeyatts > 1 && !GetIndexAmRoutineByAmId(to_am, false)->amcanmulticol)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("access method \"%s\" does not support multicolumn indexes", to),
 				 errdetail("Index \"%s\" has %d columns.",
-						   RelationGetRelationName(rel), rel->rd_index->indnkeyatts)));
+						   RelationGetRelationName(rel), rel->rd_index->indnkeyatts),
+				 errhint("Use \"btree\" or \"mtpower_blink\" in its place.")));
 }
 
 /* Refuses indexes that CREATE INDEX CONCURRENTLY and DROP INDEX CONCURRENTLY can't replace. */
@@ -208,7 +207,8 @@ counterpart_opclass(const IndexDdl *ddl, Oid opclass)
 				 errmsg("operator class \"%s\" for type %s has no counterpart in access method \"%s\"",
 						NameStr(orig->opcname), format_type_be(orig->opcintype),
 						get_am_name(ddl->to_am)),
-				 errhint("Call mtpower.sync_opclasses() to mirror operator classes of extensions and of your own.")));
+				 is_ours(get_am_name(ddl->to_am)) ?
+				 errhint("Call mtpower.sync_opclasses() to mirror operator classes of extensions and of your own.") : 0));
 	ReleaseSysCache(tup);
 	return best;
 }

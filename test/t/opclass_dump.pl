@@ -10,27 +10,28 @@ $node->init;
 $node->append_conf('postgresql.conf', q{shared_preload_libraries = 'mtpower'});
 $node->start;
 
-my $blink = q{(SELECT oid FROM pg_am WHERE amname = 'mtpower_blink')};
+my $ours = q{(SELECT oid FROM pg_am WHERE amname IN ('mtpower_blink', 'mtpower_hash'))};
 
-# Everything that mtpower_blink has, but for OIDs: operator classes, members, whom these depend on, owners, extensions.
+# Everything that mtpower_blink and mtpower_hash have, but for OIDs: operator classes, members, whom these depend on, owners, extensions.
 my $all_of_it = qq{
 	SELECT c.opcnamespace::regnamespace, c.opcname, c.opcowner::regrole, c.opcintype::regtype, c.opcdefault,
 		f.opfnamespace::regnamespace, f.opfname, f.opfowner::regrole,
-		EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_opclass'::regclass AND d.objid = c.oid AND d.deptype = 'e')
-	FROM pg_opclass c JOIN pg_opfamily f ON f.oid = c.opcfamily WHERE c.opcmethod = $blink;
-	SELECT f.opfname, o.amopstrategy, o.amopopr::regoperator, d.refclassid::regclass, d.deptype
+		EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_opclass'::regclass AND d.objid = c.oid AND d.deptype = 'e'),
+		(SELECT amname FROM pg_am WHERE oid = c.opcmethod)
+	FROM pg_opclass c JOIN pg_opfamily f ON f.oid = c.opcfamily WHERE c.opcmethod IN $ours;
+	SELECT f.opfname, o.amopstrategy, o.amopopr::regoperator, d.refclassid::regclass, d.deptype, (SELECT amname FROM pg_am WHERE oid = f.opfmethod)
 	FROM pg_amop o JOIN pg_opfamily f ON f.oid = o.amopfamily
 		JOIN pg_depend d ON d.classid = 'pg_amop'::regclass AND d.objid = o.oid
 			AND d.refclassid IN ('pg_opclass'::regclass, 'pg_opfamily'::regclass)
-	WHERE f.opfmethod = $blink;
+	WHERE f.opfmethod IN $ours;
 	SELECT f.opfname, p.amprocnum, p.amproclefttype::regtype, p.amprocrighttype::regtype, p.amproc::regprocedure,
-		d.refclassid::regclass, d.deptype
+		d.refclassid::regclass, d.deptype, (SELECT amname FROM pg_am WHERE oid = f.opfmethod)
 	FROM pg_amproc p JOIN pg_opfamily f ON f.oid = p.amprocfamily
 		JOIN pg_depend d ON d.classid = 'pg_amproc'::regclass AND d.objid = p.oid
 			AND d.refclassid IN ('pg_opclass'::regclass, 'pg_opfamily'::regclass)
-	WHERE f.opfmethod = $blink;
+	WHERE f.opfmethod IN $ours;
 	SELECT pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-	WHERE c.relam = $blink;
+	WHERE c.relam IN $ours;
 };
 my $queries = q{
 	SET enable_seqscan = off;
@@ -38,6 +39,9 @@ my $queries = q{
 	SELECT a FROM words WHERE s = '7 .. 8';
 	SELECT a FROM words WHERE k OPERATOR(app.=) '7'::app.num;
 	SELECT a FROM words ORDER BY k USING OPERATOR(app.>) LIMIT 3;
+	SELECT a FROM words WHERE c = 'WORD8' AND a = 8;
+	SELECT a FROM words WHERE k OPERATOR(app.=) 9;
+	SELECT a FROM words WHERE kk = ARRAY['10'::app.num];
 };
 
 # A type of a user, owned by somebody who is no superuser, and with an operator class in pg_catalog beside its own.
@@ -70,8 +74,14 @@ my $setup = q{
 		OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 cmp(num, num),
 		FUNCTION 2 btint4sortsupport(internal), FUNCTION 4 btequalimage(oid);
 	ALTER OPERATOR FAMILY nums USING btree ADD OPERATOR 3 = (num, int), FUNCTION 1 (num, int) cmp(num, int);
+	CREATE FUNCTION hash(num) RETURNS int LANGUAGE internal IMMUTABLE STRICT AS 'hashint4';
+	CREATE OPERATOR FAMILY nums USING hash;
+	CREATE OPERATOR CLASS num_ops DEFAULT FOR TYPE num USING hash FAMILY nums AS OPERATOR 1 =, FUNCTION 1 hash(num);
+	ALTER OPERATOR FAMILY nums USING hash ADD OPERATOR 1 = (num, int), FUNCTION 1 (int, int) hashint4(int);
+	ALTER OPERATOR CLASS num_ops USING hash OWNER TO plain;
 	CREATE OPERATOR CLASS pg_catalog.num_too_ops FOR TYPE num USING btree AS
 		OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 cmp(num, num);
+	CREATE OPERATOR CLASS public.more_num_ops FOR TYPE num USING hash AS OPERATOR 1 =, FUNCTION 1 hash(num);
 	ALTER TYPE num OWNER TO plain;
 	ALTER OPERATOR FAMILY nums USING btree OWNER TO plain;
 	ALTER OPERATOR CLASS num_ops USING btree OWNER TO plain;
@@ -87,16 +97,21 @@ my $setup = q{
 	CREATE INDEX ON words USING mtpower_blink (k DESC);
 	CREATE INDEX ON words USING mtpower_blink (kk);
 	CREATE INDEX ON words USING mtpower_blink (k mtpower.num_too_ops);
+	CREATE INDEX ON words USING mtpower_hash (c, a);
+	CREATE INDEX ON words USING mtpower_hash (k) WITH (fillfactor = 60, initial_buckets = 3);
+	CREATE INDEX ON words USING mtpower_hash (kk);
+	CREATE INDEX ON words USING mtpower_hash (k public.more_num_ops);
 };
 
 $node->safe_psql('postgres', 'CREATE ROLE plain; CREATE DATABASE source;');
 $node->safe_psql('source', $setup);
 my $expected = $node->safe_psql('source', $all_of_it);
-like($expected, qr/^public\|citext_ops\|\S+\|citext\|t\|public\|citext_ops\|\S+\|f$/m, 'the mirror of citext_ops is no member');
-like($expected, qr/^app\|num_ops\|plain\|app\.num\|t\|app\|nums\|plain\|f$/m, 'mirrors belong to the owner of the original');
+like($expected, qr/^public\|citext_ops\|\S+\|citext\|t\|public\|citext_ops\|\S+\|f\|$_$/m, "${_}'s mirror of citext_ops is no member") foreach 'mtpower_blink', 'mtpower_hash';
+like($expected, qr/^app\|num_ops\|plain\|app\.num\|t\|app\|nums\|plain\|f\|mtpower_blink$/m, 'mirrors belong to the owner of the original');
+like($expected, qr/^app\|num_ops\|plain\|app\.num\|t\|app\|nums\|\S+\|f\|mtpower_hash$/m, 'also those of hash');
 like($expected, qr/^mtpower\|num_too_ops\|/m, 'the mirror of what lies in pg_catalog lies in mtpower');
 my $rows = $node->safe_psql('source', $queries);
-is($rows, "7\n7\n7\n50\n49\n48", 'the indexes serve');
+is($rows, "7\n7\n7\n50\n49\n48\n8\n9\n10", 'the indexes serve');
 
 # restored DATABASE, WHAT: compares with the source database.
 sub restored
@@ -116,6 +131,8 @@ my $dump = slurp_file("$dir/plain.sql");
 my @dumped = $dump =~ /^CREATE OPERATOR CLASS (\S+)\s+.*USING mtpower_blink/mg;
 is(join(' ', sort @dumped), 'app.num_ops mtpower.num_too_ops public.citext_ops public.citext_pattern_ops public.seg_ops',
 	'the dump has the mirrors that no extension brings');
+@dumped = $dump =~ /^CREATE OPERATOR CLASS (\S+)\s+.*USING mtpower_hash/mg;
+is(join(' ', sort @dumped), 'app.num_ops public.citext_ops public.more_num_ops', 'also those of hash');
 $node->safe_psql('postgres', 'CREATE DATABASE plain_copy');
 $node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', "$dir/plain.sql", 'plain_copy' ], 'it can be restored');
 restored($node, 'plain_copy', 'plain dump');
@@ -141,8 +158,9 @@ my $bindir = $node->config_data('--bindir');
 $upgraded->start;
 restored($upgraded, 'source', 'pg_upgrade');
 is($upgraded->safe_psql('source', qq{
-	SELECT count(*) FROM pg_opclass o WHERE o.opcmethod = 403 AND NOT EXISTS (
-		SELECT FROM pg_opclass m WHERE m.opcmethod = $blink AND m.opcname = o.opcname)}), '0', 'every operator class has its mirror');
+	SELECT count(*) FROM pg_opclass o WHERE o.opcmethod IN (403, 405) AND NOT EXISTS (
+		SELECT FROM pg_opclass m JOIN pg_am a ON a.oid = m.opcmethod
+		WHERE m.opcname = o.opcname AND a.amname = CASE o.opcmethod WHEN 403 THEN 'mtpower_blink' ELSE 'mtpower_hash' END)}), '0', 'every operator class has its mirror');
 $upgraded->stop;
 $node->start;
 
@@ -151,22 +169,21 @@ isnt($node->psql('source', 'DROP EXTENSION citext'), 0, 'DROP EXTENSION citext w
 $node->safe_psql('source', 'DROP EXTENSION citext CASCADE');
 is($node->safe_psql('source', q{SELECT count(*) FROM pg_extension WHERE extname = 'mtpower'}), '1', 'mtpower is still there');
 is($node->safe_psql('source', q{SELECT count(*) FROM words}), '50', 'so is the table');
-is($node->safe_psql('source', qq{SELECT count(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE c.relam = $blink}),
-	'4', 'so are its other indexes');
-is($node->safe_psql('source', qq{SELECT count(*) FROM pg_opclass WHERE opcmethod = $blink AND opcname ~ 'citext'}), '0',
+is($node->safe_psql('source', qq{SELECT count(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE c.relam IN $ours}),
+	'7', 'so are its other indexes');
+is($node->safe_psql('source', qq{SELECT count(*) FROM pg_opclass WHERE opcmethod IN $ours AND opcname ~ 'citext'}), '0',
 	'the mirrors are gone');
 is($node->safe_psql('source', q{
 	SELECT * FROM mtpower.sync_opclasses();
 	CREATE EXTENSION citext;
 	SELECT * FROM mtpower.sync_opclasses()}),
-	"public.citext_ops|mtpower_blink|empty family dropped\npublic.citext_pattern_ops|mtpower_blink|empty family dropped\n" .
-	"public.citext_ops|mtpower_blink|created\npublic.citext_pattern_ops|mtpower_blink|created",
+	join("\n", map { my $did = $_; map { "public.$_|$did" } 'citext_ops|mtpower_blink', 'citext_pattern_ops|mtpower_blink', 'citext_ops|mtpower_hash' } 'empty family dropped', 'created'),
 	'the extension can come back');
 is($node->safe_psql('source', q{
 	DROP EXTENSION citext CASCADE;
 	CREATE EXTENSION citext;
 	SELECT * FROM mtpower.sync_opclasses()}),
-	"public.citext_ops|mtpower_blink|created\npublic.citext_pattern_ops|mtpower_blink|created",
+	join("\n", map { "public.$_|created" } 'citext_ops|mtpower_blink', 'citext_pattern_ops|mtpower_blink', 'citext_ops|mtpower_hash'),
 	'also into the families that it left');
 
 # It moves: the mirrors are found where they are.
@@ -174,7 +191,7 @@ is($node->safe_psql('source', q{
 	CREATE SCHEMA elsewhere;
 	ALTER EXTENSION citext SET SCHEMA elsewhere;
 	SELECT opclass FROM mtpower.sync_opclasses()}), 'elsewhere.citext_pattern_ops', 'after a move the default has its mirror');
-is($node->psql('source', q{CREATE TABLE moved (c elsewhere.citext); CREATE INDEX ON moved USING mtpower_blink (c)}), 0,
+is($node->psql('source', q{CREATE TABLE moved (c elsewhere.citext); CREATE INDEX ON moved USING mtpower_blink (c); CREATE INDEX ON moved USING mtpower_hash (c)}), 0,
 	'and serves');
 
 # An extension that lies in pg_catalog.
@@ -182,9 +199,9 @@ $node->safe_psql('postgres', 'CREATE DATABASE cat');
 is($node->safe_psql('cat', q{
 	CREATE EXTENSION citext SCHEMA pg_catalog;
 	CREATE EXTENSION mtpower;
-	SELECT opclass FROM mtpower.sync_opclasses() ORDER BY 1;}), "mtpower.citext_ops\nmtpower.citext_pattern_ops",
+	SELECT opclass FROM mtpower.sync_opclasses() ORDER BY 1;}), "mtpower.citext_ops\nmtpower.citext_ops\nmtpower.citext_pattern_ops",
 	'mirrors of an extension in pg_catalog lie in mtpower');
-$node->safe_psql('cat', q{CREATE TABLE t (c citext); CREATE INDEX ON t USING mtpower_blink (c)});
+$node->safe_psql('cat', q{CREATE TABLE t (c citext); CREATE INDEX ON t USING mtpower_blink (c); CREATE INDEX ON t USING mtpower_hash (c)});
 $node->command_ok([ 'pg_dump', '-f', "$dir/cat.sql", 'cat' ], 'they can be dumped');
 $node->safe_psql('postgres', 'CREATE DATABASE cat_copy');
 $node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', "$dir/cat.sql", 'cat_copy' ], 'and restored');

@@ -121,7 +121,13 @@ $node->safe_psql('postgres', q{
 	CREATE INDEX ON mv USING mtpower_blink (b);
 	CREATE TABLE h (a int, b text);
 	CREATE INDEX ON h USING mtpower_blink (b);
-	CREATE TABLE x (a int, EXCLUDE USING mtpower_blink (a WITH =)) USING mtpower;
+	CREATE INDEX t_h1 ON t USING mtpower_hash (b) WITH (initial_buckets = 7);
+	CREATE INDEX t_h2 ON t USING mtpower_hash (a, lower(b)) WITH (fillfactor = 60, initial_buckets = 7) WHERE a > 5;
+	CREATE INDEX t_h3 ON t USING mtpower_hash (upper(b)) WITH (initial_buckets = 3, fillfactor = 70) WHERE b <> 'made USING mtpower_hash ' AND a > 5;
+	CREATE INDEX t_h4 ON t USING mtpower_hash (c);
+	CREATE INDEX "t mtpower_hash" ON t USING mtpower_hash (c citext_ops, d);
+	COMMENT ON INDEX t_h4 IS 'CREATE INDEX t_h4 ON t USING mtpower_hash (c)';
+	CREATE TABLE x (a int, EXCLUDE USING mtpower_blink (a WITH =), EXCLUDE USING mtpower_hash (a WITH =)) USING mtpower;
 	INSERT INTO x VALUES (1), (2);
 	CREATE TABLE parted (a int) PARTITION BY RANGE (a);
 	CREATE TABLE part PARTITION OF parted FOR VALUES FROM (0) TO (10) USING mtpower;
@@ -131,8 +137,13 @@ my $indexes = q{SELECT pg_get_indexdef(indexrelid), indisclustered, obj_descript
 my $rows = q{SELECT (SELECT md5(string_agg(t::text, '' ORDER BY a)) FROM t), (SELECT count(*) FROM mv), (SELECT sum(a) FROM x), (SELECT count(*) FROM events)};
 my $content = $node->safe_psql('postgres', $rows);
 my $wanted = $node->safe_psql('postgres', $indexes);
-is(scalar(() = $wanted =~ /^CREATE INDEX .*? USING mtpower_blink \(/mg), 13, 'indexes of all kinds');
-$wanted =~ s/^(CREATE INDEX .*?) USING mtpower_blink \(/$1 USING btree (/mg;
+is(scalar(() = $wanted =~ /^CREATE INDEX .*? USING mtpower_(blink|hash) \(/mg), 19, 'indexes of all kinds');
+
+# What it shall become: of the hash indexes, those of one column core's hash.
+my $single = qr/"?(?:t_h[134]|x_a_excl1)"?/;
+$wanted =~ s/^(CREATE INDEX $single .*?) USING mtpower_hash \(/$1 USING hash (/mg;
+$wanted =~ s/^(CREATE INDEX .*?) USING mtpower_(blink|hash) \(/$1 USING btree (/mg;
+$wanted =~ s/initial_buckets='\d+', |, initial_buckets='\d+'| WITH \(initial_buckets='\d+'\)//g;
 
 # A dump, restored where mtpower is not.
 my $plain = PostgreSQL::Test::Cluster->new('plain');
@@ -143,7 +154,7 @@ $restore =~ s/ mydb / -d '@{[ $node->connstr('postgres') ]}' / or die 'README.md
 $restore =~ s/psql newdb/psql -Xq -d '@{[ $plain->connstr('postgres') ]}'/ or die 'README.md restores another database';
 my ($out, $err) = run_command([ 'bash', '-o', 'pipefail', '-c', $restore ]);
 my %errors = map { $_ => 1 } $err =~ /ERROR:  (.*)/g;
-is(join("\n", sort keys %errors), join("\n", 'access method "mtpower_blink" does not exist', 'extension "mtpower" does not exist',
+is(join("\n", sort keys %errors), join("\n", 'access method "mtpower_blink" does not exist', 'access method "mtpower_hash" does not exist', 'extension "mtpower" does not exist',
 	'mtpower must be loaded via "shared_preload_libraries"'), 'a dump restored: what fails');
 is($plain->safe_psql('postgres', $indexes), $wanted, 'a dump restored: indexes');
 is($plain->safe_psql('postgres', $rows), $content, 'a dump restored: rows');
@@ -154,7 +165,8 @@ $plain->stop;
 my ($rc, undef, $refused) = $node->psql('postgres', 'DROP EXTENSION mtpower');
 like($refused, qr/table t depends on access method mtpower\n/, 'DROP EXTENSION lists what it would take along');
 $node->safe_psql('postgres', q{
-	ALTER TABLE x DROP CONSTRAINT x_a_excl, ADD CONSTRAINT x_a_excl EXCLUDE USING btree (a WITH =);
+	ALTER TABLE x DROP CONSTRAINT x_a_excl, ADD CONSTRAINT x_a_excl EXCLUDE USING btree (a WITH =),
+		DROP CONSTRAINT x_a_excl1, ADD CONSTRAINT x_a_excl1 EXCLUDE USING hash (a WITH =);
 	DROP INDEX parted_a_idx;
 	CREATE INDEX ON parted USING btree (a)});
 my $back = block_behind('Nobody is locked in.');
