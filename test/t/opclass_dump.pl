@@ -215,33 +215,37 @@ is($node->safe_psql('plain_copy', q{
 	SELECT count(*) FROM pg_opfamily WHERE opfmethod NOT IN (SELECT oid FROM pg_am);
 	SELECT count(*) FROM pg_extension WHERE extname IN ('citext', 'seg')}), "0\n0\n2", 'it takes all mirrors along, and no more');
 
-# Every extension that PostgreSQL brings and that has operator classes for btree.
+# Every extension that PostgreSQL brings and that has operator classes for btree or hash.
 my @extensions = qw(citext cube hstore isn ltree seg);
 $node->safe_psql('postgres', 'CREATE DATABASE all_of_them');
 $node->safe_psql('all_of_them', join('', 'CREATE EXTENSION mtpower;', map { "CREATE EXTENSION $_;" } @extensions));
 is($node->safe_psql('all_of_them', q{SELECT count(*) > 10 FROM mtpower.sync_opclasses() WHERE action = 'created'}), 't',
 	'the operator classes of all extensions get mirrors');
 is($node->safe_psql('all_of_them', 'SELECT * FROM mtpower.sync_opclasses()'), '', 'once');
-is($node->safe_psql('all_of_them', qq{
-	SELECT f.opfname, o.amopopr::regoperator FROM pg_amop o JOIN pg_opfamily f ON f.oid = o.amopfamily
-	WHERE o.amopmethod = 403 AND NOT EXISTS (
-		SELECT FROM pg_amop m JOIN pg_opfamily mf ON mf.oid = m.amopfamily WHERE m.amopmethod = $blink
-		AND mf.opfname = f.opfname AND mf.opfnamespace = f.opfnamespace AND m.amopopr = o.amopopr AND m.amopstrategy = o.amopstrategy);
-	SELECT f.opfname, p.amproc::regprocedure FROM pg_amproc p JOIN pg_opfamily f ON f.oid = p.amprocfamily
-	WHERE f.opfmethod = 403 AND NOT EXISTS (
-		SELECT FROM pg_amproc m JOIN pg_opfamily mf ON mf.oid = m.amprocfamily WHERE mf.opfmethod = $blink
-		AND mf.opfname = f.opfname AND mf.opfnamespace = f.opfnamespace AND m.amproc = p.amproc AND m.amprocnum = p.amprocnum
-		AND m.amproclefttype = p.amproclefttype AND m.amprocrighttype = p.amprocrighttype);}), '', 'with all members');
-is($node->safe_psql('all_of_them', qq{
-	SELECT count(*) FROM pg_opclass o WHERE o.opcmethod = 403 AND amvalidate(o.oid) <> (
-		SELECT amvalidate(m.oid) FROM pg_opclass m
-		WHERE m.opcmethod = $blink AND m.opcname = o.opcname AND m.opcnamespace = o.opcnamespace)}), '0',
-	'and they are as valid as the originals');
+foreach ([ 403, 'mtpower_blink' ], [ 405, 'mtpower_hash' ])
+{
+	my ($core, $am) = @$_;
+	is($node->safe_psql('all_of_them', qq{
+		SELECT f.opfname, o.amopopr::regoperator FROM pg_amop o JOIN pg_opfamily f ON f.oid = o.amopfamily
+		WHERE o.amopmethod = $core AND NOT EXISTS (
+			SELECT FROM pg_amop m JOIN pg_opfamily mf ON mf.oid = m.amopfamily WHERE m.amopmethod = (SELECT oid FROM pg_am WHERE amname = '$am')
+			AND mf.opfname = f.opfname AND mf.opfnamespace = f.opfnamespace AND m.amopopr = o.amopopr AND m.amopstrategy = o.amopstrategy);
+		SELECT f.opfname, p.amproc::regprocedure FROM pg_amproc p JOIN pg_opfamily f ON f.oid = p.amprocfamily
+		WHERE f.opfmethod = $core AND NOT EXISTS (
+			SELECT FROM pg_amproc m JOIN pg_opfamily mf ON mf.oid = m.amprocfamily WHERE mf.opfmethod = (SELECT oid FROM pg_am WHERE amname = '$am')
+			AND mf.opfname = f.opfname AND mf.opfnamespace = f.opfnamespace AND m.amproc = p.amproc AND m.amprocnum = p.amprocnum
+			AND m.amproclefttype = p.amproclefttype AND m.amprocrighttype = p.amprocrighttype);}), '', "$am: with all members");
+	is($node->safe_psql('all_of_them', qq{
+		SELECT count(*) FROM pg_opclass o WHERE o.opcmethod = $core AND amvalidate(o.oid) <> (
+			SELECT amvalidate(m.oid) FROM pg_opclass m
+			WHERE m.opcmethod = (SELECT oid FROM pg_am WHERE amname = '$am') AND m.opcname = o.opcname AND m.opcnamespace = o.opcnamespace)}), '0',
+		"$am: and they are as valid as the originals");
+}
 $node->safe_psql('all_of_them', join('', map { "DROP EXTENSION $_ CASCADE;" } @extensions));
 is($node->safe_psql('all_of_them', q{SELECT DISTINCT action FROM mtpower.sync_opclasses()}), 'empty family dropped',
 	'they go with their extensions');
 is($node->safe_psql('all_of_them', qq{
-	SELECT count(*) FROM pg_opfamily WHERE opfmethod = $blink AND opfnamespace <> 'pg_catalog'::regnamespace}), '0', 'all of them');
+	SELECT count(*) FROM pg_opfamily WHERE opfmethod IN $ours AND opfnamespace <> 'pg_catalog'::regnamespace}), '0', 'all of them');
 
 # In the script of another extension the mirrors would become that extension's members.
 SKIP:

@@ -141,8 +141,8 @@ is(scalar(() = $wanted =~ /^CREATE INDEX .*? USING mtpower_(blink|hash) \(/mg), 
 
 # What it shall become: of the hash indexes, those of one column core's hash.
 my $single = qr/"?(?:t_h[134]|x_a_excl1)"?/;
-$wanted =~ s/^(CREATE INDEX $single .*?) USING mtpower_hash \(/$1 USING hash (/mg;
-$wanted =~ s/^(CREATE INDEX .*?) USING mtpower_(blink|hash) \(/$1 USING btree (/mg;
+$wanted =~ s/^(CREATE INDEX $single [^|]*?) USING mtpower_hash \(/$1 USING hash (/mg;
+$wanted =~ s/^(CREATE INDEX [^|]*?) USING mtpower_(blink|hash) \(/$1 USING btree (/mg;
 $wanted =~ s/initial_buckets='\d+', |, initial_buckets='\d+'| WITH \(initial_buckets='\d+'\)//g;
 
 # A dump, restored where mtpower is not.
