@@ -145,7 +145,6 @@ SELECT command || E'\n  ' || told(command) FROM unnest(ARRAY[
 	'DROP OPERATOR CLASS int4_ops USING mtpower_hash',
 	'DROP OPERATOR FAMILY integer_ops USING mtpower_hash',
 	'DROP FUNCTION mtpower.hash_handler',
-	'SELECT mtpower.hash_handler(NULL)',
 	'SELECT mtpower.page_info(''t_hash'', 0)',
 	'SELECT mtpower.page_info(''t_mtpower_hash'', 1000000)',
 	'SELECT mtpower.verify_index(''t_hash'')',

@@ -1,0 +1,82 @@
+# VACUUM of a hash index between its two cleanup locks on a bucket.
+#
+# A scan that enters the bucket after the first lock may read dead TIDs from a chain before VACUUM has been there.  VACUUM must wait for it with the second
+# one: else a new row gets such a TID, perhaps with the same key, and the scan, when it leaves the page, marks its entry dead.
+# (test/isolation/hash_scan_pin.spec has scans that stand there before VACUUM comes.)
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use MtpSessions;
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', q{
+shared_preload_libraries = 'mtpower'
+autovacuum = off
+fsync = off
+});
+$node->start;
+$node->safe_psql('postgres', 'CREATE EXTENSION mtpower');
+plan skip_all => 'stop points need a server with assertions' if $node->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
+
+# What the backend of a process id is doing: at the stop point, waiting for a pin, or done.
+sub state_of
+{
+	my ($pid) = @_;
+	my $what = "SELECT CASE WHEN wait_event = 'advisory' THEN 'stopped' WHEN wait_event = 'BufferPin' THEN 'waits' WHEN state = 'idle' THEN 'over' END FROM pg_stat_activity WHERE pid = $pid";
+	$node->poll_query_until('postgres', "SELECT ($what) IS NOT NULL");
+	return $node->safe_psql('postgres', $what);
+}
+
+# Key 7 has a chain of several pages, and half of its rows die.  Other keys' entries are on the primary page, or $stashed: in its stash, where a session that
+# stands in the only bucket keeps it from being split while they are loaded.
+sub between_the_locks
+{
+	my ($what, $query, $fetched, $stashed) = @_;
+	my $index_scan = 'SET enable_seqscan = off; SET enable_bitmapscan = off';
+
+	$node->safe_psql('postgres', q{
+		CREATE TABLE t (k int, v int);
+		CREATE INDEX t_k ON t USING mtpower_hash (k) WITH (initial_buckets = 1);
+		INSERT INTO t VALUES (-1, -1)});
+	my $keeper = $node->background_psql('postgres');
+	$keeper->query_safe($_) foreach split(/; /, $index_scan), 'BEGIN', 'DECLARE c CURSOR FOR SELECT FROM t WHERE k = -1', 'FETCH 1 FROM c' x !!$stashed;
+	$node->safe_psql('postgres', 'INSERT INTO t SELECT g % 1000 + 100, g FROM generate_series(1, 3000) g') if $stashed;
+	$node->safe_psql('postgres', 'INSERT INTO t SELECT 7, g FROM generate_series(1, 3000) g') if !$stashed;
+	$keeper->query_safe('COMMIT');
+	$keeper->quit;
+	$node->safe_psql('postgres', 'DELETE FROM t WHERE v % 2 = 0');
+
+	hold($node, 7);
+	my $vacuum = $node->background_psql('postgres');
+	my $pid = $vacuum->query_safe('SELECT pg_backend_pid()');
+	$vacuum->query_safe("SET mtpower.debug_stop = 'vacuum_chains=wait7'");
+	$vacuum->query_until(qr/start/, "\\echo start\nVACUUM t;\n");
+	is(state_of($pid), 'stopped', "$what: VACUUM has had the first cleanup lock");
+
+	my $scan = $node->background_psql('postgres');
+	$scan->query_safe($_) foreach split(/; /, $index_scan), 'BEGIN', "DECLARE c CURSOR FOR $query", "MOVE $fetched IN c";
+	release(7);
+	is(state_of($pid), 'waits', "$what: it waits for a scan that came after that");
+	$node->safe_psql('postgres', 'INSERT INTO t SELECT 7, -g FROM generate_series(1, 2000) g');
+	is($scan->query_safe('FETCH 1 FROM c; MOVE FORWARD ALL IN c') =~ /\d/, 1, "$what: the scan goes on");
+	$scan->query_safe('COMMIT');
+	is(state_of($pid), 'over', "$what: VACUUM ends when the scan is gone");
+	$scan->quit;
+	$vacuum->quit;
+
+	$node->safe_psql('postgres', 'INSERT INTO t SELECT 7, -g FROM generate_series(2001, 4000) g');
+	my ($out, $err);
+	is($node->psql('postgres', "SELECT mtpower.verify_index('t_k', true)", stderr => \$err), 0, "$what: verifies") or diag($err);
+	is($node->safe_psql('postgres', "$index_scan; SELECT count(*) FROM t WHERE k = 7 AND v < 0"), 4000, "$what: new rows are found");
+	$node->safe_psql('postgres', 'DROP TABLE t');
+}
+
+between_the_locks('on a chain', 'SELECT v FROM t WHERE k = 7', 1200, 0);
+between_the_locks('on the primary page', 'SELECT v FROM t WHERE k = 7', 1, 0);
+between_the_locks('on a stash page', 'SELECT v FROM t WHERE k = 776', 1, 1);
+
+$node->stop;
+done_testing();
