@@ -76,7 +76,7 @@ sub between_the_locks
 
 between_the_locks('on a chain', 'SELECT v FROM t WHERE k = 7', 1200, 0);
 between_the_locks('on the primary page', 'SELECT v FROM t WHERE k = 7', 1, 0);
-between_the_locks('on a stash page', 'SELECT v FROM t WHERE k = 776', 1, 1);
+between_the_locks('on a stash page', 'SELECT v FROM t WHERE k = 777', 2, 1);
 
 $node->stop;
 done_testing();
