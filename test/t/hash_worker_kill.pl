@@ -2,6 +2,7 @@
 use strict;
 use warnings;
 use FindBin;
+use PostgreSQL::Test::Cluster;		# now: its INIT block does not run when it is loaded by do
 
 $ENV{MTP_INDEX_AM} = 'mtpower_hash';
 do "$FindBin::Bin/batch_worker_kill.pl";
