@@ -12,7 +12,7 @@
 typedef struct Flags
 {
 	int			n;
-	Datum		texts[8];
+	Datum		texts[5 + MTP_HASH_MAX_HEAVY];
 } Flags;
 
 static void add_flag(Flags *f, const char *fmt,...) pg_attribute_printf(2, 3);
@@ -44,12 +44,20 @@ meta_flags(const MtpHashMeta *meta, Flags *f)
 	add_flag(f, "entries=" UINT64_FORMAT, meta->entries);
 }
 
+/* heavy: the number of heavy hashes, then each with the first page of its chain. */
 static void
-bucket_flags(const MtpHashHeader *h, Flags *f)
+bucket_flags(Page page, Flags *f)
 {
+	const MtpHashHeader *h = MtpHashHead(page);
+	const MtpHashHeavy *heavy = MtpHashPrimaryOf(page)->heavy;
+
 	add_flag(f, "bucket=%u", h->bucket);
 	if (h->type == MTP_HASH_BUCKET)
+	{
 		add_flag(f, "heavy=%u", h->nheavy);
+		for (int i = 0; i < h->nheavy; i++)
+			add_flag(f, "%08x@%u", heavy[i].hash, heavy[i].first);
+	}
 	if (h->source != InvalidBlockNumber)
 		add_flag(f, "source=%u", h->source);
 	if (h->flags & MTP_HASH_HAS_DEAD)
@@ -120,7 +128,7 @@ describe_page(Relation rel, Page page, BlockNumber blkno, Datum *values, bool *n
 		meta_flags(MtpHashMetaOf(page), &flags);
 	else if (h->type != MTP_HASH_FREE)
 	{
-		bucket_flags(h, &flags);
+		bucket_flags(page, &flags);
 		describe_entries(page, values, nulls);
 	}
 	set(values, nulls, MTP_INFO_FLAGS,

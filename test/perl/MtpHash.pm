@@ -14,7 +14,7 @@ our @EXPORT = qw(hash_model_sql space_of differences grow);
 #   bucket_of(h, m, n, p0)         the bucket of a spread hash
 #   moves(old, new, m)             how often an entry moved on its way from a bucket to one split off from it, at once or over others
 #   space(index)                   M, N, P0, B, entries per bucket, entries, as the metapage has them
-#   pages(index)                   blocks other than the metapage: bucket number, type, items
+#   pages(index)                   pages of buckets: bucket number, type, items
 #   differs(index, query)          buckets whose entries differ in number from the model's; the query gives the hash of each entry.  Entries
 #                                  that are still to come over from the stash of the bucket that was split count where they belong.
 sub hash_model_sql
@@ -53,9 +53,18 @@ CREATE FUNCTION flag(flags text[], name text) RETURNS numeric IMMUTABLE LANGUAGE
 CREATE FUNCTION space(i regclass, OUT m bigint, OUT n int, OUT p0 bigint, OUT b bigint, OUT per_bucket bigint, OUT entries bigint) LANGUAGE sql AS $$
 	SELECT flag(f, 'M'), flag(f, 'N'), flag(f, 'P0'), flag(f, 'B'), floor(flag(f, 'K') * flag(f, 'b')), flag(f, 'entries') FROM mtpower.page_info(i, 0) x(type, level, items, dead, free_bytes, l, r, high_key, f) $$;
 CREATE FUNCTION pages(i regclass, OUT blkno bigint, OUT bucket bigint, OUT source bigint, OUT type text, OUT items bigint) RETURNS SETOF record LANGUAGE sql AS $$
-	SELECT b, flag(p.flags, 'bucket'), flag(p.flags, 'source'), p.type, p.items
-	FROM generate_series(1, pg_relation_size(i) / current_setting('block_size')::int - 1) b, mtpower.page_info(i, b) p
-	WHERE p.type IN ('bucket', 'stash') $$;
+	WITH RECURSIVE p AS MATERIALIZED (
+		SELECT b AS blkno, p.type, p.items, p."right", p.flags
+		FROM generate_series(1, pg_relation_size(i) / current_setting('block_size')::int - 1) b, mtpower.page_info(i, b) p
+		WHERE p.type IN ('bucket', 'stash')),
+	-- Pages of a chain name the bucket in which it began; it is that of the page that leads there.
+	head AS (SELECT p.*, flag(p.flags, 'bucket')::bigint AS bucket FROM p WHERE p.type = 'bucket' AND flag(p.flags, 'bucket') < (SELECT b FROM space(i))),
+	chain(bucket, blkno) AS (
+		SELECT bucket, "right" FROM head
+		UNION ALL SELECT bucket, split_part(f, '@', 2)::bigint FROM head, unnest(flags) f WHERE f LIKE '%@%'
+		UNION ALL SELECT c.bucket, p."right" FROM chain c JOIN p USING (blkno))
+	SELECT blkno, bucket, flag(flags, 'source'), type, items FROM head
+	UNION ALL SELECT blkno, c.bucket, NULL, type, items FROM chain c JOIN p USING (blkno) $$;
 CREATE FUNCTION differs(i regclass, query text, OUT bucket bigint, OUT modelled numeric, OUT there numeric) RETURNS SETOF record LANGUAGE plpgsql AS $$
 BEGIN
 	RETURN QUERY EXECUTE format('
