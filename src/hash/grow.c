@@ -45,6 +45,27 @@ count_entries(Relation rel, uint64 entries, MtpHashMeta *meta)
 	return Max((uint32) target, mtp_space_size(&meta->space));
 }
 
+/*
+ * Takes back what was counted, for an error in growth: else each attempt of a load that fails would make
+ * the index ask for more.  Best effort, as the count is: the page may be locked, by ourselves even.
+ */
+static void
+uncount_entries(Relation rel, uint64 entries)
+{
+	Buffer		buf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_UNLOCK,
+									MTP_HASH_WANT_META, NULL);
+
+	if (ConditionalLockBuffer(buf))
+	{
+		MtpHashMeta *m = MtpHashMetaOf(BufferGetPage(buf));
+
+		m->entries -= Min(m->entries, entries);
+		MarkBufferDirtyHint(buf, true);
+		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+	}
+	ReleaseBuffer(buf);
+}
+
 /* The extent list with n more buckets at `block`; extents that follow each other are one. */
 static void
 add_extent(MtpHashMeta *meta, BlockNumber block, uint32 n)
@@ -81,6 +102,12 @@ publish_extent(Relation rel, MtpHashMeta *meta, BlockNumber block, uint32 n, Buf
 	mtp_change_finish(&c);
 	UnlockReleaseBuffer(metabuf);
 }
+
+/*
+ * So many blocks, or a sixteenth of the buckets, become part of the index at a time: where disk space ends, fewer
+ * have been added in vain.  Less than that would make too many extents.
+ */
+#define EXTEND_AT_ONCE	256
 
 /* n consecutive blocks at the index's end, zeros; the caller holds the extension lock.  Returns the last one, locked. */
 static Buffer
@@ -124,13 +151,17 @@ reserve(Relation rel, MtpHashMeta *meta, uint32 target)
 	if (lock)
 		LockRelationForExtension(rel, ExclusiveLock);
 	mtp_hash_copy_meta(rel, meta);
-	if (meta->reserved == reserved)
+	if (meta->reserved != reserved)
+		n = 0;
+	while (n > 0)
 	{
+		uint32		k = Min(n, Max(mtp_space_size(&meta->space) / 16, EXTEND_AT_ONCE));
 		BlockNumber first = InvalidBlockNumber;
-		Buffer		buf = extend(rel, n, &first);
+		Buffer		buf = extend(rel, k, &first);
 
-		publish_extent(rel, meta, first, n, buf);
+		publish_extent(rel, meta, first, k, buf);
 		UnlockReleaseBuffer(buf);
+		n -= k;
 	}
 	if (lock)
 		UnlockRelationForExtension(rel, ExclusiveLock);
@@ -261,5 +292,14 @@ void
 mtp_hash_grow(Relation rel, uint64 entries, MtpHashGrown *grown)
 {
 	memset(grown, 0, sizeof(*grown));
-	mtp_hash_grow_some(rel, entries, PG_UINT32_MAX, grown);
+	PG_TRY();
+	{
+		mtp_hash_grow_some(rel, entries, PG_UINT32_MAX, grown);
+	}
+	PG_CATCH();
+	{
+		uncount_entries(rel, entries);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 }

@@ -7,6 +7,10 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use MtpSessions;
 
+# The access method of the indexes: test/t/hash_ddl.pl runs this file with the other one.
+my $am = $ENV{MTP_INDEX_AM} || 'mtpower_blink';
+my $desc = $am eq 'mtpower_hash' ? '' : 'DESC';
+
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
 $node->append_conf('postgresql.conf', q{
@@ -20,12 +24,12 @@ allow_in_place_tablespaces = on
 $node->start;
 my $stops = $node->safe_psql('postgres', 'SHOW debug_assertions') eq 'on';
 my $worker = q{backend_type = 'mtpower worker'};
-my $schema = q{
+my $schema = qq{
 CREATE EXTENSION IF NOT EXISTS mtpower;
 CREATE TABLE t (a int, b text COLLATE "C") USING mtpower;
-CREATE INDEX t_a ON t USING mtpower_blink (a);
-CREATE INDEX t_b ON t USING mtpower_blink (b);
-CREATE INDEX t_c ON t USING mtpower_blink (b DESC, a);
+CREATE INDEX t_a ON t USING $am (a);
+CREATE INDEX t_b ON t USING $am (b);
+CREATE INDEX t_c ON t USING $am (b $desc, a);
 INSERT INTO t SELECT g, 'old' FROM generate_series(1, 1000) g;
 };
 $node->safe_psql('postgres', "CREATE TABLESPACE ts LOCATION ''");

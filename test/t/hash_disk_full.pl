@@ -81,6 +81,23 @@ foreach my $case (
 	$faults->sound($name);
 }
 
+# Growth that fails for want of space, several times: the index keeps what it got, so that it is no larger in the end than it need be.
+$node->safe_psql('postgres', 'DROP INDEX t_a; TRUNCATE t; CREATE INDEX t_a ON t USING mtpower_hash (a) WITH (initial_buckets = 1, fillfactor = 10) TABLESPACE small');
+foreach my $room (700, 900, 1100)
+{
+	leave_room($room);
+	isnt($node->psql('postgres', 'INSERT INTO t SELECT hashint4(g) FROM generate_series(1, 220000) g'), 0, "growth with room for $room blocks fails");
+	leave_room();
+}
+$node->safe_psql('postgres', 'INSERT INTO t SELECT hashint4(g) FROM generate_series(1, 220000) g');
+{
+	my $s = space_of($node, 't_a');
+	my $blocks = $node->safe_psql('postgres', "SELECT pg_relation_size('t_a') / $block");
+	cmp_ok($s->{b}, '<=', 2 + 220000 / $s->{per_bucket}, 'it has as many buckets as its rows need');
+	cmp_ok($blocks, '<=', $s->{b} + $s->{b} / 16 + 3 * 256 + 100, "and not many more blocks: $blocks, for $s->{b} buckets");
+	$faults->sound('growth that failed', 220000);
+}
+
 # An index build, and the files that it sorts with
 foreach my $what ('sorts', 'writes')
 {

@@ -1,7 +1,7 @@
-# Write skew under SERIALIZABLE: in which interleavings of two transactions one must fail is what heap + btree says.
+# Write skew under SERIALIZABLE: in which interleavings of two transactions one must fail is what heap + btree, or heap + hash, says.
 #
-# Each case is a spec for the isolation tester, run with heap + btree and with mtpower + mtpower_blink.  The tables are so small that
-# btree's locks, which are on pages, and ours, which are on the index, exclude the same.
+# Each case is a spec for the isolation tester, run with heap + btree and with mtpower + mtpower_blink, or with heap + hash and with
+# mtpower + mtpower_hash.  The tables are so small that core's locks, which are on pages, and ours, which are on the index, exclude the same.
 use strict;
 use warnings;
 use File::Basename;
@@ -51,11 +51,17 @@ my $gated = q{INSERT INTO %s SELECT k, 'new' FROM generate_series(1001, %d) k UN
 my $few = sprintf($gated, '%s', 1040);
 my $many = sprintf($gated, '%s', 11000);
 
-my %ams = (heap => 'btree', mtpower => 'mtpower_blink');
+# What core's hash and ours can be asked
+my $one = 'SELECT count(k) FROM %s WHERE k = 1001';
+my $any = 'SELECT count(k) FROM %s WHERE k = ANY (ARRAY(SELECT generate_series(1001, 1100)))';
+
+my @tables = ('heap', 'mtpower');
+my %ams = (tree => { heap => 'btree', mtpower => 'mtpower_blink' }, hash => { heap => 'hash', mtpower => 'mtpower_hash' });
 
 sub spec
 {
 	my ($table, $case, @permutations) = @_;
+	my $am = $ams{ $case->{kind} // 'tree' }{$table};
 	my %sql = (
 		s1r => sprintf($case->{read}, 'y'), s1w => sprintf($case->{write}, 'x'),
 		s2r => sprintf($case->{read}, 'x'), s2w => sprintf($insert, 'y'));
@@ -66,9 +72,9 @@ sub spec
 setup
 {
 	CREATE TABLE x (k int, v text) USING $table;
-	CREATE INDEX ON x USING $ams{$table} (k);
+	CREATE INDEX ON x USING $am (k);
 	CREATE TABLE y (k int, v text) USING $table;
-	CREATE INDEX ON y USING $ams{$table} (k);
+	CREATE INDEX ON y USING $am (k);
 	$rows
 	$trigger
 }
@@ -117,18 +123,24 @@ sub run_spec
 sub compare
 {
 	my ($what, $case, @permutations) = @_;
-	my %results = map { $_ => run_spec($what, $_, spec($_, $case, @permutations)) } keys %ams;
+	my %results = map { $_ => run_spec($what, $_, spec($_, $case, @permutations)) } @tables;
 	my $failing = grep { $_ ne 'none' } values %{ $results{heap} };
 	is(scalar(keys %{ $results{heap} }), scalar(@permutations), "$what: all permutations ran");
 	cmp_ok($failing, '>', 0, "$what: in some of them one fails");
 	is_deeply([ grep { !/^(none|40001)$/ } map { values %$_ } values %results ], [], "$what: one alone, with a serialization failure");
-	is_deeply($results{mtpower}, $results{heap}, "$what: in the same ones as with heap + btree");
+	is_deeply($results{mtpower}, $results{heap}, "$what: in the same ones as with heap and core's index");
 }
 
 foreach my $plan (sort keys %plans)
 {
 	$node->safe_psql('postgres', "CREATE TABLE x (k int, v text) USING mtpower; CREATE INDEX ON x USING mtpower_blink (k)");
 	like($node->safe_psql('postgres', "$plans{$plan}; EXPLAIN " . sprintf($none, 'x')), qr/$plan/, $plan);
+	$node->safe_psql('postgres', 'DROP TABLE x');
+}
+foreach my $plan ([ 'Index Scan', $one ], [ 'Bitmap Index Scan', $any ])
+{
+	$node->safe_psql('postgres', 'CREATE TABLE x (k int, v text) USING mtpower; CREATE INDEX ON x USING mtpower_hash (k)');
+	like($node->safe_psql('postgres', "$plans{$plan->[0]}; EXPLAIN " . sprintf($plan->[1], 'x')), qr/$plan->[0]/, "hash, $plan->[0]");
 	$node->safe_psql('postgres', 'DROP TABLE x');
 }
 
@@ -142,6 +154,12 @@ compare('UPDATE', { plan => 'Index Scan', read => 'SELECT max(k) FROM %s', write
 compare('trigger', { plan => 'Index Only Scan', read => $none, write => 'INSERT INTO other VALUES (1)' }, @skew);
 compare('at once', { plan => 'Index Scan', read => $none, write => $insert, set => 'mtpower.batch_min_rows = 100000' }, @skew);
 
+compare('hash, INSERT … SELECT', { kind => 'hash', plan => 'Index Scan', read => $one, write => $insert }, @all);
+compare('hash, COPY', { kind => 'hash', plan => 'Bitmap Index Scan', empty => 1, read => $any, write => q{COPY %s (k) FROM PROGRAM 'seq 1001 1040'} }, @all);
+compare('hash, CTE', { kind => 'hash', plan => 'Index Scan', read => $one, write => "WITH w AS ($insert) SELECT 1" }, @skew);
+compare('hash, trigger', { kind => 'hash', plan => 'Bitmap Index Scan', read => $any, write => 'INSERT INTO other VALUES (1)' }, @skew);
+compare('hash, at once', { kind => 'hash', plan => 'Index Scan', read => $one, write => $insert, set => 'mtpower.batch_min_rows = 100000' }, @skew);
+
 # The reader comes while s1's statement is under way.
 my @within = map { "lock $_" } grep { /s1w.* s2r.* unlock/ } merges([qw(s1r s1w unlock s1c)], [qw(s2r s2w s2c)]);
 compare('within INSERT … SELECT', { plan => 'Index Scan', read => $none, write => $few }, @within);
@@ -153,10 +171,19 @@ compare('within a CTE', { plan => 'Index Scan', read => $none, write => "WITH w 
 compare('within a subtransaction', { plan => 'Index Scan', read => $none,
 	write => "DO \$\$ BEGIN BEGIN $few; EXCEPTION WHEN division_by_zero THEN END; END \$\$" }, @within);
 
+compare('hash, within INSERT … SELECT', { kind => 'hash', plan => 'Index Scan', read => $one, write => $few }, @within);
+compare('hash, within several batches', { kind => 'hash', plan => 'Bitmap Index Scan', empty => 1, read => $any, write => $many }, @within);
+compare('hash, within COPY', { kind => 'hash', plan => 'Index Scan', read => $one, trigger => 1,
+	write => q{COPY %s (k) FROM PROGRAM 'seq 1001 3000'} }, @within);
+compare('hash, within a subtransaction', { kind => 'hash', plan => 'Index Scan', read => $one,
+	write => "DO \$\$ BEGIN BEGIN $few; EXCEPTION WHEN division_by_zero THEN END; END \$\$" }, @within);
+
 # A single entry goes in when core has already looked for readers.
 SKIP:
 {
 	skip 'the server was built without assertions, so without stop points', 1 if !$stops;
+	compare('hash, within a single INSERT', { kind => 'hash', plan => 'Index Scan', read => $one, set => q{mtpower.batch_min_rows = 1; SET mtpower.debug_stop = 'insert_begins=wait'},
+		write => q{INSERT INTO %s VALUES (1001, 'new')} }, @within);
 	compare('within a single INSERT', { plan => 'Index Scan', read => $none, set => q{mtpower.batch_min_rows = 1; SET mtpower.debug_stop = 'insert_begins=wait'},
 		write => q{INSERT INTO %s VALUES (1001, 'new')} }, @within);
 }
