@@ -59,6 +59,89 @@ SELECT counts('m', 'a', 5000, 9000), counts('m', 'c', 1), (SELECT count(*) FROM 
 COMMIT;
 SELECT verify('m'), verify('h');
 
+-- Savepoints, released and rolled back to; TRUNCATE, CREATE INDEX, REINDEX behind one, then loads of several batches, and back.
+CREATE TABLE s (a int, b text COLLATE "C") USING mtpower;
+CREATE INDEX s_a ON s USING mtpower_hash (a) WITH (initial_buckets = 1);
+CREATE INDEX s_b ON s USING mtpower_hash (b);
+CREATE FUNCTION of_each() RETURNS text LANGUAGE sql AS $$
+	SELECT string_agg(v || ' ' || n, ', ') || ' in ' || counts('s', 'a', 1, 4001, 9000) FROM unnest('{old,one,two,three,four}'::text[]) v, LATERAL (SELECT count(*) AS n FROM s WHERE b = v) x WHERE n > 0 $$;
+INSERT INTO s SELECT i, 'old' FROM generate_series(1, 4000) i;
+BEGIN;
+COPY s FROM PROGRAM 'seq -f "%.0f	one" 1 9000';
+SAVEPOINT a;
+COPY s FROM PROGRAM 'seq -f "%.0f	two" 1 9000';
+SAVEPOINT b;
+COPY s FROM PROGRAM 'seq -f "%.0f	three" 1 9000';
+SELECT of_each();
+RELEASE b;
+COPY s FROM PROGRAM 'seq -f "%.0f	four" 1 9000; echo broken';
+ROLLBACK TO a;
+SELECT of_each();
+COPY s FROM PROGRAM 'seq -f "%.0f	four" 1 9000';
+SELECT of_each();
+SAVEPOINT c;
+TRUNCATE s;
+COPY s FROM PROGRAM 'seq -f "%.0f	two" 1 9000';
+SELECT of_each();
+TRUNCATE s;
+COPY s FROM PROGRAM 'seq -f "%.0f	three" 1 9000';
+SELECT of_each();
+ROLLBACK TO c;
+SELECT of_each();
+REINDEX INDEX s_a;
+CREATE INDEX s_ab ON s USING mtpower_hash (a, b);
+COPY s FROM PROGRAM 'seq -f "%.0f	two" 1 9000';
+SELECT of_each(), verify('s');
+ROLLBACK TO c;
+SELECT of_each(), verify('s');
+REINDEX TABLE s;
+CREATE INDEX s_ab ON s USING mtpower_hash (a, b);
+DROP INDEX s_b;
+COPY s FROM PROGRAM 'seq -f "%.0f	three" 1 9000';
+RELEASE c;
+SELECT of_each(), verify('s'), (SELECT count(*) FROM s WHERE a = 9000 AND b = 'three');
+ROLLBACK;
+SELECT of_each(), verify('s');
+BEGIN;
+CREATE TABLE made (LIKE s INCLUDING INDEXES) USING mtpower;
+COPY made FROM PROGRAM 'seq -f "%.0f	made" 1 9000' WITH (FREEZE);
+SAVEPOINT a;
+TRUNCATE made;
+COPY made FROM PROGRAM 'seq -f "%.0f	twice" 1 9000' WITH (FREEZE);
+SELECT counts('made', 'a', 1, 9000), (SELECT count(*) FROM made WHERE b = 'twice'), verify('made');
+ROLLBACK TO a;
+LOCK TABLE made;
+COPY made FROM PROGRAM 'seq -f "%.0f	locked" 9001 20000';
+COMMIT;
+SELECT counts('made', 'a', 1, 9000, 20000), (SELECT count(*) FROM made WHERE b = 'locked'), verify('made');
+-- Subtransactions with a row each, some of them rolled back; then some with many.
+TRUNCATE s;
+DO $$
+BEGIN
+	FOR i IN 1..3000 LOOP
+		BEGIN
+			INSERT INTO s VALUES (i, 'one');
+			IF i % 10 = 0 THEN
+				IF NOT EXISTS (SELECT FROM s WHERE a = i AND b = 'one') THEN RAISE '% is not found', i; END IF;
+				RAISE EXCEPTION USING ERRCODE = 'MT001';
+			END IF;
+		EXCEPTION WHEN SQLSTATE 'MT001' THEN
+			IF EXISTS (SELECT FROM s WHERE a = i) THEN RAISE '% is found', i; END IF;
+		END;
+	END LOOP;
+	FOR i IN 1..20 LOOP
+		BEGIN
+			INSERT INTO s SELECT i * 10000 + j, 'two' FROM generate_series(1, 1000) j;
+			IF i % 10 = 0 THEN
+				RAISE EXCEPTION USING ERRCODE = 'MT001';
+			END IF;
+		EXCEPTION WHEN SQLSTATE 'MT001' THEN
+			IF EXISTS (SELECT FROM s WHERE a = i * 10000 + 1) THEN RAISE '% is found', i; END IF;
+		END;
+	END LOOP;
+END $$;
+SELECT of_each(), verify('s');
+
 -- Row and statement triggers that read the table through its index.
 CREATE TABLE log (what text, n bigint);
 CREATE FUNCTION trig() RETURNS trigger LANGUAGE plpgsql AS $$
