@@ -94,7 +94,9 @@ check_meta(Relation rel, const MtpHashMeta *meta)
 				(errcode(ERRCODE_INDEX_CORRUPTED),
 				 errmsg("version mismatch in index \"%s\": file version %u, current version %u",
 						RelationGetRelationName(rel), meta->version, MTP_HASH_VERSION)));
-	if (meta->nextents == 0 || meta->nextents > MTP_HASH_MAX_EXTENTS || meta->space.initial == 0)
+	if (meta->nextents == 0 || meta->nextents > MTP_HASH_MAX_EXTENTS || meta->per_bucket == 0 ||
+		meta->space.initial == 0 || meta->space.level > 31 ||
+		((uint64) meta->space.initial << meta->space.level) + meta->space.next > meta->reserved)
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
 				 errmsg("index \"%s\" contains corrupted page at block %u",

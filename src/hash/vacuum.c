@@ -288,18 +288,7 @@ current_length(Relation rel)
 	return n;
 }
 
-/*
- * Belongs the page, which lies outside of all extents, to nothing?  A zero page is what a process left
- * that extended the index and then failed; a bucket's page is one that its growth did not get to the
- * metapage.
- */
-static inline bool
-is_left_over(Page page)
-{
-	return PageIsNew(page) || MtpHashHead(page)->type == MTP_HASH_BUCKET;
-}
-
-/* Makes a free page of one that was left over. */
+/* Makes a free page of a zero one: what a process left that extended the index and then failed. */
 static void
 make_free(Relation rel, Buffer buf)
 {
@@ -323,11 +312,11 @@ note_free(IndexVacuumInfo *info, BlockNumber blkno)
 	bool		is_free;
 
 	LockBuffer(buf, BUFFER_LOCK_SHARE);
-	if (is_left_over(page))
+	if (PageIsNew(page))
 	{
 		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
-		if (is_left_over(page))
+		if (PageIsNew(page))
 			make_free(rel, buf);
 	}
 	mtp_hash_check_page(rel, buf, MTP_HASH_WANT_STASH | MTP_HASH_WANT_FREE);
