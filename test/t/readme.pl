@@ -137,10 +137,10 @@ my $indexes = q{SELECT pg_get_indexdef(indexrelid), indisclustered, obj_descript
 my $rows = q{SELECT (SELECT md5(string_agg(t::text, '' ORDER BY a)) FROM t), (SELECT count(*) FROM mv), (SELECT sum(a) FROM x), (SELECT count(*) FROM events)};
 my $content = $node->safe_psql('postgres', $rows);
 my $wanted = $node->safe_psql('postgres', $indexes);
-is(scalar(() = $wanted =~ /^CREATE INDEX .*? USING mtpower_(blink|hash) \(/mg), 19, 'indexes of all kinds');
+is(scalar(() = $wanted =~ /^CREATE INDEX .*? USING mtpower_(blink|hash) \(/mg), 21, 'indexes of all kinds');
 
 # What it shall become: of the hash indexes, those of one column core's hash.
-my $single = qr/"?(?:t_h[134]|x_a_excl1)"?/;
+my $single = qr/(?:t_h[134]|x_a_excl1|events_payload_idx)/;
 $wanted =~ s/^(CREATE INDEX $single [^|]*?) USING mtpower_hash \(/$1 USING hash (/mg;
 $wanted =~ s/^(CREATE INDEX [^|]*?) USING mtpower_(blink|hash) \(/$1 USING btree (/mg;
 $wanted =~ s/initial_buckets='\d+', |, initial_buckets='\d+'| WITH \(initial_buckets='\d+'\)//g;
