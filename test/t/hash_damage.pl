@@ -1,0 +1,260 @@
+# verify_index finds what is wrong with a hash index, and says where: pages are edited while the server is down.  What meets such a page at work raises an
+# error, too.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', q{
+shared_preload_libraries = 'mtpower'
+autovacuum = off
+fsync = off
+});
+$node->start;
+$node->safe_psql('postgres', 'CREATE EXTENSION mtpower');
+my $bs = $node->safe_psql('postgres', 'SHOW block_size');
+
+# ---------- pages (src/hash/README.md) ----------
+
+my %field = (lower => [ 12, 'S' ], type => [ 24, 'C' ], format => [ 25, 'C' ], flags => [ 26, 'S' ], bucket => [ 28, 'L' ], lo => [ 32, 'L' ], hi => [ 36, 'L' ],
+	next => [ 40, 'L' ], source => [ 44, 'L' ], n => [ 48, 'S' ], nheavy => [ 60, 'C' ], page_id => [ 62, 'S' ], filter => [ 64, 'L' ],
+	heavy_hash => [ 96, 'L' ], heavy_first => [ 100, 'L' ],
+	magic => [ 64, 'L' ], version => [ 68, 'L' ], initial => [ 72, 'L' ], level => [ 76, 'L' ], split => [ 80, 'L' ], per_bucket => [ 88, 'L' ],
+	reserved => [ 104, 'L' ], nextents => [ 108, 'L' ], extent_bucket => [ 112, 'L' ], extent_block => [ 116, 'L' ]);
+my %size = (C => 1, S => 2, L => 4);
+my $nowhere = 0xFFFFFFFF;
+
+sub peek { my ($page, $at, $kind) = @_; return unpack($kind, substr($$page, $at, $size{$kind})); }
+sub poke { my ($page, $at, $kind, $value) = @_; substr($$page, $at, $size{$kind}) = pack($kind, $value); }
+sub get { my ($page, $name) = @_; return peek($page, @{ $field{$name} }); }
+sub put { my ($page, $name, $value) = @_; poke($page, @{ $field{$name} }, $value); }
+sub entry_at { my ($i) = @_; return $bs - 10 * ($i + 1); }
+sub fp_at { my ($page, $i) = @_; return (get($page, 'type') == 17 ? 144 : 64) + $i; }
+sub set_tid
+{
+	my ($page, $i, $block, $offset) = @_;
+	poke($page, entry_at($i) + 4, 'S', $block >> 16);
+	poke($page, entry_at($i) + 6, 'S', $block & 0xFFFF);
+	poke($page, entry_at($i) + 8, 'S', $offset);
+}
+sub hash_of { my ($page, $i) = @_; return peek($page, entry_at($i), 'S') << 16 | peek($page, entry_at($i) + 2, 'S'); }
+# Another hash, with its fingerprint
+sub set_hash
+{
+	my ($page, $i, $hash) = @_;
+	poke($page, entry_at($i), 'S', $hash >> 16);
+	poke($page, entry_at($i) + 2, 'S', $hash & 0xFFFF);
+	poke($page, fp_at($page, $i), 'C', ($hash & 255) || 1);
+}
+
+# ---------- cases ----------
+
+# Each case has a table and an index of its own.  What gets edited: 'meta', a 'bucket' (the first one that the shape has), its first 'stash' page, or the first page
+# of its heavy 'chain'.  edit gets the page, a function that reads a block, and the block; the damage is found there, at this offset, unless it says otherwise.
+my @cases;
+sub case
+{
+	my ($name, $what, $deep, $detail, $offset, $edit, %more) = @_;
+	push @cases, { name => $name, what => $what, deep => $deep, detail => $detail, offset => $offset, edit => $edit, id => 'c' . @cases, %more };
+}
+
+case('zeroed metapage', 'meta', 0, qr/Page is zero/, undef, sub { ${ $_[0] } = "\0" x $bs });
+case('magic number', 'meta', 0, qr/not one of mtpower_hash/, 0, sub { put($_[0], 'magic', 1) });
+case('version', 'meta', 0, qr/File version is 7/, 0, sub { put($_[0], 'version', 7) });
+case('no buckets', 'meta', 0, qr/no valid number of buckets/, 0, sub { put($_[0], 'initial', 0) });
+case('level', 'meta', 0, qr/no valid number of buckets/, 0, sub { put($_[0], 'level', 40) });
+case('more buckets than room', 'meta', 0, qr/buckets, and room for/, 0, sub { put($_[0], 'level', 1) });
+case('next bucket to split', 'meta', 0, qr/buckets, and room for/, 0, sub { put($_[0], 'split', 10000) });
+case('fewer buckets', 'meta', 0, qr/Bucket is 0 with hashes/, 0, sub { put($_[0], 'initial', get($_[0], 'initial') - 1) }, block => 1);
+case('no entries allowed', 'meta', 0, qr/allows no entries/, 0, sub { put($_[0], 'per_bucket', 0) });
+case('no extents', 'meta', 0, qr/no valid extents/, 0, sub { put($_[0], 'nextents', 0) });
+case('too many extents', 'meta', 0, qr/no valid extents/, 0, sub { put($_[0], 'nextents', 441) });
+case('extent of the metapage', 'meta', 0, qr/outside of any file/, 0, sub { put($_[0], 'extent_block', 0) });
+case('extent elsewhere', 'meta', 0, qr/Bucket is 1 with hashes \w+ to \w+ instead of 0/, 0, sub { put($_[0], 'extent_block', 2) }, block => 2);
+case('extent out of the file', 'meta', 0, qr/block 1000000, which is no page/, 0, sub { put($_[0], 'extent_block', 1000000) });
+
+foreach my $what ('bucket', 'stash')
+{
+	case("$what: zeroed page", $what, 0, qr/Page is zero/, 0, sub { ${ $_[0] } = "\0" x $bs });
+	case("$what: mark", $what, 0, qr/not a page of mtpower/, 0, sub { put($_[0], 'page_id', 1) });
+	case("$what: unknown type", $what, 0, qr/of unknown type/, 0, sub { put($_[0], 'type', 3) });
+	case("$what: unknown format", $what, 0, qr/unknown format/, 0, sub { put($_[0], 'format', 9) });
+	case("$what: unknown flags", $what, 0, qr/unknown flags/, 0, sub { put($_[0], 'flags', 0x8000) });
+	case("$what: too many entries", $what, 0, qr/more entries than it has room for/, 0, sub { put($_[0], 'n', 800) });
+	case("$what: number of entries", $what, 0, qr/free space|do not agree|entries/i, 0, sub { put($_[0], 'n', get($_[0], 'n') - 1) });
+	case("$what: interval", $what, 0, qr/end before they begin/, 0, sub { put($_[0], 'lo', 200); put($_[0], 'hi', 100) });
+	case("$what: link to the metapage", $what, 0, qr/link leads to the metapage/, 0, sub { put($_[0], 'next', 0) });
+	case("$what: link out of the file", $what, 0, qr/block 1000000, which is no page/, 0, sub { put($_[0], 'next', 1000000) });
+	case("$what: link to a bucket", $what, 0, qr/block \d+, which is a bucket's own/, 0, sub { my ($page, $read, $block) = @_; put($page, 'next', $block == 1 ? 2 : 1) });
+	case("$what: fingerprint", $what, 0, qr/fingerprint does not match/, 6, sub { poke($_[0], fp_at($_[0], 5), 'C', (peek($_[0], fp_at($_[0], 5), 'C') ^ 2) || 4) });
+	case("$what: entry of another bucket", $what, 0, qr/belongs to another bucket/, 6,
+		sub { my ($page) = @_; set_hash($page, 5, get($page, 'lo') > 0 ? get($page, 'lo') - 1 : get($page, 'hi') + 1) });
+	case("$what: TID that none is", $what, 0, qr/points to no row/, 6, sub { set_tid($_[0], 5, 0, 0) });
+	case("$what: entry of no row", $what, 1, qr/Entry leads to TID \(0,2000\), but/, 6, sub { set_tid($_[0], 5, 0, 2000) });
+	case("$what: entry of no block", $what, 1, qr/Entry leads to TID \(60000,1\), but/, 6, sub { set_tid($_[0], 5, 60000, 1) });
+	case("$what: entry of another row", $what, 1, qr/Entry leads to TID \(0,1\), but its row has other values/, 6, sub { set_tid($_[0], 5, 0, 1) });
+	case("$what: living entry marked dead", $what, 1, qr/is alive, but its entry|is marked dead|has no entry/, undef, sub { poke($_[0], fp_at($_[0], 5), 'C', 0) });
+	case("$what: entry taken out", $what, 1, qr/Row with TID \(\d+,\d+\) has no entry/, undef, sub {
+		my ($page) = @_;
+		my $n = get($page, 'n') - 1;
+		put($page, 'n', $n);
+		put($page, 'lower', get($page, 'lower') - 1);
+		poke($page, 14, 'S', peek($page, 14, 'S') + 10);
+	}, block => '\d+');
+}
+case('bucket: its number', 'bucket', 0, qr/Bucket is \d+ with hashes/, 0, sub { put($_[0], 'bucket', get($_[0], 'bucket') + 1) });
+case('bucket: its lower end', 'bucket', 0, qr/Bucket is|another bucket/, undef, sub { put($_[0], 'lo', get($_[0], 'lo') + 1) });
+case('bucket: no filter', 'bucket', 0, qr/Filter of block \d+ lacks the entry's hash/, undef, sub { substr(${ $_[0] }, 64, 32) = "\0" x 32 }, block => '\d+');
+case('bucket: a stash page', 'bucket', 0, qr/Page has type 18 instead of 17|belongs|agree|entries/, undef, sub { put($_[0], 'type', 18) });
+case('bucket: stash lost', 'bucket', 1, qr/Row with TID \(\d+,\d+\) has no entry/, undef, sub { put($_[0], 'next', $nowhere) });
+case('bucket: source that none is', 'bucket', 0, qr/Source is block \d+|source|block 1000000/, undef, sub { put($_[0], 'source', 1000000) });
+case('bucket: source is itself', 'bucket', 0, qr/Source is block \d+, which is not a bucket that this one was split off from/, 0, sub { put($_[0], 'source', $_[2]) });
+case('stash: a bucket', 'stash', 0, qr/Page has type 17 instead of 18|belongs|agree|entries/, undef, sub { put($_[0], 'type', 17) }, block => '\d+');
+case('stash: free', 'stash', 0, qr/Page has type 19 instead of 18/, 0, sub { put($_[0], 'type', 19); put($_[0], 'n', 0) });
+case('stash: a circle', 'stash', 0, qr/which the bucket has already/, 0, sub { put($_[0], 'next', $_[2]) });
+case("stash: another bucket's", 'stash', 0, qr/Filter of block \d+ lacks the entry's hash|which is bucket \d+'s/, undef, sub {
+	my ($page, $read, $block) = @_;
+	my $other = 1;
+
+	# the stash of the next bucket that has one
+	for ($other = 1; ; $other++)
+	{
+		my $p = $read->($other);
+		last if get($p, 'type') == 17 && get($p, 'next') != $nowhere && get($p, 'next') != $block;
+	}
+	put($page, 'next', get($read->($other), 'next'));
+}, block => '\d+');
+
+case('chain: another hash', 'chain', 0, qr/Entry's hash is \w+ on a page of hash/, 6, sub { my ($page) = @_; my $h = hash_of($page, 5); set_hash($page, 5, $h == get($page, 'hi') ? $h - 1 : $h + 1) });
+case('chain: free', 'chain', 0, qr/Page has type 19 instead of 18/, 0, sub { put($_[0], 'type', 19); put($_[0], 'n', 0) });
+case('chain: a circle', 'chain', 0, qr/which the bucket has already/, 0, sub { put($_[0], 'next', $_[2]) });
+case('heavy: too many', 'heavy', 0, qr/more heavy hashes than it has room for/, 0, sub { put($_[0], 'nheavy', 7) });
+case('heavy: another hash', 'heavy', 0, qr/heavy hash belongs to another bucket/, 0, sub { my ($page) = @_; put($page, 'heavy_hash', get($page, 'lo') > 0 ? get($page, 'lo') - 1 : get($page, 'hi') + 1) });
+case('heavy: no chain', 'heavy', 0, qr/heavy hash/, 0, sub { put($_[0], 'heavy_first', $nowhere) });
+case('heavy: chain out of the file', 'heavy', 0, qr/block 1000000, which is no page/, 0, sub { put($_[0], 'heavy_first', 1000000) });
+case('heavy: forgotten', 'heavy', 1, qr/Row with TID \(\d+,\d+\) has no entry/, undef, sub { put($_[0], 'nheavy', 0); substr(${ $_[0] }, 96, 8) = "\0" x 8 });
+case('index cut short', 'stash', 0, qr/which is no page of the index/, 0, undef, block => '\d+');
+case('nothing', 'stash', 0, undef, 0, sub { });
+
+# ---------- doing it ----------
+
+# 7,300 rows, ten full buckets on average, so that about half have a stash; or 3,000 rows of key 7 among 3,000 others.
+my $sql = '';
+foreach my $c (@cases)
+{
+	my $rows = $c->{what} =~ /chain|heavy/ ? 'SELECT CASE WHEN g % 2 = 0 THEN 7 ELSE g END FROM generate_series(1, 6000) g' : 'SELECT g FROM generate_series(1, 7300) g';
+	$sql .= "CREATE TABLE $c->{id} (a int); INSERT INTO $c->{id} $rows; CREATE INDEX $c->{id}_a ON $c->{id} USING mtpower_hash (a) WITH (fillfactor = 100);\n";
+}
+$node->safe_psql('postgres', $sql);
+$_->{path} = $node->data_dir . '/' . $node->safe_psql('postgres', "SELECT pg_relation_filepath('$_->{id}_a')") foreach @cases;
+$node->stop;
+
+foreach my $c (@cases)
+{
+	open(my $file, '+<:raw', $c->{path}) or die "$c->{path}: $!";
+	my $read = sub {
+		my ($block) = @_;
+		my $page;
+		seek($file, $block * $bs, 0);
+		read($file, $page, $bs) == $bs or die "block $block of $c->{path}";
+		return \$page;
+	};
+	my $block = 0;
+	if ($c->{what} ne 'meta')
+	{
+		my $heavy = $c->{what} =~ /chain|heavy/;
+
+		do { $block++ } until $heavy ? get($read->($block), 'nheavy') > 0 : get($read->($block), 'next') != $nowhere;
+		$block = get($read->($block), $heavy ? 'heavy_first' : 'next') if $c->{what} =~ /chain|stash/;
+	}
+	$c->{block} //= $block if !defined $c->{block};
+	if (!$c->{edit})
+	{
+		truncate($file, (-s $file) - $bs);
+	}
+	else
+	{
+		my $page = $read->($block);
+		$c->{edit}->($page, $read, $block);
+		seek($file, $block * $bs, 0);
+		print $file $$page;
+	}
+	close($file);
+}
+
+$node->start;
+foreach my $c (@cases)
+{
+	my ($rc, $out, $err);
+	if ($c->{deep})
+	{
+		($rc, $out, $err) = $node->psql('postgres', "SELECT mtpower.verify_index('$c->{id}_a')");
+		is("$rc $err", '0 ', "$c->{name}: the index by itself is sound");
+	}
+	($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT mtpower.verify_index('$c->{id}_a', true)");
+	if (!defined $c->{detail})
+	{
+		is("$rc $err", '0 ', "$c->{name}: nothing found");
+		next;
+	}
+	my $offset = defined $c->{offset} ? $c->{offset} : '\d+';
+	my $block = $c->{block};
+	$block = '\d+' if !defined $c->{offset};
+	like($err, qr/ERROR:  XX002: index "$c->{id}_a" is corrupted at block $block, offset $offset\b/, "$c->{name}: found where it is");
+	like($err, $c->{detail}, "$c->{name}: called by its name");
+
+	# At work: no matter what it finds, it ends, and the server lives.
+	$node->psql('postgres', "SET statement_timeout = '10s'; SET enable_seqscan = off; SELECT count(*) FROM generate_series(1, 100) g JOIN $c->{id} ON a = g");
+	is($node->safe_psql('postgres', 'SELECT 1'), '1', "$c->{name}: the server lives");
+}
+
+# Other bytes, at random: whatever is reported, nothing crashes.
+my $seed = $ENV{SEED} || 1;
+note "seed $seed";
+srand($seed);
+$node->safe_psql('postgres', q{
+	CREATE TABLE wide (a text, b int);
+	INSERT INTO wide SELECT md5(g::text), g % 10 FROM generate_series(1, 8000) g;
+	CREATE INDEX wide_a ON wide USING mtpower_hash (a) WITH (fillfactor = 100);
+	CREATE INDEX wide_b ON wide USING mtpower_hash (b)});
+my %path = map { $_ => $node->data_dir . '/' . $node->safe_psql('postgres', "SELECT pg_relation_filepath('$_')") } ('wide_a', 'wide_b');
+$node->stop;
+my %original = map { $_ => slurp_file($path{$_}) } keys %path;
+my ($found, $lived, $asked) = (0, 0, 0);
+foreach my $round (1 .. ($ENV{ROUNDS} || 6))
+{
+	foreach my $index (sort keys %path)
+	{
+		my $bytes = $original{$index};
+
+		# everywhere, and in the headers of pages
+		foreach (1 .. 20)
+		{
+			my $at = $_ % 2 ? int(rand(length($bytes))) : $bs * int(rand(length($bytes) / $bs)) + int(rand(144));
+			substr($bytes, $at, 1) = chr(int(rand(256)));
+		}
+		open(my $file, '>:raw', $path{$index}) or die;
+		print $file $bytes;
+		close($file);
+	}
+	$node->start;
+	foreach my $index (sort keys %path)
+	{
+		my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\nSET statement_timeout = '30s'; SELECT mtpower.verify_index('$index', true)");
+		$found++ if $err =~ /ERROR:  XX00[12]/;
+		note $err if $err !~ /^(psql:.*ERROR:  XX00[12]|$)/;
+		$node->psql('postgres', "SET statement_timeout = '30s'; SELECT i FROM pg_relation_size('$index') s, generate_series(0, s / $bs - 1) i, mtpower.page_info('$index', i)");
+		$node->psql('postgres', "SET statement_timeout = '10s'; SET enable_seqscan = off; SELECT count(*) FROM generate_series(1, 1000) g JOIN wide ON "
+			. ($index eq 'wide_a' ? 'a = md5(g::text)' : 'b = g % 10'));
+		$asked++;
+		$lived++ if $err !~ /server closed|connection/ && $node->safe_psql('postgres', 'SELECT 1') eq '1';
+	}
+	$node->stop;
+}
+is($lived, $asked, 'random bytes crash nothing');
+cmp_ok($found, '>', $asked / 2, 'and are mostly found');
+
+done_testing();
