@@ -80,10 +80,27 @@ sub end_loads
 # As many loads at a time as there are ends to come to.
 sub phase
 {
-	my ($what, $where, $ends, $load, @settings) = @_;
-	my %jobs = map { $_->[0] => $faults->start(($_->[3] // 'SELECT'), @settings, $load) } @$ends;
+	my ($what, $where, $ends, $load, $settings, $left) = @_;
+	my %jobs = map { $_->[0] => $faults->start(($_->[3] // 'SELECT'), $settings // 'SELECT', $load) } @$ends;
 	end_loads($what, $where, $ends, \%jobs);
-	$faults->sound($what, $rows);
+	$faults->sound($what, $left // $rows);
+	return;
+}
+
+# A table whose hash index has one bucket with a long stash: a cursor kept it from being split.
+sub make_long_stash
+{
+	$node->safe_psql('postgres', qq{
+		DROP TABLE IF EXISTS p;
+		CREATE TABLE p (a int) USING mtpower;
+		CREATE INDEX p_a ON p USING $am (a) WITH (initial_buckets = 1);
+		INSERT INTO p VALUES (0);
+		SET enable_seqscan = off; SET enable_bitmapscan = off;
+		BEGIN;
+		DECLARE c CURSOR FOR SELECT a FROM p WHERE a = 0;
+		FETCH 1 FROM c;
+		INSERT INTO p SELECT g FROM generate_series(1, 20000) g;
+		COMMIT});
 	return;
 }
 
@@ -130,6 +147,16 @@ SKIP:
 	{
 		phase("at $point", $advisory, \@ends, $copy, "SET mtpower.debug_stop = '$point=wait'");
 	}
+	# Only one load at a time comes to the first number of buckets, and to the rest of a split.
+	foreach my $end ($hash ? @ends : ())
+	{
+		$node->safe_psql('postgres', 'TRUNCATE t');
+		phase("at hash_initial", $advisory, [$end], $copy, "SET mtpower.debug_stop = 'hash_initial=wait'");
+		make_long_stash();
+		$faults->{table} = 'p';
+		phase("at hash_piece", $advisory, [$end], 'INSERT INTO p SELECT g FROM generate_series(50001, 52000) g', "SET mtpower.debug_stop = 'hash_piece=wait'", 20001);
+	}
+	$faults->{table} = 't';
 	$faults->release;
 
 	# Waiting for a worker, which stands somewhere with work of the load

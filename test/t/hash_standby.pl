@@ -137,13 +137,6 @@ foreach my $server ($primary, $standby)
 {
 	is(differences($server, "${_}_k", "SELECT spread(hashint4(k)) FROM $_"), '', "vacuumed, " . $server->name . ": each bucket of ${_}_k is as the model has it") foreach qw(fed kept few);
 }
-# pg_waldump does not know their names.
-my ($records) = run_command([ 'pg_waldump', '--rmgr=custom155', '--path=' . $primary->data_dir . '/pg_wal', "--start=$from", '--end=' . $primary->lsn('flush') ]);
-my %codes = (insert => '80', add => '90', split => 'a0', meta => 'b0', delete => 'c0', vacuum => 'd0', pages => 'e0');
-my %seen;
-$seen{$1}++ while $records =~ /desc: UNKNOWN \((..)\)/g;
-cmp_ok($seen{ $codes{$_} } // 0, '>', 0, "records: $_") foreach sort keys %codes;
-
 # A snapshot on the standby that sees rows whose entries an inserter took away on the primary must go, or they would be missing.
 $standby->append_conf('postgresql.conf', 'max_standby_streaming_delay = 0');
 $standby->reload;
@@ -166,6 +159,13 @@ ok(!$answer || $answer eq '650', 'it does not miss any of its rows') or diag("it
 like(slurp_file($standby->logfile, $log), qr/conflict with recovery/, 'it is cancelled');
 eval { $old->quit };
 is($standby->safe_psql('postgres', q{SET enable_seqscan = off; SELECT count(*) FROM few WHERE k = 1}), '300', 'a new one sees the new rows');
+
+# pg_waldump does not know their names.
+my ($records) = run_command([ 'pg_waldump', '--rmgr=custom155', '--path=' . $primary->data_dir . '/pg_wal', "--start=$from", '--end=' . $primary->lsn('flush') ]);
+my %codes = (insert => '80', add => '90', split => 'a0', meta => 'b0', delete => 'c0', vacuum => 'd0', pages => 'e0');
+my %seen;
+$seen{$1}++ while $records =~ /desc: UNKNOWN \((..)\)/g;
+cmp_ok($seen{ $codes{$_} } // 0, '>', 0, "records: $_") foreach sort keys %codes;
 
 # ---------- promotion in the middle of growth ----------
 
