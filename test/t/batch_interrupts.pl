@@ -151,6 +151,7 @@ SKIP:
 	foreach my $end ($hash ? @ends : ())
 	{
 		$node->safe_psql('postgres', 'TRUNCATE t');
+		$faults->{table} = 't';
 		phase("at hash_initial", $advisory, [$end], $copy, "SET mtpower.debug_stop = 'hash_initial=wait'");
 		make_long_stash();
 		$faults->{table} = 'p';
