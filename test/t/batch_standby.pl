@@ -33,6 +33,9 @@ CREATE INDEX fed_txt ON fed USING mtpower_blink (txt COLLATE "C" DESC) INCLUDE (
 CREATE INDEX kept_k ON kept USING mtpower_blink (k, load);
 CREATE INDEX kept_load ON kept USING mtpower_blink (load) WHERE k % 3 = 0;
 CREATE INDEX brief_k ON brief USING mtpower_blink (k);
+CREATE INDEX fed_h ON fed USING mtpower_hash (txt);
+CREATE INDEX kept_h ON kept USING mtpower_hash (load) WITH (initial_buckets = 1);
+CREATE INDEX brief_h ON brief USING mtpower_hash (txt);
 INSERT INTO fed SELECT 0, hashint4(g) & 1048575, md5(g::text) FROM generate_series(1, 20000) g;
 INSERT INTO kept SELECT * FROM fed;
 INSERT INTO brief SELECT * FROM fed;
@@ -80,7 +83,7 @@ my ($verified, @wrong) = (0);
 my $end = time + $seconds;
 while (time < $end)
 {
-	foreach my $index (qw(fed_k fed_txt kept_k kept_load))
+	foreach my $index (qw(fed_k fed_txt fed_h kept_k kept_load kept_h))
 	{
 		my ($rc, $out, $err) = $standby->psql('postgres', "SELECT mtpower.verify_index('$index', true)");
 		if ($rc == 0) { $verified++; }

@@ -106,6 +106,8 @@ CREATE TABLE c (r x, a int CHECK (a > 0 OR served('c_a')), b int CHECK (b > 0 OR
 CREATE INDEX c_r ON c USING mtpower_blink (r);
 CREATE INDEX c_rs ON c USING mtpower_blink ((ARRAY[r]));
 CREATE INDEX c_a ON c USING mtpower_blink (a);
+CREATE INDEX c_h ON c USING mtpower_hash (r);
+CREATE INDEX c_ha ON c USING mtpower_hash (a, r);
 });
 my $copy = q{COPY c FROM PROGRAM $$awk 'BEGIN { for (i = 1; i <= 5000; i++) print "(" (i * 7919) %% 5000 ",x" i ")\t" i "\t1"; print "(0,last)\t%d\t%d" }'$$};
 
@@ -143,15 +145,15 @@ check_composite('ALTER TABLE in the same transaction', start_copy(0, 1, 'ALTER T
 	check_composite('LOCK TABLE in another session, before', $load, 20004);
 	$other->quit;
 }
-$node->safe_psql('postgres', "SELECT mtpower.verify_index('$_', true)") foreach 'c_r', 'c_rs', 'c_a';
+$node->safe_psql('postgres', "SELECT mtpower.verify_index('$_', true)") foreach 'c_r', 'c_rs', 'c_a', 'c_h', 'c_ha';
 
 # Eight loads in memory for four.  Four take all of it and stand; the others go on without any.  Then two of the four lock each other's
 # rows, with their batches under way.
 $node->safe_psql('postgres', q{
 CREATE TABLE m (a int, b int, c int, d int, e int, f int, g int, h int) USING mtpower;
-CREATE INDEX ON m USING mtpower_blink (a); CREATE INDEX ON m USING mtpower_blink (b DESC);
-CREATE INDEX ON m USING mtpower_blink (c); CREATE INDEX ON m USING mtpower_blink (d DESC);
-CREATE INDEX ON m USING mtpower_blink (e); CREATE INDEX ON m USING mtpower_blink (f DESC);
+CREATE INDEX ON m USING mtpower_blink (a); CREATE INDEX ON m USING mtpower_hash (b);
+CREATE INDEX ON m USING mtpower_blink (c); CREATE INDEX ON m USING mtpower_hash (d);
+CREATE INDEX ON m USING mtpower_blink (e DESC); CREATE INDEX ON m USING mtpower_hash (f);
 CREATE INDEX ON m USING mtpower_blink (g); CREATE INDEX ON m USING mtpower_blink (h DESC);
 CREATE TABLE r (id int); INSERT INTO r VALUES (1), (2);
 CREATE FUNCTION act(what text) RETURNS int LANGUAGE plpgsql AS $$

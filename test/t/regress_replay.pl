@@ -34,6 +34,7 @@ my $from = $primary->safe_psql('postgres', 'SELECT pg_current_wal_lsn()');
 $primary->safe_psql('contrib_regression', q{
 	CREATE TABLE few (a int) USING mtpower;
 	CREATE INDEX few_a ON few USING mtpower_blink (a);
+	CREATE INDEX few_h ON few USING mtpower_hash (a);
 	INSERT INTO few SELECT generate_series(1, 10)});
 my $to = $primary->safe_psql('postgres', 'SELECT pg_current_wal_lsn()');
 my ($records, $errors) = run_command([ 'pg_waldump', '--bkp-details', '--rmgr=custom155', '--path=' . $primary->data_dir . '/pg_wal',
@@ -45,6 +46,8 @@ $primary->safe_psql('contrib_regression', q{
 	CREATE TABLE remains (a int, b text) USING mtpower;
 	CREATE INDEX remains_a ON remains USING mtpower_blink (a);
 	CREATE INDEX remains_b ON remains USING mtpower_blink (b);
+	CREATE INDEX remains_h ON remains USING mtpower_hash (a) WITH (initial_buckets = 1);
+	CREATE INDEX remains_hab ON remains USING mtpower_hash (a, b);
 	INSERT INTO remains SELECT i * 7919 % 50000, md5(i::text) FROM generate_series(1, 50000) i;
 	DELETE FROM remains WHERE a % 3 = 0;
 	VACUUM remains;
@@ -59,7 +62,7 @@ unlike(slurp_file($standby->logfile), qr/inconsistent page|PANIC|FATAL:  (?!the 
 foreach my $node ($primary, $standby)
 {
 	is($node->psql('contrib_regression', "SELECT mtpower.verify_index('$_', true)"), 0, $node->name . ": $_ verifies")
-	  foreach qw(remains_a remains_b);
+	  foreach qw(remains_a remains_b remains_h remains_hab);
 }
 is($standby->safe_psql('contrib_regression', 'SELECT count(*), sum(a) FROM remains'),
 	$primary->safe_psql('contrib_regression', 'SELECT count(*), sum(a) FROM remains'), 'the same rows');
