@@ -8,6 +8,9 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use MtpLoad;
 
+# The access method of the indexes: test/t/hash_c_code.pl runs this file with the other one.
+my $am = $ENV{MTP_INDEX_AM} || 'mtpower_blink';
+
 my $dir = build_module();
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
@@ -20,19 +23,19 @@ mtpower.batch_size = '64kB'
 max_prepared_transactions = 2
 });
 $node->start;
-$node->safe_psql('postgres', q{
+$node->safe_psql('postgres', qq{
 CREATE EXTENSION mtpower;
 CREATE TABLE t (a int, b text) USING mtpower;
-CREATE INDEX t_a ON t USING mtpower_blink (a);
-CREATE INDEX t_b ON t USING mtpower_blink (b);
+CREATE INDEX t_a ON t USING $am (a);
+CREATE INDEX t_b ON t USING $am (b);
 CREATE TABLE o (a int, b text) USING mtpower;
-CREATE INDEX o_a ON o USING mtpower_blink (a);
+CREATE INDEX o_a ON o USING $am (a);
 CREATE FUNCTION c_insert(regclass, int, int, text, bool) RETURNS int LANGUAGE c AS 'c_inserts';
 CREATE FUNCTION c_insert_sub(regclass, int, int, text, bool) RETURNS int LANGUAGE c AS 'c_inserts';
 CREATE FUNCTION c_insert_multi(regclass, int, int, text) RETURNS int LANGUAGE c AS 'c_inserts';
-CREATE FUNCTION found(text) RETURNS bigint LANGUAGE sql VOLATILE SET enable_seqscan = off AS 'SELECT count(*) FROM t WHERE b = $1';
+CREATE FUNCTION found(text) RETURNS bigint LANGUAGE sql VOLATILE SET enable_seqscan = off AS 'SELECT count(*) FROM t WHERE b = \$1';
 CREATE FUNCTION verify() RETURNS void LANGUAGE sql AS
-	$$SELECT mtpower.verify_index('t_a', true), mtpower.verify_index('t_b', true), mtpower.verify_index('o_a', true)$$;
+	\$\$SELECT mtpower.verify_index('t_a', true), mtpower.verify_index('t_b', true), mtpower.verify_index('o_a', true)\$\$;
 });
 
 # The same with and without queueing.  $batched is how many entries of t_a come in batches.

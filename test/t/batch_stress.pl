@@ -37,11 +37,13 @@ my $tables = '';
 foreach my $table ('fed', 'kept', 'mirror')
 {
 	my $using = $table eq 'mirror' ? 'btree' : 'mtpower_blink';
+	my $hash = $table eq 'mirror' ? 'hash' : 'mtpower_hash';
 	$tables .= qq{
 CREATE TABLE $table (id int, k int, v int, txt text) USING } . ($table eq 'fed' ? 'mtpower' : 'heap') . qq{;
 CREATE INDEX ${table}_id ON $table USING $using (id);
 CREATE INDEX ${table}_k ON $table USING $using (k);
 CREATE INDEX ${table}_txt ON $table USING $using (txt COLLATE "C" DESC, v) WHERE k % 5 > 0;
+CREATE INDEX ${table}_h ON $table USING $hash (txt);
 };
 }
 $node->safe_psql('postgres', scans_sql() . q{

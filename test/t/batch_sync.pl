@@ -108,7 +108,9 @@ tables([ 'several', 's_heap', 's_more' ], $rows, q{
 	CREATE INDEX several_b ON several USING mtpower_blink (b COLLATE "C" DESC);
 	CREATE INDEX several_c ON several USING mtpower_blink (c, a) INCLUDE (b) WHERE c > 0;
 	CREATE TABLE s_heap (LIKE several);
+	CREATE INDEX several_h ON several USING mtpower_hash (a);
 	CREATE INDEX s_heap_a ON s_heap USING mtpower_blink (a);
+	CREATE INDEX s_heap_h ON s_heap USING mtpower_hash (b, a);
 	CREATE TABLE s_more (c int, d int DEFAULT 7, b text, double int GENERATED ALWAYS AS (a * 2) STORED, a int PRIMARY KEY) USING mtpower;
 	CREATE INDEX s_more_double ON s_more USING mtpower_blink (double);
 	CREATE INDEX s_more_expr ON s_more USING mtpower_blink (upper(b), d);
@@ -128,7 +130,8 @@ cmp_ok($subscriber->safe_psql('postgres', q{SELECT batches FROM mtpower.stat_bat
 tables([ 'half' ], $rows, q{
 	CREATE TABLE half (a int, b text, c int, UNIQUE (a)) USING mtpower;
 	CREATE INDEX half_b ON half USING mtpower_blink (b);
-	CREATE INDEX half_c ON half USING mtpower_blink (c);});
+	CREATE INDEX half_c ON half USING mtpower_blink (c);
+	CREATE INDEX half_h ON half USING mtpower_hash (b) WITH (initial_buckets = 1);});
 my $holder = $subscriber->background_psql('postgres');
 $holder->query_safe('BEGIN; INSERT INTO half VALUES (15000);');
 subscribe('half');
@@ -224,6 +227,7 @@ tables([ 'parts' ], 'SELECT i, md5(i::text), (i / 700) * 7 % 50 FROM generate_se
 	CREATE TABLE parts (a int, b text, c int) PARTITION BY LIST (c);
 	CREATE INDEX parts_a ON parts USING mtpower_blink (a);
 	CREATE INDEX parts_b ON parts USING mtpower_blink (b);
+	CREATE INDEX parts_h ON parts USING mtpower_hash (b);
 	DO $$ BEGIN
 		FOR i IN 0 .. 49 LOOP
 			EXECUTE format('CREATE TABLE parts_%s PARTITION OF parts FOR VALUES IN (%s) USING %s', i, i, CASE i % 10 WHEN 3 THEN 'heap' ELSE 'mtpower' END);

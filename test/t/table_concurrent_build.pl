@@ -22,6 +22,7 @@ $node->safe_psql('postgres', q{
 	INSERT INTO t SELECT g, g, g FROM generate_series(1, 2000) g;
 	CREATE INDEX t_b ON t (b);
 	CREATE INDEX t_l ON t USING mtpower_blink (b);
+	CREATE INDEX t_h ON t USING mtpower_hash (b) WITH (initial_buckets = 1, fillfactor = 10);
 });
 
 my $script = $node->basedir . '/load.sql';
@@ -51,7 +52,7 @@ while (time() < $until)
 {
 	foreach my $sql ('REINDEX INDEX CONCURRENTLY t_b', 'CREATE INDEX CONCURRENTLY t_c ON t (c)',
 		'CREATE INDEX CONCURRENTLY t_bc ON t ((b + c)) WHERE a % 2 = 0', 'REINDEX INDEX CONCURRENTLY t_l',
-		'CREATE INDEX CONCURRENTLY t_lc ON t USING mtpower_blink (c)',
+		'CREATE INDEX CONCURRENTLY t_lc ON t USING mtpower_blink (c)', 'REINDEX INDEX CONCURRENTLY t_h', 'CREATE INDEX CONCURRENTLY t_hc ON t USING mtpower_hash (c, b) WHERE a % 2 = 0',
 		'CREATE INDEX CONCURRENTLY t_lbc ON t USING mtpower_blink ((b + c)) WHERE a % 2 = 0', 'REINDEX TABLE CONCURRENTLY t')
 	{
 		my ($rc, undef, $stderr) = $node->psql('postgres', $sql);
@@ -64,7 +65,7 @@ while (time() < $until)
 		$failures++;
 		$message = "$sql: $stderr";
 	}
-	$node->psql('postgres', 'DROP INDEX t_c, t_bc, t_lc, t_lbc');
+	$node->psql('postgres', 'DROP INDEX t_c, t_bc, t_lc, t_hc, t_lbc');
 }
 ok($load->finish, 'the load ran to its end') or diag(slurp_file($node->basedir . '/load.err'));
 cmp_ok($builds, '>=', 4, 'there were builds');
