@@ -168,9 +168,13 @@ SKIP:
 		{
 			my $what = "waiting for a worker at $point";
 			$faults->hold;
+			# Until the worker stands there it has all work to itself.
+			$faults->hold(7);
 			$faults->stop_all("$point=wait");
-			my $job = $faults->start(($end->[3] // 'SELECT') =~ s/1s/3s/r, "SET mtpower.debug_stop = ''", 'SET client_min_messages = error', $copy);
+			my $job = $faults->start(($end->[3] // 'SELECT') =~ s/1s/3s/r, "SET mtpower.debug_stop = ''", 'SET client_min_messages = error',
+				'INSERT INTO t SELECT i, md5(i::text), i / 7.0 FROM generate_series(1, 5000) i UNION ALL SELECT 0, pg_advisory_xact_lock_shared(7)::text, 0');
 			$faults->stopped($MtpFaults::WORKER);
+			$faults->release(7);
 			end_loads($what, q{wait_event_type = 'Extension'}, [$end], { $end->[0] => $job }, 3);
 			$faults->stop_all('');
 			$faults->release;

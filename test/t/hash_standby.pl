@@ -193,7 +193,7 @@ SKIP:
 	$faults->hold;
 	$faults->set_all('mtpower.workers', 0);
 	$faults->wait_for('SELECT count(*) = 0 FROM mtpower.stat_workers', 'the workers to go');
-	my @jobs = map { $faults->start("SET mtpower.debug_stop = '$_=wait'", "INSERT INTO g_$_ SELECT hashint4(g), 'load' FROM generate_series(100001, 103000) g") } @growths;
+	my @jobs = map { $faults->start("SET mtpower.batch_min_rows = 0; SET mtpower.debug_stop = '$_=wait'", "INSERT INTO g_$_ SELECT hashint4(g), 'load' FROM generate_series(100001, 103000) g") } @growths;
 	$faults->stopped(q{query LIKE 'INSERT INTO g\_%'}, scalar(@growths));
 	$primary->safe_psql('postgres', "INSERT INTO few VALUES (1, 'last')");
 	catch_up();
