@@ -28,7 +28,7 @@ typedef struct MtpBatchApply
 	Relation	heap;
 	MtpOrder   *order;
 	MtpBatchStream *stream;		/* the task's entries in order, from its progress on */
-	volatile uint32 *progress;	/* entries of the task that are in the index */
+	volatile uint32 *progress;	/* entries of the task that are in the index; in prepare: announced to it */
 
 	/* out, for the statistics */
 	uint32		splits[17];		/* by K, [16]: more */
@@ -53,9 +53,10 @@ typedef struct MtpBatchOps
 
 	/*
 	 * May be NULL.  Called before a batch is cut, whatever its size, to make the index fit for so many
-	 * more entries; apply has neither stream nor progress.  Puts no entry in that is not in the
-	 * index already, so that it need not be registered as a step (README.md).  Waits for no
-	 * cleanup lock and for no transaction.  May raise; then whoever cuts the batch calls it again.
+	 * more entries; apply has no stream.  Puts no entry in that is not in the index already, so that
+	 * it need not be registered as a step (README.md).  Waits for no cleanup lock and for no
+	 * transaction.  May raise; then whoever cuts the batch calls it again: *progress, which is zero at
+	 * first, is what it left there, such as the number of entries that it has counted as coming.
 	 */
 	void		(*prepare) (MtpBatchApply *apply, uint32 entries);
 

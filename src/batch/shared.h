@@ -92,7 +92,8 @@ typedef struct MtpBatch
 	int			holders;		/* processes inside a unit */
 	int			nruns;
 	int			sorted;			/* runs done */
-	bool		prepared;		/* the index is; written by who has claimed the cut */
+	bool		prepared;		/* the index is; written by who has claimed the cut, as is announced */
+	uint32		announced;		/* entries that the index has been told of */
 	MtpUnitState cut_state;
 	MtpUnitState run_state[MTP_MAX_RUNS];
 	MtpRun		runs[MTP_MAX_RUNS];

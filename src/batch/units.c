@@ -391,6 +391,7 @@ prepare_batch(MtpRunner *runner, MtpUnit *unit)
 	if (runner->ops->prepare == NULL || b->prepared)
 		return;
 	begin_applying(runner);
+	applying.call.progress = &b->announced;
 	MTP_STOP_POINT("prepare");
 	runner->ops->prepare(&applying.call, b->entries);
 	b->prepared = true;

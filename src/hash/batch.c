@@ -33,7 +33,7 @@ hash_prepare(MtpBatchApply *a, uint32 entries)
 {
 	MtpHashGrown grown = {0};
 
-	mtp_hash_grow(a->index, entries, &grown);
+	mtp_hash_grow(a->index, entries, a->progress, &grown);
 	a->ahead += grown.splits;
 	a->moved += grown.moved;
 }

@@ -21,36 +21,36 @@ mtp_hash_copy_meta(Relation rel, MtpHashMeta *meta)
 	UnlockReleaseBuffer(buf);
 }
 
-/* Counts the entries that are coming; returns how many buckets there should be. */
-static uint32
-count_entries(Relation rel, uint64 entries, MtpHashMeta *meta)
+/* Counts entries that are coming. */
+static void
+count_entries(Relation rel, uint32 entries, volatile uint32 *counted)
 {
-	uint64		target;
+	Buffer		buf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
+									MTP_HASH_WANT_META, NULL);
 
-	if (entries == 0)
-		mtp_hash_copy_meta(rel, meta);
-	else
-	{
-		Buffer		buf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
-										MTP_HASH_WANT_META, NULL);
-		MtpHashMeta *m = MtpHashMetaOf(BufferGetPage(buf));
+	MtpHashMetaOf(BufferGetPage(buf))->entries += entries;
+	MarkBufferDirtyHint(buf, true);
+	*counted = entries;
+	UnlockReleaseBuffer(buf);
+}
 
-		m->entries += entries;
-		MarkBufferDirtyHint(buf, true);
-		*meta = *m;
-		UnlockReleaseBuffer(buf);
-	}
-	target = (meta->entries + meta->per_bucket - 1) / meta->per_bucket;
+/* How many buckets should there be? */
+static uint32
+target_size(const MtpHashMeta *meta)
+{
+	uint64		target = (meta->entries + meta->per_bucket - 1) / meta->per_bucket;
+
 	target = Min(target, MTP_HASH_MAX_BUCKETS);
 	return Max((uint32) target, mtp_space_size(&meta->space));
 }
 
 /*
  * Takes back what was counted, for an error in growth: else each attempt of a load that fails would make
- * the index ask for more.  Best effort, as the count is: the page may be locked, by ourselves even.
+ * the index ask for more.  Best effort, as the count is: the page may be locked, by ourselves even.  What stays
+ * counted is not counted again when the batch is prepared by another process.
  */
 static void
-uncount_entries(Relation rel, uint64 entries)
+uncount_entries(Relation rel, volatile uint32 *counted)
 {
 	Buffer		buf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_UNLOCK,
 									MTP_HASH_WANT_META, NULL);
@@ -59,7 +59,8 @@ uncount_entries(Relation rel, uint64 entries)
 	{
 		MtpHashMeta *m = MtpHashMetaOf(BufferGetPage(buf));
 
-		m->entries -= Min(m->entries, entries);
+		m->entries -= Min(m->entries, *counted);
+		*counted = 0;
 		MarkBufferDirtyHint(buf, true);
 		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 	}
@@ -264,41 +265,62 @@ choose_initial(Relation rel, MtpHashMeta *meta, uint32 target)
 	return chosen;
 }
 
-void
-mtp_hash_grow_some(Relation rel, uint64 entries, uint32 most, MtpHashGrown *grown)
+/* Splits up to `most` buckets; makes room for `target` ones if that is to be had for all of them at once. */
+static void
+split_buckets(Relation rel, MtpHashMeta *meta, uint32 target, uint32 most, MtpHashGrown *grown)
 {
-	MtpHashMeta meta;
-	uint32		target = count_entries(rel, entries, &meta);
 	uint32		end = grown->splits + most;
 
 	if (end < most)
 		end = PG_UINT32_MAX;
-	if (entries > 0 && is_initial(&meta) && target > 1 && choose_initial(rel, &meta, target))
-		return;
-	while (mtp_space_size(&meta.space) < target && grown->splits < end)
+	while (mtp_space_size(&meta->space) < target && grown->splits < end)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (mtp_space_size(&meta.space) < meta.reserved)
+		if (mtp_space_size(&meta->space) < meta->reserved)
 		{
-			if (mtp_hash_split(rel, &meta, grown) == MTP_SPLIT_STOP)
+			if (mtp_hash_split(rel, meta, grown) == MTP_SPLIT_STOP)
 				break;
 		}
-		else if (!reserve(rel, &meta, most == PG_UINT32_MAX ? target : 0))
+		else if (!reserve(rel, meta, most == PG_UINT32_MAX ? target : 0))
 			break;
 	}
 }
 
 void
-mtp_hash_grow(Relation rel, uint64 entries, MtpHashGrown *grown)
+mtp_hash_grow_some(Relation rel, uint32 most, MtpHashGrown *grown)
+{
+	MtpHashMeta meta;
+
+	mtp_hash_copy_meta(rel, &meta);
+	split_buckets(rel, &meta, target_size(&meta), most, grown);
+}
+
+/* An empty index gets its buckets at once, any other by splits. */
+static void
+grow_for_batch(Relation rel, MtpHashGrown *grown)
+{
+	MtpHashMeta meta;
+	uint32		target;
+
+	mtp_hash_copy_meta(rel, &meta);
+	target = target_size(&meta);
+	if (!is_initial(&meta) || target <= 1 || !choose_initial(rel, &meta, target))
+		split_buckets(rel, &meta, target, PG_UINT32_MAX, grown);
+}
+
+void
+mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted, MtpHashGrown *grown)
 {
 	memset(grown, 0, sizeof(*grown));
+	if (*counted != entries)
+		count_entries(rel, entries, counted);
 	PG_TRY();
 	{
-		mtp_hash_grow_some(rel, entries, PG_UINT32_MAX, grown);
+		grow_for_batch(rel, grown);
 	}
 	PG_CATCH();
 	{
-		uncount_entries(rel, entries);
+		uncount_entries(rel, counted);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();

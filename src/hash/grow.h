@@ -9,8 +9,8 @@
 
 #include "hash/hash.h"
 
-/* As mtp_hash_grow, but splits no more than `most` buckets, and adds to *grown. */
-extern void mtp_hash_grow_some(Relation rel, uint64 entries, uint32 most, MtpHashGrown *grown);
+/* Splits up to `most` buckets that are due for what has been counted, and adds to *grown. */
+extern void mtp_hash_grow_some(Relation rel, uint32 most, MtpHashGrown *grown);
 
 /* Copies the metapage as it is now. */
 extern void mtp_hash_copy_meta(Relation rel, MtpHashMeta *meta);

@@ -181,9 +181,10 @@ typedef struct MtpHashGrown
 
 /*
  * Splits buckets until there are as many as `entries` entries more need, or until a bucket's cleanup lock is
- * not to be had at once.  The caller holds no lock on any page.  Adds `entries` to the metapage's count.
+ * not to be had at once.  The caller holds no lock on any page.  Adds `entries` to the metapage's count, unless
+ * *counted says that this has been done; sets it.
  */
-extern void mtp_hash_grow(Relation rel, uint64 entries, MtpHashGrown *grown);
+extern void mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted, MtpHashGrown *grown);
 
 /* wal_records.h and redo.c, redo_vacuum.c: replay */
 extern void mtp_hash_redo_init(void);

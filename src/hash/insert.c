@@ -44,7 +44,7 @@ mtp_hash_insert(Relation rel, Relation heap, uint32 hash, ItemPointer tid)
 	{
 		MtpHashGrown grown = {0};
 
-		mtp_hash_grow_some(rel, 0, SPLITS_AT_ONCE, &grown);
+		mtp_hash_grow_some(rel, SPLITS_AT_ONCE, &grown);
 		if (grown.splits > 0)
 			mtp_batch_count_overflow(rel, grown.splits, grown.moved);
 	}

@@ -5,8 +5,9 @@ use strict;
 use warnings;
 use Exporter 'import';
 use IPC::Run;
+use Time::HiRes qw(sleep);
 
-our @EXPORT = qw(start_psql finish hold release set_stop waits_sql);
+our @EXPORT = qw(start_psql finish hold release set_stop waits_sql wait_for_restart);
 
 # psql in the background, each statement a -c of its own.  The database's name may be followed by other words of a connection string.
 sub start_psql
@@ -25,6 +26,19 @@ sub finish
 	my ($job) = @_;
 	$job->{run}->finish;
 	return $job->{err};
+}
+
+# Waits until the server, which restarts after a crash, takes connections.  (poll_query_until() would feed a psql that may be gone already.)
+sub wait_for_restart
+{
+	my ($node) = @_;
+	for (my $tries = 0; $tries < 1200; $tries++)
+	{
+		my $job = start_psql($node, 'postgres', 'SELECT 1');
+		return if finish($job) eq '' && $job->{out} eq "1\n";
+		sleep(0.05);
+	}
+	die 'no restart';
 }
 
 # Holds the advisory lock that a stop point waits for, in a session of its own, until it is released.

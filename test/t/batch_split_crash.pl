@@ -4,6 +4,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use MtpSessions qw(wait_for_restart);
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init(allows_streaming => 1);
@@ -100,7 +101,7 @@ foreach my $case (
 	# A crash exactly there
 	$node->psql('postgres', "SET mtpower.batch_min_rows = $min; SET mtpower.debug_stop = '$point=panic'; $insert", stderr => \$err);
 	like($err, qr/crash at stop point|terminat|closed/, "$name: the server crashed");
-	$node->poll_query_until('postgres', 'SELECT true') or die 'no restart';
+	wait_for_restart($node);
 	cmp_ok($node->safe_psql('postgres', "SELECT " . ($point eq 'inner_split' ? 'inner_' : '') . "incomplete('${name}_b')"), '>', 0, "$name: replay leaves the split incomplete");
 	verify($node, $name, 'after the crash');
 	is($node->safe_psql('postgres', "SET enable_seqscan = off; SELECT count(*) FROM $name WHERE b > ''"), $rows, "$name: all rows are found");
@@ -169,7 +170,7 @@ foreach my $writer (
 	{
 		$node->psql('postgres', "SET mtpower.batch_min_rows = 10; SET mtpower.debug_stop = 'split_repair=panic'; $sql", stderr => \$err);
 		like($err, qr/crash at stop point|terminat|closed/, "$name: the server crashed while it repaired");
-		$node->poll_query_until('postgres', 'SELECT true') or die 'no restart';
+		wait_for_restart($node);
 	}
 	else
 	{

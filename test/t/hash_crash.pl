@@ -7,6 +7,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 use MtpHash;
 use MtpJudge;
+use MtpSessions;
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init(allows_streaming => 1);
@@ -110,7 +111,7 @@ foreach my $case (@cases)
 		my $before = space_of($node, "${name}_a");
 		$node->psql('postgres', "SET mtpower.debug_stop = '$point=panic'; INSERT INTO $name $load", stderr => \$err);
 		like($err, qr/crash at stop point|terminat|closed/, "$name: $what");
-		$node->poll_query_until('postgres', 'SELECT true') or die 'no restart';
+		wait_for_restart($node);
 		my $after = space_of($node, "${name}_a");
 		is($after->{b}, $before->{b} + 1, "$name: $what: there is one bucket more") if $point eq 'hash_split';
 		is($after->{b}, $before->{b}, "$name: $what: there are as many buckets") if $point eq 'hash_extended';

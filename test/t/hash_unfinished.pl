@@ -1,0 +1,129 @@
+# Splits of buckets with long stashes that were left unfinished, and pages that growth left over: VACUUM, scans, inserts meet them, and whoever
+# grows the index next goes on.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use MtpHash;
+use MtpSessions;
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', q{
+shared_preload_libraries = 'mtpower'
+mtpower.workers = 0
+mtpower.batch_min_rows = 0
+wal_consistency_checking = 'mtpower'
+autovacuum = off
+restart_after_crash = on
+});
+$node->start;
+plan skip_all => 'the server was built without assertions, so without stop points'
+	if $node->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
+$node->safe_psql('postgres', 'CREATE EXTENSION mtpower;' . hash_model_sql());
+my $scan = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;';
+
+sub check
+{
+	my ($what) = @_;
+	my $err;
+	is($node->psql('postgres', "SELECT mtpower.verify_index('k_a', true)", stderr => \$err), 0, "$what: verifies") or diag($err);
+	is($node->safe_psql('postgres', "$scan SELECT count(*) FROM (SELECT DISTINCT a FROM k) d JOIN k USING (a)"), $node->safe_psql('postgres', 'SELECT count(*) FROM k'), "$what: all rows are found");
+	return;
+}
+
+# Without rows that nobody sees: then the index has what the table has.
+sub check_model { my ($what) = @_; check($what); is(differences($node, 'k_a', 'SELECT spread(hashint4(a)) FROM k'), '', "$what: every bucket is as the model has it"); return; }
+
+sub pages_of { return $node->safe_psql('postgres', "SELECT count(*) FROM pages('k_a') WHERE $_[0]"); }
+
+# One bucket with all rows, as a cursor stands on it while they come.
+sub one_bucket
+{
+	my ($query) = @_;
+	$node->safe_psql('postgres', qq{$scan
+		DROP TABLE IF EXISTS k;
+		CREATE TABLE k (a int) USING mtpower;
+		CREATE INDEX k_a ON k USING mtpower_hash (a) WITH (initial_buckets = 1);
+		INSERT INTO k VALUES (-1), (-1);
+		BEGIN;
+		DECLARE c CURSOR FOR SELECT a FROM k WHERE a = -1;
+		FETCH 1 FROM c;
+		INSERT INTO k $query;
+		COMMIT});
+	return;
+}
+
+# A row that is coming has the bucket split; the split ends at a stop point, after so many pieces
+sub split_until
+{
+	my ($point, $pieces) = @_;
+	$node->psql('postgres', "SET mtpower.debug_stop = '$point=error'; INSERT INTO k VALUES (1)", on_error_die => 0) foreach 1 .. $pieces || 1;
+	return;
+}
+
+# ---------- VACUUM of a split that is not finished ----------
+
+my $upper = 'spread(hashint4(a)) >= 2147483648';
+foreach my $case ([ 'split', 'hash_split', 0 ], [ 'a piece', 'hash_split', 1 ], [ 'two pieces', 'hash_split', 2 ])
+{
+	my ($name, $point, $pieces) = @$case;
+	foreach my $delete ('a % 10 <> 0', $upper, "NOT ($upper)", 'a % 1000 = 0', "a = 7 OR a % 20 = 1", 'true')
+	{
+		my $what = "$name, DELETE WHERE $delete";
+		one_bucket('SELECT CASE WHEN g % 10 < 2 THEN 7 WHEN g % 10 < 3 THEN 8 ELSE hashint4(g) END FROM generate_series(1, 20000) g');
+		split_until($point);
+		split_until('hash_piece', $pieces) if $pieces;
+		is(pages_of('source IS NOT NULL'), 1, "$what: a split is not finished");
+		my $stash = pages_of("type = 'stash'");
+		check($what) if $delete eq 'true';
+		$node->safe_psql('postgres', "DELETE FROM k WHERE $delete; VACUUM k");
+		check("$what, VACUUM");
+		is($node->safe_psql('postgres', "SELECT sum(items) FROM pages('k_a')"), $node->safe_psql('postgres', 'SELECT count(*) FROM k'), "$what: VACUUM left no entry");
+		is(pages_of('source IS NOT NULL'), 1, "$what: nor finished the split");
+		my $left = pages_of("type = 'stash'");
+		cmp_ok($left, '<', $delete eq 'a % 1000 = 0' ? $stash + 1 : $delete =~ /spread|7/ ? 0.85 * $stash : $stash / 4, "$what: $stash stash pages became $left");
+		$node->safe_psql('postgres', 'INSERT INTO k SELECT hashint4(g) FROM generate_series(30001, 31500) g');
+		check_model("$what, finished");
+		is(pages_of('source IS NOT NULL'), 0, "$what: it is finished with the next growth") if space_of($node, 'k_a')->{b} > 2;
+		$node->safe_psql('postgres', 'INSERT INTO k SELECT hashint4(g) FROM generate_series(40001, 60000) g');
+		check_model("$what, grown");
+		is(pages_of('source IS NOT NULL'), 0, "$what: none is left unfinished");
+	}
+}
+
+# ---------- inserts and dead hints beside it ----------
+
+one_bucket('SELECT hashint4(g) FROM generate_series(1, 20000) g');
+split_until('hash_split');
+$node->safe_psql('postgres', 'SET mtpower.batching = off; SET mtpower.debug_stop = \'hash_piece=error\'; DELETE FROM k WHERE a % 3 = 0');
+check('hints') foreach 1 .. 2;
+# What would split, or finish, fails: so entries come to both buckets as they are.
+foreach my $from (100001, 100051, 100101)
+{
+	$node->psql('postgres', "SET mtpower.debug_stop = 'prepare=error'; INSERT INTO k SELECT hashint4(g) FROM generate_series($from, $from + 49) g");
+	$node->psql('postgres', "SET mtpower.batching = off; SET mtpower.debug_stop = 'hash_piece=error'; INSERT INTO k SELECT hashint4(g) FROM generate_series($from, $from + 29) g");
+	check("inserted from $from on");
+}
+$node->safe_psql('postgres', 'VACUUM k; INSERT INTO k SELECT hashint4(g) FROM generate_series(200001, 200100) g');
+check_model('hints and inserts');
+
+# ---------- zero pages ----------
+
+# A crash after an extent became part of the index: its pages are zero but for some, and the next growth uses them.
+one_bucket('SELECT hashint4(g) FROM generate_series(1, 500) g');
+$node->psql('postgres', q{SET mtpower.debug_stop = 'hash_extended=panic'; INSERT INTO k SELECT hashint4(g) FROM generate_series(1001, 21000) g});
+wait_for_restart($node);
+my $blocks = $node->safe_psql('postgres', "SELECT pg_relation_size('k_a') / current_setting('block_size')::int");
+cmp_ok($blocks, '>', 30, 'zero pages: blocks were added');
+is(space_of($node, 'k_a')->{b}, 1, 'zero pages: one bucket');
+cmp_ok($node->safe_psql('postgres', "SELECT count(*) FROM generate_series(1, $blocks - 1) b, mtpower.page_info('k_a', b) p WHERE p.type = 'new'"), '>', 20, 'zero pages: they are there');
+check_model('zero pages');
+$node->safe_psql('postgres', 'DELETE FROM k WHERE a % 2 = 0; VACUUM k; INSERT INTO k SELECT hashint4(g) FROM generate_series(1001, 21000) g');
+check_model('zero pages, grown');
+cmp_ok($node->safe_psql('postgres', "SELECT pg_relation_size('k_a') / current_setting('block_size')::int"), '<=', $blocks + 2, 'zero pages: the next growth uses them');
+cmp_ok($node->safe_psql('postgres', "SELECT count(*) FROM generate_series(1, pg_relation_size('k_a') / current_setting('block_size')::int - 1) b, mtpower.page_info('k_a', b) p WHERE p.type = 'new'"), '<', 3, 'zero pages: they are buckets');
+$node->stop;
+unlike(slurp_file($node->logfile), qr/inconsistent page|TRAP|terminated by signal 11/, 'redo agrees with every page');
+done_testing();
