@@ -34,6 +34,15 @@ sub wait_for_restart
 	my ($node) = @_;
 	for (my $tries = 0; $tries < 1200; $tries++)
 	{
+		# The postmaster may take a connection before it has seen that a process is gone.
+		my $log = PostgreSQL::Test::Utils::slurp_file($node->logfile);
+		my $crashes = () = $log =~ /PANIC:  /g;
+		my $restarts = () = $log =~ /all server processes terminated; reinitializing/g;
+		if ($restarts < $crashes)
+		{
+			sleep(0.05);
+			next;
+		}
 		my $job = start_psql($node, 'postgres', 'SELECT 1');
 		return if finish($job) eq '' && $job->{out} eq "1\n";
 		sleep(0.05);

@@ -118,7 +118,7 @@ my $advisory = q{wait_event = 'advisory'};
 	end_loads('reading', $reading, [ $terminate, $gone ], \%jobs);
 	$faults->wait_for('SELECT true FROM pg_stat_activity WHERE pid = ' . $faults->pid_of($jobs{cancel}) . " AND $reading", 'cancel, reading');
 	$node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $faults->pid_of($jobs{cancel}) . ')');
-	sleep(0.01) while time < $jobs{statement_timeout}{began} + 1;
+	$faults->wait_for('SELECT true FROM pg_stat_activity WHERE pid = ' . $faults->pid_of($jobs{statement_timeout}) . q{ AND clock_timestamp() > query_start + interval '1.1 s'}, 'statement_timeout, reading');
 	$faults->feed($jobs{$_}, $data) foreach 'cancel', 'statement_timeout';
 	end_loads('reading', undef, [ [ 'cancel', '57014' ], $timeout ], \%jobs);
 	$faults->sound('reading', $rows);
