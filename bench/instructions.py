@@ -7,7 +7,7 @@ no shutdown checkpoint is counted.  mtpower's tables lie in one database and the
 PostgreSQL runs without the library.
 """
 import os, random, re, resource, shutil, subprocess
-from data import AMS
+from data import AMS, HASH_AMS
 from harness import ROUNDS, ROWS, part
 from server import Failed, Server, together
 from steady import PEER, PLAIN, READS, check_plan, pgbench_tables
@@ -16,6 +16,7 @@ COUNT = max(ROWS // 20, 1000)           # rows of a table
 STEPS = max(ROWS // 1000, 100)          # single-row statements, transactions
 RUNS = min(ROUNDS, 2)                   # the second one shows how repeatable a count is
 DATABASES = {'mtpower': 'own', 'heap': 'peer'}
+HASHES = dict(zip(AMS, HASH_AMS))       # what the two sides' hash indexes are
 
 
 def prepare(b, server, am):
@@ -39,6 +40,8 @@ def prepare(b, server, am):
         table(name, n=4, rows=rows)
         server.sql('DELETE FROM %s WHERE d %% 5 = 0' % name, db)
     table('written', n=4, extra=', id serial PRIMARY KEY')
+    b.table('hashed', HASHES[am], server=server, db=db)
+    server.sql(b.copy(b.file(rows=COUNT), 'hashed') + '; VACUUM ANALYZE hashed', db)
     table('read', n=1)
     server.sql('CREATE TABLE probes AS SELECT a FROM read ORDER BY hashint4(b) LIMIT %d; VACUUM ANALYZE probes' % (COUNT // 4), db)
     for _, query, settings, node in READS:
@@ -71,10 +74,12 @@ def cases(b, am):
     key = lambda r: r.randrange(-2 ** 31, 2 ** 31)
     alike = lambda text, names: [[text % name] for name in names]
     index = 'CREATE INDEX ON %s USING {} (a)'.format(AMS[am][1])
+    insert = 'PREPARE ins (int, int, int, int, text) AS INSERT INTO {} VALUES ($1, $2, $3, $4, $5)'
+    row = lambda r: ["EXECUTE ins (%d, %d, %d, %d, '%032x')" % (key(r), key(r), key(r), key(r), r.getrandbits(128))]
     yield 'COPY without index', 0.97, [], [b.copy(b.file(rows=100), 'first_loaded')], [b.copy(b.file(rows=COUNT), 'loaded')]
     yield 'sequential scan', 0.97, [PLAIN], *alike('SELECT count(*), sum(d) FROM %s', ('ints', 'ints'))
-    yield ('single-row INSERTs', 0.95, ['PREPARE ins (int, int, int, int, text) AS INSERT INTO written VALUES ($1, $2, $3, $4, $5)'],
-           *halves(lambda r: ["EXECUTE ins (%d, %d, %d, %d, '%032x')" % (key(r), key(r), key(r), key(r), r.getrandbits(128))]))
+    yield 'single-row INSERTs', 0.95, [insert.format('written')], *halves(row)
+    yield 'single-row INSERTs, hash indexes', 0.95, [insert.format('hashed')], *halves(row)
     yield ('single-row UPDATEs', 0.95, ['PREPARE upd (int, int) AS UPDATE written SET a = $1 WHERE id = $2'],
            *halves(lambda r: ['EXECUTE upd (%d, %d)' % (key(r), r.randint(1, COUNT))]))
     yield 'TPC-B as pgbench has it', 0.95, TPCB, *halves(tpcb)
