@@ -47,7 +47,8 @@ def indexes(table, am, columns):
     return ''.join('CREATE INDEX ON %s USING %s (%s);\n' % (table, METHODS[am][1], c) for c in columns)
 
 
-def columns(kind, n=4):
+def columns(kind, n=4, am=None):
+    """What n indexes are on: more than four are on pairs, but for hashes on the same columns again, as core's take one column only."""
     base = COLUMNS.get(kind, ['a', 'b', 'c', 'd'])
-    extra = ['%s, %s' % (x, y) for x in 'abcd' for y in 'abcd' if x != y]
+    extra = base if am in HASH_AMS else ['%s, %s' % (x, y) for x in 'abcd' for y in 'abcd' if x != y]
     return (base + extra)[:n]

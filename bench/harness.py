@@ -54,7 +54,7 @@ class Bench:
 
     def table(self, name, am, kind='ints', n=4, extra='', server=None, db='postgres'):
         (server or self.server).sql('DROP TABLE IF EXISTS {0};\nCREATE TABLE {0} ({1}{2}) USING {3};\n{4}CHECKPOINT'.format(
-            name, TYPES.get(kind, TYPES['ints']), extra, METHODS[am][0], indexes(name, am, columns(kind, n))), db)
+            name, TYPES.get(kind, TYPES['ints']), extra, METHODS[am][0], indexes(name, am, columns(kind, n, am))), db)
 
     def copy(self, path, table='t', cols=''):
         return "COPY %s%s FROM '%s' WITH (FORMAT csv)" % (table, cols, path)
