@@ -302,9 +302,7 @@ extern void mtp_blink_cost(struct PlannerInfo *root, struct IndexPath *path, dou
 extern void mtp_blink_options_init(void);
 extern bytea *mtp_blink_options(Datum reloptions, bool validate);
 extern int	mtp_blink_fillfactor(Relation rel);
-extern bool mtp_blink_validate(Oid opclassoid);
-extern void mtp_blink_adjust_members(Oid opfamilyoid, Oid opclassoid, List *operators,
-									 List *functions);
+extern bool mtp_blink_validate(Oid opclass);
 /*
  * For builds: raises ERRCODE_INVALID_OBJECT_DEFINITION if a key column's operator class has no comparison
  * function or an impossible one, since core looks for it only when it is needed, and then says less; and

@@ -8,6 +8,7 @@
 #include "batch/batch.h"
 #include "catalog/pg_am.h"
 #include "commands/vacuum.h"
+#include "opclass/opclass.h"
 #include "storage/predicate.h"
 #include "utils/memutils.h"
 #include "wal/stop.h"
@@ -77,7 +78,7 @@ mtp_blink_handler(PG_FUNCTION_ARGS)
 	am->ambulkdelete = mtp_blink_bulkdelete;
 	am->amvacuumcleanup = mtp_blink_vacuumcleanup;
 	am->amvalidate = mtp_blink_validate;
-	am->amadjustmembers = mtp_blink_adjust_members;
+	am->amadjustmembers = mtp_opclass_adjust_members;
 	am->amoptions = mtp_blink_options;
 	am->amcostestimate = mtp_blink_cost;
 	am->amcanreturn = mtp_blink_canreturn;

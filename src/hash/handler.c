@@ -9,6 +9,7 @@
 #include "access/xact.h"
 #include "batch/batch.h"
 #include "commands/vacuum.h"
+#include "opclass/opclass.h"
 #include "page/norm.h"
 #include "storage/predicate.h"
 #include "wal/stop.h"
@@ -72,7 +73,7 @@ mtp_hash_handler(PG_FUNCTION_ARGS)
 	am->ambulkdelete = mtp_hash_bulkdelete;
 	am->amvacuumcleanup = mtp_hash_vacuumcleanup;
 	am->amvalidate = mtp_hash_validate;
-	am->amadjustmembers = mtp_hash_adjust_members;
+	am->amadjustmembers = mtp_opclass_adjust_members;
 	am->amoptions = mtp_hash_options;
 	am->amcostestimate = mtp_hash_cost;
 	am->ambeginscan = mtp_hash_beginscan;

@@ -206,7 +206,6 @@ extern bool mtp_hash_validate(Oid opclass);
 /* ambuild's first act: ERROR if a column's operator class has no usable hash function. */
 extern void mtp_hash_check_support(Relation index);
 
-extern void mtp_hash_adjust_members(Oid family, Oid opclass, List *operators, List *functions);
 extern bytea *mtp_hash_options(Datum reloptions, bool validate);
 extern void mtp_hash_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_count,
 						  Cost *startup, Cost *total, Selectivity *selectivity,

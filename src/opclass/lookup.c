@@ -1,6 +1,6 @@
 /*
  * lookup.c
- *	  Finds operator classes, compares them and lists their members.
+ *	  Finds operator classes and families, compares them and lists their members.
  */
 #include "mtpower.h"
 #include "opclass/opclass.h"
@@ -12,6 +12,7 @@
 #include "catalog/pg_amop.h"
 #include "catalog/pg_amproc.h"
 #include "catalog/pg_opclass.h"
+#include "catalog/pg_opfamily.h"
 #include "commands/defrem.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
@@ -35,14 +36,6 @@ mtp_opclass_pair_by_name(const char *am_name)
 	return NULL;
 }
 
-const MtpOpclassPair *
-mtp_opclass_pair_by_oid(Oid am)
-{
-	char	   *am_name = get_am_name(am);
-
-	return am_name == NULL ? NULL : mtp_opclass_pair_by_name(am_name);
-}
-
 bool
 mtp_opclass_is_mirror(const MtpOpclassPair *pair, Oid ours, Oid original)
 {
@@ -60,9 +53,8 @@ mtp_opclass_is_mirror(const MtpOpclassPair *pair, Oid ours, Oid original)
 			return false;
 	}
 
-	/* Support function 1 is the one that says what is equal, for btree and hash alike. */
-	return get_opfamily_proc(our_family, type, type, 1) ==
-		get_opfamily_proc(family, type, type, 1);
+	return get_opfamily_proc(our_family, type, type, MTP_OPCLASS_MAIN_PROC) ==
+		get_opfamily_proc(family, type, type, MTP_OPCLASS_MAIN_PROC);
 }
 
 Oid
@@ -78,24 +70,73 @@ mtp_opclass_unmirrored_default(const MtpOpclassPair *pair, Oid our_am, Oid type,
 	return original;
 }
 
-char *
-mtp_opclass_name(Oid opclass)
+static MtpOpclass *
+make_class(HeapTuple tuple)
+{
+	Form_pg_opclass form = (Form_pg_opclass) GETSTRUCT(tuple);
+	MtpOpclass *opclass = palloc(sizeof(MtpOpclass));
+
+	opclass->oid = form->oid;
+	opclass->family = form->opcfamily;
+	opclass->nsp = form->opcnamespace;
+	opclass->owner = form->opcowner;
+	opclass->intype = form->opcintype;
+	opclass->is_default = form->opcdefault;
+	opclass->name = form->opcname;
+	return opclass;
+}
+
+static MtpOpclassFamily *
+make_family(HeapTuple tuple)
+{
+	Form_pg_opfamily form = (Form_pg_opfamily) GETSTRUCT(tuple);
+	MtpOpclassFamily *family = palloc(sizeof(MtpOpclassFamily));
+
+	family->oid = form->oid;
+	family->am = form->opfmethod;
+	family->nsp = form->opfnamespace;
+	family->owner = form->opfowner;
+	family->name = form->opfname;
+	return family;
+}
+
+MtpOpclass *
+mtp_opclass_row(Oid opclass)
 {
 	HeapTuple	tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(opclass));
-	Form_pg_opclass form;
-	char	   *result;
+	MtpOpclass *result;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for operator class %u", opclass);
-	form = (Form_pg_opclass) GETSTRUCT(tuple);
-	result = quote_qualified_identifier(get_namespace_name_or_temp(form->opcnamespace),
-										NameStr(form->opcname));
+	result = make_class(tuple);
 	ReleaseSysCache(tuple);
 	return result;
 }
 
-int
-mtp_opclass_compare_oids(const ListCell *a, const ListCell *b)
+MtpOpclassFamily *
+mtp_opclass_family_row(Oid family)
+{
+	HeapTuple	tuple = SearchSysCache1(OPFAMILYOID, ObjectIdGetDatum(family));
+	MtpOpclassFamily *result;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for operator family %u", family);
+	result = make_family(tuple);
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+char *
+mtp_opclass_name(Oid opclass)
+{
+	MtpOpclass *c = mtp_opclass_row(opclass);
+
+	return quote_qualified_identifier(get_namespace_name_or_temp(c->nsp), NameStr(c->name));
+}
+
+/* Of structs that begin with an Oid. */
+static int
+compare_oids(const ListCell *a, const ListCell *b)
 {
 	Oid			left = *(Oid *) lfirst(a);
 	Oid			right = *(Oid *) lfirst(b);
@@ -110,22 +151,24 @@ mtp_opclass_list(Oid am)
 	CatCList   *rows = SearchSysCacheList1(CLAAMNAMENSP, ObjectIdGetDatum(am));
 
 	for (int i = 0; i < rows->n_members; i++)
-	{
-		Form_pg_opclass form = (Form_pg_opclass) GETSTRUCT(&rows->members[i]->tuple);
-		MtpOpclass *opclass = palloc(sizeof(MtpOpclass));
-
-		opclass->oid = form->oid;
-		opclass->family = form->opcfamily;
-		opclass->nsp = form->opcnamespace;
-		opclass->owner = form->opcowner;
-		opclass->intype = form->opcintype;
-		opclass->is_default = form->opcdefault;
-		opclass->name = form->opcname;
-		result = lappend(result, opclass);
-	}
+		result = lappend(result, make_class(&rows->members[i]->tuple));
 	ReleaseCatCacheList(rows);
 
-	list_sort(result, mtp_opclass_compare_oids);
+	list_sort(result, compare_oids);
+	return result;
+}
+
+List *
+mtp_opclass_family_list(Oid am)
+{
+	List	   *result = NIL;
+	CatCList   *rows = SearchSysCacheList1(OPFAMILYAMNAMENSP, ObjectIdGetDatum(am));
+
+	for (int i = 0; i < rows->n_members; i++)
+		result = lappend(result, make_family(&rows->members[i]->tuple));
+	ReleaseCatCacheList(rows);
+
+	list_sort(result, compare_oids);
 	return result;
 }
 

@@ -11,6 +11,7 @@
 #include "postgres.h"
 #include "nodes/parsenodes.h"
 #include "nodes/pg_list.h"
+#include "utils/relcache.h"
 
 /* An index access method of ours, and the one of core whose operator classes it mirrors. */
 typedef struct MtpOpclassPair
@@ -21,6 +22,9 @@ typedef struct MtpOpclassPair
 
 /* All pairs; the last one has am_name NULL. */
 extern const MtpOpclassPair mtp_opclass_pairs[];
+
+/* The support function that says which values are equal, for btree and hash alike: it compares or hashes them. */
+#define MTP_OPCLASS_MAIN_PROC	1
 
 /* One row of pg_opclass. */
 typedef struct MtpOpclass
@@ -34,11 +38,22 @@ typedef struct MtpOpclass
 	NameData	name;
 } MtpOpclass;
 
-/*
- * The pair of an access method's name or OID; NULL if it is not one of ours.
- */
+/* One row of pg_opfamily. */
+typedef struct MtpOpclassFamily
+{
+	Oid			oid;
+	Oid			am;
+	Oid			nsp;
+	Oid			owner;
+	NameData	name;
+} MtpOpclassFamily;
+
+/* An operator class or family, palloc'd; ERROR if there is none. */
+extern MtpOpclass *mtp_opclass_row(Oid opclass);
+extern MtpOpclassFamily *mtp_opclass_family_row(Oid family);
+
+/* The pair of an access method's name; NULL if it is not one of ours. */
 extern const MtpOpclassPair *mtp_opclass_pair_by_name(const char *am_name);
-extern const MtpOpclassPair *mtp_opclass_pair_by_oid(Oid am);
 
 /*
  * True if both operator classes accept the same type, and order (hash) it by the same operators and
@@ -58,17 +73,33 @@ extern Oid	mtp_opclass_unmirrored_default(const MtpOpclassPair *pair, Oid our_am
 /* The qualified, quoted name of an operator class; palloc'd. */
 extern char *mtp_opclass_name(Oid opclass);
 
-/* For list_sort(), of structs that begin with an Oid. */
-extern int	mtp_opclass_compare_oids(const ListCell *a, const ListCell *b);
-
-/* All operator classes of an access method in the order of their OIDs: a List of MtpOpclass *, palloc'd. */
+/*
+ * All operator classes or families of an access method in the order of their OIDs: a List of
+ * MtpOpclass * or MtpOpclassFamily *, palloc'd.
+ */
 extern List *mtp_opclass_list(Oid am);
+extern List *mtp_opclass_family_list(Oid am);
 
 /*
  * All members of an operator family: a List of core's OpFamilyMember *, palloc'd, operators first.
  * With builtin_only those that initdb didn't make are left out.
  */
 extern List *mtp_opclass_family_members(Oid family, bool builtin_only);
+
+/*
+ * amadjustmembers: whom new members of a family depend on, as nbtree and core's hash decide it.
+ * Operators and main functions for one type belong to that type's operator class, if there is one (opclass:
+ * the one that is being created, or InvalidOid); all others can be taken out of the family again.  pg_dump
+ * writes the former with the operator class.  operators, functions: Lists of OpFamilyMember *, which
+ * are changed.  Does CommandCounterIncrement().
+ */
+extern void mtp_opclass_adjust_members(Oid family, Oid opclass, List *operators, List *functions);
+
+/*
+ * For builds: ERRCODE_INVALID_OBJECT_DEFINITION if a key column's operator class has no main function (hint
+ * says what to do), or one that does not take nargs arguments and return integer (detail says so).
+ */
+extern void mtp_opclass_check_support(Relation index, int nargs, const char *hint, const char *detail);
 
 /*
  * Commands on operator classes, given as names and OIDs, that run as if the user had typed them

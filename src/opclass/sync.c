@@ -9,7 +9,6 @@
 #include "opclass/opclass.h"
 
 #include "access/amapi.h"
-#include "access/htup_details.h"
 #include "access/transam.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
@@ -22,7 +21,6 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
-#include "utils/catcache.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -33,15 +31,6 @@ PG_FUNCTION_INFO_V1(mtp_sync_opclasses);
 #define ACTION_EXTENDED		"family extended"
 #define ACTION_DROPPED		"empty family dropped"
 #define ACTION_DIFFERS		"skipped: differs from the original"
-
-/* One row of pg_opfamily. */
-typedef struct Family
-{
-	Oid			oid;
-	Oid			nsp;
-	Oid			owner;
-	NameData	name;
-} Family;
 
 typedef struct SyncContext
 {
@@ -67,19 +56,6 @@ report(SyncContext *ctx, Oid nsp, const char *name, const char *action)
 	tuplestore_putvalues(ctx->result->setResult, ctx->result->setDesc, values, nulls);
 }
 
-static void
-report_family(SyncContext *ctx, Oid family, const char *action)
-{
-	HeapTuple	tuple = SearchSysCache1(OPFAMILYOID, ObjectIdGetDatum(family));
-	Form_pg_opfamily form;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for operator family %u", family);
-	form = (Form_pg_opfamily) GETSTRUCT(tuple);
-	report(ctx, form->opfnamespace, NameStr(form->opfname), action);
-	ReleaseSysCache(tuple);
-}
-
 static bool
 is_builtin(Oid object)
 {
@@ -96,30 +72,6 @@ mirror_schema(Oid original, Oid nsp)
 	if (is_builtin(original) || !is_builtin(nsp) || nsp == PG_PUBLIC_NAMESPACE)
 		return nsp;
 	return get_namespace_oid(MTP_SCHEMA_NAME, false);
-}
-
-/* All operator families of an access method, in the order of their OIDs. */
-static List *
-list_families(Oid am)
-{
-	List	   *result = NIL;
-	CatCList   *rows = SearchSysCacheList1(OPFAMILYAMNAMENSP, ObjectIdGetDatum(am));
-
-	for (int i = 0; i < rows->n_members; i++)
-	{
-		Form_pg_opfamily form = (Form_pg_opfamily) GETSTRUCT(&rows->members[i]->tuple);
-		Family	   *family = palloc(sizeof(Family));
-
-		family->oid = form->oid;
-		family->nsp = form->opfnamespace;
-		family->owner = form->opfowner;
-		family->name = form->opfname;
-		result = lappend(result, family);
-	}
-	ReleaseCatCacheList(rows);
-
-	list_sort(result, mtp_opclass_compare_oids);
-	return result;
 }
 
 /* The member that stands for the same thing (kind, number and types) as "wanted", or NULL. */
@@ -166,7 +118,7 @@ find_mirror(SyncContext *ctx, const MtpOpclass *original)
 /* What belongs to a family's original, and must be known to mirror it. */
 typedef struct FamilyWork
 {
-	const Family *original;
+	const MtpOpclassFamily *original;
 	List	   *classes;		/* the original's operator classes, MtpOpclass */
 	List	   *members;		/* the original's members, OpFamilyMember */
 	Oid			mirror;			/* our family, or InvalidOid */
@@ -215,7 +167,7 @@ settle_new_object(SyncContext *ctx, ObjectType type, Oid original, Oid nsp, cons
 static void
 create_family(SyncContext *ctx, FamilyWork *work)
 {
-	const Family *original = work->original;
+	const MtpOpclassFamily *original = work->original;
 	Oid			nsp = mirror_schema(original->oid, original->nsp);
 
 	mtp_opclass_create_family(ctx->am_name, nsp, NameStr(original->name));
@@ -294,11 +246,15 @@ add_loose_members(SyncContext *ctx, FamilyWork *work, bool is_new)
 		return;
 	mtp_opclass_add_members(ctx->am_name, work->mirror, missing);
 	if (!is_new)
-		report_family(ctx, work->mirror, ACTION_EXTENDED);
+	{
+		MtpOpclassFamily *family = mtp_opclass_family_row(work->mirror);
+
+		report(ctx, family->nsp, NameStr(family->name), ACTION_EXTENDED);
+	}
 }
 
 static void
-sync_family(SyncContext *ctx, const Family *original)
+sync_family(SyncContext *ctx, const MtpOpclassFamily *original)
 {
 	FamilyWork	work = {.original = original};
 	bool		is_new;
@@ -344,13 +300,13 @@ sync_family(SyncContext *ctx, const Family *original)
 
 /* True if the core access method has a family that this one of ours is, or would become, the mirror of. */
 static bool
-has_original(const Family *ours, List *originals)
+has_original(const MtpOpclassFamily *ours, List *originals)
 {
 	ListCell   *lc;
 
 	foreach(lc, originals)
 	{
-		Family	   *original = lfirst(lc);
+		MtpOpclassFamily *original = lfirst(lc);
 
 		if (strcmp(NameStr(original->name), NameStr(ours->name)) == 0 &&
 			mirror_schema(original->oid, original->nsp) == ours->nsp)
@@ -366,7 +322,7 @@ has_original(const Family *ours, List *originals)
 static void
 drop_empty_families(SyncContext *ctx, List *original_families)
 {
-	List	   *families = list_families(ctx->am);
+	List	   *families = mtp_opclass_family_list(ctx->am);
 	List	   *in_use = NIL;
 	ListCell   *lc;
 
@@ -375,7 +331,7 @@ drop_empty_families(SyncContext *ctx, List *original_families)
 
 	foreach(lc, families)
 	{
-		Family	   *family = lfirst(lc);
+		MtpOpclassFamily *family = lfirst(lc);
 
 		if (list_member_oid(in_use, family->oid) || isOtherTempNamespace(family->nsp) ||
 			OidIsValid(getExtensionOfObject(OperatorFamilyRelationId, family->oid)) ||
@@ -403,10 +359,10 @@ sync_pair(const MtpOpclassPair *pair, bool builtin_only, ReturnSetInfo *result)
 
 	ctx.originals = mtp_opclass_list(pair->core_am);
 	ctx.mirrors = mtp_opclass_list(ctx.am);
-	families = list_families(pair->core_am);
+	families = mtp_opclass_family_list(pair->core_am);
 	foreach(lc, families)
 	{
-		Family	   *family = lfirst(lc);
+		MtpOpclassFamily *family = lfirst(lc);
 
 		CHECK_FOR_INTERRUPTS();
 		if (!builtin_only || is_builtin(family->oid))
