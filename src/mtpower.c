@@ -12,7 +12,7 @@ PGDLLEXPORT void _PG_init(void);
 
 PG_FUNCTION_INFO_V1(mtp_check_preload);
 
-bool		mtp_preloaded = false;
+static bool preloaded = false;	/* _PG_init ran in the postmaster */
 
 void
 _PG_init(void)
@@ -27,13 +27,13 @@ _PG_init(void)
 	mtp_blink_init();
 	mtp_hash_init();
 	mtp_batch_init();
-	mtp_preloaded = true;
+	preloaded = true;
 }
 
 void
 mtp_require_preload(void)
 {
-	if (!mtp_preloaded)
+	if (!preloaded)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("mtpower must be loaded via \"shared_preload_libraries\""),

@@ -17,13 +17,6 @@
 #define MTP_EXTENSION_NAME	"mtpower"
 #define MTP_SCHEMA_NAME		"mtpower"
 
-/* The unit of tables' pages and, later, of the buffer: an aligned group of blocks. */
-#define MTP_PAGE_SIZE		16384
-#define MTP_BLOCKS_PER_PAGE (MTP_PAGE_SIZE > BLCKSZ ? MTP_PAGE_SIZE / BLCKSZ : 1)
-
-/* True once _PG_init ran in the postmaster. */
-extern bool mtp_preloaded;
-
 /* Raises an ERROR with a hint unless the library was preloaded. */
 extern void mtp_require_preload(void);
 

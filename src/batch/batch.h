@@ -91,9 +91,6 @@ extern bool mtp_batch_enqueue_narrow(Relation index, Relation heap, uint8 code, 
 extern bool mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itup,
 								   IndexUniqueCheck check);
 
-/* Might an entry be queued at all?  Cheap; false nearly always outside of bulk loads. */
-extern bool mtp_batch_wanted(Relation index, Relation heap, IndexUniqueCheck check);
-
 /*
  * Barrier before the backend's own scan of an index: applies its queued entries unless the snapshot
  * can't see them.  Cheap when nothing is queued.

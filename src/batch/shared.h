@@ -47,8 +47,7 @@ typedef struct MtpRun
 typedef enum MtpPhase
 {
 	MTP_FILLING,				/* its owner appends; full runs may be sorted */
-	MTP_SORTING,				/* submitted: all runs may be sorted */
-	MTP_CUTTING,				/* all runs sorted; somebody finds the tasks */
+	MTP_SORTING,				/* submitted: all runs may be sorted; then somebody finds the tasks */
 	MTP_APPLYING,				/* tasks may be claimed */
 	MTP_DONE					/* all entries are in the index */
 } MtpPhase;
@@ -277,7 +276,6 @@ extern void mtp_worker_wanted(MtpLoad *load);
  */
 extern void mtp_workers_detach(const char *dbname);
 extern void mtp_workers_return(void);
-extern void mtp_worker_init(void);
 
 /* Ends the registration of a worker step, if one is under way; raises nothing. */
 extern void mtp_step_end(MtpWorker *worker);

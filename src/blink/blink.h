@@ -118,9 +118,6 @@ extern void mtp_blink_key_pivot(Relation rel, MtpBlinkKey *key, IndexTuple pivot
 /* < 0, 0, > 0 as key is below, equal to, above the item (leaf tuple or pivot). */
 extern int	mtp_blink_compare(MtpBlinkKey *key, IndexTuple item);
 
-/* Is the item before the place that key asks for?  An MtpBefore. */
-extern bool mtp_blink_before(void *key, IndexTuple item);
-
 /* The place on this page (leaf: first item not before the key). */
 extern MtpPos mtp_blink_place(MtpBlinkKey *key, Page page);
 
@@ -227,16 +224,11 @@ extern void mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, bool 
 extern IndexTuple mtp_blink_form_tuple(Relation rel, Datum *values, bool *isnull, ItemPointer tid);
 /* The leaf that key belongs to, exclusively locked; makes the first one. */
 extern Buffer mtp_blink_find_leaf(Relation rel, MtpBlinkKey *key, MtpBlinkStack *stack);
-/* Raises ERRCODE_PROGRAM_LIMIT_EXCEEDED if the tuple can't be stored. */
-extern void mtp_blink_check_size(Relation rel, IndexTuple itup);
 
 /*
  * kill.c: making room on a locked leaf from what is dead.  True if something was deleted.
  */
 extern bool mtp_blink_reclaim(Relation rel, Relation heap, Buffer buf, Size need, bool unchanged);
-/* Deletes items and logs it; horizon as table_index_delete_tuples returns it. */
-extern void mtp_blink_delete_items(Relation rel, Buffer buf, int n, const uint16 *pos,
-								   TransactionId horizon);
 
 /*
  * build.c

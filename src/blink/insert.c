@@ -14,8 +14,8 @@ hint_size(void)
 				   "Consider an index on a hash of the value, such as md5().");
 }
 
-void
-mtp_blink_check_size(Relation rel, IndexTuple itup)
+static void
+check_size(Relation rel, IndexTuple itup)
 {
 	Size		size = MAXALIGN(IndexTupleSize(itup));
 
@@ -49,7 +49,7 @@ mtp_blink_form_tuple(Relation rel, Datum *values, bool *isnull, ItemPointer tid)
 	itup = index_form_tuple(RelationGetDescr(rel), values, isnull);
 	error_context_stack = context.previous;
 	itup->t_tid = *tid;
-	mtp_blink_check_size(rel, itup);
+	check_size(rel, itup);
 	return itup;
 }
 

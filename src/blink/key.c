@@ -233,8 +233,9 @@ mtp_blink_compare(MtpBlinkKey *key, IndexTuple item)
 	return ItemPointerCompare(key->bt.scantid, tid);
 }
 
-bool
-mtp_blink_before(void *arg, IndexTuple item)
+/* Is the item before the place that the key asks for?  An MtpBefore. */
+static bool
+is_before(void *arg, IndexTuple item)
 {
 	MtpBlinkKey *key = arg;
 	int			cmp = mtp_blink_compare(key, item);
@@ -245,7 +246,7 @@ mtp_blink_before(void *arg, IndexTuple item)
 MtpPos
 mtp_blink_place(MtpBlinkKey *key, Page page)
 {
-	return mtp_page_search(page, key->norm, key->by_head, mtp_blink_before, key);
+	return mtp_page_search(page, key->norm, key->by_head, is_before, key);
 }
 
 MtpPos

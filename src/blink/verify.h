@@ -41,9 +41,6 @@ extern void mtp_verify_page_sane(MtpVerify *v, MtpVerifyPage *p);
  */
 extern int	mtp_verify_compare(MtpVerify *v, IndexTuple a, IndexTuple b, int *att);
 
-/* Number of key attributes that an item has. */
-extern int	mtp_verify_natts(MtpVerify *v, IndexTuple itup);
-
 /* Do all attributes that a leaf tuple or pivot of this index should have lie within it? */
 extern bool mtp_verify_tuple_whole(Relation rel, IndexTuple itup);
 

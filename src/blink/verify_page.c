@@ -10,8 +10,9 @@
 #include "access/tupmacs.h"
 #include "blink/verify.h"
 
-int
-mtp_verify_natts(MtpVerify *v, IndexTuple itup)
+/* Number of key attributes that an item has. */
+static int
+count_atts(MtpVerify *v, IndexTuple itup)
 {
 	int			natts = BTreeTupleGetNAtts(itup, v->rel);
 
@@ -22,8 +23,8 @@ int
 mtp_verify_compare(MtpVerify *v, IndexTuple a, IndexTuple b, int *att)
 {
 	TupleDesc	tupdesc = RelationGetDescr(v->rel);
-	int			na = mtp_verify_natts(v, a);
-	int			nb = mtp_verify_natts(v, b);
+	int			na = count_atts(v, a);
+	int			nb = count_atts(v, b);
 	ItemPointer ta,
 				tb;
 
@@ -170,7 +171,7 @@ check_order(MtpVerify *v, MtpVerifyPage *p, int pos, IndexTuple a, IndexTuple b)
 
 	if (mtp_verify_compare(v, a, b, &att) >= 0)
 		mtp_verify_fail(v, p->blkno, pos, "Item is not above the one before it.");
-	if (mtp_verify_natts(v, a) == 0)
+	if (count_atts(v, a) == 0)
 		return;
 	na = mtp_norm_tuple(mtp_blink_info(v->rel)->norm, a);
 	nb = mtp_norm_tuple(mtp_blink_info(v->rel)->norm, b);

@@ -30,15 +30,6 @@
 #define MTP_NORM_DESC		0x40	/* order reversed */
 #define MTP_NORM_NULLS_FIRST 0x80
 
-/* All integers share one space: cross-type probes compare without wrapping. */
-static inline bool
-mtp_norm_is_integer(uint8 code)
-{
-	uint8		kind = code & MTP_NORM_KIND;
-
-	return kind >= MTP_NORM_INT2 && kind <= MTP_NORM_INT8;
-}
-
 /* Does an equal norm mean an equal, indeed the very same, datum (nulls aside)? */
 static inline bool
 mtp_norm_is_exact(uint8 code)
@@ -53,9 +44,6 @@ mtp_norm_is_exact(uint8 code)
  * function 1) and collation, and the column's ordering options.
  */
 extern uint8 mtp_norm_code(Relation index);
-
-/* The kind for comparing values of the type that `cmp_proc` takes on both sides. */
-extern uint8 mtp_norm_kind(Oid cmp_proc, Oid collation);
 
 /* Norm of a value, or of null.  May palloc for a compressed varlena. */
 extern uint64 mtp_norm_datum(uint8 code, Datum value, bool isnull);
