@@ -8,96 +8,22 @@
  */
 #include "blink/blink.h"
 
-#include "access/tableam.h"
-#include "access/xlog.h"
-#include "blink/wal_deletes.h"
+#include "wal/dead.h"
 
 /* Bytes that a bottom-up deletion asks the table for, at least. */
 #define BOTTOMUP_ROOM (BLCKSZ / 8)
 
-void
-mtp_blink_delete_items(Relation rel, Buffer buf, int n, const uint16 *pos, TransactionId horizon)
-{
-	MtpWalDelete rec = {.horizon = horizon,.nitems = n};
-	MtpChange	c;
-
-	if (!XLogStandbyInfoActive())
-		rec.horizon = InvalidTransactionId;
-	mtp_change_init(&c, rel, MTP_WAL_DELETE);
-	mtp_change_buffer(&c, buf, REGBUF_STANDARD);
-	mtp_change_begin(&c);
-	/* The vacuum cycle id stays: only VACUUM knows whether it has been here. */
-	mtp_page_delete(BufferGetPage(buf), n, pos);
-	mtp_change_data(&c, &rec, sizeof(rec));
-	mtp_change_bufdata(&c, 0, pos, n * sizeof(uint16));
-	mtp_change_finish(&c);
-}
-
 static TM_IndexDeleteOp *
-make_op(Relation rel, Buffer buf)
+begin(Relation rel, Buffer buf)
 {
-	TM_IndexDeleteOp *op = palloc0(sizeof(TM_IndexDeleteOp));
-	int			nitems = MtpHead(BufferGetPage(buf))->nitems;
-
-	op->irel = rel;
-	op->iblknum = BufferGetBlockNumber(buf);
-	op->deltids = palloc(nitems * sizeof(TM_IndexDelete));
-	op->status = palloc0(nitems * sizeof(TM_IndexStatus));
-	return op;
+	return mtp_dead_begin(rel, buf, MtpHead(BufferGetPage(buf))->nitems);
 }
 
-/* Asks about the item at a rank of the page; returns what the caller may add to the question. */
-static TM_IndexStatus *
-add_item(TM_IndexDeleteOp *op, int pos, IndexTuple item)
-{
-	int			id = op->ndeltids++;
-
-	op->deltids[id].tid = item->t_tid;
-	op->deltids[id].id = id;
-	op->status[id].idxoffnum = pos + 1; /* an OffsetNumber starts from 1 */
-	return &op->status[id];
-}
-
-static int
-compare_ids(const void *a, const void *b)
-{
-	return ((const TM_IndexDelete *) a)->id - ((const TM_IndexDelete *) b)->id;
-}
-
-/*
- * Has the table judge and deletes what it found dead; tells whether anything was.  Frees op.
- */
+/* The vacuum cycle id stays: only VACUUM knows whether it has been here. */
 static bool
-run_op(TM_IndexDeleteOp *op, Relation heap, Buffer buf)
+judge(TM_IndexDeleteOp *op, Relation heap, Buffer buf)
 {
-	TransactionId horizon = table_index_delete_tuples(heap, op);
-	uint16		pos[MTP_MAX_ITEMS];
-	int			n = 0;
-
-	/* The table has put them into an order of its own; ids are in the page's order. */
-	qsort(op->deltids, op->ndeltids, sizeof(TM_IndexDelete), compare_ids);
-	for (int i = 0; i < op->ndeltids; i++)
-	{
-		TM_IndexStatus *status = &op->status[op->deltids[i].id];
-
-		if (status->knowndeletable)
-			pos[n++] = status->idxoffnum - 1;
-	}
-	if (n > 0)
-		mtp_blink_delete_items(op->irel, buf, n, pos, horizon);
-	pfree(op->deltids);
-	pfree(op->status);
-	pfree(op);
-	return n > 0;
-}
-
-static int
-compare_blocks(const void *a, const void *b)
-{
-	BlockNumber x = *(const BlockNumber *) a;
-	BlockNumber y = *(const BlockNumber *) b;
-
-	return x < y ? -1 : x > y ? 1 : 0;
+	return mtp_dead_delete(op, heap, buf, MTP_WAL_DELETE, mtp_page_delete);
 }
 
 /* The table's blocks that dead-marked items lead to, sorted; returns how many (with repetitions). */
@@ -112,7 +38,7 @@ dead_blocks(Page page, BlockNumber *blocks)
 		if (mtp_slot_dead(page, p.node, p.slot))
 			blocks[n++] = ItemPointerGetBlockNumber(&mtp_slot_item(page, p.node, p.slot)->t_tid);
 	} while (mtp_pos_next(page, &p));
-	qsort(blocks, n, sizeof(BlockNumber), compare_blocks);
+	mtp_dead_sort_blocks(blocks, n);
 	return n;
 }
 
@@ -131,16 +57,17 @@ delete_marked(Relation rel, Relation heap, Buffer buf)
 
 	if (nblocks == 0)
 		return false;
-	op = make_op(rel, buf);
+	op = begin(rel, buf);
 	do
 	{
 		IndexTuple	item = mtp_slot_item(page, p.node, p.slot);
 		BlockNumber block = ItemPointerGetBlockNumber(&item->t_tid);
 
-		if (bsearch(&block, blocks, nblocks, sizeof(BlockNumber), compare_blocks))
-			add_item(op, p.pos, item)->knowndeletable = mtp_slot_dead(page, p.node, p.slot);
+		if (mtp_dead_has_block(blocks, nblocks, block))
+			mtp_dead_ask(op, p.pos, &item->t_tid)->knowndeletable =
+				mtp_slot_dead(page, p.node, p.slot);
 	} while (mtp_pos_next(page, &p));
-	return run_op(op, heap, buf);
+	return judge(op, heap, buf);
 }
 
 /*
@@ -201,18 +128,18 @@ delete_versions(Relation rel, Relation heap, Buffer buf, Size room, bool unchang
 
 	if (!unchanged && (n < nitems / 4 || n > nkeys * 8))
 		return false;
-	op = make_op(rel, buf);
+	op = begin(rel, buf);
 	op->bottomup = true;
 	op->bottomupfreespace = Max(BOTTOMUP_ROOM, room);
 	do
 	{
 		IndexTuple	item = mtp_slot_item(page, p.node, p.slot);
-		TM_IndexStatus *status = add_item(op, p.pos, item);
+		TM_IndexStatus *status = mtp_dead_ask(op, p.pos, &item->t_tid);
 
 		status->promising = old[p.pos];
 		status->freespace = MAXALIGN(IndexTupleSize(item)) + sizeof(MtpNode) / MTP_NODE_SLOTS;
 	} while (mtp_pos_next(page, &p));
-	return run_op(op, heap, buf);
+	return judge(op, heap, buf);
 }
 
 /*

@@ -10,40 +10,13 @@
 #include "access/xlogutils.h"
 #include "blink/wal_deletes.h"
 #include "storage/standby.h"
+#include "wal/dead.h"
 #include "wal/passed.h"
 
-/* Takes the items that block 0's data names out of its page. */
-static void
-redo_deletes(XLogReaderState *record, Buffer buf, int nitems)
-{
-	Page		page = BufferGetPage(buf);
-
-	mtp_page_delete(page, nitems, (uint16 *) XLogRecGetBlockData(record, 0, NULL));
-	PageSetLSN(page, record->EndRecPtr);
-	MarkBufferDirty(buf);
-}
-
-/*
- * No cleanup lock: what an inserter takes away is dead to every snapshot, and the TIDs can't be
- * used again before a VACUUM has passed the page, see src/wal/passed.c.
- */
 static void
 redo_delete(XLogReaderState *record)
 {
-	MtpWalDelete *rec = (MtpWalDelete *) XLogRecGetData(record);
-	Buffer		buf;
-
-	if (InHotStandby)
-	{
-		MtpLocator	locator;
-
-		XLogRecGetBlockTag(record, 0, &locator, NULL, NULL);
-		MtpResolveSnapshotConflict(rec->horizon, locator);
-	}
-	if (XLogReadBufferForRedo(record, 0, &buf) == BLK_NEEDS_REDO)
-		redo_deletes(record, buf, rec->nitems);
-	if (BufferIsValid(buf))
-		UnlockReleaseBuffer(buf);
+	mtp_dead_redo(record, mtp_page_delete);
 }
 
 static void
@@ -59,7 +32,7 @@ redo_vacuum(XLogReaderState *record)
 	}
 	if (XLogReadBufferForRedoExtended(record, 0, RBM_NORMAL, rec->nitems > 0, &buf) == BLK_NEEDS_REDO)
 	{
-		redo_deletes(record, buf, rec->nitems);
+		mtp_dead_redo_page(record, 0, buf, rec->nitems, mtp_page_delete);
 		MtpHead(BufferGetPage(buf))->cycleid = 0;
 	}
 	if (BufferIsValid(buf))
@@ -144,14 +117,6 @@ redo_reuse(XLogReaderState *record)
 }
 
 static void
-desc_delete(StringInfo buf, XLogReaderState *record)
-{
-	MtpWalDelete *rec = (MtpWalDelete *) XLogRecGetData(record);
-
-	appendStringInfo(buf, "items %u horizon %u", rec->nitems, rec->horizon);
-}
-
-static void
 desc_vacuum(StringInfo buf, XLogReaderState *record)
 {
 	if (XLogRecHasBlockRef(record, 0))
@@ -180,7 +145,7 @@ desc_reuse(StringInfo buf, XLogReaderState *record)
 					 XidFromFullTransactionId(rec->safexid));
 }
 
-static const MtpWalRecord delete_record = {"BLINK_DELETE", redo_delete, desc_delete};
+static const MtpWalRecord delete_record = {"BLINK_DELETE", redo_delete, mtp_dead_desc};
 static const MtpWalRecord vacuum_record = {"BLINK_VACUUM", redo_vacuum, desc_vacuum};
 static const MtpWalRecord unlink_record = {"BLINK_UNLINK", redo_unlink, desc_unlink};
 static const MtpWalRecord reuse_record = {"BLINK_REUSE", redo_reuse, desc_reuse};

@@ -10,14 +10,7 @@
 #include "access/transam.h"
 #include "storage/block.h"
 
-/*
- * MTP_WAL_DELETE: an inserter makes room.  Block 0: the leaf; data: uint16 pos[nitems].
- */
-typedef struct MtpWalDelete
-{
-	TransactionId horizon;		/* newest xid that removed one of the rows, or invalid */
-	uint16		nitems;
-} MtpWalDelete;
+/* MTP_WAL_DELETE: an inserter makes room; see wal/dead.h. */
 
 /*
  * MTP_WAL_VACUUM: what ambulkdelete did.

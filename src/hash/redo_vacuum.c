@@ -8,40 +8,12 @@
 
 #include "access/xlogutils.h"
 #include "hash/wal_records.h"
-#include "storage/standby.h"
+#include "wal/dead.h"
 
-/* Takes the entries that the block's data names out of its page. */
-static void
-redo_deletes(XLogReaderState *record, int block, Buffer buf, int n)
-{
-	Page		page = BufferGetPage(buf);
-
-	mtp_bucket_delete(page, n, (uint16 *) XLogRecGetBlockData(record, block, NULL));
-	PageSetLSN(page, record->EndRecPtr);
-	MarkBufferDirty(buf);
-}
-
-/*
- * No cleanup lock: what an inserter takes away is dead to every snapshot, and the TIDs can't be used
- * again before a VACUUM has passed the bucket (src/wal/passed.c).
- */
 static void
 redo_delete(XLogReaderState *record)
 {
-	MtpWalHashDelete *rec = (MtpWalHashDelete *) XLogRecGetData(record);
-	Buffer		buf;
-
-	if (InHotStandby)
-	{
-		MtpLocator	locator;
-
-		XLogRecGetBlockTag(record, 0, &locator, NULL, NULL);
-		MtpResolveSnapshotConflict(rec->horizon, locator);
-	}
-	if (XLogReadBufferForRedo(record, 0, &buf) == BLK_NEEDS_REDO)
-		redo_deletes(record, 0, buf, rec->n);
-	if (BufferIsValid(buf))
-		UnlockReleaseBuffer(buf);
+	mtp_dead_redo(record, mtp_bucket_delete);
 }
 
 /*
@@ -57,21 +29,13 @@ redo_vacuum(XLogReaderState *record)
 	Buffer		buf = InvalidBuffer;
 
 	if (XLogReadBufferForRedoExtended(record, 0, RBM_NORMAL, true, &primary) == BLK_NEEDS_REDO)
-		redo_deletes(record, 0, primary, chained ? 0 : rec->n);
+		mtp_dead_redo_page(record, 0, primary, chained ? 0 : rec->n, mtp_bucket_delete);
 	if (chained && XLogReadBufferForRedo(record, 1, &buf) == BLK_NEEDS_REDO)
-		redo_deletes(record, 1, buf, rec->n);
+		mtp_dead_redo_page(record, 1, buf, rec->n, mtp_bucket_delete);
 	if (BufferIsValid(buf))
 		UnlockReleaseBuffer(buf);
 	if (BufferIsValid(primary))
 		UnlockReleaseBuffer(primary);
-}
-
-static void
-desc_delete(StringInfo buf, XLogReaderState *record)
-{
-	MtpWalHashDelete *rec = (MtpWalHashDelete *) XLogRecGetData(record);
-
-	appendStringInfo(buf, "entries %u horizon %u", rec->n, rec->horizon);
 }
 
 static void
@@ -80,7 +44,7 @@ desc_vacuum(StringInfo buf, XLogReaderState *record)
 	appendStringInfo(buf, "entries %u", ((MtpWalHashVacuum *) XLogRecGetData(record))->n);
 }
 
-static const MtpWalRecord delete_record = {"HASH_DELETE", redo_delete, desc_delete};
+static const MtpWalRecord delete_record = {"HASH_DELETE", redo_delete, mtp_dead_desc};
 static const MtpWalRecord vacuum_record = {"HASH_VACUUM", redo_vacuum, desc_vacuum};
 
 void

@@ -56,14 +56,7 @@ typedef struct MtpWalHashSplit
  * bucket's page where the initial number of buckets changes; an extent's last page, so that replay makes the file as long).
  */
 
-/*
- * MTP_WAL_HASH_DELETE: an inserter makes room.  Block 0: the page; data: uint16 at[n].
- */
-typedef struct MtpWalHashDelete
-{
-	TransactionId horizon;
-	uint16		n;
-} MtpWalHashDelete;
+/* MTP_WAL_HASH_DELETE: an inserter makes room; see wal/dead.h. */
 
 /*
  * MTP_WAL_HASH_VACUUM: VACUUM deletes entries.  Block 0, cleanup lock: the primary page; block 1: the page, if it is
