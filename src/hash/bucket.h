@@ -168,7 +168,7 @@ extern void mtp_bucket_append(Page page, int n, const MtpHashEntry *entries);
 extern int	mtp_bucket_find(Page page, uint32 hash, bool with_dead, uint16 *at);
 extern int	mtp_bucket_find_scalar(Page page, uint32 hash, bool with_dead, uint16 *at);
 
-/* Is there any entry of the hash? how many, at most `limit`? */
+/* How many entries have the hash, dead hints or not?  At most `limit`. */
 extern int	mtp_bucket_count(Page page, uint32 hash, int limit);
 
 /*

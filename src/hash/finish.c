@@ -189,7 +189,6 @@ next_piece(Finish *f, bool *more)
 	return true;
 }
 
-/* newer: primary page of the bucket that was split off. */
 bool
 mtp_hash_finish(Relation rel, BlockNumber newer, MtpHashGrown *grown)
 {

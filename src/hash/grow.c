@@ -11,16 +11,6 @@
 #include "storage/lmgr.h"
 #include "wal/stop.h"
 
-void
-mtp_hash_copy_meta(Relation rel, MtpHashMeta *meta)
-{
-	Buffer		buf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_SHARE,
-									MTP_HASH_WANT_META, NULL);
-
-	*meta = *MtpHashMetaOf(BufferGetPage(buf));
-	UnlockReleaseBuffer(buf);
-}
-
 /* Counts entries that are coming. */
 static void
 count_entries(Relation rel, uint32 entries, volatile uint32 *counted)

@@ -9,11 +9,14 @@
 
 #include "hash/hash.h"
 
-/* Splits up to `most` buckets that are due for what has been counted, and adds to *grown. */
-extern void mtp_hash_grow_some(Relation rel, uint32 most, MtpHashGrown *grown);
+/*
+ * Nowhere here does the caller hold a lock on any page, unless it is said.  *meta is his copy of the metapage, renewed
+ * where something has happened.  What is not to be had at once is not waited for; errors (no disk space) leave a
+ * sound index, grown as far as it came.
+ */
 
-/* Copies the metapage as it is now. */
-extern void mtp_hash_copy_meta(Relation rel, MtpHashMeta *meta);
+/* grow.c: splits up to `most` buckets that are due for what has been counted, and adds to *grown. */
+extern void mtp_hash_grow_some(Relation rel, uint32 most, MtpHashGrown *grown);
 
 /* split.c */
 
@@ -24,13 +27,13 @@ typedef enum MtpHashSplitResult
 	MTP_SPLIT_STOP				/* the bucket is not to be had */
 } MtpHashSplitResult;
 
-/*
- * Splits the bucket whose turn it is; the new one's page must be reserved.  *meta: a copy of the metapage,
- * renewed unless nothing happened.  Never waits for a cleanup lock; the caller holds no lock on any page.
- */
+/* Splits the bucket whose turn it is, for which there must be room.  Never waits for a cleanup lock. */
 extern MtpHashSplitResult mtp_hash_split(Relation rel, MtpHashMeta *meta, MtpHashGrown *grown);
 
-/* finish.c: goes on with a split whose stash was too long for one record.  False: a page is not to be had. */
+/*
+ * finish.c: ends a split whose stash was too long for one record, if it is not ended.  newer: primary page of the
+ * bucket that was split off.  False: a page is not to be had.
+ */
 extern bool mtp_hash_finish(Relation rel, BlockNumber newer, MtpHashGrown *grown);
 
 /*
@@ -59,15 +62,38 @@ typedef struct MtpHashLayout
 	MtpHashSheet sheets[MTP_HASH_SHEETS];	/* stash pages to be written anew; those not used become free */
 } MtpHashLayout;
 
+/* An empty layout, palloc'd as all that follows is: whoever is done deletes the memory context. */
 extern MtpHashLayout *mtp_layout_make(Relation rel, uint32 cut);
+
+/* A copy of a page. */
 extern Page mtp_layout_image(Page page);
+
+/* Takes a page's entries.  Dead hints are lost: whoever meets the entries again will find out again. */
 extern void mtp_layout_take(MtpHashLayout *l, Page page);
+
+/* A stash page, exclusively locked, to be written anew; its image is zero yet. */
 extern void mtp_layout_sheet(MtpHashLayout *l, Buffer buf);
+
+/*
+ * Puts entries of a side (0: old bucket, 1: new one), from number `from` on, on a page that may have room; on a stash
+ * page with their bits in the primary page's filter.  Returns the first one that is not on it.
+ */
 extern int	mtp_layout_fill(MtpHashLayout *l, int side, MtpHashSheet *to, int from);
+
+/* Makes sure that so many sheets are unused; allocates pages, which may raise an error. */
 extern void mtp_layout_reserve(MtpHashLayout *l, int npages);
+
+/*
+ * Puts the rest of a side's entries on unused sheets, which follow `after` in its chain: forward, in this order; else
+ * each before the one made earlier, so that the one with room comes first.  Returns what is last in this order.
+ */
 extern MtpHashSheet *mtp_layout_spill(MtpHashLayout *l, int side, MtpHashSheet *after, bool forward,
 									  int from);
+
+/* What is not used becomes a free page. */
 extern void mtp_layout_rest(MtpHashLayout *l);
+
+/* Lets go of the sheets' buffers, not of the primary ones; done: after the record, which freed pages. */
 extern void mtp_layout_release(MtpHashLayout *l, bool done);
 
 static inline int

@@ -32,6 +32,7 @@ typedef struct MtpHashOptions
 	int			initial_buckets;	/* 0: as the rows need them */
 } MtpHashOptions;
 
+/* options.c: what the index was given, or the default. */
 extern int	mtp_hash_fillfactor(Relation rel);
 extern int	mtp_hash_initial_buckets(Relation rel);
 
@@ -101,15 +102,21 @@ typedef struct MtpHashMeta
 #define MtpHashMetaOf(page) \
 	((MtpHashMeta *) ((char *) (page) + MAXALIGN(MTP_HEADER_AT + sizeof(MtpHashHeader))))
 
+/* meta.c */
+
+/* The metapage. */
 extern void mtp_hash_meta_init(Page page, const MtpHashMeta *meta);
 
-/* meta.c */
+/* Copies the metapage as it is now, for who is going to change the index; the caller holds no lock on it. */
+extern void mtp_hash_copy_meta(Relation rel, MtpHashMeta *meta);
 
 /*
  * This backend's copy of the metapage, in the relcache (rd_amcache); may be old, never wrong about where a
  * bucket lies, and what it says about a hash's bucket is checked by the bucket's page.  fresh: read anew.
  */
 extern const MtpHashMeta *mtp_hash_meta(Relation rel, bool fresh);
+
+/* The block of a bucket's primary page; bucket < reserved. */
 extern BlockNumber mtp_hash_block(const MtpHashMeta *meta, uint32 bucket);
 
 /* ERROR with a hint to REINDEX unless the buffer holds a page of the wanted kind (a bit mask of 1 << type - 16). */
@@ -119,12 +126,15 @@ extern BlockNumber mtp_hash_block(const MtpHashMeta *meta, uint32 bucket);
 #define MTP_HASH_WANT_FREE		(1 << 3)
 extern void mtp_hash_check_page(Relation rel, Buffer buf, int want);
 
-/* Reads and locks (BUFFER_LOCK_*; or no lock: BUFFER_LOCK_UNLOCK) a page, and checks it when locked. */
+/*
+ * Reads and locks (BUFFER_LOCK_*; or no lock: BUFFER_LOCK_UNLOCK) a page, and checks it when locked.  Here and below the
+ * caller releases the buffer.
+ */
 extern Buffer mtp_hash_read(Relation rel, BlockNumber blkno, int lock, int want, BufferAccessStrategy strategy);
 
 /*
- * The primary page of the bucket that a hash belongs to, locked: reads the cached metapage, and again if
- * the page says that it has been split since.
+ * The primary page of the bucket that a hash belongs to, locked (shared or exclusively), and so far checked that it can be
+ * read: reads the cached metapage, and again if the page says that it has been split since.
  */
 extern Buffer mtp_hash_find(Relation rel, uint32 hash, int lock);
 
@@ -165,10 +175,13 @@ typedef struct MtpHashPut
  */
 extern void mtp_hash_put(MtpHashPut *put, Buffer buf, int n, const MtpHashEntry *entries);
 
-/* insert.c: a single entry; lets the index grow when it is due. */
+/* insert.c: a single entry; lets the index grow when it is due.  heap: as MtpHashPut's. */
 extern void mtp_hash_insert(Relation rel, Relation heap, uint32 hash, ItemPointer tid);
 
-/* kill.c: room from entries that scans have marked dead, on one page of the bucket; true if there is more room. */
+/*
+ * kill.c: room from entries that scans have marked dead, on one page of a bucket, exclusively locked; true if there is
+ * more room.
+ */
 extern bool mtp_hash_reclaim(Relation rel, Relation heap, Buffer buf);
 
 /* grow.c */

@@ -36,7 +36,6 @@ mtp_layout_image(Page page)
 	return image;
 }
 
-/* Takes a page's entries.  Dead hints are lost: whoever meets the entries again will find out again. */
 void
 mtp_layout_take(MtpHashLayout *l, Page page)
 {
@@ -63,7 +62,6 @@ mtp_layout_sheet(MtpHashLayout *l, Buffer buf)
 	l->nsheets++;
 }
 
-/* Puts entries of one side, from number `from` on, on a page that has room; returns the first that is not on it. */
 int
 mtp_layout_fill(MtpHashLayout *l, int side, MtpHashSheet *to, int from)
 {
@@ -78,7 +76,6 @@ mtp_layout_fill(MtpHashLayout *l, int side, MtpHashSheet *to, int from)
 	return from + k;
 }
 
-/* Makes sure that there are so many unused pages; may raise an error. */
 void
 mtp_layout_reserve(MtpHashLayout *l, int npages)
 {
@@ -91,10 +88,6 @@ mtp_layout_reserve(MtpHashLayout *l, int npages)
 	}
 }
 
-/*
- * Puts the rest of the entries on unused pages, which follow `after` in its chain: forward, in this order; else each
- * before the one made earlier, so that the one with room comes first.  Returns what is last in this order.
- */
 MtpHashSheet *
 mtp_layout_spill(MtpHashLayout *l, int side, MtpHashSheet *after, bool forward, int from)
 {
@@ -115,7 +108,6 @@ mtp_layout_spill(MtpHashLayout *l, int side, MtpHashSheet *after, bool forward, 
 	return after;
 }
 
-/* What is not used becomes free. */
 void
 mtp_layout_rest(MtpHashLayout *l)
 {
@@ -123,7 +115,6 @@ mtp_layout_rest(MtpHashLayout *l)
 		mtp_bucket_init_free(l->sheets[i].image);
 }
 
-/* Lets the pages but the primary ones go; done: after the record. */
 void
 mtp_layout_release(MtpHashLayout *l, bool done)
 {

@@ -132,6 +132,16 @@ mtp_hash_meta(Relation rel, bool fresh)
 	return rel->rd_amcache;
 }
 
+void
+mtp_hash_copy_meta(Relation rel, MtpHashMeta *meta)
+{
+	Buffer		buf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_SHARE,
+									MTP_HASH_WANT_META, NULL);
+
+	*meta = *MtpHashMetaOf(BufferGetPage(buf));
+	UnlockReleaseBuffer(buf);
+}
+
 BlockNumber
 mtp_hash_block(const MtpHashMeta *meta, uint32 bucket)
 {
