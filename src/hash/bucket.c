@@ -29,8 +29,8 @@ set_bounds(Page page)
 	p->pd_upper = BLCKSZ - h->n * sizeof(MtpHashEntry);
 }
 
-static void
-init_header(Page page, uint8 type)
+void
+mtp_bucket_init_header(Page page, uint8 type)
 {
 	MtpHashHeader *h = MtpHashHead(page);
 
@@ -48,7 +48,7 @@ mtp_bucket_init(Page page, uint8 type, uint32 bucket, uint32 lo, uint32 hi)
 	MtpHashHeader *h = MtpHashHead(page);
 
 	Assert(type == MTP_HASH_BUCKET || type == MTP_HASH_STASH);
-	init_header(page, type);
+	mtp_bucket_init_header(page, type);
 	h->bucket = bucket;
 	h->lo = lo;
 	h->hi = hi;
@@ -58,7 +58,7 @@ mtp_bucket_init(Page page, uint8 type, uint32 bucket, uint32 lo, uint32 hi)
 void
 mtp_bucket_init_free(Page page)
 {
-	init_header(page, MTP_HASH_FREE);
+	mtp_bucket_init_header(page, MTP_HASH_FREE);
 	((PageHeader) page)->pd_lower = MTP_HEADER_AT + sizeof(MtpHashHeader);
 }
 

@@ -145,6 +145,9 @@ mtp_filter_add(MtpHashPrimary *p, uint32 hash)
 
 /* bucket.c */
 
+/* A page of the type with nothing but a header; links invalid, pd_lower left to the caller. */
+extern void mtp_bucket_init_header(Page page, uint8 type);
+
 /* An empty page of the type; header filled in, links invalid, filter and heavy hashes empty. */
 extern void mtp_bucket_init(Page page, uint8 type, uint32 bucket, uint32 lo, uint32 hi);
 

@@ -14,14 +14,7 @@
 void
 mtp_hash_meta_init(Page page, const MtpHashMeta *meta)
 {
-	MtpHashHeader *h = MtpHashHead(page);
-
-	PageInit(page, BLCKSZ, 0);
-	h->type = MTP_HASH_META;
-	h->format = MTP_HASH_FORMAT;
-	h->next = InvalidBlockNumber;
-	h->source = InvalidBlockNumber;
-	h->page_id = MTP_PAGE_ID;
+	mtp_bucket_init_header(page, MTP_HASH_META);
 	memcpy(MtpHashMetaOf(page), meta, sizeof(MtpHashMeta));
 	((PageHeader) page)->pd_lower = (char *) (MtpHashMetaOf(page) + 1) - (char *) page;
 }
@@ -140,6 +133,7 @@ mtp_hash_copy_meta(Relation rel, MtpHashMeta *meta)
 
 	*meta = *MtpHashMetaOf(BufferGetPage(buf));
 	UnlockReleaseBuffer(buf);
+	check_meta(rel, meta);
 }
 
 BlockNumber

@@ -205,6 +205,13 @@ foreach my $c (@cases)
 	$block = '\d+' if !defined $c->{offset};
 	like($err, qr/ERROR:  XX002: index "$c->{id}_a" is corrupted at block $block, offset $offset\b/, "$c->{name}: found where it is");
 	like($err, $c->{detail}, "$c->{name}: called by its name");
+	if ($c->{what} eq 'meta')
+	{
+		# A batch looks at the metapage before at any bucket.
+		$node->psql('postgres', "\\set VERBOSITY verbose\nSET statement_timeout = '10s'; SET mtpower.batch_min_rows = 1; INSERT INTO $c->{id} SELECT g FROM generate_series(1, 3000) g",
+			stderr => \$err);
+		like($err, qr/ERROR:  XX00[12]/, "$c->{name}: a batch finds it, too");
+	}
 
 	# At work: no matter what it finds, it ends, and the server lives.
 	$node->psql('postgres', "SET statement_timeout = '10s'; SET enable_seqscan = off; SELECT count(*) FROM generate_series(1, 100) g JOIN $c->{id} ON a = g");
