@@ -190,7 +190,6 @@ next_page(IndexScanDesc scan)
 			continue;
 		}
 		CHECK_FOR_INTERRUPTS();
-		mtp_batch_before_scan(scan->indexRelation, scan->xs_snapshot);
 		buf = mtp_hash_read(scan->indexRelation, so->next, BUFFER_LOCK_SHARE,
 							MTP_HASH_WANT_STASH, NULL);
 		so->next = MtpHashHead(BufferGetPage(buf))->next;
