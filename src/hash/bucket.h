@@ -189,6 +189,15 @@ extern void mtp_bucket_set_dead(Page page, int i);
 /* rm_mask for hash pages: hides hints (fingerprints are renewed from the hashes, ndead, flags). */
 extern void mtp_bucket_mask(Page page);
 
+/* What readers rely on so as not to leave the page or their arrays, on a page that is of a known type. */
+static inline bool
+mtp_bucket_counts_fit(Page page)
+{
+	MtpHashHeader *h = MtpHashHead(page);
+
+	return h->n <= MTP_HASH_CAP(h->type) && h->nheavy <= MTP_HASH_MAX_HEAVY;
+}
+
 /* What is wrong with the page by itself, or NULL; safe on any bytes.  *at: the entry, or -1. */
 extern const char *mtp_bucket_fault(Page page, int *at);
 

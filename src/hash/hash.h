@@ -119,6 +119,14 @@ extern const MtpHashMeta *mtp_hash_meta(Relation rel, bool fresh);
 /* The block of a bucket's primary page; bucket < reserved. */
 extern BlockNumber mtp_hash_block(const MtpHashMeta *meta, uint32 bucket);
 
+/*
+ * The primary page of the bucket that a hash belongs to, locked (shared or exclusively), and so far checked that it can be
+ * read: reads the cached metapage, and again if the page says that it has been split since.
+ */
+extern Buffer mtp_hash_find(Relation rel, uint32 hash, int lock);
+
+/* page.c */
+
 /* ERROR with a hint to REINDEX unless the buffer holds a page of the wanted kind (a bit mask of 1 << type - 16). */
 #define MTP_HASH_WANT_META		(1 << 0)
 #define MTP_HASH_WANT_BUCKET	(1 << 1)
@@ -127,16 +135,10 @@ extern BlockNumber mtp_hash_block(const MtpHashMeta *meta, uint32 bucket);
 extern void mtp_hash_check_page(Relation rel, Buffer buf, int want);
 
 /*
- * Reads and locks (BUFFER_LOCK_*; or no lock: BUFFER_LOCK_UNLOCK) a page, and checks it when locked.  Here and below the
- * caller releases the buffer.
+ * Reads and locks (BUFFER_LOCK_*; or no lock: BUFFER_LOCK_UNLOCK) a page, and checks it when locked.  The caller releases
+ * the buffer.
  */
 extern Buffer mtp_hash_read(Relation rel, BlockNumber blkno, int lock, int want, BufferAccessStrategy strategy);
-
-/*
- * The primary page of the bucket that a hash belongs to, locked (shared or exclusively), and so far checked that it can be
- * read: reads the cached metapage, and again if the page says that it has been split since.
- */
-extern Buffer mtp_hash_find(Relation rel, uint32 hash, int lock);
 
 /* A page for new content, exclusively locked: free (all readers gone) or new.  Like mtp_blink_alloc. */
 extern Buffer mtp_hash_alloc(Relation rel);

@@ -1,10 +1,9 @@
 /*
  * meta.c
- *	  From a hash to its bucket: the metapage's copy, pages and their checks, new pages.
+ *	  Finds the bucket of a hash, by copies of the metapage.
  */
 #include "hash/hash.h"
 
-#include "storage/indexfsm.h"
 #include "utils/memutils.h"
 
 /* Extents that are not in use are neither copied nor trusted. */
@@ -17,61 +16,6 @@ mtp_hash_meta_init(Page page, const MtpHashMeta *meta)
 	mtp_bucket_init_header(page, MTP_HASH_META);
 	memcpy(MtpHashMetaOf(page), meta, sizeof(MtpHashMeta));
 	((PageHeader) page)->pd_lower = (char *) (MtpHashMetaOf(page) + 1) - (char *) page;
-}
-
-/* What readers rely on so as not to leave the page or their arrays. */
-static inline bool
-counts_fit(Page page)
-{
-	MtpHashHeader *h = MtpHashHead(page);
-
-	return h->n <= MTP_HASH_CAP(h->type) && h->nheavy <= MTP_HASH_MAX_HEAVY;
-}
-
-void
-mtp_hash_check_page(Relation rel, Buffer buf, int want)
-{
-	Page		page = BufferGetPage(buf);
-	MtpHashHeader *h = MtpHashHead(page);
-
-	if (PageIsNew(page))
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" contains unexpected zero page at block %u",
-						RelationGetRelationName(rel), BufferGetBlockNumber(buf)),
-				 errhint("Please REINDEX it.")));
-	if (h->page_id != MTP_PAGE_ID || h->type < MTP_HASH_META || h->type > MTP_HASH_FREE ||
-		!counts_fit(page))
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" contains corrupted page at block %u",
-						RelationGetRelationName(rel), BufferGetBlockNumber(buf)),
-				 errhint("Please REINDEX it.")));
-	if (h->format != MTP_HASH_FORMAT)
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" contains a page of unknown format %u at block %u",
-						RelationGetRelationName(rel), h->format, BufferGetBlockNumber(buf)),
-				 errhint("It was written by a later version of mtpower, or is corrupted.")));
-	if ((want & (1 << (h->type - MTP_HASH_META))) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" contains a page of unexpected type %u at block %u",
-						RelationGetRelationName(rel), h->type, BufferGetBlockNumber(buf)),
-				 errhint("Please REINDEX it.")));
-}
-
-Buffer
-mtp_hash_read(Relation rel, BlockNumber blkno, int lock, int want, BufferAccessStrategy strategy)
-{
-	Buffer		buf = ReadBufferExtended(rel, MAIN_FORKNUM, blkno, RBM_NORMAL, strategy);
-
-	if (lock != BUFFER_LOCK_UNLOCK)
-	{
-		LockBuffer(buf, lock);
-		mtp_hash_check_page(rel, buf, want);
-	}
-	return buf;
 }
 
 static void
@@ -161,7 +105,7 @@ is_bucket_of(Page page, uint32 hash)
 	MtpHashHeader *h = MtpHashHead(page);
 
 	return h->type == MTP_HASH_BUCKET && h->page_id == MTP_PAGE_ID &&
-		h->format == MTP_HASH_FORMAT && h->lo <= hash && hash <= h->hi && counts_fit(page);
+		h->format == MTP_HASH_FORMAT && h->lo <= hash && hash <= h->hi && mtp_bucket_counts_fit(page);
 }
 
 /*
@@ -204,34 +148,4 @@ mtp_hash_find(Relation rel, uint32 hash, int lock)
 		}
 		ReleaseBuffer(buf);
 	}
-}
-
-/*
- * The lock of a page out of the free space map is taken only if it is to be had at once, since the
- * caller has pages of a bucket locked; whoever holds it uses the page anyway.
- *
- * Only pages that say so are free: the map survives no crash, and what it says about a zero page may
- * be about one that an extent has got since.  VACUUM makes free pages of zero ones that failed growth left.
- */
-Buffer
-mtp_hash_alloc(Relation rel)
-{
-	BlockNumber blkno;
-
-	while ((blkno = GetFreeIndexPage(rel)) != InvalidBlockNumber)
-	{
-		Buffer		buf = ReadBuffer(rel, blkno);
-		Page		page = BufferGetPage(buf);
-
-		if (!ConditionalLockBuffer(buf))
-		{
-			ReleaseBuffer(buf);
-			continue;
-		}
-		if (!PageIsNew(page) && MtpHashHead(page)->page_id == MTP_PAGE_ID &&
-			MtpHashHead(page)->type == MTP_HASH_FREE)
-			return buf;
-		UnlockReleaseBuffer(buf);
-	}
-	return mtp_extend_relation(rel);
 }
