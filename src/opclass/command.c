@@ -12,7 +12,6 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/pg_operator.h"
-#include "catalog/pg_opfamily.h"
 #include "catalog/pg_proc.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -56,16 +55,9 @@ object_name(const char *am_name, Oid nsp, const char *name)
 static List *
 family_name(Oid family)
 {
-	HeapTuple	tuple = SearchSysCache1(OPFAMILYOID, ObjectIdGetDatum(family));
-	Form_pg_opfamily form;
-	List	   *result;
+	MtpOpclassFamily *row = mtp_opclass_family_row(family);
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for operator family %u", family);
-	form = (Form_pg_opfamily) GETSTRUCT(tuple);
-	result = qualified_name(form->opfnamespace, NameStr(form->opfname));
-	ReleaseSysCache(tuple);
-	return result;
+	return qualified_name(row->nsp, NameStr(row->name));
 }
 
 static ObjectWithArgs *
