@@ -152,7 +152,7 @@ RESET enable_indexscan;
 RESET enable_hashjoin;
 RESET enable_mergejoin;
 
--- Cursors: SCROLL materializes what it reads; rows are those of its statement's start.
+-- Cursors, which go back as well; rows are those of its statement's start.
 SET enable_bitmapscan = off;
 BEGIN;
 DECLARE k CURSOR FOR SELECT i4 FROM t WHERE i4 = 77;

@@ -51,7 +51,7 @@ mtp_hash_handler(PG_FUNCTION_ARGS)
 	am->amoptsprocnum = HASHOPTIONS_PROC;
 	am->amcanorder = false;
 	am->amcanorderbyop = false;
-	am->amcanbackward = false;
+	am->amcanbackward = true;
 	am->amcanunique = false;
 	am->amcanmulticol = true;
 	am->amoptionalkey = false;

@@ -10,6 +10,7 @@
 #include "miscadmin.h"
 #include "nodes/tidbitmap.h"
 #include "pgstat.h"
+#include "utils/memutils.h"
 
 IndexScanDesc
 mtp_hash_beginscan(Relation rel, int nkeys, int norderbys)
@@ -20,6 +21,7 @@ mtp_hash_beginscan(Relation rel, int nkeys, int norderbys)
 	Assert(norderbys == 0);
 	memset(so, 0, offsetof(MtpHashScan, killed));
 	so->primary = so->source = InvalidBuffer;
+	so->step = -1;
 	scan->opaque = so;
 	return scan;
 }
@@ -32,7 +34,8 @@ leave_page(IndexScanDesc scan)
 
 	if (so->nkilled > 0)
 		mtp_hash_scan_kill(scan);
-	so->n = so->at = 0;
+	so->n = 0;
+	so->at = -1;
 }
 
 static void
@@ -46,6 +49,8 @@ leave_bucket(IndexScanDesc scan)
 	if (BufferIsValid(so->primary))
 		ReleaseBuffer(so->primary);
 	so->primary = so->source = InvalidBuffer;
+	so->ntrail = 0;
+	so->step = -1;
 }
 
 void
@@ -54,7 +59,8 @@ mtp_hash_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, i
 	MtpHashScan *so = scan->opaque;
 
 	leave_bucket(scan);
-	so->began = so->done = false;
+	so->began = so->none = false;
+	so->outside = 0;
 	if (keys != NULL && scan->numberOfKeys > 0)
 		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
 }
@@ -62,8 +68,12 @@ mtp_hash_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, i
 void
 mtp_hash_endscan(IndexScanDesc scan)
 {
+	MtpHashScan *so = scan->opaque;
+
 	leave_bucket(scan);
-	pfree(scan->opaque);
+	if (so->trail != NULL)
+		pfree(so->trail);
+	pfree(so);
 }
 
 /* Copies the entries of a locked page that have one of the hashes lo .. hi. */
@@ -96,7 +106,8 @@ load(IndexScanDesc scan, Buffer buf)
 
 	MtpTestForOldSnapshot(scan->xs_snapshot, scan->indexRelation, page);
 	so->page = BufferGetBlockNumber(buf);
-	so->at = so->n = so->nkilled = 0;
+	so->at = -1;
+	so->n = so->nkilled = 0;
 	if (so->one)
 	{
 		uint16		at[MTP_HASH_MAX_ENTRIES];
@@ -107,6 +118,22 @@ load(IndexScanDesc scan, Buffer buf)
 	}
 	else
 		load_range(scan, page);
+}
+
+/* Notes the page that has been loaded as the bucket's next one with a match. */
+static inline void
+note_page(MtpHashScan *so)
+{
+	if (unlikely(so->ntrail == so->maxtrail))
+	{
+		so->maxtrail = Max(8, 2 * so->maxtrail);
+		if (so->trail == NULL)
+			so->trail = MemoryContextAlloc(GetMemoryChunkContext(so), so->maxtrail * sizeof(BlockNumber));
+		else
+			so->trail = repalloc_huge(so->trail, so->maxtrail * sizeof(BlockNumber));
+	}
+	so->step = so->ntrail;
+	so->trail[so->ntrail++] = so->page;
 }
 
 /* Notes which chains behind a locked primary page may have entries that the scan looks for. */
@@ -123,13 +150,14 @@ plan_chains(MtpHashScan *so, const MtpHashPrimary *p)
 }
 
 /*
- * Enters the bucket of a hash and reads its primary page.
+ * Enters the bucket of a hash and reads its primary page, looking for that hash or for those of the bucket from
+ * it on, or up to it.
  *
  * The source's primary page is pinned while ours is locked: entries come over from its stash under cleanup
  * locks on both, so from here on they stay where they are.
  */
 static void
-enter_bucket(IndexScanDesc scan, uint32 hash)
+enter_bucket(IndexScanDesc scan, uint32 hash, bool backward)
 {
 	MtpHashScan *so = scan->opaque;
 	Relation	rel = scan->indexRelation;
@@ -138,8 +166,8 @@ enter_bucket(IndexScanDesc scan, uint32 hash)
 	mtp_batch_before_scan(rel, scan->xs_snapshot);
 	so->primary = mtp_hash_find(rel, hash, BUFFER_LOCK_SHARE);
 	p = MtpHashPrimaryOf(BufferGetPage(so->primary));
-	so->lo = hash;
-	so->hi = so->one ? hash : p->h.hi;
+	so->lo = so->one || !backward ? hash : p->h.lo;
+	so->hi = so->one || backward ? hash : p->h.hi;
 
 	load(scan, so->primary);
 	plan_chains(so, p);
@@ -150,6 +178,8 @@ enter_bucket(IndexScanDesc scan, uint32 hash)
 		so->source_read = false;
 	}
 	LockBuffer(so->primary, BUFFER_LOCK_UNLOCK);
+	if (so->n > 0)
+		note_page(so);
 }
 
 /* Begins the stash of the source, whose filter has our entries' bits as long as they are there. */
@@ -168,7 +198,7 @@ plan_source(IndexScanDesc scan)
 	LockBuffer(so->source, BUFFER_LOCK_UNLOCK);
 }
 
-/* Reads the bucket's next page that has a match; false if there is none. */
+/* Reads the bucket's next page that has a match and has not been read yet; false if there is none. */
 static bool
 next_page(IndexScanDesc scan)
 {
@@ -196,8 +226,33 @@ next_page(IndexScanDesc scan)
 		load(scan, buf);
 		UnlockReleaseBuffer(buf);
 		if (so->n > 0)
+		{
+			note_page(so);
 			return true;
+		}
 	}
+}
+
+/*
+ * Reads a page of the trail once more, which is still the bucket's.  It may have become empty, where its entries
+ * were dead to everyone.
+ */
+static void
+read_again(IndexScanDesc scan, int step)
+{
+	MtpHashScan *so = scan->opaque;
+	Buffer		buf = so->primary;
+
+	leave_page(scan);
+	so->step = step;
+	if (so->trail[step] != BufferGetBlockNumber(buf))
+		buf = ReadBuffer(scan->indexRelation, so->trail[step]);
+	LockBuffer(buf, BUFFER_LOCK_SHARE);
+	mtp_hash_check_page(scan->indexRelation, buf, MTP_HASH_WANT_BUCKET | MTP_HASH_WANT_STASH);
+	load(scan, buf);
+	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+	if (buf != so->primary)
+		ReleaseBuffer(buf);
 }
 
 /*
@@ -213,19 +268,80 @@ go_on(IndexScanDesc scan)
 	{
 		uint32		hi = so->hi;
 
+		if (unlikely(so->step + 1 < so->ntrail))
+		{
+			read_again(scan, so->step + 1);
+			if (so->n > 0)
+				return true;
+			continue;
+		}
 		if (next_page(scan))
 			return true;
 		leave_bucket(scan);
 		if (so->one || hi == PG_UINT32_MAX)
 		{
-			so->done = true;
+			so->outside = 1;
 			return false;
 		}
 		CHECK_FOR_INTERRUPTS();
-		enter_bucket(scan, hi + 1);
+		enter_bucket(scan, hi + 1, false);
 		if (so->n > 0)
 			return true;
 	}
+}
+
+/* Enters the bucket of a hash for the way back, which begins with its last page. */
+static void
+enter_backward(IndexScanDesc scan, uint32 hash)
+{
+	MtpHashScan *so = scan->opaque;
+
+	enter_bucket(scan, hash, true);
+	while (next_page(scan))
+		 /* note it */ ;
+	so->step = so->ntrail;
+}
+
+/* The same in the other direction; false at the scan's beginning. */
+static bool
+go_back(IndexScanDesc scan)
+{
+	MtpHashScan *so = scan->opaque;
+
+	for (;;)
+	{
+		uint32		lo = so->lo;
+
+		if (so->step > 0)
+		{
+			read_again(scan, so->step - 1);
+			if (so->n > 0)
+				break;
+			continue;
+		}
+		leave_bucket(scan);
+		if (so->one || lo == 0)
+		{
+			so->outside = -1;
+			return false;
+		}
+		CHECK_FOR_INTERRUPTS();
+		enter_backward(scan, lo - 1);
+	}
+	so->at = so->n;
+	return true;
+}
+
+/* Finds out what to look for; false if there is nothing to be found. */
+static bool
+begin(IndexScanDesc scan)
+{
+	MtpHashScan *so = scan->opaque;
+
+	pgstat_count_index_scan(scan->indexRelation);
+	so->began = true;
+	so->one = mtp_hash_keys(scan->indexRelation, scan->keyData, scan->numberOfKeys, &so->lo, &so->none);
+	return !so->none;
 }
 
 /* Reads the first page with a match. */
@@ -233,43 +349,71 @@ static bool
 start(IndexScanDesc scan)
 {
 	MtpHashScan *so = scan->opaque;
-	uint32		hash = 0;
-	bool		none = false;
 
-	pgstat_count_index_scan(scan->indexRelation);
-	so->began = true;
-	so->one = mtp_hash_keys(scan->indexRelation, scan->keyData, scan->numberOfKeys, &hash, &none);
-	if (none)
-	{
-		so->done = true;
-		return false;
-	}
-	enter_bucket(scan, so->one ? hash : 0);
+	so->outside = 0;
+	enter_bucket(scan, so->one ? so->lo : 0, false);
 	return so->n > 0 || go_on(scan);
 }
 
+/* Reads the last one. */
+static bool
+start_backward(IndexScanDesc scan)
+{
+	MtpHashScan *so = scan->opaque;
+
+	so->outside = 0;
+	enter_backward(scan, so->one ? so->lo : PG_UINT32_MAX);
+	return go_back(scan);
+}
+
+static inline bool
+step_forward(IndexScanDesc scan)
+{
+	MtpHashScan *so = scan->opaque;
+
+	if (so->outside != 0 && (so->outside > 0 || !start(scan)))
+		return false;
+	if (so->at + 1 >= so->n && !go_on(scan))
+		return false;
+	so->at++;
+	return true;
+}
+
+static bool
+step_backward(IndexScanDesc scan)
+{
+	MtpHashScan *so = scan->opaque;
+
+	if (so->outside != 0 && (so->outside < 0 || !start_backward(scan)))
+		return false;
+	if (so->at <= 0 && !go_back(scan))
+		return false;
+	so->at--;
+	return true;
+}
+
+/*
+ * Behind the last entry the way back begins at the last one, and before the first one the way on at the first.
+ * Where entries have come or gone in a bucket meanwhile they are none that the snapshot sees.
+ */
 bool
 mtp_hash_gettuple(IndexScanDesc scan, ScanDirection dir)
 {
 	MtpHashScan *so = scan->opaque;
+	bool		backward = ScanDirectionIsBackward(dir);
 
 	/* A hash may be others' as well. */
 	scan->xs_recheck = true;
-	if (so->done)
-		return false;
 	if (!so->began)
 	{
-		if (!start(scan))
-			return false;
+		if (begin(scan))
+			so->outside = backward ? 1 : -1;
 	}
-	else
-	{
-		if (scan->kill_prior_tuple)
-			so->killed[so->nkilled++] = so->at - 1;
-		if (so->at >= so->n && !go_on(scan))
-			return false;
-	}
-	scan->xs_heaptid = so->tids[so->at++];
+	else if (scan->kill_prior_tuple && so->nkilled < MTP_HASH_MAX_ENTRIES)
+		so->killed[so->nkilled++] = so->at;
+	if (so->none || !(backward ? step_backward(scan) : step_forward(scan)))
+		return false;
+	scan->xs_heaptid = so->tids[so->at];
 	return true;
 }
 
@@ -279,6 +423,8 @@ mtp_hash_getbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 	MtpHashScan *so = scan->opaque;
 	int64		n = 0;
 
+	if (!begin(scan))
+		return 0;
 	for (bool found = start(scan); found; found = go_on(scan))
 	{
 		tbm_add_tuples(tbm, so->tids, so->n, true);

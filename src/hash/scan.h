@@ -8,13 +8,14 @@
 #include "hash/hash.h"
 
 /*
- * A scan stands in one bucket, or in none.  It reads a page at a time: the TIDs of all matching entries
- * are copied and returned from here while no page is locked.
+ * A scan stands in one bucket, or before or behind all its entries.  It reads a page at a time: the TIDs of
+ * all matching entries are copied and returned from here while no page is locked.
  */
 typedef struct MtpHashScan
 {
 	bool		began;
-	bool		done;
+	bool		none;			/* a key is NULL: there is nothing to find */
+	int8		outside;		/* -1 before the first entry, 1 behind the last, 0 in a bucket */
 	bool		one;			/* one hash, lo = hi; else all buckets in the order of hashes */
 	bool		source_read;	/* the source's stash has been begun */
 
@@ -34,12 +35,18 @@ typedef struct MtpHashScan
 	int			nchains;
 	BlockNumber chains[MTP_HASH_MAX_HEAVY + 1]; /* first pages of the others */
 
-	/* The page that the entries come from. */
+	/* The bucket's pages that had a match, in the order of their reading: the way back. */
+	int			ntrail;
+	int			maxtrail;
+	int			step;			/* the page that the entries come from, or -1 */
+	BlockNumber *trail;
+
+	/* That page. */
 	BlockNumber page;
 	int			n;
-	int			at;				/* the entry to be returned next */
+	int			at;				/* the entry returned last, or -1, or n */
 	int			nkilled;
-	uint16		killed[MTP_HASH_MAX_ENTRIES];	/* entries found dead to everyone, ascending */
+	uint16		killed[MTP_HASH_MAX_ENTRIES];	/* entries found dead to everyone */
 	uint32		hashes[MTP_HASH_MAX_ENTRIES];	/* unless one */
 	ItemPointerData tids[MTP_HASH_MAX_ENTRIES];
 } MtpHashScan;
