@@ -5,11 +5,14 @@
 #include "mtpower.h"
 #include "blink/blink.h"
 
+#include "access/htup_details.h"
+#include "catalog/pg_opclass.h"
 #include "catalog/pg_type.h"
 #include "opclass/validate.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 
 /* The operators that every pair of types in a family must have. */
 #define ALL_STRATEGIES \
@@ -95,6 +98,25 @@ mtp_blink_validate(Oid opclass)
 	return mtp_opclass_validate(opclass, &rules);
 }
 
+/* The name of a column's operator class, which the relcache has no room for. */
+static char *
+opclass_name(Relation index, int col)
+{
+	Datum		classes;
+	HeapTuple	tuple;
+	bool		isnull;
+	char	   *name;
+
+	classes = SysCacheGetAttr(INDEXRELID, index->rd_indextuple, Anum_pg_index_indclass, &isnull);
+	Assert(!isnull);
+	tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(((oidvector *) DatumGetPointer(classes))->values[col]));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for an operator class of index \"%s\"", RelationGetRelationName(index));
+	name = pstrdup(NameStr(((Form_pg_opclass) GETSTRUCT(tuple))->opcname));
+	ReleaseSysCache(tuple);
+	return name;
+}
+
 /*
  * Pattern operator classes compare bytes, but their "=" is the type's own: a scan would miss what a
  * nondeterministic collation holds to be equal.  Core knows this of btree's, by their OIDs.
@@ -109,8 +131,8 @@ check_collation(Relation index, int col)
 		OidIsValid(collation) && !get_collation_isdeterministic(collation))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("nondeterministic collations are not supported for operator family \"%s\"",
-						NameStr(mtp_opclass_family_row(index->rd_opfamily[col])->name))));
+				 errmsg("nondeterministic collations are not supported for operator class \"%s\"",
+						opclass_name(index, col))));
 }
 
 StaticAssertDecl(BTORDER_PROC == MTP_OPCLASS_MAIN_PROC, "btree's main function");
