@@ -1,4 +1,5 @@
--- Every built-in btree operator class, one after the other: an mtpower_blink index answers as a btree index does.
+-- Every built-in btree operator class, one after the other: an mtpower_blink index answers as a btree index does; and every one of
+-- hash: an mtpower_hash index answers as a sequential scan does.
 
 -- A value of each type, made of a number.  Polymorphic types by an example each.
 CREATE TYPE opclass_enum AS ENUM ('e0', 'e1', 'e2', 'e3', 'e4', 'e5', 'e6');
@@ -163,6 +164,84 @@ SET enable_indexonlyscan = off;
 SELECT c.opcname, p FROM pg_opclass c, opclass_check(c.oid, 'ASC', 3) k, unnest(k.problems) p
 WHERE c.opcmethod = (SELECT oid FROM pg_am WHERE amname = 'btree') AND c.oid < 16384 ORDER BY 1, 2 LIMIT 20;
 
-DROP TABLE opclass_result, opclass_btree, opclass_blink, opclass_sample;
-DROP FUNCTION opclass_differ, opclass_check;
+RESET enable_indexscan;
+RESET enable_indexonlyscan;
+
+-- Hash operator classes.
+INSERT INTO opclass_sample VALUES
+	('aclitem', 'aclitem', $$makeaclitem(10, 10, (ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE'])[1 + i % 5], i % 2 = 0)$$),
+	('cid', 'cid', $$(i % 100)::text::cid$$),
+	('xid', 'xid', $$(4294967000 + i % 100)::text::xid$$);
+-- A name's collation is C, and the text it is compared with has to have the same for an index to serve.
+UPDATE opclass_sample SET concrete = 'text COLLATE "C"' WHERE declared = 'text';
+SELECT DISTINCT opcintype::regtype FROM pg_opclass
+WHERE opcmethod = (SELECT oid FROM pg_am WHERE amname = 'hash') AND oid < 16384
+	AND opcintype::regtype::text NOT IN (SELECT declared FROM opclass_sample);
+
+-- A query's rows by a kind of scan, and the index used.
+CREATE FUNCTION opclass_rows(query text, scan text, OUT ids text, OUT index text) LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	PERFORM set_config('enable_seqscan', (scan = 'seq')::text, true), set_config('enable_indexscan', (scan = 'index')::text, true),
+		set_config('enable_bitmapscan', (scan = 'bitmap')::text, true);
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+		index := coalesce(index, substring(line FROM '(?:Index Scan using|Bitmap Index Scan on) (\w+)'));
+	END LOOP;
+	EXECUTE format('SELECT string_agg(id::text, '' '' ORDER BY id) FROM (%s) q', query) INTO ids;
+END $$;
+-- All equalities with that left type, cross-type ones too, with some constants.
+CREATE FUNCTION opclass_check_hash(class oid, OUT queries int, OUT hits int, OUT problems text[]) LANGUAGE plpgsql AS $$
+DECLARE
+	c pg_opclass;
+	s opclass_sample;
+	o record;
+	got record;
+	i int;
+	want text;
+	scan text;
+	query text;
+	constant text;
+BEGIN
+	SELECT * INTO c FROM pg_opclass WHERE oid = class;
+	SELECT * INTO STRICT s FROM opclass_sample WHERE declared = c.opcintype::regtype::text;
+	EXECUTE format('CREATE TABLE opclass_hash (id int, v %s)', s.concrete);
+	EXECUTE format('INSERT INTO opclass_hash SELECT i, %s FROM generate_series(1, 200) i', s.expression);
+	EXECUTE format('CREATE INDEX opclass_hash_v ON opclass_hash USING mtpower_hash (v %I.%I)', c.opcnamespace::regnamespace, c.opcname);
+	EXECUTE format('INSERT INTO opclass_hash SELECT i, %s FROM generate_series(201, 300) i', s.expression);
+	INSERT INTO opclass_hash SELECT g, NULL FROM generate_series(301, 305) g;
+	queries := 0;
+	hits := 0;
+	problems := '{}';
+	FOR o IN SELECT n.nspname, p.oprname, a.amopopr, t.*
+		FROM pg_amop a JOIN pg_operator p ON p.oid = a.amopopr JOIN pg_namespace n ON n.oid = p.oprnamespace
+			JOIN opclass_sample t ON t.declared = a.amoprighttype::regtype::text
+		WHERE a.amopfamily = c.opcfamily AND a.amoplefttype = c.opcintype ORDER BY a.amoprighttype
+	LOOP
+		FOREACH i IN ARRAY '{2,3,4,31,60,61,62,63,64,77,150,201,240,280}'::int[] LOOP
+			EXECUTE format('SELECT format(''%%L::%s'', (%s)::%s) FROM (SELECT %s AS i) x', o.concrete, o.expression, o.concrete, i) INTO constant;
+			query := format('SELECT id FROM opclass_hash WHERE v OPERATOR(%I.%s) %s', o.nspname, o.oprname, constant);
+			SELECT ids INTO want FROM opclass_rows(query, 'seq');
+			hits := hits + (want IS NOT NULL)::int;
+			FOREACH scan IN ARRAY '{index,bitmap}'::text[] LOOP
+				SELECT * INTO got FROM opclass_rows(query, scan);
+				queries := queries + 1;
+				IF got.ids IS DISTINCT FROM want OR got.index IS NULL AND o.amopopr <> '=(boolean,boolean)'::regoperator THEN
+					problems := problems || format('%s, %s: %s, want %s', query, coalesce(got.index, 'no index'), got.ids, want);
+				END IF;
+			END LOOP;
+		END LOOP;
+	END LOOP;
+	PERFORM mtpower.verify_index('opclass_hash_v', true);
+	DROP TABLE opclass_hash;
+END $$;
+CREATE TABLE opclass_hash_result AS
+SELECT c.opcname, k.* FROM pg_opclass c, opclass_check_hash(c.oid) k
+WHERE c.opcmethod = (SELECT oid FROM pg_am WHERE amname = 'hash') AND c.oid < 16384;
+SELECT opcname, p FROM opclass_hash_result, unnest(problems) p ORDER BY 1, 2 LIMIT 20;
+SELECT count(*) > 40 AS all_classes, sum(queries) > 1400 AS many_queries, min(queries) >= 28 AS everywhere, min(hits) >= 13 AS everywhere_rows
+FROM opclass_hash_result;
+
+DROP TABLE opclass_result, opclass_hash_result, opclass_btree, opclass_blink, opclass_sample;
+DROP FUNCTION opclass_differ, opclass_check, opclass_rows, opclass_check_hash;
 DROP TYPE opclass_enum, opclass_record;

@@ -9,7 +9,10 @@
 #include "hash/hash.h"
 
 #include "access/hash.h"
+#include "catalog/pg_collation.h"
 #include "common/hashfn.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -60,22 +63,51 @@ type_hash_proc(Relation index, int col, Oid type)
 	return proc;
 }
 
+/*
+ * The equality of names goes by a collation, also with text; their hash function does not.  Where strings that
+ * differ may be equal, a name has the hash of its text.
+ */
+static inline bool
+is_text_hash(Oid proc, Oid collation)
+{
+	return unlikely(proc == F_HASHNAME) && OidIsValid(collation) &&
+		collation != C_COLLATION_OID && !get_collation_isdeterministic(collation);
+}
+
+static uint32
+hash_name_text(Datum name, Oid collation)
+{
+	text	   *t = cstring_to_text(NameStr(*DatumGetName(name)));
+	uint32		hash = DatumGetUInt32(DirectFunctionCall1Coll(hashtext, collation, PointerGetDatum(t)));
+
+	pfree(t);
+	return hash;
+}
+
 static inline uint32
 hash_column(Relation index, int col, Datum value)
 {
-	return DatumGetUInt32(FunctionCall1Coll(index_getprocinfo(index, col + 1, HASHSTANDARD_PROC),
-											index->rd_indcollation[col], value));
+	FmgrInfo   *proc = index_getprocinfo(index, col + 1, HASHSTANDARD_PROC);
+	Oid			collation = index->rd_indcollation[col];
+
+	if (is_text_hash(proc->fn_oid, collation))
+		return hash_name_text(value, collation);
+	return DatumGetUInt32(FunctionCall1Coll(proc, collation, value));
 }
 
 static inline uint32
 hash_argument(Relation index, int col, ScanKey key)
 {
 	Oid			type = key->sk_subtype;
+	Oid			collation = index->rd_indcollation[col];
+	Oid			proc;
 
 	if (likely(type == index->rd_opcintype[col] || !OidIsValid(type)))
 		return hash_column(index, col, key->sk_argument);
-	return DatumGetUInt32(OidFunctionCall1Coll(type_hash_proc(index, col, type),
-											   index->rd_indcollation[col], key->sk_argument));
+	proc = type_hash_proc(index, col, type);
+	if (is_text_hash(proc, collation))
+		return hash_name_text(key->sk_argument, collation);
+	return DatumGetUInt32(OidFunctionCall1Coll(proc, collation, key->sk_argument));
 }
 
 /* Not symmetric, so that (1, 2) and (2, 1) are told apart; bijective in `column`. */
