@@ -538,6 +538,18 @@ SELECT counts('t', 'a', 501, 998, 999, 1999, 6000), (SELECT count(*) FROM t WHER
 SET batch.acts = on;
 INSERT INTO t SELECT i::touchy, i FROM generate_series(6001, 9000) i;
 SELECT (SELECT count(*) FROM t WHERE k = 101000::touchy), counts('t', 'a', -1, 6001, 9000), verify('t');
+-- The index of an array of such a type, and of a composite with one: core's hash says how to hash them.
+CREATE OPERATOR CLASS touchy_core DEFAULT FOR TYPE touchy USING hash AS OPERATOR 1 =, FUNCTION 1 touchy_hash(touchy);
+CREATE TYPE pair AS (i int, k touchy);
+CREATE TABLE u (k touchy[], p pair) USING mtpower;
+CREATE INDEX u_k ON u USING mtpower_hash (k);
+CREATE INDEX u_p ON u USING mtpower_hash (p);
+SET batch.fail = on;
+INSERT INTO u (k) SELECT ARRAY[i, -i]::touchy[] FROM generate_series(501, 2500) i;
+INSERT INTO u (p) SELECT ROW(1, i)::pair FROM generate_series(501, 2500) i;
+RESET batch.fail;
+INSERT INTO u SELECT ARRAY[i, -i]::touchy[], ROW(1, i)::pair FROM generate_series(501, 2500) i;
+SELECT (SELECT count(*) FROM u WHERE k = '{999,-999}'), (SELECT count(*) FROM u WHERE p = ROW(1, 999)::pair), verify('u');
 \set VERBOSITY default
 
 SELECT memory_held();

@@ -67,7 +67,10 @@ sub levels { return space_of($node, 'k_a')->{n}; }
 foreach my $case (
 	[ 1, 75, [ 300, 0 ], [ 500, 0 .. 1 ], [ 20_000, 3 .. 6 ], [ 150, 0 ], [ 12_000, 0 .. 1 ], [ 200_000, 2 .. 4 ], [ 60_000, 0 .. 1 ] ],
 	[ 1, 10, [ 40, 0 ], [ 200, 1 .. 2 ], [ 50_000, 6 .. 9 ], [ 49_000, 0 .. 1 ] ],
-	[ 367, 10, [ 15_000, 0 ], [ 3_000, 0 ], [ 20_000, 0 .. 1 ], [ 30_000, 1 ], [ 200_000, 2 ], [ 400, 0 ], [ 500_000, 1 .. 2 ] ])
+	[ 2, 10, [ 100, 0 ], [ 3_000, 4 ], [ 40, 0 ] ],
+	[ 3, 10, [ 200, 0 ], [ 230, 1 ], [ 2_500, 2 ] ],
+	[ 367, 10, [ 15_000, 0 ], [ 3_000, 0 ], [ 20_000, 0 .. 1 ], [ 30_000, 1 ], [ 200_000, 2 ], [ 400, 0 ], [ 250_000, 1 ] ],
+	[ 367, 10, [ 15_000, 0 ], [ 200_000, 3 ] ])
 {
 	my ($initial, $fillfactor, @batches) = @$case;
 	my $rows = 0;
@@ -83,6 +86,12 @@ foreach my $case (
 		$rows = load("M = $initial, fillfactor $fillfactor, $n rows", $n, $rows);
 		my $by = levels() - $level;
 		ok((grep { $_ == $by } @levels), "M = $initial, $n rows: $by levels");
+	}
+
+	if (@batches < 4)		# the others will do for what follows
+	{
+		$node->safe_psql('postgres', 'DROP TABLE k');
+		next;
 	}
 
 	# Rows one by one let it grow as well.
@@ -107,6 +116,17 @@ foreach my $case (
 	$node->safe_psql('postgres', 'DROP TABLE k');
 }
 
+# 0 says nothing; the number is chosen once, by the first batch, also when rows have come and gone before it.
+$node->safe_psql('postgres', q{
+	CREATE TABLE k (a int) USING mtpower; CREATE INDEX k_a ON k USING mtpower_hash (a) WITH (initial_buckets = 0);
+	INSERT INTO k VALUES (1); DELETE FROM k; VACUUM k; INSERT INTO k SELECT hashint4(g) FROM generate_series(1, 5000) g});
+check('initial_buckets = 0');
+is(join(' ', @{ space_of($node, 'k_a') }{qw(m n p0)}), '10 0 0', 'initial_buckets = 0: the first batch that finds the index empty chooses');
+$node->safe_psql('postgres', 'DELETE FROM k; VACUUM k; INSERT INTO k SELECT hashint4(g) FROM generate_series(1, 30000) g');
+check('initial_buckets = 0, emptied and filled');
+is(space_of($node, 'k_a')->{m}, 10, 'initial_buckets = 0: it stays as it is');
+$node->safe_psql('postgres', 'DROP TABLE k');
+
 # Where nothing is said, an empty index gets the buckets that the batch needs: no split, none moved.
 $node->safe_psql('postgres', q{SELECT mtpower.stat_reset('batches');
 	CREATE TABLE k (a int) USING mtpower; CREATE INDEX k_a ON k USING mtpower_hash (a);
@@ -128,20 +148,24 @@ cmp_ok($node->safe_psql('postgres', 'SELECT batches FROM mtpower.stat_batches'),
 is($node->safe_psql('postgres', 'SELECT splits_overflow FROM mtpower.stat_batches'), 0, 'many batches: no split on overflow');
 $node->safe_psql('postgres', 'DROP TABLE k');
 
-# Two loads at once
-$node->safe_psql('postgres', q{CREATE TABLE k (a int) USING mtpower; CREATE INDEX k_a ON k USING mtpower_hash (a) WITH (initial_buckets = 1, fillfactor = 10)});
-my @jobs = map {
-	my $from = $_ * 100_000;
-	my $job = { err => '' };
-	$job->{run} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', "SET mtpower.batch_size = '64kB'",
-		'-c', "INSERT INTO k SELECT hashint4(g) FROM generate_series($from + 1, $from + 60000) g" ], '<', '/dev/null', '>', \$job->{out}, '2>', \$job->{err});
-	$job;
-} 0 .. 3;
-foreach my $job (@jobs)
+# Loads at once, into one bucket, and into an index whose first number of buckets each of them may choose
+foreach my $case ([ 'one bucket', 'WITH (initial_buckets = 1, fillfactor = 10)' ], [ 'no number of buckets', '' ])
 {
-	$job->{run}->finish;
-	is($job->{err}, '', 'a load beside three others');
+	my ($what, $options) = @$case;
+	$node->safe_psql('postgres', "DROP TABLE IF EXISTS k; CREATE TABLE k (a int) USING mtpower; CREATE INDEX k_a ON k USING mtpower_hash (a) $options");
+	my @jobs = map {
+		my $from = $_ * 100_000;
+		my $job = { err => '' };
+		$job->{run} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', "SET mtpower.batch_size = '64kB'",
+			'-c', "INSERT INTO k SELECT hashint4(g) FROM generate_series($from + 1, $from + 40000) g" ], '<', '/dev/null', '>', \$job->{out}, '2>', \$job->{err});
+		$job;
+	} 0 .. 3;
+	foreach my $job (@jobs)
+	{
+		$job->{run}->finish;
+		is($job->{err}, '', "$what: a load beside three others");
+	}
+	check("$what: four loads at once");
 }
-check('four loads at once');
 $node->stop;
 done_testing();

@@ -46,7 +46,7 @@ foreach my $i (1 .. 6)
 {
 	foreach my $how ('', 'CONCURRENTLY')
 	{
-		foreach my $am ([ 'btree', 'bt_index_check' ], [ 'mtpower_blink', 'mtpower.verify_index' ])
+		foreach my $am ([ 'btree', 'bt_index_check' ], [ 'mtpower_blink', 'mtpower.verify_index' ], [ 'mtpower_hash', 'mtpower.verify_index' ])
 		{
 			my ($rc, undef, $stderr) = $node->psql('postgres', "CREATE INDEX $how t_b ON t USING $am->[0] (md5(b));");
 			if ($rc == 0)
@@ -62,14 +62,15 @@ foreach my $i (1 .. 6)
 		}
 	}
 }
-# A load into such an index, whose entries are queued and applied beside the same.
+# A load into such indexes, whose entries are queued and applied beside the same.
 $node->safe_psql('postgres', q{
 	SET mtpower.batch_min_rows = 0;
 	SET mtpower.batch_size = '64kB';
 	CREATE INDEX t_b ON t USING mtpower_blink (md5(b));
+	CREATE INDEX t_h ON t USING mtpower_hash (md5(b));
 	INSERT INTO t SELECT g, repeat(md5(g::text), 200) FROM generate_series(401, 4000) g;
 	UPDATE t SET b = reverse(b) WHERE a % 2 = 0});
-is($node->safe_psql('postgres', q{SELECT mtpower.verify_index('t_b', true)}), '', 'a load into the index beside grants');
+is($node->safe_psql('postgres', q{SELECT mtpower.verify_index('t_b', true), mtpower.verify_index('t_h', true)}), '|', 'a load into the indexes beside grants');
 $node->safe_psql('postgres', 'INSERT INTO stop VALUES (1)');
 ok($granter->finish, 'the granting session ran to its end');
 is($err, '', 'and had no error');
