@@ -25,3 +25,24 @@ BEGIN
 	END LOOP;
 	RETURN held;
 END $$;
+-- For cursors that are suspended while their statement inserts: opens one of table t at row 1, and fetches from it at the rows of
+-- steps, all that is left at the last of them; returns how many rows it got.
+CREATE FUNCTION read_at(i int, t text, query text, VARIADIC steps int[]) RETURNS int LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	c refcursor := 'lazy_' || t;
+	n int := 0;
+	x int;
+BEGIN
+	IF i = 1 THEN
+		OPEN c FOR EXECUTE format(query, t);
+	END IF;
+	IF i = ANY (steps) THEN
+		LOOP
+			FETCH c INTO x;
+			EXIT WHEN NOT FOUND;
+			n := n + 1;
+			EXIT WHEN i <> steps[array_upper(steps, 1)];
+		END LOOP;
+	END IF;
+	RETURN n;
+END $$;

@@ -4,7 +4,7 @@
 SET mtpower.batch_min_rows = 0;
 SET mtpower.batch_size = '64kB';
 CREATE SCHEMA batch_suspended;
-SET search_path = batch_suspended;
+SET search_path = batch_suspended, public;
 SET enable_seqscan = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
@@ -50,25 +50,6 @@ RESET enable_bitmapscan;
 
 -- 2. Cursors that are opened at the first row, and read at a later one.  Their snapshot is newer than the statement's own
 -- command, so they see its rows as far as they come after them.
-CREATE FUNCTION read_at(i int, t text, query text, VARIADIC steps int[]) RETURNS int LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-	c refcursor := 'lazy_' || t;
-	n int := 0;
-	x int;
-BEGIN
-	IF i = 1 THEN
-		OPEN c FOR EXECUTE format(query, t);
-	END IF;
-	IF i = ANY (steps) THEN
-		LOOP
-			FETCH c INTO x;
-			EXIT WHEN NOT FOUND;
-			n := n + 1;
-			EXIT WHEN i <> steps[array_upper(steps, 1)];
-		END LOOP;
-	END IF;
-	RETURN n;
-END $$;
 -- The inner side of a nested loop is scanned anew for each outer row: one of them at row 30, the others at row 2000.
 CREATE TABLE probe (p int);
 INSERT INTO probe SELECT generate_series(1, 40);

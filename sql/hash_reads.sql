@@ -418,25 +418,6 @@ SELECT same();
 SET enable_indexscan = on;
 SET enable_bitmapscan = off;
 -- Cursors that are opened at the first row and read at later ones: of keys that each row may have, of one that all have.
-CREATE FUNCTION read_at(i int, t text, query text, VARIADIC steps int[]) RETURNS int LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-	c refcursor := 'lazy_' || t;
-	n int := 0;
-	x int;
-BEGIN
-	IF i = 1 THEN
-		OPEN c FOR EXECUTE format(query, t);
-	END IF;
-	IF i = ANY (steps) THEN
-		LOOP
-			FETCH c INTO x;
-			EXIT WHEN NOT FOUND;
-			n := n + 1;
-			EXIT WHEN i <> steps[array_upper(steps, 1)];
-		END LOOP;
-	END IF;
-	RETURN n;
-END $$;
 CREATE TABLE probe (p int);
 INSERT INTO probe SELECT generate_series(1, 40);
 TRUNCATE m, h;

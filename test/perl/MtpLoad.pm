@@ -5,23 +5,10 @@ package MtpLoad;
 use strict;
 use warnings;
 use Exporter 'import';
-use File::Basename;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(build_module scans_sql is_sound start_pgbench finish_pgbench is_clean log_is_clean);
-
-# Compiles test/modules/c_inserts.c; returns the directory with the library.
-sub build_module
-{
-	my $source = dirname(__FILE__) . '/../modules/c_inserts.c';
-	my $pg_config = $ENV{PG_CONFIG} || 'pg_config';
-	my $dir = PostgreSQL::Test::Utils::tempdir;
-	chomp(my $include = `$pg_config --includedir-server`);
-	command_ok([ $ENV{CC} || 'gcc', qw(-g -O1 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers
-		-Wno-cast-function-type -D_GNU_SOURCE -fno-strict-aliasing -fwrapv -fPIC -shared), "-I$include", $source, '-o', "$dir/c_inserts.so" ], 'the module compiles');
-	return $dir;
-}
+our @EXPORT = qw(scans_sql is_sound start_pgbench finish_pgbench is_clean log_is_clean);
 
 # compare(table, lo, hi) reads the rows with column k in a range by an index-only scan, backwards, by an index scan, and by a
 # bitmap, raises an error where one differs from the table itself, and returns a digest.  It takes one snapshot if REPEATABLE READ is the

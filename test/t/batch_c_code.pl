@@ -6,12 +6,13 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use MtpFaults;
 use MtpLoad;
 
 # The access method of the indexes: test/t/hash_c_code.pl runs this file with the other one.
 my $am = $ENV{MTP_INDEX_AM} || 'mtpower_blink';
 
-my $dir = build_module();
+my $dir = MtpFaults::compile('c_inserts');
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
 $node->append_conf('postgresql.conf', qq{

@@ -5,6 +5,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use MtpFaults;
 use MtpLoad;
 
 my $publisher = PostgreSQL::Test::Cluster->new('publisher');
@@ -17,7 +18,7 @@ autovacuum = off
 });
 $publisher->start;
 
-my $modules = build_module();
+my $modules = MtpFaults::compile('c_inserts');
 my $subscriber = PostgreSQL::Test::Cluster->new('subscriber');
 $subscriber->init;
 $subscriber->append_conf('postgresql.conf', qq{
