@@ -133,7 +133,7 @@ run_own(MtpUnit *unit)
 	}
 	PG_END_TRY();
 	running.batch = NULL;
-	mtp_unit_finish(unit, false);
+	mtp_unit_finish(unit);
 }
 
 /*

@@ -262,7 +262,7 @@ extern bool mtp_unit_run(MtpRunner *runner, MtpUnit *unit);
  * Both take MtpBatchLock; they wake the owner and free a cancelled batch that nobody holds.  The first
  * clears unit->batch.
  */
-extern void mtp_unit_finish(MtpUnit *unit, bool worker);
+extern void mtp_unit_finish(MtpUnit *unit);
 extern void mtp_unit_give_back(MtpUnit *unit, bool worker_failed);
 /* Under MtpBatchLock: frees memory and forgets the batch (already off its load's list). */
 extern void mtp_batch_free(MtpBatch *batch);

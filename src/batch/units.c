@@ -191,7 +191,7 @@ report_batch(Oid indexid, uint32 entries, int tasks, TimestampTz submitted)
 }
 
 void
-mtp_unit_finish(MtpUnit *unit, bool worker)
+mtp_unit_finish(MtpUnit *unit)
 {
 	MtpBatch   *b = unit->batch;
 	Oid			indexid = b->indexid;

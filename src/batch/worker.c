@@ -423,7 +423,7 @@ serve(Oid heapid, MtpLocator locator)
 		PopActiveSnapshot();
 		InvalidateCatalogSnapshot();
 		report_usage();
-		mtp_unit_finish(&claimed, true);
+		mtp_unit_finish(&claimed);
 		claimed.batch = NULL;
 		CHECK_FOR_INTERRUPTS();
 	}

@@ -145,11 +145,7 @@ has_room(MtpHashPut *put, Buffer buf)
 {
 	Page		page = BufferGetPage(buf);
 
-	if (mtp_bucket_room(page) > 0)
-		return true;
-	if (put->heap == NULL || !(MtpHashHead(page)->flags & MTP_HASH_HAS_DEAD))
-		return false;
-	return mtp_hash_reclaim(put->rel, put->heap, buf) && mtp_bucket_room(page) > 0;
+	return mtp_bucket_room(page) > 0 || mtp_hash_reclaim(put->rel, put->heap, buf);
 }
 
 /* n entries of one heavy hash; returns how many are in. */

@@ -65,9 +65,9 @@ delete_dead(Vacuum *v, Buffer primary, Buffer buf, int n, const uint16 *at)
 	v->stats->tuples_removed += n;
 }
 
-/* Handles a page of a chain; returns how many entries are left.  The primary page is pinned. */
+/* Handles page *next of a chain, and steps on; returns how many entries are left.  The primary page is pinned. */
 static int
-vacuum_stash(Vacuum *v, Buffer primary, MtpHashChain *chain, BlockNumber *next)
+vacuum_stash(Vacuum *v, Buffer primary, BlockNumber *next)
 {
 	Buffer		buf = mtp_hash_read(v->rel, *next, BUFFER_LOCK_SHARE, MTP_HASH_WANT_STASH,
 									v->info->strategy);
@@ -105,7 +105,7 @@ vacuum_chain(Vacuum *v, Buffer primary, MtpHashChain *chain)
 	while (next != InvalidBlockNumber)
 	{
 		MtpVacuumDelayPoint();
-		chain->entries += vacuum_stash(v, primary, chain, &next);
+		chain->entries += vacuum_stash(v, primary, &next);
 		chain->pages++;
 	}
 	v->stats->num_index_tuples += chain->entries;

@@ -235,7 +235,7 @@ check_chain(MtpHashVerify *hv, BlockNumber first, bool heavy, uint32 hash)
 								h, hash);
 		}
 		if (hv->v->rows)
-			mtp_hash_verify_entries(hv, page, blkno);
+			mtp_hash_verify_entries(hv, page);
 		from = blkno;
 	}
 }
@@ -309,7 +309,7 @@ check_bucket(MtpHashVerify *hv, uint32 bucket)
 
 	check_source(hv);
 	if (hv->v->rows)
-		mtp_hash_verify_entries(hv, (Page) hv->primary.data, hv->primary_block);
+		mtp_hash_verify_entries(hv, (Page) hv->primary.data);
 	check_chain(hv, next, false, 0);
 	for (int i = 0; i < nheavy; i++)
 		check_chain(hv, heavy[i].first, true, heavy[i].hash);

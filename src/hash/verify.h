@@ -48,7 +48,7 @@ extern void mtp_hash_verify(MtpVerify *v);
 extern void mtp_hash_verify_rows_begin(MtpHashVerify *hv);
 
 /* Raises an error if an entry of the page has no row.  Its bucket is pinned. */
-extern void mtp_hash_verify_entries(MtpHashVerify *hv, Page page, BlockNumber blkno);
+extern void mtp_hash_verify_entries(MtpHashVerify *hv, Page page);
 
 /* What inspect/rows.c asks for (MtpInspectOps). */
 extern bool mtp_hash_verify_matches(MtpVerify *v, const void *entry, const Datum *values,

@@ -133,7 +133,7 @@ entry_again(MtpHashVerify *hv, MtpHashEntry *e)
 }
 
 void
-mtp_hash_verify_entries(MtpHashVerify *hv, Page page, BlockNumber blkno)
+mtp_hash_verify_entries(MtpHashVerify *hv, Page page)
 {
 	MemoryContext context = hv->v->rows->context;
 	MemoryContext old = MemoryContextSwitchTo(context);
