@@ -109,6 +109,74 @@ foreach my $from (100001, 100051, 100101)
 $node->safe_psql('postgres', 'VACUUM k; INSERT INTO k SELECT hashint4(g) FROM generate_series(200001, 200100) g');
 check_model('hints and inserts');
 
+# ---------- walks ----------
+
+# A clause on the first column alone walks through both buckets in the order of hashes, and finds each row once: on the new bucket's pages, or in the
+# stash of the old one.
+my @walk = ('SET enable_seqscan = off', 'SET seq_page_cost = 1000', 'SET random_page_cost = 0', 'SET cpu_index_tuple_cost = 0', 'SET cpu_operator_cost = 0', 'SET jit = off');
+my %kinds = ('Index Scan' => join(';', @walk, 'SET enable_bitmapscan = off', ''), 'Bitmap Index Scan' => join(';', @walk, 'SET enable_indexscan = off', ''));
+my $all = 'SELECT count(*), count(DISTINCT c), sum(c) FROM w WHERE a = 1';
+
+sub walks
+{
+	my ($what) = @_;
+	my $want = $node->safe_psql('postgres', $all);
+	foreach my $kind (sort keys %kinds)
+	{
+		like($node->safe_psql('postgres', "$kinds{$kind} EXPLAIN (COSTS OFF) $all"), qr/$kind/, "$what, $kind: is one");
+		is($node->safe_psql('postgres', "$kinds{$kind} $all"), $want, "$what, $kind: each row once");
+	}
+	return;
+}
+
+sub unfinished { return $node->safe_psql('postgres', q{SELECT count(*) FROM pages('w_ab') WHERE source IS NOT NULL}); }
+
+foreach my $pieces (0 .. 2)
+{
+	my $what = "walks, $pieces pieces done";
+	$node->safe_psql('postgres', qq{$scan
+		DROP TABLE IF EXISTS w;
+		CREATE TABLE w (a int, b int, c int) USING mtpower;
+		CREATE INDEX w_ab ON w USING mtpower_hash (a, b) WITH (initial_buckets = 1);
+		INSERT INTO w VALUES (-1, -1, -1), (-1, -1, -2);
+		BEGIN;
+		DECLARE k CURSOR FOR SELECT a FROM w WHERE a = -1 AND b = -1;
+		FETCH 1 FROM k;
+		INSERT INTO w SELECT 1, CASE WHEN g % 10 < 2 THEN 7 WHEN g % 10 < 4 THEN 11 WHEN g % 50 > 4 THEN g END, g FROM generate_series(1, 20000) g;
+		INSERT INTO w SELECT 2, g, -g FROM generate_series(1, 2000) g;
+		COMMIT});
+	$node->psql('postgres', "SET mtpower.debug_stop = '$_=error'; INSERT INTO w VALUES (2, 0, 0)", on_error_die => 0) foreach 'hash_split', ('hash_piece') x $pieces;
+	is(unfinished(), 1, "$what: a split is not finished");
+	walks($what);
+
+	# One that stands in the old bucket, then in the new one, while others come to both and want to finish the split
+	my $walker = $node->background_psql('postgres');
+	$walker->query_safe($_) foreach @walk, 'SET enable_bitmapscan = off', 'BEGIN', 'DECLARE k CURSOR FOR SELECT c FROM w WHERE a = 1';
+	my @seen;
+	while (1)
+	{
+		my @rows = split /\n/, $walker->query_safe('FETCH 3500 FROM k');
+		push @seen, @rows;
+		last if @rows < 3500;
+		$node->safe_psql('postgres', 'INSERT INTO w SELECT 1, g, 100000 + g FROM generate_series(' . (100 * @seen) . ', ' . (100 * @seen + 300) . ') g');
+		is(unfinished(), 1, "$what: the scan keeps it from being finished");
+	}
+	$walker->query_safe('COMMIT');
+	$walker->quit;
+	my %times;
+	$times{$_}++ foreach @seen;
+	is(join(' ', grep { ($times{$_} // 0) != 1 } 1 .. 20000), '', "$what: a cursor meets every row once");
+	is(scalar(keys %times), 20000, "$what: and no other");
+	walks("$what, rows added");
+	$node->safe_psql('postgres', 'DELETE FROM w WHERE c % 3 = 0; VACUUM w');
+	is(unfinished(), 1, "$what: VACUUM does not finish it");
+	walks("$what, VACUUM");
+	$node->safe_psql('postgres', 'INSERT INTO w SELECT 1, g, 500000 + g FROM generate_series(1, 300) g');
+	is(unfinished(), 0, "$what: it is finished with the next growth");
+	walks("$what, finished");
+	is($node->safe_psql('postgres', q{SELECT mtpower.verify_index('w_ab', true)}), '', "$what: verifies");
+}
+
 # ---------- zero pages ----------
 
 # A crash after an extent became part of the index: its pages are zero but for some, and the next growth uses them.
