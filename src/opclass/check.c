@@ -15,6 +15,7 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
@@ -47,7 +48,7 @@ check_am_type(const char *am_name)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("access method \"%s\" is not of type INDEX", am_name),
-				 errhint("Use access method \"%s\".", mtp_opclass_pairs[0].am_name)));
+				 errhint("Use access method \"mtpower_blink\", or \"mtpower_hash\" for equality alone.")));
 }
 
 /* False if the access method's name is not one of ours, or the extension isn't there. */
@@ -66,17 +67,25 @@ init_context(CheckContext *ctx, const char *am_name)
 	return true;
 }
 
+/* A hash index is refused as core's is, in any version; but there is something to use instead. */
 static void
 check_unique(const CheckContext *ctx)
 {
 	IndexAmRoutine *am = GetIndexAmRoutineByAmId(ctx->am, false);
 
-	if (!am->amcanunique)
+	if (am->amcanunique)
+		return;
+	if (ctx->pair->core_am == HASH_AM_OID)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("access method \"%s\" does not support unique indexes", ctx->pair->am_name),
-				 errdetail("This version of PostgreSQL knows only btree's unique indexes in constraints and foreign keys, and fails every ON CONFLICT on a table that has a unique index of another access method."),
-				 errhint("Use a PRIMARY KEY, a UNIQUE constraint or a unique btree index.")));
+				 errhint("Use a PRIMARY KEY, a UNIQUE constraint or a unique btree index, or, for keys that are too long for those, a constraint EXCLUDE USING %s (... WITH =).",
+						 ctx->pair->am_name)));
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("access method \"%s\" does not support unique indexes", ctx->pair->am_name),
+			 errdetail("This version of PostgreSQL knows only btree's unique indexes in constraints and foreign keys, and fails every ON CONFLICT on a table that has a unique index of another access method."),
+			 errhint("Use a PRIMARY KEY, a UNIQUE constraint or a unique btree index.")));
 }
 
 static int

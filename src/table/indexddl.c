@@ -297,7 +297,19 @@ append_key_columns(StringInfo buf, const IndexDdl *ddl)
 	}
 }
 
-/* The value of storage parameter "fillfactor", the only one that paired access methods share. */
+static bool
+is_hash(Oid am)
+{
+	char	   *name = get_am_name(am);
+
+	return strcmp(name, "hash") == 0 || strcmp(name, "mtpower_hash") == 0;
+}
+
+/*
+ * The value of storage parameter "fillfactor", the only one that access methods share; NULL if there is none, or if
+ * the other one means something else by it.  For trees it is how full a build makes leaves, for hash indexes how full
+ * buckets are when the index grows.
+ */
 static char *
 fillfactor_option(const IndexDdl *ddl)
 {
@@ -310,7 +322,7 @@ fillfactor_option(const IndexDdl *ddl)
 	if (!HeapTupleIsValid(tup))
 		elog(ERROR, "cache lookup failed for relation %u", ddl->rel->rd_id);
 	options = SysCacheGetAttr(RELOID, tup, Anum_pg_class_reloptions, &isnull);
-	if (!isnull)
+	if (!isnull && is_hash(ddl->rel->rd_rel->relam) == is_hash(ddl->to_am))
 		foreach(lc, untransformRelOptions(options))
 		{
 			DefElem    *def = lfirst_node(DefElem, lc);
