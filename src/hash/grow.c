@@ -6,6 +6,7 @@
  */
 #include "mtpower.h"
 
+#include "hash/change.h"
 #include "hash/grow.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -168,71 +169,124 @@ is_initial(const MtpHashMeta *meta)
 		meta->space.next == 0;
 }
 
+/* The only bucket's entries, sorted, for them to be dealt out. */
+typedef struct Deal
+{
+	MtpHashSpace space;			/* with the number of buckets that has been chosen */
+	int			n;
+	MtpHashEntry entries[MTP_HASH_MAX_ENTRIES];
+} Deal;
+
+/* Does the only bucket have all its entries on its page? */
 static bool
-is_empty(Page page)
+is_small(Page page)
 {
 	MtpHashPrimary *p = MtpHashPrimaryOf(page);
 
-	return p->h.n == 0 && p->h.next == InvalidBlockNumber && p->h.nheavy == 0;
+	return p->h.next == InvalidBlockNumber && p->h.nheavy == 0;
 }
 
-/* Makes the pages of buckets 1, …; nobody reads them before they are part of the address space. */
-static void
-make_buckets(Relation rel, const MtpHashMeta *meta, const MtpHashSpace *space)
+static int
+compare_hashes(const void *a, const void *b)
 {
-	for (uint32 i = 1; i < space->initial; i++)
+	uint32		x = mtp_entry_hash(a);
+	uint32		y = mtp_entry_hash(b);
+
+	return (x > y) - (x < y);
+}
+
+static void
+take_entries(Deal *deal, Page page)
+{
+	deal->n = MtpHashHead(page)->n;
+	for (int i = 0; i < deal->n; i++)
+		deal->entries[i] = *MtpHashEntryAt(page, i);
+	qsort(deal->entries, deal->n, sizeof(MtpHashEntry), compare_hashes);
+}
+
+/* The first entry from `from` on that is not a bucket's. */
+static int
+end_of_bucket(const Deal *deal, uint32 bucket, int from, uint32 *lo, uint32 *hi)
+{
+	mtp_space_interval(&deal->space, bucket, lo, hi);
+	while (from < deal->n && mtp_entry_hash(&deal->entries[from]) <= *hi)
+		from++;
+	return from;
+}
+
+/*
+ * Makes the pages of buckets 1, … with their entries; nobody reads them before they are part of the address space.  At level
+ * 0 the order of buckets is that of hashes.  Returns how many entries stay in bucket 0.
+ */
+static int
+make_buckets(Relation rel, const MtpHashMeta *meta, const Deal *deal)
+{
+	uint32		lo,
+				hi;
+	int			stay = end_of_bucket(deal, 0, 0, &lo, &hi);
+	int			from = stay;
+
+	for (uint32 i = 1; i < deal->space.initial; i++)
 	{
 		Buffer		buf = ReadBuffer(rel, mtp_hash_block(meta, i));
-		uint32		lo,
-					hi;
+		int			end = end_of_bucket(deal, i, from, &lo, &hi);
 
-		mtp_space_interval(space, i, &lo, &hi);
 		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 		START_CRIT_SECTION();
 		mtp_bucket_init(BufferGetPage(buf), MTP_HASH_BUCKET, i, lo, hi);
+		mtp_bucket_append(BufferGetPage(buf), end - from, &deal->entries[from]);
 		MarkBufferDirty(buf);
 		if (RelationNeedsWAL(rel))
 			log_newpage_buffer(buf, true);
 		END_CRIT_SECTION();
 		UnlockReleaseBuffer(buf);
+		from = end;
 	}
+	return stay;
 }
 
+/* The buckets that have been made become part of the index, and bucket 0 loses what they have. */
 static void
 publish_initial(Relation rel, MtpHashMeta *meta, const MtpHashSpace *space, Buffer buf)
 {
 	Buffer		metabuf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
 										MTP_HASH_WANT_META, NULL);
 	MtpHashMeta *m = MtpHashMetaOf(BufferGetPage(metabuf));
-	MtpHashHeader *h = MtpHashHead(BufferGetPage(buf));
+	MtpWalHashPages rec = {.two = false};
+	uint32		lo,
+				hi;
 	MtpChange	c;
 
 	Assert(is_initial(m));
-	mtp_change_init(&c, rel, MTP_WAL_HASH_META);
-	mtp_change_buffer(&c, metabuf, MTP_HASH_IMAGE);
+	mtp_space_interval(space, 0, &lo, &hi);
+	mtp_change_init(&c, rel, MTP_WAL_HASH_PAGES);
 	mtp_change_buffer(&c, buf, MTP_HASH_IMAGE);
+	mtp_change_buffer(&c, metabuf, MTP_HASH_IMAGE);
 	mtp_change_begin(&c);
+	mtp_hash_retain(BufferGetPage(buf), lo, hi);
 	m->space = *space;
-	mtp_space_interval(space, 0, &h->lo, &h->hi);
+	mtp_change_data(&c, &rec, sizeof(rec));
 	mtp_change_finish(&c);
 	*meta = *m;
 	UnlockReleaseBuffer(metabuf);
 }
 
 /*
- * An empty index gets `target` buckets at once.  Bucket 0's page is locked from the look at it to the end, which keeps
- * everybody from inserting, and from splitting it: there is no other bucket, so the address space stays as it is.
+ * An index whose only bucket is small gets `target` buckets at once.  Bucket 0's page is locked from the look at it to
+ * the end, which keeps everybody from inserting, and from splitting it: there is no other bucket, so the address
+ * space stays as it is.
  *
- * An exclusive lock will do: a scan that has a pin on the page has seen that it is empty, and what comes is not
- * visible to it.
+ * Where it is empty an exclusive lock will do: a scan that has a pin on the page has seen that, and what comes is not
+ * visible to it.  Where entries move nobody else may have a pin; it is not waited for.
  */
 static bool
-choose_initial(Relation rel, MtpHashMeta *meta, uint32 target)
+choose_initial(Relation rel, MtpHashMeta *meta, uint32 target, MtpHashGrown *grown)
 {
-	MtpHashSpace space = {.initial = target};
+	Deal	   *deal = palloc(sizeof(Deal));
 	Buffer		buf = mtp_hash_read(rel, mtp_hash_block(meta, 0), BUFFER_LOCK_SHARE,
 									MTP_HASH_WANT_BUCKET, NULL);
-	bool		chosen = is_empty(BufferGetPage(buf));
+	Page		page = BufferGetPage(buf);
+	bool		chosen = is_small(page);
 
 	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 	while (chosen && meta->reserved < target)
@@ -241,15 +295,19 @@ choose_initial(Relation rel, MtpHashMeta *meta, uint32 target)
 	{
 		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 		mtp_hash_copy_meta(rel, meta);
-		chosen = is_initial(meta) && is_empty(BufferGetPage(buf));
+		chosen = is_initial(meta) && is_small(page) &&
+			(MtpHashHead(page)->n == 0 || IsBufferCleanupOK(buf));
 		if (chosen)
 		{
-			make_buckets(rel, meta, &space);
-			publish_initial(rel, meta, &space, buf);
+			deal->space = (MtpHashSpace) {.initial = target};
+			take_entries(deal, page);
+			grown->moved += deal->n - make_buckets(rel, meta, deal);
+			publish_initial(rel, meta, &deal->space, buf);
 		}
 		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 	}
 	ReleaseBuffer(buf);
+	pfree(deal);
 	if (chosen)
 		MTP_STOP_POINT("hash_initial");
 	return chosen;
@@ -285,7 +343,7 @@ mtp_hash_grow_some(Relation rel, uint32 most, MtpHashGrown *grown)
 	split_buckets(rel, &meta, target_size(&meta), most, grown);
 }
 
-/* An empty index gets its buckets at once, any other by splits. */
+/* An index with a handful of entries, or none, gets its buckets at once, any other by splits. */
 static void
 grow_for_batch(Relation rel, MtpHashGrown *grown)
 {
@@ -294,7 +352,7 @@ grow_for_batch(Relation rel, MtpHashGrown *grown)
 
 	mtp_hash_copy_meta(rel, &meta);
 	target = target_size(&meta);
-	if (!is_initial(&meta) || target <= 1 || !choose_initial(rel, &meta, target))
+	if (!is_initial(&meta) || target <= 1 || !choose_initial(rel, &meta, target, grown))
 		split_buckets(rel, &meta, target, PG_UINT32_MAX, grown);
 }
 

@@ -91,7 +91,7 @@ typedef struct MtpHashMeta
 	uint32		magic;
 	uint32		version;
 	MtpHashSpace space;
-	bool		fixed;			/* M was given; else it is chosen as long as the index is empty */
+	bool		fixed;			/* M was given; else it is chosen as long as the index is one page */
 	uint32		per_bucket;		/* K * b: entries per bucket from which on the index grows */
 	uint64		entries;		/* about; exact after a build and VACUUM */
 	uint32		reserved;		/* buckets that the extents have room for */

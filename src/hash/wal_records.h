@@ -52,8 +52,8 @@ typedef struct MtpWalHashSplit
 } MtpWalHashSplit;
 
 /*
- * MTP_WAL_HASH_META: the metapage changes as a whole: block 0, image.  Blocks 1, …, image: with it (the first
- * bucket's page where the initial number of buckets changes; an extent's last page, so that replay makes the file as long).
+ * MTP_WAL_HASH_META: the metapage changes as a whole: block 0, image.  Block 1, image: an extent's last page, so that
+ * replay makes the file as long.
  */
 
 /* MTP_WAL_HASH_DELETE: an inserter makes room; see wal/dead.h. */
@@ -70,7 +70,8 @@ typedef struct MtpWalHashVacuum
 /*
  * MTP_WAL_HASH_PAGES: entries move within a bucket, or from a bucket to the one split off from it, and pages become
  * free.  Block 0, cleanup lock, image: the primary page; if two: block 1, cleanup lock, image: the other bucket's primary
- * page.  All other blocks have images.
+ * page.  All other blocks have images: stash pages and free ones, or the metapage, where the initial number of buckets changes
+ * and entries leave the first bucket for others that have been made for them.
  */
 typedef struct MtpWalHashPages
 {

@@ -18,6 +18,7 @@ mtpower.batch_min_rows = 0
 wal_consistency_checking = 'mtpower'
 autovacuum = off
 restart_after_crash = on
+wal_keep_size = 1GB
 });
 $node->start;
 plan skip_all => 'the server was built without assertions, so without stop points'
@@ -29,10 +30,16 @@ $standby->init_from_backup($node, 'base', has_streaming => 1);
 $standby->start;
 my $scan = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;';
 
-# A table whose index has one bucket, however many rows: a cursor kept the bucket from being split.
+# A table whose index has one bucket, however many rows: a cursor kept the bucket from being split.  (But "handful" is few enough to be dealt
+# out over the first number of buckets.)
 sub make_table
 {
 	my ($name, $rows, $query) = @_;
+	if ($name eq 'handful')
+	{
+		$node->safe_psql('postgres', "SET mtpower.batching = off; CREATE TABLE $name (a int) USING mtpower; CREATE INDEX ${name}_a ON $name USING mtpower_hash (a); INSERT INTO $name $query");
+		return;
+	}
 	$node->safe_psql('postgres', qq{$scan
 		CREATE TABLE $name (a int) USING mtpower;
 		CREATE INDEX ${name}_a ON $name USING mtpower_hash (a) WITH (initial_buckets = 1);
@@ -74,6 +81,7 @@ my @cases = (
 	[ 'long', 40000, 'SELECT hashint4(g) FROM generate_series(1, 40000) g', 'SELECT hashint4(g) FROM generate_series(100001, 101000) g', qw(hash_split hash_piece hash_piece hash_split hash_piece hash_split) ],
 	[ 'heavy', 20000, 'SELECT CASE WHEN g % 10 < 3 THEN 7 WHEN g % 10 < 5 THEN 8 ELSE hashint4(g) END FROM generate_series(1, 20000) g',
 		'SELECT CASE WHEN g % 10 < 3 THEN 7 ELSE hashint4(g) END FROM generate_series(100001, 105000) g', qw(hash_split hash_piece hash_split hash_split) ],
+	[ 'handful', 300, 'SELECT hashint4(g) FROM generate_series(1, 300) g', 'SELECT hashint4(g) FROM generate_series(1001, 21000) g', qw(hash_extended hash_initial) ],
 	[ 'empty', 0, '', 'SELECT hashint4(g) FROM generate_series(1, 20000) g', qw(hash_extended hash_initial) ]);
 
 foreach my $case (@cases)

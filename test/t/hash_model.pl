@@ -139,6 +139,54 @@ like($node->safe_psql('postgres', $stat), qr/\|0\|0$/, 'no split on overflow, no
 load('beyond the chosen M', 500_000, 200_000);
 $node->safe_psql('postgres', 'DROP TABLE k');
 
+# A few rows that are there already, as the first ones of most statements are, are dealt out over buckets that are made at once.
+foreach my $case (
+	[ 'the first rows of a statement', '', 'SET mtpower.batch_min_rows = 256;', 256 ],
+	[ 'small statements before', 'SET mtpower.batching = off; INSERT INTO k SELECT hashint4(-g) FROM generate_series(1, 500) g; SET mtpower.batching = on;', '', 500 ],
+	[ 'a full page', 'SET mtpower.batching = off; INSERT INTO k SELECT hashint4(-g) FROM generate_series(1, 511) g;
+		INSERT INTO k SELECT 7 FROM generate_series(1, 20) g; SET mtpower.batching = on;', '', 531 ],
+	[ 'dead rows', 'SET mtpower.batching = off; INSERT INTO k SELECT hashint4(-g) FROM generate_series(1, 500) g; DELETE FROM k WHERE a % 2 = 0;
+		SET enable_seqscan = off; SELECT count(*) FROM k WHERE a = hashint4(-2); SET mtpower.batching = on;', '', 500 ],
+	[ 'rows of one key', 'SET mtpower.batching = off; INSERT INTO k SELECT 7 FROM generate_series(1, 500) g; SET mtpower.batching = on;', '', 500 ])
+{
+	my ($what, $before, $set, $rows) = @$case;
+	$node->safe_psql('postgres', qq{SELECT mtpower.stat_reset('batches');
+		CREATE TABLE k (a int) USING mtpower; CREATE INDEX k_a ON k USING mtpower_hash (a);
+		$before
+		$set
+		INSERT INTO k SELECT hashint4(g) FROM generate_series(1, 200000) g});
+	my $space = space_of($node, 'k_a');
+	is("$space->{n} $space->{p0}", '0 0', "$what: the first batch chooses M");
+	cmp_ok(abs($space->{b} - (200_000 + $rows) / $space->{per_bucket}), '<=', 2, "$what: as many buckets as the rows need");
+	my ($ahead, $overflow, $moved) = split /\|/, $node->safe_psql('postgres', $stat);
+	is("$ahead $overflow", '0 0', "$what: no split");
+	ok($moved > 0 && $moved <= $rows, "$what: $moved of $rows rows moved");
+	# Dead rows are gone, for the model.
+	$node->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP ON) k');
+	check($what);
+	$node->safe_psql('postgres', 'INSERT INTO k SELECT hashint4(g) FROM generate_series(200001, 700000) g');
+	check("$what, and beyond the chosen M");
+	$node->safe_psql('postgres', 'DROP TABLE k');
+}
+
+# They stay where they are while a cursor stands there, and as long as there is more than a page of them.
+$node->safe_psql('postgres', q{CREATE TABLE k (a int) USING mtpower; CREATE INDEX k_a ON k USING mtpower_hash (a);
+	INSERT INTO k VALUES (-1), (-1);
+	BEGIN;
+	SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off;
+	DECLARE c CURSOR FOR SELECT a FROM k WHERE a = -1;
+	FETCH 1 FROM c;
+	INSERT INTO k SELECT hashint4(g) FROM generate_series(1, 20000) g;
+	COMMIT});
+is(space_of($node, 'k_a')->{b}, 1, 'a cursor in the only bucket: it stays as it is');
+check('a cursor in the only bucket');
+$node->safe_psql('postgres', 'INSERT INTO k SELECT hashint4(g) FROM generate_series(20001, 40000) g');
+my $split = space_of($node, 'k_a');
+is($split->{m}, 1, 'more than a page: by splits');
+cmp_ok(abs($split->{b} - 40_000 / $split->{per_bucket}), '<=', 1, 'more than a page: as far as it should');
+check('more than a page');
+$node->safe_psql('postgres', 'DROP TABLE k');
+
 # Workers and the backend, and several batches in one statement
 $node->safe_psql('postgres', q{SET mtpower.batch_size = '64kB'; SELECT mtpower.stat_reset('batches');
 	CREATE TABLE k (a int) USING mtpower; CREATE INDEX k_a ON k USING mtpower_hash (a) WITH (initial_buckets = 1);
