@@ -51,7 +51,10 @@ flush(MtpWriter *w)
 			continue;
 		}
 		while (w->written < blkno)
+		{
+			CHECK_FOR_INTERRUPTS();
 			smgrextend(smgr, w->fork, w->written++, w->zeros, true);
+		}
 		smgrextend(smgr, w->fork, w->written++, (char *) w->pages[i], true);
 	}
 	w->n = 0;
