@@ -309,6 +309,30 @@ VACUUM tc;
 INSERT INTO tc SELECT g FROM generate_series(20001, 40000) g;
 SELECT counts('tc', 'a = 1'), counts('tc', 'a = 39999'), verify('tc');
 
+-- Statements that walk through the index, whose first column alone they name, and change it meanwhile: each row once.
+CREATE TABLE walk (a int, b int, c int) USING mtpower;
+CREATE INDEX walk_ab ON walk USING mtpower_hash (a, b) WITH (initial_buckets = 1, fillfactor = 10);
+INSERT INTO walk SELECT 1, g, g FROM generate_series(1, 3000) g;
+CREATE VIEW sums AS SELECT count(*) AS rows, count(DISTINCT b) AS different, min(n) AS least, max(n) AS most FROM (SELECT b, count(*) OVER (PARTITION BY c) AS n FROM walk) x;
+CREATE FUNCTION walk_rows(i int) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+	IF i % 100 = 0 THEN INSERT INTO walk SELECT 1, i * 1000 + g, -1 FROM generate_series(1, 300) g; END IF;
+	RETURN i;
+END $$;
+SET seq_page_cost = 1000; SET random_page_cost = 0; SET cpu_index_tuple_cost = 0; SET cpu_operator_cost = 0;
+EXPLAIN (COSTS OFF) INSERT INTO walk SELECT 1, b + 100000, c FROM walk WHERE a = 1;
+INSERT INTO walk SELECT 1, b + 100000, c FROM walk WHERE a = 1;
+SELECT * FROM sums;
+UPDATE walk SET b = b + 1000000 WHERE a = 1;
+SELECT * FROM sums;
+INSERT INTO walk SELECT a, b + i * 10000000, c FROM walk, generate_series(1, 3) i WHERE a = 1;
+SELECT * FROM sums;
+WITH d AS (DELETE FROM walk WHERE a = 1 RETURNING *) INSERT INTO walk SELECT a, -b, c FROM d;
+SELECT * FROM sums;
+SELECT count(*), count(DISTINCT x) FROM (SELECT walk_rows(c) AS x FROM walk WHERE a = 1 AND c > 0) y;
+SELECT count(*), verify('walk') FROM walk WHERE a = 1;
+RESET seq_page_cost; RESET random_page_cost; RESET cpu_index_tuple_cost; RESET cpu_operator_cost;
+
 -- Parameters of prepared statements, NULL among them; long lists.
 RESET enable_bitmapscan;
 SET plan_cache_mode = force_generic_plan;
