@@ -30,6 +30,7 @@ skip_done(Finish *f)
 	uint32		hi = MtpHashHead(BufferGetPage(f->oldbuf))->hi;
 	BlockNumber at = f->prev != InvalidBlockNumber ? f->prev :
 		MtpHashHead(BufferGetPage(f->oldbuf))->next;
+	MtpHashWalk walk = {0};
 
 	while (at != InvalidBlockNumber)
 	{
@@ -38,6 +39,7 @@ skip_done(Finish *f)
 		BlockNumber next = h->next;
 		bool		done = h->hi <= hi;
 
+		mtp_hash_walk_step(f->rel, &walk, at);
 		UnlockReleaseBuffer(buf);
 		if (!done)
 			break;

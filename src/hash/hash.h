@@ -136,9 +136,21 @@ extern void mtp_hash_check_page(Relation rel, Buffer buf, int want);
 
 /*
  * Reads and locks (BUFFER_LOCK_*; or no lock: BUFFER_LOCK_UNLOCK) a page, and checks it when locked.  The caller releases
- * the buffer.
+ * the buffer.  ERROR if this process has the page locked already, which only damaged links bring about.
  */
 extern Buffer mtp_hash_read(Relation rel, BlockNumber blkno, int lock, int want, BufferAccessStrategy strategy);
+
+/*
+ * A walk along a bucket's chains, zeroes to begin with: told of each page, it raises an error if damaged links lead in a
+ * circle, after a few times round at most.
+ */
+typedef struct MtpHashWalk
+{
+	uint32		steps;
+	BlockNumber mark;			/* the page of the last step whose number is a power of two */
+} MtpHashWalk;
+
+extern void mtp_hash_walk_step(Relation rel, MtpHashWalk *w, BlockNumber blkno);
 
 /* A page for new content, exclusively locked: free (all readers gone) or new.  Like mtp_blink_alloc. */
 extern Buffer mtp_hash_alloc(Relation rel);

@@ -33,7 +33,9 @@ check_meta(Relation rel, const MtpHashMeta *meta)
 						RelationGetRelationName(rel), meta->version, MTP_HASH_VERSION)));
 	if (meta->nextents == 0 || meta->nextents > MTP_HASH_MAX_EXTENTS || meta->per_bucket == 0 ||
 		meta->space.initial == 0 || meta->space.level > 31 ||
-		((uint64) meta->space.initial << meta->space.level) + meta->space.next > meta->reserved)
+		meta->space.next >= (uint64) meta->space.initial << meta->space.level ||
+		((uint64) meta->space.initial << meta->space.level) + meta->space.next > meta->reserved ||
+		meta->reserved > MTP_HASH_MAX_BUCKETS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
 				 errmsg("index \"%s\" contains corrupted page at block %u",

@@ -4,6 +4,7 @@
  */
 #include "hash/hash.h"
 
+#include "storage/buf_internals.h"
 #include "storage/indexfsm.h"
 
 void
@@ -39,6 +40,24 @@ mtp_hash_check_page(Relation rel, Buffer buf, int want)
 				 errhint("Please REINDEX it.")));
 }
 
+static void
+fail_again(Relation rel, BlockNumber blkno)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+			 errmsg("links between pages of index \"%s\" lead to block %u more than once",
+					RelationGetRelationName(rel), blkno),
+			 errhint("Please REINDEX it.")));
+}
+
+/* Has this process locked the page?  Only where links are damaged is it asked for again. */
+static inline bool
+is_locked_by_us(Buffer buf)
+{
+	return !BufferIsLocal(buf) &&
+		LWLockHeldByMe(BufferDescriptorGetContentLock(GetBufferDescriptor(buf - 1)));
+}
+
 Buffer
 mtp_hash_read(Relation rel, BlockNumber blkno, int lock, int want, BufferAccessStrategy strategy)
 {
@@ -46,10 +65,23 @@ mtp_hash_read(Relation rel, BlockNumber blkno, int lock, int want, BufferAccessS
 
 	if (lock != BUFFER_LOCK_UNLOCK)
 	{
+		/* To wait for oneself is to wait for ever, and nothing ends it. */
+		if (unlikely(is_locked_by_us(buf)))
+			fail_again(rel, blkno);
 		LockBuffer(buf, lock);
 		mtp_hash_check_page(rel, buf, want);
 	}
 	return buf;
+}
+
+void
+mtp_hash_walk_step(Relation rel, MtpHashWalk *w, BlockNumber blkno)
+{
+	if (w->steps > 0 && blkno == w->mark)
+		fail_again(rel, blkno);
+	if ((w->steps & (w->steps - 1)) == 0)
+		w->mark = blkno;
+	w->steps++;
 }
 
 /*

@@ -142,6 +142,7 @@ plan_chains(MtpHashScan *so, const MtpHashPrimary *p)
 {
 	so->nchains = 0;
 	so->next = InvalidBlockNumber;
+	so->walk.steps = 0;
 	for (int i = 0; i < p->h.nheavy; i++)
 		if (so->lo <= p->heavy[i].hash && p->heavy[i].hash <= so->hi)
 			so->chains[so->nchains++] = p->heavy[i].first;
@@ -220,6 +221,7 @@ next_page(IndexScanDesc scan)
 			continue;
 		}
 		CHECK_FOR_INTERRUPTS();
+		mtp_hash_walk_step(scan->indexRelation, &so->walk, so->next);
 		buf = mtp_hash_read(scan->indexRelation, so->next, BUFFER_LOCK_SHARE,
 							MTP_HASH_WANT_STASH, NULL);
 		so->next = MtpHashHead(BufferGetPage(buf))->next;

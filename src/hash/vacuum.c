@@ -101,10 +101,12 @@ static void
 vacuum_chain(Vacuum *v, Buffer primary, MtpHashChain *chain)
 {
 	BlockNumber next = chain->first;
+	MtpHashWalk walk = {0};
 
 	while (next != InvalidBlockNumber)
 	{
 		MtpVacuumDelayPoint();
+		mtp_hash_walk_step(v->rel, &walk, next);
 		chain->entries += vacuum_stash(v, primary, &next);
 		chain->pages++;
 	}
