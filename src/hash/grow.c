@@ -39,23 +39,22 @@ target_size(const MtpHashMeta *meta)
  * Takes back what was counted, for an error in growth: else each attempt of a load that fails would make
  * the index ask for more.  Best effort, as the count is: the page may be locked, by ourselves even.  What stays
  * counted is not counted again when the batch is prepared by another process.
+ *
+ * The metapage has been pinned all the while: an error handler must read no page, as the error may have come in the
+ * middle of reading or adding another one, which is cleaned up later.
  */
 static void
-uncount_entries(Relation rel, volatile uint32 *counted)
+uncount_entries(Buffer metabuf, volatile uint32 *counted)
 {
-	Buffer		buf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_UNLOCK,
-									MTP_HASH_WANT_META, NULL);
-
-	if (ConditionalLockBuffer(buf))
+	if (ConditionalLockBuffer(metabuf))
 	{
-		MtpHashMeta *m = MtpHashMetaOf(BufferGetPage(buf));
+		MtpHashMeta *m = MtpHashMetaOf(BufferGetPage(metabuf));
 
 		m->entries -= Min(m->entries, *counted);
 		*counted = 0;
-		MarkBufferDirtyHint(buf, true);
-		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+		MarkBufferDirtyHint(metabuf, true);
+		LockBuffer(metabuf, BUFFER_LOCK_UNLOCK);
 	}
-	ReleaseBuffer(buf);
 }
 
 /* The extent list with n more buckets at `block`; extents that follow each other are one. */
@@ -359,6 +358,9 @@ grow_for_batch(Relation rel, MtpHashGrown *grown)
 void
 mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted, MtpHashGrown *grown)
 {
+	Buffer		metabuf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_UNLOCK,
+										MTP_HASH_WANT_META, NULL);
+
 	memset(grown, 0, sizeof(*grown));
 	if (*counted != entries)
 		count_entries(rel, entries, counted);
@@ -368,8 +370,9 @@ mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted, MtpHashGro
 	}
 	PG_CATCH();
 	{
-		uncount_entries(rel, counted);
+		uncount_entries(metabuf, counted);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	ReleaseBuffer(metabuf);
 }
