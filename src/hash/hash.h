@@ -170,6 +170,12 @@ extern bool mtp_hash_row(Relation index, const Datum *values, const bool *isnull
  */
 extern bool mtp_hash_keys(Relation index, ScanKey keys, int nkeys, uint32 *hash, bool *none);
 
+/*
+ * Single entries are counted on the metapage in steps of so many, by whoever brings a page's number to a multiple of it: a
+ * lock on the metapage for each entry would have all inserters queue up there.
+ */
+#define MTP_HASH_COUNT_STEP		64
+
 /* put.c: putting entries in */
 
 typedef struct MtpHashPut

@@ -7,12 +7,6 @@
 #include "batch/batch.h"
 #include "hash/grow.h"
 
-/*
- * Entries are counted on the metapage in steps of so many, by whoever brings a page's number to a multiple
- * of it: a lock on the metapage for each entry would have all inserters queue up there.
- */
-#define COUNT_STEP	64
-
 /* Splits that one insertion pays for; more than its share, so that a debt gets smaller. */
 #define SPLITS_AT_ONCE	4
 
@@ -24,7 +18,7 @@ count_entries(Relation rel)
 	MtpHashMeta *meta = MtpHashMetaOf(BufferGetPage(buf));
 	bool		due;
 
-	meta->entries += COUNT_STEP;
+	meta->entries += MTP_HASH_COUNT_STEP;
 	due = meta->entries > (uint64) meta->per_bucket * mtp_space_size(&meta->space);
 	MarkBufferDirtyHint(buf, true);
 	UnlockReleaseBuffer(buf);
@@ -40,7 +34,7 @@ mtp_hash_insert(Relation rel, Relation heap, uint32 hash, ItemPointer tid)
 
 	mtp_hash_put(&put, buf, 1, &entry);
 	UnlockReleaseBuffer(buf);
-	if (put.last_n % COUNT_STEP == 0 && count_entries(rel))
+	if (put.last_n % MTP_HASH_COUNT_STEP == 0 && count_entries(rel))
 	{
 		MtpHashGrown grown = {0};
 

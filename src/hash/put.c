@@ -139,13 +139,42 @@ add_page(MtpHashPut *put, Buffer buf, bool heavy, int n, const MtpHashEntry *ent
 	return k;
 }
 
+/*
+ * Takes back the counts of entries that were removed from a page; else updates that make room for themselves would
+ * have the index grow without end.  Those of a batch count each, single ones where they bring a page's number to a step.
+ */
+static void
+uncount(MtpHashPut *put, int before, int after)
+{
+	int			n = before - after;
+	Buffer		buf;
+	MtpHashMeta *meta;
+
+	if (put->progress == NULL)
+		n = (before / MTP_HASH_COUNT_STEP - after / MTP_HASH_COUNT_STEP) * MTP_HASH_COUNT_STEP;
+	if (n == 0)
+		return;
+	buf = mtp_hash_read(put->rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
+						MTP_HASH_WANT_META, NULL);
+	meta = MtpHashMetaOf(BufferGetPage(buf));
+	meta->entries -= Min(meta->entries, n);
+	MarkBufferDirtyHint(buf, true);
+	UnlockReleaseBuffer(buf);
+}
+
 /* Has the page room, or can it be had from entries that are known to be dead? */
 static bool
 has_room(MtpHashPut *put, Buffer buf)
 {
 	Page		page = BufferGetPage(buf);
+	int			before = MtpHashHead(page)->n;
 
-	return mtp_bucket_room(page) > 0 || mtp_hash_reclaim(put->rel, put->heap, buf);
+	if (mtp_bucket_room(page) > 0)
+		return true;
+	if (!mtp_hash_reclaim(put->rel, put->heap, buf))
+		return false;
+	uncount(put, before, MtpHashHead(page)->n);
+	return true;
 }
 
 /* n entries of one heavy hash; returns how many are in. */

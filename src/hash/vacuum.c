@@ -28,6 +28,12 @@ typedef struct Vacuum
 	void	   *callback_state;
 	BlockNumber from;			/* passed, and not reported yet: from .. to - 1 */
 	BlockNumber to;
+
+	/* For the metapage's count of entries. */
+	uint32		nbuckets;		/* when this began */
+	uint64		counted;		/* entries by the metapage, then */
+	double		removed;		/* entries removed before this began */
+	double		in_old;			/* entries met in buckets that were there then */
 } Vacuum;
 
 /* Fills at[] with the entries that are dead, ascending; returns how many. */
@@ -206,16 +212,13 @@ vacuum_bucket(Vacuum *v, uint32 bucket)
 static void
 vacuum_buckets(Vacuum *v)
 {
+	uint32		nbuckets = v->nbuckets;
 	uint32		done = 0;
 
-	for (;;)
+	while (done < nbuckets)
 	{
-		uint32		nbuckets = mtp_space_size(&mtp_hash_meta(v->rel, true)->space);
-
 		if (v->info->report_progress)
 			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, nbuckets);
-		if (done >= nbuckets)
-			break;
 		for (; done < nbuckets; done++)
 		{
 			if (done == nbuckets / 2)
@@ -225,18 +228,30 @@ vacuum_buckets(Vacuum *v)
 			if (v->info->report_progress)
 				pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, done);
 		}
+		if (done == v->nbuckets)
+			v->in_old = v->stats->num_index_tuples;
+		nbuckets = mtp_space_size(&mtp_hash_meta(v->rel, true)->space);
 	}
 	if (v->to != InvalidBlockNumber)
 		report_passed(v);
 }
 
-/* The count is a hint, which growth goes by; here it becomes exact again, but for what came in meanwhile. */
+/*
+ * The count of entries is a hint, which growth goes by.  Here it becomes exact again, if nothing else happened.
+ *
+ * Beside insertions and growth it is within bounds: what has come meanwhile may be in our number or not, and entries
+ * in new buckets may have been met before, in the buckets that they were split off from.  Of what the bounds allow, that is
+ * taken which the metapage says, without what was removed: if it was right, it still is.
+ */
 static void
-set_entries(Relation rel, uint64 entries)
+set_entries(Vacuum *v)
 {
-	Buffer		buf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
+	Buffer		buf = mtp_hash_read(v->rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
 									MTP_HASH_WANT_META, NULL);
 	MtpHashMeta *meta = MtpHashMetaOf(BufferGetPage(buf));
+	double		now = meta->entries;
+	double		most = v->stats->num_index_tuples + Max(now - v->counted, 0);
+	uint64		entries = Min(Max(now - (v->stats->tuples_removed - v->removed), v->in_old), most);
 
 	if (meta->entries != entries)
 	{
@@ -251,6 +266,7 @@ mtp_hash_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 					IndexBulkDeleteCallback callback, void *callback_state)
 {
 	Vacuum		v = {0};
+	const MtpHashMeta *meta;
 
 	/* No step of a batch may put an entry in behind this scan whose row was dead before it. */
 	MTP_STOP_POINT("vacuum_begins");
@@ -266,8 +282,12 @@ mtp_hash_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	v.callback = callback;
 	v.callback_state = callback_state;
 	v.from = v.to = InvalidBlockNumber;
+	v.removed = stats->tuples_removed;
+	meta = mtp_hash_meta(v.rel, true);
+	v.nbuckets = mtp_space_size(&meta->space);
+	v.counted = meta->entries;
 	vacuum_buckets(&v);
-	set_entries(v.rel, (uint64) stats->num_index_tuples);
+	set_entries(&v);
 	MTP_STOP_POINT("vacuum_ends");
 	return stats;
 }

@@ -215,5 +215,21 @@ foreach my $case ([ 'one bucket', 'WITH (initial_buckets = 1, fillfactor = 10)' 
 	}
 	check("$what: four loads at once");
 }
+$node->safe_psql('postgres', 'DROP TABLE k');
+
+# Updates without VACUUM, of rows whose other columns are indexed, one by one and in batches: dead entries make room for new ones, and are not counted any more,
+# so the index does not grow with the number of updates.
+foreach my $step (1, 100)
+{
+	$node->safe_psql('postgres', q{CREATE TABLE k (a int, b int) USING mtpower; CREATE INDEX k_a ON k USING mtpower_hash (a); CREATE INDEX k_b ON k USING mtpower_blink (b);
+		INSERT INTO k SELECT hashint4(g), 0 FROM generate_series(1, 1000) g});
+	my $last = $step - 1;
+	$node->safe_psql('postgres', qq{SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
+		DO \$\$ BEGIN FOR i IN 1 .. 60 LOOP FOR j IN 1 .. 1000 BY $step LOOP UPDATE k SET b = b + 1 FROM generate_series(j, j + $last) g WHERE a = hashint4(g); END LOOP; COMMIT; END LOOP; END \$\$});
+	my $s = space_of($node, 'k_a');
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM k WHERE b = 60'), 1000, "60,000 updates, $step at a time");
+	cmp_ok($s->{b}, '<', 40, "$step at a time: $s->{b} buckets");
+	$node->safe_psql('postgres', 'DROP TABLE k');
+}
 $node->stop;
 done_testing();
