@@ -132,7 +132,7 @@ sub ends
 {
 	my ($sql, $what) = @_;
 	my ($hangs, $err);
-	$node->psql('postgres', $sql, stderr => \$err, timeout => 60, timed_out => \$hangs);
+	$node->psql('postgres', $sql, stderr => \$err, timeout => $PostgreSQL::Test::Utils::timeout_default, timed_out => \$hangs);
 	ok(!$hangs, "$what: ends: $sql");
 	return $err if !$hangs;
 	diag($node->safe_psql('postgres', 'SELECT pid, state, wait_event, left(query, 60) FROM pg_stat_activity'));
