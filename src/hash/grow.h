@@ -18,6 +18,20 @@
 /* grow.c: splits up to `most` buckets that are due for what has been counted, and adds to *grown. */
 extern void mtp_hash_grow_some(Relation rel, uint32 most, MtpHashGrown *grown);
 
+/*
+ * extent.c: makes room for up to `target` buckets, and for a sixteenth of those there are at least.  Somebody else may
+ * have done so meanwhile, and less: *meta tells.  False if there can be no more.
+ */
+extern bool mtp_hash_reserve(Relation rel, MtpHashMeta *meta, uint32 target);
+
+/*
+ * initial.c: an index that has only bucket 0, and that without a stash, gets `target` buckets at once; adds to
+ * *grown.  False if it is not such an index, if initial_buckets was given, or if somebody else has the bucket pinned
+ * and it has entries.
+ */
+extern bool mtp_hash_choose_initial(Relation rel, MtpHashMeta *meta, uint32 target,
+									MtpHashGrown *grown);
+
 /* split.c */
 
 typedef enum MtpHashSplitResult

@@ -1,0 +1,167 @@
+/*
+ * initial.c
+ *	  Gives an index that is empty, or nearly so, its first number of buckets.
+ */
+#include "mtpower.h"
+
+#include "hash/change.h"
+#include "hash/grow.h"
+#include "miscadmin.h"
+#include "wal/stop.h"
+
+/* Might the number of initial buckets still be chosen? */
+static bool
+is_initial(const MtpHashMeta *meta)
+{
+	return !meta->fixed && meta->space.initial == 1 && meta->space.level == 0 &&
+		meta->space.next == 0;
+}
+
+/* The only bucket's entries, sorted, for them to be dealt out. */
+typedef struct Deal
+{
+	MtpHashSpace space;			/* with the number of buckets that has been chosen */
+	int			n;
+	MtpHashEntry entries[MTP_HASH_MAX_ENTRIES];
+} Deal;
+
+/* Does the only bucket have all its entries on its page? */
+static bool
+is_small(Page page)
+{
+	MtpHashPrimary *p = MtpHashPrimaryOf(page);
+
+	return p->h.next == InvalidBlockNumber && p->h.nheavy == 0;
+}
+
+static int
+compare_hashes(const void *a, const void *b)
+{
+	uint32		x = mtp_entry_hash(a);
+	uint32		y = mtp_entry_hash(b);
+
+	return (x > y) - (x < y);
+}
+
+static void
+take_entries(Deal *deal, Page page)
+{
+	deal->n = MtpHashHead(page)->n;
+	for (int i = 0; i < deal->n; i++)
+		deal->entries[i] = *MtpHashEntryAt(page, i);
+	qsort(deal->entries, deal->n, sizeof(MtpHashEntry), compare_hashes);
+}
+
+/* The first entry from `from` on that is not a bucket's. */
+static int
+end_of_bucket(const Deal *deal, uint32 bucket, int from, uint32 *lo, uint32 *hi)
+{
+	mtp_space_interval(&deal->space, bucket, lo, hi);
+	while (from < deal->n && mtp_entry_hash(&deal->entries[from]) <= *hi)
+		from++;
+	return from;
+}
+
+/*
+ * Makes the pages of buckets 1, … with their entries; nobody reads them before they are part of the address space.  At level
+ * 0 the order of buckets is that of hashes.  Returns how many entries stay in bucket 0.
+ */
+static int
+make_buckets(Relation rel, const MtpHashMeta *meta, const Deal *deal)
+{
+	uint32		lo,
+				hi;
+	int			stay = end_of_bucket(deal, 0, 0, &lo, &hi);
+	int			from = stay;
+
+	for (uint32 i = 1; i < deal->space.initial; i++)
+	{
+		Buffer		buf = ReadBuffer(rel, mtp_hash_block(meta, i));
+		int			end = end_of_bucket(deal, i, from, &lo, &hi);
+
+		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
+		START_CRIT_SECTION();
+		mtp_bucket_init(BufferGetPage(buf), MTP_HASH_BUCKET, i, lo, hi);
+		mtp_bucket_append(BufferGetPage(buf), end - from, &deal->entries[from]);
+		MarkBufferDirty(buf);
+		if (RelationNeedsWAL(rel))
+			log_newpage_buffer(buf, true);
+		END_CRIT_SECTION();
+		UnlockReleaseBuffer(buf);
+		from = end;
+	}
+	return stay;
+}
+
+/* The buckets that have been made become part of the index, and bucket 0 loses what they have. */
+static void
+publish_initial(Relation rel, MtpHashMeta *meta, const MtpHashSpace *space, Buffer buf)
+{
+	Buffer		metabuf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
+										MTP_HASH_WANT_META, NULL);
+	MtpHashMeta *m = MtpHashMetaOf(BufferGetPage(metabuf));
+	MtpWalHashPages rec = {.two = false};
+	uint32		lo,
+				hi;
+	MtpChange	c;
+
+	Assert(is_initial(m));
+	mtp_space_interval(space, 0, &lo, &hi);
+	mtp_change_init(&c, rel, MTP_WAL_HASH_PAGES);
+	mtp_change_buffer(&c, buf, MTP_HASH_IMAGE);
+	mtp_change_buffer(&c, metabuf, MTP_HASH_IMAGE);
+	mtp_change_begin(&c);
+	mtp_hash_retain(BufferGetPage(buf), lo, hi);
+	m->space = *space;
+	mtp_change_data(&c, &rec, sizeof(rec));
+	mtp_change_finish(&c);
+	*meta = *m;
+	UnlockReleaseBuffer(metabuf);
+}
+
+/*
+ * Bucket 0's page is locked from the look at it to the end, which keeps everybody from inserting, and from splitting
+ * it: there is no other bucket, so the address space stays as it is.
+ *
+ * Where it is empty an exclusive lock will do: a scan that has a pin on the page has seen that, and what comes is not
+ * visible to it.  Where entries move nobody else may have a pin; it is not waited for.
+ */
+bool
+mtp_hash_choose_initial(Relation rel, MtpHashMeta *meta, uint32 target, MtpHashGrown *grown)
+{
+	Deal	   *deal;
+	Buffer		buf;
+	Page		page;
+	bool		chosen;
+
+	if (!is_initial(meta))
+		return false;
+	deal = palloc(sizeof(Deal));
+	buf = mtp_hash_read(rel, mtp_hash_block(meta, 0), BUFFER_LOCK_SHARE, MTP_HASH_WANT_BUCKET,
+						NULL);
+	page = BufferGetPage(buf);
+	chosen = is_small(page);
+	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+	while (chosen && meta->reserved < target)
+		chosen = mtp_hash_reserve(rel, meta, target);
+	if (chosen)
+	{
+		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
+		mtp_hash_copy_meta(rel, meta);
+		chosen = is_initial(meta) && is_small(page) &&
+			(MtpHashHead(page)->n == 0 || IsBufferCleanupOK(buf));
+		if (chosen)
+		{
+			deal->space = (MtpHashSpace) {.initial = target};
+			take_entries(deal, page);
+			grown->moved += deal->n - make_buckets(rel, meta, deal);
+			publish_initial(rel, meta, &deal->space, buf);
+		}
+		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+	}
+	ReleaseBuffer(buf);
+	pfree(deal);
+	if (chosen)
+		MTP_STOP_POINT("hash_initial");
+	return chosen;
+}
