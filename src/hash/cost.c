@@ -1,17 +1,47 @@
 /*
  * cost.c
- *	  Costs: what the equalities select, on as many pages as their share of the entries; there is no descent,
- *	  which a B-tree pays for.  So for the same equality a hash is a little cheaper than a tree.
+ *	  Costs: the pages that a lookup reads, counted from the index's own address space, and what is done on them.
+ *
+ * On the scale of core's estimate for trees, which B-link uses: README.md, "Costs", has both, and what was measured.
  */
 #include "mtpower.h"
 #include "hash/hash.h"
 
+#include <math.h>
+
 #include "catalog/pg_statistic.h"
+#include "nodes/nodeFuncs.h"
 #include "nodes/pathnodes.h"
 #include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
 #include "utils/index_selfuncs.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
+
+/* What a page costs besides its entries: as much as a tree's estimate has for each page of a descent. */
+#define PAGE_COST		(50.0 * cpu_operator_cost)
+
+/* Up to so many entries are found and rechecked in the time in which a tree finds them; measured, README.md. */
+#define EVEN			100
+
+/* So many elements an array may well have that is not known yet. */
+#define UNKNOWN_ARRAY	400.0
+
+/* What estimates need of an index's address space. */
+typedef struct Shape
+{
+	double		level;			/* S: buckets of the level */
+	double		split;			/* P0: those that have been split, and have half of the entries */
+	double		stash;			/* pages that are no bucket's primary page */
+} Shape;
+
+/* One lookup. */
+typedef struct Lookup
+{
+	double		entries;		/* of the key */
+	double		searched;		/* pages that are searched for them */
+	double		pages;			/* those, and more that are full of them; a whole number */
+} Lookup;
 
 /* All clauses are equalities, so a column that has any will do. */
 static bool
@@ -50,22 +80,163 @@ first_column_correlation(PlannerInfo *root, IndexOptInfo *index)
 }
 
 /*
- * Core can't be told that a hash needs all columns, and asks with fewer.  Such a scan reads the whole index and
- * must lose against everything else.
+ * By this backend's copy of the metapage, which a lookup needs anyway.  It is read again if the index would be overdue
+ * for growth: then the copy is likely to be old.  The planner has locked the index.
  */
+static Shape
+shape_of(IndexOptInfo *index)
+{
+	Relation	rel;
+	const MtpHashMeta *meta;
+	Shape		s = {.level = Max(index->pages, 1)};
+
+	if (index->hypothetical)
+		return s;
+	rel = index_open(index->indexoid, NoLock);
+	meta = mtp_hash_meta(rel, false);
+	if (index->tuples > (double) meta->per_bucket * mtp_space_size(&meta->space))
+		meta = mtp_hash_meta(rel, true);
+	s.level = mtp_space_size(&meta->space) - meta->space.next;
+	s.split = meta->space.next;
+	s.stash = Max((double) index->pages - 1 - meta->reserved, 0);
+	index_close(rel, NoLock);
+	return s;
+}
+
+/*
+ * How many pages of a bucket's stash are read for a key, its own entries and `others` being in the bucket: all of them,
+ * if it has entries there, or if another key there has its bit of the filter.
+ */
+static double
+stash_pages_met(double entries, double others)
+{
+	double		out = entries + others - MTP_HASH_CAP(MTP_HASH_BUCKET);
+	double		own;
+	double		alike;
+
+	if (out <= 0)
+		return 0;
+	own = out / (entries + others);
+	alike = 1 - exp(-out / entries / (MTP_HASH_FILTER_WORDS * 32));
+	return ceil(out / MTP_HASH_MAX_ENTRIES) * (own + (1 - own) * alike);
+}
+
+/*
+ * The pages of one lookup.  A key with more entries than a page holds is heavy, and has a chain of its own.  The others'
+ * stash pages are expected as if entries were spread evenly: a bucket that is still to be split in this round has twice
+ * as many as one that has been.
+ */
+static Lookup
+estimate_lookup(IndexOptInfo *index, double entries)
+{
+	Lookup		l = {.entries = entries,.searched = 1};
+	Shape		s = shape_of(index);
+	double		others = index->tuples / s.level;
+	double		split = s.split / s.level;
+
+	if (s.stash > 0 && entries <= MTP_HASH_CAP(MTP_HASH_BUCKET))
+		l.searched += Min((1 - split) * stash_pages_met(entries, others) +
+						  split * stash_pages_met(entries, others / 2), s.stash);
+	l.pages = rint(l.searched);
+	if (entries > MTP_HASH_CAP(MTP_HASH_BUCKET))
+		l.pages += ceil(entries / MTP_HASH_MAX_ENTRIES);
+	return l;
+}
+
+/*
+ * One comparison of a row: as the tree's estimate has it, but for arrays.  With these it is compared element by element,
+ * unless the array is a constant, which is hashed.  Of one that is not known yet the planner assumes ten elements;
+ * where there are hundreds, comparisons take longer than lookups do in a tree.
+ */
+static Cost
+comparison_cost(PlannerInfo *root, Expr *clause)
+{
+	QualCost	cost;
+	Node	   *array;
+
+	if (!IsA(clause, ScalarArrayOpExpr))
+		return cpu_operator_cost;
+	array = strip_implicit_coercions(lsecond(castNode(ScalarArrayOpExpr, clause)->args));
+	if (!IsA(array, Const) && !IsA(array, ArrayExpr))
+		return UNKNOWN_ARRAY / 2 * cpu_operator_cost;
+	cost_qual_eval_node(&cost, (Node *) clause, root);
+	return cost.per_tuple;
+}
+
+/*
+ * What the entries of one lookup cost: as in a tree, and the recheck of their rows, which a tree's need not.  Rechecks take
+ * so much time that large results come slower than from a tree, for all that it has twice the pages.
+ */
+static Cost
+entries_cost(PlannerInfo *root, List *quals, double entries)
+{
+	Cost		compare = 0;
+	ListCell   *lc;
+
+	foreach(lc, quals)
+		compare += comparison_cost(root, lfirst_node(RestrictInfo, lc)->clause);
+	return entries * (cpu_index_tuple_cost + compare) +
+		Max(entries - EVEN, 0) * (cpu_tuple_cost + compare);
+}
+
+/* Lookups of an array's elements and of the rows of an outer relation find pages in the cache: as for any index. */
+static double
+pages_read(PlannerInfo *root, IndexOptInfo *index, double pages, double lookups)
+{
+	if (lookups <= 1)
+		return pages;
+	return index_pages_fetched(pages * lookups, index->pages, index->pages, root);
+}
+
+static void
+cost_lookups(PlannerInfo *root, IndexPath *path, double loop_count, GenericCosts *costs)
+{
+	IndexOptInfo *index = path->indexinfo;
+	Lookup		l = estimate_lookup(index, costs->numIndexTuples);
+	double		lookups = costs->num_sa_scans;
+	Cost		arguments = costs->indexStartupCost;
+	Cost		hash = index->nkeycolumns * cpu_operator_cost;
+	Cost		entries = entries_cost(root, get_quals_from_indexclauses(path->indexclauses), l.entries);
+
+	costs->numIndexPages = l.pages;
+	/* Not the columns' hashes: of two hash indexes that cost the same the one with more columns would lose by that. */
+	costs->indexStartupCost = arguments + PAGE_COST;
+	costs->indexTotalCost = arguments +
+		lookups * (hash + l.searched * PAGE_COST + entries) +
+		pages_read(root, index, l.pages, lookups * loop_count) * costs->spc_random_page_cost / loop_count;
+}
+
+/*
+ * Core can't be told that a hash needs all columns, and asks with fewer.  Such a scan reads the whole index, and the table
+ * for each entry.  It must lose against everything else, also against a sequential scan that is disabled.
+ */
+static void
+cost_walk(PlannerInfo *root, IndexPath *path, double loop_count, GenericCosts *costs)
+{
+	memset(costs, 0, sizeof(GenericCosts));
+	costs->numIndexTuples = Max(path->indexinfo->tuples, 1);
+	genericcostestimate(root, path, loop_count, costs);
+	costs->indexStartupCost += disable_cost;
+	costs->indexTotalCost += disable_cost + costs->numIndexTuples * costs->spc_random_page_cost;
+}
+
 void
 mtp_hash_cost(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup, Cost *total,
 			  Selectivity *selectivity, double *correlation, double *pages)
 {
 	GenericCosts costs = {0};
-	bool		whole = !has_all_columns(path);
 
-	if (whole)
-		costs.numIndexTuples = Max(path->indexinfo->tuples, 1);
-	genericcostestimate(root, path, loop_count, &costs);
-	*startup = costs.indexStartupCost + (whole ? disable_cost : 0);
-	*total = costs.indexTotalCost + (whole ? disable_cost : 0);
+	if (has_all_columns(path))
+	{
+		genericcostestimate(root, path, loop_count, &costs);
+		cost_lookups(root, path, loop_count, &costs);
+		costs.indexCorrelation = first_column_correlation(root, path->indexinfo);
+	}
+	else
+		cost_walk(root, path, loop_count, &costs);
+	*startup = costs.indexStartupCost;
+	*total = costs.indexTotalCost;
 	*selectivity = costs.indexSelectivity;
-	*correlation = whole ? 0 : first_column_correlation(root, path->indexinfo);
+	*correlation = costs.indexCorrelation;
 	*pages = costs.numIndexPages;
 }
