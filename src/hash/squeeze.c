@@ -10,6 +10,7 @@
 #include "commands/vacuum.h"
 #include "hash/change.h"
 #include "storage/indexfsm.h"
+#include "wal/stop.h"
 
 #define WINDOW 8
 
@@ -222,6 +223,7 @@ mtp_hash_squeeze(Relation rel, Buffer primary, const MtpHashChain *chain,
 		 * Between two windows scans and inserters get their turn.  Our pin keeps the chain from `from` on
 		 * as it is; in front of it there may be new pages.
 		 */
+		MTP_STOP_POINT("vacuum_squeeze");
 		MtpVacuumDelayPoint();
 		LockBuffer(primary, BUFFER_LOCK_EXCLUSIVE);
 		if (from == InvalidBlockNumber)

@@ -78,5 +78,50 @@ between_the_locks('on a chain', 'SELECT v FROM t WHERE k = 7', 1200, 0);
 between_the_locks('on the primary page', 'SELECT v FROM t WHERE k = 7', 1, 0);
 between_the_locks('on a stash page', 'SELECT v FROM t WHERE k = 777', 2, 1);
 
+# A scan that enters the bucket when VACUUM has been through its chains, and is about to put their entries on fewer pages: VACUUM does not wait for
+# it, and leaves the chains alone, since the scan has its way along them.
+sub before_squeezing
+{
+	my ($what, $fetched) = @_;
+	my $index_scan = 'SET enable_seqscan = off; SET enable_bitmapscan = off';
+	my $pages = q{SELECT count(*) FROM generate_series(1, pg_relation_size('t_k') / current_setting('block_size')::int - 1) b, mtpower.page_info('t_k', b) p WHERE p.type = 'stash'};
+
+	$node->safe_psql('postgres', q{
+		CREATE TABLE t (k int, v int);
+		CREATE INDEX t_k ON t USING mtpower_hash (k) WITH (initial_buckets = 1);
+		INSERT INTO t SELECT 7, g FROM generate_series(1, 9000) g;
+		DELETE FROM t WHERE v % 8 <> 0});
+	my $before = $node->safe_psql('postgres', $pages);
+	cmp_ok($before, '>', 8, "$what: there is a long chain");
+	hold($node, 7);
+	my $vacuum = $node->background_psql('postgres');
+	my $pid = $vacuum->query_safe('SELECT pg_backend_pid()');
+	$vacuum->query_safe("SET mtpower.debug_stop = 'vacuum_squeeze=wait7'");
+	$vacuum->query_until(qr/start/, "\\echo start\nVACUUM t;\n");
+	is(state_of($pid), 'stopped', "$what: VACUUM is about to squeeze the chain");
+
+	my $scan = $node->background_psql('postgres');
+	$scan->query_safe($_) foreach split(/; /, $index_scan), 'BEGIN', 'DECLARE c CURSOR FOR SELECT v FROM t WHERE k = 7';
+	my @seen = split /\n/, $scan->query_safe("FETCH $fetched FROM c");
+	release(7);
+	is(state_of($pid), 'over', "$what: VACUUM does not wait for a scan that came");
+	push @seen, split /\n/, $scan->query_safe('FETCH ALL FROM c');
+	$scan->query_safe('COMMIT');
+	$scan->quit;
+	$vacuum->quit;
+	is(join(' ', sort { $a <=> $b } @seen), join(' ', map { 8 * $_ } 1 .. 1125), "$what: the scan sees each row once");
+	is($node->safe_psql('postgres', $pages), $before, "$what: the chain is as long as before");
+
+	# Nobody stands there now.
+	$node->safe_psql('postgres', 'DELETE FROM t WHERE v % 16 <> 0; VACUUM t');
+	cmp_ok($node->safe_psql('postgres', $pages), '<', 4, "$what: the next VACUUM squeezes it");
+	my $err;
+	is($node->psql('postgres', "SELECT mtpower.verify_index('t_k', true)", stderr => \$err), 0, "$what: verifies") or diag($err);
+	$node->safe_psql('postgres', 'DROP TABLE t');
+}
+
+before_squeezing('on the primary page', 1);
+before_squeezing('on a chain', 400);
+
 $node->stop;
 done_testing();
