@@ -45,7 +45,7 @@ fsync = off
 sub path_of { my ($index) = @_; return $node->data_dir . '/' . $node->safe_psql('postgres', "SELECT pg_relation_filepath('$index')"); }
 
 # Edits the indexes of all cases, named after their ids, with the server down.  edit gets the case and a function that reads a block; it returns
-# { block => page }, or nothing if the file is to lose its last block.
+# { block => page, … }, or the file's new length, or nothing if it is to lose its last block.
 sub edit_index
 {
 	my ($edit, @cases) = @_;
@@ -65,7 +65,7 @@ sub edit_index
 		my $pages = $edit->($c, $read);
 		if (!ref $pages)
 		{
-			truncate($file, (-s $file) - $bs);
+			truncate($file, $pages // (-s $file) - $bs);
 			next;
 		}
 		foreach my $block (keys %$pages)

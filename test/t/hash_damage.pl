@@ -28,6 +28,12 @@ sub set_tid
 	poke($page, entry_at($i) + 8, 'S', $offset);
 }
 sub hash_of { my ($page, $i) = @_; return peek($page, entry_at($i), 'S') << 16 | peek($page, entry_at($i) + 2, 'S'); }
+sub put_extent
+{
+	my ($page, $i, $bucket, $block) = @_;
+	poke($page, 112 + 8 * $i, 'L', $bucket);
+	poke($page, 116 + 8 * $i, 'L', $block);
+}
 # Another hash, with its fingerprint
 sub set_hash
 {
@@ -62,6 +68,10 @@ case('too many extents', 'meta', 0, qr/no valid extents/, 0, sub { put($_[0], 'n
 case('extents without number', 'meta', 0, qr/no valid extents/, 0, sub { put($_[0], 'nextents', 0x7FFFFFFF) });
 case('extent of the metapage', 'meta', 0, qr/outside of any file/, 0, sub { put($_[0], 'extent_block', 0) });
 case('extent elsewhere', 'meta', 0, qr/Bucket is 1 with hashes \w+ to \w+ instead of 0/, 0, sub { put($_[0], 'extent_block', 2) }, block => 2);
+case('extents that do not ascend', 'meta', 0, qr/do not ascend/, 0, sub { put($_[0], 'nextents', 2); put_extent($_[0], 1, 0, 5000) });
+case('extents that overlap', 'meta', 0, qr/Extents of the metapage overlap/, 0, sub { put($_[0], 'nextents', 2); put_extent($_[0], 1, 1, get($_[0], 'extent_block')) });
+case('an extent in the middle of another', 'meta', 0, qr/Extents of the metapage overlap/, 0,
+	sub { my ($page) = @_; put($page, 'nextents', 2); put($page, 'extent_block', 2); put_extent($page, 1, 1, 1) });
 case('extent out of the file', 'meta', 0, qr/block 1000000, which is no page/, 0, sub { put($_[0], 'extent_block', 1000000) });
 
 foreach my $what ('bucket', 'stash')
@@ -103,6 +113,35 @@ case('bucket: source is itself', 'bucket', 0, qr/Source is block \d+, which is n
 case('stash: a bucket', 'stash', 0, qr/Page has type 17 instead of 18|belongs|agree|entries/, undef, sub { put($_[0], 'type', 17) }, block => '\d+');
 case('stash: free', 'stash', 0, qr/Page has type 19 instead of 18/, 0, sub { put($_[0], 'type', 19); put($_[0], 'n', 0) });
 case('stash: a circle', 'stash', 0, qr/which the bucket has already/, 0, sub { put($_[0], 'next', $_[2]) });
+case("stash: entry of another bucket, within the page's hashes", 'stash', 0, qr/Entry's hash \w+ is outside of the bucket's/, 6, sub {
+	my ($page) = @_;
+	put($page, 'lo', 0);
+	put($page, 'hi', 0xFFFFFFFF);
+	# The filter knows of it: that takes other bits.
+	set_hash($page, 5, hash_of($page, 5) ^ 0x80000000);
+});
+# A bucket that has the number of another one, and that a third calls its source
+case('bucket: source with the number of another', 'bucket', 0, qr/Source is block 6, which is not a bucket that this one was split off from/, 0, sub {
+	my ($page, $read, $block) = @_;
+	my ($third, $source) = map { $_ == $block ? $page : $read->($_) } 4, 6;
+	put($third, 'source', 6);
+	put($source, 'bucket', 1);
+	return { 4 => $third, 6 => $source };
+}, block => 4);
+# The next bucket's stash, emptied, is also in the chain of this one, which comes first.
+case('stash: a page of two buckets', 'stash', 0, qr/which is bucket \d+'s/, 0, sub {
+	my ($page, $read, $block) = @_;
+	my ($other, $shared) = (1);
+
+	$other++ while get($read->($other), 'next') == $block || get($read->($other), 'next') == $nowhere;
+	my $at = get($read->($other), 'next');
+	$shared = $read->($at);
+	put($shared, 'n', 0);
+	put($shared, 'lower', 64);
+	poke($shared, 14, 'S', $bs);
+	put($page, 'next', $at);
+	return { $at => $shared };
+}, block => '\d+');
 case("stash: another bucket's", 'stash', 0, qr/Filter of block \d+ lacks the entry's hash|which is bucket \d+'s/, undef, sub {
 	my ($page, $read, $block) = @_;
 	my $other = 1;
@@ -125,6 +164,7 @@ case('heavy: no chain', 'heavy', 0, qr/heavy hash/, 0, sub { put($_[0], 'heavy_f
 case('heavy: chain out of the file', 'heavy', 0, qr/block 1000000, which is no page/, 0, sub { put($_[0], 'heavy_first', 1000000) });
 case('heavy: forgotten', 'heavy', 1, qr/Row with TID \(\d+,\d+\) has no entry/, undef, sub { put($_[0], 'nheavy', 0); substr(${ $_[0] }, 96, 8) = "\0" x 8 });
 case('index cut short', 'stash', 0, qr/which is no page of the index/, 0, undef, block => '\d+');
+case('empty file', 'meta', 0, qr/Index has no metapage/, 0, undef);
 case('nothing', 'stash', 0, undef, 0, sub { });
 
 # A statement comes to its end, however it ends; a wait for a page's lock can't be cancelled.  Returns what it said.
@@ -161,10 +201,10 @@ edit_index(sub {
 		$block = get($read->($block), $heavy ? 'heavy_first' : 'next') if $c->{what} =~ /chain|stash/;
 	}
 	$c->{block} //= $block if defined $c->{offset};
-	return undef if !$c->{edit};
+	return $c->{what} eq 'meta' ? 0 : undef if !$c->{edit};
 	my $page = $read->($block);
-	$c->{edit}->($page, $read, $block);
-	return { $block => $page };
+	my $more = $c->{edit}->($page, $read, $block);
+	return { $block => $page, ref $more eq 'HASH' ? %$more : () };
 }, @cases);
 
 foreach my $c (@cases)
