@@ -48,9 +48,10 @@ sub load
 	my ($ahead, $overflow, $moved) = split /\|/, $node->safe_psql('postgres', $stat);
 	check($what);
 	is(join(' ', @{$new}{qw(m n p0 b)}), join(' ', @{ grow($old, $new->{b} - $old->{b}) }{qw(m n p0 b)}), "$what: grown as linear hashing grows");
-	my $want = ceil(($from + $rows) / $new->{per_bucket});
+	my $want = ceil(($old->{entries} + $rows) / $new->{per_bucket});
 	$want = $old->{b} if $want < $old->{b};
-	cmp_ok(abs($new->{b} - $want), '<=', 1, "$what: $new->{b} buckets, $want wanted");
+	is($new->{entries}, $old->{entries} + $rows, "$what: entries are counted");
+	is($new->{b}, $want, "$what: as many buckets as they need");
 	is($overflow, 0, "$what: no split on overflow");
 	is($ahead, $new->{b} - $old->{b}, "$what: all buckets were split ahead");
 	# Rows of the batch itself move no more: what moved are those from before, as often as they had to.
@@ -105,12 +106,16 @@ foreach my $case (
 	# Deleted rows, and what comes in their place
 	$node->safe_psql('postgres', 'DELETE FROM k WHERE a % 3 = 0; VACUUM k');
 	check("M = $initial, after VACUUM");
+	is(space_of($node, 'k_a')->{entries}, $node->safe_psql('postgres', 'SELECT count(*) FROM k'), "M = $initial, after VACUUM: entries are counted anew");
 	$node->safe_psql('postgres', 'INSERT INTO k SELECT hashint4(g) FROM generate_series(2000001, 2030000) g');
 	check("M = $initial, room used anew");
 	$node->safe_psql('postgres', 'DELETE FROM k; VACUUM k');
 	check("M = $initial, all deleted");
 	$node->safe_psql('postgres', 'INSERT INTO k SELECT hashint4(g) FROM generate_series(1, 30000) g; REINDEX INDEX k_a');
 	check("M = $initial, built anew");
+	my $built = space_of($node, 'k_a');
+	my $needed = ceil(30_000 / $built->{per_bucket});
+	is(join(' ', @{$built}{qw(m n p0 entries)}), ($needed > $initial ? $needed : $initial) . ' 0 0 30000', "M = $initial, built anew: as many buckets as the rows need");
 	$node->safe_psql('postgres', 'INSERT INTO k SELECT hashint4(g) FROM generate_series(30001, 130000) g');
 	check("M = $initial, grown after a build");
 	$node->safe_psql('postgres', 'DROP TABLE k');
@@ -134,7 +139,7 @@ $node->safe_psql('postgres', q{SELECT mtpower.stat_reset('batches');
 check('empty index, first batch');
 my $first = space_of($node, 'k_a');
 is("$first->{n} $first->{p0}", '0 0', 'the first batch chooses M');
-cmp_ok(abs($first->{b} - 200_000 / $first->{per_bucket}), '<=', 1, 'as many buckets as its rows need');
+is($first->{b}, ceil(200_000 / $first->{per_bucket}), 'as many buckets as its rows need');
 like($node->safe_psql('postgres', $stat), qr/\|0\|0$/, 'no split on overflow, nothing moved');
 load('beyond the chosen M', 500_000, 200_000);
 $node->safe_psql('postgres', 'DROP TABLE k');
