@@ -93,6 +93,73 @@ foreach my $case ([ 'split', 'hash_split', 0 ], [ 'a piece', 'hash_split', 1 ], 
 	}
 }
 
+# ---------- scans of it ----------
+
+# Keys that are more than there are chains for fill the stash, so that the filter lacks most other keys' bits.
+sub few_keys
+{
+	one_bucket('SELECT g % 20 + 1 FROM generate_series(1, 30000) g');
+	split_until('hash_split');
+	is(pages_of('source IS NOT NULL'), 1, "$_[0]: a split is not finished");
+	return;
+}
+few_keys('misses');
+$node->safe_psql('postgres', q{
+	CREATE FUNCTION buffers(query text) RETURNS bigint LANGUAGE plpgsql AS $$
+	DECLARE plan jsonb;
+	BEGIN
+		PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true);
+		EXECUTE 'EXPLAIN (ANALYZE, BUFFERS, FORMAT json, TIMING off) ' || query INTO plan;
+		RETURN (plan #>> '{0,Plan,Shared Hit Blocks}')::bigint + (plan #>> '{0,Plan,Shared Read Blocks}')::bigint;
+	END $$});
+my $class = '(spread(hashint4(g)) >> 8) % 256';
+foreach my $half ('false', 'true')
+{
+	# The first lookup of a session reads the metapage as well.
+	is($node->safe_psql('postgres', "DO \$\$ BEGIN PERFORM buffers('SELECT FROM k WHERE a = 0'); END \$\$; SELECT count(*), min(n), max(n) FROM (SELECT buffers('SELECT FROM k WHERE a = ' || g) AS n FROM generate_series(5001, 6000) g
+		WHERE $class NOT IN (SELECT $class FROM generate_series(1, 20) g) AND (spread(hashint4(g)) >= 2147483648) = $half LIMIT 100) x") =~ /^[1-9]\d*\|1\|1$/, 1,
+		'misses: known from one page, in the ' . ($half eq 'true' ? 'new' : 'old') . ' bucket');
+}
+
+# A cursor in the new bucket that stands on the old one's stash: VACUUM deletes nothing there, nor does anybody finish the split.
+few_keys('cursor');
+my @chained = split /\n/, $node->safe_psql('postgres', q{SELECT split_part(f, '@', 1) FROM pages('k_a') b, mtpower.page_info('k_a', b.blkno) p, unnest(p.flags) f WHERE b.type = 'bucket' AND f LIKE '%@%'});
+my $stashed = (grep { my $h = $_->[1]; !grep { hex($_) == $h } @chained }
+	map { [ split /\|/ ] } split /\n/, $node->safe_psql('postgres', 'SELECT g, spread(hashint4(g)) FROM generate_series(1, 20) g WHERE spread(hashint4(g)) >= 2147483648'))[0]->[0];
+$node->safe_psql('postgres', "DELETE FROM k WHERE a <> $stashed");
+my $cursor = $node->background_psql('postgres');
+$cursor->query_safe($_) foreach split(/; */, $scan), 'BEGIN', "DECLARE c CURSOR FOR SELECT ctid FROM k WHERE a = $stashed";
+my @seen = split /\n/, $cursor->query_safe('FETCH 600 FROM c');
+my $items = $node->safe_psql('postgres', "SELECT sum(items) FROM pages('k_a')");
+$node->psql('postgres', "SET statement_timeout = '2s'; VACUUM k");
+is($node->safe_psql('postgres', "SELECT sum(items) FROM pages('k_a')"), $items, 'cursor: VACUUM waits for it at the old bucket');
+$node->safe_psql('postgres', 'INSERT INTO k VALUES (30)');
+is(pages_of('source IS NOT NULL'), 1, 'cursor: nobody finishes the split');
+push @seen, split /\n/, $cursor->query_safe('FETCH ALL FROM c');
+my %times;
+$times{$_}++ foreach @seen;
+is(scalar(@seen) . ' ' . scalar(keys %times), '1500 1500', 'cursor: it sees each of its rows once');
+$cursor->query_safe('COMMIT');
+$cursor->quit;
+$node->safe_psql('postgres', 'VACUUM k; INSERT INTO k VALUES (30)');
+check_model('cursor, gone');
+
+# ---------- none is left where nobody is in the way ----------
+
+# A single row pays for some splits only, so these buckets are not split again soon; the first ones have long stashes.
+one_bucket('SELECT hashint4(g) FROM generate_series(1, 20000) g');
+$node->safe_psql('postgres', q{
+	SET mtpower.batching = off;
+	DO $$ BEGIN
+		FOR g IN 30001 .. 31000 LOOP
+			INSERT INTO k VALUES (hashint4(g));
+			EXIT WHEN (SELECT b FROM space('k_a')) > 1;
+		END LOOP;
+	END $$});
+like(space_of($node, 'k_a')->{b}, qr/^[2-5]$/, 'single rows: a few splits');
+is(pages_of('source IS NOT NULL'), 0, 'single rows: they are finished');
+check_model('single rows');
+
 # ---------- inserts and dead hints beside it ----------
 
 one_bucket('SELECT hashint4(g) FROM generate_series(1, 20000) g');
@@ -179,19 +246,27 @@ foreach my $pieces (0 .. 2)
 
 # ---------- zero pages ----------
 
-# A crash after an extent became part of the index: its pages are zero but for some, and the next growth uses them.
-one_bucket('SELECT hashint4(g) FROM generate_series(1, 500) g');
-$node->psql('postgres', q{SET mtpower.debug_stop = 'hash_extended=panic'; INSERT INTO k SELECT hashint4(g) FROM generate_series(1001, 21000) g});
-wait_for_restart($node);
-my $blocks = $node->safe_psql('postgres', "SELECT pg_relation_size('k_a') / current_setting('block_size')::int");
-cmp_ok($blocks, '>', 30, 'zero pages: blocks were added');
-is(space_of($node, 'k_a')->{b}, 1, 'zero pages: one bucket');
-cmp_ok($node->safe_psql('postgres', "SELECT count(*) FROM generate_series(1, $blocks - 1) b, mtpower.page_info('k_a', b) p WHERE p.type = 'new'"), '>', 20, 'zero pages: they are there');
-check_model('zero pages');
-$node->safe_psql('postgres', 'DELETE FROM k WHERE a % 2 = 0; VACUUM k; INSERT INTO k SELECT hashint4(g) FROM generate_series(1001, 21000) g');
-check_model('zero pages, grown');
-cmp_ok($node->safe_psql('postgres', "SELECT pg_relation_size('k_a') / current_setting('block_size')::int"), '<=', $blocks + 2, 'zero pages: the next growth uses them');
-cmp_ok($node->safe_psql('postgres', "SELECT count(*) FROM generate_series(1, pg_relation_size('k_a') / current_setting('block_size')::int - 1) b, mtpower.page_info('k_a', b) p WHERE p.type = 'new'"), '<', 3, 'zero pages: they are buckets');
+# A crash, or an error, after an extent became part of the index: its pages are zero but for some, and the next growth uses them.  Also when it
+# reads them from disk.
+foreach my $end ('panic', 'error')
+{
+	my $what = "zero pages, $end";
+	my $blocks_sql = "SELECT pg_relation_size('k_a') / current_setting('block_size')::int";
+	one_bucket('SELECT hashint4(g) FROM generate_series(1, 500) g');
+	$node->psql('postgres', "SET mtpower.debug_stop = 'hash_extended=$end'; INSERT INTO k SELECT hashint4(g) FROM generate_series(1001, 21000) g");
+	wait_for_restart($node) if $end eq 'panic';
+	my $blocks = $node->safe_psql('postgres', $blocks_sql);
+	my $zero = "SELECT count(*) FROM generate_series(1, ($blocks_sql) - 1) b, mtpower.page_info('k_a', b) p WHERE p.type = 'new'";
+	cmp_ok($blocks, '>', 30, "$what: blocks were added");
+	is(space_of($node, 'k_a')->{b}, 1, "$what: one bucket");
+	cmp_ok($node->safe_psql('postgres', $zero), '>', 20, "$what: they are there");
+	check_model($what) if $end eq 'panic';
+	$node->restart;
+	$node->safe_psql('postgres', 'DELETE FROM k WHERE a % 2 = 0; VACUUM k; INSERT INTO k SELECT hashint4(g) FROM generate_series(1001, 21000) g');
+	check_model("$what, grown");
+	cmp_ok($node->safe_psql('postgres', $blocks_sql), '<=', $blocks + 2, "$what: the next growth uses them");
+	cmp_ok($node->safe_psql('postgres', $zero), '<', 3, "$what: they are buckets");
+}
 $node->stop;
 unlike(slurp_file($node->logfile), qr/inconsistent page|TRAP|terminated by signal 11/, 'redo agrees with every page');
 done_testing();
