@@ -191,6 +191,65 @@ retain(void)
 	nmodel = n;
 }
 
+/* Nothing but hints is hidden: whatever else is changed can be seen through the mask. */
+static void
+check_mask(void)
+{
+	static const struct
+	{
+		int			from;
+		int			to;
+	}			header[] = {
+		{offsetof(MtpHashHeader, bucket), offsetof(MtpHashHeader, n)},
+		{offsetof(MtpHashHeader, room_for_later), offsetof(MtpHashHeader, page_id)},
+		{sizeof(MtpHashHeader), sizeof(MtpHashPrimary)}
+	};
+	static PGAlignedBlock a,
+				b;
+	int			part = rnd(MtpHashIsPrimary(page) ? 4 : 3);
+	int			at;
+
+	if (part == 2 && !MtpHashIsPrimary(page))
+		part = 3;
+	if (part == 3 && nmodel == 0)
+		return;
+	if (part < 3)
+		at = MTP_HEADER_AT + header[part].from + rnd(header[part].to - header[part].from);
+	else
+		at = BLCKSZ - 1 - rnd(nmodel * sizeof(MtpHashEntry));
+	memcpy(a.data, page, BLCKSZ);
+	memcpy(b.data, page, BLCKSZ);
+	b.data[at] ^= 1 << rnd(8);
+	mtp_bucket_mask(a.data);
+	mtp_bucket_mask(b.data);
+	check(a.data[at] != b.data[at]);
+}
+
+/* The same of the metapage, on which the number of entries is a hint. */
+static void
+check_meta_mask(void)
+{
+	static PGAlignedBlock a,
+				b;
+	MtpHashMeta *meta = MtpHashMetaOf(a.data);
+	int			at = rnd(sizeof(MtpHashMeta));
+
+	if ((char *) (meta + 1) > a.data + BLCKSZ)
+		return;
+	memset(a.data, 0, BLCKSZ);
+	MtpHashHead(a.data)->type = MTP_HASH_META;
+	for (int i = 0; i < sizeof(MtpHashMeta); i++)
+		((char *) meta)[i] = (char) rnd(256);
+	memcpy(b.data, a.data, BLCKSZ);
+	at += (char *) meta - a.data;
+	b.data[at] ^= 1 << rnd(8);
+	mtp_bucket_mask(a.data);
+	mtp_bucket_mask(b.data);
+	at -= (char *) meta - a.data;
+	check((memcmp(a.data, b.data, BLCKSZ) == 0) ==
+		  (at >= offsetof(MtpHashMeta, entries) && at < offsetof(MtpHashMeta, reserved)));
+}
+
 /* The page is damaged byte by byte: nothing but a complaint may come of it. */
 static void
 check_damage(void)
@@ -329,6 +388,8 @@ test_bucket(void)
 				append();
 		}
 		check_page();
+		check_mask();
+		check_meta_mask();
 		for (int i = 0; i < 4; i++)
 			check_find(nmodel > 0 && rnd(2) ? mtp_entry_hash(&model[rnd(nmodel)].e) : random_hash());
 	}
