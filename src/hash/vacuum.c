@@ -86,6 +86,7 @@ vacuum_stash(Vacuum *v, Buffer primary, BlockNumber *next)
 	{
 		/* The primary page comes first in the order of locks; meanwhile entries may have come or gone. */
 		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+		MTP_STOP_POINT("vacuum_stash");
 		LockBuffer(primary, BUFFER_LOCK_EXCLUSIVE);
 		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 		n = find_dead(v, page, at);
