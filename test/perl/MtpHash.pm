@@ -72,7 +72,11 @@ BEGIN
 			p AS MATERIALIZED (SELECT * FROM pages(%1$L::regclass)),
 			-- A bucket whose entries are in part with another counts together with that one.
 			late AS (SELECT p.bucket, q.bucket AS source FROM p JOIN p q ON q.blkno = p.source WHERE p.type = ''bucket''),
-			model AS (SELECT bucket_of(q.h, s.m, s.n, s.p0) AS bucket, count(*) AS n FROM (%2$s) q(h), s GROUP BY 1),
+			-- bucket_of(), written out since there are many entries
+			product AS (SELECT q.h * s.m AS x, s.* FROM (%2$s) q(h), s),
+			parts AS MATERIALIZED (SELECT x >> 32 AS r, reverse((x & 4294967295)::bit(32)::text)::bit(32)::bigint AS bits, m, n, p0 FROM product),
+			numbers AS MATERIALIZED (SELECT r + m * (bits & ((1::bigint << n) - 1)) AS bucket, r + m * (bits & ((2::bigint << n) - 1)) AS further, p0 FROM parts),
+			model AS (SELECT CASE WHEN bucket < p0 THEN further ELSE bucket END AS bucket, count(*) AS n FROM numbers GROUP BY 1),
 			actual AS (SELECT p.bucket, sum(p.items) AS n FROM p GROUP BY 1)
 		SELECT bucket, sum(m), sum(a) FROM (
 			SELECT coalesce(late.source, model.bucket) AS bucket, n AS m, 0 AS a FROM model LEFT JOIN late USING (bucket)

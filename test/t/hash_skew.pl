@@ -92,6 +92,27 @@ foreach my $how ([ 'batches', 'SET mtpower.batching = on', 25_000 ], [ 'single r
 	}
 }
 
+# A bucket that can't be split, as a cursor stands in it: a further row costs the same however long its stash is.
+foreach my $how ([ 'batches', 'SET mtpower.batching = on', 20_000, 1.02 ], [ 'single rows', 'SET mtpower.batching = off', 5_000, 1.1 ])
+{
+	my ($what, $settings, $n, $limit) = @$how;
+	my @work;
+	foreach my $rows ($n, 4 * $n)
+	{
+		$node->safe_psql('postgres', 'DROP TABLE k; CREATE TABLE k (a int) USING mtpower; CREATE INDEX k_a ON k USING mtpower_hash (a) WITH (initial_buckets = 1); INSERT INTO k VALUES (-1), (-1)');
+		my ($buffers) = $node->safe_psql('postgres', qq{SET mtpower.batch_size = '64kB'; $settings; SET enable_seqscan = off; SET enable_bitmapscan = off;
+			BEGIN;
+			DECLARE c CURSOR FOR SELECT a FROM k WHERE a = -1;
+			MOVE 1 IN c;
+			SELECT buffers FROM work('INSERT INTO k SELECT $uniform FROM generate_series(1, $rows) g');
+			COMMIT}) =~ /^(\d+)$/m;
+		is(space_of($node, 'k_a')->{b}, 1, "a long stash, $what: one bucket");
+		push @work, $buffers / $rows;
+	}
+	note sprintf('a long stash, %s: %.3f pages a row, %.3f of four times the rows', $what, @work);
+	cmp_ok($work[1], '<', $limit * $work[0] + 0.01, "a long stash, $what: pages per row do not grow with it");
+}
+
 # Lookups of other keys in a bucket with a frequent one: its primary page and that of the row; of keys that are not there, hardly ever more
 # than the one.  The frequent key's own pages are read once each.
 fresh();

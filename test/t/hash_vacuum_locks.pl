@@ -53,7 +53,7 @@ sub between_the_locks
 	my $vacuum = $node->background_psql('postgres');
 	my $pid = $vacuum->query_safe('SELECT pg_backend_pid()');
 	$vacuum->query_safe("SET mtpower.debug_stop = 'vacuum_chains=wait7'");
-	$vacuum->query_until(qr/start/, "\\echo start\nVACUUM t;\n");
+	$vacuum->query_until(qr/start/, "\\echo start\nVACUUM (INDEX_CLEANUP on) t;\n");
 	is(state_of($pid), 'stopped', "$what: VACUUM has had the first cleanup lock");
 
 	my $scan = $node->background_psql('postgres');
@@ -130,7 +130,7 @@ sub start_vacuum
 	my $vacuum = $node->background_psql('postgres');
 	my $pid = $vacuum->query_safe('SELECT pg_backend_pid()');
 	$vacuum->query_safe("SET mtpower.debug_stop = '$stop'");
-	$vacuum->query_until(qr/start/, "\\echo start\nVACUUM t;\n");
+	$vacuum->query_until(qr/start/, "\\echo start\nVACUUM (INDEX_CLEANUP on) t;\n");
 	return ($vacuum, $pid);
 }
 
@@ -231,7 +231,7 @@ my $pages = q{FROM generate_series(1, pg_relation_size('t_k') / current_setting(
 	$scan->quit;
 
 	# The next VACUUM does.  Of the pages that are left the first one has room, which is where inserters look for it.
-	$node->safe_psql('postgres', 'DELETE FROM t WHERE v = 6; VACUUM t');
+	$node->safe_psql('postgres', 'DELETE FROM t WHERE v = 6; VACUUM (INDEX_CLEANUP on) t');
 	my $after = $node->safe_psql('postgres', "SELECT count(*) $pages 'stash'");
 	is($after, 3, "$what: the next one does");
 	is($node->safe_psql('postgres', "SELECT count(*) $pages 'free'"), $before - $after, "$what: the others are free");

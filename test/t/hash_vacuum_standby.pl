@@ -104,7 +104,7 @@ foreach my $bucket (0 .. 2)
 			is(items($primary, $bucket), $left, "$what: their room is taken");
 			catch_up();
 		}
-		$primary->safe_psql('postgres', 'VACUUM t');
+		$primary->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP on) t');
 		$old->quit;
 		is(items($primary, $bucket), $how =~ /inserter/ ? $left : 630, "$what: VACUUM");
 		ok(replay_waits(), "$what: replay waits for the scan");
@@ -142,7 +142,7 @@ SKIP:
 		INSERT INTO t SELECT 7, g FROM generate_series(1, 6000) g;
 		DELETE FROM t WHERE b % 10 < 6});
 	hold($primary, 155);
-	my $vacuum = start_psql($primary, 'postgres', q{SET mtpower.debug_stop = 'vacuum_squeeze=wait'}, 'VACUUM t');
+	my $vacuum = start_psql($primary, 'postgres', q{SET mtpower.debug_stop = 'vacuum_squeeze=wait'}, 'VACUUM (INDEX_CLEANUP on) t');
 	$primary->poll_query_until('postgres', waits_sql(q{query LIKE 'VACUUM%'})) or die 'VACUUM does not come to the chain';
 	catch_up();
 	my $pages = q{SELECT count(*) FROM pages('t_a') WHERE type = 'stash'};
