@@ -32,6 +32,7 @@ typedef struct MtpHashVerify
 	MtpOrder	order;
 	MtpSpool   *entries;
 	MtpSpool   *rows;
+	uint64		counted;		/* hash of which an entry has been counted last, + 1 */
 } MtpHashVerify;
 
 /*

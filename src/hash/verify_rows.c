@@ -30,8 +30,11 @@ typedef struct Found
 	BlockNumber blkno;			/* where it is, or else its bucket's primary page */
 	int			pos;			/* -1: nowhere */
 	bool		dead;
+	bool		all;			/* the search goes on where it is found, and counts */
+	int			times;
 } Found;
 
+/* True ends the search. */
 static bool
 search_page(Page page, BlockNumber blkno, const MtpHashEntry *e, Found *found)
 {
@@ -41,7 +44,9 @@ search_page(Page page, BlockNumber blkno, const MtpHashEntry *e, Found *found)
 			found->blkno = blkno;
 			found->pos = i;
 			found->dead = MtpHashFps(page)[i] == MTP_FP_DEAD;
-			return true;
+			found->times++;
+			if (!found->all)
+				return true;
 		}
 	return false;
 }
@@ -64,9 +69,9 @@ search_chain(MtpHashVerify *hv, BlockNumber first, BlockNumber from, const MtpHa
 	return false;
 }
 
-/* Looks on all pages where the entry can be; its bucket comes back pinned. */
+/* Looks on the pages where the entry can be, on all of them or until it is found; its bucket comes back pinned. */
 static Buffer
-find_entry(MtpHashVerify *hv, const MtpHashEntry *e, Found *found)
+find_entry(MtpHashVerify *hv, const MtpHashEntry *e, bool all, Found *found)
 {
 	uint32		hash = mtp_entry_hash(e);
 	Buffer		buf = mtp_hash_find(hv->v->rel, hash, BUFFER_LOCK_SHARE);
@@ -74,7 +79,7 @@ find_entry(MtpHashVerify *hv, const MtpHashEntry *e, Found *found)
 	MtpHashPrimary *p = MtpHashPrimaryOf(page);
 	BlockNumber source;
 
-	*found = (Found) {.blkno = BufferGetBlockNumber(buf),.pos = -1};
+	*found = (Found) {.blkno = BufferGetBlockNumber(buf),.pos = -1,.all = all};
 	memcpy(page, BufferGetPage(buf), BLCKSZ);
 	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 	if (search_page(page, found->blkno, e, found) ||
@@ -116,14 +121,14 @@ static void
 entry_again(MtpHashVerify *hv, MtpHashEntry *e)
 {
 	Found		found;
-	Buffer		buf = find_entry(hv, e, &found);
+	Buffer		buf = find_entry(hv, e, false, &found);
 	const char *what = NULL;
 
 	if (found.pos >= 0)
 		what = mtp_verify_entry_fault(hv->v, &e->tid, e);
 	if (what != NULL)
 	{
-		ReleaseBuffer(find_entry(hv, e, &found));
+		ReleaseBuffer(find_entry(hv, e, false, &found));
 		if (found.pos >= 0)
 			mtp_verify_fail(hv->v, found.blkno, found.pos, "Entry leads to TID (%u,%u), but %s.",
 							ItemPointerGetBlockNumber(&e->tid),
@@ -180,7 +185,7 @@ check_missing(MtpHashVerify *hv, const MtpNarrow *row)
 
 	mtp_rid_to_tid(row->rid, &tid);
 	e = mtp_entry((uint32) row->norm, &tid);
-	ReleaseBuffer(find_entry(hv, &e, &found));
+	ReleaseBuffer(find_entry(hv, &e, false, &found));
 	if (found.pos < 0)
 		mtp_verify_fail(hv->v, found.blkno, -1, "Row with TID (%u,%u) has no entry.",
 						ItemPointerGetBlockNumber(&tid), ItemPointerGetOffsetNumber(&tid));
@@ -188,6 +193,42 @@ check_missing(MtpHashVerify *hv, const MtpNarrow *row)
 		mtp_verify_fail(hv->v, found.blkno, found.pos,
 						"Row with TID (%u,%u) is alive, but its entry marked dead.",
 						ItemPointerGetBlockNumber(&tid), ItemPointerGetOffsetNumber(&tid));
+}
+
+/*
+ * Equal entries were met.  Perhaps it was one, which a split has moved to a bucket that was visited later; then all entries of its
+ * hash have, and these may be many: so one of them is counted.
+ */
+static void
+check_twice(MtpHashVerify *hv, const MtpNarrow *entry)
+{
+	ItemPointerData tid;
+	MtpHashEntry e;
+	Found		found;
+
+	if (hv->counted == entry->norm + 1)
+		return;
+	hv->counted = entry->norm + 1;
+	mtp_rid_to_tid(entry->rid, &tid);
+	e = mtp_entry((uint32) entry->norm, &tid);
+	ReleaseBuffer(find_entry(hv, &e, true, &found));
+	if (found.times > 1)
+		mtp_verify_fail(hv->v, found.blkno, found.pos, "Row with TID (%u,%u) has %d entries.",
+						ItemPointerGetBlockNumber(&tid), ItemPointerGetOffsetNumber(&tid),
+						found.times);
+}
+
+/* Steps from one entry to the next; false behind the last. */
+static bool
+next_entry(MtpHashVerify *hv, MtpNarrow *entry)
+{
+	MtpNarrow	last = *entry;
+
+	if (!mtp_spool_next_narrow(hv->entries, entry))
+		return false;
+	if (!mtp_narrow_less(&last, entry))
+		check_twice(hv, entry);
+	return true;
 }
 
 void
@@ -205,10 +246,12 @@ mtp_hash_verify_rows_done(MtpVerify *v)
 	{
 		CHECK_FOR_INTERRUPTS();
 		while (more && mtp_narrow_less(&entry, &row))
-			more = mtp_spool_next_narrow(hv->entries, &entry);
+			more = next_entry(hv, &entry);
 		if (!more || mtp_narrow_less(&row, &entry))
 			check_missing(hv, &row);
 	}
+	while (more)
+		more = next_entry(hv, &entry);
 	mtp_spool_end(hv->entries);
 	mtp_spool_end(hv->rows);
 }

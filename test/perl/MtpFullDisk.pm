@@ -38,7 +38,7 @@ sub room
 {
 	my ($blocks) = @_;
 	return "rm -f $disk/balloon" if !defined $blocks;
-	return "rm -f $disk/balloon; head -c \$(( \$(df -B1 --output=avail $disk | tail -n 1) - $blocks * $block )) /dev/zero > $disk/balloon 2>/dev/null";
+	return "rm -f $disk/balloon; fallocate -l \$(( \$(df -B1 --output=avail $disk | tail -n 1) - $blocks * $block )) $disk/balloon 2>/dev/null";
 }
 
 # Somebody may take what is left meanwhile.

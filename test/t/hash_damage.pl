@@ -103,6 +103,15 @@ foreach my $what ('bucket', 'stash')
 		poke($page, 14, 'S', peek($page, 14, 'S') + 10);
 	}, block => '\d+');
 }
+case('stash: entry twice', 'stash', 1, qr/Row with TID \(\d+,\d+\) has 2 entries/, undef, sub {
+	my ($page) = @_;
+	my $n = get($page, 'n');
+	put($page, 'n', $n + 1);
+	put($page, 'lower', get($page, 'lower') + 1);
+	poke($page, 14, 'S', peek($page, 14, 'S') - 10);
+	substr($$page, entry_at($n), 10) = substr($$page, entry_at(5), 10);
+	poke($page, fp_at($page, $n), 'C', peek($page, fp_at($page, 5), 'C'));
+});
 case('bucket: its number', 'bucket', 0, qr/Bucket is \d+ with hashes/, 0, sub { put($_[0], 'bucket', get($_[0], 'bucket') + 1) });
 case('bucket: its lower end', 'bucket', 0, qr/Bucket is|another bucket/, undef, sub { put($_[0], 'lo', get($_[0], 'lo') + 1) });
 case('bucket: no filter', 'bucket', 0, qr/Filter of block \d+ lacks the entry's hash/, undef, sub { substr(${ $_[0] }, 64, 32) = "\0" x 32 }, block => '\d+');
