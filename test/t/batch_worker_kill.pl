@@ -40,7 +40,15 @@ my @load = ("SET mtpower.debug_stop = ''",
 	'INSERT INTO t SELECT hashint4(g), md5(g::text) FROM generate_series(1, 20000) g UNION ALL SELECT 0, pg_advisory_xact_lock_shared(7)::text');
 shift @load if !$stops;
 
-sub start_load { $faults->hold(7); return $faults->start(@load); }
+# With other rows of generate_series(…) g, if they are given
+sub start_load
+{
+	my ($rows) = @_;
+	my @sql = @load;
+	$sql[-1] =~ s/SELECT .*? FROM/SELECT $rows FROM/ if $rows;
+	$faults->hold(7);
+	return $faults->start(@sql);
+}
 
 # The load ends well, all rows are there, and VACUUM, which has to look into the indexes, does not hang.
 sub end_load
@@ -113,17 +121,20 @@ SKIP:
 	$faults->sound('comparison fails everywhere', 0);
 }
 
-# Waiting for the lock that extends the index's file, and for a page's: held by somebody else
+# Waiting for the lock that extends the index's file, and for a page's: held by somebody else.  A hash index is extended by growth, or
+# for a stash page, with a part of the step's entries in.
 my $flag = "$dir/held";
 foreach my $wait (
 	[ 'extend', "SELECT hold_extension('t_b', '$flag')" ],
-	[ 'BufferContent', "SELECT hold_page('t_b', 0, '$flag')" ])
+	[ 'BufferContent', "SELECT hold_page('t_b', 0, '$flag')" ],
+	$hash ? [ 'extend', "SELECT hold_extension('t_b', '$flag')", q{hashint4(g), 'one key'}, 'WITH (initial_buckets = 64)' ] : ())
 {
-	my ($event, $hold) = @$wait;
+	my ($event, $hold, $rows, $options) = @$wait;
+	$node->safe_psql('postgres', "DROP INDEX t_b; CREATE INDEX t_b ON t USING $am (b) $options") if $options;
 	append_to_file($flag, '');
 	my $holder = $faults->start($hold);
 	$faults->wait_for("SELECT true FROM pg_stat_activity WHERE application_name = '$holder->{name}' AND query LIKE 'SELECT hold%' AND state = 'active'", 'the holder');
-	my $job = start_load();
+	my $job = start_load($rows);
 	my $pid = $faults->wait_for("SELECT pid FROM pg_stat_activity WHERE $MtpFaults::WORKER AND wait_event = '$event'", "a worker to wait for $event");
 	$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
 	unlink $flag;
