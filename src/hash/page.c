@@ -6,6 +6,7 @@
 
 #include "storage/buf_internals.h"
 #include "storage/indexfsm.h"
+#include "wal/stop.h"
 
 void
 mtp_hash_check_page(Relation rel, Buffer buf, int want)
@@ -96,6 +97,7 @@ mtp_hash_alloc(Relation rel)
 {
 	BlockNumber blkno;
 
+	MTP_STOP_POINT("hash_page");
 	while ((blkno = GetFreeIndexPage(rel)) != InvalidBlockNumber)
 	{
 		Buffer		buf = ReadBuffer(rel, blkno);
