@@ -145,7 +145,8 @@ sub script
 			$checked = $i;
 			# Not more rows than can be compared soon
 			$sql .= "BEGIN;\nSELECT agree(25);\nCOMMIT;\n";
-			$sql .= "SELECT count(mtpower.verify_index(i, true)::text) FROM unnest('{m_k,m_t,m_id,m_tk}'::regclass[]) i;\n" if $done{compare}++ % 5 == 4;
+			$sql .= "SELECT count(mtpower.verify_index(i, true)::text) FROM unnest('{m_k,m_t,m_id,m_tk}'::regclass[]) i;\n";
+			$done{compare}++;
 			$sql .= twice('DELETE FROM TAB WHERE id % 2 = 0 OR id < ' . ($next - 8000)) if $done{compare} % 4 == 0;
 			$sql .= twice('TRUNCATE TAB') if $done{compare} % 30 == 0;
 		}
