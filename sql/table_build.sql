@@ -123,7 +123,8 @@ SET max_parallel_maintenance_workers = 2;
 SELECT format('CREATE INDEX big_%1$s_a ON big_%1$s (a)', am) FROM am \gexec
 SELECT bt_index_check('big_mtpower_a', true);
 SELECT relname, reltuples FROM pg_class WHERE relname IN ('big_heap', 'big_mtpower') ORDER BY 1;
-SELECT relname, reltuples FROM pg_class WHERE relname IN ('big_heap_a', 'big_mtpower_a') AND reltuples BETWEEN 19000 AND 20000 ORDER BY 1;
+-- An index may have entries of deleted rows that a snapshot somewhere still sees.
+SELECT relname FROM pg_class WHERE relname IN ('big_heap_a', 'big_mtpower_a') AND reltuples BETWEEN 19000 AND 20000 ORDER BY 1;
 
 -- What the progress view says in the middle of a build, from inside of an indexed expression.
 CREATE FUNCTION progress(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
