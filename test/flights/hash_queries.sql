@@ -85,9 +85,9 @@ SELECT count(*) FROM flights WHERE flight = 11 AND 'AA' = carrier;
 -- plan: Seq Scan on flights
 SELECT count(*), sum(flight) FROM flights WHERE carrier = 'HA';
 
--- name: one of two columns, with every other way disabled: a walk through the index
+-- name: one of two columns, with every other way disabled and dearer: a walk through the index
 -- plan: (Index Scan using|Bitmap Index Scan on) f_flight
--- set: enable_seqscan = off
+-- set: enable_seqscan = off, cpu_tuple_cost = 1e9
 SELECT count(*), sum(flight) FROM flights WHERE carrier = 'HA';
 
 -- name: three columns
@@ -174,7 +174,7 @@ SELECT count(*), sum(arr_delay), min(tailnum) FROM flights WHERE lower(dest) = '
 
 -- name: one of two columns, an expression: a walk through the index
 -- plan: (Index Scan using|Bitmap Index Scan on) f_lower_dest
--- set: enable_seqscan = off
+-- set: enable_seqscan = off, cpu_tuple_cost = 1e9
 SELECT count(*), sum(arr_delay), min(tailnum), max(tailnum) FROM flights WHERE lower(dest) = 'psp';
 
 -- name: a long expression, nearly unique
