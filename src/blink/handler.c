@@ -65,7 +65,7 @@ mtp_blink_handler(PG_FUNCTION_ARGS)
 	am->amstorage = false;
 	am->amclusterable = true;
 	am->ampredlocks = false;
-	am->amcanparallel = false;
+	am->amcanparallel = true;
 	am->amcaninclude = true;
 	am->amusemaintenanceworkmem = false;
 	am->amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL | VACUUM_OPTION_PARALLEL_COND_CLEANUP;
@@ -89,6 +89,9 @@ mtp_blink_handler(PG_FUNCTION_ARGS)
 	am->amendscan = mtp_blink_endscan;
 	am->ammarkpos = mtp_blink_markpos;
 	am->amrestrpos = mtp_blink_restrpos;
+	am->amestimateparallelscan = btestimateparallelscan;
+	am->aminitparallelscan = btinitparallelscan;
+	am->amparallelrescan = btparallelrescan;
 	PG_RETURN_POINTER(am);
 }
 

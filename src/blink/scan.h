@@ -1,6 +1,6 @@
 /*
  * scan.h
- *	  State of a scan of a B-link tree, shared by scan.c, start.c, step.c and killed.c.
+ *	  State of a scan of a B-link tree, shared by scan.c, start.c, step.c, parallel.c and killed.c.
  *
  * A scan reads a leaf at a time: all matching items of the page go to bt.currPos, and are returned
  * from there while no page is locked.  Between two calls the scan thus stands between pages.
@@ -72,12 +72,35 @@ extern void mtp_blink_scan_keys_changed(MtpBlinkScan *so);
  */
 extern bool mtp_blink_scan_read(IndexScanDesc scan, ScanDirection dir, Buffer buf, MtpPos from);
 
+/*
+ * Reads leaves in this direction until one has a match: from page `from` on (backward: from its left
+ * neighbour on).  The caller has the turn.
+ */
+extern bool mtp_blink_scan_walk(IndexScanDesc scan, ScanDirection dir, BlockNumber from);
+
 /* Leaves the current page for the next one in this direction with a match. */
 extern bool mtp_blink_scan_step(IndexScanDesc scan, ScanDirection dir);
 
 /* Copies a position, with its tuples where they are kept; both or none have workspaces. */
 extern void mtp_blink_scan_copy(BTScanPos to, char *to_tuples,
 								const BTScanPosData *from, const char *from_tuples);
+
+/*
+ * parallel.c: before the scan goes to a further leaf.  False if there is none.  *from is where this
+ * process stands; a parallel scan, where it may have to wait for another process, may stand elsewhere,
+ * and *from becomes that.  The caller holds no pin or lock on the index.  Having the turn, it must
+ * pass it on: by reading a leaf, or by _bt_parallel_done (which does nothing in other scans).
+ */
+extern bool mtp_blink_scan_take_turn(IndexScanDesc scan, ScanDirection dir, BlockNumber *from);
+
+/*
+ * The same where a scan starts.  *from becomes InvalidBlockNumber if this process is to look for the
+ * first leaf.
+ */
+extern bool mtp_blink_scan_first_turn(IndexScanDesc scan, BlockNumber *from);
+
+/* For a parallel scan: passes the turn on, while the leaf of the current position is locked. */
+extern void mtp_blink_scan_pass_turn(IndexScanDesc scan, ScanDirection dir);
 
 /* killed.c: sets the dead hints that the scan has collected for the current page. */
 extern void mtp_blink_scan_kill(IndexScanDesc scan);

@@ -205,6 +205,18 @@ make_start(IndexScanDesc scan, const Bounds *b, bool forward)
 		so->bt.keyData[0].sk_strategy == BTEqualStrategyNumber;
 }
 
+/* The leaf where the bounds lead, or the one at the index's end; InvalidBuffer if the tree is empty. */
+static Buffer
+find_start(IndexScanDesc scan, bool forward, const Bounds *b)
+{
+	MtpBlinkScan *so = scan->opaque;
+
+	if (b->n == 0)
+		return mtp_blink_endpoint(scan->indexRelation, 0, !forward, BUFFER_LOCK_SHARE);
+	make_start(scan, b, forward);
+	return mtp_blink_descend(scan->indexRelation, &so->start, BUFFER_LOCK_SHARE, 0, NULL);
+}
+
 bool
 mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 {
@@ -212,6 +224,7 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 	BTScanOpaque bt = &so->bt;
 	Relation	rel = scan->indexRelation;
 	bool		forward = ScanDirectionIsForward(dir);
+	BlockNumber at;
 	Bounds		bounds;
 	Buffer		buf;
 	Page		page;
@@ -223,32 +236,37 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 
 	_bt_preprocess_keys(scan);
 	if (!bt->qual_ok)
+	{
+		_bt_parallel_done(scan);
 		return false;
+	}
 	mtp_blink_scan_keys_changed(so);
-	if (!choose_bounds(bt, forward, &bounds))
-		return false;
 
 	mtp_batch_before_scan(rel, scan->xs_snapshot);
-	if (bounds.n > 0)
-	{
-		make_start(scan, &bounds, forward);
-		buf = mtp_blink_descend(rel, &so->start, BUFFER_LOCK_SHARE, 0, NULL);
-	}
-	else
-		buf = mtp_blink_endpoint(rel, 0, !forward, BUFFER_LOCK_SHARE);
-	if (!BufferIsValid(buf))
+	if (!mtp_blink_scan_first_turn(scan, &at))
 		return false;
-
-	page = BufferGetPage(buf);
-	if (bounds.n > 0)
-		from = mtp_blink_place(&so->start, page);
-	else
-		from = mtp_page_locate(page, forward ? 0 : MtpHead(page)->nitems);
 
 	/* Nothing behind the start matches. */
 	bt->currPos.moreLeft = !forward;
 	bt->currPos.moreRight = forward;
 	bt->numKilled = 0;
 	bt->markItemIndex = -1;
+	if (at != InvalidBlockNumber)
+		return mtp_blink_scan_walk(scan, dir, at);
+
+	buf = InvalidBuffer;
+	if (choose_bounds(bt, forward, &bounds))
+		buf = find_start(scan, forward, &bounds);
+	if (!BufferIsValid(buf))
+	{
+		_bt_parallel_done(scan);
+		return false;
+	}
+
+	page = BufferGetPage(buf);
+	if (bounds.n > 0)
+		from = mtp_blink_place(&so->start, page);
+	else
+		from = mtp_page_locate(page, forward ? 0 : MtpHead(page)->nitems);
 	return mtp_blink_scan_read(scan, dir, buf, from);
 }

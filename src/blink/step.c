@@ -5,11 +5,13 @@
  * Going right needs the right link of the time when the page was read: what a later split moved
  * right has been seen already.  Going left needs the page whose right link leads to where the scan
  * stands, whatever was split or deleted since; see left_neighbour.
+ *
+ * In a parallel scan a process takes a turn before it goes to a page (parallel.c), and whether a page
+ * follows is told to the others while this one is locked.
  */
 #include "blink/scan.h"
 
 #include "access/tupmacs.h"
-#include "batch/batch.h"
 #include "miscadmin.h"
 
 /* Having found so many matches in a row, look whether the page's last item matches as well. */
@@ -201,6 +203,10 @@ load(IndexScanDesc scan, ScanDirection dir, Buffer buf, MtpPos from)
 	pos->nextTupleOffset = 0;
 	so->left = MtpHead(page)->left;
 
+	/* The others need not wait for the items to be read. */
+	if (scan->parallel_scan != NULL)
+		mtp_blink_scan_pass_turn(scan, dir);
+
 	if (ScanDirectionIsForward(dir))
 		read_forward(scan, page, from);
 	else
@@ -228,32 +234,71 @@ settle(IndexScanDesc scan)
 		LockBuffer(pos->buf, BUFFER_LOCK_UNLOCK);
 }
 
-/* Reads the pages right of the current position, which is neither pinned nor locked. */
+/* The page `blkno`, locked, or what has taken its place to the right; InvalidBuffer if there is none. */
+static Buffer
+live_page(Relation rel, BlockNumber blkno)
+{
+	while (blkno != InvalidBlockNumber)
+	{
+		Buffer		buf = mtp_blink_read(rel, blkno, BUFFER_LOCK_SHARE);
+
+		if (!MtpIsDeleted(BufferGetPage(buf)))
+			return buf;
+		blkno = MtpHead(BufferGetPage(buf))->right;
+		UnlockReleaseBuffer(buf);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return InvalidBuffer;
+}
+
+/* Reads pages to the right, from `next` on. */
 static bool
-go_right(IndexScanDesc scan)
+walk_right(IndexScanDesc scan, BlockNumber next)
 {
 	BTScanPos	pos = &((BTScanOpaque) scan->opaque)->currPos;
 	MtpPos		first = {0, 0, 0};
 
-	while (pos->moreRight && pos->nextPage != InvalidBlockNumber)
+	do
 	{
-		Buffer		buf;
+		Buffer		buf = live_page(scan->indexRelation, next);
 
-		CHECK_FOR_INTERRUPTS();
-		mtp_batch_before_scan(scan->indexRelation, scan->xs_snapshot);
-		buf = mtp_blink_read(scan->indexRelation, pos->nextPage, BUFFER_LOCK_SHARE);
-		if (MtpIsDeleted(BufferGetPage(buf)))
-			pos->nextPage = MtpHead(BufferGetPage(buf))->right;
-		else if (load(scan, ForwardScanDirection, buf, first))
+		if (!BufferIsValid(buf))
+		{
+			_bt_parallel_done(scan);
+			break;
+		}
+		if (load(scan, ForwardScanDirection, buf, first))
 		{
 			settle(scan);
 			return true;
 		}
 		UnlockReleaseBuffer(buf);
 		pos->buf = InvalidBuffer;
-	}
+		next = pos->nextPage;
+	} while (mtp_blink_scan_take_turn(scan, ForwardScanDirection, &next));
 	BTScanPosInvalidate(*pos);
 	return false;
+}
+
+/*
+ * The left link, of now, of page *origin.  If that was deleted, the next live page on its right has
+ * the left end that it had, and becomes *origin.
+ */
+static BlockNumber
+left_link(Relation rel, BlockNumber *origin)
+{
+	Buffer		buf = live_page(rel, *origin);
+	BlockNumber left;
+
+	if (!BufferIsValid(buf))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("fell off the end of index \"%s\"", RelationGetRelationName(rel)),
+				 errhint("Please REINDEX it.")));
+	*origin = BufferGetBlockNumber(buf);
+	left = MtpHead(BufferGetPage(buf))->left;
+	UnlockReleaseBuffer(buf);
+	return left;
 }
 
 /*
@@ -261,9 +306,8 @@ go_right(IndexScanDesc scan)
  * left link.
  *
  * That page may have been split since: then the right one is a few right links further.  Or it has
- * been deleted, or origin has: origin itself tells.  A deleted page's key space went to the next live
- * page on its right, which thus has the left end that origin had, and takes its place.  No page can
- * have been reused, because the scan's snapshot is older than its deletion.
+ * been deleted, or origin has: left_link tells.  No page can have been reused, because the scan's
+ * snapshot is older than its deletion.
  */
 static Buffer
 left_neighbour(Relation rel, BlockNumber origin, BlockNumber left)
@@ -298,46 +342,33 @@ left_neighbour(Relation rel, BlockNumber origin, BlockNumber left)
 							origin, RelationGetRelationName(rel)),
 					 errhint("Please REINDEX it.")));
 
-		for (;;)
-		{
-			bool		deleted;
-
-			buf = mtp_blink_read(rel, origin, BUFFER_LOCK_SHARE);
-			page = BufferGetPage(buf);
-			left = MtpHead(page)->left;
-			deleted = MtpIsDeleted(page);
-			if (deleted)
-				origin = MtpHead(page)->right;
-			UnlockReleaseBuffer(buf);
-			if (!deleted)
-				break;
-			if (origin == InvalidBlockNumber)
-				ereport(ERROR,
-						(errcode(ERRCODE_INDEX_CORRUPTED),
-						 errmsg("fell off the end of index \"%s\"",
-								RelationGetRelationName(rel)),
-						 errhint("Please REINDEX it.")));
-		}
+		left = left_link(rel, &origin);
 	}
 	return InvalidBuffer;
 }
 
-/* Reads the pages left of the current position, which is neither pinned nor locked. */
+/* Reads the pages left of `origin`. */
 static bool
-go_left(IndexScanDesc scan)
+walk_left(IndexScanDesc scan, BlockNumber origin)
 {
 	MtpBlinkScan *so = scan->opaque;
 	BTScanPos	pos = &so->bt.currPos;
 
-	while (pos->moreLeft)
+	do
 	{
+		BlockNumber left = so->left;
 		Buffer		buf;
 		Page		page;
 
-		mtp_batch_before_scan(scan->indexRelation, scan->xs_snapshot);
-		buf = left_neighbour(scan->indexRelation, pos->currPage, so->left);
+		/* It may be another process that has read origin. */
+		if (scan->parallel_scan != NULL)
+			left = left_link(scan->indexRelation, &origin);
+		buf = left_neighbour(scan->indexRelation, origin, left);
 		if (!BufferIsValid(buf))
+		{
+			_bt_parallel_done(scan);
 			break;
+		}
 		page = BufferGetPage(buf);
 		if (load(scan, BackwardScanDirection, buf, mtp_page_locate(page, MtpHead(page)->nitems)))
 		{
@@ -346,7 +377,27 @@ go_left(IndexScanDesc scan)
 		}
 		UnlockReleaseBuffer(buf);
 		pos->buf = InvalidBuffer;
-	}
+		origin = pos->currPage;
+	} while (mtp_blink_scan_take_turn(scan, BackwardScanDirection, &origin));
+	BTScanPosInvalidate(*pos);
+	return false;
+}
+
+bool
+mtp_blink_scan_walk(IndexScanDesc scan, ScanDirection dir, BlockNumber from)
+{
+	return ScanDirectionIsForward(dir) ? walk_right(scan, from) : walk_left(scan, from);
+}
+
+/* Goes on from the current position, which is neither pinned nor locked. */
+static bool
+go_on(IndexScanDesc scan, ScanDirection dir)
+{
+	BTScanPos	pos = &((BTScanOpaque) scan->opaque)->currPos;
+	BlockNumber from = ScanDirectionIsForward(dir) ? pos->nextPage : pos->currPage;
+
+	if (mtp_blink_scan_take_turn(scan, dir, &from))
+		return mtp_blink_scan_walk(scan, dir, from);
 	BTScanPosInvalidate(*pos);
 	return false;
 }
@@ -363,7 +414,7 @@ mtp_blink_scan_read(IndexScanDesc scan, ScanDirection dir, Buffer buf, MtpPos fr
 	}
 	UnlockReleaseBuffer(buf);
 	pos->buf = InvalidBuffer;
-	return ScanDirectionIsForward(dir) ? go_right(scan) : go_left(scan);
+	return go_on(scan, dir);
 }
 
 void
@@ -401,10 +452,8 @@ mtp_blink_scan_step(IndexScanDesc scan, ScanDirection dir)
 
 	/* This page had matches, so the scan may find some beyond it when it turns round. */
 	if (ScanDirectionIsForward(dir))
-	{
 		bt->currPos.moreLeft = true;
-		return go_right(scan);
-	}
-	bt->currPos.moreRight = true;
-	return go_left(scan);
+	else
+		bt->currPos.moreRight = true;
+	return go_on(scan, dir);
 }
