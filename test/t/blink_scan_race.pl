@@ -79,10 +79,10 @@ for my $direction ('ASC', 'DESC')
 \\set want :hi / 1000 - (:lo - 1) / 1000
 ${how}SELECT scan(:kind, :workers, 'k BETWEEN :lo AND :hi', 'k', '$direction', :want);
 });
-	script(4, "$howSELECT scan(:kind, :workers, 'k > 0', 'k', '$direction', 1000);\n");
-	script(2, "$howSELECT scan(:kind, :workers, 't >= ''''', 't', '$direction', 1000);\n");
-	script(2, "$howSELECT scan(:kind, :workers, 'g = 3', 'g', '$direction', 200);\n");
-	script(2, "$howSELECT scan(:kind, :workers, 'g < 4', 'g', '$direction', 800);\n");
+	script(4, "${how}SELECT scan(:kind, :workers, 'k > 0', 'k', '$direction', 1000);\n");
+	script(2, "${how}SELECT scan(:kind, :workers, 't >= ''''', 't', '$direction', 1000);\n");
+	script(2, "${how}SELECT scan(:kind, :workers, 'g = 3', 'g', '$direction', 200);\n");
+	script(2, "${how}SELECT scan(:kind, :workers, 'g < 4', 'g', '$direction', 800);\n");
 }
 script(20, q{\set at random(1, 999)
 \set gone random(1, 999)
