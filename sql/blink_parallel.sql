@@ -10,6 +10,7 @@ SET enable_seqscan = off;
 SET enable_sort = off;
 SET enable_bitmapscan = off;
 SET enable_memoize = off;
+SET enable_material = off;
 SET jit = off;
 
 -- k: unique.  g: five values, many leaves each.  n: unique, a third is NULL.  t: wide, some 30 to a leaf.
@@ -132,6 +133,21 @@ INSERT INTO queries (q) SELECT format('SELECT k, v FROM %s k = ANY (%L)%s', cond
 	(VALUES ('p WHERE keep(k) AND', ''), ('p WHERE keep(k) AND g < 3 AND', ''), ('p WHERE keep(k) AND', ' ORDER BY k'), ('p WHERE keep(k) AND', ' ORDER BY k DESC'), ('one WHERE keep(k) AND', '')) y(cond, ending);
 SELECT nodes(q) AS plan, check_rows(q), left(q, 80) AS q FROM queries ORDER BY id;
 
+-- Processes that dwell on their rows, so that all of them come to have turns.
+CREATE FUNCTION dwell(i int) RETURNS bool PARALLEL SAFE COST 1000000 LANGUAGE plpgsql AS $$
+BEGIN
+	IF i % 40 = 0 THEN PERFORM pg_sleep(0.001); END IF;
+	RETURN true;
+END $$;
+SELECT nodes(q) AS plan, check_rows(q) FROM unnest(ARRAY[
+	'SELECT k FROM p WHERE dwell(k)',
+	'SELECT k, v FROM p WHERE dwell(k) ORDER BY k',
+	'SELECT k, v FROM p WHERE dwell(k) AND k < 9000 ORDER BY k DESC',
+	'SELECT g, k FROM p WHERE dwell(k) AND g = ANY (''{1,3,8}'')',
+	'SELECT g FROM p WHERE dwell(k) AND g = ANY (''{0,1,4}'') ORDER BY g DESC',
+	'SELECT g, k FROM p WHERE dwell(k) AND g = ANY (''{0,1,2,3,4,5,6}'') AND k = ANY ((SELECT array_agg(i) FROM generate_series(0, 13000, 10) i)::int[])',
+	'SELECT * FROM (SELECT g, count(*), sum(k) FROM p WHERE dwell(k) AND g = ANY (''{0,3}'') GROUP BY g) s RIGHT JOIN (VALUES (1), (2)) w(x) ON true']) q;
+
 -- Aggregates that workers begin.
 EXPLAIN (COSTS OFF) SELECT count(*), sum(k) FROM p WHERE k > 400;
 SELECT count(*), sum(k) FROM p WHERE k > 400;
@@ -139,7 +155,6 @@ SELECT g, count(*), sum(v) FROM p WHERE g > 1 GROUP BY g ORDER BY g;
 
 -- Below and beside others: the inner side of each worker's nested loop stays serial.
 SET enable_hashjoin = off;
-SET enable_material = off;
 SET enable_mergejoin = off;
 SELECT nodes(q) AS plan, check_rows(q) FROM (SELECT 'SELECT p.k, r.v FROM p JOIN p r ON r.k = p.v WHERE p.k > 8000' AS q) x;
 SET enable_mergejoin = on;
