@@ -238,10 +238,10 @@ RESET mtpower.batching;
 -- Rows that are gone, leaves without any, then pages that VACUUM has taken out.
 DROP TRIGGER look ON p;
 DELETE FROM p WHERE k BETWEEN 2000 AND 7000 OR k % 2 = 0;
-SELECT string_agg(check_rows(q), ' ' ORDER BY id) FROM queries;
+SELECT string_agg(check_rows(q), ' ' ORDER BY id) FROM queries WHERE q ~ 'ORDER BY|n IS';
 VACUUM p;
 SELECT count(*) > 0 AS deleted FROM generate_series(1, pg_relation_size('p_k') / current_setting('block_size')::int - 1) b, mtpower.page_info('p_k', b) i WHERE i.type = 'deleted';
-SELECT string_agg(check_rows(q), ' ' ORDER BY id) FROM queries;
+SELECT string_agg(check_rows(q), ' ' ORDER BY id) FROM queries WHERE q ~ 'ORDER BY|n IS';
 SELECT verify('p');
 
 -- Serializable transactions: all processes' reads count as the transaction's.
