@@ -144,6 +144,7 @@ SELECT nodes(q) AS plan, check_rows(q) FROM unnest(ARRAY[
 	'SELECT k, v FROM p WHERE dwell(k) ORDER BY k',
 	'SELECT k, v FROM p WHERE dwell(k) AND k < 9000 ORDER BY k DESC',
 	'SELECT g, k FROM p WHERE dwell(k) AND g = ANY (''{1,3,8}'')',
+	'SELECT g, k FROM p WHERE dwell(k) AND g = ANY (''{0,1,2,3,4}'') AND g > 1',
 	'SELECT g FROM p WHERE dwell(k) AND g = ANY (''{0,1,4}'') ORDER BY g DESC',
 	'SELECT g, k FROM p WHERE dwell(k) AND g = ANY (''{0,1,2,3,4,5,6}'') AND k = ANY ((SELECT array_agg(i) FROM generate_series(0, 13000, 10) i)::int[])',
 	'SELECT * FROM (SELECT g, count(*), sum(k) FROM p WHERE dwell(k) AND g = ANY (''{0,3}'') GROUP BY g) s RIGHT JOIN (VALUES (1), (2)) w(x) ON true']) q;
