@@ -45,7 +45,7 @@ test:
 # The same with an assertion-enabled PostgreSQL, which is built first where it is not there.
 ASSERT_PREFIX ?= /opt/mtpower-pg15-assert
 test-assert:
-	@test/build-assert-server $(ASSERT_PREFIX)
+	@test/build-server assert $(ASSERT_PREFIX)
 	@PG_CONFIG=$(ASSERT_PREFIX)/bin/pg_config test/run
 
 .PHONY: demo demo-stop

@@ -1,4 +1,4 @@
-# test/lib.sh: what test/run, test/build-assert-server and bench/demo share.  To be sourced by bash.
+# test/lib.sh: what test/run, test/build-server and bench/demo share.  To be sourced by bash.
 #
 # A caller sets, before it calls anything:
 #   top        the source tree
@@ -9,6 +9,8 @@ die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
 # Everything below runs in one locale and connects where it says, whatever the caller's environment is.
 export LC_ALL=C
+# What a program leaks when it ends is no matter (test/build-server sanitize; pg_config would fail).
+export ASAN_OPTIONS=detect_leaks=0
 unset LANGUAGE PGHOST PGPORT PGUSER PGDATABASE PGOPTIONS PGSERVICE PGSSLMODE PGDATA
 
 # Sets PG_CONFIG, unless the caller did: Debian's PostgreSQL 15, else the one in PATH.

@@ -1,0 +1,63 @@
+# test/checked.sh: servers that check themselves as they run (test/build-server sanitize, valgrind).  To be sourced by bash after
+# test/lib.sh; a caller sets `work` and `log`.
+#
+# Each process writes what it finds to a file of its own in $findings, whatever becomes of its server: look_for_findings counts them.
+
+findings=
+valgrind_markers=VALGRIND-BEGIN,VALGRIND-END
+
+# prepare_checked: after copy_postgres.  Does nothing for any other server.
+prepare_checked() {
+	case $("$PG_CONFIG" --cflags) in
+		*-fsanitize=*) findings=$log/sanitizers; prepare_sanitizers ;;
+		*-DUSE_VALGRIND*) findings=$log/valgrind; prepare_valgrind ;;
+		*) return 0 ;;
+	esac
+	"${RUN[@]}" mkdir "$findings"
+	# All is slower by far, and nothing of what is waited for depends on time.
+	export PGCTLTIMEOUT=600 PG_TEST_TIMEOUT_DEFAULT=600
+}
+
+# detect_leaks: memory contexts are not freed one by one when a process ends.  detect_stack_use_after_return: variables would lie on the heap,
+# where neither PostgreSQL's check of the stack's depth nor its idea of a pointer into the stack holds.
+prepare_sanitizers() {
+	export ASAN_OPTIONS="detect_leaks=0:detect_stack_use_after_return=0:abort_on_error=1:allocator_may_return_null=1:print_stacktrace=1:log_path=$findings/process"
+	export UBSAN_OPTIONS="$ASAN_OPTIONS"
+}
+
+# The server's program becomes a script that runs it under valgrind: not initdb's processes, and what only asks for the version.
+# Processes that it makes by fork are followed, programs that it calls are not.
+prepare_valgrind() {
+	local server=$bindir/postgres
+	mv "$server" "$server.program"
+	cat > "$server" <<-END
+		#!/bin/sh
+		case \$1 in
+			--boot | --single | --check | --version | -V) exec '$server.program' "\$@" ;;
+		esac
+		exec valgrind --quiet --leak-check=no --num-callers=25 --gen-suppressions=all --error-markers=$valgrind_markers \\
+			--suppressions='$("$PG_CONFIG" --sharedir)/valgrind.supp' --log-file='$findings/process.%p' '$server.program' "\$@"
+	END
+	chmod 755 "$server"
+}
+
+# look_for_findings PART: each process that found something counts as a failure.
+look_for_findings() {
+	local file found=0
+	[ -n "$findings" ] || return 0
+	find "$findings" -type f -empty -delete
+	for file in "$findings"/*; do
+		grep -qE "^==[0-9]+==|runtime error:|${valgrind_markers%,*}" "$file" 2>/dev/null || continue
+		found=$((found + 1))
+		say "$1: ${file##*/} found:"
+		head -n 60 "$file"
+	done
+	if [ "$found" = 0 ]; then
+		say "$1: no findings"
+		count 1 0
+	else
+		count 0 "$found"
+		mkdir "$findings.$1"
+		mv "$findings"/* "$findings.$1/"
+	fi
+}
