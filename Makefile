@@ -48,6 +48,36 @@ test-assert:
 	@test/build-server assert $(ASSERT_PREFIX)
 	@PG_CONFIG=$(ASSERT_PREFIX)/bin/pg_config test/run
 
+# The same with a PostgreSQL that checks itself: all that is chosen, or what is fast enough there.
+.PHONY: test-sanitize test-valgrind
+SANITIZE_PREFIX ?= /opt/mtpower-pg15-sanitize
+test-sanitize: export PARTS := $(or $(PARTS),regress isolation tap)
+test-sanitize: export ROUNDS := $(or $(ROUNDS),2)
+test-sanitize: export TESTS_tap = batch_callers batch_c_code batch_faults batch_interrupts batch_split_crash batch_stress blink_scan_race blink_vacuum_race disk_full hash_c_code \
+	hash_crash hash_damage hash_edges hash_faults hash_unfinished hash_vacuum hash_worker_kill judge regress_replay verify_damage
+test-sanitize:
+	@test/build-server sanitize $(SANITIZE_PREFIX)
+	@PG_CONFIG=$(SANITIZE_PREFIX)/bin/pg_config test/run
+
+VALGRIND_PREFIX ?= /opt/mtpower-pg15-valgrind
+test-valgrind: export PARTS := $(or $(PARTS),regress tap)
+test-valgrind: export TESTS_regress = batch_errors batch_subxact blink_build blink_scan blink_vacuum hash_basic hash_changes hash_reads page_info prepared table_am table_build verify
+test-valgrind: export TESTS_tap = hash_crash table_crash
+test-valgrind:
+	@test/build-server valgrind $(VALGRIND_PREFIX)
+	@PG_CONFIG=$(VALGRIND_PREFIX)/bin/pg_config test/run
+
+# What the compilers' analysers find
+.PHONY: analyse
+analyse:
+	@PARTS=analyse test/run
+
+# While one works: less than five minutes
+.PHONY: quicktest
+quicktest: export ROUNDS := $(or $(ROUNDS),2)
+quicktest:
+	@PARTS="regress isolation tap" TESTS_tap=judge test/run
+
 .PHONY: demo demo-stop
 demo:
 	@bench/demo start

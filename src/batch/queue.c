@@ -11,6 +11,7 @@
 #include "storage/lmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/memdebug.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/pg_locale.h"
@@ -410,7 +411,9 @@ mtp_batch_enqueue_narrow(Relation index, Relation heap, uint8 code, Datum value,
 			return false;
 		run = q->run;
 	}
-	MTP_RUN_NARROW(run)[run->n++] = mtp_narrow(code, value, isnull, tid);
+	MTP_RUN_NARROW(run)[run->n] = mtp_narrow(code, value, isnull, tid);
+	VALGRIND_CHECK_MEM_IS_DEFINED(&MTP_RUN_NARROW(run)[run->n], sizeof(MtpNarrow));
+	run->n++;
 	q->pending++;
 	mtp_batch_pending++;
 	return true;
@@ -438,6 +441,7 @@ mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itup, IndexUniq
 	}
 	e.itup = (IndexTuple) (run->mem + run->used);
 	memcpy(e.itup, itup, IndexTupleSize(itup));
+	VALGRIND_CHECK_MEM_IS_DEFINED(e.itup, IndexTupleSize(itup));
 	run->used += size;
 	run->n++;
 	*MTP_RUN_WIDE(run) = e;

@@ -143,6 +143,7 @@ mtp_hash_keys(Relation index, ScanKey keys, int nkeys, uint32 *hash, bool *none)
 	ScanKey		of_column[INDEX_MAX_KEYS];
 	uint32		h;
 
+	Assert(natts > 0);
 	*none = false;
 	for (int col = 0; col < natts; col++)
 		of_column[col] = NULL;

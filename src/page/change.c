@@ -167,6 +167,7 @@ rewindow(Page page)
 				return;
 			norms[n++] = mtp_norm_tuple(h->norm, itup);
 		}
+	Assert(n == h->nitems);
 	mtp_page_set_window(page, norms);
 
 	n = 0;

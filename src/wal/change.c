@@ -7,6 +7,7 @@
 #include "access/xloginsert.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "utils/memdebug.h"
 #include "wal/wal.h"
 
 void
@@ -50,6 +51,7 @@ add_chunk(MtpChange *c, int buf, const void *data, uint32 len)
 		return;
 	if (c->nchunks >= MTP_CHANGE_CHUNKS)
 		elog(PANIC, "too much data in one change of an mtpower index");
+	VALGRIND_CHECK_MEM_IS_DEFINED(data, len);
 	c->chunks[c->nchunks].buf = buf;
 	c->chunks[c->nchunks].data = data;
 	c->chunks[c->nchunks].len = len;
@@ -93,7 +95,10 @@ void
 mtp_change_finish(MtpChange *c)
 {
 	for (int i = 0; i < c->nbufs; i++)
+	{
+		VALGRIND_CHECK_MEM_IS_DEFINED(BufferGetPage(c->bufs[i]), BLCKSZ);
 		MarkBufferDirty(c->bufs[i]);
+	}
 	if (c->logged)
 	{
 		XLogRecPtr	lsn = log_change(c);

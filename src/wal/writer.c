@@ -7,6 +7,7 @@
 #include "access/xloginsert.h"
 #include "miscadmin.h"
 #include "storage/smgr.h"
+#include "utils/memdebug.h"
 
 /* Direct I/O, where the server does it, wants buffers aligned like this. */
 #define IO_ALIGN		4096
@@ -38,6 +39,8 @@ flush(MtpWriter *w)
 {
 	SMgrRelation smgr = RelationGetSmgr(w->rel);
 
+	for (int i = 0; i < w->n; i++)
+		VALGRIND_CHECK_MEM_IS_DEFINED(w->pages[i], BLCKSZ);
 	if (w->logged && w->n > 0)
 		log_newpages(&MtpRelLocator(w->rel), w->fork, w->n, w->blknos, w->pages, true);
 	for (int i = 0; i < w->n; i++)
