@@ -14,11 +14,20 @@ PG_FUNCTION_INFO_V1(mtp_check_preload);
 
 static bool preloaded = false;	/* _PG_init ran in the postmaster */
 
+/*
+ * Elsewhere than in the postmaster nothing is installed, and nothing complains: LOAD does no harm.  But pg_upgrade loads
+ * the libraries of the old cluster in the new one to see whether they will do, before it changes anything; without the
+ * preload it would fail half-way, at the first table.
+ */
 void
 _PG_init(void)
 {
 	if (!process_shared_preload_libraries_in_progress)
+	{
+		if (IsBinaryUpgrade)
+			mtp_require_preload();
 		return;
+	}
 
 	mtp_standby_init();
 	mtp_wal_init();
