@@ -38,7 +38,7 @@ mtpower--1.0.sql: $(SQL_PARTS)
 $(OBJS): $(wildcard src/*.h src/*/*.h)
 
 # These work on a machine without PostgreSQL as well: they install what is missing.
-.PHONY: test test-assert judge
+.PHONY: test test-assert judge soak
 test:
 	@test/run
 
@@ -90,7 +90,11 @@ demo-stop:
 bench:
 	@bench/run $(PARTS)
 
-# The kill -9 judge at length: make judge ROUNDS=20
+# The judge at length: make soak [MINUTES=10], or so many kill -9: make judge [ROUNDS=20].  Both take SEED=, CLIENTS= and JUDGE_SECONDS=.
+soak: export MINUTES := $(or $(MINUTES),10)
+soak:
+	@PARTS=tap TESTS="judge" test/run
+
 judge: export ROUNDS := $(or $(ROUNDS),20)
 judge:
 	@PARTS=tap TESTS="judge judge_promote" test/run

@@ -1,317 +1,314 @@
-# MtpJudge: clients that change tables at random and note what was acknowledged, and the judge who, after the server
-# was killed, reads everything back.
+# MtpJudge: clients change tables at random while processes are cancelled, terminated, stopped and killed; when a round ends,
+# mostly by kill -9, the judge reads everything back.
 #
-# Each client is a process with a journal of its own.  It writes down what it is about to do, does it in one transaction, and writes
-# down that this was acknowledged.  So when the server dies, each client has at most one operation of which nobody knows
-# whether it happened; but it must have happened as a whole or not at all, and everything else must be as acknowledged.
-#
-# An operation's rows have its number in "op" and 1 .. n in "seq"; "ver" counts its updates.
+#   MtpJudgeModel    the tables, and what must be in them
+#   MtpJudgeClient   transactions, and the journal of what was acknowledged
+#   MtpJudgeJobs     DDL and maintenance beside them
+#   MtpJudgeDisturb  signals
+#   MtpJudgeCompare  reading by each index, comparing servers
 package MtpJudge;
 
 use strict;
 use warnings;
+use Digest::MD5 'md5';
+use File::Path 'rmtree';
+use POSIX ();
+use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
+use MtpFaults;
+use MtpJudgeClient;
+use MtpJudgeCompare;
+use MtpJudgeDisturb;
+use MtpJudgeJobs;
+use MtpJudgeModel;
 
-# Tables and their indexes, B-link and hash.  Operations with even numbers go to the first, with odd numbers to the second; what
-# an operation does to the other table as well has its negative number.
-my @tables = ('fed', 'kept');
-
-sub table_of { my ($op) = @_; return $tables[ $op > 0 ? $op % 2 : 1 - $op % 2 ]; }
-
+# seed, clients, seconds (the longest time of a round's load)
 sub new
 {
 	my ($class, %arg) = @_;
-	my $self = bless { dir => PostgreSQL::Test::Utils::tempdir, clients => $arg{clients} || 4, journal => {}, pids => [] }, $class;
+	my $self = bless {
+		dir => PostgreSQL::Test::Utils::tempdir, clients => 4, seconds => 4, %arg,
+		round => 0, backups => 0, pids => [], counts => {}, kinds => {}, modules => MtpFaults::compile('only_index')
+	}, $class;
+	$ENV{PGCTLTIMEOUT} //= 180;
+	note "seed $self->{seed}";
 	return $self;
 }
 
-sub schema
-{
-	my $sql = 'CREATE EXTENSION mtpower;';
-	foreach my $table (@tables)
-	{
-		my $using = $table eq 'fed' ? 'USING mtpower' : 'USING heap';
-		$sql .= qq{
-			CREATE TABLE $table (op bigint, seq int, ver int, k int, txt text, ts timestamptz, note text) $using;
-			CREATE INDEX ${table}_op ON $table USING mtpower_blink (op, seq);
-			CREATE INDEX ${table}_k ON $table USING mtpower_blink (k);
-			CREATE INDEX ${table}_txt ON $table USING mtpower_blink (txt COLLATE "C" DESC) INCLUDE (ver);
-			CREATE INDEX ${table}_hk ON $table USING mtpower_hash (k) WITH (initial_buckets = 1, fillfactor = 20);
-			CREATE INDEX ${table}_htxt ON $table USING mtpower_hash (txt, op);
-			CREATE INDEX ${table}_ts ON $table USING mtpower_blink (ts, lower(note)) WHERE k % 4 > 0;
-		};
-	}
-	return $sql . 'CREATE INDEX kept_btree ON kept (k);';
-}
-
-# The node that clients connect to from now on.
+# The server that clients connect to from now on.
 sub on { my ($self, $node) = @_; $self->{node} = $node; return; }
 
-# ---------- journals ----------
-
-# A journal's lines: TRY op what n | ACK op | ERR text | IS op state, where a state is "-" or "n:ver".
-sub journal_file { my ($self, $client) = @_; return "$self->{dir}/journal.$client"; }
-
-# What is known of a client's operations: { acked => { op => state }, maybe => { op => state }, ops => last number }
-sub read_journal
+# A primary with the judge's tables
+sub make_primary
 {
-	my ($self, $client) = @_;
-	my $know = { acked => {}, maybe => {}, errors => [], count => 0 };
-	return $know if !-e $self->journal_file($client);
-	my @try;
-	foreach my $line (split /\n/, slurp_file($self->journal_file($client)))
-	{
-		my ($word, $op, $state) = split / /, $line, 3;
-		if ($word eq 'TRY') { push @try, [ $op, $state ]; }
-		elsif ($word eq 'ACK') { $know->{acked}{ $_->[0] } = $_->[1] foreach @try; @try = (); }
-		elsif ($word eq 'IS') { $know->{acked}{$op} = $state; @try = (); }
-		elsif ($word eq 'ERR') { push @{ $know->{errors} }, $line; @try = (); }
-		$know->{count} = $op if $word ne 'ACK' && $word ne 'ERR' && $op > $know->{count};
-	}
-	$know->{maybe}{ $_->[0] } = $_->[1] foreach @try;
-	return $know;
+	my ($self, $name) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+	$node->init(allows_streaming => 1, has_archiving => 1, extra => $self->{seed} % 2 ? ['--data-checksums'] : []);
+	$node->append_conf('postgresql.conf', qq{
+shared_preload_libraries = 'mtpower'
+session_preload_libraries = '$self->{modules}/only_index.so'
+restart_after_crash = on
+allow_in_place_tablespaces = on
+autovacuum_naptime = 1s
+max_connections = 30
+max_prepared_transactions = 20
+max_wal_size = 64MB
+max_standby_streaming_delay = -1
+max_standby_archive_delay = -1
+wal_retrieve_retry_interval = 100ms
+wal_receiver_timeout = 10s
+deadlock_timeout = 200ms
+});
+	$node->start;
+	$node->safe_psql('postgres', 'CREATE EXTENSION mtpower; ' . MtpJudgeModel::sql() . MtpJudgeCompare::sql());
+	$self->on($node);
+	return $node;
+}
+
+# The random generators of one round, and of each process in it, begin differently.  (srand() alone hardly mixes.)
+sub seed_of { my ($self, $who) = @_; return unpack('N', md5("$self->{seed} $self->{round} $who")); }
+
+# A round's settings: much or little memory, workers or none, with fsync or without.
+sub settings
+{
+	my ($self) = @_;
+	$self->{round}++;
+	srand($self->seed_of('settings'));
+	my @settings = (
+		'shared_buffers = ' . (qw(2MB 16MB 128MB))[ rand(3) ],
+		'fsync = ' . (qw(on off off))[ rand(3) ],
+		"wal_consistency_checking = '" . ('', '', 'all, mtpower')[ rand(3) ] . "'",
+		'mtpower.batching = ' . (rand(10) < 1 ? 'off' : 'on'),
+		'mtpower.batch_min_rows = ' . (1, 20, 500)[ rand(3) ],
+		'mtpower.batch_size = ' . (qw(64kB 64kB 1MB 16MB))[ rand(4) ],
+		'mtpower.batch_memory = ' . (qw(1MB 64MB 64MB))[ rand(3) ],
+		'mtpower.workers = ' . int(rand(4)));
+	note "round $self->{round}: " . join(', ', @settings);
+	return join("\n", @settings, '');
 }
 
 # ---------- clients ----------
 
-# Runs SQL in a psql of its own.  True if acknowledged, undef if the server went away; else the error.
-sub run_sql
+sub fork_one
 {
-	my ($self, $client, $sql) = @_;
-	my $out = "$self->{dir}/out.$client";
-	open(my $psql, '|-', "psql -X -q -A -t -v ON_ERROR_STOP=1 -d '" . $self->{node}->connstr('postgres') . "' >$out 2>&1") or die "psql: $!";
-	local $SIG{PIPE} = 'IGNORE';
-	print $psql $sql;
-	close($psql);
-	return 1 if $? == 0;
-	my $text = slurp_file($out);
-	return undef
-	  if $text =~ /server closed|terminating connection|connection to server|the database system is|could not (send|receive)|could not connect|connection not open/;
-	$text =~ s/\s*\n\s*/ | /g;
-	return "error: $text";
-}
-
-sub rows
-{
-	my ($op, $n, $ver) = @_;
-	my $ascending = int(rand(3));
-	return join('', map {
-		my $k = $ascending ? $op % 1000 * 1000 + $_ : int(rand(2**31));
-		join("\t", $op, $_, $ver, $k, sprintf('%08x', rand(2**32)) x (1 + $_ % 3), '2020-01-01 00:00:' . $_ % 60, $_ % 5 ? "Note $_" : '\N') . "\n"
-	} 1 .. $n);
-}
-
-sub copy { my ($table, $op, $n) = @_; return "COPY $table FROM STDIN;\n" . rows($op, $n, 0) . "\\.\n"; }
-
-sub insert
-{
-	my ($table, $op, $n) = @_;
-	return "INSERT INTO $table SELECT $op, g, 0, (random() * 2e9)::int, md5(g::text || $op), now(), 'Note ' || g FROM generate_series(1, $n) g;\n";
-}
-
-# One operation: its SQL, and what it makes of which operations' rows.
-sub operation
-{
-	my ($know, $op) = @_;
-	my $table = table_of($op);
-	my $n = 1 + int(rand(4) < 1 ? rand(20) : rand(3000));
-	my @own = grep { $know->{acked}{$_} ne '-' && table_of($_) eq $table } keys %{ $know->{acked} };
-	my $dice = rand(100);
-
-	return (copy($table, $op, $n), [ $op, "$n:0" ]) if $dice < 35 || !@own;
-	return (insert($table, $op, $n), [ $op, "$n:0" ]) if $dice < 46;
-	# Large enough for several tasks, and workers.
-	return (insert($table, $op, 30 * $n), [ $op, 30 * $n . ':0' ]) if $dice < 50;
-	my $old = $own[ rand(@own) ];
-	my ($rows, $ver) = split /:/, $know->{acked}{$old};
-	return ("DELETE FROM $table WHERE op = $old;\n", [ $old, '-' ]) if $dice < 62;
-	return ("UPDATE $table SET ver = ver + 1, k = k / 2 WHERE op = $old;\n", [ $old, "$rows:" . ($ver + 1) ]) if $dice < 72;
-	return ("UPDATE $table SET ver = ver + 1 WHERE op = $old;\n", [ $old, "$rows:" . ($ver + 1) ]) if $dice < 77;
-	return ("BEGIN;\n" . insert($table, $op, $n) . copy($table, $op, 500) . "ROLLBACK;\n", [ $op, '-' ]) if $dice < 84;
-
-	# Savepoints: what was rolled back never shows, what was before and after it does.
-	return ("BEGIN;\nDELETE FROM $table WHERE op = $old;\nSAVEPOINT a;\n" . copy($table, $op, 700) . "UPDATE $table SET ver = 9 WHERE op = $op;\n"
-		  . "ROLLBACK TO a;\n" . copy($table, $op, $n) . "COMMIT;\n", [ $old, '-' ], [ $op, "$n:0" ]) if $dice < 92;
-	# Both tables in one transaction.
-	my $other = table_of(-$op);
-	return ("BEGIN;\n" . copy($table, $op, $n) . "SAVEPOINT b;\n" . insert($other, -$op, $n) . "RELEASE b;\nCOMMIT;\n", [ $op, "$n:0" ], [ -$op, "$n:0" ]);
-}
-
-sub client
-{
-	my ($self, $client) = @_;
-	my $know = $self->read_journal($client);
-	my $op = $know->{count} || $client * 1000000;
-	open(my $journal, '>>', $self->journal_file($client)) or die "journal: $!";
-	$journal->autoflush(1);
-	while (1)
+	my ($self, $do) = @_;
+	my $pid = fork();
+	die "fork: $!" if !defined $pid;
+	if ($pid == 0)
 	{
-		my ($sql, @does) = operation($know, ++$op);
-		print $journal "TRY $op -\n" if !grep { $_->[0] == $op } @does;
-		print $journal "TRY $_->[0] $_->[1]\n" foreach @does;
-		my $answer = $self->run_sql($client, $sql);
-		return if !defined $answer;
-		if ($answer ne '1')
-		{
-			print $journal "ERR $answer\n";
-			return;
-		}
-		print $journal "ACK\n";
-		$know->{acked}{ $_->[0] } = $_->[1] foreach @does;
+		eval { $do->(); };
+		append_to_file("$self->{dir}/journal.disturb", "ERR $@\n") if $@;
+		POSIX::_exit(0);
 	}
-	return;
-}
-
-sub maintenance
-{
-	my ($self) = @_;
-	my @jobs = ('VACUUM fed;', 'VACUUM kept;', 'VACUUM (INDEX_CLEANUP on) fed;', 'CHECKPOINT;', 'CHECKPOINT;', 'ANALYZE fed;',
-		'VACUUM (TRUNCATE off, INDEX_CLEANUP on) kept;', 'REINDEX INDEX fed_k;', 'REINDEX INDEX CONCURRENTLY kept_txt;', 'REINDEX INDEX kept_hk;', 'REINDEX INDEX CONCURRENTLY fed_htxt;',
-		'SELECT count(mtpower.verify_index(i::regclass)) FROM unnest(ARRAY[\'fed_op\', \'fed_txt\', \'kept_k\', \'kept_ts\', \'fed_hk\', \'kept_htxt\']) i;');
-	while (1)
-	{
-		my $answer = $self->run_sql('maintenance', $jobs[ rand(@jobs) ]);
-		return if !defined $answer;
-		if ($answer ne '1')
-		{
-			append_to_file($self->journal_file('maintenance'), "ERR $answer\n");
-			return;
-		}
-		sleep(rand(0.3));
-	}
+	push @{ $self->{pids} }, $pid;
 	return;
 }
 
 sub start_clients
 {
 	my ($self) = @_;
-	foreach my $client (1 .. $self->{clients}, 'maintenance')
+	my ($node, $dir) = ($self->{node}, $self->{dir});
+	unlink glob("$dir/journal.*"), "$dir/stop";
+	my %own;
+	foreach my $row (split /\n/, $node->safe_psql('postgres', 'SELECT DISTINCT tab, op, n FROM judge.state'))
 	{
-		my $seed = int(rand(2**31));
-		my $pid = fork();
-		die "fork: $!" if !defined $pid;
-		if ($pid == 0)
-		{
-			srand($seed);
-			eval { $client eq 'maintenance' ? $self->maintenance : $self->client($client); };
-			append_to_file($self->journal_file($client), "ERR $@\n") if $@;
-			require POSIX;
-			POSIX::_exit(0);
-		}
-		push @{ $self->{pids} }, $pid;
+		my ($tab, $op, $n) = split /\|/, $row;
+		$own{ int($op / 100000) % 100 }{$tab}{$op} = $n;
 	}
+	my $connstr = $node->connstr('postgres');
+	foreach my $client (1 .. $self->{clients}, 'ddl', 'maintenance')
+	{
+		$self->fork_one(sub {
+			my $first = ($self->{round} * 100 + ($client =~ /^\d+$/ ? $client : 0)) * 100000;
+			my $c = MtpJudgeClient->new(name => $client, seed => $self->seed_of($client), dir => $dir, connstr => $connstr, first => $first, own => $own{$client} // {});
+			$client eq 'ddl' ? $c->jobs(\&MtpJudgeJobs::ddl, 0.3) : $client eq 'maintenance' ? $c->jobs(\&MtpJudgeJobs::maintenance, 0.3) : $c->work;
+		});
+	}
+	$self->fork_one(sub { MtpJudgeDisturb::disturb(seed => $self->seed_of('disturb'), dir => $dir, data => $node->data_dir) }) if $self->{disturb} // 1;
 	return;
 }
 
-# They end by themselves when the server is gone.
+# They end once the round is over.
 sub wait_for_clients
 {
+	my ($self, $what) = @_;
+	append_to_file("$self->{dir}/stop", '');
+	my @left = @{ $self->{pids} };
+	for (my $end = time + 300; @left && time < $end; sleep(0.02)) { @left = grep { waitpid($_, POSIX::WNOHANG) == 0 } @left; }
+	return $self->{pids} = [] if !@left;
+	diag($self->{node}->safe_psql('postgres', 'SELECT pid, backend_type, state, wait_event_type, wait_event, left(query, 80) FROM pg_stat_activity'));
+	kill 'KILL', @left;
+	die "$what: a client hangs";
+}
+
+# ---------- rounds ----------
+
+# Load and disturbances for a while, and the end of it: all processes, the postmaster alone or any one killed, an immediate shutdown, or clients
+# that finish first.  Returns how it ended; the server is up again.
+sub play
+{
 	my ($self) = @_;
-	waitpid($_, 0) foreach @{ $self->{pids} };
-	$self->{pids} = [];
-	return;
-}
-
-# ---------- killing ----------
-
-# The processes of a server: those whose working directory is its data directory.
-sub processes
-{
-	my ($node) = @_;
-	my $dir = $node->data_dir;
-	my @pids;
-	foreach my $proc (glob('/proc/[0-9]*'))
+	my $node = $self->{node};
+	my $what = "round $self->{round}";
+	my $how = (qw(kill kill kill kill kill kill kill postmaster immediate crash quiet))[ rand(11) ];
+	my $seconds = 0.5 + rand($self->{seconds} - 0.5);
+	$self->start_clients;
+	sleep($seconds);
+	if ($how eq 'quiet')
 	{
-		my $cwd = readlink("$proc/cwd");
-		push @pids, $proc =~ s{.*/}{}r if defined $cwd && $cwd eq $dir;
+		$self->wait_for_clients($what);
+		# An abort of a process that was terminated may go on.
+		ok($node->poll_query_until('postgres', "SELECT held_bytes = 0 FROM mtpower.stat_memory"), "$what: no memory is held");
 	}
-	return @pids;
-}
-
-# kill -9 to the postmaster and all its children.  Returns how many there were.
-sub kill_server
-{
-	my ($self, $node) = @_;
-	my $postmaster = (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0];
-	my $killed = kill 'KILL', $postmaster, grep { $_ != $postmaster } processes($node);
-	for (my $tries = 0; $tries < 600; $tries++)
+	if ($how eq 'immediate') { $node->stop('immediate'); }
+	elsif ($how eq 'crash')
 	{
-		my @pids = processes($node);
-		last if !@pids;
-		kill 'KILL', @pids;
-		sleep(0.05);
+		MtpJudgeDisturb::signal_one($node->data_dir, 'KILL', qr/\[local\]|mtpower worker|checkpointer|writer/);
+		append_to_file("$self->{dir}/stop", '');
 	}
-	die "processes are left" if processes($node);
-
-	# Whoever inherited the postmaster has to take notice, too: its number stands in postmaster.pid.
-	for (my $tries = 0; $tries < 600 && kill(0, $postmaster); $tries++) { sleep(0.05); }
-	$node->{_pid} = undef;			# as kill9() does
-	return $killed;
+	else
+	{
+		cmp_ok(MtpJudgeDisturb::kill_server($node, $how eq 'postmaster'), '>', $how eq 'postmaster' ? 0 : 3, "$what: the server was killed");
+		$self->{counts}{kills}++;
+	}
+	$self->wait_for_clients($what);
+	if ($how eq 'crash') { $node->poll_query_until('postgres', 'SELECT true') or die "$what: the server does not come back"; }
+	else { $node->start; }
+	note "$what: ended by $how after $seconds seconds";
+	$self->{kinds}{"end: $how"}++;
+	return $how;
 }
 
 # ---------- judging ----------
 
-# Reads everything back on a node.  $what names the round in the tests' names.
+# What the clients have written: { txn => last word }, and errors; counts what there is.
+sub read_journals
+{
+	my ($self, $wrong) = @_;
+	my %last;
+	foreach my $file (glob("$self->{dir}/journal.*"))
+	{
+		foreach my $line (split /\n/, slurp_file($file))
+		{
+			my ($word, $rest) = split / /, $line, 2;
+			if ($word eq 'ERR') { push @$wrong, $rest; }
+			elsif ($word eq 'CODE') { $self->{kinds}{"error $rest"}++; }
+			elsif ($word eq 'DID') { $self->{kinds}{ $file =~ /disturb$/ ? "signal: $rest" : lc(($rest =~ /^([A-Z]+ [A-Z]+|[A-Z]+)/)[0] // 'other') }++; }
+			else { $last{$rest} = $word; }
+		}
+	}
+	return %last;
+}
+
+# Everything acknowledged must be there, and nothing of what was rolled back; what is prepared comes to an end.
+sub judge_transactions
+{
+	my ($self, $node, $wrong) = @_;
+	my %last = $self->read_journals($wrong);
+	my %done = map { $_ => 1 } split /\n/, $node->safe_psql('postgres', 'SELECT DISTINCT txn FROM judge.done');
+	my %prepared = map { s/judge_//r => 1 } split /\n/, $node->safe_psql('postgres', 'SELECT gid FROM pg_prepared_xacts');
+	my %count = map { $_ => 0 } qw(TRY ACK NO PREP END);
+	foreach my $txn (sort { $a <=> $b } keys %last)
+	{
+		my $word = $last{$txn};
+		$count{$word}++;
+		push @$wrong, "transaction $txn was acknowledged and is lost" if $word eq 'ACK' && !$done{$txn};
+		push @$wrong, "transaction $txn was prepared and is lost" if $word eq 'PREP' && !$prepared{$txn};
+		push @$wrong, "transaction $txn was rolled back and is there" if $word eq 'NO' && ($done{$txn} || $prepared{$txn});
+		push @$wrong, "transaction $txn is committed and prepared" if $done{$txn} && $prepared{$txn};
+	}
+	push @$wrong, map { "nobody began transaction $_" } grep { !$last{$_} } keys %done, keys %prepared;
+	foreach my $txn (sort { $a <=> $b } keys %prepared)
+	{
+		$node->safe_psql('postgres', (rand(2) < 1 ? 'COMMIT' : 'ROLLBACK') . " PREPARED 'judge_$txn'");
+	}
+	my $under_way = $count{TRY} + $count{END} + keys %prepared;
+	$self->{counts}{acknowledged} += $count{ACK};
+	$self->{counts}{'rolled back'} += $count{NO};
+	$self->{counts}{'under way'} += $under_way;
+	note "$count{ACK} transactions acknowledged, $count{NO} rolled back, $under_way under way";
+	return;
+}
+
+# Reads everything back on a server.  $what names the round in the tests' names.
 sub judge
 {
 	my ($self, $node, $what) = @_;
-	my (%is, @wrong, %acked);
-	my $unknown = 0;
-
-	foreach my $table (@tables)
-	{
-		# By the table alone: no index may help here.
-		my $rows = $node->safe_psql('postgres', qq{SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off;
-			SELECT op, count(*), min(ver), max(ver), min(seq), max(seq), count(DISTINCT seq) FROM $table GROUP BY op});
-		foreach my $row (split /\n/, $rows)
-		{
-			my ($op, $n, $ver, $max, $first, $last, $distinct) = split /\|/, $row;
-			push @wrong, "operation $op is there in part: $row" if $ver != $max || $first != 1 || $last != $n || $distinct != $n;
-			push @wrong, "operation $op is in table $table" if table_of($op) ne $table;
-			$is{$op} = "$n:$ver";
-		}
-	}
-	foreach my $client (1 .. $self->{clients}, 'maintenance')
-	{
-		my $know = $self->read_journal($client);
-		push @wrong, @{ $know->{errors} };
-		next if $client eq 'maintenance';
-		my $maybe = $know->{maybe};
-		my %seen;
-		$unknown++ if %$maybe;
-		foreach my $op (keys %{ $know->{acked} }, keys %$maybe)
-		{
-			next if $seen{$op}++;
-			my $want = exists $know->{acked}{$op} ? $know->{acked}{$op} : '-';
-			my $got = exists $is{$op} ? delete $is{$op} : '-';
-			my $other = exists $maybe->{$op} ? $maybe->{$op} : $want;
-			push @wrong, "client $client: operation $op was acknowledged as $want, perhaps $other, and is $got" if $got ne $want && $got ne $other;
-			$acked{$op} = $got;
-		}
-		# All that one transaction did, or none of it.
-		my @changed = grep { $maybe->{$_} ne ($know->{acked}{$_} // '-') } keys %$maybe;
-		my $done = grep { $acked{$_} eq $maybe->{$_} } @changed;
-		push @wrong, "client $client: a transaction is there in part: @changed" if $done != 0 && $done != @changed;
-		append_to_file($self->journal_file($client), "IS $_ $acked{$_}\n") foreach keys %$maybe;
-	}
-	push @wrong, "nobody wrote operation $_" foreach keys %is;
+	my @wrong;
+	$self->judge_transactions($node, \@wrong);
+	$node->safe_psql('postgres', MtpJudgeJobs::clean_up());
+	$node->safe_psql('postgres', 'SELECT judge.advance()');
+	push @wrong, split /\n/, $node->safe_psql('postgres', 'SELECT * FROM judge.wrong_rows()');
 	is(join("\n", splice(@wrong, 0, 10)), '', "$what: everything acknowledged is there, and nothing in part");
-
-	my $indexes = $node->safe_psql('postgres', q{SELECT string_agg(c.oid::regclass::text, ' ' ORDER BY c.relname)
-		FROM pg_class c JOIN pg_am a ON a.oid = c.relam JOIN pg_index i ON i.indexrelid = c.oid
-		WHERE a.amname IN ('mtpower_blink', 'mtpower_hash') AND i.indisvalid});
-	my @bad;
-	foreach my $index (split / /, $indexes)
-	{
-		my ($rc, $out, $err) = $node->psql('postgres', "SELECT mtpower.verify_index('$index', true)");
-		push @bad, "$index: $err" if $rc != 0 || $err ne '';
-	}
-	is(join("\n", @bad), '', "$what: every index is sound");
-	note sprintf('%s: %d operations, %d under way when the server died', $what, scalar(keys %acked), $unknown);
-	$self->{under_way} += $unknown;
+	$self->{look} = MtpJudgeCompare::look($node);
+	is(join("\n", @{ $self->{look}{wrong} }), '', "$what: indexes are sound and give all rows");
+	$self->{counts}{'rows compared'} += $self->{look}{rows};
+	$self->{counts}{'indexes verified'} += $self->{look}{indexes};
+	$self->{counts}{rounds}++;
+	unlike($self->new_log($node), qr/TRAP|PANIC|inconsistent page|signal (?!9:)\d+:|resource was not closed|leak|page verification failed/, "$what: the log is clean");
 	return;
+}
+
+# What a server has logged since the last time
+sub new_log
+{
+	my ($self, $node) = @_;
+	my $from = $self->{log}{ $node->name } // 0;
+	$self->{log}{ $node->name } = -s $node->logfile;
+	return slurp_file($node->logfile, $from);
+}
+
+# Another server that has replayed the primary's WAL must have what that has had when it was judged.
+sub judge_replica
+{
+	my ($self, $replica, $what) = @_;
+	my $lsn = $self->{node}->safe_psql('postgres', 'SELECT pg_current_wal_flush_lsn()');
+	$replica->poll_query_until('postgres', "SELECT pg_last_wal_replay_lsn() >= '$lsn'") or die "$what: WAL is not replayed";
+	my $look = MtpJudgeCompare::look($replica);
+	is(MtpJudgeCompare::differences($look, $self->{look}), '', "$what: equal to the primary, and its indexes are sound");
+	$self->{counts}{'rows compared'} += $look->{rows};
+	$self->{counts}{'indexes verified'} += $look->{indexes};
+	unlike($self->new_log($replica), qr/TRAP|PANIC|inconsistent page|signal (?!9:)\d+:|leak/, "$what: its log is clean");
+	return;
+}
+
+# ---------- replay from a backup ----------
+
+sub take_backup
+{
+	my ($self) = @_;
+	my $node = $self->{node};
+	rmtree($node->backup_dir . '/base_' . $self->{backups}) if $self->{backups};
+	unlink glob($node->archive_dir . '/*');
+	$node->backup('base_' . ++$self->{backups});
+	return 'base_' . $self->{backups};
+}
+
+# kill -9 leaves the operating system's cache alone; so all WAL is replayed onto the last backup as well.
+sub judge_backup
+{
+	my ($self) = @_;
+	my $node = $self->{node};
+	my $what = "round $self->{round}, replayed onto backup $self->{backups}";
+	my $last = $node->safe_psql('postgres', 'SELECT pg_walfile_name(pg_switch_wal())');
+	$node->poll_query_until('postgres', "SELECT last_archived_wal >= '$last' FROM pg_stat_archiver") or die "$what: $last is not archived";
+	my $replica = PostgreSQL::Test::Cluster->new("replayed_$self->{backups}");
+	$replica->init_from_backup($node, "base_$self->{backups}", has_restoring => 1);
+	$replica->start;
+	$self->judge_replica($replica, $what);
+	$replica->stop;
+	$replica->clean_node;
+	$self->{counts}{'replays onto a backup'}++;
+	return;
+}
+
+sub report
+{
+	my ($self) = @_;
+	my ($counts, $kinds) = ($self->{counts}, $self->{kinds});
+	return join(', ', map { "$counts->{$_} $_" } sort keys %$counts), join(', ', map { "$_ $kinds->{$_}" } sort keys %$kinds);
 }
 
 1;

@@ -1,57 +1,51 @@
-# The judge: clients load, change, roll back, vacuum and checkpoint at random; the whole server is killed with kill -9 at a
-# random moment, recovers, and everything acknowledged must be there.
+# The judge: clients load, change, roll back, prepare and truncate at random, beside DDL and maintenance, while their processes are cancelled,
+# terminated, stopped and killed.  A round ends mostly with kill -9 to the whole server.  It recovers, everything acknowledged
+# must be there, and all indexes must agree with their tables; a streaming standby must have the same.  At the end, and now and then, all WAL
+# is replayed onto an older base backup too.
 #
-# ROUNDS (3), SEED, CLIENTS (4), JUDGE_SECONDS the longest time of a round's load (4).
+# ROUNDS that end with kill -9 (2), or MINUTES; SEED, CLIENTS (4), JUDGE_SECONDS the longest time of a round's load (4).
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(sleep);
+use Time::HiRes qw(time);
 use MtpJudge;
 
-my $rounds = $ENV{ROUNDS} || 3;
-my $longest = $ENV{JUDGE_SECONDS} || 4;
-my $seed = $ENV{SEED} || time;
-srand($seed);
-note "seed $seed";
+my $rounds = $ENV{MINUTES} ? 0 : $ENV{ROUNDS} || 2;
+my $end = time + 60 * ($ENV{MINUTES} || 0);
+my $judge = MtpJudge->new(seed => $ENV{SEED} || int(time), clients => $ENV{CLIENTS} || 4, seconds => $ENV{JUDGE_SECONDS} || 4);
+my $node = $judge->make_primary('main');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, $judge->take_backup, has_streaming => 1, has_restoring => 1);
+$standby->start;
 
-my $node = PostgreSQL::Test::Cluster->new('main');
-$node->init;
-$node->append_conf('postgresql.conf', q{
-shared_preload_libraries = 'mtpower'
-autovacuum_naptime = 1s
-max_connections = 20
-max_wal_size = 64MB
-});
-$node->start;
-$node->safe_psql('postgres', MtpJudge::schema());
-my $judge = MtpJudge->new(clients => $ENV{CLIENTS} || 4);
-$judge->on($node);
-
-foreach my $round (1 .. $rounds)
+my $since = 0;
+while ($rounds ? ($judge->{counts}{kills} // 0) < $rounds : time < $end)
 {
-	# Every round another server: much or little memory, workers or none, with fsync or without.
-	my @settings = (
-		'shared_buffers = ' . (qw(2MB 16MB 128MB))[ rand(3) ],
-		'fsync = ' . ($round % 2 ? 'on' : 'off'),
-		"wal_consistency_checking = '" . ($round % 3 == 0 ? 'mtpower' : '') . "'",
-		'mtpower.batching = ' . (rand(8) < 1 ? 'off' : 'on'),
-		'mtpower.batch_min_rows = ' . (1, 20, 500)[ rand(3) ],
-		'mtpower.batch_size = ' . (qw(64kB 1MB 16MB))[ rand(3) ],
-		'mtpower.workers = ' . int(rand(3)));
-	$node->append_conf('postgresql.conf', join("\n", @settings, ''));
-	note "round $round: " . join(', ', @settings);
+	$node->append_conf('postgresql.conf', $judge->settings);
 	$node->restart;
-
-	$judge->start_clients;
-	sleep(0.5 + rand($longest - 0.5));
-	my $killed = $judge->kill_server($node);
-	cmp_ok($killed, '>', 3, "round $round: the server was killed");
-	$judge->wait_for_clients;
-	$node->start;
-	$judge->judge($node, "round $round");
+	my $what = "round $judge->{round}";
+	$judge->play;
+	$judge->judge($node, $what);
+	if (rand(3) < 1)
+	{
+		MtpJudgeDisturb::kill_server($standby);
+		$standby->start;
+	}
+	$judge->judge_replica($standby, "$what, standby");
+	if (++$since == 10)
+	{
+		$judge->judge_backup;
+		$judge->take_backup;
+		$since = 0;
+	}
+	last if !Test::More->builder->is_passing;
 }
-cmp_ok($judge->{under_way}, '>', $rounds / 2, 'servers died in the middle of operations');
+$judge->judge_backup if $since > 0;
+cmp_ok($judge->{counts}{'under way'}, '>', 0, 'servers died in the middle of operations');
+my @report = $judge->report;
+$ENV{ROUNDS} || $ENV{MINUTES} ? diag(join("\n", "seed $judge->{seed}", @report)) : note(join("\n", @report));
+$standby->stop;
 $node->stop;
 done_testing();
