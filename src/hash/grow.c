@@ -17,7 +17,7 @@ count_entries(Relation rel, uint32 entries, volatile uint32 *counted)
 									MTP_HASH_WANT_META, NULL);
 
 	MtpHashMetaOf(BufferGetPage(buf))->entries += entries;
-	MarkBufferDirtyHint(buf, true);
+	mtp_hash_count_changed(rel, buf);
 	*counted = entries;
 	UnlockReleaseBuffer(buf);
 }
@@ -41,7 +41,7 @@ target_size(const MtpHashMeta *meta)
  * middle of reading or adding another one, which is cleaned up later.
  */
 static void
-uncount_entries(Buffer metabuf, volatile uint32 *counted)
+uncount_entries(Relation rel, Buffer metabuf, volatile uint32 *counted)
 {
 	if (ConditionalLockBuffer(metabuf))
 	{
@@ -49,7 +49,7 @@ uncount_entries(Buffer metabuf, volatile uint32 *counted)
 
 		m->entries -= Min(m->entries, *counted);
 		*counted = 0;
-		MarkBufferDirtyHint(metabuf, true);
+		mtp_hash_count_changed(rel, metabuf);
 		LockBuffer(metabuf, BUFFER_LOCK_UNLOCK);
 	}
 }
@@ -112,7 +112,7 @@ mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted, MtpHashGro
 	}
 	PG_CATCH();
 	{
-		uncount_entries(metabuf, counted);
+		uncount_entries(rel, metabuf, counted);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();

@@ -111,6 +111,13 @@ extern void mtp_hash_meta_init(Page page, const MtpHashMeta *meta);
 extern void mtp_hash_copy_meta(Relation rel, MtpHashMeta *meta);
 
 /*
+ * The count of entries on the metapage, a hint, has been changed; the caller has it locked exclusively.  Where nothing is logged
+ * MarkBufferDirtyHint() may leave a page clean that would need an image in the WAL: the file of a transaction's own with wal_level =
+ * minimal.  All that the transaction has counted would be lost with the page.
+ */
+extern void mtp_hash_count_changed(Relation rel, Buffer metabuf);
+
+/*
  * This backend's copy of the metapage, in the relcache (rd_amcache); may be old, never wrong about where a
  * bucket lies, and what it says about a hash's bucket is checked by the bucket's page.  fresh: read anew.
  */

@@ -20,7 +20,7 @@ count_entries(Relation rel)
 
 	meta->entries += MTP_HASH_COUNT_STEP;
 	due = meta->entries > (uint64) meta->per_bucket * mtp_space_size(&meta->space);
-	MarkBufferDirtyHint(buf, true);
+	mtp_hash_count_changed(rel, buf);
 	UnlockReleaseBuffer(buf);
 	return due;
 }

@@ -101,6 +101,15 @@ mtp_hash_block(const MtpHashMeta *meta, uint32 bucket)
 	return meta->extents[low].block + (bucket - meta->extents[low].bucket);
 }
 
+void
+mtp_hash_count_changed(Relation rel, Buffer metabuf)
+{
+	if (RelationNeedsWAL(rel))
+		MarkBufferDirtyHint(metabuf, true);
+	else
+		MarkBufferDirty(metabuf);
+}
+
 static inline bool
 is_bucket_of(Page page, uint32 hash)
 {

@@ -158,7 +158,7 @@ uncount(MtpHashPut *put, int before, int after)
 						MTP_HASH_WANT_META, NULL);
 	meta = MtpHashMetaOf(BufferGetPage(buf));
 	meta->entries -= Min(meta->entries, n);
-	MarkBufferDirtyHint(buf, true);
+	mtp_hash_count_changed(put->rel, buf);
 	UnlockReleaseBuffer(buf);
 }
 

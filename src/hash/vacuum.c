@@ -257,7 +257,7 @@ set_entries(Vacuum *v)
 	if (meta->entries != entries)
 	{
 		meta->entries = entries;
-		MarkBufferDirtyHint(buf, true);
+		mtp_hash_count_changed(v->rel, buf);
 	}
 	UnlockReleaseBuffer(buf);
 }

@@ -18,6 +18,7 @@ mtpower.batch_size = 64kB
 mtpower.workers = 1
 wal_level = replica
 max_prepared_transactions = 10
+wal_compression = on
 max_wal_size = 1GB
 autovacuum = off
 });
@@ -182,7 +183,20 @@ foreach my $how ('restart', 'crash')
 	is($node->safe_psql('source', $items), $before, "$how: no entry is left of what was rolled back");
 	indexes_serve($node, "$how, after VACUUM", 10, 'source');
 }
+# ---------- single-user mode ----------
+
 log_is_quiet($node);
+$node->stop;
+my @single = ('postgres', '--single', '-j', '-c', 'exit_on_error=on', '-D', $node->data_dir, 'source');
+my $commands = join(";\n\n", 'CREATE TABLE alone (a int, b text) USING mtpower', 'CREATE INDEX alone_a ON alone USING mtpower_blink (a)', 'CREATE INDEX alone_h ON alone USING mtpower_hash (b)',
+	q{INSERT INTO alone SELECT g, g::text FROM generate_series(1, 20000) g}, fill_sql(9010, 5000) =~ s/;\s*INSERT/;\n\nINSERT/r =~ s/;\s*$//r, 'DELETE FROM alone WHERE a % 2 = 0',
+	'VACUUM (INDEX_CLEANUP on) alone', 'REINDEX INDEX fed_h', '') . "\n\n";
+my ($said, $complained);
+ok(IPC::Run::run(\@single, '<', \$commands, '>', \$said, '2>', \$complained), 'a server of a single process loads, too') or diag($complained);
+unlike($complained, qr/ERROR|FATAL|PANIC|WARNING/, 'without complaint');
+$node->start;
+is($node->safe_psql('source', 'SELECT count(*), (SELECT count(*) FROM kept WHERE load = 9010) FROM alone'), '10000|5000', 'and all is there');
+indexes_serve($node, 'single-user mode', 12, 'source');
 $node->stop;
 command_like([ 'pg_checksums', '--check', '-D', $node->data_dir ], qr/Bad checksums:  0$/m, 'all checksums are right');
 done_testing();

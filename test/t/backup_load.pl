@@ -59,14 +59,21 @@ my ($stop) = $label =~ /^STOP WAL LOCATION: (\S+)/m;
 $load->judge($primary, undef, undef, 'the primary');
 indexes_serve($primary, 'the primary', 10);
 
-# recovered NAME, SETTINGS: a server that has recovered from the backup and the archive, to where the settings say.
+sub is_writable
+{
+	my ($node) = @_;
+	$node->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die $node->name . ' does not leave recovery';
+	return;
+}
+
+# recovered NAME, SETTINGS[, PAUSE]: a server that has recovered from the backup and the archive to where the settings say, and left recovery or paused there.
 sub recovered
 {
-	my ($name, $settings) = @_;
+	my ($name, $settings, $pause) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 	copy_cluster($node, $backup);
 	$node->enable_restoring($primary, 0);
-	$node->append_conf('postgresql.conf', "archive_mode = off\nrecovery_target_action = promote\n$settings\n");
+	$node->append_conf('postgresql.conf', "archive_mode = off\nrecovery_target_action = " . ($pause ? 'pause' : 'promote') . "\n$settings\n");
 	# Without the library recovery stops, says what it lacks, and goes on later.
 	if ($name eq 'at_once')
 	{
@@ -77,7 +84,8 @@ sub recovered
 		$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "'mtpower'");
 	}
 	$node->start;
-	$node->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die "$name does not leave recovery";
+	if ($pause) { $node->poll_query_until('postgres', q{SELECT pg_get_wal_replay_pause_state() = 'paused'}) or die "$name does not pause"; }
+	else { is_writable($node); }
 	return $node;
 }
 
@@ -164,17 +172,24 @@ sub records
 my %loading = records($t0, $t1);
 my %vacuuming = records(@vacuum);
 my %kind = (0x10 => 'BLINK_SPLIT', 0x00 => 'BLINK_INSERT', 0xa0 => 'HASH_SPLIT', 0xb0 => 'HASH_META', 0x90 => 'HASH_ADD', 0x80 => 'HASH_INSERT', 0x40 => 'BLINK_VACUUM',
-	0x50 => 'BLINK_UNLINK', 0xd0 => 'HASH_VACUUM', 0xe0 => 'HASH_PAGES', 0x20 => 'BLINK_NEWROOT');
+	0x50 => 'BLINK_UNLINK', 0xd0 => 'HASH_VACUUM', 0xe0 => 'HASH_PAGES', 0x20 => 'BLINK_NEWROOT', 0x30 => 'BLINK_DELETE', 0x60 => 'BLINK_REUSE', 0xc0 => 'HASH_DELETE');
 note 'records of the load: ' . join(', ', map { ($kind{$_} // $_) . ' ' . @{ $loading{$_} } } sort keys %loading);
 note 'records of VACUUM: ' . join(', ', map { ($kind{$_} // $_) . ' ' . @{ $vacuuming{$_} } } sort keys %vacuuming);
 ok($loading{0x10} && $loading{0xa0}, 'the load splits pages and buckets') or BAIL_OUT('no splits');
 ok($vacuuming{0x50}, 'VACUUM unlinks pages');
 
-# After the table has them or not: marks that must be there.
+# Recovery to such a point: rows as of then, and marks if they are told.  With `pause` it is looked at by queries on the standby first.
 sub inside
 {
-	my ($name, $settings, $marks, $expected) = @_;
-	my $node = recovered($name, $settings);
+	my ($name, $settings, $marks, $expected, $pause) = @_;
+	my $node = recovered($name, $settings, $pause);
+	if ($pause)
+	{
+		indexes_serve($node, "$name, paused", 10);
+		is(join("\n", grep { !/^marks/ } split /\n/, contents($node)), $expected, "$name, paused: rows");
+		$node->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
+		is_writable($node);
+	}
 	is(join("\n", grep { !/^marks/ } split /\n/, contents($node)), $expected, "$name: rows as of then");
 	is($node->safe_psql('postgres', q{SELECT coalesce(string_agg(n::text, ' ' ORDER BY n), '') FROM marks}), $marks, "$name: marks") if defined $marks;
 	indexes_serve($node, $name, 10);
@@ -187,13 +202,13 @@ inside('by_xid', "recovery_target_xid = '$point{xid}'", '1 2', $contents);
 inside('by_time', "recovery_target_time = '$point{time}'", '1 2 3', $contents);
 
 # Right behind a record: between the two of a split, after the growth of a hash and before its load, within a VACUUM.
-my @kinds = $ENV{MTP_LONG} ? sort keys %loading : (0x10, 0xa0);
+my @kinds = $ENV{MTP_LONG} ? sort keys %loading : (0x10, 0xa0, 0xb0);
 foreach my $kind (@kinds)
 {
 	my $lsns = $loading{$kind};
 	my $lsn = $lsns->[ rand(@$lsns) ];
 	note "$kind{$kind} at $lsn";
-	inside("behind_$kind{$kind}", "recovery_target_lsn = '$lsn'", undef, $contents);
+	inside("behind_$kind{$kind}", "recovery_target_lsn = '$lsn'", undef, $contents, 1);
 }
 @kinds = $ENV{MTP_LONG} ? sort keys %vacuuming : (0x50);
 foreach my $kind (@kinds)
@@ -201,7 +216,7 @@ foreach my $kind (@kinds)
 	my $lsns = $vacuuming{$kind};
 	my $lsn = $lsns->[ rand(@$lsns) ];
 	note "$kind{$kind} at $lsn";
-	inside("in_VACUUM_behind_$kind{$kind}", "recovery_target_lsn = '$lsn'", undef, $after);
+	inside("in_VACUUM_behind_$kind{$kind}", "recovery_target_lsn = '$lsn'", undef, $after, 1);
 }
 
 # ---------- checksums ----------

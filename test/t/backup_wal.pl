@@ -59,7 +59,7 @@ foreach my $threshold ('1GB', '0')
 	$node->safe_psql('postgres', "ALTER DATABASE work SET wal_skip_threshold = '$threshold'");
 	$node->safe_psql('work', uses_sql() . 'CREATE EXTENSION mtpower;');
 	# What is there before: tables whose loads are logged, those that are emptied, moved, rewritten and rolled back, and tables of earlier kinds.
-	$node->safe_psql('work', table($_) . copy($_, 1, 2000)) foreach qw(older emptied twice moved rewritten reindexed prepared undone);
+	$node->safe_psql('work', table($_) . copy($_, 1, 2000)) foreach qw(older emptied twice moved rewritten reindexed relogged prepared undone);
 	$node->safe_psql('work', 'CHECKPOINT');
 	$node->safe_psql('work', $_) foreach
 	  # new table and indexes, then the load
@@ -67,6 +67,8 @@ foreach my $threshold ('1GB', '0')
 	  # the load, then the indexes; one of them has more buckets than its rows need, one no row at all
 	  'BEGIN; CREATE TABLE built (a int, b text) USING mtpower;' . copy('built', 1, 6000) . indexes('built') . 'CREATE INDEX built_many ON built USING mtpower_hash (a) WITH (initial_buckets = 300);
 		CREATE INDEX built_none ON built USING mtpower_hash (b) WHERE a < 0; ' . copy('built', 6001, 8000) . 'COMMIT',
+	  # room for more than comes: the index need not grow, and only its metapage says how many entries there are
+	  'BEGIN;' . table('roomy') . 'CREATE INDEX roomy_many ON roomy USING mtpower_hash (a) WITH (initial_buckets = 100);' . copy('roomy', 1, 9000) . 'COMMIT',
 	  # empty ones, which later loads fill
 	  'BEGIN;' . table('vacant') . 'COMMIT',
 	  copy('vacant', 1, 3000),
@@ -76,6 +78,7 @@ foreach my $threshold ('1GB', '0')
 	  'BEGIN; ALTER TABLE rewritten SET ACCESS METHOD heap; ALTER TABLE rewritten ALTER a TYPE bigint;' . copy('rewritten', 5001, 8000) . 'ALTER TABLE rewritten SET ACCESS METHOD mtpower;' . copy('rewritten', 8001, 9000) . 'COMMIT',
 	  'CLUSTER rewritten USING rewritten_b',
 	  'BEGIN; REINDEX TABLE reindexed;' . copy('reindexed', 5001, 8000) . 'COMMIT',
+	  'ALTER TABLE relogged SET UNLOGGED;' . copy('relogged', 5001, 6000) . 'BEGIN; ALTER TABLE relogged SET LOGGED;' . copy('relogged', 6001, 8000) . 'COMMIT',
 	  'BEGIN; TRUNCATE undone;' . copy('undone', 5001, 9000) . 'CREATE INDEX undone_more ON undone USING mtpower_blink (b); ROLLBACK',
 	  'BEGIN;' . table('never') . copy('never', 1, 3000) . 'ROLLBACK',
 	  'CREATE MATERIALIZED VIEW mv USING mtpower AS SELECT * FROM fresh; CREATE INDEX mv_a ON mv USING mtpower_blink (a); CREATE INDEX mv_h ON mv USING mtpower_hash (a)',
@@ -85,18 +88,20 @@ foreach my $threshold ('1GB', '0')
 	$node->start;
 	$node->safe_psql('work', q{COMMIT PREPARED 'prepared'});
 	# Loads of known content: their digests are those of generate_series().
-	my %rows = (older => '1, 9000', fresh => '1, 6000', built => '1, 8000', vacant => '1, 3000', emptied => '5001, 9000', twice => '1, 2500', moved => '1, 2000|5001, 8000',
-		rewritten => '1, 2000|5001, 9000', reindexed => '1, 2000|5001, 8000', undone => '1, 2000', mv => '1, 6000', prepared => '1, 3000', with_prepared => '1, 3000');
+	my %rows = (older => '1, 9000', roomy => '1, 9000', fresh => '1, 6000', built => '1, 8000', vacant => '1, 3000', emptied => '5001, 9000', twice => '1, 2500', moved => '1, 2000|5001, 8000',
+		rewritten => '1, 2000|5001, 9000', reindexed => '1, 2000|5001, 8000', relogged => '1, 2000|5001, 8000', undone => '1, 2000', mv => '1, 6000', prepared => '1, 3000', with_prepared => '1, 3000');
 	foreach my $t (sort keys %rows)
 	{
 		my $want = join(' UNION ALL ', map { "SELECT g, 'row' FROM generate_series($_) g" } split /\|/, $rows{$t});
 		is($node->safe_psql('work', "SELECT count(*) FROM ((TABLE $t EXCEPT ALL ($want)) UNION ALL (($want) EXCEPT ALL TABLE $t)) x"), 0, "$what: rows of $t after a crash");
 	}
 	is($node->safe_psql('work', q{SELECT to_regclass('never')}), '', "$what: what was rolled back is not there");
-	indexes_serve($node, $what, 51, 'work');
+	is($node->safe_psql('work', q{SELECT relname, f FROM pg_class c, mtpower.page_info(c.oid, 0) p, unnest(p.flags) f WHERE relname IN ('roomy_many', 'built_many') AND f LIKE 'entries=%' ORDER BY 1}),
+		"built_many|entries=8000\nroomy_many|entries=9000", "$what: hash indexes know how many entries they have");
+	indexes_serve($node, $what, 60, 'work');
 	# And what comes now is logged.
-	$node->safe_psql('work', $_) foreach map { copy($_, 10001, 11500), "DELETE FROM $_ WHERE a % 3 = 0", "VACUUM (INDEX_CLEANUP on) $_" } qw(fresh built vacant twice moved rewritten with_prepared);
-	crash("$what, a crash later", 51);
+	$node->safe_psql('work', $_) foreach map { copy($_, 10001, 11500), "DELETE FROM $_ WHERE a % 3 = 0", "VACUUM (INDEX_CLEANUP on) $_" } qw(fresh roomy built vacant twice moved rewritten with_prepared);
+	crash("$what, a crash later", 60);
 }
 log_is_quiet($node);
 
