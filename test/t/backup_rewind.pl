@@ -134,6 +134,21 @@ foreach my $round (1, 2)
 	# Now the other way round; whatever hints are on its pages count when it is a primary.
 	($a, $b) = ($b, $a);
 }
-$_->stop foreach $a, $b;
-log_is_quiet($_) foreach $a, $b;
+
+# A base backup of the standby, beside loads on the primary, makes a server of its own.
+my $faults = MtpFaults->new($a, 'fed');
+my $load = $faults->start(map { ('BEGIN;' . fill_sql(200 + $_, 1500) . 'COMMIT', 'VACUUM (INDEX_CLEANUP on) fed') } 1 .. 4);
+$faults->wait_for('SELECT count(*) > 0 FROM fed WHERE load = 201', 'the first load');
+$b->backup('of_standby', backup_options => ['--max-rate=8M']);
+is($faults->finish($load), '', 'loads beside a backup of the standby');
+my $c = PostgreSQL::Test::Cluster->new('c');
+$c->init_from_backup($b, 'of_standby');
+unlink($c->data_dir . '/standby.signal');
+$c->start;
+is($c->safe_psql('postgres', 'SELECT load, count(*) FROM (SELECT load FROM fed UNION ALL SELECT load FROM kept) x WHERE load > 200 AND load < 205 GROUP BY load HAVING count(*) <> 3000'), '', 'no load is there in part');
+indexes_serve($c, 'a backup of the standby', 15);
+$c->safe_psql('postgres', $_) foreach 'BEGIN;' . fill_sql(300, 4000) . 'COMMIT', 'DELETE FROM kept WHERE k % 3 = 1', 'VACUUM (INDEX_CLEANUP on) kept', 'SELECT by_index()';
+indexes_serve($c, 'a backup of the standby, later', 15);
+$_->stop foreach $c, $b, $a;
+log_is_quiet($_) foreach $a, $b, $c;
 done_testing();
