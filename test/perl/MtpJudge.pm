@@ -165,8 +165,8 @@ sub play
 	if ($how eq 'immediate') { $node->stop('immediate'); }
 	elsif ($how eq 'crash')
 	{
-		MtpJudgeDisturb::signal_one($node->data_dir, 'KILL', qr/\[local\]|mtpower worker|checkpointer|writer/);
 		append_to_file("$self->{dir}/stop", '');
+		MtpJudgeDisturb::crash_server($node->data_dir);
 	}
 	else
 	{

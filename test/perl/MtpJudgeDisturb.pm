@@ -37,7 +37,7 @@ my @kinds = (
 	[ 3, 'cancel autovacuum', 'INT', qr/autovacuum worker/ ],
 	[ 0.5, 'kill worker', 'KILL', $WORKER ],
 	[ 0.5, 'kill backend', 'KILL', $CLIENT ],
-	[ 0.3, 'kill any', 'KILL', qr/checkpointer|background writer|walwriter|walsender|autovacuum|startup/ ]);
+	[ 0.3, 'kill any', 'KILL', qr/checkpointer|background writer|walwriter|walsender|autovacuum|archiver/ ]);
 
 sub signal_one
 {
@@ -71,6 +71,22 @@ sub disturb
 		append_to_file("$arg{dir}/journal.disturb", "DID $kind->[1]\n") if signal_one($arg{data}, @{$kind}[ 2, 3 ]);
 	}
 	return;
+}
+
+# Kills one process, which makes the postmaster end all others and start them anew; until it has ended them.
+sub crash_server
+{
+	my ($dir) = @_;
+	my %old = processes($dir);
+	delete $old{ (split /\n/, slurp_file("$dir/postmaster.pid"))[0] };
+	return if !signal_one($dir, 'KILL', qr/\[local\]|mtpower worker|checkpointer|writer/);
+	for (my $tries = 0; $tries < 1200; $tries++)
+	{
+		my %now = processes($dir);
+		return if !grep { $now{$_} } keys %old;
+		sleep(0.05);
+	}
+	die 'processes outlive the crash of another one: ' . join(', ', values %old);
 }
 
 # kill -9 to the postmaster and all its children, or to the postmaster alone, whose children have to take notice.  Returns how many there were.
