@@ -100,7 +100,7 @@ sub indexes_verify
 	my ($out, $err) = answers($node, $db, q{
 		SELECT to_regprocedure('mtpower.verify_index(regclass, boolean)') IS NOT NULL AS here \gset
 		\if :here
-		SELECT format('SELECT mtpower.verify_index(%s, true)', c.oid) FROM pg_class c JOIN pg_am a ON a.oid = c.relam JOIN pg_index i ON i.indexrelid = c.oid
+		SELECT format('SELECT %1$s, mtpower.verify_index(%1$s, true)', c.oid) FROM pg_class c JOIN pg_am a ON a.oid = c.relam JOIN pg_index i ON i.indexrelid = c.oid
 		WHERE a.amname IN ('mtpower_blink', 'mtpower_hash') AND c.relkind = 'i' AND c.relpersistence = 'p' AND i.indisvalid ORDER BY c.oid \gexec
 		\endif});
 	return ($err, scalar @$out);

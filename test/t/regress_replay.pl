@@ -25,7 +25,6 @@ max_wal_size = 2GB
 });
 $primary->start;
 $primary->safe_psql('postgres', q{SELECT pg_create_physical_replication_slot('standby', true)});
-my $standby = standby_of($primary, 'standby', "primary_slot_name = 'standby'\n");
 
 # ---------- the tests ----------
 
@@ -39,22 +38,17 @@ sub without_drops
 	my ($test) = @_;
 	my @sql = split /\n/, slurp_file("$top/sql/$test.sql");
 	my $first;
-	$first = pop @sql while @sql && $sql[-1] =~ $drop;
-	my $text = join("\n", @sql) . "\n";
-	append_to_file("$in/sql/$test.sql", $text);
+	while (@sql && $sql[-1] =~ $drop)
+	{
+		my $line = pop @sql;
+		$first = $line if $line ne '';
+	}
+	append_to_file("$in/sql/$test.sql", join("\n", @sql) . "\n");
 	foreach my $expected (glob("$top/expected/$test.out $top/expected/${test}_?.out"))
 	{
 		my $out = slurp_file($expected);
-		# Its last occurrence that is as often there as what was cut
-		if (defined $first)
-		{
-			my $n = () = slurp_file("$top/sql/$test.sql") =~ /^\Q$first\E$/mg;
-			my $kept = () = $text =~ /^\Q$first\E$/mg;
-			my $at = -1;
-			$at = index($out, "$first\n", $at + 1) foreach 0 .. $kept;
-			$out = substr($out, 0, $at) if $n > $kept && $at >= 0;
-		}
-		append_to_file("$in/expected/" . basename($expected), $out);
+		my $at = defined $first ? rindex($out, "\n$first\n") : -1;
+		append_to_file("$in/expected/" . basename($expected), $at < 0 ? $out : substr($out, 0, $at + 1));
 	}
 	return;
 }
@@ -69,7 +63,10 @@ sub regress
 }
 
 without_drops($_) foreach $setup, @tests;
+# The standby comes after the test that creates the extension, which would print a NOTICE about it.
 regress('regress', '--encoding=UTF8', '--no-locale', $setup);
+my $standby = standby_of($primary, 'standby', "primary_slot_name = 'standby'\n");
+
 # Copied through WAL, page by page, or as files
 my $strategy = 0;
 foreach my $test (@tests)
@@ -92,6 +89,8 @@ like($records, qr/for WAL verification/, 'records of mtpower carry pages to comp
 
 # ---------- what is left ----------
 
+# Its function is not as immutable as it says.
+$primary->safe_psql('verify', 'DROP INDEX verify.liar_a');
 keep_still($primary);
 my ($tables, $indexes) = same_servers('after the SQL tests', $primary, $standby);
 cmp_ok($indexes, '>', 250, 'so many indexes of mtpower');
