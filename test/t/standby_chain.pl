@@ -6,6 +6,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use MtpJudge;
 use MtpLoad;
 use MtpReplica;
 
@@ -133,7 +134,7 @@ foreach my $n (1 .. $crashes)
 	my $lsn = $last->safe_psql('postgres', 'SELECT pg_last_wal_replay_lsn()');
 	$last->poll_query_until('postgres', "SELECT pg_last_wal_replay_lsn() > '$lsn'::pg_lsn + 300000") or die 'nothing is replayed';
 	$last->safe_psql('postgres', 'CHECKPOINT') if $n % 2;
-	if ($n % 3 == 2) { $last->kill9; }
+	if ($n % 3 == 2) { MtpJudge->kill_server($last); }
 	else { $last->stop('immediate'); }
 	$last->start;
 }
@@ -151,8 +152,6 @@ $middle->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die '
 finish_load('on the old primary', @runs);
 is_clean($middle, 'promoted');
 @runs = start_load($middle, 2);
-$middle->append_conf('postgresql.conf', "synchronous_standby_names = ''\nprimary_conninfo = ''\n");
-$middle->reload;
 my $timeline = 'SELECT received_tli FROM pg_stat_wal_receiver';
 $last->poll_query_until('postgres', $timeline, 2) or die 'the last one does not follow';
 finish_load('on the promoted one', @runs);

@@ -37,7 +37,7 @@ sub session
 {
 	my ($before, $after) = @_;
 	my $run = { out => '', err => '' };
-	$run->{h} = IPC::Run::start([ 'psql', '-XAtq', '-d', $standby->connstr('postgres'), map { ('-c', $_) } @$before, 'SELECT pg_advisory_lock(1)', 'SELECT pg_advisory_unlock(1)', @$after, 'COMMIT' ],
+	$run->{h} = IPC::Run::start([ 'psql', '-XAtq', '-d', $standby->connstr('postgres'), map { ('-c', $_) } @$before, 'SELECT pg_advisory_lock(1)', @$after, 'COMMIT' ],
 		'<', '/dev/null', '>', \$run->{out}, '2>', \$run->{err});
 	return $run;
 }
@@ -62,7 +62,7 @@ sub play
 	$holder->quit;
 	$run->{h}->finish;
 	my $err = join(' ', grep { /ERROR|FATAL|DETAIL/ } split /\n/, $run->{err});
-	my @read = split /\n/, $run->{out};
+	my @read = grep { $_ ne '' } split /\n/, $run->{out};
 	my $count = '';
 	my @was = split /\|/, $counted;
 	my @is = split /\|/, $standby->safe_psql('postgres', $counters);
@@ -97,7 +97,7 @@ my $pin = qr/told: ERROR:  canceling statement due to conflict with recovery DET
 my $lock = qr/told: ERROR:  canceling statement due to conflict with recovery DETAIL:  User was holding a relation lock for too long\..*\ncounted: lock 1 \n/;
 my $none = qr/told: \ncounted: \n/;
 my @old = ('BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT count(*) FROM t');
-sub cursor { my ($set, $query) = @_; return [ split(/; */, $set), 'BEGIN', "DECLARE c CURSOR FOR $query", 'FETCH 1 FROM c' ]; }
+sub cursor { my ($set, $query) = @_; return [ split(/; */, $set), 'BEGIN', "DECLARE c CURSOR FOR $query", $query =~ /ORDER/ ? 'FETCH 1 FROM c' : 'MOVE 1 FROM c' ]; }
 my $rest = [ 'FETCH ALL FROM c' ];
 
 foreach my $kind (qw(ordered hash))
@@ -117,15 +117,15 @@ foreach my $kind (qw(ordered hash))
 	scene(%all, name => "$kind, entries taken away by an inserter", fill => \@long, before => \@old, meanwhile => \@taken, after => ['SELECT count(*) FROM t'], like => $snapshot);
 	scene(%all, name => "$kind, VACUUM", fill => \@fill, before => \@old, meanwhile => [ 'DELETE FROM t WHERE b > 100', 'VACUUM (INDEX_CLEANUP on) t' ], like => $snapshot);
 	scene(%all, name => "$kind, VACUUM, feedback", feedback => 1, fill => \@fill, before => \@old, meanwhile => [ 'DELETE FROM t WHERE b > 100', 'VACUUM (INDEX_CLEANUP on) t' ],
-		after => [ split(/; */, $by_index), "SELECT count(*), sum(b) FROM t WHERE $where" ], like => qr/read: 200 +200\|20100\n$none/);
+		after => [ split(/; */, $by_index), "SELECT count(*), sum(b) FROM t WHERE $where" ], like => qr/read: 200 200\|20100\n$none/);
 	scene(%all, name => "$kind, entries taken away, feedback", feedback => 1, fill => \@long, before => \@old, meanwhile => \@taken, after => [ split(/; */, $by_index), "SELECT count(*), sum(b) FROM t WHERE $where" ],
-		like => qr/read: 500 +500\|125250\n$none/);
+		like => qr/read: 500 500\|125250\n$none/);
 
 	# ---------- pins ----------
 
 	my @dead = (@fill, 'DELETE FROM t WHERE b BETWEEN 50 AND 150');
 	my @vacuum = ('VACUUM (INDEX_CLEANUP on) t');
-	my $want = join(' ', 1 .. 49, 151 .. 200);
+	my $want = join(' ', 2 .. 49, 151 .. 200);
 	my $query = "SELECT $column FROM t WHERE $where" . ($kind eq 'hash' ? '' : ' ORDER BY a');
 	scene(%all, name => "$kind, cursor by bitmap", fill => \@dead, before => cursor($by_bitmap, $query =~ s/ ORDER BY a//r), meanwhile => \@vacuum, after => $rest, like => qr/read: $want\n$none/);
 	if ($kind eq 'hash')
@@ -133,18 +133,22 @@ foreach my $kind (qw(ordered hash))
 		scene(%all, name => 'hash, cursor', fill => \@dead, before => cursor($by_index, $query), meanwhile => \@vacuum, after => $rest, like => $pin);
 		scene(%all, name => 'hash, cursor beside growth', fill => [ 'INSERT INTO t SELECT 7, g FROM generate_series(1, 20) g' ], before => cursor($by_index, $query),
 			meanwhile => [ 'INSERT INTO t SELECT g, g FROM generate_series(100, 6000) g' ], after => $rest, like => $pin);
+
+		# Here we differ, as below.
+		scene(%all, name => 'hash, cursor in a bucket where VACUUM deletes nothing', fill => [ 'INSERT INTO t SELECT 7, g FROM generate_series(1, 20) g; INSERT INTO t SELECT g, g FROM generate_series(100, 3000) g', 'DELETE FROM t WHERE a = 3000' ],
+			before => cursor($by_index, $query), meanwhile => \@vacuum, after => ['MOVE ALL FROM c'], like => $none, ours => $pin);
 	}
 	else
 	{
 		scene(name => 'cursor on the index alone', fill => \@dead, before => cursor($by_index, $query), meanwhile => \@vacuum, after => $rest, like => $pin);
 		scene(name => 'cursor on the index alone, backward', fill => \@dead, before => cursor($by_index, "$query DESC"), meanwhile => \@vacuum, after => $rest, like => $pin);
-		scene(name => 'cursor on index and table', fill => \@dead, before => cursor($by_index, 'SELECT a + length(left(filler, 0)) FROM t WHERE a > 0 ORDER BY a'), meanwhile => \@vacuum, after => $rest, like => qr/read: $want\n$none/);
+		scene(name => 'cursor on index and table', fill => \@dead, before => cursor($by_index, 'SELECT a + length(left(filler, 0)) FROM t WHERE a > 0 ORDER BY a'), meanwhile => \@vacuum, after => $rest, like => qr/read: 1 $want\n$none/);
 		scene(name => 'cursor on index and table, backward', fill => \@dead, before => cursor($by_index, 'SELECT a + length(left(filler, 0)) FROM t WHERE a > 0 ORDER BY a DESC'),
 			meanwhile => \@vacuum, after => $rest, like => qr/read: 200 199 .* 2 1\n$none/);
-		# Here we differ: VACUUM passes a leaf that lost its entries to an inserter.  With btree the cursor reads on, and what it reads then is rows
-		# that nobody has any more (src/blink/README.md, "VACUUM").  Beside replay of ours it is cancelled.
+		# Here we differ: replay waits for cursors on each leaf that VACUUM has passed, since an inserter may have deleted what the cursor has read and
+		# not returned yet (src/blink/README.md; blink_vacuum_standby.pl has the case).
 		scene(name => 'cursor on a leaf where VACUUM deletes nothing', fill => [ @fill, 'INSERT INTO t SELECT g, g FROM generate_series(1000, 8000) g', 'VACUUM t', 'DELETE FROM t WHERE a > 7000' ], before => cursor($by_index, $query),
-			meanwhile => \@vacuum, after => ['MOVE ALL FROM c'], like => $none, ours => $pin);
+			meanwhile => ['VACUUM (INDEX_CLEANUP on, TRUNCATE off) t'], after => ['MOVE ALL FROM c'], like => $none, ours => $pin);
 		# A page that was deleted is used again.
 		scene(name => 'page reused', fill => [ 'INSERT INTO t SELECT g, g FROM generate_series(1, 10000) g', 'DELETE FROM t WHERE a < 9000' ], before => \@old,
 			meanwhile => [ 'VACUUM t', 'SELECT txid_current()', 'VACUUM t', 'INSERT INTO t SELECT g, g FROM generate_series(10001, 15000) g' ], like => $snapshot);
@@ -154,9 +158,9 @@ foreach my $kind (qw(ordered hash))
 
 	my @reader = ('BEGIN ISOLATION LEVEL REPEATABLE READ', "SELECT count(*) FROM t WHERE $where");
 	scene(%all, name => "$kind, $_", fill => \@fill, before => \@reader, meanwhile => [$_], after => ['SELECT count(*) FROM t'], like => $lock)
-	  foreach 'REINDEX INDEX t_i', 'ALTER INDEX t_i RENAME TO t_j', 'ALTER INDEX t_i SET (fillfactor = 50)', 'TRUNCATE t';
-	scene(%all, name => "$kind, $_", fill => \@fill, before => \@reader, meanwhile => [$_], after => ['SELECT count(*) FROM t'], like => qr/read: 200 +200\n$none/)
-	  foreach 'INSERT INTO t SELECT g, g FROM generate_series(1, 100) g';
+	  foreach 'REINDEX INDEX t_i', 'DROP INDEX t_i', 'TRUNCATE t';
+	scene(%all, name => "$kind, $_", fill => \@fill, before => \@reader, meanwhile => [$_], after => ['SELECT count(*) FROM t'], like => qr/read: 200 200\n$none/)
+	  foreach 'ALTER INDEX t_i SET (fillfactor = 50)', 'INSERT INTO t SELECT g, g FROM generate_series(1, 100) g';
 }
 unlike(slurp_file($_->logfile), qr/inconsistent page|PANIC|TRAP/, 'the log is clean: ' . $_->name) foreach $primary, $standby;
 $standby->stop;
