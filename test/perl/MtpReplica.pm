@@ -64,8 +64,9 @@ sub answers
 # Relations of a database whose content is in the WAL.  Sequences are not read: what they hold in advance differs.
 my $permanent = q{FROM pg_class c WHERE relpersistence = 'p' AND relkind};
 
-my $rows_sql = qq{SELECT format('SELECT %L, count(*), sum(hashtextextended(concat_ws('' '', relation_.tableoid, relation_.ctid, relation_.xmin, relation_), 0)::numeric) FROM ONLY %s relation_', c.oid::regclass, c.oid::regclass)
-	$permanent IN ('r', 'm', 't') ORDER BY c.oid \\gexec\n};
+# Of catalogs, which are many, only where their rows lie and who made them.
+my $rows_sql = qq{SELECT format('SELECT %L, count(*), sum(hashtextextended(concat_ws('' '', relation_.ctid, relation_.xmin%s), 0)::numeric) FROM ONLY %s relation_',
+	c.oid::regclass, CASE WHEN c.oid >= 16384 THEN ', relation_' END, c.oid::regclass) $permanent IN ('r', 'm', 't') ORDER BY c.oid \\gexec\n};
 
 my $sizes_sql = qq{SELECT c.oid, c.oid::regclass, pg_relation_filenode(c.oid), pg_relation_size(c.oid) $permanent IN ('r', 'm', 't', 'i', 'S') ORDER BY c.oid};
 
