@@ -9,6 +9,7 @@ use Test::More;
 use MtpJudge;
 use MtpLoad;
 use MtpReplica;
+use MtpSessions qw(start_psql finish);
 
 my $seconds = $ENV{MTP_LONG} ? 60 : 5;
 my $crashes = $ENV{MTP_LONG} ? 20 : 3;
@@ -128,16 +129,19 @@ sub finish_load { my ($what, @runs) = @_; finish_pgbench($_->[1], "$what: $_->[0
 
 my @runs = start_load($primary, $seconds);
 my $reader = start_pgbench($middle, $seconds, 1, $reads => 1);
+my @jobs;
 foreach my $n (1 .. $crashes)
 {
 	# Some of it is replayed, a restartpoint lies behind, or not, when it goes down in the middle of the rest.
-	my $lsn = $last->safe_psql('postgres', 'SELECT pg_last_wal_replay_lsn()');
-	$last->poll_query_until('postgres', "SELECT pg_last_wal_replay_lsn() > '$lsn'::pg_lsn + 300000") or die 'nothing is replayed';
+	my $lsn = $primary->lsn('insert');
+	push @jobs, start_psql($primary, 'postgres', insert('fed', 200000 * $n, 8000), insert('kept', 200000 * $n, 8000), 'VACUUM (INDEX_CLEANUP on) fed');
+	$last->poll_query_until('postgres', "SELECT pg_last_wal_replay_lsn() > '$lsn'::pg_lsn + 500000") or die 'nothing is replayed';
 	$last->safe_psql('postgres', 'CHECKPOINT') if $n % 2;
 	if ($n % 3 == 2) { MtpJudge->kill_server($last); }
 	else { $last->stop('immediate'); }
 	$last->start;
 }
+is(finish($_), '', 'a load beside crashes') foreach @jobs;
 finish_pgbench($reader, 'queries on the standby', 1, $conflict);
 finish_load('beside crashes', @runs);
 same_servers('after crashes of the last one', $primary, $middle, $last);
@@ -168,12 +172,16 @@ is($indexes, 6, 'all indexes were compared');
 
 # ---------- a standby without the library ----------
 
+# A restartpoint, so that it has no record of ours to begin with
+$middle->safe_psql('postgres', 'CHECKPOINT');
+catch_up($middle, $last);
 $last->append_conf('postgresql.conf', "shared_preload_libraries = ''\n");
 $last->restart;
 my $from = -s $last->logfile;
 $middle->safe_psql('postgres', insert('fed', 9000, 10));
 ok(wait_for_log_line($last, qr/FATAL:  resource manager with ID 155 not registered.*HINT:  [^\n]*"?shared_preload_libraries/s, $from), 'a standby without the library says what it needs');
 ok(wait_for_log_line($last, qr/database system is shut down/, $from), 'and goes down');
+for (my $tries = 0; $tries < 600 && -e $last->data_dir . '/postmaster.pid'; $tries++) { select(undef, undef, undef, 0.1); }
 $last->{_pid} = undef;				# as after kill9()
 $last->append_conf('postgresql.conf', "shared_preload_libraries = 'mtpower'\n");
 $last->start;
