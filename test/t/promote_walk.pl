@@ -109,7 +109,7 @@ my @load = (
 	# One bucket with a long stash, as a cursor keeps it from growing; then it grows, in pieces
 	'INSERT INTO h VALUES (-1, -1), (-1, -2)',
 	"$lookups BEGIN; DECLARE c CURSOR FOR SELECT k FROM h WHERE k = -1; FETCH 1 FROM c;
-		INSERT INTO h SELECT CASE WHEN g % 4 = 0 THEN 7 ELSE g END, g FROM generate_series(1, 6000) g; COMMIT",
+		INSERT INTO h SELECT CASE WHEN g % 4 = 0 THEN 7 ELSE g END, g FROM generate_series(1, 16000) g; COMMIT",
 	'INSERT INTO h VALUES (30000, 30000)',
 	'INSERT INTO h SELECT 40000 + g, 40000 + g FROM generate_series(1, 1500) g',
 	'SET mtpower.batching = off; INSERT INTO h SELECT 50000 + g, g FROM generate_series(1, 40) g',
@@ -179,7 +179,7 @@ sub promote_behind
 
 	# Single rows or batches everywhere, with deletions and VACUUM before or after
 	my $insert = ($n % 2 ? '' : 'SET mtpower.batching = off;') . q{
-		INSERT INTO b SELECT g * 50 + 3, long(g * 50 + 3) FROM generate_series(0, 450) g;
+		INSERT INTO b SELECT g * 7, long(g * 7) FROM generate_series(0, 3000) g;
 		INSERT INTO h SELECT CASE WHEN g % 10 = 0 THEN 7 ELSE g * 7 END, g FROM generate_series(1, 4000) g};
 	my $delete = 'DELETE FROM b WHERE a % 3 = 0; DELETE FROM h WHERE k % 4 = 0;';
 	my @sql = $n % 3 ? ($insert, $delete, 'VACUUM (INDEX_CLEANUP on) b', 'VACUUM (INDEX_CLEANUP on) h') : ($delete, 'VACUUM (INDEX_CLEANUP on) b', 'VACUUM (INDEX_CLEANUP on) h', $insert);

@@ -6,7 +6,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use MtpJudge;
+use MtpJudgeDisturb;
 use MtpLoad;
 use MtpReplica;
 use MtpSessions qw(start_psql finish);
@@ -137,7 +137,7 @@ foreach my $n (1 .. $crashes)
 	push @jobs, start_psql($primary, 'postgres', insert('fed', 200000 * $n, 8000), insert('kept', 200000 * $n, 8000), 'VACUUM (INDEX_CLEANUP on) fed');
 	$last->poll_query_until('postgres', "SELECT pg_last_wal_replay_lsn() > '$lsn'::pg_lsn + 500000") or die 'nothing is replayed';
 	$last->safe_psql('postgres', 'CHECKPOINT') if $n % 2;
-	if ($n % 3 == 2) { MtpJudge->kill_server($last); }
+	if ($n % 3 == 2) { MtpJudgeDisturb::kill_server($last); }
 	else { $last->stop('immediate'); }
 	$last->start;
 }
