@@ -1,7 +1,7 @@
 # A server is recovered to the end of one WAL record of ours, and promoted there: between the records of a split, of a growth, of a deletion, within
 # a batch.  What was committed before is there, nothing else shows, by any scan; then writes come by and finish what was left.
 #
-# Some splits, and records of some other kinds, at random; all of them with MTP_LONG=1.  SEED repeats a choice.
+# Some splits, and records of some other kinds, at random; any POINTS of them on request, or all with MTP_LONG=1.  SEED repeats a choice.
 use strict;
 use warnings;
 use List::Util qw(shuffle);
@@ -196,8 +196,8 @@ sub promote_behind
 my @pieces = grep { $records[$_]{kind} eq 'a0' && $records[ $_ + 1 ]{kind} eq 'e0' } 0 .. $#records - 1;
 my %begins = ('10' => $kinds{10}, a0 => [ @records[@pieces] ]);
 cmp_ok(scalar @{ $begins{a0} }, '>', 0, 'the load splits buckets in more than one record');
-my @chosen = @records;
-if (!$ENV{MTP_LONG})
+my @chosen = $ENV{POINTS} ? splice(@{ [ shuffle @records ] }, 0, $ENV{POINTS}) : @records;
+if (!$ENV{MTP_LONG} && !$ENV{POINTS})
 {
 	my @others = shuffle grep { !$begins{$_} } sort keys %kinds;
 	@chosen = map { $_->[ rand(@$_) ] } @begins{qw(10 10 a0 a0)}, @kinds{ @others[ 0 .. 4 ] };
