@@ -6,7 +6,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 use MtpHash;
-use MtpJudge;
+use MtpJudgeDisturb;
 use MtpSessions;
 
 my $node = PostgreSQL::Test::Cluster->new('main');
@@ -180,7 +180,7 @@ foreach my $round (1 .. $rounds)
 	my $until = 1 + int(rand(8));
 	$load->pump_nb while ($out // '') !~ /^$until$/m && time < $end;
 	sleep(rand(0.1));
-	MtpJudge::kill_server(undef, $node);
+	MtpJudgeDisturb::kill_server($node);
 	eval { $load->finish };
 	my ($acked) = reverse(($out // '') =~ /^(\d+)$/mg);
 	$node->start;
