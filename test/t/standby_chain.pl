@@ -178,7 +178,7 @@ is($indexes, 6, 'all indexes were compared');
 # A restartpoint, so that it has no record of ours to begin with
 $middle->safe_psql('postgres', 'CHECKPOINT');
 catch_up($middle, $last);
-$last->append_conf('postgresql.conf', "shared_preload_libraries = ''\n");
+$last->append_conf('postgresql.conf', "shared_preload_libraries = ''\nwal_consistency_checking = 'all'\n");
 $last->restart;
 my $from = -s $last->logfile;
 $middle->safe_psql('postgres', insert('fed', 9000, 10));
@@ -186,7 +186,7 @@ ok(wait_for_log_line($last, qr/FATAL:  resource manager with ID 155 not register
 ok(wait_for_log_line($last, qr/database system is shut down/, $from), 'and goes down');
 for (my $tries = 0; $tries < 600 && -e $last->data_dir . '/postmaster.pid'; $tries++) { select(undef, undef, undef, 0.1); }
 $last->{_pid} = undef;				# as after kill9()
-$last->append_conf('postgresql.conf', "shared_preload_libraries = 'mtpower'\n");
+$last->append_conf('postgresql.conf', "shared_preload_libraries = 'mtpower'\nwal_consistency_checking = 'all, mtpower'\n");
 $last->start;
 $middle->safe_psql('postgres', insert('kept', 9000, 2000));
 same_servers('with the library again', $middle, $last, $rebuilt);
