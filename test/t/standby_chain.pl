@@ -11,7 +11,7 @@ use MtpLoad;
 use MtpReplica;
 use MtpSessions qw(start_psql finish);
 
-my $seconds = $ENV{MTP_LONG} ? 60 : 5;
+my $seconds = $ENV{MTP_LONG} ? 60 : 3;
 my $crashes = $ENV{MTP_LONG} ? 20 : 3;
 my $primary = PostgreSQL::Test::Cluster->new('primary');
 $primary->init(allows_streaming => 1);
@@ -83,7 +83,7 @@ sub found_on_standby
 }
 
 sub insert { my ($table, $from, $n) = @_; return "INSERT INTO $table SELECT $from + g, 'n' || lpad('$from', 8, '0') FROM generate_series(0, $n - 1) g;"; }
-$primary->safe_psql('postgres', insert('fed', 1000000, 20000) . insert('kept', 1000000, 20000) . 'ANALYZE');
+$primary->safe_psql('postgres', insert('fed', 1000000, 5000) . insert('kept', 1000000, 5000) . 'ANALYZE');
 $primary->safe_psql('postgres', 'BEGIN;' . insert('fed', 1000, 1000) . insert('kept', 1000, 1000) . 'COMMIT');
 found_on_standby('batch', 1000, 1000, 1000);
 $primary->safe_psql('postgres', 'BEGIN;' . insert('fed', 2000, 1) . insert('kept', 2000, 1) . 'COMMIT');
@@ -135,8 +135,8 @@ foreach my $n (1 .. $crashes)
 {
 	# Some of it is replayed, a restartpoint lies behind, or not, when it goes down in the middle of the rest.
 	my $lsn = $primary->lsn('insert');
-	push @jobs, start_psql($primary, 'postgres', insert('fed', 200000 * $n, 8000), insert('kept', 200000 * $n, 8000), 'VACUUM (INDEX_CLEANUP on) fed');
-	$last->poll_query_until('postgres', "SELECT pg_last_wal_replay_lsn() > '$lsn'::pg_lsn + 500000") or die 'nothing is replayed';
+	push @jobs, start_psql($primary, 'postgres', insert('fed', 200000 * $n, 4000), insert('kept', 200000 * $n, 4000), 'VACUUM (INDEX_CLEANUP on) fed');
+	$last->poll_query_until('postgres', "SELECT pg_last_wal_replay_lsn() > '$lsn'::pg_lsn + 300000") or die 'nothing is replayed';
 	$last->safe_psql('postgres', 'CHECKPOINT') if $n % 2;
 	if ($n % 3 == 2) { MtpJudgeDisturb::kill_server($last); }
 	else { $last->stop('immediate'); }
