@@ -17,6 +17,7 @@
 #include "storage/predicate.h"
 #include "tcop/utility.h"
 #include "utils/memutils.h"
+#include "wal/stop.h"
 
 MtpFrame   *mtp_frame = NULL;
 
@@ -449,6 +450,9 @@ xact_callback(XactEvent event, void *arg)
 			committing = true;
 			break;
 		case XACT_EVENT_ABORT:
+			/* Others see that the transaction is over by now, and nothing here has been told. */
+			MTP_STOP_POINT("abort");
+			/* FALLTHROUGH */
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PREPARE:
 			/* Frames lay on stacks that are gone; TopTransactionContext frees the rest. */
@@ -491,6 +495,7 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid, SubTransactionId 
 			closing_subxid = mySubid;
 			break;
 		case SUBXACT_EVENT_ABORT_SUB:
+			MTP_STOP_POINT("abort");
 			mtp_cancel(0, mySubid);
 			close_replication_frame(mySubid);
 			closing_subxid = InvalidSubTransactionId;

@@ -427,6 +427,7 @@ serve(Oid heapid, MtpLocator locator)
 		claimed.batch = NULL;
 		CHECK_FOR_INTERRUPTS();
 	}
+	MTP_STOP_POINT("worker_leaves");
 	relation_close(runner.index, NoLock);
 	relation_close(runner.heap, NoLock);
 	CommitTransactionCommand();

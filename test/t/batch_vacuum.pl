@@ -37,7 +37,8 @@ INSERT INTO t SELECT g, g::text FROM generate_series(1, 2000) g;
 my $worker = q{backend_type = 'mtpower worker'};
 
 # A load whose first step of a worker is held at the point, and whose rows are dead before it goes on.  Either the whole
-# statement was a transaction of its own, or it is rolled back to a savepoint, and the transaction goes on.
+# statement was a transaction of its own, or it is rolled back to a savepoint, and the transaction goes on; or it stands in its abort,
+# where others see that it is over, and none of our callbacks has run.
 sub aborted_load
 {
 	my ($point, $how) = @_;
@@ -46,9 +47,10 @@ sub aborted_load
 	my @sql = ("SET mtpower.debug_stop = ''", $load);
 	hold($node, 155);
 	set_stop($node, "$point=wait");
+	hold($node, 9) if $how ne 'cancelled';
+	@sql = ("SET mtpower.debug_stop = 'abort=wait9'", $load) if $how eq 'aborting';
 	if ($how eq 'savepoint')
 	{
-		hold($node, 9);
 		@sql = ("SET mtpower.debug_stop = ''", 'BEGIN', "SET LOCAL mtpower.batching = off; INSERT INTO t SELECT g, 'kept' FROM generate_series(3001, 3100) g; SET LOCAL mtpower.batching = on",
 			'SAVEPOINT s', $load, 'ROLLBACK TO s', '/* open */ SELECT FROM pg_advisory_lock_shared(9)', 'COMMIT');
 	}
@@ -56,15 +58,16 @@ sub aborted_load
 	$node->poll_query_until('postgres', waits_sql($worker)) or die "no worker came to $point";
 	set_stop($node, '');
 	$node->poll_query_until('postgres', q{SELECT count(pg_cancel_backend(pid)) = 0 FROM pg_stat_activity
-		WHERE query LIKE '%/* load */%' AND backend_type = 'client backend' AND state = 'active' AND pid <> pg_backend_pid()}) or die;
+		WHERE query LIKE '%/* load */%' AND backend_type = 'client backend' AND state = 'active' AND wait_event IS DISTINCT FROM 'advisory' AND pid <> pg_backend_pid()}) or die;
 	$node->poll_query_until('postgres', waits_sql(q{query LIKE '/* open */%'})) or die 'no rollback' if $how eq 'savepoint';
+	$node->poll_query_until('postgres', waits_sql(q{query LIKE '%/* load */%' AND backend_type = 'client backend'})) or die 'no abort' if $how eq 'aborting';
 	return $job;
 }
 
 sub end_load
 {
 	my ($job, $how, $what) = @_;
-	release(9) if $how eq 'savepoint';
+	release(9) if $how ne 'cancelled';
 	is(finish($job), "ERROR:  57014\n", "$what: the load was cancelled");
 }
 
@@ -174,6 +177,10 @@ foreach my $point ('worker_claimed', 'step_begins', 'step_registered', 'step_che
 			vacuum_beside($point, $vacuum, $how) if $ENV{MTP_LONG} || ($vacuum eq $vacuums[0]) == ($how eq $hows[0]);
 		}
 	}
+}
+foreach my $point ($ENV{MTP_LONG} ? ('worker_claimed', 'step_begins', 'step_registered', 'step_checked', 'step_applied', 'step_gone') : ('step_begins', 'step_checked'))
+{
+	vacuum_beside($point, $vacuums[0], 'aborting');
 }
 my $n = 0;
 foreach my $at ('vacuum_begins', 'vacuum_fenced', 'vacuum_middle', 'vacuum_ends')

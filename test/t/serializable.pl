@@ -43,7 +43,8 @@ CREATE TRIGGER insert_x AFTER INSERT ON other FOR EACH ROW EXECUTE FUNCTION inse
 my %plans = (
 	'Index Scan' => 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off',
 	'Index Only Scan' => 'SET enable_seqscan = off; SET enable_bitmapscan = off',
-	'Bitmap Index Scan' => 'SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off');
+	'Bitmap Index Scan' => 'SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off',
+	'Seq Scan' => 'SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off');
 my $none = 'SELECT count(k) FROM %s WHERE k BETWEEN 1001 AND 30000';
 my $insert = q{INSERT INTO %s SELECT k, 'new' FROM generate_series(1001, 1040) k};
 # These wait for the gate behind their last row: core looks for readers with each row, and would find them by a later one.
@@ -88,7 +89,7 @@ step s1r	{ $sql{s1r}; }
 step s1w	{ $sql{s1w}; }
 step s1c	{ COMMIT; }
 session s2
-setup		{ $plans{$case->{plan}}; BEGIN ISOLATION LEVEL SERIALIZABLE; }
+setup		{ $plans{$case->{other} // $case->{plan}}; BEGIN ISOLATION LEVEL SERIALIZABLE; }
 step s2r	{ $sql{s2r}; }
 step s2w	{ $sql{s2w}; }
 step s2c	{ COMMIT; }
@@ -152,6 +153,8 @@ compare('COPY', { plan => 'Bitmap Index Scan', empty => 1, read => $none, write 
 compare('CTE', { plan => 'Index Only Scan', read => $none, write => "WITH w AS ($insert) SELECT 1" }, @skew);
 compare('UPDATE', { plan => 'Index Scan', read => 'SELECT max(k) FROM %s', write => 'UPDATE %s SET k = k + 1000' }, @skew);
 compare('trigger', { plan => 'Index Only Scan', read => $none, write => 'INSERT INTO other VALUES (1)' }, @skew);
+compare('one by index, one by table', { plan => 'Seq Scan', other => 'Index Scan', read => $none, write => $insert }, @all);
+compare('by table', { plan => 'Seq Scan', read => $none, write => $insert }, @skew);
 compare('at once', { plan => 'Index Scan', read => $none, write => $insert, set => 'mtpower.batch_min_rows = 100000' }, @skew);
 
 compare('hash, INSERT … SELECT', { kind => 'hash', plan => 'Index Scan', read => $one, write => $insert }, @all);
@@ -165,6 +168,7 @@ my @within = map { "lock $_" } grep { /s1w.* s2r.* unlock/ } merges([qw(s1r s1w 
 compare('within INSERT … SELECT', { plan => 'Index Scan', read => $none, write => $few }, @within);
 compare('within INSERT … SELECT, empty tables', { plan => 'Index Only Scan', empty => 1, read => $none, write => $few }, @within);
 compare('within several batches', { plan => 'Bitmap Index Scan', read => $none, write => $many }, @within);
+compare('within several batches, one by index, one by table', { plan => 'Index Scan', other => 'Seq Scan', read => $none, write => $many }, @within);
 compare('within COPY', { plan => 'Index Only Scan', read => $none, trigger => 1,
 	write => q{COPY %s (k) FROM PROGRAM 'seq 1001 3000'} }, @within);
 compare('within a CTE', { plan => 'Index Scan', read => $none, write => "WITH w AS ($few) SELECT 1" }, @within);
@@ -182,6 +186,12 @@ compare('hash, within a subtransaction', { kind => 'hash', plan => 'Index Scan',
 SKIP:
 {
 	skip 'the server was built without assertions, so without stop points', 1 if !$stops;
+	# All rows are in, and their entries go in: before the first step, before and after the owner's own one, and when all are in.
+	foreach my $point ('drain', 'step_checked', 'step_applied', 'detach')
+	{
+		compare("at $point", { plan => 'Index Scan', read => $none, set => "mtpower.debug_stop = '$point=wait'", write => $insert }, @within);
+		compare("hash, at $point", { kind => 'hash', plan => 'Bitmap Index Scan', read => $any, set => "mtpower.debug_stop = '$point=wait'", write => $insert }, @within);
+	}
 	compare('hash, within a single INSERT', { kind => 'hash', plan => 'Index Scan', read => $one, set => q{mtpower.batch_min_rows = 1; SET mtpower.debug_stop = 'insert_begins=wait'},
 		write => q{INSERT INTO %s VALUES (1001, 'new')} }, @within);
 	compare('within a single INSERT', { plan => 'Index Scan', read => $none, set => q{mtpower.batch_min_rows = 1; SET mtpower.debug_stop = 'insert_begins=wait'},
