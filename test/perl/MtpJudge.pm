@@ -45,7 +45,7 @@ sub make_primary
 {
 	my ($self, $name) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
-	$node->init(allows_streaming => 1, has_archiving => 1, extra => $self->{seed} % 2 ? ['--data-checksums'] : []);
+	$node->init(allows_streaming => 1, has_archiving => 1, extra => [ '--wal-segsize=4', $self->{seed} % 2 ? '--data-checksums' : () ]);
 	$node->append_conf('postgresql.conf', qq{
 shared_preload_libraries = 'mtpower'
 session_preload_libraries = '$self->{modules}/only_index.so'

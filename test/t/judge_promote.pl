@@ -2,16 +2,17 @@
 # acknowledged must be there.  The standby replays beside readers, and its pages are compared with the primary's
 # (wal_consistency_checking).
 #
-# ROUNDS (1), SEED, CLIENTS (3), JUDGE_SECONDS the longest time of a round's load (4).
+# ROUNDS: a tenth of it (1), SEED, CLIENTS (3), JUDGE_SECONDS the longest time of a round's load (4).
 use strict;
 use warnings;
+use File::Path 'rmtree';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 use MtpJudge;
 
-my $rounds = $ENV{ROUNDS} || 1;
+my $rounds = int(($ENV{ROUNDS} || 1) / 10) || 1;
 my $judge = MtpJudge->new(seed => $ENV{SEED} || int(time), clients => $ENV{CLIENTS} || 3, seconds => $ENV{JUDGE_SECONDS} || 4, disturb => 0);
 my $primary = $judge->make_primary('server_0');
 
@@ -21,6 +22,7 @@ foreach my $round (1 .. $rounds)
 	$primary->restart;
 	my $standby = PostgreSQL::Test::Cluster->new("server_$round");
 	$standby->init_from_backup($primary, $judge->take_backup, has_streaming => 1);
+	$standby->append_conf('postgresql.conf', "archive_command = 'true'\n");
 	$standby->start;
 	$primary->append_conf('postgresql.conf', "synchronous_standby_names = '*'\n");
 	$primary->reload;
@@ -49,6 +51,8 @@ foreach my $round (1 .. $rounds)
 	$standby->promote;
 	$judge->on($standby);
 	$judge->judge($standby, "round $round, promoted");
+	rmtree($primary->backup_dir);
+	$primary->clean_node;
 	$primary = $standby;
 }
 note join("\n", $judge->report);
