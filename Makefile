@@ -60,9 +60,8 @@ test-sanitize:
 	@PG_CONFIG=$(SANITIZE_PREFIX)/bin/pg_config test/run
 
 VALGRIND_PREFIX ?= /opt/mtpower-pg15-valgrind
-test-valgrind: export PARTS := $(or $(PARTS),regress tap)
+test-valgrind: export PARTS := $(or $(PARTS),regress)
 test-valgrind: export TESTS_regress = batch_errors batch_subxact blink_build blink_scan blink_vacuum hash_basic hash_changes hash_reads page_info prepared table_am table_build verify
-test-valgrind: export TESTS_tap = hash_crash table_crash
 test-valgrind:
 	@test/build-server valgrind $(VALGRIND_PREFIX)
 	@PG_CONFIG=$(VALGRIND_PREFIX)/bin/pg_config test/run
