@@ -1,5 +1,5 @@
 # test/checked.sh: servers that check themselves as they run (test/build-server sanitize, valgrind).  To be sourced by bash after
-# test/lib.sh; a caller sets `work` and `log`.
+# test/lib.sh; a caller sets `work` and `log`.  Sets part_timeout.
 #
 # Each process writes what it finds to a file of its own in $findings, whatever becomes of its server: look_for_findings counts them.
 
@@ -16,6 +16,7 @@ prepare_checked() {
 	"${RUN[@]}" mkdir "$findings"
 	# All is slower by far, and nothing of what is waited for depends on time.
 	export PGCTLTIMEOUT=600 PG_TEST_TIMEOUT_DEFAULT=600
+	part_timeout=14400
 }
 
 # detect_leaks: memory contexts are not freed one by one when a process ends.  detect_stack_use_after_return: variables would lie on the heap,
