@@ -164,10 +164,17 @@ foreach my $how ([ '--check', '--link' ], ['--link'])
 	my $text = $file ? slurp_file($file) : "(no file: $out)";
 	like($text, qr/could not load library "\$libdir\/mtpower": $preload\n?In database: source/, "pg_upgrade @$how: says what is missing, and where");
 }
+$new->append_conf('postgresql.conf', "shared_preload_libraries = 'mtpower'");
+{
+	$old->adjust_conf('postgresql.conf', 'shared_preload_libraries', "''");
+	my ($ok, $out) = upgrade($new, '--link');
+	ok(!$ok, 'pg_upgrade where the old cluster does not preload it any more: fails');
+	like(join('', map { slurp_file($_) } glob($new->data_dir . '/pg_upgrade_output.d/*/log/pg_upgrade_dump_*.log')), $preload, 'says what is missing');
+	$old->adjust_conf('postgresql.conf', 'shared_preload_libraries', "'mtpower'");
+}
 $old->start;
 same_contents($old, $contents, 'refused: the old cluster is as it was', 'source');
 $old->stop;
-$new->append_conf('postgresql.conf', "shared_preload_libraries = 'mtpower'");
 
 # Those whose pages are shared with the old cluster's must not change that: the last one takes the files.
 foreach my $mode ('--clone', '--link')
