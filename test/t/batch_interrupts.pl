@@ -160,26 +160,36 @@ SKIP:
 	$faults->{table} = 't';
 	$faults->release;
 
-	# Waiting for a worker, which stands somewhere with work of the load
+	# Waiting for a worker, which stands somewhere with work of the load: at the end, and in a function that looks for rows.
+	# (Cancellation and timeouts there are in test/isolation/batch_held.spec, which can't lose its sessions.)
 	$node->append_conf('postgresql.conf', 'mtpower.workers = 1');
-	foreach my $point (qw(worker_claimed step_checked))
+	$node->safe_psql('postgres', q{
+		CREATE FUNCTION look() RETURNS text LANGUAGE plpgsql AS $$
+		BEGIN
+			PERFORM pg_advisory_xact_lock_shared(7), set_config('enable_seqscan', 'off', true);
+			PERFORM FROM t WHERE a = 1;
+			PERFORM FROM t WHERE b = '1';
+			PERFORM FROM t WHERE c = 1 AND a = 1;
+			RETURN 'not reached';
+		END $$});
+	my $lock7 = 'pg_advisory_xact_lock_shared(7)::text';
+	foreach my $case ((map { [ 'worker_claimed', $_, $lock7 ] } @no_lock), (map { [ 'step_checked', $_, $lock7 ] } @no_lock),
+		(map { [ 'step_checked', $_, 'look()' ] } grep { $_->[0] =~ /terminate|gone/ } @no_lock))
 	{
-		foreach my $end (@no_lock)
-		{
-			my $what = "waiting for a worker at $point";
-			$faults->hold;
-			# Until the worker stands there it has all work to itself.
-			$faults->hold(7);
-			$faults->stop_all("$point=wait");
-			my $job = $faults->start(($end->[3] // 'SELECT') =~ s/1s/3s/r, "SET mtpower.debug_stop = ''", 'SET client_min_messages = error',
-				'INSERT INTO t SELECT i, md5(i::text), i / 7.0 FROM generate_series(1, 5000) i UNION ALL SELECT 0, pg_advisory_xact_lock_shared(7)::text, 0');
-			$faults->stopped($MtpFaults::WORKER);
-			$faults->release(7);
-			end_loads($what, q{wait_event_type = 'Extension'}, [$end], { $end->[0] => $job }, 3);
-			$faults->stop_all('');
-			$faults->release;
-			$faults->sound("$end->[0], $what", $rows);
-		}
+		my ($point, $end, $last) = @$case;
+		my $what = "waiting for a worker at $point" . ($last =~ /look/ ? ', in a scan' : '');
+		$faults->hold;
+		# Until the worker stands there it has all work to itself.
+		$faults->hold(7);
+		$faults->stop_all("$point=wait");
+		my $job = $faults->start(($end->[3] // 'SELECT') =~ s/1s/3s/r, "SET mtpower.debug_stop = ''", 'SET client_min_messages = error',
+			"INSERT INTO t SELECT i, md5(i::text), i / 7.0 FROM generate_series(1, 5000) i UNION ALL SELECT 0, $last, 0");
+		$faults->stopped($MtpFaults::WORKER);
+		$faults->release(7);
+		end_loads($what, q{wait_event_type = 'Extension'}, [$end], { $end->[0] => $job }, 3);
+		$faults->stop_all('');
+		$faults->release;
+		$faults->sound("$end->[0], $what", $rows);
 	}
 	$node->append_conf('postgresql.conf', "mtpower.workers = 0\nmtpower.batch_memory = 1MB");
 	$node->restart;
