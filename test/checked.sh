@@ -1,7 +1,7 @@
 # test/checked.sh: servers that check themselves as they run (test/build-server sanitize, valgrind).  To be sourced by bash after
 # test/lib.sh; a caller sets `work` and `log`.  Sets part_timeout.
 #
-# Each process writes what it finds to a file of its own in $findings, whatever becomes of its server: look_for_findings counts them.
+# Each process writes what it finds to a file of its own in $findings, whatever becomes of its server.
 
 findings=
 valgrind_markers=VALGRIND-BEGIN,VALGRIND-END
@@ -42,23 +42,25 @@ prepare_valgrind() {
 	chmod 755 "$server"
 }
 
-# look_for_findings PART: each process that found something counts as a failure.
+# look_for_findings PART: each file with findings counts as a failure: those in $findings, and logs of the part's servers, to which the sanitizer of
+# undefined behaviour writes.
 look_for_findings() {
-	local file found=0
+	local pattern="^==[0-9]+==|runtime error:|${valgrind_markers%,*}" files file found=0
 	[ -n "$findings" ] || return 0
-	find "$findings" -type f -empty -delete
-	for file in "$findings"/*; do
-		grep -qE "^==[0-9]+==|runtime error:|${valgrind_markers%,*}" "$file" 2>/dev/null || continue
+	files=$(grep -rlE "$pattern" "$findings" || true; grep -rlE 'runtime error:|AddressSanitizer' "$log/$1"* 2>/dev/null || true)
+	for file in $files; do
 		found=$((found + 1))
-		say "$1: ${file##*/} found:"
-		head -n 60 "$file"
+		say "$1: ${file#"$log/"} has:"
+		grep -E -A 40 "$pattern" "$file" | head -n 60
 	done
 	if [ "$found" = 0 ]; then
 		say "$1: no findings"
 		count 1 0
 	else
 		count 0 "$found"
-		mkdir "$findings.$1"
-		mv "$findings"/* "$findings.$1/"
 	fi
+	# What the next part finds is counted for that one.
+	find "$findings" -type f -empty -delete
+	mv "$findings" "$findings-$1"
+	"${RUN[@]}" mkdir "$findings"
 }
