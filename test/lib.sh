@@ -73,10 +73,12 @@ choose_user() {
 	fi
 }
 
-# copy_source DIR: copies the source tree to DIR, without what was built in it.
+# copy_source DIR: copies the source tree to DIR, without what was built in it, unless OBJECTS is set.
 copy_source() {
+	local built=(--exclude='*.o' --exclude='*.so')
+	[ -z "${OBJECTS:-}" ] || built=()
 	mkdir "$1"
-	tar -C "$top" -cf - --exclude=./.git --exclude='*.o' --exclude='*.bc' --exclude='*.so' --exclude='./mtpower--*.sql' \
+	tar -C "$top" -cf - --exclude=./.git "${built[@]}" --exclude='*.bc' --exclude='./mtpower--*.sql' \
 		--exclude=./results --exclude=./output_iso --exclude=./tmp_check --exclude=./log . | tar -C "$1" -xf - --no-same-owner
 	[ "$(id -u)" != 0 ] || chown -R "$worker:$worker" "$1"
 }

@@ -296,7 +296,12 @@ publish(Split *s, Buffer rbuf, int nchildren, Buffer *children)
 	if (BufferIsValid(rbuf))
 		MtpHead(BufferGetPage(rbuf))->left = BufferGetBlockNumber(s->bufs[s->k - 1]);
 	for (int i = s->k - 1; i >= 0; i--)
+	{
+		/* No page leads to one that is not there yet. */
+		Assert(i == s->k - 1 ||
+			   MtpHead(BufferGetPage(s->bufs[i + 1]))->left == BufferGetBlockNumber(s->bufs[i]));
 		memcpy(BufferGetPage(s->bufs[i]), s->pages[i], BLCKSZ);
+	}
 	for (int i = 0; i < nchildren; i++)
 		MtpHead(BufferGetPage(children[i]))->flags &= ~MTP_INCOMPLETE;
 	mtp_change_data(&c, &rec, sizeof(rec));

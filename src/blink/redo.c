@@ -136,7 +136,11 @@ redo_split(XLogReaderState *record)
 		MarkBufferDirty(bufs[rec->k]);
 	}
 	for (int i = rec->k - 1; i >= 0; i--)
+	{
+		Assert(i == rec->k - 1 ||
+			   MtpHead(BufferGetPage(bufs[i + 1]))->left == BufferGetBlockNumber(bufs[i]));
 		redo_page(record, i, bufs[i]);
+	}
 	release(bufs, block_count(record));
 }
 

@@ -6,6 +6,7 @@
 
 #include "access/xloginsert.h"
 #include "miscadmin.h"
+#include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
 #include "utils/memdebug.h"
 #include "wal/wal.h"
@@ -71,9 +72,25 @@ mtp_change_bufdata(MtpChange *c, int buf, const void *data, uint32 len)
 	add_chunk(c, buf, data, len);
 }
 
+#ifdef USE_ASSERT_CHECKING
+/* As core does in later versions: a page that is logged is locked, and marked dirty first, or a checkpoint could miss it. */
+static bool
+may_be_logged(Buffer buf)
+{
+	BufferDesc *desc = GetBufferDescriptor(buf - 1);
+
+	return LWLockHeldByMeInMode(BufferDescriptorGetContentLock(desc), LW_EXCLUSIVE) &&
+		(pg_atomic_read_u32(&desc->state) & BM_DIRTY) != 0;
+}
+#endif
+
 static XLogRecPtr
 log_change(MtpChange *c)
 {
+	Assert(CritSectionCount > 0);
+	for (int i = 0; i < c->nbufs; i++)
+		Assert(may_be_logged(c->bufs[i]));
+
 	XLogBeginInsert();
 	for (int i = 0; i < c->nbufs; i++)
 		XLogRegisterBuffer(i, c->bufs[i], c->bufflags[i]);
