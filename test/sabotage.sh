@@ -26,7 +26,7 @@ parts="regress isolation core tap unbatched"
 child=							# what runs in the background
 red=							# what run_tests found red
 seen=							# of which the patch is the reason
-noticed=0 unnoticed=0
+noticed=0 unnoticed=0 unfit=0
 
 refuse() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 2; }
 usage() { sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//; p;}' "$0"; }
@@ -129,7 +129,7 @@ run_tests() {
 	local tree=$1 out=$2 part=$3
 	shift 3
 	red=
-	if in_background env OBJECTS=1 COPT=-Wno-error PG_CONFIG="$PG_CONFIG" PARTS="$part" TESTS="$*" TMPDIR="$work/tmp" PART_TIMEOUT="$limit" \
+	if in_background env OBJECTS=1 PG_CONFIG="$PG_CONFIG" PARTS="$part" TESTS="$*" TMPDIR="$work/tmp" PART_TIMEOUT="$limit" \
 		PERL5OPT="-I$tree/test/perl -MMtpFirst" KEEP= "$tree/test/run" > "$out" 2>&1; then
 		return 0
 	fi
@@ -165,30 +165,33 @@ count_red() {
 	done
 }
 
-# apply PATCH TREE FUZZ: says why if it can't.
+# apply PATCH TREE FUZZ: says why if it can't.  Sets the caller's strip.
 apply() {
-	local strip
 	for strip in 1 0; do
-		if "${RUN[@]}" patch -d "$2" -p$strip -f -F "$3" -r - --no-backup-if-mismatch --dry-run < "$1" > "$work/patch.log" 2>&1; then
-			"${RUN[@]}" patch -d "$2" -p$strip -f -F "$3" -r - --no-backup-if-mismatch < "$1" > "$work/patch.log" 2>&1
+		if "${RUN[@]}" patch -d "$2" -p$strip -f -F "$3" -r - --no-backup-if-mismatch --dry-run < "$1" > "$work/patch$strip.log" 2>&1; then
+			"${RUN[@]}" patch -d "$2" -p$strip -f -F "$3" -r - --no-backup-if-mismatch < "$1" > "$work/patch$strip.log" 2>&1
 			return 0
 		fi
-		[ $strip = 0 ] || cp "$work/patch.log" "$work/patch1.log"
 	done
-	cat "$work/patch1.log"
+	grep -hv '^|' "$work/patch1.log"
 	return 1
 }
 
 # build TREE: only what is new.  Warnings are no matter: a function that a sabotage left without a caller is one.
 build() {
-	in_background make_quietly "$1" all COPT=-Wno-error > "$work/make.log" 2>&1 && return 0
+	in_background make_quietly "$1" all CC="$("$PG_CONFIG" --cc) -w" > "$work/make.log" 2>&1 && return 0
 	grep -E 'error|Error' "$work/make.log" | head -n 20
 	return 1
 }
 
+unfit() {
+	say "   $*"
+	unfit=$((unfit + 1))
+}
+
 # sabotage PATCH TEST...
 sabotage() {
-	local file=$1 name tree=$work/tree began=$SECONDS line steps
+	local file=$1 name tree=$work/tree began=$SECONDS line steps strip
 	shift
 	name=${file##*/}
 	name=${name%.*}
@@ -196,14 +199,14 @@ sabotage() {
 	say "== $name: $(header "$file" Sabotage)"
 	rm -rf "$tree"
 	"${RUN[@]}" cp -a "$work/base" "$tree"
-	apply "$file" "$tree" 2 || refuse "$file does not apply"
-	build "$tree" || refuse "$file does not compile"
+	apply "$file" "$tree" 2 || { unfit "$file does not apply"; return; }
+	build "$tree" || { unfit "$file does not compile"; return; }
 	if [ $# = 0 ]; then
 		set -f
 		set -- $(header "$file" Tests)
 		set +f
 	fi
-	if [ $# = 0 ]; then steps=$(all_steps "$tree" "$file"); else steps=$(steps "$tree" "$@") || exit 2; fi
+	if [ $# = 0 ]; then steps=$(all_steps "$tree" "$file"); else steps=$(steps "$tree" "$@") || { unfit "$file asks for tests that are not there"; return; }; fi
 	while read -r line; do
 		set -- $line
 		run_tests "$tree" "$work/$name-$1.log" "$@" < /dev/null
@@ -219,22 +222,27 @@ sabotage() {
 	fi
 }
 
-# check PATCH: applied without any fuzz, its files compiled as far as errors go, its tests there.
+# check PATCH: applied without any fuzz, its files compiled as far as errors go, its tests there; and taken back.
 check() {
-	local file=$1 tree=$work/tree objects field
-	rm -rf "$tree"
-	"${RUN[@]}" cp -a "$work/base" "$tree"
-	apply "$file" "$tree" 0 || return 1
+	local file=$1 strip ok=0
+	apply "$file" "$work/base" 0 || return 1
+	check_applied "$file" || ok=1
+	"${RUN[@]}" patch -d "$work/base" -p"$strip" -R -f -E --no-backup-if-mismatch < "$file" > "$work/patch.log" || ok=1
+	return $ok
+}
+
+check_applied() {
+	local file=$1 objects field
 	for field in Sabotage Why Tests; do
 		[ -n "$(header "$file" $field)" ] || { say "it has no line \"$field: ...\""; return 1; }
 	done
 	set -f
 	set -- $(header "$file" Tests)
 	set +f
-	steps "$tree" "$@" > /dev/null || return 1
+	steps "$work/base" "$@" > /dev/null || return 1
 	objects=$(sed -n 's|^+++ \(b/\)\{0,1\}\(src/[^ \t]*\)\.c\([ \t].*\)\{0,1\}$|\2.o|p' "$file")
 	if grep -q '^+++ .*\.h\([ \t]\|$\)' "$file"; then objects=all; fi
-	make_quietly "$tree" $objects COPT='-Wno-error -fsyntax-only' > "$work/make.log" 2>&1 || { grep error "$work/make.log"; return 1; }
+	make_quietly "$work/base" $objects CC="$("$PG_CONFIG" --cc) -w" COPT=-fsyntax-only > "$work/make.log" 2>&1 || { grep error "$work/make.log"; return 1; }
 }
 
 patches=() tests=() mode=run
@@ -267,7 +275,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/mtpower-sabotage.XXXXXX")
 chmod 755 "$work"
 command -v patch > /dev/null || [ "$(id -u)" = 0 ] || refuse "patch is missing on this machine"
 if [ $mode = run ] && [ -z "${PG_CONFIG:-}" ]; then
-	"$top/test/build-assert-server" "${ASSERT_PREFIX:=/opt/mtpower-pg15-assert}"
+	"$top/test/build-server" assert "${ASSERT_PREFIX:=/opt/mtpower-pg15-assert}"
 	PG_CONFIG=$ASSERT_PREFIX/bin/pg_config
 fi
 find_postgres
@@ -292,5 +300,6 @@ build "$work/base" || refuse "the source tree does not compile"
 for file in "${patches[@]}"; do
 	sabotage "$file" "${tests[@]}"
 done
-say "$((noticed + unnoticed)) sabotages, $noticed noticed, $unnoticed NOT noticed"
+say "$((noticed + unnoticed)) sabotages, $noticed noticed, $unnoticed NOT noticed$([ $unfit = 0 ] || say ", and $unfit could not be tried")"
+[ $unfit = 0 ] || exit 2
 [ $unnoticed = 0 ]
