@@ -73,6 +73,8 @@ sub cursor_and_vacuum
 	$primary->safe_psql('postgres', "VACUUM $name");
 	$old->quit;
 	ok(replay_waits_for('BufferPin'), "$name: replay waits for the cursor");
+	is($standby->safe_psql('postgres', "SELECT items FROM mtpower.page_info('${name}_a', 1)"), 200, "$name: before it changes the leaf")
+		if !@$then;
 	my $rows = $session->query_safe('FETCH ALL FROM c');
 	is(join(' ', split(/\n/, $rows)), $expected, "$name: no dead row comes");
 	$session->query_safe('COMMIT');
