@@ -165,23 +165,30 @@ count_red() {
 	done
 }
 
-# apply PATCH TREE FUZZ: says why if it can't.  Sets the caller's strip.
-apply() {
+# fits PATCH TREE FUZZ: can it be applied?  Sets strip, or says why not.
+fits() {
 	for strip in 1 0; do
-		if "${RUN[@]}" patch -d "$2" -p$strip -f -F "$3" -r - --no-backup-if-mismatch --dry-run < "$1" > "$work/patch$strip.log" 2>&1; then
-			"${RUN[@]}" patch -d "$2" -p$strip -f -F "$3" -r - --no-backup-if-mismatch < "$1" > "$work/patch$strip.log" 2>&1
-			return 0
-		fi
+		"${RUN[@]}" patch -d "$2" -p$strip -f -F "$3" -r - --no-backup-if-mismatch --dry-run < "$1" > "$work/patch$strip.log" 2>&1 && return 0
 	done
 	grep -hv '^|' "$work/patch1.log"
 	return 1
 }
+
+# apply PATCH TREE FUZZ: after fits.
+apply() { "${RUN[@]}" patch -d "$2" -p"$strip" -f -F "$3" -r - --no-backup-if-mismatch < "$1" > "$work/patch.log" 2>&1; }
 
 # build TREE: only what is new.  Warnings are no matter: a function that a sabotage left without a caller is one.
 build() {
 	in_background make_quietly "$1" all CC="$("$PG_CONFIG" --cc) -w" > "$work/make.log" 2>&1 && return 0
 	grep -E 'error|Error' "$work/make.log" | head -n 20
 	return 1
+}
+
+# build_base: once, when it is known that there is something to do.
+build_base() {
+	[ ! -e "$work/built" ] || return 0
+	build "$work/base" || refuse "the source tree does not compile"
+	touch "$work/built"
 }
 
 unfit() {
@@ -197,9 +204,11 @@ sabotage() {
 	name=${name%.*}
 	seen=
 	say "== $name: $(header "$file" Sabotage)"
+	fits "$file" "$work/base" 2 || { unfit "$file does not apply"; return; }
+	build_base
 	rm -rf "$tree"
 	"${RUN[@]}" cp -a "$work/base" "$tree"
-	apply "$file" "$tree" 2 || { unfit "$file does not apply"; return; }
+	apply "$file" "$tree" 2
 	build "$tree" || { unfit "$file does not compile"; return; }
 	if [ $# = 0 ]; then
 		set -f
@@ -225,7 +234,8 @@ sabotage() {
 # check PATCH: applied without any fuzz, its files compiled as far as errors go, its tests there; and taken back.
 check() {
 	local file=$1 strip ok=0
-	apply "$file" "$work/base" 0 || return 1
+	fits "$file" "$work/base" 0 || return 1
+	apply "$file" "$work/base" 0
 	check_applied "$file" || ok=1
 	"${RUN[@]}" patch -d "$work/base" -p"$strip" -R -f -E --no-backup-if-mismatch < "$file" > "$work/patch.log" || ok=1
 	return $ok
@@ -295,8 +305,7 @@ if [ $mode = check ]; then
 	exit $((2 * bad))
 fi
 
-say "with $("$PG_CONFIG" --version); the first build takes a while"
-build "$work/base" || refuse "the source tree does not compile"
+say "with $("$PG_CONFIG" --version)"
 for file in "${patches[@]}"; do
 	sabotage "$file" "${tests[@]}"
 done
