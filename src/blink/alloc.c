@@ -17,9 +17,10 @@
 bool
 mtp_blink_recyclable(Page page)
 {
+	/* A page that says whose it is, and yet looks new, is a damaged one. */
 	if (PageIsNew(page))
-		return true;
-	return MtpIsDeleted(page) &&
+		return MtpHead(page)->page_id != MTP_PAGE_ID;
+	return MtpHead(page)->page_id == MTP_PAGE_ID && MtpIsDeleted(page) &&
 		GlobalVisCheckRemovableFullXid(NULL, MtpBlinkDeletedOf(page)->safexid);
 }
 

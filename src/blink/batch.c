@@ -75,7 +75,7 @@ blink_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow
 			 * leaf's last item is one, and nothing of the batch between it and the high key
 			 * matters for more than speed.
 			 */
-			wide_bounds[n].itup = CopyIndexTuple(mtp_page_item(page, MtpHead(page)->nitems - 1));
+			wide_bounds[n].itup = CopyIndexTuple(mtp_blink_item_at(index, page, MtpHead(page)->nitems - 1));
 			wide_bounds[n].head = mtp_order_head(order, wide_bounds[n].itup);
 			if (n == 0 || mtp_order_compare(order, &wide_bounds[n - 1], &wide_bounds[n]) < 0)
 				n++;
@@ -195,7 +195,7 @@ take_wide(Relation index, MtpBatchStream *stream, uint8 code, Page page, Share *
  * ended: by heads, node by node, then by key.
  */
 static void
-place_narrow(Page page, uint8 code, Share *s)
+place_narrow(Relation index, Page page, uint8 code, Share *s)
 {
 	MtpPageHeader *h = MtpHead(page);
 	const uint32 *dir = MtpDir(page);
@@ -223,7 +223,7 @@ place_narrow(Page page, uint8 code, Share *s)
 				break;
 			if (MtpNodes(page)[node].heads[slot] == head)
 			{
-				item = narrow_high(code, mtp_slot_item(page, node, slot));
+				item = narrow_high(code, mtp_blink_item(index, page, node, slot));
 				if (!mtp_narrow_less(&item, &e))
 					break;
 			}
@@ -278,7 +278,7 @@ blink_step(MtpBatchApply *a)
 	if (!mtp_page_fits(BufferGetPage(buf), s.n, s.bytes))
 		(void) mtp_blink_reclaim(a->index, a->heap, buf, s.bytes, false);
 	if (stream->narrow)
-		place_narrow(BufferGetPage(buf), code, &s);
+		place_narrow(a->index, BufferGetPage(buf), code, &s);
 	else
 		place_wide(a->index, BufferGetPage(buf), &s);
 

@@ -19,6 +19,7 @@
 #include "page/page.h"
 #include "page/search.h"
 #include "storage/bufmgr.h"
+#include "wal/links.h"
 #include "wal/wal.h"
 
 #define MTP_BLINK_META		0	/* the metapage's block */
@@ -68,6 +69,7 @@ typedef struct MtpBlinkInfo
 	bool		single;			/* one key column, exact norm: norm and TID decide everything */
 	int16		nkeyatts;
 	int16		natts;
+	uint16		fixed;			/* least size of an entry without nulls; 0 if the columns don't tell */
 	BlockNumber root;			/* InvalidBlockNumber: not known */
 	uint32		level;
 } MtpBlinkInfo;
@@ -89,6 +91,7 @@ typedef struct MtpBlinkKey
 	bool		null;			/* first column is NULL */
 	uint64		norm;
 	Relation	rel;
+	Page		page;			/* that is being searched */
 	BTScanInsertData bt;
 } MtpBlinkKey;
 
@@ -118,7 +121,7 @@ extern void mtp_blink_key_pivot(Relation rel, MtpBlinkKey *key, IndexTuple pivot
 /* < 0, 0, > 0 as key is below, equal to, above the item (leaf tuple or pivot). */
 extern int	mtp_blink_compare(MtpBlinkKey *key, IndexTuple item);
 
-/* The place on this page (leaf: first item not before the key). */
+/* The place on this page (leaf: first item not before the key).  As in mtp_blink_child, items are checked before they are compared. */
 extern MtpPos mtp_blink_place(MtpBlinkKey *key, Page page);
 
 /* Inner pages: position of the child to descend to. */
@@ -134,7 +137,88 @@ extern Buffer mtp_blink_read(Relation rel, BlockNumber blkno, int access);
 /* The same with the caller's strategy. */
 extern Buffer mtp_blink_read_ext(Relation rel, BlockNumber blkno, int access,
 								 BufferAccessStrategy strategy);
+
+/* A page that a link to this level leads to: on that level, or deleted there. */
+extern Buffer mtp_blink_read_link(Relation rel, BlockNumber blkno, uint32 level, int access);
+
+/* Locks the metapage, and checks it. */
+extern Buffer mtp_blink_read_meta(Relation rel, int access);
+
+/*
+ * check.c: what is read of an index, before it is relied on.  All raise ERRCODE_INDEX_CORRUPTED, naming index and block.
+ */
+
+/* A locked page: if it is one of the tree, its directory can be searched, and its high key compared. */
 extern void mtp_blink_check_page(Relation rel, Buffer buf);
+
+/* All items of a locked page, too: before what rewrites or splits it. */
+extern void mtp_blink_check_items(Relation rel, Buffer buf);
+
+/*
+ * What a link to a page of a level led to; the metapage; a page that is about to be locked; a block that is about to be read; a
+ * page that a walk comes to.
+ */
+extern void mtp_blink_check_level(Relation rel, Buffer buf, uint32 level);
+extern MtpBlinkMeta *mtp_blink_check_meta(Relation rel, Buffer buf);
+extern void mtp_blink_check_unlocked(Relation rel, Buffer buf);
+extern void mtp_blink_check_block(Relation rel, BlockNumber blkno);
+extern void mtp_blink_check_walk(Relation rel, MtpWalk *w, BlockNumber blkno);
+
+/* An item that lies on the page: of the kind that belongs there, and whole. */
+extern void mtp_blink_check_item(Relation rel, Page page, IndexTuple itup);
+extern void mtp_blink_fail_page(Relation rel, Page page, const char *what) pg_attribute_noreturn();
+
+/* What is wrong with a tuple of at least its own size, or NULL. */
+extern const char *mtp_blink_pivot_fault(Relation rel, IndexTuple itup);
+extern const char *mtp_blink_entry_fault(Relation rel, IndexTuple itup);
+
+/* Do all attributes that a leaf tuple or pivot of this index should have lie within it? */
+extern bool mtp_blink_tuple_whole(Relation rel, IndexTuple itup);
+
+/* Does a glance tell that an item that lies on the page is good?  Of most it does where all columns have a fixed length. */
+static inline bool
+mtp_blink_item_plain(Relation rel, Page page, IndexTuple itup)
+{
+	const MtpBlinkInfo *info = rel->rd_amcache;
+
+	return info != NULL && info->fixed != 0 && MtpIsLeaf(page) &&
+		(itup->t_info & (INDEX_ALT_TID_MASK | INDEX_NULL_MASK)) == 0 &&
+		IndexTupleSize(itup) >= info->fixed && mtp_tid_possible(&itup->t_tid);
+}
+
+/* The item of a slot of a page in a buffer, checked. */
+static inline IndexTuple
+mtp_blink_item(Relation rel, Page page, int node, int slot)
+{
+	IndexTuple	itup = mtp_slot_item(page, node, slot);
+
+	if (unlikely(!mtp_slot_in_page(page, node, slot)))
+		mtp_blink_fail_page(rel, page, "directory points to something that is not an item");
+	if (!mtp_blink_item_plain(rel, page, itup))
+		mtp_blink_check_item(rel, page, itup);
+	return itup;
+}
+
+/* The same where nothing but its TID matters (of a leaf). */
+static inline IndexTuple
+mtp_blink_tid_item(Relation rel, Page page, int node, int slot)
+{
+	IndexTuple	itup = mtp_slot_item(page, node, slot);
+
+	if (unlikely(!mtp_slot_in_page(page, node, slot)))
+		mtp_blink_fail_page(rel, page, "directory points to something that is not an item");
+	if (unlikely((itup->t_info & INDEX_ALT_TID_MASK) != 0 || !mtp_tid_possible(&itup->t_tid)))
+		mtp_blink_fail_page(rel, page, "entry has an invalid TID");
+	return itup;
+}
+
+static inline IndexTuple
+mtp_blink_item_at(Relation rel, Page page, int pos)
+{
+	MtpPos		p = mtp_page_locate(page, pos);
+
+	return mtp_blink_item(rel, page, p.node, p.slot);
+}
 
 /*
  * The root, or InvalidBuffer if the tree is empty; *level gets its level.  Locked with `access` if

@@ -129,7 +129,7 @@ describe_page(Relation rel, Page page, BlockNumber blkno, Datum *values, bool *n
 	values[MTP_INFO_DEAD] = Int32GetDatum(count_dead(page));
 	values[MTP_INFO_FREE] = Int32GetDatum((int32) mtp_page_free(page));
 	nulls[MTP_INFO_ITEMS] = nulls[MTP_INFO_DEAD] = nulls[MTP_INFO_FREE] = false;
-	if (h->highkey != 0 && mtp_verify_tuple_whole(rel, MtpHighKey(page)))
+	if (h->highkey != 0 && mtp_blink_pivot_fault(rel, MtpHighKey(page)) == NULL)
 	{
 		values[MTP_INFO_HIGHKEY] = CStringGetTextDatum(pivot_text(rel, MtpHighKey(page)));
 		nulls[MTP_INFO_HIGHKEY] = false;

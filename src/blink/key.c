@@ -9,6 +9,24 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
+/* The least size of an entry without nulls, if all columns have a fixed length; else 0. */
+static uint16
+fixed_size(Relation rel)
+{
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+	Size		size = 0;
+
+	for (int i = 0; i < tupdesc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(tupdesc, i);
+
+		if (att->attlen <= 0)
+			return 0;
+		size = att_align_nominal(size, att->attalign) + att->attlen;
+	}
+	return IndexInfoFindDataOffset(0) + size;
+}
+
 MtpBlinkInfo *
 mtp_blink_info(Relation rel)
 {
@@ -21,6 +39,7 @@ mtp_blink_info(Relation rel)
 		info->nkeyatts = IndexRelationGetNumberOfKeyAttributes(rel);
 		info->natts = IndexRelationGetNumberOfAttributes(rel);
 		info->single = info->nkeyatts == 1 && mtp_norm_is_exact(info->norm);
+		info->fixed = fixed_size(rel);
 		info->root = InvalidBlockNumber;
 		rel->rd_amcache = info;
 	}
@@ -31,6 +50,7 @@ static void
 init_key(Relation rel, MtpBlinkKey *key)
 {
 	key->rel = rel;
+	key->page = NULL;
 	key->code = mtp_blink_info(rel)->norm;
 	key->by_head = false;
 	key->by_norm = false;
@@ -233,12 +253,28 @@ mtp_blink_compare(MtpBlinkKey *key, IndexTuple item)
 	return ItemPointerCompare(key->bt.scantid, tid);
 }
 
+/* Before a search compares it; mtp_blink_item with the pointer that the search has made of the slot. */
+static inline void
+check_on_page(MtpBlinkKey *key, IndexTuple item)
+{
+	Size		off = (char *) item - key->page;
+
+	if (unlikely(off < ((PageHeader) key->page)->pd_upper || off > BLCKSZ - sizeof(IndexTupleData) ||
+				 IndexTupleSize(item) < sizeof(IndexTupleData) || off + IndexTupleSize(item) > BLCKSZ))
+		mtp_blink_fail_page(key->rel, key->page, "directory points to something that is not an item");
+	if (!mtp_blink_item_plain(key->rel, key->page, item))
+		mtp_blink_check_item(key->rel, key->page, item);
+}
+
 /* Is the item before the place that the key asks for?  An MtpBefore. */
 static bool
 is_before(void *arg, IndexTuple item)
 {
 	MtpBlinkKey *key = arg;
-	int			cmp = mtp_blink_compare(key, item);
+	int			cmp;
+
+	check_on_page(key, item);
+	cmp = mtp_blink_compare(key, item);
 
 	return key->bt.nextkey ? cmp >= 0 : cmp > 0;
 }
@@ -246,6 +282,7 @@ is_before(void *arg, IndexTuple item)
 MtpPos
 mtp_blink_place(MtpBlinkKey *key, Page page)
 {
+	key->page = page;
 	return mtp_page_search(page, key->norm, key->by_head, is_before, key);
 }
 
@@ -256,7 +293,7 @@ mtp_blink_child(MtpBlinkKey *key, Page page)
 
 	/* The first item is minus infinity, so something is always before the place. */
 	if (!mtp_pos_prev(page, &p))
-		elog(ERROR, "inner page of index \"%s\" has no downlink for a key",
-			 RelationGetRelationName(key->rel));
+		mtp_blink_fail_page(key->rel, page, "first item of an inner page is not minus infinity");
+	(void) mtp_blink_item(key->rel, page, p.node, p.slot);
 	return p;
 }

@@ -28,7 +28,7 @@ judge(TM_IndexDeleteOp *op, Relation heap, Buffer buf)
 
 /* The table's blocks that dead-marked items lead to, sorted; returns how many (with repetitions). */
 static int
-dead_blocks(Page page, BlockNumber *blocks)
+dead_blocks(Relation rel, Page page, BlockNumber *blocks)
 {
 	MtpPos		p = mtp_page_locate(page, 0);
 	int			n = 0;
@@ -36,7 +36,7 @@ dead_blocks(Page page, BlockNumber *blocks)
 	do
 	{
 		if (mtp_slot_dead(page, p.node, p.slot))
-			blocks[n++] = ItemPointerGetBlockNumber(&mtp_slot_item(page, p.node, p.slot)->t_tid);
+			blocks[n++] = ItemPointerGetBlockNumber(&mtp_blink_tid_item(rel, page, p.node, p.slot)->t_tid);
 	} while (mtp_pos_next(page, &p));
 	mtp_dead_sort_blocks(blocks, n);
 	return n;
@@ -52,7 +52,7 @@ delete_marked(Relation rel, Relation heap, Buffer buf)
 	Page		page = BufferGetPage(buf);
 	MtpPos		p = mtp_page_locate(page, 0);
 	BlockNumber blocks[MTP_MAX_ITEMS];
-	int			nblocks = dead_blocks(page, blocks);
+	int			nblocks = dead_blocks(rel, page, blocks);
 	TM_IndexDeleteOp *op;
 
 	if (nblocks == 0)
@@ -60,7 +60,7 @@ delete_marked(Relation rel, Relation heap, Buffer buf)
 	op = begin(rel, buf);
 	do
 	{
-		IndexTuple	item = mtp_slot_item(page, p.node, p.slot);
+		IndexTuple	item = mtp_blink_tid_item(rel, page, p.node, p.slot);
 		BlockNumber block = ItemPointerGetBlockNumber(&item->t_tid);
 
 		if (mtp_dead_has_block(blocks, nblocks, block))
@@ -90,7 +90,7 @@ find_old_versions(Relation rel, Page page, bool *old, int *nkeys)
 	memset(old, 0, MtpHead(page)->nitems * sizeof(bool));
 	do
 	{
-		IndexTuple	item = mtp_slot_item(page, p.node, p.slot);
+		IndexTuple	item = mtp_blink_item(rel, page, p.node, p.slot);
 		uint32		head = MtpNodes(page)[p.node].heads[p.slot];
 
 		/* Equal keys have equal heads, so most neighbours need not be looked at. */
@@ -133,7 +133,7 @@ delete_versions(Relation rel, Relation heap, Buffer buf, Size room, bool unchang
 	op->bottomupfreespace = Max(BOTTOMUP_ROOM, room);
 	do
 	{
-		IndexTuple	item = mtp_slot_item(page, p.node, p.slot);
+		IndexTuple	item = mtp_blink_tid_item(rel, page, p.node, p.slot);
 		TM_IndexStatus *status = mtp_dead_ask(op, p.pos, &item->t_tid);
 
 		status->promising = old[p.pos];

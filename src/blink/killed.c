@@ -9,7 +9,7 @@
  * by inserts, or gone to another page by a split: then some later scan will mark it.
  */
 static bool
-mark_dead(Page page, const BTScanPosItem *item)
+mark_dead(Relation rel, Page page, const BTScanPosItem *item)
 {
 	MtpPos		p;
 
@@ -18,7 +18,7 @@ mark_dead(Page page, const BTScanPosItem *item)
 	p = mtp_page_locate(page, item->indexOffset);
 	do
 	{
-		IndexTuple	itup = mtp_slot_item(page, p.node, p.slot);
+		IndexTuple	itup = mtp_blink_tid_item(rel, page, p.node, p.slot);
 
 		if (ItemPointerEquals(&itup->t_tid, (ItemPointer) &item->heapTid))
 		{
@@ -48,7 +48,10 @@ mtp_blink_scan_kill(IndexScanDesc scan)
 	Assert(BTScanPosIsValid(*pos));
 	bt->numKilled = 0;
 	if (pinned)
+	{
 		LockBuffer(buf, BUFFER_LOCK_SHARE);
+		mtp_blink_check_page(scan->indexRelation, buf);
+	}
 	else
 	{
 		buf = mtp_blink_read(scan->indexRelation, pos->currPage, BUFFER_LOCK_SHARE);
@@ -61,7 +64,7 @@ mtp_blink_scan_kill(IndexScanDesc scan)
 
 	/* A share lock is enough for hints: at worst two scans set the same ones. */
 	for (int i = 0; i < n; i++)
-		if (mark_dead(BufferGetPage(buf), &pos->items[bt->killedItems[i]]))
+		if (mark_dead(scan->indexRelation, BufferGetPage(buf), &pos->items[bt->killedItems[i]]))
 			marked = true;
 	if (marked)
 		MarkBufferDirtyHint(buf, true);

@@ -383,11 +383,22 @@ lock_meta_if_root(Relation rel, Buffer buf)
 
 	if (!MtpLeftmost(BufferGetPage(buf)))
 		return InvalidBuffer;
-	meta = mtp_blink_read(rel, MTP_BLINK_META, BUFFER_LOCK_EXCLUSIVE);
+	meta = mtp_blink_read_meta(rel, BUFFER_LOCK_EXCLUSIVE);
 	if (MtpBlinkMetaOf(BufferGetPage(meta))->root == BufferGetBlockNumber(buf))
 		return meta;
 	UnlockReleaseBuffer(meta);
 	return InvalidBuffer;
+}
+
+/* The downlink that is going to be posted is not there yet; if it is, the left page's flag is damage. */
+static void
+check_missing(Relation rel, Buffer parent, int pos, Buffer left, Buffer buf)
+{
+	Page		page = BufferGetPage(parent);
+
+	if (pos < MtpHead(page)->nitems &&
+		BTreeTupleGetDownLink(mtp_blink_item_at(rel, page, pos)) == BufferGetBlockNumber(buf))
+		mtp_blink_fail_page(rel, BufferGetPage(left), "page is marked as split, but its right sibling has a downlink");
 }
 
 /*
@@ -419,6 +430,7 @@ post(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 	}
 	parent = mtp_blink_parent(put->rel, put->stack, level, pivots[1],
 							  BufferGetBlockNumber(bufs[0]), &at);
+	check_missing(put->rel, parent, at + 1, bufs[0], bufs[1]);
 	for (int i = 1; i < k; i++)
 	{
 		pos[i - 1] = at + 1;
@@ -440,7 +452,7 @@ split(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items,
 	make_pages(&s);
 	if (!MtpRightmost(s.orig))
 	{
-		rbuf = mtp_blink_read(put->rel, MtpHead(s.orig)->right, BUFFER_LOCK_EXCLUSIVE);
+		rbuf = mtp_blink_read_link(put->rel, MtpHead(s.orig)->right, MtpHead(s.orig)->level, BUFFER_LOCK_EXCLUSIVE);
 		if (MtpHead(BufferGetPage(rbuf))->left != BufferGetBlockNumber(buf))
 			ereport(ERROR,
 					(errcode(ERRCODE_INDEX_CORRUPTED),
@@ -472,6 +484,8 @@ put_items(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items, u
 	put->k = 1;
 	for (int i = 0; i < n; i++)
 		bytes += MAXALIGN(IndexTupleSize(items[i]));
+	if (mtp_page_insert_reads(BufferGetPage(buf), n, bytes))
+		mtp_blink_check_items(put->rel, buf);
 	if (mtp_page_fits(BufferGetPage(buf), n, bytes))
 	{
 		put_in_place(put, buf, n, pos, items, norms, nchildren, children);
@@ -509,7 +523,7 @@ mtp_blink_finish_split(Relation rel, Buffer left, MtpBlinkStack *stack)
 
 	Assert(MtpIncomplete(page));
 	bufs[0] = left;
-	bufs[1] = mtp_blink_read(rel, MtpHead(page)->right, BUFFER_LOCK_EXCLUSIVE);
+	bufs[1] = mtp_blink_read_link(rel, MtpHead(page)->right, MtpHead(page)->level, BUFFER_LOCK_EXCLUSIVE);
 	pivots[1] = make_pivot(MtpHighKey(page), BufferGetBlockNumber(bufs[1]));
 	elog(DEBUG1, "finishing incomplete split of index \"%s\" at block %u",
 		 RelationGetRelationName(rel), BufferGetBlockNumber(left));
@@ -523,7 +537,7 @@ mtp_blink_finish_split(Relation rel, Buffer left, MtpBlinkStack *stack)
 void
 mtp_blink_make_root(Relation rel)
 {
-	Buffer		meta = mtp_blink_read(rel, MTP_BLINK_META, BUFFER_LOCK_EXCLUSIVE);
+	Buffer		meta = mtp_blink_read_meta(rel, BUFFER_LOCK_EXCLUSIVE);
 	Buffer		buf;
 	Page		page;
 	MtpWalNewRoot rec;

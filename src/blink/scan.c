@@ -7,6 +7,7 @@
  */
 #include "blink/scan.h"
 
+#include "access/table.h"
 #include "nodes/tidbitmap.h"
 #include "utils/memutils.h"
 
@@ -26,6 +27,8 @@ mtp_blink_beginscan(Relation rel, int nkeys, int norderbys)
 		bt->keyData = palloc(nkeys * sizeof(ScanKeyData));
 
 	so->left = so->mark_left = InvalidBlockNumber;
+	so->walk = (MtpWalk) {0};
+	so->walk_dir = NoMovementScanDirection;
 	so->convex = so->equal = false;
 	so->code = mtp_blink_info(rel)->norm;
 	so->natts = IndexRelationGetNumberOfAttributes(rel);
@@ -168,13 +171,17 @@ mtp_blink_gettuple(IndexScanDesc scan, ScanDirection dir)
 
 /* Adds all items of the current page. */
 static int
-add_page(BTScanPos pos, TIDBitmap *tbm)
+add_page(IndexScanDesc scan, Relation heap, TIDBitmap *tbm)
 {
+	BTScanPos	pos = &((BTScanOpaque) scan->opaque)->currPos;
 	ItemPointerData tids[MTP_MAX_ITEMS];
 	int			n = 0;
 
 	for (int i = pos->firstItem; i <= pos->lastItem; i++)
+	{
+		mtp_tid_check_block(scan->indexRelation, pos->currPage, heap, &pos->items[i].heapTid);
 		tids[n++] = pos->items[i].heapTid;
+	}
 	tbm_add_tuples(tbm, tids, n, false);
 	return n;
 }
@@ -183,6 +190,7 @@ int64
 mtp_blink_getbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 {
 	BTScanOpaque bt = scan->opaque;
+	Relation	heap;
 	int64		n = 0;
 
 	if (bt->numArrayKeys != 0)
@@ -191,16 +199,19 @@ mtp_blink_getbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 			return 0;
 		_bt_start_array_keys(scan, ForwardScanDirection);
 	}
+	/* Who asks for a bitmap has the table open. */
+	heap = table_open(scan->indexRelation->rd_index->indrelid, NoLock);
 	do
 	{
 		bool		found = mtp_blink_scan_start(scan, ForwardScanDirection);
 
 		while (found)
 		{
-			n += add_page(&bt->currPos, tbm);
+			n += add_page(scan, heap, tbm);
 			found = mtp_blink_scan_step(scan, ForwardScanDirection);
 		}
 	} while (bt->numArrayKeys > 0 && _bt_advance_array_keys(scan, ForwardScanDirection));
+	table_close(heap, NoLock);
 	return n;
 }
 
@@ -240,6 +251,7 @@ mtp_blink_restrpos(IndexScanDesc scan)
 		return;
 	}
 	leave(scan);
+	so->walk = (MtpWalk) {0};
 	if (!BTScanPosIsValid(bt->markPos))
 		return;
 	if (BTScanPosIsPinned(bt->markPos))

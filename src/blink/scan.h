@@ -23,6 +23,10 @@ typedef struct MtpBlinkScan
 	BlockNumber left;
 	BlockNumber mark_left;
 
+	/* The leaves that it has read in one direction: none twice. */
+	MtpWalk		walk;
+	ScanDirection walk_dir;
+
 	/*
 	 * What is known of bt.keyData beyond what core tells.  convex: all items between two matching
 	 * ones match.  equal: the only key is start, which its normal key decides.
@@ -52,6 +56,7 @@ mtp_blink_scan_return(IndexScanDesc scan)
 	MtpBlinkScan *so = (MtpBlinkScan *) scan->opaque;
 	BTScanPosItem *item = &so->bt.currPos.items[so->bt.currPos.itemIndex];
 
+	mtp_tid_check_block(scan->indexRelation, so->bt.currPos.currPage, scan->heapRelation, &item->heapTid);
 	scan->xs_heaptid = item->heapTid;
 	if (scan->xs_want_itup)
 		scan->xs_itup = (IndexTuple) (so->bt.currTuples + item->tupleOffset);

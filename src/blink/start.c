@@ -251,6 +251,7 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 	bt->currPos.moreRight = forward;
 	bt->numKilled = 0;
 	bt->markItemIndex = -1;
+	so->walk = (MtpWalk) {0};
 	if (at != InvalidBlockNumber)
 		return mtp_blink_scan_walk(scan, dir, at);
 

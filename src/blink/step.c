@@ -41,8 +41,9 @@ matches(IndexScanDesc scan, IndexTuple itup, ScanDirection dir, bool *more)
 }
 
 static inline void
-save_item(BTScanOpaque bt, int index, IndexTuple itup, int pos)
+save_item(IndexScanDesc scan, Page page, int index, IndexTuple itup, int pos)
 {
+	BTScanOpaque bt = scan->opaque;
 	BTScanPosItem *item = &bt->currPos.items[index];
 
 	item->heapTid = itup->t_tid;
@@ -51,6 +52,8 @@ save_item(BTScanOpaque bt, int index, IndexTuple itup, int pos)
 	{
 		Size		size = IndexTupleSize(itup);
 
+		if (unlikely(bt->currPos.nextTupleOffset + MAXALIGN(size) > BLCKSZ))
+			mtp_blink_fail_page(scan->indexRelation, page, "directory points to some item more than once");
 		item->tupleOffset = bt->currPos.nextTupleOffset;
 		memcpy(bt->currTuples + item->tupleOffset, itup, size);
 		bt->currPos.nextTupleOffset += MAXALIGN(size);
@@ -66,14 +69,15 @@ all_match(IndexScanDesc scan, Page page, int pos, ScanDirection dir)
 {
 	bool		more = true;
 
-	return matches(scan, mtp_page_item(page, pos), dir, &more);
+	return matches(scan, mtp_blink_item_at(scan->indexRelation, page, pos), dir, &more);
 }
 
 /* Saves all items from p on as number n and up; returns the next number. */
 static int
 save_rest(IndexScanDesc scan, Page page, MtpPos p, int n)
 {
-	BTScanOpaque bt = scan->opaque;
+	Relation	rel = scan->indexRelation;
+	bool		whole = ((BTScanOpaque) scan->opaque)->currTuples != NULL;
 	uint16		skip = scan->ignore_killed_tuples ? MTP_SLOT_DEAD : 0;
 	int			nnodes = MtpHead(page)->nnodes;
 
@@ -84,8 +88,9 @@ save_rest(IndexScanDesc scan, Page page, MtpPos p, int n)
 
 		for (; p.slot < count; p.slot++, p.pos++)
 			if ((offs[p.slot] & skip) == 0)
-				save_item(bt, n++,
-						  (IndexTuple) ((char *) page + (offs[p.slot] & ~MTP_SLOT_FLAGS)), p.pos);
+				save_item(scan, page, n++,
+						  whole ? mtp_blink_item(rel, page, p.node, p.slot) : mtp_blink_tid_item(rel, page, p.node, p.slot),
+						  p.pos);
 	}
 	return n;
 }
@@ -108,10 +113,10 @@ read_forward(IndexScanDesc scan, Page page, MtpPos p)
 
 		if (scan->ignore_killed_tuples && mtp_slot_dead(page, p.node, p.slot))
 			continue;
-		itup = mtp_slot_item(page, p.node, p.slot);
+		itup = mtp_blink_item(scan->indexRelation, page, p.node, p.slot);
 		if (matches(scan, itup, ForwardScanDirection, &more))
 		{
-			save_item(bt, n++, itup, p.pos);
+			save_item(scan, page, n++, itup, p.pos);
 			if (++run == SURE_AFTER && so->convex)
 				sure = all_match(scan, page, h->nitems - 1, ForwardScanDirection);
 		}
@@ -157,7 +162,7 @@ read_backward(IndexScanDesc scan, Page page, MtpPos p)
 		/* The page's first item is looked at for what it says about the pages to the left. */
 		if (dead && (p.pos > 0 || sure))
 			continue;
-		itup = mtp_slot_item(page, p.node, p.slot);
+		itup = mtp_blink_item(scan->indexRelation, page, p.node, p.slot);
 		if (!sure)
 		{
 			if (!matches(scan, itup, BackwardScanDirection, &more))
@@ -171,7 +176,7 @@ read_backward(IndexScanDesc scan, Page page, MtpPos p)
 				sure = all_match(scan, page, 0, BackwardScanDirection);
 		}
 		if (!dead)
-			save_item(bt, --n, itup, p.pos);
+			save_item(scan, page, --n, itup, p.pos);
 	}
 
 	if (!more)
@@ -194,6 +199,12 @@ load(IndexScanDesc scan, ScanDirection dir, Buffer buf, MtpPos from)
 	MtpBlinkScan *so = scan->opaque;
 	BTScanPos	pos = &so->bt.currPos;
 	Page		page = BufferGetPage(buf);
+
+	/* Only where links are damaged does a scan come to a leaf twice, unless it turns round. */
+	if (so->walk_dir != dir)
+		so->walk = (MtpWalk) {0};
+	so->walk_dir = dir;
+	mtp_blink_check_walk(scan->indexRelation, &so->walk, BufferGetBlockNumber(buf));
 
 	MtpTestForOldSnapshot(scan->xs_snapshot, scan->indexRelation, page);
 	pos->buf = buf;
@@ -238,9 +249,13 @@ settle(IndexScanDesc scan)
 static Buffer
 live_page(Relation rel, BlockNumber blkno)
 {
+	MtpWalk		walk = {0};
+
 	while (blkno != InvalidBlockNumber)
 	{
-		Buffer		buf = mtp_blink_read(rel, blkno, BUFFER_LOCK_SHARE);
+		Buffer		buf = mtp_blink_read_link(rel, blkno, 0, BUFFER_LOCK_SHARE);
+
+		mtp_blink_check_walk(rel, &walk, blkno);
 
 		if (!MtpIsDeleted(BufferGetPage(buf)))
 			return buf;
@@ -293,7 +308,7 @@ left_link(Relation rel, BlockNumber *origin)
 	if (!BufferIsValid(buf))
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("fell off the end of index \"%s\"", RelationGetRelationName(rel)),
+				 errmsg("fell off the end of index \"%s\" at block %u", RelationGetRelationName(rel), *origin),
 				 errhint("Please REINDEX it.")));
 	*origin = BufferGetBlockNumber(buf);
 	left = MtpHead(BufferGetPage(buf))->left;
@@ -323,7 +338,7 @@ left_neighbour(Relation rel, BlockNumber origin, BlockNumber left)
 			BlockNumber right;
 
 			CHECK_FOR_INTERRUPTS();
-			buf = mtp_blink_read(rel, blkno, BUFFER_LOCK_SHARE);
+			buf = mtp_blink_read_link(rel, blkno, 0, BUFFER_LOCK_SHARE);
 			page = BufferGetPage(buf);
 			right = MtpHead(page)->right;
 			if (right == origin && !MtpIsDeleted(page))

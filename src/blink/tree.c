@@ -9,38 +9,15 @@
 
 #include "miscadmin.h"
 
-void
-mtp_blink_check_page(Relation rel, Buffer buf)
-{
-	Page		page = BufferGetPage(buf);
-
-	if (PageIsNew(page))
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" contains unexpected zero page at block %u",
-						RelationGetRelationName(rel), BufferGetBlockNumber(buf)),
-				 errhint("Please REINDEX it.")));
-	if (MtpHead(page)->page_id != MTP_PAGE_ID)
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" contains corrupted page at block %u",
-						RelationGetRelationName(rel), BufferGetBlockNumber(buf)),
-				 errhint("Please REINDEX it.")));
-	if (MtpHead(page)->format != MTP_PAGE_FORMAT)
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" contains a page of unknown format %u at block %u",
-						RelationGetRelationName(rel), MtpHead(page)->format,
-						BufferGetBlockNumber(buf)),
-				 errhint("It was written by a later version of mtpower, or is corrupted.")));
-}
-
 Buffer
 mtp_blink_read_ext(Relation rel, BlockNumber blkno, int access, BufferAccessStrategy strategy)
 {
-	Buffer		buf = ReadBufferExtended(rel, MAIN_FORKNUM, blkno, RBM_NORMAL, strategy);
+	Buffer		buf;
 
+	mtp_blink_check_block(rel, blkno);
+	buf = ReadBufferExtended(rel, MAIN_FORKNUM, blkno, RBM_NORMAL, strategy);
 	mtp_page_prefetch(BufferGetPage(buf));
+	mtp_blink_check_unlocked(rel, buf);
 	LockBuffer(buf, access);
 	mtp_blink_check_page(rel, buf);
 	return buf;
@@ -50,6 +27,24 @@ Buffer
 mtp_blink_read(Relation rel, BlockNumber blkno, int access)
 {
 	return mtp_blink_read_ext(rel, blkno, access, NULL);
+}
+
+Buffer
+mtp_blink_read_link(Relation rel, BlockNumber blkno, uint32 level, int access)
+{
+	Buffer		buf = mtp_blink_read(rel, blkno, access);
+
+	mtp_blink_check_level(rel, buf, level);
+	return buf;
+}
+
+Buffer
+mtp_blink_read_meta(Relation rel, int access)
+{
+	Buffer		buf = mtp_blink_read(rel, MTP_BLINK_META, access);
+
+	(void) mtp_blink_check_meta(rel, buf);
+	return buf;
 }
 
 /* Is a remembered root still the only page of its level? */
@@ -67,20 +62,10 @@ still_root(Page page, uint32 level)
 static bool
 load_root(Relation rel, BlockNumber *root, uint32 *level)
 {
-	Buffer		buf = mtp_blink_read(rel, MTP_BLINK_META, BUFFER_LOCK_SHARE);
+	Buffer		buf = mtp_blink_read_meta(rel, BUFFER_LOCK_SHARE);
 	MtpBlinkMeta *meta = MtpBlinkMetaOf(BufferGetPage(buf));
 	MtpBlinkInfo *info;
 
-	if (MtpHead(BufferGetPage(buf))->type != MTP_PAGE_META || meta->magic != MTP_BLINK_MAGIC)
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" is not an mtpower_blink index",
-						RelationGetRelationName(rel))));
-	if (meta->version != MTP_BLINK_VERSION)
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("version mismatch in index \"%s\": file version %u, current version %u",
-						RelationGetRelationName(rel), meta->version, MTP_BLINK_VERSION)));
 	*root = meta->root;
 	*level = meta->level;
 	UnlockReleaseBuffer(buf);
@@ -105,18 +90,23 @@ mtp_blink_root(Relation rel, int access, uint32 target, uint32 *level)
 	*level = info->level;
 	if (root != InvalidBlockNumber && *level >= target)
 	{
+		mtp_blink_check_block(rel, root);
 		buf = ReadBuffer(rel, root);
 		mtp_page_prefetch(BufferGetPage(buf));
+		mtp_blink_check_unlocked(rel, buf);
 		LockBuffer(buf, *level == target ? access : BUFFER_LOCK_SHARE);
 		if (still_root(BufferGetPage(buf), *level))
+		{
+			mtp_blink_check_page(rel, buf);
 			return buf;
+		}
 		UnlockReleaseBuffer(buf);
 	}
 	if (!load_root(rel, &root, level))
 		return InvalidBuffer;
 
 	/* It may have been split since: its level is the same, and moving right does the rest. */
-	return mtp_blink_read(rel, root, *level == target ? access : BUFFER_LOCK_SHARE);
+	return mtp_blink_read_link(rel, root, *level, *level == target ? access : BUFFER_LOCK_SHARE);
 }
 
 int
@@ -155,6 +145,8 @@ move_right(Relation rel, MtpBlinkKey *key, Buffer buf, int access, bool forupdat
 		   MtpBlinkStack *stack)
 {
 	int			past = key->bt.nextkey ? 0 : 1;
+	uint32		level = MtpHead(BufferGetPage(buf))->level;
+	MtpWalk		walk = {0};
 
 	for (;;)
 	{
@@ -167,7 +159,7 @@ move_right(Relation rel, MtpBlinkKey *key, Buffer buf, int access, bool forupdat
 			BlockNumber blkno = BufferGetBlockNumber(buf);
 
 			finish_if_incomplete(rel, buf, access, stack);
-			buf = mtp_blink_read(rel, blkno, access);
+			buf = mtp_blink_read_link(rel, blkno, level, access);
 			continue;
 		}
 		if (right == InvalidBlockNumber)
@@ -175,15 +167,16 @@ move_right(Relation rel, MtpBlinkKey *key, Buffer buf, int access, bool forupdat
 			if (MtpIsDeleted(page))
 				ereport(ERROR,
 						(errcode(ERRCODE_INDEX_CORRUPTED),
-						 errmsg("fell off the end of index \"%s\"",
-								RelationGetRelationName(rel))));
+						 errmsg("fell off the end of index \"%s\" at block %u",
+								RelationGetRelationName(rel), BufferGetBlockNumber(buf))));
 			return buf;
 		}
 		if (!MtpIsDeleted(page) && mtp_blink_compare(key, MtpHighKey(page)) < past)
 			return buf;
 		UnlockReleaseBuffer(buf);
 		CHECK_FOR_INTERRUPTS();
-		buf = mtp_blink_read(rel, right, access);
+		mtp_blink_check_walk(rel, &walk, right);
+		buf = mtp_blink_read_link(rel, right, level, access);
 	}
 }
 
@@ -229,13 +222,7 @@ mtp_blink_descend(Relation rel, MtpBlinkKey *key, int access, uint32 level, MtpB
 		stack->at[at] = BufferGetBlockNumber(buf);
 		UnlockReleaseBuffer(buf);
 		at--;
-		buf = mtp_blink_read(rel, child, at == level ? access : BUFFER_LOCK_SHARE);
-		if (MtpHead(BufferGetPage(buf))->level != at)
-			ereport(ERROR,
-					(errcode(ERRCODE_INDEX_CORRUPTED),
-					 errmsg("downlink of index \"%s\" leads to block %u of level %u instead of level %u",
-							RelationGetRelationName(rel), child,
-							MtpHead(BufferGetPage(buf))->level, at)));
+		buf = mtp_blink_read_link(rel, child, at, at == level ? access : BUFFER_LOCK_SHARE);
 	}
 }
 
@@ -252,17 +239,18 @@ mtp_blink_endpoint(Relation rel, uint32 level, bool rightmost, int access)
 		Page		page = BufferGetPage(buf);
 		int			mode = at == level ? access : BUFFER_LOCK_SHARE;
 		BlockNumber next;
-		MtpPos		p;
+		MtpWalk		walk = {0};
 
 		/* A deleted page, or one that is no longer the last, leads right. */
 		while (MtpIsDeleted(page) || (rightmost && !MtpRightmost(page)))
 		{
 			next = MtpHead(page)->right;
 			if (next == InvalidBlockNumber)
-				elog(ERROR, "fell off the end of index \"%s\"", RelationGetRelationName(rel));
+				mtp_blink_fail_page(rel, page, "deleted page has no right sibling");
 			UnlockReleaseBuffer(buf);
 			CHECK_FOR_INTERRUPTS();
-			buf = mtp_blink_read(rel, next, mode);
+			mtp_blink_check_walk(rel, &walk, next);
+			buf = mtp_blink_read_link(rel, next, at, mode);
 			page = BufferGetPage(buf);
 		}
 		if (at == level)
@@ -272,11 +260,10 @@ mtp_blink_endpoint(Relation rel, uint32 level, bool rightmost, int access)
 			UnlockReleaseBuffer(buf);
 			return InvalidBuffer;
 		}
-		p = mtp_page_locate(page, rightmost ? MtpHead(page)->nitems - 1 : 0);
-		next = BTreeTupleGetDownLink(mtp_slot_item(page, p.node, p.slot));
+		next = BTreeTupleGetDownLink(mtp_blink_item_at(rel, page, rightmost ? MtpHead(page)->nitems - 1 : 0));
 		UnlockReleaseBuffer(buf);
 		at--;
-		buf = mtp_blink_read(rel, next, at == level ? access : BUFFER_LOCK_SHARE);
+		buf = mtp_blink_read_link(rel, next, at, at == level ? access : BUFFER_LOCK_SHARE);
 	}
 }
 
@@ -291,7 +278,7 @@ find_downlink(Page page, MtpBlinkKey *key, BlockNumber child)
 	p = mtp_page_locate(page, 0);
 	do
 	{
-		if (BTreeTupleGetDownLink(mtp_slot_item(page, p.node, p.slot)) == child)
+		if (BTreeTupleGetDownLink(mtp_blink_item(key->rel, page, p.node, p.slot)) == child)
 			return p.pos;
 	} while (mtp_pos_next(page, &p));
 	return -1;
@@ -305,10 +292,11 @@ mtp_blink_parent(Relation rel, MtpBlinkStack *stack, uint32 level, IndexTuple pi
 	MtpBlinkStack fresh;
 	bool		descended = false;
 	Buffer		buf = InvalidBuffer;
+	MtpWalk		walk = {0};
 
 	mtp_blink_key_pivot(rel, &key, pivot);
 	if (stack != NULL && stack->at[level] != InvalidBlockNumber)
-		buf = mtp_blink_read(rel, stack->at[level], BUFFER_LOCK_EXCLUSIVE);
+		buf = mtp_blink_read_link(rel, stack->at[level], level, BUFFER_LOCK_EXCLUSIVE);
 	for (;;)
 	{
 		Page		page;
@@ -325,6 +313,7 @@ mtp_blink_parent(Relation rel, MtpBlinkStack *stack, uint32 level, IndexTuple pi
 			descended = true;
 			stack = &fresh;
 			buf = mtp_blink_descend(rel, &key, BUFFER_LOCK_EXCLUSIVE, level, stack);
+			walk = (MtpWalk) {0};
 			if (!BufferIsValid(buf))
 				continue;
 		}
@@ -337,7 +326,7 @@ mtp_blink_parent(Relation rel, MtpBlinkStack *stack, uint32 level, IndexTuple pi
 				BlockNumber blkno = BufferGetBlockNumber(buf);
 
 				mtp_blink_finish_split(rel, buf, stack);
-				buf = mtp_blink_read(rel, blkno, BUFFER_LOCK_EXCLUSIVE);
+				buf = mtp_blink_read_link(rel, blkno, level, BUFFER_LOCK_EXCLUSIVE);
 				continue;
 			}
 			*pos = find_downlink(page, &key, child);
@@ -345,7 +334,11 @@ mtp_blink_parent(Relation rel, MtpBlinkStack *stack, uint32 level, IndexTuple pi
 				return buf;
 		}
 		UnlockReleaseBuffer(buf);
-		buf = next == InvalidBlockNumber ? InvalidBuffer :
-			mtp_blink_read(rel, next, BUFFER_LOCK_EXCLUSIVE);
+		buf = InvalidBuffer;
+		if (next != InvalidBlockNumber)
+		{
+			mtp_blink_check_walk(rel, &walk, next);
+			buf = mtp_blink_read_link(rel, next, level, BUFFER_LOCK_EXCLUSIVE);
+		}
 	}
 }

@@ -110,7 +110,7 @@ find_chain(Unlink *u)
 		}
 		if (u->stack.at[level + 1] == InvalidBlockNumber)
 			return false;
-		buf = mtp_blink_read(u->rel, u->stack.at[level + 1], BUFFER_LOCK_SHARE);
+		buf = mtp_blink_read_link(u->rel, u->stack.at[level + 1], level + 1, BUFFER_LOCK_SHARE);
 		buf = mtp_blink_moveright(u->rel, &u->key, buf, BUFFER_LOCK_SHARE, NULL);
 	}
 	UnlockReleaseBuffer(buf);
@@ -122,15 +122,17 @@ find_chain(Unlink *u)
  * the pages to the right.
  */
 static bool
-lock_left(Unlink *u, UnlinkLevel *l)
+lock_left(Unlink *u, UnlinkLevel *l, uint32 level)
 {
 	BlockNumber blkno = l->left;
+	MtpWalk		walk = {0};
 
 	while (blkno != InvalidBlockNumber && blkno != l->page)
 	{
-		Buffer		buf = mtp_blink_read(u->rel, blkno, BUFFER_LOCK_EXCLUSIVE);
+		Buffer		buf = mtp_blink_read_link(u->rel, blkno, level, BUFFER_LOCK_EXCLUSIVE);
 		Page		page = BufferGetPage(buf);
 
+		mtp_blink_check_walk(u->rel, &walk, blkno);
 		blkno = MtpHead(page)->right;
 		if (!MtpIsDeleted(page) && blkno == l->page)
 		{
@@ -157,20 +159,20 @@ lock_level(Unlink *u, int level)
 
 	if (l->left != InvalidBlockNumber)
 	{
-		if (!lock_left(u, l))
+		if (!lock_left(u, l, level))
 			return false;
 		left = BufferGetBlockNumber(l->lbuf);
 	}
-	l->buf = mtp_blink_read(u->rel, l->page, BUFFER_LOCK_EXCLUSIVE);
+	l->buf = mtp_blink_read_link(u->rel, l->page, level, BUFFER_LOCK_EXCLUSIVE);
 	page = BufferGetPage(l->buf);
 	h = MtpHead(page);
 	if (h->type != (level == 0 ? MTP_PAGE_LEAF : MTP_PAGE_INNER) || h->level != level ||
 		h->left != left || h->nitems != (level == 0 ? 0 : 1) || !may_go(page))
 		return false;
-	if (level > 0 && BTreeTupleGetDownLink(mtp_page_item(page, 0)) != u->levels[level - 1].page)
+	if (level > 0 && BTreeTupleGetDownLink(mtp_blink_item_at(u->rel, page, 0)) != u->levels[level - 1].page)
 		return false;
 
-	l->rbuf = mtp_blink_read(u->rel, h->right, BUFFER_LOCK_EXCLUSIVE);
+	l->rbuf = mtp_blink_read_link(u->rel, h->right, level, BUFFER_LOCK_EXCLUSIVE);
 	if (MtpHead(BufferGetPage(l->rbuf))->left == l->page)
 		return true;
 	ereport(LOG,
@@ -193,7 +195,8 @@ lock_parent(Unlink *u)
 	page = BufferGetPage(u->parent);
 	if (u->pos + 1 >= MtpHead(page)->nitems)
 		return false;			/* the parent was split just there */
-	return BTreeTupleGetDownLink(mtp_page_item(page, u->pos + 1)) == right;
+	(void) mtp_blink_item_at(u->rel, page, u->pos);
+	return BTreeTupleGetDownLink(mtp_blink_item_at(u->rel, page, u->pos + 1)) == right;
 }
 
 static void

@@ -139,7 +139,7 @@ find_dead(Vacuum *v, Page page, uint16 *pos)
 		return 0;
 	do
 	{
-		if (v->callback(&mtp_slot_item(page, p.node, p.slot)->t_tid, v->callback_state))
+		if (v->callback(&mtp_blink_tid_item(v->rel, page, p.node, p.slot)->t_tid, v->callback_state))
 			pos[n++] = p.pos;
 	} while (mtp_pos_next(page, &p));
 	return n;
@@ -162,6 +162,7 @@ vacuum_leaf(Vacuum *v, Buffer buf, BlockNumber scanblkno)
 
 	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 	LockBufferForCleanup(buf);
+	mtp_blink_check_page(rel, buf);
 
 	/*
 	 * A split since the start of this VACUUM may have moved entries to a block that was passed
@@ -204,7 +205,7 @@ vacuum_block(Vacuum *v, BlockNumber blkno, BlockNumber scanblkno)
 	buf = ReadBufferExtended(v->rel, MAIN_FORKNUM, blkno, RBM_NORMAL, v->info->strategy);
 	LockBuffer(buf, BUFFER_LOCK_SHARE);
 	page = BufferGetPage(buf);
-	if (!PageIsNew(page))
+	if (!PageIsNew(page) || !mtp_blink_recyclable(page))
 		mtp_blink_check_page(v->rel, buf);
 
 	/* Looking back: only a leaf that a split of this VACUUM's time has written is of interest. */
@@ -422,7 +423,7 @@ mtp_blink_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 static bool
 needs_cleanup(Relation rel)
 {
-	Buffer		buf = mtp_blink_read(rel, MTP_BLINK_META, BUFFER_LOCK_SHARE);
+	Buffer		buf = mtp_blink_read_meta(rel, BUFFER_LOCK_SHARE);
 	BlockNumber delpages = MtpBlinkMetaOf(BufferGetPage(buf))->delpages;
 
 	UnlockReleaseBuffer(buf);
@@ -433,7 +434,7 @@ needs_cleanup(Relation rel)
 static void
 set_delpages(Relation rel, BlockNumber delpages)
 {
-	Buffer		buf = mtp_blink_read(rel, MTP_BLINK_META, BUFFER_LOCK_EXCLUSIVE);
+	Buffer		buf = mtp_blink_read_meta(rel, BUFFER_LOCK_EXCLUSIVE);
 	MtpBlinkMeta *meta = MtpBlinkMetaOf(BufferGetPage(buf));
 	MtpWalVacuum rec = {.nitems = 0};
 	MtpChange	c;

@@ -41,9 +41,6 @@ extern void mtp_verify_page_sane(MtpVerify *v, MtpVerifyPage *p);
  */
 extern int	mtp_verify_compare(MtpVerify *v, IndexTuple a, IndexTuple b, int *att);
 
-/* Do all attributes that a leaf tuple or pivot of this index should have lie within it? */
-extern bool mtp_verify_tuple_whole(Relation rel, IndexTuple itup);
-
 /*
  * verify_rows.c
  */

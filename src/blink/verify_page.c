@@ -7,7 +7,6 @@
  */
 #include "blink/blink.h"
 
-#include "access/tupmacs.h"
 #include "blink/verify.h"
 
 /* Number of key attributes that an item has. */
@@ -61,73 +60,15 @@ mtp_verify_compare(MtpVerify *v, IndexTuple a, IndexTuple b, int *att)
 	return ItemPointerCompare(ta, tb);
 }
 
-bool
-mtp_verify_tuple_whole(Relation rel, IndexTuple itup)
-{
-	TupleDesc	tupdesc = RelationGetDescr(rel);
-	int			natts = BTreeTupleGetNAtts(itup, rel);
-	Size		start = IndexInfoFindDataOffset(itup->t_info);
-	Size		size = IndexTupleSize(itup);
-	char	   *data = (char *) itup + start;
-	bits8	   *nulls = (bits8 *) ((char *) itup + sizeof(IndexTupleData));
-	Size		off = 0;
-
-	if (start > size || natts > tupdesc->natts)
-		return false;
-	size -= start;
-	for (int i = 0; i < natts; i++)
-	{
-		Form_pg_attribute att = TupleDescAttr(tupdesc, i);
-
-		if (IndexTupleHasNulls(itup) && att_isnull(i, nulls))
-			continue;
-		if (att->attlen == -1 && off >= size)
-			return false;
-		off = att_align_pointer(off, att->attalign, att->attlen, data + off);
-		if (off > size)
-			return false;
-		if (att->attlen == -1 && !mtp_varlena_whole(data + off, size - off))
-			return false;
-		if (att->attlen == -2 && memchr(data + off, 0, size - off) == NULL)
-			return false;
-		if (att->attlen > 0 && off + att->attlen > size)
-			return false;
-		off = att_addlength_pointer(off, att->attlen, data + off);
-	}
-	return off <= size;
-}
-
-/* Is it a pivot that may stand on such a page, or be a high key (first: minus infinity)? */
+/* The same of a pivot, and may it stand on such a page, or be a high key (first: minus infinity)? */
 static const char *
 pivot_fault(MtpVerify *v, IndexTuple itup, bool first)
 {
-	int			natts;
-	ItemPointer tid;
+	const char *what = mtp_blink_pivot_fault(v->rel, itup);
 
-	if (!BTreeTupleIsPivot(itup))
-		return "Separator is not a pivot tuple.";
-	natts = BTreeTupleGetNAtts(itup, v->rel);
-	if (first != (natts == 0) || natts > v->nkeyatts)
-		return "Pivot tuple has a wrong number of attributes.";
-	tid = BTreeTupleGetHeapTID(itup);
-	if (tid != NULL && (natts != v->nkeyatts || !ItemPointerIsValid(tid) ||
-						IndexTupleSize(itup) < sizeof(IndexTupleData) + sizeof(ItemPointerData)))
-		return "Pivot tuple has a wrong TID.";
-	if (!mtp_verify_tuple_whole(v->rel, itup))
-		return "Pivot tuple is damaged.";
-	return NULL;
-}
-
-static const char *
-leaf_fault(MtpVerify *v, IndexTuple itup)
-{
-	if (itup->t_info & INDEX_ALT_TID_MASK)
-		return "Entry is not a plain tuple.";
-	if (!ItemPointerIsValid(&itup->t_tid))
-		return "Entry has an invalid TID.";
-	if (!mtp_verify_tuple_whole(v->rel, itup))
-		return "Entry is damaged.";
-	return NULL;
+	if (what == NULL && first != (BTreeTupleGetNAtts(itup, v->rel) == 0))
+		return "pivot tuple has a wrong number of attributes";
+	return what;
 }
 
 void
@@ -148,16 +89,16 @@ mtp_verify_page_sane(MtpVerify *v, MtpVerifyPage *p)
 		mtp_verify_fail(v, p->blkno, -1, "Normal keys are of kind 0x%02X instead of 0x%02X.",
 						h->norm, mtp_blink_info(v->rel)->norm);
 	if (h->highkey != 0 && (what = pivot_fault(v, MtpHighKey(page), false)) != NULL)
-		mtp_verify_fail(v, p->blkno, -1, "High key: %s", what);
+		mtp_verify_fail(v, p->blkno, -1, "High key: The %s.", what);
 	if (h->nitems == 0)
 		return;
 	do
 	{
 		IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
 
-		what = MtpIsLeaf(page) ? leaf_fault(v, itup) : pivot_fault(v, itup, pos.pos == 0);
+		what = MtpIsLeaf(page) ? mtp_blink_entry_fault(v->rel, itup) : pivot_fault(v, itup, pos.pos == 0);
 		if (what)
-			mtp_verify_fail(v, p->blkno, pos.pos, "%s", what);
+			mtp_verify_fail(v, p->blkno, pos.pos, "The %s.", what);
 	} while (mtp_pos_next(page, &pos));
 }
 

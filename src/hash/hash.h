@@ -14,6 +14,7 @@
 #include "access/relscan.h"
 #include "hash/bucket.h"
 #include "storage/bufmgr.h"
+#include "wal/links.h"
 #include "wal/wal.h"
 
 #define MTP_HASH_META_BLOCK	0
@@ -141,23 +142,34 @@ extern Buffer mtp_hash_find(Relation rel, uint32 hash, int lock);
 #define MTP_HASH_WANT_FREE		(1 << 3)
 extern void mtp_hash_check_page(Relation rel, Buffer buf, int want);
 
+/* Entry i of a locked page, with a TID that can be a row's. */
+static inline MtpHashEntry *
+mtp_hash_entry(Relation rel, Buffer buf, int i)
+{
+	MtpHashEntry *e = MtpHashEntryAt(BufferGetPage(buf), i);
+
+	if (unlikely(!mtp_tid_possible(&e->tid)))
+		mtp_tid_fail(rel, BufferGetBlockNumber(buf));
+	return e;
+}
+
+/* ERROR if the index has no such block: before it is read. */
+extern void mtp_hash_check_block(Relation rel, BlockNumber blkno);
+
 /*
  * Reads and locks (BUFFER_LOCK_*; or no lock: BUFFER_LOCK_UNLOCK) a page, and checks it when locked.  The caller releases
  * the buffer.  ERROR if this process has the page locked already, which only damaged links bring about.
  */
 extern Buffer mtp_hash_read(Relation rel, BlockNumber blkno, int lock, int want, BufferAccessStrategy strategy);
 
+/* The page reserved for a bucket that the index does not have yet, exclusively locked. */
+extern Buffer mtp_hash_read_reserved(Relation rel, const MtpHashMeta *meta, uint32 bucket);
+
 /*
- * A walk along a bucket's chains, zeroes to begin with: told of each page, it raises an error if damaged links lead in a
+ * Tells a walk along a bucket's chains (zeroes to begin with) of each page; raises an error if damaged links lead in a
  * circle, after a few times round at most.
  */
-typedef struct MtpHashWalk
-{
-	uint32		steps;
-	BlockNumber mark;			/* the page of the last step whose number is a power of two */
-} MtpHashWalk;
-
-extern void mtp_hash_walk_step(Relation rel, MtpHashWalk *w, BlockNumber blkno);
+extern void mtp_hash_walk_step(Relation rel, MtpWalk *w, BlockNumber blkno);
 
 /* A page for new content, exclusively locked: free (all readers gone) or new.  Like mtp_blink_alloc. */
 extern Buffer mtp_hash_alloc(Relation rel);

@@ -76,10 +76,9 @@ make_buckets(Relation rel, const MtpHashMeta *meta, const Deal *deal)
 
 	for (uint32 i = 1; i < deal->space.initial; i++)
 	{
-		Buffer		buf = ReadBuffer(rel, mtp_hash_block(meta, i));
+		Buffer		buf = mtp_hash_read_reserved(rel, meta, i);
 		int			end = end_of_bucket(deal, i, from, &lo, &hi);
 
-		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 		START_CRIT_SECTION();
 		mtp_bucket_init(BufferGetPage(buf), MTP_HASH_BUCKET, i, lo, hi);
 		mtp_bucket_append(BufferGetPage(buf), end - from, &deal->entries[from]);

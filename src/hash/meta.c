@@ -25,12 +25,14 @@ check_meta(Relation rel, const MtpHashMeta *meta)
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
 				 errmsg("index \"%s\" is not an mtpower_hash index",
-						RelationGetRelationName(rel))));
+						RelationGetRelationName(rel)),
+				 errdetail("Its metapage, block %u, is corrupted.", MTP_HASH_META_BLOCK)));
 	if (meta->version != MTP_HASH_VERSION)
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
 				 errmsg("version mismatch in index \"%s\": file version %u, current version %u",
-						RelationGetRelationName(rel), meta->version, MTP_HASH_VERSION)));
+						RelationGetRelationName(rel), meta->version, MTP_HASH_VERSION),
+				 errdetail("Its metapage, block %u, was written by a later version of mtpower, or is corrupted.", MTP_HASH_META_BLOCK)));
 	if (meta->nextents == 0 || meta->nextents > MTP_HASH_MAX_EXTENTS || meta->per_bucket == 0 ||
 		meta->space.initial == 0 || meta->space.level > 31 ||
 		meta->space.next >= (uint64) meta->space.initial << meta->space.level ||
@@ -133,8 +135,13 @@ mtp_hash_find(Relation rel, uint32 hash, int lock)
 	for (;;)
 	{
 		MtpHashSpace space = meta->space;
-		Buffer		buf = ReadBuffer(rel, mtp_hash_block(meta, mtp_space_bucket(&space, hash)));
-		Page		page = BufferGetPage(buf);
+		BlockNumber blkno = mtp_hash_block(meta, mtp_space_bucket(&space, hash));
+		Buffer		buf;
+		Page		page;
+
+		mtp_hash_check_block(rel, blkno);
+		buf = ReadBuffer(rel, blkno);
+		page = BufferGetPage(buf);
 
 		/* The header, with filter and heavy hashes; fingerprints follow. */
 		for (int i = 0; i < 4; i++)
@@ -147,8 +154,6 @@ mtp_hash_find(Relation rel, uint32 hash, int lock)
 		meta = mtp_hash_meta(rel, true);
 		if (memcmp(&meta->space, &space, sizeof(space)) == 0)
 		{
-			BlockNumber blkno = BufferGetBlockNumber(buf);
-
 			LockBuffer(buf, BUFFER_LOCK_SHARE);
 			mtp_hash_check_page(rel, buf, MTP_HASH_WANT_BUCKET);
 			ereport(ERROR,

@@ -4,7 +4,6 @@
  */
 #include "hash/hash.h"
 
-#include "storage/buf_internals.h"
 #include "storage/indexfsm.h"
 #include "wal/stop.h"
 
@@ -51,23 +50,27 @@ fail_again(Relation rel, BlockNumber blkno)
 			 errhint("Please REINDEX it.")));
 }
 
-/* Has this process locked the page?  Only where links are damaged is it asked for again. */
-static inline bool
-is_locked_by_us(Buffer buf)
+void
+mtp_hash_check_block(Relation rel, BlockNumber blkno)
 {
-	return !BufferIsLocal(buf) &&
-		LWLockHeldByMe(BufferDescriptorGetContentLock(GetBufferDescriptor(buf - 1)));
+	if (unlikely(mtp_link_beyond(rel, blkno)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("link in index \"%s\" leads to block %u, beyond its end",
+						RelationGetRelationName(rel), blkno),
+				 errhint("Please REINDEX it.")));
 }
 
 Buffer
 mtp_hash_read(Relation rel, BlockNumber blkno, int lock, int want, BufferAccessStrategy strategy)
 {
-	Buffer		buf = ReadBufferExtended(rel, MAIN_FORKNUM, blkno, RBM_NORMAL, strategy);
+	Buffer		buf;
 
+	mtp_hash_check_block(rel, blkno);
+	buf = ReadBufferExtended(rel, MAIN_FORKNUM, blkno, RBM_NORMAL, strategy);
 	if (lock != BUFFER_LOCK_UNLOCK)
 	{
-		/* To wait for oneself is to wait for ever, and nothing ends it. */
-		if (unlikely(is_locked_by_us(buf)))
+		if (unlikely(mtp_link_locked(buf)))
 			fail_again(rel, blkno);
 		LockBuffer(buf, lock);
 		mtp_hash_check_page(rel, buf, want);
@@ -75,14 +78,38 @@ mtp_hash_read(Relation rel, BlockNumber blkno, int lock, int want, BufferAccessS
 	return buf;
 }
 
-void
-mtp_hash_walk_step(Relation rel, MtpHashWalk *w, BlockNumber blkno)
+/*
+ * Growth writes such a page as a whole: it must not be one that is in use, which a damaged metapage could take it for.  It is zero, or
+ * was made for this bucket by growth that did not get to an end.
+ */
+Buffer
+mtp_hash_read_reserved(Relation rel, const MtpHashMeta *meta, uint32 bucket)
 {
-	if (w->steps > 0 && blkno == w->mark)
+	BlockNumber blkno = mtp_hash_block(meta, bucket);
+	Buffer		buf;
+	MtpHashHeader *h;
+
+	mtp_hash_check_block(rel, blkno);
+	buf = ReadBuffer(rel, blkno);
+	h = MtpHashHead(BufferGetPage(buf));
+	if (unlikely(mtp_link_locked(buf)))
 		fail_again(rel, blkno);
-	if ((w->steps & (w->steps - 1)) == 0)
-		w->mark = blkno;
-	w->steps++;
+	LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
+	if (!PageIsNew(BufferGetPage(buf)) &&
+		(h->page_id != MTP_PAGE_ID || h->type != MTP_HASH_BUCKET || h->bucket != bucket))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" is to get bucket %u at block %u, which is in use",
+						RelationGetRelationName(rel), bucket, blkno),
+				 errhint("Please REINDEX it.")));
+	return buf;
+}
+
+void
+mtp_hash_walk_step(Relation rel, MtpWalk *w, BlockNumber blkno)
+{
+	if (mtp_walk_again(w, blkno))
+		fail_again(rel, blkno);
 }
 
 /*

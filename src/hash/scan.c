@@ -6,6 +6,7 @@
  */
 #include "hash/scan.h"
 
+#include "access/table.h"
 #include "batch/batch.h"
 #include "miscadmin.h"
 #include "nodes/tidbitmap.h"
@@ -78,9 +79,10 @@ mtp_hash_endscan(IndexScanDesc scan)
 
 /* Copies the entries of a locked page that have one of the hashes lo .. hi. */
 static void
-load_range(IndexScanDesc scan, Page page)
+load_range(IndexScanDesc scan, Buffer buf)
 {
 	MtpHashScan *so = scan->opaque;
+	Page		page = BufferGetPage(buf);
 	const uint8 *fps = MtpHashFps(page);
 	int			n = MtpHashHead(page)->n;
 
@@ -94,7 +96,7 @@ load_range(IndexScanDesc scan, Page page)
 		if (fps[i] == MTP_FP_DEAD && scan->ignore_killed_tuples)
 			continue;
 		so->hashes[so->n] = hash;
-		so->tids[so->n++] = entry->tid;
+		so->tids[so->n++] = mtp_hash_entry(scan->indexRelation, buf, i)->tid;
 	}
 }
 
@@ -114,10 +116,10 @@ load(IndexScanDesc scan, Buffer buf)
 
 		so->n = mtp_bucket_find(page, so->lo, !scan->ignore_killed_tuples, at);
 		for (int i = 0; i < so->n; i++)
-			so->tids[i] = MtpHashEntryAt(page, at[i])->tid;
+			so->tids[i] = mtp_hash_entry(scan->indexRelation, buf, at[i])->tid;
 	}
 	else
-		load_range(scan, page);
+		load_range(scan, buf);
 }
 
 /* Notes the page that has been loaded as the bucket's next one with a match. */
@@ -175,6 +177,7 @@ enter_bucket(IndexScanDesc scan, uint32 hash, bool backward)
 	so->source_read = true;
 	if (unlikely(p->h.source != InvalidBlockNumber) && (!so->one || mtp_filter_has(p, hash)))
 	{
+		mtp_hash_check_block(rel, p->h.source);
 		so->source = ReadBuffer(rel, p->h.source);
 		so->source_read = false;
 	}
@@ -415,6 +418,7 @@ mtp_hash_gettuple(IndexScanDesc scan, ScanDirection dir)
 		so->killed[so->nkilled++] = so->at;
 	if (so->none || !(backward ? step_backward(scan) : step_forward(scan)))
 		return false;
+	mtp_tid_check_block(scan->indexRelation, so->page, scan->heapRelation, &so->tids[so->at]);
 	scan->xs_heaptid = so->tids[so->at];
 	return true;
 }
@@ -423,14 +427,20 @@ int64
 mtp_hash_getbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 {
 	MtpHashScan *so = scan->opaque;
+	Relation	heap;
 	int64		n = 0;
 
 	if (!begin(scan))
 		return 0;
+	/* Who asks for a bitmap has the table open. */
+	heap = table_open(scan->indexRelation->rd_index->indrelid, NoLock);
 	for (bool found = start(scan); found; found = go_on(scan))
 	{
+		for (int i = 0; i < so->n; i++)
+			mtp_tid_check_block(scan->indexRelation, so->page, heap, &so->tids[i]);
 		tbm_add_tuples(tbm, so->tids, so->n, true);
 		n += so->n;
 	}
+	table_close(heap, NoLock);
 	return n;
 }

@@ -189,8 +189,8 @@ reread_meta(Split *s)
 	if (memcmp(&was, &s->meta->space, sizeof(was)) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("hashes of bucket %u of index \"%s\" don't match its metapage",
-						s->from, RelationGetRelationName(s->rel)),
+				 errmsg("hashes of bucket %u at block %u of index \"%s\" don't match its metapage",
+						s->from, mtp_hash_block(s->meta, s->from), RelationGetRelationName(s->rel)),
 				 errhint("Please REINDEX it.")));
 }
 
@@ -228,11 +228,18 @@ split(Split *s)
 		reread_meta(s);
 		return MTP_SPLIT_AGAIN;
 	}
-	Assert(lo == s->cut + 1 && h->source == InvalidBlockNumber);
+	Assert(lo == s->cut + 1);
+
+	/* If the bucket's own split was not finished, it has been by now (mtp_hash_split). */
+	if (h->source != InvalidBlockNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("bucket %u at block %u of index \"%s\" has a source that it was not split off from",
+						s->from, BufferGetBlockNumber(s->oldbuf), RelationGetRelationName(s->rel)),
+				 errhint("Please REINDEX it.")));
 
 	/* Nobody else reads the page: only we, with this cleanup lock, can make it part of the index. */
-	s->newbuf = ReadBuffer(s->rel, mtp_hash_block(s->meta, s->to));
-	LockBuffer(s->newbuf, BUFFER_LOCK_EXCLUSIVE);
+	s->newbuf = mtp_hash_read_reserved(s->rel, s->meta, s->to);
 	done = split_locked(s);
 	UnlockReleaseBuffer(s->newbuf);
 	UnlockReleaseBuffer(s->oldbuf);

@@ -38,12 +38,12 @@ typedef struct Vacuum
 
 /* Fills at[] with the entries that are dead, ascending; returns how many. */
 static int
-find_dead(Vacuum *v, Page page, uint16 *at)
+find_dead(Vacuum *v, Buffer buf, uint16 *at)
 {
 	int			n = 0;
 
-	for (int i = 0; i < MtpHashHead(page)->n; i++)
-		if (v->callback(&MtpHashEntryAt(page, i)->tid, v->callback_state))
+	for (int i = 0; i < MtpHashHead(BufferGetPage(buf))->n; i++)
+		if (v->callback(&mtp_hash_entry(v->rel, buf, i)->tid, v->callback_state))
 			at[n++] = i;
 	return n;
 }
@@ -79,7 +79,7 @@ vacuum_stash(Vacuum *v, Buffer primary, BlockNumber *next)
 									v->info->strategy);
 	Page		page = BufferGetPage(buf);
 	uint16		at[MTP_HASH_MAX_ENTRIES];
-	int			n = find_dead(v, page, at);
+	int			n = find_dead(v, buf, at);
 	int			left;
 
 	if (n > 0)
@@ -89,7 +89,7 @@ vacuum_stash(Vacuum *v, Buffer primary, BlockNumber *next)
 		MTP_STOP_POINT("vacuum_stash");
 		LockBuffer(primary, BUFFER_LOCK_EXCLUSIVE);
 		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
-		n = find_dead(v, page, at);
+		n = find_dead(v, buf, at);
 		if (n > 0)
 			delete_dead(v, primary, buf, n, at);
 		LockBuffer(primary, BUFFER_LOCK_UNLOCK);
@@ -108,7 +108,7 @@ static void
 vacuum_chain(Vacuum *v, Buffer primary, MtpHashChain *chain)
 {
 	BlockNumber next = chain->first;
-	MtpHashWalk walk = {0};
+	MtpWalk walk = {0};
 
 	while (next != InvalidBlockNumber)
 	{
@@ -193,7 +193,7 @@ vacuum_bucket(Vacuum *v, uint32 bucket)
 	/* Also where nothing is to be deleted: the entry may have left the page since a scan read it. */
 	LockBufferForCleanup(buf);
 	mtp_hash_check_page(v->rel, buf, MTP_HASH_WANT_BUCKET);
-	n = find_dead(v, page, at);
+	n = find_dead(v, buf, at);
 	if (n > 0)
 		delete_dead(v, buf, buf, n, at);
 	v->stats->num_index_tuples += MtpHashHead(page)->n;

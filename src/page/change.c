@@ -420,6 +420,16 @@ mtp_page_insert(Page page, int n, const uint16 *pos, const IndexTuple *items, co
 		rewindow(page);
 }
 
+bool
+mtp_page_insert_reads(Page page, int n, Size bytes)
+{
+	int			before = MtpHead(page)->nitems;
+
+	/* Each item may open a node; and 16 of them, enlarge the directory's first level. */
+	return (n > 4 && n > before / 2) || grew_much(before, before + n) ||
+		gap(page) < bytes + n * sizeof(MtpNode) + (n / MTP_DIR_STEP + 1) * MTP_DIR_STEP * 5;
+}
+
 static void
 delete_one(Page page, int pos)
 {

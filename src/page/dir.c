@@ -101,8 +101,6 @@ check_nodes(Page page, int *pos)
 		MtpNode    *node = &MtpNodes(page)[i];
 		int			count = MtpCounts(page)[i];
 
-		if (count < 1 || count > MTP_NODE_SLOTS)
-			return "directory node has an impossible number of items";
 		for (int j = 0; j < count; j++)
 		{
 			unsigned	off = node->offs[j] & ~MTP_SLOT_FLAGS;
@@ -125,20 +123,52 @@ check_nodes(Page page, int *pos)
 			return "directory's first level differs from its second";
 		n += count;
 	}
-	if (n != h->nitems)
-		return "directory does not have as many items as the page";
 	if (bytes != mtp_page_item_bytes(page))
 		return "free space is not what items and garbage leave";
 	return NULL;
 }
 
+/*
+ * Does each node in use have 1 .. 16 items, and all of them as many as the page says?  Eight counts at a time: a byte above 16 gets its
+ * highest bit by adding 0x6F, one that is zero by subtracting 1, and the bytes of a product with 0x01…01 add up in the highest one.
+ */
+static bool
+counts_ok(Page page)
+{
+	const uint64 ones = UINT64CONST(0x0101010101010101);
+	MtpPageHeader *h = MtpHead(page);
+	const uint8 *counts = MtpCounts(page);
+	uint32		sum = 0;
+	int			i = 0;
+
+	for (; i + 8 <= h->nnodes; i += 8)
+	{
+		uint64		c;
+
+		memcpy(&c, counts + i, sizeof(c));
+		if ((((c + ones * 0x6F) | c | ((c - ones) & ~c)) & (ones << 7)) != 0)
+			return false;
+		sum += (c * ones) >> 56;
+	}
+	for (; i < h->nnodes; i++)
+	{
+		if (counts[i] < 1 || counts[i] > MTP_NODE_SLOTS)
+			return false;
+		sum += counts[i];
+	}
+	return sum == h->nitems;
+}
+
+/*
+ * What is wrong with the page, as far as it can be told without its items, or NULL: where this finds nothing, the directory can be
+ * searched, and slots looked at (mtp_slot_in_page), without leaving the page.  Cheap enough to be asked at each visit.
+ */
 const char *
-mtp_page_fault(Page page, int *pos)
+mtp_page_shape(Page page)
 {
 	PageHeader	ph = (PageHeader) page;
 	MtpPageHeader *h = MtpHead(page);
 
-	*pos = -1;
 	if (h->page_id != MTP_PAGE_ID)
 		return "page identifier is wrong";
 	if (h->format != MTP_PAGE_FORMAT)
@@ -165,6 +195,22 @@ mtp_page_fault(Page page, int *pos)
 		return "high key and right link don't agree";
 	if (h->garbage > ph->pd_special - ph->pd_upper)
 		return "more garbage than items";
+	if (h->nitems > MTP_MAX_ITEMS)
+		return "number of items is impossible";
+	if (!counts_ok(page))
+		return "directory does not have as many items as the page";
+	return NULL;
+}
+
+const char *
+mtp_page_fault(Page page, int *pos)
+{
+	MtpPageHeader *h = MtpHead(page);
+	const char *what = mtp_page_shape(page);
+
+	*pos = -1;
+	if (what != NULL || (h->type != MTP_PAGE_LEAF && h->type != MTP_PAGE_INNER))
+		return what;
 	return check_nodes(page, pos);
 }
 

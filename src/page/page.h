@@ -145,6 +145,19 @@ mtp_slot_item(Page page, int node, int slot)
 						 (MtpNodes(page)[node].offs[slot] & ~MTP_SLOT_FLAGS));
 }
 
+/* Does the slot lead to a whole tuple on the page?  The page's shape has been checked (mtp_page_shape). */
+static inline bool
+mtp_slot_in_page(Page page, int node, int slot)
+{
+	unsigned	off = MtpNodes(page)[node].offs[slot] & ~MTP_SLOT_FLAGS;
+	Size		size;
+
+	if (off < ((PageHeader) page)->pd_upper || off > BLCKSZ - sizeof(IndexTupleData))
+		return false;
+	size = IndexTupleSize((IndexTuple) ((char *) page + off));
+	return size >= sizeof(IndexTupleData) && off + size <= BLCKSZ;
+}
+
 static inline bool
 mtp_slot_dead(Page page, int node, int slot)
 {
@@ -202,6 +215,9 @@ extern bool mtp_page_fits(Page page, int n, Size bytes);
  * item's position, or -1 if it is not about one.
  */
 extern const char *mtp_page_fault(Page page, int *pos);
+
+/* The same without what is said of items: enough to search the page.  Safe on any bytes. */
+extern const char *mtp_page_shape(Page page);
 extern const char *mtp_page_check(Page page);
 
 /*
@@ -217,6 +233,12 @@ extern void mtp_page_init(Page page, uint8 type, uint16 level, uint8 norm);
  */
 extern void mtp_page_insert(Page page, int n, const uint16 *pos,
 							const IndexTuple *items, const uint64 *norms);
+
+/*
+ * May mtp_page_insert look at items that are there already, and not only at the directory?  bytes: of the new ones.  If so,
+ * mtp_page_fault must have found the page good.
+ */
+extern bool mtp_page_insert_reads(Page page, int n, Size bytes);
 
 /* Takes the items at pos[0] < pos[1] < … out. */
 extern void mtp_page_delete(Page page, int n, const uint16 *pos);

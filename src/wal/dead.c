@@ -10,6 +10,7 @@
 #include "access/xlogutils.h"
 #include "storage/standby.h"
 #include "wal/dead.h"
+#include "wal/links.h"
 
 TM_IndexDeleteOp *
 mtp_dead_begin(Relation index, Buffer buf, int most)
@@ -62,8 +63,13 @@ bool
 mtp_dead_delete(TM_IndexDeleteOp *op, Relation heap, Buffer buf, uint8 info, MtpDeadDelete delete)
 {
 	uint16	   *at = palloc(op->ndeltids * sizeof(uint16));
-	TransactionId horizon = table_index_delete_tuples(heap, op);
-	int			n = collect(op, at);
+	TransactionId horizon;
+	int			n;
+
+	for (int i = 0; i < op->ndeltids; i++)
+		mtp_tid_check_block(op->irel, op->iblknum, heap, &op->deltids[i].tid);
+	horizon = table_index_delete_tuples(heap, op);
+	n = collect(op, at);
 
 	if (n > 0)
 	{

@@ -175,8 +175,8 @@ leaf_case('zeroed page', 0, qr/Page is zero/, 0, sub { my ($page) = @_; $$page =
 leaf_case('entry taken out', 1, qr/Row with TID \(\d+,\d+\) has no entry/, 10, sub { my ($page) = @_; take_out($page, 9); });
 leaf_case('entry of another row', 1, qr/Entry leads to TID \(0,1\), but its row has other values/, 10,
 	sub { my ($page) = @_; set_tid($page, item($page, 9)->{body}, 0, 1); });
-leaf_case('entry of no row', 1, qr/Entry leads to TID \(0,2000\), but no row has this TID/, 10,
-	sub { my ($page) = @_; set_tid($page, item($page, 9)->{body}, 0, 2000); });
+leaf_case('entry of no row', 1, qr/Entry leads to TID \(0,280\), but no row has this TID/, 10,
+	sub { my ($page) = @_; set_tid($page, item($page, 9)->{body}, 0, 280); });
 leaf_case('entry of no block', 1, qr/Entry leads to TID \(60000,1\), but no row has this TID/, 10,
 	sub { my ($page) = @_; set_tid($page, item($page, 9)->{body}, 60000, 1); });
 leaf_case('entry with another key', 1, qr/but its row has other values/, 10, sub {

@@ -1,0 +1,250 @@
+/*
+ * check.c
+ *	  Checks what is read of an index before it is relied on.
+ *
+ * Whoever reads a page asks for its shape, and for each item that he looks at whether it lies on the page and is whole.  So a damaged page
+ * is an error that names it, and neither a crash nor an endless loop.  README.md, "Damaged pages".
+ */
+#include "blink/blink.h"
+
+#include "access/tupmacs.h"
+
+static void
+fail(Relation rel, BlockNumber blkno, const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+			 errmsg("index \"%s\" contains corrupted page at block %u", RelationGetRelationName(rel), blkno),
+			 what ? errdetail("The %s.", what) : 0,
+			 errhint("Please REINDEX it.")));
+}
+
+/* The block of a page in a buffer, for messages. */
+static BlockNumber
+block_of(Page page)
+{
+	Size		off = (char *) page - BufferBlocks;
+
+	if ((char *) page >= BufferBlocks && off / BLCKSZ < NBuffers)
+		return BufferGetBlockNumber(off / BLCKSZ + 1);
+	for (int i = 0; i < NLocBuffer; i++)
+		if (LocalBufferBlockPointers[i] == (Block) page)
+			return BufferGetBlockNumber(-i - 1);
+	return InvalidBlockNumber;
+}
+
+void
+mtp_blink_fail_page(Relation rel, Page page, const char *what)
+{
+	fail(rel, block_of(page), what);
+	pg_unreachable();
+}
+
+/* ---------- items ---------- */
+
+bool
+mtp_blink_tuple_whole(Relation rel, IndexTuple itup)
+{
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+	int			natts = BTreeTupleGetNAtts(itup, rel);
+	Size		start = IndexInfoFindDataOffset(itup->t_info);
+	Size		size = IndexTupleSize(itup);
+	char	   *data = (char *) itup + start;
+	bits8	   *nulls = (bits8 *) ((char *) itup + sizeof(IndexTupleData));
+	Size		off = 0;
+
+	if (start > size || natts > tupdesc->natts)
+		return false;
+	size -= start;
+	for (int i = 0; i < natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(tupdesc, i);
+
+		if (IndexTupleHasNulls(itup) && att_isnull(i, nulls))
+			continue;
+		if (att->attlen == -1 && off >= size)
+			return false;
+		off = att_align_pointer(off, att->attalign, att->attlen, data + off);
+		if (off > size)
+			return false;
+		if (att->attlen == -1 && !mtp_varlena_whole(data + off, size - off))
+			return false;
+		if (att->attlen == -2 && memchr(data + off, 0, size - off) == NULL)
+			return false;
+		if (att->attlen > 0 && off + att->attlen > size)
+			return false;
+		off = att_addlength_pointer(off, att->attlen, data + off);
+	}
+	return off <= size;
+}
+
+const char *
+mtp_blink_pivot_fault(Relation rel, IndexTuple itup)
+{
+	int			natts;
+	ItemPointer tid;
+
+	if (!BTreeTupleIsPivot(itup))
+		return "separator is not a pivot tuple";
+	natts = BTreeTupleGetNAtts(itup, rel);
+	if (natts > mtp_blink_info(rel)->nkeyatts)
+		return "pivot tuple has a wrong number of attributes";
+	tid = BTreeTupleGetHeapTID(itup);
+	if (tid != NULL && (natts != mtp_blink_info(rel)->nkeyatts ||
+						IndexTupleSize(itup) < sizeof(IndexTupleData) + sizeof(ItemPointerData) ||
+						!ItemPointerIsValid(tid)))
+		return "pivot tuple has a wrong TID";
+	if (!mtp_blink_tuple_whole(rel, itup))
+		return "pivot tuple is damaged";
+	return NULL;
+}
+
+const char *
+mtp_blink_entry_fault(Relation rel, IndexTuple itup)
+{
+	if (itup->t_info & INDEX_ALT_TID_MASK)
+		return "entry is not a plain tuple";
+	if (!mtp_tid_possible(&itup->t_tid))
+		return "entry has an invalid TID";
+	if (!mtp_blink_tuple_whole(rel, itup))
+		return "entry is damaged";
+	return NULL;
+}
+
+/* What mtp_blink_item does not see at a glance. */
+void
+mtp_blink_check_item(Relation rel, Page page, IndexTuple itup)
+{
+	const char *what = MtpIsLeaf(page) ? mtp_blink_entry_fault(rel, itup) : mtp_blink_pivot_fault(rel, itup);
+
+	if (unlikely(what != NULL))
+		mtp_blink_fail_page(rel, page, what);
+}
+
+/* ---------- pages ---------- */
+
+/*
+ * A page that is locked; a page of the tree is one that can be searched then.
+ */
+void
+mtp_blink_check_page(Relation rel, Buffer buf)
+{
+	Page		page = BufferGetPage(buf);
+	MtpPageHeader *h = MtpHead(page);
+	const char *what;
+
+	if (unlikely(PageIsNew(page)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" contains unexpected zero page at block %u",
+						RelationGetRelationName(rel), BufferGetBlockNumber(buf)),
+				 errhint("Please REINDEX it.")));
+	if (unlikely(h->page_id == MTP_PAGE_ID && h->format != MTP_PAGE_FORMAT))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" contains a page of unknown format %u at block %u",
+						RelationGetRelationName(rel), h->format, BufferGetBlockNumber(buf)),
+				 errhint("It was written by a later version of mtpower, or is corrupted.")));
+	what = mtp_page_shape(page);
+	if (what == NULL && (h->type == MTP_PAGE_LEAF || h->type == MTP_PAGE_INNER))
+	{
+		if (h->norm != mtp_blink_info(rel)->norm)
+			what = "kind of normal keys is not the index's";
+		else if (h->type == MTP_PAGE_INNER && h->nitems == 0)
+			what = "inner page has no downlinks";
+		else if (h->level >= MTP_BLINK_HEIGHT)
+			what = "level is impossible";
+		else if ((h->flags & MTP_INCOMPLETE) && h->right == InvalidBlockNumber)
+			what = "page of an incomplete split has no right sibling";
+		else if (h->right != InvalidBlockNumber)
+			what = mtp_blink_pivot_fault(rel, MtpHighKey(page));
+	}
+	if (unlikely(what != NULL))
+		fail(rel, BufferGetBlockNumber(buf), what);
+}
+
+/* A page that is to be rewritten or split: everything that is read of its items. */
+void
+mtp_blink_check_items(Relation rel, Buffer buf)
+{
+	Page		page = BufferGetPage(buf);
+	int			pos;
+	const char *what = mtp_page_fault(page, &pos);
+
+	if (unlikely(what != NULL))
+		fail(rel, BufferGetBlockNumber(buf), what);
+	for (int i = 0; i < MtpHead(page)->nnodes; i++)
+		for (int j = 0; j < MtpCounts(page)[i]; j++)
+			(void) mtp_blink_item(rel, page, i, j);
+}
+
+static void
+fail_again(Relation rel, BlockNumber blkno)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+			 errmsg("links between pages of index \"%s\" lead to block %u more than once",
+					RelationGetRelationName(rel), blkno),
+			 errhint("Please REINDEX it.")));
+}
+
+void
+mtp_blink_check_unlocked(Relation rel, Buffer buf)
+{
+	if (unlikely(mtp_link_locked(buf)))
+		fail_again(rel, BufferGetBlockNumber(buf));
+}
+
+void
+mtp_blink_check_block(Relation rel, BlockNumber blkno)
+{
+	if (unlikely(mtp_link_beyond(rel, blkno)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("link in index \"%s\" leads to block %u, beyond its end",
+						RelationGetRelationName(rel), blkno),
+				 errhint("Please REINDEX it.")));
+}
+
+void
+mtp_blink_check_walk(Relation rel, MtpWalk *w, BlockNumber blkno)
+{
+	if (unlikely(mtp_walk_again(w, blkno)))
+		fail_again(rel, blkno);
+}
+
+/* A link to a page of a level, or to one that was deleted there. */
+void
+mtp_blink_check_level(Relation rel, Buffer buf, uint32 level)
+{
+	MtpPageHeader *h = MtpHead(BufferGetPage(buf));
+
+	if (unlikely(h->level != level || h->type == MTP_PAGE_META))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("link in index \"%s\" leads to block %u, which is not on level %u",
+						RelationGetRelationName(rel), BufferGetBlockNumber(buf), level),
+				 errhint("Please REINDEX it.")));
+}
+
+MtpBlinkMeta *
+mtp_blink_check_meta(Relation rel, Buffer buf)
+{
+	MtpBlinkMeta *meta = MtpBlinkMetaOf(BufferGetPage(buf));
+
+	if (MtpHead(BufferGetPage(buf))->type != MTP_PAGE_META || meta->magic != MTP_BLINK_MAGIC)
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" is not an mtpower_blink index",
+						RelationGetRelationName(rel)),
+				 errdetail("Its metapage, block %u, is corrupted.", MTP_BLINK_META)));
+	if (meta->version != MTP_BLINK_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("version mismatch in index \"%s\": file version %u, current version %u",
+						RelationGetRelationName(rel), meta->version, MTP_BLINK_VERSION),
+				 errdetail("Its metapage, block %u, was written by a later version of mtpower, or is corrupted.", MTP_BLINK_META)));
+	if (meta->root != InvalidBlockNumber && (meta->level >= MTP_BLINK_HEIGHT || meta->root == MTP_BLINK_META))
+		fail(rel, MTP_BLINK_META, "metapage leads to an impossible root");
+	return meta;
+}
