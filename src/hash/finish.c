@@ -30,7 +30,7 @@ skip_done(Finish *f)
 	uint32		hi = MtpHashHead(BufferGetPage(f->oldbuf))->hi;
 	BlockNumber at = f->prev != InvalidBlockNumber ? f->prev :
 		MtpHashHead(BufferGetPage(f->oldbuf))->next;
-	MtpWalk walk = {0};
+	MtpWalk		walk = {0};
 
 	while (at != InvalidBlockNumber)
 	{

@@ -34,7 +34,7 @@ typedef struct MtpHashScan
 	BlockNumber next;			/* of the chain that is being read */
 	int			nchains;
 	BlockNumber chains[MTP_HASH_MAX_HEAVY + 1]; /* first pages of the others */
-	MtpWalk walk;			/* over all of them: no page is in two chains */
+	MtpWalk		walk;			/* over all of them: no page is in two chains */
 
 	/* The bucket's pages that had a match, in the order of their reading: the way back. */
 	int			ntrail;

@@ -108,7 +108,7 @@ static void
 vacuum_chain(Vacuum *v, Buffer primary, MtpHashChain *chain)
 {
 	BlockNumber next = chain->first;
-	MtpWalk walk = {0};
+	MtpWalk		walk = {0};
 
 	while (next != InvalidBlockNumber)
 	{
