@@ -11,7 +11,7 @@ use MtpFaults;
 my $seed = $ENV{SEED} || 1;
 note "seed $seed";
 srand($seed);
-my $rounds = $ENV{ROUNDS} || 12;
+my $rounds = $ENV{ROUNDS} || 6;
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init(extra => [ '--wal-segsize', '1' ]);

@@ -6,7 +6,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use MtpJudge;
+use MtpJudgeDisturb;
 
 my $rounds = $ENV{ROUNDS} || 2;
 my $seed = $ENV{SEED} || 1;
@@ -98,7 +98,7 @@ foreach my $round (1 .. $rounds)
 	my %copy = map { $_ => slurp_file($path{$_}) } keys %path;
 	change($round);
 	my $before = look();
-	if ($round % 2) { MtpJudge->kill_server($node); }
+	if ($round % 2) { MtpJudgeDisturb::kill_server($node); }
 	else { $node->stop('immediate'); }
 	foreach my $name (sort keys %path)
 	{
