@@ -99,5 +99,5 @@ sub known
 $_->{known} = \&known foreach $int, $wide, $num;
 
 my %kinds = (int => $int, wide => $wide, num => $num);
-fuzz($kinds{$_}, 150) foreach split / /, $ENV{KINDS} || 'int wide num';
+fuzz($kinds{$_}, 100) foreach split / /, $ENV{KINDS} || 'int wide num';
 done_testing();

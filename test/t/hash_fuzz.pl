@@ -62,5 +62,5 @@ my %kinds = (
 		[ 'points', 'index', 'SELECT count(*), sum(k) FROM generate_series(1, 4500, 7) g JOIN fz_heavy ON x = md5(g::text) AND y = 1' ],
 		[ 'heavy', 'index', q{SELECT count(*), sum(k) FROM fz_heavy WHERE x = 'x0' AND y = 1} ],
 		[ 'bitmap', 'bitmap', q{SELECT count(*), sum(k) FROM fz_heavy WHERE x = 'x1' AND y = 1} ]));
-fuzz($kinds{$_}, 150) foreach split / /, $ENV{KINDS} || 'int heavy';
+fuzz($kinds{$_}, 100) foreach split / /, $ENV{KINDS} || 'int heavy';
 done_testing();
