@@ -17,7 +17,7 @@ mtpower.batching = on
 mtpower.batch_size = 64kB
 mtpower.workers = 2
 max_worker_processes = 12
-wal_consistency_checking = 'all, mtpower'
+wal_consistency_checking = 'mtpower'
 max_wal_size = 10GB
 autovacuum = off
 });

@@ -16,7 +16,7 @@ mtpower.workers = 0
 mtpower.batching = off
 autovacuum = off
 fsync = off
-wal_consistency_checking = 'all, mtpower'
+wal_consistency_checking = 'mtpower'
 wal_keep_size = 4GB
 });
 $primary->start;
