@@ -13,7 +13,9 @@
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
+#include "catalog/pg_extension.h"
 #include "catalog/pg_namespace.h"
+#include "catalog/pg_opclass.h"
 #include "catalog/pg_opfamily.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
@@ -164,6 +166,44 @@ settle_new_object(SyncContext *ctx, ObjectType type, Oid original, Oid nsp, cons
 		mtp_opclass_set_owner(type, ctx->am_name, nsp, name, owner);
 }
 
+/*
+ * What mirrors an extension's object goes with that extension, as the original does, and is no reason for
+ * DROP EXTENSION to ask for CASCADE.  A dump does not keep this, so it is done anew for what is there.
+ */
+static void
+tie_to_extension(Oid catalog, Oid mirror, Oid original)
+{
+	Oid			extension = getExtensionOfObject(catalog, original);
+	ObjectAddress self;
+	ObjectAddress on;
+
+	if (!OidIsValid(extension) || OidIsValid(getExtensionOfObject(catalog, mirror)) ||
+		list_member_oid(getAutoExtensionsOfObject(catalog, mirror), extension))
+		return;
+	ObjectAddressSet(self, catalog, mirror);
+	ObjectAddressSet(on, ExtensionRelationId, extension);
+	recordDependencyOn(&self, &on, DEPENDENCY_AUTO_EXTENSION);
+}
+
+/* Only what has the original's name, in its place: another one may be somebody's own. */
+static void
+tie_mirror(const MtpOpclass *mirror, const MtpOpclass *original)
+{
+	if (mirror->nsp == mirror_schema(original->oid, original->nsp) &&
+		strcmp(NameStr(mirror->name), NameStr(original->name)) == 0)
+		tie_to_extension(OperatorClassRelationId, mirror->oid, original->oid);
+}
+
+static void
+tie_family(Oid mirror, const MtpOpclassFamily *original)
+{
+	MtpOpclassFamily *family = mtp_opclass_family_row(mirror);
+
+	if (family->nsp == mirror_schema(original->oid, original->nsp) &&
+		strcmp(NameStr(family->name), NameStr(original->name)) == 0)
+		tie_to_extension(OperatorFamilyRelationId, mirror, original->oid);
+}
+
 static void
 create_family(SyncContext *ctx, FamilyWork *work)
 {
@@ -200,6 +240,7 @@ create_class(SyncContext *ctx, FamilyWork *work, const MtpOpclass *original)
 	settle_new_object(ctx, OBJECT_OPCLASS, original->oid, nsp, name, original->owner);
 	work->have = list_concat(work->have, members);
 	ctx->mirrors = mtp_opclass_list(ctx->am);
+	tie_mirror(find_mirror(ctx, original), original);
 	report(ctx, nsp, name, ACTION_CREATED);
 }
 
@@ -294,7 +335,10 @@ sync_family(SyncContext *ctx, const MtpOpclassFamily *original)
 			work.foreign_types = lappend_oid(work.foreign_types, opclass->intype);
 			report(ctx, mirror->nsp, NameStr(mirror->name), ACTION_DIFFERS);
 		}
+		else
+			tie_mirror(mirror, opclass);
 	}
+	tie_family(work.mirror, original);
 	add_loose_members(ctx, &work, is_new);
 }
 
