@@ -25,12 +25,13 @@
 #define MTP_BLINK_META		0	/* the metapage's block */
 #define MTP_BLINK_MAGIC		0x4D54424C
 #define MTP_BLINK_VERSION	1
-#define MTP_BLINK_HEIGHT	16	/* levels a tree can have */
+#define MTP_BLINK_HEIGHT	48	/* levels a tree can have: of keys that leave room for two on an inner page, many */
 #define MTP_BLINK_FILLFACTOR 90
 #define MTP_BLINK_MIN_FILLFACTOR 10
 
-/* Most pages that one split makes of one page. */
-#define MTP_BLINK_MAX_K		12
+/* Most pages that one split makes of one page, and as long as items leave a choice. */
+#define MTP_BLINK_MAX_K		16
+#define MTP_BLINK_USUAL_K	12
 
 /* On the metapage, at MTP_DIR_AT.  An empty tree has no root (InvalidBlockNumber). */
 typedef struct MtpBlinkMeta
@@ -275,10 +276,12 @@ typedef struct MtpBlinkPut
 } MtpBlinkPut;
 
 /*
- * With what a page already has, so many bytes of new items (MAXALIGNed) never make too many pages: two
- * neighbours can't be filled less than one page's worth (README, "Splits").
+ * With what a page already has, so many bytes of new items (MAXALIGNed) never make too many pages: two neighbours together hold
+ * more than a page has room for beside a high key (README, "Splits").
  */
-#define MTP_BLINK_PUT_BYTES ((Size) (MTP_BLINK_MAX_K - 4) * MTP_PAGE_ROOM / 2)
+#define MTP_BLINK_PUT_BYTES \
+	((Size) Min(4 * MTP_PAGE_ROOM, \
+				MTP_BLINK_MAX_K / 2 * (MTP_PAGE_ROOM - MTP_DIR_BYTES(1) - MTP_MAX_PIVOT) - MTP_PAGE_ROOM))
 
 /*
  * The same, and few enough that their pages need not be filled beyond the fill factor.  Small items

@@ -133,6 +133,7 @@ finish_page(Build *b, int level)
 	MemoryContext old = MemoryContextSwitchTo(b->pivots);
 	IndexTuple	highkey;
 
+	Assert(l->n >= 2);
 	highkey = level > 0 ? last : _bt_truncate(b->index, l->items[l->n - 2], last, b->key);
 	emit(b, level, l->n - 1, right, highkey);
 	MemoryContextSwitchTo(old);
@@ -163,8 +164,8 @@ finish_page(Build *b, int level)
 
 /*
  * Adds an item to a level.  When the one before it went beyond the fill factor, that one moves on to
- * a new page.  Each page keeps at least two items, whatever the fill factor: the limit on their size
- * makes sure that they fit with a high key.
+ * a new page.  Each page keeps at least two items, whatever the fill factor, if they fit with a high key: on an
+ * inner page they always do, on a leaf all but the largest.
  */
 static void
 add(Build *b, int level, IndexTuple itup)
@@ -173,9 +174,8 @@ add(Build *b, int level, IndexTuple itup)
 	Size		size = MAXALIGN(IndexTupleSize(itup));
 	Size		need = mtp_page_need(l->n + 1, l->bytes + size);
 
-	if (l->n >= 3 &&
-		(l->room > l->fill ||
-		 need + (level == 0 ? MAXALIGN(sizeof(ItemPointerData)) : 0) > MTP_PAGE_ROOM))
+	if ((l->n >= 3 && l->room > l->fill) ||
+		need + (level == 0 ? MAXALIGN(sizeof(ItemPointerData)) : 0) > MTP_PAGE_ROOM)
 		finish_page(b, level);
 	append(l, itup, size);
 }

@@ -11,6 +11,7 @@
 
 #include "access/xloginsert.h"
 #include "blink/wal_records.h"
+#include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 #include "wal/stop.h"
@@ -108,7 +109,16 @@ merge(Split *s, int n, const uint16 *pos, IndexTuple *items)
 	pfree(old);
 }
 
-/* Do items from .. to - 1, and a high key made from item `to`, fit on one page? */
+/* Bytes of item `at` on a page that begins with item `from`: an inner page's first item keeps its downlink only. */
+static Size
+bytes_on_page(Split *s, int from, int at)
+{
+	if (at == from && MtpIsInner(s->orig))
+		return MAXALIGN(sizeof(IndexTupleData));
+	return MAXALIGN(IndexTupleSize(s->items[at]));
+}
+
+/* Do items from .. to - 1, of so many bytes there, and a high key made from item `to`, fit on one page? */
 static bool
 range_fits(Split *s, int from, int to, Size bytes)
 {
@@ -143,12 +153,12 @@ distribute(Split *s, int k, Size total, Size full)
 		while (at < s->n - (k - 1 - p))
 		{
 			Size		r = MTP_ITEM_ROOM(s->items[at]);
+			Size		more = bytes_on_page(s, from, at);
 
 			if (at > from &&
-				((p < k - 1 && room + r / 2 > target) ||
-				 !range_fits(s, from, at + 1, bytes + MAXALIGN(IndexTupleSize(s->items[at])))))
+				((p < k - 1 && room + r / 2 > target) || !range_fits(s, from, at + 1, bytes + more)))
 				break;
-			bytes += MAXALIGN(IndexTupleSize(s->items[at]));
+			bytes += more;
 			room += r;
 			at++;
 		}
@@ -157,6 +167,17 @@ distribute(Split *s, int k, Size total, Size full)
 	s->cuts[k] = s->n;
 	s->k = k;
 	return at == s->n;
+}
+
+/*
+ * Three children and keys so wide that a page has room for two: one page gets one of them, and takes the next key that comes there
+ * without a split.  No rule knows which page that will be, and one that is wrong each time would leave pages of one child behind,
+ * and a level as long as the one below it: so chance decides.
+ */
+static bool
+distribute_three(Split *s, Size total)
+{
+	return distribute(s, 2, total, pg_prng_bool(&pg_global_prng_state) ? 1 : total);
 }
 
 static void
@@ -172,6 +193,8 @@ plan(Split *s, int n)
 
 	for (int i = 0; i < s->n; i++)
 		total += MTP_ITEM_ROOM(s->items[i]);
+	if (n == 1 && s->n == 3 && MtpIsInner(s->orig) && distribute_three(s, total))
+		return;
 
 	/*
 	 * One more item halves the page, and so leaves room for those to come; a page that grows at
@@ -183,7 +206,7 @@ plan(Split *s, int n)
 	if (n == 1)
 		k = 2;
 	else
-		k = Max(2, Min((total + most - 1) / most, Min(max, s->n / 2)));
+		k = Max(2, Min((total + most - 1) / most, Min(MTP_BLINK_USUAL_K, s->n / 2)));
 	while (!(pack && distribute(s, k, total, fill)) && !distribute(s, k, total, 0))
 		if (++k > max)
 		{
@@ -504,7 +527,7 @@ mtp_blink_put_limit(Relation rel, bool small)
 	Size		page = MTP_FILL_ROOM(mtp_blink_fillfactor(rel));
 
 	return Min(small ? MTP_BLINK_PUT_BYTES + MTP_PAGE_ROOM : MTP_BLINK_PUT_BYTES,
-			   (MTP_BLINK_MAX_K - 2) * page);
+			   (MTP_BLINK_USUAL_K - 2) * page);
 }
 
 void

@@ -11,6 +11,7 @@
 #include "mtpower.h"
 
 #include "access/itup.h"
+#include "access/nbtree.h"
 #include "page/norm.h"
 #include "storage/bufpage.h"
 
@@ -108,12 +109,20 @@ typedef struct MtpNode
 #define MTP_FILL_ROOM(percent) ((MTP_PAGE_ROOM - MTP_DIR_STEP * 10) * (percent) / 100)
 
 /*
- * Largest tuple: two of its size, a high key of its size and a heap TID in each must fit; and a tuple
+ * Largest tuple: nbtree's limit (BTMaxItemSize), so that whatever a btree takes is taken here.  One of its size, and a high key of
+ * its size and a heap TID, must fit on a leaf; two downlinks and a high key on an inner page, whose first item has no key.  A tuple
  * header has only 13 bits for the size, which counts from 32 KB blocks on.
  */
 #define MTP_MAX_ITEM \
-	(MAXALIGN_DOWN(Min((MTP_PAGE_ROOM - MTP_DIR_BYTES(1)) / 3, INDEX_SIZE_MASK)) - \
+	(MAXALIGN_DOWN(Min((BLCKSZ - MAXALIGN(SizeOfPageHeaderData + 3 * sizeof(ItemIdData)) - \
+						MAXALIGN(sizeof(BTPageOpaqueData))) / 3, INDEX_SIZE_MASK)) - \
 	 MAXALIGN(sizeof(ItemPointerData)))
+
+/* The same with a heap TID: the largest high key or downlink. */
+#define MTP_MAX_PIVOT (MTP_MAX_ITEM + MAXALIGN(sizeof(ItemPointerData)))
+
+StaticAssertDecl(MTP_DIR_BYTES(1) + MAXALIGN(sizeof(IndexTupleData)) + 2 * MTP_MAX_PIVOT <= MTP_PAGE_ROOM,
+				 "two items of the largest size fit on a page");
 
 /* No page holds more items than this. */
 #define MTP_MAX_ITEMS \

@@ -4,8 +4,8 @@
  *	  of the tests.
  *
  * index_switch.btree and index_switch.hash switch it on.  An index that mtpower has nothing for stays as it is: a unique one, one
- * with an option that the other method lacks.  Operator classes that a test makes are mirrored when an index is to use one.  Each
- * backend tells in the server's log, as it ends, how many indexes it switched and how many scans of indexes of mtpower it ran.
+ * with an option that the other method lacks.  Operator classes that a test makes are mirrored when an index is to use one, an
+ * extension's when it has been created or updated, as mtpower's users are told to do.  Each backend tells in the server's log, as it ends, how many indexes it switched and how many scans of indexes of mtpower it ran.
  * To be loaded after mtpower.
  */
 #include "postgres.h"
@@ -124,6 +124,12 @@ switch_method(IndexStmt *stmt)
 	announce();
 }
 
+static bool
+brings_opclasses(Node *stmt)
+{
+	return IsA(stmt, CreateExtensionStmt) || IsA(stmt, AlterExtensionStmt);
+}
+
 static void
 utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityContext context, ParamListInfo params,
 		QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc)
@@ -135,6 +141,8 @@ utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityCon
 		switch_method((IndexStmt *) pstmt->utilityStmt);
 	}
 	(next_utility ? next_utility : standard_ProcessUtility) (pstmt, query, read_only, context, params, env, dest, qc);
+	if ((switch_btree || switch_hash) && brings_opclasses(pstmt->utilityStmt) && OidIsValid(get_am_oid("mtpower_blink", true)))
+		mirror_opclasses();
 }
 
 static bool
