@@ -16,7 +16,7 @@ END $$;
 CREATE TEMP TABLE ours AS
 	SELECT c.oid, c.relkind FROM pg_class c JOIN pg_am a ON a.oid = c.relam
 	WHERE a.amname IN ('mtpower', 'mtpower_blink', 'mtpower_hash') AND c.relkind <> 'I' AND c.relpersistence <> 't';
-SELECT f FROM ours JOIN pg_index i ON i.indexrelid = ours.oid, pg_temp.finding(ours.oid) f WHERE f IS NOT NULL;
+SELECT f FROM ours JOIN pg_index i ON i.indexrelid = ours.oid AND i.indisvalid, pg_temp.finding(ours.oid) f WHERE f IS NOT NULL;
 SELECT format('left: %s %s', count(*) FILTER (WHERE relkind <> 'i'), count(*) FILTER (WHERE relkind = 'i')) FROM ours;
 SELECT count(*) AS released FROM mtpower.release_all() \gset
 SELECT 'not released: ' || ours.oid::regclass FROM ours JOIN pg_class c USING (oid) JOIN pg_am a ON a.oid = c.relam WHERE a.amname = 'mtpower';
