@@ -55,6 +55,21 @@ sub ddl
 		[ "ALTER TABLE $any SET TABLESPACE " . one_of('elsewhere', 'pg_default') . ';' ]);
 }
 
+# Terminates or cancels a worker while it is at work, which signals at random seldom meet.
+sub hunt
+{
+	my $how = one_of('terminate', 'terminate', 'cancel');
+	my $phase = one_of('applying', 'applying', 'sorting', 'cutting');
+	return [ "DO \$\$
+BEGIN
+	FOR i IN 1 .. 300 LOOP
+		PERFORM pg_${how}_backend(pid) FROM mtpower.stat_workers WHERE phase LIKE '$phase%';
+		EXIT WHEN FOUND;
+		PERFORM pg_sleep(0.002);
+	END LOOP;
+END \$\$;" ];
+}
+
 # An index may go while it is looked at.
 my @gone = (qr/could not open relation with OID/, qr/could not find (index|relation)/, qr/index "\w+" is not valid/, qr/relation .* does not exist/, qr/cache lookup failed/);
 
@@ -62,6 +77,7 @@ sub maintenance
 {
 	my ($any, $index) = (some_table(), some_index());
 	return one_of(
+		(map { hunt() } 1 .. 5),
 		[ "VACUUM $any;" ],
 		[ "VACUUM $any;" ],
 		[ "VACUUM (INDEX_CLEANUP on) $any;" ],
