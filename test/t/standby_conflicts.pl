@@ -133,6 +133,10 @@ foreach my $kind (qw(ordered hash))
 		scene(%all, name => 'hash, cursor', fill => \@dead, before => cursor($by_index, $query), meanwhile => \@vacuum, after => $rest, like => $pin);
 		scene(%all, name => 'hash, cursor beside growth', fill => [ 'INSERT INTO t SELECT 7, g FROM generate_series(1, 20) g' ], before => cursor($by_index, $query),
 			meanwhile => [ 'INSERT INTO t SELECT g, g FROM generate_series(100, 6000) g' ], after => $rest, like => $pin);
+		# Here we differ, as below.  Core's hash takes the bucket from the lowest bits.
+		my $elsewhere = 'DELETE FROM t WHERE a = (SELECT min(g) FROM generate_series(2900, 2990) g WHERE hashint4(g) & 1 <> hashint4(7) & 1)';
+		scene(%all, name => 'hash, cursor in a bucket where VACUUM deletes nothing', fill => [ 'INSERT INTO t SELECT 7, g FROM generate_series(1, 20) g; INSERT INTO t SELECT g, g FROM generate_series(100, 3000) g', 'DELETE FROM t WHERE a = 2999', @vacuum, $elsewhere ],
+			before => cursor($by_index, $query), meanwhile => \@vacuum, after => ['MOVE ALL FROM c'], like => $none, ours => $pin);
 	}
 	else
 	{
