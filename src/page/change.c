@@ -157,6 +157,7 @@ rewindow(Page page)
 	MtpPageHeader *h = MtpHead(page);
 	uint64		norms[MTP_MAX_ITEMS];
 	int			n = 0;
+	int			at = 0;
 
 	for (int i = 0; i < h->nnodes; i++)
 		for (int j = 0; j < MtpCounts(page)[i]; j++)
@@ -170,13 +171,15 @@ rewindow(Page page)
 	Assert(n == h->nitems);
 	mtp_page_set_window(page, norms);
 
-	n = 0;
 	for (int i = 0; i < h->nnodes; i++)
 	{
 		MtpNode    *node = &MtpNodes(page)[i];
 
 		for (int j = 0; j < MtpCounts(page)[i]; j++)
-			node->heads[j] = mtp_page_head(h, norms[n++]);
+		{
+			Assert(at < n);
+			node->heads[j] = mtp_page_head(h, norms[at++]);
+		}
 		MtpDir(page)[i] = node->heads[MtpCounts(page)[i] - 1];
 	}
 }
