@@ -71,6 +71,7 @@ typedef struct MtpBlinkInfo
 	int16		nkeyatts;
 	int16		natts;
 	uint16		fixed;			/* least size of an entry without nulls; 0 if the columns don't tell */
+	uint16		fixed_key;		/* the same of its key columns */
 	BlockNumber root;			/* InvalidBlockNumber: not known */
 	uint32		level;
 } MtpBlinkInfo;
@@ -176,13 +177,30 @@ extern const char *mtp_blink_entry_fault(Relation rel, IndexTuple itup);
 /* Do all attributes that a leaf tuple or pivot of this index should have lie within it? */
 extern bool mtp_blink_tuple_whole(Relation rel, IndexTuple itup);
 
-/* Does a glance tell that an item that lies on the page is good?  Of most it does where all columns have a fixed length. */
+/*
+ * Does a glance tell that a pivot tuple is good?  Of those with no attribute or with all of them, without nulls and TID, it does where the key
+ * columns have a fixed length.
+ */
+static inline bool
+mtp_blink_pivot_plain(Relation rel, IndexTuple itup)
+{
+	const MtpBlinkInfo *info = rel->rd_amcache;
+	OffsetNumber natts = ItemPointerGetOffsetNumberNoCheck(&itup->t_tid);	/* with no bit of BT_STATUS_OFFSET_MASK */
+
+	return (itup->t_info & (INDEX_ALT_TID_MASK | INDEX_NULL_MASK)) == INDEX_ALT_TID_MASK &&
+		(natts == 0 ||
+		 (info != NULL && info->fixed_key != 0 && natts == info->nkeyatts && IndexTupleSize(itup) >= info->fixed_key));
+}
+
+/* The same of an item that lies on the page. */
 static inline bool
 mtp_blink_item_plain(Relation rel, Page page, IndexTuple itup)
 {
 	const MtpBlinkInfo *info = rel->rd_amcache;
 
-	return info != NULL && info->fixed != 0 && MtpIsLeaf(page) &&
+	if (!MtpIsLeaf(page))
+		return mtp_blink_pivot_plain(rel, itup);
+	return info != NULL && info->fixed != 0 &&
 		(itup->t_info & (INDEX_ALT_TID_MASK | INDEX_NULL_MASK)) == 0 &&
 		IndexTupleSize(itup) >= info->fixed && mtp_tid_possible(&itup->t_tid);
 }

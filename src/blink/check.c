@@ -156,7 +156,7 @@ mtp_blink_check_page(Relation rel, Buffer buf)
 			what = "level is impossible";
 		else if ((h->flags & MTP_INCOMPLETE) && h->right == InvalidBlockNumber)
 			what = "page of an incomplete split has no right sibling";
-		else if (h->right != InvalidBlockNumber)
+		else if (h->right != InvalidBlockNumber && !mtp_blink_pivot_plain(rel, MtpHighKey(page)))
 			what = mtp_blink_pivot_fault(rel, MtpHighKey(page));
 	}
 	if (unlikely(what != NULL))

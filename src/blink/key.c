@@ -9,14 +9,14 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* The least size of an entry without nulls, if all columns have a fixed length; else 0. */
+/* The least size of a tuple with so many columns, none of them null, if all have a fixed length; else 0. */
 static uint16
-fixed_size(Relation rel)
+fixed_size(Relation rel, int natts)
 {
 	TupleDesc	tupdesc = RelationGetDescr(rel);
 	Size		size = 0;
 
-	for (int i = 0; i < tupdesc->natts; i++)
+	for (int i = 0; i < natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(tupdesc, i);
 
@@ -39,7 +39,8 @@ mtp_blink_info(Relation rel)
 		info->nkeyatts = IndexRelationGetNumberOfKeyAttributes(rel);
 		info->natts = IndexRelationGetNumberOfAttributes(rel);
 		info->single = info->nkeyatts == 1 && mtp_norm_is_exact(info->norm);
-		info->fixed = fixed_size(rel);
+		info->fixed = fixed_size(rel, info->natts);
+		info->fixed_key = fixed_size(rel, info->nkeyatts);
 		info->root = InvalidBlockNumber;
 		rel->rd_amcache = info;
 	}

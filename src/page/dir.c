@@ -2,7 +2,7 @@
  * dir.c
  *	  Reads a page's two-level directory.
  */
-#include "page/page.h"
+#include "page/search.h"
 
 MtpPos
 mtp_page_locate(Page page, int pos)
@@ -128,29 +128,41 @@ check_nodes(Page page, int *pos)
 	return NULL;
 }
 
-/*
- * Does each node in use have 1 .. 16 items, and all of them as many as the page says?  Eight counts at a time: a byte above 16 gets its
- * highest bit by adding 0x6F, one that is zero by subtracting 1, and the bytes of a product with 0x01…01 add up in the highest one.
- */
+/* Does each node in use have 1 .. 16 items, and all of them as many as the page says? */
+#ifdef MTP_USE_SSE2
 static bool
 counts_ok(Page page)
 {
-	const uint64 ones = UINT64CONST(0x0101010101010101);
+	MtpPageHeader *h = MtpHead(page);
+	const __m128i lanes = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+	const __m128i zero = _mm_setzero_si128();
+	const __m128i most = _mm_set1_epi8(MTP_NODE_SLOTS);
+	__m128i		bad = zero;
+	__m128i		sum = zero;
+
+	/* There is room for a multiple of 16 counts. */
+	for (int i = 0; i < h->nnodes; i += 16)
+	{
+		__m128i		c = _mm_loadu_si128((const __m128i *) (MtpCounts(page) + i));
+		__m128i		used = _mm_cmpgt_epi8(_mm_set1_epi8(Min(h->nnodes - i, 16)), lanes);
+		__m128i		small = _mm_cmpeq_epi8(_mm_max_epu8(c, most), most);
+
+		bad = _mm_or_si128(bad, _mm_and_si128(used, _mm_cmpeq_epi8(c, zero)));
+		bad = _mm_or_si128(bad, _mm_andnot_si128(small, used));
+		sum = _mm_add_epi64(sum, _mm_sad_epu8(_mm_and_si128(c, used), zero));
+	}
+	return _mm_movemask_epi8(bad) == 0 &&
+		_mm_cvtsi128_si32(sum) + _mm_cvtsi128_si32(_mm_srli_si128(sum, 8)) == h->nitems;
+}
+#else
+static bool
+counts_ok(Page page)
+{
 	MtpPageHeader *h = MtpHead(page);
 	const uint8 *counts = MtpCounts(page);
-	uint32		sum = 0;
-	int			i = 0;
+	int			sum = 0;
 
-	for (; i + 8 <= h->nnodes; i += 8)
-	{
-		uint64		c;
-
-		memcpy(&c, counts + i, sizeof(c));
-		if ((((c + ones * 0x6F) | c | ((c - ones) & ~c)) & (ones << 7)) != 0)
-			return false;
-		sum += (c * ones) >> 56;
-	}
-	for (; i < h->nnodes; i++)
+	for (int i = 0; i < h->nnodes; i++)
 	{
 		if (counts[i] < 1 || counts[i] > MTP_NODE_SLOTS)
 			return false;
@@ -158,6 +170,7 @@ counts_ok(Page page)
 	}
 	return sum == h->nitems;
 }
+#endif
 
 /*
  * What is wrong with the page, as far as it can be told without its items, or NULL: where this finds nothing, the directory can be
