@@ -291,7 +291,7 @@ sub new_complaints
 	my ($self, $node) = @_;
 	my $from = $self->{log}{ $node->name } // 0;
 	$self->{log}{ $node->name } = -s $node->logfile;
-	return join("\n", grep { /TRAP|PANIC|inconsistent page|\(PID \d+\) was terminated by signal (?!9:)|not closed|leak|page verification failed|WARNING:  (?!terminating connection|unexpected directory entry .* pg_tblspc|canceling wait|archiving|removing stale two-phase state)/ }
+	return join("\n", grep { /TRAP|PANIC|inconsistent page|\(PID \d+\) was terminated by signal (?!9:)|not closed|leak|page verification failed|WARNING:  (?!terminating connection|unexpected directory entry .* pg_tblspc|canceling wait|archiving|removing stale two-phase state|cannot reindex invalid index)/ }
 		grep { !/LOG:  statement|STATEMENT:/ } split /\n/, slurp_file($node->logfile, $from));
 }
 
