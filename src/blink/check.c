@@ -178,39 +178,25 @@ mtp_blink_check_items(Relation rel, Buffer buf)
 			(void) mtp_blink_item(rel, page, i, j);
 }
 
-static void
-fail_again(Relation rel, BlockNumber blkno)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INDEX_CORRUPTED),
-			 errmsg("links between pages of index \"%s\" lead to block %u more than once",
-					RelationGetRelationName(rel), blkno),
-			 errhint("Please REINDEX it.")));
-}
-
 void
 mtp_blink_check_unlocked(Relation rel, Buffer buf)
 {
 	if (unlikely(mtp_link_locked(buf)))
-		fail_again(rel, BufferGetBlockNumber(buf));
+		mtp_link_fail_again(rel, BufferGetBlockNumber(buf));
 }
 
 void
 mtp_blink_check_block(Relation rel, BlockNumber blkno)
 {
 	if (unlikely(mtp_link_beyond(rel, blkno)))
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("link in index \"%s\" leads to block %u, beyond its end",
-						RelationGetRelationName(rel), blkno),
-				 errhint("Please REINDEX it.")));
+		mtp_link_fail_beyond(rel, blkno);
 }
 
 void
 mtp_blink_check_walk(Relation rel, MtpWalk *w, BlockNumber blkno)
 {
 	if (unlikely(mtp_walk_again(w, blkno)))
-		fail_again(rel, blkno);
+		mtp_link_fail_again(rel, blkno);
 }
 
 /* A link to a page of a level, or to one that was deleted there. */

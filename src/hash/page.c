@@ -40,25 +40,11 @@ mtp_hash_check_page(Relation rel, Buffer buf, int want)
 				 errhint("Please REINDEX it.")));
 }
 
-static void
-fail_again(Relation rel, BlockNumber blkno)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INDEX_CORRUPTED),
-			 errmsg("links between pages of index \"%s\" lead to block %u more than once",
-					RelationGetRelationName(rel), blkno),
-			 errhint("Please REINDEX it.")));
-}
-
 void
 mtp_hash_check_block(Relation rel, BlockNumber blkno)
 {
 	if (unlikely(mtp_link_beyond(rel, blkno)))
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("link in index \"%s\" leads to block %u, beyond its end",
-						RelationGetRelationName(rel), blkno),
-				 errhint("Please REINDEX it.")));
+		mtp_link_fail_beyond(rel, blkno);
 }
 
 Buffer
@@ -71,7 +57,7 @@ mtp_hash_read(Relation rel, BlockNumber blkno, int lock, int want, BufferAccessS
 	if (lock != BUFFER_LOCK_UNLOCK)
 	{
 		if (unlikely(mtp_link_locked(buf)))
-			fail_again(rel, blkno);
+			mtp_link_fail_again(rel, blkno);
 		LockBuffer(buf, lock);
 		mtp_hash_check_page(rel, buf, want);
 	}
@@ -93,7 +79,7 @@ mtp_hash_read_reserved(Relation rel, const MtpHashMeta *meta, uint32 bucket)
 	buf = ReadBuffer(rel, blkno);
 	h = MtpHashHead(BufferGetPage(buf));
 	if (unlikely(mtp_link_locked(buf)))
-		fail_again(rel, blkno);
+		mtp_link_fail_again(rel, blkno);
 	LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 	if (!PageIsNew(BufferGetPage(buf)) &&
 		(h->page_id != MTP_PAGE_ID || h->type != MTP_HASH_BUCKET || h->bucket != bucket))
@@ -109,7 +95,7 @@ void
 mtp_hash_walk_step(Relation rel, MtpWalk *w, BlockNumber blkno)
 {
 	if (mtp_walk_again(w, blkno))
-		fail_again(rel, blkno);
+		mtp_link_fail_again(rel, blkno);
 }
 
 /*

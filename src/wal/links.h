@@ -58,7 +58,11 @@ mtp_tid_possible(const ItemPointerData *tid)
 		ItemPointerGetBlockNumberNoCheck(tid) != InvalidBlockNumber;
 }
 
-/* links.c: what to say of an entry at block blkno whose TID is not possible, or leads beyond the table's end. */
+/* links.c: what to say of a page that links lead to more than once, or that is not there. */
+extern void mtp_link_fail_again(Relation rel, BlockNumber blkno) pg_attribute_noreturn();
+extern void mtp_link_fail_beyond(Relation rel, BlockNumber blkno) pg_attribute_noreturn();
+
+/* The same of an entry at block blkno whose TID is not possible, or leads beyond the table's end. */
 extern void mtp_tid_fail(Relation index, BlockNumber blkno) pg_attribute_noreturn();
 extern void mtp_tid_fail_beyond(Relation index, BlockNumber blkno, Relation heap,
 								const ItemPointerData *tid) pg_attribute_noreturn();
