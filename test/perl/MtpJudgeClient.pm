@@ -128,7 +128,8 @@ sub transaction
 	my ($body, @effects) = $self->operation($txn);
 	my $rolled_back = !@effects;
 	my $prepare = !$self->{pending} && !$rolled_back && rand(10) < 1;
-	my $sql = settings() . "BEGIN;\n$body" . MtpJudgeModel::record($txn, @effects)
+	my $settings = settings();
+	my $sql = $settings . begin($settings) . $body . MtpJudgeModel::record($txn, @effects)
 	  . ($rolled_back ? 'ROLLBACK' : $prepare ? "PREPARE TRANSACTION 'judge_$txn'" : 'COMMIT') . ";\n";
 	$self->write_down("TRY $txn");
 	my ($how, $text) = $self->run_sql($sql);
@@ -153,6 +154,14 @@ sub settings
 	$sql .= 'SET mtpower.batch_min_rows = ' . (0, 20, 1000)[ rand(3) ] . ";\n" if rand(2) < 1;
 	$sql .= "SET default_transaction_isolation = 'repeatable read';\n" if rand(10) < 1;
 	return $sql;
+}
+
+# A statement that waits for a lock has its snapshot already, and to a snapshot from before an ALTER TABLE that rewrites the table, the table is
+# empty: what such a transaction changes would be nothing.  So where one snapshot is all that a transaction has, the locks come first.
+sub begin
+{
+	my ($settings) = @_;
+	return "BEGIN;\n" . ($settings =~ /repeatable read/ ? "LOCK TABLE fed, kept, counted, scratch IN ACCESS SHARE MODE;\n" : '');
 }
 
 # ---------- operations ----------
