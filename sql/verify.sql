@@ -193,7 +193,8 @@ CREATE INDEX CONCURRENTLY forms_invalid ON forms_heap USING mtpower_blink (inver
 SELECT mtpower.verify_index('forms_invalid');
 \echo :LAST_ERROR_SQLSTATE
 REINDEX INDEX forms_invalid;
-DELETE FROM forms_heap WHERE c = 0;
+-- (A row that is deleted is indexed as long as somebody's snapshot sees it.)
+CREATE OR REPLACE FUNCTION inverse(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN 100 / nullif($1, 0); END';
 REINDEX INDEX forms_invalid;
 SELECT mtpower.verify_index('forms_invalid', true);
 
