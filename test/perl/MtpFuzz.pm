@@ -12,15 +12,15 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use MtpFaults;
 
-our @EXPORT = qw(fuzz_node fuzz field leaf_of inner_of primary_of first_body block_size);
+our @EXPORT = qw(fuzz_kind fuzz_kinds field leaf_of inner_of primary_of first_body block_size);
 
-my ($node, $bs, $dir, @others);
+# Indexes whose pages may come in place of an index's own, of each kind
+my @FOREIGN = qw(others_a others_b);
+my ($node, $bs, $dir);
 my $servers = 0;
 
-# The server, with what the SQL makes.
-sub fuzz_node
+sub start_server
 {
-	@others = @_ if @_;
 	$dir //= MtpFaults::compile('damage');
 	$node = PostgreSQL::Test::Cluster->new('main' . ($servers++ || ''));
 	$node->init;
@@ -42,8 +42,12 @@ jit = off
 		CREATE FUNCTION damage_bytes(regclass, bigint, bytea) RETURNS void LANGUAGE c STRICT AS '$dir/damage';
 		CREATE FUNCTION damage_page(regclass, bigint, regclass, bigint) RETURNS void LANGUAGE c STRICT AS '$dir/damage';
 		CREATE FUNCTION damage_truncate(regclass, bigint) RETURNS void LANGUAGE c STRICT AS '$dir/damage'");
-	$node->safe_psql('postgres', $_) foreach @others;
-	return $node;
+	$node->safe_psql('postgres', q{
+		CREATE TABLE others (a int, b text COLLATE "C", c int);
+		INSERT INTO others SELECT g, md5(g::text), g FROM generate_series(1, 3000) g;
+		CREATE INDEX others_a ON others USING mtpower_blink (a);
+		CREATE INDEX others_b ON others USING mtpower_hash (b)});
+	return;
 }
 
 # ---------- damage ----------
@@ -277,7 +281,7 @@ sub fuzz
 	my ($kind, $number) = @_;
 	my ($index, $name) = ($kind->{index}, $kind->{index});
 	$node->safe_psql('postgres', $kind->{create});
-	my $save = "\\o /dev/null\nSELECT damage_save(i) FROM unnest('{" . join(',', $index, $kind->{table}, $kind->{older}, @{ $kind->{foreign} }) . "}'::regclass[]) i;\n\\o\n";
+	my $save = "\\o /dev/null\nSELECT damage_save(i) FROM unnest('{" . join(',', $index, $kind->{table}, $kind->{older}, @FOREIGN) . "}'::regclass[]) i;\n\\o\n";
 
 	# Undamaged first: what is right.
 	my $said = parse(run_cases([ script(0, $kind, '') ], $save));
@@ -293,7 +297,7 @@ sub fuzz
 	my $bytes = pack('H*', $node->safe_psql('postgres', "SELECT encode(damage_save('$index'), 'hex')"));
 	my @known = map { my ($what, @at) = @$_; [ $what, join(' ', map { change($index, $_->[0], $_->[1], number($_->[3], $_->[2])) } @at) ] } $kind->{known}->($bytes);
 	my @damage = (@known, ($ENV{FLIPS} // '') eq 'all' ? every_damage($index, $bytes)
-	  : map { one_damage($index, $bytes, $kind->{older}, $kind->{foreign}) } 1 .. ($ENV{FLIPS} || $number));
+	  : map { one_damage($index, $bytes, $kind->{older}, \@FOREIGN) } 1 .. ($ENV{FLIPS} || $number));
 	my ($next, $bad, $found) = (0, 0, 0);
 	while ($next < @damage && $bad < 20)
 	{
@@ -318,11 +322,50 @@ sub fuzz
 		{
 			# What damage does is not logged, so the server would not recover.
 			$node->stop('immediate', fail_ok => 1);
-			fuzz_node();
+			start_server();
 			$node->safe_psql('postgres', $kind->{create});
 		}
 	}
 	is($bad, 0, "$name: $next cases of damage, $found of them noticed");
+	return;
+}
+
+# An index, its table "name", and what is done with them.  Of "rows" rows a range is gone, and with it pages.  { am, name, key => what stands behind USING am,
+# columns => those of the table beside k, values => of row g, k first, rows, changed => what an update sets, step => one of so many rows comes
+# again in a load, asked => [ [ name, way, query ], ... ], known => function of the index's bytes that gives [ name, [ block, offset, size, value ], ... ], ... }
+sub fuzz_kind
+{
+	my (%is) = @_;
+	my ($name, $rows) = @is{qw(name rows)};
+	my $fill = "INSERT INTO $name SELECT $is{values} FROM generate_series(1, $rows";
+	return {
+		index => "${name}_x", table => $name, older => "${name}_old_x", asked => $is{asked}, known => $is{known},
+		create => "CREATE TABLE $name (k int, $is{columns}); CREATE INDEX ${name}_x ON $name USING $is{am} $is{key}; SET mtpower.batching = off; $fill) g;
+			CREATE TABLE ${name}_old (LIKE $name); INSERT INTO ${name}_old SELECT * FROM $name WHERE k % 3 = 0;
+			CREATE INDEX ${name}_old_x ON ${name}_old USING $is{am} $is{key};
+			DELETE FROM $name WHERE k BETWEEN $rows / 3 AND $rows / 2; VACUUM $name; ANALYZE $name",
+		done => [
+			[ 'insert', "SET mtpower.batching = off; $fill, $rows / 60) g" ],
+			[ 'load', "SET mtpower.batching = on; SET mtpower.batch_min_rows = 0; $fill, $is{step}) g" ],
+			[ 'update', "UPDATE $name SET $is{changed} WHERE k % 40 = 0" ],
+			[ 'delete', "DELETE FROM $name WHERE k BETWEEN $rows / 10 AND $rows / 4" ],
+			[ 'vacuum', "VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF) $name" ]
+		]
+	};
+}
+
+# Damages each kind a hundred times, or FLIPS times; KINDS are the names of some.
+sub fuzz_kinds
+{
+	my @kinds = @_;
+	my $seed = $ENV{SEED} || 1;
+	note "seed $seed";
+	srand($seed);
+	start_server();
+	foreach my $kind (@kinds)
+	{
+		fuzz($kind, 100) if !$ENV{KINDS} || grep { "fz_$_" eq $kind->{table} } split / /, $ENV{KINDS};
+	}
 	return;
 }
 

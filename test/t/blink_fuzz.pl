@@ -7,64 +7,32 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use MtpFuzz;
 
-my $seed = $ENV{SEED} || 1;
-note "seed $seed";
-srand($seed);
-fuzz_node(q{
-	CREATE TABLE others (a int, b text COLLATE "C", c int);
-	INSERT INTO others SELECT g, md5(g::text), g FROM generate_series(1, 3000) g;
-	CREATE INDEX others_a ON others USING mtpower_blink (a);
-	CREATE INDEX others_b ON others USING mtpower_hash (b)});
-my @foreign = qw(others_a others_b);
-
-# Three kinds of keys.  Ranges of rows are gone, and with them pages.
-sub kind
-{
-	my ($name, $key, $columns, $values, $rows, $changed) = @_;
-	my $fill = "INSERT INTO $name SELECT $values FROM generate_series(1, $rows) g";
-	return {
-		index => "${name}_x", table => $name, older => "${name}_old_x", foreign => \@foreign,
-		create => "CREATE TABLE $name (k int, $columns); CREATE INDEX ${name}_x ON $name USING mtpower_blink $key; SET mtpower.batching = off; $fill;
-			CREATE TABLE ${name}_old (LIKE $name); INSERT INTO ${name}_old SELECT * FROM $name WHERE k % 3 = 0;
-			CREATE INDEX ${name}_old_x ON ${name}_old USING mtpower_blink $key;
-			DELETE FROM $name WHERE k BETWEEN $rows / 3 AND $rows / 2; VACUUM $name; ANALYZE $name",
-		done => [
-			[ 'insert', "SET mtpower.batching = off; INSERT INTO $name SELECT $values FROM generate_series(1, $rows, $rows / 60) g" ],
-			[ 'load', "SET mtpower.batching = on; SET mtpower.batch_min_rows = 0; INSERT INTO $name SELECT $values FROM generate_series(1, $rows, 4) g" ],
-			[ 'update', "UPDATE $name SET $changed WHERE k % 40 = 0" ],
-			[ 'delete', "DELETE FROM $name WHERE k BETWEEN $rows / 10 AND $rows / 4" ],
-			[ 'vacuum', "VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF) $name" ]
-		]
-	};
-}
-
-my $int = kind('fz_int', '(a)', 'a int', 'g, g * 2', 2500, 'a = a + 1');
-$int->{asked} = [
+my $int = { name => 'fz_int', key => '(a)', columns => 'a int', values => 'g, g * 2', rows => 2500, changed => 'a = a + 1', asked => [
 	[ 'forward', 'index', q{SELECT count(*), md5(string_agg((a + k - k)::text, ',')) FROM (SELECT a, k FROM fz_int WHERE a > 0 ORDER BY a) s} ],
 	[ 'backward', 'only', q{SELECT count(*), md5(string_agg(a::text, ',')) FROM (SELECT a FROM fz_int WHERE a < 100000 ORDER BY a DESC) s} ],
 	[ 'points', 'index', 'SELECT count(*), sum(k) FROM generate_series(1, 5000, 23) g JOIN fz_int ON a = g' ],
 	[ 'bitmap', 'bitmap', 'SELECT count(*), sum(k) FROM fz_int WHERE a BETWEEN 100 AND 4000' ],
 	[ 'array', 'index', q{SELECT count(*), sum(k) FROM fz_int WHERE a = ANY ('{2, 100, 102, 2000, 2222, 4000, 4999, 5000}')} ]
-];
+] };
 
-my $wide = kind('fz_wide', '(x, y) INCLUDE (z)', 'x text COLLATE "C", y int, z numeric',
-	q{g, CASE WHEN g % 50 > 0 THEN repeat(md5((g / 2)::text), 1 + g % 8) END, CASE WHEN g % 30 > 0 THEN g % 7 END, g / 7.0}, 1500, 'y = y + 1');
-$wide->{asked} = [
+my $wide = { name => 'fz_wide', key => '(x, y) INCLUDE (z)', columns => 'x text COLLATE "C", y int, z numeric',
+	values => q{g, CASE WHEN g % 50 > 0 THEN repeat(md5((g / 2)::text), 1 + g % 8) END, CASE WHEN g % 30 > 0 THEN g % 7 END, g / 7.0},
+	rows => 1500, changed => 'y = y + 1', asked => [
 	[ 'forward', 'only', q{SELECT count(*), md5(string_agg(concat(x, y), ',')), sum(z) FROM (SELECT x, y, z FROM fz_wide ORDER BY x, y) s} ],
 	[ 'backward', 'index', q{SELECT count(*), md5(string_agg(concat(x, y), ',')) FROM (SELECT x, y FROM fz_wide ORDER BY x DESC, y DESC) s} ],
 	[ 'points', 'index', 'SELECT count(*), sum(k) FROM generate_series(1, 1500, 17) g JOIN fz_wide ON x = repeat(md5((g / 2)::text), 1 + g % 8)' ],
 	[ 'both', 'index', 'SELECT count(*), sum(k) FROM generate_series(1, 1500, 17) g JOIN fz_wide ON x = repeat(md5((g / 2)::text), 1 + g % 8) AND y = g % 7' ],
 	[ 'nulls', 'only', 'SELECT count(*), sum(z) FROM fz_wide WHERE x IS NULL' ],
 	[ 'bitmap', 'bitmap', q{SELECT count(*), sum(k) FROM fz_wide WHERE x BETWEEN '3' AND 'c'} ]
-];
+] };
 
-my $num = kind('fz_num', '(n DESC NULLS FIRST)', 'n numeric', 'g, CASE WHEN g % 20 > 0 THEN (g % 150) / 3.0 END', 2500, 'n = n + 1');
-$num->{asked} = [
+my $num = { name => 'fz_num', key => '(n DESC NULLS FIRST)', columns => 'n numeric', values => 'g, CASE WHEN g % 20 > 0 THEN (g % 150) / 3.0 END',
+	rows => 2500, changed => 'n = n + 1', asked => [
 	[ 'forward', 'only', q{SELECT count(*), md5(string_agg(n::text, ',')) FROM (SELECT n FROM fz_num ORDER BY n DESC NULLS FIRST) s} ],
 	[ 'backward', 'index', q{SELECT count(*), md5(string_agg(n::text, ',')) FROM (SELECT n FROM fz_num ORDER BY n NULLS LAST) s} ],
 	[ 'points', 'index', 'SELECT count(*), sum(k) FROM generate_series(1, 150, 7) g JOIN fz_num ON n = g / 3.0' ],
 	[ 'bitmap', 'bitmap', 'SELECT count(*), sum(k) FROM fz_num WHERE n BETWEEN 2 AND 30' ]
-];
+] };
 
 # What has crashed the server, or hung, before it was checked.
 sub known
@@ -96,8 +64,5 @@ sub known
 		[ 'a TID far beyond the table', [ $leaf, $body, 2, 0x1000 ] ],
 		[ 'a page that looks new', [ $leaf, 14, 2, 0 ] ]);
 }
-$_->{known} = \&known foreach $int, $wide, $num;
-
-my %kinds = (int => $int, wide => $wide, num => $num);
-fuzz($kinds{$_}, 100) foreach split / /, $ENV{KINDS} || 'int wide num';
+fuzz_kinds(map { fuzz_kind(am => 'mtpower_blink', step => 4, known => \&known, %$_) } $int, $wide, $num);
 done_testing();

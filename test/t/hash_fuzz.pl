@@ -6,36 +6,6 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use MtpFuzz;
 
-my $seed = $ENV{SEED} || 1;
-note "seed $seed";
-srand($seed);
-fuzz_node(q{
-	CREATE TABLE others (a int, b text COLLATE "C", c int);
-	INSERT INTO others SELECT g, md5(g::text), g FROM generate_series(1, 3000) g;
-	CREATE INDEX others_a ON others USING mtpower_blink (a);
-	CREATE INDEX others_b ON others USING mtpower_hash (b)});
-my @foreign = qw(others_a others_b);
-
-sub kind
-{
-	my ($name, $key, $columns, $values, $rows, $changed, @asked) = @_;
-	my $fill = "INSERT INTO $name SELECT $values FROM generate_series(1, $rows) g";
-	return {
-		index => "${name}_x", table => $name, older => "${name}_old_x", foreign => \@foreign, asked => \@asked, known => \&known,
-		create => "CREATE TABLE $name (k int, $columns); CREATE INDEX ${name}_x ON $name USING mtpower_hash $key; SET mtpower.batching = off; $fill;
-			CREATE TABLE ${name}_old (LIKE $name); INSERT INTO ${name}_old SELECT * FROM $name WHERE k % 3 = 0;
-			CREATE INDEX ${name}_old_x ON ${name}_old USING mtpower_hash $key;
-			DELETE FROM $name WHERE k BETWEEN $rows / 3 AND $rows / 2; VACUUM $name; ANALYZE $name",
-		done => [
-			[ 'insert', "SET mtpower.batching = off; INSERT INTO $name SELECT $values FROM generate_series(1, $rows, $rows / 60) g" ],
-			[ 'load', "SET mtpower.batching = on; SET mtpower.batch_min_rows = 0; INSERT INTO $name SELECT $values FROM generate_series(1, $rows, 2) g" ],
-			[ 'update', "UPDATE $name SET $changed WHERE k % 40 = 0" ],
-			[ 'delete', "DELETE FROM $name WHERE k BETWEEN $rows / 10 AND $rows / 4" ],
-			[ 'vacuum', "VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF) $name" ]
-		]
-	};
-}
-
 # What has crashed the server, hung or called the index by no name before it was checked.
 sub known
 {
@@ -53,14 +23,19 @@ sub known
 		[ 'too many entries', [ $page, 48, 2, 60000 ] ]);
 }
 
-# Full buckets with a stash; one with heavy hashes.
-my %kinds = (
-	int => kind('fz_int', '(a) WITH (fillfactor = 100, initial_buckets = 3)', 'a int', 'g, g', 5000, 'a = a + 1',
-		[ 'points', 'index', 'SELECT count(*), sum(k) FROM generate_series(1, 5100, 3) g JOIN fz_int ON a = g' ],
-		[ 'bitmaps', 'bitmap', 'SELECT count(*), sum(k) FROM generate_series(1, 5100, 37) g JOIN fz_int ON a = g' ]),
-	heavy => kind('fz_heavy', '(x, y)', 'x text, y int', q{g, CASE WHEN g % 3 > 0 THEN 'x' || g % 2 ELSE md5(g::text) END, 1}, 4500, 'y = y + 1',
-		[ 'points', 'index', 'SELECT count(*), sum(k) FROM generate_series(1, 4500, 7) g JOIN fz_heavy ON x = md5(g::text) AND y = 1' ],
-		[ 'heavy', 'index', q{SELECT count(*), sum(k) FROM fz_heavy WHERE x = 'x0' AND y = 1} ],
-		[ 'bitmap', 'bitmap', q{SELECT count(*), sum(k) FROM fz_heavy WHERE x = 'x1' AND y = 1} ]));
-fuzz($kinds{$_}, 100) foreach split / /, $ENV{KINDS} || 'int heavy';
+# Full buckets with a stash
+my $int = { name => 'fz_int', key => '(a) WITH (fillfactor = 100, initial_buckets = 3)', columns => 'a int', values => 'g, g', rows => 5000, changed => 'a = a + 1', asked => [
+	[ 'points', 'index', 'SELECT count(*), sum(k) FROM generate_series(1, 5100, 3) g JOIN fz_int ON a = g' ],
+	[ 'bitmaps', 'bitmap', 'SELECT count(*), sum(k) FROM generate_series(1, 5100, 37) g JOIN fz_int ON a = g' ]
+] };
+
+# One with heavy hashes
+my $heavy = { name => 'fz_heavy', key => '(x, y)', columns => 'x text, y int', values => q{g, CASE WHEN g % 3 > 0 THEN 'x' || g % 2 ELSE md5(g::text) END, 1},
+	rows => 4500, changed => 'y = y + 1', asked => [
+	[ 'points', 'index', 'SELECT count(*), sum(k) FROM generate_series(1, 4500, 7) g JOIN fz_heavy ON x = md5(g::text) AND y = 1' ],
+	[ 'heavy', 'index', q{SELECT count(*), sum(k) FROM fz_heavy WHERE x = 'x0' AND y = 1} ],
+	[ 'bitmap', 'bitmap', q{SELECT count(*), sum(k) FROM fz_heavy WHERE x = 'x1' AND y = 1} ]
+] };
+
+fuzz_kinds(map { fuzz_kind(am => 'mtpower_hash', step => 2, known => \&known, %$_) } $int, $heavy);
 done_testing();
