@@ -216,6 +216,22 @@ SET ROLE regress_verify;
 SELECT mtpower.verify_index('owned_who', true);
 RESET ROLE;
 REVOKE EXECUTE ON FUNCTION mtpower.verify_index FROM regress_verify;
+-- They can't become anybody else, nor leave settings behind.
+SET ROLE regress_verify;
+CREATE FUNCTION tries(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('verify.left', 'behind', false);
+	BEGIN
+		PERFORM set_config('role', 'none', true);
+		RETURN -$1;
+	EXCEPTION WHEN insufficient_privilege THEN
+		RETURN $1;
+	END;
+END $$;
+CREATE INDEX owned_tries ON owned USING mtpower_blink (tries(a));
+RESET ROLE;
+SELECT mtpower.verify_index('owned_tries', true), current_setting('verify.left', true);
+SELECT current_setting('verify.left', true);
 
 -- A function that only seemed immutable: its index is wrong, and verify_index says so.
 CREATE TABLE factor (f int);
@@ -230,6 +246,10 @@ SELECT mtpower.verify_index('liar_a');
 \set VERBOSITY default
 SELECT mtpower.verify_index('liar_a', true);
 \echo :LAST_ERROR_SQLSTATE
+-- An entry of a row that a partial index should not have.
+CREATE INDEX liar_part ON liar USING mtpower_blink (a) WHERE times(a) > 50;
+UPDATE factor SET f = 1;
+SELECT mtpower.verify_index('liar_part', true);
 
 SET client_min_messages = warning;
 DROP SCHEMA verify CASCADE;

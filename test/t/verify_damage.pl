@@ -67,8 +67,9 @@ my (@cases, %seen);
 
 sub case
 {
-	my ($name, $deep, $detail, $edit) = @_;
-	push @cases, { name => $name, deep => $deep, detail => $detail, edit => $edit, id => 'c' . @cases };
+	my ($name, $deep, $detail, $edit, %more) = @_;
+	push @cases, { name => $name, deep => $deep, detail => $detail, edit => $edit, id => 'c' . @cases, %more };
+	return $cases[-1];
 }
 
 # The leaf in the middle of the tree, its parent, and the position of its downlink.
@@ -92,14 +93,14 @@ sub middle
 # A leaf edited in place; offset of the damage in $_[1].
 sub leaf_case
 {
-	my ($name, $deep, $detail, $offset, $edit) = @_;
-	case($name, $deep, $detail, sub {
+	my ($name, $deep, $detail, $offset, $edit, %more) = @_;
+	return case($name, $deep, $detail, sub {
 		my ($read) = @_;
 		my ($leaf, $parent, $pos) = middle($read);
 		my $page = $read->($leaf);
 		$edit->($page, $read, $leaf);
 		return ({ $leaf => $page }, $leaf, $offset);
-	});
+	}, %more);
 }
 
 leaf_case('a head', 0, qr/head in the directory differs from its item's key|heads in the directory are out of order/, 8, sub {
@@ -154,6 +155,31 @@ leaf_case('high key too low', 0, qr/High key differs from the separator/, 0, sub
 	my $at = get($page, 'highkey') + 8;
 	poke($page, $at, 'l', peek($page, $at, 'l') - 100);
 });
+# An item that belongs to a neighbour, on a page that is in order by itself.  Where the page has no downlink yet, the neighbour alone tells.
+leaf_case('first item too low', 0, qr/Item is not above the separator/, 1, sub {
+	my ($page) = @_;
+	my $at = item($page, 0)->{body} + 8;
+	poke($page, $at, 'l', peek($page, $at, 'l') - 2);
+});
+leaf_case('last item too high', 0, qr/Item is above the page's high key/, undef, sub {
+	my ($page) = @_;
+	my $it = item($page, get($page, 'nitems') - 1);
+	poke($page, $it->{body} + 8, 'l', peek($page, $it->{body} + 8, 'l') + 2);
+	poke($page, $it->{head}, 'L', peek($page, $it->{head}, 'L') + 2);
+	poke($page, 64 + 4 * $it->{node}, 'L', peek($page, $it->{head}, 'L'));
+});
+case('first item too low, no downlink', 0, qr/Item is not above the high key of the left sibling/, sub {
+	my ($read) = @_;
+	my ($leaf, $parent, $pos) = middle($read);
+	my ($page, $up) = ($read->($leaf), $read->($parent));
+	my $right = get($page, 'right');
+	my $next = $read->($right);
+	my $at = item($next, 0)->{body} + 8;
+	take_out($up, $pos + 1);
+	put($page, 'flags', get($page, 'flags') | 2);
+	poke($next, $at, 'l', peek($next, $at, 'l') - 2);
+	return ({ $leaf => $page, $parent => $up, $right => $next }, $right, 1);
+});
 leaf_case('high key gone', 0, qr/high key and right link don't agree/, 0, sub { my ($page) = @_; put($page, 'highkey', 0); });
 leaf_case('page type', 0, qr/Downlink leads to block/, undef, sub { });
 $cases[-1]{edit} = sub {
@@ -185,11 +211,44 @@ leaf_case('entry with another key', 1, qr/but its row has other values/, 10, sub
 	poke($page, $it->{body} + 8, 'l', peek($page, $it->{body} + 8, 'l') + 1);
 	poke($page, $it->{head}, 'L', peek($page, $it->{head}, 'L') + 1);
 });
+leaf_case('another INCLUDE column', 1, qr/but its row has other values/, 10, sub {
+	my ($page) = @_;
+	my $it = item($page, 9);
+	poke($page, $it->{body} + 12, 'l', peek($page, $it->{body} + 12, 'l') + 1);
+}, include => 'INCLUDE (b)');
+# Entries that VACUUM and HOT updates must not leave behind
+leaf_case('entry of an unused line pointer', 1, qr/Entry leads to TID \(0,3\), but its row's line pointer is unused/, 10,
+	sub { my ($page) = @_; set_tid($page, item($page, 9)->{body}, 0, 3); }, after => [ 'DELETE FROM %1$s WHERE a = 6', 'VACUUM (INDEX_CLEANUP ON) %1$s' ]);
+leaf_case('entry of a heap-only version', 1, qr/Entry leads to TID \(17,114\), but it leads to a heap-only version of a row/, 10,
+	sub { my ($page) = @_; set_tid($page, item($page, 9)->{body}, 17, 114); }, after => [ q{UPDATE %1$s SET b = 0 WHERE ctid = '(17,1)'} ]);
 leaf_case('living entry marked dead', 1, qr/is alive, but its entry marked dead/, 10, sub {
 	my ($page) = @_;
 	poke($page, item($page, 9)->{off}, 'S', peek($page, item($page, 9)->{off}, 'S') | 1);
 });
 
+sub first_leaf
+{
+	my ($read) = @_;
+	my ($leaf) = middle($read);
+	my $left;
+	while (($left = get($read->($leaf), 'left')) != 0xFFFFFFFF) { $leaf = $left; }
+	return $leaf;
+}
+case('left link of the first leaf', 0, qr/Leftmost page of level 0 has a left sibling/, sub {
+	my ($read) = @_;
+	my $leaf = first_leaf($read);
+	my $page = $read->($leaf);
+	put($page, 'left', get($page, 'right'));
+	return ({ $leaf => $page }, $leaf, 0);
+});
+case('metapage that leads to the root of before', 0, qr/Root page has a sibling/, sub {
+	my ($read) = @_;
+	my $leaf = first_leaf($read);
+	my $page = $read->(0);
+	poke($page, 64 + 8, 'L', $leaf);
+	poke($page, 64 + 12, 'L', 0);
+	return ({ 0 => $page }, $leaf, 0);
+});
 case('downlink to another leaf', 0, qr/Downlink leads to block \d+, whose items are beyond the separators/, sub {
 	my ($read) = @_;
 	my ($leaf, $parent, $pos) = middle($read);
@@ -280,10 +339,12 @@ case('nothing', 1, undef, sub { return ({}, undef, undef) });
 my $sql = '';
 foreach my $c (@cases)
 {
-	$sql .= "CREATE TABLE $c->{id} (a int); CREATE INDEX $c->{id}_a ON $c->{id} USING mtpower_blink (a) WITH (fillfactor = 50);"
-	  . " INSERT INTO $c->{id} SELECT 2 * g FROM generate_series(1, 4000) g; REINDEX INDEX $c->{id}_a;\n";
+	$c->{include} //= '';
+	$sql .= "CREATE TABLE $c->{id} (a int, b int) WITH (fillfactor = 50); CREATE INDEX $c->{id}_a ON $c->{id} USING mtpower_blink (a) $c->{include} WITH (fillfactor = 50);"
+	  . " INSERT INTO $c->{id} SELECT 2 * g, g FROM generate_series(1, 4000) g; REINDEX INDEX $c->{id}_a;\n";
 }
 $node->safe_psql('postgres', $sql);
+foreach my $c (@cases) { $node->safe_psql('postgres', sprintf($_, $c->{id})) foreach @{ $c->{after} // [] }; }
 edit_index(sub {
 	my ($c, $read) = @_;
 	my $pages;
