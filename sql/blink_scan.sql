@@ -145,6 +145,9 @@ EXPLAIN (COSTS OFF) SELECT count(*), sum(x.id), sum(y.id) FROM m x JOIN m y USIN
 SELECT count(*), sum(x.id), sum(y.id) FROM m x JOIN m y USING (a) WHERE x.id > 0 AND y.ctid <> '(0,0)';
 SELECT count(*), sum(x.id), sum(y.id) FROM m x JOIN m y USING (a) WHERE y.a = ANY ('{0,1,3}');
 SELECT count(*), sum(x.id), sum(y.id) FROM (SELECT * FROM m ORDER BY a DESC) x JOIN (SELECT * FROM m ORDER BY a DESC) y USING (a);
+-- Backward, back to marks from the index's left end, too.
+EXPLAIN (COSTS OFF) SELECT count(*), sum(x), sum(y) FROM (SELECT x.id AS x, y.id AS y FROM m x JOIN m y USING (a) ORDER BY a DESC) q;
+SELECT count(*), sum(x), sum(y) FROM (SELECT x.id AS x, y.id AS y FROM m x JOIN m y USING (a) ORDER BY a DESC) q;
 CREATE TABLE few (a int, id int);
 INSERT INTO few VALUES (-1, 1), (0, 2), (0, 3), (1, 4), (1, 5), (3, 6), (3, 7), (9, 8);
 CREATE INDEX few_a ON few USING mtpower_blink (a) INCLUDE (id);
@@ -325,7 +328,7 @@ BEGIN
 		INSERT INTO k SELECT 50, 0 FROM generate_series(1, 5);
 	END LOOP;
 END $$;
-SELECT items('a BETWEEN 100 AND 202');
+SELECT items('a BETWEEN 100 AND 149'), items('a BETWEEN 150 AND 202');
 DROP TABLE pg_temp.k;
 
 -- An order that core's btree does not know: the planner takes the index as unordered.

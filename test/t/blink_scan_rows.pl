@@ -1,5 +1,5 @@
 # Row comparisons as scan keys: the planner of PostgreSQL 15 makes them for btree alone, so that a test module
-# (test/unit/row_scan.c) has to.  And what a snapshot that is too old gets to hear.
+# (test/unit/row_scan.c) has to.  What a snapshot that is too old gets to hear, and that VACUUM waits for scans under one that is not MVCC.
 use strict;
 use warnings;
 use File::Basename;
@@ -27,6 +27,7 @@ $node->start;
 $node->safe_psql('postgres', qq{
 CREATE EXTENSION mtpower;
 CREATE FUNCTION row_scan(regclass, int[], int, int[], bool) RETURNS text LANGUAGE C STRICT AS '$dir/row_scan';
+CREATE FUNCTION self_scan(regclass, bigint) RETURNS bigint LANGUAGE C STRICT AS '$dir/row_scan';
 CREATE TABLE r (a int, b int, c int);
 SELECT setseed(0.7);
 INSERT INTO r SELECT nullif(floor(random() * 8), 0), nullif(floor(random() * 8), 0), nullif(floor(random() * 40), 0) FROM generate_series(1, 1500);
@@ -94,5 +95,24 @@ for my $test ([ 'a = 100', 0 ], [ 'a < 100 ORDER BY a DESC', 0 ], [ 'a = 4000', 
 	$old->query_safe('ROLLBACK TO s');
 }
 $old->quit;
+
+# Rows that it has read the TIDs of must not become others before it has looked at them.
+$node->safe_psql('postgres', $_) foreach (
+	q{CREATE TABLE pinned AS SELECT g AS a, repeat('x', 400) FROM generate_series(1, 100) g},
+	'CREATE INDEX pinned_a ON pinned USING mtpower_blink (a)', 'DELETE FROM pinned WHERE a BETWEEN 51 AND 90');
+my $lock = $node->background_psql('postgres');
+$lock->query_safe('SELECT pg_advisory_lock(1)');
+my $scan = $node->background_psql('postgres');
+$scan->query_until(qr/start/, "\\echo start\nSELECT self_scan('pinned_a', 1);\n");
+$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}) or die;
+my $vacuum = $node->background_psql('postgres');
+$vacuum->query_until(qr/start/, "\\echo start\nVACUUM (INDEX_CLEANUP ON) pinned;\n");
+my $session = q{FROM pg_stat_activity WHERE query LIKE 'VACUUM%'};
+$node->poll_query_until('postgres', "SELECT wait_event = 'BufferPin' OR state <> 'active' $session") or die;
+is($node->safe_psql('postgres', "SELECT state $session"), 'active', 'VACUUM waits for a scan that is not under an MVCC snapshot');
+$lock->quit;
+$scan->quit;
+$vacuum->quit;
+is($node->safe_psql('postgres', q{SELECT items FROM mtpower.page_info('pinned_a', 1)}), 60, 'and goes on behind it');
 $node->stop;
 done_testing();

@@ -1,6 +1,7 @@
 /*
  * row_scan.c
- *	  Runs an index scan with a row comparison, which PostgreSQL 15's planner makes for btree alone.
+ *	  Runs an index scan with a row comparison, which PostgreSQL 15's planner makes for btree alone, and one that waits, under a snapshot
+ *	  that is not MVCC, as core looks for conflicts.
  */
 #include "postgres.h"
 
@@ -14,11 +15,13 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 PG_MODULE_MAGIC;
 PG_FUNCTION_INFO_V1(row_scan);
+PG_FUNCTION_INFO_V1(self_scan);
 
 /*
  * row_scan(index, attnos int[], strategy int, vals int[], forward bool): TIDs, in the scan's order, of the
@@ -67,4 +70,27 @@ row_scan(PG_FUNCTION_ARGS)
 	table_close(heap, AccessShareLock);
 	index_close(index, AccessShareLock);
 	PG_RETURN_TEXT_P(cstring_to_text(out.data));
+}
+
+/*
+ * self_scan(index, lock int8): the number of rows that SnapshotSelf sees.  Waits, having seen the first, for the advisory lock.
+ */
+Datum
+self_scan(PG_FUNCTION_ARGS)
+{
+	Relation	index = index_open(PG_GETARG_OID(0), AccessShareLock);
+	Relation	heap = table_open(index->rd_index->indrelid, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(heap, NULL);
+	IndexScanDesc scan = index_beginscan(heap, index, SnapshotSelf, 0, 0);
+	int64		n = 0;
+
+	index_rescan(scan, NULL, 0, NULL, 0);
+	while (index_getnext_slot(scan, ForwardScanDirection, slot))
+		if (n++ == 0)
+			DirectFunctionCall1(pg_advisory_xact_lock_int8, PG_GETARG_DATUM(1));
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(heap, AccessShareLock);
+	index_close(index, AccessShareLock);
+	PG_RETURN_INT64(n);
 }
