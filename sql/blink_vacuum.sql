@@ -101,9 +101,10 @@ SELECT bv_pages('bv_temp_a', 'leaf') AS leaves, bv_pages('bv_temp_a', 'inner') A
 SELECT verify('bv_temp');
 -- Statistics are of what is left.
 INSERT INTO bv_temp SELECT g FROM generate_series(1, 1000) g;
+CREATE INDEX bv_temp_part ON bv_temp USING mtpower_blink (a) WHERE a % 2 = 0;
 DELETE FROM bv_temp WHERE a <= 300;
 VACUUM bv_temp;
-SELECT reltuples FROM pg_class WHERE relname = 'bv_temp_a';
+SELECT relname, reltuples FROM pg_class WHERE relname IN ('bv_temp_a', 'bv_temp_part') ORDER BY 1;
 DROP TABLE bv_temp;
 
 -- Wide keys make a high tree of few rows.  A queue: what comes at one end goes at the other, whole subtrees of it.
@@ -143,6 +144,13 @@ DELETE FROM bv_marked WHERE a <= 60;
 SELECT dead FROM mtpower.page_info('bv_marked_a', 1);
 SELECT count(filler) FROM bv_marked WHERE a > 0;
 SELECT items, dead FROM mtpower.page_info('bv_marked_a', 1);
+-- Rows that live in the same blocks of the table keep their entries.
+INSERT INTO bv_marked SELECT g FROM generate_series(101, 400) g;
+SELECT items, dead FROM mtpower.page_info('bv_marked_a', 1);
+SELECT count(*) FROM bv_marked WHERE a > 0;
+SELECT verify('bv_marked');
+DELETE FROM bv_marked;
+SELECT count(filler) FROM bv_marked WHERE a > 0;
 -- 60 rounds of 100 rows on a leaf that has room for three.
 DO $$
 BEGIN

@@ -110,6 +110,16 @@ foreach my $column (qw(a b c d))
 }
 good('um', 'versions');
 
+# A batch makes room from the entries that scans have marked, and finds its places after that.
+sql(q{CREATE TABLE b (a int, f text);
+	CREATE INDEX b_a ON b USING mtpower_blink (a);
+	INSERT INTO b SELECT g * 10 FROM generate_series(1, 300) g;});
+sql('DELETE FROM b WHERE a <= 1000');
+sql('SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(f) FROM b WHERE a > 0');
+sql('SET mtpower.batch_min_rows = 0; INSERT INTO b SELECT g * 10 + 5 FROM generate_series(150, 290) g');
+is(blocks('b_a'), 2, 'a batch makes room instead of splitting');
+good('b', 'a batch made room');
+
 # Everything at once, and the indexes verified beside it.
 sql(q{CREATE TABLE s (a int, k text);
 	ALTER TABLE s ALTER k SET STORAGE plain;

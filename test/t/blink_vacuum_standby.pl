@@ -99,6 +99,49 @@ cursor_and_vacuum('moved', 'a BETWEEN 150 AND 190', [
 isnt($primary->safe_psql('postgres', q{SELECT pg_relation_size('moved_a') / current_setting('block_size')::int}),
 	'2', 'moved: there was a split');
 
+# VACUUM has reported the first 1024 blocks when a split puts dead entries into one of them, that was free; an inserter takes them away
+# before VACUUM looks back there.
+if ($primary->safe_psql('postgres', 'SHOW debug_assertions') eq 'on')
+{
+	# Wide keys that fill 2,200 blocks and more; behind them rows as above
+	$primary->safe_psql('postgres', q{
+		CREATE TABLE back (k text, filler text) WITH (autovacuum_enabled = off);
+		ALTER TABLE back ALTER k SET STORAGE plain, ALTER filler SET STORAGE plain;
+		CREATE INDEX back_k ON back USING mtpower_blink (k);
+		INSERT INTO back SELECT 'a' || lpad(g::text, 5, '0') || repeat('x', 2500), '' FROM generate_series(1, 3000) g;
+		INSERT INTO back SELECT 'z' || lpad(g::text, 4, '0'), repeat('x', 400) FROM generate_series(1, 200) g;});
+	$primary->safe_psql('postgres', $_) foreach (
+		q{DELETE FROM back WHERE k < 'a00100'}, 'VACUUM (INDEX_CLEANUP ON) back', 'SELECT txid_current()',
+		q{DELETE FROM back WHERE k < 'a00110'}, 'VACUUM (INDEX_CLEANUP ON) back',
+		q{DELETE FROM back WHERE k BETWEEN 'z0110' AND 'z0180'});
+	my $length = $primary->safe_psql('postgres', q{SELECT pg_relation_size('back_k')});
+	cmp_ok($length, '>', 2200 * $primary->safe_psql('postgres', 'SHOW block_size'), 'back: the index is large enough');
+	my $lock = $primary->background_psql('postgres');
+	my $vacuum = $primary->background_psql('postgres');
+	$lock->query_safe('SELECT pg_advisory_lock(155)');
+	$vacuum->query_safe(q{SET mtpower.debug_stop = 'vacuum_middle=wait'});
+	$vacuum->query_until(qr/start/, "\\echo start\nVACUUM (INDEX_CLEANUP ON) back;\n");
+	$primary->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}) or die;
+	$primary->safe_psql('postgres', q{INSERT INTO back SELECT 'y' || lpad(g::text, 4, '0'), '' FROM generate_series(1, 300) g});
+	catch_up();
+
+	my $session = $standby->background_psql('postgres');
+	$session->query_safe(q{SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN; DECLARE c CURSOR FOR SELECT k FROM back WHERE k > 'z0060' ORDER BY k});
+	is($session->query_safe('FETCH 1 FROM c'), 'z0061', 'back: the cursor stands on the new leaf');
+	$primary->safe_psql('postgres', q{
+		SET enable_seqscan = off; SET enable_bitmapscan = off;
+		SELECT count(filler) FROM back WHERE k > 'z0100';
+		INSERT INTO back SELECT 'z0180x' || lpad(g::text, 3, '0'), '' FROM generate_series(1, 120) g;});
+	is($primary->safe_psql('postgres', q{SELECT pg_relation_size('back_k')}), $length, 'back: the split took a free block, and was the only one');
+	$lock->quit;
+	$vacuum->quit;
+	ok(replay_waits_for('BufferPin'), 'back: replay waits for the cursor');
+	is(join(' ', map { substr($_, 1) + 0 } split(/\n/, $session->query_safe('FETCH ALL FROM c'))), join(' ', 62 .. 109, 181 .. 200), 'back: no dead row comes');
+	$session->query_safe('COMMIT');
+	$session->quit;
+	catch_up();
+}
+
 # A deleted page is reused only after the queries that may be on their way to it.
 $primary->safe_psql('postgres', q{
 	CREATE TABLE reused (a int) WITH (autovacuum_enabled = off);
