@@ -6,6 +6,7 @@
 
 #include "batch/batch.h"
 #include "utils/memutils.h"
+#include "wal/stop.h"
 
 static int
 hint_size(void)
@@ -65,6 +66,7 @@ mtp_blink_find_leaf(Relation rel, MtpBlinkKey *key, MtpBlinkStack *stack)
 
 		if (BufferIsValid(buf))
 			return buf;
+		MTP_STOP_POINT("no_root");
 		mtp_blink_make_root(rel);
 	}
 }

@@ -26,6 +26,21 @@ sub waits_for_page
 	$faults->wait_for("SELECT true FROM pg_stat_activity WHERE application_name = '$job->{name}' AND wait_event = 'BufferContent'", 'a wait for a page');
 }
 
+# The tree is empty, and two find it so.
+foreach my $batching ('off', 'on')
+{
+	$node->safe_psql('postgres', q{
+		DROP TABLE IF EXISTS t;
+		CREATE TABLE t (a int);
+		CREATE INDEX t_a ON t USING mtpower_blink (a);});
+	$faults->hold;
+	my @jobs = map { $faults->start("SET mtpower.debug_stop = 'no_root=wait'", "SET mtpower.batching = $batching", "INSERT INTO t SELECT $_ * 1000 + g FROM generate_series(1, 100) g") } 1, 2;
+	$faults->stopped("application_name = '$_->{name}'") foreach @jobs;
+	$faults->release;
+	is($faults->finish($_), '', "one of two makes the first page, batching $batching") foreach @jobs;
+	$faults->sound("first page, batching $batching", 200);
+}
+
 # The root is a leaf, and somebody splits it.  Another one has read of this root in the metapage, comes to it when it is no
 # root any more, and has to split it again: he must not look for its parent there.
 foreach my $batching ('off', 'on')
@@ -44,6 +59,22 @@ foreach my $batching ('off', 'on')
 	is($faults->finish($_), '', "the root is split, batching $batching, and again by one who knew it as the root") foreach $splitter, $second;
 	$faults->sound("root split, batching $batching", 4100);
 }
+
+# A leaf is split among equal keys and has no parent yet: whoever comes to it moves right, but for what lies before a key.
+$node->safe_psql('postgres', q{
+	TRUNCATE t;
+	INSERT INTO t SELECT g FROM generate_series(1, 20) g;
+	INSERT INTO t SELECT 10 FROM generate_series(1, 300) g;});
+like($faults->finish($faults->start("SET mtpower.debug_stop = 'leaf_split=error'", 'SET mtpower.batching = off', 'INSERT INTO t SELECT 10 FROM generate_series(1, 300) g')),
+	qr/ERROR/, 'a split that fails half-way');
+foreach my $cond ('a < 10', 'a <= 10', 'a = 10', 'a >= 10', 'a > 10')
+{
+	my $count = "SELECT count(*) FROM (SELECT a FROM t WHERE $cond ORDER BY a %s) q";
+	my $want = $node->safe_psql('postgres', sprintf($count, ''));
+	is($node->safe_psql('postgres', 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; ' . sprintf($count, $_)), $want, "half a split: $cond $_")
+		foreach 'ASC', 'DESC';
+}
+$faults->sound('half a split', 320);
 
 # A split is about to allocate its new page when a VACUUM begins, passes the free block that the split will take, and
 # comes to the page that is being split.  The dead entries that move to the free block have to go all the same.
