@@ -92,14 +92,20 @@ DELETE FROM race WHERE k > :gone * 1000 AND k < (:gone + 40) * 1000 AND k % 1000
 });
 script(5, "VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF) race;\n");
 
-my ($out, $err);
-my $ok = IPC::Run::run([ 'pgbench', '-n', '-T', $ENV{MTP_RACE_SECONDS} || 15, '-c', 8, '-j', 2, '--random-seed=2013', '-h', $node->host, '-p', $node->port,
-	@files, 'postgres' ], '>', \$out, '2>', \$err);
-ok($ok && $err !~ /aborted|ERROR/, 'every scan sees what stays, once and in order') or diag($err);
-note($out);
+# Once more where the machine was so busy that VACUUM has deleted no page.
+my $deleted = q{SELECT count(*) FROM generate_series(1, pg_relation_size('race_k') / current_setting('block_size')::int - 1) b,
+	mtpower.page_info('race_k', b) p WHERE p.type = 'deleted'};
+foreach my $round (1 .. 5)
+{
+	my ($out, $err);
+	my $ok = IPC::Run::run([ 'pgbench', '-n', '-T', $ENV{MTP_RACE_SECONDS} || 15, '-c', 8, '-j', 2, "--random-seed=$round", '-h', $node->host, '-p', $node->port,
+		@files, 'postgres' ], '>', \$out, '2>', \$err);
+	ok($ok && $err !~ /aborted|ERROR/, 'every scan sees what stays, once and in order') or diag($err);
+	note($out);
+	last if !$ok || $node->safe_psql('postgres', $deleted) > 0;
+}
 
 $node->safe_psql('postgres', q{SELECT mtpower.verify_index(i, true) FROM unnest('{race_k,race_g,race_t}'::regclass[]) i});
-cmp_ok($node->safe_psql('postgres', q{SELECT count(*) FROM generate_series(1, pg_relation_size('race_k') / current_setting('block_size')::int - 1) b,
-	mtpower.page_info('race_k', b) p WHERE p.type = 'deleted'}), '>', 0, 'pages were deleted');
+cmp_ok($node->safe_psql('postgres', $deleted), '>', 0, 'pages were deleted');
 $node->stop;
 done_testing();

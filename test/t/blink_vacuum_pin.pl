@@ -19,15 +19,14 @@ $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION mtpower');
 my $index_scans = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off;';
 
-# What VACUUM of the table is doing, as soon as it waits for a pin or has ended.
+# What VACUUM of the table is doing, as soon as it waits for a pin or has ended.  (Its session is still there.)
 sub vacuum_state
 {
 	my ($name) = @_;
-	my $state = "SELECT count(*) = 0 OR bool_or(wait_event = 'BufferPin') FROM pg_stat_activity WHERE query LIKE 'VACUUM $name%' AND state = 'active'";
+	my $session = "FROM pg_stat_activity WHERE query LIKE 'VACUUM $name%'";
 
-	$node->poll_query_until('postgres', $state);
-	return $node->safe_psql('postgres', "SELECT CASE count(*) WHEN 0 THEN 'over' ELSE 'waits' END FROM pg_stat_activity
-		WHERE query LIKE 'VACUUM $name%' AND state = 'active'");
+	$node->poll_query_until('postgres', "SELECT wait_event = 'BufferPin' OR state <> 'active' $session");
+	return $node->safe_psql('postgres', "SELECT CASE state WHEN 'active' THEN 'waits' ELSE 'over' END $session");
 }
 
 # Rows 1 .. 200 lie on one leaf and on many pages of the table.  Rows 50 .. 150 die, the cursor opens and fetches its
