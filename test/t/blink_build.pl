@@ -45,6 +45,13 @@ same($standby, 't', 'b', 'standby, text');
 $node->safe_psql('postgres', 'INSERT INTO t SELECT -i, i::text FROM generate_series(1, 5000) i');
 $node->wait_for_catchup($standby);
 same($standby, 't', 'a', 'standby, inserted into');
+# An unlogged one begins anew there.
+$node->safe_psql('postgres', 'CREATE UNLOGGED TABLE ut AS SELECT a FROM t; CREATE INDEX uta ON ut USING mtpower_blink (a); CREATE INDEX uth ON ut USING mtpower_hash (a)');
+$node->wait_for_catchup($standby);
+$standby->promote;
+like(same($standby, 'ut', 'a', 'promoted, unlogged'), qr/^0/, 'a promoted standby has no unlogged rows');
+$standby->safe_psql('postgres', 'INSERT INTO ut SELECT a FROM t');
+same($standby, 'ut', 'a', 'promoted, unlogged, filled');
 $standby->stop;
 
 # A build that waits, once it scans the table and once it loads pages, for the lock that we hold: its comparison function

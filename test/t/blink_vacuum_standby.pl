@@ -142,6 +142,22 @@ if ($primary->safe_psql('postgres', 'SHOW debug_assertions') eq 'on')
 	catch_up();
 }
 
+# Dead marks come with a page that is logged whole.  They are the primary's: a snapshot of the standby may see the rows.
+$primary->safe_psql('postgres', q{
+	CREATE TABLE marked (a int, filler text) WITH (autovacuum_enabled = off);
+	CREATE INDEX marked_a ON marked USING mtpower_blink (a);
+	INSERT INTO marked SELECT g FROM generate_series(1, 100) g;});
+catch_up();
+my $sees = $standby->background_psql('postgres');
+$sees->query_safe('SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+$primary->safe_psql('postgres', $_) foreach ('DELETE FROM marked WHERE a <= 50', 'CHECKPOINT',
+	'SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(filler) FROM marked WHERE a > 0; INSERT INTO marked VALUES (101)');
+catch_up();
+is($standby->safe_psql('postgres', q{SELECT items, dead FROM mtpower.page_info('marked_a', 1)}), '101|50', 'marked: the marks are on the standby');
+is($sees->query_safe('SELECT count(a), count(filler) FROM marked WHERE a > 0'), '100|0', 'marked: a snapshot sees the rows');
+is($sees->query_safe(q{SELECT mtpower.verify_index('marked_a', true)}), '', 'marked: and that is no damage');
+$sees->quit;
+
 # A deleted page is reused only after the queries that may be on their way to it.
 $primary->safe_psql('postgres', q{
 	CREATE TABLE reused (a int) WITH (autovacuum_enabled = off);
