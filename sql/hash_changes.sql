@@ -245,6 +245,20 @@ ALTER INDEX ty_a RESET (initial_buckets, fillfactor);
 REINDEX TABLE ty;
 SELECT space('ty_a'), counts('ty', 'a = 5'), verify('ty');
 
+-- A session that has hashed values of another type does so by what the operator family has now.
+CREATE FUNCTION hash_once(int8) RETURNS int LANGUAGE sql IMMUTABLE STRICT AS 'SELECT hashint8($1)';
+CREATE OPERATOR CLASS wide FOR TYPE int4 USING mtpower_hash AS OPERATOR 1 =, FUNCTION 1 hashint4(int4);
+ALTER OPERATOR FAMILY wide USING mtpower_hash ADD OPERATOR 1 = (int4, int8), FUNCTION 1 (int8, int8) hash_once(int8);
+CREATE TABLE w (a int) USING mtpower;
+INSERT INTO w SELECT generate_series(1, 1000);
+CREATE INDEX w_a ON w USING mtpower_hash (a wide);
+SELECT counts('w', 'a = 7::int8');
+ALTER OPERATOR FAMILY wide USING mtpower_hash DROP FUNCTION 1 (int8, int8);
+ALTER OPERATOR FAMILY wide USING mtpower_hash ADD FUNCTION 1 (int8, int8) hashint8(int8);
+DROP FUNCTION hash_once;
+SELECT counts('w', 'a = 7::int8');
+DROP TABLE w;
+
 -- Cursors that stand in the index's only bucket while it should grow: one to scroll in, one of an outer level, of a temporary table.
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
