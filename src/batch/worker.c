@@ -410,6 +410,7 @@ serve(Oid heapid, MtpLocator locator)
 		return;
 	}
 	PopActiveSnapshot();
+	InvalidateCatalogSnapshot();
 	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 	seen_bufusage = pgBufferUsage;
 	seen_walusage = pgWalUsage;

@@ -123,6 +123,10 @@ sub vacuum_beside
 	my ($point, $vacuum, $how) = @_;
 	my $what = "$point, $how, $vacuum";
 	my $load = aborted_load($point, $how);
+
+	# While it runs a unit, or the pages that it reads could be recycled.
+	is($node->safe_psql('postgres', "SELECT DISTINCT backend_xmin IS NOT NULL FROM pg_stat_activity WHERE $worker AND wait_event = 'advisory'"),
+		$point eq 'worker_claimed' ? 'f' : 't', "$what: the worker's snapshot");
 	my $other = other_load();
 	my $job = start_psql($node, 'postgres', $vacuum);
 	if ($point =~ /registered|checked|applied/)
