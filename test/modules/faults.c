@@ -1,6 +1,6 @@
 /*
  * faults.c
- *	  Holds what processes wait for, as long as a file exists: for tests of faults.
+ *	  Holds what processes wait for, as long as a file exists: for tests of faults.  Whoever has it waits for PgSleep.
  */
 #include "postgres.h"
 
@@ -9,10 +9,12 @@
 #include "access/genam.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
+#include "utils/wait_event.h"
 
 PG_MODULE_MAGIC;
 
@@ -22,8 +24,10 @@ PG_FUNCTION_INFO_V1(hold_page);
 static void
 wait_while_exists(const char *file)
 {
+	pgstat_report_wait_start(WAIT_EVENT_PG_SLEEP);
 	while (access(file, F_OK) == 0)
 		pg_usleep(2000);
+	pgstat_report_wait_end();
 }
 
 /* hold_extension(index, file): the lock for extending the index's file */

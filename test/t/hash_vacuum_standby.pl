@@ -5,9 +5,11 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use MtpFaults;
 use MtpHash;
 use MtpSessions;
 
+my $module = MtpFaults::compile('faults');
 my $primary = PostgreSQL::Test::Cluster->new('primary');
 $primary->init(allows_streaming => 1);
 $primary->append_conf('postgresql.conf', q{
@@ -155,6 +157,44 @@ SKIP:
 	is($standby->safe_psql('postgres', $pages), $before, "$what: before it changes the chain");
 	is(scalar(split(/\n/, $scan->query_safe('FETCH ALL FROM c'))), 2000, "$what: the scan misses nothing");
 	close_scan($scan, $what);
+}
+
+# Replay of a split stands at the new bucket's page.  A query whose row goes there waits at the old bucket, which is held until the new one is there.
+SKIP:
+{
+	my $what = 'split as a whole';
+	skip 'the server was built without assertions, so without stop points', 1 if $primary->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
+	my $flag = PostgreSQL::Test::Utils::tempdir . '/hold';
+	append_to_file($flag, '');
+	$primary->safe_psql('postgres', qq{
+		CREATE FUNCTION hold_page(regclass, bigint, text) RETURNS void LANGUAGE c AS '$module/faults';
+		CREATE TABLE t (a int);
+		CREATE INDEX t_a ON t USING mtpower_hash (a) WITH (initial_buckets = 1);
+		INSERT INTO t SELECT generate_series(1, 400)});
+	my $moves = $primary->safe_psql('postgres', 'SELECT min(a) FROM t WHERE bucket_of(spread(hashint4(a)), 1, 1, 0) = 1');
+	hold($primary, 155);
+	my $load = start_psql($primary, 'postgres', q{SET mtpower.debug_stop = 'hash_extended=wait'}, 'INSERT INTO t SELECT generate_series(401, 700)');
+	$primary->poll_query_until('postgres', waits_sql(q{query LIKE 'INSERT%'})) or die 'no growth';
+	catch_up();
+	is(space_of($standby, 't_a')->{b}, 1, "$what: there is room for a bucket");
+	my $block = $standby->safe_psql('postgres', q{SELECT pg_relation_size('t_a') / current_setting('block_size')::int - 1});
+	my $waits = q{SELECT wait_event = 'BufferContent' FROM pg_stat_activity WHERE};
+	my $holder = start_psql($standby, 'postgres', "SELECT hold_page('t_a', $block, '$flag')");
+	$standby->poll_query_until('postgres', q{SELECT wait_event = 'PgSleep' FROM pg_stat_activity WHERE query LIKE 'SELECT hold_page%'}) or die 'the page is not held';
+	release(155);
+	is(finish($load), '', "$what: the load ends");
+	$standby->poll_query_until('postgres', "$waits backend_type = 'startup'") or die 'replay does not wait';
+	my $query = start_psql($standby, 'postgres', "$index_scan SELECT count(*) FROM t WHERE a = $moves");
+	while ($query->{run}->pumpable && $standby->safe_psql('postgres', "$waits query LIKE '%WHERE a = $moves'") ne 't')
+	{
+		$query->{run}->pump_nb;
+	}
+	unlink($flag);
+	is(finish($query) . $query->{out}, "1\n", "$what: the query finds its row");
+	is(finish($holder), '', "$what: the page is free");
+	catch_up();
+	cmp_ok(space_of($standby, 't_a')->{b}, '>', 1, "$what: there is one");
+	$primary->safe_psql('postgres', 'DROP TABLE t');
 }
 unlike(slurp_file($standby->logfile), qr/inconsistent page|TRAP|PANIC|FATAL:  (?!the database system is starting up|terminating connection)/, 'redo agrees with every page');
 $standby->stop;
