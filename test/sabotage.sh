@@ -27,6 +27,7 @@ child=							# what runs in the background
 red=							# what run_tests found red
 seen=							# of which the patch is the reason
 noticed=0 unnoticed=0 unfit=0
+limit=							# seconds for a part
 
 refuse() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 2; }
 usage() { sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//; p;}' "$0"; }
@@ -142,22 +143,27 @@ run_tests() {
 	red=${red:-$*}
 }
 
-# red_anyway PART NAME: is it red without the patch?
-red_anyway() {
-	local file=$work/base-$1-$2
-	if [ ! -e "$file.red" ]; then
-		run_tests "$work/base" "$file.log" "$1" "$2"
-		say $red > "$file.red"
-	fi
-	[ -n "$(cat "$file.red")" ]
+# run_base PART NAME...: runs those without the patch that have not been yet; $work/base has a file for each, which is not empty where it is red.
+run_base() {
+	local part=$1 name new=()
+	shift
+	for name in "$@"; do
+		[ -e "$work/base-$part-$name" ] || new+=("$name")
+	done
+	[ ${#new[@]} != 0 ] || return 0
+	run_tests "$work/base" "$work/base-$part.log" "$part" "${new[@]}"
+	for name in "${new[@]}"; do
+		case " $(say $red | paste -s -d ' ') " in *" $name "*) say red ;; esac > "$work/base-$part-$name"
+	done
 }
 
 # count_red PART NAME...: adds those to seen that are red by the patch.
 count_red() {
 	local part=$1 name
 	shift
+	run_base "$part" "$@"
 	for name in "$@"; do
-		if red_anyway "$part" "$name"; then
+		if [ -s "$work/base-$part-$name" ]; then
 			say "   $part/$name is red without the patch as well"
 		else
 			seen+=" $part/$name"
@@ -215,6 +221,7 @@ sabotage() {
 		set -- $(header "$file" Tests)
 		set +f
 	fi
+	limit=$([ $# = 0 ] && say 3000 || say 900)
 	if [ $# = 0 ]; then steps=$(all_steps "$tree" "$file"); else steps=$(steps "$tree" "$@") || { unfit "$file asks for tests that are not there"; return; }; fi
 	while read -r line; do
 		set -- $line
@@ -269,7 +276,6 @@ for arg in "$@"; do
 	esac
 done
 [ ${#patches[@]} != 0 ] || patches=("$top"/test/sabotage/*.patch)
-limit=$([ ${#tests[@]} = 0 ] && say 3000 || say 900)
 
 if [ $mode = list ]; then
 	for file in "${patches[@]}"; do
