@@ -117,8 +117,26 @@ COMMIT;
 CREATE FUNCTION above(t text) RETURNS SETOF int LANGUAGE sql VOLATILE AS 'SELECT a + 1000000 FROM m WHERE a BETWEEN 1 AND 1000000 ORDER BY a';
 INSERT INTO m SELECT above('m'), 1;
 SELECT count(*), count(DISTINCT a) FROM m WHERE a > 1000000;
+-- 5. A walk through all buckets of a hash index, of which the first column alone is named, meets rows that went to buckets further on: as many
+-- as without batches.
+CREATE TABLE w (k int, a int, n int) USING mtpower;
+CREATE INDEX w_ka ON w USING mtpower_hash (k, a) WITH (initial_buckets = 64);
+CREATE TABLE met (n int);
+SET seq_page_cost = 1000; SET random_page_cost = 0; SET cpu_index_tuple_cost = 0; SET cpu_operator_cost = 0;
+SET mtpower.batching = off;
+INSERT INTO w SELECT 0, -i FROM generate_series(1, 100) i;
+INSERT INTO w SELECT 0, i, read_at(i, 'w', 'SELECT a FROM %I WHERE k = 0', 1, 2000) FROM generate_series(1, 3000) i;
+INSERT INTO met SELECT max(n) FROM w;
+TRUNCATE w;
+SET mtpower.batching = on;
+INSERT INTO w SELECT 0, -i FROM generate_series(1, 100) i;
+INSERT INTO w SELECT 0, i, read_at(i, 'w', 'SELECT a FROM %I WHERE k = 0', 1, 2000) FROM generate_series(1, 3000) i;
+INSERT INTO met SELECT max(n) FROM w;
+RESET mtpower.batching;
+RESET seq_page_cost; RESET random_page_cost; RESET cpu_index_tuple_cost; RESET cpu_operator_cost;
+SELECT count(*), count(DISTINCT n), min(n) > 1000 AS "most of them" FROM met;
 RESET enable_bitmapscan;
 
-SELECT mtpower.verify_index('m_a', true), mtpower.verify_index('m_b', true);
+SELECT mtpower.verify_index('m_a', true), mtpower.verify_index('m_b', true), mtpower.verify_index('w_ka', true);
 SET client_min_messages = warning;
 DROP SCHEMA batch_suspended CASCADE;
