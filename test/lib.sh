@@ -59,6 +59,9 @@ apt_install() {
 	apt-get update && apt-get install -y --no-install-recommends "$@"
 }
 
+# Has the server assertions, and so stop points?
+has_stop_points() { grep -q '^#define USE_ASSERT_CHECKING' "$("$PG_CONFIG" --includedir-server)/pg_config.h"; }
+
 # Sets RUN, the prefix of commands that must not run as root, and worker, the user they run as: servers
 # refuse to run as root.  The user is made when it is not there, and stays.  (It is not called mtpower: a database role
 # of that name would have the extension's schema as its "$user" schema.)

@@ -204,12 +204,13 @@ unfit() {
 
 # sabotage PATCH TEST...
 sabotage() {
-	local file=$1 name tree=$work/tree began=$SECONDS line steps strip
+	local file=$1 name what tree=$work/tree began=$SECONDS line steps strip
 	shift
 	name=${file##*/}
 	name=${name%.*}
 	seen=
-	say "== $name: $(header "$file" Sabotage)"
+	what=$(header "$file" Sabotage)
+	say "== $name${what:+: $what}"
 	fits "$file" "$work/base" 2 || { unfit "$file does not apply"; return; }
 	build_base
 	rm -rf "$tree"
@@ -311,7 +312,7 @@ if [ $mode = check ]; then
 	exit $((2 * bad))
 fi
 
-say "with $("$PG_CONFIG" --version)"
+say "with $("$PG_CONFIG" --version)$(has_stop_points || say ", which has no stop points: tests that need them are skipped")"
 for file in "${patches[@]}"; do
 	sabotage "$file" "${tests[@]}"
 done
