@@ -5,6 +5,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(sleep);
 use MtpSessions;
 
 # The access method of the indexes: test/t/hash_vacuum.pl runs this file with the other one.
@@ -116,6 +117,19 @@ sub check
 
 my $fence = q{SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE 'VACUUM%' AND backend_type IN ('client backend', 'parallel worker') AND wait_event_type = 'Extension'};
 
+# Does VACUUM wait for a worker's step?  Not if it ends.
+sub fenced
+{
+	my ($job) = @_;
+	for (my $tries = 0; $tries < 1800 && $job->{run}->pumpable; $tries++)
+	{
+		return 1 if $node->safe_psql('postgres', $fence) eq 't';
+		$job->{run}->pump_nb;
+		sleep(0.1);
+	}
+	return 0;
+}
+
 # VACUUM comes while the worker stands at the point.  Between registration and the step's end it has to wait; before and after it
 # need not, since the worker sees that the transaction is over.
 sub vacuum_beside
@@ -131,7 +145,7 @@ sub vacuum_beside
 	my $job = start_psql($node, 'postgres', $vacuum);
 	if ($point =~ /registered|checked|applied/)
 	{
-		ok($node->poll_query_until('postgres', $fence), "$what: waits for the step");
+		ok(fenced($job), "$what: waits for the step");
 		release(155);
 		is(finish($job), '', "$what: ends");
 		new_rows($what);
