@@ -183,10 +183,13 @@ fits() {
 # apply PATCH TREE FUZZ: after fits.
 apply() { "${RUN[@]}" patch -d "$2" -p"$strip" -f -F "$3" -r - --no-backup-if-mismatch < "$1" > "$work/patch.log" 2>&1; }
 
+# show_errors: of the compiler, the linker, or make; not the commands, which have -Werror in them.
+show_errors() { grep -E ': (fatal )?error: |: undefined |^make.*\*\*\*' "$work/make.log" | head -n 20 || true; }
+
 # build TREE: only what is new.  Warnings are no matter: a function that a sabotage left without a caller is one.
 build() {
 	in_background make_quietly "$1" all CC="$("$PG_CONFIG" --cc) -w" > "$work/make.log" 2>&1 && return 0
-	grep -E 'error|Error' "$work/make.log" | head -n 20
+	show_errors
 	return 1
 }
 
@@ -260,7 +263,7 @@ check_applied() {
 	steps "$work/base" "$@" > /dev/null || return 1
 	objects=$(sed -n 's|^+++ \(b/\)\{0,1\}\(src/[^ \t]*\)\.c\([ \t].*\)\{0,1\}$|\2.o|p' "$file")
 	if grep -q '^+++ .*\.h\([ \t]\|$\)' "$file"; then objects=all; fi
-	make_quietly "$work/base" $objects CC="$("$PG_CONFIG" --cc) -w" COPT=-fsyntax-only > "$work/make.log" 2>&1 || { grep error "$work/make.log"; return 1; }
+	make_quietly "$work/base" $objects CC="$("$PG_CONFIG" --cc) -w" COPT=-fsyntax-only > "$work/make.log" 2>&1 || { show_errors; return 1; }
 }
 
 patches=() tests=() mode=run
