@@ -28,6 +28,7 @@ red=							# what run_tests found red
 seen=							# of which the patch is the reason
 noticed=0 unnoticed=0 unfit=0
 limit=							# seconds for a part
+told=							# is the exit status what was found?
 
 refuse() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 2; }
 usage() { sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//; p;}' "$0"; }
@@ -37,6 +38,7 @@ on_exit() {
 	set +e
 	trap - EXIT
 	trap : INT TERM HUP
+	[ $status != 1 ] || [ -n "$told" ] || status=2
 	[ -z "$child" ] || { kill -TERM "$child" 2>/dev/null; wait "$child"; }
 	[ -n "${work:-}" ] || exit $status
 	stop_servers
@@ -321,4 +323,5 @@ for file in "${patches[@]}"; do
 done
 say "$((noticed + unnoticed)) sabotages, $noticed noticed, $unnoticed NOT noticed$([ $unfit = 0 ] || say ", and $unfit could not be tried")"
 [ $unfit = 0 ] || exit 2
+told=1
 [ $unnoticed = 0 ]
