@@ -42,7 +42,7 @@ SKIP:
 	skip 'the server was built without assertions, so without stop points', 1 if !$stops;
 	my $rows = 0;
 	my $batch = 'INSERT INTO t SELECT hashint4(g), md5(g::text) FROM generate_series(1, 30000) g UNION ALL SELECT 0, \'\' FROM pg_sleep(0.5)';
-	foreach my $point ('worker_claimed=error', 'step_checked=disk_full', 'step_applied=error', 'leaf_split=disk_full')
+	foreach my $point ('worker_claimed=error', 'step_checked=disk_full', 'step_applied=error', 'split_begins=disk_full', 'leaf_split=disk_full')
 	{
 		my $failed = 'SELECT coalesce(sum(failed_error), 0) FROM mtpower.stat_batches';
 		my $before = $node->safe_psql('postgres', $failed);
