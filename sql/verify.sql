@@ -250,6 +250,14 @@ SELECT mtpower.verify_index('liar_a', true);
 CREATE INDEX liar_part ON liar USING mtpower_blink (a) WHERE times(a) > 50;
 UPDATE factor SET f = 1;
 SELECT mtpower.verify_index('liar_part', true);
+-- A comparison function that has turned round.
+CREATE FUNCTION times_cmp(int, int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT btint4cmp(verify.times($1), verify.times($2))';
+CREATE OPERATOR CLASS times_ops FOR TYPE int USING mtpower_blink AS
+	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 times_cmp(int, int);
+CREATE INDEX liar_order ON liar USING mtpower_blink (a times_ops);
+SELECT mtpower.verify_index('liar_order', true);
+UPDATE factor SET f = -1;
+SELECT mtpower.verify_index('liar_order');
 
 SET client_min_messages = warning;
 DROP SCHEMA verify CASCADE;
