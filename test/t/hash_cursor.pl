@@ -98,20 +98,25 @@ foreach my $how ("DO \$\$$loop\$\$", "CREATE FUNCTION loads() RETURNS void LANGU
 	cmp_ok(check("after the loop, $kind", 30400)->{b}, '>', 50, "after the loop, $kind: all is paid");
 }
 
-# Cursors of other sessions, which stand while loads go on
-$node->safe_psql('postgres', 'TRUNCATE k; INSERT INTO k VALUES (hashint4(1)), (hashint4(1))');
-my $other = $node->background_psql('postgres');
-$other->query_safe($_) foreach 'SET enable_seqscan = off', 'SET enable_bitmapscan = off', 'BEGIN', 'DECLARE c CURSOR FOR SELECT a FROM k WHERE a = hashint4(1)';
-is($other->query_safe('FETCH 1 FROM c'), '-1905060026', 'another session stands on the bucket');
-$node->safe_psql('postgres', 'INSERT INTO k SELECT hashint4(g) FROM generate_series(2, 20000) g');
-is(check('beside another session', 20001)->{b}, 1, 'beside another session: the bucket is not to be had');
-$node->safe_psql('postgres', 'SET mtpower.batching = off; INSERT INTO k SELECT hashint4(g) FROM generate_series(20001, 21000) g');
-check('single rows beside another session', 21001);
-is($other->query_safe('FETCH 1 FROM c'), '-1905060026', 'it reads on');
-$other->query_safe('COMMIT');
-$node->safe_psql('postgres', 'INSERT INTO k SELECT hashint4(g) FROM generate_series(21001, 30000) g');
-cmp_ok(check('the other session is gone', 30001)->{b}, '>', 40, 'the other session is gone: the debt is paid');
-$other->quit;
+# Cursors of other sessions, which stand while loads go on: the bucket is not split, nor are the entries of an index that has chosen no number of
+# buckets yet dealt out
+foreach my $case ([ 'beside another session' ], [ 'before the first number of buckets', 'ALTER INDEX k_a RESET (initial_buckets);' ])
+{
+	my ($what, $before) = @$case;
+	$node->safe_psql('postgres', ($before // '') . 'TRUNCATE k; INSERT INTO k VALUES (hashint4(1)), (hashint4(1))');
+	my $other = $node->background_psql('postgres');
+	$other->query_safe($_) foreach 'SET enable_seqscan = off', 'SET enable_bitmapscan = off', 'BEGIN', 'DECLARE c CURSOR FOR SELECT a FROM k WHERE a = hashint4(1)';
+	is($other->query_safe('FETCH 1 FROM c'), '-1905060026', "$what: a cursor stands on the bucket");
+	$node->safe_psql('postgres', 'INSERT INTO k SELECT hashint4(g) FROM generate_series(2, 20000) g');
+	is(check($what, 20001)->{b}, 1, "$what: the bucket is not to be had");
+	$node->safe_psql('postgres', 'SET mtpower.batching = off; INSERT INTO k SELECT hashint4(g) FROM generate_series(20001, 21000) g');
+	check("$what, single rows", 21001);
+	is($other->query_safe('FETCH 1 FROM c'), '-1905060026', "$what: it reads on");
+	$other->query_safe('COMMIT');
+	$node->safe_psql('postgres', 'INSERT INTO k SELECT hashint4(g) FROM generate_series(21001, 30000) g');
+	cmp_ok(check("$what, the other session is gone", 30001)->{b}, '>', 40, "$what: the debt is paid when it is gone");
+	$other->quit;
+}
 
 # A scan that stood in a bucket when it was split sees each of its rows once: it pins the bucket, so it can't be.  A scan that
 # begins beside splits does as well.
