@@ -290,9 +290,12 @@ sub new_complaints
 {
 	my ($self, $node) = @_;
 	my $from = $self->{log}{ $node->name } // 0;
-	$self->{log}{ $node->name } = -s $node->logfile;
+	my $log = slurp_file($node->logfile, $from) // '';
+	$self->{log}{ $node->name } = $from + length($log);
+	# What core says of the leader of a parallel query when the postmaster has gone
+	$log =~ s/\N*WARNING:  AbortTransaction while in ABORT state\n//g if $log =~ /FATAL:  postmaster exited during a parallel transaction/;
 	return join("\n", grep { /TRAP|PANIC|inconsistent page|\(PID \d+\) was terminated by signal (?!9:)|not closed|leak|page verification failed|WARNING:  (?!terminating connection|unexpected directory entry .* pg_tblspc|canceling wait|archiving|removing stale two-phase state|cannot reindex invalid index)/ }
-		grep { !/LOG:  statement|STATEMENT:/ } split /\n/, slurp_file($node->logfile, $from));
+		grep { !/LOG:  statement|STATEMENT:/ } split /\n/, $log);
 }
 
 # Another server that has replayed the primary's WAL must have what that has had when it was judged.
