@@ -1,0 +1,289 @@
+/*
+ * pool.c
+ *	  Decides which pages have frames.
+ */
+#include "buffer/pool.h"
+
+#define SAMPLE			16		/* frames that are looked at for a victim */
+#define MEAN			64		/* of so many pages are the running means */
+#define WARMER			1.25f	/* so much more must a page be worth than those in its place */
+#define SWEEP			32		/* all words are brought up to date once in so many epochs */
+#define SKETCH_PER_FRAME 4
+
+StaticAssertDecl(SWEEP < 256 - MTP_HEAT_MOST / 2, "a word is brought up to date before its epoch comes round again");
+
+static uint32
+sketch_width(uint32 nextents)
+{
+	uint32		width = 1024;
+
+	while (width < nextents * MTP_EXTENT_FRAMES * SKETCH_PER_FRAME)
+		width *= 2;
+	return width;
+}
+
+Size
+mtp_pool_size(uint32 nextents)
+{
+	return MAXALIGN(sizeof(MtpPool)) +
+		MAXALIGN(nextents) + MTP_FRAME_KINDS * MAXALIGN(nextents * sizeof(uint32)) +
+		MAXALIGN(nextents * MTP_EXTENT_FRAMES * sizeof(MtpHeat)) +
+		MTP_SKETCH_ROWS * sketch_width(nextents) * sizeof(MtpHeat);
+}
+
+static void *
+carve(char **at, Size size)
+{
+	void	   *p = *at;
+
+	*at += MAXALIGN(size);
+	return p;
+}
+
+MtpPool *
+mtp_pool_make(void *memory, uint32 nextents, double half_life)
+{
+	char	   *at = memory;
+	MtpPool    *pool = carve(&at, sizeof(MtpPool));
+
+	memset(memory, 0, mtp_pool_size(nextents));
+	pool->nextents = nextents;
+	pool->nfree = nextents;
+	pool->epoch_length = Max(1, nextents * MTP_EXTENT_FRAMES * half_life / MTP_HEAT_STEPS);
+	pool->sketch_mask = sketch_width(nextents) - 1;
+	pg_atomic_init_u64(&pool->accesses, 0);
+	pg_atomic_init_u32(&pool->epoch, 0);
+	pool->kind_of = carve(&at, nextents);
+	memset(pool->kind_of, MTP_FRAME_NONE, nextents);
+	for (int kind = 0; kind < MTP_FRAME_KINDS; kind++)
+		pool->extents[kind] = carve(&at, nextents * sizeof(uint32));
+	pool->heat = carve(&at, nextents * MTP_EXTENT_FRAMES * sizeof(MtpHeat));
+	pool->sketch = carve(&at, MTP_SKETCH_ROWS * sketch_width(nextents) * sizeof(MtpHeat));
+	return pool;
+}
+
+/* ---------- time ---------- */
+
+/* Brings a share of an array's words up to date: [part, part + 1) of SWEEP. */
+static void
+refresh(MtpHeat *words, uint64 n, uint32 part, uint8 epoch)
+{
+	for (uint64 i = n * part / SWEEP; i < n * (part + 1) / SWEEP; i++)
+		words[i] = mtp_heat_of(mtp_heat_level(words[i], epoch), epoch);
+}
+
+void
+mtp_pool_tick(MtpPool *pool, uint32 n)
+{
+	uint64		before = pg_atomic_fetch_add_u64(&pool->accesses, n);
+
+	/* Each border that is crossed is crossed by one process. */
+	for (uint64 i = before / pool->epoch_length; i < (before + n) / pool->epoch_length; i++)
+	{
+		uint32		epoch = pg_atomic_add_fetch_u32(&pool->epoch, 1);
+
+		refresh(pool->heat, (uint64) pool->nextents * MTP_EXTENT_FRAMES, epoch % SWEEP, (uint8) epoch);
+		refresh(pool->sketch, (uint64) MTP_SKETCH_ROWS * (pool->sketch_mask + 1), epoch % SWEEP, (uint8) epoch);
+	}
+}
+
+static inline uint64
+next_random(uint64 *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+/* ---------- pages without frames ---------- */
+
+static inline MtpHeat *
+sketch_word(MtpPool *pool, uint64 page, int row)
+{
+	return &pool->sketch[row * (pool->sketch_mask + 1) + ((page >> (row * 20)) & pool->sketch_mask)];
+}
+
+/* Other pages may have raised some of the words. */
+static int
+sketch_level(MtpPool *pool, uint64 page, uint8 epoch)
+{
+	int			level = MTP_HEAT_MOST;
+
+	for (int row = 0; row < MTP_SKETCH_ROWS; row++)
+		level = Min(level, mtp_heat_level(*sketch_word(pool, page, row), epoch));
+	return level;
+}
+
+static void
+sketch_raise(MtpPool *pool, uint64 page, int level, uint8 epoch)
+{
+	for (int row = 0; row < MTP_SKETCH_ROWS; row++)
+	{
+		MtpHeat    *word = sketch_word(pool, page, row);
+
+		if (mtp_heat_level(*word, epoch) < level)
+			*word = mtp_heat_of(level, epoch);
+	}
+}
+
+int
+mtp_pool_miss(MtpPool *pool, uint64 page, uint8 random)
+{
+	uint8		epoch = mtp_pool_epoch(pool);
+	int			level = mtp_heat_hit(sketch_level(pool, page, epoch), random);
+
+	sketch_raise(pool, page, level, epoch);
+	return level;
+}
+
+void
+mtp_pool_left(MtpPool *pool, uint32 frame, uint64 page)
+{
+	uint8		epoch = mtp_pool_epoch(pool);
+
+	sketch_raise(pool, page, mtp_heat_level(pool->heat[frame], epoch), epoch);
+	pool->heat[frame] = 0;
+}
+
+/* ---------- frames ---------- */
+
+static inline float
+per_megabyte(int kind, int level)
+{
+	return mtp_heat_accesses(level) * mtp_pool_frames(kind);
+}
+
+static inline void
+note(float *mean, float value)
+{
+	*mean += (value - *mean) / MEAN;
+}
+
+/* A frame of the kind that nobody has had yet, or none. */
+static bool
+fresh_frame(MtpPool *pool, int kind, uint32 *frame)
+{
+	MtpPoolKind *k = &pool->kinds[kind];
+
+	if (k->nextents == 0 || k->fresh >= mtp_pool_frames(kind))
+		return false;
+	*frame = pool->extents[kind][k->nextents - 1] * MTP_EXTENT_FRAMES + k->fresh++;
+	return true;
+}
+
+/* The coldest of some frames of the kind, which has extents; returns its level. */
+static int
+coldest_of(MtpPool *pool, int kind, uint8 epoch, uint64 *random, uint32 *frame)
+{
+	int			coldest = MTP_HEAT_MOST + 1;
+
+	for (int i = 0; i < SAMPLE; i++)
+	{
+		uint64		r = next_random(random);
+		uint32		extent = pool->extents[kind][(uint32) r % pool->kinds[kind].nextents];
+		uint32		f = extent * MTP_EXTENT_FRAMES + (uint32) (r >> 32) % mtp_pool_frames(kind);
+		int			level = mtp_heat_level(pool->heat[f], epoch);
+
+		if (level < coldest)
+		{
+			coldest = level;
+			*frame = f;
+		}
+	}
+	return coldest;
+}
+
+bool
+mtp_pool_place(MtpPool *pool, int kind, int level, uint64 *random, uint32 *frame)
+{
+	MtpPoolKind *k = &pool->kinds[kind];
+	uint8		epoch = mtp_pool_epoch(pool);
+
+	if (fresh_frame(pool, kind, frame))
+		return true;
+	if (k->nextents > 0 && coldest_of(pool, kind, epoch, random, frame) <= level)
+		return true;
+	k->refused++;
+	note(&k->wanted, per_megabyte(kind, level));
+	return false;
+}
+
+/* ---------- extents ---------- */
+
+/* What pages of the kind are worth that would have to go now. */
+static float
+marginal(MtpPool *pool, int kind, uint64 *random)
+{
+	uint8		epoch = mtp_pool_epoch(pool);
+	float		sum = 0;
+
+	for (int i = 0; i < 4; i++)
+	{
+		int			level;
+		uint32		frame;
+
+		level = coldest_of(pool, kind, epoch, random, &frame);
+		sum += per_megabyte(kind, level);
+	}
+	return sum / 4;
+}
+
+bool
+mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent)
+{
+	MtpPoolKind *k = &pool->kinds[kind];
+	int			from = -1;
+	float		least = k->wanted / WARMER;
+
+	if (pool->nfree > 0 && (k->nextents == 0 || k->fresh >= mtp_pool_frames(kind)))
+	{
+		*extent = --pool->nfree;
+		return true;
+	}
+	if (k->refused < mtp_pool_frames(kind))
+		return false;
+	k->refused = 0;
+	for (int other = 0; other < MTP_FRAME_KINDS; other++)
+	{
+		float		worth;
+
+		if (other == kind || pool->kinds[other].nextents == 0)
+			continue;
+		worth = marginal(pool, other, random);
+		if (worth < least)
+		{
+			least = worth;
+			from = other;
+		}
+	}
+	if (from < 0)
+		return false;
+	*extent = pool->extents[from][next_random(random) % pool->kinds[from].nextents];
+	return true;
+}
+
+/* The caller is alone, and the extent's frames have no pages. */
+void
+mtp_pool_change(MtpPool *pool, uint32 extent, int kind)
+{
+	int			old = pool->kind_of[extent];
+	MtpPoolKind *k = &pool->kinds[kind];
+
+	if (old != MTP_FRAME_NONE)
+	{
+		MtpPoolKind *o = &pool->kinds[old];
+		uint32	   *list = pool->extents[old];
+		uint32		i = 0;
+
+		while (list[i] != extent)
+			i++;
+		list[i] = list[--o->nextents];
+		o->fresh = mtp_pool_frames(old);
+	}
+	for (int i = 0; i < MTP_EXTENT_FRAMES; i++)
+		pool->heat[extent * MTP_EXTENT_FRAMES + i] = 0;
+	pool->kind_of[extent] = kind;
+	pool->extents[kind][k->nextents++] = extent;
+	k->fresh = 0;
+}

@@ -1,0 +1,114 @@
+/*
+ * pool.h
+ *	  Which pages have a place in the buffer: extents, admission, victims.
+ *
+ * The buffer's memory is cut into extents, each of which has frames of one kind.  This is about their numbers and heat alone: no page,
+ * no address, no lock.  The buffer asks which frame a page may have, and does what is needed to take it.
+ *
+ * Everything lives in one piece of shared memory, and is read and written by all processes.  Heat is kept without locks.  Functions
+ * that say so want the caller to be alone.
+ */
+#ifndef MTP_POOL_H
+#define MTP_POOL_H
+
+#include "buffer/heat.h"
+#include "port/atomics.h"
+
+#define MTP_EXTENT_BYTES	(1024 * 1024)
+
+/* Kinds of frames */
+#define MTP_FRAME_INDEX		0	/* one block of an index */
+#define MTP_FRAME_TABLE		1	/* two blocks of a table, the first one even */
+#define MTP_FRAME_KINDS		2
+#define MTP_FRAME_NONE		0xFF	/* of an extent that has no kind yet */
+
+/* Frames are numbered by extent; an extent of large ones leaves the last numbers unused. */
+#define MTP_EXTENT_FRAMES	(MTP_EXTENT_BYTES / BLCKSZ)
+
+#define MTP_SKETCH_ROWS		3
+
+/* Of heat, in accesses per frame (of the smaller kind) that there is room for */
+#define MTP_POOL_HALF_LIFE	12
+
+/* Per kind: how warm, per megabyte, pages were that found no place, and those that had to go: running means. */
+typedef struct MtpPoolKind
+{
+	uint32		nextents;
+	uint32		fresh;			/* frames of the newest extent that have been given out */
+	uint32		refused;		/* since an extent was asked for */
+	float		wanted;
+} MtpPoolKind;
+
+typedef struct MtpPool
+{
+	uint32		nextents;
+	uint32		nfree;			/* extents without a kind */
+	uint32		epoch_length;	/* in accesses */
+	uint32		sketch_mask;
+	pg_atomic_uint64 accesses;
+	pg_atomic_uint32 epoch;
+	uint32		swept;			/* words that have been brought up to date */
+	MtpPoolKind kinds[MTP_FRAME_KINDS];
+	uint8	   *kind_of;		/* of each extent */
+	uint32	   *extents[MTP_FRAME_KINDS];	/* those of a kind, the newest last */
+	MtpHeat    *heat;			/* of each frame */
+	MtpHeat    *sketch;			/* MTP_SKETCH_ROWS rows */
+} MtpPool;
+
+/* In so many bytes, zeroed or not.  half_life: MTP_POOL_HALF_LIFE, or what is tried. */
+extern Size mtp_pool_size(uint32 nextents);
+extern MtpPool *mtp_pool_make(void *memory, uint32 nextents, double half_life);
+
+static inline uint32
+mtp_pool_frames(int kind)
+{
+	return kind == MTP_FRAME_TABLE ? MTP_EXTENT_FRAMES / 2 : MTP_EXTENT_FRAMES;
+}
+
+static inline uint8
+mtp_pool_epoch(MtpPool *pool)
+{
+	return (uint8) pg_atomic_read_u32(&pool->epoch);
+}
+
+/* Counts n accesses, and ages all pages when it is time. */
+extern void mtp_pool_tick(MtpPool *pool, uint32 n);
+
+/* An access to the page of a frame. */
+static inline void
+mtp_pool_hit(MtpPool *pool, uint32 frame, uint8 random)
+{
+	uint8		epoch = mtp_pool_epoch(pool);
+	MtpHeat		heat = pool->heat[frame];
+	MtpHeat		now = mtp_heat_of(mtp_heat_hit(mtp_heat_level(heat, epoch), random), epoch);
+
+	if (now != heat)
+		pool->heat[frame] = now;
+}
+
+/* An access to a page without a frame; returns its level. page: a hash of what identifies it. */
+extern int	mtp_pool_miss(MtpPool *pool, uint64 page, uint8 random);
+
+/*
+ * A frame for a page of this kind and level: one that is free or whose page is colder.  False if there is none: then the page is
+ * refused.  *random is a state of random numbers, not 0.
+ */
+extern bool mtp_pool_place(MtpPool *pool, int kind, int level, uint64 *random, uint32 *frame);
+
+/* A page has left a frame, or has come to it. */
+extern void mtp_pool_left(MtpPool *pool, uint32 frame, uint64 page);
+
+static inline void
+mtp_pool_came(MtpPool *pool, uint32 frame, int level)
+{
+	pool->heat[frame] = mtp_heat_of(level, mtp_pool_epoch(pool));
+}
+
+/*
+ * Should an extent change to this kind, because pages of it were refused that are warmer than those of another kind?  *extent is the
+ * one; the caller makes all its pages leave, alone, and calls mtp_pool_change.
+ */
+extern bool mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent);
+extern void mtp_pool_change(MtpPool *pool, uint32 extent, int kind);
+
+#endif							/* MTP_POOL_H */

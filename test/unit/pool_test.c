@@ -1,0 +1,190 @@
+/*
+ * pool_test.c
+ *	  Heat beside what it stands for, and the pool's numbers under random use.
+ *
+ *	  pool_test SEED ROUNDS
+ */
+#include "buffer/pool.h"
+
+#include <math.h>
+
+#include "server.h"
+
+#define check(condition) ((condition) ? (void) 0 : die("line %d: %s", __LINE__, #condition))
+
+static uint64 state;
+
+static uint64
+rnd(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state;
+}
+
+/* Accesses at random epochs: the level is the logarithm of what they sum up to, within the rounding of each. */
+static void
+test_heat(void)
+{
+	double		off = 0;
+	int			n = 0;
+
+	for (int page = 0; page < 200; page++)
+	{
+		MtpHeat		heat = mtp_heat_of(0, 0);
+		double		exact = 0;
+		int			every = 1 + rnd() % 40;
+
+		for (int epoch = 0; epoch < 200; epoch++)
+		{
+			int			level;
+
+			exact *= exp2(-1.0 / MTP_HEAT_STEPS);
+			if (rnd() % every == 0)
+			{
+				exact += 1;
+				heat = mtp_heat_of(mtp_heat_hit(mtp_heat_level(heat, (uint8) epoch), (uint8) rnd()), (uint8) epoch);
+			}
+			heat = mtp_heat_of(mtp_heat_level(heat, (uint8) epoch), (uint8) epoch);
+			level = mtp_heat_level(heat, (uint8) epoch);
+			check(level <= MTP_HEAT_MOST);
+			if (exact > 0.2 && exact < 10)
+			{
+				double		error = level - (MTP_HEAT_ONE + MTP_HEAT_STEPS * log2(exact));
+
+				check(fabs(error) < 12);
+				off += error;
+				n++;
+			}
+		}
+	}
+	check(n > 1000 && fabs(off / n) < 1);
+	for (int level = 0; level <= MTP_HEAT_MOST; level++)
+	{
+		check(mtp_heat_hit(level, 255) <= MTP_HEAT_MOST);
+		check(mtp_heat_hit(level, 0) >= level);
+		check(level == 0 || mtp_heat_hit(level, 128) >= mtp_heat_hit(level - 1, 128));
+	}
+	check(mtp_heat_hit(0, 0) >= MTP_HEAT_ONE);
+}
+
+/* Each extent is free or in the list of its kind, once. */
+static void
+check_extents(MtpPool *pool)
+{
+	uint32		n = pool->nfree;
+
+	for (int kind = 0; kind < MTP_FRAME_KINDS; kind++)
+	{
+		n += pool->kinds[kind].nextents;
+		for (uint32 i = 0; i < pool->kinds[kind].nextents; i++)
+		{
+			check(pool->kind_of[pool->extents[kind][i]] == kind);
+			for (uint32 j = 0; j < i; j++)
+				check(pool->extents[kind][i] != pool->extents[kind][j]);
+		}
+	}
+	check(n == pool->nextents);
+}
+
+/* No level is so old that its epoch could come round again. */
+static void
+check_epochs(const MtpHeat *words, uint32 n, uint8 epoch)
+{
+	for (uint32 i = 0; i < n; i++)
+		check((words[i] & 0xFF) == 0 || (uint8) (epoch - (words[i] >> 8)) <= 64);
+}
+
+/* Pages of both kinds come and go; favour is the kind that most accesses are of. */
+static void
+use_pool(MtpPool *pool, uint64 *pages, int favour, uint32 npages, uint32 naccesses)
+{
+	for (uint32 i = 0; i < naccesses; i++)
+	{
+		int			kind = rnd() % 10 ? favour : 1 - favour;
+		uint64		page = ((rnd() % npages * (rnd() % npages)) / npages + 1) * 2 + kind;
+		uint64		hash = page * UINT64CONST(0x9E3779B97F4A7C15);
+		uint32		frame,
+					extent;
+		int			level;
+
+		mtp_pool_tick(pool, 1);
+		for (frame = 0; frame < pool->nextents * MTP_EXTENT_FRAMES && pages[frame] != page; frame++)
+			;
+		if (frame < pool->nextents * MTP_EXTENT_FRAMES)
+		{
+			int			before = mtp_heat_level(pool->heat[frame], mtp_pool_epoch(pool));
+
+			mtp_pool_hit(pool, frame, (uint8) rnd());
+			check(mtp_heat_level(pool->heat[frame], mtp_pool_epoch(pool)) >= before);
+			continue;
+		}
+		level = mtp_pool_miss(pool, hash, (uint8) rnd());
+		check(level >= MTP_HEAT_ONE && level <= MTP_HEAT_MOST);
+		if (mtp_pool_wants(pool, kind, &state, &extent))
+		{
+			check(extent < pool->nextents && pool->kind_of[extent] != kind);
+			memset(&pages[extent * MTP_EXTENT_FRAMES], 0, MTP_EXTENT_FRAMES * sizeof(uint64));
+			mtp_pool_change(pool, extent, kind);
+			check_extents(pool);
+		}
+		if (!mtp_pool_place(pool, kind, level, &state, &frame))
+			continue;
+		check(pool->kind_of[frame / MTP_EXTENT_FRAMES] == kind && frame % MTP_EXTENT_FRAMES < mtp_pool_frames(kind));
+		if (pages[frame] != 0)
+		{
+			int			had = mtp_heat_level(pool->heat[frame], mtp_pool_epoch(pool));
+
+			check(had <= level);
+			mtp_pool_left(pool, frame, pages[frame] * UINT64CONST(0x9E3779B97F4A7C15));
+			check(mtp_pool_miss(pool, pages[frame] * UINT64CONST(0x9E3779B97F4A7C15), 0) >= had);
+		}
+		pages[frame] = page;
+		mtp_pool_came(pool, frame, level);
+	}
+}
+
+static uint32
+pages_in(MtpPool *pool, const uint64 *pages, int kind)
+{
+	uint32		n = 0;
+
+	for (uint32 f = 0; f < pool->nextents * MTP_EXTENT_FRAMES; f++)
+		n += pages[f] != 0 && pages[f] % 2 == kind;
+	return n;
+}
+
+static void
+test_pool(uint32 nextents)
+{
+	void	   *memory = malloc(mtp_pool_size(nextents));
+	uint64	   *pages = calloc(nextents * MTP_EXTENT_FRAMES, sizeof(uint64));
+	MtpPool    *pool = mtp_pool_make(memory, nextents, 1);
+
+	for (int turn = 0; turn < 4; turn++)
+	{
+		use_pool(pool, pages, turn % 2, nextents * MTP_EXTENT_FRAMES * 4, nextents * MTP_EXTENT_FRAMES * 60);
+		check_extents(pool);
+		check_epochs(pool->heat, nextents * MTP_EXTENT_FRAMES, mtp_pool_epoch(pool));
+		check_epochs(pool->sketch, MTP_SKETCH_ROWS * (pool->sketch_mask + 1), mtp_pool_epoch(pool));
+
+		/* Memory goes where the accesses are. */
+		check(pages_in(pool, pages, turn % 2) * (turn % 2 + 1) >= nextents * MTP_EXTENT_FRAMES / 2);
+	}
+	check(pg_atomic_read_u32(&pool->epoch) == pg_atomic_read_u64(&pool->accesses) / pool->epoch_length);
+	free(pages);
+	free(memory);
+}
+
+int
+main(int argc, char **argv)
+{
+	state = strtoull(argv[1], NULL, 10) * UINT64CONST(0x9E3779B97F4A7C15) + 1;
+	mtp_heat_init();
+	test_heat();
+	for (int round = 0; round < atoi(argv[2]); round++)
+		test_pool(1 + rnd() % 4);
+	puts("ok");
+	return 0;
+}
