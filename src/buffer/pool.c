@@ -160,28 +160,42 @@ note(float *mean, float value)
 	*mean += (value - *mean) / MEAN;
 }
 
-/* A frame of the kind that nobody has had yet, or none. */
+/*
+ * The extents of a kind.  Read once: another process may change their number, and a list's entry may then be of another kind already, which
+ * whoever takes the frame looks at again.
+ */
+static uint32
+number_of_extents(MtpPool *pool, int kind)
+{
+	return *(volatile uint32 *) &pool->kinds[kind].nextents;
+}
+
+/* A frame of the kind that nobody has had yet, or none.  Two processes may get the same one; one of them will have it. */
 static bool
 fresh_frame(MtpPool *pool, int kind, uint32 *frame)
 {
-	MtpPoolKind *k = &pool->kinds[kind];
+	uint32		n = number_of_extents(pool, kind);
+	uint32		fresh = *(volatile uint32 *) &pool->kinds[kind].fresh;
 
-	if (k->nextents == 0 || k->fresh >= mtp_pool_frames(kind))
+	if (n == 0 || fresh >= mtp_pool_frames(kind))
 		return false;
-	*frame = pool->extents[kind][k->nextents - 1] * MTP_EXTENT_FRAMES + k->fresh++;
+	*frame = pool->extents[kind][n - 1] * MTP_EXTENT_FRAMES + fresh;
+	pool->kinds[kind].fresh = fresh + 1;
 	return true;
 }
 
-/* The coldest of some frames of the kind, which has extents; returns its level. */
+/* The coldest of some frames of the kind; returns its level, or more than any if the kind has no extents. */
 static int
-coldest_of(MtpPool *pool, int kind, uint8 epoch, uint64 *random, uint32 *frame)
+coldest_of(MtpPool *pool, int kind, uint64 *random, uint32 *frame)
 {
+	uint8		epoch = mtp_pool_epoch(pool);
+	uint32		n = number_of_extents(pool, kind);
 	int			coldest = MTP_HEAT_MOST + 1;
 
-	for (int i = 0; i < SAMPLE; i++)
+	for (int i = 0; i < SAMPLE && n > 0; i++)
 	{
 		uint64		r = next_random(random);
-		uint32		extent = pool->extents[kind][(uint32) r % pool->kinds[kind].nextents];
+		uint32		extent = pool->extents[kind][(uint32) r % n];
 		uint32		f = extent * MTP_EXTENT_FRAMES + (uint32) (r >> 32) % mtp_pool_frames(kind);
 		int			level = mtp_heat_level(pool->heat[f], epoch);
 
@@ -198,11 +212,8 @@ bool
 mtp_pool_place(MtpPool *pool, int kind, int level, uint64 *random, uint32 *frame)
 {
 	MtpPoolKind *k = &pool->kinds[kind];
-	uint8		epoch = mtp_pool_epoch(pool);
 
-	if (fresh_frame(pool, kind, frame))
-		return true;
-	if (k->nextents > 0 && coldest_of(pool, kind, epoch, random, frame) <= level)
+	if (fresh_frame(pool, kind, frame) || coldest_of(pool, kind, random, frame) <= level)
 		return true;
 	k->refused++;
 	note(&k->wanted, per_megabyte(kind, level));
@@ -215,17 +226,11 @@ mtp_pool_place(MtpPool *pool, int kind, int level, uint64 *random, uint32 *frame
 static float
 marginal(MtpPool *pool, int kind, uint64 *random)
 {
-	uint8		epoch = mtp_pool_epoch(pool);
+	uint32		frame;
 	float		sum = 0;
 
 	for (int i = 0; i < 4; i++)
-	{
-		int			level;
-		uint32		frame;
-
-		level = coldest_of(pool, kind, epoch, random, &frame);
-		sum += per_megabyte(kind, level);
-	}
+		sum += per_megabyte(kind, Min(coldest_of(pool, kind, random, &frame), MTP_HEAT_MOST));
 	return sum / 4;
 }
 
@@ -263,7 +268,7 @@ mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent)
 	return true;
 }
 
-/* The caller is alone, and the extent's frames have no pages. */
+/* The caller is alone, and the extent's frames have no pages.  Other processes may look at the lists meanwhile. */
 void
 mtp_pool_change(MtpPool *pool, uint32 extent, int kind)
 {

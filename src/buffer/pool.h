@@ -91,7 +91,8 @@ extern int	mtp_pool_miss(MtpPool *pool, uint64 page, uint8 random);
 
 /*
  * A frame for a page of this kind and level: one that is free or whose page is colder.  False if there is none: then the page is
- * refused.  *random is a state of random numbers, not 0.
+ * refused.  Another process may be at the frame, or may have made its extent one of another kind: the caller takes it first, and looks
+ * then.  *random is a state of random numbers, not 0.
  */
 extern bool mtp_pool_place(MtpPool *pool, int kind, int level, uint64 *random, uint32 *frame);
 
@@ -105,8 +106,9 @@ mtp_pool_came(MtpPool *pool, uint32 frame, int level)
 }
 
 /*
- * Should an extent change to this kind, because pages of it were refused that are warmer than those of another kind?  *extent is the
- * one; the caller makes all its pages leave, alone, and calls mtp_pool_change.
+ * Should an extent change to this kind, because there is one that has none yet, or because pages of it were refused that are
+ * warmer than those of another kind?  *extent is the one; the caller makes all its pages leave, and calls mtp_pool_change.  One
+ * process at a time.
  */
 extern bool mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent);
 extern void mtp_pool_change(MtpPool *pool, uint32 extent, int kind);

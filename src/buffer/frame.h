@@ -1,0 +1,172 @@
+/*
+ * frame.h
+ *	  Frames: copies of pages that readers find and read without locks.
+ *
+ * A frame has a version, which only grows: odd while its page or its identity changes.  A reader finds a frame (mtp_frame_find), reads
+ * of its image what he needs, copies it out, and asks whether the frame is still what it was (mtp_frame_still); if not, nothing that he
+ * has read may be used.  What changes underneath may say anything: a reader follows no offset and no length that he has not bounded.
+ *
+ * A frame is published by whoever has locked the page's content, share or exclusive, for as long as that takes, and whoever changes
+ * the page makes its frame stale before he unlocks it.  So a frame that is found is the page as of a moment between.  README.md has the
+ * argument.
+ */
+#ifndef MTP_FRAME_H
+#define MTP_FRAME_H
+
+#include "buffer/pool.h"
+#include "storage/block.h"
+#include "storage/relfilenode.h"
+#include "storage/lwlock.h"
+
+/*
+ * Steps of the protocol, by name.  Tests put delays there (test/unit/frame_test.c).
+ */
+#ifndef MTP_FRAME_STEP
+#define MTP_FRAME_STEP(name) ((void) 0)
+#endif
+
+/* Which page: never zero in any part, since block 0 counts as 1. */
+typedef struct MtpPageTag
+{
+	uint64		space;			/* tablespace and database */
+	uint64		page;			/* file, and block + 1 */
+} MtpPageTag;
+
+typedef struct MtpFrameHead
+{
+	pg_atomic_uint64 version;
+	MtpPageTag	tag;			/* zero: the frame is free */
+	uint64		unused;			/* two heads in a cache line */
+} MtpFrameHead;
+
+/* Words that lead to frames: a bucket is a cache line. */
+#define MTP_BUCKET_WORDS	8
+#define MTP_FRAME_PARTITIONS 64
+
+typedef struct MtpBuffer
+{
+	MtpPool    *pool;
+	MtpFrameHead *heads;		/* of each frame */
+	char	   *images;			/* extents */
+	pg_atomic_uint64 *words;	/* buckets */
+	uint32		bucket_mask;	/* buckets of a partition, less one */
+	LWLockPadded *locks;		/* of each partition; then the one for extents */
+} MtpBuffer;
+
+/* What a reader has found */
+typedef struct MtpFrameRef
+{
+	uint32		frame;
+	uint64		version;
+	const char *image;
+} MtpFrameRef;
+
+static inline MtpPageTag
+mtp_page_tag(RelFileNode file, BlockNumber block)
+{
+	MtpPageTag	tag = {(uint64) file.spcNode << 32 | file.dbNode, (uint64) file.relNode << 32 | (uint32) (block + 1)};
+
+	return tag;
+}
+
+/* The buffer of this server; NULL if there is none. */
+extern PGDLLIMPORT MtpBuffer *mtp_buffer;
+
+/* Bytes that heads and words take beside the pool and the images; makes a buffer of them, with memory that is cache-line aligned. */
+extern Size mtp_frame_size(uint32 nextents);
+extern void mtp_frame_make(MtpBuffer *b, MtpPool *pool, void *memory, char *images, LWLockPadded *locks);
+
+static inline uint64
+mtp_tag_hash(MtpPageTag tag)
+{
+	uint64		h = (tag.page ^ tag.space * UINT64CONST(0x9E3779B97F4A7C15)) * UINT64CONST(0xff51afd7ed558ccd);
+
+	h = (h ^ h >> 33) * UINT64CONST(0xc4ceb9fe1a85ec53);
+	return h ^ h >> 33;
+}
+
+static inline char *
+mtp_frame_image(MtpBuffer *b, uint32 frame, int kind)
+{
+	return b->images + (Size) (frame / MTP_EXTENT_FRAMES) * MTP_EXTENT_BYTES +
+		(Size) (frame % MTP_EXTENT_FRAMES) * (MTP_EXTENT_BYTES / mtp_pool_frames(kind));
+}
+
+/* The two buckets that may have a page's word; both belong to its partition. */
+static inline pg_atomic_uint64 *
+mtp_frame_bucket(MtpBuffer *b, uint64 hash, int which)
+{
+	uint32		n = (which == 0 ? hash >> 6 : hash >> 26) & b->bucket_mask;
+
+	return &b->words[((hash % MTP_FRAME_PARTITIONS) * (b->bucket_mask + 1) + n) * MTP_BUCKET_WORDS];
+}
+
+/* A word: what distinguishes pages of a bucket, as far as it does, never zero, and the frame. */
+#ifndef MTP_FRAME_MARK_BITS
+#define MTP_FRAME_MARK_BITS 32
+#endif
+
+static inline uint32
+mtp_frame_mark(uint64 hash)
+{
+	return (uint32) (hash >> 32 << (32 - MTP_FRAME_MARK_BITS)) | 1;
+}
+
+/*
+ * Finds a page's frame.  False may mean that somebody is at it.  Counts an access, if it is found.
+ */
+static inline bool
+mtp_frame_find(MtpBuffer *b, MtpPageTag tag, int kind, uint8 random, MtpFrameRef *ref)
+{
+	uint64		hash = mtp_tag_hash(tag);
+	uint32		mark = mtp_frame_mark(hash);
+
+	for (int which = 0; which < 2; which++)
+	{
+		pg_atomic_uint64 *words = mtp_frame_bucket(b, hash, which);
+
+		for (int i = 0; i < MTP_BUCKET_WORDS; i++)
+		{
+			uint64		word = pg_atomic_read_u64(&words[i]);
+			MtpFrameHead *head;
+
+			if (word >> 32 != mark)
+				continue;
+			MTP_FRAME_STEP(word_read);
+			ref->frame = (uint32) word;
+			head = &b->heads[ref->frame];
+			ref->version = pg_atomic_read_u64(&head->version);
+			MTP_FRAME_STEP(version_read);
+			pg_read_barrier();	/* the version before what it protects */
+			if (ref->version % 2 != 0 || head->tag.page != tag.page || head->tag.space != tag.space)
+				continue;
+			MTP_FRAME_STEP(found);
+			ref->image = mtp_frame_image(b, ref->frame, kind);
+			mtp_pool_hit(b->pool, ref->frame, random);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Is all that was read of the frame since it was found one and the same page's? */
+static inline bool
+mtp_frame_still(MtpBuffer *b, const MtpFrameRef *ref)
+{
+	pg_read_barrier();			/* what was read before the version */
+	return pg_atomic_read_u64(&b->heads[ref->frame].version) == ref->version;
+}
+
+/*
+ * Gives a page a frame, if it is warm enough and has none.  The caller has locked the page's content, share or exclusive; image: of the
+ * kind's size.  *random is a state of random numbers, not 0.  Takes locks of partitions, one at a time; never fails.
+ */
+extern bool mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const char *image, uint64 *random);
+
+/* The page is changed by the caller, who has locked its content exclusively, and does not unlock it before this.  For critical sections. */
+extern void mtp_frame_stale(MtpBuffer *b, MtpPageTag tag);
+
+/* All pages of a file, or those for which gone says yes.  The caller sees to it that none is published meanwhile. */
+extern void mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *arg);
+
+#endif							/* MTP_FRAME_H */
