@@ -18,8 +18,8 @@ buckets(uint32 nextents)
 {
 	uint32		n = 1;
 
-	/* Half of the words are in use at the most. */
-	while ((uint64) n * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS < (uint64) nextents * MTP_EXTENT_FRAMES * 2)
+	/* A quarter of the words are in use at the most. */
+	while ((uint64) n * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS < (uint64) nextents * MTP_EXTENT_FRAMES * 4)
 		n *= 2;
 	return n;
 }
@@ -89,21 +89,32 @@ word_of(MtpBuffer *b, MtpPageTag tag, uint64 hash)
 	return NULL;
 }
 
-static bool
-add_word(MtpBuffer *b, uint64 hash, uint32 frame)
+/* A free word of the emptier bucket, or NULL. */
+static pg_atomic_uint64 *
+free_word(MtpBuffer *b, uint64 hash)
 {
+	pg_atomic_uint64 *found = NULL;
+	int			most = 0;
+
 	for (int which = 0; which < 2; which++)
 	{
 		pg_atomic_uint64 *words = mtp_frame_bucket(b, hash, which);
+		pg_atomic_uint64 *last = NULL;
+		int			n = 0;
 
 		for (int i = 0; i < MTP_BUCKET_WORDS; i++)
 			if (pg_atomic_read_u64(&words[i]) == 0)
 			{
-				pg_atomic_write_u64(&words[i], (uint64) mtp_frame_mark(hash) << 32 | frame);
-				return true;
+				last = &words[i];
+				n++;
 			}
+		if (n > most)
+		{
+			most = n;
+			found = last;
+		}
 	}
-	return false;
+	return found;
 }
 
 /* ---------- one's own frames ---------- */
@@ -126,11 +137,15 @@ take(MtpBuffer *b, uint32 frame)
 	tag = head->tag;
 	MTP_FRAME_STEP(chosen);
 	if (tag.page == 0)
-		return pg_atomic_compare_exchange_u64(&head->version, &version, version + 1);
-
+	{
+		taken = pg_atomic_compare_exchange_u64(&head->version, &version, version + 1);
+		pg_write_barrier();
+		return taken;
+	}
 	hash = mtp_tag_hash(tag);
 	LWLockAcquire(partition_lock(b, hash), LW_EXCLUSIVE);
 	taken = pg_atomic_compare_exchange_u64(&head->version, &version, version + 1);
+	pg_write_barrier();			/* the odd version before all else */
 	MTP_FRAME_STEP(odd);
 	if (taken)
 		pg_atomic_write_u64(word_of(b, tag, hash), 0);
@@ -180,8 +195,8 @@ change_extent(MtpBuffer *b, uint32 extent, int kind)
 		let_go(b, first + --n);
 }
 
-static void
-consider_extents(MtpBuffer *b, int kind, uint64 *random)
+void
+mtp_frame_consider(MtpBuffer *b, int kind, uint64 *random)
 {
 	uint32		extent;
 
@@ -199,9 +214,11 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const char *image, uin
 	uint64		hash = mtp_tag_hash(tag);
 	int			level = mtp_pool_miss(pool, hash, (uint8) (*random >> 8));
 	uint32		frame;
-	bool		published;
+	pg_atomic_uint64 *word;
 
-	consider_extents(b, kind, random);
+	/* Somebody else with a share lock may have been faster, and there may be no word; better known before a page has to go. */
+	if (word_of(b, tag, hash) != NULL || free_word(b, hash) == NULL)
+		return false;
 	if (!mtp_pool_place(pool, kind, level, random, &frame))
 		return false;
 	MTP_FRAME_STEP(placed);
@@ -217,16 +234,19 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const char *image, uin
 	MTP_FRAME_STEP(copied);
 	b->heads[frame].tag = tag;
 
-	/* Somebody else with a share lock may have been faster. */
 	LWLockAcquire(partition_lock(b, hash), LW_EXCLUSIVE);
-	published = word_of(b, tag, hash) == NULL && add_word(b, hash, frame);
-	if (published)
+	word = word_of(b, tag, hash) == NULL ? free_word(b, hash) : NULL;
+	MTP_FRAME_STEP(word_chosen);
+	if (word != NULL)
+	{
+		pg_atomic_write_u64(word, (uint64) mtp_frame_mark(hash) << 32 | frame);
 		mtp_pool_came(pool, frame, level);
+	}
 	else
 		b->heads[frame].tag = (MtpPageTag) {0, 0};
 	let_go(b, frame);
 	LWLockRelease(partition_lock(b, hash));
-	return published;
+	return word != NULL;
 }
 
 /*
@@ -246,6 +266,9 @@ mtp_frame_stale(MtpBuffer *b, MtpPageTag tag)
 		let_go(b, (uint32) led);
 }
 
+/*
+ * A frame that somebody is at, or that changes under this look, has been taken from the page that it had, and gets none of those that go.
+ */
 void
 mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *arg)
 {
@@ -254,26 +277,15 @@ mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *ar
 	for (uint32 frame = 0; frame < nframes; frame++)
 	{
 		MtpFrameHead *head = &b->heads[frame];
+		uint64		version = pg_atomic_read_u64(&head->version);
+		MtpPageTag	tag;
 
-		for (;;)
-		{
-			uint64		version = pg_atomic_read_u64(&head->version);
-			MtpPageTag	tag;
-
-			pg_read_barrier();
-			tag = head->tag;
-			pg_read_barrier();
-			if (pg_atomic_read_u64(&head->version) == version && version % 2 == 0)
-			{
-				if (tag.page == 0 || !gone(tag, arg))
-					break;
-				if (take(b, frame))
-				{
-					let_go(b, frame);
-					break;
-				}
-			}
-			pg_spin_delay();
-		}
+		pg_read_barrier();
+		tag = head->tag;
+		pg_read_barrier();
+		if (version % 2 != 0 || pg_atomic_read_u64(&head->version) != version)
+			continue;
+		if (tag.page != 0 && gone(tag, arg) && take(b, frame))
+			let_go(b, frame);
 	}
 }

@@ -6,9 +6,9 @@
  * of its image what he needs, copies it out, and asks whether the frame is still what it was (mtp_frame_still); if not, nothing that he
  * has read may be used.  What changes underneath may say anything: a reader follows no offset and no length that he has not bounded.
  *
- * A frame is published by whoever has locked the page's content, share or exclusive, for as long as that takes, and whoever changes
- * the page makes its frame stale before he unlocks it.  So a frame that is found is the page as of a moment between.  README.md has the
- * argument.
+ * A frame is published by whoever has locked the page's content, share or exclusive, for as long as that takes.  Whoever changes pages
+ * makes the frames of all of them stale before he unlocks the first one.  So what a reader finds is what he would have found with locks.
+ * README.md has the argument.
  */
 #ifndef MTP_FRAME_H
 #define MTP_FRAME_H
@@ -159,14 +159,20 @@ mtp_frame_still(MtpBuffer *b, const MtpFrameRef *ref)
 
 /*
  * Gives a page a frame, if it is warm enough and has none.  The caller has locked the page's content, share or exclusive; image: of the
- * kind's size.  *random is a state of random numbers, not 0.  Takes locks of partitions, one at a time; never fails.
+ * kind's size; a table page is a pair's first block.  *random is a state of random numbers, not 0.  Takes locks of partitions, one at a
+ * time.  Raises no error unless 200 locks are held.
  */
 extern bool mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const char *image, uint64 *random);
 
-/* The page is changed by the caller, who has locked its content exclusively, and does not unlock it before this.  For critical sections. */
+/*
+ * After pages were published, with no lock held: lets memory change its kind, if pages of this one are worth more.  May take a while, now and then.
+ */
+extern void mtp_frame_consider(MtpBuffer *b, int kind, uint64 *random);
+
+/* The page is changed by the caller, who has locked its content exclusively, and unlocks nothing of this change before this.  For critical sections. */
 extern void mtp_frame_stale(MtpBuffer *b, MtpPageTag tag);
 
-/* All pages of a file, or those for which gone says yes.  The caller sees to it that none is published meanwhile. */
+/* Takes all pages away for which gone says yes.  The caller sees to it that none of these is published meanwhile. */
 extern void mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *arg);
 
 #endif							/* MTP_FRAME_H */

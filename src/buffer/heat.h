@@ -35,11 +35,15 @@ mtp_heat_of(int level, uint8 epoch)
 	return (MtpHeat) (epoch << 8 | level);
 }
 
-/* The level now.  Words are brought up to date in time (mtp_pool_tick), so none is of an epoch of the round before. */
+/*
+ * The level now.  Words are brought up to date in time (mtp_pool_tick), so ages are small.  A word may be of a newer epoch than the one that
+ * the caller knows of.
+ */
 static inline int
 mtp_heat_level(MtpHeat heat, uint8 epoch)
 {
-	int			level = (heat & 0xFF) - (uint8) (epoch - (heat >> 8));
+	int			age = (int8) (epoch - (heat >> 8));
+	int			level = (heat & 0xFF) - Max(age, 0);
 
 	return Max(level, 0);
 }

@@ -10,14 +10,14 @@
 #define SWEEP			32		/* all words are brought up to date once in so many epochs */
 #define SKETCH_PER_FRAME 4
 
-StaticAssertDecl(SWEEP < 256 - MTP_HEAT_MOST / 2, "a word is brought up to date before its epoch comes round again");
+StaticAssertDecl(2 * SWEEP <= 127, "no word is so old that it could be taken for a newer one");
 
-static uint32
+static Size
 sketch_width(uint32 nextents)
 {
-	uint32		width = 1024;
+	Size		width = 1024;
 
-	while (width < nextents * MTP_EXTENT_FRAMES * SKETCH_PER_FRAME)
+	while (width < (Size) nextents * MTP_EXTENT_FRAMES * SKETCH_PER_FRAME)
 		width *= 2;
 	return width;
 }
@@ -27,7 +27,7 @@ mtp_pool_size(uint32 nextents)
 {
 	return MAXALIGN(sizeof(MtpPool)) +
 		MAXALIGN(nextents) + MTP_FRAME_KINDS * MAXALIGN(nextents * sizeof(uint32)) +
-		MAXALIGN(nextents * MTP_EXTENT_FRAMES * sizeof(MtpHeat)) +
+		MAXALIGN((Size) nextents * MTP_EXTENT_FRAMES * sizeof(MtpHeat)) +
 		MTP_SKETCH_ROWS * sketch_width(nextents) * sizeof(MtpHeat);
 }
 
@@ -46,10 +46,11 @@ mtp_pool_make(void *memory, uint32 nextents, double half_life)
 	char	   *at = memory;
 	MtpPool    *pool = carve(&at, sizeof(MtpPool));
 
+	Assert(nextents >= 1 && nextents <= MTP_MOST_EXTENTS);
 	memset(memory, 0, mtp_pool_size(nextents));
 	pool->nextents = nextents;
 	pool->nfree = nextents;
-	pool->epoch_length = Max(1, nextents * MTP_EXTENT_FRAMES * half_life / MTP_HEAT_STEPS);
+	pool->epoch_length = Max(1, (double) nextents * MTP_EXTENT_FRAMES * half_life / MTP_HEAT_STEPS);
 	pool->sketch_mask = sketch_width(nextents) - 1;
 	pg_atomic_init_u64(&pool->accesses, 0);
 	pg_atomic_init_u32(&pool->epoch, 0);
@@ -57,7 +58,7 @@ mtp_pool_make(void *memory, uint32 nextents, double half_life)
 	memset(pool->kind_of, MTP_FRAME_NONE, nextents);
 	for (int kind = 0; kind < MTP_FRAME_KINDS; kind++)
 		pool->extents[kind] = carve(&at, nextents * sizeof(uint32));
-	pool->heat = carve(&at, nextents * MTP_EXTENT_FRAMES * sizeof(MtpHeat));
+	pool->heat = carve(&at, (Size) nextents * MTP_EXTENT_FRAMES * sizeof(MtpHeat));
 	pool->sketch = carve(&at, MTP_SKETCH_ROWS * sketch_width(nextents) * sizeof(MtpHeat));
 	return pool;
 }
@@ -101,7 +102,11 @@ next_random(uint64 *state)
 static inline MtpHeat *
 sketch_word(MtpPool *pool, uint64 page, int row)
 {
-	return &pool->sketch[row * (pool->sketch_mask + 1) + ((page >> (row * 20)) & pool->sketch_mask)];
+	static const uint64 spread[MTP_SKETCH_ROWS] = {
+		UINT64CONST(0x9E3779B97F4A7C15), UINT64CONST(0xC2B2AE3D27D4EB4F), UINT64CONST(0xD6E8FEB86659FD93)
+	};
+
+	return &pool->sketch[row * (pool->sketch_mask + (Size) 1) + ((page * spread[row] >> 32) & pool->sketch_mask)];
 }
 
 /* Other pages may have raised some of the words. */
@@ -167,10 +172,16 @@ note(float *mean, float value)
 static uint32
 number_of_extents(MtpPool *pool, int kind)
 {
-	return *(volatile uint32 *) &pool->kinds[kind].nextents;
+	uint32		n = *(volatile uint32 *) &pool->kinds[kind].nextents;
+
+	pg_read_barrier();			/* the number before the list (mtp_pool_change) */
+	return n;
 }
 
-/* A frame of the kind that nobody has had yet, or none.  Two processes may get the same one; one of them will have it. */
+/*
+ * A frame of the kind that nobody has had yet, or none.  Two processes may get the same one; one of them will have it.  The number may run
+ * back when they are at it at once: so it is asked whether the frame really is cold.
+ */
 static bool
 fresh_frame(MtpPool *pool, int kind, uint32 *frame)
 {
@@ -181,7 +192,7 @@ fresh_frame(MtpPool *pool, int kind, uint32 *frame)
 		return false;
 	*frame = pool->extents[kind][n - 1] * MTP_EXTENT_FRAMES + fresh;
 	pool->kinds[kind].fresh = fresh + 1;
-	return true;
+	return mtp_heat_level(pool->heat[*frame], mtp_pool_epoch(pool)) == 0;
 }
 
 /* The coldest of some frames of the kind; returns its level, or more than any if the kind has no extents. */
@@ -243,7 +254,7 @@ mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent)
 
 	if (pool->nfree > 0 && (k->nextents == 0 || k->fresh >= mtp_pool_frames(kind)))
 	{
-		*extent = --pool->nfree;
+		*extent = pool->nfree - 1;
 		return true;
 	}
 	if (k->refused < mtp_pool_frames(kind))
@@ -286,9 +297,13 @@ mtp_pool_change(MtpPool *pool, uint32 extent, int kind)
 		list[i] = list[--o->nextents];
 		o->fresh = mtp_pool_frames(old);
 	}
+	else
+		pool->nfree--;
 	for (int i = 0; i < MTP_EXTENT_FRAMES; i++)
 		pool->heat[extent * MTP_EXTENT_FRAMES + i] = 0;
 	pool->kind_of[extent] = kind;
-	pool->extents[kind][k->nextents++] = extent;
+	pool->extents[kind][k->nextents] = extent;
+	pg_write_barrier();			/* the list before its number */
+	k->nextents++;
 	k->fresh = 0;
 }

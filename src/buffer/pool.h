@@ -15,6 +15,7 @@
 #include "port/atomics.h"
 
 #define MTP_EXTENT_BYTES	(1024 * 1024)
+#define MTP_MOST_EXTENTS	(1024 * 1024)
 
 /* Kinds of frames */
 #define MTP_FRAME_INDEX		0	/* one block of an index */
@@ -55,7 +56,7 @@ typedef struct MtpPool
 	MtpHeat    *sketch;			/* MTP_SKETCH_ROWS rows */
 } MtpPool;
 
-/* In so many bytes, zeroed or not.  half_life: MTP_POOL_HALF_LIFE, or what is tried. */
+/* In so many bytes, zeroed or not, for 1 … MTP_MOST_EXTENTS.  half_life: MTP_POOL_HALF_LIFE, or what is tried. */
 extern Size mtp_pool_size(uint32 nextents);
 extern MtpPool *mtp_pool_make(void *memory, uint32 nextents, double half_life);
 
