@@ -148,7 +148,12 @@ take(MtpBuffer *b, uint32 frame)
 	pg_write_barrier();			/* the odd version before all else */
 	MTP_FRAME_STEP(odd);
 	if (taken)
-		pg_atomic_write_u64(word_of(b, tag, hash), 0);
+	{
+		pg_atomic_uint64 *word = word_of(b, tag, hash);
+
+		Assert(word != NULL);	/* it came before the version was even, and goes here alone */
+		pg_atomic_write_u64(word, 0);
+	}
 	LWLockRelease(partition_lock(b, hash));
 	if (!taken)
 		return false;
