@@ -30,7 +30,7 @@ change(MtpPool *pool, Map *map, uint64 *pages, uint32 extent, int kind)
 static void
 admit(MtpPool *pool, Map *map, uint64 *pages, uint64 page, uint64 *random)
 {
-	int			level = mtp_pool_miss(pool, mix(page), (uint8) next_random(random));
+	int			level = mtp_pool_miss(pool, mix(page), (uint8) mtp_pool_random(random));
 	uint32		extent,
 				frame;
 
@@ -66,7 +66,7 @@ ours(const Trace *t, bool *miss)
 		if (i % 32 == 0)
 			mtp_pool_tick(pool, 32);
 		if (!(miss[i] = frame == NONE))
-			mtp_pool_hit(pool, frame, (uint8) next_random(&random));
+			mtp_pool_hit(pool, frame, (uint8) mtp_pool_random(&random));
 		else
 			admit(pool, &map, pages, t->pages[i], &random);
 	}

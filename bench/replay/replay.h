@@ -37,15 +37,6 @@ typedef struct Cache
 /* peers.c: the last one has name NULL. */
 extern const Cache peers[];
 
-static inline uint64
-next_random(uint64 *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
-
 /* Spreads the bits of a number. */
 static inline uint64
 mix(uint64 h)

@@ -24,7 +24,7 @@ typedef struct Maker
 static double
 fraction(Maker *m)
 {
-	return (next_random(&m->random) >> 11) / 9007199254740992.0;
+	return (mtp_pool_random(&m->random) >> 11) / 9007199254740992.0;
 }
 
 static void
@@ -104,7 +104,7 @@ probes(Maker *m, uint32 nindexes, double skew)
 	{
 		uint32		r = row(m, 1);
 
-		index_probe(m, 1 + next_random(&m->random) % nindexes, r);
+		index_probe(m, 1 + mtp_pool_random(&m->random) % nindexes, r);
 		table_row(m, 9, r);
 	}
 }
@@ -195,7 +195,7 @@ ranges(Maker *m)
 	while (more(m))
 	{
 		uint32		from = (uint64) zipf(m) * ON_PAIR % m->nrows;
-		uint32		pairs = 5 + next_random(&m->random) % 60;
+		uint32		pairs = 5 + mtp_pool_random(&m->random) % 60;
 
 		visit(m, PAGE(1, from / ON_LEAF));
 		for (uint32 i = 0; i < pairs && more(m); i++)

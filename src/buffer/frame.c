@@ -7,11 +7,7 @@
  */
 #include "buffer/frame.h"
 
-#include "miscadmin.h"
-
 #define MOST_TRIES 1000			/* for a frame that somebody else is at */
-
-MtpBuffer  *mtp_buffer = NULL;
 
 static uint32
 buckets(uint32 nextents)

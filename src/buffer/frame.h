@@ -69,9 +69,6 @@ mtp_page_tag(RelFileNode file, BlockNumber block)
 	return tag;
 }
 
-/* The buffer of this server; NULL if there is none. */
-extern PGDLLIMPORT MtpBuffer *mtp_buffer;
-
 /* Bytes that heads and words take beside the pool and the images; makes a buffer of them, with memory that is cache-line aligned. */
 extern Size mtp_frame_size(uint32 nextents);
 extern void mtp_frame_make(MtpBuffer *b, MtpPool *pool, void *memory, char *images, LWLockPadded *locks);

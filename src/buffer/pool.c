@@ -88,15 +88,6 @@ mtp_pool_tick(MtpPool *pool, uint32 n)
 	}
 }
 
-static inline uint64
-next_random(uint64 *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
-
 /* ---------- pages without frames ---------- */
 
 static inline MtpHeat *
@@ -205,7 +196,7 @@ coldest_of(MtpPool *pool, int kind, uint64 *random, uint32 *frame)
 
 	for (int i = 0; i < SAMPLE && n > 0; i++)
 	{
-		uint64		r = next_random(random);
+		uint64		r = mtp_pool_random(random);
 		uint32		extent = pool->extents[kind][(uint32) r % n];
 		uint32		f = extent * MTP_EXTENT_FRAMES + (uint32) (r >> 32) % mtp_pool_frames(kind);
 		int			level = mtp_heat_level(pool->heat[f], epoch);
@@ -275,7 +266,7 @@ mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent)
 	}
 	if (from < 0)
 		return false;
-	*extent = pool->extents[from][next_random(random) % pool->kinds[from].nextents];
+	*extent = pool->extents[from][mtp_pool_random(random) % pool->kinds[from].nextents];
 	return true;
 }
 

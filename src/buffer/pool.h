@@ -60,6 +60,16 @@ typedef struct MtpPool
 extern Size mtp_pool_size(uint32 nextents);
 extern MtpPool *mtp_pool_make(void *memory, uint32 nextents, double half_life);
 
+/* The next of the random numbers that victims are sampled by (xorshift); *state is not 0. */
+static inline uint64
+mtp_pool_random(uint64 *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
 static inline uint32
 mtp_pool_frames(int kind)
 {

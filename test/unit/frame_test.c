@@ -46,10 +46,7 @@ static __thread uint64 state;	/* of random numbers */
 static uint64
 rnd(void)
 {
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state;
+	return mtp_pool_random(&state);
 }
 
 /* At each step of the protocol: mostly nothing, at times the others' turn, or a while. */

@@ -17,10 +17,7 @@ static uint64 state;
 static uint64
 rnd(void)
 {
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state;
+	return mtp_pool_random(&state);
 }
 
 /* Accesses at random epochs: the level is the logarithm of what they sum up to, within the rounding of each. */
