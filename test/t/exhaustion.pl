@@ -25,6 +25,8 @@ max_wal_size = 64MB
 restart_after_crash = off
 log_min_messages = info
 });
+# What a process frees goes back at once, or it would have much room left from what it did before, and a limit would not be met.
+$ENV{GLIBC_TUNABLES} = 'glibc.malloc.trim_threshold=0:glibc.malloc.top_pad=0:glibc.malloc.mmap_threshold=16384';
 $node->start;
 my $faults = MtpFaults->new($node, 't');
 my $csv = $node->basedir . '/rows.csv';
@@ -48,7 +50,8 @@ sub limit_memory
 
 sub workers { return split /\n/, $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'mtpower worker'"); }
 
-# In a session that has done the very thing once, so that its caches and its stack are what they will be; what is tried is rolled back or fails.
+# In a session that has done the very thing once, so that its caches and its stack are what they will be; what is tried is rolled back or fails.  The first round
+# has next to nothing, so that it surely has too little.
 sub fail_memory
 {
 	my ($what, $in_worker, @sql) = @_;
@@ -56,8 +59,7 @@ sub fail_memory
 	$node->safe_psql('postgres', "TRUNCATE t; COPY t FROM '$csv'");
 	foreach my $round (1 .. $rounds)
 	{
-		# Little, as a process has room left from what it did before.
-		my $more = int(2**($in_worker ? 0 : 8 + rand(11)));
+		my $more = $round == 1 ? 1 : int(2**(8 + rand(11)));
 		my $session = $faults->start_fed("SELECT 1;\n", $sql[0], '\i /dev/stdin');
 		my $pid = $faults->pid_of($session);
 		$faults->wait_for("SELECT state = 'idle' AND query LIKE 'SELECT 1%' FROM pg_stat_activity WHERE pid = $pid", 'the warm session');
