@@ -10,8 +10,8 @@
  * makes the frames of all of them stale before he unlocks the first one.  So what a reader finds is what he would have found with locks.
  * README.md has the argument.
  */
-#ifndef MTP_FRAME_H
-#define MTP_FRAME_H
+#ifndef MTP_BUFFER_FRAME_H
+#define MTP_BUFFER_FRAME_H
 
 #include "buffer/pool.h"
 #include "storage/block.h"
@@ -172,4 +172,4 @@ extern void mtp_frame_stale(MtpBuffer *b, MtpPageTag tag);
 /* Takes all pages away for which gone says yes.  The caller sees to it that none of these is published meanwhile. */
 extern void mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *arg);
 
-#endif							/* MTP_FRAME_H */
+#endif							/* MTP_BUFFER_FRAME_H */
