@@ -33,6 +33,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
+#include "table/directory.h"
 #include "table/table.h"
 
 PG_FUNCTION_INFO_V1(mtp_table_adopt);
@@ -223,7 +224,7 @@ mtp_table_release(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* The OIDs of all tables and materialized views of an access method, ascending. */
+/* The OIDs of all tables and materialized views of an access method. */
 static List *
 relations_of_am(Oid am)
 {
@@ -241,9 +242,6 @@ relations_of_am(Oid am)
 	}
 	systable_endscan(scan);
 	table_close(pg_class, AccessShareLock);
-
-	/* Two sessions that release all at once must not lock each other out. */
-	list_sort(relids, list_oid_cmp);
 	return relids;
 }
 
@@ -283,32 +281,91 @@ may_release(const Handover *h, Oid relid)
 }
 
 /*
+ * Whether release_all() removes the labels of a relation that is no mtpower table any more, or is
+ * partitioned; says why if it leaves them.
+ */
+static bool
+may_remove_labels(const Handover *h, Oid relid)
+{
+	HeapTuple	tup = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Form_pg_class rel;
+	bool		result;
+
+	if (!HeapTupleIsValid(tup))
+		return false;
+	rel = (Form_pg_class) GETSTRUCT(tup);
+	result = rel->relam != h->ours;
+
+	if (result && !MtpOwnsRelation(relid, GetUserId()))
+	{
+		ereport(NOTICE,
+				(errmsg("directory columns of table \"%s\" are not removed",
+						quote_qualified_identifier(get_namespace_name(rel->relnamespace),
+												   NameStr(rel->relname))),
+				 errdetail("You are not its owner.")));
+		result = false;
+	}
+	ReleaseSysCache(tup);
+	return result;
+}
+
+/* With labels of ours a table could not be restored from a dump where mtpower is not. */
+static void
+remove_labels(const Handover *h, Oid relid)
+{
+	const MtpDirectory nothing = {.choice = MTP_DIRECTORY_LEARNT};
+
+	/* Asked again under the lock, as what we may do can change while we wait. */
+	if (!may_remove_labels(h, relid))
+		return;
+	LockRelationOid(relid, ShareUpdateExclusiveLock);
+	if (may_remove_labels(h, relid))
+		mtp_label_write(relid, &nothing);
+}
+
+/* Releases a table, if the current user may, and returns whether it did. */
+static bool
+release_one(const Handover *h, Oid relid)
+{
+	/* Whoever drops or releases a table while we wait for its lock has done our work. */
+	if (!may_release(h, relid))
+		return false;
+	LockRelationOid(relid, AccessExclusiveLock);
+	if (!may_release(h, relid))
+		return false;
+	handover(h, relid);
+	return true;
+}
+
+/*
  * Releases every table that the current user may release, in one transaction, and returns them.
+ * Directory columns go as well, also those of tables that were released one by one, and of partitioned
+ * ones.
  */
 Datum
 mtp_table_release_all(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Handover	h = handover_begin("release", false);
+	List	   *labelled = mtp_label_relations();
+	List	   *relids = list_concat_unique_oid(relations_of_am(h.ours), labelled);
 	ListCell   *lc;
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 
-	foreach(lc, relations_of_am(h.ours))
+	/* Two sessions that release all at once must not lock each other out. */
+	list_sort(relids, list_oid_cmp);
+	foreach(lc, relids)
 	{
 		Oid			relid = lfirst_oid(lc);
 		Datum		value = ObjectIdGetDatum(relid);
 		bool		isnull = false;
 
-		/* Whoever drops or releases a table while we wait for its lock has done our work. */
-		if (!may_release(&h, relid))
+		if (release_one(&h, relid))
+			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, &value, &isnull);
+		else if (!list_member_oid(labelled, relid))
 			continue;
-		LockRelationOid(relid, AccessExclusiveLock);
-		if (!may_release(&h, relid))
-			continue;
-
-		handover(&h, relid);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, &value, &isnull);
+		remove_labels(&h, relid);
 	}
 
 	return (Datum) 0;

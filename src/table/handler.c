@@ -16,6 +16,7 @@
 #include "catalog/pg_am.h"
 
 #include "batch/batch.h"
+#include "table/directory.h"
 #include "table/table.h"
 
 PG_FUNCTION_INFO_V1(mtp_table_handler);
@@ -47,6 +48,12 @@ mtp_table_relation_toast_am(Relation rel)
 	return HEAP_TABLE_AM_OID;
 }
 
+bool
+mtp_table_is_ours(Relation rel)
+{
+	return rel->rd_tableam == &mtp_table_routine;
+}
+
 /* Fills in the routine, once, in the postmaster. */
 void
 mtp_table_init(void)
@@ -58,6 +65,8 @@ mtp_table_init(void)
 	mtp_table_routine.index_build_range_scan = mtp_table_index_build_range_scan;
 	mtp_table_routine.index_validate_scan = mtp_table_index_validate_scan;
 	mtp_table_routine.relation_toast_am = mtp_table_relation_toast_am;
+
+	mtp_label_init();
 }
 
 Datum

@@ -16,6 +16,9 @@
 /* The name under which table.sql creates the access method. */
 #define MTP_TABLE_AM_NAME	"mtpower"
 
+/* Is an open relation a table or materialized view of ours?  rd_amcache of such is directory.c's. */
+extern bool mtp_table_is_ours(Relation rel);
+
 /*
  * Feeds the rows of blocks start_blockno .. start_blockno + numblocks - 1 (InvalidBlockNumber: to
  * the end) to callback, as TableAmRoutine.index_build_range_scan defines it.  The caller holds

@@ -24,6 +24,17 @@ CREATE FUNCTION mtpower.release_all() RETURNS SETOF regclass
 COMMENT ON FUNCTION mtpower.release_all() IS
 	'releases all mtpower tables of this database that the caller owns, and returns them';
 
+-- Not strict: NULL as the only column means something.
+CREATE FUNCTION mtpower.set_directory(relation regclass, VARIADIC columns name[] DEFAULT '{}') RETURNS void
+	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'mtp_table_set_directory';
+COMMENT ON FUNCTION mtpower.set_directory(regclass, name[]) IS
+	'chooses the columns of the directories of a table''s pages: a single NULL for no directories, nothing for what is learnt';
+
+CREATE FUNCTION mtpower.directory(relation regclass, OUT choice text, OUT columns name[], OUT origin regclass) RETURNS record
+	LANGUAGE C STRICT STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'mtp_table_show_directory';
+COMMENT ON FUNCTION mtpower.directory(regclass) IS
+	'what was chosen for the directories of a table''s pages, and by whose labels';
+
 -- Names in the commands are qualified because they are not visible under this search_path.
 CREATE FUNCTION mtpower.index_ddl(index regclass, to_am name) RETURNS SETOF text
 	LANGUAGE C STRICT STABLE PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp

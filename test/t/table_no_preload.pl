@@ -30,7 +30,8 @@ $node->append_conf('postgresql.conf', q{shared_preload_libraries = ''});
 $node->restart;
 foreach my $sql ('SELECT * FROM m', 'INSERT INTO m VALUES (3)', 'TRUNCATE m', 'VACUUM m', 'CREATE INDEX ON m (a)',
 	'ALTER TABLE m SET ACCESS METHOD heap', 'CREATE TABLE n (a int) USING mtpower', q{SELECT mtpower.adopt('h')},
-	q{SELECT mtpower.release('m')}, 'SELECT * FROM mtpower.release_all()', 'COPY m FROM stdin',
+	q{SELECT mtpower.release('m')}, 'SELECT * FROM mtpower.release_all()', q{SELECT mtpower.set_directory('m', 'a')},
+	q{SELECT mtpower.directory('m')}, 'COPY m FROM stdin',
 	(map { ("SELECT * FROM $_", "INSERT INTO $_ VALUES (3)", "REINDEX TABLE $_", "SELECT mtpower.verify_index('${_}_a')") } 'hashed', 'treed'),
 	'CREATE INDEX ON h USING mtpower_hash (a)', 'CREATE INDEX ON h USING mtpower_blink (a)')
 {

@@ -1,0 +1,167 @@
+/*
+ * directory.c
+ *	  Tells which columns the directories of a table's pages are made of.
+ *
+ * The answer comes from the labels of the table, or else of its nearest ancestor that has some.  It is
+ * kept in rd_amcache, which core leaves to the access method and frees at each invalidation of the
+ * table: label.c sends one when the labels of the table or of an ancestor change, core when a table
+ * becomes a partition or ceases to be one, and when columns are renamed or dropped.
+ */
+#include "mtpower.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "catalog/partition.h"
+#include "catalog/pg_type.h"
+#include "funcapi.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+#include "table/directory.h"
+#include "table/table.h"
+#include "wal/stop.h"
+
+PG_FUNCTION_INFO_V1(mtp_table_show_directory);
+
+/* What rd_amcache of our tables is.  Core frees it as one chunk. */
+typedef struct TableCache
+{
+	bool		known;			/* is directory the answer? */
+	MtpDirectory directory;
+} TableCache;
+
+/* An ancestor's columns as rel has them: partitions have the same names, not always the same numbers. */
+static void
+translate_columns(Relation rel, MtpDirectory *directory)
+{
+	for (int i = 0; i < directory->ncolumns; i++)
+	{
+		char	   *name = get_attname(directory->origin, directory->columns[i], true);
+
+		directory->columns[i] = name == NULL ? InvalidAttrNumber :
+			get_attnum(RelationGetRelid(rel), name);
+
+		/* Somebody is changing the ancestor just now; we'll be told. */
+		if (directory->columns[i] == InvalidAttrNumber)
+		{
+			memset(directory, 0, sizeof(*directory));
+			return;
+		}
+	}
+}
+
+static void
+look_up(Relation rel, MtpDirectory *directory)
+{
+	ListCell   *lc;
+
+	mtp_label_read(RelationGetRelid(rel), directory);
+	MTP_STOP_POINT("directory_read");
+	if (directory->choice != MTP_DIRECTORY_LEARNT || !rel->rd_rel->relispartition)
+		return;
+	foreach(lc, get_partition_ancestors(RelationGetRelid(rel)))
+	{
+		mtp_label_read(lfirst_oid(lc), directory);
+		if (directory->choice != MTP_DIRECTORY_LEARNT)
+		{
+			translate_columns(rel, directory);
+			return;
+		}
+	}
+}
+
+/*
+ * An invalidation that arrives while the catalogs are being read takes the new cache entry away, and
+ * what was read is not kept.
+ */
+void
+mtp_table_directory(Relation rel, MtpDirectory *directory)
+{
+	TableCache *cache = rel->rd_amcache;
+
+	if (!mtp_table_is_ours(rel))
+	{
+		look_up(rel, directory);
+		return;
+	}
+	if (cache == NULL || !cache->known)
+	{
+		if (cache == NULL)
+			cache = rel->rd_amcache = MemoryContextAllocZero(CacheMemoryContext,
+															 sizeof(TableCache));
+		look_up(rel, directory);
+		if (rel->rd_amcache == cache)
+		{
+			cache->directory = *directory;
+			cache->known = true;
+		}
+		return;
+	}
+	*directory = cache->directory;
+}
+
+/* Partitioned tables have none themselves, but their partitions do. */
+static bool
+can_have_directories(Relation rel)
+{
+	return rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP &&
+		(mtp_table_is_ours(rel) || rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE);
+}
+
+static Datum
+column_names(Relation rel, const MtpDirectory *directory)
+{
+	Datum		names[MTP_DIRECTORY_COLUMNS];
+
+	for (int i = 0; i < directory->ncolumns; i++)
+		names[i] = NameGetDatum(&TupleDescAttr(RelationGetDescr(rel),
+											   directory->columns[i] - 1)->attname);
+	return PointerGetDatum(construct_array(names, directory->ncolumns, NAMEOID, NAMEDATALEN,
+										   false, TYPALIGN_CHAR));
+}
+
+/*
+ * mtpower.directory(): NULLs for what can have no directories, so that the function can be asked of all
+ * relations of a catalog query.
+ */
+Datum
+mtp_table_show_directory(PG_FUNCTION_ARGS)
+{
+	static const char *const choices[] = {
+		[MTP_DIRECTORY_LEARNT] = "learnt",
+		[MTP_DIRECTORY_OFF] = "off",
+		[MTP_DIRECTORY_FIXED] = "fixed",
+	};
+	MtpDirectory directory;
+	TupleDesc	desc;
+	Datum		values[3] = {0};
+	bool		nulls[3] = {true, true, true};
+	Relation	rel;
+
+	mtp_require_preload();
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	rel = try_relation_open(PG_GETARG_OID(0), AccessShareLock);
+	if (rel != NULL && can_have_directories(rel))
+	{
+		mtp_table_directory(rel, &directory);
+		values[0] = CStringGetTextDatum(choices[directory.choice]);
+		nulls[0] = false;
+		if (directory.choice == MTP_DIRECTORY_FIXED)
+		{
+			values[1] = column_names(rel, &directory);
+			nulls[1] = false;
+		}
+		if (OidIsValid(directory.origin))
+		{
+			values[2] = ObjectIdGetDatum(directory.origin);
+			nulls[2] = false;
+		}
+	}
+	if (rel != NULL)
+		relation_close(rel, AccessShareLock);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}

@@ -1,0 +1,71 @@
+/*
+ * directory.h
+ *	  Which columns the directories of a table's pages are made of, as its owner has said.
+ *
+ * See README.md in this directory.
+ */
+#ifndef MTP_TABLE_DIRECTORY_H
+#define MTP_TABLE_DIRECTORY_H
+
+#include "postgres.h"
+
+#include "access/attnum.h"
+#include "catalog/pg_class.h"
+#include "nodes/pg_list.h"
+#include "utils/rel.h"
+
+/* No directory has more columns.  One digit: label.c relies on it. */
+#define MTP_DIRECTORY_COLUMNS 8
+
+typedef enum MtpDirectoryChoice
+{
+	MTP_DIRECTORY_LEARNT,		/* nobody has said anything */
+	MTP_DIRECTORY_OFF,			/* none shall be built */
+	MTP_DIRECTORY_FIXED			/* the columns below, in this order */
+} MtpDirectoryChoice;
+
+typedef struct MtpDirectory
+{
+	MtpDirectoryChoice choice;
+	int			ncolumns;		/* at least 1 if FIXED, else 0 */
+	AttrNumber	columns[MTP_DIRECTORY_COLUMNS];
+	Oid			origin;			/* whose labels say so: the relation or an ancestor; InvalidOid if LEARNT */
+} MtpDirectory;
+
+/*
+ * What was said of rel, or, if nothing was, of its nearest partitioned ancestor of which something was,
+ * with the numbers that the columns have in rel.  For tables of access method mtpower and for
+ * partitioned tables; the caller has rel open and locked, in any mode, a transaction, and no lock on a
+ * page, since catalogs may have to be read.
+ *
+ * For tables of access method mtpower the answer is kept in the relation's cache entry, so asking again
+ * costs a comparison and a copy; whatever changes the answer invalidates the entry.  The columns are
+ * there and are not system columns.  Whether a column's type has an order is for the caller to find
+ * out: it had one when set_directory() was called, but ALTER TYPE, or a label that was set without that
+ * function, may give another type.
+ */
+extern void mtp_table_directory(Relation rel, MtpDirectory *directory);
+
+/* Raises an ERROR for relations that cannot have labels of ours: what has no rows of its own, temporary tables. */
+extern void mtp_label_check_relation(Form_pg_class rel);
+
+/*
+ * The labels of a relation itself, which say what the struct says; columns with its own numbers.  Reads
+ * the catalog.
+ */
+extern void mtp_label_read(Oid relid, MtpDirectory *own);
+
+/*
+ * Replaces all labels of a relation by those that say what own says (origin is not looked at).  The
+ * caller holds ShareUpdateExclusiveLock on it, which SECURITY LABEL takes as well, or a stronger lock,
+ * and keeps it until the end of the transaction.  Does CommandCounterIncrement().
+ */
+extern void mtp_label_write(Oid relid, const MtpDirectory *own);
+
+/* The OIDs of all relations of this database with labels of ours, ascending; palloc'd. */
+extern List *mtp_label_relations(void);
+
+/* Registers the label provider, and what removes the labels along with the extension. */
+extern void mtp_label_init(void);
+
+#endif							/* MTP_TABLE_DIRECTORY_H */
