@@ -18,9 +18,8 @@
 
 #define SIGN_BIT (UINT64CONST(1) << 63)
 
-/* The kind for comparing values of the type that `cmp_proc` takes on both sides. */
-static uint8
-norm_kind(Oid cmp_proc, Oid collation)
+uint8
+mtp_norm_kind(Oid cmp_proc, Oid collation)
 {
 	switch (cmp_proc)
 	{
@@ -68,7 +67,7 @@ norm_kind(Oid cmp_proc, Oid collation)
 uint8
 mtp_norm_code(Relation index)
 {
-	uint8		code = norm_kind(index_getprocid(index, 1, BTORDER_PROC), index->rd_indcollation[0]);
+	uint8		code = mtp_norm_kind(index_getprocid(index, 1, BTORDER_PROC), index->rd_indcollation[0]);
 
 	if (index->rd_indoption[0] & INDOPTION_DESC)
 		code |= MTP_NORM_DESC;

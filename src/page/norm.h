@@ -45,6 +45,9 @@ mtp_norm_is_exact(uint8 code)
  */
 extern uint8 mtp_norm_code(Relation index);
 
+/* The kind for values that a btree comparison function takes on both sides, under a collation. */
+extern uint8 mtp_norm_kind(Oid cmp_proc, Oid collation);
+
 /* Norm of a value, or of null.  May palloc for a compressed varlena. */
 extern uint64 mtp_norm_datum(uint8 code, Datum value, bool isnull);
 

@@ -136,15 +136,22 @@ typedef struct MtpPos
 	int			slot;
 } MtpPos;
 
+/* The head of a normal key through a window; shift: 0 .. 63. */
 static inline uint32
-mtp_page_head(const MtpPageHeader *h, uint64 norm)
+mtp_window_head(uint64 base, uint8 shift, uint64 norm)
 {
 	uint64		d;
 
-	if (norm <= h->base)
+	if (norm <= base)
 		return 0;
-	d = (norm - h->base) >> h->shift;
+	d = (norm - base) >> shift;
 	return d > PG_UINT32_MAX ? PG_UINT32_MAX : (uint32) d;
+}
+
+static inline uint32
+mtp_page_head(const MtpPageHeader *h, uint64 norm)
+{
+	return mtp_window_head(h->base, h->shift, norm);
 }
 
 static inline IndexTuple

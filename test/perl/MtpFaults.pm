@@ -26,7 +26,7 @@ sub compile
 	command_ok(
 		[
 			$cc, qw(-g -O1 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers
-			  -Wno-cast-function-type -D_GNU_SOURCE -fno-strict-aliasing -fwrapv -fPIC -shared), "-I$include",
+			  -Wno-cast-function-type -D_GNU_SOURCE -fno-strict-aliasing -fwrapv -fPIC -shared), "-I$include", '-I' . dirname(__FILE__) . '/../../src',
 			dirname(__FILE__) . "/../modules/$name.c", '-o', "$dir/$name.so"
 		],
 		'the module compiles');
