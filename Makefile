@@ -29,7 +29,7 @@ all install installcheck clean:
 endif
 
 # The install script is the subsystems' parts, in the order of their dependencies.
-SQL_PARTS = src/prelude.sql src/table/table.sql src/blink/blink.sql src/hash/hash.sql src/inspect/inspect.sql src/opclass/opclass.sql src/batch/batch.sql
+SQL_PARTS = src/prelude.sql src/buffer/buffer.sql src/table/table.sql src/blink/blink.sql src/hash/hash.sql src/inspect/inspect.sql src/opclass/opclass.sql src/batch/batch.sql
 
 mtpower--1.0.sql: $(SQL_PARTS)
 	cat $^ > $@

@@ -15,11 +15,18 @@
 typedef RelFileLocator MtpLocator;
 #define MtpLocatorEquals(a, b) RelFileLocatorEquals(a, b)
 #define MtpRelLocator(rel) ((rel)->rd_locator)
+#define MtpLocatorSpace(l) ((l).spcOid)
+#define MtpLocatorDatabase(l) ((l).dbOid)
+#define MtpLocatorFile(l) ((l).relNumber)
 #else
 #include "storage/relfilenode.h"
 typedef RelFileNode MtpLocator;
 #define MtpLocatorEquals(a, b) RelFileNodeEquals(a, b)
 #define MtpRelLocator(rel) ((rel)->rd_node)
+#define MtpLocatorSpace(l) ((l).spcNode)
+#define MtpLocatorDatabase(l) ((l).dbNode)
+#define MtpLocatorFile(l) ((l).relNode)
+#define RelidByRelfilenumber(space, number) RelidByRelfilenode(space, number)
 #endif
 
 /*
@@ -105,7 +112,9 @@ mtp_extend_relation(Relation rel)
 /* PostgreSQL 17 gave old_snapshot_threshold up; before, readers look for it on each page. */
 #if PG_VERSION_NUM >= 170000
 #define MtpTestForOldSnapshot(snapshot, rel, page) ((void) 0)
+#define MtpSnapshotsAge() false
 #else
+#define MtpSnapshotsAge() (old_snapshot_threshold >= 0)
 #define MtpTestForOldSnapshot(snapshot, rel, page) TestForOldSnapshot(snapshot, rel, page)
 #endif
 

@@ -30,6 +30,7 @@ _PG_init(void)
 	}
 
 	mtp_standby_init();
+	mtp_buffer_init();
 	mtp_wal_init();
 	mtp_table_init();
 	mtp_opclass_init();

@@ -2,7 +2,7 @@
  * mtpower.h
  *	  What every subsystem of mtpower may rely on.
  *
- * Subsystems call downward only: table -> blink, hash -> batch -> page, wal.
+ * Subsystems call downward only: table -> blink, hash -> batch -> page, wal -> buffer.
  */
 #ifndef MTPOWER_H
 #define MTPOWER_H
@@ -22,6 +22,7 @@ extern void mtp_require_preload(void);
 
 /* Each subsystem's share of _PG_init. */
 extern void mtp_standby_init(void);
+extern void mtp_buffer_init(void);
 extern void mtp_wal_init(void);
 extern void mtp_table_init(void);
 extern void mtp_opclass_init(void);

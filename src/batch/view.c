@@ -5,6 +5,7 @@
  * Everything is copied under its lock first and told afterwards, since telling reads catalogs.
  */
 #include "batch/shared.h"
+#include "buffer/buffer.h"
 
 #include "access/htup_details.h"
 #include "catalog/pg_authid.h"
@@ -345,23 +346,26 @@ reset_workers(void)
 	LWLockRelease(mtp_batch_lock);
 }
 
-/* Sets counters of the whole cluster to zero: 'batches', 'workers', or NULL for all. */
+/* Sets counters of the whole cluster to zero: 'batches', 'workers', 'buffer', or NULL for all. */
 Datum
 mtp_stat_reset(PG_FUNCTION_ARGS)
 {
 	char	   *what = PG_ARGISNULL(0) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(0));
 	bool		batches = what == NULL || strcmp(what, "batches") == 0;
 	bool		workers = what == NULL || strcmp(what, "workers") == 0;
+	bool		buffer = what == NULL || strcmp(what, "buffer") == 0;
 
 	mtp_require_preload();
-	if (!batches && !workers)
+	if (!batches && !workers && !buffer)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("unrecognized reset target: \"%s\"", what),
-				 errhint("Target must be \"batches\" or \"workers\", or null for both.")));
+				 errhint("Target must be \"batches\", \"workers\" or \"buffer\", or null for all.")));
 	if (batches)
 		reset_batches();
 	if (workers)
 		reset_workers();
+	if (buffer)
+		mtp_buffer_reset();
 	PG_RETURN_VOID();
 }

@@ -93,7 +93,8 @@ typedef struct MtpBlinkKey
 	bool		null;			/* first column is NULL */
 	uint64		norm;
 	Relation	rel;
-	Page		page;			/* that is being searched */
+	Page		page;			/* that is being searched, … */
+	struct MtpBlinkView *view;	/* … or this view of one (view.h) */
 	BTScanInsertData bt;
 } MtpBlinkKey;
 
@@ -192,17 +193,21 @@ mtp_blink_pivot_plain(Relation rel, IndexTuple itup)
 		 (info != NULL && info->fixed_key != 0 && natts == info->nkeyatts && IndexTupleSize(itup) >= info->fixed_key));
 }
 
-/* The same of an item that lies on the page. */
+/* The same of a leaf's item, and of one that lies on the page. */
 static inline bool
-mtp_blink_item_plain(Relation rel, Page page, IndexTuple itup)
+mtp_blink_entry_plain(Relation rel, IndexTuple itup)
 {
 	const MtpBlinkInfo *info = rel->rd_amcache;
 
-	if (!MtpIsLeaf(page))
-		return mtp_blink_pivot_plain(rel, itup);
 	return info != NULL && info->fixed != 0 &&
 		(itup->t_info & (INDEX_ALT_TID_MASK | INDEX_NULL_MASK)) == 0 &&
 		IndexTupleSize(itup) >= info->fixed && mtp_tid_possible(&itup->t_tid);
+}
+
+static inline bool
+mtp_blink_item_plain(Relation rel, Page page, IndexTuple itup)
+{
+	return MtpIsLeaf(page) ? mtp_blink_entry_plain(rel, itup) : mtp_blink_pivot_plain(rel, itup);
 }
 
 /* The item of a slot of a page in a buffer, checked. */

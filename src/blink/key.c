@@ -52,6 +52,7 @@ init_key(Relation rel, MtpBlinkKey *key)
 {
 	key->rel = rel;
 	key->page = NULL;
+	key->view = NULL;
 	key->code = mtp_blink_info(rel)->norm;
 	key->by_head = false;
 	key->by_norm = false;

@@ -32,6 +32,20 @@ mark_dead(Relation rel, Page page, const BTScanPosItem *item)
 }
 
 /*
+ * Is the page, which is locked and has no pin since it was read, as it was?  If it was read in a frame, and is there still, it is: who changes
+ * a page takes its frame away before he unlocks it.  Otherwise its LSN tells, if its changes are logged.
+ */
+static bool
+unchanged(IndexScanDesc scan, Buffer buf)
+{
+	MtpBlinkScan *so = scan->opaque;
+
+	if (so->in_frame && mtp_frame_still(&mtp_buffer, &so->ref))
+		return true;
+	return RelationNeedsWAL(scan->indexRelation) && BufferGetLSNAtomic(buf) == so->bt.currPos.lsn;
+}
+
+/*
  * The TIDs must still mean the rows that the scan judged.  Under a pin held since the page was read
  * they do, since VACUUM could not pass the page.  Without it, the page must be as it was.
  */
@@ -55,7 +69,7 @@ mtp_blink_scan_kill(IndexScanDesc scan)
 	else
 	{
 		buf = mtp_blink_read(scan->indexRelation, pos->currPage, BUFFER_LOCK_SHARE);
-		if (BufferGetLSNAtomic(buf) != pos->lsn)
+		if (!unchanged(scan, buf))
 		{
 			UnlockReleaseBuffer(buf);
 			return;
@@ -67,7 +81,10 @@ mtp_blink_scan_kill(IndexScanDesc scan)
 		if (mark_dead(scan->indexRelation, BufferGetPage(buf), &pos->items[bt->killedItems[i]]))
 			marked = true;
 	if (marked)
+	{
 		MarkBufferDirtyHint(buf, true);
+		mtp_buffer_stale(buf);	/* or those who read the frame would go on without the hints */
+	}
 
 	if (pinned)
 		LockBuffer(buf, BUFFER_LOCK_UNLOCK);

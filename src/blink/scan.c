@@ -30,6 +30,8 @@ mtp_blink_beginscan(Relation rel, int nkeys, int norderbys)
 	so->walk = (MtpWalk) {0};
 	so->walk_dir = NoMovementScanDirection;
 	so->convex = so->equal = false;
+	so->framed = so->in_frame = false;
+	so->nleaves = 0;
 	so->code = mtp_blink_info(rel)->norm;
 	so->natts = IndexRelationGetNumberOfAttributes(rel);
 	so->nmade = 0;
@@ -258,6 +260,7 @@ mtp_blink_restrpos(IndexScanDesc scan)
 		IncrBufferRefCount(bt->markPos.buf);
 	mtp_blink_scan_copy(&bt->currPos, bt->currTuples, &bt->markPos, bt->markTuples);
 	so->left = so->mark_left;
+	so->in_frame = false;
 }
 
 /* Tuples hold their columns as the table has them, INCLUDE columns and `name` too. */

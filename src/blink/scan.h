@@ -8,7 +8,7 @@
 #ifndef MTP_BLINK_SCAN_H
 #define MTP_BLINK_SCAN_H
 
-#include "blink/blink.h"
+#include "blink/view.h"
 
 typedef struct MtpBlinkScan
 {
@@ -22,6 +22,12 @@ typedef struct MtpBlinkScan
 	/* Left links of the pages that currPos and markPos come from, as they were read. */
 	BlockNumber left;
 	BlockNumber mark_left;
+
+	/* Leaves may be read in frames.  If currPos comes from one, it is this one, while it is of that version. */
+	bool		framed;
+	bool		in_frame;
+	MtpFrameRef ref;
+	int			nleaves;		/* read since the start */
 
 	/* The leaves that it has read in one direction: none twice. */
 	MtpWalk		walk;
@@ -72,10 +78,10 @@ extern bool mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir);
 extern void mtp_blink_scan_keys_changed(MtpBlinkScan *so);
 
 /*
- * step.c: reads the items of a locked leaf from `from` on (backward: before it) and unlocks it; if
- * none matches, goes on to the next leaves.  bt.currPos.moreLeft and moreRight are set.
+ * step.c: reads the items of a leaf from `from` on (backward: before it), and unlocks it; if none matches, goes on to the next leaves.
+ * bt.currPos.moreLeft and moreRight are set.  If the leaf's view is torn then (v->torn), there is no position, and the leaf is to be found anew.
  */
-extern bool mtp_blink_scan_read(IndexScanDesc scan, ScanDirection dir, Buffer buf, MtpPos from);
+extern bool mtp_blink_scan_read(IndexScanDesc scan, ScanDirection dir, MtpBlinkView *v, MtpPos from);
 
 /*
  * Reads leaves in this direction until one has a match: from page `from` on (backward: from its left

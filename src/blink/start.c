@@ -205,16 +205,40 @@ make_start(IndexScanDesc scan, const Bounds *b, bool forward)
 		so->bt.keyData[0].sk_strategy == BTEqualStrategyNumber;
 }
 
-/* The leaf where the bounds lead, or the one at the index's end; InvalidBuffer if the tree is empty. */
-static Buffer
-find_start(IndexScanDesc scan, bool forward, const Bounds *b)
+/* The leaf where the bounds lead, or the one at the index's end; false if the tree is empty.  *from: the place on it. */
+static bool
+find_start(IndexScanDesc scan, bool forward, const Bounds *b, bool framed, MtpBlinkView *v, MtpPos *from)
 {
 	MtpBlinkScan *so = scan->opaque;
 
-	if (b->n == 0)
-		return mtp_blink_endpoint(scan->indexRelation, 0, !forward, BUFFER_LOCK_SHARE);
-	make_start(scan, b, forward);
-	return mtp_blink_descend(scan->indexRelation, &so->start, BUFFER_LOCK_SHARE, 0, NULL);
+	if (b->n > 0)
+	{
+		if (!mtp_blink_find(scan->indexRelation, &so->start, framed, v))
+			return false;
+		*from = mtp_view_place(&so->start, v);
+	}
+	else
+	{
+		Buffer		buf = mtp_blink_endpoint(scan->indexRelation, 0, !forward, BUFFER_LOCK_SHARE);
+
+		if (!BufferIsValid(buf))
+			return false;
+		mtp_view_page(v, scan->indexRelation, buf);
+		*from = mtp_view_locate(v, forward ? 0 : v->head.nitems);
+	}
+	return true;
+}
+
+/*
+ * May the scan read leaves in frames?  Under an MVCC snapshot it needs no interlock with VACUUM: rows that have gone, or others in their
+ * places, are not visible.  A parallel scan passes the turn on with what the leaf's links say while it is locked.  How old a page is asked of
+ * the page itself.
+ */
+static bool
+may_read_frames(IndexScanDesc scan)
+{
+	return mtp_buffer_serves(scan->indexRelation) && scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC &&
+		!scan->xs_want_itup && scan->parallel_scan == NULL && !MtpSnapshotsAge();
 }
 
 bool
@@ -226,9 +250,9 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 	bool		forward = ScanDirectionIsForward(dir);
 	BlockNumber at;
 	Bounds		bounds;
-	Buffer		buf;
-	Page		page;
+	MtpBlinkView v;
 	MtpPos		from;
+	bool		framed;
 
 	Assert(!BTScanPosIsValid(bt->currPos));
 	CHECK_FOR_INTERRUPTS();		/* an array may have many elements that match nothing */
@@ -252,22 +276,29 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 	bt->numKilled = 0;
 	bt->markItemIndex = -1;
 	so->walk = (MtpWalk) {0};
+	so->framed = may_read_frames(scan);
+	so->nleaves = 0;
 	if (at != InvalidBlockNumber)
 		return mtp_blink_scan_walk(scan, dir, at);
 
-	buf = InvalidBuffer;
-	if (choose_bounds(bt, forward, &bounds))
-		buf = find_start(scan, forward, &bounds);
-	if (!BufferIsValid(buf))
+	if (!choose_bounds(bt, forward, &bounds))
 	{
 		_bt_parallel_done(scan);
 		return false;
 	}
-
-	page = BufferGetPage(buf);
 	if (bounds.n > 0)
-		from = mtp_blink_place(&so->start, page);
-	else
-		from = mtp_page_locate(page, forward ? 0 : MtpHead(page)->nitems);
-	return mtp_blink_scan_read(scan, dir, buf, from);
+		make_start(scan, &bounds, forward);
+	for (framed = so->framed;; framed = false)
+	{
+		bool		found;
+
+		if (!find_start(scan, forward, &bounds, framed, &v, &from))
+		{
+			_bt_parallel_done(scan);
+			return false;
+		}
+		found = mtp_blink_scan_read(scan, dir, &v, from);
+		if (!v.torn)
+			return found;
+	}
 }

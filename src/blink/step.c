@@ -41,7 +41,7 @@ matches(IndexScanDesc scan, IndexTuple itup, ScanDirection dir, bool *more)
 }
 
 static inline void
-save_item(IndexScanDesc scan, Page page, int index, IndexTuple itup, int pos)
+save_item(IndexScanDesc scan, MtpBlinkView *v, int index, IndexTuple itup, int pos)
 {
 	BTScanOpaque bt = scan->opaque;
 	BTScanPosItem *item = &bt->currPos.items[index];
@@ -53,7 +53,7 @@ save_item(IndexScanDesc scan, Page page, int index, IndexTuple itup, int pos)
 		Size		size = IndexTupleSize(itup);
 
 		if (unlikely(bt->currPos.nextTupleOffset + MAXALIGN(size) > BLCKSZ))
-			mtp_blink_fail_page(scan->indexRelation, page, "directory points to some item more than once");
+			mtp_blink_fail_page(scan->indexRelation, v->page, "directory points to some item more than once");
 		item->tupleOffset = bt->currPos.nextTupleOffset;
 		memcpy(bt->currTuples + item->tupleOffset, itup, size);
 		bt->currPos.nextTupleOffset += MAXALIGN(size);
@@ -65,60 +65,64 @@ save_item(IndexScanDesc scan, Page page, int index, IndexTuple itup, int pos)
  * the matches are a range.
  */
 static bool
-all_match(IndexScanDesc scan, Page page, int pos, ScanDirection dir)
+all_match(IndexScanDesc scan, MtpBlinkView *v, int pos, ScanDirection dir)
 {
+	MtpPos		p = mtp_view_locate(v, pos);
+	IndexTuple	itup = mtp_view_item(v, p.node, p.slot);
 	bool		more = true;
 
-	return matches(scan, mtp_blink_item_at(scan->indexRelation, page, pos), dir, &more);
+	return itup != NULL && matches(scan, itup, dir, &more);
 }
 
 /* Saves all items from p on as number n and up; returns the next number. */
 static int
-save_rest(IndexScanDesc scan, Page page, MtpPos p, int n)
+save_rest(IndexScanDesc scan, MtpBlinkView *v, MtpPos p, int n)
 {
-	Relation	rel = scan->indexRelation;
 	bool		whole = ((BTScanOpaque) scan->opaque)->currTuples != NULL;
-	uint16		skip = scan->ignore_killed_tuples ? MTP_SLOT_DEAD : 0;
-	int			nnodes = MtpHead(page)->nnodes;
 
-	for (; p.node < nnodes; p.node++, p.slot = 0)
+	if (p.pos >= v->head.nitems || p.node >= v->head.nnodes)
+		return n;
+	do
 	{
-		const uint16 *offs = MtpNodes(page)[p.node].offs;
-		int			count = MtpCounts(page)[p.node];
+		IndexTuple	itup;
 
-		for (; p.slot < count; p.slot++, p.pos++)
-			if ((offs[p.slot] & skip) == 0)
-				save_item(scan, page, n++,
-						  whole ? mtp_blink_item(rel, page, p.node, p.slot) : mtp_blink_tid_item(rel, page, p.node, p.slot),
-						  p.pos);
-	}
+		if (scan->ignore_killed_tuples && mtp_view_dead(v, p.node, p.slot))
+			continue;
+		itup = whole ? mtp_view_item(v, p.node, p.slot) : mtp_view_tid(v, p.node, p.slot);
+		if (itup == NULL)
+			break;
+		save_item(scan, v, n++, itup, p.pos);
+	} while (mtp_view_next(v, &p));
 	return n;
 }
 
 /* Saves what matches from p to the end of the page. */
 static void
-read_forward(IndexScanDesc scan, Page page, MtpPos p)
+read_forward(IndexScanDesc scan, MtpBlinkView *v, MtpPos p)
 {
 	MtpBlinkScan *so = scan->opaque;
 	BTScanOpaque bt = &so->bt;
-	MtpPageHeader *h = MtpHead(page);
 	bool		sure = bt->numberOfKeys == 0;
 	bool		more = true;
 	int			run = 0;
 	int			n = 0;
 
-	for (; p.pos < h->nitems && !sure; mtp_pos_next(page, &p))
+	for (; p.pos < v->head.nitems && p.node < v->head.nnodes && !sure; mtp_view_next(v, &p))
 	{
 		IndexTuple	itup;
 
-		if (scan->ignore_killed_tuples && mtp_slot_dead(page, p.node, p.slot))
+		if (v->torn)
+			return;
+		if (scan->ignore_killed_tuples && mtp_view_dead(v, p.node, p.slot))
 			continue;
-		itup = mtp_blink_item(scan->indexRelation, page, p.node, p.slot);
+		itup = mtp_view_item(v, p.node, p.slot);
+		if (itup == NULL)
+			return;
 		if (matches(scan, itup, ForwardScanDirection, &more))
 		{
-			save_item(scan, page, n++, itup, p.pos);
+			save_item(scan, v, n++, itup, p.pos);
 			if (++run == SURE_AFTER && so->convex)
-				sure = all_match(scan, page, h->nitems - 1, ForwardScanDirection);
+				sure = all_match(scan, v, v->head.nitems - 1, ForwardScanDirection);
 		}
 		else if (more)
 			run = 0;
@@ -126,13 +130,15 @@ read_forward(IndexScanDesc scan, Page page, MtpPos p)
 			break;
 	}
 	if (sure)
-		n = save_rest(scan, page, p, n);
+		n = save_rest(scan, v, p, n);
 
 	/* The high key may tell that the pages to the right have no match. */
-	if (more && h->right != InvalidBlockNumber && bt->numberOfKeys > 0)
+	if (more && v->head.right != InvalidBlockNumber && bt->numberOfKeys > 0)
 	{
-		IndexTuple	high = MtpHighKey(page);
+		IndexTuple	high = mtp_view_high(v);
 
+		if (high == NULL)
+			return;
 		_bt_checkkeys(scan, high, BTreeTupleGetNAtts(high, scan->indexRelation),
 					  ForwardScanDirection, &more);
 	}
@@ -145,7 +151,7 @@ read_forward(IndexScanDesc scan, Page page, MtpPos p)
 
 /* Saves what matches before p, from the array's end down. */
 static void
-read_backward(IndexScanDesc scan, Page page, MtpPos p)
+read_backward(IndexScanDesc scan, MtpBlinkView *v, MtpPos p)
 {
 	MtpBlinkScan *so = scan->opaque;
 	BTScanOpaque bt = &so->bt;
@@ -154,29 +160,32 @@ read_backward(IndexScanDesc scan, Page page, MtpPos p)
 	int			run = 0;
 	int			n = MTP_MAX_ITEMS;
 
-	while (mtp_pos_prev(page, &p))
+	while (mtp_view_prev(v, &p))
 	{
 		IndexTuple	itup;
-		bool		dead = scan->ignore_killed_tuples && mtp_slot_dead(page, p.node, p.slot);
+		bool		dead;
+
+		if (v->torn)
+			return;
+		dead = scan->ignore_killed_tuples && mtp_view_dead(v, p.node, p.slot);
 
 		/* The page's first item is looked at for what it says about the pages to the left. */
 		if (dead && (p.pos > 0 || sure))
 			continue;
-		itup = mtp_blink_item(scan->indexRelation, page, p.node, p.slot);
-		if (!sure)
+		itup = mtp_view_item(v, p.node, p.slot);
+		if (itup == NULL)
+			return;
+		if (!sure && !matches(scan, itup, BackwardScanDirection, &more))
 		{
-			if (!matches(scan, itup, BackwardScanDirection, &more))
-			{
-				if (!more)
-					break;
-				run = 0;
-				continue;
-			}
-			if (++run == SURE_AFTER && so->convex)
-				sure = all_match(scan, page, 0, BackwardScanDirection);
+			if (!more)
+				break;
+			run = 0;
+			continue;
 		}
 		if (!dead)
-			save_item(scan, page, --n, itup, p.pos);
+			save_item(scan, v, --n, itup, p.pos);
+		if (!sure && ++run == SURE_AFTER && so->convex)
+			sure = all_match(scan, v, 0, BackwardScanDirection);	/* itup is gone then */
 	}
 
 	if (!more)
@@ -186,43 +195,72 @@ read_backward(IndexScanDesc scan, Page page, MtpPos p)
 	bt->currPos.itemIndex = MTP_MAX_ITEMS - 1;
 }
 
+/* Pages to the right of the leaf where the scan began that are worth a frame, at the most: what reads more is no probe. */
+#define PUBLISH_LEAVES 8
+
 /*
- * Loads currPos from a locked leaf; true if it got an item.
+ * Loads currPos from a leaf; true if it got an item.  If the leaf's view is torn afterwards, nothing has happened.
  *
  * Old snapshots are looked for on leaves alone: pruning that such a snapshot may miss took an item
  * from a leaf that the scan reads, or the whole leaf, and then its right sibling's left link changed,
  * which the scan reads instead.
  */
 static bool
-load(IndexScanDesc scan, ScanDirection dir, Buffer buf, MtpPos from)
+load(IndexScanDesc scan, ScanDirection dir, MtpBlinkView *v, MtpPos from)
 {
 	MtpBlinkScan *so = scan->opaque;
 	BTScanPos	pos = &so->bt.currPos;
-	Page		page = BufferGetPage(buf);
+	bool		more_left = pos->moreLeft;
+	bool		more_right = pos->moreRight;
+	XLogRecPtr	lsn = BufferIsValid(v->buf) ? BufferGetLSNAtomic(v->buf) : PageGetLSN(v->page);
 
-	/* Only where links are damaged does a scan come to a leaf twice, unless it turns round. */
-	if (so->walk_dir != dir)
-		so->walk = (MtpWalk) {0};
-	so->walk_dir = dir;
-	mtp_blink_check_walk(scan->indexRelation, &so->walk, BufferGetBlockNumber(buf));
-
-	MtpTestForOldSnapshot(scan->xs_snapshot, scan->indexRelation, page);
-	pos->buf = buf;
-	pos->currPage = BufferGetBlockNumber(buf);
-	pos->lsn = BufferGetLSNAtomic(buf);
-	pos->nextPage = MtpHead(page)->right;
+	if (!mtp_view_good(v))
+		return false;
+	MtpTestForOldSnapshot(scan->xs_snapshot, scan->indexRelation, v->page);
+	pos->buf = v->buf;
+	pos->currPage = v->block;
+	pos->lsn = lsn;
+	pos->nextPage = v->head.right;
 	pos->nextTupleOffset = 0;
-	so->left = MtpHead(page)->left;
+	so->left = v->head.left;
 
 	/* The others need not wait for the items to be read. */
 	if (scan->parallel_scan != NULL)
 		mtp_blink_scan_pass_turn(scan, dir);
 
 	if (ScanDirectionIsForward(dir))
-		read_forward(scan, page, from);
+		read_forward(scan, v, from);
 	else
-		read_backward(scan, page, from);
+		read_backward(scan, v, from);
+	if (!mtp_view_good(v))
+	{
+		pos->moreLeft = more_left;
+		pos->moreRight = more_right;
+		BTScanPosInvalidate(*pos);
+		return false;
+	}
+	so->in_frame = !BufferIsValid(v->buf);
+	so->ref = v->ref;
+
+	/* Only where links are damaged does a scan come to a leaf twice, unless it turns round. */
+	if (so->walk_dir != dir)
+		so->walk = (MtpWalk) {0};
+	so->walk_dir = dir;
+	mtp_blink_check_walk(scan->indexRelation, &so->walk, v->block);
+	if (so->framed && !so->in_frame && so->nleaves < PUBLISH_LEAVES)
+		mtp_buffer_publish(scan->indexRelation, v->buf);
+	so->nleaves++;
 	return pos->firstItem <= pos->lastItem;
+}
+
+/* Leaves the leaf that has just been loaded, and had no match. */
+static inline void
+pass_by(IndexScanDesc scan, MtpBlinkView *v)
+{
+	mtp_view_release(v);
+	((BTScanOpaque) scan->opaque)->currPos.buf = InvalidBuffer;
+	if (((MtpBlinkScan *) scan->opaque)->framed)
+		mtp_buffer_consider();
 }
 
 /*
@@ -233,8 +271,11 @@ load(IndexScanDesc scan, ScanDirection dir, Buffer buf, MtpPos from)
 static inline void
 settle(IndexScanDesc scan)
 {
-	BTScanPos	pos = &((BTScanOpaque) scan->opaque)->currPos;
+	MtpBlinkScan *so = scan->opaque;
+	BTScanPos	pos = &so->bt.currPos;
 
+	if (so->in_frame)
+		return;
 	if (IsMVCCSnapshot(scan->xs_snapshot) && RelationNeedsWAL(scan->indexRelation) &&
 		!scan->xs_want_itup)
 	{
@@ -243,6 +284,8 @@ settle(IndexScanDesc scan)
 	}
 	else
 		LockBuffer(pos->buf, BUFFER_LOCK_UNLOCK);
+	if (so->framed)
+		mtp_buffer_consider();
 }
 
 /* The page `blkno`, locked, or what has taken its place to the right; InvalidBuffer if there is none. */
@@ -266,29 +309,48 @@ live_page(Relation rel, BlockNumber blkno)
 	return InvalidBuffer;
 }
 
+/* Loads leaf `next`, or what has taken its place to the right; false if there is none.  *found: it has a match. */
+static bool
+load_right(IndexScanDesc scan, BlockNumber next, MtpBlinkView *v, bool *found)
+{
+	MtpPos		first = {0, 0, 0};
+	Buffer		buf;
+
+	if (((MtpBlinkScan *) scan->opaque)->framed && mtp_view_frame(v, scan->indexRelation, next, 0))
+	{
+		*found = load(scan, ForwardScanDirection, v, first);
+		if (!v->torn)
+			return true;
+	}
+	buf = live_page(scan->indexRelation, next);
+	if (!BufferIsValid(buf))
+		return false;
+	mtp_view_page(v, scan->indexRelation, buf);
+	*found = load(scan, ForwardScanDirection, v, first);
+	return true;
+}
+
 /* Reads pages to the right, from `next` on. */
 static bool
 walk_right(IndexScanDesc scan, BlockNumber next)
 {
 	BTScanPos	pos = &((BTScanOpaque) scan->opaque)->currPos;
-	MtpPos		first = {0, 0, 0};
+	MtpBlinkView v;
+	bool		found;
 
 	do
 	{
-		Buffer		buf = live_page(scan->indexRelation, next);
-
-		if (!BufferIsValid(buf))
+		if (!load_right(scan, next, &v, &found))
 		{
 			_bt_parallel_done(scan);
 			break;
 		}
-		if (load(scan, ForwardScanDirection, buf, first))
+		if (found)
 		{
 			settle(scan);
 			return true;
 		}
-		UnlockReleaseBuffer(buf);
-		pos->buf = InvalidBuffer;
+		pass_by(scan, &v);
 		next = pos->nextPage;
 	} while (mtp_blink_scan_take_turn(scan, ForwardScanDirection, &next));
 	BTScanPosInvalidate(*pos);
@@ -372,8 +434,8 @@ walk_left(IndexScanDesc scan, BlockNumber origin)
 	do
 	{
 		BlockNumber left = so->left;
+		MtpBlinkView v;
 		Buffer		buf;
-		Page		page;
 
 		/* It may be another process that has read origin. */
 		if (scan->parallel_scan != NULL)
@@ -384,14 +446,13 @@ walk_left(IndexScanDesc scan, BlockNumber origin)
 			_bt_parallel_done(scan);
 			break;
 		}
-		page = BufferGetPage(buf);
-		if (load(scan, BackwardScanDirection, buf, mtp_page_locate(page, MtpHead(page)->nitems)))
+		mtp_view_page(&v, scan->indexRelation, buf);
+		if (load(scan, BackwardScanDirection, &v, mtp_view_locate(&v, v.head.nitems)))
 		{
 			settle(scan);
 			return true;
 		}
-		UnlockReleaseBuffer(buf);
-		pos->buf = InvalidBuffer;
+		pass_by(scan, &v);
 		origin = pos->currPage;
 	} while (mtp_blink_scan_take_turn(scan, BackwardScanDirection, &origin));
 	BTScanPosInvalidate(*pos);
@@ -418,17 +479,16 @@ go_on(IndexScanDesc scan, ScanDirection dir)
 }
 
 bool
-mtp_blink_scan_read(IndexScanDesc scan, ScanDirection dir, Buffer buf, MtpPos from)
+mtp_blink_scan_read(IndexScanDesc scan, ScanDirection dir, MtpBlinkView *v, MtpPos from)
 {
-	BTScanPos	pos = &((BTScanOpaque) scan->opaque)->currPos;
-
-	if (load(scan, dir, buf, from))
+	if (load(scan, dir, v, from))
 	{
 		settle(scan);
 		return true;
 	}
-	UnlockReleaseBuffer(buf);
-	pos->buf = InvalidBuffer;
+	if (v->torn)
+		return false;
+	pass_by(scan, v);
 	return go_on(scan, dir);
 }
 

@@ -5,7 +5,7 @@
  * Lehman & Yao's rules as nbtree has them: a process holds at most one page's lock while it goes
  * down or right, and recovers from splits by high keys and right links.
  */
-#include "blink/blink.h"
+#include "blink/view.h"
 
 #include "miscadmin.h"
 
@@ -186,33 +186,117 @@ mtp_blink_moveright(Relation rel, MtpBlinkKey *key, Buffer buf, int access, MtpB
 	return move_right(rel, key, buf, access, access == BUFFER_LOCK_EXCLUSIVE, stack);
 }
 
-Buffer
-mtp_blink_descend(Relation rel, MtpBlinkKey *key, int access, uint32 level, MtpBlinkStack *stack)
+/* ---------- down through frames ---------- */
+
+/* Has the remembered root, on `level` or above, a frame that says that it is still one? */
+static bool
+root_frame(Relation rel, uint32 level, MtpBlinkView *v)
 {
-	MtpBlinkStack own;
-	Buffer		buf;
-	uint32		at;
+	MtpBlinkInfo *info = mtp_blink_info(rel);
 
-	if (stack == NULL)
-		stack = &own;
-	memset(stack, 0xFF, sizeof(*stack));	/* InvalidBlockNumber everywhere */
+	return info->root != InvalidBlockNumber && info->level >= level &&
+		mtp_view_frame(v, rel, info->root, info->level) &&
+		v->head.left == InvalidBlockNumber && v->head.right == InvalidBlockNumber;
+}
 
-	buf = mtp_blink_root(rel, access, level, &at);
-	if (!BufferIsValid(buf))
-		return buf;
-	if (at < level)
+/* Moves right, as far as there are frames, until key belongs to the page; false if that takes locks. */
+static bool
+view_right(MtpBlinkKey *key, MtpBlinkView *v)
+{
+	int			past = key->bt.nextkey ? 0 : 1;
+	MtpWalk		walk = {0};
+
+	while (v->head.right != InvalidBlockNumber)
 	{
-		UnlockReleaseBuffer(buf);
-		return InvalidBuffer;
+		BlockNumber right = v->head.right;
+		IndexTuple	high = mtp_view_high(v);
+
+		if (high == NULL)
+			return false;
+		if (mtp_blink_compare(key, high) < past)
+			return true;
+		if (mtp_walk_again(&walk, right) || !mtp_view_frame(v, key->rel, right, v->head.level))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * From an inner page's view to the child's block.  False if the view is torn, or leads right to a page without a frame, or to one whose split
+ * the caller has to finish.  *block: the page that the downlink was found on; the child.
+ */
+static bool
+view_down(MtpBlinkKey *key, bool forupdate, MtpBlinkView *v, BlockNumber *block, BlockNumber *child)
+{
+	IndexTuple	item;
+	MtpPos		p;
+
+	if (!view_right(key, v) || (forupdate && (v->head.flags & MTP_INCOMPLETE)))
+		return false;
+	p = mtp_view_place(key, v);
+	if (v->torn || !mtp_view_prev(v, &p))
+		return false;
+	item = mtp_view_item(v, p.node, p.slot);
+	if (item == NULL)
+		return false;
+	*block = v->block;
+	*child = BTreeTupleGetDownLink(item);
+	return true;
+}
+
+/*
+ * Descends through inner pages above `level` as far as there are frames.  *child, on level *at, is the next page then; it is left alone if
+ * there is not even a frame of the root.
+ */
+static void
+descend_frames(Relation rel, MtpBlinkKey *key, bool forupdate, uint32 level, MtpBlinkStack *stack, BlockNumber *child, uint32 *at)
+{
+	MtpBlinkView v;
+
+	if (!root_frame(rel, level + 1, &v))
+		return;
+	*at = v.head.level;
+	*child = v.block;
+	while (view_down(key, forupdate, &v, &stack->at[*at], child))
+	{
+		(*at)--;
+		if (*at == level || !mtp_view_frame(&v, rel, *child, *at))
+			break;
+	}
+}
+
+/* ---------- descent ---------- */
+
+/*
+ * Whether a page was read in a frame or locked makes no difference to what follows: a frame says what the page said at some moment after
+ * the descent began (buffer/README.md), and pages that were split or deleted since are met with right links either way.
+ */
+static Buffer
+descend(Relation rel, MtpBlinkKey *key, int access, uint32 level, MtpBlinkStack *stack, BlockNumber child, uint32 at)
+{
+	bool		forupdate = access == BUFFER_LOCK_EXCLUSIVE;
+	bool		framed = mtp_buffer_serves(rel);
+	Buffer		buf = InvalidBuffer;
+
+	if (child == InvalidBlockNumber)
+	{
+		buf = mtp_blink_root(rel, access, level, &at);
+		if (!BufferIsValid(buf))
+			return buf;
+		if (at < level)
+		{
+			UnlockReleaseBuffer(buf);
+			return InvalidBuffer;
+		}
 	}
 	for (;;)
 	{
 		Page		page;
-		BlockNumber child;
 		MtpPos		p;
 
-		buf = move_right(rel, key, buf, at == level ? access : BUFFER_LOCK_SHARE,
-						 access == BUFFER_LOCK_EXCLUSIVE, stack);
+		if (!BufferIsValid(buf))
+			buf = mtp_blink_read_link(rel, child, at, at == level ? access : BUFFER_LOCK_SHARE);
+		buf = move_right(rel, key, buf, at == level ? access : BUFFER_LOCK_SHARE, forupdate, stack);
 		if (at == level)
 			return buf;
 
@@ -220,10 +304,57 @@ mtp_blink_descend(Relation rel, MtpBlinkKey *key, int access, uint32 level, MtpB
 		p = mtp_blink_child(key, page);
 		child = BTreeTupleGetDownLink(mtp_slot_item(page, p.node, p.slot));
 		stack->at[at] = BufferGetBlockNumber(buf);
+		if (framed)
+			mtp_buffer_publish(rel, buf);
 		UnlockReleaseBuffer(buf);
+		buf = InvalidBuffer;
+		if (framed)
+			mtp_buffer_consider();
 		at--;
-		buf = mtp_blink_read_link(rel, child, at, at == level ? access : BUFFER_LOCK_SHARE);
 	}
+}
+
+Buffer
+mtp_blink_descend(Relation rel, MtpBlinkKey *key, int access, uint32 level, MtpBlinkStack *stack)
+{
+	MtpBlinkStack own;
+	BlockNumber child = InvalidBlockNumber;
+	uint32		at = 0;
+
+	if (stack == NULL)
+		stack = &own;
+	memset(stack, 0xFF, sizeof(*stack));	/* InvalidBlockNumber everywhere */
+	if (mtp_buffer_serves(rel))
+		descend_frames(rel, key, access == BUFFER_LOCK_EXCLUSIVE, level, stack, &child, &at);
+	return descend(rel, key, access, level, stack, child, at);
+}
+
+bool
+mtp_blink_find(Relation rel, MtpBlinkKey *key, bool framed, MtpBlinkView *v)
+{
+	MtpBlinkInfo *info = mtp_blink_info(rel);
+	MtpBlinkStack stack;
+	BlockNumber child = InvalidBlockNumber;
+	uint32		at = 0;
+	Buffer		buf;
+
+	/* A tree of one leaf has no descent. */
+	if (info->root != InvalidBlockNumber && info->level == 0)
+	{
+		if (framed && root_frame(rel, 0, v))
+			return true;
+	}
+	else if (mtp_buffer_serves(rel))
+	{
+		descend_frames(rel, key, false, 0, &stack, &child, &at);
+		if (framed && child != InvalidBlockNumber && at == 0 && mtp_view_frame(v, rel, child, 0) && view_right(key, v))
+			return true;
+	}
+	buf = descend(rel, key, BUFFER_LOCK_SHARE, 0, &stack, child, at);
+	if (!BufferIsValid(buf))
+		return false;
+	mtp_view_page(v, rel, buf);
+	return true;
 }
 
 Buffer

@@ -116,10 +116,10 @@ free_word(MtpBuffer *b, uint64 hash)
 /* ---------- one's own frames ---------- */
 
 /*
- * Makes a frame one's own: odd, free, and with no word.  False if somebody else is at it.
+ * Makes a frame one's own: odd, free, and with no word.  False if somebody else is at it.  why: what is counted if it has a page.
  */
 static bool
-take(MtpBuffer *b, uint32 frame)
+take(MtpBuffer *b, uint32 frame, MtpFrameCount why)
 {
 	MtpFrameHead *head = &b->heads[frame];
 	uint64		version = pg_atomic_read_u64(&head->version);
@@ -154,6 +154,7 @@ take(MtpBuffer *b, uint32 frame)
 	if (!taken)
 		return false;
 	mtp_pool_left(b->pool, frame, hash);
+	b->counts[b->pool->kind_of[frame / MTP_EXTENT_FRAMES]][why]++;
 	MTP_FRAME_STEP(taken);
 	head->tag = (MtpPageTag) {0, 0};
 	return true;
@@ -184,7 +185,7 @@ change_extent(MtpBuffer *b, uint32 extent, int kind)
 	{
 		int			tries = 0;
 
-		while (!take(b, first + n) && ++tries < MOST_TRIES)
+		while (!take(b, first + n, MTP_COUNT_EVICTED) && ++tries < MOST_TRIES)
 			pg_spin_delay();
 		if (tries == MOST_TRIES)
 			break;
@@ -221,10 +222,16 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const char *image, uin
 	if (word_of(b, tag, hash) != NULL || free_word(b, hash) == NULL)
 		return false;
 	if (!mtp_pool_place(pool, kind, level, random, &frame))
+	{
+		b->counts[kind][MTP_COUNT_REFUSED]++;
 		return false;
+	}
 	MTP_FRAME_STEP(placed);
-	if (!take(b, frame))
+	if (!take(b, frame, MTP_COUNT_EVICTED))
+	{
+		b->counts[kind][MTP_COUNT_REFUSED]++;
 		return false;
+	}
 	MTP_FRAME_STEP(mine);
 	if (*(volatile uint8 *) &pool->kind_of[frame / MTP_EXTENT_FRAMES] != kind)
 	{
@@ -242,6 +249,7 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const char *image, uin
 	{
 		pg_atomic_write_u64(word, (uint64) mtp_frame_mark(hash) << 32 | frame);
 		mtp_pool_came(pool, frame, level);
+		b->counts[kind][MTP_COUNT_PUBLISHED]++;
 	}
 	else
 		b->heads[frame].tag = (MtpPageTag) {0, 0};
@@ -263,7 +271,7 @@ mtp_frame_stale(MtpBuffer *b, MtpPageTag tag)
 		return;
 	led = pg_atomic_read_u64(word);
 	MTP_FRAME_STEP(word_found);
-	if (led != 0 && take(b, (uint32) led))
+	if (led != 0 && take(b, (uint32) led, MTP_COUNT_STALED))
 		let_go(b, (uint32) led);
 }
 
@@ -281,12 +289,18 @@ mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *ar
 		uint64		version = pg_atomic_read_u64(&head->version);
 		MtpPageTag	tag;
 
+		/* An extent that nobody has used has no pages. */
+		if (frame % MTP_EXTENT_FRAMES == 0 && b->pool->kind_of[frame / MTP_EXTENT_FRAMES] == MTP_FRAME_NONE)
+		{
+			frame += MTP_EXTENT_FRAMES - 1;
+			continue;
+		}
 		pg_read_barrier();
 		tag = head->tag;
 		pg_read_barrier();
 		if (version % 2 != 0 || pg_atomic_read_u64(&head->version) != version)
 			continue;
-		if (tag.page != 0 && gone(tag, arg) && take(b, frame))
+		if (tag.page != 0 && gone(tag, arg) && take(b, frame, MTP_COUNT_PURGED))
 			let_go(b, frame);
 	}
 }

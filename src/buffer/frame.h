@@ -15,7 +15,6 @@
 
 #include "buffer/pool.h"
 #include "storage/block.h"
-#include "storage/relfilenode.h"
 #include "storage/lwlock.h"
 
 /*
@@ -39,10 +38,25 @@ typedef struct MtpFrameHead
 	uint64		unused;			/* two heads in a cache line */
 } MtpFrameHead;
 
+/* What a process counts, of each kind */
+typedef enum MtpFrameCount
+{
+	MTP_COUNT_HITS,				/* found; of which … */
+	MTP_COUNT_TORN,				/* … somebody changed it before it was read */
+	MTP_COUNT_MISSES,			/* read where it lay, by who would have read its frame */
+	MTP_COUNT_PUBLISHED,
+	MTP_COUNT_REFUSED,			/* colder than what is there, or somebody was at the frame */
+	MTP_COUNT_EVICTED,
+	MTP_COUNT_STALED,			/* by a change of the page */
+	MTP_COUNT_PURGED,			/* with the page's file */
+	MTP_FRAME_COUNTS
+} MtpFrameCount;
+
 /* Words that lead to frames: a bucket is a cache line. */
 #define MTP_BUCKET_WORDS	8
 #define MTP_FRAME_PARTITIONS 64
 
+/* A process's way to the buffer */
 typedef struct MtpBuffer
 {
 	MtpPool    *pool;
@@ -51,6 +65,7 @@ typedef struct MtpBuffer
 	pg_atomic_uint64 *words;	/* buckets */
 	uint32		bucket_mask;	/* buckets of a partition, less one */
 	LWLockPadded *locks;		/* of each partition; then the one for extents */
+	uint64		counts[MTP_FRAME_KINDS][MTP_FRAME_COUNTS];	/* this process's */
 } MtpBuffer;
 
 /* What a reader has found */
@@ -62,11 +77,23 @@ typedef struct MtpFrameRef
 } MtpFrameRef;
 
 static inline MtpPageTag
-mtp_page_tag(RelFileNode file, BlockNumber block)
+mtp_page_tag(MtpLocator file, BlockNumber block)
 {
-	MtpPageTag	tag = {(uint64) file.spcNode << 32 | file.dbNode, (uint64) file.relNode << 32 | (uint32) (block + 1)};
+	MtpPageTag	tag = {(uint64) MtpLocatorSpace(file) << 32 | MtpLocatorDatabase(file), (uint64) MtpLocatorFile(file) << 32 | (uint32) (block + 1)};
 
 	return tag;
+}
+
+static inline MtpLocator
+mtp_tag_file(MtpPageTag tag)
+{
+	MtpLocator	file;
+
+	memset(&file, 0, sizeof(file));
+	MtpLocatorSpace(file) = tag.space >> 32;
+	MtpLocatorDatabase(file) = (Oid) tag.space;
+	MtpLocatorFile(file) = tag.page >> 32;
+	return file;
 }
 
 /* Bytes that heads and words take beside the pool and the images; makes a buffer of them, with memory that is cache-line aligned. */

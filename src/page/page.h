@@ -155,10 +155,15 @@ mtp_page_head(const MtpPageHeader *h, uint64 norm)
 }
 
 static inline IndexTuple
+mtp_node_item(Page page, const MtpNode *node, int slot)
+{
+	return (IndexTuple) ((char *) page + (node->offs[slot] & ~MTP_SLOT_FLAGS));
+}
+
+static inline IndexTuple
 mtp_slot_item(Page page, int node, int slot)
 {
-	return (IndexTuple) ((char *) page +
-						 (MtpNodes(page)[node].offs[slot] & ~MTP_SLOT_FLAGS));
+	return mtp_node_item(page, &MtpNodes(page)[node], slot);
 }
 
 /* Does the slot lead to a whole tuple on the page?  The page's shape has been checked (mtp_page_shape). */

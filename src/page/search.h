@@ -64,9 +64,8 @@ mtp_page_prefetch(Page page)
 
 /* Rank of the first item of a node. */
 static inline int
-mtp_node_rank(Page page, int node)
+mtp_node_rank(const uint8 *counts, int node)
 {
-	const uint8 *counts = MtpCounts(page);
 	int			rank = 0;
 
 	for (int i = 0; i < node; i++)
@@ -80,17 +79,15 @@ mtp_node_rank(Page page, int node)
 typedef bool (*MtpBefore) (void *arg, IndexTuple item);
 
 /*
- * The first place whose item is not `before` the probe.
- *
- * norm is the probe's normal key; by_head is false if it has none comparable with this page's
- * (then all items are candidates).
+ * mtp_page_search by a header that the caller has: the page itself may change meanwhile, and then the place is any, and `before` may be
+ * asked about any 16 bits behind the page's start.  Reads at most a kilobyte behind the page's end.
  */
 static inline MtpPos
-mtp_page_search(Page page, uint64 norm, bool by_head, MtpBefore before, void *arg)
+mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head, MtpBefore before, void *arg)
 {
-	const MtpPageHeader *h = MtpHead(page);
 	const uint32 *dir = MtpDir(page);
-	const uint8 *counts = MtpCounts(page);
+	const uint8 *counts = (const uint8 *) (dir + h->cap);
+	const MtpNode *nodes = (const MtpNode *) (counts + h->cap);
 	uint32		head = mtp_page_head(h, norm);
 	int			lo = 0,
 				hi = h->nnodes;
@@ -110,7 +107,7 @@ mtp_page_search(Page page, uint64 norm, bool by_head, MtpBefore before, void *ar
 	{
 		int			mid = (lo + hi) / 2;
 
-		if (before(arg, mtp_slot_item(page, mid, counts[mid] - 1)))
+		if (before(arg, mtp_node_item(page, &nodes[mid], counts[mid] - 1)))
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -123,7 +120,7 @@ mtp_page_search(Page page, uint64 norm, bool by_head, MtpBefore before, void *ar
 		shi = counts[lo];
 		if (by_head)
 		{
-			const uint32 *heads = MtpNodes(page)[lo].heads;
+			const uint32 *heads = nodes[lo].heads;
 
 			slo = mtp_count_below(heads, shi, head, false);
 			shi = slo + mtp_count_below(heads + slo, shi - slo, head, true);
@@ -132,14 +129,14 @@ mtp_page_search(Page page, uint64 norm, bool by_head, MtpBefore before, void *ar
 		{
 			int			mid = (slo + shi) / 2;
 
-			if (before(arg, mtp_slot_item(page, lo, mid)))
+			if (before(arg, mtp_node_item(page, &nodes[lo], mid)))
 				slo = mid + 1;
 			else
 				shi = mid;
 		}
 		p.slot = slo;
 	}
-	p.pos = mtp_node_rank(page, p.node) + p.slot;
+	p.pos = mtp_node_rank(counts, p.node) + p.slot;
 
 	/* Behind a node's last item is where the next one starts. */
 	if (p.node < h->nnodes && p.slot == counts[p.node])
@@ -148,6 +145,18 @@ mtp_page_search(Page page, uint64 norm, bool by_head, MtpBefore before, void *ar
 		p.slot = 0;
 	}
 	return p;
+}
+
+/*
+ * The first place whose item is not `before` the probe.
+ *
+ * norm is the probe's normal key; by_head is false if it has none comparable with this page's
+ * (then all items are candidates).
+ */
+static inline MtpPos
+mtp_page_search(Page page, uint64 norm, bool by_head, MtpBefore before, void *arg)
+{
+	return mtp_page_search_by(page, MtpHead(page), norm, by_head, before, arg);
 }
 
 #endif							/* MTP_SEARCH_H */

@@ -5,6 +5,7 @@
 #include "mtpower.h"
 
 #include "access/xloginsert.h"
+#include "buffer/buffer.h"
 #include "miscadmin.h"
 #include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
@@ -123,6 +124,9 @@ mtp_change_finish(MtpChange *c)
 		for (int i = 0; i < c->nbufs; i++)
 			PageSetLSN(BufferGetPage(c->bufs[i]), lsn);
 	}
+	/* Nothing of the change has been unlocked yet: buffer/README.md. */
+	for (int i = 0; i < c->nbufs; i++)
+		mtp_buffer_stale(c->bufs[i]);
 	if (c->progress != NULL)
 		*c->progress = c->progress_to;
 	END_CRIT_SECTION();

@@ -1,0 +1,121 @@
+/*
+ * view.c
+ *	  Reads a page of the tree where it is: locked in shared buffers, or in a frame.
+ */
+#include "blink/view.h"
+
+static inline void
+set_directory(MtpBlinkView *v)
+{
+	v->counts = (const uint8 *) v->page + MTP_DIR_AT + v->head.cap * sizeof(uint32);
+	v->nodes = (const MtpNode *) (v->counts + v->head.cap);
+}
+
+void
+mtp_view_page(MtpBlinkView *v, Relation rel, Buffer buf)
+{
+	v->rel = rel;
+	v->page = BufferGetPage(buf);
+	v->block = BufferGetBlockNumber(buf);
+	v->buf = buf;
+	v->torn = false;
+	v->head = *MtpHead(v->page);
+	set_directory(v);
+}
+
+/*
+ * The page was checked before it was published (mtp_blink_check_page), so a header that is still the frame's is a good one.
+ */
+bool
+mtp_view_frame(MtpBlinkView *v, Relation rel, BlockNumber block, uint32 level)
+{
+	if (!mtp_buffer_find(rel, block, &v->ref))
+		return false;
+	v->rel = rel;
+	v->page = (Page) v->ref.image;
+	v->block = block;
+	v->buf = InvalidBuffer;
+	v->torn = false;
+	mtp_page_prefetch(v->page);
+	v->head = *MtpHead(v->page);
+	if (!mtp_view_good(v) || v->head.level != level || v->head.norm != mtp_blink_info(rel)->norm)
+		return false;
+	Assert(v->head.type == MTP_PAGE_LEAF || v->head.type == MTP_PAGE_INNER);
+	set_directory(v);
+	return true;
+}
+
+static IndexTuple
+not_good(MtpBlinkView *v)
+{
+	if (mtp_view_good(v))
+		v->torn = true;
+	return NULL;
+}
+
+IndexTuple
+mtp_view_copy(MtpBlinkView *v, unsigned off, bool pivot)
+{
+	IndexTuple	itup = (IndexTuple) v->item;
+	Size		size;
+
+	if (off > BLCKSZ - sizeof(IndexTupleData))
+		return not_good(v);
+	size = *(volatile unsigned short *) ((char *) v->page + off + offsetof(IndexTupleData, t_info)) & INDEX_SIZE_MASK;
+	if (size < sizeof(IndexTupleData) || size > Min(BLCKSZ - off, sizeof(v->item)))
+		return not_good(v);
+	memcpy(itup, (char *) v->page + off, size);
+	if (!mtp_view_good(v))
+		return NULL;
+	if (pivot ? !mtp_blink_pivot_plain(v->rel, itup) && mtp_blink_pivot_fault(v->rel, itup) != NULL :
+		!mtp_blink_entry_plain(v->rel, itup) && mtp_blink_entry_fault(v->rel, itup) != NULL)
+		return not_good(v);
+	return itup;
+}
+
+IndexTuple
+mtp_view_copy_tid(MtpBlinkView *v, unsigned off)
+{
+	if (off > BLCKSZ - sizeof(IndexTupleData))
+		return not_good(v);
+	memcpy(&v->tid, (char *) v->page + off, sizeof(IndexTupleData));
+	if ((v->tid.t_info & INDEX_ALT_TID_MASK) != 0 || !mtp_tid_possible(&v->tid.t_tid))
+		return not_good(v);
+	return &v->tid;
+}
+
+MtpPos
+mtp_view_locate(MtpBlinkView *v, int pos)
+{
+	MtpPos		p = {.pos = pos,.node = 0,.slot = pos};
+
+	while (p.node < v->head.nnodes && p.slot >= v->counts[p.node])
+		p.slot -= v->counts[p.node++];
+	return p;
+}
+
+/* Is the item before the place that the key asks for?  An MtpBefore; item is where the directory leads. */
+static bool
+is_before(void *arg, IndexTuple item)
+{
+	MtpBlinkKey *key = arg;
+	MtpBlinkView *v = key->view;
+	int			cmp;
+
+	if (v->torn)
+		return false;
+	item = mtp_view_copy(v, (char *) item - v->page, v->head.type != MTP_PAGE_LEAF);
+	if (item == NULL)
+		return false;
+	cmp = mtp_blink_compare(key, item);
+	return key->bt.nextkey ? cmp >= 0 : cmp > 0;
+}
+
+MtpPos
+mtp_view_place(MtpBlinkKey *key, MtpBlinkView *v)
+{
+	if (BufferIsValid(v->buf))
+		return mtp_blink_place(key, v->page);
+	key->view = v;
+	return mtp_page_search_by(v->page, &v->head, key->norm, key->by_head, is_before, key);
+}

@@ -1,0 +1,167 @@
+/*
+ * view.h
+ *	  A page of the tree as a reader sees it: locked in shared buffers, or a frame, which may change at any time.
+ *
+ * Of a frame, the header is copied when the view is opened, and found to be of the page; so the directory's bounds, which depend on
+ * it alone, are good whatever becomes of the rest.  Items are copied out one at a time, and are whole and of the page if the caller gets
+ * them.  What else is read of the directory (counts, heads, offsets) may be nonsense until an item is got, or mtp_view_good says yes:
+ * it leads at most a kilobyte behind the page, where there is still memory of the buffer's (buffer/shmem.c).
+ */
+#ifndef MTP_BLINK_VIEW_H
+#define MTP_BLINK_VIEW_H
+
+#include "blink/blink.h"
+#include "buffer/buffer.h"
+
+typedef struct MtpBlinkView
+{
+	Relation	rel;
+	Page		page;
+	BlockNumber block;
+	Buffer		buf;			/* locked; InvalidBuffer for a frame */
+	MtpFrameRef ref;			/* of a frame */
+	bool		torn;			/* the frame has changed: the page is to be read in shared buffers */
+	const uint8 *counts;		/* of the directory, and … */
+	const MtpNode *nodes;
+	MtpPageHeader head;			/* a copy */
+	IndexTupleData tid;			/* mtp_view_tid's */
+	char		item[MAXALIGN_DOWN(MTP_MAX_PIVOT) + MAXIMUM_ALIGNOF] pg_attribute_aligned(MAXIMUM_ALIGNOF);	/* mtp_view_item's */
+} MtpBlinkView;
+
+/* The page in a buffer that is locked, and has been checked. */
+extern void mtp_view_page(MtpBlinkView *v, Relation rel, Buffer buf);
+
+/*
+ * The frame of a page, if there is one, and the page is a leaf or an inner page of that level.  The caller knows that mtp_buffer_serves.
+ */
+extern bool mtp_view_frame(MtpBlinkView *v, Relation rel, BlockNumber block, uint32 level);
+
+/* Is all that was read of it so far good? */
+static inline bool
+mtp_view_good(MtpBlinkView *v)
+{
+	if (BufferIsValid(v->buf))
+		return true;
+	if (!v->torn && !mtp_frame_still(&mtp_buffer, &v->ref))
+	{
+		v->torn = true;
+		mtp_buffer_torn();
+	}
+	return !v->torn;
+}
+
+/*
+ * Copies of the item at an offset, and of the TID of one: NULL if the view is torn, or if they are not good, which is for whoever reads
+ * the page in shared buffers to tell.  Valid until the next one.
+ */
+extern IndexTuple mtp_view_copy(MtpBlinkView *v, unsigned off, bool pivot);
+extern IndexTuple mtp_view_copy_tid(MtpBlinkView *v, unsigned off);
+
+static inline bool
+mtp_view_slot(MtpBlinkView *v, int node, int slot, unsigned *off)
+{
+	if (node < 0 || node >= v->head.nnodes || slot < 0 || slot >= MTP_NODE_SLOTS)
+		return false;
+	*off = v->nodes[node].offs[slot] & ~MTP_SLOT_FLAGS;
+	return true;
+}
+
+/* The item of a slot: whole, of its kind; NULL if the view is torn. */
+static inline IndexTuple
+mtp_view_item(MtpBlinkView *v, int node, int slot)
+{
+	unsigned	off;
+
+	if (BufferIsValid(v->buf))
+		return mtp_blink_item(v->rel, v->page, node, slot);
+	if (!mtp_view_slot(v, node, slot, &off))
+	{
+		(void) mtp_view_good(v);
+		v->torn = true;
+		return NULL;
+	}
+	return mtp_view_copy(v, off, v->head.type != MTP_PAGE_LEAF);
+}
+
+/* The same where nothing but its TID matters; of a frame, it may be nonsense until mtp_view_good. */
+static inline IndexTuple
+mtp_view_tid(MtpBlinkView *v, int node, int slot)
+{
+	unsigned	off;
+
+	if (BufferIsValid(v->buf))
+		return mtp_blink_tid_item(v->rel, v->page, node, slot);
+	if (!mtp_view_slot(v, node, slot, &off))
+	{
+		(void) mtp_view_good(v);
+		v->torn = true;
+		return NULL;
+	}
+	return mtp_view_copy_tid(v, off);
+}
+
+/* The high key; NULL if the view is torn.  There is one. */
+static inline IndexTuple
+mtp_view_high(MtpBlinkView *v)
+{
+	if (BufferIsValid(v->buf))
+		return MtpHighKey(v->page);
+	return mtp_view_copy(v, v->head.highkey, true);
+}
+
+static inline bool
+mtp_view_dead(MtpBlinkView *v, int node, int slot)
+{
+	return (v->nodes[node].offs[slot] & MTP_SLOT_DEAD) != 0;
+}
+
+/* As mtp_pos_next and mtp_pos_prev; they end, whatever the frame says. */
+static inline bool
+mtp_view_next(MtpBlinkView *v, MtpPos *p)
+{
+	p->pos++;
+	if (++p->slot >= v->counts[p->node])
+	{
+		p->node++;
+		p->slot = 0;
+	}
+	return p->pos < v->head.nitems && p->node < v->head.nnodes;
+}
+
+static inline bool
+mtp_view_prev(MtpBlinkView *v, MtpPos *p)
+{
+	p->pos--;
+	if (p->pos < 0)
+		return false;
+	if (--p->slot < 0)
+	{
+		if (p->node == 0)
+			return false;
+		p->node--;
+		p->slot = v->counts[p->node] - 1;
+	}
+	return true;
+}
+
+/* The place of an item by its rank, as mtp_page_locate. */
+extern MtpPos mtp_view_locate(MtpBlinkView *v, int pos);
+
+/* As mtp_blink_place and mtp_blink_child; of a frame, good only if v->torn is not set, and (place) mtp_view_good later. */
+extern MtpPos mtp_view_place(MtpBlinkKey *key, MtpBlinkView *v);
+
+/*
+ * tree.c: the leaf that key belongs to: if framed, in its frame, where there is one; else locked, share.  False if the tree is empty.
+ */
+extern bool mtp_blink_find(Relation rel, MtpBlinkKey *key, bool framed, MtpBlinkView *v);
+
+/* Done with a page that was locked: unlocks and unpins it. */
+static inline void
+mtp_view_release(MtpBlinkView *v)
+{
+	if (BufferIsValid(v->buf))
+		UnlockReleaseBuffer(v->buf);
+	v->buf = InvalidBuffer;
+}
+
+#endif							/* MTP_BLINK_VIEW_H */

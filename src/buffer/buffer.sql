@@ -1,0 +1,26 @@
+
+-- The buffer: what it did, and what is in it.
+CREATE FUNCTION mtpower.stat_get_buffer(OUT kind text, OUT frames bigint, OUT bytes bigint,
+	OUT hits bigint, OUT torn bigint, OUT misses bigint, OUT published bigint, OUT refused bigint,
+	OUT evicted bigint, OUT staled bigint, OUT purged bigint)
+	RETURNS SETOF record
+	LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 3
+	AS 'MODULE_PATHNAME', 'mtp_stat_buffer';
+
+CREATE VIEW mtpower.stat_buffer AS
+	SELECT kind, frames, bytes, hits, torn, misses, published, refused, evicted, staled, purged
+	FROM mtpower.stat_get_buffer();
+COMMENT ON VIEW mtpower.stat_buffer IS 'frames of the buffer by kind of page, and what became of reads and changes';
+GRANT SELECT ON mtpower.stat_buffer TO PUBLIC;
+
+CREATE FUNCTION mtpower.get_buffer_content(OUT relation regclass, OUT block bigint, OUT kind text, OUT heat real)
+	RETURNS SETOF record
+	LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 10000
+	AS 'MODULE_PATHNAME', 'mtp_buffer_content';
+REVOKE ALL ON FUNCTION mtpower.get_buffer_content() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION mtpower.get_buffer_content() TO pg_monitor;
+
+CREATE VIEW mtpower.buffer_content AS
+	SELECT relation, block, kind, heat FROM mtpower.get_buffer_content();
+COMMENT ON VIEW mtpower.buffer_content IS 'pages of this database that have frames, and how warm they are, in accesses';
+GRANT SELECT ON mtpower.buffer_content TO pg_monitor;

@@ -1,0 +1,180 @@
+/*
+ * purge.c
+ *	  Takes the pages of files away that go, or begin anew, or come back.
+ *
+ * A file's number may be used again after a checkpoint, so its pages go before that.  The lock that whoever gives the file up has on its
+ * relation keeps others from publishing pages of it meanwhile: a transaction's callbacks run before its locks go.
+ */
+#include "buffer/buffer.h"
+
+#include "access/xact.h"
+#include "catalog/storage.h"
+#include "commands/dbcommands.h"
+#include "nodes/parsenodes.h"
+#include "tcop/utility.h"
+
+static ProcessUtility_hook_type next_utility = NULL;
+
+/* A database that is about to move to another tablespace; who moves it commits in the middle. */
+static Oid	moving = InvalidOid;
+
+/* ---------- files ---------- */
+
+typedef struct Files
+{
+	int			n;
+	MtpLocator *files;			/* sorted */
+} Files;
+
+static int
+compare_files(const void *a, const void *b)
+{
+	MtpPageTag	x = mtp_page_tag(*(const MtpLocator *) a, 0);
+	MtpPageTag	y = mtp_page_tag(*(const MtpLocator *) b, 0);
+
+	if (x.space != y.space)
+		return x.space < y.space ? -1 : 1;
+	return x.page < y.page ? -1 : x.page > y.page ? 1 : 0;
+}
+
+static bool
+is_of_files(MtpPageTag tag, void *arg)
+{
+	Files	   *f = arg;
+	MtpLocator	file = mtp_tag_file(tag);
+
+	return bsearch(&file, f->files, f->n, sizeof(MtpLocator), compare_files) != NULL;
+}
+
+static void
+purge_files(int n, MtpLocator *files)
+{
+	Files		f = {n, files};
+
+	if (n == 0)
+		return;
+	qsort(files, n, sizeof(MtpLocator), compare_files);
+	mtp_frame_purge(&mtp_buffer, is_of_files, &f);
+}
+
+void
+mtp_buffer_purge_file(MtpLocator file)
+{
+	if (mtp_buffer.pool != NULL)
+		purge_files(1, &file);
+}
+
+/* Those that this transaction deletes, or will delete, when it commits or when it does not. */
+static void
+purge_pending(bool for_commit)
+{
+	MtpLocator *files;
+	int			n = smgrGetPendingDeletes(for_commit, &files);
+
+	purge_files(n, files);
+	if (n > 0)
+		pfree(files);
+}
+
+/* ---------- databases ---------- */
+
+static bool
+is_of_database(MtpPageTag tag, void *arg)
+{
+	return (Oid) tag.space == *(Oid *) arg;
+}
+
+void
+mtp_buffer_purge_database(Oid database)
+{
+	if (mtp_buffer.pool != NULL)
+		mtp_frame_purge(&mtp_buffer, is_of_database, &database);
+}
+
+/* The database that a command drops, or moves to another tablespace. */
+static Oid
+database_of(Node *stmt)
+{
+	if (IsA(stmt, DropdbStmt))
+		return get_database_oid(((DropdbStmt *) stmt)->dbname, true);
+	if (IsA(stmt, AlterDatabaseStmt))
+	{
+		AlterDatabaseStmt *alter = (AlterDatabaseStmt *) stmt;
+		ListCell   *lc;
+
+		foreach(lc, alter->options)
+			if (strcmp(((DefElem *) lfirst(lc))->defname, "tablespace") == 0)
+				return get_database_oid(alter->dbname, true);
+	}
+	return InvalidOid;
+}
+
+static void
+run_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree, ProcessUtilityContext context, ParamListInfo params,
+			QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc)
+{
+	Oid			database = mtp_buffer.pool != NULL ? database_of(pstmt->utilityStmt) : InvalidOid;
+
+	moving = database;
+	PG_TRY();
+	{
+		(next_utility ? next_utility : standard_ProcessUtility) (pstmt, query, read_only_tree, context, params, env, dest, qc);
+	}
+	PG_FINALLY();
+	{
+		moving = InvalidOid;
+		if (OidIsValid(database))
+			mtp_buffer_purge_database(database);
+	}
+	PG_END_TRY();
+}
+
+/* ---------- transactions ---------- */
+
+/* A prepared transaction keeps its locks to its end, so nobody has published a page since then. */
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	if (mtp_buffer.pool == NULL)
+		return;
+	switch (event)
+	{
+		case XACT_EVENT_PRE_PREPARE:
+			purge_pending(true);
+			purge_pending(false);
+			break;
+		case XACT_EVENT_COMMIT:
+			purge_pending(true);
+			if (OidIsValid(moving))
+				mtp_buffer_purge_database(moving);
+			mtp_buffer_tell();
+			break;
+		case XACT_EVENT_ABORT:
+			purge_pending(false);
+			mtp_buffer_tell();
+			break;
+		case XACT_EVENT_PREPARE:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
+			mtp_buffer_tell();
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId subxid, SubTransactionId parent, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB && mtp_buffer.pool != NULL)
+		purge_pending(false);
+}
+
+void
+mtp_buffer_purge_init(void)
+{
+	next_utility = ProcessUtility_hook;
+	ProcessUtility_hook = run_utility;
+	RegisterXactCallback(xact_callback, NULL);
+	RegisterSubXactCallback(subxact_callback, NULL);
+}

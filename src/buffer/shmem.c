@@ -1,0 +1,92 @@
+/*
+ * shmem.c
+ *	  The buffer's settings and shared memory, and its share of _PG_init.
+ */
+#include "buffer/buffer.h"
+
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+#include "utils/guc.h"
+
+MtpBuffer	mtp_buffer;
+int			mtp_buffer_size = 128;
+bool		mtp_use_frames = true;
+pg_atomic_uint64 *mtp_buffer_counts = NULL;
+
+static shmem_request_hook_type next_request = NULL;
+static shmem_startup_hook_type next_startup = NULL;
+
+/* Who reads a frame that changes may be led this far behind its end. */
+#define SLACK	BLCKSZ
+
+/* Images begin at a page of the operating system's. */
+#define SYSTEM_PAGE	4096
+
+static Size
+images_size(void)
+{
+	return add_size(mul_size(mtp_buffer_size, MTP_EXTENT_BYTES), SLACK + SYSTEM_PAGE);
+}
+
+static void
+request(void)
+{
+	if (next_request)
+		next_request();
+	if (mtp_buffer_size == 0)
+		return;
+	RequestAddinShmemSpace(add_size(mtp_pool_size(mtp_buffer_size), mtp_frame_size(mtp_buffer_size)));
+	RequestAddinShmemSpace(add_size(images_size(), sizeof(pg_atomic_uint64[MTP_BUFFER_COUNTS])));
+	RequestNamedLWLockTranche("mtpower_buffer", MTP_FRAME_PARTITIONS + 1);
+}
+
+/*
+ * What is not in shared memory is the same in all processes: children have it from the postmaster.
+ */
+static void
+startup(void)
+{
+	bool		found;
+	void	   *pool;
+	void	   *frames;
+	char	   *images;
+
+	if (next_startup)
+		next_startup();
+	memset(&mtp_buffer, 0, sizeof(mtp_buffer));
+	if (mtp_buffer_size == 0)
+		return;
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	pool = ShmemInitStruct("mtpower buffer: heat", mtp_pool_size(mtp_buffer_size), &found);
+	frames = ShmemInitStruct("mtpower buffer: heads", mtp_frame_size(mtp_buffer_size), &found);
+	images = ShmemInitStruct("mtpower buffer: images", images_size(), &found);
+	mtp_buffer_counts = ShmemInitStruct("mtpower buffer: counts", sizeof(pg_atomic_uint64[MTP_BUFFER_COUNTS]), &found);
+	if (!found)
+	{
+		mtp_heat_init();
+		for (int i = 0; i < MTP_BUFFER_COUNTS; i++)
+			pg_atomic_init_u64(&mtp_buffer_counts[i], 0);
+		mtp_frame_make(&mtp_buffer, mtp_pool_make(pool, mtp_buffer_size, MTP_POOL_HALF_LIFE), frames,
+					   (char *) TYPEALIGN(SYSTEM_PAGE, images), GetNamedLWLockTranche("mtpower_buffer"));
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+void
+mtp_buffer_init(void)
+{
+	DefineCustomIntVariable("mtpower.buffer_size",
+							"Shared memory for copies of pages that are read without locks.",
+							"Zero reads all pages in shared_buffers.",
+							&mtp_buffer_size, 128, 0, MTP_MOST_EXTENTS,
+							PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomBoolVariable("mtpower.use_frames",
+							 "Reads pages in mtpower's buffer where they have a copy there.",
+							 NULL, &mtp_use_frames, true, PGC_USERSET, 0, NULL, NULL, NULL);
+	next_request = shmem_request_hook;
+	shmem_request_hook = request;
+	next_startup = shmem_startup_hook;
+	shmem_startup_hook = startup;
+	mtp_buffer_purge_init();
+}

@@ -1,0 +1,102 @@
+/*
+ * view.c
+ *	  Shows users what the buffer did, and what is in it.
+ */
+#include "buffer/buffer.h"
+
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#if PG_VERSION_NUM >= 160000
+#include "utils/relfilenumbermap.h"
+#else
+#include "utils/relfilenodemap.h"
+#endif
+
+PG_FUNCTION_INFO_V1(mtp_stat_buffer);
+PG_FUNCTION_INFO_V1(mtp_buffer_content);
+
+static const char *const kind_names[MTP_FRAME_KINDS] = {"index", "table"};
+
+/* A row for each kind, and one for what has none yet. */
+Datum
+mtp_stat_buffer(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	MtpPool    *pool = mtp_buffer.pool;
+
+	mtp_require_preload();
+	InitMaterializedSRF(fcinfo, 0);
+	if (pool == NULL)
+		return (Datum) 0;
+	mtp_buffer_tell();
+	for (int kind = 0; kind <= MTP_FRAME_KINDS; kind++)
+	{
+		bool		is_free = kind == MTP_FRAME_KINDS;
+		uint32		nextents = is_free ? pool->nfree : pool->kinds[kind].nextents;
+		Datum		values[3 + MTP_FRAME_COUNTS] = {0};
+		bool		nulls[3 + MTP_FRAME_COUNTS] = {false};
+
+		values[0] = CStringGetTextDatum(is_free ? "free" : kind_names[kind]);
+		values[1] = Int64GetDatum(is_free ? 0 : (int64) nextents * mtp_pool_frames(kind));
+		nulls[1] = is_free;
+		values[2] = Int64GetDatum((int64) nextents * MTP_EXTENT_BYTES);
+		for (int i = 0; i < MTP_FRAME_COUNTS; i++)
+		{
+			nulls[3 + i] = is_free;
+			if (!is_free)
+				values[3 + i] = Int64GetDatum(pg_atomic_read_u64(&mtp_buffer_counts[kind * MTP_FRAME_COUNTS + i]));
+		}
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/* The page of a frame, if it is one of this database. */
+static bool
+page_of(uint32 frame, MtpPageTag *tag)
+{
+	MtpFrameHead *head = &mtp_buffer.heads[frame];
+	uint64		version = pg_atomic_read_u64(&head->version);
+
+	pg_read_barrier();
+	*tag = head->tag;
+	pg_read_barrier();
+	return version % 2 == 0 && pg_atomic_read_u64(&head->version) == version &&
+		tag->page != 0 && MtpLocatorDatabase(mtp_tag_file(*tag)) == MyDatabaseId;
+}
+
+Datum
+mtp_buffer_content(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	MtpPool    *pool = mtp_buffer.pool;
+	uint32		nframes = pool == NULL ? 0 : pool->nextents * MTP_EXTENT_FRAMES;
+
+	mtp_require_preload();
+	InitMaterializedSRF(fcinfo, 0);
+	for (uint32 frame = 0; frame < nframes; frame++)
+	{
+		int			kind = pool->kind_of[frame / MTP_EXTENT_FRAMES];
+		MtpPageTag	tag;
+		MtpLocator	file;
+		Oid			space;
+		Oid			relid;
+		Datum		values[4];
+		bool		nulls[4] = {false};
+
+		CHECK_FOR_INTERRUPTS();
+		if (kind == MTP_FRAME_NONE || !page_of(frame, &tag))
+			continue;
+		file = mtp_tag_file(tag);
+		space = MtpLocatorSpace(file) == MyDatabaseTableSpace ? InvalidOid : MtpLocatorSpace(file);
+		relid = RelidByRelfilenumber(space, MtpLocatorFile(file));
+		values[0] = ObjectIdGetDatum(relid);
+		nulls[0] = !OidIsValid(relid);	/* of a transaction that has not ended, or that nobody has heard of yet */
+		values[1] = Int64GetDatum((int64) (uint32) tag.page - 1);
+		values[2] = CStringGetTextDatum(kind_names[kind]);
+		values[3] = Float4GetDatum(mtp_heat_accesses(mtp_heat_level(pool->heat[frame], mtp_pool_epoch(pool))));
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
