@@ -56,7 +56,7 @@ extern void mtp_buffer_consider(void);
 extern void mtp_buffer_stale(Buffer buf);
 
 /* Takes away all pages of a file, all of a database's.  The caller's locks keep others from publishing them. */
-extern void mtp_buffer_purge_file(MtpLocator file);
+extern PGDLLEXPORT void mtp_buffer_purge_file(MtpLocator file);
 extern void mtp_buffer_purge_database(Oid database);
 
 /* Adds what this process has counted to what all have; those counts: MTP_FRAME_COUNTS of the first kind, then the next one's. */

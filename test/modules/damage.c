@@ -70,10 +70,13 @@ put_page(Relation rel, BlockNumber blkno, const char *page)
 	UnlockReleaseBuffer(buf);
 }
 
-/* Sessions forget what they have cached of its metapage. */
+/* Sessions forget what they have cached of its metapage, and the buffer forgets its pages: nothing told it of the change. */
 static void
 done(Relation rel)
 {
+	void		(*purge) (RelFileNode) = (void (*) (RelFileNode)) load_external_function("mtpower", "mtp_buffer_purge_file", true, NULL);
+
+	purge(rel->rd_node);
 	CacheInvalidateRelcache(rel);
 	relation_close(rel, NoLock);
 }
