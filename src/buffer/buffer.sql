@@ -13,14 +13,14 @@ CREATE VIEW mtpower.stat_buffer AS
 COMMENT ON VIEW mtpower.stat_buffer IS 'frames of the buffer by kind of page, and what became of reads and changes';
 GRANT SELECT ON mtpower.stat_buffer TO PUBLIC;
 
-CREATE FUNCTION mtpower.get_buffer_content(OUT relation regclass, OUT block bigint, OUT kind text, OUT heat real)
+CREATE FUNCTION mtpower.stat_get_content(OUT relation regclass, OUT block bigint, OUT kind text, OUT heat real)
 	RETURNS SETOF record
 	LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 10000
 	AS 'MODULE_PATHNAME', 'mtp_buffer_content';
-REVOKE ALL ON FUNCTION mtpower.get_buffer_content() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION mtpower.get_buffer_content() TO pg_monitor;
+REVOKE ALL ON FUNCTION mtpower.stat_get_content() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION mtpower.stat_get_content() TO pg_monitor;
 
 CREATE VIEW mtpower.buffer_content AS
-	SELECT relation, block, kind, heat FROM mtpower.get_buffer_content();
+	SELECT relation, block, kind, heat FROM mtpower.stat_get_content();
 COMMENT ON VIEW mtpower.buffer_content IS 'pages of this database that have frames, and how warm they are, in accesses';
 GRANT SELECT ON mtpower.buffer_content TO pg_monitor;

@@ -80,7 +80,7 @@ foreach my $row (table_behind('### Settings'))
 	is($value, $default, "default of $name") if $name ne 'mtpower.workers';
 	next if $type eq 'bool';
 	my ($from, $to) = $range =~ /^(\S+) … (\S+)$/ or die "README.md: \"$range\" is no range";
-	($from, $to) = split(/\|/, $node->safe_psql('postgres', "SELECT pg_size_bytes('$from') / 1024, pg_size_bytes('$to') / 1024")) if $unit;
+	($from, $to) = split(/\|/, $node->safe_psql('postgres', "SELECT pg_size_bytes('$from') / pg_size_bytes('1$unit'), pg_size_bytes('$to') / pg_size_bytes('1$unit')")) if $unit;
 	is("$from $to", "$min $max", "range of $name");
 }
 is(join(' ', keys %settings), '', 'all settings are told');
