@@ -297,6 +297,7 @@ mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *ar
 		}
 		pg_read_barrier();
 		tag = head->tag;
+		MTP_FRAME_STEP(looked_at);
 		pg_read_barrier();
 		if (version % 2 != 0 || pg_atomic_read_u64(&head->version) != version)
 			continue;

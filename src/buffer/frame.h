@@ -18,7 +18,7 @@
 #include "storage/lwlock.h"
 
 /*
- * Steps of the protocol, by name.  Tests put delays there (test/unit/frame_test.c).
+ * Steps of the protocol, by name.  Tests put delays there (test/unit/frame_test.c), and go through all orders of them (test/model).
  */
 #ifndef MTP_FRAME_STEP
 #define MTP_FRAME_STEP(name) ((void) 0)
@@ -177,6 +177,7 @@ mtp_frame_find(MtpBuffer *b, MtpPageTag tag, int kind, uint8 random, MtpFrameRef
 static inline bool
 mtp_frame_still(MtpBuffer *b, const MtpFrameRef *ref)
 {
+	MTP_FRAME_STEP(image_read);
 	pg_read_barrier();			/* what was read before the version */
 	return pg_atomic_read_u64(&b->heads[ref->frame].version) == ref->version;
 }
