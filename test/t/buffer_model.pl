@@ -15,7 +15,7 @@ sub compile
 	my ($program, @sources) = @_;
 
 	command_ok([ $ENV{CC} || 'gcc', qw(-std=gnu11 -O2 -Wall -Wextra -Werror -Wno-sign-compare -Wno-missing-field-initializers),
-		(map { "$top/test/model/$_.c" } 'machine', @sources), '-o', "$dir/$program" ], "$program: compiles");
+		(map { "$top/test/model/$_.c" } qw(program machine search), @sources), '-o', "$dir/$program" ], "$program: compiles");
 }
 
 # What the model says of a scenario, without how many states it has
