@@ -137,6 +137,8 @@ unusable('int4 -> oid, which keeps the file and changes the order', 'ALTER TABLE
 unusable('another column of this name', 'ALTER TABLE a RENAME x TO z; ALTER TABLE a RENAME y TO x');
 $node->safe_psql('postgres', 'ALTER TABLE a ALTER x TYPE text');
 unusable('another collation', 'ALTER TABLE a ALTER x TYPE text COLLATE "C"');
+$node->safe_psql('postgres', 'ALTER TABLE a ALTER x TYPE text COLLATE german');
+unusable('another collation, of the same kind', 'ALTER TABLE a ALTER x TYPE text COLLATE nocase');
 is($node->safe_psql('postgres', q{CREATE TABLE j (a json); SELECT directory_make('j', 'a') IS NULL}), 't', 'a type without an order has no directory');
 
 # Columns that came and went.  Rows of rolled back ones stand in the table, and are never read as what they are not.
