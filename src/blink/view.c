@@ -4,6 +4,8 @@
  */
 #include "blink/view.h"
 
+#include "wal/stop.h"
+
 static inline void
 set_directory(MtpBlinkView *v)
 {
@@ -42,6 +44,7 @@ mtp_view_frame(MtpBlinkView *v, Relation rel, BlockNumber block, uint32 level)
 		return false;
 	Assert(v->head.type == MTP_PAGE_LEAF || v->head.type == MTP_PAGE_INNER);
 	set_directory(v);
+	MTP_STOP_POINT(level == 0 ? "leaf_frame_opened" : "inner_frame_opened");
 	return true;
 }
 
@@ -65,6 +68,7 @@ mtp_view_copy(MtpBlinkView *v, unsigned off, bool pivot)
 	if (size < sizeof(IndexTupleData) || size > Min(BLCKSZ - off, sizeof(v->item)))
 		return not_good(v);
 	memcpy(itup, (char *) v->page + off, size);
+	MTP_STOP_POINT(v->head.level == 0 ? "leaf_frame_read" : "inner_frame_read");
 	if (!mtp_view_good(v))
 		return NULL;
 	if (pivot ? !mtp_blink_pivot_plain(v->rel, itup) && mtp_blink_pivot_fault(v->rel, itup) != NULL :
@@ -79,6 +83,7 @@ mtp_view_copy_tid(MtpBlinkView *v, unsigned off)
 	if (off > BLCKSZ - sizeof(IndexTupleData))
 		return not_good(v);
 	memcpy(&v->tid, (char *) v->page + off, sizeof(IndexTupleData));
+	MTP_STOP_POINT("frame_tid_read");
 	if ((v->tid.t_info & INDEX_ALT_TID_MASK) != 0 || !mtp_tid_possible(&v->tid.t_tid))
 		return not_good(v);
 	return &v->tid;
