@@ -89,10 +89,10 @@ demo-stop:
 bench:
 	@bench/run $(PARTS)
 
-# The judge at length: make soak [MINUTES=10], or so many kill -9: make judge [ROUNDS=20].  Both take SEED=, CLIENTS= and JUDGE_SECONDS=.
+# The judge and the oracle of the buffer at length: make soak [MINUTES=10]; or the judge until so many kill -9: make judge [ROUNDS=20].  Both take SEED=, CLIENTS= and JUDGE_SECONDS=.
 soak: export MINUTES := $(or $(MINUTES),10)
 soak:
-	@PARTS=tap TESTS="judge" test/run
+	@PARTS=tap TESTS="judge buffer_oracle" test/run
 
 judge: export ROUNDS := $(or $(ROUNDS),20)
 judge:

@@ -63,7 +63,7 @@ sub is_clean
 	return;
 }
 
-# start_pgbench(node, seconds, clients, script => weight, …): scripts are tried again after serialization failures.
+# start_pgbench(node, seconds, clients, script => weight, …, or --option => value): scripts are tried again after serialization failures.
 sub start_pgbench
 {
 	my ($node, $seconds, $clients, @scripts) = @_;
@@ -71,6 +71,11 @@ sub start_pgbench
 	my @args;
 	while (my ($script, $weight) = splice(@scripts, 0, 2))
 	{
+		if ($script =~ /^--/)
+		{
+			push @args, "$script=$weight";
+			next;
+		}
 		my $file = PostgreSQL::Test::Utils::tempdir_short . '/script';
 		append_to_file($file, $script);
 		push @args, '-f', "$file\@$weight";
