@@ -23,6 +23,7 @@ use MtpJudgeCompare;
 use MtpJudgeDisturb;
 use MtpJudgeJobs;
 use MtpJudgeModel;
+use MtpSessions qw(takes_connections);
 
 # seed, clients, seconds (the longest time of a round's load)
 sub new
@@ -170,7 +171,7 @@ sub wait_for_server
 	my $until = time + $PostgreSQL::Test::Utils::timeout_default;
 	while (time < $until)
 	{
-		return if ($node->psql('postgres', 'SELECT true'))[0] == 0;
+		return if takes_connections($node);
 		if (!-e $node->data_dir . '/postmaster.pid')
 		{
 			$node->_update_pid(0);

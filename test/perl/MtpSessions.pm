@@ -7,7 +7,7 @@ use Exporter 'import';
 use IPC::Run;
 use Time::HiRes qw(sleep);
 
-our @EXPORT = qw(start_psql finish hold release set_stop waits_sql wait_for_restart);
+our @EXPORT = qw(start_psql finish hold release set_stop waits_sql takes_connections wait_for_restart);
 
 # psql in the background, each statement a -c of its own.  The database's name may be followed by other words of a connection string.
 sub start_psql
@@ -28,7 +28,15 @@ sub finish
 	return $job->{err};
 }
 
-# Waits until the server, which restarts after a crash, takes connections.  (poll_query_until() would feed a psql that may be gone already.)
+# Does the server, which may be down, take connections?  (psql() and poll_query_until() would feed a psql that may be gone already, and die of it.)
+sub takes_connections
+{
+	my ($node) = @_;
+	my $job = start_psql($node, 'postgres', 'SELECT 1');
+	return finish($job) eq '' && $job->{out} eq "1\n";
+}
+
+# Waits until the server, which restarts after a crash, takes connections.
 sub wait_for_restart
 {
 	my ($node) = @_;
@@ -43,8 +51,7 @@ sub wait_for_restart
 			sleep(0.05);
 			next;
 		}
-		my $job = start_psql($node, 'postgres', 'SELECT 1');
-		return if finish($job) eq '' && $job->{out} eq "1\n";
+		return if takes_connections($node);
 		sleep(0.05);
 	}
 	die 'no restart';

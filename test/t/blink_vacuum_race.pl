@@ -4,6 +4,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use MtpSessions qw(wait_for_restart);
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
@@ -153,7 +154,7 @@ foreach my $one_by_one (0, 1)
 sql('DELETE FROM m WHERE a % 3 = 0 OR a BETWEEN 150000 AND 200000');
 my ($rc, $out, $err) = $node->psql('postgres', q{SET mtpower.debug_stop = 'vacuum_ends=panic'; VACUUM m;});
 isnt($rc, 0, 'the server crashes at the end of ambulkdelete');
-$node->poll_query_until('postgres', 'SELECT true', 't');
+wait_for_restart($node);
 good('m_a', 'after the crash');
 cmp_ok(sql(q{SELECT pages('m_a', 'deleted')}), '>', 10, 'pages were deleted');
 sql('VACUUM m');

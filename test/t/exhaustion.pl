@@ -7,6 +7,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes;
 use MtpFaults;
+use MtpSessions qw(takes_connections);
 
 my $seed = $ENV{SEED} || 1;
 note "seed $seed";
@@ -72,7 +73,7 @@ sub fail_memory
 		{
 			foreach my $worker (workers()) { limit_memory($worker, undef) if -d "/proc/$worker"; }
 		}
-		last if $node->psql('postgres', 'SELECT 1') != 0;
+		last if !takes_connections($node);
 	}
 	note "$what: " . join(', ', map { "$_: $met{$_}" } sort keys %met);
 	is(join(' ', grep { $_ ne 'fine' && $_ ne '53200' } keys %met), '', "no memory, $what: nothing fails but for want of memory");
@@ -218,7 +219,7 @@ $node->stop;
 	my $limit = 6000;				# blocks of 512 bytes: more than a segment of WAL
 	system("ulimit -S -f $limit && pg_ctl -w -D '$data' -o '--cluster-name=main' start 2>&1 < /dev/null | cat > '$log.limited' &") == 0 or die;
 	my $up = 0;
-	for (1 .. 300) { last if $up = $node->psql('postgres', 'SELECT 1') == 0; Time::HiRes::usleep(100_000); }
+	for (1 .. 300) { last if $up = takes_connections($node); Time::HiRes::usleep(100_000); }
 	ok($up, 'a server whose files may have 3 MB');
 	$node->safe_psql('postgres', "TRUNCATE t; COPY t FROM '$csv'");
 	my ($failed, $rows) = (0, 6000);
