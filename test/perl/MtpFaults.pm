@@ -179,7 +179,7 @@ sub nothing_held
 			WHERE c.relname NOT LIKE 'pg_%' AND l.pid <> pg_backend_pid() AND c.relname LIKE '} . $self->{table} . q{%'),
 		(SELECT string_agg(phase || ' worker ' || pid, ', ') FROM mtpower.stat_workers WHERE loader_pid IS NOT NULL))};
 	my $now = '';
-	for (my $end = time + 5; time < $end; sleep(0.02))
+	for (my $end = time + 30; time < $end; sleep(0.02))
 	{
 		last if ($now = $self->{node}->safe_psql('postgres', $left)) eq '';
 	}

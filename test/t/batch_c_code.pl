@@ -95,17 +95,20 @@ check('and of one whose parent is rolled back',
 	RESET c_inserts.at_subcommit}, 'y|3000|3000', 7000);
 
 # While a statement's entries are queued the table stays, though who inserted them has let go of it.
+my $holder = $node->background_psql('postgres');
+$holder->query_safe('SELECT pg_advisory_lock(1)');
 my $loader = $node->background_psql('postgres');
 $node->safe_psql('postgres', 'TRUNCATE t, o');
-$loader->query_until(qr/go/, "\\echo go\nINSERT INTO o SELECT c_insert('t', 1, 5000, 'x', false) FROM pg_sleep(0) UNION ALL SELECT 1 FROM pg_sleep(2);\n");
-$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_locks WHERE relation = 't'::regclass AND mode = 'RowExclusiveLock'});
+$loader->query_until(qr/go/, "\\echo go\nINSERT INTO o SELECT c_insert('t', 1, 5000, 'x', false) FROM pg_sleep(0) UNION ALL SELECT 1 FROM pg_advisory_lock_shared(1);\n");
+ok($node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}), 'a statement goes on behind what was inserted');
 my ($ret, $out, $err) = $node->psql('postgres', 'BEGIN; LOCK TABLE t IN ACCESS EXCLUSIVE MODE NOWAIT');
 like($err, qr/could not obtain lock/, 'the table is kept until the entries are in');
+$holder->quit;
 $loader->quit;
 is($node->safe_psql('postgres', q{SELECT found('x'), verify()}), '5000|', 'and they are');
 
 # Of a subtransaction that was rolled back nothing is queued when VACUUM gives its rows' places to others.
-my $holder = $node->background_psql('postgres');
+$holder = $node->background_psql('postgres');
 $holder->query_safe('SELECT pg_advisory_lock(1)');
 $node->safe_psql('postgres', 'TRUNCATE t, o');
 $loader = $node->background_psql('postgres');
