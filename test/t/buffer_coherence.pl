@@ -81,6 +81,11 @@ foreach my $case (
 	[ 'splits', 'staled', q{SELECT fill('t', 1000, 3000)}, q{SELECT fill('t', 1000, 3000)} ],
 	[ 'splits one by one', 'staled', q{SET mtpower.batching = off; SELECT fill('t', 1000, 3000)}, q{SET mtpower.batching = off; SELECT fill('t', 1000, 2000)} ],
 	[ 'splits at the end, and of inner pages', 'staled', q{SELECT fill('t', 10001, 15000)} ],
+	# Each split is the one change of its leaf.
+	[ 'splits of full leaves', 'staled', q{DROP INDEX t_a; CREATE INDEX t_a ON t USING mtpower_blink (a) WITH (fillfactor = 100); SELECT warm('t', 'a', 40)},
+		q{SET mtpower.batching = off; INSERT INTO t SELECT g, md5(g::text), -1 FROM generate_series(50, 10000, 390) g} ],
+	[ 'splits of full leaves by a batch', 'staled', q{DROP INDEX t_a; CREATE INDEX t_a ON t USING mtpower_blink (a) WITH (fillfactor = 100); SELECT warm('t', 'a', 40)},
+		q{INSERT INTO t SELECT g, md5(g::text), -1 FROM generate_series(50, 10000, 390) g} ],
 	[ 'deletion and VACUUM', 'staled', 'DELETE FROM t WHERE a % 3 = 0', 'VACUUM t', q{SELECT fill('t', 1, 200)} ],
 	[ 'update of the keys', 'staled', 'UPDATE t SET a = a + 7000 WHERE a % 9 = 0' ],
 	[ 'page deletion and recycling', 'staled', 'DELETE FROM t WHERE a BETWEEN 2000 AND 8000', 'VACUUM t', 'SELECT txid_current()', 'VACUUM t', q{SELECT fill('t', 12000, 14000)},
@@ -116,6 +121,21 @@ foreach my $case (
 	sql(q{SELECT warm('t', 'a', 40), warm('t', 'b', 40)});
 	right("$what, warmed again");
 }
+
+# Leaves are deleted and used again under other parents; nothing but their deletion has changed those that they had.
+sql(q{CREATE FUNCTION k(i int) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT lpad(i::text, 8, '0') || repeat(md5(i::text), 32) $$;
+	CREATE TABLE w (a int, b text COLLATE "C", v int);
+	ALTER TABLE w ALTER b SET STORAGE plain;
+	CREATE INDEX w_b ON w USING mtpower_blink (b);
+	INSERT INTO w SELECT g, k(g), g FROM generate_series(1, 1000) g;
+	SELECT warm('w', 'b', 1), warm('w', 'b', 1);});
+my $pages = q{FROM mtpower.stat_get_content() c, LATERAL mtpower.page_info('w_b', c.block) p WHERE c.relation = 'w_b'::regclass};
+cmp_ok(sql("SELECT count(*) $pages AND p.level = 1"), '>', 5, 'frames of inner pages');
+sql($_) foreach 'DELETE FROM w WHERE a % 50 < 25', 'VACUUM w', 'SELECT txid_current()', 'VACUUM w', 'INSERT INTO w SELECT g, k(g), g FROM generate_series(2000, 2400) g',
+	'SET mtpower.batching = off; INSERT INTO w SELECT g, k(g), g FROM generate_series(1, 1000) g WHERE g % 50 < 25';
+is(sql(q{SELECT disagree('SELECT w.a, w.v FROM generate_series(1, 2500) g JOIN w ON w.b = k(g)'), disagree('SELECT a, v FROM w WHERE b > k(300)')}), '|', 'leaves used again under other parents: right answers');
+is(sql(q{SELECT mtpower.verify_index('w_b', true)}), '', 'and the index verifies');
+sql('DROP TABLE w');
 
 # The file begins anew: the table is this transaction's.
 is(sql(q{BEGIN;
