@@ -32,6 +32,7 @@ mtp_blink_beginscan(Relation rel, int nkeys, int norderbys)
 	so->convex = so->equal = false;
 	so->framed = so->in_frame = false;
 	so->nleaves = 0;
+	so->slot = so->mark_slot = MTP_NO_SLOT;
 	so->code = mtp_blink_info(rel)->norm;
 	so->natts = IndexRelationGetNumberOfAttributes(rel);
 	so->nmade = 0;
@@ -42,26 +43,30 @@ mtp_blink_beginscan(Relation rel, int nkeys, int norderbys)
 	return scan;
 }
 
-/* Gives the current position up, with its pin and what is to be said about killed items. */
+/* Gives the current position up, with its pin or slot and what is to be said about killed items. */
 static void
 leave(IndexScanDesc scan)
 {
-	BTScanOpaque bt = scan->opaque;
+	MtpBlinkScan *so = scan->opaque;
+	BTScanOpaque bt = &so->bt;
 
-	if (!BTScanPosIsValid(bt->currPos))
-		return;
-	if (bt->numKilled > 0)
-		mtp_blink_scan_kill(scan);
-	BTScanPosUnpinIfPinned(bt->currPos);
-	BTScanPosInvalidate(bt->currPos);
+	if (BTScanPosIsValid(bt->currPos))
+	{
+		if (bt->numKilled > 0)
+			mtp_blink_scan_kill(scan);
+		BTScanPosUnpinIfPinned(bt->currPos);
+		BTScanPosInvalidate(bt->currPos);
+	}
+	mtp_blink_scan_drop_slot(&so->slot);
 }
 
 static void
-forget_mark(BTScanOpaque bt)
+forget_mark(MtpBlinkScan *so)
 {
-	bt->markItemIndex = -1;
-	BTScanPosUnpinIfPinned(bt->markPos);
-	BTScanPosInvalidate(bt->markPos);
+	so->bt.markItemIndex = -1;
+	BTScanPosUnpinIfPinned(so->bt.markPos);
+	BTScanPosInvalidate(so->bt.markPos);
+	mtp_blink_scan_drop_slot(&so->mark_slot);
 }
 
 void
@@ -70,7 +75,7 @@ mtp_blink_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, 
 	BTScanOpaque bt = scan->opaque;
 
 	leave(scan);
-	forget_mark(bt);
+	forget_mark(scan->opaque);
 	bt->arrayKeyCount = 0;
 
 	/* Whether the scan is index-only is not known before.  A page's tuples fit in a page. */
@@ -91,7 +96,7 @@ mtp_blink_endscan(IndexScanDesc scan)
 	BTScanOpaque bt = scan->opaque;
 
 	leave(scan);
-	forget_mark(bt);
+	forget_mark(scan->opaque);
 	if (bt->keyData != NULL)
 		pfree(bt->keyData);
 	if (bt->arrayContext != NULL)
@@ -226,7 +231,7 @@ mtp_blink_markpos(IndexScanDesc scan)
 {
 	BTScanOpaque bt = scan->opaque;
 
-	forget_mark(bt);
+	forget_mark(scan->opaque);
 	if (BTScanPosIsValid(bt->currPos))
 		bt->markItemIndex = bt->currPos.itemIndex;
 	if (bt->numArrayKeys > 0)
@@ -261,6 +266,7 @@ mtp_blink_restrpos(IndexScanDesc scan)
 	mtp_blink_scan_copy(&bt->currPos, bt->currTuples, &bt->markPos, bt->markTuples);
 	so->left = so->mark_left;
 	so->in_frame = false;
+	mtp_blink_scan_share_slot(so->mark_slot, &so->slot);
 }
 
 /* Tuples hold their columns as the table has them, INCLUDE columns and `name` too. */

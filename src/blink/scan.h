@@ -29,6 +29,10 @@ typedef struct MtpBlinkScan
 	MtpFrameRef ref;
 	int			nleaves;		/* read since the start */
 
+	/* An index-only scan's hazard slots, for what currPos and markPos have from frames. */
+	int			slot;
+	int			mark_slot;
+
 	/* The leaves that it has read in one direction: none twice. */
 	MtpWalk		walk;
 	ScanDirection walk_dir;
@@ -68,6 +72,24 @@ mtp_blink_scan_return(IndexScanDesc scan)
 		scan->xs_itup = (IndexTuple) (so->bt.currTuples + item->tupleOffset);
 }
 
+static inline void
+mtp_blink_scan_drop_slot(int *slot)
+{
+	if (*slot != MTP_NO_SLOT)
+		mtp_slot_drop(*slot);
+	*slot = MTP_NO_SLOT;
+}
+
+/* A position that gets what another one has, and has none. */
+static inline void
+mtp_blink_scan_share_slot(int from, int *to)
+{
+	Assert(*to == MTP_NO_SLOT);
+	if (from != MTP_NO_SLOT)
+		mtp_slot_share(from);
+	*to = from;
+}
+
 /*
  * start.c: preprocesses the keys, and reads the first leaf that has a match in this direction.
  * False, and no position, if there is none.
@@ -82,6 +104,11 @@ extern void mtp_blink_scan_keys_changed(MtpBlinkScan *so);
  * bt.currPos.moreLeft and moreRight are set.  If the leaf's view is torn then (v->torn), there is no position, and the leaf is to be found anew.
  */
 extern bool mtp_blink_scan_read(IndexScanDesc scan, ScanDirection dir, MtpBlinkView *v, MtpPos from);
+
+/*
+ * May the scan read a leaf in a frame now?  What is in currPos has been given up.  Index-only scans announce it, and need a free slot.
+ */
+extern bool mtp_blink_scan_announce(IndexScanDesc scan);
 
 /*
  * Reads leaves in this direction until one has a match: from page `from` on (backward: from its left

@@ -231,14 +231,14 @@ find_start(IndexScanDesc scan, bool forward, const Bounds *b, bool framed, MtpBl
 
 /*
  * May the scan read leaves in frames?  Under an MVCC snapshot it needs no interlock with VACUUM: rows that have gone, or others in their
- * places, are not visible.  A parallel scan passes the turn on with what the leaf's links say while it is locked.  How old a page is asked of
+ * places, are not visible.  Unless it is an index-only scan: then it announces what it reads (slot.h).  A parallel scan passes the turn on with what the leaf's links say while it is locked.  How old a page is asked of
  * the page itself.
  */
 static bool
 may_read_frames(IndexScanDesc scan)
 {
 	return mtp_buffer_serves(scan->indexRelation) && scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC &&
-		!scan->xs_want_itup && scan->parallel_scan == NULL && !MtpSnapshotsAge();
+		scan->parallel_scan == NULL && !MtpSnapshotsAge();
 }
 
 bool
@@ -288,12 +288,13 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 	}
 	if (bounds.n > 0)
 		make_start(scan, &bounds, forward);
-	for (framed = so->framed;; framed = false)
+	for (framed = mtp_blink_scan_announce(scan);; framed = false)
 	{
 		bool		found;
 
 		if (!find_start(scan, forward, &bounds, framed, &v, &from))
 		{
+			mtp_blink_scan_drop_slot(&so->slot);
 			_bt_parallel_done(scan);
 			return false;
 		}

@@ -195,6 +195,27 @@ read_backward(IndexScanDesc scan, MtpBlinkView *v, MtpPos p)
 	bt->currPos.itemIndex = MTP_MAX_ITEMS - 1;
 }
 
+bool
+mtp_blink_scan_announce(IndexScanDesc scan)
+{
+	MtpBlinkScan *so = scan->opaque;
+
+	if (!so->framed)
+		return false;
+	if (!scan->xs_want_itup)
+		return true;
+
+	/* What the mark has is still held by its share. */
+	if (so->slot != MTP_NO_SLOT && mtp_slot_shared(so->slot))
+		mtp_blink_scan_drop_slot(&so->slot);
+	if (so->slot == MTP_NO_SLOT)
+		so->slot = mtp_slot_take(scan->indexRelation);
+	if (so->slot == MTP_NO_SLOT)
+		return false;
+	mtp_slot_announce(so->slot);
+	return true;
+}
+
 /* Pages to the right of the leaf where the scan began that are worth a frame, at the most: what reads more is no probe. */
 #define PUBLISH_LEAVES 8
 
@@ -241,6 +262,8 @@ load(IndexScanDesc scan, ScanDirection dir, MtpBlinkView *v, MtpPos from)
 	}
 	so->in_frame = !BufferIsValid(v->buf);
 	so->ref = v->ref;
+	if (!so->in_frame)
+		mtp_blink_scan_drop_slot(&so->slot);	/* the page is pinned, or needs neither */
 
 	/* Only where links are damaged does a scan come to a leaf twice, unless it turns round. */
 	if (so->walk_dir != dir)
@@ -316,7 +339,7 @@ load_right(IndexScanDesc scan, BlockNumber next, MtpBlinkView *v, bool *found)
 	MtpPos		first = {0, 0, 0};
 	Buffer		buf;
 
-	if (((MtpBlinkScan *) scan->opaque)->framed && mtp_view_frame(v, scan->indexRelation, next, 0))
+	if (mtp_blink_scan_announce(scan) && mtp_view_frame(v, scan->indexRelation, next, 0))
 	{
 		*found = load(scan, ForwardScanDirection, v, first);
 		if (!v->torn)
@@ -328,6 +351,16 @@ load_right(IndexScanDesc scan, BlockNumber next, MtpBlinkView *v, bool *found)
 	mtp_view_page(v, scan->indexRelation, buf);
 	*found = load(scan, ForwardScanDirection, v, first);
 	return true;
+}
+
+/* The scan has come to its end in this direction. */
+static void
+lose_position(IndexScanDesc scan)
+{
+	MtpBlinkScan *so = scan->opaque;
+
+	BTScanPosInvalidate(so->bt.currPos);
+	mtp_blink_scan_drop_slot(&so->slot);
 }
 
 /* Reads pages to the right, from `next` on. */
@@ -353,7 +386,7 @@ walk_right(IndexScanDesc scan, BlockNumber next)
 		pass_by(scan, &v);
 		next = pos->nextPage;
 	} while (mtp_blink_scan_take_turn(scan, ForwardScanDirection, &next));
-	BTScanPosInvalidate(*pos);
+	lose_position(scan);
 	return false;
 }
 
@@ -455,7 +488,7 @@ walk_left(IndexScanDesc scan, BlockNumber origin)
 		pass_by(scan, &v);
 		origin = pos->currPage;
 	} while (mtp_blink_scan_take_turn(scan, BackwardScanDirection, &origin));
-	BTScanPosInvalidate(*pos);
+	lose_position(scan);
 	return false;
 }
 
@@ -474,7 +507,7 @@ go_on(IndexScanDesc scan, ScanDirection dir)
 
 	if (mtp_blink_scan_take_turn(scan, dir, &from))
 		return mtp_blink_scan_walk(scan, dir, from);
-	BTScanPosInvalidate(*pos);
+	lose_position(scan);
 	return false;
 }
 
@@ -521,6 +554,8 @@ mtp_blink_scan_step(IndexScanDesc scan, ScanDirection dir)
 		mtp_blink_scan_copy(&bt->markPos, bt->markTuples, &bt->currPos, bt->currTuples);
 		bt->markPos.itemIndex = bt->markItemIndex;
 		so->mark_left = so->left;
+		mtp_blink_scan_drop_slot(&so->mark_slot);
+		mtp_blink_scan_share_slot(so->slot, &so->mark_slot);
 		bt->markItemIndex = -1;
 	}
 	BTScanPosUnpinIfPinned(bt->currPos);

@@ -6,6 +6,7 @@
  * cleanup lock on every leaf and how it does not miss entries that splits move meanwhile.
  */
 #include "blink/blink.h"
+#include "buffer/slot.h"
 
 #include "batch/batch.h"
 #include "blink/wal_deletes.h"
@@ -412,6 +413,9 @@ mtp_blink_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	if (stats == NULL)
 		stats = palloc0(sizeof(IndexBulkDeleteResult));
 	scan_in_cycle(info, stats, callback, callback_state);
+
+	/* Those who have read an entry under a pin have been waited for, page by page; these have read it in a frame. */
+	mtp_slot_wait(info->index);
 	MTP_STOP_POINT("vacuum_ends");
 	return stats;
 }

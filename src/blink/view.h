@@ -12,6 +12,7 @@
 
 #include "blink/blink.h"
 #include "buffer/buffer.h"
+#include "buffer/slot.h"
 
 typedef struct MtpBlinkView
 {

@@ -49,6 +49,7 @@ typedef enum MtpFrameCount
 	MTP_COUNT_EVICTED,
 	MTP_COUNT_STALED,			/* by a change of the page */
 	MTP_COUNT_PURGED,			/* with the page's file */
+	MTP_COUNT_WAITS,			/* of VACUUM, for who has read a frame (slot.h) */
 	MTP_FRAME_COUNTS
 } MtpFrameCount;
 

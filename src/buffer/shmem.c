@@ -3,6 +3,7 @@
  *	  The buffer's settings and shared memory, and its share of _PG_init.
  */
 #include "buffer/buffer.h"
+#include "buffer/slot.h"
 
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -38,6 +39,7 @@ request(void)
 		return;
 	RequestAddinShmemSpace(add_size(mtp_pool_size(mtp_buffer_size), mtp_frame_size(mtp_buffer_size)));
 	RequestAddinShmemSpace(add_size(images_size(), sizeof(pg_atomic_uint64[MTP_BUFFER_COUNTS])));
+	RequestAddinShmemSpace(mtp_slot_size());
 	RequestNamedLWLockTranche("mtpower_buffer", MTP_FRAME_PARTITIONS + 1);
 }
 
@@ -70,6 +72,7 @@ startup(void)
 		mtp_frame_make(&mtp_buffer, mtp_pool_make(pool, mtp_buffer_size, MTP_POOL_HALF_LIFE), frames,
 					   (char *) TYPEALIGN(SYSTEM_PAGE, images), GetNamedLWLockTranche("mtpower_buffer"));
 	}
+	mtp_slot_make(ShmemInitStruct("mtpower buffer: slots", mtp_slot_size(), &found));
 	LWLockRelease(AddinShmemInitLock);
 }
 
@@ -89,4 +92,5 @@ mtp_buffer_init(void)
 	next_startup = shmem_startup_hook;
 	shmem_startup_hook = startup;
 	mtp_buffer_purge_init();
+	mtp_slot_init();
 }
