@@ -75,9 +75,8 @@ mtp_slot_take(Relation index)
 
 /*
  * The full barrier stands between the announcement and the reads of the frame, as VACUUM's between its changes and its look at the slots: so
- * VACUUM sees the announcement, or the reader sees that the frame is gone.  The sequence comes before the index, or VACUUM might take an old
- * number for the new announcement's, and not wait for that.  And what was read of the last leaf, and of the visibility map for it, comes
- * before the new sequence, or VACUUM might take it for done too early.
+ * VACUUM sees the announcement, or the reader sees that the frame is gone.  What was read of the last leaf, and of the visibility map for it,
+ * comes before the new sequence, or VACUUM might take it for done too early.
  */
 void
 mtp_slot_announce(int slot)
@@ -88,7 +87,6 @@ mtp_slot_announce(int slot)
 	pg_read_barrier();			/* loads before stores as well, where it is an instruction at all: README.md */
 	MTP_FRAME_STEP(set_slot);
 	pg_atomic_write_u64(&s->sequence, pg_atomic_read_u64(&s->sequence) + 1);
-	pg_write_barrier();
 	pg_atomic_write_u64(&s->index, mine[slot].index);
 	pg_memory_barrier();
 	MTP_STOP_POINT("announced");
@@ -152,7 +150,6 @@ wait_for(Slot *s, uint64 index)
 
 	if (pg_atomic_read_u64(&s->index) != index)
 		return;
-	pg_read_barrier();
 	sequence = pg_atomic_read_u64(&s->sequence);
 	mtp_buffer.counts[MTP_FRAME_INDEX][MTP_COUNT_WAITS]++;
 	for (;;)
@@ -178,6 +175,7 @@ mtp_slot_wait(Relation index)
 	MTP_FRAME_STEP(wait_for_slots);
 	for (int i = 0; i < MaxBackends * MTP_SLOTS; i++)
 		wait_for(&slots[i], id);
+	pg_read_barrier();			/* the slots before what is done with the rows' places */
 }
 
 void

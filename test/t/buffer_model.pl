@@ -43,10 +43,13 @@ foreach (split /\n/, (run_command([ $model, 'list' ]))[0])
 my $text = join '', map { slurp_file("$top/test/model/$_.c") } qw(frames slots);
 my $code = join '', map { slurp_file("$top/src/buffer/frame.$_") } qw(h c);
 my %known = map { ($_->{name} => 1) } @removals;
-my @unnamed = grep { $_ ne 'name' && $text !~ /"[^"\n]*\b\Q$_\E\b[^"\n]*"/ } $code =~ /MTP_FRAME_STEP\((\w+)\)/g;
-is("@unnamed", '', 'each step that is marked in frame.h and frame.c is one of the model');
+my $slots = slurp_file("$top/src/buffer/slot.c");
+my @unnamed = grep { $_ ne 'name' && $text !~ /"[^"\n]*\b\Q$_\E\b[^"\n]*"/ } "$code$slots" =~ /MTP_FRAME_STEP\((\w+)\)/g;
+is("@unnamed", '', 'each step that is marked in frame.h, frame.c and slot.c is one of the model');
 is(join(' ', grep { !$known{$_} } $text =~ /with\("(\w+)"\)/g), '', 'all that the model can leave out is in its list');
 is(scalar(() = $code =~ /pg_\w+_barrier\(\)/g), scalar(grep { $_->{name} =~ /^(find|still|take|let_go|purge).*barrier$/ } @removals), 'each barrier of frame.h and frame.c is in the list');
+# Before a slot is set and before it is cleared stands the same one.
+is(scalar(() = $slots =~ /pg_\w+_barrier\(\)/g), 1 + scalar(grep { $_->{name} =~ /^slot_(release|.*barrier)$/ } @removals), 'and each of slot.c');
 
 is(outcome($_), 'right', "$_: right") foreach @scenarios;
 
