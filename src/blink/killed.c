@@ -52,7 +52,8 @@ unchanged(IndexScanDesc scan, Buffer buf)
 void
 mtp_blink_scan_kill(IndexScanDesc scan)
 {
-	BTScanOpaque bt = scan->opaque;
+	MtpBlinkScan *so = scan->opaque;
+	BTScanOpaque bt = &so->bt;
 	BTScanPos	pos = &bt->currPos;
 	int			n = bt->numKilled;
 	bool		pinned = BTScanPosIsPinned(*pos);
@@ -81,10 +82,14 @@ mtp_blink_scan_kill(IndexScanDesc scan)
 		if (mark_dead(scan->indexRelation, BufferGetPage(buf), &pos->items[bt->killedItems[i]]))
 			marked = true;
 	if (marked)
-	{
 		MarkBufferDirtyHint(buf, true);
-		mtp_buffer_stale(buf);	/* or those who read the frame would go on without the hints */
-	}
+
+	/*
+	 * Those who read the frame would go on without the hints.  It may lack them though they are on the page already: if it was copied before
+	 * another scan set them, and was found after that.
+	 */
+	if (marked || so->in_frame)
+		mtp_buffer_stale(buf);
 
 	if (pinned)
 		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
