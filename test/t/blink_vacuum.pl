@@ -10,6 +10,7 @@ $node->init;
 $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
 autovacuum = off
+bgwriter_lru_maxpages = 0
 fsync = off
 max_wal_size = 4GB
 });

@@ -14,6 +14,7 @@ $node->init;
 $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
 autovacuum = off
+bgwriter_lru_maxpages = 0
 });
 $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION mtpower');

@@ -12,6 +12,7 @@ $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
 wal_consistency_checking = 'mtpower'
 autovacuum = off
+bgwriter_lru_maxpages = 0
 restart_after_crash = on
 });
 $node->start;

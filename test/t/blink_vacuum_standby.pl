@@ -10,6 +10,7 @@ $primary->init(allows_streaming => 1);
 $primary->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
 autovacuum = off
+bgwriter_lru_maxpages = 0
 wal_consistency_checking = 'mtpower'
 wal_keep_size = 4GB
 });

@@ -17,6 +17,7 @@ mtpower.workers = 0
 mtpower.batch_min_rows = 0
 wal_consistency_checking = 'mtpower'
 autovacuum = off
+bgwriter_lru_maxpages = 0
 fsync = off
 max_standby_streaming_delay = -1
 });

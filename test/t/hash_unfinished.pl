@@ -16,6 +16,7 @@ mtpower.workers = 0
 mtpower.batch_min_rows = 0
 wal_consistency_checking = 'mtpower'
 autovacuum = off
+bgwriter_lru_maxpages = 0
 restart_after_crash = on
 });
 $node->start;

@@ -15,6 +15,7 @@ shared_preload_libraries = 'mtpower'
 mtpower.workers = 0
 mtpower.batch_min_rows = 0
 autovacuum = off
+bgwriter_lru_maxpages = 0
 fsync = off
 });
 $node->start;

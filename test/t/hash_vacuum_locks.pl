@@ -15,6 +15,7 @@ $node->init;
 $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
 autovacuum = off
+bgwriter_lru_maxpages = 0
 fsync = off
 });
 $node->start;

@@ -14,6 +14,7 @@ $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
 mtpower.batching = off
 autovacuum = off
+bgwriter_lru_maxpages = 0
 fsync = off
 });
 $node->start;

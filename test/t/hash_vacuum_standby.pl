@@ -17,6 +17,7 @@ shared_preload_libraries = 'mtpower'
 mtpower.workers = 0
 mtpower.batching = off
 autovacuum = off
+bgwriter_lru_maxpages = 0
 fsync = off
 wal_consistency_checking = 'mtpower'
 wal_keep_size = 4GB
