@@ -151,7 +151,7 @@ foreach my $command ('DROP EXTENSION mtpower CASCADE', 'DROP SCHEMA mtpower CASC
 {
 	$node->safe_psql('postgres', 'CREATE DATABASE cascade TEMPLATE source');
 	$node->safe_psql('cascade', $command);
-	is($node->safe_psql('cascade', "SELECT count(*) FROM pg_extension WHERE extname = 'mtpower'; $none; SELECT relname FROM pg_class WHERE oid IN ('parted'::regclass, 'released'::regclass)"),
+	is($node->safe_psql('cascade', "SELECT count(*) FROM pg_extension WHERE extname = 'mtpower'; $none; SELECT relname FROM pg_class WHERE oid IN ('parted'::regclass, 'released'::regclass) ORDER BY 1"),
 		"0\n0\nparted\nreleased", "$command removes the labels of the tables that stay");
 	$node->safe_psql('postgres', 'DROP DATABASE cascade');
 }
