@@ -131,7 +131,10 @@ run_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree, ProcessU
 
 /* ---------- transactions ---------- */
 
-/* A prepared transaction keeps its locks to its end, so nobody has published a page since then. */
+/*
+ * What goes if the transaction commits, its own catalog does not lead to any more, and its locks keep others from it to the end.  So does a
+ * prepared one with both, and nobody has published a page since then.
+ */
 static void
 xact_callback(XactEvent event, void *arg)
 {
@@ -143,8 +146,11 @@ xact_callback(XactEvent event, void *arg)
 			purge_pending(true);
 			purge_pending(false);
 			break;
-		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_PRE_COMMIT:
+			/* Behind the commit record nothing may fail, and a list takes memory. */
 			purge_pending(true);
+			break;
+		case XACT_EVENT_COMMIT:
 			if (OidIsValid(moving))
 				mtp_buffer_purge_database(moving);
 			mtp_buffer_tell();
