@@ -264,7 +264,9 @@ check_applied() {
 	set +f
 	steps "$work/base" "$@" > /dev/null || return 1
 	objects=$(sed -n 's|^+++ \(b/\)\{0,1\}\(src/[^ \t]*\)\.c\([ \t].*\)\{0,1\}$|\2.o|p' "$file")
-	if grep -q '^+++ .*\.h\([ \t]\|$\)' "$file"; then objects=all; fi
+	# Of a header, what lies beside it.
+	objects="$objects $(cd "$work/base" && sed -n 's|^+++ \(b/\)\{0,1\}\(src/.*/\)[^/]*\.h\([ \t].*\)\{0,1\}$|\2|p' "$file" | sort -u |
+		while read -r dir; do printf '%s ' "$dir"*.c; done | sed 's/\.c /.o /g')"
 	make_quietly "$work/base" $objects CC="$("$PG_CONFIG" --cc) -w" COPT=-fsyntax-only > "$work/make.log" 2>&1 || { show_errors; return 1; }
 }
 
