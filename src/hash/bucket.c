@@ -80,10 +80,8 @@ mtp_bucket_append(Page page, int n, const MtpHashEntry *entries)
 }
 
 int
-mtp_bucket_find_scalar(Page page, uint32 hash, bool with_dead, uint16 *at)
+mtp_bucket_find_scalar(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead, uint16 *at)
 {
-	int			n = MtpHashHead(page)->n;
-	const uint8 *fps = MtpHashFps(page);
 	uint8		fp = mtp_hash_fp(hash);
 	uint8		other = with_dead ? MTP_FP_DEAD : fp;
 	int			found = 0;
@@ -100,10 +98,8 @@ mtp_bucket_find_scalar(Page page, uint32 hash, bool with_dead, uint16 *at)
 #if defined(__SSE2__) && !defined(MTP_NO_SIMD)
 
 int
-mtp_bucket_find(Page page, uint32 hash, bool with_dead, uint16 *at)
+mtp_bucket_find_among(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead, uint16 *at)
 {
-	int			n = MtpHashHead(page)->n;
-	const uint8 *fps = MtpHashFps(page);
 	uint8		fp = mtp_hash_fp(hash);
 	__m128i		wanted = _mm_set1_epi8((char) fp);
 	__m128i		other = _mm_set1_epi8((char) (with_dead ? MTP_FP_DEAD : fp));
@@ -132,12 +128,18 @@ mtp_bucket_find(Page page, uint32 hash, bool with_dead, uint16 *at)
 #else
 
 int
-mtp_bucket_find(Page page, uint32 hash, bool with_dead, uint16 *at)
+mtp_bucket_find_among(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead, uint16 *at)
 {
-	return mtp_bucket_find_scalar(page, hash, with_dead, at);
+	return mtp_bucket_find_scalar(page, fps, n, hash, with_dead, at);
 }
 
 #endif							/* SIMD */
+
+int
+mtp_bucket_find(Page page, uint32 hash, bool with_dead, uint16 *at)
+{
+	return mtp_bucket_find_among(page, MtpHashFps(page), MtpHashHead(page)->n, hash, with_dead, at);
+}
 
 /* Dead hints don't count: redo counts the same. */
 int

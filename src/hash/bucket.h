@@ -165,11 +165,16 @@ extern void mtp_bucket_append(Page page, int n, const MtpHashEntry *entries);
 
 /*
  * Finds entries of a hash: writes their indexes, ascending, to `at` (room for MTP_HASH_MAX_ENTRIES) and
- * returns how many.  with_dead: those with a dead hint too.  The SSE2 form and its scalar twin do the
- * same; mtp_bucket_find is the one that the processor has.
+ * returns how many.  with_dead: those with a dead hint too.
  */
 extern int	mtp_bucket_find(Page page, uint32 hash, bool with_dead, uint16 *at);
-extern int	mtp_bucket_find_scalar(Page page, uint32 hash, bool with_dead, uint16 *at);
+
+/*
+ * The same among n entries with fingerprints at fps, which the caller knows: the page itself may change meanwhile, and then the result is any.
+ * The SSE2 form and its scalar twin do the same; mtp_bucket_find_among is the one that the processor has.
+ */
+extern int	mtp_bucket_find_among(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead, uint16 *at);
+extern int	mtp_bucket_find_scalar(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead, uint16 *at);
 
 /* How many entries have the hash, dead hints or not?  At most `limit`. */
 extern int	mtp_bucket_count(Page page, uint32 hash, int limit);

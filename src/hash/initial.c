@@ -4,6 +4,7 @@
  */
 #include "mtpower.h"
 
+#include "buffer/buffer.h"
 #include "hash/change.h"
 #include "hash/grow.h"
 #include "miscadmin.h"
@@ -85,6 +86,7 @@ make_buckets(Relation rel, const MtpHashMeta *meta, const Deal *deal)
 		MarkBufferDirty(buf);
 		if (RelationNeedsWAL(rel))
 			log_newpage_buffer(buf, true);
+		mtp_buffer_stale(buf);
 		END_CRIT_SECTION();
 		UnlockReleaseBuffer(buf);
 		from = end;

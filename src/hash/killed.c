@@ -55,7 +55,7 @@ mark_all(MtpHashScan *so, Page page)
 /*
  * The TIDs still mean the rows that the scan judged: before one is used again, VACUUM gets a cleanup lock
  * on the bucket's primary page (and on its source's, where the entry comes from that one's stash), and
- * both have been pinned since the entries were read.  These pins also keep the page where it is in
+ * both have been pinned since the entries were read, or the page has been what it was in its frame.  These pins also keep the page where it is in
  * the bucket.  An entry may have moved on its page or have been deleted, so it is looked for by hash
  * and TID.
  */
@@ -65,15 +65,26 @@ mtp_hash_scan_kill(IndexScanDesc scan)
 	MtpHashScan *so = scan->opaque;
 	Buffer		buf = so->primary;
 
-	Assert(BufferIsValid(so->primary));
-	if (so->page != BufferGetBlockNumber(buf))
+	Assert(so->in_frame || BufferIsValid(so->primary));
+	if (so->in_frame || so->page != BufferGetBlockNumber(buf))
 		buf = ReadBuffer(scan->indexRelation, so->page);
 	LockBuffer(buf, BUFFER_LOCK_SHARE);
+
+	/* Without a pin, the frame tells whether the page is as it was: who changes it takes its frame away before he unlocks it. */
+	if (so->in_frame && !mtp_frame_still(&mtp_buffer, &so->ref))
+	{
+		so->nkilled = 0;
+		UnlockReleaseBuffer(buf);
+		return;
+	}
 	mtp_hash_check_page(scan->indexRelation, buf, MTP_HASH_WANT_BUCKET | MTP_HASH_WANT_STASH);
 
 	/* A share lock is enough for hints: at worst two scans set the same ones. */
 	if (mark_all(so, BufferGetPage(buf)))
+	{
 		MarkBufferDirtyHint(buf, true);
+		mtp_buffer_stale(buf);
+	}
 	so->nkilled = 0;
 
 	LockBuffer(buf, BUFFER_LOCK_UNLOCK);

@@ -50,6 +50,7 @@ leave_bucket(IndexScanDesc scan)
 	if (BufferIsValid(so->primary))
 		ReleaseBuffer(so->primary);
 	so->primary = so->source = InvalidBuffer;
+	so->in_frame = false;
 	so->ntrail = 0;
 	so->step = -1;
 }
@@ -153,6 +154,80 @@ plan_chains(MtpHashScan *so, const MtpHashPrimary *p)
 }
 
 /*
+ * May the scan read a bucket in its frame?  One hash alone, since a walk needs the bucket to stay as it is; under an MVCC snapshot, since
+ * there is no pin to keep VACUUM away.
+ */
+static bool
+may_read_frame(IndexScanDesc scan)
+{
+	return ((MtpHashScan *) scan->opaque)->one && mtp_buffer_serves(scan->indexRelation) &&
+		scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC && !MtpSnapshotsAge();
+}
+
+/* Does the primary page have all entries of the hash, and no other page any?  Then the page's version stands for them all. */
+static bool
+has_all(const MtpHashPrimary *p, uint32 hash)
+{
+	for (int i = 0; i < p->h.nheavy && i < MTP_HASH_MAX_HEAVY; i++)
+		if (p->heavy[i].hash == hash)
+			return false;
+	return (p->h.next == InvalidBlockNumber && p->h.source == InvalidBlockNumber) || !mtp_filter_has(p, hash);
+}
+
+/*
+ * Reads all entries of the scan's hash in the frame of the bucket's primary page; false if it has none, or does not have them all, or
+ * if somebody has changed it meanwhile.  The header is copied, and the version looked at; fingerprints and entries are read where the header says
+ * that they are, and the version looked at once more.
+ */
+static bool
+load_frame(IndexScanDesc scan, uint32 hash)
+{
+	MtpHashScan *so = scan->opaque;
+	Relation	rel = scan->indexRelation;
+	const MtpHashMeta *meta = mtp_hash_meta(rel, false);
+	BlockNumber block = mtp_hash_block(meta, mtp_space_bucket(&meta->space, hash));
+	MtpHashPrimary p;
+	Page		page;
+	uint16		at[MTP_HASH_MAX_ENTRIES];
+
+	if (!mtp_buffer_find(rel, block, &so->ref))
+		return false;
+	page = (Page) so->ref.image;
+	p = *MtpHashPrimaryOf(page);
+	if (mtp_frame_still(&mtp_buffer, &so->ref))
+	{
+		/* It was the hash's bucket when it was published, or another one of this index; it may have been split since the metapage was read. */
+		if (p.h.type != MTP_HASH_BUCKET || hash < p.h.lo || hash > p.h.hi || !has_all(&p, hash))
+			return false;
+		Assert(p.h.n <= MTP_HASH_CAP(MTP_HASH_BUCKET));
+		so->n = mtp_bucket_find_among(page, (uint8 *) page + MTP_HASH_FP_AT(MTP_HASH_BUCKET), p.h.n, hash, !scan->ignore_killed_tuples, at);
+		for (int i = 0; i < so->n; i++)
+			so->tids[i] = MtpHashEntryAt(page, at[i])->tid;
+	}
+	if (!mtp_frame_still(&mtp_buffer, &so->ref))
+	{
+		mtp_buffer_torn();
+		so->n = 0;
+		return false;
+	}
+
+	/* Who reads the page itself tells of damage. */
+	for (int i = 0; i < so->n; i++)
+		if (!mtp_tid_possible(&so->tids[i]))
+		{
+			so->n = 0;
+			return false;
+		}
+	so->page = block;
+	so->at = -1;
+	so->nkilled = so->nchains = 0;
+	so->next = InvalidBlockNumber;
+	so->source_read = true;
+	so->in_frame = true;
+	return true;
+}
+
+/*
  * Enters the bucket of a hash and reads its primary page, looking for that hash or for those of the bucket from
  * it on, or up to it.
  *
@@ -165,8 +240,16 @@ enter_bucket(IndexScanDesc scan, uint32 hash, bool backward)
 	MtpHashScan *so = scan->opaque;
 	Relation	rel = scan->indexRelation;
 	const MtpHashPrimary *p;
+	bool		framed = !backward && may_read_frame(scan);	/* the way back begins with a trail of pages */
 
 	mtp_batch_before_scan(rel, scan->xs_snapshot);
+	if (framed && load_frame(scan, hash))
+	{
+		so->lo = so->hi = hash;
+		if (so->n > 0)
+			note_page(so);
+		return;
+	}
 	so->primary = mtp_hash_find(rel, hash, BUFFER_LOCK_SHARE);
 	p = MtpHashPrimaryOf(BufferGetPage(so->primary));
 	so->lo = so->one || !backward ? hash : p->h.lo;
@@ -181,7 +264,13 @@ enter_bucket(IndexScanDesc scan, uint32 hash, bool backward)
 		so->source = ReadBuffer(rel, p->h.source);
 		so->source_read = false;
 	}
+	if (framed && has_all(p, hash))
+		mtp_buffer_publish(rel, so->primary);
+	else
+		framed = false;
 	LockBuffer(so->primary, BUFFER_LOCK_UNLOCK);
+	if (framed)
+		mtp_buffer_consider();
 	if (so->n > 0)
 		note_page(so);
 }

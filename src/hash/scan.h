@@ -5,6 +5,7 @@
 #ifndef MTP_HASH_SCAN_H
 #define MTP_HASH_SCAN_H
 
+#include "buffer/buffer.h"
 #include "hash/hash.h"
 
 /*
@@ -22,6 +23,10 @@ typedef struct MtpHashScan
 	/* The hashes looked for in this bucket. */
 	uint32		lo;
 	uint32		hi;
+
+	/* If the entries come from the bucket's frame, which has all that match: this one, while it is of that version.  Then nothing is pinned. */
+	bool		in_frame;
+	MtpFrameRef ref;
 
 	/*
 	 * The bucket's primary page, and that of the bucket whose stash has entries of ours; pinned until the

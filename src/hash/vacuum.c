@@ -5,6 +5,7 @@
  * README.md, "VACUUM", says why it waits for each bucket's scans, and why it misses no entry.  Stashes
  * that have become too long are squeezed by squeeze.c.
  */
+#include "buffer/buffer.h"
 #include "hash/vacuum.h"
 
 #include "access/xloginsert.h"
@@ -322,6 +323,7 @@ make_free(Relation rel, Buffer buf)
 	MarkBufferDirty(buf);
 	if (RelationNeedsWAL(rel))
 		log_newpage_buffer(buf, true);
+	mtp_buffer_stale(buf);
 	END_CRIT_SECTION();
 }
 

@@ -72,7 +72,7 @@ check_find(uint32 hash)
 				want[n++] = i;
 		check(mtp_bucket_find(page, hash, with_dead, got) == n);
 		check(memcmp(want, got, n * sizeof(uint16)) == 0);
-		check(mtp_bucket_find_scalar(page, hash, with_dead, got) == n);
+		check(mtp_bucket_find_scalar(page, MtpHashFps(page), MtpHashHead(page)->n, hash, with_dead, got) == n);
 		check(memcmp(want, got, n * sizeof(uint16)) == 0);
 	}
 	for (int limit = 0; limit < 4; limit++)
