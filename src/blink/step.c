@@ -53,7 +53,15 @@ save_item(IndexScanDesc scan, MtpBlinkView *v, int index, IndexTuple itup, int p
 		Size		size = IndexTupleSize(itup);
 
 		if (unlikely(bt->currPos.nextTupleOffset + MAXALIGN(size) > BLCKSZ))
+		{
+			/* Who reads the page itself says so. */
+			if (!BufferIsValid(v->buf))
+			{
+				v->torn = true;
+				return;
+			}
 			mtp_blink_fail_page(scan->indexRelation, v->page, "directory points to some item more than once");
+		}
 		item->tupleOffset = bt->currPos.nextTupleOffset;
 		memcpy(bt->currTuples + item->tupleOffset, itup, size);
 		bt->currPos.nextTupleOffset += MAXALIGN(size);
@@ -79,20 +87,25 @@ static int
 save_rest(IndexScanDesc scan, MtpBlinkView *v, MtpPos p, int n)
 {
 	bool		whole = ((BTScanOpaque) scan->opaque)->currTuples != NULL;
+	uint16		skip = scan->ignore_killed_tuples ? MTP_SLOT_DEAD : 0;
 
-	if (p.pos >= v->head.nitems || p.node >= v->head.nnodes)
-		return n;
-	do
+	for (; p.node < v->head.nnodes; p.node++, p.slot = 0)
 	{
-		IndexTuple	itup;
+		const uint16 *offs = v->nodes[p.node].offs;
+		int			count = v->counts[p.node];
 
-		if (scan->ignore_killed_tuples && mtp_view_dead(v, p.node, p.slot))
-			continue;
-		itup = whole ? mtp_view_item(v, p.node, p.slot) : mtp_view_tid(v, p.node, p.slot);
-		if (itup == NULL)
-			break;
-		save_item(scan, v, n++, itup, p.pos);
-	} while (mtp_view_next(v, &p));
+		for (; p.slot < count; p.slot++, p.pos++)
+		{
+			IndexTuple	itup;
+
+			if ((offs[p.slot] & skip) != 0)
+				continue;
+			itup = whole ? mtp_view_item(v, p.node, p.slot) : mtp_view_tid(v, p.node, p.slot);
+			if (itup == NULL)
+				return n;
+			save_item(scan, v, n++, itup, p.pos);
+		}
+	}
 	return n;
 }
 

@@ -308,7 +308,8 @@ descend(Relation rel, MtpBlinkKey *key, int access, uint32 level, MtpBlinkStack 
 			mtp_buffer_publish(rel, buf);
 		UnlockReleaseBuffer(buf);
 		buf = InvalidBuffer;
-		if (framed)
+		/* Who looks for a parent has its child locked, and changes no extents meanwhile. */
+		if (framed && level == 0)
 			mtp_buffer_consider();
 		at--;
 	}
