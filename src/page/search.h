@@ -30,24 +30,29 @@ mtp_count_below_scalar(const uint32 *a, int n, uint32 key, bool or_equal)
 }
 
 #ifdef MTP_USE_SSE2
+/* Looks at all of them, so that no branch depends on the key. */
 static inline int
 mtp_count_below_sse2(const uint32 *a, int n, uint32 key, bool or_equal)
 {
 	const __m128i sign = _mm_set1_epi32((int) 0x80000000);
 	const __m128i k = _mm_set1_epi32((int) (key ^ 0x80000000));
+	const __m128i end = _mm_set1_epi32(n);
+	const __m128i four = _mm_set1_epi32(4);
+	__m128i		lanes = _mm_setr_epi32(0, 1, 2, 3);
+	__m128i		count = _mm_setzero_si128();
 
 	for (int i = 0; i < n; i += 4)
 	{
 		__m128i		v = _mm_xor_si128(_mm_loadu_si128((const __m128i *) (a + i)), sign);
-		__m128i		in = or_equal ? _mm_cmpgt_epi32(v, k) : _mm_cmplt_epi32(v, k);
-		int			mask = _mm_movemask_ps(_mm_castsi128_ps(in));
+		__m128i		used = _mm_cmplt_epi32(lanes, end);
+		__m128i		in = or_equal ? _mm_andnot_si128(_mm_cmpgt_epi32(v, k), used) : _mm_and_si128(_mm_cmplt_epi32(v, k), used);
 
-		if (or_equal)
-			mask ^= 0xF;
-		if (mask != 0xF)
-			return Min(n, i + __builtin_ctz(~mask));
+		count = _mm_sub_epi32(count, in);
+		lanes = _mm_add_epi32(lanes, four);
 	}
-	return n;
+	count = _mm_add_epi32(count, _mm_shuffle_epi32(count, _MM_SHUFFLE(1, 0, 3, 2)));
+	count = _mm_add_epi32(count, _mm_shuffle_epi32(count, _MM_SHUFFLE(2, 3, 0, 1)));
+	return _mm_cvtsi128_si32(count);
 }
 #define mtp_count_below mtp_count_below_sse2
 #else
@@ -62,9 +67,25 @@ mtp_page_prefetch(Page page)
 		__builtin_prefetch((char *) page + i * 64);
 }
 
-/* Rank of the first item of a node. */
+/* Rank of the first item of a node, of a directory that has room for cap ones, a multiple of 16. */
+#ifdef MTP_USE_SSE2
 static inline int
-mtp_node_rank(const uint8 *counts, int node)
+mtp_node_rank(const uint8 *counts, int node, int cap)
+{
+	const __m128i lanes = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+	__m128i		sum = _mm_setzero_si128();
+
+	for (int i = 0; i < cap; i += 16)
+	{
+		__m128i		below = _mm_cmpgt_epi8(_mm_set1_epi8(Min(Max(node - i, 0), 16)), lanes);
+
+		sum = _mm_add_epi64(sum, _mm_sad_epu8(_mm_and_si128(_mm_loadu_si128((const __m128i *) (counts + i)), below), _mm_setzero_si128()));
+	}
+	return _mm_cvtsi128_si32(sum) + _mm_cvtsi128_si32(_mm_srli_si128(sum, 8));
+}
+#else
+static inline int
+mtp_node_rank(const uint8 *counts, int node, int cap)
 {
 	int			rank = 0;
 
@@ -72,6 +93,7 @@ mtp_node_rank(const uint8 *counts, int node)
 		rank += counts[i];
 	return rank;
 }
+#endif
 
 /*
  * Is the item before the wanted place?  Must be monotone along the page: true … true false … false.
@@ -99,6 +121,11 @@ mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head,
 	if (by_head)
 	{
 		lo = mtp_count_below(dir, h->nnodes, head, false);
+
+		/* The whole node: its items' offsets lie in other cache lines than its heads. */
+		__builtin_prefetch((const char *) &nodes[lo]);
+		__builtin_prefetch((const char *) &nodes[lo] + 64);
+		__builtin_prefetch((const char *) &nodes[lo + 1] - 1);
 		for (hi = lo; hi < h->nnodes && dir[hi] == head; hi++)
 			;
 	}
@@ -122,8 +149,9 @@ mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head,
 		{
 			const uint32 *heads = nodes[lo].heads;
 
+			/* Neither waits for the other. */
 			slo = mtp_count_below(heads, shi, head, false);
-			shi = slo + mtp_count_below(heads + slo, shi - slo, head, true);
+			shi = mtp_count_below(heads, shi, head, true);
 		}
 		while (slo < shi)
 		{
@@ -136,7 +164,7 @@ mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head,
 		}
 		p.slot = slo;
 	}
-	p.pos = mtp_node_rank(counts, p.node) + p.slot;
+	p.pos = mtp_node_rank(counts, p.node, h->cap) + p.slot;
 
 	/* Behind a node's last item is where the next one starts. */
 	if (p.node < h->nnodes && p.slot == counts[p.node])
