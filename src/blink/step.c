@@ -13,6 +13,7 @@
 
 #include "access/tupmacs.h"
 #include "miscadmin.h"
+#include "wal/stop.h"
 
 /* Having found so many matches in a row, look whether the page's last item matches as well. */
 #define SURE_AFTER 4
@@ -82,25 +83,72 @@ all_match(IndexScanDesc scan, MtpBlinkView *v, int pos, ScanDirection dir)
 	return itup != NULL && matches(scan, itup, dir, &more);
 }
 
+/*
+ * Copies the item at an offset of a frame to where save_item would, without a look at the version: that comes when the leaf has been read.
+ * False if that can't be right, or takes a closer look.
+ */
+static inline bool
+save_unchecked(IndexScanDesc scan, MtpBlinkView *v, int index, unsigned off, int pos)
+{
+	BTScanOpaque bt = scan->opaque;
+	BTScanPosItem *item = &bt->currPos.items[index];
+	int			at = bt->currPos.nextTupleOffset;
+	IndexTuple	itup = (IndexTuple) (bt->currTuples + at);
+	Size		size;
+
+	if (off > BLCKSZ - sizeof(IndexTupleData))
+		return false;
+	size = *(volatile unsigned short *) ((char *) v->page + off + offsetof(IndexTupleData, t_info)) & INDEX_SIZE_MASK;
+	if (size < sizeof(IndexTupleData) || size > BLCKSZ - off || at + MAXALIGN(size) > BLCKSZ)
+		return false;
+	memcpy(itup, (char *) v->page + off, size);
+	MTP_STOP_POINT("frame_item_copied");
+	if (IndexTupleSize(itup) != size || !mtp_blink_entry_plain(scan->indexRelation, itup))
+		return false;
+	item->heapTid = itup->t_tid;
+	item->indexOffset = pos;
+	item->tupleOffset = at;
+	bt->currPos.nextTupleOffset = at + MAXALIGN(size);
+	return true;
+}
+
 /* Saves all items from p on as number n and up; returns the next number. */
 static int
 save_rest(IndexScanDesc scan, MtpBlinkView *v, MtpPos p, int n)
 {
+	Relation	rel = scan->indexRelation;
+	Page		page = v->page;
+	bool		locked = BufferIsValid(v->buf);
 	bool		whole = ((BTScanOpaque) scan->opaque)->currTuples != NULL;
 	uint16		skip = scan->ignore_killed_tuples ? MTP_SLOT_DEAD : 0;
+	int			nnodes = v->head.nnodes;
 
-	for (; p.node < v->head.nnodes; p.node++, p.slot = 0)
+	for (; p.node < nnodes; p.node++, p.slot = 0)
 	{
 		const uint16 *offs = v->nodes[p.node].offs;
-		int			count = v->counts[p.node];
+		int			count = Min(v->counts[p.node], MTP_NODE_SLOTS);
 
 		for (; p.slot < count; p.slot++, p.pos++)
 		{
+			unsigned	off = *(volatile const uint16 *) &offs[p.slot];
 			IndexTuple	itup;
 
-			if ((offs[p.slot] & skip) != 0)
+			if ((off & skip) != 0)
 				continue;
-			itup = whole ? mtp_view_item(v, p.node, p.slot) : mtp_view_tid(v, p.node, p.slot);
+			if (locked)
+				itup = whole ? mtp_blink_item(rel, page, p.node, p.slot) : mtp_blink_tid_item(rel, page, p.node, p.slot);
+			else if (n >= MTP_MAX_ITEMS)
+			{
+				v->torn = true;
+				return n;
+			}
+			else if (whole && save_unchecked(scan, v, n, off & ~MTP_SLOT_FLAGS, p.pos))
+			{
+				n++;
+				continue;
+			}
+			else
+				itup = whole ? mtp_view_item(v, p.node, p.slot) : mtp_view_tid(v, p.node, p.slot);
 			if (itup == NULL)
 				return n;
 			save_item(scan, v, n++, itup, p.pos);

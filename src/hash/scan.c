@@ -12,6 +12,7 @@
 #include "nodes/tidbitmap.h"
 #include "pgstat.h"
 #include "utils/memutils.h"
+#include "wal/stop.h"
 
 IndexScanDesc
 mtp_hash_beginscan(Relation rel, int nkeys, int norderbys)
@@ -201,6 +202,7 @@ load_frame(IndexScanDesc scan, uint32 hash)
 			return false;
 		Assert(p.h.n <= MTP_HASH_CAP(MTP_HASH_BUCKET));
 		so->n = mtp_bucket_find_among(page, (uint8 *) page + MTP_HASH_FP_AT(MTP_HASH_BUCKET), p.h.n, hash, !scan->ignore_killed_tuples, at);
+		MTP_STOP_POINT("bucket_frame_read");
 		for (int i = 0; i < so->n; i++)
 			so->tids[i] = MtpHashEntryAt(page, at[i])->tid;
 	}

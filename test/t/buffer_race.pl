@@ -69,12 +69,16 @@ my @split = ('a split', 'INSERT INTO r SELECT g % 101, -g FROM generate_series(1
 my @split_evicted = ('a split, and evicted', 'INSERT INTO r SELECT g % 101, -g FROM generate_series(1, 3000) g', $evict);
 my @deleted = ('deletion and VACUUM', 'DELETE FROM r WHERE a BETWEEN 21 AND 29', 'VACUUM r', $evict);
 
+# What is asked for; an index-only scan has all of it in the index.
+our $columns = 'a, v';
+
 # How many rows r has, where the reader stops, what he asks, what the others do; whether his frame must have been torn
 sub case
 {
 	my ($rows, $stop, $cond, $torn, $what, @do) = @_;
 	my $name = "$stop, $what, $cond" . ($rows > 100 ? ', more levels' : '');
-	my $query = "SELECT a, v FROM r WHERE $cond";
+	my $query = "SELECT $columns FROM r WHERE $cond";
+	my $only = $columns eq 'a, v' ? 'off' : 'on';
 	my $digest = "SELECT count(*), sum(a), sum(v), count(*) FILTER (WHERE NOT ($cond)) FROM ($query OFFSET 0) q";
 
 	sql("SELECT make($rows)");
@@ -86,7 +90,7 @@ sub case
 	my $before = sql(q{SELECT stat('torn')});
 	$faults->hold;
 	# One statement, so one snapshot; the session has read the index before.
-	my $reader = $faults->start("SELECT heat(\$q\$$query\$q\$)", q{SELECT 'frames ' || frames_of('r_a')}, 'SET enable_seqscan = off', 'SET enable_bitmapscan = off', 'SET enable_indexonlyscan = off',
+	my $reader = $faults->start("SELECT heat(\$q\$$query\$q\$)", q{SELECT 'frames ' || frames_of('r_a')}, 'SET enable_seqscan = off', 'SET enable_bitmapscan = off', "SET enable_indexonlyscan = $only",
 		"SET mtpower.debug_stop = '$stop=wait'", $digest, q{SET mtpower.debug_stop = ''}, q{SELECT 'wrong ' || disagree('SELECT a, v FROM r WHERE a > 10')});
 	$faults->stopped("application_name = '$reader->{name}'");
 	sql($_) foreach @do;
@@ -116,6 +120,42 @@ foreach my $do (\@evicted, \@pages, \@splits)
 	case(20000, $_, 'a BETWEEN 9900 AND 13100', 0, @$do) foreach qw(frame_word_read inner_frame_opened inner_frame_read leaf_frame_opened leaf_frame_read);
 	case(20000, $_, 'a = 13001', 0, @$do) foreach qw(inner_frame_opened leaf_frame_opened leaf_frame_read);
 	case(20000, 'frame_tid_read', 'a >= 9990', 0, @$do);
+}
+# Index-only scans copy whole items, and look at the version in the end.  (VACUUM would wait for them.)
+{
+	local $columns = 'a, a AS v';
+	case(100, 'frame_item_copied', 'a >= 20', 1, @$_) foreach \@evicted, \@inserted, \@split, \@split_evicted;
+	case(20000, 'frame_item_copied', 'a >= 9990', 1, @splits);
+}
+
+# Buckets of hash indexes; the row's TID is used anew by another one, or the bucket is split.
+sub case_hash
+{
+	my ($stop, $what, @do) = @_;
+	my $name = "$stop, hash, $what";
+	my $query = 'SELECT count(*), sum(v) FROM r WHERE a = 25';
+
+	sql(q{SELECT make(100); DROP INDEX r_a; CREATE INDEX r_a ON r USING mtpower_hash (a); DELETE FROM r WHERE a BETWEEN 60 AND 90});
+	my $before = sql(q{SELECT stat('torn')});
+	$faults->hold;
+	my $reader = $faults->start("SELECT heat('SELECT a, v FROM r WHERE a = 25')", q{SELECT 'frames ' || frames_of('r_a')}, 'SET enable_seqscan = off', 'SET enable_bitmapscan = off',
+		"SET mtpower.debug_stop = '$stop=wait'", $query, q{SET mtpower.debug_stop = ''});
+	$faults->stopped("application_name = '$reader->{name}'");
+	sql($_) foreach @do;
+	$faults->release;
+	is($faults->finish($reader), '', "$name: no error");
+	like($reader->{out}, qr/^frames [1-9]/m, "$name: there were frames");
+	like($reader->{out}, qr/^1\|50$/m, "$name: the snapshot's rows") or diag($reader->{out});
+	# Before that the frame is merely not found.
+	cmp_ok(sql(q{SELECT stat('torn')}) - $before, '>', 0, "$name: the frame was found changed") if $stop ne 'frame_version_read';
+}
+
+foreach my $stop (qw(frame_version_read frame_found bucket_frame_read))
+{
+	case_hash($stop, @evicted);
+	case_hash($stop, 'insertions', 'INSERT INTO r SELECT 25, -g FROM generate_series(1, 5) g');
+	case_hash($stop, 'VACUUM, and TIDs used anew', 'VACUUM r', 'INSERT INTO r SELECT 25, -g FROM generate_series(1, 40) g', 'DELETE FROM r WHERE a BETWEEN 20 AND 30');
+	case_hash($stop, 'splits', 'INSERT INTO r SELECT g, -g FROM generate_series(101, 20000) g');
 }
 cmp_ok(sql(q{SELECT stat('evicted')}), '>', 1280, 'frames were given to other pages');
 $faults->log_is_clean;

@@ -14,6 +14,7 @@ my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
 $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
+mtpower.use_frames = off
 autovacuum = off
 bgwriter_lru_maxpages = 0
 fsync = off

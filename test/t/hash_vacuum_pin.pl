@@ -12,6 +12,7 @@ my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
 $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
+mtpower.use_frames = off
 mtpower.batching = off
 autovacuum = off
 bgwriter_lru_maxpages = 0
