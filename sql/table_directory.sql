@@ -2,9 +2,9 @@
 SET client_min_messages = warning;
 CREATE SCHEMA table_directory;
 SET search_path = table_directory, public;
-CREATE ROLE regress_mtp_owner;
-CREATE ROLE regress_mtp_other;
-GRANT ALL ON SCHEMA table_directory TO regress_mtp_owner, regress_mtp_other;
+CREATE ROLE regress_directory_owner;
+CREATE ROLE regress_directory_other;
+GRANT ALL ON SCHEMA table_directory TO regress_directory_owner, regress_directory_other;
 RESET client_min_messages;
 \set SHOW_CONTEXT never
 
@@ -131,9 +131,9 @@ SECURITY LABEL FOR mtpower ON COLUMN t.ctid IS 'directory 1';
 \echo :SQLSTATE
 SECURITY LABEL FOR mtpower ON SCHEMA table_directory IS 'no directory';
 \echo :SQLSTATE
-SECURITY LABEL FOR mtpower ON ROLE regress_mtp_owner IS 'no directory';
+SECURITY LABEL FOR mtpower ON ROLE regress_directory_owner IS 'no directory';
 \echo :SQLSTATE
-SECURITY LABEL FOR mtpower ON ROLE regress_mtp_owner IS NULL;
+SECURITY LABEL FOR mtpower ON ROLE regress_directory_owner IS NULL;
 CREATE VIEW a_view AS SELECT 1 AS a;
 SECURITY LABEL FOR mtpower ON COLUMN a_view.a IS 'directory 1';
 \echo :SQLSTATE
@@ -302,15 +302,15 @@ SELECT r, mtpower.directory(r) FROM unnest(ARRAY['a_view', 't_a', 'a_sequence', 
 SELECT mtpower.directory(NULL) IS NULL;
 
 -- Owners do it, nobody else, and nobody else's tables are locked for the attempt.  Everybody may ask.
-SET ROLE regress_mtp_owner;
+SET ROLE regress_directory_owner;
 CREATE TABLE owned (a int) USING mtpower;
-SET ROLE regress_mtp_other;
+SET ROLE regress_directory_other;
 SELECT mtpower.set_directory('owned', 'a');
 \echo :SQLSTATE
 SECURITY LABEL FOR mtpower ON COLUMN owned.a IS 'directory 1';
 \echo :SQLSTATE
 SELECT * FROM mtpower.directory('owned');
-SET ROLE regress_mtp_owner;
+SET ROLE regress_directory_owner;
 SELECT mtpower.set_directory('owned', 'a');
 SELECT * FROM mtpower.directory('owned');
 RESET ROLE;
@@ -323,7 +323,7 @@ CREATE TABLE part PARTITION OF parted FOR VALUES FROM (0) TO (1) USING mtpower;
 SELECT mtpower.set_directory('parted', 'a');
 DROP TABLE temporary;
 TABLE labels ORDER BY 1, 2;
-SET ROLE regress_mtp_owner;
+SET ROLE regress_directory_owner;
 SELECT r FROM mtpower.release_all() r ORDER BY r::text COLLATE "C";
 RESET ROLE;
 TABLE labels ORDER BY 1, 2;
@@ -339,4 +339,4 @@ SELECT * FROM mtpower.directory('part');
 
 SET client_min_messages = warning;
 DROP SCHEMA table_directory CASCADE;
-DROP ROLE regress_mtp_owner, regress_mtp_other;
+DROP ROLE regress_directory_owner, regress_directory_other;

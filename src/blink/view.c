@@ -44,6 +44,7 @@ mtp_view_frame(MtpBlinkView *v, Relation rel, BlockNumber block, uint32 level)
 		return false;
 	Assert(v->head.type == MTP_PAGE_LEAF || v->head.type == MTP_PAGE_INNER);
 	set_directory(v);
+	mtp_buffer_hit(rel);
 	MTP_STOP_POINT(level == 0 ? "leaf_frame_opened" : "inner_frame_opened");
 	return true;
 }

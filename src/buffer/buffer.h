@@ -27,14 +27,11 @@ mtp_buffer_serves(Relation rel)
 	return mtp_buffer.pool != NULL && mtp_use_frames && !RelationUsesLocalBuffers(rel) && !RecoveryInProgress();
 }
 
-/*
- * Finds the frame of an index page (mtp_frame_find), and counts it as a hit: in the relation's statistics, in EXPLAIN (BUFFERS), and
- * for replacement.  The caller knows that mtp_buffer_serves.
- */
+/* Finds the frame of an index page (mtp_frame_find), which warms it.  The caller knows that mtp_buffer_serves. */
 extern bool mtp_buffer_find(Relation rel, BlockNumber block, MtpFrameRef *ref);
 
-/* Counts a read of a frame that is known already, and is still what it was. */
-extern void mtp_buffer_again(Relation rel, const MtpFrameRef *ref);
+/* It is of use, and need not be read in shared buffers: a hit, for the relation's statistics and EXPLAIN (BUFFERS), too. */
+extern void mtp_buffer_hit(Relation rel);
 
 /* What was read of a frame can't be used, and is read again in shared buffers. */
 static inline void

@@ -41,8 +41,8 @@ typedef struct MtpFrameHead
 /* What a process counts, of each kind */
 typedef enum MtpFrameCount
 {
-	MTP_COUNT_HITS,				/* found; of which … */
-	MTP_COUNT_TORN,				/* … somebody changed it before it was read */
+	MTP_COUNT_HITS,				/* found, and of use */
+	MTP_COUNT_TORN,				/* changed by somebody before they were read */
 	MTP_COUNT_MISSES,			/* read where it lay, by who would have read its frame */
 	MTP_COUNT_PUBLISHED,
 	MTP_COUNT_REFUSED,			/* colder than what is there, or somebody was at the frame */

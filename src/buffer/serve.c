@@ -60,8 +60,8 @@ count_access(MtpFrameCount what)
 		mtp_buffer_tell();
 }
 
-static inline void
-count_hit(Relation rel)
+void
+mtp_buffer_hit(Relation rel)
 {
 	count_access(MTP_COUNT_HITS);
 	pgstat_count_buffer_read(rel);
@@ -72,17 +72,7 @@ count_hit(Relation rel)
 bool
 mtp_buffer_find(Relation rel, BlockNumber block, MtpFrameRef *ref)
 {
-	if (!mtp_frame_find(&mtp_buffer, mtp_page_tag(MtpRelLocator(rel), block), MTP_FRAME_INDEX, (uint8) (next_random() >> 32), ref))
-		return false;
-	count_hit(rel);
-	return true;
-}
-
-void
-mtp_buffer_again(Relation rel, const MtpFrameRef *ref)
-{
-	mtp_pool_hit(mtp_buffer.pool, ref->frame, (uint8) (next_random() >> 32));
-	count_hit(rel);
+	return mtp_frame_find(&mtp_buffer, mtp_page_tag(MtpRelLocator(rel), block), MTP_FRAME_INDEX, (uint8) (next_random() >> 32), ref);
 }
 
 void

@@ -226,6 +226,7 @@ load_frame(IndexScanDesc scan, uint32 hash)
 	so->next = InvalidBlockNumber;
 	so->source_read = true;
 	so->in_frame = true;
+	mtp_buffer_hit(rel);
 	return true;
 }
 
