@@ -6,6 +6,7 @@
  * it alone, are good whatever becomes of the rest.  Items are copied out one at a time, and are whole and of the page if the caller gets
  * them.  What else is read of the directory (counts, heads, offsets) may be nonsense until an item is got, or mtp_view_good says yes:
  * it leads at most a kilobyte behind the page, where there is still memory of the buffer's (buffer/shmem.c).
+ * step.c copies the rest of a leaf that matches as a whole by itself, and asks mtp_view_good behind it.
  */
 #ifndef MTP_BLINK_VIEW_H
 #define MTP_BLINK_VIEW_H
