@@ -9,6 +9,13 @@ OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
 PG_CPPFLAGS = -I$(srcdir)/src
 PG_CFLAGS = -std=gnu11 -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Wno-cast-function-type -Wno-declaration-after-statement
 
+# The buffer can live in a file on persistent memory where libpmem is: WITH_PMEM=yes insists on it, WITH_PMEM=no does without.
+WITH_PMEM ?= $(if $(shell pkg-config --exists libpmem 2>/dev/null && echo found),yes,no)
+ifeq (yes,$(WITH_PMEM))
+PG_CPPFLAGS += -DMTP_WITH_PMEM $(shell pkg-config --cflags libpmem)
+SHLIB_LINK += $(shell pkg-config --libs libpmem || echo -lpmem)
+endif
+
 REGRESS = $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
 REGRESS_OPTS = --inputdir=. --outputdir=. --no-locale --encoding=UTF8
 
@@ -29,7 +36,7 @@ all install installcheck clean:
 endif
 
 # The install script is the subsystems' parts, in the order of their dependencies.
-SQL_PARTS = src/prelude.sql src/buffer/buffer.sql src/table/table.sql src/blink/blink.sql src/hash/hash.sql src/inspect/inspect.sql src/opclass/opclass.sql src/batch/batch.sql
+SQL_PARTS = src/prelude.sql src/buffer/buffer.sql src/table/table.sql src/blink/blink.sql src/hash/hash.sql src/inspect/inspect.sql src/opclass/opclass.sql src/batch/batch.sql src/scan/admit.sql src/warm/warm.sql
 
 mtpower--1.0.sql: $(SQL_PARTS)
 	cat $^ > $@

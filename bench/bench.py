@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures mtpower beside its peers; bench/run prepares what this needs.  README.md tells what each part measures."""
 import argparse, sys
-import loads, steady, hashes, instructions, pages          # each registers its parts
+import loads, steady, hashes, instructions, pages, frames, directories, recorded, before, restarts          # each registers its parts
 from harness import PARTS, Bench
 from server import Failed
 
@@ -11,6 +11,7 @@ def main():
     parser.add_argument('--bindir', required=True, help='PostgreSQL\'s programs, mtpower installed')
     parser.add_argument('--source', required=True, help='the source tree')
     parser.add_argument('--pg-config', required=True)
+    parser.add_argument('--before', help='PostgreSQL\'s programs, an older mtpower installed; without it the part that compares with it is skipped')
     parser.add_argument('--dir', required=True, help='where servers, rows and results.csv lie')
     parser.add_argument('parts', nargs='*', metavar='PART', help='of ' + ', '.join(PARTS))
     args = parser.parse_args()

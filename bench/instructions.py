@@ -7,6 +7,7 @@ no shutdown checkpoint is counted.  mtpower's tables lie in one database and the
 PostgreSQL runs without the library.
 """
 import os, random, re, resource, shutil, subprocess
+from collections import namedtuple
 from data import AMS, HASH_AMS
 from harness import ROUNDS, ROWS, part
 from server import Failed, Server, together
@@ -17,6 +18,11 @@ STEPS = max(ROWS // 1000, 100)          # single-row statements, transactions
 RUNS = min(ROUNDS, 2)                   # the second one shows how repeatable a count is
 DATABASES = {'mtpower': 'own', 'heap': 'peer'}
 HASHES = dict(zip(AMS, HASH_AMS))       # what the two sides' hash indexes are
+# Where data are made.
+SIZES = {'shared_buffers': '256MB', 'autovacuum': 'off', 'wal_level': 'replica', 'max_wal_size': '64MB', 'min_wal_size': '32MB'}
+
+# What is counted: a single-user backend of these programs, on copies of these data, with options of its own.
+Backend = namedtuple('Backend', 'name bindir data db options')
 
 
 def prepare(b, server, am):
@@ -90,16 +96,15 @@ def cases(b, am):
     yield 'VACUUM after deleting 20 %', 0.9, [], *alike('VACUUM %s', ('first_vacuumed', 'vacuumed'))
 
 
-def count(b, data, am, statements):
+def count(b, backend, statements):
     """Millions of instructions of a process that runs these statements on a copy of the data."""
-    copy, log = b.path('count-' + am), b.path('count-%s.log' % am)
-    subprocess.run(['cp', '-a', '--reflink=auto', data, copy], check=True)
+    copy, log = b.path('count-' + backend.name), b.path('count-%s.log' % backend.name)
+    subprocess.run(['cp', '-a', '--reflink=auto', backend.data, copy], check=True)
     try:
         lines = [piece.strip() for s in statements for piece in s.split(';')] + ["COPY (SELECT 1) TO PROGRAM 'kill -ABRT $PPID'"]
         done = subprocess.run(
             ['valgrind', '--tool=cachegrind', '--cache-sim=no', '--cachegrind-out-file=/dev/null', '--log-file=' + log,
-             os.path.join(b.args.bindir, 'postgres'), '--single', '-D', copy, '-F',
-             *([] if am == 'mtpower' else ['-c', 'shared_preload_libraries=']), DATABASES[am]],
+             os.path.join(backend.bindir, 'postgres'), '--single', '-D', copy, '-F', *backend.options, backend.db],
             input='\n'.join(lines) + '\n', stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
         with open(log) as f:
@@ -111,26 +116,41 @@ def count(b, data, am, statements):
         shutil.rmtree(copy)
 
 
+def counts(b, backend, setup, first, second):
+    """Of the second half alone, once for each run."""
+    base = count(b, backend, setup + first)
+    return [count(b, backend, setup + first + second) - base for _ in range(RUNS)]
+
+
+def compare_counts(b, name, target, peer, sides, **show):
+    """sides: two pairs of a backend and its (setup, first half, second half), mtpower's and the peer's."""
+    mine, theirs = together(*(lambda backend=backend, case=case: counts(b, backend, *case) for backend, case in sides))
+    b.show(name, {'mtpower': mine, peer: theirs}, unit='M', targets={peer: target}, **show)
+
+
+def check_valgrind():
+    if shutil.which('valgrind') is None:
+        raise Failed('valgrind is not installed')
+
+
+def backends(b, server):
+    """Of both sides, after the server has been stopped: the library is loaded for mtpower alone."""
+    return {am: Backend(am, b.args.bindir, server.data, db, [] if am == 'mtpower' else ['-c', 'shared_preload_libraries=']) for am, db in DATABASES.items()}
+
+
 @part
 def part_instructions(b):
     """Millions of instructions that a single-user backend executes, on a twentieth of the rows, counted by cachegrind; PostgreSQL
     without mtpower loaded is the peer."""
-    if shutil.which('valgrind') is None:
-        raise Failed('valgrind is not installed')
-    server = Server(b.args, 'counted', {'shared_buffers': '256MB', 'autovacuum': 'off', 'wal_level': 'replica', 'max_wal_size': '64MB',
-                                        'min_wal_size': '32MB'})
+    check_valgrind()
+    server = Server(b.args, 'counted', SIZES)
     try:
         for am in AMS:
             prepare(b, server, am)
     finally:
         server.stop('fast')
-    own, peers = ({name: (target, setup, first, second) for name, target, setup, first, second in cases(b, am)} for am in ('mtpower', 'heap'))
-
-    def counts(am, case):
-        _, setup, first, second = case
-        base = count(b, server.data, am, setup + first)
-        return [count(b, server.data, am, setup + first + second) - base for _ in range(RUNS)]
-    for name, case in own.items():
-        mine, theirs = together(lambda: counts('mtpower', case), lambda: counts('heap', peers[name]))
-        b.show(name, {'mtpower': mine, PEER: theirs}, unit='M', targets={PEER: case[0]})
+    both = backends(b, server)
+    own, peers = ({name: (target, case) for name, target, *case in cases(b, am)} for am in AMS)
+    for name, (target, case) in own.items():
+        compare_counts(b, name, target, PEER, [(both['mtpower'], case), (both['heap'], peers[name][1])])
     shutil.rmtree(server.data)

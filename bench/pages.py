@@ -1,6 +1,7 @@
 """Programs that are no servers: an index page in memory (page/page_bench.c), searches in pages that a server made and in directories of table pages (inpage/), and page
 accesses replayed against replacement policies (replay/)."""
 import glob, os, re, shutil
+import plot
 from harness import ROUNDS, ROWS, part
 from server import Failed, call
 
@@ -30,18 +31,38 @@ def part_page(b):
         b.show(case, sides, unit='ns')
 
 
-@part
-def part_replay(b):
-    """Per cent of page accesses that miss, of traces that are made as kinds of work have them; the first tenth of a trace is not counted. Memory is the
-    same for all, and a pair of table blocks needs twice an index page's. "held out": no setting was chosen by these."""
-    traces = {}
-    for line in call([compiled(b, 'replay', 'bench/replay/*.c', 'src/buffer/*.c')]).splitlines():
-        trace, sort, policy, misses = line.split('|')
-        traces.setdefault((trace, sort), {})[policy] = float(misses)
-    for (trace, sort), misses in traces.items():
+def show_misses(b, traces, figure, title):
+    """traces: (sort, name) -> policy -> per cent."""
+    for (sort, trace), misses in traces.items():
         peers = {policy: m for policy, m in misses.items() if policy != 'mtpower'}
         most = min(min(peers[p] for p in ('LRU', 'clock', 'ARC')) + 0.3, min(peers.values()) + 2.5)
         b.show('%s (%s)' % (trace, sort), {policy: [m] for policy, m in misses.items()}, unit='%', ratios=False, most=round(most, 2))
+    plot.dots(b.path(figure), title, 'per cent', {
+        column: {trace: misses for (sort, trace), misses in traces.items() if sort == column} for column in ('tuning', 'held out')})
+
+
+@part
+def part_replay(b):
+    """Per cent of page accesses that miss, of traces that are made as kinds of work have them; the first tenth of a trace is not counted. Memory is the
+    same for all, and what a page takes of it is its size. "held out": no setting was chosen by these. Then turnovers until memory is where work has shifted to (95 % of the hits of the best
+    fixed split), beside the same with that split given at once; and accesses per block of memory after a restart until 90 % of the hits are back, with hot lists of some lengths."""
+    traces, shifts, restarts = {}, {}, {}
+    for line in call([compiled(b, 'replay', 'bench/replay/*.c', 'src/buffer/heat.c', 'src/buffer/pool.c')]).splitlines():
+        what, *fields = line.split('|')
+        if what == 'misses':
+            trace, sort, policy, misses = fields
+            traces.setdefault((sort, trace), {})[policy] = float(misses)
+        elif what == 'shift':
+            work, sort, origin, to, turnovers, at_once, late, best = fields
+            shifts.setdefault((work, sort, origin, to), []).append((float(turnovers), float(at_once)))
+        else:
+            trace, hot_list, accesses, first, undisturbed = fields
+            restarts.setdefault(trace, {})[hot_list] = [float(accesses)]
+    show_misses(b, traces, 'replay.svg', 'Page accesses that miss')
+    for (work, sort, origin, to), both in shifts.items():
+        b.show('%s: %s to %s (%s)' % (work, origin, to, sort), {'mtpower': [t for t, _ in both], 'split at once': [t for _, t in both]}, unit='', ratios=False, most=3)
+    for trace, lists in restarts.items():
+        b.show('restart: ' + trace, lists, unit='', ratios=False)
 
 
 def last_level_cache():

@@ -47,3 +47,38 @@ def lines(path, title, xlabel, ylabel, xs, series):
     out.append('</svg>\n')
     with open(path, 'w') as f:
         f.write('\n'.join(out))
+
+
+def dots(path, title, xlabel, columns):
+    """Writes a chart of columns side by side: title of the column -> row -> side -> figure; a row is a line, a side a colour."""
+    colours = ('#000000',) + COLOURS + ('#ff7f0e', '#8c564b', '#17becf')
+    left, width, step, top = 250, 260, 22, 64
+    sides = list(dict.fromkeys(side for rows in columns.values() for points in rows.values() for side in points))
+    ticks = steps(max(v for rows in columns.values() for points in rows.values() for v in points.values()))
+    height = top + step * max(map(len, columns.values())) + 50
+    total = len(columns) * (left + width) + 20
+    out = ['<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">' % (total, height),
+           '<rect width="100%" height="100%" fill="white"/>']
+
+    def text(px, py, what, anchor='middle', more=''):
+        out.append('<text x="%.1f" y="%.1f" text-anchor="%s"%s>%s</text>' % (px, py, anchor, more, escape(str(what))))
+
+    text(total / 2, 20, title, more=' font-size="14"')
+    for n, (column, rows) in enumerate(columns.items()):
+        start = n * (left + width) + left
+        x = lambda v: start + (width - 20) * v / ticks[-1]
+        text(start + width / 2, 44, column, more=' font-weight="bold"')
+        for v in ticks:
+            out.append('<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#dddddd"/>' % (x(v), top - 10, x(v), top + step * (len(rows) - 1) + 10))
+            text(x(v), top + step * len(rows) + 6, '%g' % v)
+        text(start + width / 2, top + step * len(rows) + 24, xlabel)
+        for i, (row, points) in enumerate(rows.items()):
+            text(start - 10, top + step * i + 4, row, 'end')
+            for side, v in reversed(points.items()):
+                out.append('<circle cx="%.1f" cy="%d" r="%d" fill="%s"/>' % (x(v), top + step * i, 5 if side == sides[0] else 3, colours[sides.index(side) % len(colours)]))
+    for i, side in enumerate(sides):
+        out.append('<circle cx="%d" cy="%d" r="4" fill="%s"/>' % (20 + 100 * i, height - 14, colours[i % len(colours)]))
+        text(30 + 100 * i, height - 10, side, 'start')
+    out.append('</svg>\n')
+    with open(path, 'w') as f:
+        f.write('\n'.join(out))

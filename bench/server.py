@@ -87,6 +87,10 @@ class Server:
         self.sql('ALTER SYSTEM %s %s%s;\nSELECT pg_reload_conf();\nSELECT pg_sleep(0.2)' % (
             'RESET' if value is None else 'SET', name, '' if value is None else ' = ' + value))
 
+    def without_library(self):
+        """Starts it anew without mtpower, which its tables must not need."""
+        self.run('pg_ctl', '-D', self.data, '-l', self.data + '.log', '-o', "-c shared_preload_libraries=''", '-w', 'restart')
+
     def wal(self):
         return int(self.sql("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint"))
 

@@ -2,6 +2,7 @@
 CREATE SCHEMA hash_basic;
 SET search_path = hash_basic, public;
 SET jit = off;
+SET mtpower.enable_directoryscan = off;
 SET enable_material = off;
 SET enable_memoize = off;
 

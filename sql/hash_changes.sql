@@ -3,6 +3,7 @@
 SET mtpower.batch_min_rows = 0;
 SET mtpower.batch_size = '64kB';
 SET jit = off;
+SET mtpower.enable_directoryscan = off;
 CREATE SCHEMA hash_changes;
 SET search_path = hash_changes, public;
 

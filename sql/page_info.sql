@@ -49,6 +49,8 @@ FROM generate_series(1, 5) n, mtpower.page_info('other_t', n) WHERE high_key IS 
 DELETE FROM tab WHERE a = 3;
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
+-- Nobody else, such as autovacuum, may still see the rows.
+DO $$ BEGIN WHILE EXISTS (SELECT FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()) LOOP PERFORM pg_sleep(0.01), pg_stat_clear_snapshot(); END LOOP; END $$;
 SELECT count(*) FROM tab WHERE a = 3 AND b = 'foo';
 SELECT sum(dead) > 0 AS dead, bool_or('has_dead' = ANY (flags)) AS flagged FROM pages;
 VACUUM tab;

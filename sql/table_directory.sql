@@ -235,9 +235,11 @@ CREATE TYPE mood AS ENUM ('sad', 'happy');
 CREATE TYPE pair AS (a int, b text);
 CREATE TYPE no_pair AS (a int, b json);
 CREATE UNLOGGED TABLE types (a positive, b mood, c pair, d int[], e int4range, f bool, g no_pair, h json[], i point, j json, k xid) USING mtpower;
-SELECT mtpower.set_directory('types', 'a', 'b', 'c', 'd', 'e', 'f');
+SELECT mtpower.set_directory('types', 'a', 'b', 'd', 'e', 'f');
 SELECT columns FROM mtpower.directory('types');
 SELECT mtpower.set_directory('types', 'a', 'g');
+\echo :SQLSTATE
+SELECT mtpower.set_directory('types', 'a', 'c');
 \echo :SQLSTATE
 SELECT mtpower.set_directory('types', 'h');
 SELECT mtpower.set_directory('types', 'i');

@@ -154,4 +154,37 @@ mtp_extend_relation(Relation rel)
 #define MtpFirstBgworkerProc (MaxConnections + autovacuum_max_workers + 1)
 #endif
 
+/* Before PostgreSQL 16 a custom scan's slot is a virtual one. */
+#if PG_VERSION_NUM >= 160000
+#define MTP_CUSTOM_SLOT_IS_VIRTUAL 0
+#define MtpSetCustomSlot(css, ops) ((css)->slotOps = (ops))
+#else
+#define MTP_CUSTOM_SLOT_IS_VIRTUAL 1
+#define MtpSetCustomSlot(css, ops) ((void) 0)
+#endif
+
+/*
+ * Reads a page for a sequential scan that stands at it then, as core does page at a time: which rows its snapshot sees.  PostgreSQL 17 split this in two, and
+ * reads ahead, which is not done here.
+ */
+#include "access/heapam.h"
+#if PG_VERSION_NUM >= 170000
+#include "miscadmin.h"
+#endif
+
+static inline void
+mtp_heap_read_page(HeapScanDesc scan, BlockNumber block)
+{
+#if PG_VERSION_NUM >= 170000
+	if (BufferIsValid(scan->rs_cbuf))
+		ReleaseBuffer(scan->rs_cbuf);
+	CHECK_FOR_INTERRUPTS();
+	scan->rs_cbuf = ReadBufferExtended(scan->rs_base.rs_rd, MAIN_FORKNUM, block, RBM_NORMAL, scan->rs_strategy);
+	scan->rs_cblock = block;
+	heap_prepare_pagescan(&scan->rs_base);
+#else
+	heapgetpage(&scan->rs_base, block);
+#endif
+}
+
 #endif							/* MTP_COMPAT_H */

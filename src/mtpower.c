@@ -5,6 +5,10 @@
 #include "mtpower.h"
 
 #include "miscadmin.h"
+#include "utils/guc.h"
+
+#include "scan/admit.h"
+#include "warm/keeper.h"
 
 PG_MODULE_MAGIC;
 
@@ -37,6 +41,12 @@ _PG_init(void)
 	mtp_blink_init();
 	mtp_hash_init();
 	mtp_batch_init();
+	mtp_admit_init();
+	mtp_scan_init();
+	mtp_warm_init();
+
+	/* Settings are all there now: in configuration files, others of this prefix are mistakes. */
+	MarkGUCPrefixReserved(MTP_SCHEMA_NAME);
 	preloaded = true;
 }
 

@@ -2,7 +2,8 @@
  * mtpower.h
  *	  What every subsystem of mtpower may rely on.
  *
- * Subsystems call downward only: table -> blink, hash -> batch -> page, wal -> buffer.
+ * Subsystems call downward only: warm -> scan, table -> blink, hash -> batch -> directory -> page, wal -> buffer.  (Scans ask which directories their table has; a table tells
+ * scan what was loaded.)
  */
 #ifndef MTPOWER_H
 #define MTPOWER_H
@@ -29,5 +30,6 @@ extern void mtp_opclass_init(void);
 extern void mtp_blink_init(void);
 extern void mtp_hash_init(void);
 extern void mtp_batch_init(void);
+extern void mtp_scan_init(void);
 
 #endif							/* MTPOWER_H */

@@ -5,6 +5,7 @@
 # to be ignored.  One of gcc's checkers is off: -Wanalyzer-use-of-uninitialized-value takes an array whose elements a loop sets for one that
 # may have none, whatever an assertion says about their number; clang's knows better, and valgrind sees such reads as they happen.
 analyser_flags="-std=gnu11 -D_GNU_SOURCE -DUSE_ASSERT_CHECKING=1"
+! pkg-config --exists libpmem 2>/dev/null || analyser_flags+=" -DMTP_WITH_PMEM"
 gcc_analyser="-O1 -fanalyzer -Wno-analyzer-use-of-uninitialized-value"
 clang_analyser="--analyze --analyzer-output text"
 
@@ -18,7 +19,7 @@ analyse() {
 	if [ -s "$log/analyse-$name" ]; then
 		head -n 60 "$log/analyse-$name"
 		say "analysis by $name ... FAILED"
-		count 0 1
+		count 0 1 0 "analysis by $name"
 	else
 		say "analysis by $name of $(wc -l <<< "$files") files ... ok"
 		count 1 0

@@ -57,7 +57,7 @@ look_for_findings() {
 		say "$1: no findings"
 		count 1 0
 	else
-		count 0 "$found"
+		count 0 "$found" 0 "$1: $found files with findings"
 	fi
 	# What the next part finds is counted for that one.
 	find "$findings" -type f -empty -delete

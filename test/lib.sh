@@ -36,6 +36,10 @@ missing_packages() {
 install_missing() {
 	local packages conf=/etc/postgresql-common/createcluster.d/mtpower-build.conf
 	packages=$(missing_packages | sort -u | tr '\n' ' ')
+	# Without libpmem mtpower is built without what needs it, and tests of that are skipped.
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! pkg-config --exists libpmem 2>/dev/null; then
+		packages+="libpmem-dev pkg-config "
+	fi
 	if [ -n "$packages" ]; then
 		[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
 			die "missing on this machine: $packages(run this as root on Debian, or install them)"

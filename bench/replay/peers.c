@@ -1,6 +1,6 @@
 /*
  * peers.c
- *	  Replacement policies beside which the buffer's is shown.  Room is counted in units of an index page; a page that needs two gets them
+ *	  Replacement policies beside which the buffer's is shown.  Room is counted in units of the smallest page; one that needs more gets them
  *	  from as many others as it takes.
  */
 #include "replay.h"

@@ -1,78 +1,30 @@
 /*
  * replay.c
- *	  Replays page accesses against the buffer's own policy, src/buffer/pool.c as the server runs it, and against others.
+ *	  Replays page accesses against the buffer's own policy and against others.
  *
- *	  replay			prints lines of "trace|held out|policy|per cent of misses"; the first tenth of a trace fills the caches
- *	  replay HALFLIFE	the same with another half-life of heat
+ *	  replay			prints lines of "misses|trace|held out|policy|per cent of accesses", of which the first tenth of a trace is not counted, and of
+ *						"shift|work|held out|from|to|turnovers|turnovers with the best split at once|per cent of hits late|the same of the best fixed split", and of
+ *						"restart|trace|hot list|accesses per block until 90 % of the hits are back|per cent of hits in the first 10,000|the same without a restart"
+ *	  replay FILE...	the same lines of misses for recorded traces, files of page numbers; the name of a file is the trace's, and "held out" if
+ *						it ends in that; memory for a quarter of their pages
+ *	  replay HALFLIFE	the same with another half-life of heat, misses of our policy alone
  */
 #include "replay.h"
 
-#include <stdio.h>
+static double half_life = 0;
 
-#undef printf
-
-static double half_life = MTP_POOL_HALF_LIFE;
-
-/* An extent gets another kind; its pages go. */
 static void
-change(MtpPool *pool, Map *map, uint64 *pages, uint32 extent, int kind)
+mtpower(const Trace *t, bool *miss)
 {
-	for (uint32 f = extent * MTP_EXTENT_FRAMES; f < (extent + 1) * MTP_EXTENT_FRAMES; f++)
-		if (pages[f] != NO_PAGE)
-		{
-			mtp_pool_left(pool, f, mix(pages[f]));
-			map_remove(map, pages[f]);
-			pages[f] = NO_PAGE;
-		}
-	mtp_pool_change(pool, extent, kind);
+	Options		o = {.half_life = half_life};
+
+	ours(t, miss, &o);
 }
 
-static void
-admit(MtpPool *pool, Map *map, uint64 *pages, uint64 page, uint64 *random)
+static const char *
+sort_of(const Trace *t)
 {
-	int			level = mtp_pool_miss(pool, mix(page), (uint8) mtp_pool_random(random));
-	uint32		extent,
-				frame;
-
-	if (mtp_pool_wants(pool, KIND(page), random, &extent))
-		change(pool, map, pages, extent, KIND(page));
-	if (!mtp_pool_place(pool, KIND(page), level, random, &frame))
-		return;
-	if (pages[frame] != NO_PAGE)
-	{
-		mtp_pool_left(pool, frame, mix(pages[frame]));
-		map_remove(map, pages[frame]);
-	}
-	pages[frame] = page;
-	map_add(map, page, frame);
-	mtp_pool_came(pool, frame, level);
-}
-
-static void
-ours(const Trace *t, bool *miss)
-{
-	uint32		nframes = t->extents * MTP_EXTENT_FRAMES;
-	void	   *memory = malloc(mtp_pool_size(t->extents));
-	MtpPool    *pool = mtp_pool_make(memory, t->extents, half_life);
-	Map			map = map_make(nframes);
-	uint64	   *pages = malloc(nframes * sizeof(uint64));
-	uint64		random = 88172645463325252;
-
-	memset(pages, 0xFF, nframes * sizeof(uint64));
-	for (size_t i = 0; i < t->n; i++)
-	{
-		uint32		frame = map_find(&map, t->pages[i]);
-
-		if (i % 32 == 0)
-			mtp_pool_tick(pool, 32);
-		if (!(miss[i] = frame == NONE))
-			mtp_pool_hit(pool, frame, (uint8) mtp_pool_random(&random));
-		else
-			admit(pool, &map, pages, t->pages[i], &random);
-	}
-	map_free(&map);
-	free(pages);
-	free(memory);
+	return t->held_out ? "held out" : "tuning";
 }
 
 static void
@@ -85,26 +37,104 @@ report(const Trace *t, const char *name, void (*replay) (const Trace *t, bool *m
 	replay(t, miss);
 	for (size_t i = from; i < t->n; i++)
 		n += miss[i];
-	printf("%s|%s|%s|%.2f\n", t->name, t->held_out ? "held out" : "tuning", name, 100.0 * n / (t->n - from));
+	printf("misses|%s|%s|%s|%.2f\n", t->name, sort_of(t), name, 100.0 * n / (t->n - from));
 	fflush(stdout);
 	free(miss);
+}
+
+static void
+report_shift(const Shift *s)
+{
+	static const char *kinds[MTP_FRAME_KINDS] = {"index pages", "pairs", "directories"};
+	Turnovers	r[PHASES];
+
+	measure_shift(s, r);
+	for (int p = 1; p < PHASES; p++)
+		printf("shift|%s|%s|%s|%s|%.2f|%.2f|%.1f|%.1f\n", s->trace.name, sort_of(&s->trace), kinds[s->kinds[1 - p % 2]], kinds[s->kinds[p % 2]],
+			   r[p].turnovers, r[p].at_once, 100 * r[p].reached, 100 * r[p].best);
+	fflush(stdout);
+}
+
+static int
+by_number(const void *a, const void *b)
+{
+	uint64		x = *(const uint64 *) a,
+				y = *(const uint64 *) b;
+
+	return (x > y) - (x < y);
+}
+
+/* Megabytes of all pages of a trace */
+static double
+megabytes(const Trace *t)
+{
+	uint64	   *sorted = malloc(t->n * sizeof(uint64));
+	double		bytes = 0;
+
+	memcpy(sorted, t->pages, t->n * sizeof(uint64));
+	qsort(sorted, t->n, sizeof(uint64), by_number);
+	for (size_t i = 0; i < t->n; i++)
+		if (i == 0 || sorted[i] != sorted[i - 1])
+			bytes += mtp_pool_frame_bytes(KIND(sorted[i]));
+	free(sorted);
+	return bytes / MTP_EXTENT_BYTES;
+}
+
+static void
+replay_file(const char *path)
+{
+	const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	Trace		t = {name, strstr(name, "held out") != NULL};
+	FILE	   *f = fopen(path, "rb");
+
+	if (f == NULL || fseek(f, 0, SEEK_END) != 0)
+		exit(1);
+	t.n = ftell(f) / sizeof(uint64);
+	rewind(f);
+	t.pages = malloc(t.n * sizeof(uint64));
+	if (fread(t.pages, sizeof(uint64), t.n, f) != t.n)
+		exit(1);
+	fclose(f);
+	t.extents = Max(megabytes(&t) / 4, 4);
+	report(&t, "mtpower", mtpower);
+	for (const Cache *c = peers; c->name != NULL; c++)
+		report(&t, c->name, c->replay);
+	free(t.pages);
 }
 
 int
 main(int argc, char **argv)
 {
 	mtp_heat_init();
+	if (argc > 1 && atof(argv[1]) == 0)
+	{
+		for (int i = 1; i < argc; i++)
+			replay_file(argv[i]);
+		return 0;
+	}
 	if (argc > 1)
 		half_life = atof(argv[1]);
 	for (int i = 0;; i++)
 	{
-		Trace		t = make_trace(i);
+		Trace		t = make_trace(i, 1);
 
 		if (t.name == NULL)
-			return 0;
-		report(&t, "mtpower", ours);
-		for (const Cache *c = peers; c->name != NULL; c++)
+			break;
+		report(&t, "mtpower", mtpower);
+		for (const Cache *c = peers; argc == 1 && c->name != NULL; c++)
 			report(&t, c->name, c->replay);
+		if (argc == 1)
+			measure_restart(&t);
 		free(t.pages);
 	}
+	for (int i = 0; argc == 1; i++)
+	{
+		Shift		s = make_shift(i, 1);
+
+		if (s.trace.name == NULL)
+			break;
+		report_shift(&s);
+		free(s.trace.pages);
+	}
+	return 0;
 }

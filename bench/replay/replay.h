@@ -7,11 +7,19 @@
 
 #include "buffer/pool.h"
 
-/* A page: its kind, relation and block in one number.  A pair of table blocks takes twice the room of an index page. */
-#define TABLE_PAGE			(UINT64CONST(1) << 63)
-#define PAGE(rel, block)	((uint64) (rel) << 32 | (uint32) (block))
-#define KIND(page)			((page) & TABLE_PAGE ? MTP_FRAME_TABLE : MTP_FRAME_INDEX)
-#define UNITS(page)			((page) & TABLE_PAGE ? 2 : 1)
+#include <stdio.h>
+#include <stdlib.h>
+
+#undef printf
+#undef qsort
+
+/* A page: its kind, relation and block (of a table: pair of blocks) in one number.  Peers count room in frames of the smallest kind. */
+#define PAGE(kind, rel, block) ((uint64) (kind) << 62 | (uint64) (rel) << 32 | (uint32) (block))
+#define INDEX_PAGE(rel, block) PAGE(MTP_FRAME_INDEX, rel, block)
+#define TABLE_PAIR(rel, pair) PAGE(MTP_FRAME_TABLE, rel, pair)
+#define DIRECTORY(rel, pair) PAGE(MTP_FRAME_DIRECTORY, rel, pair)
+#define KIND(page)			((int) ((page) >> 62))
+#define UNITS(page)			(mtp_pool_frame_bytes(KIND(page)) / (MTP_EXTENT_BYTES / MTP_EXTENT_FRAMES))
 
 typedef struct Trace
 {
@@ -22,8 +30,50 @@ typedef struct Trace
 	size_t		n;
 } Trace;
 
-/* traces.c: the i-th trace, or NULL name behind the last.  The caller frees pages. */
-extern Trace make_trace(int i);
+/* traces.c: the i-th trace, or NULL name behind the last.  shrink: by so much are rows, memory and accesses fewer.  The caller frees pages. */
+extern Trace make_trace(int i, int shrink);
+
+/*
+ * The i-th work that shifts from index pages to pages of another kind and back, twice, in phases of equal length.
+ */
+#define PHASES				5
+
+typedef struct Shift
+{
+	Trace		trace;
+	int			kinds[2];		/* of the first phase, and of the second */
+	size_t		length;			/* of a phase, in accesses */
+} Shift;
+
+extern Shift make_shift(int i, int shrink);
+
+/* shift.c: turnovers until memory is where the work of a phase is. */
+typedef struct Turnovers
+{
+	double		best;			/* hit ratio of the best fixed split */
+	double		reached;		/* hit ratio late in the phase */
+	double		turnovers;		/* until 95 % of the best are there */
+	double		at_once;		/* the same for who gets the best split when the phase begins */
+} Turnovers;
+
+extern void measure_shift(const Shift *s, Turnovers result[PHASES]);
+
+/* restart.c: prints a line for each way to restart in the middle of a trace. */
+extern void measure_restart(const Trace *t);
+
+/* ours.c */
+typedef struct Options
+{
+	double		half_life;		/* or 0, for the server's */
+	const uint32 *split;		/* extents of each kind, which stay so; or NULL */
+	size_t		split_from;		/* this access on; before it memory goes where the policy says */
+	size_t		restart;		/* before this access, or 0 */
+	size_t		list_age;		/* accesses between the hot list and the restart */
+	double		list_share;		/* of the memory, that its pages fill */
+	bool		list_heat;		/* they come with the heat that they had; else as after one access */
+} Options;
+
+extern void ours(const Trace *t, bool *miss, const Options *o);
 
 /*
  * A cache replays a trace.  miss[i] tells whether access i found nothing.

@@ -1,6 +1,6 @@
 /*
  * traces.c
- *	  Makes page accesses as kinds of work have them: which pages of indexes and tables, in which order.
+ *	  Makes page accesses as kinds of work have them: which pages of indexes and tables, and directories of pages, in which order.
  *
  * Rows are asked for by Zipf's law; which row is how popular is mixed up, so popular rows stand on pages of their own.  An entry of a
  * B-link tree is found by way of an inner page and a leaf (the root is always there); 300 entries are on a leaf, 110 rows on a block.
@@ -9,13 +9,15 @@
 
 #include <math.h>
 
-#define ACCESSES		3000000
+#define ACCESSES		3000000	/* of a trace that is not shrunk */
 #define ON_LEAF			300
 #define ON_PAIR			220
 
 typedef struct Maker
 {
 	Trace	   *t;
+	size_t		accesses;
+	int			shrink;
 	uint64		random;
 	uint32		nrows;
 	double	   *sums;			/* of the rows' popularity, the most popular one first */
@@ -32,6 +34,7 @@ popularity(Maker *m, uint32 nrows, double skew)
 {
 	double		sum = 0;
 
+	nrows /= m->shrink;
 	m->nrows = nrows;
 	m->sums = realloc(m->sums, nrows * sizeof(double));
 	for (uint32 i = 0; i < nrows; i++)
@@ -69,14 +72,14 @@ row(Maker *m, uint64 salt)
 static void
 visit(Maker *m, uint64 page)
 {
-	if (m->t->n < ACCESSES)
+	if (m->t->n < m->accesses)
 		m->t->pages[m->t->n++] = page;
 }
 
 static bool
 more(Maker *m)
 {
-	return m->t->n < ACCESSES;
+	return m->t->n < m->accesses;
 }
 
 /* An index whose keys lie in another order than rows */
@@ -85,14 +88,14 @@ index_probe(Maker *m, uint32 index, uint64 key)
 {
 	uint32		leaf = mix(key * 31 + index) % (m->nrows / ON_LEAF);
 
-	visit(m, PAGE(index, 0x80000000 + leaf / ON_LEAF));
-	visit(m, PAGE(index, leaf));
+	visit(m, INDEX_PAGE(index, 0x80000000 + leaf / ON_LEAF));
+	visit(m, INDEX_PAGE(index, leaf));
 }
 
 static void
 table_row(Maker *m, uint32 table, uint64 key)
 {
-	visit(m, TABLE_PAGE | PAGE(table, key / ON_PAIR));
+	visit(m, TABLE_PAIR(table, key / ON_PAIR));
 }
 
 /* Rows by one of some indexes */
@@ -113,7 +116,7 @@ probes(Maker *m, uint32 nindexes, double skew)
 static void
 ingest(Maker *m, uint32 nindexes, double share, double skew)
 {
-	uint32		last = 1000000;
+	uint32		last = 1000000 / m->shrink;
 
 	popularity(m, 2000000, skew);
 	while (more(m))
@@ -143,7 +146,7 @@ shifting(Maker *m, int times, double skew)
 	popularity(m, 2000000, skew);
 	while (more(m))
 	{
-		uint32		r = row(m, 1 + m->t->n / (ACCESSES / times));
+		uint32		r = row(m, 1 + m->t->n / (m->accesses / times));
 
 		index_probe(m, 1, r);
 		table_row(m, 9, r);
@@ -157,14 +160,14 @@ turns(Maker *m, double other, double skew, uint32 index_pages, uint32 table_page
 	popularity(m, Max(index_pages, table_pages), skew);
 	while (more(m))
 	{
-		bool		tables = m->t->n / (ACCESSES / 3) == 1;
+		bool		tables = m->t->n / (m->accesses / 3) == 1;
 
 		if (fraction(m) < other)
 			tables = !tables;
 		if (tables)
-			visit(m, TABLE_PAGE | PAGE(9, row(m, 1) % table_pages));
+			visit(m, TABLE_PAIR(9, row(m, 1) % (table_pages / m->shrink)));
 		else
-			visit(m, PAGE(1, row(m, 2) % index_pages));
+			visit(m, INDEX_PAGE(1, row(m, 2) % (index_pages / m->shrink)));
 	}
 }
 
@@ -181,9 +184,9 @@ bank(Maker *m)
 
 		index_probe(m, 1, r);
 		table_row(m, 9, r);
-		visit(m, TABLE_PAGE | PAGE(10, r % 300 / 40));
-		visit(m, TABLE_PAGE | PAGE(11, r % 30));
-		visit(m, TABLE_PAGE | PAGE(12, history++ / (2 * ON_PAIR)));
+		visit(m, TABLE_PAIR(10, r % 300 / 40));
+		visit(m, TABLE_PAIR(11, r % 30));
+		visit(m, TABLE_PAIR(12, history++ / (2 * ON_PAIR)));
 	}
 }
 
@@ -197,7 +200,7 @@ ranges(Maker *m)
 		uint32		from = (uint64) zipf(m) * ON_PAIR % m->nrows;
 		uint32		pairs = 5 + mtp_pool_random(&m->random) % 60;
 
-		visit(m, PAGE(1, from / ON_LEAF));
+		visit(m, INDEX_PAGE(1, from / ON_LEAF));
 		for (uint32 i = 0; i < pairs && more(m); i++)
 		{
 			table_row(m, 9, from + i * ON_PAIR);
@@ -207,7 +210,7 @@ ranges(Maker *m)
 
 				index_probe(m, 2, r / 20);
 				table_row(m, 10, r / 20);
-				visit(m, TABLE_PAGE | PAGE(11, r % 100));
+				visit(m, TABLE_PAIR(11, r % 100));
 			}
 		}
 	}
@@ -220,11 +223,11 @@ overlaps(Maker *m)
 	uint32		from = 0;
 
 	popularity(m, 2000000, 0.9);
-	for (; more(m); from += 1500)
+	for (; more(m); from += 1500 / m->shrink)
 	{
-		for (uint32 i = 0; i < 3000; i++)
+		for (uint32 i = 0; i < 3000 / m->shrink; i++)
 			table_row(m, 9, (from + i) * ON_PAIR % m->nrows);
-		for (int i = 0; i < 3000; i++)
+		for (int i = 0; i < 3000 / m->shrink; i++)
 		{
 			uint32		r = row(m, 1);
 
@@ -234,8 +237,34 @@ overlaps(Maker *m)
 	}
 }
 
+/* Directory scans of tables, the small ones more often, that lead to some pairs; and probes. */
+static void
+directories(Maker *m, uint32 ntables, uint32 npairs, double probe_share)
+{
+	popularity(m, 2000000, 0.9);
+	while (more(m))
+	{
+		uint32		table = mtp_pool_random(&m->random) % ntables;
+		uint32		n = npairs / m->shrink / (1 + table);
+
+		for (uint32 i = 0; i < n; i++)
+		{
+			visit(m, DIRECTORY(20 + table, i));
+			if (fraction(m) < 0.02)
+				visit(m, TABLE_PAIR(20 + table, i));
+			while (fraction(m) < probe_share)
+			{
+				uint32		r = row(m, 1);
+
+				index_probe(m, 1, r);
+				table_row(m, 9, r);
+			}
+		}
+	}
+}
+
 Trace
-make_trace(int i)
+make_trace(int i, int shrink)
 {
 	static const struct
 	{
@@ -247,6 +276,7 @@ make_trace(int i)
 		{"rows come and are read", false, 48},
 		{"the hot set moves, 8 times", false, 48},
 		{"index, table, index pages", false, 32},
+		{"directory scans and probes", false, 48},
 		{"probes by four indexes, less skewed", true, 96},
 		{"more rows come, into three indexes", true, 64},
 		{"the hot set moves, 20 times", true, 40},
@@ -254,28 +284,94 @@ make_trace(int i)
 		{"bank", true, 64},
 		{"ranges and what they lead to", true, 48},
 		{"ranges that overlap", true, 64},
+		{"more directory scans, of more tables", true, 64},
 		{NULL, false, 0}
 	};
-	Trace		t = {traces[i].name, traces[i].held_out, traces[i].extents, NULL, 0};
-	Maker		m = {.t = &t,.random = UINT64CONST(0x9E3779B97F4A7C15) + i};
+	Trace		t = {traces[i].name, traces[i].held_out, traces[i].extents / shrink, NULL, 0};
+	Maker		m = {.t = &t,.accesses = ACCESSES / shrink,.shrink = shrink,.random = UINT64CONST(0x9E3779B97F4A7C15) + i};
 
 	if (t.name == NULL)
 		return t;
-	t.pages = malloc(ACCESSES * sizeof(uint64));
+	t.pages = malloc(m.accesses * sizeof(uint64));
 	switch (i)
 	{
 		case 0: probes(&m, 2, 0.9); break;
 		case 1: ingest(&m, 1, 0.5, 0.9); break;
 		case 2: shifting(&m, 8, 0.9); break;
 		case 3: turns(&m, 0.1, 0.8, 16000, 8000); break;
-		case 4: probes(&m, 4, 0.75); break;
-		case 5: ingest(&m, 3, 0.3, 0.8); break;
-		case 6: shifting(&m, 20, 1.0); break;
-		case 7: turns(&m, 0.25, 0.9, 10000, 9000); break;
-		case 8: bank(&m); break;
-		case 9: ranges(&m); break;
-		case 10: overlaps(&m); break;
+		case 4: directories(&m, 3, 20000, 0.2); break;
+		case 5: probes(&m, 4, 0.75); break;
+		case 6: ingest(&m, 3, 0.3, 0.8); break;
+		case 7: shifting(&m, 20, 1.0); break;
+		case 8: turns(&m, 0.25, 0.9, 10000, 9000); break;
+		case 9: bank(&m); break;
+		case 10: ranges(&m); break;
+		case 11: overlaps(&m); break;
+		case 12: directories(&m, 8, 40000, 0.05); break;
 	}
 	free(m.sums);
 	return t;
+}
+
+/* ---------- shifts ---------- */
+
+typedef struct Work
+{
+	const char *name;
+	bool		held_out;
+	uint32		extents;
+	int			to;				/* kind of pages, from index pages and back */
+	bool		scans;			/* of directories, from end to end; else pages by their popularity */
+	double		size;			/* of the pages of each kind, in buffers */
+	double		skew;
+	double		other;			/* share of accesses to the pages of the other kind */
+} Work;
+
+/* Accesses mostly of one kind, until there are so many. */
+static void
+phase(Maker *m, const Work *w, double bytes, int kind, int other, size_t until)
+{
+	uint32		npages = bytes / mtp_pool_frame_bytes(kind);
+	uint32		nothers = bytes / mtp_pool_frame_bytes(other);
+	uint32		at = 0;
+
+	popularity(m, Max(npages, nothers), w->skew);
+	m->accesses = until;
+	while (more(m))
+	{
+		if (fraction(m) < w->other)
+			visit(m, PAGE(other, 7, row(m, 2) % nothers));
+		else if (w->scans && kind == w->to)
+			visit(m, PAGE(kind, 8, at++ % npages));
+		else
+			visit(m, PAGE(kind, 8, row(m, 1) % npages));
+	}
+}
+
+Shift
+make_shift(int i, int shrink)
+{
+	static const Work works[] = {
+		{"directories of popular rows", false, 32, MTP_FRAME_DIRECTORY, false, 2, 0.8, 0},
+		{"directory scans that fit", false, 32, MTP_FRAME_DIRECTORY, true, 0.8, 0.8, 0.02},
+		{"pairs", false, 32, MTP_FRAME_TABLE, false, 3, 0.9, 0.05},
+		{"pairs that all fit", false, 32, MTP_FRAME_TABLE, false, 0.7, 0.7, 0},
+		{"directories of popular rows, a tenth of the other kind", true, 64, MTP_FRAME_DIRECTORY, false, 3, 0.9, 0.1},
+		{"directory scans that do not fit", true, 48, MTP_FRAME_DIRECTORY, true, 1.5, 0.9, 0.05},
+		{"pairs, less skewed", true, 64, MTP_FRAME_TABLE, false, 2, 0.6, 0.02},
+		{"directory scans that fill a small buffer", true, 8, MTP_FRAME_DIRECTORY, true, 0.9, 0.8, 0},
+		{NULL}
+	};
+	const Work *w = &works[i];
+	Shift		s = {.trace = {w->name, w->held_out, Max(w->extents / shrink, 8), NULL, 0},.kinds = {MTP_FRAME_INDEX, w->to}};
+	Maker		m = {.t = &s.trace,.shrink = 1,.random = UINT64CONST(0x9E3779B97F4A7C15) + 100 + i};
+
+	if (w->name == NULL)
+		return s;
+	s.length = (size_t) s.trace.extents * MTP_EXTENT_BLOCKS * 60;
+	s.trace.pages = malloc(PHASES * s.length * sizeof(uint64));
+	for (int p = 0; p < PHASES; p++)
+		phase(&m, w, w->size * s.trace.extents * MTP_EXTENT_BYTES, s.kinds[p % 2], s.kinds[1 - p % 2], (p + 1) * s.length);
+	free(m.sums);
+	return s;
 }

@@ -296,7 +296,14 @@ wanted_database(Node *stmt)
 	if (IsA(stmt, RenameStmt) && ((RenameStmt *) stmt)->renameType == OBJECT_DATABASE)
 		return ((RenameStmt *) stmt)->subname;
 	if (IsA(stmt, AlterDatabaseStmt))
-		return ((AlterDatabaseStmt *) stmt)->dbname;
+	{
+		ListCell   *lc;
+
+		/* Its other options suffer them. */
+		foreach(lc, ((AlterDatabaseStmt *) stmt)->options)
+			if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") == 0)
+				return ((AlterDatabaseStmt *) stmt)->dbname;
+	}
 	if (IsA(stmt, CreatedbStmt))
 	{
 		const char *template = "template1";

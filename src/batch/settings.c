@@ -58,5 +58,4 @@ mtp_batch_settings_init(void)
 							NULL, &mtp_batch_min_rows, 256, 0, INT_MAX,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 	mtp_stop_init();
-	MarkGUCPrefixReserved("mtpower");
 }

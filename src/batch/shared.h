@@ -126,6 +126,7 @@ typedef struct MtpWorker
 	Oid			dbid;
 	Latch	   *latch;
 	bool		quit;			/* somebody wants its database */
+	bool		chore;			/* it is at another subsystem's (MtpChores) */
 	MtpLoad    *load;			/* on whose list it is, or NULL */
 	uint64		serial;			/* … for which statement */
 	int			owner_pid;
@@ -198,6 +199,10 @@ typedef struct MtpBatchShared
 	/* Where no worker is started, since a command wants the database for itself, and until when. */
 	Oid			wanted_db;
 	TimestampTz wanted_until;
+
+	/* The process that is connected to a database and is no worker (mtp_visit_begin); pid 0: none */
+	int			visitor_pid;
+	Oid			visitor_dbid;
 
 	uint64		ticks;
 	int			max_loads;

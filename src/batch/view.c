@@ -6,6 +6,7 @@
  */
 #include "batch/shared.h"
 #include "buffer/buffer.h"
+#include "scan/admit.h"
 
 #include "access/htup_details.h"
 #include "catalog/pg_authid.h"
@@ -366,6 +367,9 @@ mtp_stat_reset(PG_FUNCTION_ARGS)
 	if (workers)
 		reset_workers();
 	if (buffer)
+	{
 		mtp_buffer_reset();
+		mtp_admit_reset_counts();
+	}
 	PG_RETURN_VOID();
 }

@@ -6,6 +6,8 @@
  * it claims anything; with a claim it takes no lock but the index's extension lock, waits for no
  * transaction and for no cleanup lock.  So whoever waits for a claimed unit waits for a process that
  * waits for nobody.
+ *
+ * A worker without a batch does chores of other subsystems.
  */
 #include "batch/shared.h"
 
@@ -39,6 +41,8 @@
 #define LOCK_TIMEOUT		"100ms" /* for catalogs, before a claim */
 
 PGDLLEXPORT void mtp_worker_main(Datum arg);
+
+MtpChores	mtp_chores;
 
 static MtpWorker *me = NULL;
 static MtpUnit claimed;			/* claimed.batch is NULL if nothing is */
@@ -88,11 +92,11 @@ work_in(MtpLoad *load)
 }
 
 /*
- * Picks a place for a new worker, or wakes an idle one.  Returns the slot to start, or -1.  A slot
- * reserved for a worker that never came up is used again.
+ * Picks a place for a new worker in the database, or wakes an idle one.  Returns the slot to start, or -1; then *woken says
+ * whether one will come.  A slot reserved for a worker that never came up is used again.
  */
 static int
-find_slot(MtpLoad *load)
+find_slot(Oid dbid, bool for_chore, bool *woken)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	MtpWorker  *oldest = NULL;
@@ -100,7 +104,8 @@ find_slot(MtpLoad *load)
 	int			here = 0;
 	int			slot = -1;
 
-	if (load->dbid == mtp_shared->wanted_db && now < mtp_shared->wanted_until)
+	*woken = false;
+	if (dbid == mtp_shared->wanted_db && now < mtp_shared->wanted_until)
 		return -1;
 	for (int i = 0; i < MTP_MAX_WORKERS; i++)
 	{
@@ -115,16 +120,23 @@ find_slot(MtpLoad *load)
 			continue;
 		}
 		running++;
-		if (w->dbid == load->dbid)
+		if (w->dbid == dbid)
 			here++;
 		else if (w->pid > 0 && !w->quit && (oldest == NULL || w->started < oldest->started))
 			oldest = w;
-		if (w->dbid == load->dbid && w->pid > 0 && w->load == NULL && !w->quit)
+		if (w->dbid != dbid || w->quit)
+			continue;
+		if (for_chore)
+			*woken = true;
+		if (w->pid > 0 && w->load == NULL && (for_chore || !w->chore))
 		{
 			SetLatch(w->latch);
+			*woken = true;
 			return -1;
 		}
 	}
+	if (*woken)
+		return -1;				/* one that is starting, or has a batch, comes to it */
 	if (running < mtp_shared->max_workers)
 		return slot;
 
@@ -137,43 +149,28 @@ find_slot(MtpLoad *load)
 	return -1;
 }
 
-/*
- * There is work: wakes or starts a worker.  None to be had is no error; the owner does the work.
- */
-void
-mtp_worker_wanted(MtpLoad *load)
+/* Under mtp_batch_lock: a place that find_slot has found is a starting worker's. */
+static void
+reserve_slot(int slot, Oid dbid)
 {
-	static uint64 complained = 0;
+	MtpWorker  *w = &mtp_shared->workers[slot];
+
+	w->pid = -1;
+	w->dbid = dbid;
+	w->started = GetCurrentTimestamp();
+	w->quit = false;
+	w->chore = false;
+	w->load = NULL;
+	w->entries = 0;
+	w->phase = "starting";
+	w->task = -1;
+}
+
+/* Starts a worker in a place reserved for it; false if there is no process for it. */
+static bool
+start_worker(int slot)
+{
 	BackgroundWorker bgw;
-	MtpBatch   *work;
-	uint64		serial = 0;
-	int			slot = -1;
-
-	if (mtp_shared->max_workers == 0)
-		return;
-	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	work = work_in(load);
-	if (work != NULL)
-	{
-		serial = work->serial;
-		slot = find_slot(load);
-	}
-	if (slot >= 0)
-	{
-		MtpWorker  *w = &mtp_shared->workers[slot];
-
-		w->pid = -1;
-		w->dbid = load->dbid;
-		w->started = GetCurrentTimestamp();
-		w->quit = false;
-		w->load = NULL;
-		w->entries = 0;
-		w->phase = "starting";
-		w->task = -1;
-	}
-	LWLockRelease(mtp_batch_lock);
-	if (slot < 0)
-		return;
 
 	memset(&bgw, 0, sizeof(bgw));
 	bgw.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
@@ -185,13 +182,40 @@ mtp_worker_wanted(MtpLoad *load)
 	strlcpy(bgw.bgw_name, "mtpower worker", BGW_MAXLEN);
 	strlcpy(bgw.bgw_type, "mtpower worker", BGW_MAXLEN);
 	if (free_worker_slots() > KEEP_FREE && RegisterDynamicBackgroundWorker(&bgw, NULL))
-		return;
+		return true;
 
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 	mtp_shared->workers[slot].pid = 0;
 	mtp_shared->no_worker++;
 	LWLockRelease(mtp_batch_lock);
-	if (complained != serial)
+	return false;
+}
+
+/*
+ * There is work: wakes or starts a worker.  None to be had is no error; the owner does the work.
+ */
+void
+mtp_worker_wanted(MtpLoad *load)
+{
+	static uint64 complained = 0;
+	MtpBatch   *work;
+	uint64		serial = 0;
+	bool		woken;
+	int			slot = -1;
+
+	if (mtp_shared->max_workers == 0)
+		return;
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	work = work_in(load);
+	if (work != NULL)
+	{
+		serial = work->serial;
+		slot = find_slot(load->dbid, false, &woken);
+	}
+	if (slot >= 0)
+		reserve_slot(slot, load->dbid);
+	LWLockRelease(mtp_batch_lock);
+	if (slot >= 0 && !start_worker(slot) && complained != serial)
 	{
 		complained = serial;
 		ereport(LOG,
@@ -200,6 +224,87 @@ mtp_worker_wanted(MtpLoad *load)
 				 errhint("You might need to increase max_worker_processes.")));
 	}
 }
+
+bool
+mtp_worker_for_chores(void)
+{
+	bool		woken;
+	int			slot;
+
+	if (mtp_shared->max_workers == 0 || !IsUnderPostmaster)
+		return false;
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	slot = find_slot(MyDatabaseId, true, &woken);
+	if (slot >= 0)
+		reserve_slot(slot, MyDatabaseId);
+	LWLockRelease(mtp_batch_lock);
+	return slot >= 0 ? start_worker(slot) : woken;
+}
+
+bool
+mtp_workers_allowed(void)
+{
+	return mtp_shared->max_workers > 0 && IsUnderPostmaster;
+}
+
+bool
+mtp_database_wanted(Oid dbid)
+{
+	bool		wanted;
+
+	LWLockAcquire(mtp_batch_lock, LW_SHARED);
+	wanted = mtp_shared->wanted_db == dbid && GetCurrentTimestamp() < mtp_shared->wanted_until;
+	LWLockRelease(mtp_batch_lock);
+	return wanted;
+}
+
+bool
+mtp_worker_called(void)
+{
+	return me->quit || ConfigReloadPending;
+}
+
+/* ---------- visitors ---------- */
+
+static void
+visit_end(int code, Datum arg)
+{
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	mtp_shared->visitor_pid = 0;
+	LWLockRelease(mtp_batch_lock);
+}
+
+/* Whoever wants the database from now on finds the visitor; who wanted it before is found. */
+bool
+mtp_visit_begin(Oid dbid)
+{
+	bool		welcome;
+
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	welcome = mtp_shared->visitor_pid == 0 && !(mtp_shared->wanted_db == dbid && GetCurrentTimestamp() < mtp_shared->wanted_until);
+	if (welcome)
+	{
+		mtp_shared->visitor_pid = MyProcPid;
+		mtp_shared->visitor_dbid = dbid;
+	}
+	LWLockRelease(mtp_batch_lock);
+	if (welcome)
+		before_shmem_exit(visit_end, 0);
+	return welcome;
+}
+
+bool
+mtp_visited(void)
+{
+	bool		visited;
+
+	LWLockAcquire(mtp_batch_lock, LW_SHARED);
+	visited = mtp_shared->visitor_pid != 0;
+	LWLockRelease(mtp_batch_lock);
+	return visited;
+}
+
+/* ---------- workers ---------- */
 
 /* Under mtp_batch_lock: leaves the list of the load that it served. */
 static void
@@ -259,8 +364,8 @@ worker_exit(int code, Datum arg)
  * Settings of the database and its roles must not reach a worker: they could make its snapshot wait
  * for the owner who waits for it, change its search path, or cancel it.
  */
-static void
-reset_settings(void)
+void
+mtp_worker_reset_settings(void)
 {
 	static const char *const settings[][2] = {
 		{"search_path", ""},
@@ -471,6 +576,56 @@ serve_safely(Oid heapid, MtpLocator locator)
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
+void
+mtp_worker_begin_chore(const char *phase)
+{
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	me->chore = true;
+	me->phase = phase;
+	LWLockRelease(mtp_batch_lock);
+}
+
+static void
+end_chore(void)
+{
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	me->chore = false;
+	me->phase = "idle";
+	LWLockRelease(mtp_batch_lock);
+	pgstat_report_stat(true);
+	pgstat_report_activity(STATE_IDLE, NULL);
+}
+
+/* A turn of chores, and what becomes of an error.  False if there was nothing to do. */
+static bool
+do_chores(void)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	volatile bool any = true;
+
+	if (mtp_chores.turn == NULL)
+		return false;
+	PG_TRY();
+	{
+		any = mtp_chores.turn();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		HOLD_INTERRUPTS();
+		EmitErrorReport();
+		FlushErrorState();
+		AbortCurrentTransaction();
+		mtp_chores.failed();
+		RESUME_INTERRUPTS();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+	if (me->chore)
+		end_chore();
+	return any;
+}
+
 /* Takes the slot that it was started for; false if that took too long and it is another's. */
 static bool
 take_slot(int slot)
@@ -516,7 +671,7 @@ mtp_worker_main(Datum arg)
 		return;
 	before_shmem_exit(worker_exit, 0);
 	BackgroundWorkerInitializeConnectionByOid(me->dbid, InvalidOid, BGWORKER_BYPASS_ALLOWCONN);
-	reset_settings();
+	mtp_worker_reset_settings();
 	pgstat_report_activity(STATE_IDLE, NULL);
 
 	idle_since = GetCurrentTimestamp();
@@ -540,6 +695,11 @@ mtp_worker_main(Datum arg)
 			idle_since = GetCurrentTimestamp();
 			continue;
 		}
+		if (do_chores())
+		{
+			idle_since = GetCurrentTimestamp();
+			continue;
+		}
 		if (TimestampDifferenceExceeds(idle_since, GetCurrentTimestamp(), IDLE_SECONDS * 1000))
 			break;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1000,
@@ -547,7 +707,9 @@ mtp_worker_main(Datum arg)
 	}
 }
 
-/* Marks the database's workers to leave, and notes their pids; false if there are none. */
+#define MOST_PIDS	(MTP_MAX_WORKERS + 1)
+
+/* Marks the database's workers to leave, and notes their pids, and a visitor's, who looks for himself; false if there are none. */
 static bool
 tell_to_quit(Oid dbid, int *pids)
 {
@@ -571,6 +733,11 @@ tell_to_quit(Oid dbid, int *pids)
 			SetLatch(w->latch);
 		}
 	}
+	if (mtp_shared->visitor_pid != 0 && mtp_shared->visitor_dbid == dbid)
+	{
+		any = true;
+		pids[MTP_MAX_WORKERS] = mtp_shared->visitor_pid;
+	}
 	LWLockRelease(mtp_batch_lock);
 	return any;
 }
@@ -579,7 +746,7 @@ tell_to_quit(Oid dbid, int *pids)
 static bool
 still_connected(const int *pids)
 {
-	for (int i = 0; i < MTP_MAX_WORKERS; i++)
+	for (int i = 0; i < MOST_PIDS; i++)
 		if (pids[i] != 0 && BackendPidGetProc(pids[i]) != NULL)
 			return true;
 	return false;
@@ -590,7 +757,7 @@ mtp_workers_detach(const char *dbname)
 {
 	Oid			dbid = dbname ? get_database_oid(dbname, true) : InvalidOid;
 	TimestampTz start = GetCurrentTimestamp();
-	int			pids[MTP_MAX_WORKERS] = {0};
+	int			pids[MOST_PIDS] = {0};
 
 	if (!OidIsValid(dbid) || !MtpDatabaseOwner(dbid))
 		return;

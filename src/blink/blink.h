@@ -19,6 +19,7 @@
 #include "page/page.h"
 #include "page/search.h"
 #include "storage/bufmgr.h"
+#include "utils/sortsupport.h"
 #include "wal/links.h"
 #include "wal/wal.h"
 
@@ -93,6 +94,7 @@ typedef struct MtpBlinkKey
 	bool		null;			/* first column is NULL */
 	uint64		norm;
 	Relation	rel;
+	SortSupport order;			/* compares the first column as the operator class's function does, cheaper; or NULL */
 	Page		page;			/* that is being searched, … */
 	struct MtpBlinkView *view;	/* … or this view of one (view.h) */
 	BTScanInsertData bt;
@@ -127,8 +129,9 @@ extern int	mtp_blink_compare(MtpBlinkKey *key, IndexTuple item);
 /* The place on this page (leaf: first item not before the key).  As in mtp_blink_child, items are checked before they are compared. */
 extern MtpPos mtp_blink_place(MtpBlinkKey *key, Page page);
 
-/* Inner pages: position of the child to descend to. */
+/* Inner pages: position of the child to descend to; its block. */
 extern MtpPos mtp_blink_child(MtpBlinkKey *key, Page page);
+extern BlockNumber mtp_blink_downlink(MtpBlinkKey *key, Page page);
 
 /*
  * tree.c: getting about.  Buffers come back pinned and locked as asked for (BUFFER_LOCK_SHARE or
@@ -260,9 +263,6 @@ extern int	mtp_blink_height(Relation rel);
  */
 extern Buffer mtp_blink_descend(Relation rel, MtpBlinkKey *key, int access, uint32 level,
 								MtpBlinkStack *stack);
-
-/* The leftmost (rightmost) page of a level, never a deleted one; InvalidBuffer if empty. */
-extern Buffer mtp_blink_endpoint(Relation rel, uint32 level, bool rightmost, int access);
 
 /* Moves right from a locked page until key belongs to it. */
 extern Buffer mtp_blink_moveright(Relation rel, MtpBlinkKey *key, Buffer buf, int access,

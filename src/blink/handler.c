@@ -3,6 +3,7 @@
  *	  The access method mtpower_blink: what core may ask of it.
  */
 #include "blink/blink.h"
+#include "blink/view.h"
 
 #include "access/xact.h"
 #include "batch/batch.h"
@@ -103,4 +104,5 @@ mtp_blink_init(void)
 	mtp_blink_redo_vacuum_init();
 	mtp_blink_batch_init();
 	mtp_blink_inspect_init();
+	mtp_buffer_register(mtp_blink_build, mtp_view_fits);
 }

@@ -51,6 +51,7 @@ static void
 init_key(Relation rel, MtpBlinkKey *key)
 {
 	key->rel = rel;
+	key->order = NULL;
 	key->page = NULL;
 	key->view = NULL;
 	key->code = mtp_blink_info(rel)->norm;
@@ -211,8 +212,10 @@ compare_attr(MtpBlinkKey *key, IndexTuple item, int i)
 	}
 
 	/* Cross-type support functions take the column's type first. */
-	cmp = DatumGetInt32(FunctionCall2Coll(&sk->sk_func, sk->sk_collation, value,
-										  sk->sk_argument));
+	if (i == 0 && key->order != NULL)
+		cmp = key->order->comparator(value, sk->sk_argument, key->order);
+	else
+		cmp = DatumGetInt32(FunctionCall2Coll(&sk->sk_func, sk->sk_collation, value, sk->sk_argument));
 	if (!(sk->sk_flags & SK_BT_DESC))
 		INVERT_COMPARE_RESULT(cmp);
 	return cmp;
@@ -281,21 +284,43 @@ is_before(void *arg, IndexTuple item)
 	return key->bt.nextkey ? cmp >= 0 : cmp > 0;
 }
 
+static inline MtpPos
+find_place(MtpBlinkKey *key, Page page, bool ranked)
+{
+	key->page = page;
+	return mtp_page_search_by(page, MtpHead(page), key->norm, key->by_head, ranked, is_before, key);
+}
+
+static inline IndexTuple
+find_child(MtpBlinkKey *key, Page page, bool ranked, MtpPos *p)
+{
+	*p = find_place(key, page, ranked);
+
+	/* The first item is minus infinity, so something is always before the place. */
+	if (!mtp_pos_prev(page, p))
+		mtp_blink_fail_page(key->rel, page, "first item of an inner page is not minus infinity");
+	return mtp_blink_item(key->rel, page, p->node, p->slot);
+}
+
 MtpPos
 mtp_blink_place(MtpBlinkKey *key, Page page)
 {
-	key->page = page;
-	return mtp_page_search(page, key->norm, key->by_head, is_before, key);
+	return find_place(key, page, true);
 }
 
 MtpPos
 mtp_blink_child(MtpBlinkKey *key, Page page)
 {
-	MtpPos		p = mtp_blink_place(key, page);
+	MtpPos		p;
 
-	/* The first item is minus infinity, so something is always before the place. */
-	if (!mtp_pos_prev(page, &p))
-		mtp_blink_fail_page(key->rel, page, "first item of an inner page is not minus infinity");
-	(void) mtp_blink_item(key->rel, page, p.node, p.slot);
+	(void) find_child(key, page, true, &p);
 	return p;
+}
+
+BlockNumber
+mtp_blink_downlink(MtpBlinkKey *key, Page page)
+{
+	MtpPos		p;
+
+	return BTreeTupleGetDownLink(find_child(key, page, false, &p));
 }

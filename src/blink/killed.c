@@ -89,7 +89,7 @@ mtp_blink_scan_kill(IndexScanDesc scan)
 	 * another scan set them, and was found after that.
 	 */
 	if (marked || so->in_frame)
-		mtp_buffer_stale(buf);
+		mtp_buffer_stale_hints(buf);
 
 	if (pinned)
 		LockBuffer(buf, BUFFER_LOCK_UNLOCK);

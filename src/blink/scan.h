@@ -54,6 +54,7 @@ typedef struct MtpBlinkScan
 	int			nmade;			/* scankeys that have been made */
 	Oid			subtypes[INDEX_MAX_KEYS];
 	MemoryContext context;		/* lives as long as the scan */
+	SortSupportData order;		/* of the first column; no comparator: not to be used */
 	MtpBlinkKey start;
 } MtpBlinkScan;
 

@@ -149,6 +149,27 @@ choose_bounds(BTScanOpaque bt, bool forward, Bounds *b)
 }
 
 /*
+ * The operator class's sort support compares text without looking for the collation, and copying what it has copied before, each time.  Its order is that of
+ * the comparison function: CREATE INDEX sorts by it.
+ */
+static void
+make_order(MtpBlinkScan *so, Relation rel, Oid subtype)
+{
+	Oid			proc;
+
+	memset(&so->order, 0, sizeof(so->order));
+	if (OidIsValid(subtype) || mtp_norm_is_exact(so->code))
+		return;
+	proc = get_opfamily_proc(rel->rd_opfamily[0], rel->rd_opcintype[0], rel->rd_opcintype[0], BTSORTSUPPORT_PROC);
+	if (!OidIsValid(proc))
+		return;
+	so->order.ssup_cxt = so->context;
+	so->order.ssup_collation = rel->rd_indcollation[0];
+	so->order.ssup_attno = 1;
+	OidFunctionCall1(proc, PointerGetDatum(&so->order));
+}
+
+/*
  * Makes scan key i of the place to search for.  Its function compares the column with the bound's
  * type; it is looked up when it is not yet there from an earlier start.
  */
@@ -177,6 +198,8 @@ set_scankey(IndexScanDesc scan, int i, ScanKey bound)
 		else
 			fmgr_info_copy(&sk->sk_func, index_getprocinfo(rel, i + 1, BTORDER_PROC),
 						   so->context);
+		if (i == 0)
+			make_order(so, rel, subtype);
 		so->subtypes[i] = subtype;
 		so->nmade = Max(so->nmade, i + 1);
 	}
@@ -196,6 +219,8 @@ make_start(IndexScanDesc scan, const Bounds *b, bool forward)
 	for (int i = 0; i < b->n; i++)
 		set_scankey(scan, i, b->keys[i]);
 	key->bt.keysz = b->n;
+	if (so->order.comparator != NULL)
+		key->order = &so->order;
 
 	/* Forward: the first item >= or > the bounds; backward: one before the first > or >= them. */
 	key->bt.nextkey = b->strict == forward;
@@ -219,11 +244,8 @@ find_start(IndexScanDesc scan, bool forward, const Bounds *b, bool framed, MtpBl
 	}
 	else
 	{
-		Buffer		buf = mtp_blink_endpoint(scan->indexRelation, 0, !forward, BUFFER_LOCK_SHARE);
-
-		if (!BufferIsValid(buf))
+		if (!mtp_blink_find_end(scan->indexRelation, !forward, framed, v))
 			return false;
-		mtp_view_page(v, scan->indexRelation, buf);
 		*from = mtp_view_locate(v, forward ? 0 : v->head.nitems);
 	}
 	return true;
@@ -288,7 +310,7 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 	}
 	if (bounds.n > 0)
 		make_start(scan, &bounds, forward);
-	for (framed = mtp_blink_scan_announce(scan);; framed = false)
+	for (framed = so->framed && mtp_blink_scan_announce(scan);; framed = false)
 	{
 		bool		found;
 

@@ -84,31 +84,42 @@ all_match(IndexScanDesc scan, MtpBlinkView *v, int pos, ScanDirection dir)
 }
 
 /*
- * Copies the item at an offset of a frame to where save_item would, without a look at the version: that comes when the leaf has been read.
- * False if that can't be right, or takes a closer look.
+ * Saves the item at an offset as save_item does, where a glance tells that it is good: it lies behind low, and its columns have a fixed length or only its TID
+ * matters.  Its head is read once, and of a frame the version is looked at when the leaf has been read.  False if it takes a closer look.
  */
 static inline bool
-save_unchecked(IndexScanDesc scan, MtpBlinkView *v, int index, unsigned off, int pos)
+save_plain(BTScanPos pos, char *tuples, const MtpBlinkInfo *info, const char *page, unsigned low, int index, unsigned off, int rank)
 {
-	BTScanOpaque bt = scan->opaque;
-	BTScanPosItem *item = &bt->currPos.items[index];
-	int			at = bt->currPos.nextTupleOffset;
-	IndexTuple	itup = (IndexTuple) (bt->currTuples + at);
+	BTScanPosItem *item = &pos->items[index];
+	IndexTupleData head;
+	uint64		word;
 	Size		size;
 
-	if (off > BLCKSZ - sizeof(IndexTupleData))
+	StaticAssertStmt(sizeof(word) == sizeof(head) && MAXIMUM_ALIGNOF == sizeof(word), "a tuple's head is a word");
+	if (off < low || off > BLCKSZ - sizeof(head))
 		return false;
-	size = *(volatile unsigned short *) ((char *) v->page + off + offsetof(IndexTupleData, t_info)) & INDEX_SIZE_MASK;
-	if (size < sizeof(IndexTupleData) || size > BLCKSZ - off || at + MAXALIGN(size) > BLCKSZ)
+	word = *(const volatile uint64 *) (page + off);
+	memcpy(&head, &word, sizeof(head));
+	size = head.t_info & INDEX_SIZE_MASK;
+	if (size < sizeof(head) || size > BLCKSZ - off || (head.t_info & INDEX_ALT_TID_MASK) != 0 || !mtp_tid_possible(&head.t_tid))
 		return false;
-	memcpy(itup, (char *) v->page + off, size);
-	MTP_STOP_POINT("frame_item_copied");
-	if (IndexTupleSize(itup) != size || !mtp_blink_entry_plain(scan->indexRelation, itup))
-		return false;
-	item->heapTid = itup->t_tid;
-	item->indexOffset = pos;
-	item->tupleOffset = at;
-	bt->currPos.nextTupleOffset = at + MAXALIGN(size);
+	if (tuples != NULL)
+	{
+		int			at = pos->nextTupleOffset;
+
+		if (info->fixed == 0 || (head.t_info & INDEX_NULL_MASK) != 0 || size < info->fixed || at + MAXALIGN(size) > BLCKSZ)
+			return false;
+		memcpy(tuples + at, &word, sizeof(word));
+		for (Size i = sizeof(word); i < size; i += sizeof(word))
+		{
+			word = *(const volatile uint64 *) (page + off + i);
+			memcpy(tuples + at + i, &word, sizeof(word));
+		}
+		item->tupleOffset = at;
+		pos->nextTupleOffset = at + MAXALIGN(size);
+	}
+	item->heapTid = head.t_tid;
+	item->indexOffset = rank;
 	return true;
 }
 
@@ -116,43 +127,47 @@ save_unchecked(IndexScanDesc scan, MtpBlinkView *v, int index, unsigned off, int
 static int
 save_rest(IndexScanDesc scan, MtpBlinkView *v, MtpPos p, int n)
 {
-	Relation	rel = scan->indexRelation;
-	Page		page = v->page;
+	BTScanOpaque bt = scan->opaque;
+	const MtpBlinkInfo *info = mtp_blink_info(scan->indexRelation);
 	bool		locked = BufferIsValid(v->buf);
-	bool		whole = ((BTScanOpaque) scan->opaque)->currTuples != NULL;
-	uint16		skip = scan->ignore_killed_tuples ? MTP_SLOT_DEAD : 0;
+	bool		whole = bt->currTuples != NULL;
+	unsigned	low = locked ? ((PageHeader) v->page)->pd_upper : 0;
 	int			nnodes = v->head.nnodes;
+	int			first = p.pos - p.slot;	/* the rank of the node's first item */
 
 	for (; p.node < nnodes; p.node++, p.slot = 0)
 	{
-		const uint16 *offs = v->nodes[p.node].offs;
+		const MtpNode *node = &v->nodes[p.node];
 		int			count = Min(v->counts[p.node], MTP_NODE_SLOTS);
+		uint32		left = scan->ignore_killed_tuples ? mtp_node_live(node, count) : (1u << count) - 1;
 
-		for (; p.slot < count; p.slot++, p.pos++)
+		for (left &= ~0u << Min(p.slot, MTP_NODE_SLOTS); left != 0; left &= left - 1)
 		{
-			unsigned	off = *(volatile const uint16 *) &offs[p.slot];
 			IndexTuple	itup;
+			unsigned	off;
 
-			if ((off & skip) != 0)
-				continue;
-			if (locked)
-				itup = whole ? mtp_blink_item(rel, page, p.node, p.slot) : mtp_blink_tid_item(rel, page, p.node, p.slot);
-			else if (n >= MTP_MAX_ITEMS)
+			p.slot = pg_rightmost_one_pos32(left);
+			off = *(volatile const uint16 *) &node->offs[p.slot] & ~MTP_SLOT_FLAGS;
+			if (!locked && n >= MTP_MAX_ITEMS)
 			{
 				v->torn = true;
 				return n;
 			}
-			else if (whole && save_unchecked(scan, v, n, off & ~MTP_SLOT_FLAGS, p.pos))
+			if (save_plain(&bt->currPos, bt->currTuples, info, v->page, low, n, off, first + p.slot))
 			{
 				n++;
+				if (!locked)
+				{
+					MTP_STOP_POINT(whole ? "frame_item_copied" : "frame_tid_read");
+				}
 				continue;
 			}
-			else
-				itup = whole ? mtp_view_item(v, p.node, p.slot) : mtp_view_tid(v, p.node, p.slot);
+			itup = whole ? mtp_view_item(v, p.node, p.slot) : mtp_view_tid(v, p.node, p.slot);
 			if (itup == NULL)
 				return n;
-			save_item(scan, v, n++, itup, p.pos);
+			save_item(scan, v, n++, itup, first + p.slot);
 		}
+		first += count;
 	}
 	return n;
 }
@@ -175,7 +190,11 @@ read_forward(IndexScanDesc scan, MtpBlinkView *v, MtpPos p)
 		if (v->torn)
 			return;
 		if (scan->ignore_killed_tuples && mtp_view_dead(v, p.node, p.slot))
-			continue;
+		{
+			mtp_view_skip_dead(v, &p);
+			if (p.node >= v->head.nnodes)
+				break;
+		}
 		itup = mtp_view_item(v, p.node, p.slot);
 		if (itup == NULL)
 			return;
@@ -277,7 +296,10 @@ mtp_blink_scan_announce(IndexScanDesc scan)
 	return true;
 }
 
-/* Pages to the right of the leaf where the scan began that are worth a frame, at the most: what reads more is no probe. */
+/*
+ * Pages to the right of the leaf where the scan began that are worth a frame, at the most: what reads more is no probe.  Leaves whose items are all marked dead don't count: what
+ * reads them may be looking for the end of a queue, and will come by again.
+ */
 #define PUBLISH_LEAVES 8
 
 /*
@@ -322,8 +344,9 @@ load(IndexScanDesc scan, ScanDirection dir, MtpBlinkView *v, MtpPos from)
 		return false;
 	}
 	so->in_frame = !BufferIsValid(v->buf);
-	so->ref = v->ref;
-	if (!so->in_frame)
+	if (so->in_frame)
+		so->ref = v->ref;
+	else
 		mtp_blink_scan_drop_slot(&so->slot);	/* the page is pinned, or needs neither */
 
 	/* Only where links are damaged does a scan come to a leaf twice, unless it turns round. */
@@ -331,7 +354,7 @@ load(IndexScanDesc scan, ScanDirection dir, MtpBlinkView *v, MtpPos from)
 		so->walk = (MtpWalk) {0};
 	so->walk_dir = dir;
 	mtp_blink_check_walk(scan->indexRelation, &so->walk, v->block);
-	if (so->framed && !so->in_frame && so->nleaves < PUBLISH_LEAVES)
+	if (so->framed && !so->in_frame && (so->nleaves < PUBLISH_LEAVES || v->head.ndead >= v->head.nitems))
 		mtp_buffer_publish(scan->indexRelation, v->buf);
 	so->nleaves++;
 	return pos->firstItem <= pos->lastItem;
@@ -344,7 +367,7 @@ pass_by(IndexScanDesc scan, MtpBlinkView *v)
 	mtp_view_release(v);
 	((BTScanOpaque) scan->opaque)->currPos.buf = InvalidBuffer;
 	if (((MtpBlinkScan *) scan->opaque)->framed)
-		mtp_buffer_consider();
+		mtp_buffer_consider(MTP_FRAME_INDEX);
 }
 
 /*
@@ -369,7 +392,7 @@ settle(IndexScanDesc scan)
 	else
 		LockBuffer(pos->buf, BUFFER_LOCK_UNLOCK);
 	if (so->framed)
-		mtp_buffer_consider();
+		mtp_buffer_consider(MTP_FRAME_INDEX);
 }
 
 /* The page `blkno`, locked, or what has taken its place to the right; InvalidBuffer if there is none. */

@@ -199,9 +199,41 @@ root_frame(Relation rel, uint32 level, MtpBlinkView *v)
 		v->head.left == InvalidBlockNumber && v->head.right == InvalidBlockNumber;
 }
 
+/*
+ * A copy of the separator that the key was found not to be behind, if it is small and comparing it again takes longer than looking whether it is the same: mostly it is the
+ * child's high key, bit for bit.  size 0: none.
+ */
+typedef struct Bound
+{
+	Size		size;
+	union
+	{
+		IndexTupleData head;
+		char		bytes[128];
+	}			item;
+} Bound;
+
+static void
+keep_bound(Bound *bound, MtpBlinkKey *key, IndexTuple item)
+{
+	bound->size = 0;
+	if (key->by_norm || item == NULL || IndexTupleSize(item) > sizeof(bound->item))
+		return;
+	bound->size = IndexTupleSize(item);
+	memcpy(&bound->item, item, bound->size);
+}
+
+/* Is it the same but for the page that it leads to? */
+static bool
+is_bound(const Bound *bound, IndexTuple high)
+{
+	return bound->size > 0 && bound->item.head.t_info == high->t_info && bound->item.head.t_tid.ip_posid == high->t_tid.ip_posid &&
+		memcmp(bound->item.bytes + sizeof(IndexTupleData), (char *) high + sizeof(IndexTupleData), bound->size - sizeof(IndexTupleData)) == 0;
+}
+
 /* Moves right, as far as there are frames, until key belongs to the page; false if that takes locks. */
 static bool
-view_right(MtpBlinkKey *key, MtpBlinkView *v)
+view_right(MtpBlinkKey *key, Bound *bound, MtpBlinkView *v)
 {
 	int			past = key->bt.nextkey ? 0 : 1;
 	MtpWalk		walk = {0};
@@ -213,8 +245,13 @@ view_right(MtpBlinkKey *key, MtpBlinkView *v)
 
 		if (high == NULL)
 			return false;
-		if (mtp_blink_compare(key, high) < past)
+		if (is_bound(bound, high))
 			return true;
+		if (mtp_blink_compare(key, high) < past)
+		{
+			keep_bound(bound, key, high);
+			return true;
+		}
 		if (mtp_walk_again(&walk, right) || !mtp_view_frame(v, key->rel, right, v->head.level))
 			return false;
 	}
@@ -226,14 +263,20 @@ view_right(MtpBlinkKey *key, MtpBlinkView *v)
  * the caller has to finish.  *block: the page that the downlink was found on; the child.
  */
 static bool
-view_down(MtpBlinkKey *key, bool forupdate, MtpBlinkView *v, BlockNumber *block, BlockNumber *child)
+view_down(MtpBlinkKey *key, bool forupdate, Bound *bound, MtpBlinkView *v, BlockNumber *block, BlockNumber *child)
 {
 	IndexTuple	item;
 	MtpPos		p;
 
-	if (!view_right(key, v) || (forupdate && (v->head.flags & MTP_INCOMPLETE)))
+	if (!view_right(key, bound, v) || (forupdate && (v->head.flags & MTP_INCOMPLETE)))
 		return false;
-	p = mtp_view_place(key, v);
+	p = mtp_view_place_frame(key, v, false);
+	if (v->torn)
+		return false;
+
+	/* Behind the last item it is the page's high key, which *bound is already. */
+	if (!key->by_norm && p.node < v->head.nnodes)
+		keep_bound(bound, key, mtp_view_item(v, p.node, p.slot));
 	if (v->torn || !mtp_view_prev(v, &p))
 		return false;
 	item = mtp_view_item(v, p.node, p.slot);
@@ -249,15 +292,16 @@ view_down(MtpBlinkKey *key, bool forupdate, MtpBlinkView *v, BlockNumber *block,
  * there is not even a frame of the root.
  */
 static void
-descend_frames(Relation rel, MtpBlinkKey *key, bool forupdate, uint32 level, MtpBlinkStack *stack, BlockNumber *child, uint32 *at)
+descend_frames(Relation rel, MtpBlinkKey *key, bool forupdate, uint32 level, MtpBlinkStack *stack, Bound *bound, BlockNumber *child, uint32 *at)
 {
 	MtpBlinkView v;
 
+	bound->size = 0;
 	if (!root_frame(rel, level + 1, &v))
 		return;
 	*at = v.head.level;
 	*child = v.block;
-	while (view_down(key, forupdate, &v, &stack->at[*at], child))
+	while (view_down(key, forupdate, bound, &v, &stack->at[*at], child))
 	{
 		(*at)--;
 		if (*at == level || !mtp_view_frame(&v, rel, *child, *at))
@@ -269,13 +313,13 @@ descend_frames(Relation rel, MtpBlinkKey *key, bool forupdate, uint32 level, Mtp
 
 /*
  * Whether a page was read in a frame or locked makes no difference to what follows: a frame says what the page said at some moment after
- * the descent began (buffer/README.md), and pages that were split or deleted since are met with right links either way.
+ * the descent began (buffer/README.md), and pages that were split or deleted since are met with right links either way.  framed: what is
+ * read gets frames.
  */
-static Buffer
-descend(Relation rel, MtpBlinkKey *key, int access, uint32 level, MtpBlinkStack *stack, BlockNumber child, uint32 at)
+static pg_attribute_always_inline Buffer
+descend(Relation rel, MtpBlinkKey *key, int access, uint32 level, bool framed, MtpBlinkStack *stack, BlockNumber child, uint32 at)
 {
 	bool		forupdate = access == BUFFER_LOCK_EXCLUSIVE;
-	bool		framed = mtp_buffer_serves(rel);
 	Buffer		buf = InvalidBuffer;
 
 	if (child == InvalidBlockNumber)
@@ -291,18 +335,13 @@ descend(Relation rel, MtpBlinkKey *key, int access, uint32 level, MtpBlinkStack 
 	}
 	for (;;)
 	{
-		Page		page;
-		MtpPos		p;
-
 		if (!BufferIsValid(buf))
 			buf = mtp_blink_read_link(rel, child, at, at == level ? access : BUFFER_LOCK_SHARE);
 		buf = move_right(rel, key, buf, at == level ? access : BUFFER_LOCK_SHARE, forupdate, stack);
 		if (at == level)
 			return buf;
 
-		page = BufferGetPage(buf);
-		p = mtp_blink_child(key, page);
-		child = BTreeTupleGetDownLink(mtp_slot_item(page, p.node, p.slot));
+		child = mtp_blink_downlink(key, BufferGetPage(buf));
 		stack->at[at] = BufferGetBlockNumber(buf);
 		if (framed)
 			mtp_buffer_publish(rel, buf);
@@ -310,7 +349,7 @@ descend(Relation rel, MtpBlinkKey *key, int access, uint32 level, MtpBlinkStack 
 		buf = InvalidBuffer;
 		/* Who looks for a parent has its child locked, and changes no extents meanwhile. */
 		if (framed && level == 0)
-			mtp_buffer_consider();
+			mtp_buffer_consider(MTP_FRAME_INDEX);
 		at--;
 	}
 }
@@ -319,84 +358,139 @@ Buffer
 mtp_blink_descend(Relation rel, MtpBlinkKey *key, int access, uint32 level, MtpBlinkStack *stack)
 {
 	MtpBlinkStack own;
+	Bound		bound;
 	BlockNumber child = InvalidBlockNumber;
 	uint32		at = 0;
+	bool		serves = mtp_buffer_serves(rel);
 
 	if (stack == NULL)
 		stack = &own;
 	memset(stack, 0xFF, sizeof(*stack));	/* InvalidBlockNumber everywhere */
-	if (mtp_buffer_serves(rel))
-		descend_frames(rel, key, access == BUFFER_LOCK_EXCLUSIVE, level, stack, &child, &at);
-	return descend(rel, key, access, level, stack, child, at);
+	if (serves)
+		descend_frames(rel, key, access == BUFFER_LOCK_EXCLUSIVE, level, stack, &bound, &child, &at);
+	return descend(rel, key, access, level, serves, stack, child, at);
 }
 
 bool
 mtp_blink_find(Relation rel, MtpBlinkKey *key, bool framed, MtpBlinkView *v)
 {
-	MtpBlinkInfo *info = mtp_blink_info(rel);
 	MtpBlinkStack stack;
+	Bound		bound;
 	BlockNumber child = InvalidBlockNumber;
 	uint32		at = 0;
+	bool		serves = mtp_buffer_serves(rel);
 	Buffer		buf;
 
-	/* A tree of one leaf has no descent. */
-	if (info->root != InvalidBlockNumber && info->level == 0)
+	if (serves)
 	{
-		if (framed && root_frame(rel, 0, v))
+		/* A tree of one leaf has no descent. */
+		if (framed && mtp_blink_info(rel)->level == 0 && root_frame(rel, 0, v))
+			return true;
+		descend_frames(rel, key, false, 0, &stack, &bound, &child, &at);
+		if (framed && child != InvalidBlockNumber && at == 0 && mtp_view_frame(v, rel, child, 0) && view_right(key, &bound, v))
 			return true;
 	}
-	else if (mtp_buffer_serves(rel))
-	{
-		descend_frames(rel, key, false, 0, &stack, &child, &at);
-		if (framed && child != InvalidBlockNumber && at == 0 && mtp_view_frame(v, rel, child, 0) && view_right(key, v))
-			return true;
-	}
-	buf = descend(rel, key, BUFFER_LOCK_SHARE, 0, &stack, child, at);
+	buf = descend(rel, key, BUFFER_LOCK_SHARE, 0, serves, &stack, child, at);
 	if (!BufferIsValid(buf))
 		return false;
 	mtp_view_page(v, rel, buf);
 	return true;
 }
 
-Buffer
-mtp_blink_endpoint(Relation rel, uint32 level, bool rightmost, int access)
-{
-	uint32		at;
-	Buffer		buf = mtp_blink_root(rel, access, level, &at);
+/* ---------- the ends ---------- */
 
-	if (!BufferIsValid(buf))
-		return buf;
+/* Moves to the last page of the level, if that is asked for, as far as there are frames; false if that takes locks.  A frame has no deleted page. */
+static bool
+view_last(Relation rel, bool rightmost, MtpBlinkView *v)
+{
+	MtpWalk		walk = {0};
+
+	while (rightmost && v->head.right != InvalidBlockNumber)
+		if (mtp_walk_again(&walk, v->head.right) || !mtp_view_frame(v, rel, v->head.right, v->head.level))
+			return false;
+	return true;
+}
+
+/*
+ * Descends along an edge of the tree as far as there are frames.  True if *v is the leaf.  Else *child, on level *at, is the next page; it is left alone if there is not
+ * even a frame of the root.
+ */
+static bool
+descend_edge_frames(Relation rel, bool rightmost, bool framed, MtpBlinkView *v, BlockNumber *child, uint32 *at)
+{
+	if (!root_frame(rel, framed ? 0 : 1, v))
+		return false;
+	*child = v->block;
+	*at = v->head.level;
+	for (;;)
+	{
+		IndexTuple	item;
+		MtpPos		p;
+
+		if (!view_last(rel, rightmost, v))
+			return false;
+		if (*at == 0)
+			return true;
+		p = mtp_view_locate(v, rightmost ? v->head.nitems - 1 : 0);
+		item = mtp_view_item(v, p.node, p.slot);
+		if (item == NULL)
+			return false;
+		*child = BTreeTupleGetDownLink(item);
+		(*at)--;
+		if ((*at == 0 && !framed) || !mtp_view_frame(v, rel, *child, *at))
+			return false;
+	}
+}
+
+/* From a locked page to the last one of its level, if that is asked for, and in any case to one that is not deleted. */
+static Buffer
+move_to_last(Relation rel, bool rightmost, Buffer buf, uint32 level)
+{
+	MtpWalk		walk = {0};
+
 	for (;;)
 	{
 		Page		page = BufferGetPage(buf);
-		int			mode = at == level ? access : BUFFER_LOCK_SHARE;
-		BlockNumber next;
-		MtpWalk		walk = {0};
+		BlockNumber right = MtpHead(page)->right;
 
-		/* A deleted page, or one that is no longer the last, leads right. */
-		while (MtpIsDeleted(page) || (rightmost && !MtpRightmost(page)))
-		{
-			next = MtpHead(page)->right;
-			if (next == InvalidBlockNumber)
-				mtp_blink_fail_page(rel, page, "deleted page has no right sibling");
-			UnlockReleaseBuffer(buf);
-			CHECK_FOR_INTERRUPTS();
-			mtp_blink_check_walk(rel, &walk, next);
-			buf = mtp_blink_read_link(rel, next, at, mode);
-			page = BufferGetPage(buf);
-		}
-		if (at == level)
+		if (!MtpIsDeleted(page) && (!rightmost || MtpRightmost(page)))
 			return buf;
-		if (at < level)
-		{
-			UnlockReleaseBuffer(buf);
-			return InvalidBuffer;
-		}
-		next = BTreeTupleGetDownLink(mtp_blink_item_at(rel, page, rightmost ? MtpHead(page)->nitems - 1 : 0));
+		if (right == InvalidBlockNumber)
+			mtp_blink_fail_page(rel, page, "deleted page has no right sibling");
 		UnlockReleaseBuffer(buf);
-		at--;
-		buf = mtp_blink_read_link(rel, next, at, at == level ? access : BUFFER_LOCK_SHARE);
+		CHECK_FOR_INTERRUPTS();
+		mtp_blink_check_walk(rel, &walk, right);
+		buf = mtp_blink_read_link(rel, right, level, BUFFER_LOCK_SHARE);
 	}
+}
+
+bool
+mtp_blink_find_end(Relation rel, bool rightmost, bool framed, MtpBlinkView *v)
+{
+	bool		serves = mtp_buffer_serves(rel);
+	BlockNumber child = InvalidBlockNumber;
+	uint32		at = 0;
+	Buffer		buf;
+
+	if (serves && descend_edge_frames(rel, rightmost, framed, v, &child, &at))
+		return true;
+	buf = child != InvalidBlockNumber ? mtp_blink_read_link(rel, child, at, BUFFER_LOCK_SHARE) : mtp_blink_root(rel, BUFFER_LOCK_SHARE, 0, &at);
+	if (!BufferIsValid(buf))
+		return false;
+	for (buf = move_to_last(rel, rightmost, buf, at); at > 0; buf = move_to_last(rel, rightmost, buf, at))
+	{
+		Page		page = BufferGetPage(buf);
+
+		child = BTreeTupleGetDownLink(mtp_blink_item_at(rel, page, rightmost ? MtpHead(page)->nitems - 1 : 0));
+		if (serves)
+			mtp_buffer_publish(rel, buf);
+		UnlockReleaseBuffer(buf);
+		if (serves)
+			mtp_buffer_consider(MTP_FRAME_INDEX);
+		buf = mtp_blink_read_link(rel, child, --at, BUFFER_LOCK_SHARE);
+	}
+	mtp_view_page(v, rel, buf);
+	return true;
 }
 
 /* Position of the downlink to child on a page, or -1; the key's place is the likely one. */

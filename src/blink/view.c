@@ -6,47 +6,37 @@
 
 #include "wal/stop.h"
 
-static inline void
-set_directory(MtpBlinkView *v)
-{
-	v->counts = (const uint8 *) v->page + MTP_DIR_AT + v->head.cap * sizeof(uint32);
-	v->nodes = (const MtpNode *) (v->counts + v->head.cap);
-}
-
-void
-mtp_view_page(MtpBlinkView *v, Relation rel, Buffer buf)
-{
-	v->rel = rel;
-	v->page = BufferGetPage(buf);
-	v->block = BufferGetBlockNumber(buf);
-	v->buf = buf;
-	v->torn = false;
-	v->head = *MtpHead(v->page);
-	set_directory(v);
-}
-
 /*
  * The page was checked before it was published (mtp_blink_check_page), so a header that is still the frame's is a good one.
  */
 bool
 mtp_view_frame(MtpBlinkView *v, Relation rel, BlockNumber block, uint32 level)
 {
-	if (!mtp_buffer_find(rel, block, &v->ref))
+	if (!mtp_buffer_find(rel, block, MTP_PAGE_FIRST_BYTES, &v->ref))
 		return false;
 	v->rel = rel;
 	v->page = (Page) v->ref.image;
 	v->block = block;
 	v->buf = InvalidBuffer;
 	v->torn = false;
-	mtp_page_prefetch(v->page);
 	v->head = *MtpHead(v->page);
 	if (!mtp_view_good(v) || v->head.level != level || v->head.norm != mtp_blink_info(rel)->norm)
 		return false;
 	Assert(v->head.type == MTP_PAGE_LEAF || v->head.type == MTP_PAGE_INNER);
-	set_directory(v);
-	mtp_buffer_hit(rel);
+	mtp_view_set_directory(v);
+	mtp_buffer_hit(rel, MTP_FRAME_INDEX);
 	MTP_STOP_POINT(level == 0 ? "leaf_frame_opened" : "inner_frame_opened");
 	return true;
+}
+
+bool
+mtp_view_fits(Relation rel, Buffer buf)
+{
+	uint16		type;
+
+	mtp_blink_check_page(rel, buf);
+	type = MtpHead(BufferGetPage(buf))->type;
+	return type == MTP_PAGE_LEAF || type == MTP_PAGE_INNER;
 }
 
 static IndexTuple
@@ -118,10 +108,8 @@ is_before(void *arg, IndexTuple item)
 }
 
 MtpPos
-mtp_view_place(MtpBlinkKey *key, MtpBlinkView *v)
+mtp_view_place_frame(MtpBlinkKey *key, MtpBlinkView *v, bool ranked)
 {
-	if (BufferIsValid(v->buf))
-		return mtp_blink_place(key, v->page);
 	key->view = v;
-	return mtp_page_search_by(v->page, &v->head, key->norm, key->by_head, is_before, key);
+	return mtp_page_search_by(v->page, &v->head, key->norm, key->by_head, ranked, is_before, key);
 }

@@ -14,6 +14,7 @@
 #include "blink/blink.h"
 #include "buffer/buffer.h"
 #include "buffer/slot.h"
+#include "port/pg_bitutils.h"
 
 typedef struct MtpBlinkView
 {
@@ -30,13 +31,33 @@ typedef struct MtpBlinkView
 	char		item[MAXALIGN_DOWN(MTP_MAX_PIVOT) + MAXIMUM_ALIGNOF] pg_attribute_aligned(MAXIMUM_ALIGNOF);	/* mtp_view_item's */
 } MtpBlinkView;
 
+static inline void
+mtp_view_set_directory(MtpBlinkView *v)
+{
+	v->counts = (const uint8 *) v->page + MTP_DIR_AT + v->head.cap * sizeof(uint32);
+	v->nodes = (const MtpNode *) (v->counts + v->head.cap);
+}
+
 /* The page in a buffer that is locked, and has been checked. */
-extern void mtp_view_page(MtpBlinkView *v, Relation rel, Buffer buf);
+static inline void
+mtp_view_page(MtpBlinkView *v, Relation rel, Buffer buf)
+{
+	v->rel = rel;
+	v->page = BufferGetPage(buf);
+	v->block = BufferGetBlockNumber(buf);
+	v->buf = buf;
+	v->torn = false;
+	v->head = *MtpHead(v->page);
+	mtp_view_set_directory(v);
+}
 
 /*
  * The frame of a page, if there is one, and the page is a leaf or an inner page of that level.  The caller knows that mtp_buffer_serves.
  */
 extern bool mtp_view_frame(MtpBlinkView *v, Relation rel, BlockNumber block, uint32 level);
+
+/* May this page, which is not new, and locked, be in a frame?  Raises an error if it is damaged. */
+extern bool mtp_view_fits(Relation rel, Buffer buf);
 
 /* Is all that was read of it so far good? */
 static inline bool
@@ -47,7 +68,7 @@ mtp_view_good(MtpBlinkView *v)
 	if (!v->torn && !mtp_frame_still(&mtp_buffer, &v->ref))
 	{
 		v->torn = true;
-		mtp_buffer_torn();
+		mtp_buffer_torn(MTP_FRAME_INDEX);
 	}
 	return !v->torn;
 }
@@ -130,6 +151,27 @@ mtp_view_next(MtpBlinkView *v, MtpPos *p)
 	return p->pos < v->head.nitems && p->node < v->head.nnodes;
 }
 
+/* From an item that is marked dead to the next one that is not, or behind the last one: node by node, since a queue leaves whole leaves of them. */
+static inline void
+mtp_view_skip_dead(MtpBlinkView *v, MtpPos *p)
+{
+	while (p->node < v->head.nnodes)
+	{
+		int			count = Min(v->counts[p->node], MTP_NODE_SLOTS);
+		uint32		live = p->slot < count ? mtp_node_live(&v->nodes[p->node], count) >> p->slot : 0;
+
+		if (live != 0)
+		{
+			p->slot += pg_rightmost_one_pos32(live);
+			p->pos += pg_rightmost_one_pos32(live);
+			return;
+		}
+		p->pos += Max(count - p->slot, 0);
+		p->node++;
+		p->slot = 0;
+	}
+}
+
 static inline bool
 mtp_view_prev(MtpBlinkView *v, MtpPos *p)
 {
@@ -150,12 +192,21 @@ mtp_view_prev(MtpBlinkView *v, MtpPos *p)
 extern MtpPos mtp_view_locate(MtpBlinkView *v, int pos);
 
 /* As mtp_blink_place and mtp_blink_child; of a frame, good only if v->torn is not set, and (place) mtp_view_good later. */
-extern MtpPos mtp_view_place(MtpBlinkKey *key, MtpBlinkView *v);
+extern MtpPos mtp_view_place_frame(MtpBlinkKey *key, MtpBlinkView *v, bool ranked);
+
+static inline MtpPos
+mtp_view_place(MtpBlinkKey *key, MtpBlinkView *v)
+{
+	return BufferIsValid(v->buf) ? mtp_blink_place(key, v->page) : mtp_view_place_frame(key, v, true);
+}
 
 /*
  * tree.c: the leaf that key belongs to: if framed, in its frame, where there is one; else locked, share.  False if the tree is empty.
  */
 extern bool mtp_blink_find(Relation rel, MtpBlinkKey *key, bool framed, MtpBlinkView *v);
+
+/* The same for the index's first leaf, or its last one. */
+extern bool mtp_blink_find_end(Relation rel, bool rightmost, bool framed, MtpBlinkView *v);
 
 /* Done with a page that was locked: unlocks and unpins it. */
 static inline void

@@ -9,6 +9,7 @@
 
 #include "mtpower.h"
 
+#include "access/amapi.h"
 #include "access/xlog.h"
 #include "buffer/frame.h"
 #include "storage/bufmgr.h"
@@ -27,24 +28,48 @@ mtp_buffer_serves(Relation rel)
 	return mtp_buffer.pool != NULL && mtp_use_frames && !RelationUsesLocalBuffers(rel) && !RecoveryInProgress();
 }
 
-/* Finds the frame of an index page (mtp_frame_find), which warms it.  The caller knows that mtp_buffer_serves. */
-extern bool mtp_buffer_find(Relation rel, BlockNumber block, MtpFrameRef *ref);
+/* Finds the frame of an index page (mtp_frame_find), which warms it; first the caller reads so many bytes of it.  He knows that mtp_buffer_serves. */
+extern bool mtp_buffer_find(Relation rel, BlockNumber block, Size first, MtpFrameRef *ref);
 
-/* It is of use, and need not be read in shared buffers: a hit, for the relation's statistics and EXPLAIN (BUFFERS), too. */
-extern void mtp_buffer_hit(Relation rel);
+/* A frame is of use, and what it has need not be read in shared buffers: a hit, for the relation's statistics and EXPLAIN (BUFFERS), too. */
+extern void mtp_buffer_hit(Relation rel, int kind);
 
 /* What was read of a frame can't be used, and is read again in shared buffers. */
 static inline void
-mtp_buffer_torn(void)
+mtp_buffer_torn(int kind)
 {
-	mtp_buffer.counts[MTP_FRAME_INDEX][MTP_COUNT_TORN]++;
+	mtp_buffer.counts[kind][MTP_COUNT_TORN]++;
 }
 
 /* Publishes an index page that the caller has locked, share or exclusive, and found good. */
 extern void mtp_buffer_publish(Relation rel, Buffer buf);
 
-/* After mtp_buffer_publish, when the page is unlocked: may give the buffer more room for pages of its kind. */
-extern void mtp_buffer_consider(void);
+/*
+ * Loading a page that nobody has asked for (src/warm).  An index access method tells in _PG_init which of its pages may be in frames: fits is given one that is not new, locked,
+ * and raises an error if it is damaged.
+ */
+typedef bool (*MtpPageFits) (Relation rel, Buffer buf);
+
+extern void mtp_buffer_register(ambuild_function ambuild, MtpPageFits fits);
+
+/* NULL for an index of another access method. */
+extern MtpPageFits mtp_buffer_fits(Relation index);
+
+/*
+ * Reads an index page, and gives it a frame, if it has none and is warm enough at this level (1 … MTP_HEAT_MOST) for one that is free or whose page is colder; else nothing is read.  No access
+ * is counted.  For callers without locks on pages, who have locked the index's table and know that mtp_buffer_serves and that the index has the block.
+ */
+extern void mtp_buffer_load(Relation rel, BlockNumber block, int level, BufferAccessStrategy strategy);
+
+/* The state of this process's random numbers, not 0, after the next one. */
+extern uint64 *mtp_buffer_random_state(void);
+
+/* After pages were published, or refused, when they are unlocked: may tell others what was counted, age pages, and give the buffer more room for pages of their kind. */
+extern void mtp_buffer_consider(int kind);
+
+/* The state of this process's random numbers, not 0, after the next one; counts an access of the kind that missed. */
+extern uint64 *mtp_buffer_miss(int kind);
+extern uint8 mtp_buffer_random(void);
 
 /*
  * For the changer of an index page, who has its content locked: the page's frame goes.  Of a change, all pages come before the first one
@@ -52,16 +77,29 @@ extern void mtp_buffer_consider(void);
  */
 extern void mtp_buffer_stale(Buffer buf);
 
+/* The same for who has set hints: the next one who reads the page may copy it at once. */
+extern void mtp_buffer_stale_hints(Buffer buf);
+
 /* Takes away all pages of a file, all of a database's.  The caller's locks keep others from publishing them. */
 extern PGDLLEXPORT void mtp_buffer_purge_file(MtpLocator file);
 extern void mtp_buffer_purge_database(Oid database);
 
-/* Adds what this process has counted to what all have; those counts: MTP_FRAME_COUNTS of the first kind, then the next one's. */
+/* Told of each such database, by who drops or moves it; raises no error. */
+typedef void (*mtp_database_purged_type) (Oid database);
+extern mtp_database_purged_type mtp_database_purged;
+
+/* Pages are about to change by redo, which makes nothing stale: takes away all that a file of frames has brought (home.h). */
+extern void mtp_buffer_redo_begins(void);
+
+/* Adds what this process has counted to what all have; those counts: MTP_FRAME_COUNTS of the first kind, then the next one's; then the epoch at the last reset. */
 #define MTP_BUFFER_COUNTS	(MTP_FRAME_KINDS * MTP_FRAME_COUNTS)
 
 extern void mtp_buffer_tell(void);
 extern void mtp_buffer_reset(void);
 extern pg_atomic_uint64 *mtp_buffer_counts;
+
+/* Ageing steps since then: epochs that have begun (pool.h). */
+extern uint32 mtp_buffer_aged(void);
 
 /* purge.c: its share of mtp_buffer_init */
 extern void mtp_buffer_purge_init(void);

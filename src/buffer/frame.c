@@ -21,8 +21,8 @@ buckets(uint32 nextents)
 {
 	uint32		n = 1;
 
-	/* A quarter of the words are in use at the most. */
-	while ((uint64) n * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS < (uint64) nextents * MTP_EXTENT_FRAMES * 4)
+	/* A quarter of the words are in use if all frames are of blocks, half of them if all are of directories. */
+	while ((uint64) n * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS < (uint64) nextents * Max(MTP_EXTENT_BLOCKS * 4, MTP_EXTENT_FRAMES * 2))
 		n *= 2;
 	return n;
 }
@@ -30,7 +30,7 @@ buckets(uint32 nextents)
 Size
 mtp_frame_size(uint32 nextents)
 {
-	return add_size(mul_size(nextents, MTP_EXTENT_FRAMES * sizeof(MtpFrameHead)),
+	return add_size(add_size(mul_size(nextents, MTP_EXTENT_FRAMES * sizeof(MtpFrameHead)), MTP_RESTS * sizeof(MtpRest)),
 					mul_size(buckets(nextents), MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS * sizeof(uint64)));
 }
 
@@ -46,12 +46,16 @@ mtp_frame_make(MtpBuffer *b, MtpPool *pool, void *memory, char *images, LWLockPa
 	b->bucket_mask = nbuckets - 1;
 	b->words = memory;
 	b->heads = (MtpFrameHead *) (b->words + (Size) nbuckets * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS);
+	b->rests = (MtpRest *) (b->heads + nframes);
+	memset(b->rests, 0, MTP_RESTS * sizeof(MtpRest));
+	b->spare = 0;
 	for (uint32 i = 0; i < nbuckets * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS; i++)
 		pg_atomic_init_u64(&b->words[i], 0);
 	for (uint32 i = 0; i < nframes; i++)
 	{
 		pg_atomic_init_u64(&b->heads[i].version, 0);
 		b->heads[i].tag = (MtpPageTag) {0, 0};
+		b->heads[i].paid = 0;
 	}
 }
 
@@ -74,7 +78,7 @@ extent_lock(MtpBuffer *b)
  * the caller has locked the page's content exclusively.
  */
 static pg_atomic_uint64 *
-word_of(MtpBuffer *b, MtpPageTag tag, uint64 hash)
+word_of(MtpBuffer *b, MtpPageTag tag, int kind, uint64 hash)
 {
 	for (int which = 0; which < 2; which++)
 	{
@@ -85,7 +89,8 @@ word_of(MtpBuffer *b, MtpPageTag tag, uint64 hash)
 			uint64		word = pg_atomic_read_u64(&words[i]);
 			MtpPageTag *has = &b->heads[(uint32) word].tag;
 
-			if (word >> 32 == mtp_frame_mark(hash) && has->page == tag.page && has->space == tag.space)
+			if (word >> 32 == mtp_frame_mark(hash) && has->page == tag.page && has->space == tag.space &&
+				mtp_frame_is(b, (uint32) word, kind))
 				return &words[i];
 		}
 	}
@@ -120,7 +125,60 @@ free_word(MtpBuffer *b, uint64 hash)
 	return found;
 }
 
+/* What pages that are not there are known by: a pair and its directory are two. */
+static inline uint64
+sketch_hash(uint64 hash, int kind)
+{
+	return hash + kind * UINT64CONST(0x9E3779B97F4A7C15);
+}
+
+static inline volatile MtpRest *
+rest_of(MtpBuffer *b, uint64 hash)
+{
+	return &b->rests[hash >> 8 & (MTP_RESTS - 1)];
+}
+
+/* Has the page to be read where it lies once more before it is published? */
+static bool
+rests(MtpBuffer *b, uint64 hash)
+{
+	volatile MtpRest *rest = rest_of(b, hash);
+	uint8		misses = rest->misses;
+
+	if (misses == 0)
+		return false;
+	rest->misses = misses - 1;
+	return true;
+}
+
+/* The page's frame goes.  The first one that has not paid is forgiven if dead hints are all that changed, which mostly happens to a page once. */
+static void
+send_to_rest(MtpBuffer *b, uint64 hash, bool paid, bool hints)
+{
+	volatile MtpRest *rest = rest_of(b, hash);
+	uint8		useless = rest->useless;
+
+	if (paid)
+		useless = Max(useless, 1) - 1;
+	else
+		useless = Min(useless + 1, MTP_MOST_REST);
+	rest->useless = useless;
+	rest->misses = useless > 1 ? 1 << useless : hints ? 0 : 2;
+}
+
 /* ---------- one's own frames ---------- */
+
+/* The frame is odd, and its word has gone: so does its page.  why: what is counted. */
+static void
+forget_page(MtpBuffer *b, uint32 frame, uint64 hash, MtpFrameCount why)
+{
+	int			kind = b->pool->kind_of[frame / MTP_EXTENT_FRAMES];
+
+	mtp_pool_left(b->pool, frame, sketch_hash(hash, kind));
+	b->counts[kind][why]++;
+	MTP_FRAME_STEP(taken);
+	b->heads[frame].tag = (MtpPageTag) {0, 0};
+}
 
 /*
  * Makes a frame one's own: odd, free, and with no word.  False if somebody else is at it.  why: what is counted if it has a page.
@@ -152,19 +210,15 @@ take(MtpBuffer *b, uint32 frame, MtpFrameCount why)
 	MTP_FRAME_STEP(odd);
 	if (taken)
 	{
-		pg_atomic_uint64 *word = word_of(b, tag, hash);
+		pg_atomic_uint64 *word = word_of(b, tag, b->pool->kind_of[frame / MTP_EXTENT_FRAMES], hash);
 
 		Assert(word != NULL);	/* it came before the version was even, and goes here alone */
 		pg_atomic_write_u64(word, 0);
 	}
 	LWLockRelease(partition_lock(b, hash));
-	if (!taken)
-		return false;
-	mtp_pool_left(b->pool, frame, hash);
-	b->counts[b->pool->kind_of[frame / MTP_EXTENT_FRAMES]][why]++;
-	MTP_FRAME_STEP(taken);
-	head->tag = (MtpPageTag) {0, 0};
-	return true;
+	if (taken)
+		forget_page(b, frame, hash, why);
+	return taken;
 }
 
 /* Lets go of one's own frame: what it has is complete. */
@@ -216,23 +270,123 @@ mtp_frame_consider(MtpBuffer *b, int kind, uint64 *random)
 	LWLockRelease(extent_lock(b));
 }
 
-bool
-mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const char *image, uint64 *random)
-{
-	MtpPool    *pool = b->pool;
-	uint64		hash = mtp_tag_hash(tag);
-	int			level = mtp_pool_miss(pool, hash, (uint8) (*random >> 8));
-	uint32		frame;
-	pg_atomic_uint64 *word;
+/* ---------- publishing ---------- */
 
-	/* Somebody else with a share lock may have been faster, and there may be no word; better known before a page has to go. */
-	if (word_of(b, tag, hash) != NULL || free_word(b, hash) == NULL)
+bool
+mtp_frame_has(MtpBuffer *b, MtpPageTag tag, int kind)
+{
+	return word_of(b, tag, kind, mtp_tag_hash(tag)) != NULL;
+}
+
+/*
+ * The index frame that this process has made free last, if it is still free, and one: its memory is at hand, and no other page needs to go.  It is none for other kinds, even if
+ * the extent has become theirs: their frames begin at other numbers.
+ */
+static bool
+spare_frame(MtpBuffer *b, int kind, uint32 *frame)
+{
+	uint32		spare = b->spare;
+
+	if (spare == 0 || kind != MTP_FRAME_INDEX)
 		return false;
-	if (!mtp_pool_place(pool, kind, level, random, &frame))
+	b->spare = 0;
+	if (!mtp_frame_is(b, spare - 1, kind) || b->heads[spare - 1].tag.page != 0)
+		return false;
+	*frame = spare - 1;
+	return true;
+}
+
+bool
+mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *random, MtpFramePlace *place)
+{
+	uint64		hash = mtp_tag_hash(tag);
+
+	place->level = MTP_HEAT_ONE;
+	if (!only_free)
+		place->level = mtp_pool_miss(b->pool, sketch_hash(hash, kind), (uint8) (*random >> 8));
+
+	if (kind == MTP_FRAME_INDEX && rests(b, hash))
 	{
 		b->counts[kind][MTP_COUNT_REFUSED]++;
 		return false;
 	}
+
+	/* Somebody else with a share lock may have been faster, and there may be no word; better known before a page has to go. */
+	if (word_of(b, tag, kind, hash) != NULL || free_word(b, hash) == NULL)
+		return false;
+	if (spare_frame(b, kind, &place->frame))
+		return true;
+	if (mtp_pool_place(b->pool, kind, only_free ? 0 : place->level, random, &place->frame))
+		return true;
+	b->counts[kind][MTP_COUNT_REFUSED]++;
+	return false;
+}
+
+bool
+mtp_frame_place_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level, uint64 *random, MtpFramePlace *place)
+{
+	uint64		hash = mtp_tag_hash(tag);
+
+	place->level = level;
+	mtp_pool_warm(b->pool, sketch_hash(hash, kind), level);
+	if (word_of(b, tag, kind, hash) != NULL || free_word(b, hash) == NULL)
+		return false;
+	if (mtp_pool_place(b->pool, kind, level, random, &place->frame))
+		return true;
+	b->counts[kind][MTP_COUNT_REFUSED]++;
+	return false;
+}
+
+/* The frame may be another page's by now, which is warmer then for a while. */
+bool
+mtp_frame_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level)
+{
+	uint64		hash = mtp_tag_hash(tag);
+	pg_atomic_uint64 *word = word_of(b, tag, kind, hash);
+	uint64		led = word == NULL ? 0 : pg_atomic_read_u64(word);
+
+	if (led == 0)
+	{
+		mtp_pool_warm(b->pool, sketch_hash(hash, kind), level);
+		return false;
+	}
+	if (mtp_heat_level(b->pool->heat[(uint32) led], mtp_pool_epoch(b->pool)) < level)
+		mtp_pool_came(b->pool, (uint32) led, level);
+	return true;
+}
+
+static const char zeros[BLCKSZ];
+
+static void
+copy_image(MtpBuffer *b, uint32 frame, int kind, const char *const *blocks)
+{
+	char	   *image = mtp_frame_image(b, frame, kind);
+
+	if (kind == MTP_FRAME_DIRECTORY)
+	{
+		memset(image, 0, sizeof(uint64));
+		return;
+	}
+	for (int i = 0; i < mtp_pool_frame_bytes(kind) / BLCKSZ; i++)
+	{
+		const char *block = blocks[i] != NULL ? blocks[i] : zeros;
+
+		/* In a file that is persistent memory this takes more, and has barriers of its own (home.h). */
+		if (b->copy != NULL)
+			b->copy(image + i * BLCKSZ, block, BLCKSZ);
+		else
+			memcpy(image + i * BLCKSZ, block, BLCKSZ);
+	}
+}
+
+bool
+mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *place, const char *const *blocks, MtpFrameRef *ref)
+{
+	MtpPool    *pool = b->pool;
+	uint64		hash = mtp_tag_hash(tag);
+	uint32		frame = place->frame;
+	pg_atomic_uint64 *word;
+
 	MTP_FRAME_STEP(placed);
 	if (!take(b, frame, MTP_COUNT_EVICTED))
 	{
@@ -240,27 +394,31 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const char *image, uin
 		return false;
 	}
 	MTP_FRAME_STEP(mine);
-	if (*(volatile uint8 *) &pool->kind_of[frame / MTP_EXTENT_FRAMES] != kind)
+	if (!mtp_frame_is(b, frame, kind))
 	{
 		let_go(b, frame);
 		return false;
 	}
-	memcpy(mtp_frame_image(b, frame, kind), image, MTP_EXTENT_BYTES / mtp_pool_frames(kind));
+	Assert(frame % MTP_EXTENT_FRAMES < mtp_pool_frames(kind));
+	copy_image(b, frame, kind, blocks);
 	MTP_FRAME_STEP(copied);
 	b->heads[frame].tag = tag;
+	b->heads[frame].paid = 0;
 
 	LWLockAcquire(partition_lock(b, hash), LW_EXCLUSIVE);
-	word = word_of(b, tag, hash) == NULL ? free_word(b, hash) : NULL;
+	word = word_of(b, tag, kind, hash) == NULL ? free_word(b, hash) : NULL;
 	MTP_FRAME_STEP(word_chosen);
 	if (word != NULL)
 	{
 		pg_atomic_write_u64(word, (uint64) mtp_frame_mark(hash) << 32 | frame);
-		mtp_pool_came(pool, frame, level);
+		mtp_pool_came(pool, frame, place->level);
 		b->counts[kind][MTP_COUNT_PUBLISHED]++;
 	}
 	else
 		b->heads[frame].tag = (MtpPageTag) {0, 0};
 	let_go(b, frame);
+	if (ref != NULL)
+		*ref = (MtpFrameRef) {frame, pg_atomic_read_u64(&b->heads[frame].version), mtp_frame_image(b, frame, kind)};
 	LWLockRelease(partition_lock(b, hash));
 	return word != NULL;
 }
@@ -269,9 +427,10 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const char *image, uin
  * Where taking the frame fails, somebody else has taken it from the page: nobody publishes the page meanwhile.
  */
 void
-mtp_frame_stale(MtpBuffer *b, MtpPageTag tag)
+mtp_frame_stale(MtpBuffer *b, MtpPageTag tag, bool hints)
 {
-	pg_atomic_uint64 *word = word_of(b, tag, mtp_tag_hash(tag));
+	uint64		hash = mtp_tag_hash(tag);
+	pg_atomic_uint64 *word = word_of(b, tag, MTP_FRAME_INDEX, hash);
 	uint64		led;
 
 	if (word == NULL)
@@ -279,11 +438,117 @@ mtp_frame_stale(MtpBuffer *b, MtpPageTag tag)
 	led = pg_atomic_read_u64(word);
 	MTP_FRAME_STEP(word_found);
 	if (led != 0 && take(b, (uint32) led, MTP_COUNT_STALED))
+	{
+		send_to_rest(b, hash, b->heads[(uint32) led].paid != 0, hints);
 		let_go(b, (uint32) led);
+		b->spare = (uint32) led + 1;
+	}
+}
+
+/* ---------- pairs ---------- */
+
+/*
+ * Takes a frame away that a word leads to, under the lock of its partition, which it releases.  With the lock a frame that a word leads to is even: who
+ * makes it odd has the lock, and either takes the word away or makes the frame even again before he releases it.
+ */
+static void
+take_away(MtpBuffer *b, pg_atomic_uint64 *word, uint64 hash, MtpFrameCount why)
+{
+	uint32		frame = (uint32) pg_atomic_read_u64(word);
+	MtpFrameHead *head = &b->heads[frame];
+	uint64		version = pg_atomic_read_u64(&head->version);
+
+	Assert(version % 2 == 0);
+	pg_atomic_write_u64(&head->version, version + 1);
+	pg_write_barrier();			/* the odd version before all else */
+	MTP_FRAME_STEP(pair_odd);
+	pg_atomic_write_u64(word, 0);
+	LWLockRelease(partition_lock(b, hash));
+	forget_page(b, frame, hash, why);
+	let_go(b, frame);
+}
+
+/* Is there a word that may be the page's? */
+static bool
+has_mark(MtpBuffer *b, uint64 hash)
+{
+	if (b->pool->kinds[MTP_FRAME_TABLE].nextents + b->pool->kinds[MTP_FRAME_DIRECTORY].nextents == 0)
+		return false;
+	for (int which = 0; which < 2; which++)
+	{
+		pg_atomic_uint64 *words = mtp_frame_bucket(b, hash, which);
+
+		for (int i = 0; i < MTP_BUCKET_WORDS; i++)
+			if (pg_atomic_read_u64(&words[i]) >> 32 == mtp_frame_mark(hash))
+				return true;
+	}
+	return false;
 }
 
 /*
- * A frame that somebody is at, or that changes under this look, has been taken from the page that it had, and gets none of those that go.
+ * The frames that must go were published before the caller's transaction locked the page, so their words are found without a lock.  Whether they are being
+ * filled is another matter: a frame that is odd for that comes back.  So they are taken with the lock.
+ */
+void
+mtp_frame_stale_pair(MtpBuffer *b, MtpPageTag tag, bool new_rows)
+{
+	uint64		hash = mtp_tag_hash(tag);
+
+	/* Mostly there is nothing. */
+	if (!has_mark(b, hash))
+		return;
+	for (int kind = MTP_FRAME_TABLE; kind <= (new_rows ? MTP_FRAME_DIRECTORY : MTP_FRAME_TABLE); kind++)
+	{
+		pg_atomic_uint64 *word;
+
+		if (word_of(b, tag, kind, hash) == NULL)
+			continue;
+		MTP_FRAME_STEP(pair_found);
+		LWLockAcquire(partition_lock(b, hash), LW_EXCLUSIVE);
+		word = word_of(b, tag, kind, hash);
+		if (word != NULL)
+			take_away(b, word, hash, MTP_COUNT_STALED);
+		else
+			LWLockRelease(partition_lock(b, hash));
+	}
+}
+
+bool
+mtp_frame_fill(MtpBuffer *b, MtpPageTag tag, const MtpFrameRef *ref, const char *data, Size size)
+{
+	uint64		hash = mtp_tag_hash(tag);
+	MtpFrameHead *head = &b->heads[ref->frame];
+
+	Assert(size <= MTP_DIRECTORY_BYTES);
+	LWLockAcquire(partition_lock(b, hash), LW_EXCLUSIVE);
+	MTP_FRAME_STEP(fill_locked);
+	if (pg_atomic_read_u64(&head->version) != ref->version)
+	{
+		LWLockRelease(partition_lock(b, hash));
+		return false;
+	}
+	if (size == 0)
+	{
+		pg_atomic_uint64 *word = word_of(b, tag, MTP_FRAME_DIRECTORY, hash);
+
+		Assert(word != NULL);	/* the frame is still the page's */
+		take_away(b, word, hash, MTP_COUNT_EVICTED);
+		return true;
+	}
+	pg_atomic_write_u64(&head->version, ref->version + 1);
+	pg_write_barrier();
+	MTP_FRAME_STEP(fill_odd);
+	memcpy(mtp_frame_image(b, ref->frame, MTP_FRAME_DIRECTORY), data, size);
+	let_go(b, ref->frame);
+	LWLockRelease(partition_lock(b, hash));
+	return true;
+}
+
+/* ---------- files ---------- */
+
+/*
+ * A frame that somebody is at, or that changes under this look, has been taken from the page that it had, and gets none of those that go: who fills a directory
+ * comes back to the page that it had, but does that under a lock on the table, from before it was reserved.
  */
 void
 mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *arg)
@@ -311,4 +576,23 @@ mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *ar
 		if (tag.page != 0 && gone(tag, arg) && take(b, frame, MTP_COUNT_PURGED))
 			let_go(b, frame);
 	}
+}
+
+/* ---------- the server's start ---------- */
+
+bool
+mtp_frame_adopt(MtpBuffer *b, uint32 frame, MtpPageTag tag, uint64 version, int level)
+{
+	uint64		hash = mtp_tag_hash(tag);
+	int			kind = b->pool->kind_of[frame / MTP_EXTENT_FRAMES];
+	pg_atomic_uint64 *word = word_of(b, tag, kind, hash) == NULL ? free_word(b, hash) : NULL;
+
+	if (word == NULL)
+		return false;
+	b->heads[frame].tag = tag;
+	b->heads[frame].paid = 1;	/* a guess is as good as another */
+	pg_atomic_write_u64(&b->heads[frame].version, version);
+	pg_atomic_write_u64(word, (uint64) mtp_frame_mark(hash) << 32 | frame);
+	mtp_pool_came(b->pool, frame, level);
+	return true;
 }

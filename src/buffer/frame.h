@@ -24,7 +24,10 @@
 #define MTP_FRAME_STEP(name) ((void) 0)
 #endif
 
-/* Which page: never zero in any part, since block 0 counts as 1. */
+/*
+ * Which page: never zero in any part, since block 0 counts as 1.  A pair of a table's blocks is named by the first one, and so is its directory: which of
+ * them a frame has follows from its extent's kind.
+ */
 typedef struct MtpPageTag
 {
 	uint64		space;			/* tablespace and database */
@@ -35,7 +38,8 @@ typedef struct MtpFrameHead
 {
 	pg_atomic_uint64 version;
 	MtpPageTag	tag;			/* zero: the frame is free */
-	uint64		unused;			/* two heads in a cache line */
+	uint32		paid;			/* a guess: it has been read more often than a copy costs (MTP_PAID_ODDS); written without locks, by readers too */
+	uint32		unused;			/* two heads in a cache line */
 } MtpFrameHead;
 
 /* What a process counts, of each kind */
@@ -45,17 +49,36 @@ typedef enum MtpFrameCount
 	MTP_COUNT_TORN,				/* changed by somebody before they were read */
 	MTP_COUNT_MISSES,			/* read where it lay, by who would have read its frame */
 	MTP_COUNT_PUBLISHED,
-	MTP_COUNT_REFUSED,			/* colder than what is there, or somebody was at the frame */
+	MTP_COUNT_REFUSED,			/* colder than what is there, or somebody was at the frame or the page */
 	MTP_COUNT_EVICTED,
 	MTP_COUNT_STALED,			/* by a change of the page */
 	MTP_COUNT_PURGED,			/* with the page's file */
 	MTP_COUNT_WAITS,			/* of VACUUM, for who has read a frame (slot.h) */
+	MTP_COUNT_SEALED,			/* written down to be found again after a restart (home.h) */
+	MTP_COUNT_TAKEN_OVER,		/* found so */
 	MTP_FRAME_COUNTS
 } MtpFrameCount;
 
 /* Words that lead to frames: a bucket is a cache line. */
 #define MTP_BUCKET_WORDS	8
 #define MTP_FRAME_PARTITIONS 64
+
+/*
+ * An index page whose frame was made stale is read where it lies some times before it gets one again.  A copy costs as much as some ten reads in a frame save, so a frame
+ * that is hit sets, with one chance in MTP_PAID_ODDS / 256 each time, a mark that it has paid.  Each frame that goes without raises the page's rest to twice as
+ * many misses, up to 2^MTP_MOST_REST; one that has paid halves it.  So pages that change more often than that, as those at the ends of a queue do, are hardly ever copied.
+ */
+#define MTP_PAID_ODDS	16
+#define MTP_MOST_REST	7
+
+/* By a page's hash: pages share them, and processes lose some of each other's steps.  Both only cost time. */
+typedef struct MtpRest
+{
+	uint8		misses;			/* still to come before the page is published */
+	uint8		useless;		/* frames that have not paid, less those that have */
+} MtpRest;
+
+#define MTP_RESTS		8192
 
 /* A process's way to the buffer */
 typedef struct MtpBuffer
@@ -66,6 +89,9 @@ typedef struct MtpBuffer
 	pg_atomic_uint64 *words;	/* buckets */
 	uint32		bucket_mask;	/* buckets of a partition, less one */
 	LWLockPadded *locks;		/* of each partition; then the one for extents */
+	void		(*copy) (void *to, const void *from, Size size);	/* writes images, where that takes more than memcpy (home.h) */
+	MtpRest    *rests;
+	uint32		spare;			/* a frame that this process has made free, and that is still warm in its cache, plus one; or 0 */
 	uint64		counts[MTP_FRAME_KINDS][MTP_FRAME_COUNTS];	/* this process's */
 } MtpBuffer;
 
@@ -137,11 +163,19 @@ mtp_frame_mark(uint64 hash)
 	return (uint32) (hash >> 32 << (32 - MTP_FRAME_MARK_BITS)) | 1;
 }
 
+/* Other kinds than a file's pages have are not found: a table's file has two. */
+static inline bool
+mtp_frame_is(MtpBuffer *b, uint32 frame, int kind)
+{
+	return *(volatile uint8 *) &b->pool->kind_of[frame / MTP_EXTENT_FRAMES] == kind;
+}
+
 /*
- * Finds a page's frame.  False may mean that somebody is at it.  Counts an access, if it is found.
+ * Finds a page's frame.  False may mean that somebody is at it.  Counts an access, if it is found.  Which bytes of the image the caller reads first, if he knows: they are
+ * asked for together with the frame's head.
  */
 static inline bool
-mtp_frame_find(MtpBuffer *b, MtpPageTag tag, int kind, uint8 random, MtpFrameRef *ref)
+mtp_frame_find(MtpBuffer *b, MtpPageTag tag, int kind, uint8 random, Size from, Size to, MtpFrameRef *ref)
 {
 	uint64		hash = mtp_tag_hash(tag);
 	uint32		mark = mtp_frame_mark(hash);
@@ -159,15 +193,20 @@ mtp_frame_find(MtpBuffer *b, MtpPageTag tag, int kind, uint8 random, MtpFrameRef
 				continue;
 			MTP_FRAME_STEP(word_read);
 			ref->frame = (uint32) word;
+			ref->image = mtp_frame_image(b, ref->frame, kind);
+			for (Size at = from; at < to; at += 64)
+				__builtin_prefetch(ref->image + at);
 			head = &b->heads[ref->frame];
 			ref->version = pg_atomic_read_u64(&head->version);
 			MTP_FRAME_STEP(version_read);
 			pg_read_barrier();	/* the version before what it protects */
-			if (ref->version % 2 != 0 || head->tag.page != tag.page || head->tag.space != tag.space)
+			if (ref->version % 2 != 0 || head->tag.page != tag.page || head->tag.space != tag.space ||
+				(kind != MTP_FRAME_INDEX && !mtp_frame_is(b, ref->frame, kind)))
 				continue;
 			MTP_FRAME_STEP(found);
-			ref->image = mtp_frame_image(b, ref->frame, kind);
 			mtp_pool_hit(b->pool, ref->frame, random);
+			if (random < MTP_PAID_ODDS && *(volatile uint32 *) &head->paid == 0)
+				*(volatile uint32 *) &head->paid = 1;
 			return true;
 		}
 	}
@@ -184,21 +223,60 @@ mtp_frame_still(MtpBuffer *b, const MtpFrameRef *ref)
 }
 
 /*
- * Gives a page a frame, if it is warm enough and has none.  The caller has locked the page's content, share or exclusive; image: of the
- * kind's size; a table page is a pair's first block.  *random is a state of random numbers, not 0.  Takes locks of partitions, one at a
- * time.  Raises no error unless 200 locks are held.
+ * Publishing, in two steps, so that who has to read a page for it knows whether that is worth it.  *random is a state of random numbers, not 0.
+ *
+ * mtp_frame_place: where the page may be, if it has no frame and is warm enough (counts an access), or, with only_free, if there is a
+ * free one, or one whose page is of level 0.  Nothing is reserved.
+ *
+ * mtp_frame_publish: gives the page that frame.  The caller has locked the page's content, share or exclusive; blocks: the image's, of which NULL stands for
+ * zeros; or NULL for a directory, which is empty then (its first word is zero).  *ref, if not NULL: what was published.  Takes locks of partitions, one at a time.
+ * Raises no error unless 200 locks are held.
  */
-extern bool mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const char *image, uint64 *random);
+typedef struct MtpFramePlace
+{
+	uint32		frame;
+	int			level;
+} MtpFramePlace;
+
+extern bool mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *random, MtpFramePlace *place);
+
+/* The same for a page that is known to be as warm as this (0 … MTP_HEAT_MOST); counts no access. */
+extern bool mtp_frame_place_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level, uint64 *random, MtpFramePlace *place);
+extern bool mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *place, const char *const *blocks, MtpFrameRef *ref);
+
+/*
+ * Fills a directory's frame with what was made of the blocks that were locked when it was published, or takes it away (size 0).  False if it
+ * is not the one that was published any more; then nothing is done.
+ */
+extern bool mtp_frame_fill(MtpBuffer *b, MtpPageTag tag, const MtpFrameRef *ref, const char *data, Size size);
 
 /*
  * After pages were published, with no lock held: lets memory change its kind, if pages of this one are worth more.  May take a while, now and then.
  */
 extern void mtp_frame_consider(MtpBuffer *b, int kind, uint64 *random);
 
-/* The page is changed by the caller, who has locked its content exclusively, and unlocks nothing of this change before this.  For critical sections. */
-extern void mtp_frame_stale(MtpBuffer *b, MtpPageTag tag);
+/* hints: they alone were changed, so the page may well be copied again at once.  The page is changed by the caller, who has locked its content exclusively, and unlocks nothing of this change before this.  For critical sections. */
+extern void mtp_frame_stale(MtpBuffer *b, MtpPageTag tag, bool hints);
 
-/* Takes all pages away for which gone says yes.  The caller sees to it that none of these is published meanwhile. */
+/*
+ * A pair of table blocks was changed, and is unlocked again, by a transaction that has not committed: its image goes, and, if it has new rows, its
+ * directory.  Not for critical sections.
+ */
+extern void mtp_frame_stale_pair(MtpBuffer *b, MtpPageTag tag, bool new_rows);
+
+/* Has the pair a frame of this kind?  A guess. */
+extern bool mtp_frame_has(MtpBuffer *b, MtpPageTag tag, int kind);
+
+/* A page is at least as warm as this, with a frame or without; false if it has none. */
+extern bool mtp_frame_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level);
+
+/* Takes all pages away for which gone says yes.  The caller sees to it that none of these is published meanwhile, and no directory filled. */
 extern void mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *arg);
+
+/*
+ * Gives a frame the page whose image it has, while nobody else has the buffer: at the server's start.  The version is even, and not 0.  False if
+ * the page has a frame already, or there is no word.
+ */
+extern bool mtp_frame_adopt(MtpBuffer *b, uint32 frame, MtpPageTag tag, uint64 version, int level);
 
 #endif							/* MTP_BUFFER_FRAME_H */

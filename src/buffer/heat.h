@@ -35,6 +35,15 @@ mtp_heat_of(int level, uint8 epoch)
 	return (MtpHeat) (epoch << 8 | level);
 }
 
+/* Epochs since the word was written: for a page that is in the buffer, since it was asked for, as long as that is not long ago (pool.c, refresh). */
+static inline int
+mtp_heat_age(MtpHeat heat, uint8 epoch)
+{
+	int			age = (int8) (epoch - (heat >> 8));
+
+	return Max(age, 0);
+}
+
 /*
  * The level now.  Words are brought up to date in time (mtp_pool_tick), so ages are small.  A word may be of a newer epoch than the one that
  * the caller knows of.
@@ -42,8 +51,7 @@ mtp_heat_of(int level, uint8 epoch)
 static inline int
 mtp_heat_level(MtpHeat heat, uint8 epoch)
 {
-	int			age = (int8) (epoch - (heat >> 8));
-	int			level = (heat & 0xFF) - Max(age, 0);
+	int			level = (heat & 0xFF) - mtp_heat_age(heat, epoch);
 
 	return Max(level, 0);
 }

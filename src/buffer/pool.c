@@ -4,20 +4,28 @@
  */
 #include "buffer/pool.h"
 
-#define SAMPLE			16		/* frames that are looked at for a victim */
-#define MEAN			64		/* of so many pages are the running means */
-#define WARMER			1.25f	/* so much more must a page be worth than those in its place */
-#define SWEEP			32		/* all words are brought up to date once in so many epochs */
-#define SKETCH_PER_FRAME 4
+#include <math.h>
 
-StaticAssertDecl(2 * SWEEP <= 127, "no word is so old that it could be taken for a newer one");
+#define SAMPLE			16		/* frames that are looked at for a victim */
+#define WARMER			8		/* levels that a page must have more than its victim */
+#define SAMPLES			8		/* that tell what an extent is worth */
+#define RECENT			1		/* epochs in which a page that is asked for is seen to be, and the one that has begun */
+#define WORTH_MORE		1.5f	/* so much more must extents of a kind be worth than those that it gets */
+#define HASTE			3		/* halvings of what an extent has to be asked for, while one follows another */
+#define MEAN			64		/* of so many pages are the running means */
+#define SWEEP			32		/* all words are brought up to date once in so many epochs */
+#define OLD				16		/* the age that words have then, at most */
+#define SKETCH_PER_BLOCK 4
+
+StaticAssertDecl(2 * SWEEP + OLD <= 127, "no word is so old that it could be taken for a newer one");
+StaticAssertDecl(OLD > RECENT && MTP_HEAT_MOST + OLD <= 255, "a word that is brought up to date says of no hit that was not");
 
 static Size
 sketch_width(uint32 nextents)
 {
 	Size		width = 1024;
 
-	while (width < (Size) nextents * MTP_EXTENT_FRAMES * SKETCH_PER_FRAME)
+	while (width < (Size) nextents * MTP_EXTENT_BLOCKS * SKETCH_PER_BLOCK)
 		width *= 2;
 	return width;
 }
@@ -50,7 +58,7 @@ mtp_pool_make(void *memory, uint32 nextents, double half_life)
 	memset(memory, 0, mtp_pool_size(nextents));
 	pool->nextents = nextents;
 	pool->nfree = nextents;
-	pool->epoch_length = Max(1, (double) nextents * MTP_EXTENT_FRAMES * half_life / MTP_HEAT_STEPS);
+	pool->epoch_length = Max(1, (double) nextents * MTP_EXTENT_BLOCKS * half_life / MTP_HEAT_STEPS);
 	pool->sketch_mask = sketch_width(nextents) - 1;
 	pg_atomic_init_u64(&pool->accesses, 0);
 	pg_atomic_init_u32(&pool->epoch, 0);
@@ -65,12 +73,17 @@ mtp_pool_make(void *memory, uint32 nextents, double half_life)
 
 /* ---------- time ---------- */
 
-/* Brings a share of an array's words up to date: [part, part + 1) of SWEEP. */
+/* Brings a share of an array's words up to date, [part, part + 1) of SWEEP.  Their ages still tell that there was no hit lately. */
 static void
 refresh(MtpHeat *words, uint64 n, uint32 part, uint8 epoch)
 {
 	for (uint64 i = n * part / SWEEP; i < n * (part + 1) / SWEEP; i++)
-		words[i] = mtp_heat_of(mtp_heat_level(words[i], epoch), epoch);
+	{
+		int			level = mtp_heat_level(words[i], epoch);
+
+		if (mtp_heat_age(words[i], epoch) > OLD)
+			words[i] = mtp_heat_of(level == 0 ? 0 : level + OLD, (uint8) (epoch - OLD));
+	}
 }
 
 void
@@ -134,6 +147,12 @@ mtp_pool_miss(MtpPool *pool, uint64 page, uint8 random)
 }
 
 void
+mtp_pool_warm(MtpPool *pool, uint64 page, int level)
+{
+	sketch_raise(pool, page, level, mtp_pool_epoch(pool));
+}
+
+void
 mtp_pool_left(MtpPool *pool, uint32 frame, uint64 page)
 {
 	uint8		epoch = mtp_pool_epoch(pool);
@@ -148,12 +167,6 @@ static inline float
 per_megabyte(int kind, int level)
 {
 	return mtp_heat_accesses(level) * mtp_pool_frames(kind);
-}
-
-static inline void
-note(float *mean, float value)
-{
-	*mean += (value - *mean) / MEAN;
 }
 
 /*
@@ -186,7 +199,21 @@ fresh_frame(MtpPool *pool, int kind, uint32 *frame)
 	return mtp_heat_level(pool->heat[*frame], mtp_pool_epoch(pool)) == 0;
 }
 
-/* The coldest of some frames of the kind; returns its level, or more than any if the kind has no extents. */
+/*
+ * A frame of the kind at random, which has been given out already; false if it has not.
+ */
+static bool
+some_frame(MtpPool *pool, int kind, uint32 n, uint64 *random, uint32 *frame)
+{
+	uint64		r = mtp_pool_random(random);
+	uint32		i = (uint32) r % n;
+	uint32		at = (uint32) (r >> 32) % mtp_pool_frames(kind);
+
+	*frame = pool->extents[kind][i] * MTP_EXTENT_FRAMES + at;
+	return i != n - 1 || at < *(volatile uint32 *) &pool->kinds[kind].fresh;
+}
+
+/* The coldest of some frames of the kind; returns its level, or more than any if there are none. */
 static int
 coldest_of(MtpPool *pool, int kind, uint64 *random, uint32 *frame)
 {
@@ -196,77 +223,135 @@ coldest_of(MtpPool *pool, int kind, uint64 *random, uint32 *frame)
 
 	for (int i = 0; i < SAMPLE && n > 0; i++)
 	{
-		uint64		r = mtp_pool_random(random);
-		uint32		extent = pool->extents[kind][(uint32) r % n];
-		uint32		f = extent * MTP_EXTENT_FRAMES + (uint32) (r >> 32) % mtp_pool_frames(kind);
-		int			level = mtp_heat_level(pool->heat[f], epoch);
+		uint32		f;
 
-		if (level < coldest)
+		if (some_frame(pool, kind, n, random, &f))
 		{
-			coldest = level;
-			*frame = f;
+			int			level = mtp_heat_level(pool->heat[f], epoch);
+
+			if (level < coldest)
+			{
+				coldest = level;
+				*frame = f;
+			}
 		}
 	}
 	return coldest;
 }
 
+/*
+ * A newcomer has been asked for just now, and the others have not: so the page must be warmer by some.
+ */
 bool
 mtp_pool_place(MtpPool *pool, int kind, int level, uint64 *random, uint32 *frame)
 {
 	MtpPoolKind *k = &pool->kinds[kind];
+	int			coldest;
 
-	if (fresh_frame(pool, kind, frame) || coldest_of(pool, kind, random, frame) <= level)
+	if (fresh_frame(pool, kind, frame))
 		return true;
-	k->refused++;
-	note(&k->wanted, per_megabyte(kind, level));
-	return false;
+	coldest = coldest_of(pool, kind, random, frame);
+	if (coldest == 0)
+		return true;
+	if (level == 0)
+		return false;
+	k->homeless++;
+	k->asked += (per_megabyte(kind, level) - k->asked) / MEAN;
+	return coldest + WARMER <= level;
 }
 
 /* ---------- extents ---------- */
 
-/* What pages of the kind are worth that would have to go now. */
+/*
+ * What the coldest pages of the kind are worth, per megabyte, if they are asked for as their heat says.  That is not so when work has shifted to other pages: heat
+ * tells that late.  So what it promises for some epochs is set beside what there was: the age of a page's word is the time since it was asked for.
+ */
 static float
-marginal(MtpPool *pool, int kind, uint64 *random)
+worth(MtpPool *pool, int kind, uint64 *random)
 {
-	uint32		frame;
-	float		sum = 0;
+	uint64		accesses = pg_atomic_read_u64(&pool->accesses);
+	uint8		epoch = mtp_pool_epoch(pool);
+	uint32		n = number_of_extents(pool, kind);
+	float		half_lives = (RECENT + accesses % pool->epoch_length / (float) pool->epoch_length) / MTP_HEAT_STEPS;
+	float		coldest_sum = 0,
+				promised = 0,
+				seen = 0;
 
-	for (int i = 0; i < 4; i++)
-		sum += per_megabyte(kind, Min(coldest_of(pool, kind, random, &frame), MTP_HEAT_MOST));
-	return sum / 4;
+	if (n == 0)
+		return 0;
+	for (int i = 0; i < SAMPLES; i++)
+	{
+		int			coldest = MTP_HEAT_MOST;
+
+		for (int j = 0; j < SAMPLE; j++)
+		{
+			uint32		f;
+			MtpHeat		heat;
+			int			level;
+
+			if (!some_frame(pool, kind, n, random, &f))
+				continue;
+			heat = pool->heat[f];
+			level = mtp_heat_level(heat, epoch);
+			coldest = Min(coldest, level);
+			if (level > 0)
+			{
+				promised += 1 - exp2f(-mtp_heat_accesses(level) * half_lives);
+				seen += mtp_heat_age(heat, epoch) <= RECENT;
+			}
+		}
+		coldest_sum += per_megabyte(kind, coldest);
+	}
+	return promised > 0 ? coldest_sum / SAMPLES * seen / promised : 0;
+}
+
+/* The kind whose extents are worth least, and less than that; or -1.  Who has few of them loses more than the coldest pages with one. */
+static int
+least_worth(MtpPool *pool, int kind, float least, uint64 *random)
+{
+	int			from = -1;
+
+	for (int other = 0; other < MTP_FRAME_KINDS; other++)
+	{
+		uint32		n = pool->kinds[other].nextents;
+		float		loss;
+
+		if (other == kind || n == 0)
+			continue;
+		loss = worth(pool, other, random) * (1 + 2.0f / n);
+		if (loss < least)
+		{
+			least = loss;
+			from = other;
+		}
+	}
+	return from;
 }
 
 bool
 mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent)
 {
 	MtpPoolKind *k = &pool->kinds[kind];
-	int			from = -1;
-	float		least = k->wanted / WARMER;
+	int			from;
 
-	if (pool->nfree > 0 && (k->nextents == 0 || k->fresh >= mtp_pool_frames(kind)))
+	if (k->nextents > 0 && k->fresh < mtp_pool_frames(kind))
+		return false;
+	if (pool->nfree > 0)
 	{
 		*extent = pool->nfree - 1;
 		return true;
 	}
-	if (k->refused < mtp_pool_frames(kind))
+	if (k->homeless < mtp_pool_frames(kind) >> k->haste)
 		return false;
-	k->refused = 0;
-	for (int other = 0; other < MTP_FRAME_KINDS; other++)
-	{
-		float		worth;
-
-		if (other == kind || pool->kinds[other].nextents == 0)
-			continue;
-		worth = marginal(pool, other, random);
-		if (worth < least)
-		{
-			least = worth;
-			from = other;
-		}
-	}
+	k->homeless = 0;
+	from = least_worth(pool, kind, (k->nextents > 0 ? worth(pool, kind, random) : k->asked) / WORTH_MORE, random);
+	k->haste = from < 0 ? 0 : Min(k->haste + 1, HASTE);
 	if (from < 0)
 		return false;
-	*extent = pool->extents[from][mtp_pool_random(random) % pool->kinds[from].nextents];
+
+	/* The newest one, if it has frames that are free; else any: there is none that is cold as a whole. */
+	k = &pool->kinds[from];
+	*extent = pool->extents[from][k->fresh < mtp_pool_frames(from) ? k->nextents - 1 : mtp_pool_random(random) % k->nextents];
 	return true;
 }
 
@@ -286,7 +371,7 @@ mtp_pool_change(MtpPool *pool, uint32 extent, int kind)
 		while (list[i] != extent)
 			i++;
 		list[i] = list[--o->nextents];
-		o->fresh = mtp_pool_frames(old);
+		o->fresh = mtp_pool_frames(old);	/* only the newest one had free frames, and it was taken */
 	}
 	else
 		pool->nfree--;

@@ -19,25 +19,31 @@
 
 /* Kinds of frames */
 #define MTP_FRAME_INDEX		0	/* one block of an index */
-#define MTP_FRAME_TABLE		1	/* two blocks of a table, the first one even */
-#define MTP_FRAME_KINDS		2
+#define MTP_FRAME_TABLE		1	/* a pair: two blocks of a table, the first one even */
+#define MTP_FRAME_DIRECTORY 2	/* a directory of a pair */
+#define MTP_FRAME_KINDS		3
 #define MTP_FRAME_NONE		0xFF	/* of an extent that has no kind yet */
 
+#define MTP_DIRECTORY_BYTES 4096
+
+/* What room and time are counted in: blocks that an extent has room for. */
+#define MTP_EXTENT_BLOCKS	(MTP_EXTENT_BYTES / BLCKSZ)
+
 /* Frames are numbered by extent; an extent of large ones leaves the last numbers unused. */
-#define MTP_EXTENT_FRAMES	(MTP_EXTENT_BYTES / BLCKSZ)
+#define MTP_EXTENT_FRAMES	(MTP_EXTENT_BYTES / Min(BLCKSZ, MTP_DIRECTORY_BYTES))
 
 #define MTP_SKETCH_ROWS		3
 
-/* Of heat, in accesses per frame (of the smaller kind) that there is room for */
+/* Of heat, in accesses per block that there is room for */
 #define MTP_POOL_HALF_LIFE	12
 
-/* Per kind: how warm, per megabyte, pages were that found no place, and those that had to go: running means. */
 typedef struct MtpPoolKind
 {
 	uint32		nextents;
 	uint32		fresh;			/* frames of the newest extent that have been given out */
-	uint32		refused;		/* since an extent was asked for */
-	float		wanted;
+	uint32		homeless;		/* pages that were refused, or had to go for one of the kind, since an extent was asked for */
+	uint32		haste;			/* halvings of how many it takes */
+	float		asked;			/* heat, in accesses per megabyte, of pages that came when there was no free frame: a running mean */
 } MtpPoolKind;
 
 typedef struct MtpPool
@@ -70,10 +76,17 @@ mtp_pool_random(uint64 *state)
 	return *state;
 }
 
+/* Bytes of a frame, and frames of an extent */
+static inline uint32
+mtp_pool_frame_bytes(int kind)
+{
+	return kind == MTP_FRAME_DIRECTORY ? MTP_DIRECTORY_BYTES : kind == MTP_FRAME_TABLE ? 2 * BLCKSZ : BLCKSZ;
+}
+
 static inline uint32
 mtp_pool_frames(int kind)
 {
-	return kind == MTP_FRAME_TABLE ? MTP_EXTENT_FRAMES / 2 : MTP_EXTENT_FRAMES;
+	return MTP_EXTENT_BYTES / mtp_pool_frame_bytes(kind);
 }
 
 static inline uint8
@@ -101,11 +114,15 @@ mtp_pool_hit(MtpPool *pool, uint32 frame, uint8 random)
 extern int	mtp_pool_miss(MtpPool *pool, uint64 page, uint8 random);
 
 /*
- * A frame for a page of this kind and level: one that is free or whose page is colder.  False if there is none: then the page is
+ * A frame for a page of this kind and level: one that is free or whose page is colder; at level 0 only one that is free, or whose page has cooled to nothing (nobody has asked for it for four half-lives
+ * or more).  False if there is none: then the page is
  * refused.  Another process may be at the frame, or may have made its extent one of another kind: the caller takes it first, and looks
  * then.  *random is a state of random numbers, not 0.
  */
 extern bool mtp_pool_place(MtpPool *pool, int kind, int level, uint64 *random, uint32 *frame);
+
+/* A page is at least as warm as this, whoever says so (src/warm); no access is counted. */
+extern void mtp_pool_warm(MtpPool *pool, uint64 page, int level);
 
 /* A page has left a frame, or has come to it. */
 extern void mtp_pool_left(MtpPool *pool, uint32 frame, uint64 page);
@@ -117,8 +134,8 @@ mtp_pool_came(MtpPool *pool, uint32 frame, int level)
 }
 
 /*
- * Should an extent change to this kind, because there is one that has none yet, or because pages of it were refused that are
- * warmer than those of another kind?  *extent is the one; the caller makes all its pages leave, and calls mtp_pool_change.  One
+ * Should an extent change to this kind, because there is one that has none yet, or because its coldest pages are worth more than those of
+ * another kind?  *extent is the one; the caller makes all its pages leave, and calls mtp_pool_change.  One
  * process at a time.
  */
 extern bool mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent);

@@ -8,10 +8,14 @@
 #include "buffer/buffer.h"
 
 #include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/pg_database.h"
 #include "catalog/storage.h"
 #include "commands/dbcommands.h"
 #include "nodes/parsenodes.h"
+#include "storage/lmgr.h"
 #include "tcop/utility.h"
+#include "wal/stop.h"
 
 static ProcessUtility_hook_type next_utility = NULL;
 
@@ -84,11 +88,38 @@ is_of_database(MtpPageTag tag, void *arg)
 	return (Oid) tag.space == *(Oid *) arg;
 }
 
+mtp_database_purged_type mtp_database_purged = NULL;
+
 void
 mtp_buffer_purge_database(Oid database)
 {
-	if (mtp_buffer.pool != NULL)
-		mtp_frame_purge(&mtp_buffer, is_of_database, &database);
+	if (mtp_buffer.pool == NULL)
+		return;
+	mtp_frame_purge(&mtp_buffer, is_of_database, &database);
+	if (mtp_database_purged != NULL)
+		mtp_database_purged(database);
+}
+
+/*
+ * The database of a name, locked as core is about to lock it, before it looks at the caller's rights: else it might have another name by then.
+ */
+static Oid
+lock_database(const char *name)
+{
+	/* In recovery, and where there is none, core says so. */
+	while (!RecoveryInProgress())
+	{
+		Oid			database = get_database_oid(name, true);
+
+		if (!OidIsValid(database))
+			break;
+		MTP_STOP_POINT("database_named");
+		LockSharedObject(DatabaseRelationId, database, 0, AccessExclusiveLock);
+		if (get_database_oid(name, true) == database)
+			return database;
+		UnlockSharedObject(DatabaseRelationId, database, 0, AccessExclusiveLock);
+	}
+	return InvalidOid;
 }
 
 /* The database that a command drops, or moves to another tablespace. */
@@ -96,7 +127,7 @@ static Oid
 database_of(Node *stmt)
 {
 	if (IsA(stmt, DropdbStmt))
-		return get_database_oid(((DropdbStmt *) stmt)->dbname, true);
+		return lock_database(((DropdbStmt *) stmt)->dbname);
 	if (IsA(stmt, AlterDatabaseStmt))
 	{
 		AlterDatabaseStmt *alter = (AlterDatabaseStmt *) stmt;
@@ -104,7 +135,7 @@ database_of(Node *stmt)
 
 		foreach(lc, alter->options)
 			if (strcmp(((DefElem *) lfirst(lc))->defname, "tablespace") == 0)
-				return get_database_oid(alter->dbname, true);
+				return lock_database(alter->dbname);
 	}
 	return InvalidOid;
 }
@@ -127,6 +158,21 @@ run_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree, ProcessU
 			mtp_buffer_purge_database(database);
 	}
 	PG_END_TRY();
+}
+
+/* ---------- redo ---------- */
+
+static bool
+is_any(MtpPageTag tag, void *arg)
+{
+	return true;
+}
+
+void
+mtp_buffer_redo_begins(void)
+{
+	if (mtp_buffer.pool != NULL)
+		mtp_frame_purge(&mtp_buffer, is_any, NULL);
 }
 
 /* ---------- transactions ---------- */

@@ -8,6 +8,7 @@
 #define MTP_FRAME_STEP(name) MTP_STOP_POINT("frame_" #name)
 
 #include "buffer/buffer.h"
+#include "buffer/record.h"
 
 #include "common/pg_prng.h"
 #include "executor/instrument.h"
@@ -42,6 +43,13 @@ mtp_buffer_reset(void)
 	mtp_buffer_tell();
 	for (int i = 0; i < MTP_BUFFER_COUNTS; i++)
 		pg_atomic_write_u64(&mtp_buffer_counts[i], 0);
+	pg_atomic_write_u64(&mtp_buffer_counts[MTP_BUFFER_COUNTS], pg_atomic_read_u32(&mtp_buffer.pool->epoch));
+}
+
+uint32
+mtp_buffer_aged(void)
+{
+	return pg_atomic_read_u32(&mtp_buffer.pool->epoch) - (uint32) pg_atomic_read_u64(&mtp_buffer_counts[MTP_BUFFER_COUNTS]);
 }
 
 static inline uint64
@@ -53,47 +61,134 @@ next_random(void)
 }
 
 static inline void
-count_access(MtpFrameCount what)
+count_access(int kind, MtpFrameCount what)
 {
-	mtp_buffer.counts[MTP_FRAME_INDEX][what]++;
-	if (++untold >= TELL)
+	mtp_buffer.counts[kind][what]++;
+	untold++;
+}
+
+/* Ageing may take a while, now and then: so who has a page locked only counts (mtp_buffer_miss). */
+static inline void
+tell_in_time(void)
+{
+	if (untold >= TELL)
 		mtp_buffer_tell();
 }
 
-void
-mtp_buffer_hit(Relation rel)
+uint8
+mtp_buffer_random(void)
 {
-	count_access(MTP_COUNT_HITS);
+	return (uint8) (next_random() >> 32);
+}
+
+void
+mtp_buffer_hit(Relation rel, int kind)
+{
+	count_access(kind, MTP_COUNT_HITS);
 	pgstat_count_buffer_read(rel);
 	pgstat_count_buffer_hit(rel);
 	pgBufferUsage.shared_blks_hit++;
+	tell_in_time();
+}
+
+uint64 *
+mtp_buffer_random_state(void)
+{
+	(void) next_random();
+	return &random_state;
+}
+
+uint64 *
+mtp_buffer_miss(int kind)
+{
+	count_access(kind, MTP_COUNT_MISSES);
+	return mtp_buffer_random_state();
 }
 
 bool
-mtp_buffer_find(Relation rel, BlockNumber block, MtpFrameRef *ref)
+mtp_buffer_find(Relation rel, BlockNumber block, Size first, MtpFrameRef *ref)
 {
-	return mtp_frame_find(&mtp_buffer, mtp_page_tag(MtpRelLocator(rel), block), MTP_FRAME_INDEX, (uint8) (next_random() >> 32), ref);
+	MtpPageTag	tag = mtp_page_tag(MtpRelLocator(rel), block);
+
+	mtp_record(tag, MTP_FRAME_INDEX);
+	return mtp_frame_find(&mtp_buffer, tag, MTP_FRAME_INDEX, mtp_buffer_random(), 0, first, ref);
 }
 
 void
 mtp_buffer_publish(Relation rel, Buffer buf)
 {
 	MtpPageTag	tag = mtp_page_tag(MtpRelLocator(rel), BufferGetBlockNumber(buf));
+	const char *page = BufferGetPage(buf);
+	MtpFramePlace place;
 
-	count_access(MTP_COUNT_MISSES);
-	(void) next_random();
-	(void) mtp_frame_publish(&mtp_buffer, tag, MTP_FRAME_INDEX, BufferGetPage(buf), &random_state);
+	if (mtp_frame_place(&mtp_buffer, tag, MTP_FRAME_INDEX, false, mtp_buffer_miss(MTP_FRAME_INDEX), &place))
+		(void) mtp_frame_publish(&mtp_buffer, tag, MTP_FRAME_INDEX, &place, &page, NULL);
 }
 
 void
-mtp_buffer_consider(void)
+mtp_buffer_consider(int kind)
 {
+	tell_in_time();
 	(void) next_random();
-	mtp_frame_consider(&mtp_buffer, MTP_FRAME_INDEX, &random_state);
+	mtp_frame_consider(&mtp_buffer, kind, &random_state);
+}
+
+/* ---------- loading ---------- */
+
+#define MOST_AMS	4
+
+static struct
+{
+	ambuild_function ambuild;
+	MtpPageFits fits;
+}			ams[MOST_AMS];
+static int	nams = 0;
+
+void
+mtp_buffer_register(ambuild_function ambuild, MtpPageFits fits)
+{
+	Assert(nams < MOST_AMS);
+	ams[nams].ambuild = ambuild;
+	ams[nams++].fits = fits;
+}
+
+MtpPageFits
+mtp_buffer_fits(Relation index)
+{
+	for (int i = 0; i < nams; i++)
+		if (index->rd_indam->ambuild == ams[i].ambuild)
+			return ams[i].fits;
+	return NULL;
 }
 
 void
-mtp_buffer_stale(Buffer buf)
+mtp_buffer_load(Relation rel, BlockNumber block, int level, BufferAccessStrategy strategy)
+{
+	MtpPageTag	tag = mtp_page_tag(MtpRelLocator(rel), block);
+	MtpFramePlace place;
+	Buffer		buf;
+	const char *page;
+
+	if (!mtp_frame_place_warm(&mtp_buffer, tag, MTP_FRAME_INDEX, level, mtp_buffer_random_state(), &place))
+	{
+		if (mtp_frame_has(&mtp_buffer, tag, MTP_FRAME_INDEX))
+			return;
+		mtp_buffer_consider(MTP_FRAME_INDEX);
+		if (!mtp_frame_place_warm(&mtp_buffer, tag, MTP_FRAME_INDEX, level, mtp_buffer_random_state(), &place))
+			return;
+	}
+	buf = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+	LockBuffer(buf, BUFFER_LOCK_SHARE);
+	page = BufferGetPage(buf);
+	if (!PageIsNew((Page) page) && mtp_buffer_fits(rel) (rel, buf))
+		(void) mtp_frame_publish(&mtp_buffer, tag, MTP_FRAME_INDEX, &place, &page, NULL);
+	UnlockReleaseBuffer(buf);
+}
+
+/* ---------- changes ---------- */
+
+static void
+stale(Buffer buf, bool hints)
 {
 	MtpLocator	file;
 	ForkNumber	fork;
@@ -103,5 +198,17 @@ mtp_buffer_stale(Buffer buf)
 		return;
 	BufferGetTag(buf, &file, &fork, &block);
 	if (fork == MAIN_FORKNUM)
-		mtp_frame_stale(&mtp_buffer, mtp_page_tag(file, block));
+		mtp_frame_stale(&mtp_buffer, mtp_page_tag(file, block), hints);
+}
+
+void
+mtp_buffer_stale(Buffer buf)
+{
+	stale(buf, false);
+}
+
+void
+mtp_buffer_stale_hints(Buffer buf)
+{
+	stale(buf, true);
 }

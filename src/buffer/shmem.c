@@ -3,6 +3,7 @@
  *	  The buffer's settings and shared memory, and its share of _PG_init.
  */
 #include "buffer/buffer.h"
+#include "buffer/home.h"
 #include "buffer/slot.h"
 
 #include "miscadmin.h"
@@ -24,10 +25,13 @@ static shmem_startup_hook_type next_startup = NULL;
 /* Images begin at a page of the operating system's. */
 #define SYSTEM_PAGE	4096
 
+/* Of the buffer: mtpower.buffer_size, or what a file gives room to. */
+static uint32 nextents = 0;
+
 static Size
 images_size(void)
 {
-	return add_size(mul_size(mtp_buffer_size, MTP_EXTENT_BYTES), SLACK + SYSTEM_PAGE);
+	return add_size(mul_size(nextents, MTP_EXTENT_BYTES), SLACK + SYSTEM_PAGE);
 }
 
 static void
@@ -37,8 +41,11 @@ request(void)
 		next_request();
 	if (mtp_buffer_size == 0)
 		return;
-	RequestAddinShmemSpace(add_size(mtp_pool_size(mtp_buffer_size), mtp_frame_size(mtp_buffer_size)));
-	RequestAddinShmemSpace(add_size(images_size(), sizeof(pg_atomic_uint64[MTP_BUFFER_COUNTS])));
+	nextents = mtp_home_open(mtp_buffer_size, SLACK);
+	RequestAddinShmemSpace(add_size(mtp_pool_size(nextents), mtp_frame_size(nextents)));
+	RequestAddinShmemSpace(add_size(mtp_home.in_place ? 0 : images_size(), sizeof(pg_atomic_uint64[MTP_BUFFER_COUNTS + 1])));
+	if (mtp_home.media.base != NULL)
+		RequestAddinShmemSpace(mtp_home_shared(nextents));
 	RequestAddinShmemSpace(mtp_slot_size());
 	RequestNamedLWLockTranche("mtpower_buffer", MTP_FRAME_PARTITIONS + 1);
 }
@@ -60,20 +67,27 @@ startup(void)
 	if (mtp_buffer_size == 0)
 		return;
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	pool = ShmemInitStruct("mtpower buffer: heat", mtp_pool_size(mtp_buffer_size), &found);
-	frames = ShmemInitStruct("mtpower buffer: heads", mtp_frame_size(mtp_buffer_size), &found);
-	images = ShmemInitStruct("mtpower buffer: images", images_size(), &found);
-	mtp_buffer_counts = ShmemInitStruct("mtpower buffer: counts", sizeof(pg_atomic_uint64[MTP_BUFFER_COUNTS]), &found);
+	pool = ShmemInitStruct("mtpower buffer: heat", mtp_pool_size(nextents), &found);
+	frames = ShmemInitStruct("mtpower buffer: heads", mtp_frame_size(nextents), &found);
+	images = mtp_home.in_place ? mtp_home.images : ShmemInitStruct("mtpower buffer: images", images_size(), &found);
+	mtp_buffer_counts = ShmemInitStruct("mtpower buffer: counts", sizeof(pg_atomic_uint64[MTP_BUFFER_COUNTS + 1]), &found);
 	if (!found)
 	{
 		mtp_heat_init();
-		for (int i = 0; i < MTP_BUFFER_COUNTS; i++)
+		for (int i = 0; i <= MTP_BUFFER_COUNTS; i++)
 			pg_atomic_init_u64(&mtp_buffer_counts[i], 0);
-		mtp_frame_make(&mtp_buffer, mtp_pool_make(pool, mtp_buffer_size, MTP_POOL_HALF_LIFE), frames,
+		mtp_frame_make(&mtp_buffer, mtp_pool_make(pool, nextents, MTP_POOL_HALF_LIFE), frames,
 					   (char *) TYPEALIGN(SYSTEM_PAGE, images), GetNamedLWLockTranche("mtpower_buffer"));
 	}
 	mtp_slot_make(ShmemInitStruct("mtpower buffer: slots", mtp_slot_size(), &found));
 	LWLockRelease(AddinShmemInitLock);
+	if (mtp_home.media.base != NULL)
+	{
+		mtp_home.sealed = ShmemInitStruct("mtpower buffer: sealed", mtp_home_shared(nextents), &found);
+		if (!found)
+			memset(mtp_home.sealed, 0, mtp_home_shared(nextents));
+		mtp_home_start();
+	}
 }
 
 void
@@ -87,10 +101,29 @@ mtp_buffer_init(void)
 	DefineCustomBoolVariable("mtpower.use_frames",
 							 "Reads pages in mtpower's buffer where they have a copy there.",
 							 NULL, &mtp_use_frames, true, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable("mtpower.pmem_path",
+							   "File on persistent memory that mtpower's buffer lives in.",
+							   "Empty: it lives in shared memory.",
+							   &mtp_pmem_path, "", PGC_POSTMASTER, GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
+	DefineCustomIntVariable("mtpower.pmem_size",
+							"Size of mtpower's buffer where it lives in a file.",
+							"Zero: mtpower.buffer_size.",
+							&mtp_pmem_size, 0, 0, MTP_MOST_EXTENTS,
+							PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomIntVariable("mtpower.pmem_seal_timeout",
+							"How long the end of the server may take to complete that file.",
+							NULL, &mtp_pmem_seal_timeout, 10000, 0, 3600 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("mtpower.pmem_seal_after",
+							"How long a copy of a page is unchanged before it is completed there.",
+							NULL, &mtp_pmem_seal_after, 60, 1, 24 * 3600,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	next_request = shmem_request_hook;
 	shmem_request_hook = request;
 	next_startup = shmem_startup_hook;
 	shmem_startup_hook = startup;
 	mtp_buffer_purge_init();
 	mtp_slot_init();
+	if (mtp_buffer_size > 0)
+		mtp_sealer_init();
 }

@@ -16,7 +16,7 @@
 PG_FUNCTION_INFO_V1(mtp_stat_buffer);
 PG_FUNCTION_INFO_V1(mtp_buffer_content);
 
-static const char *const kind_names[MTP_FRAME_KINDS] = {"index", "table"};
+static const char *const kind_names[MTP_FRAME_KINDS] = {"index", "table", "directory"};
 
 /* A row for each kind, and one for what has none yet. */
 Datum
@@ -34,8 +34,8 @@ mtp_stat_buffer(PG_FUNCTION_ARGS)
 	{
 		bool		is_free = kind == MTP_FRAME_KINDS;
 		uint32		nextents = is_free ? pool->nfree : pool->kinds[kind].nextents;
-		Datum		values[3 + MTP_FRAME_COUNTS] = {0};
-		bool		nulls[3 + MTP_FRAME_COUNTS] = {false};
+		Datum		values[4 + MTP_FRAME_COUNTS] = {0};
+		bool		nulls[4 + MTP_FRAME_COUNTS] = {false};
 
 		values[0] = CStringGetTextDatum(is_free ? "free" : kind_names[kind]);
 		values[1] = Int64GetDatum(is_free ? 0 : (int64) nextents * mtp_pool_frames(kind));
@@ -47,6 +47,8 @@ mtp_stat_buffer(PG_FUNCTION_ARGS)
 			if (!is_free)
 				values[3 + i] = Int64GetDatum(pg_atomic_read_u64(&mtp_buffer_counts[kind * MTP_FRAME_COUNTS + i]));
 		}
+		values[3 + MTP_FRAME_COUNTS] = Int64GetDatum(mtp_buffer_aged());	/* all pages age alike */
+		nulls[3 + MTP_FRAME_COUNTS] = is_free;
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

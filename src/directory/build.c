@@ -6,57 +6,58 @@
 
 #include "page/page.h"
 
-/* An item that is sorted */
-typedef struct Entry
-{
-	uint64		norm;			/* of the first column */
-	uint16		item;
-	Datum		values[MTP_DIRECTORY_COLUMNS];
-	MtpValueKind kinds[MTP_DIRECTORY_COLUMNS];
-} Entry;
-
 typedef struct Build
 {
 	MtpDirectoryColumns *columns;
 	MtpDirectoryHead head;
-	Entry	   *sorted;			/* room for all items, each */
-	uint16	   *nulls;
+	MtpDirectoryEntry *entries; /* room for all items, each */
+	int			nentries;
 	uint16	   *others;
+	MtpDirectoryCoding coding[MTP_DIRECTORY_COLUMNS];
 } Build;
+
+static inline bool
+has_nodes(const MtpDirectoryHead *head)
+{
+	return head->column[0].codes.how == MTP_CODES_WINDOW || head->column[0].codes.how == MTP_CODES_DICTIONARY;
+}
 
 MtpDirectoryShape
 mtp_directory_shape(const MtpDirectoryHead *head)
 {
-	MtpDirectoryShape s;
+	MtpDirectoryShape s = {0};
+	int			n = head->nsorted + head->nnulls;
 
-	s.nnodes = head->norm == MTP_NORM_NONE ? 0 : (head->nsorted + MTP_NODE_SLOTS - 1) / MTP_NODE_SLOTS;
-	s.first = TYPEALIGN(MTP_DIRECTORY_ALIGN, offsetof(MtpDirectoryHead, tags) + head->ncolumns * sizeof(MtpDirectoryTag));
+	s.nnodes = has_nodes(head) ? (head->nsorted + MTP_NODE_SLOTS - 1) / MTP_NODE_SLOTS : 0;
+	s.first = TYPEALIGN(MTP_DIRECTORY_ALIGN, MtpDirectoryHeadSize(head->ncolumns));
 	s.heads = s.first + TYPEALIGN(MTP_DIRECTORY_ALIGN, s.nnodes * sizeof(uint32));
 	s.items = s.heads + s.nnodes * MTP_NODE_SLOTS * sizeof(uint32);
-	s.size = s.items + (head->nsorted + head->nnulls + head->nothers) * sizeof(uint16);
+	s.size = s.items + (n + head->nothers) * sizeof(uint16);
+	for (int i = 1; i < head->ncolumns; i++)
+	{
+		s.codes[i] = TYPEALIGN(sizeof(uint32), s.size);
+		if (head->column[i].codes.width > 0)
+			s.size = s.codes[i] + n * head->column[i].codes.width;
+	}
 	return s;
 }
 
-/* By the columns, nulls last, and by the item where these are equal: the same directory of the same pages, always. */
+/* By the first column, nulls last, and by the item where values are equal: the same directory of the same pages, always. */
 static int
 compare_entries(const void *x, const void *y, void *arg)
 {
-	const Entry *a = x;
-	const Entry *b = y;
-	MtpDirectoryColumns *c = arg;
+	const MtpDirectoryEntry *a = x;
+	const MtpDirectoryEntry *b = y;
+	MtpDirectoryColumn *column = arg;
 
+	if (a->kinds[0] != b->kinds[0])
+		return a->kinds[0] == MTP_VALUE_NULL ? 1 : -1;
 	if (a->norm != b->norm)
 		return a->norm < b->norm ? -1 : 1;
-	for (int i = mtp_norm_is_exact(c->column[0].norm) ? 1 : 0; i < c->n; i++)
+	if (a->kinds[0] == MTP_VALUE_GOOD && !mtp_norm_is_exact(column->norm))
 	{
-		MtpDirectoryColumn *column = &c->column[i];
-		int			cmp;
+		int			cmp = DatumGetInt32(FunctionCall2Coll(&column->compare, column->tag.collation, a->values[0], b->values[0]));
 
-		if (a->kinds[i] != b->kinds[i])
-			return a->kinds[i] == MTP_VALUE_NULL ? 1 : -1;
-		if (a->kinds[i] == MTP_VALUE_NULL)
-			continue;
-		cmp = DatumGetInt32(FunctionCall2Coll(&column->compare, column->tag.collation, a->values[i], b->values[i]));
 		if (cmp != 0)
 			return cmp;
 	}
@@ -68,14 +69,9 @@ static void
 add_row(Build *b, int item, HeapTupleHeader row, Size size)
 {
 	MtpDirectoryColumns *c = b->columns;
-	Entry	   *entry = &b->sorted[b->head.nsorted];
+	MtpDirectoryEntry *entry = &b->entries[b->nentries];
 	bool		apart = !mtp_directory_written(c, row) || !mtp_directory_values(c, row, size, entry->values, entry->kinds);
 
-	if (!apart && entry->kinds[0] == MTP_VALUE_NULL)
-	{
-		b->nulls[b->head.nnulls++] = item;
-		return;
-	}
 	for (int i = 0; i < c->n && !apart; i++)
 		apart = entry->kinds[i] == MTP_VALUE_APART;
 	if (apart)
@@ -84,8 +80,15 @@ add_row(Build *b, int item, HeapTupleHeader row, Size size)
 		return;
 	}
 	entry->item = item;
-	entry->norm = mtp_norm_datum(c->column[0].norm, entry->values[0], false);
-	b->head.nsorted++;
+	entry->norm = 0;
+	if (entry->kinds[0] == MTP_VALUE_NULL)
+		b->head.nnulls++;
+	else
+	{
+		entry->norm = mtp_norm_datum(c->column[0].norm, entry->values[0], false);
+		b->head.nsorted++;
+	}
+	b->nentries++;
 }
 
 /* False if the page is damaged. */
@@ -116,73 +119,129 @@ add_block(Build *b, int half, const char *page)
 	return true;
 }
 
-/* The window: from the least normal key to the largest. */
-static void
-set_window(Build *b)
+/* Sets dictionaries' places, and the whole size. */
+static Size
+set_places(Build *b)
 {
-	if (b->head.nsorted == 0)
-		return;
-	b->head.min = b->sorted[0].norm;
-	b->head.max = b->sorted[b->head.nsorted - 1].norm;
-	while ((b->head.max - b->head.min) >> b->head.shift > PG_UINT32_MAX)
-		b->head.shift++;
+	Size		size;
+
+	for (int i = 0; i < b->columns->n; i++)
+		b->head.column[i].codes = b->coding[i].codes;
+	size = mtp_directory_shape(&b->head).size;
+	for (int i = 0; i < b->columns->n; i++)
+	{
+		MtpDirectoryCodes *codes = &b->coding[i].codes;
+
+		if (codes->how != MTP_CODES_DICTIONARY)
+			continue;
+		codes->u.dictionary.at = MAXALIGN(size);
+		size = codes->u.dictionary.at + codes->u.dictionary.size;
+		b->head.column[i].codes = *codes;
+	}
+	return size;
+}
+
+/* Finds codes for all columns.  Where there is no room for them, those tell less that take most.  Returns the directory's size. */
+static Size
+set_codes(Build *b)
+{
+	Size		size;
+
+	for (int i = 0; i < b->columns->n; i++)
+	{
+		b->coding[i] = (MtpDirectoryCoding) {
+			.columns = b->columns,.column = i,.entries = b->entries,.n = b->nentries
+		};
+		mtp_directory_code(&b->coding[i]);
+	}
+	while ((size = set_places(b)) > MTP_DIRECTORY_MOST)
+	{
+		int			largest = 0;
+		Size		takes = 0;
+
+		for (int i = 0; i < b->columns->n; i++)
+		{
+			const MtpDirectoryCodes *codes = &b->coding[i].codes;
+			Size		dictionary = codes->how == MTP_CODES_DICTIONARY ? codes->u.dictionary.size : 0;
+
+			if (Max(dictionary, codes->width * b->nentries) > takes)
+			{
+				takes = Max(dictionary, codes->width * b->nentries);
+				largest = i;
+			}
+		}
+		if (!mtp_directory_code_less(&b->coding[largest]))
+			return size;
+	}
+	return size;
 }
 
 static void
-write_directory(Build *b, const MtpDirectoryShape *shape, char *to)
+put_code(char *to, int width, int i, uint32 code)
 {
-	MtpDirectoryHead *head = &b->head;
-	uint32	   *first = (uint32 *) (to + shape->first);
-	uint32	   *heads = (uint32 *) (to + shape->heads);
-	uint16	   *items = (uint16 *) (to + shape->items);
+	if (width == 1)
+		((uint8 *) to)[i] = code;
+	else if (width == 2)
+		((uint16 *) to)[i] = code;
+	else if (width == 4)
+		((uint32 *) to)[i] = code;
+}
 
-	memset(to, 0, shape->items);
-	memcpy(to, head, offsetof(MtpDirectoryHead, tags) + head->ncolumns * sizeof(MtpDirectoryTag));
-	for (int i = 0; i < head->nsorted; i++)
+static void
+write_directory(Build *b, char *to)
+{
+	MtpDirectoryShape shape = mtp_directory_shape(&b->head);
+	uint32	   *first = (uint32 *) (to + shape.first);
+	uint16	   *items = (uint16 *) (to + shape.items);
+	uint32	   *codes = palloc(Max(b->nentries, 1) * sizeof(uint32));
+
+	memset(to, 0, b->head.size);
+	memcpy(to, &b->head, MtpDirectoryHeadSize(b->head.ncolumns));
+	for (int i = 0; i < b->nentries; i++)
+		items[i] = b->entries[i].item;
+	memcpy(items + b->nentries, b->others, b->head.nothers * sizeof(uint16));
+	for (int column = 0; column < b->columns->n; column++)
 	{
-		items[i] = b->sorted[i].item;
-		if (shape->nnodes > 0)
+		mtp_directory_write_codes(&b->coding[column], codes, to);
+		for (int i = 0; i < b->nentries && column > 0; i++)
+			put_code(to + shape.codes[column], b->coding[column].codes.width, i, codes[i]);
+		for (int i = 0; i < b->head.nsorted && column == 0 && shape.nnodes > 0; i++)
 		{
-			heads[i] = mtp_window_head(head->min, head->shift, b->sorted[i].norm);
-			first[i / MTP_NODE_SLOTS] = heads[i];
+			((uint32 *) (to + shape.heads))[i] = codes[i];
+			first[i / MTP_NODE_SLOTS] = codes[i];
 		}
 	}
-	memcpy(items + head->nsorted, b->nulls, head->nnulls * sizeof(uint16));
-	memcpy(items + head->nsorted + head->nnulls, b->others, head->nothers * sizeof(uint16));
 }
 
 Size
 mtp_directory_build(MtpDirectoryColumns *c, const char *image, int nblocks, char *to)
 {
 	Build		b = {.columns = c};
-	MtpDirectoryShape shape = {0};
 	bool		good = true;
+	Size		size = 0;
 
 	Assert(nblocks == 1 || nblocks == 2);
-	b.sorted = palloc(nblocks * MaxHeapTuplesPerPage * sizeof(Entry));
-	b.nulls = palloc(nblocks * MaxHeapTuplesPerPage * sizeof(uint16));
+	b.entries = palloc(nblocks * MaxHeapTuplesPerPage * sizeof(MtpDirectoryEntry));
 	b.others = palloc(nblocks * MaxHeapTuplesPerPage * sizeof(uint16));
 	b.head.format = MTP_DIRECTORY_FORMAT;
 	b.head.ncolumns = c->n;
-	b.head.norm = c->column[0].norm;
 	for (int i = 0; i < c->n; i++)
-		b.head.tags[i] = c->column[i].tag;
+		b.head.column[i].tag = c->column[i].tag;
 
 	for (int half = 0; half < nblocks && good; half++)
 		good = add_block(&b, half, image + (Size) half * BLCKSZ);
 	if (good)
 	{
-		shape = mtp_directory_shape(&b.head);
-		good = shape.size <= MTP_DIRECTORY_MOST;
+		qsort_arg(b.entries, b.nentries, sizeof(MtpDirectoryEntry), compare_entries, &c->column[0]);
+		size = set_codes(&b);
+		good = size <= MTP_DIRECTORY_MOST;
 	}
 	if (good)
 	{
-		qsort_arg(b.sorted, b.head.nsorted, sizeof(Entry), compare_entries, c);
-		set_window(&b);
-		write_directory(&b, &shape, to);
+		b.head.size = size;
+		write_directory(&b, to);
 	}
-	pfree(b.sorted);
-	pfree(b.nulls);
+	pfree(b.entries);
 	pfree(b.others);
-	return good ? shape.size : 0;
+	return good ? size : 0;
 }

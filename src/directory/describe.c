@@ -6,17 +6,19 @@
 
 #include "access/htup_details.h"
 #include "access/nbtree.h"
-#include "catalog/pg_am_d.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_database.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type_d.h"
-#include "commands/defrem.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/pg_locale.h"
 #include "utils/syscache.h"
+#include "utils/typcache.h"
 
 /* A string of a catalog's row, or NULL */
 static char *
@@ -28,6 +30,38 @@ get_string(int cache, HeapTuple tuple, AttrNumber attnum)
 	return isnull ? NULL : TextDatumGetCString(value);
 }
 
+/*
+ * What stands for the version that the library has of a locale; 0 if it tells none.  ICU opens the locale for that, which takes longer than a directory scan may at its
+ * begin; a process keeps its libraries, so the last few are remembered.
+ */
+static uint32
+locale_version(char provider, const char *locale)
+{
+	static struct
+	{
+		char		provider;
+		char		locale[64];
+		uint32		version;
+	}			known[4];
+	static int	next = 0;
+	char	   *version;
+	uint32		hash;
+
+	for (int i = 0; i < lengthof(known); i++)
+		if (known[i].provider == provider && strcmp(known[i].locale, locale) == 0)
+			return known[i].version;
+	version = get_collation_actual_version(provider, locale);
+	hash = version == NULL ? 0 : hash_bytes((const unsigned char *) version, strlen(version)) | 1;
+	if (strlen(locale) < sizeof(known[0].locale))
+	{
+		known[next].provider = provider;
+		strcpy(known[next].locale, locale);
+		known[next].version = hash;
+		next = (next + 1) % lengthof(known);
+	}
+	return hash;
+}
+
 /* What stands for the version of a collation as the libraries have it now; 0 if they tell none. */
 static uint32
 collation_version(Oid collation)
@@ -36,7 +70,6 @@ collation_version(Oid collation)
 	HeapTuple	tuple;
 	char		provider;
 	char	   *locale;
-	char	   *version;
 
 	if (!OidIsValid(collation) || lc_collate_is_c(collation))
 		return 0;
@@ -54,26 +87,85 @@ collation_version(Oid collation)
 		locale = get_string(COLLOID, tuple, provider == COLLPROVIDER_ICU ? Anum_pg_collation_colliculocale : Anum_pg_collation_collcollate);
 	}
 	ReleaseSysCache(tuple);
-	version = locale == NULL ? NULL : get_collation_actual_version(provider, locale);
-	return version == NULL ? 0 : hash_bytes((const unsigned char *) version, strlen(version)) | 1;
+	return locale == NULL ? 0 : locale_version(provider, locale);
 }
 
-static bool
-describe_column(MtpDirectoryColumn *column, Form_pg_attribute att)
+/*
+ * What stands for the value that rows have from before the column was added; 0 if that is null.  No page has it: a column that is added, rolled back and added again has another
+ * one, and the same number and file.
+ */
+static uint32
+missing_value(TupleDesc desc, Form_pg_attribute att)
 {
-	Oid			opclass = att->attisdropped ? InvalidOid : GetDefaultOpClass(att->atttypid, BTREE_AM_OID);
-	Oid			input,
-				proc;
+	bool		isnull = true;
+	Datum		value = (Datum) 0;
 
-	if (!OidIsValid(opclass))
+	if (att->atthasmissing)
+		value = getmissingattr(desc, att->attnum, &isnull);
+	return isnull ? 0 : datum_image_hash(value, att->attbyval, att->attlen) | 1;
+}
+
+/*
+ * Does the order that a comparison function gives a type stay as it is, while a table has a column of the type?  Not that of rows: attributes come to a row type and go, and no table of such a
+ * column is told.  Arrays and ranges have their elements' orders.  Adds what stands for it to *version.
+ */
+static bool
+has_lasting_order(Oid type, Oid proc, uint32 *version)
+{
+	TypeCacheEntry *inner;
+
+	if (!OidIsValid(proc) || proc == F_BTRECORDCMP)
 		return false;
-	input = get_opclass_input_type(opclass);
-	proc = get_opfamily_proc(get_opclass_family(opclass), input, input, BTORDER_PROC);
+	*version = hash_combine(*version, proc);
+	if (proc == F_BTARRAYCMP)
+	{
+		inner = lookup_type_cache(get_base_element_type(type), TYPECACHE_CMP_PROC);
+		return has_lasting_order(inner->type_id, inner->cmp_proc, version);
+	}
+	if (proc == F_RANGE_CMP || proc == F_MULTIRANGE_CMP)
+	{
+		inner = lookup_type_cache(getBaseType(type), TYPECACHE_RANGE_INFO | TYPECACHE_MULTIRANGE_INFO);
+		if (proc == F_MULTIRANGE_CMP)
+			inner = inner->rngtype;
+		if (inner == NULL || inner->rngelemtype == NULL)
+			return false;
+		*version = hash_combine(*version, collation_version(inner->rng_collation));
+		return has_lasting_order(inner->rngelemtype->type_id, inner->rng_cmp_proc_finfo.fn_oid, version);
+	}
+	return true;
+}
+
+/* The type's comparison function, which core says there is none of where there is none for what the type consists of; and what stands for its order. */
+static Oid
+order_of(Oid type, TypeCacheEntry **entry, uint32 *version)
+{
+	*entry = lookup_type_cache(type, TYPECACHE_BTREE_OPFAMILY | TYPECACHE_CMP_PROC);
+	return has_lasting_order(type, (*entry)->cmp_proc, version) ? (*entry)->cmp_proc : InvalidOid;
+}
+
+bool
+mtp_directory_has_order(Oid type)
+{
+	TypeCacheEntry *entry;
+	uint32		version = 0;
+
+	return OidIsValid(order_of(type, &entry, &version));
+}
+
+/* The type's order is asked of the cache of types: a scan describes its columns each time that it is executed. */
+static bool
+describe_column(MtpDirectoryColumn *column, TupleDesc desc, Form_pg_attribute att)
+{
+	TypeCacheEntry *type;
+	uint32		order = 0;
+	Oid			proc = att->attisdropped ? InvalidOid : order_of(att->atttypid, &type, &order);
+
 	if (!OidIsValid(proc))
 		return false;
+	column->input = type->btree_opintype;
 	column->tag = (MtpDirectoryTag) {
 		.attnum = att->attnum,.type = att->atttypid,.typmod = att->atttypmod,.collation = att->attcollation,
-		.version = collation_version(att->attcollation),.opclass = opclass
+		.version = hash_combine(hash_combine(collation_version(att->attcollation), missing_value(desc, att)), order),.family = type->btree_opf
 	};
 	column->norm = mtp_norm_kind(proc, att->attcollation);
 	fmgr_info(proc, &column->compare);
@@ -86,7 +178,7 @@ mtp_directory_describe(MtpDirectoryColumns *c, TupleDesc desc, int n, const Attr
 	c->desc = desc;
 	c->n = n;
 	for (int i = 0; i < n; i++)
-		if (!describe_column(&c->column[i], TupleDescAttr(desc, attnums[i] - 1)))
+		if (!describe_column(&c->column[i], desc, TupleDescAttr(desc, attnums[i] - 1)))
 			return false;
 	mtp_directory_layout(c);
 	return true;
@@ -108,8 +200,8 @@ bool
 mtp_directory_key(const MtpDirectoryColumns *c, int column, Oid op, Oid collation, Datum value, MtpDirectoryKey *key)
 {
 	const MtpDirectoryColumn *col = &c->column[column];
-	Oid			family = get_opclass_family(col->tag.opclass);
-	Oid			input = get_opclass_input_type(col->tag.opclass);
+	Oid			family = col->tag.family;
+	Oid			input = col->input;
 	int			strategy;
 	Oid			left,
 				right,
@@ -141,6 +233,10 @@ mtp_directory_key(const MtpDirectoryColumns *c, int column, Oid op, Oid collatio
 		key->norm = mtp_norm_datum(norm, value, false);
 	}
 	fmgr_info(proc, &key->compare);
+
+	/* In local time, a timestamp may be before another and stand for a later moment: the column's order is not that of the comparison with timestamptz. */
+	if (right != input && func_volatile(proc) != PROVOLATILE_IMMUTABLE)
+		key->compare.fn_addr = NULL;
 	return true;
 }
 

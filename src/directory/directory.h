@@ -1,11 +1,11 @@
 /*
  * directory.h
- *	  Directories of table pages: which items of a pair of blocks may have a key, in two levels of heads.
+ *	  Directories of table pages: which items of a pair of blocks may have a key, in two levels of heads, and codes of further columns.
  *
  * A directory is made of a private copy of two blocks of a heap-format table, and says for a condition on its columns which of the
  * copy's items are worth a look.  It never misses one that matches; whoever asks tests what he gets (visibility first, then the condition itself).
  *
- * It is searched without locks, while the memory that it and the image stand in may change: what is read says anything then, and is bounded before it
+ * It is searched without locks, while the memory that it stands in may change: what is read says anything then, and is bounded before it
  * is used.  README.md has the layout and the argument.
  */
 #ifndef MTP_DIRECTORY_H
@@ -24,9 +24,6 @@
 #define MTP_DIRECTORY_COLUMNS	4
 #define MTP_DIRECTORY_WIDTH		256		/* bytes of a value that is sorted */
 
-/* Undecided entries that are not worth a comparison */
-#define MTP_DIRECTORY_FEW		4
-
 /* Items of a pair are numbered in the order of their line pointers, those of the second block behind the first one's. */
 #define MTP_DIRECTORY_ITEMS		(2 * MaxHeapTuplesPerPage)
 #define MtpItemHalf(item)		((item) / MaxHeapTuplesPerPage)
@@ -43,14 +40,15 @@ typedef struct MtpDirectoryTag
 	Oid			type;
 	int32		typmod;
 	Oid			collation;
-	uint32		version;		/* of the collation: a hash of it, or 0 */
-	Oid			opclass;
+	uint32		version;		/* a hash of the collation's, of the value of rows from before the column was added, and of the comparison function's number */
+	Oid			family;			/* of the type's default btree operator class */
 } MtpDirectoryTag;
 
 typedef struct MtpDirectoryColumn
 {
 	MtpDirectoryTag tag;
 	uint8		norm;			/* MTP_NORM_*, ascending */
+	Oid			input;			/* the operator class's type */
 	FmgrInfo	compare;		/* the operator class's, of two values of the column */
 } MtpDirectoryColumn;
 
@@ -78,9 +76,12 @@ extern void mtp_directory_layout(MtpDirectoryColumns *c);
 
 /*
  * describe.c: a description by the catalogs, for columns of a table that the caller has locked, in the current memory context.  False if one of them is
- * dropped, or of a type that has no default btree operator class.
+ * dropped, or its type has no order (mtp_directory_has_order).
  */
 extern bool mtp_directory_describe(MtpDirectoryColumns *c, TupleDesc desc, int n, const AttrNumber *attnums);
+
+/* Has a type a default btree operator class whose order lasts as long as a column of the type?  Rows' does not, nor that of what consists of rows. */
+extern bool mtp_directory_has_order(Oid type);
 
 /* What is known of a column's value in a row */
 typedef enum MtpValueKind
@@ -95,12 +96,6 @@ extern bool mtp_directory_values(const MtpDirectoryColumns *c, HeapTupleHeader r
 
 /* Was the row's transaction not aborted, and may so its values be compared? */
 extern bool mtp_directory_written(const MtpDirectoryColumns *c, HeapTupleHeader row);
-
-/*
- * Copies an item's row out of an image of two blocks, which may change meanwhile, to BLCKSZ bytes, MAXALIGNed.  Returns its size, or 0 if there is
- * none.  What was copied is a row only if the image was not changed until afterwards.
- */
-extern Size mtp_directory_row(const char *image, int item, char *row);
 
 /*
  * build.c: makes a directory of an image of nblocks (1 or 2) blocks, MAXALIGNed, that does not change.  Writes at most MTP_DIRECTORY_MOST bytes to `to` (of
@@ -123,7 +118,7 @@ typedef struct MtpDirectoryKey
 	uint64		norm;
 	Datum		value;
 	Oid			collation;
-	FmgrInfo	compare;		/* of the column's type with the value's; fn_addr NULL: not to be called here */
+	FmgrInfo	compare;		/* of the column's type with the value's; fn_addr NULL: not to be called */
 } MtpDirectoryKey;
 
 /*
@@ -164,27 +159,58 @@ typedef enum MtpDirectoryFound
 	MTP_DIRECTORY_UNUSABLE		/* not a directory of these columns: all items must be looked at */
 } MtpDirectoryFound;
 
-/*
- * Copies an item's row to `row` (mtp_directory_row), and says its size in *size.  False if what has been read of directory and image up to then may not be one and
- * the same page's (mtp_frame_still).
- */
-typedef bool (*MtpDirectoryCopy) (void *arg, int item, char *row, Size *size);
+/* Is all that has been read of the directory up to now one and the same (mtp_frame_still)? */
+typedef bool (*MtpDirectoryStill) (void *arg);
 
 /*
- * search.c: adds to *items those that may match all of the keys, which are in the order of their columns; a condition with OR or IN is several
+ * search.c: adds to *items those that may match all of the keys, which are in any order; a condition with OR or IN is several
  * searches.  `size` bytes can be read at `directory`, whatever they are.  What is found holds only if the caller sees afterwards that
- * neither directory nor image have changed.
+ * the directory has not changed.
  *
  * Raises what the keys' comparison functions raise; holds nothing then.  They may allocate.
  */
 extern MtpDirectoryFound mtp_directory_search(const char *directory, Size size, MtpDirectoryColumns *c, MtpDirectoryKey *keys, int nkeys,
-											  MtpDirectoryCopy copy, void *arg, MtpDirectoryItems *items);
+											  MtpDirectoryStill still, void *arg, MtpDirectoryItems *items);
 
 /*
- * In memory: the head; the largest head of each node, to a whole number of cache lines; nodes of 16 heads, a cache line each; items (uint16): in the order of their
- * keys, then those whose first column is null, then those that were not compared.  No heads and no nodes if there are no normal keys.
+ * In memory: the head; the largest head of each node, to a whole number of cache lines; nodes of 16 heads, a cache line each; items (uint16): in the order of the first
+ * column, then those where it is null, then those that were not looked at; codes of further columns, in the order of the items; dictionaries.
  */
-#define MTP_DIRECTORY_FORMAT	0xD201
+#define MTP_DIRECTORY_FORMAT	0xD202
+
+/* How values of a column become codes, which have their order */
+typedef enum MtpDirectoryHow
+{
+	MTP_CODES_EMPTY,			/* there are no values, only nulls */
+	MTP_CODES_SILENT,			/* there is no room: nothing is known of values */
+	MTP_CODES_WINDOW,			/* (normal key - min) >> shift */
+	MTP_CODES_DICTIONARY		/* by their place among values that are in the directory: 2 i for the i-th one, 2 i + 1 for what is behind it */
+} MtpDirectoryHow;
+
+typedef struct MtpDirectoryCodes
+{
+	uint8		how;			/* MtpDirectoryHow */
+	uint8		norm;			/* MTP_NORM_* */
+	uint8		shift;
+	uint8		width;			/* bytes of an item's code, of a further column: 4, 2, 1, or 0: there are none */
+	uint8		nulls;			/* 1 if there are any: their code is the largest of its width */
+	uint8		unused;			/* 0 */
+	uint16		nvalues;		/* in the dictionary */
+	union
+	{
+		struct
+		{
+			uint64		min;	/* normal keys */
+			uint64		max;
+		}			window;
+		struct
+		{
+			uint32		at;		/* in the directory, MAXALIGNed */
+			uint32		size;
+			uint64		unused;
+		}			dictionary;	/* where values are (uint16, from its start), and they, as in a row */
+	}			u;
+} MtpDirectoryCodes;
 
 typedef struct MtpDirectoryHead
 {
@@ -192,16 +218,19 @@ typedef struct MtpDirectoryHead
 	uint16		nsorted;
 	uint16		nnulls;
 	uint16		nothers;
+	uint16		size;			/* bytes of the directory */
 	uint8		ncolumns;
-	uint8		norm;			/* of the first column */
-	uint8		shift;			/* window: heads are (normal key − min) >> shift */
 	uint8		unused[5];		/* 0 */
-	uint64		min;			/* normal keys of sorted items: least, */
-	uint64		max;			/* and largest */
-	MtpDirectoryTag tags[MTP_DIRECTORY_COLUMNS];
+	struct
+	{
+		MtpDirectoryCodes codes;
+		MtpDirectoryTag tag;
+	}			column[MTP_DIRECTORY_COLUMNS];
 } MtpDirectoryHead;
 
-StaticAssertDecl(offsetof(MtpDirectoryHead, tags) == 32 && sizeof(MtpDirectoryTag) == 24, "one column's head is in one cache line");
+StaticAssertDecl(offsetof(MtpDirectoryHead, column) == 16 && sizeof(((MtpDirectoryHead *) NULL)->column[0]) == 48, "one column's head is a cache line");
+
+#define MtpDirectoryHeadSize(ncolumns)	(offsetof(MtpDirectoryHead, column) + (ncolumns) * sizeof(((MtpDirectoryHead *) NULL)->column[0]))
 
 /* Where things stand in a directory */
 typedef struct MtpDirectoryShape
@@ -210,9 +239,53 @@ typedef struct MtpDirectoryShape
 	Size		first;			/* first level */
 	Size		heads;
 	Size		items;
-	Size		size;
+	Size		codes[MTP_DIRECTORY_COLUMNS];
+	Size		size;			/* without dictionaries */
 } MtpDirectoryShape;
 
+/* In codes of so many bytes, which is the largest */
+#define MtpCodeOfNull(width)	(PG_UINT32_MAX >> (32 - 8 * (width)))
+
+/* By the head's counts, and its columns' how and width */
 extern MtpDirectoryShape mtp_directory_shape(const MtpDirectoryHead *head);
+
+/* ---------- codes.c: how a build makes codes ---------- */
+
+/* An item with all values known */
+typedef struct MtpDirectoryEntry
+{
+	uint64		norm;			/* of the first column */
+	uint16		item;
+	Datum		values[MTP_DIRECTORY_COLUMNS];
+	MtpValueKind kinds[MTP_DIRECTORY_COLUMNS];
+} MtpDirectoryEntry;
+
+/* How a column of the entries is coded.  Memory is of the current context's. */
+typedef struct MtpDirectoryCoding
+{
+	MtpDirectoryColumns *columns;
+	int			column;
+	const MtpDirectoryEntry *entries;
+	int			n;				/* entries, those with null included */
+	int			nvalues;		/* those without */
+	uint16	   *order;			/* for a dictionary: entries with a value, in their order, */
+	uint16	   *place;			/* and which different value each of these has */
+	int			ndifferent;
+	int			step;			/* of different values each step-th one is in the dictionary, and the last */
+	uint64		min;			/* normal keys */
+	uint64		max;
+	MtpDirectoryCodes codes;
+} MtpDirectoryCoding;
+
+/* Chooses: a window, or a dictionary where that tells values apart that have no normal keys, or nearly the same ones.  Calls the column's comparison function. */
+extern void mtp_directory_code(MtpDirectoryCoding *c);
+
+/* Makes it take less room, and tell less.  False if it takes none any more. */
+extern bool mtp_directory_code_less(MtpDirectoryCoding *c);
+
+extern Size mtp_directory_dictionary_size(const MtpDirectoryCoding *c);
+
+/* Writes the dictionary, for which codes.u.dictionary.at is set, and a code for each entry. */
+extern void mtp_directory_write_codes(const MtpDirectoryCoding *c, uint32 *codes, char *directory);
 
 #endif							/* MTP_DIRECTORY_H */

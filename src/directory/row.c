@@ -1,6 +1,6 @@
 /*
  * row.c
- *	  Gets columns' values out of rows, and rows out of images.
+ *	  Gets columns' values out of rows.
  *
  * Core's functions trust a row.  Rows here may be of transactions that were aborted, and with them changes of the table's columns, so a value may be of another type than it is
  * read as: no length is followed out of the row.
@@ -162,24 +162,4 @@ mtp_directory_written(const MtpDirectoryColumns *c, HeapTupleHeader row)
 	if (HeapTupleHeaderXminCommitted(row))
 		return true;
 	return !HeapTupleHeaderXminInvalid(row) && TransactionIdIsNormal(xmin) && c->written(xmin);
-}
-
-Size
-mtp_directory_row(const char *image, int item, char *row)
-{
-	const char *page = image + (Size) MtpItemHalf(item) * BLCKSZ;
-	union
-	{
-		uint32		word;
-		ItemIdData	id;
-	}			lp;
-
-	StaticAssertStmt(sizeof(ItemIdData) == sizeof(uint32), "a line pointer is read at once");
-	Assert(item >= 0 && item < MTP_DIRECTORY_ITEMS);
-	lp.word = *(const volatile uint32 *) &((PageHeader) page)->pd_linp[MtpItemOffset(item) - 1];
-	if (!ItemIdIsNormal(&lp.id) || ItemIdGetLength(&lp.id) < SizeofHeapTupleHeader ||
-		ItemIdGetOffset(&lp.id) + ItemIdGetLength(&lp.id) > BLCKSZ)
-		return 0;
-	memcpy(row, page + ItemIdGetOffset(&lp.id), ItemIdGetLength(&lp.id));
-	return ItemIdGetLength(&lp.id);
 }

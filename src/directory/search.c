@@ -3,11 +3,12 @@
  *	  Finds items that may match, in memory that may change meanwhile.
  *
  * What is read there is read once and bounded before it is used: the head is copied first, and where everything else stands follows from the copy; counting
- * in nodes yields at most what there is; an item's number is looked at before it is used.  No comparison function sees that memory, only rows that were copied out of it and that
- * `copy` has found unchanged.
+ * in nodes yields at most what there is; an item's number is looked at before it is used.  No comparison function sees that memory, only values of dictionaries that were copied out
+ * of it and that `still` has found unchanged.
  */
 #include "directory/directory.h"
 
+#include "access/tupmacs.h"
 #include "page/search.h"
 
 typedef struct Search
@@ -22,19 +23,48 @@ typedef struct Search
 	MtpDirectoryColumns *columns;
 	MtpDirectoryKey *keys;
 	int			nkeys;
-	int			nusable;		/* leading keys that one range of entries follows from */
-	MtpDirectoryCopy copy;
+	MtpDirectoryStill still;
 	void	   *arg;
 } Search;
 
-/* Ranks of entries: outside of lo … hi none matches; from lo_sure to hi_sure the heads have decided that all do, as far as the first column goes. */
-typedef struct Range
+/* What the keys on a column ask for */
+typedef struct Wanted
 {
-	int			lo;
-	int			lo_sure;
-	int			hi_sure;
-	int			hi;
-} Range;
+	bool		asked;			/* for anything */
+	bool		nulls;
+	bool		values;			/* that have a code of lo … hi */
+	int64		lo;
+	int64		hi;
+} Wanted;
+
+/* Where a key's value is among the codes of a column */
+typedef struct Place
+{
+	int64		code;
+	bool		sure;			/* values with this code are equal to it; else they may be anything between those of the codes beside */
+} Place;
+
+/* Items of ranks lo … hi whose code, of a further column, is least … least + span: all if there are no codes */
+typedef struct Filter
+{
+	const char *codes;
+	int			width;
+	uint32		least;
+	uint32		span;
+} Filter;
+
+/* ---------- the head ---------- */
+
+/* Do the column's parts lie within the directory? */
+static bool
+is_whole(const MtpDirectoryHead *h, const MtpDirectoryCodes *codes)
+{
+	if (codes->shift > 63 || codes->width > 4 || codes->width == 3)
+		return false;
+	return codes->how != MTP_CODES_DICTIONARY ||
+		(codes->nvalues > 0 && codes->u.dictionary.at % MAXIMUM_ALIGNOF == 0 && codes->u.dictionary.at <= h->size &&
+		 codes->u.dictionary.size <= h->size - codes->u.dictionary.at && codes->nvalues * sizeof(uint16) <= codes->u.dictionary.size);
+}
 
 /* Copies the head, and sees whether it is one, and of these columns. */
 static bool
@@ -43,20 +73,157 @@ read_head(Search *s, Size size)
 	const volatile uint64 *words = (const volatile uint64 *) s->at;
 	const MtpDirectoryColumns *c = s->columns;
 	MtpDirectoryHead *h = &s->u.head;
-	Size		bytes = offsetof(MtpDirectoryHead, tags) + c->n * sizeof(MtpDirectoryTag);
+	Size		bytes = MtpDirectoryHeadSize(c->n);
 
 	if (size < bytes)
 		return false;
 	for (int i = 0; i < bytes / sizeof(uint64); i++)
 		s->u.words[i] = words[i];
-	if (h->format != MTP_DIRECTORY_FORMAT || h->ncolumns != c->n || h->norm != c->column[0].norm || h->shift > 63)
+	if (h->format != MTP_DIRECTORY_FORMAT || h->ncolumns != c->n || h->size > Min(size, MTP_DIRECTORY_MOST))
 		return false;
 	for (int i = 0; i < c->n; i++)
-		if (memcmp(&h->tags[i], &c->column[i].tag, sizeof(MtpDirectoryTag)) != 0)
+		if (memcmp(&h->column[i].tag, &c->column[i].tag, sizeof(MtpDirectoryTag)) != 0 ||
+			h->column[i].codes.norm != c->column[i].norm || !is_whole(h, &h->column[i].codes))
 			return false;
 	s->shape = mtp_directory_shape(h);
-	return s->shape.size <= size;
+	return s->shape.size <= h->size;
 }
+
+/* ---------- codes of keys ---------- */
+
+static Place
+place_in_window(const MtpDirectoryCodes *codes, const MtpDirectoryKey *key)
+{
+	if (key->norm < codes->u.window.min)
+		return (Place) {-1, true};
+	if (key->norm > codes->u.window.max)
+		return (Place) {(int64) PG_UINT32_MAX + 1, true};
+	return (Place) {mtp_window_head(codes->u.window.min, codes->shift, key->norm), key->exact && codes->shift == 0};
+}
+
+/* The i-th value of a dictionary's copy; false if it does not lie there. */
+static bool
+get_value(const Search *s, int column, const char *copy, int i, Datum *value)
+{
+	Form_pg_attribute att = TupleDescAttr(s->columns->desc, s->columns->column[column].tag.attnum - 1);
+	Size		size = s->u.head.column[column].codes.u.dictionary.size;
+	Size		at = ((const uint16 *) copy)[i];
+
+	if (at >= size)
+		return false;
+	if (att->attlen == -1 ? !mtp_varlena_whole(copy + at, size - at) || VARATT_IS_COMPRESSED(copy + at) :
+		att->attlen == -2 ? strnlen(copy + at, size - at) == size - at : att->attlen > size - at)
+		return false;
+	if (at != att_align_nominal(at, att->attalign) && !(att->attlen == -1 && VARATT_IS_SHORT(copy + at)))
+		return false;
+	*value = fetch_att(copy + at, att->attbyval, att->attlen);
+	return true;
+}
+
+/* By binary search.  False if memory has changed. */
+static bool
+place_in_dictionary(const Search *s, const char *copy, MtpDirectoryKey *key, Place *place)
+{
+	int			lo = 0,
+				hi = s->u.head.column[key->column].codes.nvalues;
+
+	while (lo < hi)
+	{
+		int			mid = (lo + hi) / 2;
+		Datum		value;
+		int			cmp;
+
+		if (!get_value(s, key->column, copy, mid, &value))
+			return false;
+		cmp = DatumGetInt32(FunctionCall2Coll(&key->compare, key->collation, value, key->value));
+		if (cmp == 0)
+		{
+			*place = (Place) {2 * mid, true};
+			return true;
+		}
+		if (cmp < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	*place = (Place) {2 * lo - 1, false};
+	return true;
+}
+
+static void
+narrow(Wanted *w, StrategyNumber what, Place place)
+{
+	switch (what)
+	{
+		case BTLessStrategyNumber:
+			w->hi = Min(w->hi, place.code - place.sure);
+			break;
+		case BTLessEqualStrategyNumber:
+			w->hi = Min(w->hi, place.code);
+			break;
+		case BTGreaterEqualStrategyNumber:
+			w->lo = Max(w->lo, place.code);
+			break;
+		case BTGreaterStrategyNumber:
+			w->lo = Max(w->lo, place.code + place.sure);
+			break;
+		default:
+			w->lo = Max(w->lo, place.code);
+			w->hi = Min(w->hi, place.code);
+			break;
+	}
+}
+
+/* What the keys on a column ask for.  False if memory has changed. */
+static bool
+find_wanted(const Search *s, int column, Wanted *w)
+{
+	const MtpDirectoryCodes *codes = &s->u.head.column[column].codes;
+	union
+	{
+		char		data[MTP_DIRECTORY_MOST];
+		double		align;
+	}			copy;
+	bool		copied = false;
+
+	*w = (Wanted) {false, codes->nulls != 0, codes->how != MTP_CODES_EMPTY, 0, PG_UINT32_MAX};
+	for (int i = 0; i < s->nkeys; i++)
+	{
+		MtpDirectoryKey *key = &s->keys[i];
+		Place		place;
+
+		if (key->column != column)
+			continue;
+		w->asked = true;
+		if (key->what == MTP_DIRECTORY_NULL)
+			w->values = false;
+		else
+			w->nulls = false;
+		if (key->what >= MTP_DIRECTORY_NULL || !w->values)
+			continue;
+		if (codes->how == MTP_CODES_WINDOW && key->by_norm)
+			place = place_in_window(codes, key);
+		else if (codes->how == MTP_CODES_DICTIONARY && key->compare.fn_addr != NULL)
+		{
+			if (!copied)
+			{
+				memcpy(copy.data, s->at + codes->u.dictionary.at, codes->u.dictionary.size);
+				if (!s->still(s->arg))
+					return false;
+				copied = true;
+			}
+			if (!place_in_dictionary(s, copy.data, key, &place))
+				return false;
+		}
+		else
+			continue;
+		narrow(w, key->what, place);
+	}
+	w->values = w->values && w->lo <= w->hi && w->lo <= PG_UINT32_MAX && w->hi >= 0;
+	return true;
+}
+
+/* ---------- items ---------- */
 
 /* How many entries have a smaller head (not a larger one, if or_equal)? */
 static int
@@ -72,248 +239,109 @@ rank_of(const Search *s, uint32 head, bool or_equal)
 	return rank + mtp_count_below(heads + rank, Min(s->u.head.nsorted - rank, MTP_NODE_SLOTS), head, or_equal);
 }
 
-/* What the heads say of a key on the first column */
-static void
-narrow_by_head(const Search *s, const MtpDirectoryKey *key, Range *r)
+/* Is the code at a rank one that is asked for? */
+static inline bool
+passes(const Filter *f, int rank)
 {
-	const MtpDirectoryHead *h = &s->u.head;
-	bool		exact = key->exact && h->shift == 0;
-	int			below,			/* entries that are below the value for sure, */
-				behind;			/* and those that are not above it for sure: the ones in between are not known, or equal if that is exact */
+	uint32		code;
 
-	if (key->norm < h->min)
-		below = behind = 0;
-	else if (key->norm > h->max)
-		below = behind = h->nsorted;
+	if (f->width == 1)
+		code = ((const uint8 *) f->codes)[rank];
+	else if (f->width == 2)
+		code = ((const uint16 *) f->codes)[rank];
 	else
-	{
-		uint32		head = mtp_window_head(h->min, h->shift, key->norm);
-
-		below = rank_of(s, head, false);
-		behind = rank_of(s, head, true);
-	}
-	if (key->what == BTGreaterStrategyNumber && exact)
-		below = behind;
-	if (key->what == BTLessStrategyNumber && exact)
-		behind = below;
-	if (key->what != BTLessStrategyNumber && key->what != BTLessEqualStrategyNumber)
-	{
-		r->lo = Max(r->lo, below);
-		r->lo_sure = Max(r->lo_sure, exact ? below : behind);
-	}
-	if (key->what != BTGreaterStrategyNumber && key->what != BTGreaterEqualStrategyNumber)
-	{
-		r->hi = Min(r->hi, behind);
-		r->hi_sure = Min(r->hi_sure, exact ? behind : below);
-	}
+		code = ((const uint32 *) f->codes)[rank];
+	return code - f->least <= f->span;
 }
 
-/*
- * How many keys does one range of entries follow from: those on leading columns that are fixed by = or IS NULL, and on the one behind.  A key that can't
- * be asked ends them.
- */
-static int
-usable_keys(const Search *s)
-{
-	bool		fixed = true;
-	int			column = -1;
-	int			i;
-
-	for (i = 0; i < s->nkeys; i++)
-	{
-		const MtpDirectoryKey *key = &s->keys[i];
-
-		if (key->column != column)
-		{
-			if (!fixed || key->column != column + 1)
-				break;
-			column = key->column;
-			fixed = false;
-		}
-		if (key->what < MTP_DIRECTORY_NULL && !key->exact && key->compare.fn_addr == NULL)
-			break;
-		if (key->what == BTEqualStrategyNumber || key->what == MTP_DIRECTORY_NULL)
-			fixed = true;
-	}
-	return i;
-}
-
-static int
-compare_value(Search *s, MtpDirectoryKey *key, Datum value)
-{
-	uint64		norm;
-
-	if (!key->exact)
-		return DatumGetInt32(FunctionCall2Coll(&key->compare, key->collation, value, key->value));
-	norm = mtp_norm_datum(s->columns->column[key->column].norm, value, false);
-	return norm < key->norm ? -1 : norm > key->norm ? 1 : 0;
-}
-
-/* Is an entry with these values before all that match the usable keys (-1), behind all (1), or neither?  Nulls are last. */
-static int
-side_of(Search *s, const Datum *values, const MtpValueKind *kinds)
-{
-	for (int i = 0; i < s->nusable; i++)
-	{
-		MtpDirectoryKey *key = &s->keys[i];
-		bool		null = kinds[key->column] == MTP_VALUE_NULL;
-		int			cmp;
-
-		if (key->what == MTP_DIRECTORY_NULL)
-		{
-			if (!null)
-				return -1;
-			continue;
-		}
-		if (null)
-			return 1;
-		if (key->what == MTP_DIRECTORY_NOT_NULL)
-			continue;
-		cmp = compare_value(s, key, values[key->column]);
-		switch (key->what)
-		{
-			case BTLessStrategyNumber:
-				if (cmp >= 0)
-					return 1;
-				break;
-			case BTLessEqualStrategyNumber:
-				if (cmp > 0)
-					return 1;
-				break;
-			case BTGreaterStrategyNumber:
-				if (cmp <= 0)
-					return -1;
-				break;
-			case BTGreaterEqualStrategyNumber:
-				if (cmp < 0)
-					return -1;
-				break;
-			default:
-				if (cmp != 0)
-					return cmp < 0 ? -1 : 1;
-				break;
-		}
-	}
-	return 0;
-}
-
-/* The item of a rank, or -1 if that is none. */
-static inline int
-item_of(const Search *s, int rank)
-{
-	unsigned	item = ((const volatile uint16 *) (s->at + s->shape.items))[rank];
-
-	return item < MTP_DIRECTORY_ITEMS ? (int) item : -1;
-}
-
-/*
- * The first entry in lo … hi that is not before what matches (behind: that is behind it), in *bound; or something on the safe side of it, if a row does not say.
- * False if memory has changed.
- */
+/* A filter for what is asked for of a further column.  False if it says nothing. */
 static bool
-narrow_by_rows(Search *s, int lo, int hi, bool behind, int *bound)
+make_filter(const Search *s, int column, const Wanted *w, Filter *f)
 {
-	PGAlignedBlock row;
+	int			width = s->u.head.column[column].codes.width;
+	uint32		null;
 
-	while (lo < hi)
+	if (!w->asked || width == 0)
+		return false;
+	null = MtpCodeOfNull(width);
+	*f = (Filter) {.codes = s->at + s->shape.codes[column],.width = width,.least = null};
+	if (w->values)
 	{
-		int			mid = (lo + hi) / 2;
-		int			item = item_of(s, mid);
-		Datum		values[MTP_DIRECTORY_COLUMNS];
-		MtpValueKind kinds[MTP_DIRECTORY_COLUMNS];
-		Size		size;
-		bool		known;
-
-		if (item < 0 || !s->copy(s->arg, item, row.data, &size))
-			return false;
-		known = size >= SizeofHeapTupleHeader && mtp_directory_written(s->columns, (HeapTupleHeader) row.data) &&
-			mtp_directory_values(s->columns, (HeapTupleHeader) row.data, size, values, kinds);
-		for (int i = 0; i < s->columns->n && known; i++)
-			known = kinds[i] != MTP_VALUE_APART;
-		if (!known)
-			break;
-		if (side_of(s, values, kinds) < (behind ? 1 : 0))
-			lo = mid + 1;
-		else
-			hi = mid;
+		/* Values and nulls are asked for by no condition. */
+		f->least = Min(Max(w->lo, 0), null - 1);
+		f->span = Min(w->hi, null - 1) - f->least;
 	}
-	*bound = behind ? hi : lo;
 	return true;
 }
 
-/* The range of entries that may match.  False if memory has changed. */
+/* Adds those of the items of ranks lo … hi that pass.  False if there are none such items. */
 static bool
-find_range(Search *s, Range *r)
+add_items(const Search *s, int lo, int hi, const Filter *filters, int nfilters, MtpDirectoryItems *items, bool *any)
 {
-	int			n = s->u.head.nsorted;
-	int			later = 0;		/* usable keys that the heads know nothing of */
+	const volatile uint16 *at = (const volatile uint16 *) (s->at + s->shape.items);
 
-	*r = (Range) {0, 0, n, n};
-	for (int i = 0; i < s->nkeys && s->keys[i].column == 0; i++)
-		if (s->keys[i].what < MTP_DIRECTORY_NULL && s->keys[i].by_norm && s->shape.nnodes > 0)
-			narrow_by_head(s, &s->keys[i], r);
-	for (int i = 0; i < s->nusable; i++)
-		if (s->keys[i].column > 0 || (s->keys[i].what < MTP_DIRECTORY_NULL && (!s->keys[i].by_norm || s->shape.nnodes == 0)))
-			later++;
-	if (r->lo >= r->hi)
-		return true;
-	if (later > 0)
-	{
-		r->lo_sure = r->hi;
-		r->hi_sure = r->lo;
-	}
-	r->lo_sure = Min(r->lo_sure, r->hi);
-	if (s->nusable > 0 && r->lo_sure - r->lo > MTP_DIRECTORY_FEW && !narrow_by_rows(s, r->lo, r->lo_sure, false, &r->lo))
-		return false;
-	r->hi_sure = Max(r->hi_sure, r->lo);
-	return s->nusable == 0 || r->hi - r->hi_sure <= MTP_DIRECTORY_FEW || narrow_by_rows(s, r->hi_sure, r->hi, true, &r->hi);
-}
-
-/* Adds the items of ranks lo … hi.  False if these are none. */
-static bool
-add_items(const Search *s, int lo, int hi, MtpDirectoryItems *items)
-{
 	for (int rank = lo; rank < hi; rank++)
 	{
-		int			item = item_of(s, rank);
+		unsigned	item;
+		bool		good = true;
 
-		if (item < 0)
+		for (int i = 0; i < nfilters && good; i++)
+			good = passes(&filters[i], rank);
+		if (!good)
+			continue;
+		item = at[rank];
+		if (item >= MTP_DIRECTORY_ITEMS)
 			return false;
 		items->words[item / 64] |= UINT64CONST(1) << item % 64;
+		*any = true;
 	}
 	return true;
 }
 
 MtpDirectoryFound
 mtp_directory_search(const char *directory, Size size, MtpDirectoryColumns *c, MtpDirectoryKey *keys, int nkeys,
-					 MtpDirectoryCopy copy, void *arg, MtpDirectoryItems *items)
+					 MtpDirectoryStill still, void *arg, MtpDirectoryItems *items)
 {
-	Search		s = {.at = directory,.columns = c,.keys = keys,.nkeys = nkeys,.copy = copy,.arg = arg};
+	Search		s = {.at = directory,.columns = c,.keys = keys,.nkeys = nkeys,.still = still,.arg = arg};
 	const MtpDirectoryHead *h = &s.u.head;
-	bool		nulls = true,
-				values = true;
-	int			end;
-	Range		r = {0};
+	Wanted		w,
+				further;
+	Filter		filters[MTP_DIRECTORY_COLUMNS];
+	int			nfilters = 0;
+	int			lo = 0,
+				hi,
+				ncoded;
+	bool		none = false,
+				any = false;
 
 	/* The first level, wherever it begins: it is waited for once, with the head. */
 	for (int line = 1; line < 4; line++)
 		__builtin_prefetch(directory + line * MTP_DIRECTORY_ALIGN);
 	if (!read_head(&s, size))
 		return MTP_DIRECTORY_UNUSABLE;
-	for (int i = 0; i < nkeys && keys[i].column == 0; i++)
+	if (!find_wanted(&s, 0, &w))
+		return MTP_DIRECTORY_CHANGED;
+	for (int i = 1; i < c->n && !none && (w.values || w.nulls); i++)
 	{
-		if (keys[i].what == MTP_DIRECTORY_NULL)
-			values = false;
-		else
-			nulls = false;
+		if (!find_wanted(&s, i, &further))
+			return MTP_DIRECTORY_CHANGED;
+		none = further.asked && !further.values && !further.nulls;
+		nfilters += make_filter(&s, i, &further, &filters[nfilters]);
 	}
-	s.nusable = usable_keys(&s);
-	if (values && h->nsorted > 0 && !find_range(&s, &r))
+
+	hi = h->nsorted;
+	ncoded = h->nsorted + h->nnulls;
+	if (!none && w.values)
+	{
+		if (w.lo > 0 && s.shape.nnodes > 0)
+			lo = rank_of(&s, w.lo, false);
+		if (w.hi < PG_UINT32_MAX && s.shape.nnodes > 0)
+			hi = rank_of(&s, w.hi, true);
+		if (!add_items(&s, lo, hi, filters, nfilters, items, &any))
+			return MTP_DIRECTORY_CHANGED;
+	}
+	if ((!none && w.nulls && !add_items(&s, h->nsorted, ncoded, filters, nfilters, items, &any)) ||
+		!add_items(&s, ncoded, ncoded + h->nothers, NULL, 0, items, &any))
 		return MTP_DIRECTORY_CHANGED;
-	end = h->nsorted + h->nnulls + h->nothers;
-	if (r.lo >= r.hi && (!nulls || h->nnulls == 0) && h->nothers == 0)
-		return MTP_DIRECTORY_NOTHING;
-	if (!add_items(&s, r.lo, r.hi, items) || !add_items(&s, h->nsorted + (nulls ? 0 : h->nnulls), end, items))
-		return MTP_DIRECTORY_CHANGED;
-	return MTP_DIRECTORY_SOME;
+	return any ? MTP_DIRECTORY_SOME : MTP_DIRECTORY_NOTHING;
 }

@@ -8,6 +8,7 @@
 #include "access/hash.h"
 #include "access/xact.h"
 #include "batch/batch.h"
+#include "buffer/buffer.h"
 #include "commands/vacuum.h"
 #include "opclass/opclass.h"
 #include "page/norm.h"
@@ -84,6 +85,14 @@ mtp_hash_handler(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(am);
 }
 
+/* Of a bucket, probes read the primary page in a frame, if it has all that they look for. */
+static bool
+fits_frame(Relation rel, Buffer buf)
+{
+	mtp_hash_check_page(rel, buf, MTP_HASH_WANT_META | MTP_HASH_WANT_BUCKET | MTP_HASH_WANT_STASH | MTP_HASH_WANT_FREE);
+	return MtpHashHead(BufferGetPage(buf))->type == MTP_HASH_BUCKET;
+}
+
 void
 mtp_hash_init(void)
 {
@@ -92,4 +101,5 @@ mtp_hash_init(void)
 	mtp_hash_redo_vacuum_init();
 	mtp_hash_batch_init();
 	mtp_hash_inspect_init();
+	mtp_buffer_register(mtp_hash_build, fits_frame);
 }

@@ -83,7 +83,7 @@ mtp_hash_scan_kill(IndexScanDesc scan)
 	if (mark_all(so, BufferGetPage(buf)))
 	{
 		MarkBufferDirtyHint(buf, true);
-		mtp_buffer_stale(buf);
+		mtp_buffer_stale_hints(buf);
 	}
 	so->nkilled = 0;
 

@@ -191,7 +191,7 @@ load_frame(IndexScanDesc scan, uint32 hash)
 	Page		page;
 	uint16		at[MTP_HASH_MAX_ENTRIES];
 
-	if (!mtp_buffer_find(rel, block, &so->ref))
+	if (!mtp_buffer_find(rel, block, MTP_HASH_FP_AT(MTP_HASH_BUCKET) + MTP_HASH_CAP(MTP_HASH_BUCKET), &so->ref))
 		return false;
 	page = (Page) so->ref.image;
 	p = *MtpHashPrimaryOf(page);
@@ -208,7 +208,7 @@ load_frame(IndexScanDesc scan, uint32 hash)
 	}
 	if (!mtp_frame_still(&mtp_buffer, &so->ref))
 	{
-		mtp_buffer_torn();
+		mtp_buffer_torn(MTP_FRAME_INDEX);
 		so->n = 0;
 		return false;
 	}
@@ -226,7 +226,7 @@ load_frame(IndexScanDesc scan, uint32 hash)
 	so->next = InvalidBlockNumber;
 	so->source_read = true;
 	so->in_frame = true;
-	mtp_buffer_hit(rel);
+	mtp_buffer_hit(rel, MTP_FRAME_INDEX);
 	return true;
 }
 
@@ -273,7 +273,7 @@ enter_bucket(IndexScanDesc scan, uint32 hash, bool backward)
 		framed = false;
 	LockBuffer(so->primary, BUFFER_LOCK_UNLOCK);
 	if (framed)
-		mtp_buffer_consider();
+		mtp_buffer_consider(MTP_FRAME_INDEX);
 	if (so->n > 0)
 		note_page(so);
 }

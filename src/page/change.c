@@ -415,6 +415,8 @@ mtp_page_insert(Page page, int n, const uint16 *pos, const IndexTuple *items, co
 		for (int i = n - 1; i >= 0; i--)
 			if (!insert_one(page, pos[i], items[i], mtp_page_head(h, norms[i])))
 			{
+				/* The caller has seen it coming (mtp_page_insert_reads); redo trusts the page. */
+				Assert(n > 1 || mtp_page_insert_reads(page, n, MAXALIGN(IndexTupleSize(items[0]))));
 				rewrite(page, i + 1, pos, items, norms);
 				break;
 			}
@@ -426,11 +428,17 @@ mtp_page_insert(Page page, int n, const uint16 *pos, const IndexTuple *items, co
 bool
 mtp_page_insert_reads(Page page, int n, Size bytes)
 {
-	int			before = MtpHead(page)->nitems;
+	MtpPageHeader *h = MtpHead(page);
+
+	if ((n > 4 && n > h->nitems / 2) || grew_much(h->nitems, h->nitems + n))
+		return true;
+
+	/* One item takes its body's room first, and any slot if there is no room for a node: a page that fills slowly would be read each time else. */
+	if (n == 1 && h->nitems < h->nnodes * MTP_NODE_SLOTS)
+		return gap(page) < bytes;
 
 	/* Each item may open a node; and 16 of them, enlarge the directory's first level. */
-	return (n > 4 && n > before / 2) || grew_much(before, before + n) ||
-		gap(page) < bytes + n * sizeof(MtpNode) + (n / MTP_DIR_STEP + 1) * MTP_DIR_STEP * 5;
+	return gap(page) < bytes + n * sizeof(MtpNode) + (n / MTP_DIR_STEP + 1) * MTP_DIR_STEP * 5;
 }
 
 static void

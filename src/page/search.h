@@ -36,35 +36,77 @@ mtp_count_below_sse2(const uint32 *a, int n, uint32 key, bool or_equal)
 {
 	const __m128i sign = _mm_set1_epi32((int) 0x80000000);
 	const __m128i k = _mm_set1_epi32((int) (key ^ 0x80000000));
-	const __m128i end = _mm_set1_epi32(n);
-	const __m128i four = _mm_set1_epi32(4);
-	__m128i		lanes = _mm_setr_epi32(0, 1, 2, 3);
-	__m128i		count = _mm_setzero_si128();
+	__m128i		count = _mm_setzero_si128();	/* less the values that are below; or_equal: that are above */
+	int			i;
 
-	for (int i = 0; i < n; i += 4)
+	for (i = 0; i + 4 <= n; i += 4)
 	{
 		__m128i		v = _mm_xor_si128(_mm_loadu_si128((const __m128i *) (a + i)), sign);
-		__m128i		used = _mm_cmplt_epi32(lanes, end);
-		__m128i		in = or_equal ? _mm_andnot_si128(_mm_cmpgt_epi32(v, k), used) : _mm_and_si128(_mm_cmplt_epi32(v, k), used);
 
-		count = _mm_sub_epi32(count, in);
-		lanes = _mm_add_epi32(lanes, four);
+		count = _mm_add_epi32(count, or_equal ? _mm_cmpgt_epi32(v, k) : _mm_cmplt_epi32(v, k));
+	}
+	if (i < n)
+	{
+		__m128i		v = _mm_xor_si128(_mm_loadu_si128((const __m128i *) (a + i)), sign);
+		__m128i		used = _mm_cmplt_epi32(_mm_setr_epi32(0, 1, 2, 3), _mm_set1_epi32(n - i));
+
+		count = _mm_add_epi32(count, _mm_and_si128(or_equal ? _mm_cmpgt_epi32(v, k) : _mm_cmplt_epi32(v, k), used));
 	}
 	count = _mm_add_epi32(count, _mm_shuffle_epi32(count, _MM_SHUFFLE(1, 0, 3, 2)));
 	count = _mm_add_epi32(count, _mm_shuffle_epi32(count, _MM_SHUFFLE(2, 3, 0, 1)));
-	return _mm_cvtsi128_si32(count);
+	return or_equal ? Max(n, 0) + _mm_cvtsi128_si32(count) : -_mm_cvtsi128_si32(count);
 }
 #define mtp_count_below mtp_count_below_sse2
 #else
 #define mtp_count_below mtp_count_below_scalar
 #endif
 
+/*
+ * Of the n heads of a node, how many are below the key, and how many are not above it?  No branch depends on it: all of the
+ * node's are compared, and the first one that is not so tells, as they are sorted.
+ */
+#ifdef MTP_USE_SSE2
+static inline int
+mtp_node_mask(__m128i v0, __m128i v1, __m128i v2, __m128i v3)
+{
+	return _mm_movemask_epi8(_mm_packs_epi16(_mm_packs_epi32(v0, v1), _mm_packs_epi32(v2, v3)));
+}
+
+static inline void
+mtp_node_range(const uint32 *heads, int n, uint32 key, int *below, int *not_above)
+{
+	const __m128i sign = _mm_set1_epi32((int) 0x80000000);
+	const __m128i k = _mm_set1_epi32((int) (key ^ 0x80000000));
+	const __m128i *h = (const __m128i *) heads;
+	__m128i		v0 = _mm_xor_si128(_mm_loadu_si128(h), sign),
+				v1 = _mm_xor_si128(_mm_loadu_si128(h + 1), sign),
+				v2 = _mm_xor_si128(_mm_loadu_si128(h + 2), sign),
+				v3 = _mm_xor_si128(_mm_loadu_si128(h + 3), sign);
+	int			less = mtp_node_mask(_mm_cmplt_epi32(v0, k), _mm_cmplt_epi32(v1, k), _mm_cmplt_epi32(v2, k), _mm_cmplt_epi32(v3, k));
+	int			more = mtp_node_mask(_mm_cmpgt_epi32(v0, k), _mm_cmpgt_epi32(v1, k), _mm_cmpgt_epi32(v2, k), _mm_cmpgt_epi32(v3, k));
+
+	/* Behind the last one may be anything. */
+	*below = Min(__builtin_ctz(~less), n);
+	*not_above = Min(__builtin_ctz(more | 1 << MTP_NODE_SLOTS), n);
+}
+#else
+static inline void
+mtp_node_range(const uint32 *heads, int n, uint32 key, int *below, int *not_above)
+{
+	n = Min(n, MTP_NODE_SLOTS);
+	*below = mtp_count_below(heads, n, key, false);
+	*not_above = mtp_count_below(heads, n, key, true);
+}
+#endif
+
+#define MTP_PAGE_FIRST_BYTES	256
+
 /* Starts loading the directory's first level; call as soon as the page is known. */
 static inline void
 mtp_page_prefetch(Page page)
 {
-	for (int i = 0; i < 4; i++)
-		__builtin_prefetch((char *) page + i * 64);
+	for (int i = 0; i < MTP_PAGE_FIRST_BYTES; i += 64)
+		__builtin_prefetch((char *) page + i);
 }
 
 /* Rank of the first item of a node, of a directory that has room for cap ones, a multiple of 16. */
@@ -72,12 +114,14 @@ mtp_page_prefetch(Page page)
 static inline int
 mtp_node_rank(const uint8 *counts, int node, int cap)
 {
-	const __m128i lanes = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+	static const uint8 first[32] = {
+		0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF
+	};
 	__m128i		sum = _mm_setzero_si128();
 
 	for (int i = 0; i < cap; i += 16)
 	{
-		__m128i		below = _mm_cmpgt_epi8(_mm_set1_epi8(Min(Max(node - i, 0), 16)), lanes);
+		__m128i		below = _mm_loadu_si128((const __m128i *) (first + 16 - Min(Max(node - i, 0), 16)));
 
 		sum = _mm_add_epi64(sum, _mm_sad_epu8(_mm_and_si128(_mm_loadu_si128((const __m128i *) (counts + i)), below), _mm_setzero_si128()));
 	}
@@ -95,6 +139,27 @@ mtp_node_rank(const uint8 *counts, int node, int cap)
 }
 #endif
 
+/* Which of a node's `count` items (0 … MTP_NODE_SLOTS) are not marked dead?  Bit i stands for slot i. */
+static inline uint32
+mtp_node_live(const MtpNode *node, int count)
+{
+	uint32		dead = 0;
+
+	StaticAssertStmt(MTP_NODE_SLOTS == 16 && MTP_SLOT_DEAD == 1, "two vectors of eight, and the lowest bit");
+#ifdef MTP_USE_SSE2
+	{
+		__m128i		low = _mm_slli_epi16(_mm_loadu_si128((const __m128i *) node->offs), 15);
+		__m128i		high = _mm_slli_epi16(_mm_loadu_si128((const __m128i *) (node->offs + 8)), 15);
+
+		dead = _mm_movemask_epi8(_mm_packs_epi16(low, high));
+	}
+#else
+	for (int i = 0; i < MTP_NODE_SLOTS; i++)
+		dead |= (uint32) (node->offs[i] & MTP_SLOT_DEAD) << i;
+#endif
+	return ~dead & ((1u << count) - 1);
+}
+
 /*
  * Is the item before the wanted place?  Must be monotone along the page: true … true false … false.
  */
@@ -102,10 +167,11 @@ typedef bool (*MtpBefore) (void *arg, IndexTuple item);
 
 /*
  * mtp_page_search by a header that the caller has: the page itself may change meanwhile, and then the place is any, and `before` may be
- * asked about any 16 bits behind the page's start.  Reads at most a kilobyte behind the page's end.
+ * asked about any 16 bits behind the page's start.  Reads at most a kilobyte behind the page's end.  ranked: is the place's rank
+ * wanted?  Else pos only tells the page's first place, 0, from the others.
  */
 static inline MtpPos
-mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head, MtpBefore before, void *arg)
+mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head, bool ranked, MtpBefore before, void *arg)
 {
 	const uint32 *dir = MtpDir(page);
 	const uint8 *counts = (const uint8 *) (dir + h->cap);
@@ -147,12 +213,12 @@ mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head,
 		shi = counts[lo];
 		if (by_head)
 		{
-			const uint32 *heads = nodes[lo].heads;
+			int			n = shi;
 
-			/* Neither waits for the other. */
-			slo = mtp_count_below(heads, shi, head, false);
-			shi = mtp_count_below(heads, shi, head, true);
+			mtp_node_range(nodes[lo].heads, n, head, &slo, &shi);
 		}
+		else
+			shi--;				/* the last one has been asked about */
 		while (slo < shi)
 		{
 			int			mid = (slo + shi) / 2;
@@ -164,7 +230,7 @@ mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head,
 		}
 		p.slot = slo;
 	}
-	p.pos = mtp_node_rank(counts, p.node, h->cap) + p.slot;
+	p.pos = ranked ? mtp_node_rank(counts, p.node, h->cap) + p.slot : (p.node | p.slot) != 0;
 
 	/* Behind a node's last item is where the next one starts. */
 	if (p.node < h->nnodes && p.slot == counts[p.node])
@@ -184,7 +250,7 @@ mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head,
 static inline MtpPos
 mtp_page_search(Page page, uint64 norm, bool by_head, MtpBefore before, void *arg)
 {
-	return mtp_page_search_by(page, MtpHead(page), norm, by_head, before, arg);
+	return mtp_page_search_by(page, MtpHead(page), norm, by_head, true, before, arg);
 }
 
 #endif							/* MTP_SEARCH_H */

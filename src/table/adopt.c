@@ -33,6 +33,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
+#include "buffer/buffer.h"
 #include "table/directory.h"
 #include "table/table.h"
 
@@ -201,6 +202,9 @@ handover(const Handover *h, Oid relid)
 		report_undefined(relid);
 	check_target(h, rel->rd_rel);
 	CheckTableNotInUse(rel, h->verb);
+
+	/* While it is a heap table nobody tells the buffer of its changes. */
+	mtp_buffer_purge_file(MtpRelLocator(rel));
 	relation_close(rel, NoLock);
 
 	change_access_method(h, relid);

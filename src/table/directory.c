@@ -19,6 +19,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
+#include "scan/demand.h"
 #include "table/directory.h"
 #include "table/table.h"
 #include "wal/stop.h"
@@ -113,13 +114,23 @@ can_have_directories(Relation rel)
 static Datum
 column_names(Relation rel, const MtpDirectory *directory)
 {
-	Datum		names[MTP_DIRECTORY_COLUMNS];
+	Datum		names[MTP_LABEL_COLUMNS];
 
 	for (int i = 0; i < directory->ncolumns; i++)
 		names[i] = NameGetDatum(&TupleDescAttr(RelationGetDescr(rel),
 											   directory->columns[i] - 1)->attname);
 	return PointerGetDatum(construct_array(names, directory->ncolumns, NAMEOID, NAMEDATALEN,
 										   false, TYPALIGN_CHAR));
+}
+
+/* The column that scans have asked for, if there is one, where the owner has left it to them. */
+static void
+add_learnt(Relation rel, MtpDirectory *directory)
+{
+	if (directory->choice != MTP_DIRECTORY_LEARNT || !mtp_table_is_ours(rel))
+		return;
+	directory->columns[0] = mtp_demand_learnt(rel);
+	directory->ncolumns = AttributeNumberIsValid(directory->columns[0]) ? 1 : 0;
 }
 
 /*
@@ -148,9 +159,10 @@ mtp_table_show_directory(PG_FUNCTION_ARGS)
 	if (rel != NULL && can_have_directories(rel))
 	{
 		mtp_table_directory(rel, &directory);
+		add_learnt(rel, &directory);
 		values[0] = CStringGetTextDatum(choices[directory.choice]);
 		nulls[0] = false;
-		if (directory.choice == MTP_DIRECTORY_FIXED)
+		if (directory.ncolumns > 0)
 		{
 			values[1] = column_names(rel, &directory);
 			nulls[1] = false;

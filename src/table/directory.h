@@ -14,8 +14,8 @@
 #include "nodes/pg_list.h"
 #include "utils/rel.h"
 
-/* No directory has more columns.  One digit: label.c relies on it. */
-#define MTP_DIRECTORY_COLUMNS 8
+/* As many can be said; those beyond what a directory has (directory/directory.h) don't count.  One digit: label.c relies on it. */
+#define MTP_LABEL_COLUMNS 8
 
 typedef enum MtpDirectoryChoice
 {
@@ -28,7 +28,7 @@ typedef struct MtpDirectory
 {
 	MtpDirectoryChoice choice;
 	int			ncolumns;		/* at least 1 if FIXED, else 0 */
-	AttrNumber	columns[MTP_DIRECTORY_COLUMNS];
+	AttrNumber	columns[MTP_LABEL_COLUMNS];
 	Oid			origin;			/* whose labels say so: the relation or an ancestor; InvalidOid if LEARNT */
 } MtpDirectory;
 

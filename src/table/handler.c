@@ -6,6 +6,8 @@
  * reached through the copy of its routine that is made here.  What differs:
  *
  * - multi_insert and finish_bulk_insert tell the batch engine of a load's begin and end;
+ * - rows that an index led to are read in the buffer (fetch.c), and what changes pages takes
+ *   their frames away (write.c);
  * - the two scans behind CREATE INDEX, which in heapam go through heap_getnext(), a function that
  *   serves no other access method than heap (build.c);
  * - TOAST tables stay on heap, since core's toasting code calls heap_insert() directly.
@@ -16,6 +18,7 @@
 #include "catalog/pg_am.h"
 
 #include "batch/batch.h"
+#include "scan/admit.h"
 #include "table/directory.h"
 #include "table/table.h"
 
@@ -23,23 +26,12 @@ PG_FUNCTION_INFO_V1(mtp_table_handler);
 
 static TableAmRoutine mtp_table_routine;
 
-/*
- * COPY hands over its rows in batches, and asks for their index entries right afterwards: the
- * engine learns here that there will be many.
- */
-static void
-mtp_table_multi_insert(Relation rel, TupleTableSlot **slots, int ntuples,
-					   CommandId cid, int options, BulkInsertState bistate)
-{
-	mtp_batch_announce(rel, ntuples, cid);
-	heap_multi_insert(rel, slots, ntuples, cid, options, bistate);
-}
-
 /* Heap has nothing to do here. */
 static void
 mtp_table_finish_bulk_insert(Relation rel, int options)
 {
 	mtp_batch_finish_bulk(rel);
+	mtp_admit_load_end(rel);
 }
 
 static Oid
@@ -60,7 +52,10 @@ mtp_table_init(void)
 {
 	mtp_table_routine = *GetHeapamTableAmRoutine();
 
-	mtp_table_routine.multi_insert = mtp_table_multi_insert;
+	mtp_table_write_init(&mtp_table_routine);
+	mtp_table_routine.index_fetch_begin = mtp_table_index_fetch_begin;
+	mtp_table_routine.index_fetch_tuple = mtp_table_index_fetch_tuple;
+	mtp_table_routine.tuple_satisfies_snapshot = mtp_table_tuple_satisfies_snapshot;
 	mtp_table_routine.finish_bulk_insert = mtp_table_finish_bulk_insert;
 	mtp_table_routine.index_build_range_scan = mtp_table_index_build_range_scan;
 	mtp_table_routine.index_validate_scan = mtp_table_index_validate_scan;

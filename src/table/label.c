@@ -52,7 +52,7 @@ label_number(const char *label)
 	if (strncmp(label, LABEL_COLUMN, len) != 0)
 		return 0;
 	digit = label[len];
-	if (digit < '1' || digit > '0' + MTP_DIRECTORY_COLUMNS || label[len + 1] != '\0')
+	if (digit < '1' || digit > '0' + MTP_LABEL_COLUMNS || label[len + 1] != '\0')
 		return 0;
 	return digit - '0';
 }
@@ -166,7 +166,7 @@ check_label(const ObjectAddress *object, const char *label)
 					(errcode(ERRCODE_INVALID_NAME),
 					 errmsg("invalid security label: \"%s\"", label),
 					 errdetail("Security label provider \"%s\" knows \"" LABEL_COLUMN "1\" to \"" LABEL_COLUMN "%d\" for columns, and \"" LABEL_OFF "\" for tables.",
-							   LABEL_PROVIDER, MTP_DIRECTORY_COLUMNS),
+							   LABEL_PROVIDER, MTP_LABEL_COLUMNS),
 					 errhint("Use mtpower.set_directory().")));
 	}
 	if (object->classId == RelationRelationId)
@@ -246,7 +246,7 @@ mtp_label_read(Oid relid, MtpDirectory *own)
 
 	if (own->choice == MTP_DIRECTORY_OFF)
 		memset(own->columns, 0, sizeof(own->columns));
-	while (own->ncolumns < MTP_DIRECTORY_COLUMNS && own->columns[own->ncolumns] > 0)
+	while (own->ncolumns < MTP_LABEL_COLUMNS && own->columns[own->ncolumns] > 0)
 		own->ncolumns++;
 	if (own->ncolumns > 0)
 		own->choice = MTP_DIRECTORY_FIXED;

@@ -20,6 +20,7 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
+#include "directory/directory.h"
 #include "table/directory.h"
 #include "table/table.h"
 
@@ -76,11 +77,11 @@ read_request(FunctionCallInfo fcinfo)
 		if (nulls[i])
 			refuse_nulls();
 	}
-	if (request.ncolumns > MTP_DIRECTORY_COLUMNS)
+	if (request.ncolumns > MTP_LABEL_COLUMNS)
 		ereport(ERROR,
 				(errcode(ERRCODE_TOO_MANY_COLUMNS),
 				 errmsg("page directories cannot have more than %d columns",
-						MTP_DIRECTORY_COLUMNS)));
+						MTP_LABEL_COLUMNS)));
 	return request;
 }
 
@@ -149,6 +150,14 @@ find_column(Relation rel, const char *name)
 				 errdetail("Data type %s, or one within it, has no default operator class for access method \"btree\".",
 						   format_type_be(type)),
 				 errhint("Leave the column out, or define a default operator class for its data type.")));
+	if (!mtp_directory_has_order(type))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("column \"%s\" of table \"%s\" cannot be a directory column",
+						name, RelationGetRelationName(rel)),
+				 errdetail("Data type %s, or one within it, is a row type, whose order may change with its attributes.",
+						   format_type_be(type)),
+				 errhint("Leave the column out.")));
 	return attnum;
 }
 

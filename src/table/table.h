@@ -42,4 +42,15 @@ extern void mtp_table_index_validate_scan(Relation heap, Relation index,
 										  IndexInfo *info, Snapshot snapshot,
 										  ValidateIndexState *state);
 
+/*
+ * fetch.c: as heap's, but rows may come from the images of their pairs.  mtp_table_tuple_satisfies_snapshot is for slots without a buffer, too.
+ */
+extern IndexFetchTableData *mtp_table_index_fetch_begin(Relation rel);
+extern bool mtp_table_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snapshot,
+										TupleTableSlot *slot, bool *call_again, bool *all_dead);
+extern bool mtp_table_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot);
+
+/* write.c: what heap does, and then the frames of the pages that were changed go. */
+extern void mtp_table_write_init(TableAmRoutine *routine);
+
 #endif							/* MTP_TABLE_H */

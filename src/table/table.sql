@@ -33,7 +33,7 @@ COMMENT ON FUNCTION mtpower.set_directory(regclass, name[]) IS
 CREATE FUNCTION mtpower.directory(relation regclass, OUT choice text, OUT columns name[], OUT origin regclass) RETURNS record
 	LANGUAGE C STRICT STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'mtp_table_show_directory';
 COMMENT ON FUNCTION mtpower.directory(regclass) IS
-	'what was chosen for the directories of a table''s pages, and by whose labels';
+	'what was chosen, or learnt, for the directories of a table''s pages, and by whose labels';
 
 -- Names in the commands are qualified because they are not visible under this search_path.
 CREATE FUNCTION mtpower.index_ddl(index regclass, to_am name) RETURNS SETOF text

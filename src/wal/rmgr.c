@@ -7,6 +7,7 @@
 #include "access/bufmask.h"
 #include "access/rmgr.h"
 #include "access/xlog_internal.h"
+#include "buffer/buffer.h"
 #include "hash/bucket.h"
 #include "page/page.h"
 #include "wal/wal.h"
@@ -23,6 +24,13 @@ void
 mtp_wal_record(uint8 info, const MtpWalRecord *rec)
 {
 	records[info >> 4] = rec;
+}
+
+/* Called when there is something to be replayed, before that. */
+static void
+startup(void)
+{
+	mtp_buffer_redo_begins();
 }
 
 static void
@@ -70,6 +78,7 @@ static RmgrData mtp_rmgr = {
 	.rm_redo = redo,
 	.rm_desc = desc,
 	.rm_identify = identify,
+	.rm_startup = startup,
 	.rm_mask = mask
 };
 

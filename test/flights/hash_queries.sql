@@ -96,7 +96,7 @@ SELECT count(*), sum(flight) FROM flights WHERE carrier = 'HA';
 SELECT carrier, flight, tailnum FROM flights WHERE origin = 'JFK' AND dest = 'LAX' AND time_hour = '2013-07-04 20:00+00' ORDER BY 1, 2, 3;
 
 -- name: three columns, a miss in each
--- plan: f_route[\s\S]*f_route[\s\S]*f_route
+-- plan: f_route[\s\S]*f_(route|dest)[\s\S]*f_(route|dest|origin)
 -- set: enable_bitmapscan = off
 SELECT (SELECT count(*) FROM flights WHERE origin = 'JFK' AND dest = 'LAX' AND time_hour = '2014-07-04 20:00+00'),
 	(SELECT count(*) FROM flights WHERE origin = 'JFK' AND dest = 'JFK' AND time_hour = '2013-07-04 20:00+00'),

@@ -1,6 +1,7 @@
 /*
  * frames.c
- *	  The protocol of src/buffer/frame.h and frame.c: readers, a writer, and others who publish, evict, purge and change kinds.
+ *	  The protocol of src/buffer/frame.h and frame.c: readers, a writer, and others who publish, evict, purge and change kinds (pairs.c: what
+ *	  table pages have besides).
  *
  * What is called as in the code does what it does there, access by access.  The name of a step is that of its function, and of the
  * MTP_FRAME_STEP before it in the code (or behind it, where that comes last).  with("...") is what can be taken out: frame_removals below.
@@ -15,27 +16,26 @@
 
 #define PAGES	2
 
-#define INDEX	1				/* kinds */
-#define TABLE	2
+Place		version, tag, image, word, partition;
+Place		content, page;
+Place		kind_of;
 
 static int	nframes;
 static int	nwords;				/* in a bucket */
 static bool one_bucket;			/* of both pages, and one partition; else each has its own, of one word */
-static bool kinds;				/* the extent may change its kind */
-
-static Place version, tag, image, word, partition;	/* the buffer's */
-static Place content, page;		/* a page's content lock, and its number */
+static Kinds kinds;
+static bool directories_last;	/* what changes leaves them right */
 static Place told;				/* numbers that everybody knows, of commits and from other readers */
-static Place kind_of;
 static Place purged;
 
 void
-make(int frames, int words, bool shared)
+make(int frames, int words, bool shared, Kinds how)
 {
 	nframes = frames;
 	nwords = words;
 	one_bucket = shared;
-	kinds = false;
+	kinds = how;
+	directories_last = false;
 	version = places("version", nframes, 0);
 	tag = places("tag", nframes, 0);
 	image = places("image", nframes * 2, 0);
@@ -44,36 +44,43 @@ make(int frames, int words, bool shared)
 	content = places("content", PAGES, 0);
 	page = places("page", PAGES, 0);
 	told = places("told", 2, 0);
-	kind_of = places("kind", 1, INDEX);
+	kind_of = places("kind", how == ONE_EXTENT ? 1 : nframes, INDEX);
 	purged = places("purged", 1, 0);
 }
 
-/* This page is in this frame at first. */
+/* What a frame of this kind says of a page of number 0 */
+static int said(int kind, int which) { return (kind == DIRECTORY ? DIRECTORY_OF(which) : which) * 8; }
+
+Value image_at(Value frame) { return kinds == ONE_EXTENT ? frame : plus(frame, frame); }
+int image_words(int kind) { return kinds != ONE_EXTENT || kind == TABLE ? 2 : 1; }
+
 void
-in_frame(int which, int frame)
+in_frame(int kind, int which, int frame)
 {
 	at_first(tag, frame, which);
-	at_first(image, frame * 2, which * 8);
-	at_first(image, frame * 2 + 1, which * 8);
+	at_first(kind_of, kinds == ONE_EXTENT ? 0 : frame, kind);
+	for (int i = 0; i < image_words(kind); i++)
+		at_first(image, (kinds == ONE_EXTENT ? frame : frame * 2) + i, said(kind, which));
 	at_first(word, one_bucket ? frame : which - 1, frame + 1);
 }
 
-static Value partition_of(Value which) { return one_bucket ? number(0) : minus(which, number(1)); }
+Value partition_of(Value which) { return one_bucket ? number(0) : minus(which, number(1)); }
+Value frame_of(Value led) { return minus(led, number(1)); }
 static Value word_at(Value which, int i) { return one_bucket ? number(i) : minus(which, number(1)); }
-static Value frame_of(Value led) { return minus(led, number(1)); }
+
+/* Index pages alone are of one kind for ever: nothing is gained by looking. */
+static Value
+is_of(Value frame, Value kind)
+{
+	return kinds == NO_KINDS ? truth : equal(load("mtp_frame_is: the kind", kind_of, kinds == ONE_EXTENT ? number(0) : frame), kind);
+}
 
 /* ---------- frame.c ---------- */
 
-typedef struct Found
+Found
+word_of(Value which, Value kind)
 {
-	Value		found;
-	Value		at;
-} Found;
-
-static Found
-word_of(Value which)
-{
-	Found		result = {number(0), number(0)};
+	Found		result = {number(0), number(0), number(0)};
 
 	for (int i = 0; i < nwords; i++)
 	{
@@ -85,10 +92,13 @@ word_of(Value which)
 		led = load("word_of: the word", word, word_at(which, i));
 		when(not(equal(led, number(0))));
 		has = load("word_of: whose frame it leads to", tag, frame_of(led));
-		end_when();
-		end_when();
 		it = and(not(equal(led, number(0))), equal(has, which));
+		if (kind != ANY_KIND)
+			it = and(it, is_of(frame_of(led), kind));
+		end_when();
+		end_when();
 		result.at = choose(result.found, result.at, word_at(which, i));
+		result.led = choose(result.found, result.led, led);
 		result.found = or(result.found, it);
 	}
 	return result;
@@ -97,7 +107,7 @@ word_of(Value which)
 static Found
 free_word(Value which)
 {
-	Found		result = {number(0), number(0)};
+	Found		result = {number(0), number(0), number(0)};
 
 	for (int i = 0; i < nwords; i++)
 	{
@@ -121,14 +131,15 @@ make_odd(Value frame, Value from)
 	return compare_and_swap("take: chosen; odd if unchanged", version, frame, from, plus(from, number(with("odd_version") ? 1 : 2)));
 }
 
-static Value
+Value
 take(Value frame)
 {
 	Value		from,
 				which,
 				is_free,
 				taken_free,
-				taken_used;
+				taken_used,
+				kind = number(INDEX);
 	Found		its_word;
 
 	from = load("take: the version", version, frame);
@@ -149,7 +160,9 @@ take(Value frame)
 	if (with("take_used_write_barrier"))
 		write_barrier("take: the odd version before all else");
 	when(taken_used);
-	its_word = word_of(which);
+	if (kinds != NO_KINDS)
+		kind = load("take: the kind", kind_of, kinds == ONE_EXTENT ? number(0) : frame);
+	its_word = word_of(which, kind);
 	check("a used frame has no word", its_word.found);
 	if (with("word_removal"))
 		store("take: odd; the word goes", word, its_word.at, number(0));
@@ -164,7 +177,7 @@ take(Value frame)
 	return and(not(odd(from)), choose(is_free, taken_free, taken_used));
 }
 
-static void
+void
 let_go(Value frame)
 {
 	if (with("let_go_write_barrier"))
@@ -172,31 +185,37 @@ let_go(Value frame)
 	store("let_go: complete; even", version, frame, plus(load("let_go: its own version", version, frame), number(with("odd_version") ? 1 : 0)));
 }
 
-/* The caller has locked the page's content.  Of a table page, the image lies where those of two index pages may. */
-static void
+/* The caller has locked the page's content.  A directory is empty: its first word is. */
+Published
 publish_as(int kind, int which, int frame, Value its_number)
 {
 	Value		f = number(frame),
 				t = number(which),
-				has = plus(number(which * 8), its_number),
 				of_kind = truth,
-				free;
+				free = number(0);
 	Found		other,
 				place;
+	Published	result;
 
 	when(take(f));
-	if (kinds && with("kind_check"))
-		of_kind = equal(load("publish: mine; the kind", kind_of, number(0)), number(kind));
+	if (with("kind_check"))
+		of_kind = is_of(f, number(kind));
 	when(not(of_kind));
 	let_go(f);
 	end_when();
 	when(of_kind);
-	store("publish: mine; the image", image, number(kinds ? frame : frame * 2), has);
-	store("publish: the image's end", image, number(kinds ? kind == TABLE ? frame + 1 : frame : frame * 2 + 1), has);
+	if (kind == DIRECTORY)
+		store("publish: mine; empty", image, image_at(f), number(0));
+	else
+	{
+		store("publish: mine; the image", image, image_at(f), plus(number(said(kind, which)), its_number));
+		if (image_words(kind) > 1)
+			store("publish: the image's end", image, plus(image_at(f), number(1)), plus(number(said(kind, which)), its_number));
+	}
 	store("publish: copied; whose it is", tag, f, t);
 	if (with("publish_lock"))
 		lock("publish: partition", partition, partition_of(t));
-	other = word_of(t);
+	other = word_of(t, number(kind));
 	place = free_word(t);
 	free = with("publish_look") ? and(not(other.found), place.found) : place.found;
 	when(free);
@@ -206,31 +225,34 @@ publish_as(int kind, int which, int frame, Value its_number)
 	store("publish: has no word", tag, f, number(0));
 	end_when();
 	let_go(f);
+	result.version = kind == DIRECTORY ? load("publish: the version that is reserved", version, f) : number(0);
 	if (with("publish_lock"))
 		unlock("publish: partition", partition, partition_of(t));
+	result.done = and(of_kind, free);
 	end_when();
 	end_when();
+	return result;
 }
 
 void
-publish(int which, int frame)
+publish(int kind, int which, int frame)
 {
 	if (with("publish_content"))
 		lock_share("content", content, number(which - 1));
-	publish_as(INDEX, which, frame, load("the page", page, number(which - 1)));
+	publish_as(kind, which, frame, load("the page", page, number(which - 1)));
 	if (with("publish_content"))
 		unlock_share("content", content, number(which - 1));
 }
 
-static void
-stale(int which)
+void
+stale(int kind, int which)
 {
 	Found		found;
 	Value		led;
 
 	if (!with("stale_mark"))
 		return;
-	found = word_of(number(which));
+	found = word_of(number(which), number(kind));
 	when(found.found);
 	led = load("stale: the word again; word_found", word, found.at);
 	when(not(equal(led, number(0))));
@@ -269,7 +291,7 @@ purge(void)
 }
 
 /* Gives up where take() fails once. */
-static void
+void
 change_extent(int kind)
 {
 	Value		mine[4],
@@ -297,17 +319,33 @@ change_extent(int kind)
 	}
 }
 
+/* Somebody's knowledge reaches others as under an LWLock: what was loaded before it, and stored, is performed before it. */
+void
+tell(int place, Value n)
+{
+	store_release("tells", told, number(place), n);
+}
+
+Value
+hear(int place)
+{
+	Value		n = load("hears", told, number(place));
+
+	read_barrier("hears");
+	return n;
+}
+
 /* ---------- frame.h ---------- */
 
-/* Reads a page of which the reader knows this number. */
 Read
-read_page(int which, Value known)
+read_page(int kind, int which, Value known)
 {
 	Value		found = number(0),
 				frame = number(0),
 				from = number(0),
 				first,
-				second;
+				second,
+				at;
 	Read		result;
 
 	for (int i = 0; i < nwords; i++)
@@ -324,43 +362,36 @@ read_page(int which, Value known)
 		if (with("find_read_barrier"))
 			read_barrier("find: the version before what it protects");
 		has = load("find: version_read; whose it is", tag, frame_of(led));
-		end_when();
-		end_when();
 		it = and(not(equal(led, number(0))), and(with("odd_look") ? not(odd(v)) : truth, with("identity") ? equal(has, number(which)) : truth));
+		if (kind != INDEX && with("kind_look"))
+			it = and(it, is_of(frame_of(led), number(kind)));
+		end_when();
+		end_when();
 		frame = choose(found, frame, frame_of(led));
 		from = choose(found, from, v);
 		found = or(found, it);
 	}
 	when(found);
-	first = load("reader: found; a word of the image", image, kinds ? frame : plus(frame, frame));
-	second = load("reader: another word of the image", image, kinds ? plus(frame, number(which == Q ? 1 : 0)) : plus(plus(frame, frame), number(1)));
+	at = image_at(frame);
+	first = load("reader: found; a word of the image", image, at);
+	second = image_words(kind) > 1 ? load("reader: another word of the image", image, plus(at, number(1))) : first;
 	if (with("still_read_barrier"))
 		read_barrier("still: what was read before the version");
 	result.accepted = with("still") ? and(found, equal(from, load("still: image_read; the version again", version, frame))) : found;
+	if (kind == DIRECTORY && with("empty_look"))
+		result.accepted = and(result.accepted, not(equal(first, number(0))));
+	if (!with("snapshot_first"))
+		known = hear(0);
 	when(result.accepted);
-	result.number = minus(first, number(which * 8));
+	result.number = minus(first, number(said(kind, which)));
+	if (kind == DIRECTORY)
+		check("a reader believed an empty directory", not(equal(first, number(0))));
 	check("a reader accepted half a page", equal(first, second));
-	check("a reader accepted another page", equal(shifted(first, 3), number(which)));
+	check("a reader accepted another page", equal(shifted(first, 3), number(said(kind, which) / 8)));
 	check("a reader accepted a page older than what he knew of", least(result.number, known));
 	end_when();
 	end_when();
 	return result;
-}
-
-/* Somebody's knowledge reaches others as under an LWLock: what was loaded before it, and stored, is performed before it. */
-static void
-tell(int place, Value n)
-{
-	store_release("tells", told, number(place), n);
-}
-
-static Value
-hear(int place)
-{
-	Value		n = load("hears", told, number(place));
-
-	read_barrier("hears");
-	return n;
 }
 
 /* ---------- what must hold ---------- */
@@ -376,14 +407,21 @@ words_to(const uint8_t *m, int frame)
 	return n;
 }
 
+static int
+kind_now(const uint8_t *m, int frame)
+{
+	return m[kind_of.first + (kinds == ONE_EXTENT ? 0 : frame)];
+}
+
 static bool
 one_frame_each(const uint8_t *m)
 {
-	int			n[PAGES + 1] = {0};
+	int			n[PAGES + 1][DIRECTORY + 1] = {{0}};
 
 	for (int i = 0; i < nframes; i++)
-		n[m[tag.first + i]] += m[version.first + i] % 2 == 0 && words_to(m, i) > 0;
-	return n[P] <= 1 && n[Q] <= 1;
+		if (m[version.first + i] % 2 == 0 && words_to(m, i) > 0 && ++n[m[tag.first + i]][kind_now(m, i)] > 1 && m[tag.first + i] != 0)
+			return false;
+	return true;
 }
 
 static bool
@@ -400,14 +438,25 @@ whole_at_last(const uint8_t *m)
 {
 	for (int i = 0; i < nframes; i++)
 	{
-		int			t = m[tag.first + i];
+		int			t = m[tag.first + i],
+					kind = kind_now(m, i),
+					at = image.first + (kinds == ONE_EXTENT ? i : i * 2);
 
 		if (m[version.first + i] % 2 != 0 || words_to(m, i) != (t != 0))
 			return false;
-		if (t != 0 && !kinds && (m[image.first + i * 2] != t * 8 + m[page.first + t - 1] || m[image.first + i * 2 + 1] != m[image.first + i * 2]))
-			return false;
+		if (t == 0 || (kind == DIRECTORY && (m[at] == 0 || directories_last)))
+			continue;
+		for (int j = 0; j < image_words(kind); j++)
+			if (m[at + j] != said(kind, t) + m[page.first + t - 1])
+				return false;
 	}
 	return true;
+}
+
+void
+directories_stay_right(void)
+{
+	directories_last = true;
 }
 
 void
@@ -424,37 +473,34 @@ must_hold(void)
 /* ---------- scenarios ---------- */
 
 /* One who learns from the writer, and one who learns from him as well */
-static void
-two_readers(void)
+void
+two_readers(int kind)
 {
 	Read		r;
 
 	process("reader 1");
-	r = read_page(P, hear(0));
+	r = read_page(kind, P, hear(0));
 	when(r.accepted);
 	tell(1, r.number);
 	end_when();
 	process("reader 2");
-	(void) read_page(P, hear(1));
+	(void) read_page(kind, P, hear(1));
 }
 
 void
-change_page(int which, bool by_core)
+change_page(int which)
 {
 	lock("content", content, number(which - 1));
 	store("the page changes", page, number(which - 1), number(1));
-	if (by_core)
-		unlock("content", content, number(which - 1));
-	stale(which);
-	if (!by_core)
-		unlock("content", content, number(which - 1));
+	stale(INDEX, which);
+	unlock("content", content, number(which - 1));
 }
 
 static void
-writer(bool by_core)
+writer(void)
 {
 	process("writer");
-	change_page(P, by_core);
+	change_page(P);
 	tell(0, number(1));
 }
 
@@ -462,13 +508,13 @@ writer(bool by_core)
 static void
 evict(void)
 {
-	make(1, 1, false);
-	in_frame(P, 0);
-	two_readers();
-	writer(false);
+	make(1, 1, false, NO_KINDS);
+	in_frame(INDEX, P, 0);
+	two_readers(INDEX);
+	writer();
 	process("evictor");
-	publish(Q, 0);
-	publish(P, 0);
+	publish(INDEX, Q, 0);
+	publish(INDEX, P, 0);
 	must_hold();
 }
 
@@ -476,12 +522,12 @@ evict(void)
 static void
 bucket(void)
 {
-	make(1, 2, true);
-	in_frame(P, 0);
-	two_readers();
-	writer(false);
+	make(1, 2, true, NO_KINDS);
+	in_frame(INDEX, P, 0);
+	two_readers(INDEX);
+	writer();
 	process("evictor");
-	publish(Q, 0);
+	publish(INDEX, Q, 0);
 	must_hold();
 }
 
@@ -489,26 +535,12 @@ bucket(void)
 static void
 published(void)
 {
-	make(1, 1, false);
+	make(1, 1, false, NO_KINDS);
 	process("reader");
-	(void) read_page(P, hear(0));
-	writer(false);
+	(void) read_page(INDEX, P, hear(0));
+	writer();
 	process("publisher");
-	publish(P, 0);
-	must_hold();
-}
-
-/* Core has changed the page, and its locks are gone when the frame is made stale. */
-static void
-core(void)
-{
-	make(1, 1, false);
-	in_frame(P, 0);
-	two_readers();
-	writer(true);
-	process("evictor");
-	publish(Q, 0);
-	publish(P, 0);
+	publish(INDEX, P, 0);
 	must_hold();
 }
 
@@ -519,34 +551,34 @@ split(void)
 	Read		r;
 	Value		known;
 
-	make(2, 1, false);
-	in_frame(P, 0);
-	in_frame(Q, 1);
+	make(2, 1, false, NO_KINDS);
+	in_frame(INDEX, P, 0);
+	in_frame(INDEX, Q, 1);
 	process("reader");
-	r = read_page(Q, number(0));
+	r = read_page(INDEX, Q, number(0));
 	when(r.accepted);
-	(void) read_page(P, r.number);
+	(void) read_page(INDEX, P, r.number);
 	end_when();
 	process("reader without a frame");
 	lock_share("content", content, number(Q - 1));
 	known = load("the page", page, number(Q - 1));
 	unlock_share("content", content, number(Q - 1));
-	(void) read_page(P, known);
+	(void) read_page(INDEX, P, known);
 	process("writer");
 	lock("content", content, number(P - 1));
 	lock("content", content, number(Q - 1));
 	store("the page changes", page, number(P - 1), number(1));
 	store("the page changes", page, number(Q - 1), number(1));
-	stale(Q);
+	stale(INDEX, Q);
 	if (!with("all_stale_first"))
 		unlock("content", content, number(Q - 1));
-	stale(P);
+	stale(INDEX, P);
 	if (with("all_stale_first"))
 		unlock("content", content, number(Q - 1));
 	unlock("content", content, number(P - 1));
 	process("evictor");
-	publish(Q, 1);
-	publish(P, 0);
+	publish(INDEX, Q, 1);
+	publish(INDEX, P, 0);
 	must_hold();
 }
 
@@ -554,15 +586,15 @@ split(void)
 static void
 twice(void)
 {
-	make(2, 2, true);
-	in_frame(Q, 1);
+	make(2, 2, true, NO_KINDS);
+	in_frame(INDEX, Q, 1);
 	process("reader");
-	(void) read_page(P, hear(0));
-	writer(false);
+	(void) read_page(INDEX, P, hear(0));
+	writer();
 	process("publisher 1");
-	publish(P, 0);
+	publish(INDEX, P, 0);
 	process("publisher 2");
-	publish(P, 1);
+	publish(INDEX, P, 1);
 	must_hold();
 }
 
@@ -570,38 +602,38 @@ twice(void)
 static void
 contended(void)
 {
-	make(1, 1, false);
-	in_frame(P, 0);
+	make(1, 1, false, NO_KINDS);
+	in_frame(INDEX, P, 0);
 	process("reader");
-	(void) read_page(P, number(0));
+	(void) read_page(INDEX, P, number(0));
 	process("evictor 1");
-	publish(Q, 0);
+	publish(INDEX, Q, 0);
 	process("evictor 2");
-	publish(P, 0);
+	publish(INDEX, P, 0);
 	must_hold();
 }
 
 static void
 purged_file(void)
 {
-	make(2, 1, false);
-	in_frame(P, 0);
+	make(2, 1, false, NO_KINDS);
+	in_frame(INDEX, P, 0);
 	process("reader");
 	{
 		Value		gone = load("hears", purged, number(0));
 
 		read_barrier("hears");
 		when(gone);
-		check("a reader accepted a page that was purged", not(read_page(P, number(0)).accepted));
+		check("a reader accepted a page that was purged", not(read_page(INDEX, P, number(0)).accepted));
 		end_when();
 	}
 	process("purger");
 	purge();
 	store_release("purged", purged, number(0), number(1));
 	process("evictor");
-	publish(Q, 0);
+	publish(INDEX, Q, 0);
 	process("evictor 2");
-	publish(Q, 1);
+	publish(INDEX, Q, 1);
 	must_hold();
 	always("a purged page has a frame", none_of_purged);
 }
@@ -610,13 +642,12 @@ purged_file(void)
 static void
 extent(void)
 {
-	make(2, 1, false);
-	kinds = true;
-	in_frame(P, 0);
+	make(2, 1, false, ONE_EXTENT);
+	in_frame(INDEX, P, 0);
 	process("reader of the index");
-	(void) read_page(P, number(0));
+	(void) read_page(INDEX, P, number(0));
 	process("reader of the table");
-	(void) read_page(Q, number(0));
+	(void) read_page(TABLE, Q, number(0));
 	process("changes the extent");
 	change_extent(TABLE);
 	process("of the index");
@@ -632,7 +663,6 @@ const Scenario frame_scenarios[] = {
 	{"evict", evict},
 	{"bucket", bucket},
 	{"publish", published},
-	{"core", core},
 	{"split", split},
 	{"twice", twice},
 	{"contended", contended},
@@ -640,13 +670,6 @@ const Scenario frame_scenarios[] = {
 	{"extent", extent},
 	{NULL, NULL}
 };
-
-#define HALF	"a reader accepted half a page"
-#define OTHER	"a reader accepted another page"
-#define OLD		"a reader accepted a page older than what he knew of"
-#define DOUBLE	"a page has two frames"
-#define END		"at the end, a frame is not whole, not its page, or has not one word"
-#define WORDLESS "a used frame has no word"
 
 const Removal frame_removals[] = {
 	{"find_read_barrier", "evict", HALF, "the read barrier between the version and the identity"},

@@ -10,8 +10,8 @@
 
 #include "model.h"
 
-static const Scenario *const scenarios[] = {frame_scenarios, slot_scenarios};
-static const Removal *const removals[] = {frame_removals, slot_removals};
+static const Scenario *const scenarios[] = {frame_scenarios, pair_scenarios, slot_scenarios};
+static const Removal *const removals[] = {frame_removals, pair_removals, slot_removals};
 
 /* What is taken out, and whether the scenario has it */
 static struct
@@ -36,10 +36,10 @@ with(const char *name)
 static int
 list(void)
 {
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 3; i++)
 		for (const Scenario *s = scenarios[i]; s->name != NULL; s++)
 			printf("scenario\t%s\n", s->name);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 3; i++)
 		for (const Removal *r = removals[i]; r->name != NULL; r++)
 			printf("removal\t%s\t%s\t%s\t%s\n", r->name, r->scenario, r->wrong, r->what);
 	return 0;
@@ -69,7 +69,7 @@ main(int argc, char **argv)
 		else if (strcmp(argv[i], "-trace") == 0)
 			trace = true;
 		else
-			for (int k = 0; k < 2; k++)
+			for (int k = 0; k < 3; k++)
 				for (const Scenario *s = scenarios[k]; s->name != NULL; s++)
 					if (strcmp(s->name, argv[i]) == 0)
 						scenario = s;

@@ -23,8 +23,10 @@ typedef struct Removal
 } Removal;
 
 extern const Scenario frame_scenarios[];
+extern const Scenario pair_scenarios[];
 extern const Scenario slot_scenarios[];
 extern const Removal frame_removals[];
+extern const Removal pair_removals[];
 extern const Removal slot_removals[];
 
 /* Is this not taken out? */

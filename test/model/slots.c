@@ -10,7 +10,7 @@
 
 #include "frames.h"
 
-#define INDEX		7			/* the index, as slots say it */
+#define THE_INDEX	7			/* as slots say it */
 #define SLOTS		2
 
 static Place slot_index, slot_sequence;
@@ -37,7 +37,7 @@ set_slot(int slot, int sequence)
 	if (with("slot_set"))
 	{
 		store("set_slot: the sequence", slot_sequence, number(slot), number(sequence));
-		store("set_slot: the index", slot_index, number(slot), number(INDEX));
+		store("set_slot: the index", slot_index, number(slot), number(THE_INDEX));
 	}
 	if (with("slot_reader_barrier"))
 		full_barrier("set_slot: the slot before the leaf");
@@ -92,7 +92,7 @@ vacuum(int leaves)
 	if (!with("slot_look"))
 		look_at_slots(index, sequence);
 	for (int leaf = P; leaf < P + leaves; leaf++)
-		change_page(leaf, false);
+		change_page(leaf);
 	if (with("slot_vacuum_barrier"))
 		full_barrier("wait_for_slots: the changes before the look at the slots");
 	if (with("slot_look"))
@@ -104,7 +104,7 @@ vacuum(int leaves)
 		Place		first = with("slot_index") ? slot_index : slot_sequence,
 					second = with("slot_sequence") ? slot_sequence : slot_index;
 
-		when(equal(index[i], number(INDEX)));
+		when(equal(index[i], number(THE_INDEX)));
 		wait_for_other("wait_for_slots", first, number(i), with("slot_index") ? index[i] : sequence[i],
 					   both ? second : first, number(i), both || !with("slot_index") ? sequence[i] : index[i]);
 		end_when();
@@ -123,18 +123,18 @@ scans(void)
 {
 	Read		r;
 
-	make(2, 1, false);
+	make(2, 1, false, NO_KINDS);
 	make_slots();
-	in_frame(P, 0);
-	in_frame(Q, 1);
+	in_frame(INDEX, P, 0);
+	in_frame(INDEX, Q, 1);
 	process("scan");
 	set_slot(0, 1);
-	r = read_page(P, number(0));
+	r = read_page(INDEX, P, number(0));
 	if (!with("slot_kept"))
 		clear_slot(0);
 	act(P, r);
 	set_slot(0, 2);
-	r = read_page(Q, number(0));
+	r = read_page(INDEX, Q, number(0));
 	act(Q, r);
 	clear_slot(0);
 	vacuum(2);
@@ -147,23 +147,23 @@ evicted(void)
 {
 	Read		r;
 
-	make(1, 1, false);
+	make(1, 1, false, NO_KINDS);
 	make_slots();
-	in_frame(P, 0);
+	in_frame(INDEX, P, 0);
 	process("scan");
 	set_slot(0, 1);
-	r = read_page(P, number(0));
+	r = read_page(INDEX, P, number(0));
 	act(P, r);
 	clear_slot(0);
 	process("other scan");
 	set_slot(1, 1);
-	r = read_page(P, number(0));
+	r = read_page(INDEX, P, number(0));
 	act(P, r);
 	clear_slot(1);
 	vacuum(1);
 	process("evictor");
-	publish(Q, 0);
-	publish(P, 0);
+	publish(INDEX, Q, 0);
+	publish(INDEX, P, 0);
 	must_hold();
 }
 
@@ -173,20 +173,20 @@ rescan(void)
 {
 	Read		r;
 
-	make(1, 1, false);
+	make(1, 1, false, NO_KINDS);
 	make_slots();
-	in_frame(P, 0);
+	in_frame(INDEX, P, 0);
 	process("scan");
 	for (int i = 1; i <= 2; i++)
 	{
 		set_slot(0, i);
-		r = read_page(P, number(0));
+		r = read_page(INDEX, P, number(0));
 		act(P, r);
 		clear_slot(0);
 	}
 	vacuum(1);
 	process("evictor");
-	publish(P, 0);
+	publish(INDEX, P, 0);
 	must_hold();
 }
 
@@ -202,13 +202,13 @@ mark(void)
 	int			marks = 0,
 				goes_on = 1;
 
-	make(2, 1, false);
+	make(2, 1, false, NO_KINDS);
 	make_slots();
-	in_frame(P, 0);
-	in_frame(Q, 1);
+	in_frame(INDEX, P, 0);
+	in_frame(INDEX, Q, 1);
 	process("scan");
 	set_slot(0, 1);
-	first = read_page(P, number(0));
+	first = read_page(INDEX, P, number(0));
 	if (!with("slot_handed_over"))
 	{
 		set_slot(1, 1);
@@ -216,7 +216,7 @@ mark(void)
 		goes_on = 0;
 	}
 	set_slot(goes_on, 2);
-	second = read_page(Q, number(0));
+	second = read_page(INDEX, Q, number(0));
 	act(Q, second);
 	act(P, first);
 	clear_slot(goes_on);

@@ -136,9 +136,8 @@ directory_make(PG_FUNCTION_ARGS)
 }
 
 static bool
-copy_row(void *arg, int item, char *row, Size *size)
+is_still(void *arg)
 {
-	*size = mtp_directory_row(((Pair *) arg)->image, item, row);
 	return true;
 }
 
@@ -153,7 +152,7 @@ make_key(MtpDirectoryColumns *c, Datum *parts, bool *nulls, MtpDirectoryKey *key
 	char	   *what = TextDatumGetCString(parts[1]);
 	List	   *name = list_make1(makeString(what));
 	MtpDirectoryTag *tag = &c->column[column].tag;
-	Oid			own = get_opclass_input_type(tag->opclass);
+	Oid			own = c->column[column].input;
 	Oid			type = tag->type;
 	Oid			input,
 				ioparam,
@@ -206,7 +205,7 @@ directory_search(PG_FUNCTION_ARGS)
 	for (int i = 0; i < npairs; i++)
 	{
 		MtpDirectoryItems items = {0};
-		MtpDirectoryFound found = mtp_directory_search(pairs[i].directory, pairs[i].size, &c, keys, nkeys, copy_row, &pairs[i], &items);
+		MtpDirectoryFound found = mtp_directory_search(pairs[i].directory, pairs[i].size, &c, keys, nkeys, is_still, NULL, &items);
 
 		if (found == MTP_DIRECTORY_UNUSABLE)
 		{

@@ -18,6 +18,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 use MtpFaults;
+use MtpHome;
 use MtpJudgeClient;
 use MtpJudgeCompare;
 use MtpJudgeDisturb;
@@ -33,6 +34,7 @@ sub new
 		dir => PostgreSQL::Test::Utils::tempdir, clients => 4, seconds => 4, %arg,
 		round => 0, backups => 0, pids => [], counts => {}, kinds => {}, modules => MtpFaults::compile('only_index')
 	}, $class;
+	$self->{home} = home_dir(1) if have_libpmem();
 	$ENV{PGCTLTIMEOUT} //= 180;
 	note "seed $self->{seed}";
 	return $self;
@@ -71,7 +73,7 @@ deadlock_timeout = 200ms
 # The random generators of one round, and of each process in it, begin differently.  (srand() alone hardly mixes.)
 sub seed_of { my ($self, $who) = @_; return unpack('N', md5("$self->{seed} $self->{round} $who")); }
 
-# A round's settings: much or little memory, workers or none, with fsync or without.
+# A round's settings: much or little memory, workers or none, with fsync or without, a buffer of any size or none, in memory or in a file.
 sub settings
 {
 	my ($self) = @_;
@@ -85,7 +87,10 @@ sub settings
 		'mtpower.batch_min_rows = ' . (1, 20, 500)[ rand(3) ],
 		'mtpower.batch_size = ' . (qw(64kB 64kB 1MB 16MB))[ rand(4) ],
 		'mtpower.batch_memory = ' . (qw(1MB 64MB 64MB))[ rand(3) ],
-		'mtpower.workers = ' . int(rand(4)));
+		'mtpower.workers = ' . int(rand(4)),
+		'mtpower.buffer_size = ' . (qw(0 1MB 8MB 128MB))[ rand(4) ],
+		"mtpower.pmem_path = '" . ($self->{home} && rand(2) < 1 ? "$self->{home}/frames" : '') . "'",
+		'mtpower.pmem_seal_timeout = ' . (qw(0 1s 30s))[ rand(3) ]);
 	note "round $self->{round}: " . join(', ', @settings);
 	return join("\n", @settings, '');
 }

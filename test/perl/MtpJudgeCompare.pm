@@ -18,7 +18,7 @@ DECLARE
 	lines text := '';
 	result text;
 BEGIN
-	PERFORM set_config('only_index.oid', index::text, true), set_config('jit', 'off', true);
+	PERFORM set_config('only_index.oid', index::text, true), set_config('jit', 'off', true), set_config('mtpower.enable_directoryscan', 'off', true);
 	PERFORM set_config('enable_' || way, (way = ANY (ways))::text, true)
 		FROM unnest('{seqscan,indexscan,indexonlyscan,bitmapscan,sort,incremental_sort,hashjoin,mergejoin,memoize,material}'::text[]) way;
 	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP lines := lines || E'\n' || line; END LOOP;

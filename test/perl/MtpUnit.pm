@@ -21,7 +21,7 @@ append_to_file("$dir/probe.c", "int main(void) { return 0; }\n");
 note @sanitize ? 'with sanitizers' : 'without sanitizers';
 chomp(my $include = `$pg_config --includedir-server`);
 
-# run_unit NAME, [SOURCES as patterns below the top], [ARGUMENTS], FLAGS...: compiles the program, which has to print "ok".
+# run_unit NAME, [SOURCES as patterns below the top], [ARGUMENTS], FLAGS and libraries...: compiles the program, which has to print "ok"; returns its name.
 sub run_unit
 {
 	my ($name, $sources, $args, @flags) = @_;
@@ -29,9 +29,10 @@ sub run_unit
 	command_ok([
 		$cc, qw(-std=gnu11 -g -O1 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare
 		  -Wno-missing-field-initializers -DUSE_ASSERT_CHECKING=1 -D_GNU_SOURCE -ffunction-sections), '-Wl,--gc-sections',
-		@sanitize, "-I$top/src", "-I$top/test/unit", "-I$include", @flags, (map { glob("$top/$_") } @$sources), '-lm', '-o', "$dir/unit" ],
+		@sanitize, "-I$top/src", "-I$top/test/unit", "-I$include", (grep { !/\.a$/ } @flags), (map { glob("$top/$_") } @$sources), (grep { /\.a$/ } @flags), '-lm', '-o', "$dir/unit" ],
 		"$name: compiles");
 	command_like([ "$dir/unit", @$args ], qr/^ok$/, "$name: right");
+	return "$dir/unit";
 }
 
 1;

@@ -48,6 +48,10 @@ foreach my $kind ('', 'UNLOGGED')
 	sql('INSERT INTO q VALUES (241, 241)');
 	is(sql(q{SELECT frames_of('q_a')}), '0', "$what: the leaf has lost its frame");
 
+	# Until it is copied again it has to be missed some times.
+	sql(q{SELECT scans('frames'); SELECT v FROM q WHERE a = 230}) for 1 .. 2;
+	is(sql(q{SELECT frames_of('q_a')}), '0', "$what: and has no other one at once");
+
 	$faults->hold;
 	my $publisher = $faults->start('SET enable_seqscan = off', 'SET enable_bitmapscan = off', 'SET enable_sort = off', q{SET mtpower.debug_stop = 'frame_copied=wait'}, $query);
 	$faults->stopped("application_name = '$publisher->{name}'");
@@ -58,10 +62,11 @@ foreach my $kind ('', 'UNLOGGED')
 	is($faults->finish($publisher), '', "$what: no error");
 	is(sql(q{SELECT frames_of('q_a')}), '1', "$what: the frame that was copied before has come");
 
-	my @later = map { blocks() } 1 .. 4;
+	# The third frame in a row that has not paid: the page rests for eight misses.
+	my @later = map { blocks() } 1 .. 12;
 	cmp_ok($later[0], '>', 190, "$what: who reads it pays for the dead rows");
-	cmp_ok($later[$_], '<', 20, "$what: those behind do not") foreach 1 .. 3;
-	is(sql(q{SELECT frames_of('q_a')}), '1', "$what: and read a frame");
+	cmp_ok($later[$_], '<', 20, "$what: those behind do not") foreach 1 .. 11;
+	is(sql(q{SELECT frames_of('q_a')}), '1', "$what: and read a frame in the end");
 }
 $faults->log_is_clean;
 $node->stop;

@@ -1,18 +1,20 @@
 # The oracle of the buffer: what is read in frames is what the table itself says, in each snapshot, while pages are changed, split and deleted,
-# files come and go, and frames pass from page to page: there are 128, and far more pages.
+# files come and go, and frames pass from page to page: there are 4 MB of them, and far more pages.
 #
-# - Rows are compared, within one snapshot: by sequential scan, by index and bitmap scan, with frames and without, and by cursors that turn round.
+# - Rows are compared, within one snapshot: by sequential scan, by index and bitmap scan, with frames and without, by directory scan, and by cursors that turn round.
 #   Each row says which table it is of, and carries a checksum.
 # - Amounts move between rows whose keys change: the sum over all ranges of keys stays what it is.
 # - Versions of rows, a part of the key, only grow, and are published, without a snapshot, behind the commit: who begins later finds that version.
 #
-# 25 seconds, or MINUTES, or ROUNDS of ten seconds; SEED, CLIENTS (8).
+# 25 seconds, or MINUTES, or ROUNDS of ten seconds, and again where the machine was too slow for enough to have happened; SEED, CLIENTS (8).  With an odd seed
+# the frames are in a file on tmpfs.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use MtpFrames;
+use MtpHome;
 use MtpLoad qw(start_pgbench finish_pgbench is_sound log_is_clean);
 
 my $seed = $ENV{SEED} || int(time);
@@ -24,7 +26,7 @@ my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
 $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
-mtpower.buffer_size = 1MB
+mtpower.buffer_size = 4MB
 mtpower.batch_min_rows = 100
 mtpower.workers = 2
 max_connections = 60
@@ -35,6 +37,9 @@ max_parallel_workers_per_gather = 0
 deadlock_timeout = 100ms
 statement_timeout = 100s
 });
+my $home = $seed % 2 && have_libpmem() ? home_dir(1) : undef;
+$node->append_conf('postgresql.conf', "mtpower.pmem_path = '$home/frames'") if $home;
+diag("frames in $home") if $home;
 $node->start;
 
 $node->safe_psql('postgres', 'CREATE EXTENSION mtpower;' . frames_sql() . q{
@@ -42,7 +47,9 @@ $node->safe_psql('postgres', 'CREATE EXTENSION mtpower;' . frames_sql() . q{
 CREATE FUNCTION row_sum(tab int, k int, t text, g int) RETURNS int IMMUTABLE LANGUAGE sql AS $$ SELECT hashtext(tab || ' ' || k || ' ' || t || ' ' || g) $$;
 CREATE FUNCTION churn_make(n int, g int, rows int) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-	EXECUTE format('CREATE TABLE c%1$s (tab int, k int, t text COLLATE "C", g int, s int);
+	EXECUTE format('CREATE TABLE c%1$s (tab int, k int, t text COLLATE "C", g int, s int, n numeric GENERATED ALWAYS AS (k / 8.0) STORED) USING mtpower;
+		SELECT mtpower.set_directory(''c%1$s'', ''n'', ''k'', ''t'', ''g'');
+		CREATE INDEX h_c%1$s ON c%1$s USING mtpower_hash (k);
 		CREATE INDEX k_c%1$s ON c%1$s USING mtpower_blink (k);
 		CREATE INDEX t_c%1$s ON c%1$s USING mtpower_blink (t);
 		CREATE INDEX gk_c%1$s ON c%1$s USING mtpower_blink (g DESC, k)', n);
@@ -56,19 +63,20 @@ END $$;
 SELECT churn_make(n, 0, 6000) FROM generate_series(1, 4) n;
 
 -- A big table of its own, whose pages drive others out
-CREATE TABLE big (k int, t text COLLATE "C", v int);
+CREATE TABLE big (k int, t text COLLATE "C", v int) USING mtpower;
 CREATE INDEX big_k ON big USING mtpower_blink (k);
 CREATE INDEX big_t ON big USING mtpower_blink (t);
 INSERT INTO big SELECT g, md5(g::text), g FROM generate_series(1, 100000) g;
+VACUUM big;
 
 -- 1,000 a row at first
-CREATE TABLE bank (id int PRIMARY KEY, slot int, t text COLLATE "C", amount bigint, pad text DEFAULT repeat('x', 40));
+CREATE TABLE bank (id int PRIMARY KEY, slot int, t text COLLATE "C", amount bigint, pad text DEFAULT repeat('x', 40)) USING mtpower;
 CREATE INDEX bank_slot ON bank USING mtpower_blink (slot);
 CREATE INDEX bank_t ON bank USING mtpower_blink (t, id);
 INSERT INTO bank SELECT g, hashint4(g) & 65535, md5(g::text), 1000 FROM generate_series(1, 4000) g;
 
 -- Versions; rows of other keys lie between them in the index.
-CREATE TABLE ver (k int, v bigint, pad text DEFAULT repeat('y', 30));
+CREATE TABLE ver (k int, v bigint, pad text DEFAULT repeat('y', 30)) USING mtpower;
 CREATE INDEX ver_kv ON ver USING mtpower_blink (k, v);
 INSERT INTO ver SELECT g, 0 FROM generate_series(1, 6000) g;
 DO $$ BEGIN FOR i IN 1 .. 20 LOOP EXECUTE 'CREATE SEQUENCE pub' || i || ' MINVALUE 0'; END LOOP; END $$;
@@ -102,6 +110,11 @@ END $$;
 
 CREATE FUNCTION check_query(query text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE bad text := disagree(query);
+BEGIN
+	IF bad <> '' THEN RAISE '%: %', query, bad; END IF;
+END $$;
+CREATE FUNCTION check_keys(query text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE bad text := disagree_keys(query);
 BEGIN
 	IF bad <> '' THEN RAISE '%: %', query, bad; END IF;
 END $$;
@@ -151,8 +164,12 @@ my @scripts = (
 	$range . q{SELECT check_query('SELECT * FROM c:n WHERE t >= md5('':lo'') ORDER BY t DESC, k, g, s LIMIT 300')} => 4,
 	$range . q{SELECT check_query('SELECT * FROM c:n WHERE t BETWEEN ''5'' AND ''a''')} => 4,
 	$range . q{SELECT check_query('SELECT * FROM c:n WHERE g = :hi % 5 AND k > :lo')} => 5,
+	$range . q{SELECT check_query('SELECT * FROM c:n WHERE n BETWEEN :lo / 8.0 AND :hi / 8.0 AND g = :hi % 5')} => 5,
 	$range . q{SELECT check_query('SELECT c.* FROM generate_series(:lo, :hi, 50) i JOIN c:n c ON c.k = i')} => 8,
 	$range . q{SELECT check_query('SELECT c.* FROM generate_series(:lo, :hi, 70) i JOIN c:n c ON c.t = md5(i::text)')} => 6,
+	$range . q{SELECT check_keys('SELECT k FROM c:n WHERE k BETWEEN :lo AND :hi')} => 6,
+	$range . q{SELECT check_keys('SELECT g, k FROM c:n WHERE g = :hi % 5 AND k > :lo ORDER BY g DESC, k LIMIT 500')} => 4,
+	$range . q{SELECT check_keys('SELECT c.k FROM generate_series(:lo, :hi, 50) i JOIN c:n c ON c.k = i')} => 6,
 	$range . q{SELECT check_rows(:n, :lo, :hi)} => 6,
 	$range . q{SELECT check_cursor(:n, :lo, :hi)} => 6,
 	"\\set p random(1, 40)\nSELECT check_bank(:p)" => 20,
@@ -179,6 +196,7 @@ SELECT pg_advisory_unlock(1000 + :i)} => 80,
 	$range . "UPDATE c:n SET g = :hi % 5, s = row_sum(tab, k, t, :hi % 5) WHERE k BETWEEN :lo AND :lo + 100" => 6,
 	$range . "BEGIN;\nSELECT churn_fill(:n, 1, 500);\nROLLBACK" => 3,
 	$range . "VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF) c:n" => 8,
+	$range . "BEGIN;\nLOCK c:n;\nSELECT mtpower.release('c:n');\nDELETE FROM c:n WHERE k BETWEEN :lo AND :lo + 500;\nSELECT mtpower.adopt('c:n');\nCOMMIT" => 2,
 	"VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF) bank" => 4,
 	"VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF) ver" => 4,
 	"REINDEX INDEX bank_slot" => 1,
@@ -189,14 +207,33 @@ SELECT pg_advisory_unlock(1000 + :i)} => 80,
 	$range . "BEGIN;\nDROP INDEX k_c:n;\nCREATE INDEX k_c:n ON c:n USING mtpower_blink (k);\nROLLBACK" => 1);
 my $is_script = 0;
 @scripts = map { $is_script = !$is_script; $is_script ? "$_;\n" : $_ } @scripts;
-my $run = start_pgbench($node, $seconds, $clients, '--random-seed' => $seed, @scripts);
-finish_pgbench($run, 'beside each other', 5 * $seconds);
-my ($evicted, $torn, $staled, $purged, $hits) = split(/\|/, $node->safe_psql('postgres', q{SELECT evicted, torn, staled, purged, hits FROM mtpower.stat_buffer WHERE kind = 'index'}));
-note("hits $hits, evicted $evicted, torn $torn, staled $staled, purged $purged");
-cmp_ok($evicted, '>=', 1280, 'frames went from page to page');
-cmp_ok($staled, '>=', 20 * $seconds, 'frames were stale');
-cmp_ok($purged, '>=', 10, 'files went');
-cmp_ok($hits, '>=', 10000, 'frames were read');
+
+# What must have happened, so that the answers say something, and how often at least: more evictions than ten times the frames, for one.
+my @enough = (
+	[ 'directory', 'staled', 50, 'directories were stale' ],
+	[ 'directory', 'hits', 30, 'directories were asked' ],
+	[ 'table', 'evicted', 640, 'images went from pair to pair' ],
+	[ 'table', 'staled', 50, 'images were stale' ],
+	[ 'table', 'hits', 2000, 'images were read' ],
+	[ 'index', 'evicted', 5120, 'frames went from page to page' ],
+	[ 'index', 'staled', 500, 'frames were stale' ],
+	[ 'index', 'purged', 10, 'files went' ],
+	[ 'index', 'hits', 10000, 'frames were read' ]);
+sub happened { my ($of) = @_; return $node->safe_psql('postgres', "SELECT $of->[1] FROM mtpower.stat_buffer WHERE kind = '$of->[0]'"); }
+
+my $again = 0;
+do
+{
+	my $run = start_pgbench($node, $seconds, $clients, '--random-seed' => $seed + $again, @scripts);
+	finish_pgbench($run, 'beside each other', 1);
+	note(join(', ', map { "$_->[0] $_->[1] " . happened($_) } @enough));
+	$seconds = 25;
+} while (++$again < 8 && Test::More->builder->is_passing && grep { happened($_) < $_->[2] } @enough);
+cmp_ok(happened($_), '>=', $_->[2], $_->[3]) foreach @enough;
+
+# Closer together: the bank alone, while extents go to and fro between its pages and the big table's
+my @bank = map { @scripts[ 2 * $_, 2 * $_ + 1 ] } grep { $scripts[ 2 * $_ ] =~ /bank|big/ } 0 .. $#scripts / 2;
+finish_pgbench(start_pgbench($node, $ENV{MINUTES} ? $seconds : 15, $clients + 4, '--random-seed' => $seed, @bank), 'the bank alone', 1);
 is($node->safe_psql('postgres', 'SELECT orphans()'), '0', 'no frames of files that have gone');
 is_sound($node, 'in the end');
 log_is_clean($node);

@@ -43,12 +43,16 @@ BEGIN
 	END LOOP;
 END $$;
 
--- Reads until the index's pages are in frames.
+-- Reads until the index's pages are in frames: what is there has to cool down first.
 CREATE FUNCTION heat(query text) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE n int;
+DECLARE n int; before bigint;
 BEGIN
 	PERFORM scans('frames');
-	FOR i IN 1 .. 40 LOOP EXECUTE format('SELECT count(*) FROM (%s) q', query) INTO n; END LOOP;
+	FOR i IN 1 .. 5000 LOOP
+		before := stat('misses');
+		EXECUTE format('SELECT count(*) FROM (%s) q', query) INTO n;
+		EXIT WHEN i > 40 AND stat('misses') = before;
+	END LOOP;
 END $$;
 
 -- r: rows lie in the order of falling keys.  Rows from 10000 on are dead, and not vacuumed yet.
@@ -157,7 +161,7 @@ foreach my $stop (qw(frame_version_read frame_found bucket_frame_read))
 	case_hash($stop, 'VACUUM, and TIDs used anew', 'VACUUM r', 'INSERT INTO r SELECT 25, -g FROM generate_series(1, 40) g', 'DELETE FROM r WHERE a BETWEEN 20 AND 30');
 	case_hash($stop, 'splits', 'INSERT INTO r SELECT g, -g FROM generate_series(101, 20000) g');
 }
-cmp_ok(sql(q{SELECT stat('evicted')}), '>', 1280, 'frames were given to other pages');
+cmp_ok(sql(q{SELECT stat('evicted')}), '>', 128, 'frames were given to other pages');
 $faults->log_is_clean;
 $node->stop;
 done_testing();

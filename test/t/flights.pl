@@ -138,6 +138,8 @@ sub compare
 		{
 			my $out = run_in($schema, "${set}EXPLAIN (COSTS OFF) $q->{sql};\n\\echo\n" . query_script($q));
 			(my $plan, $result{$schema}) = split /\n\n/, $out, 2;
+			# In the place of sequential scans, of mtpower's tables; with their answers.
+			$plan =~ s/Custom Scan \(directory scan\)/Seq Scan/g;
 			like($plan, qr/$q->{plan}/, "$when, $q->{name}: plan of $schema") unless $hash && $schema eq 'plain';
 		}
 		compare_with_table($when, $q, $result{power}) if $hash;

@@ -175,6 +175,7 @@ my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
 $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
+mtpower.enable_directoryscan = off
 mtpower.workers = 1
 autovacuum = off
 fsync = off
@@ -195,6 +196,7 @@ my $primary = PostgreSQL::Test::Cluster->new('primary');
 $primary->init(allows_streaming => 1);
 $primary->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
+mtpower.enable_directoryscan = off
 mtpower.workers = 1
 wal_consistency_checking = 'all, mtpower'
 autovacuum = off

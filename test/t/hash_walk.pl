@@ -11,6 +11,7 @@ my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
 $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
+mtpower.enable_directoryscan = off
 mtpower.workers = 1
 mtpower.batch_min_rows = 0
 autovacuum = off

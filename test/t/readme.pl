@@ -29,6 +29,7 @@ sub table_behind
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init(extra => [ '--encoding=UTF8', '--locale=C' ]);
+$node->adjust_conf('postgresql.conf', 'mtpower.hot_list', undef);	# tests' servers do without
 $node->append_conf('postgresql.conf', q{shared_preload_libraries = 'mtpower'});
 $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION mtpower; CREATE EXTENSION citext');
@@ -77,9 +78,14 @@ foreach my $row (table_behind('### Settings'))
 	$name =~ s/`//g;
 	my ($context, $type, $value, $unit, $min, $max) = split(/\|/, delete $settings{$name} // '');
 	like($effect, qr/^$context{$context}/, "$name takes effect");
-	is($value, $default, "default of $name") if $name ne 'mtpower.workers';
-	next if $type eq 'bool';
+	is($value, $default eq 'empty' ? '' : $default, "default of $name") if $name ne 'mtpower.workers';
+	next if $type eq 'bool' || $type eq 'string';
 	my ($from, $to) = $range =~ /^(\S+) … (\S+)$/ or die "README.md: \"$range\" is no range";
+	if ($unit eq 'ms' || $unit eq 's')
+	{
+		($from, $to) = split(/\|/, $node->safe_psql('postgres', join(' ', 'SELECT', join(', ', map { "round(extract(epoch FROM interval '$_') / extract(epoch FROM interval '1$unit'))" } $from, $to))));
+		$unit = '';
+	}
 	($from, $to) = split(/\|/, $node->safe_psql('postgres', "SELECT pg_size_bytes('$from') / pg_size_bytes('1$unit'), pg_size_bytes('$to') / pg_size_bytes('1$unit')")) if $unit;
 	is("$from $to", "$min $max", "range of $name");
 }

@@ -7,6 +7,10 @@
  * Threads stand for processes.  A page has a lock for its content, and a number that each change raises; its bytes follow from both.  A
  * writer changes a page and its neighbour, and tells the new numbers to everybody when their frames are stale ("commit").  A reader who
  * knows of a number, or has found it on the neighbour, must find no older page, no half of one, and no other one.
+ *
+ * Pairs of table blocks (here, one page with one lock) are unlocked before their frames are made stale, so what a reader has found tells him nothing:
+ * he knows what has been committed.  A change has new rows or not, and their number is what a directory is made of: it is reserved
+ * under the lock, and filled later, or given up.
  */
 #define MTP_FRAME_STEP(name) delay()
 #define MTP_FRAME_MARK_BITS 2		/* so words mislead often */
@@ -22,6 +26,7 @@ static void delay(void);
 
 #define EXTENTS		4
 #define FILES		4			/* even ones are indexes, odd ones tables */
+#define DIRECTORY_OF(file)	(FILES + (file))	/* as a directory's words say it */
 #define BLOCKS		400
 #define THREADS		6
 
@@ -31,15 +36,18 @@ typedef struct TestPage
 {
 	pthread_rwlock_t content;
 	uint64		number;
+	uint64		rows;
 	pg_atomic_uint64 committed;
+	pg_atomic_uint64 committed_rows;
 } TestPage;
 
 static TestPage pages[FILES][BLOCKS];
+static pthread_rwlock_t tables[FILES];
 static MtpBuffer buffer;
 static LWLockPadded locks[MTP_FRAME_PARTITIONS + 1];
 static pthread_mutex_t mutexes[MTP_FRAME_PARTITIONS + 1];
 static uint64 rounds;
-static pg_atomic_uint64 nfound, nmissed, nretried, npublished, nstale, npurges, nchanges;
+static pg_atomic_uint64 nfound, nmissed, nretried, npublished, nstale, npurges, nchanges, nfilled, ndropped, nempty;
 
 static __thread uint64 state;	/* of random numbers */
 
@@ -128,23 +136,73 @@ word(int file, int block, uint64 number, int i)
 }
 
 static int
-words_of(int file)
+words_of(int kind)
 {
-	return MTP_EXTENT_BYTES / mtp_pool_frames(kind_of(file)) / sizeof(uint64);
+	return mtp_pool_frame_bytes(kind) / sizeof(uint64);
 }
 
 static void
 publish(int file, int block)
 {
 	uint64		image[2 * BLCKSZ / sizeof(uint64)];
+	const char *blocks[2] = {(char *) image, (char *) image + BLCKSZ};
+	MtpFramePlace place;
 
-	for (int i = 0; i < words_of(file); i++)
+	if (!mtp_frame_place(&buffer, tag_of(file, block), kind_of(file), false, &state, &place))
+		return;
+	for (int i = 0; i < words_of(kind_of(file)); i++)
 		image[i] = word(file, block, pages[file][block].number, i);
-	if (mtp_frame_publish(&buffer, tag_of(file, block), kind_of(file), (char *) image, &state))
+	if (mtp_frame_publish(&buffer, tag_of(file, block), kind_of(file), &place, blocks, NULL))
 		pg_atomic_fetch_add_u64(&npublished, 1);
 }
 
+/* What a directory has: as many words as the fourth one says. */
+static uint64
+directory_word(int file, int block, uint64 rows, uint64 n, int i)
+{
+	return i == 3 ? n : word(DIRECTORY_OF(file), block, rows, i);
+}
+
+static void
+build_directory(int file, int block)
+{
+	TestPage   *page = &pages[file][block];
+	MtpPageTag	tag = tag_of(file, block);
+	uint64		directory[MTP_DIRECTORY_BYTES / sizeof(uint64)];
+	uint64		n = rnd() % 16 == 0 ? 0 : 8 + rnd() % (lengthof(directory) - 7);
+	uint64		rows;
+	MtpFramePlace place;
+	MtpFrameRef ref;
+	bool		reserved;
+
+	pthread_rwlock_rdlock(&tables[file]);
+	pthread_rwlock_rdlock(&page->content);
+	rows = page->rows;
+	delay();
+	reserved = mtp_frame_place(&buffer, tag, MTP_FRAME_DIRECTORY, rnd() % 16 == 0, &state, &place) &&
+		mtp_frame_publish(&buffer, tag, MTP_FRAME_DIRECTORY, &place, NULL, &ref);
+	pthread_rwlock_unlock(&page->content);
+	if (reserved)
+	{
+		delay();
+		for (int i = 0; i < n; i++)
+			directory[i] = directory_word(file, block, rows, n, i);
+		pg_atomic_fetch_add_u64(mtp_frame_fill(&buffer, tag, &ref, (char *) directory, n * sizeof(uint64)) ? &nfilled : &ndropped, 1);
+	}
+	pthread_rwlock_unlock(&tables[file]);
+}
+
 /* ---------- readers, writers, and who purges ---------- */
+
+static void
+consider(int kind)
+{
+	uint32		before = buffer.pool->kinds[kind].nextents;
+
+	mtp_frame_consider(&buffer, kind, &state);
+	if (before != buffer.pool->kinds[kind].nextents)
+		pg_atomic_fetch_add_u64(&nchanges, 1);
+}
 
 /* Reads a page that is of number `known` at least.  Returns its number, or known. */
 static uint64
@@ -153,23 +211,19 @@ read_page(int file, int block, uint64 known)
 	uint64		copy[8];
 	int			at[8];
 	MtpFrameRef ref;
-	uint32		before;
 
-	if (!mtp_frame_find(&buffer, tag_of(file, block), kind_of(file), (uint8) rnd(), &ref))
+	if (!mtp_frame_find(&buffer, tag_of(file, block), kind_of(file), (uint8) rnd(), 0, 0, &ref))
 	{
 		pg_atomic_fetch_add_u64(&nmissed, 1);
 		pthread_rwlock_rdlock(&pages[file][block].content);
 		publish(file, block);
 		pthread_rwlock_unlock(&pages[file][block].content);
-		before = buffer.pool->kinds[MTP_FRAME_TABLE].nextents;
-		mtp_frame_consider(&buffer, kind_of(file), &state);
-		if (before != buffer.pool->kinds[MTP_FRAME_TABLE].nextents)
-			pg_atomic_fetch_add_u64(&nchanges, 1);
+		consider(kind_of(file));
 		return known;
 	}
 	for (int i = 0; i < 8; i++)
 	{
-		at[i] = i < 3 ? i : 3 + rnd() % (words_of(file) - 3);
+		at[i] = i < 3 ? i : 3 + rnd() % (words_of(kind_of(file)) - 3);
 		copy[i] = ((const volatile uint64 *) ref.image)[at[i]];
 		delay();
 	}
@@ -184,6 +238,58 @@ read_page(int file, int block, uint64 known)
 	for (int i = 3; i < 8; i++)
 		check(copy[i] == word(file, block, copy[2], at[i]));
 	return copy[2];
+}
+
+/* Reads a directory that has this number of rows at least. */
+static void
+read_directory(int file, int block, uint64 known)
+{
+	MtpFrameRef ref;
+	uint64		copy[8],
+				n;
+	int			at[8];
+
+	if (!mtp_frame_find(&buffer, tag_of(file, block), MTP_FRAME_DIRECTORY, (uint8) rnd(), 0, 0, &ref))
+	{
+		pg_atomic_fetch_add_u64(&nmissed, 1);
+		build_directory(file, block);
+		consider(MTP_FRAME_DIRECTORY);
+		return;
+	}
+	n = ((const volatile uint64 *) ref.image)[3];
+	for (int i = 7; i >= 0; i--)
+	{
+		at[i] = i < 4 || n < 8 || n > words_of(MTP_FRAME_DIRECTORY) ? i : 4 + rnd() % (n - 4);
+		copy[i] = ((const volatile uint64 *) ref.image)[at[i]];
+		delay();
+	}
+	if (!mtp_frame_still(&buffer, &ref))
+		pg_atomic_fetch_add_u64(&nretried, 1);
+	else if (copy[0] == 0)
+		pg_atomic_fetch_add_u64(&nempty, 1);
+	else
+	{
+		pg_atomic_fetch_add_u64(&nfound, 1);
+		check(copy[0] == DIRECTORY_OF(file) && copy[1] == block);
+		check(copy[2] >= known);
+		check(copy[3] == n);
+		for (int i = 4; i < 8; i++)
+			check(copy[i] == directory_word(file, block, copy[2], n, at[i]));
+	}
+}
+
+/* With a snapshot, which comes first */
+static void
+read_pair(int file, int block)
+{
+	uint64		known = pg_atomic_read_u64(&pages[file][block].committed);
+	uint64		known_rows = pg_atomic_read_u64(&pages[file][block].committed_rows);
+
+	pg_read_barrier();
+	if (rnd() % 2 == 0)
+		(void) read_page(file, block, known);
+	else
+		read_directory(file, block, known_rows);
 }
 
 static void
@@ -212,7 +318,7 @@ write_pages(int file, int block)
 
 		page->number++;
 		delay();
-		mtp_frame_stale(&buffer, tag_of(file, (block & ~1) + i));
+		mtp_frame_stale(&buffer, tag_of(file, (block & ~1) + i), rnd() % 8 == 0);
 		pg_atomic_fetch_add_u64(&nstale, 1);
 	}
 	for (int i = 0; i < 2; i++)
@@ -226,25 +332,60 @@ write_pages(int file, int block)
 	}
 }
 
+/* Others may have committed what came later. */
+static void
+commit(pg_atomic_uint64 *committed, uint64 number)
+{
+	uint64		now = pg_atomic_read_u64(committed);
+
+	while (now < number && !pg_atomic_compare_exchange_u64(committed, &now, number));
+}
+
+static void
+write_pair(int file, int block)
+{
+	TestPage   *page = &pages[file][block];
+	bool		new_rows = rnd() % 2 == 0;
+	uint64		number,
+				rows;
+
+	pthread_rwlock_wrlock(&page->content);
+	number = ++page->number;
+	rows = page->rows += new_rows;
+	pthread_rwlock_unlock(&page->content);
+	delay();
+	mtp_frame_stale_pair(&buffer, tag_of(file, block), new_rows);
+	pg_atomic_fetch_add_u64(&nstale, 1);
+	pg_write_barrier();
+	commit(&page->committed, number);
+	if (new_rows)
+		commit(&page->committed_rows, rows);
+}
+
 static bool
 of_file(MtpPageTag tag, void *arg)
 {
 	return tag.page >> 32 == tag_of(*(int *) arg, 0).page >> 32;
 }
 
-/* Nobody publishes pages of the file meanwhile, as under a lock on the table. */
+/* Nobody publishes pages of the file meanwhile, or fills a directory, as under a lock on the table. */
 static void
 purge_file(int file)
 {
 	MtpFrameRef ref;
 
+	pthread_rwlock_wrlock(&tables[file]);
 	for (int block = 0; block < BLOCKS; block++)
 		pthread_rwlock_wrlock(&pages[file][block].content);
 	mtp_frame_purge(&buffer, of_file, &file);
 	for (int block = 0; block < BLOCKS; block++)
-		check(!mtp_frame_find(&buffer, tag_of(file, block), kind_of(file), 0, &ref));
+	{
+		check(!mtp_frame_find(&buffer, tag_of(file, block), kind_of(file), 0, 0, 0, &ref));
+		check(!mtp_frame_find(&buffer, tag_of(file, block), MTP_FRAME_DIRECTORY, 0, 0, 0, &ref));
+	}
 	for (int block = 0; block < BLOCKS; block++)
 		pthread_rwlock_unlock(&pages[file][block].content);
+	pthread_rwlock_unlock(&tables[file]);
 	pg_atomic_fetch_add_u64(&npurges, 1);
 }
 
@@ -261,9 +402,9 @@ work(void *arg)
 
 		mtp_pool_tick(buffer.pool, 1);
 		if (rnd() % 10 == 0)
-			write_pages(file, block);
+			(kind_of(file) == MTP_FRAME_INDEX ? write_pages : write_pair) (file, block);
 		else
-			read_pages(file, block);
+			(kind_of(file) == MTP_FRAME_INDEX ? read_pages : read_pair) (file, block);
 		if (rnd() % 30000 == 0)
 			purge_file(file);
 	}
@@ -276,7 +417,8 @@ check_end(void)
 {
 	uint32		nframes = buffer.pool->nextents * MTP_EXTENT_FRAMES;
 	uint32		led = 0,
-				used = 0;
+				used = 0,
+				extents = 0;
 
 	for (uint32 i = 0; i < (buffer.bucket_mask + 1) * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS; i++)
 		led += pg_atomic_read_u64(&buffer.words[i]) != 0;
@@ -286,20 +428,77 @@ check_end(void)
 		used += buffer.heads[i].tag.page != 0;
 	}
 	check(led == used);
-	check(buffer.pool->nfree + buffer.pool->kinds[MTP_FRAME_INDEX].nextents + buffer.pool->kinds[MTP_FRAME_TABLE].nextents == EXTENTS);
+	for (int kind = 0; kind < MTP_FRAME_KINDS; kind++)
+		extents += buffer.pool->kinds[kind].nextents;
+	check(buffer.pool->nfree + extents == EXTENTS);
 	for (int file = 0; file < FILES; file++)
 		for (int block = 0; block < BLOCKS; block++)
 		{
 			MtpFrameRef ref;
 
-			if (mtp_frame_find(&buffer, tag_of(file, block), kind_of(file), 0, &ref))
+			if (mtp_frame_find(&buffer, tag_of(file, block), kind_of(file), 0, 0, 0, &ref))
 			{
 				used--;
 				check(((const uint64 *) ref.image)[2] == pages[file][block].number);
 				check(buffer.pool->kind_of[ref.frame / MTP_EXTENT_FRAMES] == kind_of(file));
 			}
+			if (mtp_frame_find(&buffer, tag_of(file, block), MTP_FRAME_DIRECTORY, 0, 0, 0, &ref))
+			{
+				used--;
+				check(((const uint64 *) ref.image)[0] == DIRECTORY_OF(file) && ((const uint64 *) ref.image)[2] == pages[file][block].rows);
+				check(kind_of(file) == MTP_FRAME_TABLE && buffer.pool->kind_of[ref.frame / MTP_EXTENT_FRAMES] == MTP_FRAME_DIRECTORY);
+			}
 		}
 	check(used == 0);
+}
+
+/* How often an index page is copied that is changed a thousand times, and read so many times before each. */
+static int
+copies(int block, int reads)
+{
+	MtpPageTag	tag = tag_of(0, block);
+	static const char image[BLCKSZ];
+	const char *blocks[] = {image};
+	int			n = 0;
+
+	for (int i = 0; i < 1000 * (reads + 1); i++)
+	{
+		MtpFrameRef ref;
+		MtpFramePlace place;
+
+		if (i % (reads + 1) == reads)
+			mtp_frame_stale(&buffer, tag, false);
+		else if (!mtp_frame_find(&buffer, tag, MTP_FRAME_INDEX, (uint8) rnd(), 0, 0, &ref))
+		{
+			mtp_frame_consider(&buffer, MTP_FRAME_INDEX, &state);
+			n += mtp_frame_place(&buffer, tag, MTP_FRAME_INDEX, false, &state, &place) &&
+				mtp_frame_publish(&buffer, tag, MTP_FRAME_INDEX, &place, blocks, NULL);
+		}
+	}
+	return n;
+}
+
+/* A page that changes as often as it is read is hardly ever copied, one that is read much is each time; and what is copied again takes no frame that has not been used. */
+static void
+test_rests(void)
+{
+	check(copies(0, 2) < 100);
+	check(copies(1, 200) > 900);
+	check(buffer.pool->kinds[MTP_FRAME_INDEX].fresh <= 4);
+}
+
+/* A process's last free index frame, in an extent that has become the tables': they have fewer frames, and the memory behind these is another extent's. */
+static void
+test_spare(void)
+{
+	uint32		extent = buffer.pool->extents[MTP_FRAME_INDEX][0];
+	MtpFramePlace place;
+
+	change_extent(&buffer, extent, MTP_FRAME_TABLE);
+	check(mtp_frame_is(&buffer, extent * MTP_EXTENT_FRAMES, MTP_FRAME_TABLE));
+	buffer.spare = extent * MTP_EXTENT_FRAMES + mtp_pool_frames(MTP_FRAME_INDEX);	/* the last one's number, plus one */
+	check(mtp_frame_place(&buffer, tag_of(0, 0), MTP_FRAME_TABLE, false, &state, &place));
+	check(place.frame % MTP_EXTENT_FRAMES < mtp_pool_frames(MTP_FRAME_TABLE));
 }
 
 int
@@ -314,24 +513,32 @@ main(int argc, char **argv)
 	for (int i = 0; i <= MTP_FRAME_PARTITIONS; i++)
 		pthread_mutex_init(&mutexes[i], NULL);
 	for (int file = 0; file < FILES; file++)
+		pthread_rwlock_init(&tables[file], NULL);
+	for (int file = 0; file < FILES; file++)
 		for (int block = 0; block < BLOCKS; block++)
 		{
 			pthread_rwlock_init(&pages[file][block].content, NULL);
 			pg_atomic_init_u64(&pages[file][block].committed, 0);
+			pg_atomic_init_u64(&pages[file][block].committed_rows, 0);
 		}
 	mtp_frame_make(&buffer, mtp_pool_make(malloc(mtp_pool_size(EXTENTS)), EXTENTS, 2), memory, malloc(EXTENTS * MTP_EXTENT_BYTES), locks);
+	state = seed + 1;
+	test_rests();
+	test_spare();
 	for (uint64 i = 0; i < THREADS; i++)
 		check(pthread_create(&threads[i], NULL, work, (void *) ((seed * THREADS + i + 1) * UINT64CONST(0x9E3779B97F4A7C15))) == 0);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	check_end();
 	if (argc > 3)
-		fprintf(stderr, "found " UINT64_FORMAT ", missed " UINT64_FORMAT ", changed meanwhile " UINT64_FORMAT ", published " UINT64_FORMAT ", written " UINT64_FORMAT ", purges " UINT64_FORMAT ", extents changed " UINT64_FORMAT " times\n",
-				pg_atomic_read_u64(&nfound), pg_atomic_read_u64(&nmissed), pg_atomic_read_u64(&nretried), pg_atomic_read_u64(&npublished), pg_atomic_read_u64(&nstale), pg_atomic_read_u64(&npurges), pg_atomic_read_u64(&nchanges));
+		fprintf(stderr, "found " UINT64_FORMAT ", missed " UINT64_FORMAT ", changed meanwhile " UINT64_FORMAT ", published " UINT64_FORMAT ", written " UINT64_FORMAT ", purges " UINT64_FORMAT ", extents changed " UINT64_FORMAT " times, directories filled " UINT64_FORMAT ", gone before " UINT64_FORMAT ", found empty " UINT64_FORMAT "\n",
+				pg_atomic_read_u64(&nfound), pg_atomic_read_u64(&nmissed), pg_atomic_read_u64(&nretried), pg_atomic_read_u64(&npublished), pg_atomic_read_u64(&nstale), pg_atomic_read_u64(&npurges), pg_atomic_read_u64(&nchanges),
+				pg_atomic_read_u64(&nfilled), pg_atomic_read_u64(&ndropped), pg_atomic_read_u64(&nempty));
 
 	/* Frames have been taken from pages ten times over, and readers have met that. */
-	check(pg_atomic_read_u64(&npublished) > 10 * EXTENTS * MTP_EXTENT_FRAMES);
+	check(pg_atomic_read_u64(&npublished) > 10 * EXTENTS * MTP_EXTENT_BLOCKS);
 	check(pg_atomic_read_u64(&nretried) > 0 && pg_atomic_read_u64(&npurges) > 0 && pg_atomic_read_u64(&nchanges) > EXTENTS);
+	check(pg_atomic_read_u64(&nfilled) > 1000 && pg_atomic_read_u64(&ndropped) > 0 && pg_atomic_read_u64(&nempty) > 0);
 	puts("ok");
 	return 0;
 }

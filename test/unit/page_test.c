@@ -394,6 +394,14 @@ check_walk(void)
 		check(p.pos == n && p.node == q.node && p.slot == q.slot);
 	}
 	check(n == 0);
+	for (int i = 0; i < MtpHead(page)->nnodes; i++)
+	{
+		int			count = MtpCounts(page)[i];
+		uint32		live = mtp_node_live(&MtpNodes(page)[i], count);
+
+		for (int j = 0; j < 32; j++)
+			check((live >> j & 1) == (j < count && !mtp_slot_dead(page, i, j)));
+	}
 }
 
 /* What the directory does not use is zero. */
@@ -683,6 +691,7 @@ test_counting(void)
 	for (int round = 0; round < 20000; round++)
 	{
 		int			n = rnd(25);
+		int			want_both[2];
 		uint32		key;
 
 		for (int i = 0; i < lengthof(a); i++)
@@ -706,6 +715,15 @@ test_counting(void)
 				want++;
 			check(mtp_count_below(a, n, key, or_equal) == want);
 			check(mtp_count_below_scalar(a, n, key, or_equal) == want);
+			want_both[or_equal] = want;
+		}
+		if (n <= MTP_NODE_SLOTS)
+		{
+			int			below,
+						not_above;
+
+			mtp_node_range(a, n, key, &below, &not_above);
+			check(below == want_both[false] && not_above == want_both[true]);
 		}
 	}
 }

@@ -93,18 +93,19 @@ check_epochs(const MtpHeat *words, uint32 n, uint8 epoch)
 		check((words[i] & 0xFF) == 0 || (uint8) (epoch - (words[i] >> 8)) <= 64);
 }
 
-/* Pages of both kinds come and go; favour is the kind that most accesses are of. */
+/* Pages of all kinds come and go; favour is the kind that most accesses are of. */
 static void
 use_pool(MtpPool *pool, uint64 *pages, int favour, uint32 npages, uint32 naccesses)
 {
 	for (uint32 i = 0; i < naccesses; i++)
 	{
-		int			kind = rnd() % 10 ? favour : 1 - favour;
-		uint64		page = ((rnd() % npages * (rnd() % npages)) / npages + 1) * 2 + kind;
+		int			kind = rnd() % 10 ? favour : rnd() % MTP_FRAME_KINDS;
+		uint64		page = ((rnd() % npages * (rnd() % npages)) / npages + 1) * MTP_FRAME_KINDS + kind;
 		uint64		hash = page * UINT64CONST(0x9E3779B97F4A7C15);
 		uint32		frame,
 					extent;
-		int			level;
+		int			level,
+					most;
 
 		mtp_pool_tick(pool, 1);
 		for (frame = 0; frame < pool->nextents * MTP_EXTENT_FRAMES && pages[frame] != page; frame++)
@@ -126,14 +127,16 @@ use_pool(MtpPool *pool, uint64 *pages, int favour, uint32 npages, uint32 naccess
 			mtp_pool_change(pool, extent, kind);
 			check_extents(pool);
 		}
-		if (!mtp_pool_place(pool, kind, level, &state, &frame))
+		/* Some ask for a frame that costs no page but one that has cooled to nothing. */
+		most = rnd() % 8 ? level : 0;
+		if (!mtp_pool_place(pool, kind, most, &state, &frame))
 			continue;
 		check(pool->kind_of[frame / MTP_EXTENT_FRAMES] == kind && frame % MTP_EXTENT_FRAMES < mtp_pool_frames(kind));
 		if (pages[frame] != 0)
 		{
 			int			had = mtp_heat_level(pool->heat[frame], mtp_pool_epoch(pool));
 
-			check(had <= level);
+			check(had <= most);
 			mtp_pool_left(pool, frame, pages[frame] * UINT64CONST(0x9E3779B97F4A7C15));
 			check(mtp_pool_miss(pool, pages[frame] * UINT64CONST(0x9E3779B97F4A7C15), 0) >= had);
 		}
@@ -148,7 +151,7 @@ pages_in(MtpPool *pool, const uint64 *pages, int kind)
 	uint32		n = 0;
 
 	for (uint32 f = 0; f < pool->nextents * MTP_EXTENT_FRAMES; f++)
-		n += pages[f] != 0 && pages[f] % 2 == kind;
+		n += pages[f] != 0 && pages[f] % MTP_FRAME_KINDS == kind;
 	return n;
 }
 
@@ -159,15 +162,17 @@ test_pool(uint32 nextents)
 	uint64	   *pages = calloc(nextents * MTP_EXTENT_FRAMES, sizeof(uint64));
 	MtpPool    *pool = mtp_pool_make(memory, nextents, 1);
 
-	for (int turn = 0; turn < 4; turn++)
+	for (int turn = 0; turn < 2 * MTP_FRAME_KINDS; turn++)
 	{
-		use_pool(pool, pages, turn % 2, nextents * MTP_EXTENT_FRAMES * 4, nextents * MTP_EXTENT_FRAMES * 60);
+		int			favour = turn % MTP_FRAME_KINDS;
+
+		use_pool(pool, pages, favour, nextents * mtp_pool_frames(favour) * 4, nextents * MTP_EXTENT_BLOCKS * 150);
 		check_extents(pool);
 		check_epochs(pool->heat, nextents * MTP_EXTENT_FRAMES, mtp_pool_epoch(pool));
 		check_epochs(pool->sketch, MTP_SKETCH_ROWS * (pool->sketch_mask + 1), mtp_pool_epoch(pool));
 
 		/* Memory goes where the accesses are. */
-		check(pages_in(pool, pages, turn % 2) * (turn % 2 + 1) >= nextents * MTP_EXTENT_FRAMES / 2);
+		check(nextents < 4 || pages_in(pool, pages, favour) >= nextents * mtp_pool_frames(favour) / 3);
 	}
 	check(pg_atomic_read_u32(&pool->epoch) == pg_atomic_read_u64(&pool->accesses) / pool->epoch_length);
 	free(pages);

@@ -1,0 +1,243 @@
+/*
+ * pair.c
+ *	  Finds, publishes and makes stale what tables have in the buffer.
+ */
+#include "wal/stop.h"
+
+#define MTP_FRAME_STEP(name) MTP_STOP_POINT("frame_" #name)
+
+#include "buffer/pair.h"
+#include "buffer/record.h"
+
+#include "storage/buf_internals.h"
+#include "storage/smgr.h"
+
+static inline MtpPageTag
+tag_of(Relation rel, uint32 pair)
+{
+	return mtp_page_tag(MtpRelLocator(rel), MtpPairBlock(pair));
+}
+
+bool
+mtp_pair_find(Relation rel, uint32 pair, int kind, Size from, Size to, MtpFrameRef *ref)
+{
+	mtp_record(tag_of(rel, pair), kind);
+	return mtp_frame_find(&mtp_buffer, tag_of(rel, pair), kind, mtp_buffer_random(), from, to, ref);
+}
+
+bool
+mtp_pair_has(Relation rel, uint32 pair, int kind)
+{
+	return mtp_frame_has(&mtp_buffer, tag_of(rel, pair), kind);
+}
+
+void
+mtp_pair_stale(Relation rel, BlockNumber block, bool new_rows)
+{
+	if (mtp_buffer.pool != NULL && !RelationUsesLocalBuffers(rel))
+		mtp_frame_stale_pair(&mtp_buffer, tag_of(rel, MtpPairOf(block)), new_rows);
+}
+
+/* ---------- publishing ---------- */
+
+/*
+ * Locks a pair's blocks, those that there are, in their order; the second one only if nobody changes it: who does may be waiting for the first.  False if somebody has;
+ * then nothing is locked.
+ */
+static bool
+lock_pair(const Buffer bufs[2])
+{
+	if (BufferIsValid(bufs[0]))
+		LockBuffer(bufs[0], BUFFER_LOCK_SHARE);
+	if (!BufferIsValid(bufs[1]))
+		return true;
+	if (LWLockConditionalAcquire(BufferDescriptorGetContentLock(GetBufferDescriptor(bufs[1] - 1)), LW_SHARED))
+		return true;
+	if (BufferIsValid(bufs[0]))
+		LockBuffer(bufs[0], BUFFER_LOCK_UNLOCK);
+	return false;
+}
+
+static void
+unlock_pair(const Buffer bufs[2])
+{
+	for (int half = 0; half < 2; half++)
+		if (BufferIsValid(bufs[half]))
+			LockBuffer(bufs[half], BUFFER_LOCK_UNLOCK);
+}
+
+/* A page as it is locked; NULL for one that there is not, or that nobody has written yet. */
+static const char *
+page_of(Buffer buf)
+{
+	Page		page;
+
+	if (!BufferIsValid(buf))
+		return NULL;
+	page = BufferGetPage(buf);
+	Assert(page != NULL);
+	return PageIsNew(page) ? NULL : page;
+}
+
+/*
+ * The other block of a pair, pinned, if it is in shared buffers.  It is not worth a read, nor one ahead; and what is wrong with a block that nobody has asked for is
+ * no error of this query's.
+ */
+static Buffer
+other_half(Relation rel, BlockNumber block)
+{
+	BlockNumber other = block ^ 1;
+	BufferTag	tag;
+	uint32		hash;
+	LWLock	   *lock;
+	int			id;
+
+	MtpInitBufferTag(&tag, MtpRelLocator(rel), MAIN_FORKNUM, other);
+	hash = BufTableHashCode(&tag);
+	lock = BufMappingPartitionLock(hash);
+	LWLockAcquire(lock, LW_SHARED);
+	id = BufTableLookup(&tag, hash);
+	LWLockRelease(lock);
+	if (id < 0 || !ReadRecentBuffer(MtpRelLocator(rel), MAIN_FORKNUM, other, id + 1))
+		return InvalidBuffer;
+	return id + 1;
+}
+
+/*
+ * A frame that there is already was of no use: it has the other half, or this one as it was before all its rows were visible to all.
+ */
+void
+mtp_pair_offer(Relation rel, Buffer buf)
+{
+	BlockNumber block = BufferGetBlockNumber(buf);
+	MtpPageTag	tag = tag_of(rel, MtpPairOf(block));
+	uint64	   *random = mtp_buffer_miss(MTP_FRAME_TABLE);
+	MtpFramePlace place;
+
+	if (!PageIsAllVisible(BufferGetPage(buf)))
+		return;
+	mtp_frame_stale_pair(&mtp_buffer, tag, false);
+	if (mtp_frame_place(&mtp_buffer, tag, MTP_FRAME_TABLE, false, random, &place))
+	{
+		Buffer		bufs[2];
+
+		bufs[MtpPairHalf(block)] = buf;
+		bufs[1 - MtpPairHalf(block)] = other_half(rel, block);
+		if (lock_pair(bufs))
+		{
+			const char *const blocks[2] = {page_of(bufs[0]), page_of(bufs[1])};
+
+			(void) mtp_frame_publish(&mtp_buffer, tag, MTP_FRAME_TABLE, &place, blocks, NULL);
+			unlock_pair(bufs);
+		}
+		if (BufferIsValid(bufs[1 - MtpPairHalf(block)]))
+			ReleaseBuffer(bufs[1 - MtpPairHalf(block)]);
+	}
+	mtp_buffer_consider(MTP_FRAME_TABLE);
+}
+
+void
+mtp_pair_load(Relation rel, uint32 pair, BlockNumber nblocks, int level, BufferAccessStrategy strategy)
+{
+	MtpPageTag	tag = tag_of(rel, pair);
+	Buffer		bufs[2] = {InvalidBuffer, InvalidBuffer};
+	bool		visible = false;
+	MtpFramePlace place;
+
+	if (!mtp_frame_place_warm(&mtp_buffer, tag, MTP_FRAME_TABLE, level, mtp_buffer_random_state(), &place))
+	{
+		if (mtp_pair_has(rel, pair, MTP_FRAME_TABLE))
+			return;
+		mtp_buffer_consider(MTP_FRAME_TABLE);
+		if (!mtp_frame_place_warm(&mtp_buffer, tag, MTP_FRAME_TABLE, level, mtp_buffer_random_state(), &place))
+			return;
+	}
+	for (int half = 0; half < 2 && MtpPairBlock(pair) + half < nblocks; half++)
+	{
+		bufs[half] = ReadBufferExtended(rel, MAIN_FORKNUM, MtpPairBlock(pair) + half, RBM_NORMAL, strategy);
+		visible |= PageIsAllVisible(BufferGetPage(bufs[half]));
+	}
+	if (visible && lock_pair(bufs))
+	{
+		const char *const blocks[2] = {page_of(bufs[0]), page_of(bufs[1])};
+
+		(void) mtp_frame_publish(&mtp_buffer, tag, MTP_FRAME_TABLE, &place, blocks, NULL);
+		unlock_pair(bufs);
+	}
+	for (int half = 0; half < 2; half++)
+		if (BufferIsValid(bufs[half]))
+			ReleaseBuffer(bufs[half]);
+}
+
+/* Where a directory may be.  Where none is free, an extent may be that has no kind yet. */
+static bool
+place_directory(MtpPageTag tag, bool only_free, int level, MtpFramePlace *place)
+{
+	uint64	   *random;
+
+	if (level >= 0)
+	{
+		if (mtp_frame_place_warm(&mtp_buffer, tag, MTP_FRAME_DIRECTORY, level, mtp_buffer_random_state(), place))
+			return true;
+		mtp_buffer_consider(MTP_FRAME_DIRECTORY);
+		return mtp_frame_place_warm(&mtp_buffer, tag, MTP_FRAME_DIRECTORY, level, mtp_buffer_random_state(), place);
+	}
+	random = mtp_buffer_miss(MTP_FRAME_DIRECTORY);
+	if (mtp_frame_place(&mtp_buffer, tag, MTP_FRAME_DIRECTORY, only_free, random, place))
+		return true;
+	mtp_buffer_consider(MTP_FRAME_DIRECTORY);
+	return mtp_frame_place(&mtp_buffer, tag, MTP_FRAME_DIRECTORY, true, random, place);
+}
+
+bool
+mtp_pair_reserve(Relation rel, uint32 pair, BlockNumber nblocks, BufferAccessStrategy strategy, bool only_free,
+				 int level, char *copy, MtpFrameRef *ref)
+{
+	MtpPageTag	tag = tag_of(rel, pair);
+	MtpFramePlace place;
+	Buffer		bufs[2] = {InvalidBuffer, InvalidBuffer};
+	bool		reserved = false;
+
+	if (mtp_pair_has(rel, pair, MTP_FRAME_DIRECTORY) || !place_directory(tag, only_free, level, &place))
+		return false;
+	for (int half = 0; half < 2 && MtpPairBlock(pair) + half < nblocks; half++)
+		bufs[half] = ReadBufferExtended(rel, MAIN_FORKNUM, MtpPairBlock(pair) + half, RBM_NORMAL, strategy);
+	if (lock_pair(bufs))
+	{
+		reserved = mtp_frame_publish(&mtp_buffer, tag, MTP_FRAME_DIRECTORY, &place, NULL, ref);
+		for (int half = 0; half < 2 && reserved; half++)
+		{
+			const char *page = page_of(bufs[half]);
+
+			if (page != NULL)
+				memcpy(copy + half * BLCKSZ, page, BLCKSZ);
+			else
+				memset(copy + half * BLCKSZ, 0, BLCKSZ);
+		}
+		unlock_pair(bufs);
+	}
+	for (int half = 0; half < 2; half++)
+		if (BufferIsValid(bufs[half]))
+			ReleaseBuffer(bufs[half]);
+
+	/*
+	 * A block that has come since the table's end was looked for was not locked: who put rows on it may have found no frame to take away, and the copy has not got them.  Who
+	 * comes later finds it.
+	 */
+	if (reserved && !BufferIsValid(bufs[1]))
+	{
+		pg_memory_barrier();	/* the word before the table's end */
+		if (RelationGetNumberOfBlocks(rel) > MtpPairBlock(pair) + 1)
+		{
+			(void) mtp_frame_fill(&mtp_buffer, tag, ref, NULL, 0);
+			reserved = false;
+		}
+	}
+	return reserved;
+}
+
+bool
+mtp_pair_fill(Relation rel, uint32 pair, const MtpFrameRef *ref, const char *directory, Size size)
+{
+	return mtp_frame_fill(&mtp_buffer, tag_of(rel, pair), ref, directory, size);
+}

@@ -1,0 +1,212 @@
+/*
+ * build.c
+ *	  Builds the directory of a pair of blocks.
+ *
+ * The pair's frame is reserved while its pages are locked, and filled afterwards: what has become of the pages in between has taken it away, and then there is nothing to
+ * fill.  A frame that is reserved says nothing, so whoever does not fill it takes it away: else the pair would have none for ever.
+ */
+#include "scan/admit.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/pg_type_d.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/procarray.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+#include "scan/demand.h"
+#include "wal/stop.h"
+
+/* The frame that this process has reserved and not filled. */
+static bool reserved = false;
+static MtpPageTag reserved_tag;
+static MtpFrameRef reserved_ref;
+
+/* What was found out of the last transaction, for one pair: of a load all rows are of one. */
+static TransactionId asked_xid = InvalidTransactionId;
+static bool asked_written;
+
+/* Not aborted, as of now.  In this order: a transaction that ends in between is found to have ended. */
+static bool
+written(TransactionId xmin)
+{
+	if (xmin != asked_xid)
+	{
+		asked_written = TransactionIdIsCurrentTransactionId(xmin) || TransactionIdIsInProgress(xmin) || TransactionIdDidCommit(xmin);
+		asked_xid = xmin;
+	}
+	return asked_written;
+}
+
+/*
+ * Is a column compared by core's functions, which read no catalogs?  Those of arrays, records and ranges call others, those of enums read pg_enum.
+ */
+static bool
+is_trusted(const MtpDirectoryColumn *column)
+{
+	Oid			type = getBaseType(column->tag.type);
+
+	return column->compare.fn_oid < FirstNormalObjectId && type < FirstNormalObjectId && get_typtype(type) == TYPTYPE_BASE &&
+		type != RECORDOID && !OidIsValid(get_element_type(type));
+}
+
+static void
+take_away(const MtpFrameRef *ref, MtpPageTag tag)
+{
+	(void) mtp_frame_fill(&mtp_buffer, tag, ref, NULL, 0);
+}
+
+/* After an error, and when the process ends: it may be told to while a comparison function runs. */
+static void
+abandon(void)
+{
+	if (reserved)
+	{
+		reserved = false;
+		take_away(&reserved_ref, reserved_tag);
+	}
+}
+
+static void
+abandon_at_exit(int code, Datum arg)
+{
+	abandon();
+}
+
+bool
+mtp_builder_open(MtpBuilder *b, Relation rel)
+{
+	AttrNumber	attnums[MTP_DIRECTORY_COLUMNS];
+	MemoryContext old;
+	bool		described;
+	int			n;
+
+	static bool registered = false;
+
+	if (!mtp_pair_serves(rel) || (n = mtp_demand_columns(rel, attnums)) == 0)
+		return false;
+	if (!registered)
+		before_shmem_exit(abandon_at_exit, 0);
+	registered = true;
+	memset(b, 0, sizeof(*b));
+	b->rel = rel;
+	b->nblocks = RelationGetNumberOfBlocks(rel);
+	b->context = AllocSetContextCreate(CurrentMemoryContext, "mtpower directories", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(b->context);
+	b->columns.written = written;
+	described = mtp_directory_describe(&b->columns, RelationGetDescr(rel), n, attnums);
+	if (described)
+	{
+		b->trusted = true;
+		for (int i = 0; i < n; i++)
+			b->trusted &= is_trusted(&b->columns.column[i]);
+		b->build = AllocSetContextCreate(b->context, "mtpower directory", ALLOCSET_DEFAULT_MINSIZE, 128 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
+		b->strategy = GetAccessStrategy(BAS_BULKREAD);
+		b->copy = palloc(2 * BLCKSZ);
+		b->directory = (char *) TYPEALIGN(MTP_DIRECTORY_ALIGN, palloc(MTP_DIRECTORY_MOST + MTP_DIRECTORY_ALIGN));
+	}
+	MemoryContextSwitchTo(old);
+	if (!described)
+		MemoryContextDelete(b->context);
+	return described;
+}
+
+void
+mtp_builder_close(MtpBuilder *b)
+{
+	MemoryContextDelete(b->context);
+}
+
+/* Is it of these columns, or not there yet?  It may change meanwhile; then it is somebody else's business. */
+static bool
+is_of_columns(const MtpBuilder *b, const char *directory)
+{
+	MtpDirectoryHead head;
+
+	memcpy(&head, directory, sizeof(head));
+	if (head.format != MTP_DIRECTORY_FORMAT)
+		return true;
+	if (head.ncolumns != b->columns.n)
+		return false;
+	for (int i = 0; i < b->columns.n; i++)
+		if (memcmp(&head.column[i].tag, &b->columns.column[i].tag, sizeof(MtpDirectoryTag)) != 0)
+			return false;
+	return true;
+}
+
+/* Has the pair a directory that is of use?  One of other columns goes. */
+static bool
+has_one(MtpBuilder *b, uint32 pair)
+{
+	MtpFrameRef ref;
+
+	if (!mtp_pair_has(b->rel, pair, MTP_FRAME_DIRECTORY))
+		return false;
+	if (!mtp_pair_find(b->rel, pair, MTP_FRAME_DIRECTORY, 0, sizeof(MtpDirectoryHead), &ref))
+		return true;			/* somebody is at it */
+	if (is_of_columns(b, ref.image) || !mtp_frame_still(&mtp_buffer, &ref))
+		return true;
+	take_away(&ref, mtp_page_tag(MtpRelLocator(b->rel), MtpPairBlock(pair)));
+	return false;
+}
+
+/*
+ * With the frame reserved.  Comparison functions that are not trusted may want a snapshot, and may be interrupted.
+ */
+static Size
+build(MtpBuilder *b, uint32 pair)
+{
+	MemoryContext old = MemoryContextSwitchTo(b->build);
+	int			nblocks = Min(2, b->nblocks - MtpPairBlock(pair));
+	Size		size;
+
+	MTP_STOP_POINT("directory_build");
+	if (!b->trusted)
+		PushActiveSnapshot(GetTransactionSnapshot());
+	asked_xid = InvalidTransactionId;
+	size = mtp_directory_build(&b->columns, b->copy, nblocks, b->directory);
+	if (!b->trusted)
+	{
+		PopActiveSnapshot();
+		InvalidateCatalogSnapshot();
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(b->build);
+	return size;
+}
+
+MtpBuilt
+mtp_builder_build(MtpBuilder *b, uint32 pair, bool only_free, int level)
+{
+	volatile Size size = 0;
+	bool		filled;
+
+	/* A load goes on while its first pages are at it. */
+	if (MtpPairBlock(pair) + 1 >= b->nblocks)
+		b->nblocks = RelationGetNumberOfBlocks(b->rel);
+	if (MtpPairBlock(pair) >= b->nblocks)
+		return MTP_BUILT_BEFORE;
+	if (has_one(b, pair))
+		return MTP_BUILT_BEFORE;
+	if (!mtp_pair_reserve(b->rel, pair, b->nblocks, b->strategy, only_free, level, b->copy, &reserved_ref))
+		return MTP_BUILT_REFUSED;
+	reserved_tag = mtp_page_tag(MtpRelLocator(b->rel), MtpPairBlock(pair));
+	reserved = true;
+
+	PG_TRY();
+	{
+		size = build(b, pair);
+	}
+	PG_CATCH();
+	{
+		abandon();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	reserved = false;
+	MTP_STOP_POINT("directory_built");
+	filled = mtp_pair_fill(b->rel, pair, &reserved_ref, b->directory, size);
+	return size == 0 ? MTP_BUILT_UNFIT : filled ? MTP_BUILT_IT : MTP_BUILT_REFUSED;
+}

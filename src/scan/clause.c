@@ -1,0 +1,190 @@
+/*
+ * clause.c
+ *	  Which clauses directories can be asked: column op value, in the order of the column's type.
+ */
+#include "scan/scan.h"
+
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/restrictinfo.h"
+#include "utils/lsyscache.h"
+#include "utils/typcache.h"
+
+/* The column that an expression is, as indexes see it: the type may be relabelled. */
+static Var *
+column_of(RelOptInfo *rel, Expr *expr)
+{
+	if (IsA(expr, RelabelType))
+		expr = ((RelabelType *) expr)->arg;
+	if (IsA(expr, Var) && ((Var *) expr)->varno == rel->relid && ((Var *) expr)->varlevelsup == 0 && ((Var *) expr)->varattno > 0)
+		return (Var *) expr;
+	return NULL;
+}
+
+/* Does it stay the same during a scan, and may it be evaluated apart? */
+static bool
+is_value(PlannerInfo *root, RelOptInfo *rel, Expr *expr)
+{
+	if (IsA(expr, Const) || IsA(expr, Param))
+		return true;
+	return !bms_is_member(rel->relid, pull_varnos(root, (Node *) expr)) && !contain_volatile_functions((Node *) expr) &&
+		!contain_subplans((Node *) expr);
+}
+
+/* Is it of the order that the column's directories have? */
+static bool
+in_order(Var *column, Oid op, Oid collation, int strategy)
+{
+	Oid			family = lookup_type_cache(column->vartype, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
+	int			is = OidIsValid(family) ? get_op_opfamily_strategy(op, family) : 0;
+
+	return is != 0 && (strategy == 0 || strategy == is) && collation == column->varcollid;
+}
+
+static MtpScanClause *
+make_clause(MtpClauseKind kind, Var *column, Oid op, Oid collation, Expr *value)
+{
+	MtpScanClause *clause = palloc0(sizeof(MtpScanClause));
+
+	*clause = (MtpScanClause) {
+		.kind = kind,.attnum = column->varattno,.op = op,.collation = collation,.value = value
+	};
+	return clause;
+}
+
+static MtpScanClause *
+of_operator(PlannerInfo *root, RelOptInfo *rel, OpExpr *expr)
+{
+	Expr	   *left,
+			   *right;
+	Var		   *column;
+	Oid			op = expr->opno;
+
+	if (list_length(expr->args) != 2)
+		return NULL;
+	left = linitial(expr->args);
+	right = lsecond(expr->args);
+	column = column_of(rel, left);
+	if (column == NULL)
+	{
+		column = column_of(rel, right);
+		right = left;
+		op = column == NULL ? InvalidOid : get_commutator(op);
+	}
+	if (column == NULL || !OidIsValid(op) || !in_order(column, op, expr->inputcollid, 0) || !is_value(root, rel, right))
+		return NULL;
+	return make_clause(MTP_CLAUSE_OP, column, op, expr->inputcollid, right);
+}
+
+static MtpScanClause *
+of_array(PlannerInfo *root, RelOptInfo *rel, ScalarArrayOpExpr *expr)
+{
+	Var		   *column = column_of(rel, linitial(expr->args));
+	Expr	   *value = lsecond(expr->args);
+
+	if (!expr->useOr || column == NULL || !in_order(column, expr->opno, expr->inputcollid, BTEqualStrategyNumber) || !is_value(root, rel, value))
+		return NULL;
+	return make_clause(MTP_CLAUSE_ANY, column, expr->opno, expr->inputcollid, value);
+}
+
+static MtpScanClause *
+of_null_test(RelOptInfo *rel, NullTest *test)
+{
+	Var		   *column = test->argisrow ? NULL : column_of(rel, test->arg);
+
+	if (column == NULL || !OidIsValid(lookup_type_cache(column->vartype, TYPECACHE_BTREE_OPFAMILY)->btree_opf))
+		return NULL;
+	return make_clause(test->nulltesttype == IS_NULL ? MTP_CLAUSE_NULL : MTP_CLAUSE_NOT_NULL, column, InvalidOid, InvalidOid, NULL);
+}
+
+/*
+ * Values are evaluated before the row's other clauses are, so clauses that wait for those of a security barrier ask nothing.
+ */
+MtpScanClause *
+mtp_scan_clause(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *rinfo)
+{
+	Expr	   *expr = rinfo->clause;
+	MtpScanClause *clause = NULL;
+
+	if (IsA(expr, OpExpr))
+		clause = of_operator(root, rel, (OpExpr *) expr);
+	else if (IsA(expr, ScalarArrayOpExpr))
+		clause = of_array(root, rel, (ScalarArrayOpExpr *) expr);
+	else if (IsA(expr, NullTest))
+		clause = of_null_test(rel, (NullTest *) expr);
+	return clause != NULL && restriction_is_securely_promotable(rinfo, rel) ? clause : NULL;
+}
+
+void
+mtp_scan_write_clauses(List *clauses, CustomScan *plan)
+{
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		MtpScanClause *clause = lfirst(lc);
+
+		plan->custom_private = lappend(plan->custom_private, list_make4_oid(clause->kind, clause->attnum, clause->op, clause->collation));
+		if (clause->value != NULL)
+			plan->custom_exprs = lappend(plan->custom_exprs, clause->value);
+	}
+}
+
+List *
+mtp_scan_read_clauses(CustomScan *plan)
+{
+	List	   *clauses = NIL;
+	ListCell   *value = list_head(plan->custom_exprs);
+	ListCell   *lc;
+
+	foreach(lc, plan->custom_private)
+	{
+		List	   *of = lfirst(lc);
+		MtpScanClause *clause = palloc0(sizeof(MtpScanClause));
+
+		*clause = (MtpScanClause) {
+			.kind = linitial_oid(of),.attnum = lsecond_oid(of),.op = lthird_oid(of),.collation = lfourth_oid(of)
+		};
+		if (clause->kind == MTP_CLAUSE_OP || clause->kind == MTP_CLAUSE_ANY)
+		{
+			Assert(value != NULL);
+			clause->value = lfirst(value);
+			value = lnext(plan->custom_exprs, value);
+		}
+		clauses = lappend(clauses, clause);
+	}
+	return clauses;
+}
+
+bool
+mtp_scan_has_clause(List *clauses, int n, const AttrNumber *attnums)
+{
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+		for (int i = 0; i < n; i++)
+			if (((MtpScanClause *) lfirst(lc))->attnum == attnums[i])
+				return true;
+	return false;
+}
+
+int
+mtp_scan_clause_columns(List *clauses, AttrNumber *attnums)
+{
+	int			n = 0;
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		AttrNumber	attnum = ((MtpScanClause *) lfirst(lc))->attnum;
+		bool		has = false;
+
+		for (int i = 0; i < n; i++)
+			has |= attnums[i] == attnum;
+		if (!has && n < MTP_DIRECTORY_COLUMNS)
+			attnums[n++] = attnum;
+	}
+	return n;
+}

@@ -1,0 +1,344 @@
+/*
+ * demand.c
+ *	  Learns from executed scans which column a table's directories shall be made of.
+ *
+ * Of each table that is scanned so there is an entry in shared memory, with a count for each of a few columns.  Nothing here is certain: an entry may go when others
+ * need its room, and may be of a table that was dropped and had the number of another one.  So whoever reads a column's number looks whether there is such a
+ * column.
+ */
+#include "scan/demand.h"
+
+#include <math.h>
+
+#include "access/parallel.h"
+#include "miscadmin.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/hsearch.h"
+
+#include "buffer/buffer.h"
+#include "directory/directory.h"
+#include "table/directory.h"
+
+typedef struct DemandKey
+{
+	Oid			dbid;
+	Oid			relid;
+} DemandKey;
+
+typedef struct Demand
+{
+	DemandKey	key;
+	uint64		used;			/* when it was last counted, in ticks */
+	uint32		scans;			/* that were counted, up to 2 */
+	AttrNumber	learnt;			/* what directories are made of, or 0 */
+	AttrNumber	attnums[MTP_DEMAND_COLUMNS];	/* 0: no column's */
+	float		counts[MTP_DEMAND_COLUMNS];
+} Demand;
+
+typedef struct DemandShared
+{
+	LWLock	   *lock;			/* guards all entries */
+	uint64		ticks;
+} DemandShared;
+
+static DemandShared *shared = NULL;
+static HTAB *demands = NULL;
+
+/* Is there such a column, and has its type an order? */
+static bool
+is_orderable(TupleDesc desc, AttrNumber attnum)
+{
+	Form_pg_attribute att;
+
+	if (attnum < 1 || attnum > desc->natts)
+		return false;
+	att = TupleDescAttr(desc, attnum - 1);
+	return !att->attisdropped && mtp_directory_has_order(att->atttypid);
+}
+
+/* The learnt column, or 0: whether there is one is for the caller to see. */
+static AttrNumber
+learnt_of(Oid relid)
+{
+	DemandKey	key = {.dbid = MyDatabaseId,.relid = relid};
+	Demand	   *d;
+	AttrNumber	learnt = 0;
+
+	if (shared == NULL)
+		return 0;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	d = hash_search(demands, &key, HASH_FIND, NULL);
+	if (d != NULL)
+		learnt = d->learnt;
+	LWLockRelease(shared->lock);
+	return learnt;
+}
+
+AttrNumber
+mtp_demand_learnt(Relation rel)
+{
+	AttrNumber	attnum = learnt_of(RelationGetRelid(rel));
+
+	return is_orderable(RelationGetDescr(rel), attnum) ? attnum : InvalidAttrNumber;
+}
+
+int
+mtp_demand_columns(Relation rel, AttrNumber *attnums)
+{
+	MtpDirectory directory;
+	int			n;
+
+	mtp_table_directory(rel, &directory);
+	if (directory.choice == MTP_DIRECTORY_LEARNT)
+	{
+		attnums[0] = mtp_demand_learnt(rel);
+		return AttributeNumberIsValid(attnums[0]) ? 1 : 0;
+	}
+	n = Min(directory.ncolumns, MTP_DIRECTORY_COLUMNS);
+	memcpy(attnums, directory.columns, n * sizeof(AttrNumber));
+	return n;
+}
+
+bool
+mtp_demand_off(Relation rel)
+{
+	MtpDirectory directory;
+
+	mtp_table_directory(rel, &directory);
+	return directory.choice == MTP_DIRECTORY_OFF;
+}
+
+/* ---------- counting ---------- */
+
+/* Makes room for another table. */
+static void
+evict(void)
+{
+	HASH_SEQ_STATUS seq;
+	Demand	   *d;
+	Demand	   *oldest = NULL;
+
+	hash_seq_init(&seq, demands);
+	while ((d = hash_seq_search(&seq)) != NULL)
+		if (oldest == NULL || d->used < oldest->used)
+			oldest = d;
+	if (oldest != NULL)
+		hash_search(demands, &oldest->key, HASH_REMOVE, NULL);
+}
+
+static Demand *
+demand_of(Oid dbid, Oid relid)
+{
+	DemandKey	key = {.dbid = dbid,.relid = relid};
+	Demand	   *d = hash_search(demands, &key, HASH_FIND, NULL);
+
+	if (d == NULL)
+	{
+		if (hash_get_num_entries(demands) >= MTP_DEMAND_TABLES)
+			evict();
+		d = hash_search(demands, &key, HASH_ENTER, NULL);
+		memset((char *) d + sizeof(key), 0, sizeof(*d) - sizeof(key));
+	}
+	d->used = ++shared->ticks;
+	return d;
+}
+
+/* A column's place; if it has none, a free one, or that of the least count, if this is worth less than one scan.  -1 if there is none. */
+static int
+place_of(Demand *d, AttrNumber attnum)
+{
+	int			least = 0;
+
+	for (int i = 0; i < MTP_DEMAND_COLUMNS; i++)
+	{
+		if (d->attnums[i] == attnum)
+			return i;
+		if (d->counts[i] < d->counts[least])
+			least = i;
+	}
+	if (d->counts[least] >= 1)
+		return -1;
+	d->attnums[least] = attnum;
+	d->counts[least] = 0;
+	return least;
+}
+
+/* Another column than the learnt one must have twice its count. */
+static void
+learn(Demand *d)
+{
+	int			most = 0;
+	float		learnt = 0;
+
+	for (int i = 0; i < MTP_DEMAND_COLUMNS; i++)
+	{
+		if (d->counts[i] > d->counts[most])
+			most = i;
+		if (d->learnt != 0 && d->attnums[i] == d->learnt)
+			learnt = d->counts[i];
+	}
+	if (d->scans >= 2 && d->counts[most] > 0 && d->counts[most] >= 2 * learnt)
+		d->learnt = d->attnums[most];
+}
+
+/* What is known of numbers that are no column's any more, or of a table that had this one's number before, goes. */
+static void
+forget_others(Demand *d, const bool *good)
+{
+	for (int i = 0; i < MTP_DEMAND_COLUMNS; i++)
+		if (!good[i])
+		{
+			if (d->learnt == d->attnums[i])
+				d->learnt = 0;
+			d->attnums[i] = 0;
+			d->counts[i] = 0;
+		}
+}
+
+/*
+ * Columns are looked at with no lock held: types may have to be read from the catalog.  What comes in between is looked at next time.
+ */
+void
+mtp_demand_count(Relation rel, int n, const AttrNumber *attnums)
+{
+	static float factor = 0;
+	MtpDirectory directory;
+	AttrNumber	seen[MTP_DEMAND_COLUMNS] = {0};
+	bool		good[MTP_DEMAND_COLUMNS];
+	Demand	   *d;
+
+	if (shared == NULL || IsParallelWorker() || RecoveryInProgress())
+		return;
+	mtp_table_directory(rel, &directory);
+	if (directory.choice != MTP_DIRECTORY_LEARNT)
+		return;
+	if (factor == 0)
+		factor = exp2(-1.0 / MTP_DEMAND_HALF_LIFE);
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	d = demand_of(MyDatabaseId, RelationGetRelid(rel));
+	memcpy(seen, d->attnums, sizeof(seen));
+	LWLockRelease(shared->lock);
+	for (int i = 0; i < MTP_DEMAND_COLUMNS; i++)
+		good[i] = is_orderable(RelationGetDescr(rel), seen[i]);
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	d = demand_of(MyDatabaseId, RelationGetRelid(rel));
+	if (memcmp(seen, d->attnums, sizeof(seen)) == 0)
+		forget_others(d, good);
+	for (int i = 0; i < MTP_DEMAND_COLUMNS; i++)
+		d->counts[i] *= factor;
+	for (int i = 0; i < n; i++)
+	{
+		int			place = place_of(d, attnums[i]);
+
+		if (place >= 0)
+			d->counts[place] += 1;
+	}
+	d->scans = Min(d->scans + 1, 2);
+	learn(d);
+	LWLockRelease(shared->lock);
+}
+
+/* ---------- over restarts ---------- */
+
+/* Tables' numbers, in the order in which they were counted last */
+static int
+older_first(const void *a, const void *b)
+{
+	uint64		p = (*(Demand *const *) a)->used;
+	uint64		q = (*(Demand *const *) b)->used;
+
+	return p < q ? -1 : p > q ? 1 : 0;
+}
+
+int
+mtp_demand_save(MtpLearnt *tables)
+{
+	Demand	  **known;
+	HASH_SEQ_STATUS seq;
+	Demand	   *d;
+	int			n = 0;
+
+	if (shared == NULL)
+		return 0;
+	known = palloc(MTP_DEMAND_TABLES * sizeof(Demand *));
+	LWLockAcquire(shared->lock, LW_SHARED);
+	hash_seq_init(&seq, demands);
+	while ((d = hash_seq_search(&seq)) != NULL)
+		known[n++] = d;
+	Assert(n <= MTP_DEMAND_TABLES);
+	qsort(known, n, sizeof(Demand *), older_first);
+	for (int i = 0; i < n; i++)
+	{
+		d = known[i];
+		tables[i] = (MtpLearnt) {
+			.dbid = d->key.dbid,.relid = d->key.relid,.learnt = d->learnt,.scans = d->scans
+		};
+		memcpy(tables[i].attnums, d->attnums, sizeof(d->attnums));
+		memcpy(tables[i].counts, d->counts, sizeof(d->counts));
+	}
+	LWLockRelease(shared->lock);
+	pfree(known);
+	return n;
+}
+
+/* Can this have been saved?  A count's limit is that of a column that each scan names. */
+static bool
+is_possible(const MtpLearnt *t)
+{
+	if (!OidIsValid(t->dbid) || !OidIsValid(t->relid) || t->scans > 2 || t->learnt < 0)
+		return false;
+	for (int i = 0; i < MTP_DEMAND_COLUMNS; i++)
+		if (t->attnums[i] < 0 || !(t->counts[i] >= 0 && t->counts[i] <= 2 * MTP_DEMAND_HALF_LIFE))
+			return false;
+	return true;
+}
+
+void
+mtp_demand_restore(const MtpLearnt *tables, int n)
+{
+	if (shared == NULL)
+		return;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < n; i++)
+	{
+		const MtpLearnt *t = &tables[i];
+		Demand	   *d;
+
+		if (!is_possible(t))
+			continue;
+		d = demand_of(t->dbid, t->relid);
+		d->scans = t->scans;
+		d->learnt = t->learnt;
+		memcpy(d->attnums, t->attnums, sizeof(d->attnums));
+		memcpy(d->counts, t->counts, sizeof(d->counts));
+	}
+	LWLockRelease(shared->lock);
+}
+
+/* ---------- shared memory ---------- */
+
+Size
+mtp_demand_size(void)
+{
+	return add_size(MAXALIGN(sizeof(DemandShared)), hash_estimate_size(MTP_DEMAND_TABLES, sizeof(Demand)));
+}
+
+void
+mtp_demand_make(LWLock *lock)
+{
+	HASHCTL		ctl = {
+		.keysize = sizeof(DemandKey),.entrysize = sizeof(Demand)
+	};
+	bool		found;
+
+	shared = ShmemInitStruct("mtpower demand", sizeof(DemandShared), &found);
+	if (!found)
+	{
+		shared->lock = lock;
+		shared->ticks = 0;
+	}
+	demands = ShmemInitHash("mtpower demand of tables", MTP_DEMAND_TABLES, MTP_DEMAND_TABLES, &ctl, HASH_ELEM | HASH_BLOBS);
+}

@@ -1,0 +1,125 @@
+/*
+ * scan.h
+ *	  The directory scan: a sequential scan that asks the directories of a table's pages.
+ *
+ * See README.md in this directory.
+ */
+#ifndef MTP_SCAN_H
+#define MTP_SCAN_H
+
+#include "mtpower.h"
+
+#include "access/heapam.h"
+#include "directory/directory.h"
+#include "nodes/execnodes.h"
+#include "nodes/extensible.h"
+#include "nodes/pathnodes.h"
+#include "nodes/plannodes.h"
+
+/* mtpower.enable_directoryscan */
+extern bool mtp_enable_directoryscan;
+
+/* What a clause asks of its column */
+typedef enum MtpClauseKind
+{
+	MTP_CLAUSE_OP,				/* column op value */
+	MTP_CLAUSE_ANY,				/* column = ANY (value) */
+	MTP_CLAUSE_NULL,			/* column IS NULL, */
+	MTP_CLAUSE_NOT_NULL			/* IS NOT NULL: no value */
+} MtpClauseKind;
+
+typedef struct MtpScanClause
+{
+	MtpClauseKind kind;
+	AttrNumber	attnum;
+	Oid			op;				/* with the column on its left */
+	Oid			collation;
+	Expr	   *value;
+	ExprState  *state;			/* of value, in the executor */
+} MtpScanClause;
+
+/*
+ * clause.c: the clause of a restriction of a base relation that directories can be asked, allocated; or NULL.  Lists of them as a plan has them: kinds, columns and
+ * operators for custom_private, values for custom_exprs.
+ */
+extern MtpScanClause *mtp_scan_clause(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *rinfo);
+extern void mtp_scan_write_clauses(List *clauses, CustomScan *plan);
+extern List *mtp_scan_read_clauses(CustomScan *plan);
+
+/* What became of blocks */
+typedef enum MtpScanCount
+{
+	MTP_SCAN_ASKED,				/* rows fetched that a directory named, others not looked at */
+	MTP_SCAN_SKIPPED,			/* no row can match, says the directory */
+	MTP_SCAN_READ,				/* read as a sequential scan reads them */
+	MTP_SCAN_COUNTS
+} MtpScanCount;
+
+/* In a parallel query's shared memory; core's descriptor follows. */
+typedef struct MtpScanShared
+{
+	pg_atomic_uint64 counts[MTP_SCAN_COUNTS];	/* of the workers */
+} MtpScanShared;
+
+/* Candidates of a block beyond which the whole block is read: fetching each of them locks the page. */
+#define MTP_SCAN_FEW	32
+
+typedef struct MtpScanState
+{
+	CustomScanState css;		/* its ss_currentScanDesc reads pages, and says which blocks there are */
+	List	   *clauses;
+	uint64		counts[MTP_SCAN_COUNTS];
+	MtpScanShared *shared;
+	bool		begun;			/* the first row was asked for */
+	bool		counted;		/* mtp_demand_count was called */
+
+	/* read.c: where the scan stands */
+	int64		at;				/* blocks from the scan's first one: -1 before it, the number of blocks behind all */
+	BlockNumber block;
+	bool		named;			/* the block's rows are those below, else those of the scan's descriptor */
+	int			nrows;
+	int			row;
+	OffsetNumber rows[MaxHeapTuplesPerPage];
+
+	/* ask.c: directories */
+	bool		asks;
+	bool		has_keys;		/* the values below are this scan's */
+	bool		nothing;		/* no row can match */
+	bool		wants;			/* mtp_admit_ask was called */
+	MtpDirectoryColumns columns;
+	ExprContext *key_context;	/* keys live in its memory, until a rescan */
+	MemoryContext search_context;	/* what comparison functions allocate */
+	MtpDirectoryKey *keys;		/* room for one more */
+	int			nkeys;
+	MtpDirectoryKey *any;		/* one of these must match as well, if there are any */
+	int			nany;
+	uint32		pair;			/* the last one that was asked; InvalidBlockNumber: none */
+	bool		answered;
+	MtpDirectoryItems items;
+} MtpScanState;
+
+/* read.c: the next row in the executor's direction, in the scan's slot; NULL behind the last one. */
+extern TupleTableSlot *mtp_scan_next(MtpScanState *s);
+extern void mtp_scan_begin_reading(MtpScanState *s);
+
+/* ask.c: prepares for asking, if there is anything to ask; asks a pair of blocks, whose items are then in s->items. */
+extern void mtp_scan_begin_asking(MtpScanState *s);
+extern bool mtp_scan_ask(MtpScanState *s, uint32 pair);
+
+/* The columns on which there are clauses, each once; returns how many, at most MTP_DIRECTORY_COLUMNS. */
+extern int mtp_scan_clause_columns(List *clauses, AttrNumber *attnums);
+
+/* Does a clause ask one of these columns? */
+extern bool mtp_scan_has_clause(List *clauses, int n, const AttrNumber *attnums);
+
+/* shmem.c: its share of _PG_init */
+extern void mtp_scan_shmem_init(void);
+
+/* explain.c */
+extern void mtp_scan_explain(CustomScanState *node, List *ancestors, struct ExplainState *es);
+
+/* node.c */
+extern CustomScanMethods mtp_scan_methods;
+extern Node *mtp_scan_create_state(CustomScan *plan);
+
+#endif							/* MTP_SCAN_H */

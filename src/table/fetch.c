@@ -1,0 +1,179 @@
+/*
+ * fetch.c
+ *	  Fetches a row that an index led to: from the image of its pair, where its page's rows are visible to all, or else as heap does.
+ *
+ * What an image says holds for snapshots that were taken before it was found (src/buffer/README.md): whoever deletes or updates a row of a page takes the pair's image
+ * away before he can commit.  All rows of a page that was all-visible when it was copied are so for such a snapshot: the row is that of the line pointer, or of the one it
+ * redirects to, and there is no other version to look for.
+ */
+#include "mtpower.h"
+
+#include "access/heapam.h"
+#include "access/relscan.h"
+#include "access/tableam.h"
+#include "pgstat.h"
+
+#include "buffer/pair.h"
+#include "table/table.h"
+#include "wal/stop.h"
+
+/* heap's own comes first: it is heap's functions' that are called with it. */
+typedef struct MtpFetch
+{
+	IndexFetchHeapData heap;
+	bool		serves;
+	bool		has_ref;		/* is ref the frame of pair? */
+	uint32		pair;
+	MtpFrameRef ref;
+} MtpFetch;
+
+IndexFetchTableData *
+mtp_table_index_fetch_begin(Relation rel)
+{
+	MtpFetch   *f = palloc0(sizeof(MtpFetch));
+
+	f->heap.xs_base.rel = rel;
+	f->heap.xs_cbuf = InvalidBuffer;
+	f->serves = mtp_pair_serves(rel);
+	return &f->heap.xs_base;
+}
+
+/*
+ * The line pointer of a row, in memory that may change: read once, and within the page.
+ */
+static bool
+read_line_pointer(const char *page, OffsetNumber offset, ItemIdData *lp)
+{
+	const volatile PageHeaderData *header = (const volatile PageHeaderData *) page;
+	uint16		lower = header->pd_lower;
+	uint32		word;
+
+	if (lower < SizeOfPageHeaderData || lower > BLCKSZ || offset == InvalidOffsetNumber ||
+		offset > (lower - SizeOfPageHeaderData) / sizeof(ItemIdData))
+		return false;
+	word = *(const volatile uint32 *) &header->pd_linp[offset - 1];
+	memcpy(lp, &word, sizeof(ItemIdData));
+	return true;
+}
+
+/* Finds a row's bytes in an image; *offset becomes the version's own. */
+static bool
+find_row(const char *page, OffsetNumber *offset, ItemIdData *lp)
+{
+	if ((((const volatile PageHeaderData *) page)->pd_flags & PD_ALL_VISIBLE) == 0 || !read_line_pointer(page, *offset, lp))
+		return false;
+	if (ItemIdIsRedirected(lp))
+	{
+		*offset = ItemIdGetRedirect(lp);
+		if (!read_line_pointer(page, *offset, lp))
+			return false;
+	}
+	return ItemIdIsNormal(lp) && ItemIdGetLength(lp) >= SizeofHeapTupleHeader && ItemIdGetOffset(lp) + ItemIdGetLength(lp) <= BLCKSZ;
+}
+
+/* Stores a copy of a row as the slot's own, as ExecForceStoreHeapTuple does, with one copy less. */
+static void
+store_row(TupleTableSlot *slot, HeapTuple row)
+{
+	ExecClearTuple(slot);
+	((BufferHeapTupleTableSlot *) slot)->base.tuple = row;
+	slot->tts_flags &= ~TTS_FLAG_EMPTY;
+	slot->tts_flags |= TTS_FLAG_SHOULDFREE;
+	slot->tts_tid = row->t_self;
+	slot->tts_tableOid = row->t_tableOid;
+}
+
+static bool
+find_frame(MtpFetch *f, uint32 pair, Size from, Size to)
+{
+	if (f->has_ref && f->pair == pair && mtp_frame_still(&mtp_buffer, &f->ref))
+	{
+		pg_read_barrier();		/* the version before what it protects */
+		return true;
+	}
+	f->pair = pair;
+	f->has_ref = mtp_pair_find(f->heap.xs_base.rel, pair, MTP_FRAME_TABLE, from, to, &f->ref);
+	return f->has_ref;
+}
+
+static bool
+fetch_from_frame(MtpFetch *f, ItemPointer tid, TupleTableSlot *slot)
+{
+	Relation	rel = f->heap.xs_base.rel;
+	BlockNumber block = ItemPointerGetBlockNumber(tid);
+	OffsetNumber offset = ItemPointerGetOffsetNumber(tid);
+	Size		half = MtpPairHalf(block) * BLCKSZ;
+	const char *page;
+	ItemIdData	lp;
+	HeapTuple	row;
+
+	if (!find_frame(f, MtpPairOf(block), half, half + SizeOfPageHeaderData + offset * sizeof(ItemIdData)))
+		return false;
+	page = f->ref.image + half;
+	MTP_STOP_POINT("image_found");
+	if (!find_row(page, &offset, &lp))
+		return false;
+	row = MemoryContextAlloc(slot->tts_mcxt, HEAPTUPLESIZE + ItemIdGetLength(&lp));
+	row->t_len = ItemIdGetLength(&lp);
+	ItemPointerSet(&row->t_self, block, offset);
+	row->t_tableOid = RelationGetRelid(rel);
+	row->t_data = (HeapTupleHeader) ((char *) row + HEAPTUPLESIZE);
+	memcpy(row->t_data, page + ItemIdGetOffset(&lp), row->t_len);
+	if (!mtp_frame_still(&mtp_buffer, &f->ref))
+	{
+		mtp_buffer_torn(MTP_FRAME_TABLE);
+		f->has_ref = false;
+		pfree(row);
+		return false;
+	}
+
+	/* No chain begins with a heap-only row: the entry is of one that has gone, and heap finds nothing. */
+	if (offset == ItemPointerGetOffsetNumber(tid) && HeapTupleHeaderIsHeapOnly(row->t_data))
+	{
+		pfree(row);
+		return false;
+	}
+	mtp_buffer_hit(rel, MTP_FRAME_TABLE);
+	store_row(slot, row);
+	*tid = row->t_self;
+	return true;
+}
+
+bool
+mtp_table_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot,
+							bool *call_again, bool *all_dead)
+{
+	MtpFetch   *f = (MtpFetch *) scan;
+	bool		serves;
+	bool		found;
+
+	if (!f->serves)
+		return GetHeapamTableAmRoutine()->index_fetch_tuple(scan, tid, snapshot, slot, call_again, all_dead);
+	serves = !*call_again && mtp_pair_serves_snapshot(snapshot);
+	if (serves && fetch_from_frame(f, tid, slot))
+	{
+		if (all_dead)
+			*all_dead = false;
+		return true;
+	}
+	found = GetHeapamTableAmRoutine()->index_fetch_tuple(scan, tid, snapshot, slot, call_again, all_dead);
+	if (serves && found)
+		mtp_pair_offer(f->heap.xs_base.rel, f->heap.xs_cbuf);
+	return found;
+}
+
+/* A slot that was filled from a frame has no buffer, and what it holds may be older than the row's page: so it is the row's page that is asked. */
+bool
+mtp_table_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot)
+{
+	const TableAmRoutine *heap = GetHeapamTableAmRoutine();
+	TupleTableSlot *fresh;
+	bool		result;
+
+	if (BufferIsValid(((BufferHeapTupleTableSlot *) slot)->buffer))
+		return heap->tuple_satisfies_snapshot(rel, slot, snapshot);
+	fresh = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsBufferHeapTuple);
+	result = heap->tuple_fetch_row_version(rel, &slot->tts_tid, snapshot, fresh);
+	ExecDropSingleTupleTableSlot(fresh);
+	return result;
+}

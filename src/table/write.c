@@ -1,0 +1,130 @@
+/*
+ * write.c
+ *	  What changes rows: heap's callbacks, after which the buffer's frames of the changed pages go.
+ *
+ * Heap has unlocked the page by then, but the caller has not committed: no snapshot that sees the change has been taken yet, and a transaction's own commands
+ * see it only later.  So whoever may see it finds no frame without it.  If the callback raises an error between the change and the frame's end, the
+ * transaction aborts, and what the frame says is right.  Locks on rows, hint bits, pruning and freezing leave frames as they are: nothing that a frame answers depends on them.
+ *
+ * A directory leads to line pointers, whose rows are judged on their page.  So it goes only where new versions of rows come.
+ */
+#include "mtpower.h"
+
+#include "access/heapam.h"
+
+#include "batch/batch.h"
+#include "buffer/pair.h"
+#include "scan/admit.h"
+#include "table/table.h"
+#include "wal/stop.h"
+
+static const TableAmRoutine *heap;
+
+static void
+changed(Relation rel, ItemPointer tid, bool new_rows)
+{
+	MTP_STOP_POINT("table_changed");
+	mtp_pair_stale(rel, ItemPointerGetBlockNumber(tid), new_rows);
+}
+
+static void
+tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options, BulkInsertState bistate)
+{
+	heap->tuple_insert(rel, slot, cid, options, bistate);
+	changed(rel, &slot->tts_tid, true);
+}
+
+static void
+tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int options, BulkInsertState bistate, uint32 token)
+{
+	heap->tuple_insert_speculative(rel, slot, cid, options, bistate, token);
+	changed(rel, &slot->tts_tid, true);
+}
+
+/*
+ * COPY hands over its rows in batches, and asks for their index entries right afterwards: the
+ * engine learns here that there will be many.
+ */
+static void
+multi_insert(Relation rel, TupleTableSlot **slots, int ntuples, CommandId cid, int options, BulkInsertState bistate)
+{
+	BlockNumber last = InvalidBlockNumber;
+
+	mtp_batch_announce(rel, ntuples, cid);
+	heap->multi_insert(rel, slots, ntuples, cid, options, bistate);
+	for (int i = 0; i < ntuples; i++)
+	{
+		BlockNumber block = ItemPointerGetBlockNumber(&slots[i]->tts_tid);
+
+		if (i == 0 || MtpPairOf(block) != MtpPairOf(last))
+			changed(rel, &slots[i]->tts_tid, true);
+		last = block;
+	}
+	mtp_admit_loaded(rel, slots, ntuples);
+}
+
+static TM_Result
+tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, Snapshot crosscheck, bool wait, TM_FailureData *tmfd,
+			 bool changing_part)
+{
+	TM_Result	result = heap->tuple_delete(rel, tid, cid, snapshot, crosscheck, wait, tmfd, changing_part);
+
+	if (result == TM_Ok)
+		changed(rel, tid, false);
+	return result;
+}
+
+#if PG_VERSION_NUM >= 160000
+#define UpdateIndexes TU_UpdateIndexes
+#else
+#define UpdateIndexes bool
+#endif
+
+static TM_Result
+tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid, Snapshot snapshot, Snapshot crosscheck, bool wait,
+			 TM_FailureData *tmfd, LockTupleMode *lockmode, UpdateIndexes *update_indexes)
+{
+	TM_Result	result = heap->tuple_update(rel, otid, slot, cid, snapshot, crosscheck, wait, tmfd, lockmode, update_indexes);
+
+	if (result == TM_Ok)
+	{
+		changed(rel, &slot->tts_tid, true);
+		if (MtpPairOf(ItemPointerGetBlockNumber(otid)) != MtpPairOf(ItemPointerGetBlockNumber(&slot->tts_tid)))
+			changed(rel, otid, false);
+	}
+	return result;
+}
+
+/* The file is the same afterwards, and its pages begin anew. */
+static void
+relation_nontransactional_truncate(Relation rel)
+{
+	heap->relation_nontransactional_truncate(rel);
+	mtp_buffer_purge_file(MtpRelLocator(rel));
+}
+
+/*
+ * What pages have lost by truncation comes again only by insertions, which take frames away.  Their frames go here, so that none lies there for nothing.
+ */
+static void
+relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStrategy strategy)
+{
+	BlockNumber before = RelationGetNumberOfBlocks(rel);
+
+	heap->relation_vacuum(rel, params, strategy);
+	if (mtp_buffer.pool != NULL && RelationGetNumberOfBlocks(rel) < before)
+		mtp_buffer_purge_file(MtpRelLocator(rel));
+}
+
+void
+mtp_table_write_init(TableAmRoutine *routine)
+{
+	heap = GetHeapamTableAmRoutine();
+	routine->tuple_insert = tuple_insert;
+	routine->tuple_insert_speculative = tuple_insert_speculative;
+	routine->multi_insert = multi_insert;
+	routine->tuple_delete = tuple_delete;
+	routine->tuple_update = tuple_update;
+	routine->relation_nontransactional_truncate = relation_nontransactional_truncate;
+	routine->relation_vacuum = relation_vacuum;
+}

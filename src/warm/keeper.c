@@ -1,0 +1,309 @@
+/*
+ * keeper.c
+ *	  The keeper, a background worker: has the hot list read when the server starts, and writes it while it runs and when it ends.
+ */
+#include "warm/keeper.h"
+#include "warm/list.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_database.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/shmem.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "batch/batch.h"
+
+#define RESTART			10		/* seconds, after whatever ended it */
+#define POLL_MS			100		/* while a loader is at it */
+#define MOST_DATABASES	65536
+
+PGDLLEXPORT void mtp_keeper_main(Datum arg);
+
+MtpKeeperShared *mtp_keeper_shared = NULL;
+bool		mtp_hot_list = true;
+int			mtp_hot_list_interval = 300;
+
+static shmem_request_hook_type next_request = NULL;
+static shmem_startup_hook_type next_startup = NULL;
+
+/* Waits; false if the process shall end. */
+static bool
+rest(long ms)
+{
+	if (ShutdownRequestPending)
+		return false;
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (ms < 0 ? 0 : WL_TIMEOUT), ms, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+	return !ShutdownRequestPending;
+}
+
+/* ---------- reading ---------- */
+
+typedef struct Database
+{
+	Oid			dbid;			/* the key */
+	uint64		pages;
+	double		heat;
+} Database;
+
+typedef struct Summary
+{
+	HTAB	   *databases;
+	uint64		pages;
+} Summary;
+
+static void
+sum_up(const MtpListPage *page, void *arg)
+{
+	Summary    *s = arg;
+	bool		found;
+	Database   *d;
+
+	s->pages++;
+	d = hash_search(s->databases, &page->dbid, hash_get_num_entries(s->databases) < MOST_DATABASES ? HASH_ENTER : HASH_FIND, &found);
+	if (d == NULL)
+		return;
+	if (!found)
+	{
+		d->pages = 0;
+		d->heat = 0;
+	}
+	d->pages++;
+	d->heat += mtp_heat_accesses(page->level);
+}
+
+static int
+warmer_first(const void *a, const void *b)
+{
+	const Database *p = a;
+	const Database *q = b;
+
+	return p->heat != q->heat ? (p->heat > q->heat ? -1 : 1) : 0;
+}
+
+/* Is there such a database, not half dropped?  For a process that is connected to none, and can open no index. */
+static bool
+database_exists(Oid dbid)
+{
+	Relation	rel;
+	SysScanDesc scan;
+	ScanKeyData key;
+	HeapTuple	tuple;
+	bool		exists;
+
+	StartTransactionCommand();
+	rel = table_open(DatabaseRelationId, AccessShareLock);
+	ScanKeyInit(&key, Anum_pg_database_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(dbid));
+	scan = systable_beginscan(rel, InvalidOid, false, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	exists = HeapTupleIsValid(tuple) && ((Form_pg_database) GETSTRUCT(tuple))->datconnlimit != -2;
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	CommitTransactionCommand();
+	return exists;
+}
+
+/* Has a loader load the database's pages, and waits for it.  False if the process shall end. */
+static bool
+load_database(Oid dbid)
+{
+	BackgroundWorker bgw = {0};
+	BackgroundWorkerHandle *handle;
+	pid_t		pid;
+
+	bgw.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	bgw.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	bgw.bgw_restart_time = BGW_NEVER_RESTART;
+	bgw.bgw_main_arg = ObjectIdGetDatum(dbid);
+	bgw.bgw_notify_pid = MyProcPid;
+	strlcpy(bgw.bgw_library_name, "mtpower", BGW_MAXLEN);
+	strlcpy(bgw.bgw_function_name, "mtp_loader_main", BGW_MAXLEN);
+	strlcpy(bgw.bgw_name, "mtpower hot list loader", BGW_MAXLEN);
+	strlcpy(bgw.bgw_type, "mtpower hot list loader", BGW_MAXLEN);
+	if (!RegisterDynamicBackgroundWorker(&bgw, &handle))
+	{
+		ereport(LOG,
+				(errmsg("mtpower could not start a process that loads the hot list"),
+				 errhint("You might need to increase max_worker_processes.")));
+		return true;
+	}
+	while (GetBackgroundWorkerPid(handle, &pid) != BGWH_STOPPED)
+		if (!rest(POLL_MS))
+			return false;
+	pfree(handle);
+	return true;
+}
+
+/* False if the process shall end before all is loaded. */
+static bool
+load_databases(Summary *s)
+{
+	HASH_SEQ_STATUS seq;
+	Database   *d;
+	int			n = 0;
+	Database   *all = palloc(hash_get_num_entries(s->databases) * sizeof(Database) + 1);
+
+	hash_seq_init(&seq, s->databases);
+	while ((d = hash_seq_search(&seq)) != NULL)
+		all[n++] = *d;
+	qsort(all, n, sizeof(Database), warmer_first);
+	/* One that the keeper before this one has started? */
+	while (mtp_visited())
+		if (!rest(POLL_MS))
+			return false;
+	pg_atomic_write_u64(&mtp_keeper_shared->loaded, 0);
+	for (int i = 0; i < n; i++)
+		if (database_exists(all[i].dbid) && !load_database(all[i].dbid))
+			return false;
+	ereport(LOG,
+			(errmsg("pages of the hot list in the buffer: " UINT64_FORMAT " of " UINT64_FORMAT,
+					pg_atomic_read_u64(&mtp_keeper_shared->loaded), s->pages)));
+	return true;
+}
+
+static bool
+restore(void)
+{
+	HASHCTL		ctl = {
+		.keysize = sizeof(Oid),.entrysize = sizeof(Database)
+	};
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "mtpower hot list", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	MtpLearnt  *learnt = palloc(MTP_DEMAND_TABLES * sizeof(MtpLearnt));
+	Summary		s = {0};
+	int			nlearnt;
+	const char *why;
+	bool		done = true;
+
+	ctl.hcxt = context;
+	s.databases = hash_create("databases of the hot list", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	switch (mtp_list_read(sum_up, &s, learnt, &nlearnt, &why))
+	{
+		case MTP_LIST_GOOD:
+			mtp_demand_restore(learnt, nlearnt);
+			done = load_databases(&s);
+			break;
+		case MTP_LIST_WRONG:
+			ereport(LOG, (errmsg("the hot list in file \"%s\" is ignored: %s", MTP_LIST_FILE, why)));
+			break;
+		case MTP_LIST_MISSING:
+			break;
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return done;
+}
+
+/* ---------- the process ---------- */
+
+/*
+ * A list is not written before what the one before had is loaded: else a server that ends soon would leave little of it.
+ */
+void
+mtp_keeper_main(Datum arg)
+{
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);	/* to no database */
+	pgstat_report_activity(STATE_RUNNING, NULL);
+	if (!mtp_keeper_shared->restored && !restore())
+		proc_exit(1);
+	mtp_keeper_shared->restored = true;
+	for (TimestampTz written = GetCurrentTimestamp();;)
+	{
+		long		left = -1;
+
+		if (mtp_hot_list_interval > 0)
+			left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), TimestampTzPlusMilliseconds(written, mtp_hot_list_interval * INT64CONST(1000)));
+		if (left != 0)
+		{
+			if (!rest(left))
+				break;
+			continue;
+		}
+		(void) mtp_list_write();
+		written = GetCurrentTimestamp();
+	}
+	(void) mtp_list_write();
+	proc_exit(1);
+}
+
+static void
+request(void)
+{
+	if (next_request)
+		next_request();
+	if (mtp_buffer_size > 0)
+		RequestAddinShmemSpace(sizeof(MtpKeeperShared));
+}
+
+static void
+startup(void)
+{
+	bool		found;
+
+	if (next_startup)
+		next_startup();
+	if (mtp_buffer_size == 0)
+		return;
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	mtp_keeper_shared = ShmemInitStruct("mtpower hot list", sizeof(MtpKeeperShared), &found);
+	if (!found)
+	{
+		mtp_keeper_shared->restored = false;
+		pg_atomic_init_u64(&mtp_keeper_shared->loaded, 0);
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+static void
+register_keeper(void)
+{
+	BackgroundWorker bgw = {0};
+
+	bgw.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	bgw.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	bgw.bgw_restart_time = RESTART;
+	strlcpy(bgw.bgw_library_name, "mtpower", BGW_MAXLEN);
+	strlcpy(bgw.bgw_function_name, "mtp_keeper_main", BGW_MAXLEN);
+	strlcpy(bgw.bgw_name, "mtpower hot list keeper", BGW_MAXLEN);
+	strlcpy(bgw.bgw_type, "mtpower hot list keeper", BGW_MAXLEN);
+	RegisterBackgroundWorker(&bgw);
+}
+
+void
+mtp_warm_init(void)
+{
+	DefineCustomBoolVariable("mtpower.hot_list",
+							 "Keeps a list of the pages in mtpower's buffer, to load them after a restart.",
+							 NULL, &mtp_hot_list, true, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("mtpower.hot_list_interval",
+							"How often that list is written.",
+							"Zero: when the server ends.",
+							&mtp_hot_list_interval, 300, 0, 24 * 3600,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	next_request = shmem_request_hook;
+	shmem_request_hook = request;
+	next_startup = shmem_startup_hook;
+	shmem_startup_hook = startup;
+	if (mtp_hot_list && mtp_buffer_size > 0)
+		register_keeper();
+}

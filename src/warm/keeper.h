@@ -1,0 +1,27 @@
+/*
+ * keeper.h
+ *	  The processes that keep the hot list: the keeper, which writes it and has it read, and loaders, one database's at a time.
+ */
+#ifndef MTP_WARM_KEEPER_H
+#define MTP_WARM_KEEPER_H
+
+#include "mtpower.h"
+
+#include "port/atomics.h"
+
+typedef struct MtpKeeperShared
+{
+	bool		restored;		/* what the list had is loaded, so that it may be written anew.  The keeper's */
+	pg_atomic_uint64 loaded;	/* pages of the list that have frames now */
+} MtpKeeperShared;
+
+extern MtpKeeperShared *mtp_keeper_shared;
+
+/* mtpower.hot_list, mtpower.hot_list_interval */
+extern bool mtp_hot_list;
+extern int	mtp_hot_list_interval;
+
+/* Its share of _PG_init. */
+extern void mtp_warm_init(void);
+
+#endif							/* MTP_WARM_KEEPER_H */

@@ -1,0 +1,308 @@
+/*
+ * list.c
+ *	  Writes and reads the hot list.
+ */
+#include "warm/list.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "port/pg_crc32c.h"
+#include "storage/fd.h"
+#include "utils/timestamp.h"
+#include "wal/stop.h"
+
+#define CHUNK	(64 * 1024)		/* of the file, in memory */
+
+static pg_crc32c
+head_crc(const MtpListHead *head)
+{
+	pg_crc32c	crc;
+
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, head, offsetof(MtpListHead, crc));
+	FIN_CRC32C(crc);
+	return crc;
+}
+
+/* ---------- writing ---------- */
+
+typedef struct Writer
+{
+	int			fd;
+	bool		failed;			/* errno says how */
+	Size		used;
+	pg_crc32c	crc;
+	char		chunk[CHUNK];
+} Writer;
+
+static void
+put_out(Writer *w, const void *data, Size size)
+{
+	if (w->failed || size == 0)
+		return;
+	errno = 0;
+	if (write(w->fd, data, size) != size)
+	{
+		w->failed = true;
+		if (errno == 0)
+			errno = ENOSPC;
+	}
+}
+
+static void
+flush(Writer *w)
+{
+	put_out(w, w->chunk, w->used);
+	w->used = 0;
+	if (!w->failed)				/* errno */
+		CHECK_FOR_INTERRUPTS();
+}
+
+static void
+put(Writer *w, const void *data, Size size)
+{
+	if (w->used + size > CHUNK)
+		flush(w);
+	memcpy(w->chunk + w->used, data, size);
+	w->used += size;
+	COMP_CRC32C(w->crc, data, size);
+}
+
+/* The page that a frame has, and how warm it is; false if it has none, or somebody is at it. */
+static bool
+page_of(uint32 frame, MtpListPage *page)
+{
+	MtpPool    *pool = mtp_buffer.pool;
+	MtpFrameHead *head = &mtp_buffer.heads[frame];
+	uint64		version = pg_atomic_read_u64(&head->version);
+	MtpPageTag	tag;
+	MtpLocator	file;
+
+	pg_read_barrier();			/* the version before what it protects */
+	tag = head->tag;
+	memset(page, 0, sizeof(*page));
+	page->kind = pool->kind_of[frame / MTP_EXTENT_FRAMES];
+	pg_read_barrier();			/* all of it before the version */
+	if (version % 2 != 0 || pg_atomic_read_u64(&head->version) != version || tag.page == 0 || page->kind == MTP_FRAME_NONE)
+		return false;
+	file = mtp_tag_file(tag);
+	page->space = MtpLocatorSpace(file);
+	page->dbid = MtpLocatorDatabase(file);
+	page->file = MtpLocatorFile(file);
+	page->block = (uint32) tag.page - 1;
+	page->level = mtp_heat_level(pool->heat[frame], mtp_pool_epoch(pool));
+	return true;
+}
+
+static void
+write_all(Writer *w, MtpListHead *head)
+{
+	uint32		nframes = mtp_buffer.pool->nextents * MTP_EXTENT_FRAMES;
+	MtpLearnt  *learnt = palloc(MTP_DEMAND_TABLES * sizeof(MtpLearnt));
+
+	INIT_CRC32C(w->crc);
+	put_out(w, head, sizeof(*head));	/* room for it */
+	for (uint32 frame = 0; frame < nframes && !w->failed; frame++)
+	{
+		MtpListPage page;
+
+		if (page_of(frame, &page))
+		{
+			put(w, &page, sizeof(page));
+			head->npages++;
+		}
+	}
+	head->nlearnt = mtp_demand_save(learnt);
+	for (uint32 i = 0; i < head->nlearnt; i++)
+		put(w, &learnt[i], sizeof(MtpLearnt));
+	pfree(learnt);
+	flush(w);
+	MTP_STOP_POINT("hot_list_half");
+	FIN_CRC32C(w->crc);
+	head->rest_crc = w->crc;
+	head->crc = head_crc(head);
+	if (!w->failed && lseek(w->fd, 0, SEEK_SET) != 0)
+		w->failed = true;
+	put_out(w, head, sizeof(*head));
+}
+
+bool
+mtp_list_write(void)
+{
+	MtpListHead head = {
+		.magic = MTP_LIST_MAGIC,.version = MTP_LIST_VERSION,.block = BLCKSZ,.system = GetSystemIdentifier(),.time = GetCurrentTimestamp()
+	};
+	Writer	   *w = palloc0(sizeof(Writer));
+	bool		written;
+
+	w->fd = OpenTransientFile(MTP_LIST_TEMPORARY, O_CREAT | O_TRUNC | O_WRONLY | PG_BINARY);
+	if (w->fd < 0)
+		w->failed = true;
+	else
+	{
+		write_all(w, &head);
+		if (w->failed)
+		{
+			int			save_errno = errno;
+
+			CloseTransientFile(w->fd);
+			errno = save_errno;
+		}
+		else if (CloseTransientFile(w->fd) != 0)
+			w->failed = true;
+	}
+	if (w->failed)
+		ereport(LOG, (errcode_for_file_access(), errmsg("could not write file \"%s\": %m", MTP_LIST_TEMPORARY)));
+	MTP_STOP_POINT("hot_list_written");
+	/* This makes it durable first, and tells of what fails. */
+	written = !w->failed && durable_rename(MTP_LIST_TEMPORARY, MTP_LIST_FILE, LOG) == 0;
+	if (!written)
+		(void) unlink(MTP_LIST_TEMPORARY);
+	pfree(w);
+	return written;
+}
+
+/* ---------- reading ---------- */
+
+typedef struct Reader
+{
+	int			fd;
+	Size		from;
+	Size		to;
+	pg_crc32c	crc;
+	char		chunk[CHUNK];
+} Reader;
+
+/* The next bytes; false if there are no more, or they can't be read. */
+static bool
+get(Reader *r, void *data, Size size)
+{
+	while (r->to - r->from < size)
+	{
+		ssize_t		n;
+
+		memmove(r->chunk, r->chunk + r->from, r->to - r->from);
+		r->to -= r->from;
+		r->from = 0;
+		n = read(r->fd, r->chunk + r->to, CHUNK - r->to);
+		if (n <= 0)
+			return false;
+		r->to += n;
+		CHECK_FOR_INTERRUPTS();
+	}
+	memcpy(data, r->chunk + r->from, size);
+	r->from += size;
+	COMP_CRC32C(r->crc, data, size);
+	return true;
+}
+
+/* Why a file of so many bytes with this head is none of ours, or NULL.  What it claims to have it must have. */
+static const char *
+wrong_head(const MtpListHead *head, uint64 size)
+{
+	uint64		room = size - sizeof(*head);
+
+	if (head->magic != MTP_LIST_MAGIC)
+		return "it is no hot list";
+	if (head->version != MTP_LIST_VERSION)
+		return "it is of another version of mtpower";
+	if (head->crc != head_crc(head))
+		return "it is damaged";
+	if (head->block != BLCKSZ)
+		return "it is of a server with another block size";
+	if (head->system != GetSystemIdentifier())
+		return "it is of another cluster";
+	if (head->nlearnt > MTP_DEMAND_TABLES || head->npages > room / sizeof(MtpListPage) ||
+		room != head->npages * sizeof(MtpListPage) + head->nlearnt * sizeof(MtpLearnt))
+		return "it is damaged";
+	return NULL;
+}
+
+static bool
+is_page(const MtpListPage *page)
+{
+	return page->kind < MTP_FRAME_KINDS && page->level <= MTP_HEAT_MOST && page->file != 0 && page->block != InvalidBlockNumber;
+}
+
+static const char *
+read_all(Reader *r, const MtpListHead *head, void (*page) (const MtpListPage *page, void *arg), void *arg, MtpLearnt *learnt)
+{
+	INIT_CRC32C(r->crc);
+	for (uint64 i = 0; i < head->npages; i++)
+	{
+		MtpListPage p;
+
+		if (!get(r, &p, sizeof(p)) || !is_page(&p))
+			return "it is damaged";
+		page(&p, arg);
+	}
+	for (uint32 i = 0; i < head->nlearnt; i++)
+	{
+		MtpLearnt	l;
+
+		if (!get(r, &l, sizeof(l)))
+			return "it is damaged";
+		if (learnt != NULL)
+			learnt[i] = l;
+	}
+	FIN_CRC32C(r->crc);
+	return r->crc == head->rest_crc ? NULL : "it is damaged";
+}
+
+MtpListRead
+mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg, MtpLearnt *learnt, int *nlearnt, const char **why)
+{
+	Reader	   *r;
+	MtpListHead head;
+	struct stat st;
+	int			fd = OpenTransientFile(MTP_LIST_FILE, O_RDONLY | PG_BINARY);
+
+	*why = NULL;
+	if (fd < 0 && errno == ENOENT)
+		return MTP_LIST_MISSING;
+	if (fd < 0)
+	{
+		*why = "it can't be opened";
+		return MTP_LIST_WRONG;
+	}
+	r = palloc0(sizeof(Reader));
+	r->fd = fd;
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < sizeof(head) || !get(r, &head, sizeof(head)))
+		*why = "it is no hot list";
+	else
+		*why = wrong_head(&head, st.st_size);
+	if (*why == NULL)
+		*why = read_all(r, &head, page, arg, learnt);
+	if (*why == NULL && nlearnt != NULL)
+		*nlearnt = head.nlearnt;
+	CloseTransientFile(fd);
+	pfree(r);
+	return *why == NULL ? MTP_LIST_GOOD : MTP_LIST_WRONG;
+}
+
+/* ---------- choosing ---------- */
+
+void
+mtp_choice_add(MtpChoice *choice, const MtpListPage *page)
+{
+	choice->bytes[page->level] += mtp_pool_frame_bytes(page->kind);
+}
+
+int
+mtp_choice_least(const MtpChoice *choice)
+{
+	uint64		room = (uint64) mtp_buffer.pool->nextents * MTP_EXTENT_BYTES;
+	uint64		bytes = 0;
+	int			level = MTP_HEAT_MOST;
+
+	for (; level > 0; level--)
+	{
+		bytes += choice->bytes[level];
+		if (bytes >= room)
+			break;
+	}
+	return level;
+}

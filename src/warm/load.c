@@ -1,0 +1,106 @@
+/*
+ * load.c
+ *	  Loads pages of one relation into frames.
+ *
+ * A page comes into a frame as if it had been read: it takes one that is free, or that of a page which is colder by some.
+ */
+#include "warm/load.h"
+
+#include "catalog/pg_class.h"
+#include "table/table.h"
+
+bool
+mtp_loader_takes(Relation rel)
+{
+	switch (rel->rd_rel->relkind)
+	{
+		case RELKIND_INDEX:
+			return mtp_buffer_fits(rel) != NULL;
+		case RELKIND_RELATION:
+		case RELKIND_MATVIEW:
+			return mtp_table_is_ours(rel);
+		default:
+			return false;
+	}
+}
+
+/* Pages of an index that is being built, or dropped, have no frames: nobody reads it, and who drops it does not lock its table. */
+static bool
+is_in_use(Relation index)
+{
+	return index->rd_index->indisvalid && index->rd_index->indisready && index->rd_index->indislive;
+}
+
+void
+mtp_loader_open(MtpLoader *l, Relation rel, BufferAccessStrategy strategy)
+{
+	memset(l, 0, sizeof(*l));
+	l->rel = rel;
+	l->is_index = rel->rd_rel->relkind == RELKIND_INDEX;
+	l->serves = l->is_index ? mtp_buffer_serves(rel) && is_in_use(rel) : mtp_pair_serves(rel);
+	if (!l->serves)
+		return;
+	l->nblocks = RelationGetNumberOfBlocks(rel);
+	l->strategy = strategy;
+	l->has_builder = !l->is_index && mtp_builder_open(&l->builder, rel);
+	if (l->has_builder)
+		l->builder.strategy = strategy; /* rather than its own, which goes with its context */
+}
+
+void
+mtp_loader_close(MtpLoader *l)
+{
+	if (l->has_builder)
+		mtp_builder_close(&l->builder);
+	mtp_admit_flush();
+}
+
+static MtpPageTag
+tag_of(MtpLoader *l, BlockNumber block)
+{
+	return mtp_page_tag(MtpRelLocator(l->rel), block);
+}
+
+bool
+mtp_loader_has(MtpLoader *l, int kind, BlockNumber block)
+{
+	return l->serves && mtp_frame_has(&mtp_buffer, tag_of(l, block), kind);
+}
+
+static void
+load_directory(MtpLoader *l, uint32 pair, int level)
+{
+	if (!l->has_builder)
+		return;
+	if (!l->builder.trusted)
+	{
+		mtp_admit_ask(l->rel, pair);
+		return;
+	}
+	mtp_admit_count(MTP_ADMIT_BUILT, mtp_builder_build(&l->builder, pair, false, level) == MTP_BUILT_IT);
+}
+
+void
+mtp_loader_load(MtpLoader *l, int kind, BlockNumber block, int level)
+{
+	/* A list may name what the relation has no more, or never had. */
+	if (!l->serves || block >= l->nblocks || l->is_index != (kind == MTP_FRAME_INDEX) || (kind != MTP_FRAME_INDEX && block % 2 != 0))
+		return;
+	if (mtp_frame_warm(&mtp_buffer, tag_of(l, block), kind, level))
+	{
+		/* A directory may be one of other columns. */
+		if (kind != MTP_FRAME_DIRECTORY)
+			return;
+	}
+	switch (kind)
+	{
+		case MTP_FRAME_INDEX:
+			mtp_buffer_load(l->rel, block, level, l->strategy);
+			break;
+		case MTP_FRAME_TABLE:
+			mtp_pair_load(l->rel, MtpPairOf(block), l->nblocks, level, l->strategy);
+			break;
+		default:
+			load_directory(l, MtpPairOf(block), level);
+	}
+}

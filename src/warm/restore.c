@@ -1,0 +1,298 @@
+/*
+ * restore.c
+ *	  Loaders: each loads one database's pages of the hot list.
+ *
+ * The warmest come first, by factors of two, and of these those of one file in the order of its blocks.  A turn is a short transaction under a lock that readers take, if it is to be had at once; between
+ * two of them there is a rest.  A loader leaves when a command wants the database.
+ */
+#include "warm/keeper.h"
+#include "warm/list.h"
+#include "warm/load.h"
+
+#include "access/relation.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/lmgr.h"
+#include "tcop/tcopprot.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#if PG_VERSION_NUM >= 160000
+#include "utils/relfilenumbermap.h"
+#else
+#include "utils/relfilenodemap.h"
+#endif
+
+#include "batch/batch.h"
+#include "wal/stop.h"
+
+#define TURN_BYTES		(4 * 1024 * 1024)
+#define TURN_MS			20		/* as long as somebody may have to wait for the table */
+#define REST_MS			10		/* between turns: a third of the time, and 400 MB/s at the most */
+#define LOOK			4096	/* entries of the list: as often a loader looks whether somebody wants the database */
+#define MOST_WAITS		1500	/* of REST_MS, for tables that are locked */
+#define LOCK_TIMEOUT	"100ms" /* for catalogs */
+
+PGDLLEXPORT void mtp_loader_main(Datum arg);
+
+typedef struct Todo
+{
+	MtpChoice	choice;
+	int			least;			/* level */
+	uint64		n;
+	uint64		room;
+	uint64		most;
+	MtpListPage *pages;
+	uint64		seen;			/* entries of the list */
+	BufferAccessStrategy strategy;	/* one ring for all turns: else each would take buffers of its own */
+} Todo;
+
+/* ---------- what is to be loaded ---------- */
+
+/* A long list takes seconds; whoever wants the database has not that long. */
+static void
+give_way(Todo *todo)
+{
+	if (++todo->seen % LOOK == 0 && mtp_database_wanted(MyDatabaseId))
+		proc_exit(0);
+}
+
+static void
+choose(const MtpListPage *page, void *arg)
+{
+	Todo	   *todo = arg;
+
+	give_way(todo);
+	mtp_choice_add(&todo->choice, page);
+}
+
+static void
+collect(const MtpListPage *page, void *arg)
+{
+	Todo	   *todo = arg;
+
+	give_way(todo);
+	if (page->dbid != MyDatabaseId || page->level < todo->least || todo->n == todo->most)
+		return;
+	if (todo->n == todo->room)
+	{
+		todo->room = Min(todo->room * 2, todo->most);
+		todo->pages = repalloc_huge(todo->pages, todo->room * sizeof(MtpListPage));
+	}
+	todo->pages[todo->n++] = *page;
+}
+
+static int
+warmth(const MtpListPage *page)
+{
+	return page->level / MTP_HEAT_STEPS;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	const MtpListPage *p = a;
+	const MtpListPage *q = b;
+
+	CHECK_FOR_INTERRUPTS();
+	if (warmth(p) != warmth(q))
+		return warmth(q) - warmth(p);
+	if (p->file != q->file)
+		return p->file < q->file ? -1 : 1;
+	if (p->space != q->space)
+		return p->space < q->space ? -1 : 1;
+	if (p->block != q->block)
+		return p->block < q->block ? -1 : 1;
+	return (int) p->kind - (int) q->kind;
+}
+
+/* The keeper has found the file to be right; it may be another one since. */
+static bool
+read_list(Todo *todo)
+{
+	const char *why;
+
+	todo->most = (uint64) mtp_buffer.pool->nextents * MTP_EXTENT_FRAMES;
+	todo->room = Min(1024, todo->most);
+	todo->pages = palloc(todo->room * sizeof(MtpListPage));
+	if (mtp_list_read(choose, todo, NULL, NULL, &why) != MTP_LIST_GOOD)
+		return false;
+	todo->least = mtp_choice_least(&todo->choice);
+	if (mtp_list_read(collect, todo, NULL, NULL, &why) != MTP_LIST_GOOD)
+		return false;
+	qsort(todo->pages, todo->n, sizeof(MtpListPage), compare);
+	return true;
+}
+
+/* ---------- loading ---------- */
+
+static bool
+same_turn(const MtpListPage *p, const MtpListPage *q)
+{
+	return p->file == q->file && p->space == q->space && warmth(p) == warmth(q);
+}
+
+/*
+ * Opens the relation whose file this is, if it can be locked, and its table before it if it is an index.  NULL: there is none any more; or *locked says that somebody has it locked.
+ */
+static Relation
+open_relation(const MtpListPage *page, bool *locked)
+{
+	Oid			relid = RelidByRelfilenumber(page->space == MyDatabaseTableSpace ? InvalidOid : page->space, page->file);
+	Oid			tableid = InvalidOid;
+	Relation	rel = NULL;
+
+	*locked = false;
+	if (!OidIsValid(relid))
+		return NULL;
+	if (get_rel_relkind(relid) == RELKIND_INDEX)
+	{
+		tableid = IndexGetRelation(relid, true);
+		if (!OidIsValid(tableid))
+			return NULL;
+		*locked = !ConditionalLockRelationOid(tableid, AccessShareLock);
+	}
+	if (!*locked)
+		*locked = !ConditionalLockRelationOid(relid, AccessShareLock);
+	if (*locked)
+		return NULL;
+	rel = try_relation_open(relid, NoLock);
+	if (rel == NULL)
+		return NULL;
+	if (MtpLocatorFile(MtpRelLocator(rel)) == page->file && MtpLocatorSpace(MtpRelLocator(rel)) == page->space &&
+		(!OidIsValid(tableid) || tableid == IndexGetRelation(relid, true)) && mtp_loader_takes(rel))
+		return rel;
+	relation_close(rel, NoLock);
+	return NULL;
+}
+
+static void
+skip(Todo *todo, uint64 *at)
+{
+	uint64		first = *at;
+
+	while (*at < todo->n && same_turn(&todo->pages[first], &todo->pages[*at]))
+		++*at;
+}
+
+/* A part of the pages of one file.  False: somebody has its table locked. */
+static bool
+turn(Todo *todo, uint64 *at)
+{
+	const MtpListPage *first = &todo->pages[*at];
+	TimestampTz began;
+	Size		bytes = 0;
+	bool		locked;
+	Relation	rel;
+	MtpLoader	l;
+
+	rel = open_relation(first, &locked);
+	if (rel == NULL)
+	{
+		if (!locked)
+			skip(todo, at);
+		return !locked;
+	}
+	mtp_loader_open(&l, rel, todo->strategy);
+	InvalidateCatalogSnapshot();
+	MTP_STOP_POINT("hot_list_turn");
+	/* At least one page, however long opening has taken: else nothing might ever come of it. */
+	began = GetCurrentTimestamp();
+	do
+	{
+		const MtpListPage *page = &todo->pages[(*at)++];
+
+		CHECK_FOR_INTERRUPTS();
+		if (!mtp_loader_has(&l, page->kind, page->block))
+			bytes += mtp_pool_frame_bytes(page->kind);
+		mtp_loader_load(&l, page->kind, page->block, page->level);
+		if (mtp_loader_has(&l, page->kind, page->block))
+			pg_atomic_fetch_add_u64(&mtp_keeper_shared->loaded, 1);
+	} while (*at < todo->n && same_turn(first, &todo->pages[*at]) && bytes < TURN_BYTES && !TimestampDifferenceExceeds(began, GetCurrentTimestamp(), TURN_MS));
+	mtp_loader_close(&l);
+	relation_close(rel, NoLock);
+	return true;
+}
+
+/* A turn in a transaction of its own; an error is logged, and the rest of what would have come in it is passed over.  Who has a catalog locked is waited for as for a table. */
+static bool
+turn_safely(Todo *todo, uint64 *at)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	volatile bool had = true;
+	uint64 volatile next = *at;
+
+	PG_TRY();
+	{
+		uint64		to = next;
+
+		StartTransactionCommand();
+		had = turn(todo, &to);
+		CommitTransactionCommand();
+		next = to;
+	}
+	PG_CATCH();
+	{
+		uint64		to = next;
+
+		MemoryContextSwitchTo(cxt);
+		HOLD_INTERRUPTS();
+		had = geterrcode() != ERRCODE_LOCK_NOT_AVAILABLE;
+		if (had)
+			EmitErrorReport();
+		FlushErrorState();
+		AbortCurrentTransaction();
+		RESUME_INTERRUPTS();
+		if (had)
+			skip(todo, &to);
+		next = to;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+	*at = next;
+	return had;
+}
+
+static void
+load_all(Todo *todo)
+{
+	int			waits = 0;
+
+	for (uint64 at = 0; at < todo->n && !mtp_database_wanted(MyDatabaseId);)
+	{
+		/* A table that is locked is waited for, but not for ever. */
+		if (!turn_safely(todo, &at) && ++waits > MOST_WAITS)
+			skip(todo, &at);
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, REST_MS, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+void
+mtp_loader_main(Datum arg)
+{
+	Todo	   *todo;
+
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+	if (!mtp_visit_begin(DatumGetObjectId(arg)))
+		return;
+	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, BGWORKER_BYPASS_ALLOWCONN);
+	mtp_worker_reset_settings();
+	SetConfigOption("lock_timeout", LOCK_TIMEOUT, PGC_SUSET, PGC_S_OVERRIDE);
+	pgstat_report_activity(STATE_RUNNING, "loading the hot list");
+	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "mtpower hot list", ALLOCSET_DEFAULT_SIZES));
+	todo = palloc0(sizeof(Todo));
+	todo->strategy = GetAccessStrategy(BAS_BULKREAD);
+	if (read_list(todo))
+		load_all(todo);
+}

@@ -1,0 +1,177 @@
+/*
+ * warm.c
+ *	  mtpower.warm: loads a relation's pages because somebody says so.
+ */
+#include "warm/load.h"
+
+#include "access/relation.h"
+#include "access/xlog.h"
+#include "catalog/index.h"
+#include "catalog/objectaddress.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "commands/defrem.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "tcop/utility.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
+#include "utils/relcache.h"
+
+PG_FUNCTION_INFO_V1(mtp_warm);
+
+/* All pages of a kind; or counts those that have frames. */
+static int64
+all_pages(MtpLoader *l, int kind, bool load)
+{
+	int64		found = 0;
+
+	for (BlockNumber block = 0; block < l->nblocks; block += kind == MTP_FRAME_INDEX ? 1 : 2)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (load)
+			mtp_loader_load(l, kind, block, MTP_HEAT_ONE);
+		else
+			found += mtp_loader_has(l, kind, block);
+		if (block >= MaxBlockNumber - 1)
+			break;
+	}
+	return found;
+}
+
+/* Directories first: they are worth more than images, for their size. */
+static int64
+warm(Relation rel, BufferAccessStrategy strategy)
+{
+	MtpLoader	l;
+	int64		n = 0;
+
+	mtp_loader_open(&l, rel, strategy);
+	for (int load = 1; load >= 0; load--)
+	{
+		if (l.is_index)
+			n += all_pages(&l, MTP_FRAME_INDEX, load);
+		else
+		{
+			n += all_pages(&l, MTP_FRAME_DIRECTORY, load);
+			n += all_pages(&l, MTP_FRAME_TABLE, load);
+		}
+	}
+	mtp_loader_close(&l);
+	return n;
+}
+
+/* An index that has come to a partitioned one since the partitions were locked is one of a table that is not. */
+static bool
+table_is_locked(Relation rel)
+{
+	Relation	table;
+	bool		locked;
+
+	if (rel->rd_rel->relkind != RELKIND_INDEX)
+		return true;
+	table = RelationIdGetRelation(rel->rd_index->indrelid);
+	if (table == NULL)
+		return false;
+	locked = CheckRelationLockedByMe(table, AccessShareLock, true);
+	RelationClose(table);
+	return locked;
+}
+
+/*
+ * The relation, or the partitions of one that is partitioned: those that are ours, whoever owns them, as for a query.
+ */
+static int64
+warm_all(Relation rel)
+{
+	List	   *relids;
+	ListCell   *lc;
+	int64		n = 0;
+	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
+
+	if (rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE && rel->rd_rel->relkind != RELKIND_PARTITIONED_INDEX)
+		return warm(rel, strategy);
+	relids = find_all_inheritors(RelationGetRelid(rel), AccessShareLock, NULL);
+	foreach(lc, relids)
+	{
+		Relation	part = try_relation_open(lfirst_oid(lc), NoLock);
+
+		if (part == NULL)
+			continue;
+		if (mtp_loader_takes(part) && table_is_locked(part))
+			n += warm(part, strategy);
+		relation_close(part, NoLock);
+	}
+	list_free(relids);
+	return n;
+}
+
+/* Who may read the table may have it and its indexes read. */
+static void
+check_rights(Oid relid, Oid tableid)
+{
+	AclResult	aclresult = pg_class_aclcheck(tableid, GetUserId(), ACL_SELECT);
+
+	if (aclresult != ACLCHECK_OK)
+		aclcheck_error(aclresult, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
+}
+
+static void
+check_kind(Relation rel)
+{
+	char		relkind = rel->rd_rel->relkind;
+	const char *am = OidIsValid(rel->rd_rel->relam) ? get_am_name(rel->rd_rel->relam) : NULL;
+
+	if (relkind != RELKIND_PARTITIONED_TABLE && relkind != RELKIND_PARTITIONED_INDEX && !mtp_loader_takes(rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is neither an mtpower table nor an mtpower index", RelationGetRelationName(rel)),
+				 am != NULL ? errdetail("Its access method is \"%s\".", am) : errdetail_relkind_not_supported(relkind)));
+}
+
+/*
+ * The table is locked first, as everybody locks; of a partitioned index all partitions of its table.
+ */
+static Relation
+open_relation(Oid relid)
+{
+	char		relkind = get_rel_relkind(relid);
+	bool		is_index = relkind == RELKIND_INDEX || relkind == RELKIND_PARTITIONED_INDEX;
+	Oid			tableid = is_index ? IndexGetRelation(relid, true) : relid;
+	Relation	rel;
+
+	if (is_index && OidIsValid(tableid))
+	{
+		LockRelationOid(tableid, AccessShareLock);
+		if (relkind == RELKIND_PARTITIONED_INDEX)
+			list_free(find_all_inheritors(tableid, AccessShareLock, NULL));
+	}
+	rel = try_relation_open(relid, AccessShareLock);
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	if (is_index && (!OidIsValid(tableid) || tableid != IndexGetRelation(relid, true)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("could not open parent table of index \"%s\"", RelationGetRelationName(rel))));
+	check_rights(relid, tableid);
+	check_kind(rel);
+	return rel;
+}
+
+/* How many frames the relation's pages have afterwards. */
+Datum
+mtp_warm(PG_FUNCTION_ARGS)
+{
+	Relation	rel;
+	int64		n = 0;
+
+	mtp_require_preload();
+	PreventCommandDuringRecovery("mtpower.warm()");
+	rel = open_relation(PG_GETARG_OID(0));
+	if (mtp_buffer.pool != NULL)
+		n = warm_all(rel);
+	relation_close(rel, NoLock);
+	PG_RETURN_INT64(n);
+}

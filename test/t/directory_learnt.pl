@@ -1,0 +1,142 @@
+# Which column a table's directories are made of is learnt from its scans: the one with the largest count, from the second scan on, until another has twice its count.
+# Counts are compared with a model's, step by step; columns and tables come and go meanwhile.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use MtpFaults;
+
+my $seed = $ENV{SEED} // 15;
+my $dir = MtpFaults::compile('demand');
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', qq{
+dynamic_library_path = '$dir:\$libdir'
+shared_preload_libraries = 'mtpower'
+autovacuum = off
+fsync = off
+});
+$node->start;
+$node->safe_psql('postgres', q{
+CREATE EXTENSION mtpower;
+CREATE FUNCTION demand_count(regclass, VARIADIC int2[]) RETURNS void LANGUAGE c STRICT AS 'demand';
+CREATE TABLE t (a int, b int, c int, d int, e int, f int, g int, h int, i int, j int, k json) USING mtpower;
+});
+
+sub scan { my ($table, @columns) = @_; return "SELECT demand_count('$table', " . join(', ', map { "${_}::int2" } @columns) . ');'; }
+sub shown { my ($table) = @_; return "SELECT choice || ' ' || coalesce(columns::text, '') FROM mtpower.directory('$table');"; }
+sub learnt { my ($table) = @_; return $node->safe_psql('postgres', shown($table)); }
+
+# ---------- when, and which ----------
+
+is(learnt('t'), 'learnt ', 'nothing is learnt of a table that nobody has scanned');
+$node->safe_psql('postgres', scan('t', 2));
+is(learnt('t'), 'learnt ', 'nor by a single scan');
+$node->safe_psql('postgres', scan('t', 2));
+is(learnt('t'), 'learnt {b}', 'but by the second one');
+$node->safe_psql('postgres', scan('t', 2, 3) . scan('t', 3) . scan('t', 3));
+is(learnt('t'), 'learnt {b}', 'a column with a few scans more does not take its place');
+$node->safe_psql('postgres', scan('t', 3) x 5);
+is(learnt('t'), 'learnt {c}', 'one with twice as many does');
+
+# ---------- the model ----------
+
+# Ten columns, of which eight have counts at a time.
+srand($seed);
+note("SEED=$seed");
+$node->safe_psql('postgres', 'DROP TABLE t; CREATE TABLE t (a int, b int, c int, d int, e int, f int, g int, h int, i int, j int, k json) USING mtpower');
+my (@column, @count);
+my ($scans, $learnt, $changes) = (0, 0, 0);
+@column = (0) x 8;
+@count = (0) x 8;
+my ($sql, @want) = ('');
+foreach my $step (1 .. 1500)
+{
+	my $favourite = 1 + int($step / 150) % 10;
+	my %used = map { $_ => 1 } rand() < 0.6 ? $favourite : 1 + int(rand(10)), rand() < 0.2 ? 1 + int(rand(10)) : ();
+	my @used = sort { $a <=> $b } keys %used;
+	$sql .= scan('t', @used) . shown('t');
+	$_ *= 2**(-1 / 32) foreach @count;
+	foreach my $used (@used)
+	{
+		my ($at) = grep { $column[$_] == $used } 0 .. 7;
+		if (!defined $at)
+		{
+			$at = 0;
+			foreach (1 .. 7) { $at = $_ if $count[$_] < $count[$at] }
+			next if $count[$at] >= 1;
+			($column[$at], $count[$at]) = ($used, 0);
+		}
+		$count[$at]++;
+	}
+	$scans++;
+	my ($most) = sort { $count[$b] <=> $count[$a] } 0 .. 7;
+	my ($own) = grep { $column[$_] == $learnt } 0 .. 7;
+	if ($scans >= 2 && $count[$most] >= 2 * ($learnt && defined $own ? $count[$own] : 0) && $learnt != $column[$most])
+	{
+		$learnt = $column[$most];
+		$changes++;
+	}
+	push @want, 'learnt ' . ($learnt ? '{' . chr(ord('a') + $learnt - 1) . '}' : '');
+}
+my @got = split(/\n/, $node->safe_psql('postgres', "\\pset tuples_only on\n" . $sql =~ s/;/;\n/gr));
+@got = grep { /learnt/ } @got;
+my ($differs) = grep { $got[$_] ne $want[$_] } 0 .. $#want;
+ok(@got == @want && !defined $differs, "1500 scans: the column is the model's after each") or diag(@got . ' rows; step ' . ($differs // '-') . ": $got[$differs // 0] instead of $want[$differs // 0]");
+cmp_ok($changes, '>', 5, "it changed $changes times");
+cmp_ok($changes, '<', 1500 / 32, 'but not in each half-life');
+
+# ---------- the owner's choice ----------
+
+my $before = learnt('t');
+$node->safe_psql('postgres', "SELECT mtpower.set_directory('t', 'j', 'a')");
+is(learnt('t'), 'fixed {j,a}', 'what the owner fixes goes before it');
+$node->safe_psql('postgres', scan('t', 1) x 200);
+$node->safe_psql('postgres', "SELECT mtpower.set_directory('t', NULL)");
+is(learnt('t'), 'off ', 'and so does that he wants none');
+$node->safe_psql('postgres', scan('t', 1) x 200);
+$node->safe_psql('postgres', "SELECT mtpower.set_directory('t')");
+is(learnt('t'), $before, 'scans are not counted meanwhile, and nothing is forgotten');
+
+# ---------- columns that go ----------
+
+$node->safe_psql('postgres', scan('t', 2) x 200 . scan('t', 3) x 10);
+is(learnt('t'), 'learnt {b}', 'one column is learnt, another one asked for, too');
+$node->safe_psql('postgres', 'ALTER TABLE t RENAME b TO bb');
+is(learnt('t'), 'learnt {bb}', 'it may be renamed');
+$node->safe_psql('postgres', 'ALTER TABLE t DROP bb');
+is(learnt('t'), 'learnt ', 'a dropped column is none');
+$node->safe_psql('postgres', scan('t', 3));
+is(learnt('t'), 'learnt {c}', 'the next one is learnt with the next scan');
+$node->safe_psql('postgres', 'ALTER TABLE t ALTER c TYPE json USING to_json(c)');
+is(learnt('t'), 'learnt ', 'a column whose type has lost its order is none');
+$node->safe_psql('postgres', scan('t', 4));
+is(learnt('t'), 'learnt {d}', 'nor is it waited for that it is outnumbered');
+
+# What a table leaves behind that had this one's number: columns that this one does not have, or without an order.
+$node->safe_psql('postgres', 'CREATE TABLE reused (a int, k json) USING mtpower;' . scan('reused', 30) x 50 . scan('reused', 2));
+is(learnt('reused'), 'learnt ', 'numbers that are no column are not taken for one');
+$node->safe_psql('postgres', scan('reused', 1));
+is(learnt('reused'), 'learnt {a}', 'nor do they stand in the way of one');
+
+# ---------- many tables ----------
+
+$node->safe_psql('postgres', q{
+CREATE TABLE parted (a int, b int) PARTITION BY RANGE (a);
+SELECT format('CREATE TABLE p%s PARTITION OF parted FOR VALUES FROM (%1$s) TO (%s) USING mtpower', i, i + 1) FROM generate_series(1, 1100) i \gexec
+SELECT demand_count(p, c), demand_count(p, c), demand_count(p, c) FROM (SELECT format('p%s', i)::regclass AS p, (1 + i % 2)::int2 AS c FROM generate_series(1, 1100) i) q;
+});
+is($node->safe_psql('postgres', q{SELECT count(*), count(*) FILTER (WHERE d.columns = ARRAY[CASE i % 2 WHEN 1 THEN 'b' ELSE 'a' END]::name[]) FROM generate_series(77, 1100) i, mtpower.directory(format('p%s', i)::regclass) d}),
+	'1024|1024', 'of more tables than there is room for the last ones are known');
+is($node->safe_psql('postgres', q{SELECT count(*) FROM generate_series(1, 76) i, mtpower.directory(format('p%s', i)::regclass) d WHERE d.columns IS NOT NULL}), '0', 'and the first ones are not');
+
+# ---------- without a buffer ----------
+
+$node->append_conf('postgresql.conf', 'mtpower.buffer_size = 0');
+$node->restart;
+$node->safe_psql('postgres', scan('p1', 2) x 3);
+is(learnt('p1'), 'learnt ', 'without a buffer nothing is learnt');
+is($node->safe_psql('postgres', q{SELECT choice FROM mtpower.directory('parted')}), 'learnt', 'and partitioned tables learn nothing themselves');
+
+done_testing();

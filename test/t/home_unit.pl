@@ -1,0 +1,18 @@
+# The file of frames on memory that loses what was not made durable, a thousand seeds (test/unit/home_test.c).  SEED= for others, ROUNDS= for more.
+use strict;
+use warnings;
+use MtpUnit;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+plan skip_all => 'there is no libpmem.h (libpmem-dev)' if system('pkg-config --exists libpmem 2>/dev/null') != 0;
+
+my $seed = $ENV{SEED} || 1;
+my ($port) = grep { -e $_ } map { chomp(my $d = `$ENV{PG_CONFIG} --$_`); "$d/libpgport.a" } 'libdir', 'pkglibdir';
+my @sources = ((map { "src/buffer/$_.c" } qw(seal media frame pool heat)), 'test/unit/home_test.c', 'test/unit/loss.c');
+
+my $unit = run_unit('home', \@sources, [ $seed, 1000 * ($ENV{ROUNDS} || 1) ], '-DMTP_WITH_PMEM', '-DMTP_FRAME_STEP(name)=((void)0)', $port ? $port : ());
+
+# A test that can fail
+command_fails([ $unit, $seed, 1000, 'deaf' ], 'where nothing is durable this is noticed');
+done_testing();
