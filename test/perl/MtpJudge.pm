@@ -89,10 +89,26 @@ sub settings
 		'mtpower.batch_memory = ' . (qw(1MB 64MB 64MB))[ rand(3) ],
 		'mtpower.workers = ' . int(rand(4)),
 		'mtpower.buffer_size = ' . (qw(0 1MB 8MB 128MB))[ rand(4) ],
-		"mtpower.pmem_path = '" . ($self->{home} && rand(2) < 1 ? "$self->{home}/frames" : '') . "'",
+		rand(2) < 1 ? $self->home_of($self->{node}) : "mtpower.pmem_path = ''",
 		'mtpower.pmem_seal_timeout = ' . (qw(0 1s 30s))[ rand(3) ]);
 	note "round $self->{round}: " . join(', ', @settings);
 	return join("\n", @settings, '');
+}
+
+# Where a server's frames may live.  No two servers share a file, and what is copied from another's directory names that one's.
+sub home_of
+{
+	my ($self, $node) = @_;
+	return "mtpower.pmem_path = '" . ($self->{home} ? "$self->{home}/" . $node->name : '') . "'";
+}
+
+# A server that is needed no more
+sub remove
+{
+	my ($self, $node) = @_;
+	$node->clean_node;
+	unlink "$self->{home}/" . $node->name if $self->{home};
+	return;
 }
 
 # ---------- clients ----------
@@ -342,10 +358,11 @@ sub judge_backup
 	$node->poll_query_until('postgres', "SELECT last_archived_wal >= '$last' FROM pg_stat_archiver") or die "$what: $last is not archived";
 	my $replica = PostgreSQL::Test::Cluster->new("replayed_$self->{backups}");
 	$replica->init_from_backup($node, "base_$self->{backups}", has_restoring => 1);
+	$replica->append_conf('postgresql.conf', $self->home_of($replica));
 	$replica->start;
 	$self->judge_replica($replica, $what, $lsn);
 	$replica->stop;
-	$replica->clean_node;
+	$self->remove($replica);
 	$self->{counts}{'replays onto a backup'}++;
 	return;
 }

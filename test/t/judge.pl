@@ -18,6 +18,7 @@ my $judge = MtpJudge->new(seed => $ENV{SEED} || int(time), clients => $ENV{CLIEN
 my $node = $judge->make_primary('main');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, $judge->take_backup, has_streaming => 1, has_restoring => 1);
+$standby->append_conf('postgresql.conf', $judge->home_of($standby));
 $standby->start;
 
 my $since = 0;

@@ -22,7 +22,7 @@ foreach my $round (1 .. $rounds)
 	$primary->restart;
 	my $standby = PostgreSQL::Test::Cluster->new("server_$round");
 	$standby->init_from_backup($primary, $judge->take_backup, has_streaming => 1);
-	$standby->append_conf('postgresql.conf', "archive_command = 'true'\n");
+	$standby->append_conf('postgresql.conf', "archive_command = 'true'\n" . $judge->home_of($standby));
 	$standby->start;
 	$primary->append_conf('postgresql.conf', "synchronous_standby_names = '*'\n");
 	$primary->reload;
@@ -52,7 +52,7 @@ foreach my $round (1 .. $rounds)
 	$judge->on($standby);
 	$judge->judge($standby, "round $round, promoted");
 	rmtree($primary->backup_dir);
-	$primary->clean_node;
+	$judge->remove($primary);
 	$primary = $standby;
 }
 note join("\n", $judge->report);
