@@ -179,6 +179,7 @@ static bool
 find_wanted(const Search *s, int column, Wanted *w)
 {
 	const MtpDirectoryCodes *codes = &s->u.head.column[column].codes;
+	int64		most = codes->width == 0 ? PG_UINT32_MAX : (int64) MtpCodeOfNull(codes->width) - 1;
 	union
 	{
 		char		data[MTP_DIRECTORY_MOST];
@@ -219,7 +220,7 @@ find_wanted(const Search *s, int column, Wanted *w)
 			continue;
 		narrow(w, key->what, place);
 	}
-	w->values = w->values && w->lo <= w->hi && w->lo <= PG_UINT32_MAX && w->hi >= 0;
+	w->values = w->values && w->lo <= w->hi && w->lo <= most && w->hi >= 0;
 	return true;
 }
 

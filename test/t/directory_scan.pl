@@ -155,11 +155,22 @@ is(sql(q{SELECT named > 0 AND scanned = 0 FROM pages('SELECT * FROM types WHERE 
 is(sql(q{SELECT scanned FROM pages('SELECT * FROM types WHERE f = 5')}), sql(q{SELECT pg_relation_size('types') / 8192}), 'a condition on another column');
 sql(q{DROP TABLE types});
 
+# ---------- the ends of what a further column's codes can say ----------
+
+sql(q{CREATE TABLE edge (a int2, b int2) USING mtpower; INSERT INTO edge SELECT g % 100, CASE WHEN g % 2 = 0 THEN 32766 ELSE -32768 END FROM generate_series(1, 20000) g});
+sql(q{VACUUM ANALYZE edge});
+is(sql(q{SELECT ready('edge', 'a', 'b')}), 'ready', 'codes of two bytes');
+is(sql(q{SELECT named = 0 AND scanned = 0 AND skipped > 0 FROM pages('SELECT * FROM edge WHERE b > 32766')}), 't', 'nothing beyond the largest value');
+is(sql(q{SELECT named = 0 AND scanned = 0 AND skipped > 0 FROM pages('SELECT * FROM edge WHERE b < -32768')}), 't', 'nothing below the smallest');
+is(sql(q{SELECT string_agg(wrong('SELECT ctid, b FROM edge WHERE b ' || c), '') FROM (SELECT op || v FROM unnest('{>,>=,=,<=,<}'::text[]) op, unnest('{32767,32766,32765,-32767,-32768}'::text[]) v
+	UNION ALL VALUES ('IS NULL'), ('IS NOT NULL')) q(c)}), '', 'conditions at both ends');
+sql(q{DROP TABLE edge});
+
 # ---------- orders that are not the column's, or don't last; types that can be equal and have no order ----------
 
 sql(q{CREATE TABLE gap (ts timestamp, i int, d date, f text) USING mtpower;
 INSERT INTO gap SELECT CASE WHEN g % 20 = 0 THEN 'infinity' ELSE '2021-03-14'::timestamp + (g % 97) * interval '15 min' END, g,
-	CASE WHEN g % 20 < 2 THEN '-infinity' WHEN g % 20 = 3 THEN 'infinity' ELSE '2011-12-25'::date + g % 10 END, repeat('x', 200) FROM generate_series(1, 5000) g});
+	CASE WHEN g % 20 < 2 THEN '-infinity' WHEN g % 20 = 3 THEN 'infinity' ELSE '2011-12-25'::date + g % 10 END, repeat('x', 200) FROM generate_series(1, 20000) g});
 foreach my $test ([ 'ts', 'America/New_York', '2021-03-14 03:30-04', '2021-03-14 03:15-04', '2021-03-14 02:30-05' ], [ 'd', 'Pacific/Apia', '2011-12-31 00:00+14', '2011-12-30 12:00+14', '2011-12-29 00:00-10' ])
 {
 	my ($col, $zone, @values) = @$test;
@@ -175,7 +186,7 @@ is(sql("SET timezone = 'America/New_York'; SELECT string_agg(wrong(format('SELEC
 
 sql(q{CREATE TYPE ct AS (a int, b int); CREATE TYPE ctrange AS RANGE (subtype = ct);
 CREATE TABLE lists (c ct, ca ct[], cr ctrange, x xid[], p point[], f text) USING mtpower;
-INSERT INTO lists SELECT ROW(g, -g)::ct, ARRAY[ROW(g, -g)::ct], ctrange(ROW(g, -g)::ct, ROW(g + 1, -g)::ct), CASE WHEN g % 500 = 0 THEN ARRAY[g::text::xid] END, ARRAY[point(g, g)], repeat('x', 100) FROM generate_series(1, 5000) g});
+INSERT INTO lists SELECT ROW(g, -g)::ct, ARRAY[ROW(g, -g)::ct], ctrange(ROW(g, -g)::ct, ROW(g + 1, -g)::ct), CASE WHEN g % 500 = 0 THEN ARRAY[g::text::xid] END, ARRAY[point(g, g)], repeat('x', 100) FROM generate_series(1, 20000) g});
 foreach my $col (qw(c ca cr x p))
 {
 	my ($status, $out, $err) = $node->psql('postgres', "SELECT mtpower.set_directory('lists', '$col')");
