@@ -126,7 +126,7 @@ mtp_scan_write_clauses(List *clauses, CustomScan *plan)
 	{
 		MtpScanClause *clause = lfirst(lc);
 
-		plan->custom_private = lappend(plan->custom_private, list_make4_oid(clause->kind, clause->attnum, clause->op, clause->collation));
+		plan->custom_private = lappend(plan->custom_private, list_make5_oid(clause->kind, clause->attnum, clause->op, clause->collation, clause->narrow));
 		if (clause->value != NULL)
 			plan->custom_exprs = lappend(plan->custom_exprs, clause->value);
 	}
@@ -145,7 +145,7 @@ mtp_scan_read_clauses(CustomScan *plan)
 		MtpScanClause *clause = palloc0(sizeof(MtpScanClause));
 
 		*clause = (MtpScanClause) {
-			.kind = linitial_oid(of),.attnum = lsecond_oid(of),.op = lthird_oid(of),.collation = lfourth_oid(of)
+			.kind = linitial_oid(of),.attnum = lsecond_oid(of),.op = lthird_oid(of),.collation = lfourth_oid(of),.narrow = list_nth_oid(of, 4) != 0
 		};
 		if (clause->kind == MTP_CLAUSE_OP || clause->kind == MTP_CLAUSE_ANY)
 		{
@@ -171,20 +171,20 @@ mtp_scan_has_clause(List *clauses, int n, const AttrNumber *attnums)
 }
 
 int
-mtp_scan_clause_columns(List *clauses, AttrNumber *attnums)
+mtp_scan_narrow_columns(List *clauses, AttrNumber *attnums)
 {
 	int			n = 0;
 	ListCell   *lc;
 
 	foreach(lc, clauses)
 	{
-		AttrNumber	attnum = ((MtpScanClause *) lfirst(lc))->attnum;
-		bool		has = false;
+		MtpScanClause *clause = lfirst(lc);
+		bool		has = !clause->narrow;
 
 		for (int i = 0; i < n; i++)
-			has |= attnums[i] == attnum;
+			has |= attnums[i] == clause->attnum;
 		if (!has && n < MTP_DIRECTORY_COLUMNS)
-			attnums[n++] = attnum;
+			attnums[n++] = clause->attnum;
 	}
 	return n;
 }

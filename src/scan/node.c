@@ -104,8 +104,9 @@ count_demand(MtpScanState *s)
 	if (s->counted || IsParallelWorker() || s->css.ss.ps.state->es_epq_active != NULL)
 		return;
 	s->counted = true;
-	n = mtp_scan_clause_columns(s->clauses, attnums);
-	mtp_demand_count(s->css.ss.ss_currentRelation, n, attnums);
+	n = mtp_scan_narrow_columns(s->clauses, attnums);
+	if (n > 0)
+		mtp_demand_count(s->css.ss.ss_currentRelation, n, attnums);
 }
 
 static TupleTableSlot *

@@ -16,6 +16,7 @@
 #include "scan/demand.h"
 #include "table/table.h"
 #include "utils/guc.h"
+#include "utils/selfuncs.h"
 
 /* Smaller tables are read as ever. */
 #define FEWEST_BLOCKS	32
@@ -53,6 +54,41 @@ usable_clauses(PlannerInfo *root, RelOptInfo *rel, List *rinfos)
 	return clauses;
 }
 
+/* The restrictions with usable clauses on these columns */
+static List *
+restrictions_on(PlannerInfo *root, RelOptInfo *rel, List *rinfos, int n, const AttrNumber *attnums)
+{
+	List	   *on = NIL;
+	ListCell   *lc;
+
+	foreach(lc, rinfos)
+	{
+		MtpScanClause *clause = mtp_scan_clause(root, rel, lfirst(lc));
+
+		if (clause != NULL && mtp_scan_has_clause(list_make1(clause), n, attnums))
+			on = lappend(on, lfirst(lc));
+	}
+	return on;
+}
+
+/*
+ * Says of each clause whether what is asked of its column leaves few rows.  Where nothing is known of an inequality, the planner supposes a third: so that many are few, and
+ * only what is known to leave more is not.
+ */
+static void
+mark_narrow(PlannerInfo *root, RelOptInfo *rel, List *rinfos, List *clauses)
+{
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		MtpScanClause *clause = lfirst(lc);
+		List	   *on = restrictions_on(root, rel, rinfos, 1, &clause->attnum);
+
+		clause->narrow = clauselist_selectivity(root, on, rel->relid, JOIN_INNER, NULL) <= DEFAULT_INEQ_SEL;
+	}
+}
+
 /* Which share of the table's pairs have directories? */
 static double
 share_with_directories(Relation table, BlockNumber nblocks)
@@ -74,20 +110,11 @@ static double
 cost_share(PlannerInfo *root, RelOptInfo *rel, Relation table, List *rinfos)
 {
 	AttrNumber	attnums[MTP_DIRECTORY_COLUMNS];
-	int			n;
-	List	   *asking = NIL;
+	int			n = mtp_demand_columns(table, attnums);
+	List	   *asking = restrictions_on(root, rel, rinfos, n, attnums);
 	double		share,
 				candidates;
-	ListCell   *lc;
 
-	n = mtp_demand_columns(table, attnums);
-	foreach(lc, rinfos)
-	{
-		MtpScanClause *clause = mtp_scan_clause(root, rel, lfirst(lc));
-
-		if (clause != NULL && mtp_scan_has_clause(list_make1(clause), n, attnums))
-			asking = lappend(asking, lfirst(lc));
-	}
 	share = asking == NIL ? 0 : share_with_directories(table, rel->pages);
 	if (share == 0)
 		return 1;
@@ -172,13 +199,15 @@ static Plan *
 plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *custom_plans)
 {
 	CustomScan *plan = makeNode(CustomScan);
+	List	   *usable = usable_clauses(root, rel, clauses);
 
 	plan->scan.plan.targetlist = tlist;
 	plan->scan.plan.qual = extract_actual_clauses(clauses, false);
 	plan->scan.scanrelid = rel->relid;
 	plan->flags = path->flags;
 	plan->methods = &mtp_scan_methods;
-	mtp_scan_write_clauses(usable_clauses(root, rel, clauses), plan);
+	mark_narrow(root, rel, clauses, usable);
+	mtp_scan_write_clauses(usable, plan);
 	return &plan->scan.plan;
 }
 

@@ -34,6 +34,7 @@ typedef struct MtpScanClause
 	AttrNumber	attnum;
 	Oid			op;				/* with the column on its left */
 	Oid			collation;
+	bool		narrow;			/* what is asked of its column leaves a part of the rows only: worth directories of it */
 	Expr	   *value;
 	ExprState  *state;			/* of value, in the executor */
 } MtpScanClause;
@@ -106,8 +107,8 @@ extern void mtp_scan_begin_reading(MtpScanState *s);
 extern void mtp_scan_begin_asking(MtpScanState *s);
 extern bool mtp_scan_ask(MtpScanState *s, uint32 pair);
 
-/* The columns on which there are clauses, each once; returns how many, at most MTP_DIRECTORY_COLUMNS. */
-extern int mtp_scan_clause_columns(List *clauses, AttrNumber *attnums);
+/* The columns on which there are narrow clauses, each once; returns how many, at most MTP_DIRECTORY_COLUMNS. */
+extern int mtp_scan_narrow_columns(List *clauses, AttrNumber *attnums);
 
 /* Does a clause ask one of these columns? */
 extern bool mtp_scan_has_clause(List *clauses, int n, const AttrNumber *attnums);

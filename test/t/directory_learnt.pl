@@ -40,6 +40,17 @@ is(learnt('t'), 'learnt {b}', 'a column with a few scans more does not take its 
 $node->safe_psql('postgres', scan('t', 3) x 5);
 is(learnt('t'), 'learnt {c}', 'one with twice as many does');
 
+# ---------- what leaves most of the rows ----------
+
+# Of BETWEEN, both halves together
+$node->safe_psql('postgres', q{CREATE TABLE wide (a int, b int, c int, d int) USING mtpower; INSERT INTO wide SELECT g, g, g % 2, nullif(g % 100, 0) FROM generate_series(1, 20000) g; VACUUM ANALYZE wide});
+$node->safe_psql('postgres', q{SELECT count(*) FROM wide WHERE a > 100 AND c = 1 AND d IS NOT NULL}) for 1 .. 5;
+is(learnt('wide'), 'learnt ', 'nothing is learnt from scans that read most rows');
+$node->safe_psql('postgres', q{SELECT count(*) FROM wide WHERE a > 100 AND b BETWEEN 9900 AND 10000 AND c = 1}) for 1 .. 2;
+is(learnt('wide'), 'learnt {b}', 'two scans that read few are enough after that');
+$node->safe_psql('postgres', q{SET plan_cache_mode = force_generic_plan; PREPARE q(int) AS SELECT count(*) FROM wide WHERE a > $1; } . 'EXECUTE q(19990);' x 5);
+is(learnt('wide'), 'learnt {a}', 'where nothing is known of a value it counts');
+
 # ---------- the model ----------
 
 # Ten columns, of which eight have counts at a time.
