@@ -49,6 +49,7 @@ mtp_frame_make(MtpBuffer *b, MtpPool *pool, void *memory, char *images, LWLockPa
 	b->rests = (MtpRest *) (b->heads + nframes);
 	memset(b->rests, 0, MTP_RESTS * sizeof(MtpRest));
 	b->spare = 0;
+	b->behind = 0;
 	for (uint32 i = 0; i < nbuckets * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS; i++)
 		pg_atomic_init_u64(&b->words[i], 0);
 	for (uint32 i = 0; i < nframes; i++)
@@ -296,6 +297,14 @@ spare_frame(MtpBuffer *b, int kind, uint32 *frame)
 	return true;
 }
 
+/* For a directory, the frame behind the last one, if it is to be had for nothing: who goes through a table finds them side by side (mtp_frame_find_next). */
+static bool
+frame_behind(MtpBuffer *b, int kind, uint32 *frame)
+{
+	*frame = b->behind;
+	return kind == MTP_FRAME_DIRECTORY && b->behind != 0 && mtp_pool_is_cold(b->pool, kind, b->behind);
+}
+
 bool
 mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *random, MtpFramePlace *place)
 {
@@ -314,7 +323,7 @@ mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *
 	/* Somebody else with a share lock may have been faster, and there may be no word; better known before a page has to go. */
 	if (word_of(b, tag, kind, hash) != NULL || free_word(b, hash) == NULL)
 		return false;
-	if (spare_frame(b, kind, &place->frame))
+	if (spare_frame(b, kind, &place->frame) || frame_behind(b, kind, &place->frame))
 		return true;
 	if (mtp_pool_place(b->pool, kind, only_free ? 0 : place->level, random, &place->frame))
 		return true;
@@ -331,7 +340,7 @@ mtp_frame_place_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level, uint64 *
 	mtp_pool_warm(b->pool, sketch_hash(hash, kind), level);
 	if (word_of(b, tag, kind, hash) != NULL || free_word(b, hash) == NULL)
 		return false;
-	if (mtp_pool_place(b->pool, kind, level, random, &place->frame))
+	if (frame_behind(b, kind, &place->frame) || mtp_pool_place(b->pool, kind, level, random, &place->frame))
 		return true;
 	b->counts[kind][MTP_COUNT_REFUSED]++;
 	return false;
@@ -413,6 +422,8 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *p
 		pg_atomic_write_u64(word, (uint64) mtp_frame_mark(hash) << 32 | frame);
 		mtp_pool_came(pool, frame, place->level);
 		b->counts[kind][MTP_COUNT_PUBLISHED]++;
+		if (kind == MTP_FRAME_DIRECTORY)
+			b->behind = frame + 1;
 	}
 	else
 		b->heads[frame].tag = (MtpPageTag) {0, 0};

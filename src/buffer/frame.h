@@ -92,6 +92,7 @@ typedef struct MtpBuffer
 	void		(*copy) (void *to, const void *from, Size size);	/* writes images, where that takes more than memcpy (home.h) */
 	MtpRest    *rests;
 	uint32		spare;			/* a frame that this process has made free, and that is still warm in its cache, plus one; or 0 */
+	uint32		behind;			/* the frame behind the one that this process has filled last with a directory; or 0 */
 	uint64		counts[MTP_FRAME_KINDS][MTP_FRAME_COUNTS];	/* this process's */
 } MtpBuffer;
 
@@ -170,9 +171,29 @@ mtp_frame_is(MtpBuffer *b, uint32 frame, int kind)
 	return *(volatile uint8 *) &b->pool->kind_of[frame / MTP_EXTENT_FRAMES] == kind;
 }
 
+/* Is it the page's frame?  Then *ref is it, and an access is counted.  False may mean that somebody is at it. */
+static inline bool
+mtp_frame_look(MtpBuffer *b, MtpPageTag tag, int kind, uint32 frame, uint8 random, MtpFrameRef *ref)
+{
+	MtpFrameHead *head = &b->heads[frame];
+
+	ref->version = pg_atomic_read_u64(&head->version);
+	MTP_FRAME_STEP(version_read);
+	pg_read_barrier();			/* the version before what it protects */
+	if (ref->version % 2 != 0 || head->tag.page != tag.page || head->tag.space != tag.space ||
+		(kind != MTP_FRAME_INDEX && !mtp_frame_is(b, frame, kind)))
+		return false;
+	MTP_FRAME_STEP(found);
+	ref->frame = frame;
+	ref->image = mtp_frame_image(b, frame, kind);
+	mtp_pool_hit(b->pool, frame, random);
+	if (random < MTP_PAID_ODDS && *(volatile uint32 *) &head->paid == 0)
+		*(volatile uint32 *) &head->paid = 1;
+	return true;
+}
+
 /*
- * Finds a page's frame.  False may mean that somebody is at it.  Counts an access, if it is found.  Which bytes of the image the caller reads first, if he knows: they are
- * asked for together with the frame's head.
+ * Finds a page's frame.  Which bytes of the image the caller reads first, if he knows: they are asked for together with the frame's head.
  */
 static inline bool
 mtp_frame_find(MtpBuffer *b, MtpPageTag tag, int kind, uint8 random, Size from, Size to, MtpFrameRef *ref)
@@ -187,30 +208,40 @@ mtp_frame_find(MtpBuffer *b, MtpPageTag tag, int kind, uint8 random, Size from, 
 		for (int i = 0; i < MTP_BUCKET_WORDS; i++)
 		{
 			uint64		word = pg_atomic_read_u64(&words[i]);
-			MtpFrameHead *head;
 
 			if (word >> 32 != mark)
 				continue;
 			MTP_FRAME_STEP(word_read);
-			ref->frame = (uint32) word;
-			ref->image = mtp_frame_image(b, ref->frame, kind);
 			for (Size at = from; at < to; at += 64)
-				__builtin_prefetch(ref->image + at);
-			head = &b->heads[ref->frame];
-			ref->version = pg_atomic_read_u64(&head->version);
-			MTP_FRAME_STEP(version_read);
-			pg_read_barrier();	/* the version before what it protects */
-			if (ref->version % 2 != 0 || head->tag.page != tag.page || head->tag.space != tag.space ||
-				(kind != MTP_FRAME_INDEX && !mtp_frame_is(b, ref->frame, kind)))
-				continue;
-			MTP_FRAME_STEP(found);
-			mtp_pool_hit(b->pool, ref->frame, random);
-			if (random < MTP_PAID_ODDS && *(volatile uint32 *) &head->paid == 0)
-				*(volatile uint32 *) &head->paid = 1;
-			return true;
+				__builtin_prefetch(mtp_frame_image(b, (uint32) word, kind) + at);
+			if (mtp_frame_look(b, tag, kind, (uint32) word, random, ref))
+				return true;
 		}
 	}
 	return false;
+}
+
+/*
+ * The same for who goes from page to page.  Pages that were published one after the other mostly have frames side by side (mtp_frame_place), so he looks behind the frame that he found last (ref->frame; any number
+ * will do) before he looks for the word: a frame's head says what page it is of, so a guess is as good as a word, which is a hint as well.  What the frames behind it have is asked
+ * for meanwhile.
+ */
+#define MTP_FRAMES_AHEAD	6
+
+static inline bool
+mtp_frame_find_next(MtpBuffer *b, MtpPageTag tag, int kind, uint8 random, Size from, Size to, MtpFrameRef *ref)
+{
+	uint32		last = ref->frame;
+
+	if (last < b->pool->nextents * MTP_EXTENT_FRAMES - MTP_FRAMES_AHEAD)
+	{
+		for (Size at = from; at < to; at += 64)
+			__builtin_prefetch(mtp_frame_image(b, last + MTP_FRAMES_AHEAD, kind) + at);
+		/* Two, since two processes may have been at it. */
+		if (mtp_frame_look(b, tag, kind, last + 1, random, ref) || mtp_frame_look(b, tag, kind, last + 2, random, ref))
+			return true;
+	}
+	return mtp_frame_find(b, tag, kind, random, from, to, ref);
 }
 
 /* Is all that was read of the frame since it was found one and the same page's? */

@@ -26,6 +26,13 @@ mtp_pair_find(Relation rel, uint32 pair, int kind, Size from, Size to, MtpFrameR
 }
 
 bool
+mtp_pair_find_next(Relation rel, uint32 pair, int kind, Size from, Size to, MtpFrameRef *ref)
+{
+	mtp_record(tag_of(rel, pair), kind);
+	return mtp_frame_find_next(&mtp_buffer, tag_of(rel, pair), kind, mtp_buffer_random(), from, to, ref);
+}
+
+bool
 mtp_pair_has(Relation rel, uint32 pair, int kind)
 {
 	return mtp_frame_has(&mtp_buffer, tag_of(rel, pair), kind);

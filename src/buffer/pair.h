@@ -41,6 +41,9 @@ mtp_pair_serves_snapshot(Snapshot snapshot)
  */
 extern bool mtp_pair_find(Relation rel, uint32 pair, int kind, Size from, Size to, MtpFrameRef *ref);
 
+/* The same for who goes from pair to pair; *ref is what he found last, or zeros. */
+extern bool mtp_pair_find_next(Relation rel, uint32 pair, int kind, Size from, Size to, MtpFrameRef *ref);
+
 /* Has it such a frame?  A guess, which warms nothing. */
 extern bool mtp_pair_has(Relation rel, uint32 pair, int kind);
 

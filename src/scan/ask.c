@@ -200,10 +200,9 @@ bool
 mtp_scan_ask(MtpScanState *s, uint32 pair)
 {
 	Relation	table = s->css.ss.ss_currentRelation;
-	MtpFrameRef ref;
 	bool		found;
 
-	if (!mtp_pair_find(table, pair, MTP_FRAME_DIRECTORY, 0, 4 * MTP_DIRECTORY_ALIGN, &ref))
+	if (!mtp_pair_find_next(table, pair, MTP_FRAME_DIRECTORY, 0, 4 * MTP_DIRECTORY_ALIGN, &s->ref))
 		return false;
 	if (!s->has_keys)
 		make_keys(s);
@@ -212,9 +211,9 @@ mtp_scan_ask(MtpScanState *s, uint32 pair)
 		memset(&s->items, 0, sizeof(s->items));
 		return true;
 	}
-	found = search(s, &ref);
+	found = search(s, &s->ref);
 	MTP_STOP_POINT("directory_searched");
-	if (!found || !mtp_frame_still(&mtp_buffer, &ref))
+	if (!found || !mtp_frame_still(&mtp_buffer, &s->ref))
 	{
 		mtp_buffer_torn(MTP_FRAME_DIRECTORY);
 		return false;

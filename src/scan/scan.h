@@ -10,6 +10,7 @@
 #include "mtpower.h"
 
 #include "access/heapam.h"
+#include "buffer/frame.h"
 #include "directory/directory.h"
 #include "nodes/execnodes.h"
 #include "nodes/extensible.h"
@@ -96,6 +97,7 @@ typedef struct MtpScanState
 	int			nany;
 	uint32		pair;			/* the last one that was asked; InvalidBlockNumber: none */
 	bool		answered;
+	MtpFrameRef ref;			/* the last directory that was found */
 	MtpDirectoryItems items;
 } MtpScanState;
 

@@ -248,8 +248,14 @@ read_directory(int file, int block, uint64 known)
 	uint64		copy[8],
 				n;
 	int			at[8];
+	static _Thread_local uint32 was[FILES][BLOCKS]; /* where it was some time ago */
+	bool		found;
 
-	if (!mtp_frame_find(&buffer, tag_of(file, block), MTP_FRAME_DIRECTORY, (uint8) rnd(), 0, 0, &ref))
+	ref.frame = was[file][block] - 1 - rnd() % 2;
+	found = (rnd() % 2 == 0 ? mtp_frame_find_next : mtp_frame_find) (&buffer, tag_of(file, block), MTP_FRAME_DIRECTORY, (uint8) rnd(), 0, 0, &ref);
+	if (found)
+		was[file][block] = ref.frame;
+	if (!found)
 	{
 		pg_atomic_fetch_add_u64(&nmissed, 1);
 		build_directory(file, block);
@@ -501,6 +507,47 @@ test_spare(void)
 	check(place.frame % MTP_EXTENT_FRAMES < mtp_pool_frames(MTP_FRAME_TABLE));
 }
 
+/* Directories that are made one after another, of frames that were given out before and are free: they lie side by side, and who goes through them finds each. */
+static void
+test_behind(void)
+{
+	MtpFrameRef ref = {0};
+	int			file = 1,
+				n = 0,
+				beside = 0,
+				found = 0;
+
+	for (int round = 0; round < 2; round++)
+	{
+		mtp_frame_purge(&buffer, of_file, &file);
+		for (int block = 0; block < MTP_EXTENT_FRAMES * 3 / 4; block++)
+		{
+			MtpFramePlace place;
+			uint32		last = ref.frame;
+
+			if (round == 0)
+				mtp_frame_consider(&buffer, MTP_FRAME_DIRECTORY, &state);
+			if (!mtp_frame_place(&buffer, tag_of(file, block), MTP_FRAME_DIRECTORY, true, &state, &place))
+				continue;
+			check(mtp_frame_publish(&buffer, tag_of(file, block), MTP_FRAME_DIRECTORY, &place, NULL, &ref));
+			n += round;
+			beside += round > 0 && ref.frame == last + 1;
+		}
+		/* Those that nobody has had yet are used up. */
+		buffer.pool->kinds[MTP_FRAME_DIRECTORY].fresh = MTP_EXTENT_FRAMES;
+	}
+	check(n > MTP_EXTENT_FRAMES / 2 && beside > n * 3 / 4);
+	ref.frame = 0;
+	for (int block = 0; block < MTP_EXTENT_FRAMES * 3 / 4; block++)
+		if (mtp_frame_find_next(&buffer, tag_of(file, block), MTP_FRAME_DIRECTORY, 0, 0, 0, &ref))
+		{
+			check(buffer.heads[ref.frame].tag.page == tag_of(file, block).page && mtp_frame_still(&buffer, &ref));
+			found++;
+		}
+	check(found == n);
+	mtp_frame_purge(&buffer, of_file, &file);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -525,6 +572,7 @@ main(int argc, char **argv)
 	state = seed + 1;
 	test_rests();
 	test_spare();
+	test_behind();
 	for (uint64 i = 0; i < THREADS; i++)
 		check(pthread_create(&threads[i], NULL, work, (void *) ((seed * THREADS + i + 1) * UINT64CONST(0x9E3779B97F4A7C15))) == 0);
 	for (int i = 0; i < THREADS; i++)
