@@ -111,12 +111,14 @@ def part_directory(b):
     server = Server(b.args, 'dirs16', {'mtpower.buffer_size': '64MB', 'autovacuum': 'off'})
 
     def full():
-        """All frames are another table's when this one is loaded, which is gone when it is scanned."""
+        """All frames are another table's, and warm, when this one is loaded; it is gone when this one is scanned."""
         b.table('other', 'mtpower', n=0, server=server)
         server.sql("SELECT mtpower.set_directory('other', 'a')")
         server.sql(b.copy(b.file('ints'), 'other'))
         server.sql(b.copy(b.file('ints'), 'other'))
         time.sleep(1)
+        for _ in range(5):
+            server.sql('%s; SELECT count(*) FROM other WHERE a = 1' % SERIAL)
         load(server, b, 'mtpower', 'seq')
         server.sql('DROP TABLE other; ANALYZE t_mtpower')
     later(server, b, 'loaded while the buffer was full', full)

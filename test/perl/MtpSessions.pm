@@ -7,7 +7,7 @@ use Exporter 'import';
 use IPC::Run;
 use Time::HiRes qw(sleep);
 
-our @EXPORT = qw(start_psql finish hold release set_stop waits_sql takes_connections wait_for_restart);
+our @EXPORT = qw(start_psql finish hold release set_stop waits_sql takes_connections wait_for_restart kill_a_session);
 
 # psql in the background, each statement a -c of its own.  The database's name may be followed by other words of a connection string.
 sub start_psql
@@ -52,6 +52,24 @@ sub wait_for_restart
 			next;
 		}
 		return if takes_connections($node);
+		sleep(0.05);
+	}
+	die 'no restart';
+}
+
+# kill -9 to a session of its own; waits until the server, which restarts for it, takes connections again.
+sub kill_a_session
+{
+	my ($node) = @_;
+	my $restarted = qr/all server processes terminated; reinitializing/;
+	my $before = () = PostgreSQL::Test::Utils::slurp_file($node->logfile) =~ /$restarted/g;
+	my $victim = $node->background_psql('postgres');
+	kill('KILL', $victim->query_safe('SELECT pg_backend_pid()'));
+	eval { $victim->quit };
+	for (1 .. 1200)
+	{
+		my $now = () = PostgreSQL::Test::Utils::slurp_file($node->logfile) =~ /$restarted/g;
+		return if $now > $before && takes_connections($node);
 		sleep(0.05);
 	}
 	die 'no restart';

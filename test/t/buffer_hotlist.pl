@@ -5,6 +5,7 @@ use warnings;
 use MtpFaults;
 use MtpHome;
 use MtpFrames;
+use MtpSessions qw(kill_a_session);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -102,9 +103,7 @@ is($loaded, $of, 'after an immediate shutdown it is loaded');
 ok(all_content() eq $content, 'the same pages');
 is(learnt(), 'learnt {a}', 'what was learnt, too');
 
-my $victim = $node->background_psql('postgres');
-kill('KILL', $victim->query_safe('SELECT pg_backend_pid()'));
-eval { $victim->quit };
+kill_a_session($node);
 $node->poll_query_until('postgres', 'SELECT frames_of(\'t_a\') > 0') or die;
 for (1 .. 600) { my @all = slurp_file($node->logfile) =~ /all server processes terminated; reinitializing.*(pages of the hot list in the buffer: (\d+) of \2\n)/s; last if @all; select(undef, undef, undef, 0.1); }
 ok(all_content() eq $content, 'after a crash of a process, which empties the buffer, it is loaded again');

@@ -3,6 +3,7 @@
 use strict;
 use warnings;
 use MtpHome;
+use MtpSessions qw(kill_a_session);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -78,9 +79,7 @@ foreach my $mode (home_modes())
 	$node->append_conf('postgresql.conf', 'restart_after_crash = on');
 	$node->reload;
 	$sql->('SELECT probes(1000, 5)');
-	my $victim = $node->background_psql('postgres');
-	kill('KILL', $victim->query_safe('SELECT pg_backend_pid()'));
-	eval { $victim->quit };
+	kill_a_session($node);
 	$node->poll_query_until('postgres', q{SELECT frames_of('t_a') = 0}) or die;
 	like(said($node), qr/file "\Q$file\E" is emptied: a process of the server has crashed/, "$what: emptied when a process was killed");
 	is($sql->('SELECT wrong()'), '', "$what: right answers then");
