@@ -67,6 +67,23 @@ mtp_loader_has(MtpLoader *l, int kind, BlockNumber block)
 	return l->serves && mtp_frame_has(&mtp_buffer, tag_of(l, block), kind);
 }
 
+/* A list may name what the relation has no more, or never had. */
+static bool
+can_load(MtpLoader *l, int kind, BlockNumber block)
+{
+	return l->serves && block < l->nblocks && l->is_index == (kind == MTP_FRAME_INDEX) && (kind == MTP_FRAME_INDEX || block % 2 == 0);
+}
+
+void
+mtp_loader_prefetch(MtpLoader *l, int kind, BlockNumber block)
+{
+	if (!can_load(l, kind, block) || mtp_loader_has(l, kind, block))
+		return;
+	(void) PrefetchBuffer(l->rel, MAIN_FORKNUM, block);
+	if (kind != MTP_FRAME_INDEX && block + 1 < l->nblocks)
+		(void) PrefetchBuffer(l->rel, MAIN_FORKNUM, block + 1);
+}
+
 static void
 load_directory(MtpLoader *l, uint32 pair, int level)
 {
@@ -83,8 +100,7 @@ load_directory(MtpLoader *l, uint32 pair, int level)
 void
 mtp_loader_load(MtpLoader *l, int kind, BlockNumber block, int level)
 {
-	/* A list may name what the relation has no more, or never had. */
-	if (!l->serves || block >= l->nblocks || l->is_index != (kind == MTP_FRAME_INDEX) || (kind != MTP_FRAME_INDEX && block % 2 != 0))
+	if (!can_load(l, kind, block))
 		return;
 	if (mtp_frame_warm(&mtp_buffer, tag_of(l, block), kind, level))
 	{

@@ -38,6 +38,9 @@ extern void mtp_loader_close(MtpLoader *l);
  */
 extern void mtp_loader_load(MtpLoader *l, int kind, BlockNumber block, int level);
 
+/* Asks the operating system for what mtp_loader_load of it would read; nothing is waited for. */
+extern void mtp_loader_prefetch(MtpLoader *l, int kind, BlockNumber block);
+
 /* Has the page a frame?  A guess. */
 extern bool mtp_loader_has(MtpLoader *l, int kind, BlockNumber block);
 

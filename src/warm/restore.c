@@ -24,6 +24,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/spccache.h"
 #include "utils/timestamp.h"
 #if PG_VERSION_NUM >= 160000
 #include "utils/relfilenumbermap.h"
@@ -183,12 +184,23 @@ skip(Todo *todo, uint64 *at)
 		++*at;
 }
 
+/* Keeps as many reads under way as maintenance work may have (maintenance_io_concurrency): pages of one file, but seldom side by side. */
+static void
+read_ahead(MtpLoader *l, const Todo *todo, const MtpListPage *first, uint64 at, uint64 *ahead)
+{
+	uint64		end = Min(todo->n, at + get_tablespace_maintenance_io_concurrency(l->rel->rd_rel->reltablespace));
+
+	for (*ahead = Max(*ahead, at); *ahead < end && same_turn(first, &todo->pages[*ahead]); ++*ahead)
+		mtp_loader_prefetch(l, todo->pages[*ahead].kind, todo->pages[*ahead].block);
+}
+
 /* A part of the pages of one file.  False: somebody has its table locked. */
 static bool
 turn(Todo *todo, uint64 *at)
 {
 	const MtpListPage *first = &todo->pages[*at];
 	TimestampTz began;
+	uint64		ahead = *at;
 	Size		bytes = 0;
 	bool		locked;
 	Relation	rel;
@@ -211,6 +223,7 @@ turn(Todo *todo, uint64 *at)
 		const MtpListPage *page = &todo->pages[(*at)++];
 
 		CHECK_FOR_INTERRUPTS();
+		read_ahead(&l, todo, first, *at, &ahead);
 		if (!mtp_loader_has(&l, page->kind, page->block))
 			bytes += mtp_pool_frame_bytes(page->kind);
 		mtp_loader_load(&l, page->kind, page->block, page->level);
