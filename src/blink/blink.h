@@ -78,7 +78,13 @@ typedef struct MtpBlinkInfo
 } MtpBlinkInfo;
 
 /* Valid until the next relcache invalidation is processed: copy what has to last. */
-extern MtpBlinkInfo *mtp_blink_info(Relation rel);
+extern MtpBlinkInfo *mtp_blink_make_info(Relation rel);
+
+static inline MtpBlinkInfo *
+mtp_blink_info(Relation rel)
+{
+	return likely(rel->rd_amcache != NULL) ? rel->rd_amcache : mtp_blink_make_info(rel);
+}
 
 /*
  * A key to search for: core's insertion scan key, and its normal form.

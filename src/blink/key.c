@@ -28,22 +28,18 @@ fixed_size(Relation rel, int natts)
 }
 
 MtpBlinkInfo *
-mtp_blink_info(Relation rel)
+mtp_blink_make_info(Relation rel)
 {
-	MtpBlinkInfo *info = rel->rd_amcache;
+	MtpBlinkInfo *info = MemoryContextAllocZero(rel->rd_indexcxt, sizeof(MtpBlinkInfo));
 
-	if (info == NULL)
-	{
-		info = MemoryContextAllocZero(rel->rd_indexcxt, sizeof(MtpBlinkInfo));
-		info->norm = mtp_norm_code(rel);
-		info->nkeyatts = IndexRelationGetNumberOfKeyAttributes(rel);
-		info->natts = IndexRelationGetNumberOfAttributes(rel);
-		info->single = info->nkeyatts == 1 && mtp_norm_is_exact(info->norm);
-		info->fixed = fixed_size(rel, info->natts);
-		info->fixed_key = fixed_size(rel, info->nkeyatts);
-		info->root = InvalidBlockNumber;
-		rel->rd_amcache = info;
-	}
+	info->norm = mtp_norm_code(rel);
+	info->nkeyatts = IndexRelationGetNumberOfKeyAttributes(rel);
+	info->natts = IndexRelationGetNumberOfAttributes(rel);
+	info->single = info->nkeyatts == 1 && mtp_norm_is_exact(info->norm);
+	info->fixed = fixed_size(rel, info->natts);
+	info->fixed_key = fixed_size(rel, info->nkeyatts);
+	info->root = InvalidBlockNumber;
+	rel->rd_amcache = info;
 	return info;
 }
 

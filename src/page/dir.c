@@ -133,23 +133,24 @@ check_nodes(Page page, int *pos)
 static bool
 counts_ok(Page page)
 {
+	/* From 16 - n on: as many lanes as there are counts. */
+	static const uint8 lanes[32] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
 	MtpPageHeader *h = MtpHead(page);
-	const __m128i lanes = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 	const __m128i zero = _mm_setzero_si128();
-	const __m128i most = _mm_set1_epi8(MTP_NODE_SLOTS);
+	const __m128i one = _mm_set1_epi8(1);
+	const __m128i most = _mm_set1_epi8(MTP_NODE_SLOTS - 1);
 	__m128i		bad = zero;
 	__m128i		sum = zero;
 
 	/* There is room for a multiple of 16 counts. */
 	for (int i = 0; i < h->nnodes; i += 16)
 	{
-		__m128i		c = _mm_loadu_si128((const __m128i *) (MtpCounts(page) + i));
-		__m128i		used = _mm_cmpgt_epi8(_mm_set1_epi8(Min(h->nnodes - i, 16)), lanes);
-		__m128i		small = _mm_cmpeq_epi8(_mm_max_epu8(c, most), most);
+		__m128i		used = _mm_loadu_si128((const __m128i *) (lanes + 16 - Min(h->nnodes - i, 16)));
+		__m128i		c = _mm_and_si128(_mm_loadu_si128((const __m128i *) (MtpCounts(page) + i)), used);
+		__m128i		less = _mm_sub_epi8(c, one);	/* of 0 the most there is */
 
-		bad = _mm_or_si128(bad, _mm_and_si128(used, _mm_cmpeq_epi8(c, zero)));
-		bad = _mm_or_si128(bad, _mm_andnot_si128(small, used));
-		sum = _mm_add_epi64(sum, _mm_sad_epu8(_mm_and_si128(c, used), zero));
+		bad = _mm_or_si128(bad, _mm_andnot_si128(_mm_cmpeq_epi8(_mm_min_epu8(less, most), less), used));
+		sum = _mm_add_epi64(sum, _mm_sad_epu8(c, zero));
 	}
 	return _mm_movemask_epi8(bad) == 0 &&
 		_mm_cvtsi128_si32(sum) + _mm_cvtsi128_si32(_mm_srli_si128(sum, 8)) == h->nitems;

@@ -18,6 +18,7 @@
 #include "catalog/pg_am.h"
 
 #include "batch/batch.h"
+#include "buffer/buffer.h"
 #include "scan/admit.h"
 #include "table/directory.h"
 #include "table/table.h"
@@ -53,9 +54,12 @@ mtp_table_init(void)
 	mtp_table_routine = *GetHeapamTableAmRoutine();
 
 	mtp_table_write_init(&mtp_table_routine);
-	mtp_table_routine.index_fetch_begin = mtp_table_index_fetch_begin;
-	mtp_table_routine.index_fetch_tuple = mtp_table_index_fetch_tuple;
-	mtp_table_routine.tuple_satisfies_snapshot = mtp_table_tuple_satisfies_snapshot;
+	if (mtp_buffer_size > 0)
+	{
+		mtp_table_routine.index_fetch_begin = mtp_table_index_fetch_begin;
+		mtp_table_routine.index_fetch_tuple = mtp_table_index_fetch_tuple;
+		mtp_table_routine.tuple_satisfies_snapshot = mtp_table_tuple_satisfies_snapshot;
+	}
 	mtp_table_routine.finish_bulk_insert = mtp_table_finish_bulk_insert;
 	mtp_table_routine.index_build_range_scan = mtp_table_index_build_range_scan;
 	mtp_table_routine.index_validate_scan = mtp_table_index_validate_scan;
