@@ -14,6 +14,7 @@
 #include "access/amapi.h"
 #include "access/genam.h"
 #include "batch/entry.h"
+#include "postmaster/bgworker.h"
 #include "utils/snapshot.h"
 
 /*
@@ -152,6 +153,9 @@ extern bool mtp_visit_begin(Oid dbid);
 
 /* Is there such a process? */
 extern bool mtp_visited(void);
+
+/* What all of our background processes have in common: connected to a database, or to none, when recovery is over; never started again, unless the caller says otherwise. */
+extern void mtp_worker_describe(BackgroundWorker *bgw, const char *name, const char *function);
 
 /* Settings as background workers have them: those of the database do not count. */
 extern void mtp_worker_reset_settings(void);

@@ -149,6 +149,19 @@ find_slot(Oid dbid, bool for_chore, bool *woken)
 	return -1;
 }
 
+void
+mtp_worker_describe(BackgroundWorker *bgw, const char *name, const char *function)
+{
+	memset(bgw, 0, sizeof(*bgw));
+	bgw->bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	bgw->bgw_start_time = BgWorkerStart_RecoveryFinished;
+	bgw->bgw_restart_time = BGW_NEVER_RESTART;
+	strlcpy(bgw->bgw_library_name, "mtpower", BGW_MAXLEN);
+	strlcpy(bgw->bgw_function_name, function, BGW_MAXLEN);
+	strlcpy(bgw->bgw_name, name, BGW_MAXLEN);
+	strlcpy(bgw->bgw_type, name, BGW_MAXLEN);
+}
+
 /* Under mtp_batch_lock: a place that find_slot has found is a starting worker's. */
 static void
 reserve_slot(int slot, Oid dbid)
@@ -172,15 +185,8 @@ start_worker(int slot)
 {
 	BackgroundWorker bgw;
 
-	memset(&bgw, 0, sizeof(bgw));
-	bgw.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	bgw.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	bgw.bgw_restart_time = BGW_NEVER_RESTART;
+	mtp_worker_describe(&bgw, "mtpower worker", "mtp_worker_main");
 	bgw.bgw_main_arg = Int32GetDatum(slot);
-	strlcpy(bgw.bgw_library_name, "mtpower", BGW_MAXLEN);
-	strlcpy(bgw.bgw_function_name, "mtp_worker_main", BGW_MAXLEN);
-	strlcpy(bgw.bgw_name, "mtpower worker", BGW_MAXLEN);
-	strlcpy(bgw.bgw_type, "mtpower worker", BGW_MAXLEN);
 	if (free_worker_slots() > KEEP_FREE && RegisterDynamicBackgroundWorker(&bgw, NULL))
 		return true;
 

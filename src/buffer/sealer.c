@@ -2,6 +2,7 @@
  * sealer.c
  *	  A background worker that seals frames while the server runs, so that there is less to be done at its end.
  */
+#include "batch/batch.h"
 #include "buffer/buffer.h"
 #include "buffer/home.h"
 
@@ -89,16 +90,11 @@ mtp_sealer_main(Datum arg)
 void
 mtp_sealer_init(void)
 {
-	BackgroundWorker bgw = {0};
+	BackgroundWorker bgw;
 
 	if (mtp_pmem_path == NULL || mtp_pmem_path[0] == '\0' || !mtp_media_built())
 		return;
-	bgw.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	bgw.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	mtp_worker_describe(&bgw, "mtpower sealer", "mtp_sealer_main");
 	bgw.bgw_restart_time = RESTART;
-	strlcpy(bgw.bgw_library_name, "mtpower", BGW_MAXLEN);
-	strlcpy(bgw.bgw_function_name, "mtp_sealer_main", BGW_MAXLEN);
-	strlcpy(bgw.bgw_name, "mtpower sealer", BGW_MAXLEN);
-	strlcpy(bgw.bgw_type, "mtpower sealer", BGW_MAXLEN);
 	RegisterBackgroundWorker(&bgw);
 }

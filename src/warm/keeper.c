@@ -124,19 +124,13 @@ database_exists(Oid dbid)
 static bool
 load_database(Oid dbid)
 {
-	BackgroundWorker bgw = {0};
+	BackgroundWorker bgw;
 	BackgroundWorkerHandle *handle;
 	pid_t		pid;
 
-	bgw.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	bgw.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	bgw.bgw_restart_time = BGW_NEVER_RESTART;
+	mtp_worker_describe(&bgw, "mtpower hot list loader", "mtp_loader_main");
 	bgw.bgw_main_arg = ObjectIdGetDatum(dbid);
 	bgw.bgw_notify_pid = MyProcPid;
-	strlcpy(bgw.bgw_library_name, "mtpower", BGW_MAXLEN);
-	strlcpy(bgw.bgw_function_name, "mtp_loader_main", BGW_MAXLEN);
-	strlcpy(bgw.bgw_name, "mtpower hot list loader", BGW_MAXLEN);
-	strlcpy(bgw.bgw_type, "mtpower hot list loader", BGW_MAXLEN);
 	if (!RegisterDynamicBackgroundWorker(&bgw, &handle))
 	{
 		ereport(LOG,
@@ -277,15 +271,10 @@ startup(void)
 static void
 register_keeper(void)
 {
-	BackgroundWorker bgw = {0};
+	BackgroundWorker bgw;
 
-	bgw.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	bgw.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	mtp_worker_describe(&bgw, "mtpower hot list keeper", "mtp_keeper_main");
 	bgw.bgw_restart_time = RESTART;
-	strlcpy(bgw.bgw_library_name, "mtpower", BGW_MAXLEN);
-	strlcpy(bgw.bgw_function_name, "mtp_keeper_main", BGW_MAXLEN);
-	strlcpy(bgw.bgw_name, "mtpower hot list keeper", BGW_MAXLEN);
-	strlcpy(bgw.bgw_type, "mtpower hot list keeper", BGW_MAXLEN);
 	RegisterBackgroundWorker(&bgw);
 }
 
