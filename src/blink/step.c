@@ -100,14 +100,14 @@ save_plain(BTScanPos pos, char *tuples, const MtpBlinkInfo *info, const char *pa
 		return false;
 	word = *(const volatile uint64 *) (page + off);
 	memcpy(&head, &word, sizeof(head));
-	if ((head.t_info & INDEX_ALT_TID_MASK) != 0 || !mtp_tid_possible(&head.t_tid))
+	size = head.t_info & INDEX_SIZE_MASK;
+	if (size < sizeof(head) || size > BLCKSZ - off || (head.t_info & INDEX_ALT_TID_MASK) != 0 || !mtp_tid_possible(&head.t_tid))
 		return false;
 	if (tuples != NULL)
 	{
 		int			at = pos->nextTupleOffset;
 
-		size = head.t_info & INDEX_SIZE_MASK;
-		if (size < sizeof(head) || size > BLCKSZ - off || info->fixed == 0 || (head.t_info & INDEX_NULL_MASK) != 0 || size < info->fixed || at + MAXALIGN(size) > BLCKSZ)
+		if (info->fixed == 0 || (head.t_info & INDEX_NULL_MASK) != 0 || size < info->fixed || at + MAXALIGN(size) > BLCKSZ)
 			return false;
 		memcpy(tuples + at, &word, sizeof(word));
 		for (Size i = sizeof(word); i < size; i += sizeof(word))

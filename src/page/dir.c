@@ -133,7 +133,7 @@ check_nodes(Page page, int *pos)
 static bool
 counts_ok(Page page)
 {
-	/* From 16 - n on: as many lanes as there are counts. */
+	/* From 16 - n on: as many lanes as there are counts.  The page is locked, or the caller's own: n is the same all the time. */
 	static const uint8 lanes[32] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
 	MtpPageHeader *h = MtpHead(page);
 	const __m128i zero = _mm_setzero_si128();

@@ -83,9 +83,16 @@ mark_narrow(PlannerInfo *root, RelOptInfo *rel, List *rinfos, List *clauses)
 	foreach(lc, clauses)
 	{
 		MtpScanClause *clause = lfirst(lc);
-		List	   *on = restrictions_on(root, rel, rinfos, 1, &clause->attnum);
+		ListCell   *same = list_head(clauses);
 
-		clause->narrow = clauselist_selectivity(root, on, rel->relid, JOIN_INNER, NULL) <= DEFAULT_INEQ_SEL;
+		/* A column's first clause asks for all of them. */
+		while (((MtpScanClause *) lfirst(same))->attnum != clause->attnum)
+			same = lnext(clauses, same);
+		if (same != lc)
+			clause->narrow = ((MtpScanClause *) lfirst(same))->narrow;
+		else
+			clause->narrow = clauselist_selectivity(root, restrictions_on(root, rel, rinfos, 1, &clause->attnum),
+													rel->relid, JOIN_INNER, NULL) <= DEFAULT_INEQ_SEL;
 	}
 }
 

@@ -77,7 +77,7 @@ can_load(MtpLoader *l, int kind, BlockNumber block)
 void
 mtp_loader_prefetch(MtpLoader *l, int kind, BlockNumber block)
 {
-	if (!can_load(l, kind, block) || mtp_loader_has(l, kind, block))
+	if (!can_load(l, kind, block) || mtp_loader_has(l, kind, block) || (kind == MTP_FRAME_DIRECTORY && !(l->has_builder && l->builder.trusted)))
 		return;
 	(void) PrefetchBuffer(l->rel, MAIN_FORKNUM, block);
 	if (kind != MTP_FRAME_INDEX && block + 1 < l->nblocks)

@@ -38,6 +38,7 @@
 #define TURN_BYTES		(4 * 1024 * 1024)
 #define TURN_MS			20		/* as long as somebody may have to wait for the table */
 #define REST_MS			10		/* between turns: a third of the time, and 400 MB/s at the most */
+#define MOST_READS		64		/* under way, whatever maintenance_io_concurrency allows: they are asked for before the time of a turn is looked at */
 #define LOOK			4096	/* entries of the list: as often a loader looks whether somebody wants the database */
 #define MOST_WAITS		1500	/* of REST_MS, for tables that are locked */
 #define LOCK_TIMEOUT	"100ms" /* for catalogs */
@@ -184,11 +185,11 @@ skip(Todo *todo, uint64 *at)
 		++*at;
 }
 
-/* Keeps as many reads under way as maintenance work may have (maintenance_io_concurrency): pages of one file, but seldom side by side. */
+/* Keeps some reads under way: of pages of one file, but seldom side by side. */
 static void
-read_ahead(MtpLoader *l, const Todo *todo, const MtpListPage *first, uint64 at, uint64 *ahead)
+read_ahead(MtpLoader *l, const Todo *todo, const MtpListPage *first, int nreads, uint64 at, uint64 *ahead)
 {
-	uint64		end = Min(todo->n, at + get_tablespace_maintenance_io_concurrency(l->rel->rd_rel->reltablespace));
+	uint64		end = Min(todo->n, at + nreads);
 
 	for (*ahead = Max(*ahead, at); *ahead < end && same_turn(first, &todo->pages[*ahead]); ++*ahead)
 		mtp_loader_prefetch(l, todo->pages[*ahead].kind, todo->pages[*ahead].block);
@@ -203,6 +204,7 @@ turn(Todo *todo, uint64 *at)
 	uint64		ahead = *at;
 	Size		bytes = 0;
 	bool		locked;
+	int			nreads;
 	Relation	rel;
 	MtpLoader	l;
 
@@ -214,6 +216,7 @@ turn(Todo *todo, uint64 *at)
 		return !locked;
 	}
 	mtp_loader_open(&l, rel, todo->strategy);
+	nreads = Min(get_tablespace_maintenance_io_concurrency(rel->rd_rel->reltablespace), MOST_READS);
 	InvalidateCatalogSnapshot();
 	MTP_STOP_POINT("hot_list_turn");
 	/* At least one page, however long opening has taken: else nothing might ever come of it. */
@@ -223,7 +226,7 @@ turn(Todo *todo, uint64 *at)
 		const MtpListPage *page = &todo->pages[(*at)++];
 
 		CHECK_FOR_INTERRUPTS();
-		read_ahead(&l, todo, first, *at, &ahead);
+		read_ahead(&l, todo, first, nreads, *at, &ahead);
 		if (!mtp_loader_has(&l, page->kind, page->block))
 			bytes += mtp_pool_frame_bytes(page->kind);
 		mtp_loader_load(&l, page->kind, page->block, page->level);
