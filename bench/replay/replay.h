@@ -30,6 +30,17 @@ typedef struct Trace
 	size_t		n;
 } Trace;
 
+/* The share of n accesses, from one on, that are hits */
+static inline double
+hits(const bool *miss, size_t from, size_t n)
+{
+	size_t		nhits = 0;
+
+	for (size_t i = from; i < from + n; i++)
+		nhits += !miss[i];
+	return (double) nhits / n;
+}
+
 /* traces.c: the i-th trace, or NULL name behind the last.  shrink: by so much are rows, memory and accesses fewer.  The caller frees pages. */
 extern Trace make_trace(int i, int shrink);
 

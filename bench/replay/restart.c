@@ -6,16 +6,6 @@
 
 #define ENOUGH 0.9				/* of the hit ratio before */
 
-static double
-hits(const bool *miss, size_t from, size_t n)
-{
-	size_t		nhits = 0;
-
-	for (size_t i = from; i < from + n; i++)
-		nhits += !miss[i];
-	return (double) nhits / n;
-}
-
 /*
  * Accesses after the restart, per block that there is room for, until of as many as a quarter of the blocks enough are hits.  before: hit ratio without a restart, of the same
  * accesses.

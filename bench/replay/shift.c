@@ -11,16 +11,6 @@
 #define EIGHTHS 8
 
 static double
-hits(const bool *miss, size_t from, size_t n)
-{
-	size_t		nhits = 0;
-
-	for (size_t i = from; i < from + n; i++)
-		nhits += !miss[i];
-	return (double) nhits / n;
-}
-
-static double
 late_hits(const Shift *s, const bool *miss, int phase)
 {
 	return hits(miss, (phase + 1) * s->length - s->length / 3, s->length / 3);

@@ -302,7 +302,7 @@ static bool
 frame_behind(MtpBuffer *b, int kind, uint32 *frame)
 {
 	*frame = b->behind;
-	return kind == MTP_FRAME_DIRECTORY && b->behind != 0 && mtp_pool_is_cold(b->pool, kind, b->behind) && b->heads[b->behind].tag.page == 0;
+	return kind == MTP_FRAME_DIRECTORY && b->behind != 0 && mtp_pool_was_given(b->pool, kind, b->behind) && b->heads[b->behind].tag.page == 0;
 }
 
 bool

@@ -214,16 +214,14 @@ some_frame(MtpPool *pool, int kind, uint32 n, uint64 *random, uint32 *frame)
 }
 
 bool
-mtp_pool_is_cold(MtpPool *pool, int kind, uint32 frame)
+mtp_pool_was_given(MtpPool *pool, int kind, uint32 frame)
 {
 	uint32		n = number_of_extents(pool, kind);
 	uint32		extent = frame / MTP_EXTENT_FRAMES;
 	uint32		at = frame % MTP_EXTENT_FRAMES;
 
-	if (n == 0 || extent >= pool->nextents || pool->kind_of[extent] != kind || at >= mtp_pool_frames(kind) ||
-		(pool->extents[kind][n - 1] == extent && at >= *(volatile uint32 *) &pool->kinds[kind].fresh))
-		return false;
-	return mtp_heat_level(pool->heat[frame], mtp_pool_epoch(pool)) == 0;
+	return n > 0 && extent < pool->nextents && pool->kind_of[extent] == kind && at < mtp_pool_frames(kind) &&
+		(pool->extents[kind][n - 1] != extent || at < *(volatile uint32 *) &pool->kinds[kind].fresh);
 }
 
 /* The coldest of some frames of the kind; returns its level, or more than any if there are none. */

@@ -121,8 +121,8 @@ extern int	mtp_pool_miss(MtpPool *pool, uint64 page, uint8 random);
  */
 extern bool mtp_pool_place(MtpPool *pool, int kind, int level, uint64 *random, uint32 *frame);
 
-/* Might this frame have been placed at level 0, and not as one that nobody has had yet? */
-extern bool mtp_pool_is_cold(MtpPool *pool, int kind, uint32 frame);
+/* Is it a frame of this kind that has been given out before? */
+extern bool mtp_pool_was_given(MtpPool *pool, int kind, uint32 frame);
 
 /* A page is at least as warm as this, whoever says so (src/warm); no access is counted. */
 extern void mtp_pool_warm(MtpPool *pool, uint64 page, int level);

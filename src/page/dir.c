@@ -133,8 +133,6 @@ check_nodes(Page page, int *pos)
 static bool
 counts_ok(Page page)
 {
-	/* From 16 - n on: as many lanes as there are counts.  The page is locked, or the caller's own: n is the same all the time. */
-	static const uint8 lanes[32] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
 	MtpPageHeader *h = MtpHead(page);
 	const __m128i zero = _mm_setzero_si128();
 	const __m128i one = _mm_set1_epi8(1);
@@ -142,10 +140,10 @@ counts_ok(Page page)
 	__m128i		bad = zero;
 	__m128i		sum = zero;
 
-	/* There is room for a multiple of 16 counts. */
+	/* There is room for a multiple of 16 counts.  The page is locked, or the caller's own, so their number stays. */
 	for (int i = 0; i < h->nnodes; i += 16)
 	{
-		__m128i		used = _mm_loadu_si128((const __m128i *) (lanes + 16 - Min(h->nnodes - i, 16)));
+		__m128i		used = mtp_first_bytes(Min(h->nnodes - i, 16));
 		__m128i		c = _mm_and_si128(_mm_loadu_si128((const __m128i *) (MtpCounts(page) + i)), used);
 		__m128i		less = _mm_sub_epi8(c, one);	/* of 0 the most there is */
 

@@ -109,19 +109,29 @@ mtp_page_prefetch(Page page)
 		__builtin_prefetch((char *) page + i);
 }
 
+#ifdef MTP_USE_SSE2
+/* All bits of the first n of sixteen bytes, 0 <= n <= 16 */
+static inline __m128i
+mtp_first_bytes(int n)
+{
+	static const uint8 bytes[32] = {
+		0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF
+	};
+
+	return _mm_loadu_si128((const __m128i *) (bytes + 16 - n));
+}
+#endif
+
 /* Rank of the first item of a node, of a directory that has room for cap ones, a multiple of 16. */
 #ifdef MTP_USE_SSE2
 static inline int
 mtp_node_rank(const uint8 *counts, int node, int cap)
 {
-	static const uint8 first[32] = {
-		0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF
-	};
 	__m128i		sum = _mm_setzero_si128();
 
 	for (int i = 0; i < cap; i += 16)
 	{
-		__m128i		below = _mm_loadu_si128((const __m128i *) (first + 16 - Min(Max(node - i, 0), 16)));
+		__m128i		below = mtp_first_bytes(Min(Max(node - i, 0), 16));
 
 		sum = _mm_add_epi64(sum, _mm_sad_epu8(_mm_and_si128(_mm_loadu_si128((const __m128i *) (counts + i)), below), _mm_setzero_si128()));
 	}
