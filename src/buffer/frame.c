@@ -5,13 +5,6 @@
  * Who changes a frame has made its version odd, by a compare-and-swap, and is alone until he makes it even again.  A frame that a word
  * leads to is made odd only under the lock of its page's partition, and the word goes before that lock does.
  */
-#ifndef MTP_FRAME_STEP
-#include "wal/stop.h"
-
-/* Steps outside of critical sections are stop points: "frame_copied". */
-#define MTP_FRAME_STEP(name) MTP_STOP_POINT("frame_" #name)
-#endif
-
 #include "buffer/frame.h"
 
 #define MOST_TRIES 1000			/* for a frame that somebody else is at */

@@ -18,10 +18,12 @@
 #include "storage/lwlock.h"
 
 /*
- * Steps of the protocol, by name.  Tests put delays there (test/unit/frame_test.c), and go through all orders of them (test/model).
+ * Steps of the protocol, by name: "frame_copied" is a stop point.  Tests put delays there (test/unit/frame_test.c, buffer_oracle.pl), and go through all orders
+ * of them (test/model).  Some are in critical sections: these may be delayed, but must not wait or fail.
  */
 #ifndef MTP_FRAME_STEP
-#define MTP_FRAME_STEP(name) ((void) 0)
+#include "wal/stop.h"
+#define MTP_FRAME_STEP(name) MTP_STOP_POINT("frame_" #name)
 #endif
 
 /*

@@ -2,10 +2,6 @@
  * pair.c
  *	  Finds, publishes and makes stale what tables have in the buffer.
  */
-#include "wal/stop.h"
-
-#define MTP_FRAME_STEP(name) MTP_STOP_POINT("frame_" #name)
-
 #include "buffer/pair.h"
 #include "buffer/record.h"
 

@@ -2,11 +2,6 @@
  * serve.c
  *	  Serves the access methods: finds, publishes and makes stale what the server's relations have in the buffer.
  */
-#include "wal/stop.h"
-
-/* Of the protocol's steps those of mtp_frame_find are stop points here: "frame_word_read", "frame_version_read", "frame_found". */
-#define MTP_FRAME_STEP(name) MTP_STOP_POINT("frame_" #name)
-
 #include "buffer/buffer.h"
 #include "buffer/record.h"
 

@@ -6,7 +6,10 @@
 
 #ifdef USE_ASSERT_CHECKING
 
+#include <sched.h>
+
 #include "access/xlog.h"
+#include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
 #include "utils/guc.h"
@@ -24,17 +27,34 @@ wait_for_lock(int key)
 	LockRelease(&tag, ShareLock, false);
 }
 
+/* Mostly goes on at once, now and then lets others go first, and seldom sleeps for a while. */
+static void
+delay(void)
+{
+	uint32		chance = pg_prng_uint32(&pg_global_prng_state);
+
+	if (chance % 256 == 0)
+		pg_usleep(chance / 256 % 1000);
+	else if (chance % 16 == 0)
+		sched_yield();
+}
+
 void
 mtp_stop_here(const char *point)
 {
-	size_t		len = strlen(point);
+	size_t		len = strcspn(mtp_debug_stop, "=*");
 	const char *action;
 
-	if (strncmp(mtp_debug_stop, point, len) != 0 || mtp_debug_stop[len] != '=')
+	if (strncmp(mtp_debug_stop, point, len) != 0 || (mtp_debug_stop[len] != '*' && point[len] != '\0'))
 		return;
-	action = mtp_debug_stop + len + 1;
+	action = strchr(mtp_debug_stop, '=');
+	if (action == NULL)
+		return;
+	action++;
 	if (strncmp(action, "wait", 4) == 0)
 		wait_for_lock(action[4] != '\0' ? atoi(action + 4) : MTP_STOP_LOCK);
+	else if (strcmp(action, "delay") == 0)
+		delay();
 	else if (strcmp(action, "error") == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR), errmsg("error at stop point \"%s\"", point)));

@@ -7,7 +7,8 @@
 # - Versions of rows, a part of the key, only grow, and are published, without a snapshot, behind the commit: who begins later finds that version.
 #
 # 25 seconds, or MINUTES, or ROUNDS of ten seconds, and again where the machine was too slow for enough to have happened; SEED, CLIENTS (8).  With an odd seed
-# the frames are in a file on tmpfs.
+# the frames are in a file on tmpfs.  Every other two seeds, or with DELAYS=1 (not with 0), each step of the frames' and slots' protocols lasts for a random while, where the
+# server has stop points.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -41,6 +42,12 @@ my $home = $seed % 2 && have_libpmem() ? home_dir(1) : undef;
 $node->append_conf('postgresql.conf', "mtpower.pmem_path = '$home/frames'") if $home;
 diag("frames in $home") if $home;
 $node->start;
+my $delays = ($ENV{DELAYS} // $seed % 4 > 1) && $node->safe_psql('postgres', 'SHOW debug_assertions') eq 'on';
+if ($delays)
+{
+	diag('with delays');
+	$node->safe_psql('postgres', $_) foreach q{ALTER SYSTEM SET mtpower.debug_stop = 'frame_*=delay'}, 'SELECT pg_reload_conf()';
+}
 
 $node->safe_psql('postgres', 'CREATE EXTENSION mtpower;' . frames_sql() . q{
 -- c1 … c4: rows of key k that say whose they are.  churn fills them with a generation's rows, by the batch engine.
