@@ -61,6 +61,7 @@ SANITIZE_PREFIX ?= /opt/mtpower-pg15-sanitize
 test-sanitize: export PARTS := $(or $(PARTS),regress isolation tap)
 test-sanitize: export ROUNDS := $(or $(ROUNDS),2)
 test-sanitize: export TESTS_tap = batch_callers batch_c_code batch_faults batch_interrupts batch_split_crash batch_stress blink_scan_race blink_vacuum_race disk_full hash_c_code \
+	buffer_coherence buffer_hotlist buffer_oracle buffer_pmem_files buffer_race buffer_tables buffer_warm directory directory_admit directory_learnt directory_race directory_scan \
 	hash_crash hash_damage hash_edges hash_faults hash_unfinished hash_vacuum hash_worker_kill judge regress_replay verify_damage
 test-sanitize:
 	@test/build-server sanitize $(SANITIZE_PREFIX)
@@ -68,7 +69,7 @@ test-sanitize:
 
 VALGRIND_PREFIX ?= /opt/mtpower-pg15-valgrind
 test-valgrind: export PARTS := $(or $(PARTS),regress)
-test-valgrind: export TESTS_regress = batch_errors batch_subxact blink_build blink_scan blink_vacuum hash_basic hash_changes hash_reads page_info prepared table_am table_build verify
+test-valgrind: export TESTS_regress = batch_errors batch_subxact blink_build blink_scan blink_vacuum buffer_hash directory_scan hash_basic hash_changes hash_reads page_info prepared table_am table_build table_directory verify
 test-valgrind:
 	@test/build-server valgrind $(VALGRIND_PREFIX)
 	@PG_CONFIG=$(VALGRIND_PREFIX)/bin/pg_config test/run
