@@ -210,7 +210,7 @@ before(void *arg, IndexTuple item)
 	return DatumGetInt32(FunctionCall2Coll(&scankey.sk_func, COLLATION, value, probe->value)) < 0;
 }
 
-static inline MtpPos
+static pg_attribute_always_inline MtpPos
 mtp_search(Page page, const Probe *probe, bool look)
 {
 	mtp_page_prefetch(page);
@@ -374,7 +374,7 @@ read_misses(int fd)
 static void
 prepare(Probe *probes, bool hot)
 {
-	for (int i = 0; i < CHUNK; i++)
+	for (int i = 0; i <= CHUNK; i++)
 	{
 		const Key  *key = &keys[rnd64() % (hot ? nhot : nkeys)];
 
@@ -392,7 +392,7 @@ static const char *const names[] = {"mtpower", "nbtree", "mtpower, page looked a
 static void
 run(const char *what, int side, bool hot, int searches, bool print)
 {
-	static Probe probes[CHUNK];
+	static Probe probes[CHUNK + 1];
 	int			fd = open_misses();
 	int			ahead = 0;
 	double		took = 0;
@@ -408,7 +408,7 @@ run(const char *what, int side, bool hot, int searches, bool print)
 		for (int i = 0; i < CHUNK; i++)
 		{
 			/* The result decides about the next probe: none of this runs ahead of it. */
-			const Probe *probe = &probes[(i + (ahead & 1)) % CHUNK];
+			const Probe *probe = &probes[i + (ahead & 1)];
 
 			if (side == NBTREE)
 				ahead += nb_search(probe->pages[1], probe);

@@ -244,9 +244,11 @@ place_wide(Relation index, Page page, Share *s)
 	for (int i = 0; i < s->n; i++)
 	{
 		MtpBlinkKey key;
+		MtpPos		place;
 
 		mtp_blink_key_tuple(index, &key, s->items[i]);
-		s->pos[i] = mtp_blink_place(&key, page).pos;
+		mtp_blink_place(&key, page, &place);
+		s->pos[i] = place.pos;
 	}
 }
 

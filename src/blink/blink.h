@@ -133,10 +133,10 @@ extern void mtp_blink_key_pivot(Relation rel, MtpBlinkKey *key, IndexTuple pivot
 extern int	mtp_blink_compare(MtpBlinkKey *key, IndexTuple item);
 
 /* The place on this page (leaf: first item not before the key).  As in mtp_blink_child, items are checked before they are compared. */
-extern MtpPos mtp_blink_place(MtpBlinkKey *key, Page page);
+extern void mtp_blink_place(MtpBlinkKey *key, Page page, MtpPos *p);
 
 /* Inner pages: position of the child to descend to; its block. */
-extern MtpPos mtp_blink_child(MtpBlinkKey *key, Page page);
+extern void mtp_blink_child(MtpBlinkKey *key, Page page, MtpPos *p);
 extern BlockNumber mtp_blink_downlink(MtpBlinkKey *key, Page page);
 
 /*

@@ -83,12 +83,14 @@ mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, bool unchanged)
 	MtpBlinkPut put = {.rel = rel,.stack = &stack};
 	Size		size = MAXALIGN(IndexTupleSize(itup));
 	Buffer		buf;
+	MtpPos		place;
 	uint16		pos;
 
 	mtp_blink_key_tuple(rel, &key, itup);
 	buf = mtp_blink_find_leaf(rel, &key, &stack);
 	if (!mtp_page_fits(BufferGetPage(buf), 1, size))
 		(void) mtp_blink_reclaim(rel, heap, buf, size, unchanged);
-	pos = mtp_blink_place(&key, BufferGetPage(buf)).pos;
+	mtp_blink_place(&key, BufferGetPage(buf), &place);
+	pos = place.pos;
 	mtp_blink_put(&put, buf, 1, &pos, &itup, &key.norm);
 }

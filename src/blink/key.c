@@ -280,17 +280,17 @@ is_before(void *arg, IndexTuple item)
 	return key->bt.nextkey ? cmp >= 0 : cmp > 0;
 }
 
-static inline MtpPos
-find_place(MtpBlinkKey *key, Page page, bool ranked)
+static inline void
+find_place(MtpBlinkKey *key, Page page, bool ranked, MtpPos *p)
 {
 	key->page = page;
-	return mtp_page_search_by(page, MtpHead(page), key->norm, key->by_head, ranked, is_before, key);
+	*p = mtp_page_search_by(page, MtpHead(page), key->norm, key->by_head, ranked, is_before, key);
 }
 
 static inline IndexTuple
 find_child(MtpBlinkKey *key, Page page, bool ranked, MtpPos *p)
 {
-	*p = find_place(key, page, ranked);
+	find_place(key, page, ranked, p);
 
 	/* The first item is minus infinity, so something is always before the place. */
 	if (!mtp_pos_prev(page, p))
@@ -298,19 +298,16 @@ find_child(MtpBlinkKey *key, Page page, bool ranked, MtpPos *p)
 	return mtp_blink_item(key->rel, page, p->node, p->slot);
 }
 
-MtpPos
-mtp_blink_place(MtpBlinkKey *key, Page page)
+void
+mtp_blink_place(MtpBlinkKey *key, Page page, MtpPos *p)
 {
-	return find_place(key, page, true);
+	find_place(key, page, true, p);
 }
 
-MtpPos
-mtp_blink_child(MtpBlinkKey *key, Page page)
+void
+mtp_blink_child(MtpBlinkKey *key, Page page, MtpPos *p)
 {
-	MtpPos		p;
-
-	(void) find_child(key, page, true, &p);
-	return p;
+	(void) find_child(key, page, true, p);
 }
 
 BlockNumber

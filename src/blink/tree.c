@@ -270,7 +270,7 @@ view_down(MtpBlinkKey *key, bool forupdate, Bound *bound, MtpBlinkView *v, Block
 
 	if (!view_right(key, bound, v) || (forupdate && (v->head.flags & MTP_INCOMPLETE)))
 		return false;
-	p = mtp_view_place_frame(key, v, false);
+	mtp_view_place_frame(key, v, false, &p);
 	if (v->torn)
 		return false;
 
@@ -497,8 +497,9 @@ mtp_blink_find_end(Relation rel, bool rightmost, bool framed, MtpBlinkView *v)
 static int
 find_downlink(Page page, MtpBlinkKey *key, BlockNumber child)
 {
-	MtpPos		p = mtp_blink_child(key, page);
+	MtpPos		p;
 
+	mtp_blink_child(key, page, &p);
 	if (BTreeTupleGetDownLink(mtp_slot_item(page, p.node, p.slot)) == child)
 		return p.pos;
 	p = mtp_page_locate(page, 0);

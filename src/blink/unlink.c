@@ -91,12 +91,14 @@ find_chain(Unlink *u)
 		UnlinkLevel *l = &u->levels[level];
 		Page		page = BufferGetPage(buf);
 		int			nitems = MtpHead(page)->nitems;
-		MtpPos		p = mtp_blink_child(&u->key, page);
-		BlockNumber child = BTreeTupleGetDownLink(mtp_slot_item(page, p.node, p.slot));
 		bool		stays = nitems > 1;
-		bool		good = child == u->levels[level - 1].page &&
-			(stays ? p.pos < nitems - 1 : may_go(page));
+		BlockNumber child;
+		bool		good;
+		MtpPos		p;
 
+		mtp_blink_child(&u->key, page, &p);
+		child = BTreeTupleGetDownLink(mtp_slot_item(page, p.node, p.slot));
+		good = child == u->levels[level - 1].page && (stays ? p.pos < nitems - 1 : may_go(page));
 		l->page = BufferGetBlockNumber(buf);
 		l->left = MtpHead(page)->left;
 		u->stack.at[level] = l->page;

@@ -54,7 +54,7 @@ find_entry(MtpVerify *v, IndexTuple itup, MtpPos *pos, BlockNumber *where)
 		return buf;
 	page = BufferGetPage(buf);
 	*where = BufferGetBlockNumber(buf);
-	*pos = mtp_blink_place(&key, page);
+	mtp_blink_place(&key, page, pos);
 	if (pos->pos < MtpHead(page)->nitems &&
 		mtp_blink_compare(&key, mtp_slot_item(page, pos->node, pos->slot)) == 0)
 		return buf;

@@ -107,9 +107,9 @@ is_before(void *arg, IndexTuple item)
 	return key->bt.nextkey ? cmp >= 0 : cmp > 0;
 }
 
-MtpPos
-mtp_view_place_frame(MtpBlinkKey *key, MtpBlinkView *v, bool ranked)
+void
+mtp_view_place_frame(MtpBlinkKey *key, MtpBlinkView *v, bool ranked, MtpPos *p)
 {
 	key->view = v;
-	return mtp_page_search_by(v->page, &v->head, key->norm, key->by_head, ranked, is_before, key);
+	*p = mtp_page_search_by(v->page, &v->head, key->norm, key->by_head, ranked, is_before, key);
 }

@@ -192,12 +192,15 @@ mtp_view_prev(MtpBlinkView *v, MtpPos *p)
 extern MtpPos mtp_view_locate(MtpBlinkView *v, int pos);
 
 /* As mtp_blink_place and mtp_blink_child; of a frame, good only if v->torn is not set, and (place) mtp_view_good later. */
-extern MtpPos mtp_view_place_frame(MtpBlinkKey *key, MtpBlinkView *v, bool ranked);
+extern void mtp_view_place_frame(MtpBlinkKey *key, MtpBlinkView *v, bool ranked, MtpPos *p);
 
-static inline MtpPos
-mtp_view_place(MtpBlinkKey *key, MtpBlinkView *v)
+static inline void
+mtp_view_place(MtpBlinkKey *key, MtpBlinkView *v, MtpPos *p)
 {
-	return BufferIsValid(v->buf) ? mtp_blink_place(key, v->page) : mtp_view_place_frame(key, v, true);
+	if (BufferIsValid(v->buf))
+		mtp_blink_place(key, v->page, p);
+	else
+		mtp_view_place_frame(key, v, true, p);
 }
 
 /*

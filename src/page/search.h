@@ -176,36 +176,23 @@ mtp_node_live(const MtpNode *node, int count)
 typedef bool (*MtpBefore) (void *arg, IndexTuple item);
 
 /*
- * mtp_page_search by a header that the caller has: the page itself may change meanwhile, and then the place is any, and `before` may be
- * asked about any 16 bits behind the page's start.  Reads at most a kilobyte behind the page's end.  ranked: is the place's rank
- * wanted?  Else pos only tells the page's first place, 0, from the others.
+ * The place among the items whose heads equal the probe's, of which the first one is in node p->node; without heads among all.
  */
-static inline MtpPos
-mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head, bool ranked, MtpBefore before, void *arg)
+static inline void
+mtp_place_among(Page page, const MtpPageHeader *h, bool by_head, uint32 head, MtpBefore before, void *arg, MtpPos *p)
 {
 	const uint32 *dir = MtpDir(page);
 	const uint8 *counts = (const uint8 *) (dir + h->cap);
 	const MtpNode *nodes = (const MtpNode *) (counts + h->cap);
-	uint32		head = mtp_page_head(h, norm);
-	int			lo = 0,
+	int			lo = p->node,
 				hi = h->nnodes;
-	int			slo,
+	int			slo = 0,
 				shi;
-	MtpPos		p;
 
-	/* Nodes below lo hold smaller heads only, the last item of node hi a larger one. */
+	/* The node: the first whose last item is not before the probe.  The last item of node hi has a larger head. */
 	if (by_head)
-	{
-		lo = mtp_count_below(dir, h->nnodes, head, false);
-
-		/* The whole node: its items' offsets lie in other cache lines than its heads. */
-		__builtin_prefetch((const char *) &nodes[lo]);
-		__builtin_prefetch((const char *) &nodes[lo] + 64);
-		__builtin_prefetch((const char *) &nodes[lo + 1] - 1);
 		for (hi = lo; hi < h->nnodes && dir[hi] == head; hi++)
 			;
-	}
-	/* The node: the first whose last item is not before the probe. */
 	while (lo < hi)
 	{
 		int			mid = (lo + hi) / 2;
@@ -215,30 +202,65 @@ mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head,
 		else
 			hi = mid;
 	}
-	p.node = lo;
-	p.slot = 0;
-	if (lo < h->nnodes)
+	p->node = lo;
+	p->slot = 0;
+	if (lo == h->nnodes)
+		return;
+	shi = counts[lo] - 1;		/* the last one has been asked about */
+	if (by_head)
+		mtp_node_range(nodes[lo].heads, counts[lo], head, &slo, &shi);
+	while (slo < shi)
 	{
-		slo = 0;
-		shi = counts[lo];
-		if (by_head)
-		{
-			int			n = shi;
+		int			mid = (slo + shi) / 2;
 
-			mtp_node_range(nodes[lo].heads, n, head, &slo, &shi);
-		}
+		if (before(arg, mtp_node_item(page, &nodes[lo], mid)))
+			slo = mid + 1;
 		else
-			shi--;				/* the last one has been asked about */
-		while (slo < shi)
-		{
-			int			mid = (slo + shi) / 2;
+			shi = mid;
+	}
+	p->slot = slo;
+}
 
-			if (before(arg, mtp_node_item(page, &nodes[lo], mid)))
-				slo = mid + 1;
-			else
-				shi = mid;
+/*
+ * mtp_page_search by a header that the caller has: the page itself may change meanwhile, and then the place is any, and `before` may be
+ * asked about any 16 bits behind the page's start.  Reads at most a kilobyte behind the page's end.  ranked: is the place's rank
+ * wanted?  Else pos only tells the page's first place, 0, from the others.
+ *
+ * Where heads tell the items apart the place is the first whose head is not below the probe's, and its item is asked about to be sure: a branch that is
+ * guessed, so nobody waits for the item.
+ */
+static pg_attribute_always_inline MtpPos
+mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head, bool ranked, MtpBefore before, void *arg)
+{
+	const uint32 *dir = MtpDir(page);
+	const uint8 *counts = (const uint8 *) (dir + h->cap);
+	const MtpNode *nodes = (const MtpNode *) (counts + h->cap);
+	uint32		head = mtp_page_head(h, norm);
+	bool		among = !by_head;
+	MtpPos		p = {0, 0, 0};
+
+	if (by_head)
+	{
+		p.node = mtp_count_below(dir, h->nnodes, head, false);
+
+		/* The whole node: its items' offsets lie in other cache lines than its heads. */
+		__builtin_prefetch((const char *) &nodes[p.node]);
+		__builtin_prefetch((const char *) &nodes[p.node] + 64);
+		__builtin_prefetch((const char *) &nodes[p.node + 1] - 1);
+		if (p.node < h->nnodes)
+		{
+			int			end;
+
+			mtp_node_range(nodes[p.node].heads, counts[p.node], head, &p.slot, &end);
+			among = p.slot < end && before(arg, mtp_node_item(page, &nodes[p.node], p.slot));
 		}
-		p.slot = slo;
+	}
+	if (unlikely(among))
+	{
+		MtpPos		q = p;
+
+		mtp_place_among(page, h, by_head, head, before, arg, &q);
+		p = q;
 	}
 	p.pos = ranked ? mtp_node_rank(counts, p.node, h->cap) + p.slot : (p.node | p.slot) != 0;
 
@@ -257,7 +279,7 @@ mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head,
  * norm is the probe's normal key; by_head is false if it has none comparable with this page's
  * (then all items are candidates).
  */
-static inline MtpPos
+static pg_attribute_always_inline MtpPos
 mtp_page_search(Page page, uint64 norm, bool by_head, MtpBefore before, void *arg)
 {
 	return mtp_page_search_by(page, MtpHead(page), norm, by_head, true, before, arg);
