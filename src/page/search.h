@@ -257,7 +257,7 @@ mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head,
 	}
 	if (unlikely(among))
 	{
-		MtpPos		q = p;
+		MtpPos		q = p;		/* p itself stays in registers */
 
 		mtp_place_among(page, h, by_head, head, before, arg, &q);
 		p = q;
