@@ -105,7 +105,7 @@ sub loaded
 sub content
 {
 	my ($node) = @_;
-	return $node->safe_psql('postgres', q{SELECT string_agg(relation::oid || ' ' || block || ' ' || kind, ',' ORDER BY relation, block) FROM mtpower.stat_get_content()});
+	return $node->safe_psql('postgres', q{SELECT string_agg(relation::oid || ' ' || block || ' ' || kind, ',' ORDER BY relation, block, kind) FROM mtpower.stat_get_content()});
 }
 
 1;
