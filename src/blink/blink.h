@@ -276,7 +276,10 @@ extern Buffer mtp_blink_moveright(Relation rel, MtpBlinkKey *key, Buffer buf, in
 
 /*
  * Locks the parent page that has the downlink to child, which is on level - 1, exclusively, and
- * tells the downlink's position.  Caller holds an exclusive lock on child.
+ * tells the downlink's position.  Finishes incomplete splits of the level in its way, from left to
+ * right.  Caller holds an exclusive lock on child; what *stack (may be NULL) has is of a descent that
+ * finished splits, so each page in it has its own downlink.  InvalidBuffer if no page has the
+ * downlink, which is damage unless somebody has yet to post it.
  */
 extern Buffer mtp_blink_parent(Relation rel, MtpBlinkStack *stack, uint32 level, IndexTuple pivot,
 							   BlockNumber child, int *pos);

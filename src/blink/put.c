@@ -453,6 +453,11 @@ post(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 	}
 	parent = mtp_blink_parent(put->rel, put->stack, level, pivots[1],
 							  BufferGetBlockNumber(bufs[0]), &at);
+	if (!BufferIsValid(parent))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("failed to re-find parent key in index \"%s\" for block %u",
+						RelationGetRelationName(put->rel), BufferGetBlockNumber(bufs[0]))));
 	check_missing(put->rel, parent, at + 1, bufs[0], bufs[1]);
 	for (int i = 1; i < k; i++)
 	{

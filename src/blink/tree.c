@@ -231,9 +231,12 @@ is_bound(const Bound *bound, IndexTuple high)
 		memcmp(bound->item.bytes + sizeof(IndexTupleData), (char *) high + sizeof(IndexTupleData), bound->size - sizeof(IndexTupleData)) == 0;
 }
 
-/* Moves right, as far as there are frames, until key belongs to the page; false if that takes locks. */
+/*
+ * Moves right, as far as there are frames, until key belongs to the page; false if that takes locks.  A writer steps over no split that is
+ * incomplete: the pages behind it have no downlink, and could not be split in turn.
+ */
 static bool
-view_right(MtpBlinkKey *key, Bound *bound, MtpBlinkView *v)
+view_right(MtpBlinkKey *key, bool forupdate, Bound *bound, MtpBlinkView *v)
 {
 	int			past = key->bt.nextkey ? 0 : 1;
 	MtpWalk		walk = {0};
@@ -243,7 +246,7 @@ view_right(MtpBlinkKey *key, Bound *bound, MtpBlinkView *v)
 		BlockNumber right = v->head.right;
 		IndexTuple	high = mtp_view_high(v);
 
-		if (high == NULL)
+		if (high == NULL || (forupdate && (v->head.flags & MTP_INCOMPLETE)))
 			return false;
 		if (is_bound(bound, high))
 			return true;
@@ -259,8 +262,8 @@ view_right(MtpBlinkKey *key, Bound *bound, MtpBlinkView *v)
 }
 
 /*
- * From an inner page's view to the child's block.  False if the view is torn, or leads right to a page without a frame, or to one whose split
- * the caller has to finish.  *block: the page that the downlink was found on; the child.
+ * From an inner page's view to the child's block.  False if the view is torn, or leads right to a page without a frame, or if the caller has
+ * to finish a split first.  *block: the page that the downlink was found on; the child.
  */
 static bool
 view_down(MtpBlinkKey *key, bool forupdate, Bound *bound, MtpBlinkView *v, BlockNumber *block, BlockNumber *child)
@@ -268,7 +271,7 @@ view_down(MtpBlinkKey *key, bool forupdate, Bound *bound, MtpBlinkView *v, Block
 	IndexTuple	item;
 	MtpPos		p;
 
-	if (!view_right(key, bound, v) || (forupdate && (v->head.flags & MTP_INCOMPLETE)))
+	if (!view_right(key, forupdate, bound, v))
 		return false;
 	mtp_view_place_frame(key, v, false, &p);
 	if (v->torn)
@@ -387,7 +390,7 @@ mtp_blink_find(Relation rel, MtpBlinkKey *key, bool framed, MtpBlinkView *v)
 		if (framed && mtp_blink_info(rel)->level == 0 && root_frame(rel, 0, v))
 			return true;
 		descend_frames(rel, key, false, 0, &stack, &bound, &child, &at);
-		if (framed && child != InvalidBlockNumber && at == 0 && mtp_view_frame(v, rel, child, 0) && view_right(key, &bound, v))
+		if (framed && child != InvalidBlockNumber && at == 0 && mtp_view_frame(v, rel, child, 0) && view_right(key, false, &bound, v))
 			return true;
 	}
 	buf = descend(rel, key, BUFFER_LOCK_SHARE, 0, serves, &stack, child, at);
@@ -533,10 +536,7 @@ mtp_blink_parent(Relation rel, MtpBlinkStack *stack, uint32 level, IndexTuple pi
 		{
 			/* Nothing known of that level, or what was known led nowhere. */
 			if (descended)
-				ereport(ERROR,
-						(errcode(ERRCODE_INDEX_CORRUPTED),
-						 errmsg("failed to re-find parent key in index \"%s\" for block %u",
-								RelationGetRelationName(rel), child)));
+				return InvalidBuffer;
 			descended = true;
 			stack = &fresh;
 			buf = mtp_blink_descend(rel, &key, BUFFER_LOCK_EXCLUSIVE, level, stack);

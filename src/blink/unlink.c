@@ -78,14 +78,19 @@ may_go(Page page)
 /*
  * Finds the pages above the leaf that go with it, and the parent that stays; false if there is none
  * in which the topmost page has a right sibling.
+ *
+ * The descent is a writer's: it finishes the splits that it meets, so each page that the stack has is one with a downlink.  lock_parent()
+ * begins there, and what it finishes in turn it finds from the left.  A page that is reached by moving right without finishing is not
+ * remembered.
  */
 static bool
 find_chain(Unlink *u)
 {
-	Buffer		buf = mtp_blink_descend(u->rel, &u->key, BUFFER_LOCK_SHARE, 1, &u->stack);
+	Buffer		buf = mtp_blink_descend(u->rel, &u->key, BUFFER_LOCK_EXCLUSIVE, 1, &u->stack);
 
 	if (!BufferIsValid(buf))
 		return false;
+	u->stack.at[1] = BufferGetBlockNumber(buf);
 	for (int level = 1; level <= UNLINK_LEVELS; level++)
 	{
 		UnlinkLevel *l = &u->levels[level];
@@ -101,7 +106,6 @@ find_chain(Unlink *u)
 		good = child == u->levels[level - 1].page && (stays ? p.pos < nitems - 1 : may_go(page));
 		l->page = BufferGetBlockNumber(buf);
 		l->left = MtpHead(page)->left;
-		u->stack.at[level] = l->page;
 		UnlockReleaseBuffer(buf);
 		if (!good)
 			return false;
@@ -194,6 +198,15 @@ lock_parent(Unlink *u)
 	Page		page;
 
 	u->parent = mtp_blink_parent(u->rel, &u->stack, u->nlevels, u->pivot, top->page, &u->pos);
+	if (!BufferIsValid(u->parent))
+	{
+		/* Damage, which is no reason to leave the rest of the index uncleaned. */
+		ereport(LOG,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("failed to re-find parent key in index \"%s\" for deletion of block %u",
+						RelationGetRelationName(u->rel), top->page)));
+		return false;
+	}
 	page = BufferGetPage(u->parent);
 	if (u->pos + 1 >= MtpHead(page)->nitems)
 		return false;			/* the parent was split just there */
