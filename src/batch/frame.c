@@ -400,7 +400,8 @@ mtp_batch_announce(Relation rel, int ntuples, CommandId cid)
 	mtp_frame->announced = lappend_oid(mtp_frame->announced, relid);
 	MemoryContextSwitchTo(old);
 	for (MtpQueue *q = mtp_frame->queues; q != NULL; q = q->next)
-		q->announced |= q->heapid == relid;
+		if (q->heapid == relid)
+			q->at_once = 0;
 }
 
 /* In logical replication, the frame's end: the last relation's bulk insert is over. */

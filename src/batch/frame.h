@@ -17,10 +17,9 @@ typedef struct MtpQueue
 	Oid			heapid;
 	bool		narrow;
 	bool		worker_ok;
-	bool		announced;		/* a bulk insert: no row goes in at once */
 	bool		used;			/* something was queued */
 	uint64		pending;		/* entries queued and not drained */
-	uint32		at_once;		/* rows inserted before queueing began */
+	int			at_once;		/* rows to be inserted before anything is queued, at first or again */
 	MtpOrder   *order;			/* wide entries only */
 	MtpLocator	locator;
 	MtpBatch   *batch;			/* being filled, or NULL */

@@ -18,6 +18,9 @@
 #include "utils/typcache.h"
 #include "wal/stop.h"
 
+/* A batch of fewer entries costs more than it gains, where memory is short. */
+#define MTP_WORTH_A_BATCH	256
+
 uint64		mtp_batch_pending = 0;
 
 /*
@@ -102,7 +105,7 @@ make_queue(MtpFrame *f, Relation index, Relation heap, bool narrow)
 	q->indexid = RelationGetRelid(index);
 	q->heapid = RelationGetRelid(heap);
 	q->narrow = narrow;
-	q->announced = list_member_oid(f->announced, q->heapid);
+	q->at_once = list_member_oid(f->announced, q->heapid) ? 0 : mtp_batch_min_rows;
 	if (f->by_index != NULL)
 		remember_queue(f, q);
 	q->next = f->queues;
@@ -142,19 +145,12 @@ publish_run(MtpQueue *q)
 
 	if (q->run == NULL)
 		return;
+	Assert(q->run->n > 0);
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	if (q->run->n > 0)
-	{
-		b->entries += q->run->n;
-		b->run_state[b->nruns] = MTP_UNIT_READY;
-		b->nruns++;
-	}
+	b->entries += q->run->n;
+	b->run_state[b->nruns] = MTP_UNIT_READY;
+	b->nruns++;
 	LWLockRelease(mtp_batch_lock);
-	if (q->run->n == 0)
-	{
-		mtp_memory_free(q->run->mem, q->run->order);
-		q->run->mem = NULL;
-	}
 	q->run = NULL;
 }
 
@@ -174,6 +170,7 @@ mtp_queue_submit(MtpQueue *q)
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 	entries = b->entries;
 	runs = b->nruns;
+	Assert(entries > 0);
 	b->submitted = now;
 	b->phase = MTP_SORTING;
 	LWLockRelease(mtp_batch_lock);
@@ -182,58 +179,83 @@ mtp_queue_submit(MtpQueue *q)
 	ereport(DEBUG1,
 			(errmsg_internal("mtpower: submitted %u entries of index %u in %d runs",
 							 entries, q->indexid, runs)));
-	mtp_worker_wanted(mtp_my_load);
+	if (q->worker_ok)
+		mtp_worker_wanted(mtp_my_load);
 }
 
-/* Starts a batch; false if memory does not have its header. */
+/* Under mtp_batch_lock: has a worker refused the statement's batches of this index? */
 static bool
-start_batch(MtpQueue *q)
+refused(MtpLoad *load, uint64 serial, Oid indexid)
 {
-	MtpBatch   *b = (MtpBatch *) mtp_memory_alloc(0);
-	MtpLoad    *load;
+	if (load->refused_serial == serial)
+		for (int i = 0; i < Min(load->nrefused, MTP_REFUSED); i++)
+			if (load->refused[i] == indexid)
+				return true;
+	return false;
+}
 
-	if (b == NULL)
-		return false;
-	load = mtp_load_join();
+/* Makes a batch of a block of memory, which it owns from now on, and puts it on the load's list. */
+static void
+start_batch(MtpQueue *q, char *header, MtpLoad *load, TransactionId xid)
+{
+	MtpBatch   *b = (MtpBatch *) header;
+
 	memset(b, 0, offsetof(MtpBatch, bounds));
 	b->load = load;
 	b->serial = q->frame->serial;
 	b->subxid = q->subxid;
-	b->xid = GetCurrentTransactionId();
+	b->xid = xid;
 	GetUserIdAndSecContext(&b->userid, &b->sec_context);
 	b->indexid = q->indexid;
 	b->heapid = q->heapid;
 	b->locator = q->locator;
 	b->narrow = q->narrow;
-	b->worker_ok = q->worker_ok;
 	b->phase = MTP_FILLING;
 	b->bytes = MTP_BLOCK_SIZE;
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	if (refused(load, b->serial, b->indexid))
+		q->worker_ok = false;
+	b->worker_ok = q->worker_ok;
 	b->next = load->batches;
 	load->batches = b;
 	load->bytes += b->bytes;
 	LWLockRelease(mtp_batch_lock);
 	q->batch = b;
-	return true;
 }
 
-/* One attempt at a new run for the queue: each is twice as large as the one before. */
+/*
+ * One attempt at a new run for the queue, each twice as large as the one before, and at a batch where
+ * there is none.  A batch has a run from its beginning: one without entries is worth nothing, and would
+ * be submitted for the sake of its header.
+ */
 static bool
 try_run(MtpQueue *q)
 {
+	/* What may raise an error comes before anything is taken. */
+	TransactionId xid = GetCurrentTransactionId();
+	MtpLoad    *load = mtp_load_join();
+	char	   *header = NULL;
+	char	   *mem = NULL;
 	MtpBatch   *b;
 	MtpRun	   *run;
 	int			order;
 
-	if (q->batch == NULL && !start_batch(q))
+	if (q->batch == NULL && (header = mtp_memory_alloc(0)) == NULL)
 		return false;
+	for (order = q->batch ? Min(q->batch->nruns, MTP_MAX_ORDER) : 0; order >= 0; order--)
+		if ((mem = mtp_memory_alloc(order)) != NULL)
+			break;
+	if (mem == NULL)
+	{
+		if (header != NULL)
+			mtp_memory_free(header, 0);
+		return false;
+	}
+	if (header != NULL)
+		start_batch(q, header, load, xid);
 	b = q->batch;
 	run = &b->runs[b->nruns];
-	for (order = Min(b->nruns, MTP_MAX_ORDER); order >= 0; order--)
-		if ((run->mem = mtp_memory_alloc(order)) != NULL)
-			break;
-	if (order < 0)
-		return false;
+	run->mem = mem;
 	run->order = order;
 	run->n = 0;
 	run->used = 0;
@@ -245,16 +267,27 @@ try_run(MtpQueue *q)
 	return true;
 }
 
-/* The queue of this backend that holds the most memory, or NULL. */
+/* Entries of the batch that is being filled; b->entries is the owner's to change. */
+static inline uint32
+entries_of(MtpQueue *q)
+{
+	return q->batch == NULL ? 0 : q->batch->entries + (q->run ? q->run->n : 0);
+}
+
+/* The queue of this backend that has the most entries, if it is worth a batch; or NULL. */
 static MtpQueue *
 largest_queue(void)
 {
 	MtpQueue   *largest = NULL;
+	uint32		most = MTP_WORTH_A_BATCH - 1;
 
 	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
 		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
-			if (q->batch && (!largest || q->batch->bytes > largest->batch->bytes))
+			if (entries_of(q) > most)
+			{
 				largest = q;
+				most = entries_of(q);
+			}
 	return largest;
 }
 
@@ -280,15 +313,18 @@ submit_early(void)
 	for (MtpBatch *b = mtp_my_load->batches; b != NULL; b = b->next)
 		underway |= b->phase != MTP_FILLING;
 	LWLockRelease(mtp_batch_lock);
-	if (!underway && (largest = largest_queue()) != NULL && largest->batch->nruns > 0)
+	if (!underway && (largest = largest_queue()) != NULL)
 		mtp_queue_submit(largest);
 }
 
 /*
  * Memory is exhausted: applies this backend's own entries.  Batches under way come first, until a
  * quarter is free; only when there are none is the largest queue submitted.  So batches stay large:
- * to submit whatever there is would spread a handful of entries over every leaf.  False when there
- * is nothing left to apply, and others hold the memory.
+ * to submit whatever there is would spread a handful of entries over every leaf.  False when nothing
+ * is left that is worth it: then the queue's next rows go in at once, as its first ones did, and only
+ * behind them does it try again.
+ *
+ * It ends: each turn gets memory, works off a batch, or submits one of the queues, which nothing fills meanwhile.
  */
 static bool
 make_room(MtpQueue *q)
@@ -297,17 +333,20 @@ make_room(MtpQueue *q)
 	for (;;)
 	{
 		MtpQueue   *largest;
-		bool		some = false;
 
-		while (memory_is_short() && mtp_drain_some())
-			some = true;
-		if (some && try_run(q))
+		if (mtp_drain_some())
+			while (memory_is_short() && mtp_drain_some())
+				;
+		else if ((largest = largest_queue()) != NULL)
+			mtp_queue_submit(largest);
+		else
+		{
+			q->at_once = mtp_batch_min_rows;
+			return false;
+		}
+		/* Others may have given some back, too. */
+		if (try_run(q))
 			return true;
-		if ((largest = largest_queue()) == NULL)
-			return try_run(q);
-		mtp_queue_submit(largest);
-		if (!memory_is_short() && !mtp_drain_some())
-			return try_run(q);
 	}
 }
 
@@ -374,9 +413,9 @@ queue_for(Relation index, Relation heap, bool narrow, IndexUniqueCheck check)
 		return NULL;
 
 	q = find_queue(f, index, heap, narrow);
-	if (!q->announced && q->at_once < mtp_batch_min_rows)
+	if (q->at_once > 0)
 	{
-		q->at_once++;
+		q->at_once--;
 		return NULL;
 	}
 	if (!q->used)
@@ -436,8 +475,7 @@ mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itup, IndexUniq
 		if (!next_run(q))
 			return false;
 		run = q->run;
-		if (size + sizeof(MtpWide) > MTP_RUN_BYTES(run))
-			return false;
+		Assert(size + sizeof(MtpWide) <= MTP_RUN_BYTES(run));	/* the length of a tuple has 13 bits */
 	}
 	e.itup = (IndexTuple) (run->mem + run->used);
 	memcpy(e.itup, itup, IndexTupleSize(itup));

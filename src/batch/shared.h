@@ -85,7 +85,7 @@ typedef struct MtpBatch
 	bool		narrow;
 	bool		worker_ok;		/* comparisons are built in and read no catalog */
 	MtpPhase	phase;
-	bool		cancelled;
+	volatile bool cancelled;	/* never taken back */
 	uint32		entries;
 	uint64		bytes;			/* of its blocks */
 	int			holders;		/* processes inside a unit */
@@ -105,6 +105,9 @@ typedef struct MtpBatch
 
 StaticAssertDecl(sizeof(MtpBatch) <= MTP_BLOCK_SIZE, "a batch's header is one block");
 
+/* Indexes of a load that workers have refused, the last ones */
+#define MTP_REFUSED			8
+
 /* One per backend, by backend id. */
 typedef struct MtpLoad
 {
@@ -114,6 +117,9 @@ typedef struct MtpLoad
 	MtpBatch   *batches;
 	uint64		bytes;			/* memory held */
 	uint64		served;			/* for ageing: when a worker last came, in ticks */
+	uint64		refused_serial; /* the statement whose indexes these are */
+	Oid			refused[MTP_REFUSED];
+	uint32		nrefused;		/* ever; the last MTP_REFUSED of them are kept */
 	BufferUsage bufusage;		/* of workers, to be taken over by the owner */
 	WalUsage	walusage;
 	ConditionVariable cv;		/* something of this load has changed */

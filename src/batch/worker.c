@@ -432,7 +432,7 @@ join_list(Oid *heapid, MtpLocator *locator)
 	return best != NULL;
 }
 
-/* Leaves the batches of this statement and index to their owner. */
+/* Leaves the batches of this statement and index to their owner, further ones too. */
 static void
 refuse(MtpFailure why)
 {
@@ -440,6 +440,10 @@ refuse(MtpFailure why)
 	for (MtpBatch *b = me->load->batches; b != NULL; b = b->next)
 		if (b->serial == me->serial && b->indexid == me->indexid)
 			b->worker_ok = false;
+	if (me->load->refused_serial != me->serial)
+		me->load->nrefused = 0;
+	me->load->refused_serial = me->serial;
+	me->load->refused[me->load->nrefused++ % MTP_REFUSED] = me->indexid;
 	LWLockRelease(mtp_batch_lock);
 	mtp_stat_count_failure(me->indexid, why);
 }

@@ -122,6 +122,11 @@ SKIP:
 		}
 		is($node->safe_psql('postgres', $left . "'t_a'::regclass"), 't|0|0', "$lock: workers leave t_a to the session");
 	}
+	# Refused once, a batch's successors bring no worker that is refused again: one may have begun meanwhile.
+	$node->safe_psql('postgres', q{SELECT mtpower.stat_reset('batches')});
+	is(finish(start_psql($node, 'postgres', "SET statement_timeout = '60s'", 'BEGIN', 'LOCK TABLE t', sprintf($insert =~ s/1, 20/1, 300/r, 't', 'g, g::text'), 'COMMIT')), '', 'a load of many batches behind LOCK TABLE');
+	is($node->safe_psql('postgres', "SELECT min(batches) > 10, max(failed_lock) <= 2 FROM mtpower.stat_batches WHERE index IN ('t_a'::regclass, 't_b'::regclass)"), 't|t', 'workers are refused once for each index')
+		or diag($node->safe_psql('postgres', 'SELECT index, batches, failed_lock FROM mtpower.stat_batches'));
 	verify('locks', 'postgres');
 	is(finish(start_psql($node, 'postgres', sprintf($insert, 'cmp', 'ARRAY[g], numrange(g, g + 1)'))), '', 'load of indexes on an array and a range');
 	is($node->safe_psql('postgres', $left . "ANY ('{cmp_l,cmp_m}'::regclass[])"), 'f|0|0', 'workers leave them alone');

@@ -1,0 +1,99 @@
+# Memory that is short: a load of many partitions, and loads beside a session that holds what there is.  Each ends, its batches are
+# worth their while, and every row is found by both kinds of indexes.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use MtpFaults;
+
+my $partitions = 300;
+my $rows = 120000;
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', q{
+shared_preload_libraries = 'mtpower'
+mtpower.workers = 0
+mtpower.batch_memory = 1040kB
+max_locks_per_transaction = 1000
+autovacuum = off
+fsync = off
+mtpower.batch_min_rows = 10
+});
+$node->start;
+my $faults = MtpFaults->new($node, 'held');
+my $held = 'SELECT held_bytes / 16384 FROM mtpower.stat_memory';
+$node->safe_psql('postgres', qq{
+CREATE EXTENSION mtpower;
+CREATE TABLE held (a int) USING mtpower;
+CREATE INDEX held_a ON held USING mtpower_blink (a);
+CREATE TABLE plain (a int) USING mtpower;
+CREATE INDEX plain_a ON plain USING mtpower_blink (a);
+SET default_table_access_method = mtpower;
+CREATE TABLE parts (p int, a int, b int) PARTITION BY LIST (p);
+SELECT format('CREATE TABLE parts_%s PARTITION OF parts FOR VALUES IN (%s)', p, p) FROM generate_series(0, $partitions - 1) p \\gexec
+CREATE INDEX ON parts USING mtpower_blink (a);
+CREATE INDEX ON parts USING mtpower_hash (b);
+});
+
+# A load that takes all of the memory but so many blocks, and then waits for its client: runs of 1, 1, 2, 4 … blocks behind a header
+# of one.  Where there is no room for the next one in one piece it takes half as much.
+sub hold
+{
+	my ($free) = @_;
+	my $job = $faults->start_fed('', 'COPY held FROM STDIN');
+	my ($row, $now) = (0, 0);
+	for (my $tries = 0; $tries < 200; $tries++)
+	{
+		$faults->feed($job, join('', map { $_ . "\n" } $row + 1 .. $row + 500));
+		$row += 500;
+		select(undef, undef, undef, 0.02);
+		$now = $node->safe_psql('postgres', $held);
+		last if $now >= 65 - $free;
+	}
+	is($now, 65 - $free, "a silent load holds all of the memory but $free blocks");
+	return ($job, $row);
+}
+
+sub release
+{
+	my ($job, $row) = @_;
+	is($faults->finish($job), '', 'the silent load ends well');
+	is($node->safe_psql('postgres', "SET enable_seqscan = off; SELECT count(*) FROM held WHERE a BETWEEN 1 AND $row"), $row, 'its rows are found');
+	is($node->safe_psql('postgres', $held), 0, 'and no memory is held');
+	$node->safe_psql('postgres', 'TRUNCATE held');
+}
+
+sub batches
+{
+	return $node->safe_psql('postgres', 'SELECT coalesce(sum(batches), 0) FROM mtpower.stat_batches');
+}
+
+# Loads into all partitions, in order of arrival that has them all at a time; asks both indexes for each row.
+sub load_parts
+{
+	my ($what, $min) = @_;
+	my $err;
+	$node->safe_psql('postgres', 'TRUNCATE parts; SELECT mtpower.stat_reset()');
+	is($node->psql('postgres', "SET statement_timeout = '100s'; INSERT INTO parts SELECT g * 7 % $partitions, g, g FROM generate_series(1, $rows) g", stderr => \$err), 0, "$what: the load ends") or diag($err);
+	my $batches = batches();
+	# Each queue may leave one batch to the end; all others have 256 entries at least.
+	cmp_ok($batches, '<=', 2 * $partitions + 2 * $rows / 256, "$what: few batches");
+	is($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(*) FROM generate_series(1, $rows) g, LATERAL (SELECT 1 FROM parts WHERE p = g * 7 % $partitions AND a = g OFFSET 0) s"), $rows, "$what: each row is found by its B-link index");
+	is($node->safe_psql('postgres', "SET enable_seqscan = off; SELECT count(*) FROM generate_series(1, $rows) g, LATERAL (SELECT 1 FROM parts WHERE p = g * 7 % $partitions AND b = g OFFSET 0) s"), $rows, "$what: and by its hash index");
+	return $batches;
+}
+
+# One block alone is a batch's header without a run.
+my ($job, $row) = hold(1);
+my $err;
+is($node->psql('postgres', "SET statement_timeout = '20s'; INSERT INTO plain SELECT g FROM generate_series(1, 1000) g", stderr => \$err), 0, 'a load ends for which there is one block') or diag($err);
+is($node->safe_psql('postgres', $held), 64, 'it holds nothing afterwards');
+cmp_ok($node->safe_psql('postgres', "SELECT coalesce(sum(batches), 0) FROM mtpower.stat_batches WHERE index = 'plain_a'::regclass"), '<=', 4, 'it made no batch of a few entries each');
+is($node->safe_psql('postgres', 'SET enable_seqscan = off; SELECT count(*) FROM plain WHERE a BETWEEN 1 AND 1000'), 1000, 'its rows are found');
+load_parts('beside a silent load');
+release($job, $row);
+
+load_parts('more queues than memory');
+is($node->safe_psql('postgres', $held), 0, 'no memory is held');
+done_testing();
