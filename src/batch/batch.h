@@ -30,6 +30,7 @@ typedef struct MtpBatchApply
 	MtpOrder   *order;
 	MtpBatchStream *stream;		/* the task's entries in order, from its progress on */
 	volatile uint32 *progress;	/* entries of the task that are in the index; in prepare: announced to it */
+	const volatile bool *cancelled; /* the load has failed: nobody needs what prepare does any more */
 
 	/* out, for the statistics */
 	uint32		splits[17];		/* by K, [16]: more */
@@ -57,7 +58,8 @@ typedef struct MtpBatchOps
 	 * more entries; apply has no stream.  Puts no entry in that is not in the index already, so that
 	 * it need not be registered as a step (README.md).  Waits for no cleanup lock and for no
 	 * transaction.  May raise; then whoever cuts the batch calls it again: *progress, which is zero at
-	 * first, is what it left there, such as the number of entries that it has counted as coming.
+	 * first, is what it left there, such as the number of entries that it has counted as coming.  Where it
+	 * takes long it looks at *cancelled, and ends early, as after an error but without one.
 	 */
 	void		(*prepare) (MtpBatchApply *apply, uint32 entries);
 

@@ -392,6 +392,7 @@ prepare_batch(MtpRunner *runner, MtpUnit *unit)
 		return;
 	begin_applying(runner);
 	applying.call.progress = &b->announced;
+	applying.call.cancelled = &b->cancelled;
 	MTP_STOP_POINT("prepare");
 	runner->ops->prepare(&applying.call, b->entries);
 	b->prepared = true;
@@ -589,7 +590,8 @@ mtp_unit_run(MtpRunner *runner, MtpUnit *unit)
 			return true;
 		case MTP_UNIT_CUT:
 			prepare_batch(runner, unit);
-			cut_batch(runner, b);
+			if (!b->cancelled)
+				cut_batch(runner, b);
 			return true;
 		case MTP_UNIT_APPLY:
 			return apply_task(runner, unit);

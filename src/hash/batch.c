@@ -33,7 +33,7 @@ hash_prepare(MtpBatchApply *a, uint32 entries)
 {
 	MtpHashGrown grown = {0};
 
-	mtp_hash_grow(a->index, entries, a->progress, &grown);
+	mtp_hash_grow(a->index, entries, a->progress, a->cancelled, &grown);
 	a->ahead += grown.splits;
 	a->moved += grown.moved;
 }

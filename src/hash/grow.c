@@ -65,6 +65,8 @@ split_buckets(Relation rel, MtpHashMeta *meta, uint32 target, uint32 most, MtpHa
 	while (mtp_space_size(&meta->space) < target && grown->splits < end)
 	{
 		CHECK_FOR_INTERRUPTS();
+		if (grown->cancelled && *grown->cancelled)
+			break;
 		if (mtp_space_size(&meta->space) < meta->reserved)
 		{
 			if (mtp_hash_split(rel, meta, grown) == MTP_SPLIT_STOP)
@@ -98,12 +100,14 @@ grow_for_batch(Relation rel, MtpHashGrown *grown)
 }
 
 void
-mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted, MtpHashGrown *grown)
+mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted, const volatile bool *cancelled,
+			  MtpHashGrown *grown)
 {
 	Buffer		metabuf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_UNLOCK,
 										MTP_HASH_WANT_META, NULL);
 
 	memset(grown, 0, sizeof(*grown));
+	grown->cancelled = cancelled;
 	if (*counted != entries)
 		count_entries(rel, entries, counted);
 	PG_TRY();
@@ -116,5 +120,7 @@ mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted, MtpHashGro
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	if (*cancelled)
+		uncount_entries(rel, metabuf, counted);
 	ReleaseBuffer(metabuf);
 }

@@ -229,14 +229,17 @@ typedef struct MtpHashGrown
 {
 	uint32		splits;			/* buckets split */
 	uint32		moved;			/* entries moved */
+	const volatile bool *cancelled; /* becomes true when nobody needs the growth any more; or NULL */
 } MtpHashGrown;
 
 /*
  * Splits buckets until there are as many as `entries` entries more need, or until a bucket's cleanup lock is
  * not to be had at once.  The caller holds no lock on any page.  Adds `entries` to the metapage's count, unless
- * *counted says that this has been done; sets it.
+ * *counted says that this has been done; sets it.  After an error, and when *cancelled has become true, it has taken
+ * them back.
  */
-extern void mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted, MtpHashGrown *grown);
+extern void mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted, const volatile bool *cancelled,
+						  MtpHashGrown *grown);
 
 /* wal_records.h and redo.c, redo_vacuum.c: replay */
 extern void mtp_hash_redo_init(void);

@@ -68,6 +68,30 @@ foreach my $case (
 		$node->safe_psql('postgres', 'DROP TABLE k');
 	}
 }
+
+# The load fails while a worker splits buckets for it: the worker ends with the split that it is at, and takes back what it has counted.
+{
+	$node->safe_psql('postgres', 'CREATE TABLE k (a int) USING mtpower; CREATE INDEX k_a ON k USING mtpower_hash (a) WITH (initial_buckets = 1); INSERT INTO k SELECT hashint4(g) FROM generate_series(1, 300) g');
+	$faults->hold(7);
+	$faults->hold;
+	$faults->stop_all('hash_split=wait');
+	my $job = $faults->start(q{SET mtpower.debug_stop = 'drain=wait7'}, 'INSERT INTO k SELECT hashint4(g) FROM generate_series(1001, 31000) g');
+	$faults->stopped($MtpFaults::WORKER, 1, 'the worker to come to hash_split');
+	my $now = space_of($node, 'k_a')->{b};
+	$node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE 'INSERT INTO k%' AND wait_event = 'advisory'});
+	like($faults->finish($job), qr/57014/, 'a load is cancelled while a worker splits buckets for it');
+	$faults->stop_all('');
+	$faults->release;
+	$faults->wait_for(q{SELECT count(*) = 0 FROM pg_locks WHERE relation = 'k_a'::regclass}, 'the worker to leave the index');
+	my $space = space_of($node, 'k_a');
+	is($space->{b}, $now, 'the worker splits no further bucket');
+	is($space->{entries}, 300, 'and no entry counts as coming');
+	$faults->release(7);
+	$faults->sound('cancelled', 300);
+	is(differences($node, 'k_a', 'SELECT spread(hashint4(a)) FROM k'), '', 'cancelled: every bucket is as the model has it');
+	$node->safe_psql('postgres', 'INSERT INTO k SELECT hashint4(g) FROM generate_series(1001, 31000) g');
+	$faults->sound('loaded after all', 30300);
+}
 $faults->log_is_clean;
 $node->stop;
 done_testing();
