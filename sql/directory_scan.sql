@@ -205,6 +205,86 @@ RESET mtpower.enable_directoryscan;
 DROP TABLE ds_rls CASCADE;
 DROP ROLE regress_ds;
 
+-- A column that scans have taught is asked by clauses of the lowest level alone, and taught by them: how many pages were skipped would tell of rows that a policy or a barrier hides.
+CREATE TABLE ds_told (k int, l int, hidden bool, v text) USING mtpower;
+INSERT INTO ds_told SELECT g, g % 2 * g, g % 2 = 0, repeat('v', 200) FROM generate_series(1, 4000) g;
+ALTER TABLE ds_told ENABLE ROW LEVEL SECURITY;
+CREATE POLICY visible ON ds_told USING (NOT hidden);
+CREATE VIEW ds_told_view WITH (security_barrier) AS SELECT * FROM ds_told WHERE NOT hidden;
+CREATE ROLE regress_ds;
+CREATE ROLE regress_ds_other;
+GRANT SELECT ON ds_told, ds_told_view TO regress_ds;
+ANALYZE ds_told;
+-- The line of EXPLAIN ANALYZE that tells
+CREATE FUNCTION ds_pages(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query LOOP
+		IF line ~ 'Directory:|Pages:|SubPlan' THEN RETURN NEXT trim(line); END IF;
+	END LOOP;
+END $$;
+-- Until every pair has its directory
+CREATE FUNCTION ds_all(query text) RETURNS bool LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1 .. 3000 LOOP
+		IF EXISTS (SELECT FROM ds_pages(query) line WHERE line LIKE 'Pages:% 0 scanned') THEN RETURN true; END IF;
+		PERFORM pg_sleep(0.01);
+	END LOOP;
+	RETURN false;
+END $$;
+-- Nobody learns from scans of a user whom a policy or a barrier keeps from rows.
+SET ROLE regress_ds;
+SELECT count(*) FROM ds_told WHERE k = 10;
+SELECT count(*) FROM ds_told WHERE k = 10;
+SELECT count(*) FROM ds_told_view WHERE k = 10;
+SELECT count(*) FROM ds_told_view WHERE k = 10;
+SELECT columns FROM mtpower.directory('ds_told');
+RESET ROLE;
+-- From the owner's they do; and he alone hears of a hidden row by the pages, or whoever reads without a policy.
+SELECT count(*) FROM ds_told WHERE k = 10;
+SELECT count(*) FROM ds_told WHERE k = 10;
+SELECT columns FROM mtpower.directory('ds_told');
+SELECT ds_all('SELECT FROM ds_told WHERE k = 10');
+SELECT ds_pages('SELECT FROM ds_told WHERE k = 10');
+SELECT ds_pages('SELECT FROM ds_told_view WHERE k = 10');
+SET ROLE regress_ds;
+SELECT ds_pages('SELECT FROM ds_told WHERE k = 10');
+SELECT ds_pages('SELECT FROM ds_told WHERE k = 5000');
+SELECT ds_pages('SELECT FROM ds_told_view WHERE k = 10');
+RESET ROLE;
+-- What a policy asks itself, it may ask; but nothing that the planner makes of its clauses and the user's together.
+ALTER POLICY visible ON ds_told USING (k = 11);
+SET ROLE regress_ds;
+SELECT ds_pages('SELECT FROM ds_told WHERE NOT hidden');
+RESET ROLE;
+ALTER POLICY visible ON ds_told USING (k = l);
+SET ROLE regress_ds;
+SELECT ds_pages('SELECT FROM ds_told WHERE k = 10');
+RESET ROLE;
+ALTER POLICY visible ON ds_told USING (NOT hidden);
+-- Whom the table is not granted is not told what others look for, only what its owner has fixed.
+SET ROLE regress_ds_other;
+SELECT * FROM mtpower.directory('ds_told');
+RESET ROLE;
+GRANT SELECT (v) ON ds_told TO regress_ds_other;
+SET ROLE regress_ds_other;
+SELECT * FROM mtpower.directory('ds_told');
+RESET ROLE;
+GRANT SELECT (k) ON ds_told TO regress_ds_other;
+SET ROLE regress_ds_other;
+SELECT * FROM mtpower.directory('ds_told');
+RESET ROLE;
+-- Of a column that the owner has fixed, whatever is leakproof may be asked.
+SELECT mtpower.set_directory('ds_told', 'k');
+SET ROLE regress_ds;
+SELECT ds_pages('SELECT FROM ds_told WHERE k = 10');
+SELECT ds_pages('SELECT FROM ds_told_view WHERE k = 10');
+RESET ROLE;
+DROP OWNED BY regress_ds_other;
+DROP TABLE ds_told CASCADE;
+DROP FUNCTION ds_pages, ds_all;
+DROP ROLE regress_ds, regress_ds_other;
+
 -- A value is evaluated with a row, as in a sequential scan, as long as there is no directory.
 SELECT id FROM ds WHERE b IS NULL AND t = ds_tell('v5');
 

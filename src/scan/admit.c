@@ -191,7 +191,7 @@ mtp_admit_loaded(Relation rel, TupleTableSlot **slots, int nslots)
 	AttrNumber	attnums[MTP_DIRECTORY_COLUMNS];
 	Load	   *load;
 
-	if (!mtp_admit_possible() || !mtp_pair_serves(rel) || mtp_demand_columns(rel, attnums) == 0)
+	if (!mtp_admit_possible() || !mtp_pair_serves(rel) || mtp_demand_columns(rel, attnums, NULL) == 0)
 		return;
 	load = load_of(RelationGetRelid(rel), true);
 	load->used = ++ticks;

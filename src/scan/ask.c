@@ -12,7 +12,6 @@
 #include "buffer/pair.h"
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
-#include "scan/demand.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 #include "wal/stop.h"
@@ -30,21 +29,21 @@ mtp_scan_begin_asking(MtpScanState *s)
 	s->asks = false;
 	if (!mtp_pair_serves(scan->rs_rd) || !mtp_pair_serves_snapshot(scan->rs_snapshot))
 		return;
-	n = mtp_demand_columns(scan->rs_rd, attnums);
-	s->asks = mtp_scan_has_clause(s->clauses, n, attnums) &&
+	s->asking = mtp_scan_asking(scan->rs_rd, s->clauses, &n, attnums);
+	s->asks = s->asking != NIL &&
 		mtp_directory_describe(&s->columns, s->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor, n, attnums);
 	if (s->asks && s->search_context == NULL)
 		s->search_context = AllocSetContextCreate(s->css.ss.ps.state->es_query_cxt, "directory scan", ALLOCSET_SMALL_SIZES);
 }
 
-/* The place of a clause's column among the directory's, or -1 */
+/* The place of a clause's column among the directory's */
 static int
 place_of(const MtpScanState *s, const MtpScanClause *clause)
 {
 	for (int i = 0; i < s->columns.n; i++)
 		if (s->columns.column[i].tag.attnum == clause->attnum)
 			return i;
-	return -1;
+	pg_unreachable();
 }
 
 /* A key for a value, which is detoasted; false if the column's order is not the operator's any more. */
@@ -126,7 +125,7 @@ add_array(MtpScanState *s, const MtpScanClause *clause, ArrayType *array)
 	}
 }
 
-/* Makes keys of the values that the clauses on the directories' columns have now. */
+/* Makes keys of the values that the clauses have now. */
 static void
 make_keys(MtpScanState *s)
 {
@@ -136,15 +135,13 @@ make_keys(MtpScanState *s)
 
 	s->nkeys = s->nany = 0;
 	s->nothing = false;
-	s->keys = palloc((2 * list_length(s->clauses) + 1) * sizeof(MtpDirectoryKey));
-	foreach(lc, s->clauses)
+	s->keys = palloc((2 * list_length(s->asking) + 1) * sizeof(MtpDirectoryKey));
+	foreach(lc, s->asking)
 	{
 		MtpScanClause *clause = lfirst(lc);
 		Datum		value = (Datum) 0;
 		bool		isnull = false;
 
-		if (place_of(s, clause) < 0)
-			continue;
 		if (clause->state != NULL)
 			value = ExecEvalExpr(clause->state, econtext, &isnull);
 		if (isnull)

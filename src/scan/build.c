@@ -85,7 +85,7 @@ mtp_builder_open(MtpBuilder *b, Relation rel)
 
 	static bool registered = false;
 
-	if (!mtp_pair_serves(rel) || (n = mtp_demand_columns(rel, attnums)) == 0)
+	if (!mtp_pair_serves(rel) || (n = mtp_demand_columns(rel, attnums, NULL)) == 0)
 		return false;
 	if (!registered)
 		before_shmem_exit(abandon_at_exit, 0);

@@ -9,8 +9,13 @@
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/restrictinfo.h"
+#include "scan/demand.h"
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
+
+/* A clause's flags in a plan */
+#define PLAN_NARROW		1
+#define PLAN_LOWEST		2
 
 /* The column that an expression is, as indexes see it: the type may be relabelled. */
 static Var *
@@ -100,6 +105,41 @@ of_null_test(RelOptInfo *rel, NullTest *test)
 }
 
 /*
+ * Has the planner drawn conclusions about the table's columns from clauses of several security levels?  They have the lowest one's, whosesoever values are in them, and are
+ * copied to a partitioned table's members without a word of where they come from.
+ */
+static bool
+has_mixed_levels(PlannerInfo *root, RelOptInfo *rel)
+{
+	Relids		relids = rel->top_parent_relids != NULL ? rel->top_parent_relids : rel->relids;
+	ListCell   *lc;
+
+	foreach(lc, root->eq_classes)
+	{
+		EquivalenceClass *ec = lfirst(lc);
+
+		if (ec->ec_min_security < ec->ec_max_security && bms_overlap(ec->ec_relids, relids))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * May the table be behind a view that is a security barrier?  Core hands clauses from above it down into its query if they are leakproof, where nothing tells them from the view's own.
+ */
+static bool
+is_below_barrier(PlannerInfo *root)
+{
+	ListCell   *lc;
+
+	for (root = root->parent_root; root != NULL; root = root->parent_root)
+		foreach(lc, root->parse->rtable)
+			if (lfirst_node(RangeTblEntry, lc)->rtekind == RTE_SUBQUERY && lfirst_node(RangeTblEntry, lc)->security_barrier)
+				return true;
+	return false;
+}
+
+/*
  * Values are evaluated before the row's other clauses are, so clauses that wait for those of a security barrier ask nothing.
  */
 MtpScanClause *
@@ -114,7 +154,11 @@ mtp_scan_clause(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *rinfo)
 		clause = of_array(root, rel, (ScalarArrayOpExpr *) expr);
 	else if (IsA(expr, NullTest))
 		clause = of_null_test(rel, (NullTest *) expr);
-	return clause != NULL && restriction_is_securely_promotable(rinfo, rel) ? clause : NULL;
+	if (clause == NULL || !restriction_is_securely_promotable(rinfo, rel))
+		return NULL;
+	clause->rinfo = rinfo;
+	clause->lowest = rinfo->security_level == rel->baserestrict_min_security && !has_mixed_levels(root, rel) && !is_below_barrier(root);
+	return clause;
 }
 
 void
@@ -126,7 +170,8 @@ mtp_scan_write_clauses(List *clauses, CustomScan *plan)
 	{
 		MtpScanClause *clause = lfirst(lc);
 
-		plan->custom_private = lappend(plan->custom_private, list_make5_oid(clause->kind, clause->attnum, clause->op, clause->collation, clause->narrow));
+		plan->custom_private = lappend(plan->custom_private, list_make5_oid(clause->kind, clause->attnum, clause->op, clause->collation,
+																			(clause->narrow ? PLAN_NARROW : 0) | (clause->lowest ? PLAN_LOWEST : 0)));
 		if (clause->value != NULL)
 			plan->custom_exprs = lappend(plan->custom_exprs, clause->value);
 	}
@@ -145,7 +190,8 @@ mtp_scan_read_clauses(CustomScan *plan)
 		MtpScanClause *clause = palloc0(sizeof(MtpScanClause));
 
 		*clause = (MtpScanClause) {
-			.kind = linitial_oid(of),.attnum = lsecond_oid(of),.op = lthird_oid(of),.collation = lfourth_oid(of),.narrow = list_nth_oid(of, 4) != 0
+			.kind = linitial_oid(of),.attnum = lsecond_oid(of),.op = lthird_oid(of),.collation = lfourth_oid(of),
+			.narrow = (list_nth_oid(of, 4) & PLAN_NARROW) != 0,.lowest = (list_nth_oid(of, 4) & PLAN_LOWEST) != 0
 		};
 		if (clause->kind == MTP_CLAUSE_OP || clause->kind == MTP_CLAUSE_ANY)
 		{
@@ -158,16 +204,25 @@ mtp_scan_read_clauses(CustomScan *plan)
 	return clauses;
 }
 
-bool
-mtp_scan_has_clause(List *clauses, int n, const AttrNumber *attnums)
+List *
+mtp_scan_asking(Relation table, List *clauses, int *n, AttrNumber *attnums)
 {
+	bool		learnt;
+	List	   *asking = NIL;
 	ListCell   *lc;
 
+	*n = mtp_demand_columns(table, attnums, &learnt);
 	foreach(lc, clauses)
-		for (int i = 0; i < n; i++)
-			if (((MtpScanClause *) lfirst(lc))->attnum == attnums[i])
-				return true;
-	return false;
+	{
+		MtpScanClause *clause = lfirst(lc);
+
+		if (learnt && !clause->lowest)
+			continue;
+		for (int i = 0; i < *n; i++)
+			if (clause->attnum == attnums[i])
+				asking = lappend(asking, clause);
+	}
+	return asking;
 }
 
 int
@@ -179,7 +234,7 @@ mtp_scan_narrow_columns(List *clauses, AttrNumber *attnums)
 	foreach(lc, clauses)
 	{
 		MtpScanClause *clause = lfirst(lc);
-		bool		has = !clause->narrow;
+		bool		has = !clause->narrow || !clause->lowest;
 
 		for (int i = 0; i < n; i++)
 			has |= attnums[i] == clause->attnum;

@@ -84,12 +84,14 @@ mtp_demand_learnt(Relation rel)
 }
 
 int
-mtp_demand_columns(Relation rel, AttrNumber *attnums)
+mtp_demand_columns(Relation rel, AttrNumber *attnums, bool *learnt)
 {
 	MtpDirectory directory;
 	int			n;
 
 	mtp_table_directory(rel, &directory);
+	if (learnt != NULL)
+		*learnt = directory.choice == MTP_DIRECTORY_LEARNT;
 	if (directory.choice == MTP_DIRECTORY_LEARNT)
 	{
 		attnums[0] = mtp_demand_learnt(rel);

@@ -22,10 +22,10 @@
 
 /*
  * The columns that the table's directories are made of now, in order: what its owner has fixed, or the learnt one; returns how many, at most
- * MTP_DIRECTORY_COLUMNS.  0 if there shall be none, or nothing has been learnt.  Each is there, and a learnt one's type has an order.  For tables of access method
+ * MTP_DIRECTORY_COLUMNS.  0 if there shall be none, or nothing has been learnt.  *learnt (NULL: whichever) says that it is not the owner's choice.  Each is there, and a learnt one's type has an order.  For tables of access method
  * mtpower; the caller has rel open and locked, in any mode, a transaction, and no lock on a page, since catalogs may have to be read.
  */
-extern int	mtp_demand_columns(Relation rel, AttrNumber *attnums);
+extern int	mtp_demand_columns(Relation rel, AttrNumber *attnums, bool *learnt);
 
 /* The column that was learnt, whatever the owner has said; InvalidAttrNumber if there is none. */
 extern AttrNumber mtp_demand_learnt(Relation rel);

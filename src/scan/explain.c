@@ -5,7 +5,6 @@
 #include "scan/scan.h"
 
 #include "commands/explain.h"
-#include "scan/demand.h"
 
 /* The columns of the table's directories, as far as the scan's clauses ask them; else nothing. */
 static void
@@ -13,10 +12,10 @@ explain_columns(MtpScanState *s, ExplainState *es)
 {
 	Relation	table = s->css.ss.ss_currentRelation;
 	AttrNumber	attnums[MTP_DIRECTORY_COLUMNS];
-	int			n = mtp_demand_columns(table, attnums);
+	int			n;
 	List	   *names = NIL;
 
-	if (n == 0 || !mtp_scan_has_clause(s->clauses, n, attnums))
+	if (mtp_scan_asking(table, s->clauses, &n, attnums) == NIL)
 		return;
 	for (int i = 0; i < n; i++)
 		names = lappend(names, NameStr(TupleDescAttr(RelationGetDescr(table), attnums[i] - 1)->attname));

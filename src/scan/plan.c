@@ -54,20 +54,16 @@ usable_clauses(PlannerInfo *root, RelOptInfo *rel, List *rinfos)
 	return clauses;
 }
 
-/* The restrictions with usable clauses on these columns */
+/* The restrictions that are clauses on this column */
 static List *
-restrictions_on(PlannerInfo *root, RelOptInfo *rel, List *rinfos, int n, const AttrNumber *attnums)
+restrictions_on(List *clauses, AttrNumber attnum)
 {
 	List	   *on = NIL;
 	ListCell   *lc;
 
-	foreach(lc, rinfos)
-	{
-		MtpScanClause *clause = mtp_scan_clause(root, rel, lfirst(lc));
-
-		if (clause != NULL && mtp_scan_has_clause(list_make1(clause), n, attnums))
-			on = lappend(on, lfirst(lc));
-	}
+	foreach(lc, clauses)
+		if (((MtpScanClause *) lfirst(lc))->attnum == attnum)
+			on = lappend(on, ((MtpScanClause *) lfirst(lc))->rinfo);
 	return on;
 }
 
@@ -76,7 +72,7 @@ restrictions_on(PlannerInfo *root, RelOptInfo *rel, List *rinfos, int n, const A
  * only what is known to leave more is not.
  */
 static void
-mark_narrow(PlannerInfo *root, RelOptInfo *rel, List *rinfos, List *clauses)
+mark_narrow(PlannerInfo *root, RelOptInfo *rel, List *clauses)
 {
 	ListCell   *lc;
 
@@ -91,8 +87,7 @@ mark_narrow(PlannerInfo *root, RelOptInfo *rel, List *rinfos, List *clauses)
 		if (same != lc)
 			clause->narrow = ((MtpScanClause *) lfirst(same))->narrow;
 		else
-			clause->narrow = clauselist_selectivity(root, restrictions_on(root, rel, rinfos, 1, &clause->attnum),
-													rel->relid, JOIN_INNER, NULL) <= DEFAULT_INEQ_SEL;
+			clause->narrow = clauselist_selectivity(root, restrictions_on(clauses, clause->attnum), rel->relid, JOIN_INNER, NULL) <= DEFAULT_INEQ_SEL;
 	}
 }
 
@@ -114,14 +109,17 @@ share_with_directories(Relation table, BlockNumber nblocks)
  * rows are candidates.
  */
 static double
-cost_share(PlannerInfo *root, RelOptInfo *rel, Relation table, List *rinfos)
+cost_share(PlannerInfo *root, RelOptInfo *rel, Relation table, List *clauses)
 {
 	AttrNumber	attnums[MTP_DIRECTORY_COLUMNS];
-	int			n = mtp_demand_columns(table, attnums);
-	List	   *asking = restrictions_on(root, rel, rinfos, n, attnums);
+	int			n;
+	List	   *asking = NIL;
 	double		share,
 				candidates;
+	ListCell   *lc;
 
+	foreach(lc, mtp_scan_asking(table, clauses, &n, attnums))
+		asking = lappend(asking, ((MtpScanClause *) lfirst(lc))->rinfo);
 	share = asking == NIL ? 0 : share_with_directories(table, rel->pages);
 	if (share == 0)
 		return 1;
@@ -157,12 +155,15 @@ replace(PlannerInfo *root, RelOptInfo *rel, Relation table, List *paths)
 	{
 		Path	   *path = lfirst(lc);
 		List	   *rinfos = rel->baserestrictinfo;
+		List	   *clauses = NIL;
 
 		if (path->pathtype == T_SeqScan && path->param_info != NULL)
 			rinfos = list_concat_copy(rinfos, path->param_info->ppi_clauses);
-		if (path->pathtype == T_SeqScan && usable_clauses(root, rel, rinfos) != NIL)
+		if (path->pathtype == T_SeqScan)
+			clauses = usable_clauses(root, rel, rinfos);
+		if (clauses != NIL)
 		{
-			replaced = lappend(replaced, make_path(path, cost_share(root, rel, table, rinfos)));
+			replaced = lappend(replaced, make_path(path, cost_share(root, rel, table, clauses)));
 			if (rel->reloptkind != RELOPT_OTHER_MEMBER_REL)
 				continue;
 		}
@@ -213,7 +214,7 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, Lis
 	plan->scan.scanrelid = rel->relid;
 	plan->flags = path->flags;
 	plan->methods = &mtp_scan_methods;
-	mark_narrow(root, rel, clauses, usable);
+	mark_narrow(root, rel, usable);
 	mtp_scan_write_clauses(usable, plan);
 	return &plan->scan.plan;
 }

@@ -35,7 +35,9 @@ typedef struct MtpScanClause
 	AttrNumber	attnum;
 	Oid			op;				/* with the column on its left */
 	Oid			collation;
+	bool		lowest;			/* of the table's lowest security level: whatever it tells, its user may know */
 	bool		narrow;			/* what is asked of its column leaves a part of the rows only: worth directories of it */
+	RestrictInfo *rinfo;		/* what it is a clause of, in the planner */
 	Expr	   *value;
 	ExprState  *state;			/* of value, in the executor */
 } MtpScanClause;
@@ -70,6 +72,7 @@ typedef struct MtpScanState
 {
 	CustomScanState css;		/* its ss_currentScanDesc reads pages, and says which blocks there are */
 	List	   *clauses;
+	List	   *asking;			/* those that may ask the table's directories */
 	uint64		counts[MTP_SCAN_COUNTS];
 	MtpScanShared *shared;
 	bool		begun;			/* the first row was asked for */
@@ -109,11 +112,14 @@ extern void mtp_scan_begin_reading(MtpScanState *s);
 extern void mtp_scan_begin_asking(MtpScanState *s);
 extern bool mtp_scan_ask(MtpScanState *s, uint32 pair);
 
-/* The columns on which there are narrow clauses, each once; returns how many, at most MTP_DIRECTORY_COLUMNS. */
+/* The columns that narrow clauses of the lowest security level ask, each once; returns how many, at most MTP_DIRECTORY_COLUMNS. */
 extern int mtp_scan_narrow_columns(List *clauses, AttrNumber *attnums);
 
-/* Does a clause ask one of these columns? */
-extern bool mtp_scan_has_clause(List *clauses, int n, const AttrNumber *attnums);
+/*
+ * The columns that the table's directories are made of, and how many; returns the clauses that may ask them.  How many pages a directory spares tells of rows that others'
+ * clauses hide: of a column that scans have taught it tells those alone from whom nothing is hidden.  As mtp_demand_columns.
+ */
+extern List *mtp_scan_asking(Relation table, List *clauses, int *n, AttrNumber *attnums);
 
 /* shmem.c: its share of _PG_init */
 extern void mtp_scan_shmem_init(void);

@@ -14,6 +14,8 @@
 #include "catalog/partition.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -123,14 +125,23 @@ column_names(Relation rel, const MtpDirectory *directory)
 										   false, TYPALIGN_CHAR));
 }
 
-/* The column that scans have asked for, if there is one, where the owner has left it to them. */
+/*
+ * The column that scans have asked for, if there is one, where the owner has left it to them.  Who may not read it is not told what others look for.
+ */
 static void
 add_learnt(Relation rel, MtpDirectory *directory)
 {
+	AttrNumber	learnt;
+
 	if (directory->choice != MTP_DIRECTORY_LEARNT || !mtp_table_is_ours(rel))
 		return;
-	directory->columns[0] = mtp_demand_learnt(rel);
-	directory->ncolumns = AttributeNumberIsValid(directory->columns[0]) ? 1 : 0;
+	learnt = mtp_demand_learnt(rel);
+	if (!AttributeNumberIsValid(learnt) ||
+		(pg_class_aclcheck(RelationGetRelid(rel), GetUserId(), ACL_SELECT) != ACLCHECK_OK &&
+		 pg_attribute_aclcheck(RelationGetRelid(rel), learnt, GetUserId(), ACL_SELECT) != ACLCHECK_OK))
+		return;
+	directory->columns[0] = learnt;
+	directory->ncolumns = 1;
 }
 
 /*
