@@ -50,7 +50,10 @@ static Oid	wanted_here;		/* the database that this session's command wants */
 static BufferUsage seen_bufusage;
 static WalUsage seen_walusage;
 
-/* How many background workers could still be started? */
+/*
+ * How many background workers could still be started?  Before PostgreSQL 17 the place of a process that has ended keeps its pid: a place is taken if
+ * its process is in the array of those that run.
+ */
 static int
 free_worker_slots(void)
 {
@@ -58,7 +61,11 @@ free_worker_slots(void)
 	int			used = 0;
 
 	for (int i = first; i < first + max_worker_processes; i++)
-		used += ProcGlobal->allProcs[i].pid != 0;
+	{
+		PGPROC	   *proc = &ProcGlobal->allProcs[i];
+
+		used += proc->pid != 0 && BackendPidGetProc(proc->pid) == proc;
+	}
 	return max_worker_processes - used;
 }
 

@@ -164,6 +164,25 @@ $node->safe_psql('postgres', "CREATE DATABASE d2; CREATE DATABASE d4");
 	$node->safe_psql('postgres', 'ALTER DATABASE d2 ALLOW_CONNECTIONS true');
 }
 
+# Places that other background workers have had, and left, are free again.
+{
+	$node->safe_psql('postgres', q{
+		CREATE TABLE wide (i int) WITH (parallel_workers = 8);
+		INSERT INTO wide SELECT generate_series(1, 100000);
+		CREATE FUNCTION dwell(int) RETURNS bool PARALLEL SAFE LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.01); RETURN true; END $$;
+		SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE backend_type = 'mtpower worker'});
+	my $parallel = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'};
+	my $wide = start_psql($node, 'postgres', 'SET max_parallel_workers_per_gather = 8', 'SELECT count(*) FROM wide WHERE dwell(i)');
+	$node->poll_query_until('postgres', "SELECT ($parallel) >= 5") or die;
+	$node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE 'SELECT count(*) FROM wide%' AND backend_type = 'client backend'});
+	like(finish($wide), qr/57014/, 'a query that had all places for background workers was cancelled');
+	$node->poll_query_until('postgres', "SELECT ($parallel) = 0") or die;
+	my $from = -s $node->logfile;
+	$node->safe_psql('postgres', $slow);
+	unlike(slurp_file($node->logfile, $from), qr/could not start a batch worker/, 'a load has a worker thereafter');
+	$node->safe_psql('postgres', 'DROP TABLE wide');
+}
+
 # Deadlocks are core's
 $node->safe_psql('postgres', q{
 	CREATE TABLE r (id int); INSERT INTO r VALUES (1), (2);
