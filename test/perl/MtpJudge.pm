@@ -57,6 +57,7 @@ allow_in_place_tablespaces = on
 autovacuum_naptime = 1s
 max_connections = 30
 max_prepared_transactions = 20
+max_locks_per_transaction = 256
 max_wal_size = 64MB
 max_standby_streaming_delay = -1
 max_standby_archive_delay = -1
@@ -67,6 +68,7 @@ deadlock_timeout = 200ms
 	$node->start;
 	$node->safe_psql('postgres', 'CREATE EXTENSION mtpower; ' . MtpJudgeModel::sql() . MtpJudgeCompare::sql());
 	$self->on($node);
+	$self->{stops} = $node->safe_psql('postgres', 'SHOW debug_assertions') eq 'on';
 	return $node;
 }
 
@@ -86,7 +88,7 @@ sub settings
 		'mtpower.batching = ' . (rand(10) < 1 ? 'off' : 'on'),
 		'mtpower.batch_min_rows = ' . (1, 20, 500)[ rand(3) ],
 		'mtpower.batch_size = ' . (qw(64kB 64kB 1MB 16MB))[ rand(4) ],
-		'mtpower.batch_memory = ' . (qw(1MB 64MB 64MB))[ rand(3) ],
+		'mtpower.batch_memory = ' . (qw(1MB 1040kB 64MB 64MB))[ rand(4) ],
 		'mtpower.workers = ' . int(rand(4)),
 		'mtpower.buffer_size = ' . (qw(0 1MB 8MB 128MB))[ rand(4) ],
 		rand(2) < 1 ? $self->home_of($self->{node}) : "mtpower.pmem_path = ''",
@@ -144,10 +146,11 @@ sub start_clients
 	{
 		$self->fork_one(sub {
 			my $first = ($self->{round} * 100 + ($client =~ /^\d+$/ ? $client : 0)) * 100000;
-			my $c = MtpJudgeClient->new(name => $client, seed => $self->seed_of($client), dir => $dir, connstr => $connstr, first => $first, own => $own{$client} // {});
+			my $c = MtpJudgeClient->new(name => $client, seed => $self->seed_of($client), dir => $dir, connstr => $connstr, first => $first, own => $own{$client} // {}, stops => $self->{stops});
 			$client eq 'ddl' ? $c->jobs(\&MtpJudgeJobs::ddl, 0.3) : $client eq 'maintenance' ? $c->jobs(\&MtpJudgeJobs::maintenance, 0.3) : $c->work;
 		});
 	}
+	$self->fork_one(sub { MtpJudgeClient->new(name => 'watchdog', seed => 0, dir => $dir, connstr => $connstr, first => 0)->watch });
 	$self->fork_one(sub { MtpJudgeDisturb::disturb(seed => $self->seed_of('disturb'), dir => $dir, data => $node->data_dir) }) if $self->{disturb} // 1;
 	return;
 }
@@ -158,7 +161,7 @@ sub wait_for_clients
 	my ($self, $what) = @_;
 	append_to_file("$self->{dir}/stop", '');
 	my @left = @{ $self->{pids} };
-	for (my $end = time + 300; @left && time < $end; sleep(0.02)) { @left = grep { waitpid($_, POSIX::WNOHANG) == 0 } @left; }
+	for (my $end = time + $MtpJudgeClient::LIMIT; @left && time < $end; sleep(0.02)) { @left = grep { waitpid($_, POSIX::WNOHANG) == 0 } @left; }
 	return $self->{pids} = [] if !@left;
 	diag($self->{node}->safe_psql('postgres', 'SELECT pid, backend_type, state, wait_event_type, wait_event, left(query, 80) FROM pg_stat_activity'));
 	kill 'KILL', @left;
@@ -208,7 +211,7 @@ sub play
 	my ($self) = @_;
 	my $node = $self->{node};
 	my $what = "round $self->{round}";
-	my $how = (qw(kill kill kill kill kill kill kill postmaster immediate crash quiet))[ rand(11) ];
+	my $how = (qw(kill kill kill kill kill kill kill postmaster immediate crash quiet quiet))[ rand(12) ];
 	my $seconds = 0.5 + rand($self->{seconds} - 0.5);
 	$self->start_clients;
 	sleep($seconds);
@@ -317,7 +320,11 @@ sub new_complaints
 	$self->{log}{ $node->name } = $from + length($log);
 	# What core says of the leader of a parallel query when the postmaster has gone
 	$log =~ s/\N*WARNING:  AbortTransaction while in ABORT state\n//g if $log =~ /FATAL:  postmaster exited during a parallel transaction/;
-	return join("\n", grep { /TRAP|PANIC|inconsistent page|\(PID \d+\) was terminated by signal (?!9:)|not closed|leak|page verification failed|WARNING:  (?!terminating connection|unexpected directory entry .* pg_tblspc|canceling wait|archiving|removing stale two-phase state|cannot reindex invalid index)/ }
+	# A crash at a stop point is one of the disturbances.
+	my $stops = () = $log =~ /PANIC:  crash at stop point/g;
+	$log =~ s/\N*\(PID \d+\) was terminated by signal 6:\N*\n// for 1 .. $stops;
+	$self->{kinds}{'crash at a stop point'} += $stops if $stops;
+	return join("\n", grep { /TRAP|PANIC:  (?!crash at stop point)|inconsistent page|\(PID \d+\) was terminated by signal (?!9:)|not closed|leak|page verification failed|WARNING:  (?!terminating connection|unexpected directory entry .* pg_tblspc|canceling wait|archiving|removing stale two-phase state|cannot reindex invalid index)/ }
 		grep { !/LOG:  statement|STATEMENT:/ } split /\n/, $log);
 }
 

@@ -37,6 +37,12 @@ sub write_down { my ($self, $line) = @_; my $journal = $self->{journal}; print $
 
 sub is_over { my ($self) = @_; return -e "$self->{dir}/stop"; }
 
+# How long a statement may take, in seconds: none of them has work for a tenth of it.
+our $LIMIT = 60;
+
+# Where a statement's client falls silent for a while
+my $PAUSE = "\0";
+
 # Runs SQL in a psql of its own: 'ok', 'lost' when the connection was, or the error's SQLSTATE; and the output.
 sub run_sql
 {
@@ -44,13 +50,18 @@ sub run_sql
 	my $out = "$self->{dir}/out.$self->{name}";
 	local $SIG{PIPE} = 'IGNORE';
 	open(my $psql, '|-', "psql -X -q -A -t -v ON_ERROR_STOP=1 -v VERBOSITY=verbose -d '$self->{connstr}' >$out 2>&1") or die "psql: $!";
-	print $psql $sql;
+	foreach my $part (split /$PAUSE/, $sql)
+	{
+		print $psql $part;
+		$psql->flush;
+		sleep(rand(3)) if length($part) < length($sql);
+	}
 	close($psql);
 	my $status = $? >> 8;
 	my $text = slurp_file($out);
 	$self->{local} = $text =~ /wait for synchronous replication/;
 	return ('ok', $text) if $? == 0;
-	return ('lost', $text) if $status != 3;
+	return ('lost', $text) if $status != 3 || $text =~ /server closed the connection/;
 	return ($text =~ /ERROR:  (\w{5}):/ ? $1 : 'unknown', $text);
 }
 
@@ -62,7 +73,7 @@ sub failed
 	return $self->write_down("CODE $code") if ($expected{$code} && !$hangs) || grep { $text =~ $_ } @more;
 	$text =~ s/\s*\n\s*/ | /g;
 	$sql =~ s/\s*\n\s*/ | /g;
-	return $self->write_down("ERR $text BY " . substr($sql, 0, 600));
+	return $self->write_down("ERR $text BY " . substr($sql =~ s/$PAUSE//gr, 0, 600));
 }
 
 # ---------- transactions ----------
@@ -128,7 +139,7 @@ sub transaction
 	my ($body, @effects) = $self->operation($txn);
 	my $rolled_back = !@effects;
 	my $prepare = !$self->{pending} && !$rolled_back && rand(10) < 1;
-	my $settings = settings();
+	my $settings = $self->settings;
 	my $sql = $settings . begin($settings) . $body . MtpJudgeModel::record($txn, @effects)
 	  . ($rolled_back ? 'ROLLBACK' : $prepare ? "PREPARE TRANSACTION 'judge_$txn'" : 'COMMIT') . ";\n";
 	$self->write_down("TRY $txn");
@@ -146,13 +157,18 @@ sub transaction
 	return;
 }
 
+# With stop points, now and then one that crashes the server: where one of two records is logged.
+my @halfway = qw(inner_split leaf_split root_full unlink_found hash_split hash_piece hash_extended step_applied);
+
 sub settings
 {
+	my ($self) = @_;
 	my $sql = "SET lock_timeout = '1s';\n";
-	$sql .= rand(25) < 1 ? 'SET statement_timeout = ' . int(1 + rand(80)) . ";\n" : "SET statement_timeout = '120s';\n";
+	$sql .= rand(25) < 1 ? 'SET statement_timeout = ' . int(1 + rand(80)) . ";\n" : "SET statement_timeout = '${LIMIT}s';\n";
 	$sql .= "SET enable_seqscan = off;\n" if rand(3) < 1;
 	$sql .= 'SET mtpower.batch_min_rows = ' . (0, 20, 1000)[ rand(3) ] . ";\n" if rand(2) < 1;
 	$sql .= "SET default_transaction_isolation = 'repeatable read';\n" if rand(10) < 1;
+	$sql .= "SET mtpower.debug_stop = '$halfway[ rand(@halfway) ]=panic';\n" if $self->{stops} && rand(50) < 1;
 	return $sql;
 }
 
@@ -161,12 +177,18 @@ sub settings
 sub begin
 {
 	my ($settings) = @_;
-	return "BEGIN;\n" . ($settings =~ /repeatable read/ ? "LOCK TABLE fed, kept, counted, scratch IN ACCESS SHARE MODE;\n" : '');
+	return "BEGIN;\n" . ($settings =~ /repeatable read/ ? "LOCK TABLE fed, kept, parted, counted, scratch IN ACCESS SHARE MODE;\n" : '');
 }
 
 # ---------- operations ----------
 
-sub copy { my ($tab, $op, $n) = @_; return "COPY $tab ($MtpJudgeModel::COLUMNS) FROM STDIN;\n" . MtpJudgeModel::rows($op, $n) . "\\.\n"; }
+sub copy
+{
+	my ($tab, $op, $n) = @_;
+	my $rows = MtpJudgeModel::rows($op, $n);
+	substr($rows, rindex($rows, "\n", length($rows) / 2) + 1, 0) = $PAUSE if rand(12) < 1;
+	return "COPY $tab ($MtpJudgeModel::COLUMNS) FROM STDIN;\n" . $rows . "\\.\n";
+}
 
 sub insert { my ($tab, $op, $n) = @_; return "INSERT INTO $tab ($MtpJudgeModel::COLUMNS) SELECT " . MtpJudgeModel::new_row($op) . " FROM generate_series(1, $n) g;\n"; }
 
@@ -249,6 +271,20 @@ sub work
 	return;
 }
 
+# Looks every second for a statement, and for a worker's work, that does not end: what cannot be cancelled shows here alone.
+sub watch
+{
+	my ($self) = @_;
+	while (!$self->is_over)
+	{
+		my ($how, $text) = $self->run_sql("SELECT pid, backend_type, wait_event_type, wait_event, left(query, 200) FROM pg_stat_activity
+			WHERE state = 'active' AND backend_type IN ('client backend', 'parallel worker', 'mtpower worker', 'autovacuum worker') AND clock_timestamp() - query_start > '$LIMIT s';");
+		$self->write_down('ERR no end after ' . $LIMIT . ' s: ' . ($text =~ s/\s+/ /gr)) if $how eq 'ok' && $text ne '';
+		sleep(1);
+	}
+	return;
+}
+
 # Jobs at random out of a list of [ SQL, errors that it may meet besides ], each a text or a function.
 sub jobs
 {
@@ -256,7 +292,7 @@ sub jobs
 	while (!$self->is_over)
 	{
 		my ($sql, @may) = @{ $jobs->() };
-		my ($how, $text) = $self->run_sql("SET statement_timeout = '120s';\nSET lock_timeout = '300ms';\n$sql");
+		my ($how, $text) = $self->run_sql("SET statement_timeout = '${LIMIT}s';\nSET lock_timeout = '300ms';\n$sql");
 		if ($how eq 'ok') { $self->write_down('DID ' . substr($sql =~ s/\s+/ /gr, 0, 60)); }
 		elsif ($how ne 'lost') { $self->failed($how, $text, $sql, @may); }
 		$self->write_down("ERR $text BY $sql") if $how eq 'ok' && $text =~ /WRONG/;

@@ -97,7 +97,7 @@ END $$;
 CREATE VIEW judge.indexes AS
 	SELECT i.indexrelid::regclass AS index, i.indrelid::regclass AS tab, am.amname, coalesce(pg_get_expr(i.indpred, i.indrelid), 'true') AS pred
 	FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am am ON am.oid = c.relam
-	WHERE c.relnamespace = 'public'::regnamespace AND i.indisvalid AND (c.relpersistence = 'p' OR NOT pg_is_in_recovery());
+	WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'i' AND i.indisvalid AND (c.relpersistence = 'p' OR NOT pg_is_in_recovery());
 
 -- NULL if an index gives what its table has
 CREATE FUNCTION judge.differs(i regclass) RETURNS text LANGUAGE sql AS $$
@@ -120,7 +120,8 @@ BEGIN
 		RETURN NEXT 'table ' || x.tab || ' ' || judge.read(format($q$SELECT count(*) || ' ' || coalesce(sum(hash_record_extended(t, 0)), 0) FROM %s t$q$, x.tab), '{seqscan}', 0, 'Seq Scan');
 	END LOOP;
 	FOR x IN SELECT * FROM judge.indexes ORDER BY index::text LOOP
-		wrong := coalesce('verify_index: ' || judge.verify(x.index), judge.differs(x.index));
+		-- Of many partitions a tenth is read in all ways.
+		wrong := coalesce('verify_index: ' || judge.verify(x.index), CASE WHEN x.tab::text !~ '^parted_\d*[0-689]$' THEN judge.differs(x.index) END);
 		RETURN NEXT CASE WHEN wrong IS NULL THEN 'index ' || x.index || ' ' || x.amname ELSE 'WRONG ' || x.index || ': ' || wrong END;
 	END LOOP;
 END $$;

@@ -5,17 +5,21 @@ package MtpJudgeJobs;
 
 use strict;
 use warnings;
+use MtpJudgeModel;
 
 sub one_of { my (@what) = @_; return $what[ rand(@what) ]; }
 
-sub some_table { return one_of('fed', 'fed', 'kept', 'kept', 'counted'); }
+sub some_partition { return 'parted_' . int(rand($MtpJudgeModel::PARTITIONS)); }
+
+sub some_table { return one_of('fed', 'fed', 'kept', 'kept', 'counted', some_partition()); }
 
 # An index that is always there
-sub some_index { return one_of('counted_k', 'counted_hits', 'counted_htxt', 'counted_hhits', 'counted_pkey', map { ("fed_$_", "kept_$_") } qw(op k txt ts hk htxt hnote)); }
+sub some_index { return one_of('counted_k', 'counted_hits', 'counted_htxt', 'counted_hhits', 'counted_pkey', some_partition() . '_k_ver_idx', some_partition() . '_txt_idx',
+		map { ("fed_$_", "kept_$_") } qw(op k txt ts wide hk htxt hnote)); }
 
 # Indexes that failed concurrent commands have left.  What is between two commands of index_ddl is put right.
 my $clean_up = q{
-SELECT format('DROP INDEX %s', indexrelid::regclass) FROM pg_index WHERE NOT indisvalid AND indrelid::regclass::text IN ('fed', 'kept', 'counted') \gexec
+SELECT format('DROP INDEX %s', indexrelid::regclass) FROM pg_index WHERE NOT indisvalid AND indrelid::regclass::text ~ '^(fed|kept|counted|parted_\d+)$' \gexec
 SELECT CASE WHEN to_regclass(t || '_b') IS NULL THEN format('ALTER INDEX %s_b_new RENAME TO %s_b', t, t) ELSE format('DROP INDEX %s_b_new', t) END
 	FROM unnest('{fed,kept}'::text[]) t WHERE to_regclass(t || '_b_new') IS NOT NULL \gexec
 };
@@ -33,7 +37,11 @@ sub ddl
 	# Into mtpower and back, without a rewrite
 	my $adopt = "SELECT CASE amname WHEN 'heap' THEN mtpower.adopt(c.oid) ELSE mtpower.release(c.oid) END FROM pg_class c JOIN pg_am a ON a.oid = relam WHERE c.oid = '$any'::regclass;";
 	my $am = one_of('heap', 'mtpower');
+	my $p = int(rand($MtpJudgeModel::PARTITIONS));
 	return one_of(
+		[ "BEGIN;\nALTER TABLE parted DETACH PARTITION parted_$p;\nALTER TABLE parted ATTACH PARTITION parted_$p FOR VALUES WITH (MODULUS $MtpJudgeModel::PARTITIONS, REMAINDER $p);\n$end;" ],
+		[ 'CREATE INDEX IF NOT EXISTS parted_note ON parted USING ' . one_of('mtpower_blink', 'mtpower_hash') . ' (note);' ],
+		[ 'DROP INDEX IF EXISTS parted_note;' ],
 		(map { [ "BEGIN;\n$adopt\n$end;" ] } 1 .. 3),
 		[ "ALTER TABLE $any SET ACCESS METHOD $am;" ],
 		[ "ALTER TABLE $t ALTER k TYPE " . one_of('int', 'bigint') . ', ALTER txt TYPE ' . one_of('text', 'varchar') . ';' ],
@@ -49,7 +57,7 @@ sub ddl
 		[ "DROP INDEX $concurrently IF EXISTS ${t}_x$n;" ],
 		[ $clean_up ],
 		[ $clean_up . "SELECT mtpower.index_ddl('${t}_b', CASE amname WHEN 'btree' THEN 'mtpower_blink' ELSE 'btree' END) FROM pg_class c JOIN pg_am a ON a.oid = relam WHERE c.oid = '${t}_b'::regclass \\gexec" ],
-		[ "ALTER INDEX ${t}_" . one_of(qw(op k txt hk htxt)) . ' SET (fillfactor = ' . one_of(20, 50, 90, 100) . ');' ],
+		[ "ALTER INDEX ${t}_" . one_of(qw(op k txt wide hk htxt)) . ' SET (fillfactor = ' . one_of(20, 50, 90, 100) . ');' ],
 		[ "ALTER TABLE $t SET (fillfactor = " . one_of(50, 100) . ', autovacuum_enabled = ' . one_of('on', 'off') . ');' ],
 		[ "ALTER INDEX $index SET TABLESPACE " . one_of('elsewhere', 'pg_default') . ';' ],
 		[ "ALTER TABLE $any SET TABLESPACE " . one_of('elsewhere', 'pg_default') . ';' ]);
@@ -88,7 +96,7 @@ sub maintenance
 		[ 'SELECT pg_switch_wal();' ],
 		[ "SELECT count(mtpower.verify_index(index, true)::text) FROM judge.indexes WHERE amname LIKE 'mtpower%' AND tab = '$any'::regclass;", @gone ],
 		# All ways to read an index give what a sequential scan of the same snapshot gives.  The lock keeps it from going meanwhile.
-		[ "BEGIN ISOLATION LEVEL REPEATABLE READ;\nLOCK TABLE fed, kept, counted IN ACCESS SHARE MODE;\nSELECT 'WRONG $index ' || d FROM judge.differs('$index') d WHERE d NOT LIKE '%not read by%';\nCOMMIT;", @gone ]);
+		[ "BEGIN ISOLATION LEVEL REPEATABLE READ;\nLOCK TABLE fed, kept, parted, counted IN ACCESS SHARE MODE;\nSELECT 'WRONG $index ' || d FROM judge.differs('$index') d WHERE d NOT LIKE '%not read by%';\nCOMMIT;", @gone ]);
 }
 
 1;

@@ -13,8 +13,9 @@ use strict;
 use warnings;
 use Digest::MD5 'md5_hex';
 
-# Tables whose rows belong to the client that has added them; "counted" is everybody's.
-our @TABLES = ('fed', 'kept');
+# Tables whose rows belong to the client that has added them; "counted" is everybody's.  The partitions of "parted" are parted_0, ...
+our @TABLES = ('fed', 'kept', 'parted');
+our $PARTITIONS = 120;
 
 sub sql
 {
@@ -28,6 +29,9 @@ CREATE FUNCTION judge.ts(seq bigint, gen bigint) RETURNS timestamptz IMMUTABLE L
 	SELECT '2020-01-01 00:00:00+00'::timestamptz + make_interval(secs => (seq + gen) % 3600) $$;
 CREATE FUNCTION judge.note(seq bigint, gen bigint) RETURNS text IMMUTABLE LANGUAGE sql AS $$
 	SELECT CASE WHEN seq % 5 > 0 THEN 'Note ' || (seq + gen) % 100 END $$;
+-- Of 2.5 kB that nothing compresses, so that three fill a page of any level; those of an operation lie together.
+CREATE FUNCTION judge.wide(op bigint, seq bigint, gen bigint) RETURNS text IMMUTABLE LANGUAGE sql AS $$
+	SELECT to_char(op, 'FM000000000000') || to_char(seq, 'FM00000000') || string_agg(md5(gen || ':' || g), '') FROM generate_series(1, 77) g $$;
 
 CREATE SEQUENCE judge.num;
 CREATE TABLE judge.done (num bigint DEFAULT nextval('judge.num'), txn bigint, tab text, what text, op bigint, part int, n int) USING heap;
@@ -62,7 +66,7 @@ DECLARE
 	hits text := 'SELECT id, hits, judge.k(id, 1, hits), judge.txt(id, 1, hits) FROM judge.hits';
 	counted text := 'SELECT id, hits, k, txt FROM counted';
 BEGIN
-	FOREACH t IN ARRAY '{fed,kept}'::text[] LOOP
+	FOREACH t IN ARRAY '{fed,kept,parted}'::text[] LOOP
 		RETURN QUERY EXECUTE format('SELECT %2$L || x FROM ((%1$s) EXCEPT ALL (%3$s)) x LIMIT 3', format(want, t), t || ' misses ', format(have, t));
 		RETURN QUERY EXECUTE format('SELECT %2$L || x FROM ((%3$s) EXCEPT ALL (%1$s)) x LIMIT 3', format(want, t), t || ' should not have ', format(have, t));
 		IF EXISTS (SELECT FROM pg_attribute WHERE attrelid = t::regclass AND attname = 'extra') THEN
@@ -82,7 +86,17 @@ CREATE UNLOGGED TABLE scratch (a int, b text) USING mtpower;
 CREATE INDEX scratch_b ON scratch USING mtpower_blink (b, a);
 CREATE INDEX scratch_ha ON scratch USING mtpower_hash (a);
 CREATE TABLESPACE elsewhere LOCATION '';
-} . join('', map { table_sql($_) } @TABLES);
+} . join('', map { table_sql($_) } 'fed', 'kept') . parted_sql();
+}
+
+# Rows move between the partitions when their keys change.
+sub parted_sql
+{
+	return q{
+CREATE TABLE parted (op bigint, seq int, gen int, ver int, cold int, k int, txt text, ts timestamptz, note text) PARTITION BY HASH (k);
+CREATE INDEX parted_k ON parted USING mtpower_blink (k, ver);
+CREATE INDEX parted_txt ON parted USING mtpower_hash (txt);
+} . join('', map { "CREATE TABLE parted_$_ PARTITION OF parted FOR VALUES WITH (MODULUS $PARTITIONS, REMAINDER $_) USING mtpower;\n" } 0 .. $PARTITIONS - 1);
 }
 
 # Their indexes, B-link and hash, and a btree that may become a B-link.
@@ -96,6 +110,7 @@ CREATE INDEX ${table}_op ON $table USING mtpower_blink (op, seq);
 CREATE INDEX ${table}_k ON $table USING mtpower_blink (k);
 CREATE INDEX ${table}_txt ON $table USING mtpower_blink (txt COLLATE "C" DESC) INCLUDE (ver);
 CREATE INDEX ${table}_ts ON $table USING mtpower_blink (ts, lower(note)) WHERE k % 4 > 0;
+CREATE INDEX ${table}_wide ON $table USING mtpower_blink (judge.wide(op, seq, gen) COLLATE "C") WHERE seq % 16 = 3;
 CREATE INDEX ${table}_b ON $table USING btree (seq, k);
 CREATE INDEX ${table}_hk ON $table USING mtpower_hash (k) WITH (initial_buckets = 1, fillfactor = 20);
 CREATE INDEX ${table}_htxt ON $table USING mtpower_hash (txt, op);
