@@ -340,6 +340,18 @@ call_without_workers(const char *dbname, PlannedStmt *pstmt, const char *querySt
 	mtp_workers_return();
 }
 
+/* May COPY write rows that are older than any snapshot?  What the option says is left to core. */
+static bool
+may_freeze(CopyStmt *copy)
+{
+	ListCell   *lc;
+
+	foreach(lc, copy->options)
+		if (strcmp(lfirst_node(DefElem, lc)->defname, "freeze") == 0)
+			return true;
+	return false;
+}
+
 static void
 process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 				ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *queryEnv,
@@ -362,6 +374,7 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 		return;
 	}
 	push(&f, GetCurrentCommandId(false), false);
+	f.frozen = may_freeze(copy);
 	PG_TRY();
 	{
 		call_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
@@ -438,7 +451,7 @@ mtp_batch_scan_barrier(Relation index, Snapshot snapshot)
 		{
 			if (q->indexid != indexid || q->pending == 0)
 				continue;
-			if (snapshot != NULL && IsMVCCSnapshot(snapshot) && snapshot->curcid <= f->cid)
+			if (!f->frozen && snapshot != NULL && IsMVCCSnapshot(snapshot) && snapshot->curcid <= f->cid)
 				continue;
 			mtp_drain(f->serial, indexid, InvalidSubTransactionId);
 			count_forced(f);

@@ -35,6 +35,7 @@ typedef struct MtpFrame
 	struct MtpFrame *outer;
 	uint64		serial;			/* never used again, by any backend */
 	CommandId	cid;			/* no row of the statement is older */
+	bool		frozen;			/* any snapshot may see its rows */
 	bool		direct;			/* everything goes in at once */
 	bool		replication;	/* opened by a multi_insert of logical replication … */
 	SubTransactionId subxid;	/* … in this subtransaction */
