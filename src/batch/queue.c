@@ -4,6 +4,7 @@
  */
 #include "batch/frame.h"
 
+#include "access/nbtree.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "catalog/pg_opclass.h"
@@ -24,16 +25,18 @@
 uint64		mtp_batch_pending = 0;
 
 /*
- * May workers compare keys of this type?  Not if the comparison is not built in (its privileges are
- * its caller's), and not if it may read catalogs while it runs: a worker that waits for a lock of
- * the loader who waits for the worker is a deadlock that nobody detects.
+ * May workers compare keys of this type?  Not if the comparison, or the sort support that installs another
+ * one, is not built in (its privileges are its caller's), and not if it may read catalogs while it runs: a
+ * worker that waits for a lock of the loader who waits for the worker is a deadlock that nobody detects.
  */
 static bool
 column_is_worker_safe(Relation index, int i)
 {
 	Oid			type = index->rd_opcintype[i];
 
-	if (index_getprocid(index, i + 1, 1) >= FirstNormalObjectId || type >= FirstNormalObjectId)
+	if (index_getprocid(index, i + 1, BTORDER_PROC) >= FirstNormalObjectId ||
+		index_getprocid(index, i + 1, BTSORTSUPPORT_PROC) >= FirstNormalObjectId ||
+		type >= FirstNormalObjectId)
 		return false;
 	switch (type)
 	{

@@ -108,9 +108,13 @@ SKIP:
 	my $insert = 'INSERT INTO %s SELECT %s FROM generate_series(1, 20) s, LATERAL (SELECT pg_sleep(0.02 + s * 0)) x, LATERAL (SELECT s * 1000 + i AS g FROM generate_series(1, 500) i) y';
 	$node->safe_psql('postgres', q{
 		TRUNCATE t;
-		CREATE TABLE cmp (l int[], m numrange);
+		CREATE FUNCTION support(internal) RETURNS void LANGUAGE internal AS 'bttextsortsupport';
+		CREATE OPERATOR CLASS supported FOR TYPE text USING mtpower_blink AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,
+			FUNCTION 1 bttextcmp(text, text), FUNCTION 2 support(internal);
+		CREATE TABLE cmp (l int[], m numrange, s text COLLATE "C");
 		CREATE INDEX cmp_l ON cmp USING mtpower_blink (l);
-		CREATE INDEX cmp_m ON cmp USING mtpower_blink (m)});
+		CREATE INDEX cmp_m ON cmp USING mtpower_blink (m);
+		CREATE INDEX cmp_s ON cmp USING mtpower_blink (s supported)});
 	my $load = sprintf($insert, 't', 'g, g::text');
 	foreach my $lock ('LOCK TABLE t', 'REINDEX INDEX t_a')
 	{
@@ -128,9 +132,9 @@ SKIP:
 	is($node->safe_psql('postgres', "SELECT min(batches) > 10, max(failed_lock) <= 2 FROM mtpower.stat_batches WHERE index IN ('t_a'::regclass, 't_b'::regclass)"), 't|t', 'workers are refused once for each index')
 		or diag($node->safe_psql('postgres', 'SELECT index, batches, failed_lock FROM mtpower.stat_batches'));
 	verify('locks', 'postgres');
-	is(finish(start_psql($node, 'postgres', sprintf($insert, 'cmp', 'ARRAY[g], numrange(g, g + 1)'))), '', 'load of indexes on an array and a range');
-	is($node->safe_psql('postgres', $left . "ANY ('{cmp_l,cmp_m}'::regclass[])"), 'f|0|0', 'workers leave them alone');
-	is($node->safe_psql('postgres', 'SELECT count(mtpower.verify_index(indexrelid, true)) FROM pg_index WHERE indrelid = \'cmp\'::regclass'), 2, 'they verify');
+	is(finish(start_psql($node, 'postgres', sprintf($insert, 'cmp', 'ARRAY[g], numrange(g, g + 1), g::text'))), '', 'load of indexes on an array, a range, and with sort support that is not built in');
+	is($node->safe_psql('postgres', $left . "ANY ('{cmp_l,cmp_m,cmp_s}'::regclass[])"), 'f|0|0', 'workers leave them alone');
+	is($node->safe_psql('postgres', 'SELECT count(mtpower.verify_index(indexrelid, true)) FROM pg_index WHERE indrelid = \'cmp\'::regclass'), 3, 'they verify');
 }
 
 $node->safe_psql('postgres', "CREATE TABLESPACE ts LOCATION ''");
