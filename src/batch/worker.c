@@ -385,6 +385,7 @@ mtp_worker_reset_settings(void)
 		{"zero_damaged_pages", "false"},
 		{"statement_timeout", "0"},
 		{"lock_timeout", "0"},
+		{"transaction_timeout", "0"},
 		{"idle_in_transaction_session_timeout", "0"},
 		{"idle_session_timeout", "0"},
 		{"default_transaction_isolation", "read committed"},
@@ -394,8 +395,10 @@ mtp_worker_reset_settings(void)
 		{"row_security", "off"}
 	};
 
+	/* Not every release has each. */
 	for (int i = 0; i < lengthof(settings); i++)
-		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
+		if (GetConfigOption(settings[i][0], true, false) != NULL)
+			SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
 }
 
 /* Finds the most urgent batch of this database and goes on its load's list. */
