@@ -33,7 +33,6 @@ _PG_init(void)
 		return;
 	}
 
-	mtp_standby_init();
 	mtp_buffer_init();
 	mtp_wal_init();
 	mtp_table_init();

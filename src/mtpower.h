@@ -22,7 +22,6 @@
 extern void mtp_require_preload(void);
 
 /* Each subsystem's share of _PG_init. */
-extern void mtp_standby_init(void);
 extern void mtp_buffer_init(void);
 extern void mtp_wal_init(void);
 extern void mtp_table_init(void);
