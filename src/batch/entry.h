@@ -108,9 +108,8 @@ extern uint64 mtp_order_head(MtpOrder *order, IndexTuple itup);
 extern int	mtp_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b);
 
 /*
- * Sort in place.  scratch has room for n entries (mtp_sort_wide does without if it is NULL, more
- * slowly).  Interrupts and comparison functions may raise errors; the array then still has all of
- * its entries, in some order, unless there were more than MTP_SORT_SAFE.
+ * Sort in place.  scratch has room for n entries.  Interrupts and comparison functions may raise errors;
+ * the array then still has all of its entries, in some order, unless there were more than MTP_SORT_SAFE.
  */
 #define MTP_SORT_SAFE (UINT32_C(1) << 24)
 

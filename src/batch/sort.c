@@ -196,7 +196,7 @@ mtp_sort_wide(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
 	bool		sorted = true;
 	Span		span;
 
-	if (n < SMALL || scratch == NULL)
+	if (n < SMALL)
 	{
 		compare_sort(a, n, order);
 		return;

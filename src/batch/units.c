@@ -23,14 +23,6 @@
 #define SAMPLES_PER_TASK	8
 #define ENTRIES_PER_TASK	(32 * 1024)	/* no smaller tasks, but for the last */
 
-/* In-place sorting, for want of scratch memory. */
-#define ST_SORT sort_in_place
-#define ST_ELEMENT_TYPE MtpNarrow
-#define ST_COMPARE(a, b) (mtp_narrow_less(a, b) ? -1 : mtp_narrow_less(b, a) ? 1 : 0)
-#define ST_SCOPE static
-#define ST_DEFINE
-#include "lib/sort_template.h"
-
 /*
  * The task that this process is applying, or the batch that it prepares the index for.  Not on the stack, so that what it did counts too when an
  * error or the process's end comes between.
@@ -43,13 +35,6 @@ static struct
 	uint64		wal;			/* the process's WAL bytes then */
 	MtpBatchApply call;
 }			applying;
-
-/* Memory of the engine that this process sorts with: not on the stack for the same reason. */
-static struct
-{
-	char	   *mem;			/* or NULL */
-	int			order;
-}			scratch;
 
 /* Interfaces of the index AMs. */
 static const MtpBatchOps *all_ops[4];
@@ -225,20 +210,11 @@ mtp_unit_finish(MtpUnit *unit)
 		report_batch(indexid, entries, tasks, submitted);
 }
 
-static void
-free_scratch(void)
-{
-	if (scratch.mem != NULL)
-		mtp_memory_free(scratch.mem, scratch.order);
-	scratch.mem = NULL;
-}
-
 void
 mtp_unit_give_back(MtpUnit *unit, bool worker_failed)
 {
 	MtpBatch   *b = unit->batch;
 
-	free_scratch();
 	if (applying.active)
 		count_task(unit);
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
@@ -264,21 +240,19 @@ mtp_unit_give_back(MtpUnit *unit, bool worker_failed)
 
 /*
  * Errors and termination come only where the run has all of its entries (mtp_sort_wide and
- * mtp_sort_narrow see to that); then mtp_unit_give_back frees the scratch memory.
+ * mtp_sort_narrow see to that).
  */
 static void
 sort_run(MtpRunner *runner, MtpBatch *b, MtpRun *run)
 {
-	scratch.order = run->order;
-	scratch.mem = mtp_memory_alloc(run->order);
+	void	   *scratch = palloc(run->n * (b->narrow ? sizeof(MtpNarrow) : sizeof(MtpWide)));
+
 	MTP_STOP_POINT("sort");
-	if (!b->narrow)
-		mtp_sort_wide(runner->order, MTP_RUN_WIDE(run), (MtpWide *) scratch.mem, run->n);
-	else if (scratch.mem != NULL)
-		mtp_sort_narrow(MTP_RUN_NARROW(run), (MtpNarrow *) scratch.mem, run->n);
+	if (b->narrow)
+		mtp_sort_narrow(MTP_RUN_NARROW(run), scratch, run->n);
 	else
-		sort_in_place(MTP_RUN_NARROW(run), run->n);
-	free_scratch();
+		mtp_sort_wide(runner->order, MTP_RUN_WIDE(run), scratch, run->n);
+	pfree(scratch);
 }
 
 /* Entry i of a run as a wide one, heads only for narrow ones. */
@@ -315,9 +289,9 @@ take_samples(MtpRunner *runner, MtpBatch *b, int want, Samples *s)
 		skip = i > run->n ? i - run->n : 0;
 	}
 	if (b->narrow)
-		sort_in_place(s->narrow, s->n);
+		mtp_sort_narrow(s->narrow, palloc(room * sizeof(MtpNarrow)), s->n);
 	else
-		mtp_sort_wide(runner->order, s->wide, NULL, s->n);
+		mtp_sort_wide(runner->order, s->wide, palloc(room * sizeof(MtpWide)), s->n);
 }
 
 /* How many entries of a run are not above a boundary. */
