@@ -110,56 +110,46 @@ on_tmpfs(int fd)
 }
 
 /*
- * Maps it, for so many extents; of a file system that writes pages back to a disk for fewer.  Such a file holds no frames that are in use: who
- * writes to a page of it may have to wait until the kernel has written it, with the content of a page of the database locked.
+ * Maps it, for so many extents.  Not where the kernel writes its pages back to a disk: who writes to one may have to wait until it has, with the
+ * content of a page of the database locked.
  */
 static bool
-map_file(int fd, uint32 extents, uint32 default_extents, Size slack)
+map_file(int fd, const struct stat *st, uint32 extents, Size slack)
 {
 	MtpHome    *home = &mtp_home;
 	const char *why;
 
-	home->in_place = true;
-	if (!mtp_media_map(&home->media, mtp_pmem_path, mtp_home_bytes(extents, slack), &why))
+	if (mtp_media_map(&home->media, mtp_pmem_path, mtp_home_bytes(extents, slack), &why))
 	{
-		refuse(fd, why);
-		return false;
-	}
-	if (!home->media.is_pmem && !on_tmpfs(fd))
-	{
-		home->in_place = false;
-		if (extents != default_extents)
+		if (home->media.is_pmem || on_tmpfs(fd))
 		{
-			extents = default_extents;
-			mtp_media_unmap(&home->media);
-			if (!mtp_media_map(&home->media, mtp_pmem_path, mtp_home_bytes(extents, slack), &why))
-			{
-				refuse(fd, why);
-				return false;
-			}
+			mtp_home_lay_out(home, extents);
+			return true;
 		}
-		ereport(WARNING,
-				(errmsg("file \"%s\" is neither on persistent memory nor on tmpfs", mtp_pmem_path),
-				 errdetail("Frames in it would stall when the kernel writes its pages back. They live in shared memory, of the size of \"mtpower.buffer_size\", and are copied to the file now and then, and when the server stops.")));
+		mtp_media_unmap(&home->media);
+		why = "it is neither on persistent memory nor on tmpfs";
 	}
-	mtp_home_lay_out(home, extents);
-	return true;
+	/* One that had nothing in it shall take no room. */
+	if (st->st_size == 0 && ftruncate(fd, 0) != 0)
+		ereport(LOG, (errcode_for_file_access(), errmsg("could not truncate file \"%s\": %m", mtp_pmem_path)));
+	refuse(fd, why);
+	return false;
 }
 
 /* The file is what it says, or is made so. */
-static bool
-prepare_file(int fd, const struct stat *st, const MtpHomeHead *head)
+static void
+prepare_file(const struct stat *st, const MtpHomeHead *head)
 {
 	MtpHome    *home = &mtp_home;
 
 	if (st->st_size == home->media.size && head->layout == MTP_HOME_LAYOUT && head->nextents == home->nextents)
-		return true;
+		return;
 	if (st->st_size != 0)
 		ereport(LOG,
 				(errmsg("file \"%s\" has another size or layout, and is emptied", mtp_pmem_path),
 				 errdetail("It has %lld bytes, room for %u extents, layout %u, instead of %zu, %u, %u.",
 						   (long long) st->st_size, head->nextents, head->layout, home->media.size, home->nextents, MTP_HOME_LAYOUT)));
-	return mtp_home_format(home);
+	mtp_home_format(home);
 }
 
 uint32
@@ -184,17 +174,18 @@ mtp_home_open(uint32 default_extents, Size slack)
 		refuse(fd, "it has been made by something else");
 	else if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IRWXO)) != 0)
 		refuse(fd, "it belongs to another user, or others have rights to it");
-	else if (map_file(fd, extents, default_extents, slack))
+	else if (map_file(fd, &st, extents, slack))
 	{
-		if (is_same_file(&st) && prepare_file(fd, &st, &head))
+		if (is_same_file(&st))
 		{
+			prepare_file(&st, &head);
 			ereport(LOG,
-					(errmsg("frames %s \"%s\", %u MB%s", mtp_home.in_place ? "live in" : "are kept in", mtp_pmem_path, mtp_home.nextents,
+					(errmsg("frames live in \"%s\", %u MB%s", mtp_pmem_path, mtp_home.nextents,
 							mtp_home.media.is_pmem ? ", persistent memory" : "")));
 			return mtp_home.nextents;
 		}
 		mtp_media_unmap(&mtp_home.media);
-		refuse(fd, "it could not be written");
+		refuse(fd, "it has been replaced meanwhile");
 	}
 	return default_extents;
 }

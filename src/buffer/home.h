@@ -1,6 +1,6 @@
 /*
  * home.h
- *	  The file that frames live in, or are kept in: its layout, and what is done with it.
+ *	  The file that frames live in: its layout, and what is done with it.
  *
  *	  offset                    size
  *	  0                         64          MtpHomeHead: what the file is
@@ -84,7 +84,6 @@ typedef struct MtpHome
 {
 	MtpMedia	media;			/* base is NULL if there is no home */
 	uint32		nextents;
-	bool		in_place;		/* the frames' images are those in the file; else they are in shared memory */
 	MtpHomeHeader *headers;
 	char	   *images;
 	uint64	   *sealed;			/* shared: of each frame, its version that the file has, or 0 */
@@ -94,7 +93,6 @@ typedef struct MtpSealed
 {
 	uint32		sealed;			/* frames that are in the file now */
 	uint32		left;			/* for which there was no time */
-	bool		durable;
 } MtpSealed;
 
 typedef struct MtpTaken
@@ -115,13 +113,13 @@ extern Size mtp_home_shared(uint32 nextents);
 extern void mtp_home_lay_out(MtpHome *home, uint32 nextents);
 
 /* The file is ours, and empty. */
-extern bool mtp_home_format(MtpHome *home);
+extern void mtp_home_format(MtpHome *home);
 
 /* For MtpBuffer.copy: writes an image in place.  Visible to others before what is stored behind it. */
 extern void mtp_home_copy(void *to, const void *from, Size size);
 
 /*
- * Seals a frame as it is now: image, if it is not in the file, and header.  False if there is nothing to seal, or it changes meanwhile.  By one
+ * Seals a frame as it is now: writes its header.  False if there is nothing to seal, or it changes meanwhile.  By one
  * process at a time.  copy: of 2 * BLCKSZ bytes, MAXALIGNed.
  */
 extern bool mtp_seal_frame(MtpHome *home, MtpBuffer *b, uint32 frame, char *copy);
@@ -132,8 +130,8 @@ extern bool mtp_seal_frame(MtpHome *home, MtpBuffer *b, uint32 frame, char *copy
  */
 extern void mtp_seal_rest(MtpHome *home, MtpBuffer *b, bool (*go_on) (void), MtpSealed *sealed);
 
-/* Behind that, if it was durable. */
-extern bool mtp_seal_mark(MtpHome *home, const MtpHomeState *state, uint32 sealed);
+/* Behind that. */
+extern void mtp_seal_mark(MtpHome *home, const MtpHomeState *state, uint32 sealed);
 
 typedef enum MtpMark
 {
@@ -142,8 +140,8 @@ typedef enum MtpMark
 	MTP_MARK_FOUND
 } MtpMark;
 
-/* Reads the marker, and takes it away, durably.  False: that failed, so nothing of the file may be used or changed. */
-extern bool mtp_home_unmark(MtpHome *home, MtpMark *what, MtpHomeMarker *marker);
+/* Reads the marker, and takes it away, durably. */
+extern MtpMark mtp_home_unmark(MtpHome *home, MtpHomeMarker *marker);
 
 /* While nobody else has the buffer, which is empty: gives frames the pages that the file has of them, as long as go_on says so, the warmest first. */
 extern void mtp_home_take_over(MtpHome *home, MtpBuffer *b, bool (*go_on) (void), MtpTaken *taken);
@@ -158,7 +156,7 @@ extern int	mtp_pmem_seal_after;
 
 /*
  * In the postmaster, before shared memory is there: opens, locks and maps mtpower.pmem_path.  How many extents the buffer has then; default_extents
- * if it has no home, or one that frames are only kept in.  FATAL if the setting is wrong.
+ * if it has no home.  FATAL if the setting is wrong.
  */
 extern uint32 mtp_home_open(uint32 default_extents, Size slack);
 

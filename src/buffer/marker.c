@@ -125,37 +125,30 @@ why_not(MtpMark what, const MtpHomeMarker *marker)
 	return difference(&marker->state, &state);
 }
 
-/* False: the file cannot be written. */
-static bool
+static void
 take_over(void)
 {
-	MtpMark		what;
 	MtpHomeMarker marker;
+	MtpMark		what = mtp_home_unmark(&mtp_home, &marker);
 	MtpTaken	taken;
 	const char *why;
 
-	if (!mtp_home_unmark(&mtp_home, &what, &marker))
-	{
-		ereport(WARNING, (errcode_for_file_access(), errmsg("could not write file \"%s\": %m", mtp_pmem_path)));
-		return false;
-	}
 	if (what == MTP_MARK_NONE)
 	{
 		ereport(LOG, (errmsg("file \"%s\" has no frames: it is new, or the server before did not end properly", mtp_pmem_path)));
-		return true;
+		return;
 	}
 	why = why_not(what, &marker);
 	if (why != NULL)
 	{
 		ereport(LOG, (errmsg("file \"%s\" is emptied: %s", mtp_pmem_path, why)));
-		return true;
+		return;
 	}
 	begin_time(START_MS);
 	mtp_home_take_over(&mtp_home, &mtp_buffer, is_time_left, &taken);
 	ereport(LOG,
 			(errmsg("took %u of %u frames over from file \"%s\"", taken.taken, marker.sealed, mtp_pmem_path),
 			 taken.wrong + taken.left == 0 ? 0 : errdetail("%u are damaged, and there was no time for %u.", taken.wrong, taken.left)));
-	return true;
 }
 
 /* ---------- the end ---------- */
@@ -174,11 +167,7 @@ at_exit(int code, Datum arg)
 		return;
 	begin_time(mtp_pmem_seal_timeout);
 	mtp_seal_rest(&mtp_home, &mtp_buffer, is_time_left, &sealed);
-	if (!sealed.durable || !mtp_seal_mark(&mtp_home, &state, sealed.sealed))
-	{
-		ereport(LOG, (errcode_for_file_access(), errmsg("could not write file \"%s\": %m", mtp_pmem_path)));
-		return;
-	}
+	mtp_seal_mark(&mtp_home, &state, sealed.sealed);
 	ereport(LOG,
 			(errmsg("left %u frames in file \"%s\"", sealed.sealed, mtp_pmem_path),
 			 sealed.left == 0 ? 0 : errdetail("There was no time for %u.", sealed.left)));
@@ -192,18 +181,13 @@ mtp_home_start(void)
 {
 	static bool begun = false;
 
-	if (mtp_home.in_place)
-		mtp_buffer.copy = mtp_home_copy;
+	mtp_buffer.copy = mtp_home_copy;
 	if (IsUnderPostmaster)
 		return;
 	if (begun)
 		ereport(LOG, (errmsg("file \"%s\" is emptied: a process of the server has crashed", mtp_pmem_path)));
-	else if (!take_over())
-	{
-		/* Images stay where they are; but nothing is sealed. */
-		mtp_home.media.base = NULL;
-		return;
-	}
+	else
+		take_over();
 	begun = true;
 	mtp_buffer_tell();			/* before there are children, who would tell it once more each */
 	on_shmem_exit(at_exit, (Datum) 0);

@@ -55,15 +55,6 @@ mtp_media_drain(void)
 	pmem_drain();
 }
 
-bool
-mtp_media_sync(MtpMedia *m, void *at, Size size)
-{
-	if (!m->is_pmem)
-		return pmem_msync(at, size) == 0;
-	pmem_drain();
-	return true;
-}
-
 #else
 
 bool
@@ -97,12 +88,6 @@ mtp_media_clear(void *at, Size size)
 void
 mtp_media_drain(void)
 {
-}
-
-bool
-mtp_media_sync(MtpMedia *m, void *at, Size size)
-{
-	return false;
 }
 
 #endif							/* MTP_WITH_PMEM */

@@ -13,7 +13,7 @@ typedef struct MtpMedia
 {
 	char	   *base;			/* NULL: nothing is mapped */
 	Size		size;
-	bool		is_pmem;		/* what has been drained is durable; else what has been synced */
+	bool		is_pmem;		/* persistent memory; else nothing in it outlives the machine */
 } MtpMedia;
 
 /* Was mtpower built with libpmem? */
@@ -35,8 +35,5 @@ extern void mtp_media_clear(void *at, Size size);
 
 /* All this process has written is visible to others before what it stores from now on, and durable if the file is persistent memory. */
 extern void mtp_media_drain(void);
-
-/* What lies there is durable: of persistent memory, what its writers have drained, or this does; of any other, all.  False: an error, errno is set. */
-extern bool mtp_media_sync(MtpMedia *m, void *at, Size size);
 
 #endif							/* MTP_MEDIA_H */

@@ -2,7 +2,7 @@
  * seal.c
  *	  What is written to the file of frames, and read of it, in which order: the end and the beginning of a server.
  *
- * README.md argues each step.  Each write goes past the caches, and counts as durable when it is drained (persistent memory) or synced (any other file).
+ * README.md argues each step.  Each write goes past the caches, and counts as durable when it is drained.
  */
 #include "buffer/home.h"
 
@@ -77,13 +77,6 @@ is_kept(int kind)
 	return kind == MTP_FRAME_INDEX || kind == MTP_FRAME_TABLE;
 }
 
-static char *
-image_of(MtpHome *home, uint32 frame, int kind)
-{
-	return home->images + (Size) (frame / MTP_EXTENT_FRAMES) * MTP_EXTENT_BYTES +
-		(Size) (frame % MTP_EXTENT_FRAMES) * mtp_pool_frame_bytes(kind);
-}
-
 /*
  * The numbers of those frames that level_of gives a level of heat, the warmest first; *n of them.  NULL if there is no memory: nothing here
  * may raise an error, since it is called at the postmaster's end.
@@ -150,8 +143,6 @@ mtp_seal_frame(MtpHome *home, MtpBuffer *b, uint32 frame, char *copy)
 	if (!read_frame(home, b, frame, &h, copy))
 		return false;
 	h.crc = frame_crc(&h, copy);
-	if (!home->in_place)
-		mtp_media_write(image_of(home, frame, h.kind), copy, mtp_pool_frame_bytes(h.kind));
 	mtp_media_write(&home->headers[frame], &h, sizeof(h));
 	mtp_media_drain();			/* before anybody relies on it */
 	home->sealed[frame] = h.serial;
@@ -175,15 +166,6 @@ level_of_unsealed(MtpHome *home, MtpBuffer *b, uint32 frame)
 	return mtp_heat_level(b->pool->heat[frame], mtp_pool_epoch(b->pool));
 }
 
-static bool
-all_durable(MtpHome *home)
-{
-	Size		headers = (Size) home->nextents * MTP_EXTENT_FRAMES * sizeof(MtpHomeHeader);
-
-	return mtp_media_sync(&home->media, home->headers, headers) &&
-		mtp_media_sync(&home->media, home->images, (Size) home->nextents * MTP_EXTENT_BYTES);
-}
-
 void
 mtp_seal_rest(MtpHome *home, MtpBuffer *b, bool (*go_on) (void), MtpSealed *sealed)
 {
@@ -204,10 +186,10 @@ mtp_seal_rest(MtpHome *home, MtpBuffer *b, bool (*go_on) (void), MtpSealed *seal
 		else if (home->headers[frame].magic != 0)
 			mtp_media_clear(&home->headers[frame], sizeof(MtpHomeHeader));
 	}
-	sealed->durable = all_durable(home);
+	mtp_media_drain();			/* before there is a marker */
 }
 
-bool
+void
 mtp_seal_mark(MtpHome *home, const MtpHomeState *state, uint32 sealed)
 {
 	char	   *at = home->media.base + MTP_HOME_MARKER_AT;
@@ -215,45 +197,43 @@ mtp_seal_mark(MtpHome *home, const MtpHomeState *state, uint32 sealed)
 
 	marker.crc = marker_crc(&marker);
 	mtp_media_write(at, &marker, sizeof(marker));
-	return mtp_media_sync(&home->media, at, sizeof(marker));
+	mtp_media_drain();
 }
 
 /* ---------- the beginning ---------- */
 
-static bool
+/* Durably, before anything else changes. */
+static void
 clear_marker(MtpHome *home)
 {
-	char	   *at = home->media.base + MTP_HOME_MARKER_AT;
-
-	mtp_media_clear(at, sizeof(MtpHomeMarker));
-	return mtp_media_sync(&home->media, at, sizeof(MtpHomeMarker));
+	mtp_media_clear(home->media.base + MTP_HOME_MARKER_AT, sizeof(MtpHomeMarker));
+	mtp_media_drain();
 }
 
-bool
+void
 mtp_home_format(MtpHome *home)
 {
 	MtpHomeHead head = {.magic = MTP_HOME_MAGIC, .layout = MTP_HOME_LAYOUT, .nextents = home->nextents};
 
 	/* The marker first: else what is new might be taken for what it was before. */
-	if (!clear_marker(home))
-		return false;
+	clear_marker(home);
 	mtp_media_write(home->media.base, &head, sizeof(head));
-	return mtp_media_sync(&home->media, home->media.base, sizeof(head));
+	mtp_media_drain();
 }
 
-bool
-mtp_home_unmark(MtpHome *home, MtpMark *what, MtpHomeMarker *marker)
+MtpMark
+mtp_home_unmark(MtpHome *home, MtpHomeMarker *marker)
 {
 	MtpHomeMarker none = {0};
 
 	memcpy(marker, home->media.base + MTP_HOME_MARKER_AT, sizeof(*marker));
+	/* Also if there seems to be none: that may not have been durable. */
+	clear_marker(home);
 	if (memcmp(marker, &none, sizeof(none)) == 0)
-		*what = MTP_MARK_NONE;
-	else if (marker->magic != MTP_HOME_MARKED || marker->crc != marker_crc(marker) || marker->layout != MTP_HOME_LAYOUT || marker->state.nextents != home->nextents)
-		*what = MTP_MARK_WRONG;
-	else
-		*what = MTP_MARK_FOUND;
-	return clear_marker(home);
+		return MTP_MARK_NONE;
+	if (marker->magic != MTP_HOME_MARKED || marker->crc != marker_crc(marker) || marker->layout != MTP_HOME_LAYOUT || marker->state.nextents != home->nextents)
+		return MTP_MARK_WRONG;
+	return MTP_MARK_FOUND;
 }
 
 /* Can this be a frame's header?  Whether it is, and the image as well, its checksum says. */
@@ -305,8 +285,6 @@ take_frame(MtpHome *home, MtpBuffer *b, uint32 frame)
 	MtpHomeHeader h = home->headers[frame];
 	char	   *image = mtp_frame_image(b, frame, h.kind);
 
-	if (!home->in_place)
-		memcpy(image, image_of(home, frame, h.kind), mtp_pool_frame_bytes(h.kind));
 	if (h.crc != frame_crc(&h, image) || h.lsn != PageGetLSN((Page) image))
 		return false;
 	if (!mtp_frame_adopt(b, frame, h.tag, h.serial, h.level))

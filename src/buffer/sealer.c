@@ -58,9 +58,6 @@ seal_round(uint64 *seen, char *copy)
 			rest(REST_MS);
 		}
 	}
-	/* A disk has begun to write when the server ends. */
-	if (!mtp_home.in_place)
-		(void) mtp_media_sync(&mtp_home.media, mtp_home.media.base, mtp_home.media.size);
 	mtp_buffer_tell();
 }
 

@@ -43,9 +43,8 @@ request(void)
 		return;
 	nextents = mtp_home_open(mtp_buffer_size, SLACK);
 	RequestAddinShmemSpace(add_size(mtp_pool_size(nextents), mtp_frame_size(nextents)));
-	RequestAddinShmemSpace(add_size(mtp_home.in_place ? 0 : images_size(), sizeof(pg_atomic_uint64[MTP_BUFFER_COUNTS + 1])));
-	if (mtp_home.media.base != NULL)
-		RequestAddinShmemSpace(mtp_home_shared(nextents));
+	RequestAddinShmemSpace(sizeof(pg_atomic_uint64[MTP_BUFFER_COUNTS + 1]));
+	RequestAddinShmemSpace(mtp_home.media.base != NULL ? mtp_home_shared(nextents) : images_size());
 	RequestAddinShmemSpace(mtp_slot_size());
 	RequestNamedLWLockTranche("mtpower_buffer", MTP_FRAME_PARTITIONS + 1);
 }
@@ -69,7 +68,7 @@ startup(void)
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	pool = ShmemInitStruct("mtpower buffer: heat", mtp_pool_size(nextents), &found);
 	frames = ShmemInitStruct("mtpower buffer: heads", mtp_frame_size(nextents), &found);
-	images = mtp_home.in_place ? mtp_home.images : ShmemInitStruct("mtpower buffer: images", images_size(), &found);
+	images = mtp_home.media.base != NULL ? mtp_home.images : ShmemInitStruct("mtpower buffer: images", images_size(), &found);
 	mtp_buffer_counts = ShmemInitStruct("mtpower buffer: counts", sizeof(pg_atomic_uint64[MTP_BUFFER_COUNTS + 1]), &found);
 	if (!found)
 	{

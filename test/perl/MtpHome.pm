@@ -20,7 +20,7 @@ sub have_libpmem
 	return `nm -D $lib/mtpower.so 2>/dev/null` =~ /pmem_map_file/;
 }
 
-# A directory of its own on tmpfs, or on a disk; undef where there is none.
+# A directory of its own on tmpfs, or elsewhere; undef where there is none.
 sub home_dir
 {
 	my ($tmpfs) = @_;
@@ -33,11 +33,11 @@ sub home_dir
 	return;
 }
 
-# Name, directory, and what is in the environment: persistent memory as far as libpmem is told so, tmpfs as it is, and a disk.
+# Name, directory, and what is in the environment: tmpfs as it is, and persistent memory as far as libpmem is told so.
 sub home_modes
 {
-	my ($tmpfs, $disk) = (home_dir(1), home_dir(0));
-	return (($tmpfs ? ([ 'tmpfs', $tmpfs, {} ], [ 'tmpfs, forced', $tmpfs, { PMEM_IS_PMEM_FORCE => 1 } ]) : ()), ($disk ? [ 'disk', $disk, {} ] : ()));
+	my $tmpfs = home_dir(1) or return;
+	return ([ 'tmpfs', $tmpfs, {} ], [ 'tmpfs, forced', $tmpfs, { PMEM_IS_PMEM_FORCE => 1 } ]);
 }
 
 # home_server NAME, FILE, MORE: not started.

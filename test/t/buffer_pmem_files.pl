@@ -114,6 +114,30 @@ unlink $file;
 $node->start;
 sql('SELECT probes(3000, 7)');
 
+# A disk: whoever wrote to the file might wait for the kernel, with a page of the database locked.
+SKIP:
+{
+	my $disk = home_dir(0) or skip 'there is no directory but on tmpfs', 6;
+	my $on_disk = "$disk/frames";
+	$node->stop;
+	$node->adjust_conf('postgresql.conf', 'mtpower.pmem_path', "'$on_disk'");
+	$node->append_conf('postgresql.conf', 'mtpower.pmem_size = 6MB');
+	$node->start;
+	like(said($node), qr/WARNING:  mtpower does not use file "\Q$on_disk\E": it is neither on persistent memory nor on tmpfs\n.*DETAIL:  Frames live in shared memory/, 'a disk: is said');
+	is(sql('SELECT wrong()'), '', 'a disk: right answers');
+	is(sql(q{SELECT sum(bytes) FROM mtpower.stat_buffer}), 4 * 1024 * 1024, 'a disk: mtpower.buffer_size is the size');
+	is(-s $on_disk, 0, 'a disk: the file takes no room');
+	$node->restart;
+	unlike(said($node), qr/frames in file|frames over/, 'a disk: nothing is left there, and nothing is found');
+	is(-s $on_disk, 0, 'a disk: nor is it written to');
+	$node->stop;
+	$node->adjust_conf('postgresql.conf', 'mtpower.pmem_path', "'$file'");
+	$node->append_conf('postgresql.conf', 'mtpower.pmem_size = 0');
+	unlink $file;
+	$node->start;
+	sql('SELECT probes(3000, 7)');
+}
+
 # ---------- another content ----------
 
 after('another magic', qr/WARNING:  mtpower does not use file "\Q$file\E": it has been made by something else/, sub { edit(0, 'x') });

@@ -2,7 +2,7 @@
  * loss.h
  *	  A libpmem whose memory loses what was not drained.
  *
- * Stores go to `seen`, what processes see, and stand in caches of the process that made them.  What it drains, or anybody syncs, is durable.  At a
+ * Stores go to `seen`, what processes see, and stand in caches of the process that made them.  What it drains is durable.  At a
  * crash each line of 64 bytes that differs is lost or not, as chance has it: caches write back what they like, when they like.
  */
 #ifndef LOSS_H
@@ -23,8 +23,7 @@ typedef enum LossWay
 	LOSS_WAYS
 } LossWay;
 
-extern bool loss_is_pmem;		/* of files that are mapped next */
-extern bool loss_deaf;			/* drains and syncs do nothing */
+extern bool loss_deaf;			/* drains do nothing */
 extern int	loss_process;		/* who calls */
 extern long loss_calls_left;	/* so many calls until the machine stops, with a jump there; negative: it does not */
 extern jmp_buf loss_stop;
