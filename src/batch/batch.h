@@ -23,12 +23,22 @@
  */
 typedef struct MtpBatchStream MtpBatchStream;
 
+/* What brings an entry into an index. */
+typedef enum MtpArrival
+{
+	MTP_NEW_ROW,
+	MTP_NEW_VERSION,			/* an UPDATE that sets columns of the key */
+	MTP_SAME_KEY				/* an UPDATE that does not, so there is an older entry of the key */
+} MtpArrival;
+
+
 typedef struct MtpBatchApply
 {
 	Relation	index;
 	Relation	heap;
 	MtpOrder   *order;
 	MtpBatchStream *stream;		/* the task's entries in order, from its progress on */
+	MtpArrival	arrival;		/* of the statement's entries of the index, the last of these that some are */
 	volatile uint32 *progress;	/* entries of the task that are in the index; in prepare: announced to it */
 	const volatile bool *cancelled; /* the load has failed: nobody needs what prepare does any more */
 
@@ -87,12 +97,13 @@ extern void mtp_batch_register(const MtpBatchOps *ops);
 /*
  * aminsert's question: has the entry been queued?  If false, the caller inserts it at once.
  * The narrow form is for indexes whose entries can be narrow, the other takes a formed tuple (which
- * is copied) whose size the caller has checked.
+ * is copied) whose size the caller has checked.  arrival: what it knows of the entry's row.
  */
 extern bool mtp_batch_enqueue_narrow(Relation index, Relation heap, uint8 code, Datum value,
-									 bool isnull, ItemPointer tid, IndexUniqueCheck check);
+									 bool isnull, ItemPointer tid, IndexUniqueCheck check,
+									 MtpArrival arrival);
 extern bool mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itup,
-								   IndexUniqueCheck check);
+								   IndexUniqueCheck check, MtpArrival arrival);
 
 /*
  * Barrier before the backend's own scan of an index: applies its queued entries unless the snapshot

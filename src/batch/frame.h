@@ -18,6 +18,7 @@ typedef struct MtpQueue
 	bool		narrow;
 	bool		worker_ok;
 	bool		used;			/* something was queued */
+	MtpArrival	arrival;		/* … and the last of these that some of it are */
 	uint64		pending;		/* entries queued and not drained */
 	int			at_once;		/* rows to be inserted before anything is queued, at first or again */
 	MtpOrder   *order;			/* wide entries only */

@@ -175,6 +175,7 @@ mtp_queue_submit(MtpQueue *q)
 	runs = b->nruns;
 	Assert(entries > 0);
 	b->submitted = now;
+	b->arrival = q->arrival;
 	b->phase = MTP_SORTING;
 	LWLockRelease(mtp_batch_lock);
 
@@ -403,7 +404,7 @@ mtp_queue_unlock(MtpQueue *q)
  * The queue for an entry, or NULL if it goes in at once.
  */
 static MtpQueue *
-queue_for(Relation index, Relation heap, bool narrow, IndexUniqueCheck check)
+queue_for(Relation index, Relation heap, bool narrow, IndexUniqueCheck check, MtpArrival arrival)
 {
 	MtpFrame   *f = mtp_frame;
 	MtpQueue   *q;
@@ -434,14 +435,15 @@ queue_for(Relation index, Relation heap, bool narrow, IndexUniqueCheck check)
 		q->used = true;
 		MemoryContextSwitchTo(old);
 	}
+	q->arrival = Max(q->arrival, arrival);
 	return q;
 }
 
 bool
 mtp_batch_enqueue_narrow(Relation index, Relation heap, uint8 code, Datum value, bool isnull,
-						 ItemPointer tid, IndexUniqueCheck check)
+						 ItemPointer tid, IndexUniqueCheck check, MtpArrival arrival)
 {
-	MtpQueue   *q = queue_for(index, heap, true, check);
+	MtpQueue   *q = queue_for(index, heap, true, check, arrival);
 	MtpRun	   *run;
 
 	if (q == NULL)
@@ -462,9 +464,10 @@ mtp_batch_enqueue_narrow(Relation index, Relation heap, uint8 code, Datum value,
 }
 
 bool
-mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itup, IndexUniqueCheck check)
+mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itup, IndexUniqueCheck check,
+					   MtpArrival arrival)
 {
-	MtpQueue   *q = queue_for(index, heap, false, check);
+	MtpQueue   *q = queue_for(index, heap, false, check, arrival);
 	Size		size = MAXALIGN(IndexTupleSize(itup));
 	MtpRun	   *run;
 	MtpWide		e;

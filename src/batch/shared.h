@@ -84,6 +84,7 @@ typedef struct MtpBatch
 	MtpLocator	locator;		/* the index's file when queued */
 	bool		narrow;
 	bool		worker_ok;		/* comparisons are built in and read no catalog */
+	MtpArrival	arrival;		/* as MtpBatchApply has it; set when it is submitted */
 	MtpPhase	phase;
 	volatile bool cancelled;	/* never taken back */
 	uint32		entries;

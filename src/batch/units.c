@@ -519,6 +519,7 @@ apply_task(MtpRunner *runner, MtpUnit *unit)
 	Assert(task->crc == task_crc(b, unit->at));
 	begin_applying(runner);
 	applying.call.stream = stream;
+	applying.call.arrival = b->arrival;
 	applying.call.progress = &task->progress;
 	applying.from = task->progress;
 

@@ -278,7 +278,7 @@ blink_step(MtpBatchApply *a)
 	else
 		take_wide(a->index, stream, code, BufferGetPage(buf), &s);
 	if (!mtp_page_fits(BufferGetPage(buf), s.n, s.bytes))
-		(void) mtp_blink_reclaim(a->index, a->heap, buf, s.bytes, false);
+		(void) mtp_blink_reclaim(a->index, a->heap, buf, s.bytes, a->arrival);
 	if (stream->narrow)
 		place_narrow(a->index, BufferGetPage(buf), code, &s);
 	else

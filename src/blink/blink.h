@@ -15,6 +15,7 @@
 #include "access/genam.h"
 #include "access/nbtree.h"
 #include "access/relscan.h"
+#include "batch/batch.h"
 #include "nodes/execnodes.h"
 #include "page/page.h"
 #include "page/search.h"
@@ -335,7 +336,7 @@ extern void mtp_blink_finish_split(Relation rel, Buffer left, MtpBlinkStack *sta
 /*
  * insert.c
  */
-extern void mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, bool unchanged);
+extern void mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpArrival arrival);
 /*
  * The index tuple of an entry, palloc'd.  Raises ERRCODE_PROGRAM_LIMIT_EXCEEDED if it is too large
  * to be stored.
@@ -347,7 +348,8 @@ extern Buffer mtp_blink_find_leaf(Relation rel, MtpBlinkKey *key, MtpBlinkStack 
 /*
  * kill.c: making room on a locked leaf from what is dead.  True if something was deleted.
  */
-extern bool mtp_blink_reclaim(Relation rel, Relation heap, Buffer buf, Size need, bool unchanged);
+extern bool mtp_blink_reclaim(Relation rel, Relation heap, Buffer buf, Size need,
+							  MtpArrival arrival);
 
 /*
  * build.c

@@ -16,6 +16,15 @@
 
 PG_FUNCTION_INFO_V1(mtp_blink_handler);
 
+/* Core asks whether an UPDATE changes the key, and keeps the answer in *info. */
+static inline MtpArrival
+arrival_of(const IndexInfo *info, bool unchanged)
+{
+	if (unchanged)
+		return MTP_SAME_KEY;
+	return info != NULL && info->ii_CheckedUnchanged ? MTP_NEW_VERSION : MTP_NEW_ROW;
+}
+
 /*
  * The entry goes into the batch engine's queue if a bulk load is under way, else into the tree.
  * What is wrong with it is said here, in the statement that brought it.
@@ -26,17 +35,18 @@ blink_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relat
 {
 	MtpBlinkInfo *known = mtp_blink_info(index);
 	bool		narrow = known->single && known->natts == 1;
+	MtpArrival	arrival = arrival_of(info, unchanged);
 	IndexTuple	itup;
 
 	if (narrow && mtp_batch_enqueue_narrow(index, heap, known->norm, values[0], isnull[0], tid,
-										   check))
+										   check, arrival))
 		return false;
 
 	itup = mtp_blink_form_tuple(index, values, isnull, tid);
-	if (narrow || !mtp_batch_enqueue_wide(index, heap, itup, check))
+	if (narrow || !mtp_batch_enqueue_wide(index, heap, itup, check, arrival))
 	{
 		MTP_STOP_POINT("insert_begins");
-		mtp_blink_insert(index, heap, itup, unchanged);
+		mtp_blink_insert(index, heap, itup, arrival);
 
 		/* Core has looked for readers of the index, but one may have missed the entry since. */
 		if (IsolationIsSerializable())

@@ -72,11 +72,10 @@ mtp_blink_find_leaf(Relation rel, MtpBlinkKey *key, MtpBlinkStack *stack)
 }
 
 /*
- * itup's size has been checked.  heap: the table, for reclaiming dead entries' room.  unchanged: aminsert's hint that this is a
- * new version of a row whose key did not change.
+ * itup's size has been checked.  heap: the table, for reclaiming dead entries' room.
  */
 void
-mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, bool unchanged)
+mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpArrival arrival)
 {
 	MtpBlinkKey key;
 	MtpBlinkStack stack;
@@ -89,7 +88,7 @@ mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, bool unchanged)
 	mtp_blink_key_tuple(rel, &key, itup);
 	buf = mtp_blink_find_leaf(rel, &key, &stack);
 	if (!mtp_page_fits(BufferGetPage(buf), 1, size))
-		(void) mtp_blink_reclaim(rel, heap, buf, size, unchanged);
+		(void) mtp_blink_reclaim(rel, heap, buf, size, arrival);
 	mtp_blink_place(&key, BufferGetPage(buf), &place);
 	pos = place.pos;
 	mtp_blink_put(&put, buf, 1, &pos, &itup, &key.norm);

@@ -112,21 +112,22 @@ find_old_versions(Relation rel, Page page, bool *old, int *nkeys)
  * take part, so that a block of the table that is read anyway is used well; the table decides how
  * far it goes to free `room` bytes.
  *
- * Without the executor's word that only versions are coming, the page must look like it: a few
- * entries each of many keys.  Many entries of few keys may all be alive.
+ * An UPDATE that sets a column of the key may set it to what it was, and leave an old version here, or not.
+ * Then the page must look like it: a few entries each of many keys.  Many entries of few keys may all be
+ * alive.  And where each key has one entry, that is the newest version of its row, or one that the
+ * transaction under way replaces.
  */
 static bool
-delete_versions(Relation rel, Relation heap, Buffer buf, Size room, bool unchanged)
+delete_versions(Relation rel, Relation heap, Buffer buf, Size room, MtpArrival arrival)
 {
 	Page		page = BufferGetPage(buf);
-	int			nitems = MtpHead(page)->nitems;
 	bool		old[MTP_MAX_ITEMS];
 	int			nkeys;
 	int			n = find_old_versions(rel, page, old, &nkeys);
 	MtpPos		p = mtp_page_locate(page, 0);
 	TM_IndexDeleteOp *op;
 
-	if (!unchanged && (n < nitems / 4 || n > nkeys * 8))
+	if (n == 0 || (arrival != MTP_SAME_KEY && (n < MtpHead(page)->nitems / 4 || n > nkeys * 8)))
 		return false;
 	op = begin(rel, buf);
 	op->bottomup = true;
@@ -143,11 +144,11 @@ delete_versions(Relation rel, Relation heap, Buffer buf, Size room, bool unchang
 }
 
 /*
- * need: bytes of the entries that have no room.  unchanged: aminsert's hint that it is a new version of
- * a row whose key did not change.
+ * need: bytes of the entries that have no room.  Entries of new rows say nothing of old
+ * versions: those of one key mostly are as many rows, all alive, and the table would be asked in vain, under the leaf's lock.
  */
 bool
-mtp_blink_reclaim(Relation rel, Relation heap, Buffer buf, Size need, bool unchanged)
+mtp_blink_reclaim(Relation rel, Relation heap, Buffer buf, Size need, MtpArrival arrival)
 {
 	Page		page = BufferGetPage(buf);
 	bool		deleted = false;
@@ -156,7 +157,7 @@ mtp_blink_reclaim(Relation rel, Relation heap, Buffer buf, Size need, bool uncha
 		return false;
 	if (MtpHead(page)->flags & MTP_HAS_DEAD)
 		deleted = delete_marked(rel, heap, buf);
-	if (MtpHead(page)->nitems > 0 && !mtp_page_fits(page, 1, need))
-		deleted |= delete_versions(rel, heap, buf, need, unchanged);
+	if (arrival != MTP_NEW_ROW && MtpHead(page)->nitems > 0 && !mtp_page_fits(page, 1, need))
+		deleted |= delete_versions(rel, heap, buf, need, arrival);
 	return deleted;
 }

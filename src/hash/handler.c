@@ -29,7 +29,7 @@ hash_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relati
 
 	if (!mtp_hash_row(index, values, isnull, &hash))
 		return false;
-	if (mtp_batch_enqueue_narrow(index, heap, MTP_NORM_OID, ObjectIdGetDatum(hash), false, tid, check))
+	if (mtp_batch_enqueue_narrow(index, heap, MTP_NORM_OID, ObjectIdGetDatum(hash), false, tid, check, MTP_NEW_ROW))
 		return false;
 	MTP_STOP_POINT("insert_begins");
 	mtp_hash_insert(index, heap, hash, tid);
