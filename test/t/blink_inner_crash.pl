@@ -1,6 +1,7 @@
 # A crash between the two records of an inner page's split, where keys are so wide that inner pages split often, and into three
 # pages and more.  Afterwards single INSERTs beside look-ups, which bring pages into frames, batches, and DELETE with VACUUM must
-# all go on: each finishes the splits that it comes upon, from left to right.
+# all go on: each finishes the splits that it comes upon, from left to right.  So must a standby that is promoted, whose readers had the
+# pages in frames.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -9,7 +10,7 @@ use Test::More;
 use MtpSessions qw(wait_for_restart);
 
 my $node = PostgreSQL::Test::Cluster->new('main');
-$node->init;
+$node->init(allows_streaming => 1);
 $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
 mtpower.workers = 0
@@ -31,6 +32,12 @@ CREATE FUNCTION inner_incomplete(i regclass) RETURNS bigint LANGUAGE sql AS $$
 	SELECT count(*) FROM generate_series(1, pg_relation_size(i) / current_setting('block_size')::int - 1) b,
 		mtpower.page_info(i, b) p WHERE p.flags @> '{incomplete_split}' AND p.level > 0 $$;
 });
+
+# What has been put in stays there for the standby, too.
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$node->backup('base');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
 
 sub make_table
 {
@@ -79,16 +86,23 @@ sub works
 	unlike($err, qr/XX00|could not|failed/, "$name: $what: nothing is amiss") or diag(substr($err, 0, 1000));
 }
 
+# Probes that bring pages into frames
+sub look_ups
+{
+	my ($name) = @_;
+	return join(";\n", map { "SET enable_$_ = off" } qw(seqscan hashjoin mergejoin)) . ';' .
+		join(";\n", ("SELECT count(*) FROM $name, LATERAL (SELECT 1 FROM $name u WHERE u.t = $name.t OFFSET 0) s") x 5);
+}
+
 # A new session, so that nothing is remembered of the tree
 sub go_on
 {
 	my ($name, $how) = @_;
 	my $max = $node->safe_psql('postgres', "SELECT max(k) FROM $name");
-	my $look = join(";\n", ("SELECT count(*) FROM $name, LATERAL (SELECT 1 FROM $name u WHERE u.t = $name.t OFFSET 0) s") x 5);
-	my $new = join(";\n", map { ($look, insert($name, $max + $_, 1)) } 1 .. 40);
+	my $new = join(";\n", map { (look_ups($name), insert($name, $max + $_, 1)) } 1 .. 40);
 	my $vacuum = "DELETE FROM $name WHERE k BETWEEN 5 AND $max - 3; VACUUM $name";
 
-	works($name, 'look-ups beside INSERTs', "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; $new") if $how eq 'single';
+	works($name, 'look-ups beside INSERTs', $new) if $how eq 'single';
 	works($name, 'batches', join(";\n", map { insert($name, $max + 1 + 12 * $_, 12) } 0 .. 4)) if $how eq 'batch';
 	works($name, 'DELETE and VACUUM', $vacuum);
 	verify($name, 'after VACUUM');
@@ -116,7 +130,34 @@ foreach my $batch (1, 12, 24)
 }
 cmp_ok($widest{$_}, '>=', 2, "batches of $_ rows: inner pages were split into three pages and more") foreach (12, 24);
 
+# The same behind a promotion.
+my @promoted;
+foreach my $batch (1, 12, 24)
+{
+	foreach my $placement (0 .. 2)
+	{
+		my $how = $batch == 1 ? 'single' : $placement % 2 ? 'vacuum' : 'batch';
+		my $name = "p_${batch}_${placement}_$how";
+		make_table($name);
+		crash($name, $placement * $batch * ($batch == 1 ? 7 : 1), $batch);
+		push @promoted, [ $name, $how ];
+	}
+}
+$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 $node->stop;
 my $log = PostgreSQL::Test::Utils::slurp_file($node->logfile);
+unlike($log, qr/TRAP|terminated by signal 11/, 'no assertion failed');
+
+$node = $standby;
+works($_->[0], 'look-ups on a standby', look_ups($_->[0])) foreach @promoted;
+$standby->promote;
+foreach (@promoted)
+{
+	my ($name, $how) = @$_;
+	cmp_ok($node->safe_psql('postgres', "SELECT inner_incomplete('${name}_t')"), '>', 0, "$name: the split is incomplete behind the promotion");
+	go_on($name, $how);
+}
+$node->stop;
+$log = PostgreSQL::Test::Utils::slurp_file($node->logfile);
 unlike($log, qr/TRAP|terminated by signal 11/, 'no assertion failed');
 done_testing();
