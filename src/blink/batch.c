@@ -2,7 +2,7 @@
  * batch.c
  *	  The B-link tree's side of the batch engine: where tasks end, and how a leaf takes its share.
  */
-#include "blink/blink.h"
+#include "blink/view.h"
 
 #include "batch/stream.h"
 #include "utils/memutils.h"
@@ -239,15 +239,18 @@ place_narrow(Relation index, Page page, uint8 code, Share *s)
 }
 
 static void
-place_wide(Relation index, Page page, Share *s)
+place_wide(Relation index, Buffer buf, Share *s)
 {
+	MtpBlinkView v;
+
+	mtp_view_page(&v, index, buf);
 	for (int i = 0; i < s->n; i++)
 	{
 		MtpBlinkKey key;
 		MtpPos		place;
 
 		mtp_blink_key_tuple(index, &key, s->items[i]);
-		mtp_blink_place(&key, page, &place);
+		mtp_view_place(&key, &v, true, &place);
 		s->pos[i] = place.pos;
 	}
 }
@@ -282,7 +285,7 @@ blink_step(MtpBatchApply *a)
 	if (stream->narrow)
 		place_narrow(a->index, BufferGetPage(buf), code, &s);
 	else
-		place_wide(a->index, BufferGetPage(buf), &s);
+		place_wide(a->index, buf, &s);
 
 	put.progress = a->progress;
 	put.progress_to = *a->progress + s.n;

@@ -102,8 +102,7 @@ typedef struct MtpBlinkKey
 	uint64		norm;
 	Relation	rel;
 	SortSupport order;			/* compares the first column as the operator class's function does, cheaper; or NULL */
-	Page		page;			/* that is being searched, … */
-	struct MtpBlinkView *view;	/* … or this view of one (view.h) */
+	struct MtpBlinkView *view;	/* that is being searched (view.h) */
 	BTScanInsertData bt;
 } MtpBlinkKey;
 
@@ -132,13 +131,6 @@ extern void mtp_blink_key_pivot(Relation rel, MtpBlinkKey *key, IndexTuple pivot
 
 /* < 0, 0, > 0 as key is below, equal to, above the item (leaf tuple or pivot). */
 extern int	mtp_blink_compare(MtpBlinkKey *key, IndexTuple item);
-
-/* The place on this page (leaf: first item not before the key).  As in mtp_blink_child, items are checked before they are compared. */
-extern void mtp_blink_place(MtpBlinkKey *key, Page page, MtpPos *p);
-
-/* Inner pages: position of the child to descend to; its block. */
-extern void mtp_blink_child(MtpBlinkKey *key, Page page, MtpPos *p);
-extern BlockNumber mtp_blink_downlink(MtpBlinkKey *key, Page page);
 
 /*
  * tree.c: getting about.  Buffers come back pinned and locked as asked for (BUFFER_LOCK_SHARE or
@@ -271,9 +263,8 @@ extern int	mtp_blink_height(Relation rel);
 extern Buffer mtp_blink_descend(Relation rel, MtpBlinkKey *key, int access, uint32 level,
 								MtpBlinkStack *stack);
 
-/* Moves right from a locked page until key belongs to it. */
-extern Buffer mtp_blink_moveright(Relation rel, MtpBlinkKey *key, Buffer buf, int access,
-								  MtpBlinkStack *stack);
+/* Moves right, as a reader, from a page that is locked share until key belongs to it. */
+extern Buffer mtp_blink_moveright(Relation rel, MtpBlinkKey *key, Buffer buf);
 
 /*
  * Locks the parent page that has the downlink to child, which is on level - 1, exclusively, and

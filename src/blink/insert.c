@@ -2,7 +2,7 @@
  * insert.c
  *	  Inserts single entries.
  */
-#include "blink/blink.h"
+#include "blink/view.h"
 
 #include "batch/batch.h"
 #include "utils/memutils.h"
@@ -82,6 +82,7 @@ mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpArrival arriva
 	MtpBlinkPut put = {.rel = rel,.stack = &stack};
 	Size		size = MAXALIGN(IndexTupleSize(itup));
 	Buffer		buf;
+	MtpBlinkView v;
 	MtpPos		place;
 	uint16		pos;
 
@@ -89,7 +90,8 @@ mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpArrival arriva
 	buf = mtp_blink_find_leaf(rel, &key, &stack);
 	if (!mtp_page_fits(BufferGetPage(buf), 1, size))
 		(void) mtp_blink_reclaim(rel, heap, buf, size, arrival);
-	mtp_blink_place(&key, BufferGetPage(buf), &place);
+	mtp_view_page(&v, rel, buf);
+	mtp_view_place(&key, &v, true, &place);
 	pos = place.pos;
 	mtp_blink_put(&put, buf, 1, &pos, &itup, &key.norm);
 }

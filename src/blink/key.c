@@ -2,7 +2,7 @@
  * key.c
  *	  Makes search keys and compares them with items.
  */
-#include "blink/blink.h"
+#include "blink/view.h"
 
 #include "access/tupmacs.h"
 #include "catalog/pg_type.h"
@@ -48,7 +48,6 @@ init_key(Relation rel, MtpBlinkKey *key)
 {
 	key->rel = rel;
 	key->order = NULL;
-	key->page = NULL;
 	key->view = NULL;
 	key->code = mtp_blink_info(rel)->norm;
 	key->by_head = false;
@@ -254,66 +253,26 @@ mtp_blink_compare(MtpBlinkKey *key, IndexTuple item)
 	return ItemPointerCompare(key->bt.scantid, tid);
 }
 
-/* Before a search compares it; mtp_blink_item with the pointer that the search has made of the slot. */
-static inline void
-check_on_page(MtpBlinkKey *key, IndexTuple item)
-{
-	Size		off = (char *) item - key->page;
-
-	if (unlikely(off < ((PageHeader) key->page)->pd_upper || off > BLCKSZ - sizeof(IndexTupleData) ||
-				 IndexTupleSize(item) < sizeof(IndexTupleData) || off + IndexTupleSize(item) > BLCKSZ))
-		mtp_blink_fail_page(key->rel, key->page, "directory points to something that is not an item");
-	if (!mtp_blink_item_plain(key->rel, key->page, item))
-		mtp_blink_check_item(key->rel, key->page, item);
-}
-
-/* Is the item before the place that the key asks for?  An MtpBefore. */
+/*
+ * Is the item before the place that the key asks for?  An MtpBefore; item is where the directory leads, and is
+ * checked before it is compared.
+ */
 static bool
 is_before(void *arg, IndexTuple item)
 {
 	MtpBlinkKey *key = arg;
 	int			cmp;
 
-	check_on_page(key, item);
+	item = mtp_view_at(key->view, item);
+	if (unlikely(item == NULL))
+		return false;
 	cmp = mtp_blink_compare(key, item);
-
 	return key->bt.nextkey ? cmp >= 0 : cmp > 0;
 }
 
-static inline void
-find_place(MtpBlinkKey *key, Page page, bool ranked, MtpPos *p)
-{
-	key->page = page;
-	*p = mtp_page_search_by(page, MtpHead(page), key->norm, key->by_head, ranked, is_before, key);
-}
-
-static inline IndexTuple
-find_child(MtpBlinkKey *key, Page page, bool ranked, MtpPos *p)
-{
-	find_place(key, page, ranked, p);
-
-	/* The first item is minus infinity, so something is always before the place. */
-	if (!mtp_pos_prev(page, p))
-		mtp_blink_fail_page(key->rel, page, "first item of an inner page is not minus infinity");
-	return mtp_blink_item(key->rel, page, p->node, p->slot);
-}
-
 void
-mtp_blink_place(MtpBlinkKey *key, Page page, MtpPos *p)
+mtp_view_place(MtpBlinkKey *key, MtpBlinkView *v, bool ranked, MtpPos *p)
 {
-	find_place(key, page, true, p);
-}
-
-void
-mtp_blink_child(MtpBlinkKey *key, Page page, MtpPos *p)
-{
-	(void) find_child(key, page, true, p);
-}
-
-BlockNumber
-mtp_blink_downlink(MtpBlinkKey *key, Page page)
-{
-	MtpPos		p;
-
-	return BTreeTupleGetDownLink(find_child(key, page, false, &p));
+	key->view = v;
+	*p = mtp_page_search_by(v->page, &v->head, key->norm, key->by_head, ranked, is_before, key);
 }

@@ -240,7 +240,7 @@ find_start(IndexScanDesc scan, bool forward, const Bounds *b, bool framed, MtpBl
 	{
 		if (!mtp_blink_find(scan->indexRelation, &so->start, framed, v))
 			return false;
-		mtp_view_place(&so->start, v, from);
+		mtp_view_place(&so->start, v, true, from);
 	}
 	else
 	{

@@ -140,68 +140,11 @@ finish_if_incomplete(Relation rel, Buffer buf, int access, MtpBlinkStack *stack)
 		UnlockReleaseBuffer(buf);
 }
 
-static Buffer
-move_right(Relation rel, MtpBlinkKey *key, Buffer buf, int access, bool forupdate,
-		   MtpBlinkStack *stack)
-{
-	int			past = key->bt.nextkey ? 0 : 1;
-	uint32		level = MtpHead(BufferGetPage(buf))->level;
-	MtpWalk		walk = {0};
-
-	for (;;)
-	{
-		Page		page = BufferGetPage(buf);
-		MtpPageHeader *h = MtpHead(page);
-		BlockNumber right = h->right;
-
-		if (forupdate && MtpIncomplete(page) && !MtpIsDeleted(page))
-		{
-			BlockNumber blkno = BufferGetBlockNumber(buf);
-
-			finish_if_incomplete(rel, buf, access, stack);
-			buf = mtp_blink_read_link(rel, blkno, level, access);
-			continue;
-		}
-		if (right == InvalidBlockNumber)
-		{
-			if (MtpIsDeleted(page))
-				ereport(ERROR,
-						(errcode(ERRCODE_INDEX_CORRUPTED),
-						 errmsg("fell off the end of index \"%s\" at block %u",
-								RelationGetRelationName(rel), BufferGetBlockNumber(buf))));
-			return buf;
-		}
-		if (!MtpIsDeleted(page) && mtp_blink_compare(key, MtpHighKey(page)) < past)
-			return buf;
-		UnlockReleaseBuffer(buf);
-		CHECK_FOR_INTERRUPTS();
-		mtp_blink_check_walk(rel, &walk, right);
-		buf = mtp_blink_read_link(rel, right, level, access);
-	}
-}
-
-Buffer
-mtp_blink_moveright(Relation rel, MtpBlinkKey *key, Buffer buf, int access, MtpBlinkStack *stack)
-{
-	return move_right(rel, key, buf, access, access == BUFFER_LOCK_EXCLUSIVE, stack);
-}
-
-/* ---------- down through frames ---------- */
-
-/* Has the remembered root, on `level` or above, a frame that says that it is still one? */
-static bool
-root_frame(Relation rel, uint32 level, MtpBlinkView *v)
-{
-	MtpBlinkInfo *info = mtp_blink_info(rel);
-
-	return info->root != InvalidBlockNumber && info->level >= level &&
-		mtp_view_frame(v, rel, info->root, info->level) &&
-		v->head.left == InvalidBlockNumber && v->head.right == InvalidBlockNumber;
-}
+/* ---------- walks ---------- */
 
 /*
- * A copy of the separator that the key was found not to be behind, if it is small and comparing it again takes longer than looking whether it is the same: mostly it is the
- * child's high key, bit for bit.  size 0: none.
+ * A copy of the separator that the key was found not to be behind, if it is small and comparing it again takes
+ * longer than looking whether it is the same: mostly it is the child's high key, bit for bit.  size 0: none.
  */
 typedef struct Bound
 {
@@ -227,290 +170,313 @@ keep_bound(Bound *bound, MtpBlinkKey *key, IndexTuple item)
 static bool
 is_bound(const Bound *bound, IndexTuple high)
 {
-	return bound->size > 0 && bound->item.head.t_info == high->t_info && bound->item.head.t_tid.ip_posid == high->t_tid.ip_posid &&
-		memcmp(bound->item.bytes + sizeof(IndexTupleData), (char *) high + sizeof(IndexTupleData), bound->size - sizeof(IndexTupleData)) == 0;
+	return bound->size > 0 && bound->item.head.t_info == high->t_info &&
+		bound->item.head.t_tid.ip_posid == high->t_tid.ip_posid &&
+		memcmp(bound->item.bytes + sizeof(IndexTupleData), (char *) high + sizeof(IndexTupleData),
+			   bound->size - sizeof(IndexTupleData)) == 0;
 }
 
 /*
- * Moves right, as far as there are frames, until key belongs to the page; false if that takes locks.  A writer steps over no split that is
- * incomplete: the pages behind it have no downlink, and could not be split in turn.
+ * A walk to the page of a level that a key belongs to, or to the level's first or last page.
+ *
+ * Each step is taken on a view: in a frame, or on the locked page.  It makes no difference to what follows: a
+ * frame says what the page said at some moment after the walk began (buffer/README.md), and pages that were
+ * split or deleted since are met with right links either way.  Only a locked page can be changed, though, so a
+ * step that has to, or that the frame is not good for, is taken again with the page locked.
  */
-static bool
-view_right(MtpBlinkKey *key, bool forupdate, Bound *bound, MtpBlinkView *v)
+typedef struct Walk
 {
-	int			past = key->bt.nextkey ? 0 : 1;
-	MtpWalk		walk = {0};
+	Relation	rel;
+	MtpBlinkKey *key;			/* NULL: to the first page, or … */
+	bool		rightmost;		/* … to the last one */
+	int			access;			/* how to lock a page of the level; others are share-locked */
+	uint32		level;
+	bool		forupdate;		/* finishes the splits that it comes upon, and steps over none */
+	bool		serves;			/* what is locked above the level gets a frame */
+	bool		frames;			/* pages above the level are read in frames, as long as there are some … */
+	bool		framed;			/* … and that of the level as well */
+	MtpBlinkStack *stack;		/* to be filled, or NULL */
+	Bound		bound;			/* what a copy saves shows in frames alone: to lock a page costs more */
+} Walk;
 
-	while (v->head.right != InvalidBlockNumber)
-	{
-		BlockNumber right = v->head.right;
-		IndexTuple	high = mtp_view_high(v);
+static inline void
+init_walk(Walk *w, Relation rel, MtpBlinkKey *key, int access, uint32 level, MtpBlinkStack *stack)
+{
+	w->rel = rel;
+	w->key = key;
+	w->rightmost = false;
+	w->access = access;
+	w->level = level;
+	w->forupdate = access == BUFFER_LOCK_EXCLUSIVE;
+	w->serves = w->frames = mtp_buffer_serves(rel);
+	w->framed = false;
+	w->stack = stack;
+	w->bound.size = 0;
+}
 
-		if (high == NULL || (forupdate && (v->head.flags & MTP_INCOMPLETE)))
-			return false;
-		if (is_bound(bound, high))
-			return true;
-		if (mtp_blink_compare(key, high) < past)
-		{
-			keep_bound(bound, key, high);
-			return true;
-		}
-		if (mtp_walk_again(&walk, right) || !mtp_view_frame(v, key->rel, right, v->head.level))
-			return false;
-	}
+static inline int
+access_to(const Walk *w, uint32 level)
+{
+	return level == w->level ? w->access : BUFFER_LOCK_SHARE;
+}
+
+static inline void
+lock_page(const Walk *w, BlockNumber block, uint32 level, MtpBlinkView *v)
+{
+	mtp_view_page(v, w->rel, mtp_blink_read_link(w->rel, block, level, access_to(w, level)));
+}
+
+/* Is a page that has a right sibling the one that the walk looks for on its level?  False, too, if the view is torn. */
+static inline bool
+belongs(Walk *w, MtpBlinkView *v)
+{
+	MtpBlinkKey *key = w->key;
+	IndexTuple	high;
+
+	if (key == NULL)
+		return !w->rightmost;
+	high = mtp_view_high(v);
+	if (high == NULL)
+		return false;
+	if (is_bound(&w->bound, high))
+		return true;
+	if (mtp_blink_compare(key, high) >= (key->bt.nextkey ? 0 : 1))
+		return false;
+	if (w->frames)
+		keep_bound(&w->bound, key, high);
+	return true;
+}
+
+/* Goes to the right sibling; false if there is no frame of it. */
+static bool
+step_right(Walk *w, MtpWalk *seen, MtpBlinkView *v)
+{
+	BlockNumber right = v->head.right;
+	uint32		level = v->head.level;
+
+	if (!BufferIsValid(v->buf))
+		return !mtp_walk_again(seen, right) && mtp_view_frame(v, w->rel, right, level);
+	UnlockReleaseBuffer(v->buf);
+	CHECK_FOR_INTERRUPTS();
+	mtp_blink_check_walk(w->rel, seen, right);
+	lock_page(w, right, level, v);
 	return true;
 }
 
 /*
- * From an inner page's view to the child's block.  False if the view is torn, or leads right to a page without a frame, or if the caller has
- * to finish a split first.  *block: the page that the downlink was found on; the child.
+ * Moves right to the page that the walk looks for on this level; false if that takes locks.  A writer steps
+ * over no split that is incomplete: the pages behind it have no downlink, and could not be split in turn.
  */
 static bool
-view_down(MtpBlinkKey *key, bool forupdate, Bound *bound, MtpBlinkView *v, BlockNumber *block, BlockNumber *child)
+move_right(Walk *w, MtpBlinkView *v)
 {
+	MtpWalk		seen = {0};
+
+	for (;;)
+	{
+		bool		deleted = v->head.type == MTP_PAGE_DELETED;
+
+		if (w->forupdate && (v->head.flags & MTP_INCOMPLETE) && !deleted)
+		{
+			uint32		level = v->head.level;
+
+			if (!BufferIsValid(v->buf))
+				return false;
+			finish_if_incomplete(w->rel, v->buf, access_to(w, level), w->stack);
+			lock_page(w, v->block, level, v);
+			continue;
+		}
+		if (v->head.right == InvalidBlockNumber)
+		{
+			if (deleted)
+				ereport(ERROR,
+						(errcode(ERRCODE_INDEX_CORRUPTED),
+						 errmsg("fell off the end of index \"%s\" at block %u",
+								RelationGetRelationName(w->rel), v->block)));
+			return true;
+		}
+		if (!deleted && belongs(w, v))
+			return true;
+		if (v->torn || !step_right(w, &seen, v))
+			return false;
+	}
+}
+
+/* From an inner page to the child's block; false if the view is torn. */
+static bool
+find_child(Walk *w, MtpBlinkView *v, BlockNumber *child)
+{
+	MtpBlinkKey *key = w->key;
 	IndexTuple	item;
 	MtpPos		p;
 
-	if (!view_right(key, forupdate, bound, v))
-		return false;
-	mtp_view_place_frame(key, v, false, &p);
-	if (v->torn)
-		return false;
+	if (key != NULL)
+	{
+		mtp_view_place(key, v, false, &p);
 
-	/* Behind the last item it is the page's high key, which *bound is already. */
-	if (!key->by_norm && p.node < v->head.nnodes)
-		keep_bound(bound, key, mtp_view_item(v, p.node, p.slot));
-	if (v->torn || !mtp_view_prev(v, &p))
-		return false;
-	item = mtp_view_item(v, p.node, p.slot);
+		/* Behind the last item it is the page's high key, which the bound is already. */
+		if (w->frames && !key->by_norm && p.node < v->head.nnodes && !v->torn)
+			keep_bound(&w->bound, key, mtp_view_item(v, p.node, p.slot));
+		item = mtp_view_before(v, &p);
+	}
+	else
+	{
+		p = mtp_view_locate(v, w->rightmost ? v->head.nitems - 1 : 0);
+		item = mtp_view_item(v, p.node, p.slot);
+	}
 	if (item == NULL)
 		return false;
-	*block = v->block;
 	*child = BTreeTupleGetDownLink(item);
 	return true;
 }
 
-/*
- * Descends through inner pages above `level` as far as there are frames.  *child, on level *at, is the next page then; it is left alone if
- * there is not even a frame of the root.
- */
-static void
-descend_frames(Relation rel, MtpBlinkKey *key, bool forupdate, uint32 level, MtpBlinkStack *stack, Bound *bound, BlockNumber *child, uint32 *at)
+/* Has the remembered root, on `level` or above, a frame that says that it is still one? */
+static bool
+root_frame(Relation rel, uint32 level, MtpBlinkView *v)
 {
-	MtpBlinkView v;
+	MtpBlinkInfo *info = mtp_blink_info(rel);
 
-	bound->size = 0;
-	if (!root_frame(rel, level + 1, &v))
-		return;
-	*at = v.head.level;
-	*child = v.block;
-	while (view_down(key, forupdate, bound, &v, &stack->at[*at], child))
-	{
-		(*at)--;
-		if (*at == level || !mtp_view_frame(&v, rel, *child, *at))
-			break;
-	}
+	return info->root != InvalidBlockNumber && info->level >= level &&
+		mtp_view_frame(v, rel, info->root, info->level) &&
+		v->head.left == InvalidBlockNumber && v->head.right == InvalidBlockNumber;
 }
 
-/* ---------- descent ---------- */
-
-/*
- * Whether a page was read in a frame or locked makes no difference to what follows: a frame says what the page said at some moment after
- * the descent began (buffer/README.md), and pages that were split or deleted since are met with right links either way.  framed: what is
- * read gets frames.
- */
-static pg_attribute_always_inline Buffer
-descend(Relation rel, MtpBlinkKey *key, int access, uint32 level, bool framed, MtpBlinkStack *stack, BlockNumber child, uint32 at)
+/* False if there is no page of the walk's level. */
+static bool
+open_root(Walk *w, MtpBlinkView *v)
 {
-	bool		forupdate = access == BUFFER_LOCK_EXCLUSIVE;
-	Buffer		buf = InvalidBuffer;
+	uint32		at;
+	Buffer		buf;
 
-	if (child == InvalidBlockNumber)
-	{
-		buf = mtp_blink_root(rel, access, level, &at);
-		if (!BufferIsValid(buf))
-			return buf;
-		if (at < level)
-		{
-			UnlockReleaseBuffer(buf);
-			return InvalidBuffer;
-		}
-	}
+	if (w->frames && root_frame(w->rel, w->framed ? w->level : w->level + 1, v))
+		return true;
+	w->frames = false;
+	buf = mtp_blink_root(w->rel, w->access, w->level, &at);
+	if (!BufferIsValid(buf))
+		return false;
+	mtp_view_page(v, w->rel, buf);
+	if (at >= w->level)
+		return true;
+	mtp_view_release(v);
+	return false;
+}
+
+/* Done with an inner page: if it was locked, it gets a frame. */
+static inline void
+leave(const Walk *w, MtpBlinkView *v)
+{
+	if (!BufferIsValid(v->buf))
+		return;
+	if (w->serves)
+		mtp_buffer_publish(w->rel, v->buf);
+	UnlockReleaseBuffer(v->buf);
+
+	/* A walk to a parent has the child locked, and changes no extents meanwhile. */
+	if (w->serves && w->level == 0)
+		mtp_buffer_consider(MTP_FRAME_INDEX);
+}
+
+/* From the root down.  False if there is no page of the level; else *v is the page that the walk was to find. */
+static bool
+descend(Walk *w, MtpBlinkView *v)
+{
+	BlockNumber block;
+	uint32		at;
+
+	if (!open_root(w, v))
+		return false;
+	block = v->block;
+	at = v->head.level;
 	for (;;)
 	{
-		if (!BufferIsValid(buf))
-			buf = mtp_blink_read_link(rel, child, at, at == level ? access : BUFFER_LOCK_SHARE);
-		buf = move_right(rel, key, buf, at == level ? access : BUFFER_LOCK_SHARE, forupdate, stack);
-		if (at == level)
-			return buf;
+		bool		good = move_right(w, v);
 
-		child = mtp_blink_downlink(key, BufferGetPage(buf));
-		stack->at[at] = BufferGetBlockNumber(buf);
-		if (framed)
-			mtp_buffer_publish(rel, buf);
-		UnlockReleaseBuffer(buf);
-		buf = InvalidBuffer;
-		/* Who looks for a parent has its child locked, and changes no extents meanwhile. */
-		if (framed && level == 0)
-			mtp_buffer_consider(MTP_FRAME_INDEX);
-		at--;
+		if (good && at == w->level)
+			return true;
+		if (good)
+		{
+			BlockNumber here = v->block;
+
+			good = find_child(w, v, &block);
+			if (good)
+			{
+				if (w->stack != NULL)
+					w->stack->at[at] = here;
+				leave(w, v);
+				at--;
+			}
+		}
+		if (good && w->frames && (at > w->level || w->framed) && mtp_view_frame(v, w->rel, block, at))
+			continue;
+		w->frames = false;
+		lock_page(w, block, at, v);
 	}
 }
 
 Buffer
 mtp_blink_descend(Relation rel, MtpBlinkKey *key, int access, uint32 level, MtpBlinkStack *stack)
 {
-	MtpBlinkStack own;
-	Bound		bound;
-	BlockNumber child = InvalidBlockNumber;
-	uint32		at = 0;
-	bool		serves = mtp_buffer_serves(rel);
+	MtpBlinkView v;
+	Walk		w;
 
-	if (stack == NULL)
-		stack = &own;
-	memset(stack, 0xFF, sizeof(*stack));	/* InvalidBlockNumber everywhere */
-	if (serves)
-		descend_frames(rel, key, access == BUFFER_LOCK_EXCLUSIVE, level, stack, &bound, &child, &at);
-	return descend(rel, key, access, level, serves, stack, child, at);
+	if (stack != NULL)
+		memset(stack, 0xFF, sizeof(*stack));	/* InvalidBlockNumber everywhere */
+	init_walk(&w, rel, key, access, level, stack);
+	return descend(&w, &v) ? v.buf : InvalidBuffer;
+}
+
+Buffer
+mtp_blink_moveright(Relation rel, MtpBlinkKey *key, Buffer buf)
+{
+	MtpBlinkView v;
+	Walk		w;
+
+	mtp_view_page(&v, rel, buf);
+	init_walk(&w, rel, key, BUFFER_LOCK_SHARE, v.head.level, NULL);
+	(void) move_right(&w, &v);
+	return v.buf;
 }
 
 bool
 mtp_blink_find(Relation rel, MtpBlinkKey *key, bool framed, MtpBlinkView *v)
 {
-	MtpBlinkStack stack;
-	Bound		bound;
-	BlockNumber child = InvalidBlockNumber;
-	uint32		at = 0;
-	bool		serves = mtp_buffer_serves(rel);
-	Buffer		buf;
+	Walk		w;
 
-	if (serves)
-	{
-		/* A tree of one leaf has no descent. */
-		if (framed && mtp_blink_info(rel)->level == 0 && root_frame(rel, 0, v))
-			return true;
-		descend_frames(rel, key, false, 0, &stack, &bound, &child, &at);
-		if (framed && child != InvalidBlockNumber && at == 0 && mtp_view_frame(v, rel, child, 0) && view_right(key, false, &bound, v))
-			return true;
-	}
-	buf = descend(rel, key, BUFFER_LOCK_SHARE, 0, serves, &stack, child, at);
-	if (!BufferIsValid(buf))
-		return false;
-	mtp_view_page(v, rel, buf);
-	return true;
-}
-
-/* ---------- the ends ---------- */
-
-/* Moves to the last page of the level, if that is asked for, as far as there are frames; false if that takes locks.  A frame has no deleted page. */
-static bool
-view_last(Relation rel, bool rightmost, MtpBlinkView *v)
-{
-	MtpWalk		walk = {0};
-
-	while (rightmost && v->head.right != InvalidBlockNumber)
-		if (mtp_walk_again(&walk, v->head.right) || !mtp_view_frame(v, rel, v->head.right, v->head.level))
-			return false;
-	return true;
-}
-
-/*
- * Descends along an edge of the tree as far as there are frames.  True if *v is the leaf.  Else *child, on level *at, is the next page; it is left alone if there is not
- * even a frame of the root.
- */
-static bool
-descend_edge_frames(Relation rel, bool rightmost, bool framed, MtpBlinkView *v, BlockNumber *child, uint32 *at)
-{
-	if (!root_frame(rel, framed ? 0 : 1, v))
-		return false;
-	*child = v->block;
-	*at = v->head.level;
-	for (;;)
-	{
-		IndexTuple	item;
-		MtpPos		p;
-
-		if (!view_last(rel, rightmost, v))
-			return false;
-		if (*at == 0)
-			return true;
-		p = mtp_view_locate(v, rightmost ? v->head.nitems - 1 : 0);
-		item = mtp_view_item(v, p.node, p.slot);
-		if (item == NULL)
-			return false;
-		*child = BTreeTupleGetDownLink(item);
-		(*at)--;
-		if ((*at == 0 && !framed) || !mtp_view_frame(v, rel, *child, *at))
-			return false;
-	}
-}
-
-/* From a locked page to the last one of its level, if that is asked for, and in any case to one that is not deleted. */
-static Buffer
-move_to_last(Relation rel, bool rightmost, Buffer buf, uint32 level)
-{
-	MtpWalk		walk = {0};
-
-	for (;;)
-	{
-		Page		page = BufferGetPage(buf);
-		BlockNumber right = MtpHead(page)->right;
-
-		if (!MtpIsDeleted(page) && (!rightmost || MtpRightmost(page)))
-			return buf;
-		if (right == InvalidBlockNumber)
-			mtp_blink_fail_page(rel, page, "deleted page has no right sibling");
-		UnlockReleaseBuffer(buf);
-		CHECK_FOR_INTERRUPTS();
-		mtp_blink_check_walk(rel, &walk, right);
-		buf = mtp_blink_read_link(rel, right, level, BUFFER_LOCK_SHARE);
-	}
+	init_walk(&w, rel, key, BUFFER_LOCK_SHARE, 0, NULL);
+	w.framed = framed;
+	return descend(&w, v);
 }
 
 bool
 mtp_blink_find_end(Relation rel, bool rightmost, bool framed, MtpBlinkView *v)
 {
-	bool		serves = mtp_buffer_serves(rel);
-	BlockNumber child = InvalidBlockNumber;
-	uint32		at = 0;
-	Buffer		buf;
+	Walk		w;
 
-	if (serves && descend_edge_frames(rel, rightmost, framed, v, &child, &at))
-		return true;
-	buf = child != InvalidBlockNumber ? mtp_blink_read_link(rel, child, at, BUFFER_LOCK_SHARE) : mtp_blink_root(rel, BUFFER_LOCK_SHARE, 0, &at);
-	if (!BufferIsValid(buf))
-		return false;
-	for (buf = move_to_last(rel, rightmost, buf, at); at > 0; buf = move_to_last(rel, rightmost, buf, at))
-	{
-		Page		page = BufferGetPage(buf);
-
-		child = BTreeTupleGetDownLink(mtp_blink_item_at(rel, page, rightmost ? MtpHead(page)->nitems - 1 : 0));
-		if (serves)
-			mtp_buffer_publish(rel, buf);
-		UnlockReleaseBuffer(buf);
-		if (serves)
-			mtp_buffer_consider(MTP_FRAME_INDEX);
-		buf = mtp_blink_read_link(rel, child, --at, BUFFER_LOCK_SHARE);
-	}
-	mtp_view_page(v, rel, buf);
-	return true;
+	init_walk(&w, rel, NULL, BUFFER_LOCK_SHARE, 0, NULL);
+	w.rightmost = rightmost;
+	w.framed = framed;
+	return descend(&w, v);
 }
 
-/* Position of the downlink to child on a page, or -1; the key's place is the likely one. */
+/* ---------- parents ---------- */
+
+/* Position of the downlink to child on a locked page, or -1; the key's place is the likely one. */
 static int
-find_downlink(Page page, MtpBlinkKey *key, BlockNumber child)
+find_downlink(MtpBlinkKey *key, Buffer buf, BlockNumber child)
 {
+	MtpBlinkView v;
 	MtpPos		p;
 
-	mtp_blink_child(key, page, &p);
-	if (BTreeTupleGetDownLink(mtp_slot_item(page, p.node, p.slot)) == child)
+	mtp_view_page(&v, key->rel, buf);
+	mtp_view_place(key, &v, true, &p);
+	if (BTreeTupleGetDownLink(mtp_view_before(&v, &p)) == child)
 		return p.pos;
-	p = mtp_page_locate(page, 0);
+	p = mtp_view_locate(&v, 0);
 	do
 	{
-		if (BTreeTupleGetDownLink(mtp_blink_item(key->rel, page, p.node, p.slot)) == child)
+		if (BTreeTupleGetDownLink(mtp_view_item(&v, p.node, p.slot)) == child)
 			return p.pos;
-	} while (mtp_pos_next(page, &p));
+	} while (mtp_view_next(&v, &p));
 	return -1;
 }
 
@@ -556,7 +522,7 @@ mtp_blink_parent(Relation rel, MtpBlinkStack *stack, uint32 level, IndexTuple pi
 				buf = mtp_blink_read_link(rel, blkno, level, BUFFER_LOCK_EXCLUSIVE);
 				continue;
 			}
-			*pos = find_downlink(page, &key, child);
+			*pos = find_downlink(&key, buf, child);
 			if (*pos >= 0)
 				return buf;
 		}

@@ -7,7 +7,7 @@
  * right siblings.  What to do is found out without locks that last, and everything is looked at again
  * once it is locked.  If anything is not as it was, the page stays: the next VACUUM tries again.
  */
-#include "blink/blink.h"
+#include "blink/view.h"
 
 #include "access/transam.h"
 #include "blink/wal_deletes.h"
@@ -99,10 +99,12 @@ find_chain(Unlink *u)
 		bool		stays = nitems > 1;
 		BlockNumber child;
 		bool		good;
+		MtpBlinkView v;
 		MtpPos		p;
 
-		mtp_blink_child(&u->key, page, &p);
-		child = BTreeTupleGetDownLink(mtp_slot_item(page, p.node, p.slot));
+		mtp_view_page(&v, u->rel, buf);
+		mtp_view_place(&u->key, &v, true, &p);
+		child = BTreeTupleGetDownLink(mtp_view_before(&v, &p));
 		good = child == u->levels[level - 1].page && (stays ? p.pos < nitems - 1 : may_go(page));
 		l->page = BufferGetBlockNumber(buf);
 		l->left = MtpHead(page)->left;
@@ -117,7 +119,7 @@ find_chain(Unlink *u)
 		if (u->stack.at[level + 1] == InvalidBlockNumber)
 			return false;
 		buf = mtp_blink_read_link(u->rel, u->stack.at[level + 1], level + 1, BUFFER_LOCK_SHARE);
-		buf = mtp_blink_moveright(u->rel, &u->key, buf, BUFFER_LOCK_SHARE, NULL);
+		buf = mtp_blink_moveright(u->rel, &u->key, buf);
 	}
 	UnlockReleaseBuffer(buf);
 	return false;

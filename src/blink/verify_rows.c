@@ -6,7 +6,7 @@
  * in use (inspect/rows.c).  The caller reads a leaf and keeps its pin until its entries are checked
  * here.  Rows are looked up in the tree as an insertion would look for its place.
  */
-#include "blink/blink.h"
+#include "blink/view.h"
 
 #include "blink/verify.h"
 #include "miscadmin.h"
@@ -43,6 +43,7 @@ static Buffer
 find_entry(MtpVerify *v, IndexTuple itup, MtpPos *pos, BlockNumber *where)
 {
 	MtpBlinkKey key;
+	MtpBlinkView view;
 	Buffer		buf;
 	Page		page;
 
@@ -54,7 +55,8 @@ find_entry(MtpVerify *v, IndexTuple itup, MtpPos *pos, BlockNumber *where)
 		return buf;
 	page = BufferGetPage(buf);
 	*where = BufferGetBlockNumber(buf);
-	mtp_blink_place(&key, page, pos);
+	mtp_view_page(&view, v->rel, buf);
+	mtp_view_place(&key, &view, true, pos);
 	if (pos->pos < MtpHead(page)->nitems &&
 		mtp_blink_compare(&key, mtp_slot_item(page, pos->node, pos->slot)) == 0)
 		return buf;

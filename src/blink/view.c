@@ -80,36 +80,16 @@ mtp_view_copy_tid(MtpBlinkView *v, unsigned off)
 	return &v->tid;
 }
 
-MtpPos
-mtp_view_locate(MtpBlinkView *v, int pos)
+IndexTuple
+mtp_view_before(MtpBlinkView *v, MtpPos *p)
 {
-	MtpPos		p = {.pos = pos,.node = 0,.slot = pos};
-
-	while (p.node < v->head.nnodes && p.slot >= v->counts[p.node])
-		p.slot -= v->counts[p.node++];
-	return p;
-}
-
-/* Is the item before the place that the key asks for?  An MtpBefore; item is where the directory leads. */
-static bool
-is_before(void *arg, IndexTuple item)
-{
-	MtpBlinkKey *key = arg;
-	MtpBlinkView *v = key->view;
-	int			cmp;
-
 	if (v->torn)
-		return false;
-	item = mtp_view_copy(v, (char *) item - v->page, v->head.type != MTP_PAGE_LEAF);
-	if (item == NULL)
-		return false;
-	cmp = mtp_blink_compare(key, item);
-	return key->bt.nextkey ? cmp >= 0 : cmp > 0;
-}
+		return NULL;
+	if (mtp_view_prev(v, p))
+		return mtp_view_item(v, p->node, p->slot);
 
-void
-mtp_view_place_frame(MtpBlinkKey *key, MtpBlinkView *v, bool ranked, MtpPos *p)
-{
-	key->view = v;
-	*p = mtp_page_search_by(v->page, &v->head, key->norm, key->by_head, ranked, is_before, key);
+	/* An inner page's first item is minus infinity, so something is always before the place. */
+	if (BufferIsValid(v->buf))
+		mtp_blink_fail_page(v->rel, v->page, "first item of an inner page is not minus infinity");
+	return not_good(v);
 }

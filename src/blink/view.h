@@ -123,6 +123,22 @@ mtp_view_tid(MtpBlinkView *v, int node, int slot)
 	return mtp_view_copy_tid(v, off);
 }
 
+/* The same where a search has found it: `item` is where the directory leads. */
+static inline IndexTuple
+mtp_view_at(MtpBlinkView *v, IndexTuple item)
+{
+	Size		off = (char *) item - v->page;
+
+	if (!BufferIsValid(v->buf))
+		return v->torn ? NULL : mtp_view_copy(v, off, v->head.type != MTP_PAGE_LEAF);
+	if (unlikely(off < ((PageHeader) v->page)->pd_upper || off > BLCKSZ - sizeof(IndexTupleData) ||
+				 IndexTupleSize(item) < sizeof(IndexTupleData) || off + IndexTupleSize(item) > BLCKSZ))
+		mtp_blink_fail_page(v->rel, v->page, "directory points to something that is not an item");
+	if (!mtp_blink_item_plain(v->rel, v->page, item))
+		mtp_blink_check_item(v->rel, v->page, item);
+	return item;
+}
+
 /* The high key; NULL if the view is torn.  There is one. */
 static inline IndexTuple
 mtp_view_high(MtpBlinkView *v)
@@ -138,17 +154,10 @@ mtp_view_dead(MtpBlinkView *v, int node, int slot)
 	return (v->nodes[node].offs[slot] & MTP_SLOT_DEAD) != 0;
 }
 
-/* As mtp_pos_next and mtp_pos_prev; they end, whatever the frame says. */
 static inline bool
 mtp_view_next(MtpBlinkView *v, MtpPos *p)
 {
-	p->pos++;
-	if (++p->slot >= v->counts[p->node])
-	{
-		p->node++;
-		p->slot = 0;
-	}
-	return p->pos < v->head.nitems && p->node < v->head.nnodes;
+	return mtp_pos_forward(v->counts, &v->head, p);
 }
 
 /* From an item that is marked dead to the next one that is not, or behind the last one: node by node, since a queue leaves whole leaves of them. */
@@ -175,33 +184,24 @@ mtp_view_skip_dead(MtpBlinkView *v, MtpPos *p)
 static inline bool
 mtp_view_prev(MtpBlinkView *v, MtpPos *p)
 {
-	p->pos--;
-	if (p->pos < 0)
-		return false;
-	if (--p->slot < 0)
-	{
-		if (p->node == 0)
-			return false;
-		p->node--;
-		p->slot = v->counts[p->node] - 1;
-	}
-	return true;
+	return mtp_pos_back(v->counts, p);
 }
 
-/* The place of an item by its rank, as mtp_page_locate. */
-extern MtpPos mtp_view_locate(MtpBlinkView *v, int pos);
-
-/* As mtp_blink_place and mtp_blink_child; of a frame, good only if v->torn is not set, and (place) mtp_view_good later. */
-extern void mtp_view_place_frame(MtpBlinkKey *key, MtpBlinkView *v, bool ranked, MtpPos *p);
-
-static inline void
-mtp_view_place(MtpBlinkKey *key, MtpBlinkView *v, MtpPos *p)
+/* The place of an item by its rank. */
+static inline MtpPos
+mtp_view_locate(MtpBlinkView *v, int pos)
 {
-	if (BufferIsValid(v->buf))
-		mtp_blink_place(key, v->page, p);
-	else
-		mtp_view_place_frame(key, v, true, p);
+	return mtp_pos_locate(v->counts, v->head.nnodes, pos);
 }
+
+/*
+ * key.c: the place on the page, the first item that is not before the key; where not ranked, pos only tells the
+ * page's first place.  Of a frame, good only if v->torn is not set, and mtp_view_good later.
+ */
+extern void mtp_view_place(MtpBlinkKey *key, MtpBlinkView *v, bool ranked, MtpPos *p);
+
+/* The item before a place, which *p becomes.  On an inner page, the key's child is there; NULL if the view is torn. */
+extern IndexTuple mtp_view_before(MtpBlinkView *v, MtpPos *p);
 
 /*
  * tree.c: the leaf that key belongs to: if framed, in its frame, where there is one; else locked, share.  False if the tree is empty.

@@ -7,14 +7,8 @@
 MtpPos
 mtp_page_locate(Page page, int pos)
 {
-	const uint8 *counts = MtpCounts(page);
-	int			nnodes = MtpHead(page)->nnodes;
-	MtpPos		p = {.pos = pos,.node = 0,.slot = pos};
-
 	Assert(pos >= 0 && pos <= MtpHead(page)->nitems);
-	while (p.node < nnodes && p.slot >= counts[p.node])
-		p.slot -= counts[p.node++];
-	return p;
+	return mtp_pos_locate(MtpCounts(page), MtpHead(page)->nnodes, pos);
 }
 
 IndexTuple

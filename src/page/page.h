@@ -190,32 +190,55 @@ mtp_slot_dead(Page page, int node, int slot)
 	return (MtpNodes(page)[node].offs[slot] & MTP_SLOT_DEAD) != 0;
 }
 
-/* Steps to the next item; false behind the last. */
+/*
+ * Steps to the next item, or back to the previous one, by a page's counts and header; false behind the last, or before
+ * the first.  A place may be behind the last item.  The page may change meanwhile if the header is a copy: then where
+ * they lead is any place, but in the directory, and they end.
+ */
 static inline bool
-mtp_pos_next(Page page, MtpPos *p)
+mtp_pos_forward(const uint8 *counts, const MtpPageHeader *h, MtpPos *p)
 {
 	p->pos++;
-	if (++p->slot >= MtpCounts(page)[p->node])
+	if (++p->slot >= counts[p->node])
 	{
 		p->node++;
 		p->slot = 0;
 	}
-	return p->pos < MtpHead(page)->nitems;
+	return p->pos < h->nitems && p->node < h->nnodes;
 }
 
-/* Steps to the previous item; false before the first.  *p may stand behind the last item. */
 static inline bool
-mtp_pos_prev(Page page, MtpPos *p)
+mtp_pos_back(const uint8 *counts, MtpPos *p)
 {
 	p->pos--;
 	if (p->pos < 0)
 		return false;
 	if (--p->slot < 0)
 	{
+		if (p->node == 0)
+			return false;
 		p->node--;
-		p->slot = MtpCounts(page)[p->node] - 1;
+		p->slot = counts[p->node] - 1;
 	}
 	return true;
+}
+
+/* The place of an item by its rank. */
+static inline MtpPos
+mtp_pos_locate(const uint8 *counts, int nnodes, int pos)
+{
+	MtpPos		p = {.pos = pos,.node = 0,.slot = pos};
+
+	while (p.node < nnodes && p.slot >= counts[p.node])
+		p.slot -= counts[p.node++];
+	return p;
+}
+
+/* Steps to the next item; false behind the last. */
+static inline bool
+mtp_pos_next(Page page, MtpPos *p)
+{
+	return mtp_pos_forward(MtpCounts(page), MtpHead(page), p);
 }
 
 /*

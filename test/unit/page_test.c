@@ -387,7 +387,7 @@ check_walk(void)
 		n++;
 	} while (mtp_pos_next(page, &p));
 	check(n == nmodel);
-	while (mtp_pos_prev(page, &p))
+	while (mtp_pos_back(MtpCounts(page), &p))
 	{
 		MtpPos		q = mtp_page_locate(page, --n);
 
