@@ -2,7 +2,8 @@
  * demand.c
  *	  Learns from executed scans which column a table's directories shall be made of.
  *
- * Of each table that is scanned so there is an entry in shared memory, with a count for each of a few columns.  Nothing here is certain: an entry may go when others
+ * Of each table that is scanned so there is an entry in shared memory, with a count for each of a few columns; of a partition tree one for all of its
+ * tables, under the number of its root and with the numbers that columns have there.  Nothing here is certain: an entry may go when others
  * need its room, and may be of a table that was dropped and had the number of another one.  So whoever reads a column's number looks whether there is such a
  * column.
  */
@@ -11,10 +12,12 @@
 #include <math.h>
 
 #include "access/parallel.h"
+#include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "utils/hsearch.h"
+#include "utils/memutils.h"
 
 #include "buffer/buffer.h"
 #include "directory/directory.h"
@@ -23,13 +26,12 @@
 typedef struct DemandKey
 {
 	Oid			dbid;
-	Oid			relid;
+	Oid			relid;			/* of a partition, the topmost partitioned ancestor's */
 } DemandKey;
 
 typedef struct Demand
 {
 	DemandKey	key;
-	uint64		used;			/* when it was last counted, in ticks */
 	uint32		scans;			/* that were counted, up to 2 */
 	AttrNumber	learnt;			/* what directories are made of, or 0 */
 	AttrNumber	attnums[MTP_DEMAND_COLUMNS];	/* 0: no column's */
@@ -39,7 +41,6 @@ typedef struct Demand
 typedef struct DemandShared
 {
 	LWLock	   *lock;			/* guards all entries */
-	uint64		ticks;
 } DemandShared;
 
 static DemandShared *shared = NULL;
@@ -78,8 +79,11 @@ learnt_of(Oid relid)
 AttrNumber
 mtp_demand_learnt(Relation rel)
 {
-	AttrNumber	attnum = learnt_of(RelationGetRelid(rel));
+	MtpDirectory directory;
+	AttrNumber	attnum;
 
+	mtp_table_directory(rel, &directory);
+	attnum = mtp_table_translate(directory.root, RelationGetRelid(rel), learnt_of(directory.root));
 	return is_orderable(RelationGetDescr(rel), attnum) ? attnum : InvalidAttrNumber;
 }
 
@@ -113,24 +117,25 @@ mtp_demand_off(Relation rel)
 
 /* ---------- counting ---------- */
 
-/* Makes room for another table. */
+/* Makes room for another table: any one goes. */
 static void
 evict(void)
 {
 	HASH_SEQ_STATUS seq;
-	Demand	   *d;
-	Demand	   *oldest = NULL;
+	Demand	   *d = NULL;
 
 	hash_seq_init(&seq, demands);
-	while ((d = hash_seq_search(&seq)) != NULL)
-		if (oldest == NULL || d->used < oldest->used)
-			oldest = d;
-	if (oldest != NULL)
-		hash_search(demands, &oldest->key, HASH_REMOVE, NULL);
+	for (uint64 left = pg_prng_uint64_range(&pg_global_prng_state, 1, hash_get_num_entries(demands)); left > 0; left--)
+		d = hash_seq_search(&seq);
+	hash_seq_term(&seq);
+	hash_search(demands, &d->key, HASH_REMOVE, NULL);
 }
 
+/*
+ * A table's entry.  Where there is none, and no place is free, it gets one only with a chance of one in MTP_DEMAND_CHANCE, or always; else NULL.
+ */
 static Demand *
-demand_of(Oid dbid, Oid relid)
+demand_of(Oid dbid, Oid relid, bool always)
 {
 	DemandKey	key = {.dbid = dbid,.relid = relid};
 	Demand	   *d = hash_search(demands, &key, HASH_FIND, NULL);
@@ -138,11 +143,14 @@ demand_of(Oid dbid, Oid relid)
 	if (d == NULL)
 	{
 		if (hash_get_num_entries(demands) >= MTP_DEMAND_TABLES)
+		{
+			if (!always && pg_prng_uint32(&pg_global_prng_state) % MTP_DEMAND_CHANCE != 0)
+				return NULL;
 			evict();
+		}
 		d = hash_search(demands, &key, HASH_ENTER, NULL);
 		memset((char *) d + sizeof(key), 0, sizeof(*d) - sizeof(key));
 	}
-	d->used = ++shared->ticks;
 	return d;
 }
 
@@ -198,15 +206,102 @@ forget_others(Demand *d, const bool *good)
 		}
 }
 
-/*
- * Columns are looked at with no lock held: types may have to be read from the catalog.  What comes in between is looked at next time.
- */
-void
-mtp_demand_count(Relation rel, int n, const AttrNumber *attnums)
+/* ---------- partition trees ---------- */
+
+/* What an execution has counted of partition trees.  It is in the execution's memory, and goes with it. */
+typedef struct Execution
+{
+	MemoryContextCallback gone;
+	MemoryContext query;
+	struct Execution *outer;
+	List	   *scans;			/* of lists: a tree's root, columns */
+} Execution;
+
+static Execution *executions = NULL;
+
+static void
+forget_execution(void *arg)
+{
+	Execution **e = &executions;
+
+	while (*e != arg)
+		e = &(*e)->outer;
+	*e = (*e)->outer;
+}
+
+static Execution *
+execution_of(MemoryContext query)
+{
+	Execution  *e = executions;
+
+	while (e != NULL && e->query != query)
+		e = e->outer;
+	if (e == NULL)
+	{
+		e = MemoryContextAllocZero(query, sizeof(Execution));
+		e->query = query;
+		e->outer = executions;
+		e->gone.func = forget_execution;
+		e->gone.arg = e;
+		MemoryContextRegisterResetCallback(query, &e->gone);
+		executions = e;
+	}
+	return e;
+}
+
+/* Is this the execution's first scan of the tree with clauses on these columns? */
+static bool
+is_first(MemoryContext query, Oid root, int n, const AttrNumber *attnums)
+{
+	Execution  *e = execution_of(query);
+	MemoryContext old = MemoryContextSwitchTo(query);
+	List	   *scan = list_make1_oid(root);
+	bool		first;
+
+	for (int i = 0; i < n; i++)
+		scan = lappend_oid(scan, attnums[i]);
+	first = !list_member(e->scans, scan);
+	if (first)
+		e->scans = lappend(e->scans, scan);
+	else
+		list_free(scan);
+	MemoryContextSwitchTo(old);
+	return first;
+}
+
+/* ---------- a scan ---------- */
+
+/* Counts it in the entry, which is locked. */
+static void
+count(Demand *d, int n, const AttrNumber *attnums)
 {
 	static float factor = 0;
+
+	if (factor == 0)
+		factor = exp2(-1.0 / MTP_DEMAND_HALF_LIFE);
+	for (int i = 0; i < MTP_DEMAND_COLUMNS; i++)
+		d->counts[i] *= factor;
+	for (int i = 0; i < n; i++)
+	{
+		int			place = AttributeNumberIsValid(attnums[i]) ? place_of(d, attnums[i]) : -1;
+
+		if (place >= 0)
+			d->counts[place] += 1;
+	}
+	d->scans = Min(d->scans + 1, 2);
+	learn(d);
+}
+
+/*
+ * Columns are looked at with no lock held: names and types may have to be read from the catalog.  What comes in between is looked at next time.
+ */
+void
+mtp_demand_count(Relation rel, MemoryContext query, int n, const AttrNumber *attnums)
+{
 	MtpDirectory directory;
-	AttrNumber	seen[MTP_DEMAND_COLUMNS] = {0};
+	Oid			relid = RelationGetRelid(rel);
+	AttrNumber	asked[MTP_DEMAND_ASKED];
+	AttrNumber	seen[MTP_DEMAND_COLUMNS];
 	bool		good[MTP_DEMAND_COLUMNS];
 	Demand	   *d;
 
@@ -215,74 +310,54 @@ mtp_demand_count(Relation rel, int n, const AttrNumber *attnums)
 	mtp_table_directory(rel, &directory);
 	if (directory.choice != MTP_DIRECTORY_LEARNT)
 		return;
-	if (factor == 0)
-		factor = exp2(-1.0 / MTP_DEMAND_HALF_LIFE);
+	Assert(n <= MTP_DEMAND_ASKED);
+	for (int i = 0; i < n; i++)
+		asked[i] = mtp_table_translate(relid, directory.root, attnums[i]);
+	if (directory.root != relid && !is_first(query, directory.root, n, asked))
+		return;
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	d = demand_of(MyDatabaseId, RelationGetRelid(rel));
-	memcpy(seen, d->attnums, sizeof(seen));
+	d = demand_of(MyDatabaseId, directory.root, false);
+	if (d != NULL)
+		memcpy(seen, d->attnums, sizeof(seen));
 	LWLockRelease(shared->lock);
+	if (d == NULL)
+		return;
 	for (int i = 0; i < MTP_DEMAND_COLUMNS; i++)
-		good[i] = is_orderable(RelationGetDescr(rel), seen[i]);
+		good[i] = is_orderable(RelationGetDescr(rel), mtp_table_translate(directory.root, relid, seen[i]));
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	d = demand_of(MyDatabaseId, RelationGetRelid(rel));
+	d = demand_of(MyDatabaseId, directory.root, true);
 	if (memcmp(seen, d->attnums, sizeof(seen)) == 0)
 		forget_others(d, good);
-	for (int i = 0; i < MTP_DEMAND_COLUMNS; i++)
-		d->counts[i] *= factor;
-	for (int i = 0; i < n; i++)
-	{
-		int			place = place_of(d, attnums[i]);
-
-		if (place >= 0)
-			d->counts[place] += 1;
-	}
-	d->scans = Min(d->scans + 1, 2);
-	learn(d);
+	count(d, n, asked);
 	LWLockRelease(shared->lock);
 }
 
 /* ---------- over restarts ---------- */
 
-/* Tables' numbers, in the order in which they were counted last */
-static int
-older_first(const void *a, const void *b)
-{
-	uint64		p = (*(Demand *const *) a)->used;
-	uint64		q = (*(Demand *const *) b)->used;
-
-	return p < q ? -1 : p > q ? 1 : 0;
-}
-
 int
 mtp_demand_save(MtpLearnt *tables)
 {
-	Demand	  **known;
 	HASH_SEQ_STATUS seq;
 	Demand	   *d;
 	int			n = 0;
 
 	if (shared == NULL)
 		return 0;
-	known = palloc(MTP_DEMAND_TABLES * sizeof(Demand *));
 	LWLockAcquire(shared->lock, LW_SHARED);
 	hash_seq_init(&seq, demands);
 	while ((d = hash_seq_search(&seq)) != NULL)
-		known[n++] = d;
-	Assert(n <= MTP_DEMAND_TABLES);
-	qsort(known, n, sizeof(Demand *), older_first);
-	for (int i = 0; i < n; i++)
 	{
-		d = known[i];
-		tables[i] = (MtpLearnt) {
+		Assert(n < MTP_DEMAND_TABLES);
+		tables[n] = (MtpLearnt) {
 			.dbid = d->key.dbid,.relid = d->key.relid,.learnt = d->learnt,.scans = d->scans
 		};
-		memcpy(tables[i].attnums, d->attnums, sizeof(d->attnums));
-		memcpy(tables[i].counts, d->counts, sizeof(d->counts));
+		memcpy(tables[n].attnums, d->attnums, sizeof(d->attnums));
+		memcpy(tables[n].counts, d->counts, sizeof(d->counts));
+		n++;
 	}
 	LWLockRelease(shared->lock);
-	pfree(known);
 	return n;
 }
 
@@ -311,7 +386,7 @@ mtp_demand_restore(const MtpLearnt *tables, int n)
 
 		if (!is_possible(t))
 			continue;
-		d = demand_of(t->dbid, t->relid);
+		d = demand_of(t->dbid, t->relid, true);
 		d->scans = t->scans;
 		d->learnt = t->learnt;
 		memcpy(d->attnums, t->attnums, sizeof(d->attnums));
@@ -338,9 +413,6 @@ mtp_demand_make(LWLock *lock)
 
 	shared = ShmemInitStruct("mtpower demand", sizeof(DemandShared), &found);
 	if (!found)
-	{
 		shared->lock = lock;
-		shared->ticks = 0;
-	}
 	demands = ShmemInitHash("mtpower demand of tables", MTP_DEMAND_TABLES, MTP_DEMAND_TABLES, &ctl, HASH_ELEM | HASH_BLOBS);
 }

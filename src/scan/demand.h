@@ -13,9 +13,15 @@
 #include "directory/directory.h"
 #include "storage/lwlock.h"
 
-/* Tables whose scans are counted, in the cluster; columns of one. */
+/* Tables, and partition trees, whose scans are counted, in the cluster; columns of one. */
 #define MTP_DEMAND_TABLES		1024
 #define MTP_DEMAND_COLUMNS		8
+
+/* Columns that one scan may count for */
+#define MTP_DEMAND_ASKED		16
+
+/* Where all places for tables are taken, one scan in so many gets one for a table that has none. */
+#define MTP_DEMAND_CHANCE		16
 
 /* A table's scan counts half as much after so many others. */
 #define MTP_DEMAND_HALF_LIFE	32
@@ -27,7 +33,7 @@
  */
 extern int	mtp_demand_columns(Relation rel, AttrNumber *attnums, bool *learnt);
 
-/* The column that was learnt, whatever the owner has said; InvalidAttrNumber if there is none. */
+/* The column that was learnt of the table, or of the partition tree that it is in, whatever the owner has said; InvalidAttrNumber if there is none. */
 extern AttrNumber mtp_demand_learnt(Relation rel);
 
 /* Has the owner said that there shall be none?  As mtp_demand_columns. */
@@ -35,9 +41,9 @@ extern bool mtp_demand_off(Relation rel);
 
 /*
  * A scan is executed that has usable clauses on these columns, each named once, and that no index answers: counted, if the table's columns are learnt.  Once per execution, however
- * often it is rescanned, and by the leader alone.  As mtp_demand_columns.
+ * often it is rescanned, and by the leader alone; of the partitions of a tree that it scans by the same columns, one counts: `query` is the execution's memory.  At most MTP_DEMAND_ASKED columns.  As mtp_demand_columns.
  */
-extern void mtp_demand_count(Relation rel, int n, const AttrNumber *attnums);
+extern void mtp_demand_count(Relation rel, MemoryContext query, int n, const AttrNumber *attnums);
 
 /* What is known of a table, in a file that outlives restarts (src/warm).  No padding. */
 typedef struct MtpLearnt
@@ -50,7 +56,7 @@ typedef struct MtpLearnt
 	float		counts[MTP_DEMAND_COLUMNS];
 } MtpLearnt;
 
-/* Everything that is known, room for MTP_DEMAND_TABLES: the table last scanned last; returns how many.  And the reverse: what can't be right is left out, what is known of a table already is replaced. */
+/* Everything that is known, room for MTP_DEMAND_TABLES; returns how many.  And the reverse: what can't be right is left out, what is known of a table already is replaced. */
 extern int	mtp_demand_save(MtpLearnt *tables);
 extern void mtp_demand_restore(const MtpLearnt *tables, int n);
 

@@ -106,7 +106,7 @@ count_demand(MtpScanState *s)
 	s->counted = true;
 	n = mtp_scan_narrow_columns(s->clauses, attnums);
 	if (n > 0)
-		mtp_demand_count(s->css.ss.ss_currentRelation, n, attnums);
+		mtp_demand_count(s->css.ss.ss_currentRelation, s->css.ss.ps.state->es_query_cxt, n, attnums);
 }
 
 static TupleTableSlot *

@@ -35,16 +35,30 @@ typedef struct TableCache
 	MtpDirectory directory;
 } TableCache;
 
+AttrNumber
+mtp_table_translate(Oid from, Oid to, AttrNumber attnum)
+{
+	char	   *name;
+	AttrNumber	translated = InvalidAttrNumber;
+
+	if (from == to)
+		return attnum;
+	name = get_attname(from, attnum, true);
+	if (name != NULL)
+	{
+		translated = get_attnum(to, name);
+		pfree(name);
+	}
+	return translated;
+}
+
 /* An ancestor's columns as rel has them: partitions have the same names, not always the same numbers. */
 static void
 translate_columns(Relation rel, MtpDirectory *directory)
 {
 	for (int i = 0; i < directory->ncolumns; i++)
 	{
-		char	   *name = get_attname(directory->origin, directory->columns[i], true);
-
-		directory->columns[i] = name == NULL ? InvalidAttrNumber :
-			get_attnum(RelationGetRelid(rel), name);
+		directory->columns[i] = mtp_table_translate(directory->origin, RelationGetRelid(rel), directory->columns[i]);
 
 		/* Somebody is changing the ancestor just now; we'll be told. */
 		if (directory->columns[i] == InvalidAttrNumber)
@@ -58,21 +72,25 @@ translate_columns(Relation rel, MtpDirectory *directory)
 static void
 look_up(Relation rel, MtpDirectory *directory)
 {
+	Oid			relid = RelationGetRelid(rel);
+	List	   *ancestors;
 	ListCell   *lc;
 
-	mtp_label_read(RelationGetRelid(rel), directory);
+	mtp_label_read(relid, directory);
 	MTP_STOP_POINT("directory_read");
-	if (directory->choice != MTP_DIRECTORY_LEARNT || !rel->rd_rel->relispartition)
-		return;
-	foreach(lc, get_partition_ancestors(RelationGetRelid(rel)))
-	{
-		mtp_label_read(lfirst_oid(lc), directory);
-		if (directory->choice != MTP_DIRECTORY_LEARNT)
+	ancestors = rel->rd_rel->relispartition ? get_partition_ancestors(relid) : NIL;
+	if (directory->choice == MTP_DIRECTORY_LEARNT)
+		foreach(lc, ancestors)
 		{
-			translate_columns(rel, directory);
-			return;
+			mtp_label_read(lfirst_oid(lc), directory);
+			if (directory->choice != MTP_DIRECTORY_LEARNT)
+			{
+				translate_columns(rel, directory);
+				break;
+			}
 		}
-	}
+	directory->root = ancestors == NIL ? relid : llast_oid(ancestors);
+	list_free(ancestors);
 }
 
 /*
@@ -133,7 +151,7 @@ add_learnt(Relation rel, MtpDirectory *directory)
 {
 	AttrNumber	learnt;
 
-	if (directory->choice != MTP_DIRECTORY_LEARNT || !mtp_table_is_ours(rel))
+	if (directory->choice != MTP_DIRECTORY_LEARNT)
 		return;
 	learnt = mtp_demand_learnt(rel);
 	if (!AttributeNumberIsValid(learnt) ||

@@ -30,6 +30,7 @@ typedef struct MtpDirectory
 	int			ncolumns;		/* at least 1 if FIXED, else 0 */
 	AttrNumber	columns[MTP_LABEL_COLUMNS];
 	Oid			origin;			/* whose labels say so: the relation or an ancestor; InvalidOid if LEARNT */
+	Oid			root;			/* the topmost partitioned ancestor, or the relation; not of its labels */
 } MtpDirectory;
 
 /*
@@ -45,6 +46,12 @@ typedef struct MtpDirectory
  * function, may give another type.
  */
 extern void mtp_table_directory(Relation rel, MtpDirectory *directory);
+
+/*
+ * The number that column attnum of one relation of a partition tree has in another one: that of the same name.  InvalidAttrNumber if there is
+ * none, as while somebody is changing the tree.  Reads the catalog.
+ */
+extern AttrNumber mtp_table_translate(Oid from, Oid to, AttrNumber attnum);
 
 /* Raises an ERROR for relations that cannot have labels of ours: what has no rows of its own, temporary tables. */
 extern void mtp_label_check_relation(Form_pg_class rel);

@@ -4,7 +4,7 @@
  *
  *	  MtpListHead
  *	  MtpListPage		npages of them, in no order
- *	  MtpLearnt			nlearnt of them, the table last scanned last
+ *	  MtpLearnt			nlearnt of them, in no order
  *
  * It is written beside its place, made durable, and renamed.  Whatever is in it, nothing comes of it but pages that are read and not needed: a page is loaded under its relation's lock, from the
  * relation.

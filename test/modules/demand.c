@@ -11,6 +11,7 @@
 #include "storage/bufmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 
 #include "buffer/pair.h"
 #include "scan/admit.h"
@@ -27,14 +28,16 @@ demand_count(PG_FUNCTION_ARGS)
 	Relation	rel = relation_open(PG_GETARG_OID(0), AccessShareLock);
 	Datum	   *elements;
 	int			n;
-	AttrNumber	attnums[MTP_DEMAND_COLUMNS * 2];
+	AttrNumber	attnums[MTP_DEMAND_ASKED];
+	MemoryContext query = AllocSetContextCreate(CurrentMemoryContext, "execution", ALLOCSET_SMALL_SIZES);
 
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), INT2OID, 2, true, TYPALIGN_SHORT, &elements, NULL, &n);
 	if (n > lengthof(attnums))
 		elog(ERROR, "%d columns", n);
 	for (int i = 0; i < n; i++)
 		attnums[i] = DatumGetInt16(elements[i]);
-	mtp_demand_count(rel, n, attnums);
+	mtp_demand_count(rel, query, n, attnums);
+	MemoryContextDelete(query);
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_VOID();
 }
