@@ -173,7 +173,21 @@ mtp_frame_is(MtpBuffer *b, uint32 frame, int kind)
 	return *(volatile uint8 *) &b->pool->kind_of[frame / MTP_EXTENT_FRAMES] == kind;
 }
 
-/* Is it the page's frame?  Then *ref is it, and an access is counted.  False may mean that somebody is at it. */
+/* Counts an access to the page of a frame. */
+static inline void
+mtp_frame_accessed(MtpBuffer *b, uint32 frame, uint8 random)
+{
+	MtpFrameHead *head = &b->heads[frame];
+
+	mtp_pool_hit(b->pool, frame, random);
+	if (random < MTP_PAID_ODDS && *(volatile uint32 *) &head->paid == 0)
+		*(volatile uint32 *) &head->paid = 1;
+}
+
+/*
+ * Is it the page's frame?  Then *ref is it, and an access is counted, unless it is a directory: whether that is of use its reader finds out.  False may mean
+ * that somebody is at it.
+ */
 static inline bool
 mtp_frame_look(MtpBuffer *b, MtpPageTag tag, int kind, uint32 frame, uint8 random, MtpFrameRef *ref)
 {
@@ -188,9 +202,8 @@ mtp_frame_look(MtpBuffer *b, MtpPageTag tag, int kind, uint32 frame, uint8 rando
 	MTP_FRAME_STEP(found);
 	ref->frame = frame;
 	ref->image = mtp_frame_image(b, frame, kind);
-	mtp_pool_hit(b->pool, frame, random);
-	if (random < MTP_PAID_ODDS && *(volatile uint32 *) &head->paid == 0)
-		*(volatile uint32 *) &head->paid = 1;
+	if (kind != MTP_FRAME_DIRECTORY)
+		mtp_frame_accessed(b, frame, random);
 	return true;
 }
 

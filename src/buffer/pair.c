@@ -28,6 +28,13 @@ mtp_pair_find_next(Relation rel, uint32 pair, int kind, Size from, Size to, MtpF
 	return mtp_frame_find_next(&mtp_buffer, tag_of(rel, pair), kind, mtp_buffer_random(), from, to, ref);
 }
 
+void
+mtp_pair_answered(Relation rel, const MtpFrameRef *ref)
+{
+	mtp_frame_accessed(&mtp_buffer, ref->frame, mtp_buffer_random());
+	mtp_buffer_hit(rel, MTP_FRAME_DIRECTORY);
+}
+
 bool
 mtp_pair_has(Relation rel, uint32 pair, int kind)
 {

@@ -36,13 +36,16 @@ mtp_pair_serves_snapshot(Snapshot snapshot)
 }
 
 /*
- * Finds the pair's image (MTP_FRAME_TABLE) or directory (MTP_FRAME_DIRECTORY); warms it.  First the caller reads bytes from … to of it.  What is read there holds if
+ * Finds the pair's image (MTP_FRAME_TABLE), which warms it, or directory (MTP_FRAME_DIRECTORY).  First the caller reads bytes from … to of it.  What is read there holds if
  * mtp_frame_still afterwards.
  */
 extern bool mtp_pair_find(Relation rel, uint32 pair, int kind, Size from, Size to, MtpFrameRef *ref);
 
 /* The same for who goes from pair to pair; *ref is what he found last, or zeros. */
 extern bool mtp_pair_find_next(Relation rel, uint32 pair, int kind, Size from, Size to, MtpFrameRef *ref);
+
+/* The directory that was found has answered: warms it, and counts a hit. */
+extern void mtp_pair_answered(Relation rel, const MtpFrameRef *ref);
 
 /* Has it such a frame?  A guess, which warms nothing. */
 extern bool mtp_pair_has(Relation rel, uint32 pair, int kind);

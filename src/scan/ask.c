@@ -210,11 +210,12 @@ mtp_scan_ask(MtpScanState *s, uint32 pair)
 	}
 	found = search(s, &s->ref);
 	MTP_STOP_POINT("directory_searched");
-	if (!found || !mtp_frame_still(&mtp_buffer, &s->ref))
+	if (!mtp_frame_still(&mtp_buffer, &s->ref))
 	{
 		mtp_buffer_torn(MTP_FRAME_DIRECTORY);
 		return false;
 	}
-	mtp_buffer_hit(table, MTP_FRAME_DIRECTORY);
-	return true;
+	if (found)
+		mtp_pair_answered(table, &s->ref);
+	return found;				/* one of other columns, or that is not filled yet, is none */
 }
