@@ -471,12 +471,16 @@ SELECT * FROM mtpower.index_ddl('"d d"', 'hash') \gexec
 SELECT pg_get_indexdef('"d d"'::regclass);
 CREATE INDEX dd_m ON dd USING mtpower_hash (a, b) WITH (initial_buckets = 5);
 SELECT * FROM mtpower.index_ddl('dd_m', 'hash');
+SELECT * FROM mtpower.index_ddl('dd_m', 'btree');
+ALTER INDEX dd_m RESET (initial_buckets);
 SELECT * FROM mtpower.index_ddl('dd_m', 'btree') \gexec
 SELECT * FROM mtpower.index_ddl('dd_m', 'mtpower_hash');
 DROP INDEX dd_m;
-CREATE INDEX dd_m ON dd USING mtpower_hash (lower(b) varchar_ops, b COLLATE "POSIX") WITH (initial_buckets = 5, fillfactor = 40);
+CREATE INDEX dd_m ON dd USING mtpower_hash (lower(b) varchar_ops, b COLLATE "POSIX") WITH (fillfactor = 40);
 COMMENT ON INDEX dd_m IS 'two columns';
--- (fillfactor means something else for trees: it stays behind.)
+-- fillfactor means something else for trees.
+SELECT * FROM mtpower.index_ddl('dd_m', 'btree');
+ALTER INDEX dd_m RESET (fillfactor);
 SELECT * FROM mtpower.index_ddl('dd_m', 'btree') LIMIT 1;
 SELECT * FROM mtpower.index_ddl('dd_m', 'mtpower_blink') \gexec
 SELECT pg_get_indexdef('dd_m'::regclass), obj_description('dd_m'::regclass);

@@ -17,27 +17,18 @@
 #include "access/transam.h"
 #include "catalog/catalog.h"
 #include "catalog/dependency.h"
-#include "catalog/namespace.h"
-#include "catalog/pg_am.h"
 #include "catalog/pg_index.h"
-#include "catalog/pg_namespace.h"
-#include "catalog/pg_opclass.h"
 #include "commands/comment.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
-#include "commands/tablespace.h"
 #include "funcapi.h"
-#include "lib/stringinfo.h"
 #include "miscadmin.h"
-#include "nodes/nodeFuncs.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/catcache.h"
-#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
 #include "utils/syscache.h"
 
+#include "opclass/opclass.h"
 #include "table/table.h"
 
 PG_FUNCTION_INFO_V1(mtp_table_index_ddl);
@@ -166,135 +157,31 @@ check_replaceable(Relation rel)
 }
 
 /*
- * The operator class of the target access method that stands for opclass: same name, same input
- * type.  Of several the one in the original's schema wins, then pg_catalog's, then any.
+ * Core writes an operator class into a definition by its name, and leaves it out where it is the type's default.  What the target access method takes
+ * for that must have the same name and type.
  */
-static Oid
-counterpart_opclass(const IndexDdl *ddl, Oid opclass)
+static void
+check_operator_class(Relation rel, int col, Oid to_am)
 {
-	HeapTuple	tup = SearchSysCache1(CLAOID, ObjectIdGetDatum(opclass));
-	Form_pg_opclass orig;
-	CatCList   *list;
-	Oid			best = InvalidOid;
-	int			best_rank = 0;
+	Oid			type = get_atttype(RelationGetRelid(rel), col);
+	Oid			opclass = get_index_column_opclass(RelationGetRelid(rel), col);
+	MtpOpclass *original = mtp_opclass_row(opclass);
+	MtpOpclass *counterpart;
+	Oid			taken;
 
-	if (!HeapTupleIsValid(tup))
-		elog(ERROR, "cache lookup failed for opclass %u", opclass);
-	orig = (Form_pg_opclass) GETSTRUCT(tup);
-
-	list = SearchSysCacheList1(CLAAMNAMENSP, ObjectIdGetDatum(ddl->to_am));
-	for (int i = 0; i < list->n_members; i++)
-	{
-		Form_pg_opclass cand = (Form_pg_opclass) GETSTRUCT(&list->members[i]->tuple);
-		int			rank;
-
-		if (strcmp(NameStr(cand->opcname), NameStr(orig->opcname)) != 0 ||
-			cand->opcintype != orig->opcintype)
-			continue;
-		rank = cand->opcnamespace == orig->opcnamespace ? 3 :
-			cand->opcnamespace == PG_CATALOG_NAMESPACE ? 2 : 1;
-		if (rank > best_rank)
-		{
-			best = cand->oid;
-			best_rank = rank;
-		}
-	}
-	ReleaseSysCacheList(list);
-
-	if (!OidIsValid(best))
+	if (opclass == GetDefaultOpClass(type, rel->rd_rel->relam))
+		taken = GetDefaultOpClass(type, to_am);
+	else
+		taken = get_opclass_oid(to_am, list_make2(makeString(get_namespace_name(original->nsp)), makeString(NameStr(original->name))), true);
+	counterpart = OidIsValid(taken) ? mtp_opclass_row(taken) : NULL;
+	if (counterpart == NULL || counterpart->intype != original->intype ||
+		strcmp(NameStr(counterpart->name), NameStr(original->name)) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("operator class \"%s\" for type %s has no counterpart in access method \"%s\"",
-						NameStr(orig->opcname), format_type_be(orig->opcintype),
-						get_am_name(ddl->to_am)),
-				 is_ours(get_am_name(ddl->to_am)) ?
+						NameStr(original->name), format_type_be(original->intype), get_am_name(to_am)),
+				 is_ours(get_am_name(to_am)) ?
 				 errhint("Call mtpower.sync_opclasses() to mirror operator classes of extensions and of your own.") : 0));
-	ReleaseSysCache(tup);
-	return best;
-}
-
-static void
-append_opclass_name(StringInfo buf, Oid opclass)
-{
-	HeapTuple	tup = SearchSysCache1(CLAOID, ObjectIdGetDatum(opclass));
-	Form_pg_opclass opc;
-
-	if (!HeapTupleIsValid(tup))
-		elog(ERROR, "cache lookup failed for opclass %u", opclass);
-	opc = (Form_pg_opclass) GETSTRUCT(tup);
-	appendStringInfo(buf, " %s",
-					 OpclassIsVisible(opclass) ? quote_identifier(NameStr(opc->opcname)) :
-					 quote_qualified_identifier(get_namespace_name(opc->opcnamespace),
-												NameStr(opc->opcname)));
-	ReleaseSysCache(tup);
-}
-
-/* Column or expression number col (from 0), as pg_get_indexdef() writes it. */
-static char *
-column_text(const IndexDdl *ddl, int col)
-{
-	Datum		def = DirectFunctionCall3(pg_get_indexdef_ext,
-										   ObjectIdGetDatum(ddl->rel->rd_id),
-										   Int32GetDatum(col + 1),
-										   BoolGetDatum(false));
-
-	return TextDatumGetCString(def);
-}
-
-/*
- * Type and collation of what key column col is made from: a column of the table, or an expression.
- * Expressions must be asked for in their order; *exprs is what is left of them.
- */
-static void
-column_source(const IndexDdl *ddl, int col, List **exprs, Oid *type, Oid *collation)
-{
-	AttrNumber	attnum = ddl->form->indkey.values[col];
-	int32		typmod;
-
-	if (attnum != 0)
-	{
-		get_atttypetypmodcoll(ddl->form->indrelid, attnum, type, &typmod, collation);
-		return;
-	}
-
-	*type = exprType(linitial(*exprs));
-	*collation = exprCollation(linitial(*exprs));
-	*exprs = list_delete_first(*exprs);
-}
-
-/* Appends "column COLLATE c opclass DESC NULLS LAST, ..." for all key columns. */
-static void
-append_key_columns(StringInfo buf, const IndexDdl *ddl)
-{
-	List	   *exprs = RelationGetIndexExpressions(ddl->rel);
-
-	for (int col = 0; col < ddl->form->indnkeyatts; col++)
-	{
-		Oid			collation = ddl->rel->rd_indcollation[col];
-		int16		option = ddl->rel->rd_indoption[col];
-		Oid			opclass = counterpart_opclass(ddl, get_index_column_opclass(ddl->rel->rd_id, col + 1));
-		Oid			source_type;
-		Oid			source_collation;
-
-		if (get_attoptions(ddl->rel->rd_id, col + 1) != (Datum) 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("index \"%s\" has operator class parameters",
-							RelationGetRelationName(ddl->rel))));
-
-		column_source(ddl, col, &exprs, &source_type, &source_collation);
-		appendStringInfo(buf, "%s%s", col > 0 ? ", " : "", column_text(ddl, col));
-		if (OidIsValid(collation) && collation != source_collation)
-			appendStringInfo(buf, " COLLATE %s", generate_collation_name(collation));
-		if (opclass != GetDefaultOpClass(source_type, ddl->to_am))
-			append_opclass_name(buf, opclass);
-
-		if (option & INDOPTION_DESC)
-			appendStringInfoString(buf, option & INDOPTION_NULLS_FIRST ?
-								   " DESC" : " DESC NULLS LAST");
-		else if (option & INDOPTION_NULLS_FIRST)
-			appendStringInfoString(buf, " NULLS FIRST");
-	}
 }
 
 static bool
@@ -306,78 +193,46 @@ is_hash(Oid am)
 }
 
 /*
- * The value of storage parameter "fillfactor", the only one that access methods share; NULL if there is none, or if
- * the other one means something else by it.  For trees it is how full a build makes leaves, for hash indexes how full
+ * Storage parameter "fillfactor" is the only one that access methods share: for trees it is how full a build makes leaves, for hash indexes how full
  * buckets are when the index grows.
  */
-static char *
-fillfactor_option(const IndexDdl *ddl)
+static void
+check_storage_parameters(Relation rel, Oid to_am)
 {
-	HeapTuple	tup = SearchSysCache1(RELOID, ObjectIdGetDatum(ddl->rel->rd_id));
-	char	   *result = NULL;
+	HeapTuple	tup = SearchSysCache1(RELOID, ObjectIdGetDatum(RelationGetRelid(rel)));
 	Datum		options;
 	bool		isnull;
 	ListCell   *lc;
 
 	if (!HeapTupleIsValid(tup))
-		elog(ERROR, "cache lookup failed for relation %u", ddl->rel->rd_id);
+		elog(ERROR, "cache lookup failed for relation %u", RelationGetRelid(rel));
 	options = SysCacheGetAttr(RELOID, tup, Anum_pg_class_reloptions, &isnull);
-	if (!isnull && is_hash(ddl->rel->rd_rel->relam) == is_hash(ddl->to_am))
-		foreach(lc, untransformRelOptions(options))
-		{
-			DefElem    *def = lfirst_node(DefElem, lc);
+	foreach(lc, isnull ? NIL : untransformRelOptions(options))
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
 
-			if (strcmp(def->defname, "fillfactor") == 0)
-				result = defGetString(def);
-		}
+		if (strcmp(def->defname, "fillfactor") != 0 || is_hash(rel->rd_rel->relam) != is_hash(to_am))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("storage parameter \"%s\" of index \"%s\" cannot be taken over by access method \"%s\"",
+							def->defname, RelationGetRelationName(rel), get_am_name(to_am)),
+					 errhint("Remove it with ALTER INDEX ... RESET first, which leaves the index as it is.")));
+	}
 	ReleaseSysCache(tup);
-	return result;
 }
 
-/* The predicate of a partial index as SQL, or NULL. */
-static char *
-predicate_text(const IndexDdl *ddl)
-{
-	bool		isnull;
-	Datum		pred = SysCacheGetAttr(INDEXRELID, ddl->rel->rd_indextuple,
-									   Anum_pg_index_indpred, &isnull);
-
-	if (isnull)
-		return NULL;
-	return TextDatumGetCString(DirectFunctionCall2(pg_get_expr, pred,
-												   ObjectIdGetDatum(ddl->form->indrelid)));
-}
-
+/* The index's definition as core has it, under the new name and with the new access method. */
 static char *
 create_command(const IndexDdl *ddl)
 {
-	StringInfoData buf;
-	char	   *fillfactor = fillfactor_option(ddl);
-	char	   *predicate = predicate_text(ddl);
+	char	   *definition = pg_get_indexdef_string(RelationGetRelid(ddl->rel));
+	char	   *head = psprintf("CREATE INDEX %s ON %s USING %s ", ddl->name, ddl->table,
+								quote_identifier(get_am_name(ddl->rel->rd_rel->relam)));
 
-	initStringInfo(&buf);
-	appendStringInfo(&buf, "CREATE INDEX CONCURRENTLY %s ON %s USING %s (",
-					 ddl->new_name, ddl->table,
-					 quote_identifier(get_am_name(ddl->to_am)));
-	append_key_columns(&buf, ddl);
-	appendStringInfoChar(&buf, ')');
-
-	for (int col = ddl->form->indnkeyatts; col < ddl->form->indnatts; col++)
-		appendStringInfo(&buf, "%s%s",
-						 col == ddl->form->indnkeyatts ? " INCLUDE (" : ", ",
-						 column_text(ddl, col));
-	if (ddl->form->indnatts > ddl->form->indnkeyatts)
-		appendStringInfoChar(&buf, ')');
-
-	if (fillfactor != NULL)
-		appendStringInfo(&buf, " WITH (fillfactor = %s)", fillfactor);
-	if (OidIsValid(ddl->rel->rd_rel->reltablespace))
-		appendStringInfo(&buf, " TABLESPACE %s",
-						 quote_identifier(get_tablespace_name(ddl->rel->rd_rel->reltablespace)));
-	if (predicate != NULL)
-		appendStringInfo(&buf, " WHERE %s", predicate);
-	appendStringInfoChar(&buf, ';');
-	return buf.data;
+	if (strncmp(definition, head, strlen(head)) != 0)
+		elog(ERROR, "unexpected index definition: %s", definition);
+	return psprintf("CREATE INDEX CONCURRENTLY %s ON %s USING %s %s;", ddl->new_name, ddl->table,
+					quote_identifier(get_am_name(ddl->to_am)), definition + strlen(head));
 }
 
 static int
@@ -462,6 +317,9 @@ index_ddl_begin(IndexDdl *ddl, Oid relid, const char *to_am)
 				 errmsg("relation with OID %u does not exist", relid)));
 	check_replaceable(ddl->rel);
 	check_access_methods(ddl->rel, ddl->to_am);
+	for (int col = 1; col <= ddl->rel->rd_index->indnkeyatts; col++)
+		check_operator_class(ddl->rel, col, ddl->to_am);
+	check_storage_parameters(ddl->rel, ddl->to_am);
 	ddl->form = ddl->rel->rd_index;
 
 	schema = get_namespace_name_or_temp(ddl->rel->rd_rel->relnamespace);

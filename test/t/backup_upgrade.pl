@@ -124,6 +124,8 @@ restored($bare, 'at_once', 'the same dump');
 $old->safe_psql('postgres', 'CREATE DATABASE leaving TEMPLATE source');
 $old->safe_psql('leaving', q{DROP INDEX parted_k, parted_h; CREATE INDEX parted_k ON parted (k)});
 $old->safe_psql('leaving', q{SELECT * FROM mtpower.release_all();
+	SELECT format('ALTER INDEX %s RESET (initial_buckets%s)', c.oid::regclass, CASE WHEN i.indnkeyatts > 1 THEN ', fillfactor' END)
+	FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam WHERE a.amname = 'mtpower_hash' AND c.relkind = 'i' \gexec
 	SELECT mtpower.index_ddl(c.oid, CASE WHEN a.amname = 'mtpower_hash' AND i.indnkeyatts = 1 THEN 'hash' ELSE 'btree' END)
 	FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam WHERE a.amname IN ('mtpower_blink', 'mtpower_hash') AND c.relkind = 'i' \gexec
 	DROP EXTENSION mtpower});
