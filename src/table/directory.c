@@ -76,10 +76,12 @@ look_up(Relation rel, MtpDirectory *directory)
 	List	   *ancestors;
 	ListCell   *lc;
 
-	mtp_label_read(relid, directory);
+	memset(directory, 0, sizeof(*directory));
+	if (mtp_label_any())
+		mtp_label_read(relid, directory);
 	MTP_STOP_POINT("directory_read");
 	ancestors = rel->rd_rel->relispartition ? get_partition_ancestors(relid) : NIL;
-	if (directory->choice == MTP_DIRECTORY_LEARNT)
+	if (directory->choice == MTP_DIRECTORY_LEARNT && mtp_label_any())
 		foreach(lc, ancestors)
 		{
 			mtp_label_read(lfirst_oid(lc), directory);

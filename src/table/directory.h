@@ -62,6 +62,9 @@ extern void mtp_label_check_relation(Form_pg_class rel);
  */
 extern void mtp_label_read(Oid relid, MtpDirectory *own);
 
+/* Are there any labels in this database?  Mostly there are none, and whoever opens a thousand partitions need not look for those of each, and of its ancestors. */
+extern bool mtp_label_any(void);
+
 /*
  * Replaces all labels of a relation by those that say what own says (origin is not looked at).  The
  * caller holds ShareUpdateExclusiveLock on it, which SECURITY LABEL takes as well, or a stronger lock,

@@ -217,6 +217,49 @@ next_label(SysScanDesc scan, Relation catalog, Oid *relid, int *subid, char **la
 	return false;
 }
 
+/* What this session knows of the database's labels, by whatever provider and on whatever object, until a relation changes. */
+static enum
+{
+	ANY_UNKNOWN,
+	ANY_NONE,
+	ANY_SOME
+}			any_label = ANY_UNKNOWN;
+static uint64 nchanges = 0;
+
+static void
+relation_changed(Datum arg, Oid relid)
+{
+	any_label = ANY_UNKNOWN;
+	nchanges++;
+}
+
+/*
+ * Whoever sets a label invalidates the relation that it is on, so the answer stands until then; one that was read while somebody did is not kept.
+ */
+bool
+mtp_label_any(void)
+{
+	static bool registered = false;
+	uint64		before = nchanges;
+	Relation	catalog;
+	SysScanDesc scan;
+	bool		any;
+
+	if (any_label != ANY_UNKNOWN)
+		return any_label == ANY_SOME;
+	if (!registered)
+		CacheRegisterRelcacheCallback(relation_changed, (Datum) 0);
+	registered = true;
+	catalog = table_open(SecLabelRelationId, AccessShareLock);
+	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
+	any = HeapTupleIsValid(systable_getnext(scan));
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	if (nchanges == before)
+		any_label = any ? ANY_SOME : ANY_NONE;
+	return any;
+}
+
 /*
  * Columns count up to the first number that no column has, or that several have.  If that is the first,
  * nothing was said.
