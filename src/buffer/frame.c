@@ -272,6 +272,18 @@ mtp_frame_has(MtpBuffer *b, MtpPageTag tag, int kind)
 	return word_of(b, tag, kind, mtp_tag_hash(tag)) != NULL;
 }
 
+bool
+mtp_frame_copy(MtpBuffer *b, MtpPageTag tag, int kind, void *to, Size size)
+{
+	pg_atomic_uint64 *word = word_of(b, tag, kind, mtp_tag_hash(tag));
+	MtpFrameRef ref;
+
+	if (word == NULL || !mtp_frame_peek(b, tag, kind, (uint32) pg_atomic_read_u64(word), &ref))
+		return false;
+	memcpy(to, ref.image, size);
+	return mtp_frame_still(b, &ref);
+}
+
 /*
  * The index frame that this process has made free last, if it is still free, and one: its memory is at hand, and no other page needs to go.  It is none for other kinds, even if
  * the extent has become theirs: their frames begin at other numbers.

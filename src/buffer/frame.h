@@ -184,12 +184,9 @@ mtp_frame_accessed(MtpBuffer *b, uint32 frame, uint8 random)
 		*(volatile uint32 *) &head->paid = 1;
 }
 
-/*
- * Is it the page's frame?  Then *ref is it, and an access is counted, unless it is a directory: whether that is of use its reader finds out.  False may mean
- * that somebody is at it.
- */
+/* Is it the page's frame?  Then *ref is it.  False may mean that somebody is at it. */
 static inline bool
-mtp_frame_look(MtpBuffer *b, MtpPageTag tag, int kind, uint32 frame, uint8 random, MtpFrameRef *ref)
+mtp_frame_peek(MtpBuffer *b, MtpPageTag tag, int kind, uint32 frame, MtpFrameRef *ref)
 {
 	MtpFrameHead *head = &b->heads[frame];
 
@@ -202,6 +199,15 @@ mtp_frame_look(MtpBuffer *b, MtpPageTag tag, int kind, uint32 frame, uint8 rando
 	MTP_FRAME_STEP(found);
 	ref->frame = frame;
 	ref->image = mtp_frame_image(b, frame, kind);
+	return true;
+}
+
+/* The same; an access is counted, unless it is a directory: whether that is of use its reader finds out. */
+static inline bool
+mtp_frame_look(MtpBuffer *b, MtpPageTag tag, int kind, uint32 frame, uint8 random, MtpFrameRef *ref)
+{
+	if (!mtp_frame_peek(b, tag, kind, frame, ref))
+		return false;
 	if (kind != MTP_FRAME_DIRECTORY)
 		mtp_frame_accessed(b, frame, random);
 	return true;
@@ -312,6 +318,9 @@ extern void mtp_frame_stale_pair(MtpBuffer *b, MtpPageTag tag, bool new_rows);
 
 /* Has the pair a frame of this kind?  A guess. */
 extern bool mtp_frame_has(MtpBuffer *b, MtpPageTag tag, int kind);
+
+/* Copies so many bytes of a page's frame, without an access; false if it has none, or somebody is at it. */
+extern bool mtp_frame_copy(MtpBuffer *b, MtpPageTag tag, int kind, void *to, Size size);
 
 /* A page is at least as warm as this, with a frame or without; false if it has none. */
 extern bool mtp_frame_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level);

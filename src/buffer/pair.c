@@ -41,6 +41,12 @@ mtp_pair_has(Relation rel, uint32 pair, int kind)
 	return mtp_frame_has(&mtp_buffer, tag_of(rel, pair), kind);
 }
 
+bool
+mtp_pair_copy(Relation rel, uint32 pair, int kind, void *to, Size size)
+{
+	return mtp_frame_copy(&mtp_buffer, tag_of(rel, pair), kind, to, size);
+}
+
 void
 mtp_pair_stale(Relation rel, BlockNumber block, bool new_rows)
 {

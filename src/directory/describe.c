@@ -144,6 +144,17 @@ order_of(Oid type, TypeCacheEntry **entry, uint32 *version)
 }
 
 bool
+mtp_directory_is_of(const MtpDirectoryHead *head, const MtpDirectoryColumns *c)
+{
+	if (head->format != MTP_DIRECTORY_FORMAT || head->ncolumns != c->n)
+		return false;
+	for (int i = 0; i < c->n; i++)
+		if (memcmp(&head->column[i].tag, &c->column[i].tag, sizeof(MtpDirectoryTag)) != 0)
+			return false;
+	return true;
+}
+
+bool
 mtp_directory_has_order(Oid type)
 {
 	TypeCacheEntry *entry;

@@ -232,6 +232,9 @@ StaticAssertDecl(offsetof(MtpDirectoryHead, column) == 16 && sizeof(((MtpDirecto
 
 #define MtpDirectoryHeadSize(ncolumns)	(offsetof(MtpDirectoryHead, column) + (ncolumns) * sizeof(((MtpDirectoryHead *) NULL)->column[0]))
 
+/* describe.c: is this, a copy, the head of a directory of these columns? */
+extern bool mtp_directory_is_of(const MtpDirectoryHead *head, const MtpDirectoryColumns *c);
+
 /* Where things stand in a directory */
 typedef struct MtpDirectoryShape
 {

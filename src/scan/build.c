@@ -126,14 +126,7 @@ is_of_columns(const MtpBuilder *b, const char *directory)
 	MtpDirectoryHead head;
 
 	memcpy(&head, directory, sizeof(head));
-	if (head.format != MTP_DIRECTORY_FORMAT)
-		return true;
-	if (head.ncolumns != b->columns.n)
-		return false;
-	for (int i = 0; i < b->columns.n; i++)
-		if (memcmp(&head.column[i].tag, &b->columns.column[i].tag, sizeof(MtpDirectoryTag)) != 0)
-			return false;
-	return true;
+	return head.format != MTP_DIRECTORY_FORMAT || mtp_directory_is_of(&head, &b->columns);
 }
 
 /* Has the pair a directory that is of use?  One of other columns goes. */

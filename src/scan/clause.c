@@ -142,8 +142,8 @@ is_below_barrier(PlannerInfo *root)
 /*
  * Values are evaluated before the row's other clauses are, so clauses that wait for those of a security barrier ask nothing.
  */
-MtpScanClause *
-mtp_scan_clause(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *rinfo)
+static MtpScanClause *
+clause_of(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *rinfo)
 {
 	Expr	   *expr = rinfo->clause;
 	MtpScanClause *clause = NULL;
@@ -157,12 +157,37 @@ mtp_scan_clause(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *rinfo)
 	if (clause == NULL || !restriction_is_securely_promotable(rinfo, rel))
 		return NULL;
 	clause->rinfo = rinfo;
-	clause->lowest = rinfo->security_level == rel->baserestrict_min_security && !has_mixed_levels(root, rel) && !is_below_barrier(root);
 	return clause;
 }
 
+List *
+mtp_scan_clauses(PlannerInfo *root, RelOptInfo *rel, List *rinfos)
+{
+	List	   *clauses = NIL;
+	bool		lowest;
+	ListCell   *lc;
+
+	foreach(lc, rinfos)
+	{
+		MtpScanClause *clause = clause_of(root, rel, lfirst_node(RestrictInfo, lc));
+
+		if (clause != NULL)
+			clauses = lappend(clauses, clause);
+	}
+	if (clauses == NIL)
+		return NIL;
+	lowest = !has_mixed_levels(root, rel) && !is_below_barrier(root);
+	foreach(lc, clauses)
+	{
+		MtpScanClause *clause = lfirst(lc);
+
+		clause->lowest = lowest && clause->rinfo->security_level == rel->baserestrict_min_security;
+	}
+	return clauses;
+}
+
 void
-mtp_scan_write_clauses(List *clauses, CustomScan *plan)
+mtp_scan_write_clauses(List *clauses, List **kinds, List **values)
 {
 	ListCell   *lc;
 
@@ -170,10 +195,10 @@ mtp_scan_write_clauses(List *clauses, CustomScan *plan)
 	{
 		MtpScanClause *clause = lfirst(lc);
 
-		plan->custom_private = lappend(plan->custom_private, list_make5_oid(clause->kind, clause->attnum, clause->op, clause->collation,
-																			(clause->narrow ? PLAN_NARROW : 0) | (clause->lowest ? PLAN_LOWEST : 0)));
+		*kinds = lappend(*kinds, list_make5_oid(clause->kind, clause->attnum, clause->op, clause->collation,
+												(clause->narrow ? PLAN_NARROW : 0) | (clause->lowest ? PLAN_LOWEST : 0)));
 		if (clause->value != NULL)
-			plan->custom_exprs = lappend(plan->custom_exprs, clause->value);
+			*values = lappend(*values, clause->value);
 	}
 }
 

@@ -5,6 +5,7 @@
 #include "scan/scan.h"
 
 #include "access/table.h"
+#include "access/xact.h"
 #include "buffer/pair.h"
 #include "catalog/catalog.h"
 #include "nodes/nodeFuncs.h"
@@ -37,22 +38,6 @@ static const CustomPathMethods path_methods = {
 	.CustomName = "directory scan",
 	.PlanCustomPath = plan_scan
 };
-
-static List *
-usable_clauses(PlannerInfo *root, RelOptInfo *rel, List *rinfos)
-{
-	List	   *clauses = NIL;
-	ListCell   *lc;
-
-	foreach(lc, rinfos)
-	{
-		MtpScanClause *clause = mtp_scan_clause(root, rel, lfirst_node(RestrictInfo, lc));
-
-		if (clause != NULL)
-			clauses = lappend(clauses, clause);
-	}
-	return clauses;
-}
 
 /* The restrictions that are clauses on this column */
 static List *
@@ -91,22 +76,30 @@ mark_narrow(PlannerInfo *root, RelOptInfo *rel, List *clauses)
 	}
 }
 
-/* Which share of the table's pairs have directories? */
+/* Which share of the table's pairs have directories of these columns? */
 static double
-share_with_directories(Relation table, BlockNumber nblocks)
+share_with_directories(Relation table, BlockNumber nblocks, int ncolumns, const AttrNumber *attnums)
 {
 	uint32		npairs = (nblocks + 1) / 2;
 	int			n = Min(npairs, SAMPLE);
 	int			has = 0;
+	MtpDirectoryColumns columns = {.n = 0};
+	MtpDirectoryHead head;
 
 	for (int i = 0; i < n; i++)
-		has += mtp_pair_has(table, (uint64) npairs * (2 * i + 1) / (2 * n), MTP_FRAME_DIRECTORY);
+	{
+		if (!mtp_pair_copy(table, (uint64) npairs * (2 * i + 1) / (2 * n), MTP_FRAME_DIRECTORY, &head, sizeof(head)))
+			continue;
+		if (columns.n == 0 && !mtp_directory_describe(&columns, RelationGetDescr(table), ncolumns, attnums))
+			return 0;
+		has += mtp_directory_is_of(&head, &columns);
+	}
 	return n == 0 ? 0 : (double) has / n;
 }
 
 /*
  * What the scan costs, beside a sequential one: pairs with directories cost the question, and a page the more of its whole, the more of its
- * rows are candidates.
+ * rows are candidates.  Nobody answers serializable transactions.
  */
 static double
 cost_share(PlannerInfo *root, RelOptInfo *rel, Relation table, List *clauses)
@@ -114,62 +107,148 @@ cost_share(PlannerInfo *root, RelOptInfo *rel, Relation table, List *clauses)
 	AttrNumber	attnums[MTP_DIRECTORY_COLUMNS];
 	int			n;
 	List	   *asking = NIL;
-	double		share,
+	double		share = 0,
 				candidates;
 	ListCell   *lc;
 
 	foreach(lc, mtp_scan_asking(table, clauses, &n, attnums))
 		asking = lappend(asking, ((MtpScanClause *) lfirst(lc))->rinfo);
-	share = asking == NIL ? 0 : share_with_directories(table, rel->pages);
+	if (asking != NIL && !IsolationIsSerializable())
+		share = share_with_directories(table, rel->pages, n, attnums);
 	if (share == 0)
 		return 1;
 	candidates = clauselist_selectivity(root, asking, rel->relid, JOIN_INNER, NULL) * rel->tuples / Max(rel->pages, 1);
 	return 1 - share + share * Min(1, ASKING + candidates / MTP_SCAN_FEW);
 }
 
+/* What a path of a relation's costs if it is read by a directory scan. */
+static inline Cost
+total_cost(const Path *seq, double share)
+{
+	return seq->startup_cost + (seq->total_cost - seq->startup_cost) * share;
+}
+
 static CustomPath *
-make_path(const Path *seq, double share)
+make_path(const Path *seq, double share, List *private)
 {
 	CustomPath *path = makeNode(CustomPath);
 
 	path->path = *seq;
 	path->path.type = T_CustomPath;
 	path->path.pathtype = T_CustomScan;
-	path->path.total_cost = seq->startup_cost + (seq->total_cost - seq->startup_cost) * share;
+	path->path.total_cost = total_cost(seq, share);
 	path->flags = CUSTOMPATH_SUPPORT_BACKWARD_SCAN | CUSTOMPATH_SUPPORT_PROJECTION;
+	path->custom_private = private;
 	path->methods = &path_methods;
 	return path;
 }
 
-/*
- * Puts a directory scan in the place of each sequential one.  A member of a partitioned table keeps that one as well, behind it: core can
- * give it the parameters of another member's path, which it can't do with ours.
- */
-static List *
-replace(PlannerInfo *root, RelOptInfo *rel, Relation table, List *paths)
+/* ---------- paths ---------- */
+
+static Path *
+seq_path_of(List *paths)
 {
-	List	   *replaced = NIL;
 	ListCell   *lc;
 
 	foreach(lc, paths)
+		if (((Path *) lfirst(lc))->pathtype == T_SeqScan)
+			return lfirst(lc);
+	return NULL;
+}
+
+/*
+ * Does another path cost less than a directory scan could at its best?  Core has left that out where there is a sequential path still: it was compared with all of them.  This
+ * spares statements that look for a row by an index the rest.
+ */
+static bool
+is_beaten(RelOptInfo *rel, const Path *seq)
+{
+	ListCell   *lc;
+
+	if (seq_path_of(rel->pathlist) != NULL)
+		return false;
+	foreach(lc, rel->pathlist)
 	{
 		Path	   *path = lfirst(lc);
-		List	   *rinfos = rel->baserestrictinfo;
-		List	   *clauses = NIL;
 
-		if (path->pathtype == T_SeqScan && path->param_info != NULL)
-			rinfos = list_concat_copy(rinfos, path->param_info->ppi_clauses);
-		if (path->pathtype == T_SeqScan)
-			clauses = usable_clauses(root, rel, rinfos);
-		if (clauses != NIL)
-		{
-			replaced = lappend(replaced, make_path(path, cost_share(root, rel, table, clauses)));
-			if (rel->reloptkind != RELOPT_OTHER_MEMBER_REL)
-				continue;
-		}
-		replaced = lappend(replaced, path);
+		if (path->total_cost < total_cost(seq, ASKING) && path->parallel_safe >= seq->parallel_safe &&
+			bms_is_subset(PATH_REQ_OUTER(path), PATH_REQ_OUTER(seq)))
+			return true;
 	}
-	return replaced;
+	return false;
+}
+
+/* Puts a path where its cost belongs, whatever others cost. */
+static List *
+insert_path(List *paths, Path *path)
+{
+	int			at = 0;
+
+	while (at < list_length(paths) && ((Path *) list_nth(paths, at))->total_cost <= path->total_cost)
+		at++;
+	return list_insert_nth(paths, at, path);
+}
+
+/*
+ * The sequential path leaves the list before the directory scan competes with the others, since it would win where both cost the same.  A member of a partitioned table keeps it
+ * nevertheless: core can give it the parameters of another member's path, which it can't do with ours.
+ */
+static void
+add_scan(RelOptInfo *rel, Path *seq, double share, List *private)
+{
+	rel->pathlist = list_delete_ptr(rel->pathlist, seq);
+	add_path(rel, &make_path(seq, share, private)->path);
+	if (rel->reloptkind == RELOPT_OTHER_MEMBER_REL)
+		rel->pathlist = insert_path(rel->pathlist, seq);
+}
+
+/* For parallel workers, as many as core has read a table of this size. */
+static void
+add_partial_scan(PlannerInfo *root, RelOptInfo *rel, double share, List *private)
+{
+	Path	   *seq = seq_path_of(rel->partial_pathlist);
+
+	if (seq == NULL)
+	{
+		int			workers = compute_parallel_worker(rel, rel->pages, -1, max_parallel_workers_per_gather);
+
+		if (workers <= 0)
+			return;
+		seq = create_seqscan_path(root, rel, NULL, workers);
+	}
+	rel->partial_pathlist = list_delete_ptr(rel->partial_pathlist, seq);
+	add_partial_path(rel, &make_path(seq, share, private)->path);
+}
+
+/*
+ * Offers directory scans, whether the sequential path that they are made of has survived or not: an index that makes it look expensive says nothing of them.  What clauses ask and
+ * directories answer is found out once, for all paths and the plan.
+ */
+static void
+offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
+{
+	Path	   *seq = seq_path_of(rel->pathlist);
+	List	   *rinfos = rel->baserestrictinfo;
+	List	   *clauses;
+	List	   *kinds = NIL;
+	List	   *values = NIL;
+	double		share;
+
+	if (seq == NULL)
+		seq = create_seqscan_path(root, rel, rel->lateral_relids, 0);
+	if (is_beaten(rel, seq))
+		return;
+	if (seq->param_info != NULL)
+		rinfos = list_concat_copy(rinfos, seq->param_info->ppi_clauses);
+	clauses = mtp_scan_clauses(root, rel, rinfos);
+	if (clauses == NIL || mtp_demand_off(table))
+		return;
+	mark_narrow(root, rel, clauses);
+	mtp_scan_write_clauses(clauses, &kinds, &values);
+	share = cost_share(root, rel, table, clauses);
+	add_scan(rel, seq, share, list_make2(kinds, values));
+	if (rel->consider_parallel && bms_is_empty(rel->lateral_relids))
+		add_partial_scan(root, rel, share, list_make2(kinds, values));
 }
 
 /* WHERE CURRENT OF finds its row by TID, and raises an error in any other scan. */
@@ -192,14 +271,11 @@ offer_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 	if (next_hook)
 		next_hook(root, rel, rti, rte);
 	if (!mtp_enable_directoryscan || rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION || rte->inh || rte->tablesample != NULL ||
-		rel->pages < FEWEST_BLOCKS || IsCatalogRelationOid(rte->relid) || is_current_of(rel))
+		rel->pages < FEWEST_BLOCKS || IsCatalogRelationOid(rte->relid) || IS_DUMMY_REL(rel) || is_current_of(rel))
 		return;
 	table = table_open(rte->relid, NoLock);
-	if (mtp_table_is_ours(table) && mtp_pair_serves(table) && !mtp_demand_off(table))
-	{
-		rel->pathlist = replace(root, rel, table, rel->pathlist);
-		rel->partial_pathlist = replace(root, rel, table, rel->partial_pathlist);
-	}
+	if (mtp_table_is_ours(table) && mtp_pair_serves(table))
+		offer_scans(root, rel, table);
 	table_close(table, NoLock);
 }
 
@@ -207,15 +283,14 @@ static Plan *
 plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *custom_plans)
 {
 	CustomScan *plan = makeNode(CustomScan);
-	List	   *usable = usable_clauses(root, rel, clauses);
 
 	plan->scan.plan.targetlist = tlist;
 	plan->scan.plan.qual = extract_actual_clauses(clauses, false);
 	plan->scan.scanrelid = rel->relid;
 	plan->flags = path->flags;
 	plan->methods = &mtp_scan_methods;
-	mark_narrow(root, rel, usable);
-	mtp_scan_write_clauses(usable, plan);
+	plan->custom_private = linitial(path->custom_private);
+	plan->custom_exprs = lsecond(path->custom_private);
 	return &plan->scan.plan;
 }
 

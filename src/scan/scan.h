@@ -43,11 +43,11 @@ typedef struct MtpScanClause
 } MtpScanClause;
 
 /*
- * clause.c: the clause of a restriction of a base relation that directories can be asked, allocated; or NULL.  Lists of them as a plan has them: kinds, columns and
- * operators for custom_private, values for custom_exprs.
+ * clause.c: the clauses among a base relation's restrictions that directories can be asked; narrow is for the caller to say.  And such a list as a plan has it, in two lists of
+ * nodes: kinds, columns and operators for custom_private, values for custom_exprs.
  */
-extern MtpScanClause *mtp_scan_clause(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *rinfo);
-extern void mtp_scan_write_clauses(List *clauses, CustomScan *plan);
+extern List *mtp_scan_clauses(PlannerInfo *root, RelOptInfo *rel, List *rinfos);
+extern void mtp_scan_write_clauses(List *clauses, List **kinds, List **values);
 extern List *mtp_scan_read_clauses(CustomScan *plan);
 
 /* What became of blocks */

@@ -395,6 +395,28 @@ is(sql(q{SELECT ready('t', 'k')}), 'ready', 'directories');
 is($old->query_safe('SELECT skew()'), 'could not serialize access due to read/write dependencies among transactions', 'write skew is found');
 $old->query_safe('ROLLBACK');
 
+# ---------- where an index is in the way ----------
+
+# The scans of a plan
+sub scans { my ($query, @before) = @_; return join(' ', sql(join(';', @before, "EXPLAIN (COSTS OFF) $query")) =~ /^[ >-]*(.*?) on way/mg); }
+sql(q{CREATE TABLE way (a int, b int, c int, v text) USING mtpower; INSERT INTO way SELECT g * 7919 % 20000, g, g * 11 % 20000, repeat('v', 100) FROM generate_series(1, 20000) g;
+	CREATE INDEX way_a ON way (a); VACUUM ANALYZE way});
+my @cheap = ('SET random_page_cost = 1');
+my $way = 'SELECT * FROM way WHERE a < 5000 AND b = 77';
+my $indexed = qr/^(Bitmap Heap Scan|Index Scan using)/;
+like(scans($way, @cheap), $indexed, 'an index costs less than a sequential scan');
+is(sql(q{SELECT ready('way', 'b')}), 'ready', 'directories of all pages');
+is(scans($way, @cheap), 'Custom Scan (directory scan)', 'but more than a directory scan, which is offered though no sequential path has survived');
+is(scans($way, @cheap, 'SET max_parallel_workers_per_gather = 2', 'SET parallel_setup_cost = 0', 'SET parallel_tuple_cost = 0', 'SET min_parallel_table_scan_size = 0'), 'Parallel Custom Scan (directory scan)',
+	'to parallel workers too');
+is(sql("SELECT wrong('$way')"), '', '... and gives the same rows');
+like(scans('SELECT * FROM way WHERE a = 5 AND b = 77', @cheap), $indexed, 'an index scan that costs less stays');
+like(scans($way, @cheap, 'SET enable_seqscan = off'), $indexed, 'without sequential scans there are no directory scans');
+like(scans($way, @cheap, 'BEGIN ISOLATION LEVEL SERIALIZABLE'), $indexed, 'a serializable transaction is not promised what it would not get');
+sql(q{SELECT mtpower.set_directory('way', 'c')});
+like(scans('SELECT * FROM way WHERE a < 5000 AND c = 77', @cheap), $indexed, 'directories of other columns promise nothing');
+like(scans($way, @cheap), $indexed, 'nor those of columns that are the table\'s no more');
+
 # ---------- row security ----------
 
 # What is called, and how often, is the same with a policy.
