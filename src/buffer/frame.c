@@ -68,7 +68,7 @@ extent_lock(MtpBuffer *b)
 /* ---------- words ---------- */
 
 /*
- * The word of a page, or NULL.  Exact under the partition's lock.  Without it, a word may go that is found, but none comes while
+ * The word of a page, or NULL: of a directory, whatever its frame's size.  Exact under the partition's lock.  Without it, a word may go that is found, but none comes while
  * the caller has locked the page's content exclusively.
  */
 static pg_atomic_uint64 *
@@ -84,7 +84,7 @@ word_of(MtpBuffer *b, MtpPageTag tag, int kind, uint64 hash)
 			MtpPageTag *has = &b->heads[(uint32) word].tag;
 
 			if (word >> 32 == mtp_frame_mark(hash) && has->page == tag.page && has->space == tag.space &&
-				mtp_frame_is(b, (uint32) word, kind))
+				mtp_pool_page_kind(mtp_frame_kind(b, (uint32) word)) == mtp_pool_page_kind(kind))
 				return &words[i];
 		}
 	}
@@ -119,11 +119,17 @@ free_word(MtpBuffer *b, uint64 hash)
 	return found;
 }
 
+static inline void
+count(MtpBuffer *b, int kind, MtpFrameCount what)
+{
+	b->counts[mtp_pool_page_kind(kind)][what]++;
+}
+
 /* What pages that are not there are known by: a pair and its directory are two. */
 static inline uint64
 sketch_hash(uint64 hash, int kind)
 {
-	return hash + kind * UINT64CONST(0x9E3779B97F4A7C15);
+	return hash + mtp_pool_page_kind(kind) * UINT64CONST(0x9E3779B97F4A7C15);
 }
 
 static inline volatile MtpRest *
@@ -169,7 +175,7 @@ forget_page(MtpBuffer *b, uint32 frame, uint64 hash, MtpFrameCount why)
 	int			kind = b->pool->kind_of[frame / MTP_EXTENT_FRAMES];
 
 	mtp_pool_left(b->pool, frame, sketch_hash(hash, kind));
-	b->counts[kind][why]++;
+	count(b, kind, why);
 	MTP_FRAME_STEP(taken);
 	b->heads[frame].tag = (MtpPageTag) {0, 0};
 }
@@ -296,7 +302,7 @@ spare_frame(MtpBuffer *b, int kind, uint32 *frame)
 	if (spare == 0 || kind != MTP_FRAME_INDEX)
 		return false;
 	b->spare = 0;
-	if (!mtp_frame_is(b, spare - 1, kind) || b->heads[spare - 1].tag.page != 0)
+	if (mtp_frame_kind(b, spare - 1) != kind || b->heads[spare - 1].tag.page != 0)
 		return false;
 	*frame = spare - 1;
 	return true;
@@ -307,7 +313,7 @@ static bool
 frame_behind(MtpBuffer *b, int kind, uint32 *frame)
 {
 	*frame = b->behind;
-	return kind == MTP_FRAME_DIRECTORY && b->behind != 0 && mtp_pool_was_given(b->pool, kind, b->behind) && b->heads[b->behind].tag.page == 0;
+	return mtp_pool_page_kind(kind) == MTP_FRAME_DIRECTORY && b->behind != 0 && mtp_pool_was_given(b->pool, kind, b->behind) && b->heads[b->behind].tag.page == 0;
 }
 
 bool
@@ -321,7 +327,7 @@ mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *
 
 	if (kind == MTP_FRAME_INDEX && rests(b, hash))
 	{
-		b->counts[kind][MTP_COUNT_REFUSED]++;
+		count(b, kind, MTP_COUNT_REFUSED);
 		return false;
 	}
 
@@ -332,7 +338,7 @@ mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *
 		return true;
 	if (mtp_pool_place(b->pool, kind, only_free ? 0 : place->level, random, &place->frame))
 		return true;
-	b->counts[kind][MTP_COUNT_REFUSED]++;
+	count(b, kind, MTP_COUNT_REFUSED);
 	return false;
 }
 
@@ -347,7 +353,7 @@ mtp_frame_place_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level, uint64 *
 		return false;
 	if (frame_behind(b, kind, &place->frame) || mtp_pool_place(b->pool, kind, level, random, &place->frame))
 		return true;
-	b->counts[kind][MTP_COUNT_REFUSED]++;
+	count(b, kind, MTP_COUNT_REFUSED);
 	return false;
 }
 
@@ -376,7 +382,7 @@ copy_image(MtpBuffer *b, uint32 frame, int kind, const char *const *blocks)
 {
 	char	   *image = mtp_frame_image(b, frame, kind);
 
-	if (kind == MTP_FRAME_DIRECTORY)
+	if (mtp_pool_page_kind(kind) == MTP_FRAME_DIRECTORY)
 	{
 		memset(image, 0, sizeof(uint64));
 		return;
@@ -404,11 +410,11 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *p
 	MTP_FRAME_STEP(placed);
 	if (!take(b, frame, MTP_COUNT_EVICTED))
 	{
-		b->counts[kind][MTP_COUNT_REFUSED]++;
+		count(b, kind, MTP_COUNT_REFUSED);
 		return false;
 	}
 	MTP_FRAME_STEP(mine);
-	if (!mtp_frame_is(b, frame, kind))
+	if (mtp_frame_kind(b, frame) != kind)
 	{
 		let_go(b, frame);
 		return false;
@@ -426,8 +432,8 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *p
 	{
 		pg_atomic_write_u64(word, (uint64) mtp_frame_mark(hash) << 32 | frame);
 		mtp_pool_came(pool, frame, place->level);
-		b->counts[kind][MTP_COUNT_PUBLISHED]++;
-		if (kind == MTP_FRAME_DIRECTORY)
+		count(b, kind, MTP_COUNT_PUBLISHED);
+		if (mtp_pool_page_kind(kind) == MTP_FRAME_DIRECTORY)
 			b->behind = frame + 1;
 	}
 	else
@@ -488,7 +494,9 @@ take_away(MtpBuffer *b, pg_atomic_uint64 *word, uint64 hash, MtpFrameCount why)
 static bool
 has_mark(MtpBuffer *b, uint64 hash)
 {
-	if (b->pool->kinds[MTP_FRAME_TABLE].nextents + b->pool->kinds[MTP_FRAME_DIRECTORY].nextents == 0)
+	MtpPoolKind *kinds = b->pool->kinds;
+
+	if (kinds[MTP_FRAME_TABLE].nextents + kinds[MTP_FRAME_DIRECTORY].nextents + kinds[MTP_FRAME_SMALL].nextents == 0)
 		return false;
 	for (int which = 0; which < 2; which++)
 	{
@@ -534,8 +542,8 @@ mtp_frame_fill(MtpBuffer *b, MtpPageTag tag, const MtpFrameRef *ref, const char 
 {
 	uint64		hash = mtp_tag_hash(tag);
 	MtpFrameHead *head = &b->heads[ref->frame];
+	int			kind;
 
-	Assert(size <= MTP_DIRECTORY_BYTES);
 	LWLockAcquire(partition_lock(b, hash), LW_EXCLUSIVE);
 	MTP_FRAME_STEP(fill_locked);
 	if (pg_atomic_read_u64(&head->version) != ref->version)
@@ -551,10 +559,12 @@ mtp_frame_fill(MtpBuffer *b, MtpPageTag tag, const MtpFrameRef *ref, const char 
 		take_away(b, word, hash, MTP_COUNT_EVICTED);
 		return true;
 	}
+	kind = mtp_frame_kind(b, ref->frame);
+	Assert(size <= mtp_pool_frame_bytes(kind));
 	pg_atomic_write_u64(&head->version, ref->version + 1);
 	pg_write_barrier();
 	MTP_FRAME_STEP(fill_odd);
-	memcpy(mtp_frame_image(b, ref->frame, MTP_FRAME_DIRECTORY), data, size);
+	memcpy(mtp_frame_image(b, ref->frame, kind), data, size);
 	let_go(b, ref->frame);
 	LWLockRelease(partition_lock(b, hash));
 	return true;

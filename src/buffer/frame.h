@@ -28,7 +28,8 @@
 
 /*
  * Which page: never zero in any part, since block 0 counts as 1.  A pair of a table's blocks is named by the first one, and so is its directory: which of
- * them a frame has follows from its extent's kind.
+ * them a frame has follows from its extent's kind.  Directories have frames of two sizes, each a kind
+ * of extents; who looks for a directory finds it in either.
  */
 typedef struct MtpPageTag
 {
@@ -166,11 +167,21 @@ mtp_frame_mark(uint64 hash)
 	return (uint32) (hash >> 32 << (32 - MTP_FRAME_MARK_BITS)) | 1;
 }
 
-/* Other kinds than a file's pages have are not found: a table's file has two. */
-static inline bool
-mtp_frame_is(MtpBuffer *b, uint32 frame, int kind)
+/* A frame's kind: the same one for as long as it has a page */
+static inline int
+mtp_frame_kind(MtpBuffer *b, uint32 frame)
 {
-	return *(volatile uint8 *) &b->pool->kind_of[frame / MTP_EXTENT_FRAMES] == kind;
+	return *(volatile uint8 *) &b->pool->kind_of[frame / MTP_EXTENT_FRAMES];
+}
+
+/*
+ * A frame's kind if it has a page of this one, else any.  An index's file has pages of one kind alone, and
+ * they have frames of one kind.
+ */
+static inline int
+mtp_frame_kind_for(MtpBuffer *b, uint32 frame, int kind)
+{
+	return kind == MTP_FRAME_INDEX ? MTP_FRAME_INDEX : mtp_frame_kind(b, frame);
 }
 
 /* Counts an access to the page of a frame. */
@@ -189,16 +200,19 @@ static inline bool
 mtp_frame_peek(MtpBuffer *b, MtpPageTag tag, int kind, uint32 frame, MtpFrameRef *ref)
 {
 	MtpFrameHead *head = &b->heads[frame];
+	int			has;
 
 	ref->version = pg_atomic_read_u64(&head->version);
 	MTP_FRAME_STEP(version_read);
 	pg_read_barrier();			/* the version before what it protects */
-	if (ref->version % 2 != 0 || head->tag.page != tag.page || head->tag.space != tag.space ||
-		(kind != MTP_FRAME_INDEX && !mtp_frame_is(b, frame, kind)))
+	if (ref->version % 2 != 0 || head->tag.page != tag.page || head->tag.space != tag.space)
+		return false;
+	has = mtp_frame_kind_for(b, frame, kind);
+	if (mtp_pool_page_kind(has) != kind)
 		return false;
 	MTP_FRAME_STEP(found);
 	ref->frame = frame;
-	ref->image = mtp_frame_image(b, frame, kind);
+	ref->image = mtp_frame_image(b, frame, has);
 	return true;
 }
 
@@ -211,6 +225,16 @@ mtp_frame_look(MtpBuffer *b, MtpPageTag tag, int kind, uint32 frame, uint8 rando
 	if (kind != MTP_FRAME_DIRECTORY)
 		mtp_frame_accessed(b, frame, random);
 	return true;
+}
+
+/* Asks for bytes from … to of the image of a page of this kind, if the frame has one. */
+static inline void
+mtp_frame_prefetch(MtpBuffer *b, uint32 frame, int kind, Size from, Size to)
+{
+	const char *image = mtp_frame_image(b, frame, mtp_frame_kind_for(b, frame, kind));
+
+	for (Size at = from; at < to; at += 64)
+		__builtin_prefetch(image + at);
 }
 
 /*
@@ -233,8 +257,7 @@ mtp_frame_find(MtpBuffer *b, MtpPageTag tag, int kind, uint8 random, Size from, 
 			if (word >> 32 != mark)
 				continue;
 			MTP_FRAME_STEP(word_read);
-			for (Size at = from; at < to; at += 64)
-				__builtin_prefetch(mtp_frame_image(b, (uint32) word, kind) + at);
+			mtp_frame_prefetch(b, (uint32) word, kind, from, to);
 			if (mtp_frame_look(b, tag, kind, (uint32) word, random, ref))
 				return true;
 		}
@@ -256,8 +279,7 @@ mtp_frame_find_next(MtpBuffer *b, MtpPageTag tag, int kind, uint8 random, Size f
 
 	if (last < b->pool->nextents * MTP_EXTENT_FRAMES - MTP_FRAMES_AHEAD)
 	{
-		for (Size at = from; at < to; at += 64)
-			__builtin_prefetch(mtp_frame_image(b, last + MTP_FRAMES_AHEAD, kind) + at);
+		mtp_frame_prefetch(b, last + MTP_FRAMES_AHEAD, kind, from, to);
 		/* Two, since two processes may have been at it. */
 		if (mtp_frame_look(b, tag, kind, last + 1, random, ref) || mtp_frame_look(b, tag, kind, last + 2, random, ref))
 			return true;
@@ -275,7 +297,8 @@ mtp_frame_still(MtpBuffer *b, const MtpFrameRef *ref)
 }
 
 /*
- * Publishing, in two steps, so that who has to read a page for it knows whether that is worth it.  *random is a state of random numbers, not 0.
+ * Publishing, in two steps, so that who has to read a page for it knows whether that is worth it.
+ * kind: of the frame, which for a directory is one of two.  *random is a state of random numbers, not 0.
  *
  * mtp_frame_place: where the page may be, if it has no frame and is warm enough (counts an access), or, with only_free, if there is a
  * free one, or one whose page is of level 0.  Nothing is reserved.
@@ -297,7 +320,7 @@ extern bool mtp_frame_place_warm(MtpBuffer *b, MtpPageTag tag, int kind, int lev
 extern bool mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *place, const char *const *blocks, MtpFrameRef *ref);
 
 /*
- * Fills a directory's frame with what was made of the blocks that were locked when it was published, or takes it away (size 0).  False if it
+ * Fills a directory's frame with what was made of the blocks that were locked when it was published, and fits it, or takes it away (size 0).  False if it
  * is not the one that was published any more; then nothing is done.
  */
 extern bool mtp_frame_fill(MtpBuffer *b, MtpPageTag tag, const MtpFrameRef *ref, const char *data, Size size);
@@ -316,7 +339,7 @@ extern void mtp_frame_stale(MtpBuffer *b, MtpPageTag tag, bool hints);
  */
 extern void mtp_frame_stale_pair(MtpBuffer *b, MtpPageTag tag, bool new_rows);
 
-/* Has the pair a frame of this kind?  A guess. */
+/* Has the pair a page of this kind?  A guess. */
 extern bool mtp_frame_has(MtpBuffer *b, MtpPageTag tag, int kind);
 
 /* Copies so many bytes of a page's frame, without an access; false if it has none, or somebody is at it. */

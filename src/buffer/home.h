@@ -25,7 +25,7 @@
 #define MTP_HOME_FRAME		0x664d7450
 
 /* Another one for whatever changes in the file, or in what the image of a page is */
-#define MTP_HOME_LAYOUT		1
+#define MTP_HOME_LAYOUT		2
 
 typedef struct MtpHomeHead
 {

@@ -185,43 +185,58 @@ mtp_pair_load(Relation rel, uint32 pair, BlockNumber nblocks, int level, BufferA
 			ReleaseBuffer(bufs[half]);
 }
 
-/* Where a directory may be.  Where none is free, an extent may be that has no kind yet. */
+/* Where a directory may be, in frames of this kind.  Where none is free, an extent may be that has no kind yet. */
 static bool
-place_directory(MtpPageTag tag, bool only_free, int level, MtpFramePlace *place)
+place_in(MtpPageTag tag, int kind, bool only_free, int level, MtpFramePlace *place)
 {
 	uint64	   *random;
 
 	if (level >= 0)
 	{
-		if (mtp_frame_place_warm(&mtp_buffer, tag, MTP_FRAME_DIRECTORY, level, mtp_buffer_random_state(), place))
+		if (mtp_frame_place_warm(&mtp_buffer, tag, kind, level, mtp_buffer_random_state(), place))
 			return true;
-		mtp_buffer_consider(MTP_FRAME_DIRECTORY);
-		return mtp_frame_place_warm(&mtp_buffer, tag, MTP_FRAME_DIRECTORY, level, mtp_buffer_random_state(), place);
+		mtp_buffer_consider(kind);
+		return mtp_frame_place_warm(&mtp_buffer, tag, kind, level, mtp_buffer_random_state(), place);
 	}
 	random = mtp_buffer_miss(MTP_FRAME_DIRECTORY);
-	if (mtp_frame_place(&mtp_buffer, tag, MTP_FRAME_DIRECTORY, only_free, random, place))
+	if (mtp_frame_place(&mtp_buffer, tag, kind, only_free, random, place))
 		return true;
-	mtp_buffer_consider(MTP_FRAME_DIRECTORY);
-	return mtp_frame_place(&mtp_buffer, tag, MTP_FRAME_DIRECTORY, true, random, place);
+	mtp_buffer_consider(kind);
+	return mtp_frame_place(&mtp_buffer, tag, kind, true, random, place);
 }
 
-bool
-mtp_pair_reserve(Relation rel, uint32 pair, BlockNumber nblocks, BufferAccessStrategy strategy, bool only_free,
-				 int level, char *copy, MtpFrameRef *ref)
+/* The same for a small one: a large frame that is free does, too, and *kind says so. */
+static bool
+place_directory(MtpPageTag tag, int *kind, bool only_free, int level, MtpFramePlace *place)
 {
-	MtpPageTag	tag = tag_of(rel, pair);
-	MtpFramePlace place;
-	Buffer		bufs[2] = {InvalidBuffer, InvalidBuffer};
-	bool		reserved = false;
-
-	if (mtp_pair_has(rel, pair, MTP_FRAME_DIRECTORY) || !place_directory(tag, only_free, level, &place))
+	if (place_in(tag, *kind, only_free, level, place))
+		return true;
+	if (*kind != MTP_FRAME_SMALL)
 		return false;
+	*kind = MTP_FRAME_DIRECTORY;
+	return mtp_frame_place(&mtp_buffer, tag, *kind, true, mtp_buffer_random_state(), place);
+}
+
+/*
+ * Copies the pair's blocks, those below nblocks, as they are locked; with a place, if an empty directory is
+ * published there meanwhile.  *single: the second block was not locked.
+ */
+static bool
+copy_pair(Relation rel, uint32 pair, BlockNumber nblocks, BufferAccessStrategy strategy, char *copy,
+		  int kind, const MtpFramePlace *place, MtpFrameRef *ref, bool *single)
+{
+	Buffer		bufs[2] = {InvalidBuffer, InvalidBuffer};
+	bool		good;
+
 	for (int half = 0; half < 2 && MtpPairBlock(pair) + half < nblocks; half++)
 		bufs[half] = ReadBufferExtended(rel, MAIN_FORKNUM, MtpPairBlock(pair) + half, RBM_NORMAL, strategy);
-	if (lock_pair(bufs))
+	*single = !BufferIsValid(bufs[1]);
+	good = lock_pair(bufs);
+	if (good)
 	{
-		reserved = mtp_frame_publish(&mtp_buffer, tag, MTP_FRAME_DIRECTORY, &place, NULL, ref);
-		for (int half = 0; half < 2 && reserved; half++)
+		if (place != NULL)
+			good = mtp_frame_publish(&mtp_buffer, tag_of(rel, pair), kind, place, NULL, ref);
+		for (int half = 0; half < 2 && good; half++)
 		{
 			const char *page = page_of(bufs[half]);
 
@@ -235,12 +250,35 @@ mtp_pair_reserve(Relation rel, uint32 pair, BlockNumber nblocks, BufferAccessStr
 	for (int half = 0; half < 2; half++)
 		if (BufferIsValid(bufs[half]))
 			ReleaseBuffer(bufs[half]);
+	return good;
+}
+
+bool
+mtp_pair_copy(Relation rel, uint32 pair, BlockNumber nblocks, BufferAccessStrategy strategy, char *copy)
+{
+	bool		single;
+
+	return copy_pair(rel, pair, nblocks, strategy, copy, MTP_FRAME_NONE, NULL, NULL, &single);
+}
+
+bool
+mtp_pair_reserve(Relation rel, uint32 pair, int *kind, BlockNumber nblocks, BufferAccessStrategy strategy,
+				 bool only_free, int level, char *copy, MtpFrameRef *ref)
+{
+	MtpPageTag	tag = tag_of(rel, pair);
+	MtpFramePlace place;
+	bool		single,
+				reserved;
+
+	if (mtp_pair_has(rel, pair, MTP_FRAME_DIRECTORY) || !place_directory(tag, kind, only_free, level, &place))
+		return false;
+	reserved = copy_pair(rel, pair, nblocks, strategy, copy, *kind, &place, ref, &single);
 
 	/*
 	 * A block that has come since the table's end was looked for was not locked: who put rows on it may have found no frame to take away, and the copy has not got them.  Who
 	 * comes later finds it.
 	 */
-	if (reserved && !BufferIsValid(bufs[1]))
+	if (reserved && single)
 	{
 		pg_memory_barrier();	/* the word before the table's end */
 		if (RelationGetNumberOfBlocks(rel) > MtpPairBlock(pair) + 1)
@@ -250,6 +288,12 @@ mtp_pair_reserve(Relation rel, uint32 pair, BlockNumber nblocks, BufferAccessStr
 		}
 	}
 	return reserved;
+}
+
+int
+mtp_pair_level(const MtpFrameRef *ref)
+{
+	return mtp_heat_level(mtp_buffer.pool->heat[ref->frame], mtp_pool_epoch(mtp_buffer.pool));
 }
 
 bool

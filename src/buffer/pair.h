@@ -66,15 +66,21 @@ extern void mtp_pair_offer(Relation rel, Buffer buf);
 extern void mtp_pair_load(Relation rel, uint32 pair, BlockNumber nblocks, int level, BufferAccessStrategy strategy);
 
 /*
- * Copies the pair's blocks, those below nblocks, to `copy` (2 * BLCKSZ, MAXALIGNed; zeros for one that there is not), and publishes an empty directory for them; false if there is one
- * already, if the pair is not warm enough (only_free: if no frame is free or cold through and through), or if somebody is at its pages.  level: how warm it is known
+ * Copies the pair's blocks, those below nblocks, to `copy` (2 * BLCKSZ, MAXALIGNed; zeros for one that there is not), and publishes an empty directory for them, in a frame
+ * of the kind that is wanted (MTP_FRAME_SMALL or MTP_FRAME_DIRECTORY), or a larger one, as *kind says then; false if there is one already, if the pair is not warm enough (only_free: if no frame is free or cold through and through), or if somebody is at its pages.  level: how warm it is known
  * to be (0 … MTP_HEAT_MOST; no access is counted, and only_free is of no account), or -1: this counts as a miss.  For callers without locks on pages; holds none afterwards.
  * nblocks: of the table, seen under a lock that keeps others from truncating it.
  */
-extern bool mtp_pair_reserve(Relation rel, uint32 pair, BlockNumber nblocks, BufferAccessStrategy strategy, bool only_free,
-							 int level, char *copy, MtpFrameRef *ref);
+extern bool mtp_pair_reserve(Relation rel, uint32 pair, int *kind, BlockNumber nblocks, BufferAccessStrategy strategy,
+							 bool only_free, int level, char *copy, MtpFrameRef *ref);
 
-/* Fills the directory that was reserved, or takes it away (size 0).  False if it has gone meanwhile.  The caller has kept his lock on the table since then. */
+/* Copies them alone.  False if somebody is at the pages. */
+extern bool mtp_pair_copy(Relation rel, uint32 pair, BlockNumber nblocks, BufferAccessStrategy strategy, char *copy);
+
+/* How warm the pair is that has reserved this frame: a guess, if somebody may have taken it. */
+extern int	mtp_pair_level(const MtpFrameRef *ref);
+
+/* Fills the directory that was reserved, in whose frame it fits, or takes it away (size 0).  False if it has gone meanwhile.  The caller has kept his lock on the table since then. */
 extern bool mtp_pair_fill(Relation rel, uint32 pair, const MtpFrameRef *ref, const char *directory, Size size);
 
 /* For the changer of a table page, before he can commit, with no lock on a page: new_rows: there are new versions of rows on it. */

@@ -34,7 +34,7 @@ Size
 mtp_pool_size(uint32 nextents)
 {
 	return MAXALIGN(sizeof(MtpPool)) +
-		MAXALIGN(nextents) + MTP_FRAME_KINDS * MAXALIGN(nextents * sizeof(uint32)) +
+		MAXALIGN(nextents) + MTP_POOL_KINDS * MAXALIGN(nextents * sizeof(uint32)) +
 		MAXALIGN((Size) nextents * MTP_EXTENT_FRAMES * sizeof(MtpHeat)) +
 		MTP_SKETCH_ROWS * sketch_width(nextents) * sizeof(MtpHeat);
 }
@@ -64,7 +64,7 @@ mtp_pool_make(void *memory, uint32 nextents, double half_life)
 	pg_atomic_init_u32(&pool->epoch, 0);
 	pool->kind_of = carve(&at, nextents);
 	memset(pool->kind_of, MTP_FRAME_NONE, nextents);
-	for (int kind = 0; kind < MTP_FRAME_KINDS; kind++)
+	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
 		pool->extents[kind] = carve(&at, nextents * sizeof(uint32));
 	pool->heat = carve(&at, (Size) nextents * MTP_EXTENT_FRAMES * sizeof(MtpHeat));
 	pool->sketch = carve(&at, MTP_SKETCH_ROWS * sketch_width(nextents) * sizeof(MtpHeat));
@@ -322,7 +322,7 @@ least_worth(MtpPool *pool, int kind, float least, uint64 *random)
 {
 	int			from = -1;
 
-	for (int other = 0; other < MTP_FRAME_KINDS; other++)
+	for (int other = 0; other < MTP_POOL_KINDS; other++)
 	{
 		uint32		n = pool->kinds[other].nextents;
 		float		loss;

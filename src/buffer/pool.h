@@ -17,20 +17,25 @@
 #define MTP_EXTENT_BYTES	(1024 * 1024)
 #define MTP_MOST_EXTENTS	(1024 * 1024)
 
-/* Kinds of frames */
+/* Kinds of pages */
 #define MTP_FRAME_INDEX		0	/* one block of an index */
 #define MTP_FRAME_TABLE		1	/* a pair: two blocks of a table, the first one even */
 #define MTP_FRAME_DIRECTORY 2	/* a directory of a pair */
 #define MTP_FRAME_KINDS		3
+
+/* Kinds of frames, and so of extents: the same, and one more for directories */
+#define MTP_FRAME_SMALL		3	/* a directory that needs no more than half of the room */
+#define MTP_POOL_KINDS		4
 #define MTP_FRAME_NONE		0xFF	/* of an extent that has no kind yet */
 
 #define MTP_DIRECTORY_BYTES 4096
+#define MTP_SMALL_BYTES		(MTP_DIRECTORY_BYTES / 2)
 
 /* What room and time are counted in: blocks that an extent has room for. */
 #define MTP_EXTENT_BLOCKS	(MTP_EXTENT_BYTES / BLCKSZ)
 
 /* Frames are numbered by extent; an extent of large ones leaves the last numbers unused. */
-#define MTP_EXTENT_FRAMES	(MTP_EXTENT_BYTES / Min(BLCKSZ, MTP_DIRECTORY_BYTES))
+#define MTP_EXTENT_FRAMES	(MTP_EXTENT_BYTES / Min(BLCKSZ, MTP_SMALL_BYTES))
 
 #define MTP_SKETCH_ROWS		3
 
@@ -55,9 +60,9 @@ typedef struct MtpPool
 	pg_atomic_uint64 accesses;
 	pg_atomic_uint32 epoch;
 	uint32		swept;			/* words that have been brought up to date */
-	MtpPoolKind kinds[MTP_FRAME_KINDS];
+	MtpPoolKind kinds[MTP_POOL_KINDS];
 	uint8	   *kind_of;		/* of each extent */
-	uint32	   *extents[MTP_FRAME_KINDS];	/* those of a kind, the newest last */
+	uint32	   *extents[MTP_POOL_KINDS];	/* those of a kind, the newest last */
 	MtpHeat    *heat;			/* of each frame */
 	MtpHeat    *sketch;			/* MTP_SKETCH_ROWS rows */
 } MtpPool;
@@ -76,11 +81,18 @@ mtp_pool_random(uint64 *state)
 	return *state;
 }
 
+/* The kind of pages that frames of a kind have */
+static inline int
+mtp_pool_page_kind(int kind)
+{
+	return kind == MTP_FRAME_SMALL ? MTP_FRAME_DIRECTORY : kind;
+}
+
 /* Bytes of a frame, and frames of an extent */
 static inline uint32
 mtp_pool_frame_bytes(int kind)
 {
-	return kind == MTP_FRAME_DIRECTORY ? MTP_DIRECTORY_BYTES : kind == MTP_FRAME_TABLE ? 2 * BLCKSZ : BLCKSZ;
+	return kind == MTP_FRAME_SMALL ? MTP_SMALL_BYTES : kind == MTP_FRAME_DIRECTORY ? MTP_DIRECTORY_BYTES : kind == MTP_FRAME_TABLE ? 2 * BLCKSZ : BLCKSZ;
 }
 
 static inline uint32

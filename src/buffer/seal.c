@@ -298,7 +298,7 @@ take_frame(MtpHome *home, MtpBuffer *b, uint32 frame)
 static void
 find_fresh(MtpBuffer *b)
 {
-	for (int kind = 0; kind < MTP_FRAME_KINDS; kind++)
+	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
 	{
 		MtpPoolKind *k = &b->pool->kinds[kind];
 		uint32		fresh = mtp_pool_frames(kind);

@@ -33,14 +33,21 @@ mtp_stat_buffer(PG_FUNCTION_ARGS)
 	for (int kind = 0; kind <= MTP_FRAME_KINDS; kind++)
 	{
 		bool		is_free = kind == MTP_FRAME_KINDS;
-		uint32		nextents = is_free ? pool->nfree : pool->kinds[kind].nextents;
+		uint64		bytes = is_free ? (uint64) pool->nfree * MTP_EXTENT_BYTES : 0;
+		uint64		frames = 0;
 		Datum		values[4 + MTP_FRAME_COUNTS] = {0};
 		bool		nulls[4 + MTP_FRAME_COUNTS] = {false};
 
+		for (int i = 0; i < MTP_POOL_KINDS; i++)
+			if (mtp_pool_page_kind(i) == kind)
+			{
+				frames += (uint64) pool->kinds[i].nextents * mtp_pool_frames(i);
+				bytes += (uint64) pool->kinds[i].nextents * MTP_EXTENT_BYTES;
+			}
 		values[0] = CStringGetTextDatum(is_free ? "free" : kind_names[kind]);
-		values[1] = Int64GetDatum(is_free ? 0 : (int64) nextents * mtp_pool_frames(kind));
+		values[1] = Int64GetDatum(frames);
 		nulls[1] = is_free;
-		values[2] = Int64GetDatum((int64) nextents * MTP_EXTENT_BYTES);
+		values[2] = Int64GetDatum(bytes);
 		for (int i = 0; i < MTP_FRAME_COUNTS; i++)
 		{
 			nulls[3 + i] = is_free;
@@ -96,7 +103,7 @@ mtp_buffer_content(PG_FUNCTION_ARGS)
 		values[0] = ObjectIdGetDatum(relid);
 		nulls[0] = !OidIsValid(relid);	/* of a transaction that has not ended, or that nobody has heard of yet */
 		values[1] = Int64GetDatum((int64) (uint32) tag.page - 1);
-		values[2] = CStringGetTextDatum(kind_names[kind]);
+		values[2] = CStringGetTextDatum(kind_names[mtp_pool_page_kind(kind)]);
 		values[3] = Float4GetDatum(mtp_heat_accesses(mtp_heat_level(pool->heat[frame], mtp_pool_epoch(pool))));
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}

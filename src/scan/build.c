@@ -4,6 +4,9 @@
  *
  * The pair's frame is reserved while its pages are locked, and filled afterwards: what has become of the pages in between has taken it away, and then there is nothing to
  * fill.  A frame that is reserved says nothing, so whoever does not fill it takes it away: else the pair would have none for ever.
+ *
+ * How much room a directory takes is known when it is made, so its frame's size is a guess: what the last
+ * pair of the table needed.  Where that is too small the frame goes, and all begins anew with a large one.
  */
 #include "scan/admit.h"
 
@@ -23,6 +26,10 @@
 static bool reserved = false;
 static MtpPageTag reserved_tag;
 static MtpFrameRef reserved_ref;
+
+/* The table that this process has made a directory of last, and the kind of frame that would have done. */
+static Oid	last_table = InvalidOid;
+static int	last_kind = MTP_FRAME_SMALL;
 
 /* What was found out of the last transaction, for one pair: of a load all rows are of one. */
 static TransactionId asked_xid = InvalidTransactionId;
@@ -146,7 +153,7 @@ has_one(MtpBuilder *b, uint32 pair)
 }
 
 /*
- * With the frame reserved.  Comparison functions that are not trusted may want a snapshot, and may be interrupted.
+ * Makes it of the copy.  Comparison functions that are not trusted may want a snapshot, and may be interrupted.
  */
 static Size
 build(MtpBuilder *b, uint32 pair)
@@ -155,7 +162,6 @@ build(MtpBuilder *b, uint32 pair)
 	int			nblocks = Min(2, b->nblocks - MtpPairBlock(pair));
 	Size		size;
 
-	MTP_STOP_POINT("directory_build");
 	if (!b->trusted)
 		PushActiveSnapshot(GetTransactionSnapshot());
 	asked_xid = InvalidTransactionId;
@@ -170,27 +176,57 @@ build(MtpBuilder *b, uint32 pair)
 	return size;
 }
 
-MtpBuilt
-mtp_builder_build(MtpBuilder *b, uint32 pair, bool only_free, int level)
+static int
+kind_for(Size size)
 {
-	volatile Size size = 0;
-	bool		filled;
+	return size <= MTP_SMALL_BYTES ? MTP_FRAME_SMALL : MTP_FRAME_DIRECTORY;
+}
 
-	/* A load goes on while its first pages are at it. */
-	if (MtpPairBlock(pair) + 1 >= b->nblocks)
-		b->nblocks = RelationGetNumberOfBlocks(b->rel);
-	if (MtpPairBlock(pair) >= b->nblocks)
-		return MTP_BUILT_BEFORE;
-	if (has_one(b, pair))
-		return MTP_BUILT_BEFORE;
-	if (!mtp_pair_reserve(b->rel, pair, b->nblocks, b->strategy, only_free, level, b->copy, &reserved_ref))
+/* What a pair has needed, if it is not the last one, which may have hardly begun. */
+static void
+remember(MtpBuilder *b, uint32 pair, Size size)
+{
+	if (size == 0 || MtpPairBlock(pair) + 2 >= b->nblocks)
+		return;
+	last_table = RelationGetRelid(b->rel);
+	last_kind = kind_for(size);
+}
+
+/* A guess out of nothing might cost an extent of the wrong kind, so a table's first directory is a trial. */
+static int
+guess_kind(MtpBuilder *b, uint32 pair)
+{
+	Size		size;
+
+	if (last_table == RelationGetRelid(b->rel) ||
+		!mtp_pair_copy(b->rel, pair, b->nblocks, b->strategy, b->copy))
+		return last_kind;
+	size = build(b, pair);
+	remember(b, pair, size);
+	return kind_for(size);
+}
+
+/*
+ * Builds it in a frame of this kind.  *size: what it takes, or 0; *level: how warm the pair is, once that is
+ * known.  With more than the frame has nothing is left of it.  (Who takes free frames alone goes on doing so.)
+ */
+static MtpBuilt
+build_in(MtpBuilder *b, uint32 pair, int *kind, bool only_free, int *level, Size *size)
+{
+	volatile Size needs = 0;
+	bool		fits,
+				filled;
+
+	*size = 0;
+	if (!mtp_pair_reserve(b->rel, pair, kind, b->nblocks, b->strategy, only_free, *level, b->copy, &reserved_ref))
 		return MTP_BUILT_REFUSED;
 	reserved_tag = mtp_page_tag(MtpRelLocator(b->rel), MtpPairBlock(pair));
 	reserved = true;
 
 	PG_TRY();
 	{
-		size = build(b, pair);
+		MTP_STOP_POINT("directory_build");
+		needs = build(b, pair);
 	}
 	PG_CATCH();
 	{
@@ -200,6 +236,36 @@ mtp_builder_build(MtpBuilder *b, uint32 pair, bool only_free, int level)
 	PG_END_TRY();
 	reserved = false;
 	MTP_STOP_POINT("directory_built");
-	filled = mtp_pair_fill(b->rel, pair, &reserved_ref, b->directory, size);
-	return size == 0 ? MTP_BUILT_UNFIT : filled ? MTP_BUILT_IT : MTP_BUILT_REFUSED;
+	*size = needs;
+	if (!only_free)
+		*level = mtp_pair_level(&reserved_ref);
+	fits = needs <= mtp_pool_frame_bytes(*kind);
+	filled = mtp_pair_fill(b->rel, pair, &reserved_ref, b->directory, fits ? needs : 0);
+	return needs == 0 ? MTP_BUILT_UNFIT : filled && fits ? MTP_BUILT_IT : MTP_BUILT_REFUSED;
+}
+
+MtpBuilt
+mtp_builder_build(MtpBuilder *b, uint32 pair, bool only_free, int level)
+{
+	MtpBuilt	built;
+	Size		size;
+	int			kind;
+
+	/* A load goes on while its first pages are at it. */
+	if (MtpPairBlock(pair) + 1 >= b->nblocks)
+		b->nblocks = RelationGetNumberOfBlocks(b->rel);
+	if (MtpPairBlock(pair) >= b->nblocks)
+		return MTP_BUILT_BEFORE;
+	if (has_one(b, pair))
+		return MTP_BUILT_BEFORE;
+	kind = guess_kind(b, pair);
+	built = build_in(b, pair, &kind, only_free, &level, &size);
+	if (size > mtp_pool_frame_bytes(kind))
+	{
+		MTP_STOP_POINT("directory_outgrown");
+		kind = MTP_FRAME_DIRECTORY;
+		built = build_in(b, pair, &kind, only_free, &level, &size);
+	}
+	remember(b, pair, size);
+	return built;
 }

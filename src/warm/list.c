@@ -224,7 +224,7 @@ wrong_head(const MtpListHead *head, uint64 size)
 static bool
 is_page(const MtpListPage *page)
 {
-	return page->kind < MTP_FRAME_KINDS && page->level <= MTP_HEAT_MOST && page->file != 0 && page->block != InvalidBlockNumber;
+	return page->kind < MTP_POOL_KINDS && page->level <= MTP_HEAT_MOST && page->file != 0 && page->block != InvalidBlockNumber;
 }
 
 static const char *

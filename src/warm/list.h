@@ -46,7 +46,7 @@ typedef struct MtpListPage
 	Oid			dbid;
 	Oid			file;
 	BlockNumber block;			/* of a pair, the first one */
-	uint8		kind;			/* MTP_FRAME_* */
+	uint8		kind;			/* MTP_FRAME_*, of the frame */
 	uint8		level;			/* of heat, when it was written */
 	uint16		unused;
 } MtpListPage;

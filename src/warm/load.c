@@ -77,7 +77,8 @@ can_load(MtpLoader *l, int kind, BlockNumber block)
 void
 mtp_loader_prefetch(MtpLoader *l, int kind, BlockNumber block)
 {
-	if (!can_load(l, kind, block) || mtp_loader_has(l, kind, block) || (kind == MTP_FRAME_DIRECTORY && !(l->has_builder && l->builder.trusted)))
+	if (!can_load(l, kind, block) || mtp_loader_has(l, kind, block) ||
+		(mtp_pool_page_kind(kind) == MTP_FRAME_DIRECTORY && !(l->has_builder && l->builder.trusted)))
 		return;
 	(void) PrefetchBuffer(l->rel, MAIN_FORKNUM, block);
 	if (kind != MTP_FRAME_INDEX && block + 1 < l->nblocks)
@@ -105,7 +106,7 @@ mtp_loader_load(MtpLoader *l, int kind, BlockNumber block, int level)
 	if (mtp_frame_warm(&mtp_buffer, tag_of(l, block), kind, level))
 	{
 		/* A directory may be one of other columns. */
-		if (kind != MTP_FRAME_DIRECTORY)
+		if (mtp_pool_page_kind(kind) != MTP_FRAME_DIRECTORY)
 			return;
 	}
 	switch (kind)

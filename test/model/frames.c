@@ -49,7 +49,9 @@ make(int frames, int words, bool shared, Kinds how)
 }
 
 /* What a frame of this kind says of a page of number 0 */
-static int said(int kind, int which) { return (kind == DIRECTORY ? DIRECTORY_OF(which) : which) * 8; }
+bool is_directory(int kind) { return kind == DIRECTORY || kind == SMALL; }
+
+static int said(int kind, int which) { return (is_directory(kind) ? DIRECTORY_OF(which) : which) * 8; }
 
 Value image_at(Value frame) { return kinds == ONE_EXTENT ? frame : plus(frame, frame); }
 int image_words(int kind) { return kinds != ONE_EXTENT || kind == TABLE ? 2 : 1; }
@@ -68,11 +70,28 @@ Value partition_of(Value which) { return one_bucket ? number(0) : minus(which, n
 Value frame_of(Value led) { return minus(led, number(1)); }
 static Value word_at(Value which, int i) { return one_bucket ? number(i) : minus(which, number(1)); }
 
+static Value
+kind_of_frame(Value frame)
+{
+	return load("mtp_frame_kind", kind_of, kinds == ONE_EXTENT ? number(0) : frame);
+}
+
 /* Index pages alone are of one kind for ever: nothing is gained by looking. */
 static Value
 is_of(Value frame, Value kind)
 {
-	return kinds == NO_KINDS ? truth : equal(load("mtp_frame_is: the kind", kind_of, kinds == ONE_EXTENT ? number(0) : frame), kind);
+	return kinds == NO_KINDS ? truth : equal(kind_of_frame(frame), kind);
+}
+
+static Value page_kind(Value kind) { return choose(equal(kind, number(SMALL)), number(DIRECTORY), kind); }
+
+/* Has the frame pages of the same kind?  Directories have frames of two. */
+static Value
+has_pages_of(Value frame, Value kind)
+{
+	if (kinds == NO_KINDS || !with("both_sizes"))
+		return is_of(frame, kind);
+	return equal(page_kind(kind_of_frame(frame)), page_kind(kind));
 }
 
 /* ---------- frame.c ---------- */
@@ -94,7 +113,7 @@ word_of(Value which, Value kind)
 		has = load("word_of: whose frame it leads to", tag, frame_of(led));
 		it = and(not(equal(led, number(0))), equal(has, which));
 		if (kind != ANY_KIND)
-			it = and(it, is_of(frame_of(led), kind));
+			it = and(it, has_pages_of(frame_of(led), kind));
 		end_when();
 		end_when();
 		result.at = choose(result.found, result.at, word_at(which, i));
@@ -204,7 +223,7 @@ publish_as(int kind, int which, int frame, Value its_number)
 	let_go(f);
 	end_when();
 	when(of_kind);
-	if (kind == DIRECTORY)
+	if (is_directory(kind))
 		store("publish: mine; empty", image, image_at(f), number(0));
 	else
 	{
@@ -225,7 +244,7 @@ publish_as(int kind, int which, int frame, Value its_number)
 	store("publish: has no word", tag, f, number(0));
 	end_when();
 	let_go(f);
-	result.version = kind == DIRECTORY ? load("publish: the version that is reserved", version, f) : number(0);
+	result.version = is_directory(kind) ? load("publish: the version that is reserved", version, f) : number(0);
 	if (with("publish_lock"))
 		unlock("publish: partition", partition, partition_of(t));
 	result.done = and(of_kind, free);
@@ -364,7 +383,7 @@ read_page(int kind, int which, Value known)
 		has = load("find: version_read; whose it is", tag, frame_of(led));
 		it = and(not(equal(led, number(0))), and(with("odd_look") ? not(odd(v)) : truth, with("identity") ? equal(has, number(which)) : truth));
 		if (kind != INDEX && with("kind_look"))
-			it = and(it, is_of(frame_of(led), number(kind)));
+			it = and(it, has_pages_of(frame_of(led), number(kind)));
 		end_when();
 		end_when();
 		frame = choose(found, frame, frame_of(led));
@@ -410,7 +429,9 @@ words_to(const uint8_t *m, int frame)
 static int
 kind_now(const uint8_t *m, int frame)
 {
-	return m[kind_of.first + (kinds == ONE_EXTENT ? 0 : frame)];
+	int			kind = m[kind_of.first + (kinds == ONE_EXTENT ? 0 : frame)];
+
+	return is_directory(kind) ? DIRECTORY : kind;
 }
 
 static bool

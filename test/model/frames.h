@@ -14,6 +14,7 @@
 #define INDEX		1			/* kinds */
 #define TABLE		2
 #define DIRECTORY	3
+#define SMALL		4				/* of frames: a directory in the smaller size */
 
 /* What is wrong */
 #define HALF	"a reader accepted half a page"
@@ -60,6 +61,7 @@ typedef enum Kinds
 extern void make(int frames, int words, bool shared, Kinds kinds);
 
 /* This page is in this frame at first. */
+extern bool is_directory(int kind);
 extern void in_frame(int kind, int which, int frame);
 
 extern Value partition_of(Value which);

@@ -134,7 +134,7 @@ writer(bool rows, bool directory)
 }
 
 static void
-build(int which, int frame, bool size)
+build_as(int kind, int which, int frame, bool size)
 {
 	Value		its_number;
 	Published	reserved;
@@ -143,12 +143,18 @@ build(int which, int frame, bool size)
 	its_number = load("the page", page, number(which - 1));
 	if (!with("reserve_content"))
 		unlock_share("content", content, number(which - 1));
-	reserved = publish_as(DIRECTORY, which, frame, its_number);
+	reserved = publish_as(kind, which, frame, its_number);
 	if (with("reserve_content"))
 		unlock_share("content", content, number(which - 1));
 	when(reserved.done);
 	fill(which, frame, reserved.version, its_number, size);
 	end_when();
+}
+
+static void
+build(int which, int frame, bool size)
+{
+	build_as(DIRECTORY, which, frame, size);
 }
 
 /* His snapshot comes before he looks for a frame. */
@@ -312,6 +318,41 @@ built_twice(void)
 	must_hold();
 }
 
+/* A directory turns out to be too large for its frame, which goes; it is built anew in a larger one, while others build it in that size. */
+static void
+outgrown(void)
+{
+	make(2, 2, true, FIXED_KINDS);
+	at_first(kind_of, 0, SMALL);
+	at_first(kind_of, 1, DIRECTORY);
+	process("reader");
+	(void) read_with_snapshot(DIRECTORY, P);
+	writer(false, true);
+	process("builder");
+	build_as(SMALL, P, 0, false);
+	build_as(DIRECTORY, P, 1, true);
+	process("builder 2");
+	build_as(DIRECTORY, P, 1, true);
+	must_hold();
+}
+
+/* Two build at a time, in frames of both sizes. */
+static void
+two_sizes(void)
+{
+	make(2, 2, true, FIXED_KINDS);
+	at_first(kind_of, 0, SMALL);
+	at_first(kind_of, 1, DIRECTORY);
+	process("reader");
+	(void) read_with_snapshot(DIRECTORY, P);
+	writer(false, true);
+	process("builder");
+	build_as(SMALL, P, 0, true);
+	process("builder 2");
+	build_as(DIRECTORY, P, 1, true);
+	must_hold();
+}
+
 /* Directory and image, whose words lie in the same bucket; a row is deleted, so the image goes. */
 static void
 deleted(void)
@@ -388,6 +429,8 @@ const Scenario pair_scenarios[] = {
 	{"neighbours", neighbours},
 	{"given_up", given_up},
 	{"built_twice", built_twice},
+	{"two_sizes", two_sizes},
+	{"outgrown", outgrown},
 	{"grown", grown},
 	{"deleted", deleted},
 	{"inserted", inserted},
@@ -429,6 +472,8 @@ const Removal pair_removals[] = {
 	{"kind_look", "kinds", OTHER, "the reader's look at the kind, which changes"},
 	{"fill_version", "given_up", "a frame that is reserved has no word", "the look whether the frame is still the one that was reserved, where the builder gives up"},
 	{"publish_look", "built_twice", DOUBLE, "the look whether there is one, when a directory is reserved"},
+	{"both_sizes", "two_sizes", DOUBLE, "that a directory is looked for in frames of both sizes"},
+	{"publish_look", "two_sizes", DOUBLE, "the look whether there is one, in a frame of the other size"},
 	{"kind_check", "changed_kind", HALF, "the look at the extent's kind, when a directory is reserved"},
 	{NULL, NULL, NULL, NULL}
 };

@@ -32,7 +32,7 @@ written(TransactionId xmin)
 	return TransactionIdIsCurrentTransactionId(xmin) || TransactionIdIsInProgress(xmin) || TransactionIdDidCommit(xmin);
 }
 
-/* pairs_build(relation, first pair, last pair, columns): builds those that are missing; returns how many. */
+/* pairs_build(relation, first pair, last pair, columns): builds those that are missing, in frames of the larger size; returns how many. */
 Datum
 pairs_build(PG_FUNCTION_ARGS)
 {
@@ -56,9 +56,10 @@ pairs_build(PG_FUNCTION_ARGS)
 	{
 		MtpFrameRef ref;
 		Size		size;
+		int			kind = MTP_FRAME_DIRECTORY;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!mtp_pair_reserve(rel, pair, nblocks, NULL, true, -1, copy, &ref))
+		if (!mtp_pair_reserve(rel, pair, &kind, nblocks, NULL, true, -1, copy, &ref))
 			continue;
 		size = mtp_directory_build(&c, copy, Min(2, nblocks - 2 * pair), directory);
 		if (mtp_pair_fill(rel, pair, &ref, directory, size) && size > 0)

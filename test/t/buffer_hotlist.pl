@@ -178,7 +178,7 @@ foreach my $case (
 	[ 'with a number of pages that overflows', head(32 => pack('Q', (1 << 62) + $pages)), 'it is damaged' ],
 	[ 'that claims to have many tables', head(40 => pack('L', 0xFFFFFFFF)), 'it is damaged' ],
 	[ 'whose pages are taken for tables', head(32 => pack('Q', $pages - 3 * 1024), 40 => pack('L', $tables + 1024)), 'it is damaged' ],
-	[ 'with a page of another kind', rest(56 + 16, "\x03"), 'it is damaged' ],
+	[ 'with a page of another kind', rest(56 + 16, "\x04"), 'it is damaged' ],
 	[ 'with a page of more heat than there is', rest(56 + 17, "\x80"), 'it is damaged' ])
 {
 	my ($what, $bytes, $why) = @$case;

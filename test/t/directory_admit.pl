@@ -208,7 +208,8 @@ is(sql('SELECT count(*) FROM t'), 3001, 'and nobody who reads the table meets it
 
 $node->append_conf('postgresql.conf', 'mtpower.buffer_size = 1MB');
 $node->restart;
-sql('DROP TABLE t', 'CREATE TABLE t (a int, b int, c text) USING mtpower', "SELECT mtpower.set_directory('t', 'a')", 'SELECT mtpower.stat_reset()');
+# Of two columns they need frames of 4 kB.
+sql('DROP TABLE t', 'CREATE TABLE t (a int, b int, c text) USING mtpower', "SELECT mtpower.set_directory('t', 'a', 'b')", 'SELECT mtpower.stat_reset()');
 sql($copy) foreach 1 .. 3;
 settled();
 is(sql("SELECT count(*) FROM mtpower.buffer_content WHERE kind = 'directory'"), 256, 'where there is room for fewer, a load fills what is free');

@@ -10,7 +10,7 @@
  *
  * Pairs of table blocks (here, one page with one lock) are unlocked before their frames are made stale, so what a reader has found tells him nothing:
  * he knows what has been committed.  A change has new rows or not, and their number is what a directory is made of: it is reserved
- * under the lock, and filled later, or given up.
+ * under the lock, and filled later, or given up.  Its frame has one of two sizes, and what turns out to be too large for it is reserved anew.
  */
 #define MTP_FRAME_STEP(name) delay()
 #define MTP_FRAME_MARK_BITS 2		/* so words mislead often */
@@ -47,7 +47,7 @@ static MtpBuffer buffer;
 static LWLockPadded locks[MTP_FRAME_PARTITIONS + 1];
 static pthread_mutex_t mutexes[MTP_FRAME_PARTITIONS + 1];
 static uint64 rounds;
-static pg_atomic_uint64 nfound, nmissed, nretried, npublished, nstale, npurges, nchanges, nfilled, ndropped, nempty;
+static pg_atomic_uint64 nfound, nmissed, nretried, npublished, nstale, npurges, nchanges, nfilled, ndropped, nempty, noutgrown;
 
 static __thread uint64 state;	/* of random numbers */
 
@@ -163,32 +163,53 @@ directory_word(int file, int block, uint64 rows, uint64 n, int i)
 	return i == 3 ? n : word(DIRECTORY_OF(file), block, rows, i);
 }
 
+/* In a frame of this kind; n words. */
 static void
-build_directory(int file, int block)
+build_in(int file, int block, int kind, uint64 n)
 {
 	TestPage   *page = &pages[file][block];
 	MtpPageTag	tag = tag_of(file, block);
 	uint64		directory[MTP_DIRECTORY_BYTES / sizeof(uint64)];
-	uint64		n = rnd() % 16 == 0 ? 0 : 8 + rnd() % (lengthof(directory) - 7);
 	uint64		rows;
 	MtpFramePlace place;
 	MtpFrameRef ref;
 	bool		reserved;
 
-	pthread_rwlock_rdlock(&tables[file]);
 	pthread_rwlock_rdlock(&page->content);
 	rows = page->rows;
 	delay();
-	reserved = mtp_frame_place(&buffer, tag, MTP_FRAME_DIRECTORY, rnd() % 16 == 0, &state, &place) &&
-		mtp_frame_publish(&buffer, tag, MTP_FRAME_DIRECTORY, &place, NULL, &ref);
+	reserved = mtp_frame_place(&buffer, tag, kind, rnd() % 16 == 0, &state, &place) &&
+		mtp_frame_publish(&buffer, tag, kind, &place, NULL, &ref);
 	pthread_rwlock_unlock(&page->content);
-	if (reserved)
+	if (!reserved)
+		return;
+	delay();
+	for (int i = 0; i < n; i++)
+		directory[i] = directory_word(file, block, rows, n, i);
+	if (n > words_of(kind))
 	{
+		mtp_frame_fill(&buffer, tag, &ref, NULL, 0);
 		delay();
-		for (int i = 0; i < n; i++)
-			directory[i] = directory_word(file, block, rows, n, i);
-		pg_atomic_fetch_add_u64(mtp_frame_fill(&buffer, tag, &ref, (char *) directory, n * sizeof(uint64)) ? &nfilled : &ndropped, 1);
+		pg_atomic_fetch_add_u64(&noutgrown, 1);
+		build_in(file, block, MTP_FRAME_DIRECTORY, n);
 	}
+	else
+		pg_atomic_fetch_add_u64(mtp_frame_fill(&buffer, tag, &ref, (char *) directory, n * sizeof(uint64)) ? &nfilled : &ndropped, 1);
+}
+
+static int
+some_directory(void)
+{
+	return rnd() % 2 == 0 ? MTP_FRAME_SMALL : MTP_FRAME_DIRECTORY;
+}
+
+static void
+build_directory(int file, int block)
+{
+	uint64		n = rnd() % 16 == 0 ? 0 : 8 + rnd() % (words_of(some_directory()) - 7);
+
+	pthread_rwlock_rdlock(&tables[file]);
+	build_in(file, block, some_directory(), n);
 	pthread_rwlock_unlock(&tables[file]);
 }
 
@@ -259,7 +280,7 @@ read_directory(int file, int block, uint64 known)
 	{
 		pg_atomic_fetch_add_u64(&nmissed, 1);
 		build_directory(file, block);
-		consider(MTP_FRAME_DIRECTORY);
+		consider(some_directory());
 		return;
 	}
 	n = ((const volatile uint64 *) ref.image)[3];
@@ -434,7 +455,7 @@ check_end(void)
 		used += buffer.heads[i].tag.page != 0;
 	}
 	check(led == used);
-	for (int kind = 0; kind < MTP_FRAME_KINDS; kind++)
+	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
 		extents += buffer.pool->kinds[kind].nextents;
 	check(buffer.pool->nfree + extents == EXTENTS);
 	for (int file = 0; file < FILES; file++)
@@ -452,7 +473,8 @@ check_end(void)
 			{
 				used--;
 				check(((const uint64 *) ref.image)[0] == DIRECTORY_OF(file) && ((const uint64 *) ref.image)[2] == pages[file][block].rows);
-				check(kind_of(file) == MTP_FRAME_TABLE && buffer.pool->kind_of[ref.frame / MTP_EXTENT_FRAMES] == MTP_FRAME_DIRECTORY);
+				check(kind_of(file) == MTP_FRAME_TABLE && mtp_pool_page_kind(mtp_frame_kind(&buffer, ref.frame)) == MTP_FRAME_DIRECTORY);
+				check(((const uint64 *) ref.image)[3] <= words_of(mtp_frame_kind(&buffer, ref.frame)));
 			}
 		}
 	check(used == 0);
@@ -501,18 +523,19 @@ test_spare(void)
 	MtpFramePlace place;
 
 	change_extent(&buffer, extent, MTP_FRAME_TABLE);
-	check(mtp_frame_is(&buffer, extent * MTP_EXTENT_FRAMES, MTP_FRAME_TABLE));
+	check(mtp_frame_kind(&buffer, extent * MTP_EXTENT_FRAMES) == MTP_FRAME_TABLE);
 	buffer.spare = extent * MTP_EXTENT_FRAMES + mtp_pool_frames(MTP_FRAME_INDEX);	/* the last one's number, plus one */
 	check(mtp_frame_place(&buffer, tag_of(0, 0), MTP_FRAME_TABLE, false, &state, &place));
 	check(place.frame % MTP_EXTENT_FRAMES < mtp_pool_frames(MTP_FRAME_TABLE));
 }
 
-/* Directories that are made one after another, of frames that were given out before and are free: they lie side by side, and who goes through them finds each. */
+/* Directories of a size that are made one after another, of frames that were given out before and are free: they lie side by side, and who goes through them finds each. */
 static void
-test_behind(void)
+test_behind(int kind)
 {
 	MtpFrameRef ref = {0};
-	int			file = 1,
+	int			nframes = mtp_pool_frames(kind),
+				file = 1,
 				n = 0,
 				beside = 0,
 				found = 0;
@@ -520,25 +543,25 @@ test_behind(void)
 	for (int round = 0; round < 2; round++)
 	{
 		mtp_frame_purge(&buffer, of_file, &file);
-		for (int block = 0; block < MTP_EXTENT_FRAMES * 3 / 4; block++)
+		for (int block = 0; block < nframes * 3 / 4; block++)
 		{
 			MtpFramePlace place;
 			uint32		last = ref.frame;
 
 			if (round == 0)
-				mtp_frame_consider(&buffer, MTP_FRAME_DIRECTORY, &state);
-			if (!mtp_frame_place(&buffer, tag_of(file, block), MTP_FRAME_DIRECTORY, true, &state, &place))
+				mtp_frame_consider(&buffer, kind, &state);
+			if (!mtp_frame_place(&buffer, tag_of(file, block), kind, true, &state, &place))
 				continue;
-			check(mtp_frame_publish(&buffer, tag_of(file, block), MTP_FRAME_DIRECTORY, &place, NULL, &ref));
+			check(mtp_frame_publish(&buffer, tag_of(file, block), kind, &place, NULL, &ref));
 			n += round;
 			beside += round > 0 && ref.frame == last + 1;
 		}
 		/* Those that nobody has had yet are used up. */
-		buffer.pool->kinds[MTP_FRAME_DIRECTORY].fresh = MTP_EXTENT_FRAMES;
+		buffer.pool->kinds[kind].fresh = nframes;
 	}
-	check(n > MTP_EXTENT_FRAMES / 2 && beside > n * 3 / 4);
+	check(n > nframes / 2 && beside > n * 3 / 4);
 	ref.frame = 0;
-	for (int block = 0; block < MTP_EXTENT_FRAMES * 3 / 4; block++)
+	for (int block = 0; block < nframes * 3 / 4; block++)
 		if (mtp_frame_find_next(&buffer, tag_of(file, block), MTP_FRAME_DIRECTORY, 0, 0, 0, &ref))
 		{
 			check(buffer.heads[ref.frame].tag.page == tag_of(file, block).page && mtp_frame_still(&buffer, &ref));
@@ -568,25 +591,26 @@ main(int argc, char **argv)
 			pg_atomic_init_u64(&pages[file][block].committed, 0);
 			pg_atomic_init_u64(&pages[file][block].committed_rows, 0);
 		}
-	mtp_frame_make(&buffer, mtp_pool_make(malloc(mtp_pool_size(EXTENTS)), EXTENTS, 2), memory, malloc(EXTENTS * MTP_EXTENT_BYTES), locks);
+	mtp_frame_make(&buffer, mtp_pool_make(malloc(mtp_pool_size(EXTENTS)), EXTENTS, 2), memory, malloc(EXTENTS * MTP_EXTENT_BYTES + BLCKSZ), locks);
 	state = seed + 1;
 	test_rests();
 	test_spare();
-	test_behind();
+	test_behind(MTP_FRAME_DIRECTORY);
+	test_behind(MTP_FRAME_SMALL);
 	for (uint64 i = 0; i < THREADS; i++)
 		check(pthread_create(&threads[i], NULL, work, (void *) ((seed * THREADS + i + 1) * UINT64CONST(0x9E3779B97F4A7C15))) == 0);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	check_end();
 	if (argc > 3)
-		fprintf(stderr, "found " UINT64_FORMAT ", missed " UINT64_FORMAT ", changed meanwhile " UINT64_FORMAT ", published " UINT64_FORMAT ", written " UINT64_FORMAT ", purges " UINT64_FORMAT ", extents changed " UINT64_FORMAT " times, directories filled " UINT64_FORMAT ", gone before " UINT64_FORMAT ", found empty " UINT64_FORMAT "\n",
+		fprintf(stderr, "found " UINT64_FORMAT ", missed " UINT64_FORMAT ", changed meanwhile " UINT64_FORMAT ", published " UINT64_FORMAT ", written " UINT64_FORMAT ", purges " UINT64_FORMAT ", extents changed " UINT64_FORMAT " times, directories filled " UINT64_FORMAT ", gone before " UINT64_FORMAT ", found empty " UINT64_FORMAT ", outgrown " UINT64_FORMAT "\n",
 				pg_atomic_read_u64(&nfound), pg_atomic_read_u64(&nmissed), pg_atomic_read_u64(&nretried), pg_atomic_read_u64(&npublished), pg_atomic_read_u64(&nstale), pg_atomic_read_u64(&npurges), pg_atomic_read_u64(&nchanges),
-				pg_atomic_read_u64(&nfilled), pg_atomic_read_u64(&ndropped), pg_atomic_read_u64(&nempty));
+				pg_atomic_read_u64(&nfilled), pg_atomic_read_u64(&ndropped), pg_atomic_read_u64(&nempty), pg_atomic_read_u64(&noutgrown));
 
 	/* Frames have been taken from pages ten times over, and readers have met that. */
 	check(pg_atomic_read_u64(&npublished) > 10 * EXTENTS * MTP_EXTENT_BLOCKS);
 	check(pg_atomic_read_u64(&nretried) > 0 && pg_atomic_read_u64(&npurges) > 0 && pg_atomic_read_u64(&nchanges) > EXTENTS);
-	check(pg_atomic_read_u64(&nfilled) > 1000 && pg_atomic_read_u64(&ndropped) > 0 && pg_atomic_read_u64(&nempty) > 0);
+	check(pg_atomic_read_u64(&nfilled) > 1000 && pg_atomic_read_u64(&ndropped) > 0 && pg_atomic_read_u64(&nempty) > 0 && pg_atomic_read_u64(&noutgrown) > 100);
 	puts("ok");
 	return 0;
 }

@@ -72,7 +72,7 @@ check_extents(MtpPool *pool)
 {
 	uint32		n = pool->nfree;
 
-	for (int kind = 0; kind < MTP_FRAME_KINDS; kind++)
+	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
 	{
 		n += pool->kinds[kind].nextents;
 		for (uint32 i = 0; i < pool->kinds[kind].nextents; i++)
@@ -99,8 +99,8 @@ use_pool(MtpPool *pool, uint64 *pages, int favour, uint32 npages, uint32 naccess
 {
 	for (uint32 i = 0; i < naccesses; i++)
 	{
-		int			kind = rnd() % 10 ? favour : rnd() % MTP_FRAME_KINDS;
-		uint64		page = ((rnd() % npages * (rnd() % npages)) / npages + 1) * MTP_FRAME_KINDS + kind;
+		int			kind = rnd() % 10 ? favour : rnd() % MTP_POOL_KINDS;
+		uint64		page = ((rnd() % npages * (rnd() % npages)) / npages + 1) * MTP_POOL_KINDS + kind;
 		uint64		hash = page * UINT64CONST(0x9E3779B97F4A7C15);
 		uint32		frame,
 					extent;
@@ -151,7 +151,7 @@ pages_in(MtpPool *pool, const uint64 *pages, int kind)
 	uint32		n = 0;
 
 	for (uint32 f = 0; f < pool->nextents * MTP_EXTENT_FRAMES; f++)
-		n += pages[f] != 0 && pages[f] % MTP_FRAME_KINDS == kind;
+		n += pages[f] != 0 && pages[f] % MTP_POOL_KINDS == kind;
 	return n;
 }
 
@@ -162,11 +162,12 @@ test_pool(uint32 nextents)
 	uint64	   *pages = calloc(nextents * MTP_EXTENT_FRAMES, sizeof(uint64));
 	MtpPool    *pool = mtp_pool_make(memory, nextents, 1);
 
-	for (int turn = 0; turn < 2 * MTP_FRAME_KINDS; turn++)
+	for (int turn = 0; turn < 2 * MTP_POOL_KINDS; turn++)
 	{
-		int			favour = turn % MTP_FRAME_KINDS;
+		int			favour = turn % MTP_POOL_KINDS;
 
-		use_pool(pool, pages, favour, nextents * mtp_pool_frames(favour) * 4, nextents * MTP_EXTENT_BLOCKS * 150);
+		/* Of the smallest ones fewer for the room that there is: they are to be asked for as often, in a half-life. */
+		use_pool(pool, pages, favour, nextents * Min(mtp_pool_frames(favour), 2 * MTP_EXTENT_BLOCKS) * 4, nextents * MTP_EXTENT_BLOCKS * 150);
 		check_extents(pool);
 		check_epochs(pool->heat, nextents * MTP_EXTENT_FRAMES, mtp_pool_epoch(pool));
 		check_epochs(pool->sketch, MTP_SKETCH_ROWS * (pool->sketch_mask + 1), mtp_pool_epoch(pool));
