@@ -42,7 +42,7 @@ mtp_pair_has(Relation rel, uint32 pair, int kind)
 }
 
 bool
-mtp_pair_copy(Relation rel, uint32 pair, int kind, void *to, Size size)
+mtp_pair_peek(Relation rel, uint32 pair, int kind, void *to, Size size)
 {
 	return mtp_frame_copy(&mtp_buffer, tag_of(rel, pair), kind, to, size);
 }

@@ -51,7 +51,7 @@ extern void mtp_pair_answered(Relation rel, const MtpFrameRef *ref);
 extern bool mtp_pair_has(Relation rel, uint32 pair, int kind);
 
 /* Copies its first bytes, which warms nothing; false if it has none, or somebody is at it. */
-extern bool mtp_pair_copy(Relation rel, uint32 pair, int kind, void *to, Size size);
+extern bool mtp_pair_peek(Relation rel, uint32 pair, int kind, void *to, Size size);
 
 /*
  * The caller has read a row on this block, which he has pinned and not locked; he has no lock on any other page.  Publishes the pair's image, if its rows can be read

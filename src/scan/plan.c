@@ -88,7 +88,7 @@ share_with_directories(Relation table, BlockNumber nblocks, int ncolumns, const 
 
 	for (int i = 0; i < n; i++)
 	{
-		if (!mtp_pair_copy(table, (uint64) npairs * (2 * i + 1) / (2 * n), MTP_FRAME_DIRECTORY, &head, sizeof(head)))
+		if (!mtp_pair_peek(table, (uint64) npairs * (2 * i + 1) / (2 * n), MTP_FRAME_DIRECTORY, &head, sizeof(head)))
 			continue;
 		if (columns.n == 0 && !mtp_directory_describe(&columns, RelationGetDescr(table), ncolumns, attnums))
 			return 0;
