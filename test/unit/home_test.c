@@ -245,6 +245,9 @@ end(void)
 	patience = rnd(4) == 0 ? 0 : rnd(3) == 0 ? rnd(40) : 10000;
 	mtp_seal_rest(&home, &buffer, is_patient, &sealed);
 	check(patience < 0 || sealed.left == 0);
+	/* What was not durable before the marker matters between its two calls alone. */
+	if (rnd(4) == 0)
+		loss_calls_left = 1 + rnd(2);
 	mtp_seal_mark(&home, &control, sealed.sealed);
 	whole = true;
 	left_behind = sealed.sealed;
