@@ -144,8 +144,8 @@ delete_versions(Relation rel, Relation heap, Buffer buf, Size room, MtpArrival a
 }
 
 /*
- * need: bytes of the entries that have no room.  Entries of new rows say nothing of old
- * versions: those of one key mostly are as many rows, all alive, and the table would be asked in vain, under the leaf's lock.
+ * need: bytes of the entries that have no room.  Entries of new rows say nothing of old versions: those of one
+ * key mostly are as many rows, all alive, and the table would be asked in vain, under the leaf's lock.
  */
 bool
 mtp_blink_reclaim(Relation rel, Relation heap, Buffer buf, Size need, MtpArrival arrival)
