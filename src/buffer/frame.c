@@ -20,10 +20,22 @@ buckets(uint32 nextents)
 	return n;
 }
 
+/* One for each block that there is room for, so that a page seldom rests for another one. */
+static uint32
+rests_of_a_kind(uint32 nextents)
+{
+	uint32		n = 1024;
+
+	while (n < nextents * MTP_EXTENT_BLOCKS)
+		n *= 2;
+	return n;
+}
+
 Size
 mtp_frame_size(uint32 nextents)
 {
-	return add_size(add_size(mul_size(nextents, MTP_EXTENT_FRAMES * sizeof(MtpFrameHead)), MTP_RESTS * sizeof(MtpRest)),
+	return add_size(add_size(mul_size(nextents, MTP_EXTENT_FRAMES * sizeof(MtpFrameHead)),
+							 mul_size(rests_of_a_kind(nextents), MTP_FRAME_KINDS * sizeof(MtpRest))),
 					mul_size(buckets(nextents), MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS * sizeof(uint64)));
 }
 
@@ -40,7 +52,8 @@ mtp_frame_make(MtpBuffer *b, MtpPool *pool, void *memory, char *images, LWLockPa
 	b->words = memory;
 	b->heads = (MtpFrameHead *) (b->words + (Size) nbuckets * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS);
 	b->rests = (MtpRest *) (b->heads + nframes);
-	memset(b->rests, 0, MTP_RESTS * sizeof(MtpRest));
+	b->rest_mask = rests_of_a_kind(pool->nextents) - 1;
+	memset(b->rests, 0, rests_of_a_kind(pool->nextents) * MTP_FRAME_KINDS * sizeof(MtpRest));
 	b->spare = 0;
 	b->behind = 0;
 	for (uint32 i = 0; i < nbuckets * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS; i++)
@@ -133,16 +146,16 @@ sketch_hash(uint64 hash, int kind)
 }
 
 static inline volatile MtpRest *
-rest_of(MtpBuffer *b, uint64 hash)
+rest_of(MtpBuffer *b, int kind, uint64 hash)
 {
-	return &b->rests[hash >> 8 & (MTP_RESTS - 1)];
+	return &b->rests[mtp_pool_page_kind(kind) * ((Size) b->rest_mask + 1) + (hash >> 8 & b->rest_mask)];
 }
 
 /* Has the page to be read where it lies once more before it is published? */
 static bool
-rests(MtpBuffer *b, uint64 hash)
+rests(MtpBuffer *b, int kind, uint64 hash)
 {
-	volatile MtpRest *rest = rest_of(b, hash);
+	volatile MtpRest *rest = rest_of(b, kind, hash);
 	uint8		misses = rest->misses;
 
 	if (misses == 0)
@@ -151,19 +164,22 @@ rests(MtpBuffer *b, uint64 hash)
 	return true;
 }
 
-/* The page's frame goes.  The first one that has not paid is forgiven if dead hints are all that changed, which mostly happens to a page once. */
+/*
+ * The page's frame goes.  forgiven: the first one that has not paid is, where that mostly happens to a page once: dead hints are all
+ * that has changed, or rows of a table.
+ */
 static void
-send_to_rest(MtpBuffer *b, uint64 hash, bool paid, bool hints)
+send_to_rest(MtpBuffer *b, int kind, uint64 hash, bool paid, bool forgiven)
 {
-	volatile MtpRest *rest = rest_of(b, hash);
+	volatile MtpRest *rest = rest_of(b, kind, hash);
 	uint8		useless = rest->useless;
 
 	if (paid)
 		useless = Max(useless, 1) - 1;
 	else
-		useless = Min(useless + 1, MTP_MOST_REST);
+		useless = Min(useless + 1, mtp_most_rest(mtp_pool_page_kind(kind)));
 	rest->useless = useless;
-	rest->misses = useless > 1 ? 1 << useless : hints ? 0 : 2;
+	rest->misses = useless > 1 ? 1 << useless : forgiven ? 0 : 2;
 }
 
 /* ---------- one's own frames ---------- */
@@ -325,7 +341,7 @@ mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *
 	if (!only_free)
 		place->level = mtp_pool_miss(b->pool, sketch_hash(hash, kind), (uint8) (*random >> 8));
 
-	if (kind == MTP_FRAME_INDEX && rests(b, hash))
+	if (rests(b, kind, hash))
 	{
 		count(b, kind, MTP_COUNT_REFUSED);
 		return false;
@@ -461,7 +477,7 @@ mtp_frame_stale(MtpBuffer *b, MtpPageTag tag, bool hints)
 	MTP_FRAME_STEP(word_found);
 	if (led != 0 && take(b, (uint32) led, MTP_COUNT_STALED))
 	{
-		send_to_rest(b, hash, b->heads[(uint32) led].paid != 0, hints);
+		send_to_rest(b, MTP_FRAME_INDEX, hash, b->heads[(uint32) led].paid != 0, hints);
 		let_go(b, (uint32) led);
 		b->spare = (uint32) led + 1;
 	}
@@ -486,6 +502,8 @@ take_away(MtpBuffer *b, pg_atomic_uint64 *word, uint64 hash, MtpFrameCount why)
 	MTP_FRAME_STEP(pair_odd);
 	pg_atomic_write_u64(word, 0);
 	LWLockRelease(partition_lock(b, hash));
+	if (why == MTP_COUNT_STALED)
+		send_to_rest(b, b->pool->kind_of[frame / MTP_EXTENT_FRAMES], hash, head->paid != 0, true);
 	forget_page(b, frame, hash, why);
 	let_go(b, frame);
 }

@@ -41,7 +41,7 @@ typedef struct MtpFrameHead
 {
 	pg_atomic_uint64 version;
 	MtpPageTag	tag;			/* zero: the frame is free */
-	uint32		paid;			/* a guess: it has been read more often than a copy costs (MTP_PAID_ODDS); written without locks, by readers too */
+	uint32		paid;			/* a guess: it has been read more often than a copy costs (mtp_paid_odds); written without locks, by readers too */
 	uint32		unused;			/* two heads in a cache line */
 } MtpFrameHead;
 
@@ -67,21 +67,33 @@ typedef enum MtpFrameCount
 #define MTP_FRAME_PARTITIONS 64
 
 /*
- * An index page whose frame was made stale is read where it lies some times before it gets one again.  A copy costs as much as some ten reads in a frame save, so a frame
- * that is hit sets, with one chance in MTP_PAID_ODDS / 256 each time, a mark that it has paid.  Each frame that goes without raises the page's rest to twice as
- * many misses, up to 2^MTP_MOST_REST; one that has paid halves it.  So pages that change more often than that, as those at the ends of a queue do, are hardly ever copied.
+ * A copy costs as much as some ten reads in a frame save, and a directory as some two reads of its pair.  Nobody counts a frame's hits:
+ * each sets, with this chance in 256, a mark that the frame has paid.
  */
-#define MTP_PAID_ODDS	16
-#define MTP_MOST_REST	7
+static inline int
+mtp_paid_odds(int kind)
+{
+	return kind == MTP_FRAME_DIRECTORY ? 128 : 16;
+}
 
-/* By a page's hash: pages share them, and processes lose some of each other's steps.  Both only cost time. */
+/*
+ * A page whose frame was made stale is read where it lies some times before it gets one again.  Each frame that goes before it has paid
+ * (mtp_paid_odds) raises the page's rest to twice as many misses, up to 2^mtp_most_rest; one that has paid halves it.  So pages that
+ * change more often than it takes to pay, as those at the ends of a queue do, are hardly ever copied.
+ */
+static inline int
+mtp_most_rest(int kind)
+{
+	/* The misses of a directory are scans of its table. */
+	return kind == MTP_FRAME_DIRECTORY ? 5 : 7;
+}
+
+/* By a page's hash: pages of a kind share them, and processes lose some of each other's steps.  Both only cost time. */
 typedef struct MtpRest
 {
 	uint8		misses;			/* still to come before the page is published */
 	uint8		useless;		/* frames that have not paid, less those that have */
 } MtpRest;
-
-#define MTP_RESTS		8192
 
 /* A process's way to the buffer */
 typedef struct MtpBuffer
@@ -93,7 +105,8 @@ typedef struct MtpBuffer
 	uint32		bucket_mask;	/* buckets of a partition, less one */
 	LWLockPadded *locks;		/* of each partition; then the one for extents */
 	void		(*copy) (void *to, const void *from, Size size);	/* writes images, where that takes more than memcpy (home.h) */
-	MtpRest    *rests;
+	MtpRest    *rests;			/* of each kind */
+	uint32		rest_mask;		/* rests of a kind, less one */
 	uint32		spare;			/* a frame that this process has made free, and that is still warm in its cache, plus one; or 0 */
 	uint32		behind;			/* the frame behind the one that this process has filled last with a directory; or 0 */
 	uint64		counts[MTP_FRAME_KINDS][MTP_FRAME_COUNTS];	/* this process's */
@@ -184,14 +197,14 @@ mtp_frame_kind_for(MtpBuffer *b, uint32 frame, int kind)
 	return kind == MTP_FRAME_INDEX ? MTP_FRAME_INDEX : mtp_frame_kind(b, frame);
 }
 
-/* Counts an access to the page of a frame. */
+/* Counts an access to the page of this kind that a frame has. */
 static inline void
-mtp_frame_accessed(MtpBuffer *b, uint32 frame, uint8 random)
+mtp_frame_accessed(MtpBuffer *b, uint32 frame, int kind, uint8 random)
 {
 	MtpFrameHead *head = &b->heads[frame];
 
 	mtp_pool_hit(b->pool, frame, random);
-	if (random < MTP_PAID_ODDS && *(volatile uint32 *) &head->paid == 0)
+	if (random < mtp_paid_odds(kind) && *(volatile uint32 *) &head->paid == 0)
 		*(volatile uint32 *) &head->paid = 1;
 }
 
@@ -223,7 +236,7 @@ mtp_frame_look(MtpBuffer *b, MtpPageTag tag, int kind, uint32 frame, uint8 rando
 	if (!mtp_frame_peek(b, tag, kind, frame, ref))
 		return false;
 	if (kind != MTP_FRAME_DIRECTORY)
-		mtp_frame_accessed(b, frame, random);
+		mtp_frame_accessed(b, frame, kind, random);
 	return true;
 }
 

@@ -31,7 +31,7 @@ mtp_pair_find_next(Relation rel, uint32 pair, int kind, Size from, Size to, MtpF
 void
 mtp_pair_answered(Relation rel, const MtpFrameRef *ref)
 {
-	mtp_frame_accessed(&mtp_buffer, ref->frame, mtp_buffer_random());
+	mtp_frame_accessed(&mtp_buffer, ref->frame, MTP_FRAME_DIRECTORY, mtp_buffer_random());
 	mtp_buffer_hit(rel, MTP_FRAME_DIRECTORY);
 }
 
@@ -185,24 +185,14 @@ mtp_pair_load(Relation rel, uint32 pair, BlockNumber nblocks, int level, BufferA
 			ReleaseBuffer(bufs[half]);
 }
 
-/* Where a directory may be, in frames of this kind.  Where none is free, an extent may be that has no kind yet. */
+/* Where a directory may be, in frames of this kind.  Where no frame is free, an extent may be that has no kind yet. */
 static bool
 place_in(MtpPageTag tag, int kind, bool only_free, int level, MtpFramePlace *place)
 {
-	uint64	   *random;
-
-	if (level >= 0)
-	{
-		if (mtp_frame_place_warm(&mtp_buffer, tag, kind, level, mtp_buffer_random_state(), place))
-			return true;
-		mtp_buffer_consider(kind);
-		return mtp_frame_place_warm(&mtp_buffer, tag, kind, level, mtp_buffer_random_state(), place);
-	}
-	random = mtp_buffer_miss(MTP_FRAME_DIRECTORY);
-	if (mtp_frame_place(&mtp_buffer, tag, kind, only_free, random, place))
-		return true;
 	mtp_buffer_consider(kind);
-	return mtp_frame_place(&mtp_buffer, tag, kind, true, random, place);
+	if (level >= 0)
+		return mtp_frame_place_warm(&mtp_buffer, tag, kind, level, mtp_buffer_random_state(), place);
+	return mtp_frame_place(&mtp_buffer, tag, kind, only_free, mtp_buffer_miss(MTP_FRAME_DIRECTORY), place);
 }
 
 /* The same for a small one: a large frame that is free does, too, and *kind says so. */

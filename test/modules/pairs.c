@@ -59,7 +59,8 @@ pairs_build(PG_FUNCTION_ARGS)
 		int			kind = MTP_FRAME_DIRECTORY;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!mtp_pair_reserve(rel, pair, &kind, nblocks, NULL, true, -1, copy, &ref))
+		/* As pages that are known to be warm: these do not rest. */
+		if (!mtp_pair_reserve(rel, pair, &kind, nblocks, NULL, true, MTP_HEAT_ONE, copy, &ref))
 			continue;
 		size = mtp_directory_build(&c, copy, Min(2, nblocks - 2 * pair), directory);
 		if (mtp_pair_fill(rel, pair, &ref, directory, size) && size > 0)

@@ -480,13 +480,13 @@ check_end(void)
 	check(used == 0);
 }
 
-/* How often an index page is copied that is changed a thousand times, and read so many times before each. */
+/* How often a page is copied that is changed a thousand times, and read so many times before each; a pair is named by a block of its own. */
 static int
-copies(int block, int reads)
+copies(int kind, int block, int reads)
 {
-	MtpPageTag	tag = tag_of(0, block);
-	static const char image[BLCKSZ];
-	const char *blocks[] = {image};
+	MtpPageTag	tag = tag_of(kind == MTP_FRAME_INDEX ? 0 : 1, block);
+	static const char image[2 * BLCKSZ];
+	const char *blocks[] = {image, image + BLCKSZ};
 	int			n = 0;
 
 	for (int i = 0; i < 1000 * (reads + 1); i++)
@@ -494,24 +494,31 @@ copies(int block, int reads)
 		MtpFrameRef ref;
 		MtpFramePlace place;
 
-		if (i % (reads + 1) == reads)
-			mtp_frame_stale(&buffer, tag, false);
-		else if (!mtp_frame_find(&buffer, tag, MTP_FRAME_INDEX, (uint8) rnd(), 0, 0, &ref))
+		if (i % (reads + 1) < reads)
 		{
-			mtp_frame_consider(&buffer, MTP_FRAME_INDEX, &state);
-			n += mtp_frame_place(&buffer, tag, MTP_FRAME_INDEX, false, &state, &place) &&
-				mtp_frame_publish(&buffer, tag, MTP_FRAME_INDEX, &place, blocks, NULL);
+			if (mtp_frame_find(&buffer, tag, kind, (uint8) rnd(), 0, 0, &ref))
+				continue;
+			mtp_frame_consider(&buffer, kind, &state);
+			n += mtp_frame_place(&buffer, tag, kind, false, &state, &place) &&
+				mtp_frame_publish(&buffer, tag, kind, &place, kind == MTP_FRAME_DIRECTORY ? NULL : blocks, NULL);
 		}
+		else if (kind == MTP_FRAME_INDEX)
+			mtp_frame_stale(&buffer, tag, false);
+		else
+			mtp_frame_stale_pair(&buffer, tag, true);
 	}
 	return n;
 }
 
-/* A page that changes as often as it is read is hardly ever copied, one that is read much is each time; and what is copied again takes no frame that has not been used. */
+/*
+ * A page that changes as often as it is read is hardly ever copied, one that is read much is each time; and an index page that is copied
+ * again takes no frame that has not been used.
+ */
 static void
 test_rests(void)
 {
-	check(copies(0, 2) < 100);
-	check(copies(1, 200) > 900);
+	check(copies(MTP_FRAME_INDEX, 0, 2) < 100);
+	check(copies(MTP_FRAME_INDEX, 1, 200) > 900);
 	check(buffer.pool->kinds[MTP_FRAME_INDEX].fresh <= 4);
 }
 
@@ -571,6 +578,19 @@ test_behind(int kind)
 	mtp_frame_purge(&buffer, of_file, &file);
 }
 
+/* So it is with images and directories of pairs. */
+static void
+test_rests_of_pairs(void)
+{
+	int			file = 1;
+
+	check(copies(MTP_FRAME_TABLE, 0, 2) < 100);
+	check(copies(MTP_FRAME_TABLE, 1, 200) > 900);
+	check(copies(MTP_FRAME_DIRECTORY, 2, 1) < 60);
+	check(copies(MTP_FRAME_DIRECTORY, 3, 8) > 900);
+	mtp_frame_purge(&buffer, of_file, &file);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -597,6 +617,7 @@ main(int argc, char **argv)
 	test_spare();
 	test_behind(MTP_FRAME_DIRECTORY);
 	test_behind(MTP_FRAME_SMALL);
+	test_rests_of_pairs();
 	for (uint64 i = 0; i < THREADS; i++)
 		check(pthread_create(&threads[i], NULL, work, (void *) ((seed * THREADS + i + 1) * UINT64CONST(0x9E3779B97F4A7C15))) == 0);
 	for (int i = 0; i < THREADS; i++)
