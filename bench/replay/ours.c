@@ -10,7 +10,15 @@ typedef struct Pages
 	Map			map;
 	uint64	   *pages;			/* of each frame */
 	uint64		random;
+	MtpAdmission admissions[MTP_FRAME_KINDS];
 } Pages;
+
+static void
+begin(Pages *p)
+{
+	for (int kind = 0; kind < MTP_FRAME_KINDS; kind++)
+		p->admissions[kind] = (MtpAdmission) {.mean = MTP_ADMITTED_ALL};
+}
 
 static void
 leave(Pages *p, uint32 frame)
@@ -34,13 +42,19 @@ change(Pages *p, uint32 extent, int kind)
 static void
 admit(Pages *p, uint64 page, bool fixed)
 {
-	int			level = mtp_pool_miss(p->pool, mix(page), (uint8) mtp_pool_random(&p->random));
+	MtpAdmission *admission = &p->admissions[KIND(page)];
+	int			level = mtp_pool_miss(p->pool, KIND(page), mix(page), admission, (uint16) mtp_pool_random(&p->random));
 	uint32		extent,
 				frame;
+	bool		found;
 
+	if (level < 0)
+		return;
 	if (!fixed && mtp_pool_wants(p->pool, KIND(page), &p->random, &extent))
 		change(p, extent, KIND(page));
-	if (!mtp_pool_place(p->pool, KIND(page), level, &p->random, &frame))
+	found = mtp_pool_place(p->pool, KIND(page), level, admission->stands_for, &p->random, &frame);
+	mtp_pool_tried(admission, found);
+	if (!found)
 		return;
 	leave(p, frame);
 	p->pages[frame] = page;
@@ -125,6 +139,7 @@ restart(Pages *p, double half_life, const Warm *list, uint32 n, bool with_heat)
 	p->map = map_make(nextents * MTP_EXTENT_FRAMES);
 	memset(p->pages, 0xFF, nextents * MTP_EXTENT_FRAMES * sizeof(uint64));
 	mtp_pool_make(p->pool, nextents, half_life);
+	begin(p);
 	for (uint32 i = 0; i < n; i++)
 	{
 		int			kind = KIND(list[i].page);
@@ -133,7 +148,7 @@ restart(Pages *p, double half_life, const Warm *list, uint32 n, bool with_heat)
 
 		if (p->pool->nfree > 0 && mtp_pool_wants(p->pool, kind, &p->random, &extent))
 			mtp_pool_change(p->pool, extent, kind);
-		if (!mtp_pool_place(p->pool, kind, 0, &p->random, &frame))
+		if (!mtp_pool_place(p->pool, kind, 0, 1, &p->random, &frame))
 			continue;
 		leave(p, frame);
 		p->pages[frame] = list[i].page;
@@ -157,6 +172,7 @@ ours(const Trace *t, bool *miss, const Options *o)
 	p.pool = mtp_pool_make(memory, t->extents, half_life);
 	p.pages = malloc(nframes * sizeof(uint64));
 	memset(p.pages, 0xFF, nframes * sizeof(uint64));
+	begin(&p);
 	for (size_t i = 0; i < t->n; i++)
 	{
 		uint32		frame;

@@ -56,6 +56,8 @@ mtp_frame_make(MtpBuffer *b, MtpPool *pool, void *memory, char *images, LWLockPa
 	memset(b->rests, 0, rests_of_a_kind(pool->nextents) * MTP_FRAME_KINDS * sizeof(MtpRest));
 	b->spare = 0;
 	b->behind = 0;
+	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
+		b->admissions[kind] = (MtpAdmission) {.mean = MTP_ADMITTED_ALL};
 	for (uint32 i = 0; i < nbuckets * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS; i++)
 		pg_atomic_init_u64(&b->words[i], 0);
 	for (uint32 i = 0; i < nframes; i++)
@@ -279,7 +281,7 @@ mtp_frame_consider(MtpBuffer *b, int kind, uint64 *random)
 {
 	uint32		extent;
 
-	if (!LWLockConditionalAcquire(extent_lock(b), LW_EXCLUSIVE))
+	if (!mtp_pool_may_want(b->pool, kind) || !LWLockConditionalAcquire(extent_lock(b), LW_EXCLUSIVE))
 		return;
 	if (mtp_pool_wants(b->pool, kind, random, &extent))
 		change_extent(b, extent, kind);
@@ -336,26 +338,32 @@ bool
 mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *random, MtpFramePlace *place)
 {
 	uint64		hash = mtp_tag_hash(tag);
+	MtpAdmission *admission = &b->admissions[kind];
+	bool		found;
 
 	place->level = MTP_HEAT_ONE;
 	if (!only_free)
-		place->level = mtp_pool_miss(b->pool, sketch_hash(hash, kind), (uint8) (*random >> 8));
-
-	if (rests(b, kind, hash))
+		place->level = mtp_pool_miss(b->pool, kind, sketch_hash(hash, kind), admission, (uint16) (*random >> 8));
+	if (place->level >= 0 && rests(b, kind, hash))
+		place->level = -1;
+	if (place->level < 0)
+		found = false;
+	else if (spare_frame(b, kind, &place->frame) || frame_behind(b, kind, &place->frame))
+		found = true;
+	else
+	{
+		found = mtp_pool_place(b->pool, kind, only_free ? 0 : place->level, admission->stands_for, random, &place->frame);
+		if (!only_free)
+			mtp_pool_tried(admission, found);
+	}
+	if (!found)
 	{
 		count(b, kind, MTP_COUNT_REFUSED);
 		return false;
 	}
 
 	/* Somebody else with a share lock may have been faster, and there may be no word; better known before a page has to go. */
-	if (word_of(b, tag, kind, hash) != NULL || free_word(b, hash) == NULL)
-		return false;
-	if (spare_frame(b, kind, &place->frame) || frame_behind(b, kind, &place->frame))
-		return true;
-	if (mtp_pool_place(b->pool, kind, only_free ? 0 : place->level, random, &place->frame))
-		return true;
-	count(b, kind, MTP_COUNT_REFUSED);
-	return false;
+	return word_of(b, tag, kind, hash) == NULL && free_word(b, hash) != NULL;
 }
 
 bool
@@ -367,7 +375,7 @@ mtp_frame_place_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level, uint64 *
 	mtp_pool_warm(b->pool, sketch_hash(hash, kind), level);
 	if (word_of(b, tag, kind, hash) != NULL || free_word(b, hash) == NULL)
 		return false;
-	if (frame_behind(b, kind, &place->frame) || mtp_pool_place(b->pool, kind, level, random, &place->frame))
+	if (frame_behind(b, kind, &place->frame) || mtp_pool_place(b->pool, kind, level, 1, random, &place->frame))
 		return true;
 	count(b, kind, MTP_COUNT_REFUSED);
 	return false;

@@ -109,6 +109,7 @@ typedef struct MtpBuffer
 	uint32		rest_mask;		/* rests of a kind, less one */
 	uint32		spare;			/* a frame that this process has made free, and that is still warm in its cache, plus one; or 0 */
 	uint32		behind;			/* the frame behind the one that this process has filled last with a directory; or 0 */
+	MtpAdmission admissions[MTP_POOL_KINDS];	/* of this process's misses */
 	uint64		counts[MTP_FRAME_KINDS][MTP_FRAME_COUNTS];	/* this process's */
 } MtpBuffer;
 

@@ -201,7 +201,7 @@ place_directory(MtpPageTag tag, int *kind, bool only_free, int level, MtpFramePl
 {
 	if (place_in(tag, *kind, only_free, level, place))
 		return true;
-	if (*kind != MTP_FRAME_SMALL)
+	if (*kind != MTP_FRAME_SMALL || place->level < 0)
 		return false;
 	*kind = MTP_FRAME_DIRECTORY;
 	return mtp_frame_place(&mtp_buffer, tag, *kind, true, mtp_buffer_random_state(), place);

@@ -16,6 +16,10 @@
 #define SWEEP			32		/* all words are brought up to date once in so many epochs */
 #define OLD				16		/* the age that words have then, at most */
 #define SKETCH_PER_BLOCK 4
+#define FEW				(MTP_ADMITTED_ALL / 16)	/* misses that are admitted */
+#define HARDLY_ANY		(MTP_ADMITTED_ALL / 128)
+#define ONE_IN			4		/* misses that look for a frame then */
+#define TRIES			32		/* of so many is their running mean */
 
 StaticAssertDecl(2 * SWEEP + OLD <= 127, "no word is so old that it could be taken for a newer one");
 StaticAssertDecl(OLD > RECENT && MTP_HEAT_MOST + OLD <= 255, "a word that is brought up to date says of no hit that was not");
@@ -136,14 +140,36 @@ sketch_raise(MtpPool *pool, uint64 page, int level, uint8 epoch)
 	}
 }
 
+/* While extents of the kind follow one another its pages are about to be admitted. */
 int
-mtp_pool_miss(MtpPool *pool, uint64 page, uint8 random)
+mtp_pool_miss(MtpPool *pool, int kind, uint64 page, MtpAdmission *admission, uint16 random)
 {
-	uint8		epoch = mtp_pool_epoch(pool);
-	int			level = mtp_heat_hit(sketch_level(pool, page, epoch), random);
+	bool		few = admission->mean < FEW && pool->kinds[kind].haste == 0;
+	bool		looks = !few || (random >> 8) % ONE_IN == 0;
+	int			counts = 1;
+	uint8		epoch;
+	int			level,
+				counted;
 
-	sketch_raise(pool, page, level, epoch);
-	return level;
+	if (few && admission->mean < HARDLY_ANY)
+	{
+		if (!looks)
+			return -1;
+		counts = ONE_IN;
+	}
+	epoch = mtp_pool_epoch(pool);
+	counted = level = mtp_heat_hit(sketch_level(pool, page, epoch), (uint8) random);
+	for (int i = 1; i < counts; i++)
+		counted = mtp_heat_hit(counted, (uint8) random);
+	sketch_raise(pool, page, counted, epoch);
+	admission->stands_for = few ? ONE_IN : 1;
+	return looks ? level : -1;
+}
+
+void
+mtp_pool_tried(MtpAdmission *admission, bool admitted)
+{
+	admission->mean += ((admitted ? MTP_ADMITTED_ALL : 0) - admission->mean) / TRIES;
 }
 
 void
@@ -199,18 +225,36 @@ fresh_frame(MtpPool *pool, int kind, uint32 *frame)
 	return mtp_heat_level(pool->heat[*frame], mtp_pool_epoch(pool)) == 0;
 }
 
+/* What frames of a kind are sampled from: its extents, of which the newest one has frames that nobody has had yet. */
+typedef struct Given
+{
+	const uint32 *extents;
+	uint32		n;
+	uint32		frames;			/* of an extent */
+	uint32		fresh;
+} Given;
+
+static inline Given
+given_frames(MtpPool *pool, int kind)
+{
+	return (Given) {
+		.extents = pool->extents[kind],.n = number_of_extents(pool, kind),
+		.frames = mtp_pool_frames(kind),.fresh = *(volatile uint32 *) &pool->kinds[kind].fresh
+	};
+}
+
 /*
- * A frame of the kind at random, which has been given out already; false if it has not.
+ * One of them at random; false if it has not been given out yet.  There is an extent.
  */
-static bool
-some_frame(MtpPool *pool, int kind, uint32 n, uint64 *random, uint32 *frame)
+static inline bool
+some_frame(const Given *given, uint64 *random, uint32 *frame)
 {
 	uint64		r = mtp_pool_random(random);
-	uint32		i = (uint32) r % n;
-	uint32		at = (uint32) (r >> 32) % mtp_pool_frames(kind);
+	uint32		i = (uint32) r % given->n;
+	uint32		at = (uint32) (r >> 32) % given->frames;
 
-	*frame = pool->extents[kind][i] * MTP_EXTENT_FRAMES + at;
-	return i != n - 1 || at < *(volatile uint32 *) &pool->kinds[kind].fresh;
+	*frame = given->extents[i] * MTP_EXTENT_FRAMES + at;
+	return i != given->n - 1 || at < given->fresh;
 }
 
 bool
@@ -229,14 +273,14 @@ static int
 coldest_of(MtpPool *pool, int kind, uint64 *random, uint32 *frame)
 {
 	uint8		epoch = mtp_pool_epoch(pool);
-	uint32		n = number_of_extents(pool, kind);
+	Given		given = given_frames(pool, kind);
 	int			coldest = MTP_HEAT_MOST + 1;
 
-	for (int i = 0; i < SAMPLE && n > 0; i++)
+	for (int i = 0; i < SAMPLE && given.n > 0; i++)
 	{
 		uint32		f;
 
-		if (some_frame(pool, kind, n, random, &f))
+		if (some_frame(&given, random, &f))
 		{
 			int			level = mtp_heat_level(pool->heat[f], epoch);
 
@@ -254,7 +298,7 @@ coldest_of(MtpPool *pool, int kind, uint64 *random, uint32 *frame)
  * A newcomer has been asked for just now, and the others have not: so the page must be warmer by some.
  */
 bool
-mtp_pool_place(MtpPool *pool, int kind, int level, uint64 *random, uint32 *frame)
+mtp_pool_place(MtpPool *pool, int kind, int level, int stands_for, uint64 *random, uint32 *frame)
 {
 	MtpPoolKind *k = &pool->kinds[kind];
 	int			coldest;
@@ -266,7 +310,7 @@ mtp_pool_place(MtpPool *pool, int kind, int level, uint64 *random, uint32 *frame
 		return true;
 	if (level == 0)
 		return false;
-	k->homeless++;
+	k->homeless += stands_for;
 	k->asked += (per_megabyte(kind, level) - k->asked) / MEAN;
 	return coldest + WARMER <= level;
 }
@@ -282,13 +326,13 @@ worth(MtpPool *pool, int kind, uint64 *random)
 {
 	uint64		accesses = pg_atomic_read_u64(&pool->accesses);
 	uint8		epoch = mtp_pool_epoch(pool);
-	uint32		n = number_of_extents(pool, kind);
+	Given		given = given_frames(pool, kind);
 	float		half_lives = (RECENT + accesses % pool->epoch_length / (float) pool->epoch_length) / MTP_HEAT_STEPS;
 	float		coldest_sum = 0,
 				promised = 0,
 				seen = 0;
 
-	if (n == 0)
+	if (given.n == 0)
 		return 0;
 	for (int i = 0; i < SAMPLES; i++)
 	{
@@ -300,7 +344,7 @@ worth(MtpPool *pool, int kind, uint64 *random)
 			MtpHeat		heat;
 			int			level;
 
-			if (!some_frame(pool, kind, n, random, &f))
+			if (!some_frame(&given, random, &f))
 				continue;
 			heat = pool->heat[f];
 			level = mtp_heat_level(heat, epoch);
@@ -340,20 +384,28 @@ least_worth(MtpPool *pool, int kind, float least, uint64 *random)
 }
 
 bool
+mtp_pool_may_want(MtpPool *pool, int kind)
+{
+	volatile MtpPoolKind *k = &pool->kinds[kind];
+
+	if (k->nextents > 0 && k->fresh < mtp_pool_frames(kind))
+		return false;
+	return pool->nfree > 0 || k->homeless >= mtp_pool_frames(kind) >> k->haste;
+}
+
+bool
 mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent)
 {
 	MtpPoolKind *k = &pool->kinds[kind];
 	int			from;
 
-	if (k->nextents > 0 && k->fresh < mtp_pool_frames(kind))
+	if (!mtp_pool_may_want(pool, kind))
 		return false;
 	if (pool->nfree > 0)
 	{
 		*extent = pool->nfree - 1;
 		return true;
 	}
-	if (k->homeless < mtp_pool_frames(kind) >> k->haste)
-		return false;
 	k->homeless = 0;
 	from = least_worth(pool, kind, (k->nextents > 0 ? worth(pool, kind, random) : k->asked) / WORTH_MORE, random);
 	k->haste = from < 0 ? 0 : Min(k->haste + 1, HASTE);

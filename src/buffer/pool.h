@@ -122,16 +122,32 @@ mtp_pool_hit(MtpPool *pool, uint32 frame, uint8 random)
 		pool->heat[frame] = now;
 }
 
-/* An access to a page without a frame; returns its level. page: a hash of what identifies it. */
-extern int	mtp_pool_miss(MtpPool *pool, uint64 page, uint8 random);
+/*
+ * How many of a process's misses of a kind that looked for a frame have lately found one.  Where these are few, only some look; where
+ * there is hardly any, the others are not counted either, and those that look are counted for them (README.md).
+ */
+typedef struct MtpAdmission
+{
+	int			mean;			/* a running mean, 0 … MTP_ADMITTED_ALL */
+	int			stands_for;		/* how many misses the last one that looked stands for */
+} MtpAdmission;
+
+#define MTP_ADMITTED_ALL	65536
+
+/*
+ * An access to a page without a frame.  Returns its level; or -1 if this one looks for no frame.  page: a hash of what identifies it;
+ * random: of 16 bits.  Who looks for a frame tells whether he has found one.
+ */
+extern int	mtp_pool_miss(MtpPool *pool, int kind, uint64 page, MtpAdmission *admission, uint16 random);
+extern void mtp_pool_tried(MtpAdmission *admission, bool admitted);
 
 /*
  * A frame for a page of this kind and level: one that is free or whose page is colder; at level 0 only one that is free, or whose page has cooled to nothing (nobody has asked for it for four half-lives
  * or more).  False if there is none: then the page is
  * refused.  Another process may be at the frame, or may have made its extent one of another kind: the caller takes it first, and looks
- * then.  *random is a state of random numbers, not 0.
+ * then.  *random is a state of random numbers, not 0.  stands_for: so many misses, at another level than 0.
  */
-extern bool mtp_pool_place(MtpPool *pool, int kind, int level, uint64 *random, uint32 *frame);
+extern bool mtp_pool_place(MtpPool *pool, int kind, int level, int stands_for, uint64 *random, uint32 *frame);
 
 /* Is it a frame of this kind that has been given out before? */
 extern bool mtp_pool_was_given(MtpPool *pool, int kind, uint32 frame);
@@ -153,6 +169,7 @@ mtp_pool_came(MtpPool *pool, uint32 frame, int level)
  * another kind?  *extent is the one; the caller makes all its pages leave, and calls mtp_pool_change.  One
  * process at a time.
  */
+extern bool mtp_pool_may_want(MtpPool *pool, int kind);	/* without a lock: a guess, which is mostly false */
 extern bool mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent);
 extern void mtp_pool_change(MtpPool *pool, uint32 extent, int kind);
 

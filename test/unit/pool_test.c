@@ -1,6 +1,6 @@
 /*
  * pool_test.c
- *	  Heat beside what it stands for, and the pool's numbers under random use.
+ *	  Heat beside what it stands for, which misses look for a frame, and the pool's numbers under random use.
  *
  *	  pool_test SEED ROUNDS
  */
@@ -97,8 +97,11 @@ check_epochs(const MtpHeat *words, uint32 n, uint8 epoch)
 static void
 use_pool(MtpPool *pool, uint64 *pages, int favour, uint32 npages, uint32 naccesses)
 {
+	MtpAdmission admissions[MTP_POOL_KINDS] = {{MTP_ADMITTED_ALL}, {MTP_ADMITTED_ALL}, {MTP_ADMITTED_ALL}, {MTP_ADMITTED_ALL}};
+
 	for (uint32 i = 0; i < naccesses; i++)
 	{
+		MtpAdmission first = {MTP_ADMITTED_ALL};
 		int			kind = rnd() % 10 ? favour : rnd() % MTP_POOL_KINDS;
 		uint64		page = ((rnd() % npages * (rnd() % npages)) / npages + 1) * MTP_POOL_KINDS + kind;
 		uint64		hash = page * UINT64CONST(0x9E3779B97F4A7C15);
@@ -106,6 +109,7 @@ use_pool(MtpPool *pool, uint64 *pages, int favour, uint32 npages, uint32 naccess
 					extent;
 		int			level,
 					most;
+		bool		found;
 
 		mtp_pool_tick(pool, 1);
 		for (frame = 0; frame < pool->nextents * MTP_EXTENT_FRAMES && pages[frame] != page; frame++)
@@ -118,7 +122,9 @@ use_pool(MtpPool *pool, uint64 *pages, int favour, uint32 npages, uint32 naccess
 			check(mtp_heat_level(pool->heat[frame], mtp_pool_epoch(pool)) >= before);
 			continue;
 		}
-		level = mtp_pool_miss(pool, hash, (uint8) rnd());
+		level = mtp_pool_miss(pool, kind, hash, &admissions[kind], (uint16) rnd());
+		if (level < 0)
+			continue;
 		check(level >= MTP_HEAT_ONE && level <= MTP_HEAT_MOST);
 		if (mtp_pool_wants(pool, kind, &state, &extent))
 		{
@@ -129,7 +135,9 @@ use_pool(MtpPool *pool, uint64 *pages, int favour, uint32 npages, uint32 naccess
 		}
 		/* Some ask for a frame that costs no page but one that has cooled to nothing. */
 		most = rnd() % 8 ? level : 0;
-		if (!mtp_pool_place(pool, kind, most, &state, &frame))
+		found = mtp_pool_place(pool, kind, most, admissions[kind].stands_for, &state, &frame);
+		mtp_pool_tried(&admissions[kind], found);
+		if (!found)
 			continue;
 		check(pool->kind_of[frame / MTP_EXTENT_FRAMES] == kind && frame % MTP_EXTENT_FRAMES < mtp_pool_frames(kind));
 		if (pages[frame] != 0)
@@ -138,7 +146,7 @@ use_pool(MtpPool *pool, uint64 *pages, int favour, uint32 npages, uint32 naccess
 
 			check(had <= most);
 			mtp_pool_left(pool, frame, pages[frame] * UINT64CONST(0x9E3779B97F4A7C15));
-			check(mtp_pool_miss(pool, pages[frame] * UINT64CONST(0x9E3779B97F4A7C15), 0) >= had);
+			check(mtp_pool_miss(pool, kind, pages[frame] * UINT64CONST(0x9E3779B97F4A7C15), &first, 0) >= had);
 		}
 		pages[frame] = page;
 		mtp_pool_came(pool, frame, level);
@@ -180,12 +188,71 @@ test_pool(uint32 nextents)
 	free(memory);
 }
 
+/* Misses of pages of which none is asked for again: how many of a thousand look for a frame. */
+static int
+looks(MtpPool *pool, MtpAdmission *admission, uint64 first)
+{
+	int			n = 0;
+
+	for (uint64 page = first; page < first + 1000; page++)
+	{
+		int			level = mtp_pool_miss(pool, MTP_FRAME_INDEX, page * UINT64CONST(0x9E3779B97F4A7C15), admission, (uint16) rnd());
+		uint32		frame;
+
+		if (level < 0)
+			continue;
+		n++;
+		mtp_pool_tried(admission, mtp_pool_place(pool, MTP_FRAME_INDEX, level, admission->stands_for, &state, &frame));
+	}
+	return n;
+}
+
+/*
+ * Where no frame is to be had, a miss in four looks for one, and what is counted is what it would be if all did; where there are some
+ * again, soon all look.
+ */
+static void
+test_admission(void)
+{
+	MtpPool    *pool = mtp_pool_make(malloc(mtp_pool_size(1)), 1, 12);
+	MtpPoolKind *k = &pool->kinds[MTP_FRAME_INDEX];
+	MtpAdmission admission = {.mean = MTP_ADMITTED_ALL};
+	uint64		hot = UINT64CONST(0x123456789ABCDEF);
+	double		counted = 0;
+	int			level = 0;
+
+	mtp_pool_change(pool, 0, MTP_FRAME_INDEX);
+	k->fresh = mtp_pool_frames(MTP_FRAME_INDEX);
+	for (uint32 f = 0; f < k->fresh; f++)
+		mtp_pool_came(pool, f, MTP_HEAT_MOST);
+	(void) looks(pool, &admission, 1);
+	k->homeless = 0;
+	check(looks(pool, &admission, 1001) < 350);
+	check(k->homeless > 700 && k->homeless < 1300);
+	for (int i = 0; i < 1000; i++)
+	{
+		memset(pool->sketch, 0, MTP_SKETCH_ROWS * (pool->sketch_mask + (Size) 1) * sizeof(MtpHeat));
+		for (int n = 0; n < 4; n++)
+			(void) mtp_pool_miss(pool, MTP_FRAME_INDEX, hot, &admission, (uint16) rnd());
+		level = mtp_pool_miss(pool, MTP_FRAME_INDEX, hot, &(MtpAdmission) {.mean = MTP_ADMITTED_ALL}, (uint16) rnd());
+		counted += mtp_heat_accesses(level) - 1;
+	}
+	check(counted / 1000 > 3.3 && counted / 1000 < 4.7);
+
+	for (uint32 f = 0; f < k->fresh; f++)
+		mtp_pool_came(pool, f, 0);
+	(void) looks(pool, &admission, 2001);
+	check(looks(pool, &admission, 3001) == 1000);
+	free(pool);
+}
+
 int
 main(int argc, char **argv)
 {
 	state = strtoull(argv[1], NULL, 10) * UINT64CONST(0x9E3779B97F4A7C15) + 1;
 	mtp_heat_init();
 	test_heat();
+	test_admission();
 	for (int round = 0; round < atoi(argv[2]); round++)
 		test_pool(1 + rnd() % 4);
 	puts("ok");
