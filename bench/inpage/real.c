@@ -216,7 +216,7 @@ mtp_search(Page page, const Probe *probe, bool look)
 	mtp_page_prefetch(page);
 	if (look && unlikely(mtp_page_shape(page) != NULL))
 		die("a page is damaged");
-	return mtp_page_search(page, probe->norm, true, before, (void *) probe);
+	return mtp_page_search_by(page, MtpHead(page), probe->norm, true, true, before, (void *) probe);
 }
 
 /* ---------- files ---------- */

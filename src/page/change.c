@@ -487,15 +487,6 @@ mtp_page_delete(Page page, int n, const uint16 *pos)
 }
 
 void
-mtp_page_replace(Page page, int pos, IndexTuple item)
-{
-	IndexTuple	old = mtp_page_item(page, pos);
-
-	Assert(IndexTupleSize(old) == IndexTupleSize(item));
-	memcpy(old, item, IndexTupleSize(item));
-}
-
-void
 mtp_page_set_dead(Page page, int node, int slot)
 {
 	MtpPageHeader *h = MtpHead(page);

@@ -292,9 +292,6 @@ extern bool mtp_page_insert_reads(Page page, int n, Size bytes);
 /* Takes the items at pos[0] < pos[1] < … out. */
 extern void mtp_page_delete(Page page, int n, const uint16 *pos);
 
-/* Overwrites the item at pos by one of the same size and normal key. */
-extern void mtp_page_replace(Page page, int pos, IndexTuple item);
-
 /* Sets the dead hint of an item. */
 extern void mtp_page_set_dead(Page page, int node, int slot);
 

@@ -222,7 +222,10 @@ mtp_place_among(Page page, const MtpPageHeader *h, bool by_head, uint32 head, Mt
 }
 
 /*
- * mtp_page_search by a header that the caller has: the page itself may change meanwhile, and then the place is any, and `before` may be
+ * The first place whose item is not `before` the probe.  norm is the probe's normal key; by_head is false if it has none comparable with
+ * this page's (then all items are candidates).
+ *
+ * The header is the caller's, the page's own or a copy: the page itself may change meanwhile, and then the place is any, and `before` may be
  * asked about any 16 bits behind the page's start.  Reads at most a kilobyte behind the page's end.  ranked: is the place's rank
  * wanted?  Else pos only tells the page's first place, 0, from the others.
  *
@@ -271,18 +274,6 @@ mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head,
 		p.slot = 0;
 	}
 	return p;
-}
-
-/*
- * The first place whose item is not `before` the probe.
- *
- * norm is the probe's normal key; by_head is false if it has none comparable with this page's
- * (then all items are candidates).
- */
-static pg_attribute_always_inline MtpPos
-mtp_page_search(Page page, uint64 norm, bool by_head, MtpBefore before, void *arg)
-{
-	return mtp_page_search_by(page, MtpHead(page), norm, by_head, true, before, arg);
 }
 
 #endif							/* MTP_SEARCH_H */

@@ -359,7 +359,7 @@ check_search(IndexTuple probe)
 
 	for (int by_head = 0; by_head < 2; by_head++)
 	{
-		MtpPos		p = mtp_page_search(page, norm, by_head, before, probe);
+		MtpPos		p = mtp_page_search_by(page, MtpHead(page), norm, by_head, true, before, probe);
 		MtpPos		q = mtp_page_locate(page, want);
 
 		check(p.pos == want);
@@ -497,7 +497,7 @@ step_insert(int n)
 	{
 		itups[i] = items[i].itup;
 		norms[i] = items[i].norm;
-		pos[i] = mtp_page_search(page, norms[i], true, before, itups[i]).pos;
+		pos[i] = mtp_page_search_by(page, MtpHead(page), norms[i], true, true, before, itups[i]).pos;
 	}
 	mtp_page_insert(page, got, pos, itups, norms);
 	mtp_page_insert(twin, got, pos, itups, norms);
@@ -529,28 +529,6 @@ step_delete(int percent)
 	mtp_page_delete(page, n, pos);
 	mtp_page_delete(twin, n, pos);
 	nmodel = kept;
-}
-
-/* The same key with another TID that sorts at the same place (or a downlink's block). */
-static void
-step_replace(void)
-{
-	int			i = rnd(Max(nmodel, 1));
-	IndexTuple	itup;
-
-	where = "replace";
-	if (nmodel == 0)
-		return;
-	itup = model[i].itup;
-	if (is_minus_infinity(itup))
-		BTreeTupleSetDownLink(itup, rnd(1000));
-	else if (i + 1 == nmodel && ItemPointerGetOffsetNumber(&itup->t_tid) < 60000)
-		ItemPointerSetOffsetNumber(&itup->t_tid, ItemPointerGetOffsetNumber(&itup->t_tid) + 300);
-	else if (IndexTupleSize(itup) > sizeof(IndexTupleData) + 16 &&
-			 (plan.code & MTP_NORM_KIND) <= MTP_NORM_FLOAT8)
-		((char *) itup)[IndexTupleSize(itup) - 1] ^= 0x55;
-	mtp_page_replace(page, i, itup);
-	mtp_page_replace(twin, i, itup);
 }
 
 static void
@@ -641,15 +619,13 @@ run_plan(int steps)
 	start();
 	for (int i = 0; i < steps; i++)
 	{
-		int			what = rnd(20);
+		int			what = rnd(18);
 
 		if (what < 11)
 			step_insert(1 + (rnd(4) ? rnd(3) : rnd(60)));
 		else if (what < 13)
 			step_delete(rnd(3) ? 5 : rnd(101));
-		else if (what < 15)
-			step_replace();
-		else if (what < 18)
+		else if (what < 16)
 			step_dead();
 		else
 			step_pack(rnd(2));
