@@ -316,6 +316,7 @@ mtp_frame_still(MtpBuffer *b, const MtpFrameRef *ref)
  *
  * mtp_frame_place: where the page may be, if it has no frame and is warm enough (counts an access), or, with only_free, if there is a
  * free one, or one whose page is of level 0.  Nothing is reserved.
+ * place->level is negative if none was looked for: the page rests, or misses look seldom.
  *
  * mtp_frame_publish: gives the page that frame.  The caller has locked the page's content, share or exclusive; blocks: the image's, of which NULL stands for
  * zeros; or NULL for a directory, which is empty then (its first word is zero).  *ref, if not NULL: what was published.  Takes locks of partitions, one at a time.
