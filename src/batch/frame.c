@@ -321,6 +321,14 @@ wanted_database(Node *stmt)
 	return NULL;
 }
 
+/* Core refuses these in a transaction that has begun, before it does anything, but for RENAME. */
+static bool
+is_refused(Node *stmt, ProcessUtilityContext context)
+{
+	return XactReadOnly ||
+		(!IsA(stmt, RenameStmt) && IsInTransactionBlock(context == PROCESS_UTILITY_TOPLEVEL));
+}
+
 static void
 call_without_workers(const char *dbname, PlannedStmt *pstmt, const char *queryString,
 					 bool readOnlyTree, ProcessUtilityContext context, ParamListInfo params,
@@ -362,7 +370,7 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	const char *wanted = wanted_database(pstmt->utilityStmt);
 
 	drain_all();
-	if (wanted)
+	if (wanted && !is_refused(pstmt->utilityStmt, context))
 	{
 		call_without_workers(wanted, pstmt, queryString, readOnlyTree, context, params, queryEnv,
 							 dest, qc);

@@ -80,11 +80,10 @@ extern void mtp_buffer_stale(Buffer buf);
 /* The same for who has set hints: the next one who reads the page may copy it at once. */
 extern void mtp_buffer_stale_hints(Buffer buf);
 
-/* Takes away all pages of a file, all of a database's.  The caller's locks keep others from publishing them. */
+/* Takes away all pages of a file.  The caller's locks keep others from publishing them. */
 extern PGDLLEXPORT void mtp_buffer_purge_file(MtpLocator file);
-extern void mtp_buffer_purge_database(Oid database);
 
-/* Told of each such database, by who drops or moves it; raises no error. */
+/* Told of each database that is dropped or moved, before that is committed. */
 typedef void (*mtp_database_purged_type) (Oid database);
 extern mtp_database_purged_type mtp_database_purged;
 

@@ -7,20 +7,22 @@
  */
 #include "buffer/buffer.h"
 
+#include "access/genam.h"
+#include "access/table.h"
 #include "access/xact.h"
-#include "access/xlog.h"
+#include "catalog/objectaccess.h"
 #include "catalog/pg_database.h"
 #include "catalog/storage.h"
-#include "commands/dbcommands.h"
-#include "nodes/parsenodes.h"
-#include "storage/lmgr.h"
-#include "tcop/utility.h"
+#include "utils/fmgroids.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "wal/stop.h"
 
-static ProcessUtility_hook_type next_utility = NULL;
+static object_access_hook_type next_access = NULL;
 
-/* A database that is about to move to another tablespace; who moves it commits in the middle. */
-static Oid	moving = InvalidOid;
+/* Databases that go, or move to another tablespace, if this transaction commits */
+static List *leaving = NIL;
 
 /* ---------- files ---------- */
 
@@ -90,74 +92,71 @@ is_of_database(MtpPageTag tag, void *arg)
 
 mtp_database_purged_type mtp_database_purged = NULL;
 
-void
-mtp_buffer_purge_database(Oid database)
+static void
+purge_database(Oid database)
 {
-	if (mtp_buffer.pool == NULL)
-		return;
 	mtp_frame_purge(&mtp_buffer, is_of_database, &database);
 	if (mtp_database_purged != NULL)
 		mtp_database_purged(database);
 }
 
 /*
- * The database of a name, locked as core is about to lock it, before it looks at the caller's rights: else it might have another name by then.
+ * Has the command that is under way given the database another tablespace?  Its row as it was is what this process's
+ * catalog says until the command has ended; as it is now, what a look at the table itself finds.
  */
-static Oid
-lock_database(const char *name)
+static bool
+is_moved(Oid database)
 {
-	/* In recovery, and where there is none, core says so. */
-	while (!RecoveryInProgress())
-	{
-		Oid			database = get_database_oid(name, true);
+	HeapTuple	was = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(database));
+	Relation	rel = table_open(DatabaseRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	now;
+	bool		moved;
 
-		if (!OidIsValid(database))
-			break;
-		MTP_STOP_POINT("database_named");
-		LockSharedObject(DatabaseRelationId, database, 0, AccessExclusiveLock);
-		if (get_database_oid(name, true) == database)
-			return database;
-		UnlockSharedObject(DatabaseRelationId, database, 0, AccessExclusiveLock);
-	}
-	return InvalidOid;
+	ScanKeyInit(&key, Anum_pg_database_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(database));
+	scan = systable_beginscan(rel, DatabaseOidIndexId, true, SnapshotSelf, 1, &key);
+	now = systable_getnext(scan);
+	moved = HeapTupleIsValid(was) && HeapTupleIsValid(now) &&
+		((Form_pg_database) GETSTRUCT(was))->dattablespace !=
+		((Form_pg_database) GETSTRUCT(now))->dattablespace;
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	if (HeapTupleIsValid(was))
+		ReleaseSysCache(was);
+	return moved;
 }
 
-/* The database that a command drops, or moves to another tablespace. */
-static Oid
-database_of(Node *stmt)
+/*
+ * Core says here which database a command drops or moves, when it has found that the caller may do that.  It has locked the
+ * database until behind the commit.
+ */
+static void
+note_database(ObjectAccessType access, Oid class, Oid object, int sub_id, void *arg)
 {
-	if (IsA(stmt, DropdbStmt))
-		return lock_database(((DropdbStmt *) stmt)->dbname);
-	if (IsA(stmt, AlterDatabaseStmt))
+	if (next_access)
+		next_access(access, class, object, sub_id, arg);
+	if (class != DatabaseRelationId || mtp_buffer.pool == NULL)
+		return;
+	if (access == OAT_DROP || (access == OAT_POST_ALTER && is_moved(object)))
 	{
-		AlterDatabaseStmt *alter = (AlterDatabaseStmt *) stmt;
-		ListCell   *lc;
+		MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
 
-		foreach(lc, alter->options)
-			if (strcmp(((DefElem *) lfirst(lc))->defname, "tablespace") == 0)
-				return lock_database(alter->dbname);
+		leaving = lappend_oid(leaving, object);
+		MemoryContextSwitchTo(old);
 	}
-	return InvalidOid;
 }
 
 static void
-run_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree, ProcessUtilityContext context, ParamListInfo params,
-			QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc)
+purge_databases(void)
 {
-	Oid			database = mtp_buffer.pool != NULL ? database_of(pstmt->utilityStmt) : InvalidOid;
+	ListCell   *lc;
 
-	moving = database;
-	PG_TRY();
-	{
-		(next_utility ? next_utility : standard_ProcessUtility) (pstmt, query, read_only_tree, context, params, env, dest, qc);
-	}
-	PG_FINALLY();
-	{
-		moving = InvalidOid;
-		if (OidIsValid(database))
-			mtp_buffer_purge_database(database);
-	}
-	PG_END_TRY();
+	if (leaving != NIL)
+		MTP_STOP_POINT("databases_leave");
+	foreach(lc, leaving)
+		purge_database(lfirst_oid(lc));
 }
 
 /* ---------- redo ---------- */
@@ -194,18 +193,17 @@ xact_callback(XactEvent event, void *arg)
 			break;
 		case XACT_EVENT_PRE_COMMIT:
 			/* Behind the commit record nothing may fail, and a list takes memory. */
+			purge_databases();
 			purge_pending(true);
-			break;
-		case XACT_EVENT_COMMIT:
-			if (OidIsValid(moving))
-				mtp_buffer_purge_database(moving);
-			mtp_buffer_tell();
 			break;
 		case XACT_EVENT_ABORT:
 			purge_pending(false);
+			/* FALLTHROUGH */
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_PREPARE:
+			leaving = NIL;
 			mtp_buffer_tell();
 			break;
-		case XACT_EVENT_PREPARE:
 		case XACT_EVENT_PARALLEL_COMMIT:
 		case XACT_EVENT_PARALLEL_ABORT:
 			mtp_buffer_tell();
@@ -225,8 +223,8 @@ subxact_callback(SubXactEvent event, SubTransactionId subxid, SubTransactionId p
 void
 mtp_buffer_purge_init(void)
 {
-	next_utility = ProcessUtility_hook;
-	ProcessUtility_hook = run_utility;
+	next_access = object_access_hook;
+	object_access_hook = note_database;
 	RegisterXactCallback(xact_callback, NULL);
 	RegisterSubXactCallback(subxact_callback, NULL);
 }

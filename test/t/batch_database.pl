@@ -73,6 +73,26 @@ foreach (
 	cmp_ok(time - $start, '<', 4.5, "$command need not wait for the worker's idle time");
 }
 
+# Workers stay where core refuses the command whoever is connected.
+$node->safe_psql('postgres', 'CREATE ROLE nobody');
+foreach (
+	[ 'of somebody else', '42501', 'SET ROLE nobody', 'DROP DATABASE d2' ], [ 'in a function', '25001', q{DO 'BEGIN DROP DATABASE d2; END'} ],
+	[ 'in a transaction', '25001', 'BEGIN', 'ALTER DATABASE d2 SET TABLESPACE ts' ], [ 'read-only', '25006', 'SET default_transaction_read_only = on', 'ALTER DATABASE d2 RENAME TO d3' ])
+{
+	my ($what, $state, @commands) = @$_;
+	my ($before, $after);
+	# An idle worker leaves after five seconds anyway.
+	foreach (1 .. 5)
+	{
+		idle_worker('d2');
+		$before = $node->safe_psql('postgres', q{SELECT pid FROM mtpower.stat_workers WHERE database = 'd2'});
+		like(finish(start_psql($node, 'postgres', @commands)), qr/ERROR:  $state/, "a command $what is refused");
+		$after = $node->safe_psql('postgres', q{SELECT pid FROM mtpower.stat_workers WHERE database = 'd2'});
+		last if $before eq $after;
+	}
+	is($after, $before, "... and the worker stays");
+}
+
 # While a load is under way core refuses, after five seconds; the load goes on.
 foreach my $command ('DROP DATABASE d2', $ENV{MTP_LONG} ? ('CREATE DATABASE d5 TEMPLATE d2', 'ALTER DATABASE d2 RENAME TO d5', 'ALTER DATABASE d2 SET TABLESPACE ts') : ())
 {

@@ -2,12 +2,12 @@
 # happened, and what is read afterwards in frames is what the table says.
 use strict;
 use warnings;
+use File::Path qw(rmtree);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use MtpFaults;
 use MtpFrames;
-use MtpSessions qw(kill_a_session);
+use MtpSessions qw(kill_a_session wait_for_restart);
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init(allows_streaming => 1);
@@ -288,29 +288,94 @@ foreach my $strategy ('wal_log', 'file_copy')
 	sql('DROP DATABASE e');
 }
 
-# The name of a database that is about to be moved becomes another one's.
+# What core refuses takes nothing away, and locks nothing before core does; nor does what leaves the files where they are.
+in('d', q{SELECT warm('t', 'a', 40), warm('t', 'b', 40)});
+sql('CREATE ROLE nobody');
+my $frames = q{SELECT frames_of('t_a') || ' ' || frames_of('t_ba') || ' ' || stat('purged')};
+my $there_were = in('d', $frames);
+like($there_were, qr/^[2-9]\d \d+ /, 'frames of a database that stays');
+foreach my $case (
+	[ '42501', 'DROP DATABASE, as somebody else', 'SET ROLE nobody', 'DROP DATABASE d' ],
+	[ '42501', 'SET TABLESPACE, as somebody else', 'SET ROLE nobody', 'ALTER DATABASE d SET TABLESPACE ts' ],
+	[ '25001', 'DROP DATABASE in a function', q{DO 'BEGIN DROP DATABASE d; END'} ],
+	[ '25001', 'SET TABLESPACE in a function', q{DO 'BEGIN ALTER DATABASE d SET TABLESPACE ts; END'} ],
+	[ '25001', 'DROP DATABASE in a transaction', 'BEGIN', 'DROP DATABASE d' ],
+	[ '42704', 'SET TABLESPACE to none', 'ALTER DATABASE d SET TABLESPACE nowhere' ],
+	[ '', 'SET TABLESPACE to the same', 'ALTER DATABASE d SET TABLESPACE pg_default' ],
+	[ '', 'RENAME', 'ALTER DATABASE d RENAME TO another', 'ALTER DATABASE another RENAME TO d' ],
+	[ '', 'CONNECTION LIMIT', 'ALTER DATABASE d CONNECTION LIMIT 50', 'ALTER DATABASE d OWNER TO nobody', 'ALTER DATABASE d OWNER TO CURRENT_USER' ],
+	[ '42809', 'DROP DATABASE of a template', 'ALTER DATABASE d IS_TEMPLATE true', 'DROP DATABASE d' ])
+{
+	my ($state, $what, @commands) = @$case;
+	$node->psql('postgres', join(";\n", @commands) . ';', stderr => \my $err, on_error_stop => 0, extra_params => [ '-v', 'VERBOSITY=sqlstate' ]);
+	is(join(',', $err =~ /ERROR:\s+(\w+)/g), $state, "$what: core's answer");
+	is(in('d', $frames), $there_were, "$what: the frames stay");
+}
+sql('ALTER DATABASE d IS_TEMPLATE false');
+{
+	my $inside = $node->background_psql('d');
+	foreach my $command ('DROP DATABASE d', 'ALTER DATABASE d SET TABLESPACE ts')
+	{
+		$node->psql('postgres', $command, stderr => \my $err);
+		like($err, qr/is being accessed by other users/, "$command beside a session is refused");
+		is(in('d', $frames), $there_were, '... and the frames stay');
+	}
+	$inside->quit;
+	in('d', 'CREATE TABLE elsewhere (a int) TABLESPACE ts');
+	$node->psql('postgres', 'ALTER DATABASE d SET TABLESPACE ts', stderr => \my $err);
+	like($err, qr/already in tablespace/, 'a move that core gives up late');
+	is(in('d', $frames), $there_were, '... takes nothing away');
+	in('d', 'DROP TABLE elsewhere');
+	my $locker = $node->background_psql('postgres');
+	$locker->query_safe('BEGIN');
+	$locker->query_safe('ALTER DATABASE d RENAME TO d2');
+	$node->psql('postgres', q{SET ROLE nobody; SET lock_timeout = '10ms'; DO 'BEGIN DROP DATABASE d; END'}, stderr => \$err);
+	like($err, qr/cannot be executed from a function/, 'a command that core refuses before it locks the database waits for no lock');
+	$locker->query_safe('ROLLBACK');
+	$locker->quit;
+}
+
+# A command that fails, or crashes, when all is done but the commit
 SKIP:
 {
-	skip 'stop points are there with assertions only', 5 unless sql('SHOW debug_assertions') eq 'on';
-	my $faults = MtpFaults->new($node, 't');
-	sql('CREATE DATABASE e TEMPLATE d');
-	in('e', q{SELECT warm('t', 'a', 40), warm('t', 'b', 40)});
-	cmp_ok(in('e', q{SELECT frames_of('t_a')}), '>', 20, 'frames of a database that gets another name');
-	$faults->hold;
-	my $mover = $faults->start(q{SET mtpower.debug_stop = 'database_named=wait'}, 'ALTER DATABASE d SET TABLESPACE ts');
-	$faults->stopped("application_name = '$mover->{name}'");
-	sql('ALTER DATABASE d RENAME TO was_d');
-	sql('ALTER DATABASE e RENAME TO d');
-	$faults->release;
-	is($faults->finish($mover), '', 'it is moved');
-	is(in('d', q{SELECT count(*) FROM pg_database d JOIN pg_tablespace t ON t.oid = dattablespace WHERE datname = current_database() AND spcname = 'ts'}), 1, 'the one that has the name now');
-	in('d', q{DELETE FROM t WHERE a % 3 = 0});
-	in('d', 'VACUUM t');
-	in('d', q{SELECT fill('t', 1, 3000)});
-	is(in('d', q{SELECT orphans(), wrong('t')}), '0|', 'no frames are left of it where it was');
+	skip 'stop points are there with assertions only', 9 unless sql('SHOW debug_assertions') eq 'on';
+	my $stopped = sub { my ($how, $command) = @_; $node->psql('postgres', "SET mtpower.debug_stop = 'databases_leave=$how';\n$command;", stderr => \my $err); return $err; };
+	my $make = q{CREATE DATABASE e OID 77777 TEMPLATE d};
+
+	like($stopped->('error', 'ALTER DATABASE d SET TABLESPACE ts'), qr/databases_leave/, 'SET TABLESPACE fails at its commit');
+	is(in('d', $frames), $there_were, 'the database is where it was, with its frames');
+	is(in('d', q{SELECT wrong('t')}), '', 'right answers');
+	# Core leaves the copies there when a commit fails.
+	rmtree(glob("$space/PG_*/" . in('d', q{SELECT oid FROM pg_database WHERE datname = 'd'})));
+	sql('ALTER DATABASE d SET TABLESPACE ts');
+	in('d', q{SELECT fill('t', 1, 3000), warm('t', 'a', 40)});
 	sql('ALTER DATABASE d SET TABLESPACE pg_default');
-	is(in('d', q{SELECT wrong('t')}), '', 'right answers when it has come back');
-	sql('DROP DATABASE was_d');
+	is(in('d', q{SELECT wrong('t')}), '', 'and when it has been moved, and has come back');
+
+	sql($make);
+	in('e', 'DELETE FROM t WHERE a % 3 = 0');
+	in('e', 'VACUUM t');
+	in('e', q{SELECT warm('t', 'a', 40), warm('t', 'b', 40)});
+	cmp_ok(in('e', q{SELECT frames_of('t_a')}), '>', 20, 'frames of a database to be dropped');
+	like($stopped->('error', 'DROP DATABASE e'), qr/databases_leave/, 'DROP DATABASE fails at its commit');
+	sql('DROP DATABASE e');
+	sql($make);
+	is(in('e', q{SELECT orphans(), frames_of('t_a'), wrong('t')}), '0|0|', 'once it is dropped, one of the same number has no frames');
+
+	in('e', q{SELECT warm('t', 'a', 40), warm('t', 'b', 40)});
+	$reader->quit;
+	$node->append_conf('postgresql.conf', 'restart_after_crash = on');
+	$node->reload;
+	$stopped->('panic', 'ALTER DATABASE e SET TABLESPACE ts');
+	wait_for_restart($node);
+	is(in('e', q{SELECT frames_of('t_a'), wrong('t')}), '0|', 'after a crash in SET TABLESPACE: no frames');
+	$stopped->('panic', 'DROP DATABASE e');
+	wait_for_restart($node);
+	sql('DROP DATABASE e');
+	sql($make);
+	is(in('e', q{SELECT orphans(), frames_of('t_a'), wrong('t')}), '0|0|', 'after a crash in DROP DATABASE: one of the same number has none either');
+	sql('DROP DATABASE e');
+	$reader = $node->background_psql('postgres');
 }
 
 # ---------- crash ----------
@@ -378,5 +443,5 @@ $standby->safe_psql('postgres', $_) foreach q{SELECT fill('t', 2000, 4000)}, 'RE
 is($standby->safe_psql('postgres', q{SELECT wrong('t'), frames_of('t_a')}), '|0', 'and after changes');
 $standby->stop;
 
-unlike(slurp_file($_->logfile), qr/TRAP|PANIC/, $_->name . ': the log is clean') foreach $node, $standby;
+unlike(slurp_file($_->logfile), qr/TRAP|PANIC(?!:  crash at stop point)/, $_->name . ': the log is clean') foreach $node, $standby;
 done_testing();
