@@ -7,6 +7,8 @@
  */
 #include "buffer/frame.h"
 
+#include "port/pg_bitutils.h"
+
 #define MOST_TRIES 1000			/* for a frame that somebody else is at */
 
 static uint32
@@ -31,12 +33,21 @@ rests_of_a_kind(uint32 nextents)
 	return n;
 }
 
+static uint32
+file_counters(uint32 nextents)
+{
+	return pg_nextpower2_32(nextents * MTP_FILES_PER_EXTENT);
+}
+
 Size
 mtp_frame_size(uint32 nextents)
 {
-	return add_size(add_size(mul_size(nextents, MTP_EXTENT_FRAMES * sizeof(MtpFrameHead)),
-							 mul_size(rests_of_a_kind(nextents), MTP_FRAME_KINDS * sizeof(MtpRest))),
-					mul_size(buckets(nextents), MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS * sizeof(uint64)));
+	Size		heads = mul_size(nextents, MTP_EXTENT_FRAMES * sizeof(MtpFrameHead));
+	Size		words = mul_size(buckets(nextents), MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS * sizeof(uint64));
+	Size		files = mul_size(file_counters(nextents), sizeof(pg_atomic_uint32));
+	Size		rests = mul_size(rests_of_a_kind(nextents), MTP_FRAME_KINDS * sizeof(MtpRest));
+
+	return add_size(add_size(heads, words), add_size(files, rests));
 }
 
 void
@@ -51,7 +62,11 @@ mtp_frame_make(MtpBuffer *b, MtpPool *pool, void *memory, char *images, LWLockPa
 	b->bucket_mask = nbuckets - 1;
 	b->words = memory;
 	b->heads = (MtpFrameHead *) (b->words + (Size) nbuckets * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS);
-	b->rests = (MtpRest *) (b->heads + nframes);
+	b->files = (pg_atomic_uint32 *) (b->heads + nframes);
+	b->file_mask = file_counters(pool->nextents) - 1;
+	for (uint32 i = 0; i <= b->file_mask; i++)
+		pg_atomic_init_u32(&b->files[i], 0);
+	b->rests = (MtpRest *) (b->files + file_counters(pool->nextents));
 	b->rest_mask = rests_of_a_kind(pool->nextents) - 1;
 	memset(b->rests, 0, rests_of_a_kind(pool->nextents) * MTP_FRAME_KINDS * sizeof(MtpRest));
 	b->spare = 0;
@@ -140,6 +155,14 @@ count(MtpBuffer *b, int kind, MtpFrameCount what)
 	b->counts[mtp_pool_page_kind(kind)][what]++;
 }
 
+/* How many frames have pages of the tag's file, and of others that share the counter: raised before a page's word comes, lowered when it has gone. */
+static pg_atomic_uint32 *
+frames_of_file(MtpBuffer *b, MtpPageTag tag)
+{
+	tag.page = tag.page >> 32 << 32;
+	return &b->files[mtp_tag_hash(tag) & b->file_mask];
+}
+
 /* What pages that are not there are known by: a pair and its directory are two. */
 static inline uint64
 sketch_hash(uint64 hash, int kind)
@@ -195,6 +218,7 @@ forget_page(MtpBuffer *b, uint32 frame, uint64 hash, MtpFrameCount why)
 	mtp_pool_left(b->pool, frame, sketch_hash(hash, kind));
 	count(b, kind, why);
 	MTP_FRAME_STEP(taken);
+	pg_atomic_fetch_sub_u32(frames_of_file(b, b->heads[frame].tag), 1);
 	b->heads[frame].tag = (MtpPageTag) {0, 0};
 }
 
@@ -448,6 +472,7 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *p
 	MTP_FRAME_STEP(copied);
 	b->heads[frame].tag = tag;
 	b->heads[frame].paid = 0;
+	pg_atomic_fetch_add_u32(frames_of_file(b, tag), 1);
 
 	LWLockAcquire(partition_lock(b, hash), LW_EXCLUSIVE);
 	word = word_of(b, tag, kind, hash) == NULL ? free_word(b, hash) : NULL;
@@ -461,7 +486,10 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *p
 			b->behind = frame + 1;
 	}
 	else
+	{
+		pg_atomic_fetch_sub_u32(frames_of_file(b, tag), 1);
 		b->heads[frame].tag = (MtpPageTag) {0, 0};
+	}
 	let_go(b, frame);
 	if (ref != NULL)
 		*ref = (MtpFrameRef) {frame, pg_atomic_read_u64(&b->heads[frame].version), mtp_frame_image(b, frame, kind)};
@@ -602,32 +630,72 @@ mtp_frame_fill(MtpBuffer *b, MtpPageTag tag, const MtpFrameRef *ref, const char 
  * A frame that somebody is at, or that changes under this look, has been taken from the page that it had, and gets none of those that go: who fills a directory
  * comes back to the page that it had, but does that under a lock on the table, from before it was reserved.
  */
+static void
+purge_frame(MtpBuffer *b, uint32 frame, bool (*gone) (MtpPageTag tag, void *arg), void *arg)
+{
+	MtpFrameHead *head = &b->heads[frame];
+	uint64		version = pg_atomic_read_u64(&head->version);
+	MtpPageTag	tag;
+
+	pg_read_barrier();
+	tag = head->tag;
+	MTP_FRAME_STEP(looked_at);
+	pg_read_barrier();
+	if (version % 2 != 0 || pg_atomic_read_u64(&head->version) != version)
+		return;
+	if (tag.page != 0 && gone(tag, arg) && take(b, frame, MTP_COUNT_PURGED))
+		let_go(b, frame);
+}
+
+/* Frames of a kind that the extent takes on meanwhile have none of these pages. */
 void
 mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *arg)
 {
-	uint32		nframes = b->pool->nextents * MTP_EXTENT_FRAMES;
-
-	for (uint32 frame = 0; frame < nframes; frame++)
+	for (uint32 extent = 0; extent < b->pool->nextents; extent++)
 	{
-		MtpFrameHead *head = &b->heads[frame];
-		uint64		version = pg_atomic_read_u64(&head->version);
-		MtpPageTag	tag;
+		int			kind = *(volatile uint8 *) &b->pool->kind_of[extent];
+		uint32		n = kind == MTP_FRAME_NONE ? 0 : mtp_pool_frames(kind);
 
-		/* An extent that nobody has used has no pages. */
-		if (frame % MTP_EXTENT_FRAMES == 0 && b->pool->kind_of[frame / MTP_EXTENT_FRAMES] == MTP_FRAME_NONE)
-		{
-			frame += MTP_EXTENT_FRAMES - 1;
-			continue;
-		}
-		pg_read_barrier();
-		tag = head->tag;
-		MTP_FRAME_STEP(looked_at);
-		pg_read_barrier();
-		if (version % 2 != 0 || pg_atomic_read_u64(&head->version) != version)
-			continue;
-		if (tag.page != 0 && gone(tag, arg) && take(b, frame, MTP_COUNT_PURGED))
-			let_go(b, frame);
+		for (uint32 i = 0; i < n; i++)
+			purge_frame(b, extent * MTP_EXTENT_FRAMES + i, gone, arg);
 	}
+}
+
+void
+mtp_frame_purge_page(MtpBuffer *b, MtpPageTag tag)
+{
+	uint64		hash = mtp_tag_hash(tag);
+
+	for (int which = 0; which < 2; which++)
+	{
+		pg_atomic_uint64 *words = mtp_frame_bucket(b, hash, which);
+
+		for (int i = 0; i < MTP_BUCKET_WORDS; i++)
+		{
+			uint64		word = pg_atomic_read_u64(&words[i]);
+			MtpPageTag *has = &b->heads[(uint32) word].tag;
+
+			if (word >> 32 == mtp_frame_mark(hash) && has->page == tag.page && has->space == tag.space &&
+				take(b, (uint32) word, MTP_COUNT_PURGED))
+				let_go(b, (uint32) word);
+		}
+	}
+}
+
+uint64
+mtp_frame_heads(MtpBuffer *b)
+{
+	uint64		n = 0;
+
+	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
+		n += (uint64) b->pool->kinds[kind].nextents * mtp_pool_frames(kind);
+	return n;
+}
+
+bool
+mtp_frame_has_file(MtpBuffer *b, MtpPageTag tag)
+{
+	return pg_atomic_read_u32(frames_of_file(b, tag)) > 0;
 }
 
 /* ---------- the server's start ---------- */
@@ -643,6 +711,7 @@ mtp_frame_adopt(MtpBuffer *b, uint32 frame, MtpPageTag tag, uint64 version, int 
 		return false;
 	b->heads[frame].tag = tag;
 	b->heads[frame].paid = 1;	/* a guess is as good as another */
+	pg_atomic_fetch_add_u32(frames_of_file(b, tag), 1);
 	pg_atomic_write_u64(&b->heads[frame].version, version);
 	pg_atomic_write_u64(word, (uint64) mtp_frame_mark(hash) << 32 | frame);
 	mtp_pool_came(b->pool, frame, level);

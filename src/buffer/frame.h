@@ -95,6 +95,9 @@ typedef struct MtpRest
 	uint8		useless;		/* frames that have not paid, less those that have */
 } MtpRest;
 
+/* Counters of files' frames, for each extent: many more than files that have any, mostly.  Files that share one are taken for each other (mtp_frame_has_file). */
+#define MTP_FILES_PER_EXTENT 64
+
 /* A process's way to the buffer */
 typedef struct MtpBuffer
 {
@@ -107,6 +110,8 @@ typedef struct MtpBuffer
 	void		(*copy) (void *to, const void *from, Size size);	/* writes images, where that takes more than memcpy (home.h) */
 	MtpRest    *rests;			/* of each kind */
 	uint32		rest_mask;		/* rests of a kind, less one */
+	pg_atomic_uint32 *files;	/* frames of the files of each hash */
+	uint32		file_mask;
 	uint32		spare;			/* a frame that this process has made free, and that is still warm in its cache, plus one; or 0 */
 	uint32		behind;			/* the frame behind the one that this process has filled last with a directory; or 0 */
 	MtpAdmission admissions[MTP_POOL_KINDS];	/* of this process's misses */
@@ -363,8 +368,18 @@ extern bool mtp_frame_copy(MtpBuffer *b, MtpPageTag tag, int kind, void *to, Siz
 /* A page is at least as warm as this, with a frame or without; false if it has none. */
 extern bool mtp_frame_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level);
 
-/* Takes all pages away for which gone says yes.  The caller sees to it that none of these is published meanwhile, and no directory filled. */
+/*
+ * Takes all pages away for which gone says yes; or those of one block, whatever frames it has.  The caller sees to it that none of these is published
+ * meanwhile, and no directory filled.
+ */
 extern void mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *arg);
+extern void mtp_frame_purge_page(MtpBuffer *b, MtpPageTag tag);
+
+/* How many heads a purge looks at. */
+extern uint64 mtp_frame_heads(MtpBuffer *b);
+
+/* May a page of the tag's file have a frame?  No is certain, for such a caller. */
+extern bool mtp_frame_has_file(MtpBuffer *b, MtpPageTag tag);
 
 /*
  * Gives a frame the page whose image it has, while nobody else has the buffer: at the server's start.  The version is even, and not 0.  False if

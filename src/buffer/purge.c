@@ -7,17 +7,23 @@
  */
 #include "buffer/buffer.h"
 
+#include <sys/stat.h>
+
 #include "access/genam.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_database.h"
 #include "catalog/storage.h"
+#include "common/relpath.h"
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "wal/stop.h"
+
+/* To look for a block's frames is as much work as to look at so many heads. */
+#define HEADS_PER_BLOCK	16
 
 static object_access_hook_type next_access = NULL;
 
@@ -52,14 +58,68 @@ is_of_files(MtpPageTag tag, void *arg)
 	return bsearch(&file, f->files, f->n, sizeof(MtpLocator), compare_files) != NULL;
 }
 
+/* Moves those that may have frames to the front; returns how many they are. */
+static int
+with_frames(int n, MtpLocator *files)
+{
+	int			left = 0;
+
+	for (int i = 0; i < n; i++)
+		if (mtp_frame_has_file(&mtp_buffer, mtp_page_tag(files[i], 0)))
+			files[left++] = files[i];
+	return left;
+}
+
+/*
+ * Blocks of a file, for a guess: many if there is more than one segment, none if it can't be told.  Asks the operating system, since core's storage manager
+ * raises errors, which an abort must not, and opens the file.
+ */
+static BlockNumber
+blocks_of(MtpLocator file)
+{
+	char	   *path = relpathperm(file, MAIN_FORKNUM);
+	struct stat st;
+	BlockNumber blocks = 0;
+
+	if (stat(path, &st) == 0)
+		blocks = st.st_size / BLCKSZ < RELSEG_SIZE ? st.st_size / BLCKSZ : MaxBlockNumber;
+	pfree(path);
+	return blocks;
+}
+
+/* Looks for each block's frames, if that is less work than a look at all heads; else does nothing. */
+static void
+purge_blocks(int n, const MtpLocator *files)
+{
+	uint64		most = mtp_frame_heads(&mtp_buffer) / HEADS_PER_BLOCK;
+	BlockNumber *blocks = palloc(n * sizeof(BlockNumber));
+	uint64		sum = 0;
+
+	for (int i = 0; i < n && sum <= most; i++)
+	{
+		blocks[i] = blocks_of(files[i]);
+		sum += blocks[i];
+	}
+	for (int i = 0; i < n && sum <= most; i++)
+		for (BlockNumber block = 0; block < blocks[i]; block++)
+			mtp_frame_purge_page(&mtp_buffer, mtp_page_tag(files[i], block));
+	pfree(blocks);
+}
+
 static void
 purge_files(int n, MtpLocator *files)
 {
-	Files		f = {n, files};
+	Files		f = {with_frames(n, files), files};
 
-	if (n == 0)
+	if (f.n == 0)
 		return;
-	qsort(files, n, sizeof(MtpLocator), compare_files);
+	purge_blocks(f.n, files);
+
+	/* A file may have been cut shorter, and a counter is other files' as well. */
+	f.n = with_frames(f.n, files);
+	if (f.n == 0)
+		return;
+	qsort(files, f.n, sizeof(MtpLocator), compare_files);
 	mtp_frame_purge(&mtp_buffer, is_of_files, &f);
 }
 

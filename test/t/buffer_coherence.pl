@@ -390,6 +390,20 @@ $node->stop('immediate');
 $node->start;
 $reader = $node->background_psql('postgres');
 is(sql(q{SELECT frames_of('t_a'), frames_of('u_a'), orphans(), (SELECT count(*) FROM u)}), '0|0|0|0', 'after a crash, there are no frames');
+
+# A file that was cut shorter since its pages had frames: while there is room, images are left of a table that was adopted for a transaction, and heap truncates it.
+sql(q{CREATE TABLE c (a int, v int); INSERT INTO c SELECT g, g FROM generate_series(1, 20000) g});
+sql('VACUUM c');
+sql(q{BEGIN; SELECT mtpower.adopt('c'), mtpower.warm('c'); ROLLBACK});
+cmp_ok(sql(q{SELECT count(*) FROM mtpower.stat_get_content() WHERE relation = 'c'::regclass}), '>', 20, 'images of a table that is heap\'s again');
+sql('DELETE FROM c WHERE a > 100');
+sql('VACUUM c');
+is(sql(q{SELECT pg_relation_size('c')}), 8192, 'heap cuts it to one block');
+my $purged = sql(q{SELECT stat('purged', 'table')});
+sql('DROP TABLE c');
+is(sql('SELECT orphans()'), '0', 'DROP TABLE takes all images away');
+cmp_ok(sql(q{SELECT stat('purged', 'table')}) - $purged, '>', 20, 'which were there');
+
 right('after a crash');
 sql(q{SELECT fill('u', 1, 1000), fill('t', 1, 500)});
 is(sql(q{SELECT wrong('u')}), '', 'an unlogged table after a crash');
