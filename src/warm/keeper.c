@@ -34,6 +34,9 @@ MtpKeeperShared *mtp_keeper_shared = NULL;
 bool		mtp_hot_list = true;
 int			mtp_hot_list_interval = 300;
 
+/* When the list was written last, or this process began */
+static TimestampTz written;
+
 static shmem_request_hook_type next_request = NULL;
 static shmem_startup_hook_type next_startup = NULL;
 
@@ -52,6 +55,32 @@ rest(long ms)
 		ProcessConfigFile(PGC_SIGHUP);
 	}
 	return !ShutdownRequestPending;
+}
+
+/* Milliseconds until the list is to be written; -1: not before the end. */
+static long
+until_due(void)
+{
+	if (mtp_hot_list_interval == 0)
+		return -1;
+	return TimestampDifferenceMilliseconds(GetCurrentTimestamp(),
+										   TimestampTzPlusMilliseconds(written, mtp_hot_list_interval * INT64CONST(1000)));
+}
+
+static void
+write_list(bool loading)
+{
+	(void) mtp_list_write(loading);
+	written = GetCurrentTimestamp();
+}
+
+/* Waits a little while a loader is at it; false if the process shall end. */
+static bool
+rest_while_loading(void)
+{
+	if (until_due() == 0)
+		write_list(true);
+	return rest(POLL_MS);
 }
 
 /* ---------- reading ---------- */
@@ -139,7 +168,7 @@ load_database(Oid dbid)
 		return true;
 	}
 	while (GetBackgroundWorkerPid(handle, &pid) != BGWH_STOPPED)
-		if (!rest(POLL_MS))
+		if (!rest_while_loading())
 			return false;
 	pfree(handle);
 	return true;
@@ -160,7 +189,7 @@ load_databases(Summary *s)
 	qsort(all, n, sizeof(Database), warmer_first);
 	/* One that the keeper before this one has started? */
 	while (mtp_visited())
-		if (!rest(POLL_MS))
+		if (!rest_while_loading())
 			return false;
 	pg_atomic_write_u64(&mtp_keeper_shared->loaded, 0);
 	for (int i = 0; i < n; i++)
@@ -208,7 +237,7 @@ restore(void)
 /* ---------- the process ---------- */
 
 /*
- * A list is not written before what the one before had is loaded: else a server that ends soon would leave little of it.
+ * At the end no list is written before what the one before had is loaded: that one, or what has been written of it meanwhile, says more.
  */
 void
 mtp_keeper_main(Datum arg)
@@ -218,25 +247,16 @@ mtp_keeper_main(Datum arg)
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);	/* to no database */
 	pgstat_report_activity(STATE_RUNNING, NULL);
+	written = GetCurrentTimestamp();
 	if (!mtp_keeper_shared->restored && !restore())
 		proc_exit(1);
 	mtp_keeper_shared->restored = true;
-	for (TimestampTz written = GetCurrentTimestamp();;)
+	do
 	{
-		long		left = -1;
-
-		if (mtp_hot_list_interval > 0)
-			left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), TimestampTzPlusMilliseconds(written, mtp_hot_list_interval * INT64CONST(1000)));
-		if (left != 0)
-		{
-			if (!rest(left))
-				break;
-			continue;
-		}
-		(void) mtp_list_write();
-		written = GetCurrentTimestamp();
-	}
-	(void) mtp_list_write();
+		if (until_due() == 0)
+			write_list(false);
+	} while (rest(until_due()));
+	write_list(false);
 	proc_exit(1);
 }
 

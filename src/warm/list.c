@@ -32,6 +32,7 @@ head_crc(const MtpListHead *head)
 typedef struct Writer
 {
 	int			fd;
+	uint64		npages;
 	bool		failed;			/* errno says how */
 	Size		used;
 	pg_crc32c	crc;
@@ -98,23 +99,48 @@ page_of(uint32 frame, MtpListPage *page)
 }
 
 static void
-write_all(Writer *w, MtpListHead *head)
+put_page(Writer *w, const MtpListPage *page)
+{
+	put(w, page, sizeof(*page));
+	w->npages++;
+}
+
+/* A page of the list of before, which has not been loaded, or not yet. */
+static void
+keep_page(const MtpListPage *page, void *arg)
+{
+	Writer	   *w = arg;
+	MtpLocator	file;
+
+	memset(&file, 0, sizeof(file));
+	MtpLocatorSpace(file) = page->space;
+	MtpLocatorDatabase(file) = page->dbid;
+	MtpLocatorFile(file) = page->file;
+	if (!w->failed && w->npages < (uint64) mtp_buffer.pool->nextents * MTP_EXTENT_FRAMES &&
+		!mtp_frame_has(&mtp_buffer, mtp_page_tag(file, page->block), page->kind))
+		put_page(w, page);
+}
+
+static void
+write_all(Writer *w, MtpListHead *head, bool loading)
 {
 	uint32		nframes = mtp_buffer.pool->nextents * MTP_EXTENT_FRAMES;
+	const char *why;
 	MtpLearnt  *learnt = palloc(MTP_DEMAND_TABLES * sizeof(MtpLearnt));
 
 	INIT_CRC32C(w->crc);
 	put_out(w, head, sizeof(*head));	/* room for it */
+	/* First what has no frame yet: a page that gets one meanwhile comes twice, rather than not at all. */
+	if (loading)
+		(void) mtp_list_read(keep_page, w, NULL, NULL, &why);
 	for (uint32 frame = 0; frame < nframes && !w->failed; frame++)
 	{
 		MtpListPage page;
 
 		if (page_of(frame, &page))
-		{
-			put(w, &page, sizeof(page));
-			head->npages++;
-		}
+			put_page(w, &page);
 	}
+	head->npages = w->npages;
 	head->nlearnt = mtp_demand_save(learnt);
 	for (uint32 i = 0; i < head->nlearnt; i++)
 		put(w, &learnt[i], sizeof(MtpLearnt));
@@ -130,7 +156,7 @@ write_all(Writer *w, MtpListHead *head)
 }
 
 bool
-mtp_list_write(void)
+mtp_list_write(bool loading)
 {
 	MtpListHead head = {
 		.magic = MTP_LIST_MAGIC,.version = MTP_LIST_VERSION,.block = BLCKSZ,.system = GetSystemIdentifier(),.time = GetCurrentTimestamp()
@@ -143,7 +169,7 @@ mtp_list_write(void)
 		w->failed = true;
 	else
 	{
-		write_all(w, &head);
+		write_all(w, &head, loading);
 		if (w->failed)
 		{
 			int			save_errno = errno;

@@ -3,7 +3,7 @@
  *	  The hot list: a file that says which pages had frames, how warm they were, and which columns directories were made of.
  *
  *	  MtpListHead
- *	  MtpListPage		npages of them, in no order
+ *	  MtpListPage		npages of them, in no order; may name a page twice
  *	  MtpLearnt			nlearnt of them, in no order
  *
  * It is written beside its place, made durable, and renamed.  Whatever is in it, nothing comes of it but pages that are read and not needed: a page is loaded under its relation's lock, from the
@@ -53,8 +53,10 @@ typedef struct MtpListPage
 
 StaticAssertDecl(sizeof(MtpListHead) == 56 && sizeof(MtpListPage) == 20 && sizeof(MtpLearnt) == 60, "no padding: it is summed up as it is");
 
-/* Writes what the buffer has now.  Can be interrupted: then it is an unfinished file beside the list that is left.  False, and a line in the log, if that fails; then the file is what it was. */
-extern bool mtp_list_write(void);
+/*
+ * Writes what the buffer has now; while pages are being loaded, also what the list of before has that the buffer has not, as much again as the buffer could have at the most.  Can be interrupted: then it is an unfinished file beside the list that is left.  False, and a line in the log, if that fails; then the file is what it was.
+ */
+extern bool mtp_list_write(bool loading);
 
 typedef enum MtpListRead
 {

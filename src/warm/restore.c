@@ -2,8 +2,8 @@
  * restore.c
  *	  Loaders: each loads one database's pages of the hot list.
  *
- * The warmest come first, by factors of two, and of these those of one file in the order of its blocks.  A turn is a short transaction under a lock that readers take, if it is to be had at once; between
- * two of them there is a rest.  A loader leaves when a command wants the database.
+ * The warmest come first, by factors of two, and of these those of one file in the order of its blocks.  Each file has a short transaction under a lock that readers take, if it is to be had at once;
+ * a turn is so much work, of one file or of many, and between two of them there is a rest.  A loader leaves when a command wants the database.
  */
 #include "warm/keeper.h"
 #include "warm/list.h"
@@ -54,6 +54,8 @@ typedef struct Todo
 	uint64		most;
 	MtpListPage *pages;
 	uint64		seen;			/* entries of the list */
+	TimestampTz began;			/* this turn */
+	Size		bytes;			/* that have been loaded in it */
 	BufferAccessStrategy strategy;	/* one ring for all turns: else each would take buffers of its own */
 } Todo;
 
@@ -136,8 +138,17 @@ read_list(Todo *todo)
 
 /* ---------- loading ---------- */
 
+/* Before there is a rest; and as long as somebody may have to wait for the table */
 static bool
-same_turn(const MtpListPage *p, const MtpListPage *q)
+turn_is_over(const Todo *todo)
+{
+	return todo->bytes >= TURN_BYTES ||
+		TimestampDifferenceExceeds(todo->began, GetCurrentTimestamp(), TURN_MS);
+}
+
+/* What one transaction may load */
+static bool
+same_file(const MtpListPage *p, const MtpListPage *q)
 {
 	return p->file == q->file && p->space == q->space && warmth(p) == warmth(q);
 }
@@ -181,7 +192,7 @@ skip(Todo *todo, uint64 *at)
 {
 	uint64		first = *at;
 
-	while (*at < todo->n && same_turn(&todo->pages[first], &todo->pages[*at]))
+	while (*at < todo->n && same_file(&todo->pages[first], &todo->pages[*at]))
 		++*at;
 }
 
@@ -191,18 +202,16 @@ read_ahead(MtpLoader *l, const Todo *todo, const MtpListPage *first, int nreads,
 {
 	uint64		end = Min(todo->n, at + nreads);
 
-	for (*ahead = Max(*ahead, at); *ahead < end && same_turn(first, &todo->pages[*ahead]); ++*ahead)
+	for (*ahead = Max(*ahead, at); *ahead < end && same_file(first, &todo->pages[*ahead]); ++*ahead)
 		mtp_loader_prefetch(l, todo->pages[*ahead].kind, todo->pages[*ahead].block);
 }
 
-/* A part of the pages of one file.  False: somebody has its table locked. */
+/* Pages of one file, as far as the turn goes.  False: somebody has its table locked. */
 static bool
-turn(Todo *todo, uint64 *at)
+load_some(Todo *todo, uint64 *at)
 {
 	const MtpListPage *first = &todo->pages[*at];
-	TimestampTz began;
 	uint64		ahead = *at;
-	Size		bytes = 0;
 	bool		locked;
 	int			nreads;
 	Relation	rel;
@@ -220,7 +229,6 @@ turn(Todo *todo, uint64 *at)
 	InvalidateCatalogSnapshot();
 	MTP_STOP_POINT("hot_list_turn");
 	/* At least one page, however long opening has taken: else nothing might ever come of it. */
-	began = GetCurrentTimestamp();
 	do
 	{
 		const MtpListPage *page = &todo->pages[(*at)++];
@@ -228,19 +236,19 @@ turn(Todo *todo, uint64 *at)
 		CHECK_FOR_INTERRUPTS();
 		read_ahead(&l, todo, first, nreads, *at, &ahead);
 		if (!mtp_loader_has(&l, page->kind, page->block))
-			bytes += mtp_pool_frame_bytes(page->kind);
+			todo->bytes += mtp_pool_frame_bytes(page->kind);
 		mtp_loader_load(&l, page->kind, page->block, page->level);
 		if (mtp_loader_has(&l, page->kind, page->block))
 			pg_atomic_fetch_add_u64(&mtp_keeper_shared->loaded, 1);
-	} while (*at < todo->n && same_turn(first, &todo->pages[*at]) && bytes < TURN_BYTES && !TimestampDifferenceExceeds(began, GetCurrentTimestamp(), TURN_MS));
+	} while (*at < todo->n && same_file(first, &todo->pages[*at]) && !turn_is_over(todo));
 	mtp_loader_close(&l);
 	relation_close(rel, NoLock);
 	return true;
 }
 
-/* A turn in a transaction of its own; an error is logged, and the rest of what would have come in it is passed over.  Who has a catalog locked is waited for as for a table. */
+/* The same in a transaction of its own; an error is logged, and the rest of what would have come in it is passed over.  Who has a catalog locked is waited for as for a table. */
 static bool
-turn_safely(Todo *todo, uint64 *at)
+load_safely(Todo *todo, uint64 *at)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	volatile bool had = true;
@@ -251,7 +259,7 @@ turn_safely(Todo *todo, uint64 *at)
 		uint64		to = next;
 
 		StartTransactionCommand();
-		had = turn(todo, &to);
+		had = load_some(todo, &to);
 		CommitTransactionCommand();
 		next = to;
 	}
@@ -284,8 +292,15 @@ load_all(Todo *todo)
 
 	for (uint64 at = 0; at < todo->n && !mtp_database_wanted(MyDatabaseId);)
 	{
+		bool		had;
+
+		todo->began = GetCurrentTimestamp();
+		todo->bytes = 0;
+		do
+			had = load_safely(todo, &at);
+		while (had && at < todo->n && !turn_is_over(todo) && !mtp_database_wanted(MyDatabaseId));
 		/* A table that is locked is waited for, but not for ever. */
-		if (!turn_safely(todo, &at) && ++waits > MOST_WAITS)
+		if (!had && ++waits > MOST_WAITS)
 			skip(todo, &at);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, REST_MS, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);

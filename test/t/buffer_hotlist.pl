@@ -315,6 +315,30 @@ $node->safe_psql('other', q{ROLLBACK PREPARED 'locked'});
 unlike(said_now($node, $there), qr/ERROR/, 'a catalog that is locked is waited for');
 is(sql($directories), $before, 'and directories are loaded');
 
+# While pages are being loaded the list is written, too: with what the buffer has by then, and what is still to come.
+my $of_o = q{SELECT count(*) FROM mtpower.stat_get_content() WHERE relation = 'o'::regclass};
+my $all = $node->safe_psql('other', $of_o);
+cmp_ok($all, '>', 5, 'directories of a table whose loader will wait');
+$node->safe_psql('other', q{BEGIN; LOCK TABLE pg_seclabel; PREPARE TRANSACTION 'locked'});
+sql('CREATE TABLE fresh (a int) USING mtpower; INSERT INTO fresh SELECT g FROM generate_series(1, 20000) g; CREATE INDEX fresh_a ON fresh USING mtpower_blink (a)');
+$node->restart;
+my $stands = "SELECT 1 $waiting IS NOT NULL AND datname = 'other'";
+$faults->wait_for($stands, 'the loader to wait');
+sql(q{SELECT mtpower.warm('fresh_a')});
+$was = (stat $file)[1];
+sql('ALTER SYSTEM SET mtpower.hot_list_interval = 1', 'SELECT pg_reload_conf()');
+for (1 .. 600) { last if (stat $file)[1] != $was; select(undef, undef, undef, 0.1); }
+isnt((stat $file)[1], $was, 'the list is written while pages are being loaded');
+$faults->wait_for($stands, 'the loader to wait still');
+is($node->safe_psql('other', $of_o), 0, '... some of which are not there yet');
+sql('ALTER SYSTEM RESET mtpower.hot_list_interval', 'SELECT pg_reload_conf()');
+$node->stop('immediate');
+$node->start;
+$node->safe_psql('other', q{ROLLBACK PREPARED 'locked'});
+like(said_now($node, $there), $there, 'after a crash');
+is($node->safe_psql('other', $of_o), $all, '... they are loaded');
+cmp_ok(sql(q{SELECT frames_of('fresh_a')}), '>', 20, '... and what was read meanwhile, too');
+
 # CONNECTION LIMIT suffers connections.  FORCE suffers none, and its user need not be a superuser, who alone may end a loader.  A session of his own keeps the loader waiting, who finds it in the queue
 # before the transaction from before ends.
 sql(q{CREATE ROLE owner LOGIN}, 'ALTER DATABASE other OWNER TO owner');
