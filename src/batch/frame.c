@@ -321,7 +321,10 @@ wanted_database(Node *stmt)
 	return NULL;
 }
 
-/* Core refuses these in a transaction that has begun, before it does anything, but for RENAME. */
+/*
+ * Core refuses these before it does anything in a transaction that is read-only or, but for RENAME,
+ * has begun.
+ */
 static bool
 is_refused(Node *stmt, ProcessUtilityContext context)
 {

@@ -22,11 +22,11 @@ buckets(uint32 nextents)
 	return n;
 }
 
-/* One for each block that there is room for, so that a page seldom rests for another one. */
+/* One for each block that there is room for, and more where that is little, so that a page seldom rests for another one. */
 static uint32
 rests_of_a_kind(uint32 nextents)
 {
-	uint32		n = 1024;
+	uint32		n = 8192;
 
 	while (n < nextents * MTP_EXTENT_BLOCKS)
 		n *= 2;

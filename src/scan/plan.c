@@ -121,7 +121,7 @@ cost_share(PlannerInfo *root, RelOptInfo *rel, Relation table, List *clauses)
 	return 1 - share + share * Min(1, ASKING + candidates / MTP_SCAN_FEW);
 }
 
-/* What a path of a relation's costs if it is read by a directory scan. */
+/* What is done before the first row costs as much as before a sequential scan's. */
 static inline Cost
 total_cost(const Path *seq, double share)
 {
@@ -157,8 +157,9 @@ seq_path_of(List *paths)
 }
 
 /*
- * Does another path cost less than a directory scan could at its best?  Core has left that out where there is a sequential path still: it was compared with all of them.  This
- * spares statements that look for a row by an index the rest.
+ * Does another path cost less than a directory scan could at its best?  Not where core has kept a
+ * sequential path: none was better in every respect.  This spares statements that find a row by an
+ * index the rest.
  */
 static bool
 is_beaten(RelOptInfo *rel, const Path *seq)
@@ -202,7 +203,7 @@ add_scan(RelOptInfo *rel, Path *seq, double share, List *private)
 		rel->pathlist = insert_path(rel->pathlist, seq);
 }
 
-/* For parallel workers, as many as core has read a table of this size. */
+/* For as many parallel workers as core lets read a table of this size. */
 static void
 add_partial_scan(PlannerInfo *root, RelOptInfo *rel, double share, List *private)
 {

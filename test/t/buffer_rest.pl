@@ -74,7 +74,7 @@ is(sql(q{SELECT count(*) FROM mtpower.buffer_content WHERE kind = 'directory'}),
 sql('SELECT mtpower.stat_reset()');
 change();
 scan();
-is(directories('built'), $pairs, 'and another one after a change');
+cmp_ok(directories('built'), '>=', $pairs * 3 / 4, 'and another one after a change, but for some that share a rest');
 scan() for 1 .. 4;
 for (1 .. $rounds)
 {
