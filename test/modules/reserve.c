@@ -24,7 +24,8 @@ pair_reserve(PG_FUNCTION_ARGS)
 	Relation	rel = relation_open(PG_GETARG_OID(0), AccessShareLock);
 	char	   *copy = palloc0(2 * BLCKSZ);
 	MtpFrameRef ref;
-	bool		reserved = mtp_pair_reserve(rel, PG_GETARG_INT32(1), PG_GETARG_INT32(2), NULL, true, -1, copy, &ref);
+	int			kind = MTP_FRAME_SMALL;
+	bool		reserved = mtp_pair_reserve(rel, PG_GETARG_INT32(1), &kind, PG_GETARG_INT32(2), NULL, true, -1, copy, &ref);
 
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_BOOL(reserved);
