@@ -19,6 +19,7 @@ wal_consistency_checking = 'mtpower'
 autovacuum = off
 restart_after_crash = on
 fsync = off
+wal_keep_size = 1GB
 });
 $node->start;
 plan skip_all => 'the server was built without assertions, so without stop points'

@@ -519,7 +519,12 @@ copies(int kind, int block, int reads)
 		if (i % (reads + 1) < reads)
 		{
 			if (mtp_frame_find(&buffer, tag, kind, (uint8) rnd(), 0, 0, &ref))
+			{
+				/* A directory's reader counts its access. */
+				if (kind == MTP_FRAME_DIRECTORY)
+					mtp_frame_accessed(&buffer, ref.frame, kind, (uint8) rnd());
 				continue;
+			}
 			mtp_frame_consider(&buffer, kind, &state);
 			n += mtp_frame_place(&buffer, tag, kind, false, &state, &place) &&
 				mtp_frame_publish(&buffer, tag, kind, &place, kind == MTP_FRAME_DIRECTORY ? NULL : blocks, NULL);
