@@ -38,7 +38,7 @@ foreach my $round (1 .. $rounds)
 		foreach my $index (qw(fed_op kept_txt fed_ts counted_htxt))
 		{
 			my ($rc, $out, $err) = $standby->psql('postgres', "SELECT mtpower.verify_index('$index', true)");
-			push @wrong, $err if $rc != 0 && $err !~ /conflict with recovery|could not open relation/;
+			push @wrong, $err if $rc != 0 && $err !~ /conflict with recovery|could not open relation|relation with OID \d+ does not exist/;
 		}
 		sleep(0.05);
 	}
