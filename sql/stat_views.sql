@@ -55,7 +55,7 @@ CREATE FUNCTION probe(i int) RETURNS int LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
 	IF i = 50000 THEN
 		PERFORM set_config('stat_views.queued',
-			(SELECT queued_bytes > 65536 AND queued_bytes % 16384 = 0
+			(SELECT queued_bytes > 65536 AND queued_bytes % 1024 = 0
 			 FROM mtpower.stat_batches WHERE index = 'loaded_a'::regclass)::text, false);
 		PERFORM set_config('stat_views.held',
 			(SELECT held_bytes > 65536 AND held_bytes < total_bytes FROM mtpower.stat_memory)::text, false);

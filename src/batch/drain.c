@@ -53,7 +53,8 @@ mtp_load_join(void)
 		LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 		load->dbid = MyDatabaseId;
 		load->roleid = MyProc->roleId;
-		load->batches = NULL;
+		dlist_init(&load->batches);
+		dlist_init(&load->own);
 		load->pid = MyProcPid;
 		memset(&load->bufusage, 0, sizeof(load->bufusage));
 		memset(&load->walusage, 0, sizeof(load->walusage));
@@ -144,16 +145,33 @@ static bool
 claim_own(uint64 serial, Oid indexid, SubTransactionId subxid, MtpUnit *unit, Oid *pending)
 {
 	bool		got = false;
+	dlist_iter	iter;
 
 	*pending = InvalidOid;
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	for (MtpBatch *b = mtp_my_load->batches; b != NULL && !got; b = b->next)
+	dlist_foreach(iter, &mtp_my_load->batches)
 	{
+		MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
+
 		if (b->phase == MTP_FILLING || !matches(b, serial, indexid, subxid))
 			continue;
 		*pending = b->indexid;
-		got = mtp_unit_claim(b, false, unit);
+		if ((got = mtp_unit_claim(b, false, unit)))
+			break;
 	}
+	if (!got)
+		dlist_foreach(iter, &mtp_my_load->own)
+		{
+			MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
+
+			if (b->phase == MTP_FILLING)
+				break;			/* so are all behind it */
+			if (!matches(b, serial, indexid, subxid))
+				continue;
+			*pending = b->indexid;
+			if ((got = mtp_unit_claim(b, false, unit)))
+				break;
+		}
 	LWLockRelease(mtp_batch_lock);
 	return got;
 }
@@ -244,6 +262,25 @@ mtp_drain_detach(uint64 serial)
 	ConditionVariableCancelSleep();
 }
 
+/* Under mtp_batch_lock: takes what matches off the list. */
+static void
+cancel_in(dlist_head *list, uint64 serial, SubTransactionId subxid)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, list)
+	{
+		MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
+
+		if (!matches(b, serial, InvalidOid, subxid))
+			continue;
+		dlist_delete(&b->node);
+		b->cancelled = true;
+		if (b->holders == 0)
+			mtp_batch_free(b);
+	}
+}
+
 void
 mtp_cancel(uint64 serial, SubTransactionId subxid)
 {
@@ -252,7 +289,7 @@ mtp_cancel(uint64 serial, SubTransactionId subxid)
 	settle(serial, InvalidOid, subxid);
 
 	/* Only this backend adds to its list; workers may have applied and removed all of it. */
-	if (mtp_my_load->batches == NULL)
+	if (dlist_is_empty(&mtp_my_load->batches) && dlist_is_empty(&mtp_my_load->own))
 		return;
 	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
 		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
@@ -260,23 +297,12 @@ mtp_cancel(uint64 serial, SubTransactionId subxid)
 			{
 				q->batch = NULL;
 				q->run = NULL;
+				q->filled = 0;
 			}
 
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	for (MtpBatch **p = &mtp_my_load->batches; *p != NULL;)
-	{
-		MtpBatch   *b = *p;
-
-		if (!matches(b, serial, InvalidOid, subxid))
-		{
-			p = &b->next;
-			continue;
-		}
-		*p = b->next;
-		b->cancelled = true;
-		if (b->holders == 0)
-			mtp_batch_free(b);
-	}
+	cancel_in(&mtp_my_load->batches, serial, subxid);
+	cancel_in(&mtp_my_load->own, serial, subxid);
 	LWLockRelease(mtp_batch_lock);
 
 	/* What workers did for the failed statement is not the next one's. */

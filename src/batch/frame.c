@@ -55,6 +55,7 @@ push(MtpFrame *f, CommandId cid, bool direct)
 	f->serial = (uint64) MyProcPid << 32 | ++last_serial;
 	f->cid = cid;
 	f->direct = direct;
+	f->at_once = (uint32) mtp_batch_min_rows + 1;
 	mtp_frame = f;
 }
 
@@ -417,15 +418,15 @@ mtp_batch_announce(Relation rel, int ntuples, CommandId cid)
 		replication_frame.subxid = GetCurrentSubTransactionId();
 		replication_frame.replication = true;
 	}
-	if (mtp_frame == NULL || ntuples < mtp_batch_min_rows ||
-		list_member_oid(mtp_frame->announced, relid))
+	if (mtp_frame == NULL || ntuples < mtp_batch_min_rows)
+		return;
+	mtp_frame->at_once = 0;
+	mtp_frame->bulk_heap = relid;
+	if (!mtp_frame->replication || list_member_oid(mtp_frame->announced, relid))
 		return;
 	old = MemoryContextSwitchTo(mtp_frame_context(mtp_frame));
 	mtp_frame->announced = lappend_oid(mtp_frame->announced, relid);
 	MemoryContextSwitchTo(old);
-	for (MtpQueue *q = mtp_frame->queues; q != NULL; q = q->next)
-		if (q->heapid == relid)
-			q->at_once = 0;
 }
 
 /* In logical replication, the frame's end: the last relation's bulk insert is over. */

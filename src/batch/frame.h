@@ -20,7 +20,8 @@ typedef struct MtpQueue
 	bool		used;			/* something was queued */
 	MtpArrival	arrival;		/* … and the last of these that some of it are */
 	uint64		pending;		/* entries queued and not drained */
-	int			at_once;		/* rows to be inserted before anything is queued, at first or again */
+	uint32		filled;			/* … of these, in the batch that is being filled */
+	int			at_once;		/* rows to be inserted before it queues, at first or again */
 	MtpOrder   *order;			/* wide entries only */
 	MtpLocator	locator;
 	MtpBatch   *batch;			/* being filled, or NULL */
@@ -43,8 +44,12 @@ typedef struct MtpFrame
 	int			forced;			/* times that a barrier within it drained it */
 	MemoryContext cxt;			/* what the frame itself has no room for, or NULL */
 	MtpQueue   *queues;
-	HTAB	   *by_index;		/* the same, where they are many; or NULL */
-	List	   *announced;		/* tables with a bulk insert under way */
+	struct queues_hash *by_index;	/* the same, where they are many; or NULL */
+	Oid			bulk_heap;		/* whose bulk insert was announced last */
+	List	   *announced;		/* of replication: tables with a bulk insert under way */
+	uint32		at_once;		/* 1 + rows to be inserted before anything is queued, or 0 … */
+	Oid			counted_heap;	/* … and the row that was counted last */
+	ItemPointerData counted_tid;
 	int			nqueues;
 	MtpQueue	places[MTP_QUEUE_PLACES];	/* the first queues: OLTP needs no allocation */
 } MtpFrame;

@@ -2,7 +2,7 @@
  * memory.c
  *	  The engine's memory: a buddy allocator over a fixed area of shared memory.
  *
- * Blocks are 16 kB << order.  Free ones are linked through their first bytes; a byte per smallest
+ * Blocks are 1 kB << order.  Free ones are linked through their first bytes; a byte per smallest
  * block tells the order of a free block that starts there.  Everything runs under mtp_memory_lock
  * and raises nothing, so it is fit for abort callbacks.
  */

@@ -8,6 +8,7 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "catalog/pg_opclass.h"
+#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/fmgroids.h"
@@ -21,6 +22,13 @@
 
 /* A batch of fewer entries costs more than it gains, where memory is short. */
 #define MTP_WORTH_A_BATCH	256
+
+/*
+ * A statement of so many queues finds them by a hash table, and lets the first rows of each further one
+ * go in at once: a handful of entries costs more as a batch.
+ */
+#define MTP_MANY_QUEUES		(4 * MTP_QUEUE_PLACES)
+#define MTP_FIRST_ROWS		16
 
 uint64		mtp_batch_pending = 0;
 
@@ -71,27 +79,34 @@ typedef struct QueueKey
 typedef struct QueueEntry
 {
 	QueueKey	key;
+	char		status;
 	MtpQueue   *queue;
 } QueueEntry;
+
+#define SH_PREFIX queues
+#define SH_ELEMENT_TYPE QueueEntry
+#define SH_KEY_TYPE QueueKey
+#define SH_KEY key
+#define SH_HASH_KEY(tb, k) hash_combine(murmurhash32((k).indexid), (k).subxid)
+#define SH_EQUAL(tb, a, b) ((a).indexid == (b).indexid && (a).subxid == (b).subxid)
+#define SH_SCOPE static inline
+#define SH_DECLARE
+#define SH_DEFINE
+#include "lib/simplehash.h"
 
 static void
 remember_queue(MtpFrame *f, MtpQueue *q)
 {
 	QueueKey	key = {.indexid = q->indexid,.subxid = q->subxid};
-	QueueEntry *entry = hash_search(f->by_index, &key, HASH_ENTER, NULL);
+	bool		found;
 
-	entry->queue = q;
+	queues_insert(f->by_index, key, &found)->queue = q;
 }
 
 static void
 make_hash(MtpFrame *f)
 {
-	HASHCTL		ctl = {
-		.keysize = sizeof(QueueKey),.entrysize = sizeof(QueueEntry),
-		.hcxt = mtp_frame_context(f)
-	};
-
-	f->by_index = hash_create("mtpower queues", 256, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	f->by_index = queues_create(mtp_frame_context(f), 256, NULL);
 	for (MtpQueue *q = f->queues; q != NULL; q = q->next)
 		remember_queue(f, q);
 }
@@ -108,12 +123,13 @@ make_queue(MtpFrame *f, Relation index, Relation heap, bool narrow)
 	q->indexid = RelationGetRelid(index);
 	q->heapid = RelationGetRelid(heap);
 	q->narrow = narrow;
-	q->at_once = list_member_oid(f->announced, q->heapid) ? 0 : mtp_batch_min_rows;
+	if (f->nqueues >= MTP_MANY_QUEUES && f->bulk_heap != q->heapid)
+		q->at_once = Min(mtp_batch_min_rows, MTP_FIRST_ROWS);
 	if (f->by_index != NULL)
 		remember_queue(f, q);
 	q->next = f->queues;
 	f->queues = q;
-	if (++f->nqueues == 4 * MTP_QUEUE_PLACES)
+	if (++f->nqueues == MTP_MANY_QUEUES)
 		make_hash(f);
 	return q;
 }
@@ -128,7 +144,7 @@ find_queue(MtpFrame *f, Relation index, Relation heap, bool narrow)
 
 	if (f->by_index != NULL)
 	{
-		QueueEntry *entry = hash_search(f->by_index, &key, HASH_FIND, NULL);
+		QueueEntry *entry = queues_lookup(f->by_index, key);
 
 		if (entry != NULL)
 			return entry->queue;
@@ -151,7 +167,7 @@ publish_run(MtpQueue *q)
 	Assert(q->run->n > 0);
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 	b->entries += q->run->n;
-	b->run_state[b->nruns] = MTP_UNIT_READY;
+	q->run->state = MTP_UNIT_READY;
 	b->nruns++;
 	LWLockRelease(mtp_batch_lock);
 	q->run = NULL;
@@ -164,11 +180,13 @@ mtp_queue_submit(MtpQueue *q)
 	TimestampTz now;
 	uint32		entries;
 	int			runs;
+	bool		own;
 
 	if (b == NULL)
 		return;
 	publish_run(q);
 	q->batch = NULL;
+	q->filled = 0;
 	now = GetCurrentTimestamp();
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 	entries = b->entries;
@@ -177,13 +195,16 @@ mtp_queue_submit(MtpQueue *q)
 	b->submitted = now;
 	b->arrival = q->arrival;
 	b->phase = MTP_SORTING;
+	own = b->own;
+	if (own)
+		dlist_move_head(&b->load->own, &b->node);
 	LWLockRelease(mtp_batch_lock);
 
 	/* Workers may have applied and freed it by now. */
 	ereport(DEBUG1,
 			(errmsg_internal("mtpower: submitted %u entries of index %u in %d runs",
 							 entries, q->indexid, runs)));
-	if (q->worker_ok)
+	if (q->worker_ok && !own)
 		mtp_worker_wanted(mtp_my_load);
 }
 
@@ -204,7 +225,7 @@ start_batch(MtpQueue *q, char *header, MtpLoad *load, TransactionId xid)
 {
 	MtpBatch   *b = (MtpBatch *) header;
 
-	memset(b, 0, offsetof(MtpBatch, bounds));
+	memset(b, 0, sizeof(*b));
 	b->load = load;
 	b->serial = q->frame->serial;
 	b->subxid = q->subxid;
@@ -220,36 +241,80 @@ start_batch(MtpQueue *q, char *header, MtpLoad *load, TransactionId xid)
 	if (refused(load, b->serial, b->indexid))
 		q->worker_ok = false;
 	b->worker_ok = q->worker_ok;
-	b->next = load->batches;
-	load->batches = b;
+	b->own = q->frame->by_index != NULL;
+	if (b->own)
+		dlist_push_tail(&load->own, &b->node);
+	else
+		dlist_push_head(&load->batches, &b->node);
 	load->bytes += b->bytes;
 	LWLockRelease(mtp_batch_lock);
 	q->batch = b;
 }
 
+/* Makes room in the batch for more than a few runs; it is worth workers' while from now on. */
+static bool
+grow_batch(MtpBatch *b)
+{
+	MtpManyRuns *many = (MtpManyRuns *) mtp_memory_alloc(MTP_MANY_ORDER);
+
+	if (many == NULL)
+		return false;
+	memset(many->runs, 0, sizeof(many->runs));
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	b->many = many;
+	b->bytes += MTP_BLOCK_SIZE << MTP_MANY_ORDER;
+	b->load->bytes += MTP_BLOCK_SIZE << MTP_MANY_ORDER;
+	if (b->own)
+	{
+		dlist_delete(&b->node);
+		dlist_push_head(&b->load->batches, &b->node);
+		b->own = false;
+	}
+	LWLockRelease(mtp_batch_lock);
+	return true;
+}
+
 /*
- * One attempt at a new run for the queue, each twice as large as the one before, and at a batch where
- * there is none.  A batch has a run from its beginning: one without entries is worth nothing, and would
- * be submitted for the sake of its header.
+ * A block for the next run, of twice the size of the one before if there is one, with room for an
+ * entry of so many bytes.
+ */
+static char *
+alloc_run(MtpBatch *b, Size need, int *order)
+{
+	char	   *mem = NULL;
+	int			least = 0;
+
+	while ((Size) MTP_BLOCK_SIZE << least < need)
+		least++;
+	for (*order = Max(least, b ? Min(b->nruns, MTP_MAX_ORDER) : 0); *order >= least; --*order)
+		if ((mem = mtp_memory_alloc(*order)) != NULL)
+			break;
+	return mem;
+}
+
+/*
+ * One attempt at a new run for the queue, and at a batch where there is none.  A batch has a run
+ * from its beginning: one without entries is worth nothing, and would be submitted for the sake of
+ * its header.
  */
 static bool
-try_run(MtpQueue *q)
+try_run(MtpQueue *q, Size need)
 {
 	/* What may raise an error comes before anything is taken. */
 	TransactionId xid = GetCurrentTransactionId();
 	MtpLoad    *load = mtp_load_join();
 	char	   *header = NULL;
-	char	   *mem = NULL;
+	char	   *mem;
 	MtpBatch   *b;
 	MtpRun	   *run;
 	int			order;
 
 	if (q->batch == NULL && (header = mtp_memory_alloc(0)) == NULL)
 		return false;
-	for (order = q->batch ? Min(q->batch->nruns, MTP_MAX_ORDER) : 0; order >= 0; order--)
-		if ((mem = mtp_memory_alloc(order)) != NULL)
-			break;
-	if (mem == NULL)
+	if (q->batch && q->batch->nruns == MTP_FEW_RUNS && q->batch->many == NULL &&
+		!grow_batch(q->batch))
+		return false;
+	if ((mem = alloc_run(q->batch, need, &order)) == NULL)
 	{
 		if (header != NULL)
 			mtp_memory_free(header, 0);
@@ -258,7 +323,7 @@ try_run(MtpQueue *q)
 	if (header != NULL)
 		start_batch(q, header, load, xid);
 	b = q->batch;
-	run = &b->runs[b->nruns];
+	run = mtp_run(b, b->nruns);
 	run->mem = mem;
 	run->order = order;
 	run->n = 0;
@@ -271,28 +336,48 @@ try_run(MtpQueue *q)
 	return true;
 }
 
-/* Entries of the batch that is being filled; b->entries is the owner's to change. */
-static inline uint32
-entries_of(MtpQueue *q)
+/* The entries of the fullest queue of this backend; 0 if none is worth a batch. */
+static uint32
+most_entries(MtpQueue **fullest)
 {
-	return q->batch == NULL ? 0 : q->batch->entries + (q->run ? q->run->n : 0);
-}
-
-/* The queue of this backend that has the most entries, if it is worth a batch; or NULL. */
-static MtpQueue *
-largest_queue(void)
-{
-	MtpQueue   *largest = NULL;
 	uint32		most = MTP_WORTH_A_BATCH - 1;
 
+	*fullest = NULL;
 	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
 		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
-			if (entries_of(q) > most)
+			if (q->filled > most)
 			{
-				largest = q;
-				most = entries_of(q);
+				*fullest = q;
+				most = q->filled;
 			}
-	return largest;
+	return *fullest ? most : 0;
+}
+
+/*
+ * Submits the fullest queue of this backend, and those that have half as much at least, until a
+ * quarter of the memory will be free: where there are thousands of queues, to look at them costs
+ * more than to apply one of them.  False if none is worth a batch.
+ */
+static bool
+submit_fullest(void)
+{
+	MtpQueue   *fullest;
+	uint32		most = most_entries(&fullest);
+	Size		enough = (Size) mtp_shared->nblocks / 4 * MTP_BLOCK_SIZE;
+	Size		bytes = 0;
+
+	if (fullest == NULL)
+		return false;
+	bytes = fullest->batch->bytes;
+	mtp_queue_submit(fullest);
+	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
+		for (MtpQueue *q = f->queues; q != NULL && bytes < enough; q = q->next)
+			if (q->filled >= Max(most / 2, MTP_WORTH_A_BATCH))
+			{
+				bytes += q->batch->bytes;
+				mtp_queue_submit(q);
+			}
+	return true;
 }
 
 static inline bool
@@ -303,27 +388,28 @@ memory_is_short(void)
 
 /*
  * Keeps workers busy before memory gets short: while none of this backend's batches is under way,
- * and three quarters are used, its largest one is submitted.
+ * and three quarters are used, its fullest one is submitted.
  */
 static void
 submit_early(void)
 {
-	MtpQueue   *largest;
+	MtpQueue   *fullest;
 	bool		underway = false;
+	dlist_iter	iter;
 
 	if (!memory_is_short())
 		return;
 	LWLockAcquire(mtp_batch_lock, LW_SHARED);
-	for (MtpBatch *b = mtp_my_load->batches; b != NULL; b = b->next)
-		underway |= b->phase != MTP_FILLING;
+	dlist_foreach(iter, &mtp_my_load->batches)
+		underway |= dlist_container(MtpBatch, node, iter.cur)->phase != MTP_FILLING;
 	LWLockRelease(mtp_batch_lock);
-	if (!underway && (largest = largest_queue()) != NULL)
-		mtp_queue_submit(largest);
+	if (!underway && most_entries(&fullest) > 0)
+		mtp_queue_submit(fullest);
 }
 
 /*
  * Memory is exhausted: applies this backend's own entries.  Batches under way come first, until a
- * quarter is free; only when there are none is the largest queue submitted.  So batches stay large:
+ * quarter is free; only when there are none are the fullest queues submitted.  So batches are large:
  * to submit whatever there is would spread a handful of entries over every leaf.  False when nothing
  * is left that is worth it: then the queue's next rows go in at once, as its first ones did, and only
  * behind them does it try again.
@@ -331,32 +417,28 @@ submit_early(void)
  * It ends: each turn gets memory, works off a batch, or submits one of the queues, which nothing fills meanwhile.
  */
 static bool
-make_room(MtpQueue *q)
+make_room(MtpQueue *q, Size need)
 {
 	MTP_STOP_POINT("memory_full");
 	for (;;)
 	{
-		MtpQueue   *largest;
-
 		if (mtp_drain_some())
 			while (memory_is_short() && mtp_drain_some())
 				;
-		else if ((largest = largest_queue()) != NULL)
-			mtp_queue_submit(largest);
-		else
+		else if (!submit_fullest())
 		{
-			q->at_once = mtp_batch_min_rows;
+			q->at_once = MTP_WORTH_A_BATCH;
 			return false;
 		}
 		/* Others may have given some back, too. */
-		if (try_run(q))
+		if (try_run(q, need))
 			return true;
 	}
 }
 
 /* Makes room for another entry: a new run, perhaps in a new batch.  False as make_room. */
 static bool
-next_run(MtpQueue *q)
+next_run(MtpQueue *q, Size need)
 {
 	publish_run(q);
 	MTP_STOP_POINT("run_full");
@@ -365,11 +447,12 @@ next_run(MtpQueue *q)
 		mtp_queue_submit(q);
 	else if (q->batch)
 	{
-		submit_early();
-		if (q->batch && q->batch->worker_ok)
+		if (!q->batch->own)
+			submit_early();
+		if (q->batch && q->batch->worker_ok && !q->batch->own)
 			mtp_worker_wanted(q->batch->load);
 	}
-	return try_run(q) || make_room(q);
+	return try_run(q, need) || make_room(q, need);
 }
 
 /*
@@ -400,11 +483,27 @@ mtp_queue_unlock(MtpQueue *q)
 	CurrentResourceOwner = old;
 }
 
+/* Is the row one of the statement's first ones?  Its entries come one after the other. */
+static bool
+is_first_row(MtpFrame *f, Oid heapid, ItemPointer tid)
+{
+	if (f->at_once == 0)
+		return false;
+	if (f->counted_heap != heapid || !ItemPointerEquals(&f->counted_tid, tid))
+	{
+		f->at_once--;
+		f->counted_heap = heapid;
+		f->counted_tid = *tid;
+	}
+	return f->at_once > 0;
+}
+
 /*
  * The queue for an entry, or NULL if it goes in at once.
  */
 static MtpQueue *
-queue_for(Relation index, Relation heap, bool narrow, IndexUniqueCheck check, MtpArrival arrival)
+queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniqueCheck check,
+		  MtpArrival arrival)
 {
 	MtpFrame   *f = mtp_frame;
 	MtpQueue   *q;
@@ -416,6 +515,8 @@ queue_for(Relation index, Relation heap, bool narrow, IndexUniqueCheck check, Mt
 		!TransactionIdIsValid(GetCurrentTransactionIdIfAny()))
 		return NULL;
 
+	if (is_first_row(f, RelationGetRelid(heap), tid))
+		return NULL;
 	q = find_queue(f, index, heap, narrow);
 	if (q->at_once > 0)
 	{
@@ -443,7 +544,7 @@ bool
 mtp_batch_enqueue_narrow(Relation index, Relation heap, uint8 code, Datum value, bool isnull,
 						 ItemPointer tid, IndexUniqueCheck check, MtpArrival arrival)
 {
-	MtpQueue   *q = queue_for(index, heap, true, check, arrival);
+	MtpQueue   *q = queue_for(index, heap, true, tid, check, arrival);
 	MtpRun	   *run;
 
 	if (q == NULL)
@@ -451,7 +552,7 @@ mtp_batch_enqueue_narrow(Relation index, Relation heap, uint8 code, Datum value,
 	run = q->run;
 	if (run == NULL || (run->n + 1) * sizeof(MtpNarrow) > MTP_RUN_BYTES(run))
 	{
-		if (!next_run(q))
+		if (!next_run(q, sizeof(MtpNarrow)))
 			return false;
 		run = q->run;
 	}
@@ -459,6 +560,7 @@ mtp_batch_enqueue_narrow(Relation index, Relation heap, uint8 code, Datum value,
 	VALGRIND_CHECK_MEM_IS_DEFINED(&MTP_RUN_NARROW(run)[run->n], sizeof(MtpNarrow));
 	run->n++;
 	q->pending++;
+	q->filled++;
 	mtp_batch_pending++;
 	return true;
 }
@@ -467,7 +569,7 @@ bool
 mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itup, IndexUniqueCheck check,
 					   MtpArrival arrival)
 {
-	MtpQueue   *q = queue_for(index, heap, false, check, arrival);
+	MtpQueue   *q = queue_for(index, heap, false, &itup->t_tid, check, arrival);
 	Size		size = MAXALIGN(IndexTupleSize(itup));
 	MtpRun	   *run;
 	MtpWide		e;
@@ -478,10 +580,9 @@ mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itup, IndexUniq
 	run = q->run;
 	if (run == NULL || run->used + size + (run->n + 1) * sizeof(MtpWide) > MTP_RUN_BYTES(run))
 	{
-		if (!next_run(q))
+		if (!next_run(q, size + sizeof(MtpWide)))
 			return false;
 		run = q->run;
-		Assert(size + sizeof(MtpWide) <= MTP_RUN_BYTES(run));	/* the length of a tuple has 13 bits */
 	}
 	e.itup = (IndexTuple) (run->mem + run->used);
 	memcpy(e.itup, itup, IndexTupleSize(itup));
@@ -490,6 +591,7 @@ mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itup, IndexUniq
 	run->n++;
 	*MTP_RUN_WIDE(run) = e;
 	q->pending++;
+	q->filled++;
 	mtp_batch_pending++;
 	return true;
 }

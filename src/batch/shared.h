@@ -13,19 +13,28 @@
 
 #include "batch/batch.h"
 #include "executor/instrument.h"
+#include "lib/ilist.h"
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
 
-#define MTP_MAX_RUNS		64	/* of a batch */
+#define MTP_MAX_RUNS		68	/* of a batch */
+#define MTP_FEW_RUNS		6	/* … of a small one */
 #define MTP_MAX_TASKS		16	/* of a batch */
 #define MTP_MAX_WORKERS		64	/* slots; mtpower.workers stays below */
 #define MTP_MAX_INDEXES		1024	/* with statistics */
 
-/* Memory: blocks of 16 kB << order */
-#define MTP_BLOCK_SIZE		(16 * 1024)
-#define MTP_MAX_ORDER		6
+/* Memory: blocks of 1 kB << order */
+#define MTP_BLOCK_SIZE		1024
+#define MTP_MAX_ORDER		10
+
+typedef enum MtpUnitState
+{
+	MTP_UNIT_READY,
+	MTP_UNIT_CLAIMED,
+	MTP_UNIT_DONE
+} MtpUnitState;
 
 /*
  * A run: entries in one block of memory, in the order of their arrival, then sorted.  Narrow ones
@@ -36,6 +45,7 @@ typedef struct MtpRun
 {
 	char	   *mem;
 	uint8		order;			/* block size */
+	MtpUnitState state;			/* of its sorting */
 	uint32		n;				/* entries */
 	uint32		used;			/* wide: bytes of tuples */
 } MtpRun;
@@ -52,14 +62,7 @@ typedef enum MtpPhase
 	MTP_DONE					/* all entries are in the index */
 } MtpPhase;
 
-typedef enum MtpUnitState
-{
-	MTP_UNIT_READY,
-	MTP_UNIT_CLAIMED,
-	MTP_UNIT_DONE
-} MtpUnitState;
-
-/* A task: entries from[r] .. to[r] - 1 of every run r, merged. */
+/* A task: a range of every run, merged. */
 typedef struct MtpTask
 {
 	MtpUnitState state;
@@ -69,10 +72,24 @@ typedef struct MtpTask
 	uint32		crc;			/* of its entries (assertion builds) */
 } MtpTask;
 
+/* What only a batch of more than MTP_FEW_RUNS runs has; its small ones make one task of all. */
+typedef struct MtpManyRuns
+{
+	MtpRun		runs[MTP_MAX_RUNS - MTP_FEW_RUNS];
+
+	/* Task t has the entries bounds[t][r] .. bounds[t + 1][r] - 1 of run r. */
+	uint32		bounds[MTP_MAX_TASKS + 1][MTP_MAX_RUNS];
+} MtpManyRuns;
+
+#define MTP_MANY_ORDER		3
+
+StaticAssertDecl(sizeof(MtpManyRuns) <= MTP_BLOCK_SIZE << MTP_MANY_ORDER,
+				 "the rest of a large batch is one block");
+
 /* A batch: one statement's queued entries of one index, or a part of them. */
 typedef struct MtpBatch
 {
-	struct MtpBatch *next;		/* in its load's list */
+	dlist_node	node;			/* in one of its load's lists */
 	struct MtpLoad *load;
 	uint64		serial;			/* of the frame */
 	SubTransactionId subxid;
@@ -85,6 +102,7 @@ typedef struct MtpBatch
 	bool		narrow;
 	bool		worker_ok;		/* comparisons are built in and read no catalog */
 	MtpArrival	arrival;		/* as MtpBatchApply has it; set when it is submitted */
+	bool		own;			/* on the list of those that no worker looks at */
 	MtpPhase	phase;
 	volatile bool cancelled;	/* never taken back */
 	uint32		entries;
@@ -95,16 +113,34 @@ typedef struct MtpBatch
 	bool		prepared;		/* the index is; written by who has claimed the cut, as is announced */
 	uint32		announced;		/* entries that the index has been told of */
 	MtpUnitState cut_state;
-	MtpUnitState run_state[MTP_MAX_RUNS];
-	MtpRun		runs[MTP_MAX_RUNS];
+	MtpRun		few[MTP_FEW_RUNS];	/* the first ones: see mtp_run */
+	MtpManyRuns *many;			/* … and the others, once there are any */
 	int			ntasks;
 	int			done;			/* tasks done */
 	MtpTask		tasks[MTP_MAX_TASKS];
-	uint32		bounds[MTP_MAX_TASKS + 1][MTP_MAX_RUNS];
 	TimestampTz submitted;
 } MtpBatch;
 
 StaticAssertDecl(sizeof(MtpBatch) <= MTP_BLOCK_SIZE, "a batch's header is one block");
+
+static inline MtpRun *
+mtp_run(MtpBatch *b, int r)
+{
+	return r < MTP_FEW_RUNS ? &b->few[r] : &b->many->runs[r - MTP_FEW_RUNS];
+}
+
+/* Where a task begins and ends in a run. */
+static inline uint32
+mtp_task_from(MtpBatch *b, int task, int r)
+{
+	return b->many ? b->many->bounds[task][r] : 0;
+}
+
+static inline uint32
+mtp_task_to(MtpBatch *b, int task, int r)
+{
+	return b->many ? b->many->bounds[task + 1][r] : mtp_run(b, r)->n;
+}
 
 /* Indexes of a load that workers have refused, the last ones */
 #define MTP_REFUSED			8
@@ -115,7 +151,8 @@ typedef struct MtpLoad
 	int			pid;			/* 0: unused */
 	Oid			dbid;
 	Oid			roleid;			/* who loads, for the views */
-	MtpBatch   *batches;
+	dlist_head	batches;
+	dlist_head	own;			/* small ones, of which there are many: submitted ones come first */
 	uint64		bytes;			/* memory held */
 	uint64		served;			/* for ageing: when a worker last came, in ticks */
 	uint64		refused_serial; /* the statement whose indexes these are */
@@ -171,7 +208,7 @@ typedef struct MtpIndexStatKey
 typedef struct MtpIndexStat
 {
 	MtpIndexStatKey key;
-	uint64		used;			/* when it was last asked for, in stat_ticks */
+	dlist_node	node;			/* in stat_order */
 	uint64		batches;
 	uint64		entries;
 	uint64		by_workers;		/* entries */
@@ -216,7 +253,7 @@ typedef struct MtpBatchShared
 	uint64		no_worker;		/* times a worker was wanted and none to be had */
 
 	/* stat.c, under mtp_stat_lock */
-	uint64		stat_ticks;
+	dlist_head	stat_order;		/* what was asked for last comes first */
 	uint64		evicted;		/* indexes that lost their counters to others */
 
 	MtpWorker	workers[MTP_MAX_WORKERS];
@@ -250,7 +287,8 @@ typedef struct MtpUnit
 	MtpBatch   *batch;
 	enum
 	{
-		MTP_UNIT_SORT, MTP_UNIT_CUT, MTP_UNIT_APPLY
+		MTP_UNIT_SORT, MTP_UNIT_CUT, MTP_UNIT_APPLY,
+		MTP_UNIT_ALL			/* all of a batch on its load's own list */
 	}			kind;
 	int			at;				/* run or task */
 	bool		taken_over;
@@ -299,6 +337,8 @@ extern void mtp_step_end(MtpWorker *worker);
  * nothing.  Where the table is full, the index whose counters were not asked for longest loses them.
  */
 extern MtpIndexStat *mtp_stat_of(Oid dbid, Oid indexid);
+/* Forgets it; under the lock as well. */
+extern void mtp_stat_forget(MtpIndexStat *st);
 extern void mtp_stat_init(void);
 extern Size mtp_stat_size(void);
 /* One of this database's indexes; both take mtp_stat_lock. */

@@ -50,8 +50,13 @@ startup(void)
 		memset(mtp_shared, 0, shared_size());
 		mtp_shared->max_workers = mtp_workers;
 		mtp_shared->max_loads = MaxBackends;
+		dlist_init(&mtp_shared->stat_order);
 		for (int i = 0; i < MaxBackends; i++)
+		{
 			ConditionVariableInit(&mtp_shared->loads[i].cv);
+			dlist_init(&mtp_shared->loads[i].batches);
+			dlist_init(&mtp_shared->loads[i].own);
+		}
 		for (int i = 0; i < MTP_MAX_WORKERS; i++)
 			pg_atomic_init_u64(&mtp_shared->workers[i].step, 0);
 	}

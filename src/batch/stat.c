@@ -30,23 +30,19 @@ mtp_stat_init(void)
 							  &ctl, HASH_ELEM | HASH_BLOBS);
 }
 
+void
+mtp_stat_forget(MtpIndexStat *st)
+{
+	dlist_delete(&st->node);
+	hash_search(mtp_stats, &st->key, HASH_REMOVE, NULL);
+}
+
 /* Makes room for another index. */
 static void
 evict(void)
 {
-	HASH_SEQ_STATUS seq;
-	MtpIndexStat *st;
-	MtpIndexStat *oldest = NULL;
-
-	hash_seq_init(&seq, mtp_stats);
-	while ((st = hash_seq_search(&seq)) != NULL)
-		if (oldest == NULL || st->used < oldest->used)
-			oldest = st;
-	if (oldest != NULL)
-	{
-		hash_search(mtp_stats, &oldest->key, HASH_REMOVE, NULL);
-		mtp_shared->evicted++;
-	}
+	mtp_stat_forget(dlist_tail_element(MtpIndexStat, node, &mtp_shared->stat_order));
+	mtp_shared->evicted++;
 }
 
 MtpIndexStat *
@@ -61,8 +57,10 @@ mtp_stat_of(Oid dbid, Oid indexid)
 			evict();
 		st = hash_search(mtp_stats, &key, HASH_ENTER, NULL);
 		memset((char *) st + sizeof(key), 0, sizeof(*st) - sizeof(key));
+		dlist_push_head(&mtp_shared->stat_order, &st->node);
 	}
-	st->used = ++mtp_shared->stat_ticks;
+	else
+		dlist_move_head(&mtp_shared->stat_order, &st->node);
 	return st;
 }
 

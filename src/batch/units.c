@@ -30,6 +30,7 @@
 static struct
 {
 	bool		active;
+	bool		task;			/* a task, not a preparation */
 	MtpWorker  *worker;			/* NULL in the owner */
 	uint32		from;			/* progress when it began */
 	uint64		wal;			/* the process's WAL bytes then */
@@ -62,11 +63,23 @@ mtp_unit_claim(MtpBatch *b, bool worker, MtpUnit *unit)
 		return false;
 	unit->batch = b;
 	unit->taken_over = false;
+	if (b->own)
+	{
+		if (b->phase != MTP_SORTING || b->cut_state != MTP_UNIT_READY)
+			return false;
+		b->cut_state = MTP_UNIT_CLAIMED;
+		unit->kind = MTP_UNIT_ALL;
+		unit->at = 0;
+		unit->taken_over = b->tasks[0].started;
+		b->tasks[0].started = true;
+		b->holders++;
+		return true;
+	}
 	if (b->phase <= MTP_SORTING)
 		for (int r = 0; r < b->nruns; r++)
-			if (b->run_state[r] == MTP_UNIT_READY)
+			if (mtp_run(b, r)->state == MTP_UNIT_READY)
 			{
-				b->run_state[r] = MTP_UNIT_CLAIMED;
+				mtp_run(b, r)->state = MTP_UNIT_CLAIMED;
 				unit->kind = MTP_UNIT_SORT;
 				unit->at = r;
 				b->holders++;
@@ -97,9 +110,11 @@ mtp_unit_claim(MtpBatch *b, bool worker, MtpUnit *unit)
 void
 mtp_batch_free(MtpBatch *b)
 {
-	for (int r = 0; r < MTP_MAX_RUNS; r++)
-		if (b->runs[r].mem != NULL)
-			mtp_memory_free(b->runs[r].mem, b->runs[r].order);
+	for (int r = 0; r < (b->many ? MTP_MAX_RUNS : MTP_FEW_RUNS); r++)
+		if (mtp_run(b, r)->mem != NULL)
+			mtp_memory_free(mtp_run(b, r)->mem, mtp_run(b, r)->order);
+	if (b->many)
+		mtp_memory_free((char *) b->many, MTP_MANY_ORDER);
 	b->load->bytes -= b->bytes;
 	mtp_memory_free((char *) b, 0);
 }
@@ -114,12 +129,8 @@ leave(MtpBatch *b)
 	if (b->holders == 0 && (b->cancelled || b->phase == MTP_DONE))
 	{
 		/* A cancelled batch is off its list already. */
-		for (MtpBatch **p = &load->batches; *p != NULL; p = &(*p)->next)
-			if (*p == b)
-			{
-				*p = b->next;
-				break;
-			}
+		if (!b->cancelled)
+			dlist_delete(&b->node);
 		mtp_batch_free(b);
 	}
 	ConditionVariableBroadcast(&load->cv);
@@ -135,7 +146,7 @@ count_task(MtpUnit *unit)
 	applying.active = false;
 	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
 	st = mtp_stat_of(MyDatabaseId, unit->batch->indexid);
-	if (unit->kind == MTP_UNIT_APPLY)
+	if (applying.task)
 	{
 		uint32		done = *a->progress - applying.from;
 
@@ -189,7 +200,7 @@ mtp_unit_finish(MtpUnit *unit)
 	switch (unit->kind)
 	{
 		case MTP_UNIT_SORT:
-			b->run_state[unit->at] = MTP_UNIT_DONE;
+			mtp_run(b, unit->at)->state = MTP_UNIT_DONE;
 			b->sorted++;
 			break;
 		case MTP_UNIT_CUT:
@@ -200,6 +211,9 @@ mtp_unit_finish(MtpUnit *unit)
 			b->tasks[unit->at].state = MTP_UNIT_DONE;
 			if (++b->done == b->ntasks)
 				b->phase = MTP_DONE;
+			break;
+		case MTP_UNIT_ALL:
+			b->phase = MTP_DONE;
 			break;
 	}
 	over = b->phase == MTP_DONE && !b->cancelled;
@@ -221,9 +235,10 @@ mtp_unit_give_back(MtpUnit *unit, bool worker_failed)
 	switch (unit->kind)
 	{
 		case MTP_UNIT_SORT:
-			b->run_state[unit->at] = MTP_UNIT_READY;
+			mtp_run(b, unit->at)->state = MTP_UNIT_READY;
 			break;
 		case MTP_UNIT_CUT:
+		case MTP_UNIT_ALL:
 			b->cut_state = MTP_UNIT_READY;
 			break;
 		case MTP_UNIT_APPLY:
@@ -276,7 +291,7 @@ take_samples(MtpRunner *runner, MtpBatch *b, int want, Samples *s)
 	s->wide = b->narrow ? NULL : palloc(room * sizeof(MtpWide));
 	for (int r = 0; r < b->nruns; r++)
 	{
-		MtpRun	   *run = &b->runs[r];
+		MtpRun	   *run = mtp_run(b, r);
 		uint32		i;
 
 		for (i = skip; i < run->n && s->n < room; i += step, s->n++)
@@ -327,13 +342,13 @@ task_crc(MtpBatch *b, int t)
 
 	INIT_CRC32C(crc);
 	for (int r = 0; r < b->nruns; r++)
-		for (uint32 i = b->bounds[t][r]; i < b->bounds[t + 1][r]; i++)
+		for (uint32 i = mtp_task_from(b, t, r); i < mtp_task_to(b, t, r); i++)
 		{
 			if (b->narrow)
-				COMP_CRC32C(crc, &MTP_RUN_NARROW(&b->runs[r])[i], sizeof(MtpNarrow));
+				COMP_CRC32C(crc, &MTP_RUN_NARROW(mtp_run(b, r))[i], sizeof(MtpNarrow));
 			else
 			{
-				IndexTuple	itup = MTP_RUN_WIDE(&b->runs[r])[i].itup;
+				IndexTuple	itup = MTP_RUN_WIDE(mtp_run(b, r))[i].itup;
 
 				COMP_CRC32C(crc, itup, IndexTupleSize(itup));
 			}
@@ -373,6 +388,18 @@ prepare_batch(MtpRunner *runner, MtpUnit *unit)
 	count_task(unit);
 }
 
+/* A small batch is one task: the index is not asked. */
+static void
+make_one_task(MtpBatch *b)
+{
+	Assert(b->entries < 2 * ENTRIES_PER_TASK);
+	b->ntasks = 1;
+	b->tasks[0].total = b->entries;
+#ifdef USE_ASSERT_CHECKING
+	b->tasks[0].crc = task_crc(b, 0);
+#endif
+}
+
 /*
  * Cuts the sorted batch into tasks.  The index says where: tasks of one batch never touch the same
  * leaf.
@@ -385,7 +412,6 @@ cut_batch(MtpRunner *runner, MtpBatch *b)
 	MtpWide    *wb = palloc(MTP_MAX_TASKS * sizeof(MtpWide));
 	int			nbounds = 0;
 
-	MTP_STOP_POINT("cut");
 	if (want > 1)
 	{
 		Samples		s;
@@ -405,18 +431,18 @@ cut_batch(MtpRunner *runner, MtpBatch *b)
 	}
 
 	b->ntasks = 0;
-	memset(b->bounds[0], 0, sizeof(b->bounds[0]));
+	memset(b->many->bounds[0], 0, sizeof(b->many->bounds[0]));
 	for (int i = 0; i <= nbounds; i++)
 	{
 		MtpTask    *task = &b->tasks[b->ntasks];
-		uint32	   *from = b->bounds[b->ntasks];
-		uint32	   *to = b->bounds[b->ntasks + 1];
+		uint32	   *from = b->many->bounds[b->ntasks];
+		uint32	   *to = b->many->bounds[b->ntasks + 1];
 
 		memset(task, 0, sizeof(*task));
 		for (int r = 0; r < b->nruns; r++)
 		{
-			to[r] = i == nbounds ? b->runs[r].n :
-				Max(from[r], rank_in_run(runner, b, &b->runs[r], &nb[i], &wb[i]));
+			to[r] = i == nbounds ? mtp_run(b, r)->n :
+				Max(from[r], rank_in_run(runner, b, mtp_run(b, r), &nb[i], &wb[i]));
 			task->total += to[r] - from[r];
 		}
 		if (task->total == 0)
@@ -433,29 +459,28 @@ cut_batch(MtpRunner *runner, MtpBatch *b)
 void
 mtp_stream_open(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
 {
-	uint32	   *from = b->bounds[task];
-	uint32	   *to = b->bounds[task + 1];
-
 	s->order = order;
 	s->narrow = b->narrow;
 	s->n = 0;
 	for (int r = 0; r < b->nruns; r++)
 	{
 		MtpSource  *src = &s->heap[s->n];
-		MtpRun	   *run = &b->runs[r];
+		MtpRun	   *run = mtp_run(b, r);
+		uint32		from = mtp_task_from(b, task, r);
+		uint32		to = mtp_task_to(b, task, r);
 
-		if (from[r] == to[r])
+		if (from == to)
 			continue;
 		memset(src, 0, sizeof(*src));
 		if (b->narrow)
 		{
-			src->narrow = MTP_RUN_NARROW(run) + from[r];
-			src->narrow_end = MTP_RUN_NARROW(run) + to[r];
+			src->narrow = MTP_RUN_NARROW(run) + from;
+			src->narrow_end = MTP_RUN_NARROW(run) + to;
 		}
 		else
 		{
-			src->wide = MTP_RUN_WIDE(run) + from[r];
-			src->wide_end = MTP_RUN_WIDE(run) + to[r];
+			src->wide = MTP_RUN_WIDE(run) + from;
+			src->wide_end = MTP_RUN_WIDE(run) + to;
 		}
 		s->n++;
 	}
@@ -522,6 +547,7 @@ apply_task(MtpRunner *runner, MtpUnit *unit)
 	applying.call.arrival = b->arrival;
 	applying.call.progress = &task->progress;
 	applying.from = task->progress;
+	applying.task = true;
 
 	if (unit->taken_over)
 		ereport(DEBUG1,
@@ -553,6 +579,27 @@ apply_task(MtpRunner *runner, MtpUnit *unit)
 	return more;
 }
 
+/*
+ * All of a batch that nobody else looks at.  An error leaves it as it was, or at its task's
+ * progress: a run is whole whatever happens, and the sorted runs' merge is the same each time.
+ */
+static bool
+apply_all(MtpRunner *runner, MtpUnit *unit)
+{
+	MtpBatch   *b = unit->batch;
+
+	for (int r = 0; r < b->nruns; r++)
+		if (mtp_run(b, r)->state == MTP_UNIT_READY)
+		{
+			sort_run(runner, b, mtp_run(b, r));
+			mtp_run(b, r)->state = MTP_UNIT_DONE;
+		}
+	prepare_batch(runner, unit);
+	if (b->ntasks == 0)
+		make_one_task(b);
+	return apply_task(runner, unit);
+}
+
 bool
 mtp_unit_run(MtpRunner *runner, MtpUnit *unit)
 {
@@ -561,13 +608,20 @@ mtp_unit_run(MtpRunner *runner, MtpUnit *unit)
 	switch (unit->kind)
 	{
 		case MTP_UNIT_SORT:
-			sort_run(runner, b, &b->runs[unit->at]);
+			sort_run(runner, b, mtp_run(b, unit->at));
 			return true;
 		case MTP_UNIT_CUT:
 			prepare_batch(runner, unit);
-			if (!b->cancelled)
+			if (b->cancelled)
+				return true;
+			MTP_STOP_POINT("cut");
+			if (b->many)
 				cut_batch(runner, b);
+			else
+				make_one_task(b);
 			return true;
+		case MTP_UNIT_ALL:
+			return apply_all(runner, unit);
 		case MTP_UNIT_APPLY:
 			return apply_task(runner, unit);
 	}

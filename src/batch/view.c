@@ -96,56 +96,117 @@ typedef struct Row
 typedef struct Rows
 {
 	int			n;
-	int			room;
 	Row		   *rows;
 } Rows;
 
-static Row *
-row_of(Rows *r, Oid dbid, Oid indexid)
+/* Where an index's row is. */
+typedef struct RowEntry
 {
-	Row		   *row;
+	MtpIndexStatKey key;
+	int			at;
+} RowEntry;
 
-	for (int i = 0; i < r->n; i++)
-		if (r->rows[i].st.key.dbid == dbid && r->rows[i].st.key.indexid == indexid)
-			return &r->rows[i];
-	if (r->n == r->room)
-		return NULL;
-	row = &r->rows[r->n++];
-	memset(row, 0, sizeof(*row));
-	row->st.key.dbid = dbid;
-	row->st.key.indexid = indexid;
-	return row;
+/* What one batch holds. */
+typedef struct Queued
+{
+	MtpIndexStatKey key;
+	uint64		bytes;
+} Queued;
+
+static void
+copy_list(Queued *queued, int *n, int room, MtpLoad *load, dlist_head *list)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, list)
+	{
+		MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
+
+		if (*n == room)
+			return;
+		queued[*n].key.dbid = load->dbid;
+		queued[*n].key.indexid = b->indexid;
+		queued[(*n)++].bytes = b->bytes;
+	}
+}
+
+/* Adds what is queued to the index's row, which is made if there is none. */
+static void
+add_queued(Rows *r, HTAB *rows, const Queued *queued)
+{
+	bool		found;
+	RowEntry   *entry = hash_search(rows, &queued->key, HASH_ENTER, &found);
+
+	if (!found)
+	{
+		Row		   *row = &r->rows[r->n];
+
+		memset(row, 0, sizeof(*row));
+		row->st.key = queued->key;
+		entry->at = r->n++;
+	}
+	r->rows[entry->at].queued += queued->bytes;
 }
 
 /* How many batches there are, under mtp_batch_lock. */
 static int
 count_batches(void)
 {
+	dlist_iter	iter;
 	int			n = 0;
 
 	for (int i = 0; i < mtp_shared->max_loads; i++)
-		for (MtpBatch *b = mtp_shared->loads[i].batches; b != NULL; b = b->next)
+	{
+		dlist_foreach(iter, &mtp_shared->loads[i].batches)
 			n++;
+		dlist_foreach(iter, &mtp_shared->loads[i].own)
+			n++;
+	}
 	return n;
+}
+
+/* Copies what batches hold; *n gets how many. */
+static Queued *
+copy_queued(int *n)
+{
+	Queued	   *queued;
+	int			room;
+
+	LWLockAcquire(mtp_batch_lock, LW_SHARED);
+	room = count_batches();
+	LWLockRelease(mtp_batch_lock);
+
+	/* Some room for batches that come between; what has none is seen next time. */
+	room = room + room / 8 + 64;
+	queued = palloc_extended(room * sizeof(Queued), MCXT_ALLOC_HUGE);
+	*n = 0;
+	LWLockAcquire(mtp_batch_lock, LW_SHARED);
+	for (int i = 0; i < mtp_shared->max_loads; i++)
+	{
+		copy_list(queued, n, room, &mtp_shared->loads[i], &mtp_shared->loads[i].batches);
+		copy_list(queued, n, room, &mtp_shared->loads[i], &mtp_shared->loads[i].own);
+	}
+	LWLockRelease(mtp_batch_lock);
+	return queued;
 }
 
 /* Copies the counters, and adds what is queued, also of indexes that have none yet. */
 static Rows
 collect(void)
 {
+	HASHCTL		ctl = {
+		.keysize = sizeof(MtpIndexStatKey),.entrysize = sizeof(RowEntry),
+		.hcxt = CurrentMemoryContext
+	};
+	HTAB	   *rows = hash_create("mtpower rows", 256, &ctl,
+								   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	Rows		r = {0};
 	HASH_SEQ_STATUS seq;
 	MtpIndexStat *st;
-	int			batches;
+	int			nqueued;
+	Queued	   *queued = copy_queued(&nqueued);
 
-	LWLockAcquire(mtp_batch_lock, LW_SHARED);
-	batches = count_batches();
-	LWLockRelease(mtp_batch_lock);
-
-	/* Some room for batches that come between; what has none is seen next time. */
-	r.room = MTP_MAX_INDEXES + 2 * batches + 64;
-	r.rows = palloc_extended(r.room * sizeof(Row), MCXT_ALLOC_HUGE);
-
+	r.rows = palloc_extended((MTP_MAX_INDEXES + nqueued) * sizeof(Row), MCXT_ALLOC_HUGE);
 	LWLockAcquire(mtp_stat_lock, LW_SHARED);
 	hash_seq_init(&seq, mtp_stats);
 	while ((st = hash_seq_search(&seq)) != NULL)
@@ -158,16 +219,11 @@ collect(void)
 	}
 	LWLockRelease(mtp_stat_lock);
 
-	LWLockAcquire(mtp_batch_lock, LW_SHARED);
-	for (int i = 0; i < mtp_shared->max_loads; i++)
-		for (MtpBatch *b = mtp_shared->loads[i].batches; b != NULL; b = b->next)
-		{
-			Row		   *row = row_of(&r, mtp_shared->loads[i].dbid, b->indexid);
-
-			if (row != NULL)
-				row->queued += b->bytes;
-		}
-	LWLockRelease(mtp_batch_lock);
+	for (int i = 0; i < r.n; i++)
+		((RowEntry *) hash_search(rows, &r.rows[i].st.key, HASH_ENTER, NULL))->at = i;
+	for (int i = 0; i < nqueued; i++)
+		add_queued(&r, rows, &queued[i]);
+	hash_destroy(rows);
 	return r;
 }
 
@@ -196,6 +252,7 @@ index_is_gone(Oid indexid)
 static void
 forget_gone(Rows *r)
 {
+	MtpIndexStat *st;
 	bool		any = false;
 
 	for (int i = 0; i < r->n; i++)
@@ -210,8 +267,9 @@ forget_gone(Rows *r)
 		return;
 	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
 	for (int i = 0; i < r->n; i++)
-		if (r->rows[i].gone)
-			hash_search(mtp_stats, &r->rows[i].st.key, HASH_REMOVE, NULL);
+		if (r->rows[i].gone &&
+			(st = hash_search(mtp_stats, &r->rows[i].st.key, HASH_FIND, NULL)) != NULL)
+			mtp_stat_forget(st);
 	LWLockRelease(mtp_stat_lock);
 }
 
@@ -330,7 +388,7 @@ reset_batches(void)
 	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
 	hash_seq_init(&seq, mtp_stats);
 	while ((st = hash_seq_search(&seq)) != NULL)
-		hash_search(mtp_stats, &st->key, HASH_REMOVE, NULL);
+		mtp_stat_forget(st);
 	mtp_shared->evicted = 0;
 	LWLockRelease(mtp_stat_lock);
 }

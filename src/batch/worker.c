@@ -74,16 +74,18 @@ static MtpBatch *
 work_in(MtpLoad *load)
 {
 	MtpBatch   *best = NULL;
+	dlist_iter	iter;
 
-	for (MtpBatch *b = load->batches; b != NULL; b = b->next)
+	dlist_foreach(iter, &load->batches)
 	{
+		MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
 		bool		ready = false;
 
 		if (b->cancelled || !b->worker_ok)
 			continue;
 		if (b->phase <= MTP_SORTING)
 			for (int r = 0; r < b->nruns && !ready; r++)
-				ready = b->run_state[r] == MTP_UNIT_READY;
+				ready = mtp_run(b, r)->state == MTP_UNIT_READY;
 		if (b->phase == MTP_SORTING && b->sorted == b->nruns)
 			ready |= b->cut_state == MTP_UNIT_READY;
 		if (b->phase == MTP_APPLYING)
@@ -446,10 +448,16 @@ join_list(Oid *heapid, MtpLocator *locator)
 static void
 refuse(MtpFailure why)
 {
+	dlist_iter	iter;
+
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	for (MtpBatch *b = me->load->batches; b != NULL; b = b->next)
+	dlist_foreach(iter, &me->load->batches)
+	{
+		MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
+
 		if (b->serial == me->serial && b->indexid == me->indexid)
 			b->worker_ok = false;
+	}
 	if (me->load->refused_serial != me->serial)
 		me->load->nrefused = 0;
 	me->load->refused_serial = me->serial;
@@ -491,12 +499,18 @@ static bool
 claim_next(void)
 {
 	bool		got = false;
+	dlist_iter	iter;
 
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 	if (!me->quit && !ConfigReloadPending)
-		for (MtpBatch *b = me->load->batches; b != NULL && !got; b = b->next)
-			if (b->serial == me->serial && b->indexid == me->indexid)
-				got = mtp_unit_claim(b, true, &claimed);
+		dlist_foreach(iter, &me->load->batches)
+		{
+			MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
+
+			if (b->serial == me->serial && b->indexid == me->indexid &&
+				(got = mtp_unit_claim(b, true, &claimed)))
+				break;
+		}
 	if (got)
 	{
 		me->phase = claimed.kind == MTP_UNIT_SORT ? "sorting" :

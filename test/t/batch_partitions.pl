@@ -14,7 +14,7 @@ $node->init;
 $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
 mtpower.workers = 0
-mtpower.batch_memory = 1040kB
+mtpower.batch_memory = 1041kB
 max_locks_per_transaction = 1000
 autovacuum = off
 fsync = off
@@ -22,7 +22,7 @@ mtpower.batch_min_rows = 10
 });
 $node->start;
 my $faults = MtpFaults->new($node, 'held');
-my $held = 'SELECT held_bytes / 16384 FROM mtpower.stat_memory';
+my $held = 'SELECT held_bytes / 1024 FROM mtpower.stat_memory';
 $node->safe_psql('postgres', qq{
 CREATE EXTENSION mtpower;
 CREATE TABLE held (a int) USING mtpower;
@@ -36,22 +36,25 @@ CREATE INDEX ON parts USING mtpower_blink (a);
 CREATE INDEX ON parts USING mtpower_hash (b);
 });
 
-# A load that takes all of the memory but so many blocks, and then waits for its client: runs of 1, 1, 2, 4 … blocks behind a header
-# of one.  Where there is no room for the next one in one piece it takes half as much.
+# A load that takes all of the memory but so many blocks, and then waits for its client: runs of 1, 2, 4 … blocks behind a header
+# of one.  Where there is no room for the next one in one piece it takes half as much.  psql and its library keep
+# some kB back, so the last rows, a few at a time, are written with many blanks.
 sub hold
 {
 	my ($free) = @_;
 	my $job = $faults->start_fed('', 'COPY held FROM STDIN');
-	my ($row, $now) = (0, 0);
-	for (my $tries = 0; $tries < 200; $tries++)
+	my ($row, $now, $bytes) = (0, 0, 0);
+	for (my $tries = 0; $tries < 1000 && $now < 1041 - $free; $tries++)
 	{
-		$faults->feed($job, join('', map { $_ . "\n" } $row + 1 .. $row + 500));
-		$row += 500;
-		select(undef, undef, undef, 0.02);
+		my ($n, $blanks) = $row < 60000 ? (2000, 0) : (24, 1000);
+		my $lines = join('', map { ' ' x $blanks . $_ . "\n" } $row + 1 .. $row + $n);
+		$faults->feed($job, $lines);
+		$row += $n;
+		$bytes += length($lines);
+		$node->poll_query_until('postgres', "SELECT bytes_processed >= $bytes - 16384 FROM pg_stat_progress_copy UNION ALL SELECT $bytes < 16384 LIMIT 1") or die 'the load does not read';
 		$now = $node->safe_psql('postgres', $held);
-		last if $now >= 65 - $free;
 	}
-	is($now, 65 - $free, "a silent load holds all of the memory but $free blocks");
+	is($now, 1041 - $free, "a silent load holds all of the memory but $free blocks");
 	return ($job, $row);
 }
 
@@ -88,7 +91,7 @@ sub load_parts
 my ($job, $row) = hold(1);
 my $err;
 is($node->psql('postgres', "SET statement_timeout = '20s'; INSERT INTO plain SELECT g FROM generate_series(1, 1000) g", stderr => \$err), 0, 'a load ends for which there is one block') or diag($err);
-is($node->safe_psql('postgres', $held), 64, 'it holds nothing afterwards');
+is($node->safe_psql('postgres', $held), 1040, 'it holds nothing afterwards');
 cmp_ok($node->safe_psql('postgres', "SELECT coalesce(sum(batches), 0) FROM mtpower.stat_batches WHERE index = 'plain_a'::regclass"), '<=', 4, 'it made no batch of a few entries each');
 is($node->safe_psql('postgres', 'SET enable_seqscan = off; SELECT count(*) FROM plain WHERE a BETWEEN 1 AND 1000'), 1000, 'its rows are found');
 load_parts('beside a silent load');
@@ -96,4 +99,45 @@ release($job, $row);
 
 load_parts('more queues than memory');
 is($node->safe_psql('postgres', $held), 0, 'no memory is held');
+
+# Each of many queues begins with two blocks of 1 kB: 2,400 entries of 600 queues have room in a megabyte, but 600 x 32 kB have not.
+$node->safe_psql('postgres', "TRUNCATE parts; SELECT mtpower.stat_reset(); SET mtpower.batch_min_rows = 0; INSERT INTO parts SELECT g % $partitions, g, g FROM generate_series(1, 4 * $partitions) g");
+is($node->safe_psql('postgres', 'SELECT sum(entries) || chr(32) || sum(batches) FROM mtpower.stat_batches'), '2080 520', 'as many queues as there are pairs of blocks have one batch each');
+is($node->safe_psql('postgres', $held), 0, 'no memory is held');
+$node->stop;
+
+# Errors while the owner applies batches that are its alone.  A barrier meets the error, in a subtransaction that is rolled back; the
+# statement goes on, and applies the rest of them at its end.
+$node->append_conf('postgresql.conf', 'mtpower.batch_memory = 16MB');
+$node->start;
+$node->safe_psql('postgres', q{CREATE TABLE log (a int); CREATE FUNCTION probe(i int, last int, stop text) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+	IF i = last THEN
+		INSERT INTO log VALUES (i);
+		BEGIN
+			PERFORM set_config('mtpower.debug_stop', stop, true);
+			SET LOCAL enable_seqscan = off;
+			PERFORM count(*) FROM parts WHERE a > 0;
+			RAISE 'no error';
+		EXCEPTION WHEN raise_exception THEN
+			RAISE;
+		WHEN others THEN
+			RAISE NOTICE 'caught: %', SQLERRM;
+		END;
+	END IF;
+	RETURN i;
+END $$});
+for my $stop ($faults->has_stops ? qw(owner_claimed sort prepare step_checked step_applied) : ())
+{
+	$node->safe_psql('postgres', 'TRUNCATE parts');
+	my $err;
+	is($node->psql('postgres', "SET mtpower.batch_min_rows = 0; INSERT INTO parts SELECT g % $partitions, probe(g, 30000, '$stop=error'), g FROM generate_series(1, 60000) g", stderr => \$err), 0, "$stop: the load ends") or diag($err);
+	like($err, qr/caught: .*$stop/, "$stop: a barrier met an error");
+	is($node->safe_psql('postgres', "SELECT count(*) FROM (SELECT mtpower.verify_index(c.oid::regclass, true) FROM pg_class c JOIN pg_am m ON m.oid = c.relam WHERE relkind = 'i' AND amname LIKE 'mtpower%' AND relname LIKE 'parts_%' OFFSET 0) s"), 2 * $partitions, "$stop: all indexes are as they should be");
+	is($node->safe_psql('postgres', $held), 0, "$stop: no memory is held");
+
+	# The same at the statement's end: nothing stays.
+	isnt($node->psql('postgres', "SET mtpower.batch_min_rows = 0; SET mtpower.debug_stop = '$stop=error'; INSERT INTO parts SELECT g % $partitions, g, g FROM generate_series(1, 10000) g", stderr => \$err), 0, "$stop: a load fails at its end");
+	is($node->safe_psql('postgres', $held), 0, "$stop: and holds no memory");
+}
 done_testing();

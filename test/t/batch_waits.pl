@@ -147,7 +147,7 @@ check_composite('ALTER TABLE in the same transaction', start_copy(0, 1, 'ALTER T
 }
 $node->safe_psql('postgres', "SELECT mtpower.verify_index('$_', true)") foreach 'c_r', 'c_rs', 'c_a', 'c_h', 'c_ha';
 
-# Eight loads in memory for four.  Four take all of it and stand; the others go on without any.  Then two of the four lock each other's
+# Eight loads in memory for four.  Four take what there is and stand; the others go on with next to none.  Then two of the four lock each other's
 # rows, with their batches under way.
 $node->safe_psql('postgres', q{
 CREATE TABLE m (a int, b int, c int, d int, e int, f int, g int, h int) USING mtpower;
@@ -171,16 +171,16 @@ sub load
 }
 my $gate = $node->background_psql('postgres');
 $gate->query_safe('SELECT pg_advisory_lock(8)');
-my @large = map { start_psql('postgres', load(@$_)) } [ 400, 1, 'gate', 6000, 2, 1000 ], [ 400, 2, 'gate', 6000, 1, 1000 ], ([ 400, 'gate', 6000 ]) x 2;
+my @large = map { start_psql('postgres', load(@$_)) } [ 1000, 1, 'gate', 6000, 2, 1000 ], [ 1000, 2, 'gate', 6000, 1, 1000 ], ([ 1000, 'gate', 6000 ]) x 2;
 wait_at_gate(4);
-is($node->safe_psql('postgres', 'SELECT total_bytes - held_bytes FROM mtpower.stat_memory'), 0, 'all memory is held');
+cmp_ok($node->safe_psql('postgres', 'SELECT total_bytes - held_bytes FROM mtpower.stat_memory'), '<', 262144, 'memory is short');
 my @small = map { start_psql('postgres', load(3000)) } 1 .. 4;
 is(finish($_), '', 'a load without memory ends') foreach @small;
 wait_at_gate(4);
 $gate->quit;
 my @errors = map { finish($_) } @large;
 is(join('', sort @errors), "ERROR:  40P01\n", 'one of two loads that lock each other out gets the deadlock error, no other fails');
-is($node->safe_psql('postgres', 'SELECT count(*) FROM m'), 4 * 3000 + 7403 + 2 * 6401, 'all rows of the others are there');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM m'), 4 * 3000 + 8003 + 2 * 7001, 'all rows of the others are there');
 is($node->safe_psql('postgres', q{SELECT count(mtpower.verify_index(indexrelid, true)::text) FROM pg_index WHERE indrelid = 'm'::regclass}), 8, 'the indexes verify');
 is($node->safe_psql('postgres', 'SELECT held_bytes FROM mtpower.stat_memory'), 0, 'no memory is held');
 
