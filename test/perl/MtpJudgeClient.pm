@@ -279,7 +279,8 @@ sub watch
 	{
 		my ($how, $text) = $self->run_sql("SELECT pid, backend_type, wait_event_type, wait_event, left(query, 200) FROM pg_stat_activity
 			WHERE state = 'active' AND backend_type IN ('client backend', 'parallel worker', 'mtpower worker', 'autovacuum worker') AND clock_timestamp() - query_start > '$LIMIT s';");
-		$self->write_down('ERR no end after ' . $LIMIT . ' s: ' . ($text =~ s/\s+/ /gr)) if $how eq 'ok' && $text ne '';
+		# A server that ends may say so behind the answer.
+		$self->write_down("ERR no end after $LIMIT s: $_") foreach $how eq 'ok' ? grep { /^\d+\|/ } split /\n/, $text : ();
 		sleep(1);
 	}
 	return;
