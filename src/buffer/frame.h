@@ -229,7 +229,6 @@ mtp_frame_peek(MtpBuffer *b, MtpPageTag tag, int kind, uint32 frame, MtpFrameRef
 	has = mtp_frame_kind_for(b, frame, kind);
 	if (mtp_pool_page_kind(has) != kind)
 		return false;
-	MTP_FRAME_STEP(found);
 	ref->frame = frame;
 	ref->image = mtp_frame_image(b, frame, has);
 	return true;
@@ -241,6 +240,7 @@ mtp_frame_look(MtpBuffer *b, MtpPageTag tag, int kind, uint32 frame, uint8 rando
 {
 	if (!mtp_frame_peek(b, tag, kind, frame, ref))
 		return false;
+	MTP_FRAME_STEP(found);
 	if (kind != MTP_FRAME_DIRECTORY)
 		mtp_frame_accessed(b, frame, kind, random);
 	return true;
