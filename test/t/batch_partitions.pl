@@ -110,14 +110,13 @@ $node->stop;
 # statement goes on, and applies the rest of them at its end.
 $node->append_conf('postgresql.conf', 'mtpower.batch_memory = 16MB');
 $node->start;
-$node->safe_psql('postgres', q{CREATE TABLE log (a int); CREATE FUNCTION probe(i int, last int, stop text) RETURNS int LANGUAGE plpgsql AS $$
+$node->safe_psql('postgres', q{CREATE TABLE log (a int); CREATE FUNCTION probe(i int, last int, stop text, condition text) RETURNS int LANGUAGE plpgsql AS $$
 BEGIN
 	IF i = last THEN
 		INSERT INTO log VALUES (i);
 		BEGIN
 			PERFORM set_config('mtpower.debug_stop', stop, true);
-			SET LOCAL enable_seqscan = off;
-			PERFORM count(*) FROM parts WHERE a > 0;
+			EXECUTE 'SELECT count(*) FROM parts_200 WHERE ' || condition;
 			RAISE 'no error';
 		EXCEPTION WHEN raise_exception THEN
 			RAISE;
@@ -127,11 +126,12 @@ BEGIN
 	END IF;
 	RETURN i;
 END $$});
-for my $stop ($faults->has_stops ? qw(owner_claimed sort prepare step_checked step_applied) : ())
+foreach my $case ($faults->has_stops ? ([ 'owner_claimed', 'a > 0' ], [ 'sort', 'a > 0' ], [ 'prepare', 'b = 1' ], [ 'step_checked', 'b = 1' ], [ 'step_applied', 'a > 0' ], [ 'step_applied', 'b = 1' ]) : ())
 {
+	my ($stop, $condition) = @$case;
 	$node->safe_psql('postgres', 'TRUNCATE parts');
 	my $err;
-	is($node->psql('postgres', "SET mtpower.batch_min_rows = 0; INSERT INTO parts SELECT g % $partitions, probe(g, 30000, '$stop=error'), g FROM generate_series(1, 60000) g", stderr => \$err), 0, "$stop: the load ends") or diag($err);
+	is($node->psql('postgres', "SET mtpower.batch_min_rows = 0; SET enable_seqscan = off; INSERT INTO parts SELECT g % $partitions, probe(g, 30000, '$stop=error', '$condition'), g FROM generate_series(1, 60000) g", stderr => \$err), 0, "$stop: the load ends") or diag($err);
 	like($err, qr/caught: .*$stop/, "$stop: a barrier met an error");
 	is($node->safe_psql('postgres', "SELECT count(*) FROM (SELECT mtpower.verify_index(c.oid::regclass, true) FROM pg_class c JOIN pg_am m ON m.oid = c.relam WHERE relkind = 'i' AND amname LIKE 'mtpower%' AND relname LIKE 'parts_%' OFFSET 0) s"), 2 * $partitions, "$stop: all indexes are as they should be");
 	is($node->safe_psql('postgres', $held), 0, "$stop: no memory is held");
