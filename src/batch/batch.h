@@ -31,7 +31,6 @@ typedef enum MtpArrival
 	MTP_SAME_KEY				/* an UPDATE that does not, so there is an older entry of the key */
 } MtpArrival;
 
-
 typedef struct MtpBatchApply
 {
 	Relation	index;

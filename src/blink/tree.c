@@ -85,7 +85,7 @@ mtp_blink_root(Relation rel, int access, uint32 target, uint32 *level)
 
 	/*
 	 * Whoever looks for a page above the remembered root, the parent of a page that was the root
-	 * when he came there, may have the latter locked.  What is remembered may be of another file, which was longer.
+	 * when it came there, may have the latter locked.  What is remembered may be of another file, which was longer.
 	 */
 	*level = info->level;
 	if (root != InvalidBlockNumber && *level >= target && !mtp_link_beyond(rel, root))

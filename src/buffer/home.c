@@ -129,7 +129,7 @@ map_file(int fd, const struct stat *st, uint32 extents, Size slack)
 		mtp_media_unmap(&home->media);
 		why = "it is neither on persistent memory nor on tmpfs";
 	}
-	/* One that had nothing in it shall take no room. */
+	/* One that had nothing in it must take no room. */
 	if (st->st_size == 0 && ftruncate(fd, 0) != 0)
 		ereport(LOG, (errcode_for_file_access(), errmsg("could not truncate file \"%s\": %m", mtp_pmem_path)));
 	refuse(fd, why);

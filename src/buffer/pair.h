@@ -80,7 +80,7 @@ extern bool mtp_pair_copy(Relation rel, uint32 pair, BlockNumber nblocks, Buffer
 /* How warm the pair is that has reserved this frame: a guess, if somebody may have taken it. */
 extern int	mtp_pair_level(const MtpFrameRef *ref);
 
-/* Fills the directory that was reserved, in whose frame it fits, or takes it away (size 0).  False if it has gone meanwhile.  The caller has kept his lock on the table since then. */
+/* Fills the directory that was reserved, in whose frame it fits, or takes it away (size 0).  False if it has gone meanwhile.  The caller has kept its lock on the table since then. */
 extern bool mtp_pair_fill(Relation rel, uint32 pair, const MtpFrameRef *ref, const char *directory, Size size);
 
 /* For the changer of a table page, before he can commit, with no lock on a page: new_rows: there are new versions of rows on it. */

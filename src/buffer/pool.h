@@ -136,7 +136,7 @@ typedef struct MtpAdmission
 
 /*
  * An access to a page without a frame.  Returns its level; or -1 if this one looks for no frame.  page: a hash of what identifies it;
- * random: of 16 bits.  Who looks for a frame tells whether he has found one.
+ * random: of 16 bits.  A caller that looks for a frame tells whether it has found one.
  */
 extern int	mtp_pool_miss(MtpPool *pool, int kind, uint64 page, MtpAdmission *admission, uint16 random);
 extern void mtp_pool_tried(MtpAdmission *admission, bool admitted);

@@ -40,7 +40,7 @@ static TimestampTz written;
 static shmem_request_hook_type next_request = NULL;
 static shmem_startup_hook_type next_startup = NULL;
 
-/* Waits; false if the process shall end. */
+/* Waits; false if the process must end. */
 static bool
 rest(long ms)
 {
@@ -74,7 +74,7 @@ write_list(bool loading)
 	written = GetCurrentTimestamp();
 }
 
-/* Waits a little while a loader is at it; false if the process shall end. */
+/* Waits a little while a loader is at it; false if the process must end. */
 static bool
 rest_while_loading(void)
 {
@@ -149,7 +149,7 @@ database_exists(Oid dbid)
 	return exists;
 }
 
-/* Has a loader load the database's pages, and waits for it.  False if the process shall end. */
+/* Has a loader load the database's pages, and waits for it.  False if the process must end. */
 static bool
 load_database(Oid dbid)
 {
@@ -174,7 +174,7 @@ load_database(Oid dbid)
 	return true;
 }
 
-/* False if the process shall end before all is loaded. */
+/* False if the process ends before all is loaded. */
 static bool
 load_databases(Summary *s)
 {
