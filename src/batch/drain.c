@@ -149,6 +149,7 @@ claim_own(uint64 serial, Oid indexid, SubTransactionId subxid, MtpUnit *unit, Oi
 
 	*pending = InvalidOid;
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	mtp_my_load->seen = GetCurrentTimestamp();
 	dlist_foreach(iter, &mtp_my_load->batches)
 	{
 		MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
@@ -228,6 +229,7 @@ mtp_drain(uint64 serial, Oid indexid, SubTransactionId subxid)
 	while (advance(serial, indexid, subxid))
 		;
 	mtp_load_take_usage();
+	mtp_share_content(mtp_my_load);
 	settle(serial, indexid, subxid);
 }
 
@@ -235,6 +237,12 @@ bool
 mtp_drain_some(void)
 {
 	return mtp_my_load != NULL && !mtp_drain_busy() && advance(0, InvalidOid, InvalidSubTransactionId);
+}
+
+bool
+mtp_drain_some_of(uint64 serial, Oid indexid)
+{
+	return advance(serial, indexid, InvalidSubTransactionId);
 }
 
 void
@@ -276,6 +284,8 @@ cancel_in(dlist_head *list, uint64 serial, SubTransactionId subxid)
 			continue;
 		dlist_delete(&b->node);
 		b->cancelled = true;
+		if (b->phase == MTP_FILLING)
+			mtp_my_load->full -= b->full;
 		if (b->holders == 0)
 			mtp_batch_free(b);
 	}
@@ -287,6 +297,7 @@ mtp_cancel(uint64 serial, SubTransactionId subxid)
 	if (mtp_my_load == NULL)
 		return;
 	settle(serial, InvalidOid, subxid);
+	mtp_share_content(mtp_my_load);
 
 	/* Only this backend adds to its list; workers may have applied and removed all of it. */
 	if (dlist_is_empty(&mtp_my_load->batches) && dlist_is_empty(&mtp_my_load->own))

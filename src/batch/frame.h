@@ -24,8 +24,8 @@ typedef struct MtpQueue
 	int			at_once;		/* rows to be inserted before it queues, at first or again */
 	MtpOrder   *order;			/* wide entries only */
 	MtpLocator	locator;
-	MtpBatch   *batch;			/* being filled, or NULL */
-	MtpRun	   *run;			/* … its unpublished run, in batch, or NULL */
+	MtpBatch   *batch;			/* being filled, or NULL; another load may take its runs (share.c) */
+	MtpRun	   *run;			/* … the run that is being filled, in batch, or NULL */
 } MtpQueue;
 
 #define MTP_QUEUE_PLACES 6
@@ -74,6 +74,8 @@ extern bool mtp_queue_closed(void); /* frame.c: may nothing be queued just now? 
 extern void mtp_drain(uint64 serial, Oid indexid, SubTransactionId subxid);
 /* Runs one ready unit of this backend's batches, or waits for a change; false if it has none. */
 extern bool mtp_drain_some(void);
+/* The same of the batches of one statement and index. */
+extern bool mtp_drain_some_of(uint64 serial, Oid indexid);
 /* Is this backend inside a unit of its own? */
 extern bool mtp_drain_busy(void);
 /* Waits until no worker is on the statement's list. */

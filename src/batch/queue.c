@@ -156,21 +156,52 @@ find_queue(MtpFrame *f, Relation index, Relation heap, bool narrow)
 	return make_queue(f, index, heap, narrow);
 }
 
-/* Gives the filled run to whoever wants to sort it. */
+/*
+ * Takes mtp_batch_lock, and sees to it that the batch is this backend's to add to.  Another load may have taken its runs: then
+ * they are applied first, by workers and by this backend.
+ */
 static void
-publish_run(MtpQueue *q)
+lock_batch(MtpQueue *q)
+{
+	for (;;)
+	{
+		LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+		if (q->batch->phase == MTP_FILLING)
+			break;
+		LWLockRelease(mtp_batch_lock);
+		(void) mtp_drain_some_of(q->frame->serial, q->indexid);
+	}
+}
+
+/* Under mtp_batch_lock, as lock_batch has it: gives the filled run to whoever wants to sort it. */
+static void
+append_run(MtpQueue *q)
 {
 	MtpBatch   *b = q->batch;
 
+	if (q->run != NULL)
+	{
+		Assert(q->run == &b->filling && q->run->n > 0);
+		b->entries += b->filling.n;
+		b->arrival = q->arrival;
+		b->full += MTP_RUN_BYTES(q->run);
+		b->load->full += MTP_RUN_BYTES(q->run);
+		*mtp_run(b, b->nruns) = b->filling;
+		b->nruns++;
+		b->filling.mem = NULL;
+		q->run = NULL;
+	}
+	q->filled = b->entries;
+}
+
+static void
+publish_run(MtpQueue *q)
+{
 	if (q->run == NULL)
 		return;
-	Assert(q->run->n > 0);
-	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	b->entries += q->run->n;
-	q->run->state = MTP_UNIT_READY;
-	b->nruns++;
+	lock_batch(q);
+	append_run(q);
 	LWLockRelease(mtp_batch_lock);
-	q->run = NULL;
 }
 
 void
@@ -184,18 +215,23 @@ mtp_queue_submit(MtpQueue *q)
 
 	if (b == NULL)
 		return;
-	publish_run(q);
+	now = GetCurrentTimestamp();
+	lock_batch(q);
+	append_run(q);
 	q->batch = NULL;
 	q->filled = 0;
-	now = GetCurrentTimestamp();
-	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 	entries = b->entries;
 	runs = b->nruns;
-	Assert(entries > 0);
-	b->submitted = now;
-	b->arrival = q->arrival;
-	b->phase = MTP_SORTING;
 	own = b->own;
+	if (entries == 0)
+	{
+		/* All of it has been taken, and applied. */
+		dlist_delete(&b->node);
+		mtp_batch_free(b);
+		LWLockRelease(mtp_batch_lock);
+		return;
+	}
+	mtp_batch_submit(b, now);
 	if (own)
 		dlist_move_head(&b->load->own, &b->node);
 	LWLockRelease(mtp_batch_lock);
@@ -251,7 +287,10 @@ start_batch(MtpQueue *q, char *header, MtpLoad *load, TransactionId xid)
 	q->batch = b;
 }
 
-/* Makes room in the batch for more than a few runs; it is worth workers' while from now on. */
+/*
+ * Makes room in the batch for more than a few runs; it is worth workers' while from now on.  A batch whose runs have been taken
+ * meanwhile will have room enough.
+ */
 static bool
 grow_batch(MtpBatch *b)
 {
@@ -259,8 +298,13 @@ grow_batch(MtpBatch *b)
 
 	if (many == NULL)
 		return false;
-	memset(many->runs, 0, sizeof(many->runs));
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	if (b->phase != MTP_FILLING || b->nruns < MTP_FEW_RUNS)
+	{
+		LWLockRelease(mtp_batch_lock);
+		mtp_memory_free((char *) many, MTP_MANY_ORDER);
+		return true;
+	}
 	b->many = many;
 	b->bytes += MTP_BLOCK_SIZE << MTP_MANY_ORDER;
 	b->load->bytes += MTP_BLOCK_SIZE << MTP_MANY_ORDER;
@@ -275,19 +319,20 @@ grow_batch(MtpBatch *b)
 }
 
 /*
- * A block for the next run, of twice the size of the one before if there is one, with room for an
- * entry of so many bytes.
+ * A block for the next run, of twice the size of the one before if there is one and the load may
+ * have it, with room for an entry of so many bytes.
  */
 static char *
-alloc_run(MtpBatch *b, Size need, int *order)
+alloc_run(MtpLoad *load, MtpBatch *b, Size need, int *order)
 {
+	Size		room = mtp_share_room(load);
 	char	   *mem = NULL;
 	int			least = 0;
 
 	while ((Size) MTP_BLOCK_SIZE << least < need)
 		least++;
 	for (*order = Max(least, b ? Min(b->nruns, MTP_MAX_ORDER) : 0); *order >= least; --*order)
-		if ((mem = mtp_memory_alloc(*order)) != NULL)
+		if ((Size) MTP_BLOCK_SIZE << *order <= room && (mem = mtp_memory_alloc(*order)) != NULL)
 			break;
 	return mem;
 }
@@ -303,10 +348,10 @@ try_run(MtpQueue *q, Size need)
 	/* What may raise an error comes before anything is taken. */
 	TransactionId xid = GetCurrentTransactionId();
 	MtpLoad    *load = mtp_load_join();
+	TimestampTz now = GetCurrentTimestamp();
 	char	   *header = NULL;
 	char	   *mem;
 	MtpBatch   *b;
-	MtpRun	   *run;
 	int			order;
 
 	if (q->batch == NULL && (header = mtp_memory_alloc(0)) == NULL)
@@ -314,7 +359,7 @@ try_run(MtpQueue *q, Size need)
 	if (q->batch && q->batch->nruns == MTP_FEW_RUNS && q->batch->many == NULL &&
 		!grow_batch(q->batch))
 		return false;
-	if ((mem = alloc_run(q->batch, need, &order)) == NULL)
+	if ((mem = alloc_run(load, q->batch, need, &order)) == NULL)
 	{
 		if (header != NULL)
 			mtp_memory_free(header, 0);
@@ -323,16 +368,18 @@ try_run(MtpQueue *q, Size need)
 	if (header != NULL)
 		start_batch(q, header, load, xid);
 	b = q->batch;
-	run = mtp_run(b, b->nruns);
-	run->mem = mem;
-	run->order = order;
-	run->n = 0;
-	run->used = 0;
-	q->run = run;
+	q->run = &b->filling;
+	q->run->order = order;
+	q->run->n = 0;
+	q->run->used = 0;
+	q->run->state = MTP_UNIT_READY;
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	b->bytes += MTP_RUN_BYTES(run);
-	b->load->bytes += MTP_RUN_BYTES(run);
+	q->run->mem = mem;
+	b->bytes += MTP_RUN_BYTES(q->run);
+	load->bytes += MTP_RUN_BYTES(q->run);
+	load->seen = now;
 	LWLockRelease(mtp_batch_lock);
+	mtp_share_content(load);
 	return true;
 }
 
@@ -420,6 +467,7 @@ static bool
 make_room(MtpQueue *q, Size need)
 {
 	MTP_STOP_POINT("memory_full");
+	mtp_share_want(mtp_my_load);
 	for (;;)
 	{
 		if (mtp_drain_some())

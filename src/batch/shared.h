@@ -56,7 +56,7 @@ typedef struct MtpRun
 
 typedef enum MtpPhase
 {
-	MTP_FILLING,				/* its owner appends; full runs may be sorted */
+	MTP_FILLING,				/* its owner appends; full runs may be sorted, and taken (share.c) */
 	MTP_SORTING,				/* submitted: all runs may be sorted; then somebody finds the tasks */
 	MTP_APPLYING,				/* tasks may be claimed */
 	MTP_DONE					/* all entries are in the index */
@@ -101,20 +101,23 @@ typedef struct MtpBatch
 	MtpLocator	locator;		/* the index's file when queued */
 	bool		narrow;
 	bool		worker_ok;		/* comparisons are built in and read no catalog */
-	MtpArrival	arrival;		/* as MtpBatchApply has it; set when it is submitted */
+	MtpArrival	arrival;		/* as MtpBatchApply has it, of the runs so far */
 	bool		own;			/* on the list of those that no worker looks at */
+	bool		taken;			/* by another load: its owner fills it again when its runs are applied */
 	MtpPhase	phase;
 	volatile bool cancelled;	/* never taken back */
 	uint32		entries;
 	uint64		bytes;			/* of its blocks */
+	uint64		full;			/* … of its runs but the one that is being filled */
 	int			holders;		/* processes inside a unit */
 	int			nruns;
 	int			sorted;			/* runs done */
 	bool		prepared;		/* the index is; written by who has claimed the cut, as is announced */
 	uint32		announced;		/* entries that the index has been told of */
 	MtpUnitState cut_state;
-	MtpRun		few[MTP_FEW_RUNS];	/* the first ones: see mtp_run */
-	MtpManyRuns *many;			/* … and the others, once there are any */
+	MtpRun		filling;		/* its owner's alone; mem is NULL if there is none */
+	MtpRun		few[MTP_FEW_RUNS];	/* the first of the others: see mtp_run */
+	MtpManyRuns *many;			/* … and the rest, once there are any */
 	int			ntasks;
 	int			done;			/* tasks done */
 	MtpTask		tasks[MTP_MAX_TASKS];
@@ -154,6 +157,9 @@ typedef struct MtpLoad
 	dlist_head	batches;
 	dlist_head	own;			/* small ones, of which there are many: submitted ones come first */
 	uint64		bytes;			/* memory held */
+	uint64		full;			/* of this, full runs of batches that are being filled */
+	TimestampTz seen;			/* when it last took a run, or looked for a unit */
+	bool		wants;			/* … and there was none for it since; written by its owner alone */
 	uint64		served;			/* for ageing: when a worker last came, in ticks */
 	uint64		refused_serial; /* the statement whose indexes these are */
 	Oid			refused[MTP_REFUSED];
@@ -162,6 +168,15 @@ typedef struct MtpLoad
 	WalUsage	walusage;
 	ConditionVariable cv;		/* something of this load has changed */
 } MtpLoad;
+
+/* Under mtp_batch_lock: nothing is added to the batch any more. */
+static inline void
+mtp_batch_submit(MtpBatch *b, TimestampTz now)
+{
+	b->phase = MTP_SORTING;
+	b->submitted = now;
+	b->load->full -= b->full;
+}
 
 /* One per worker. */
 typedef struct MtpWorker
@@ -250,6 +265,7 @@ typedef struct MtpBatchShared
 
 	uint64		ticks;
 	int			max_loads;
+	int			wanting;		/* loads that want memory */
 	uint64		no_worker;		/* times a worker was wanted and none to be had */
 
 	/* stat.c, under mtp_stat_lock */
@@ -316,7 +332,21 @@ extern void mtp_unit_finish(MtpUnit *unit);
 extern void mtp_unit_give_back(MtpUnit *unit, bool worker_failed);
 /* Under MtpBatchLock: frees memory and forgets the batch (already off its load's list). */
 extern void mtp_batch_free(MtpBatch *batch);
+/* The same of its runs alone, but the one that its owner fills: the batch begins anew. */
+extern void mtp_batch_begin_anew(MtpBatch *batch);
 extern const MtpBatchOps *mtp_batch_ops_of(Relation index);
+
+/* share.c: what loads leave to each other; each takes mtp_batch_lock */
+
+/* So many bytes may the load still take: where others want some, no more than half of the memory is for one load. */
+extern Size mtp_share_room(MtpLoad *load);
+/*
+ * There is no memory for the load: it wants some from now on, and has the runs of others applied who hold more than their
+ * share, or have fallen silent.
+ */
+extern void mtp_share_want(MtpLoad *load);
+/* It wants none any more: it got some, or has nothing to queue. */
+extern void mtp_share_content(MtpLoad *load);
 
 /* worker.c */
 extern void mtp_worker_wanted(MtpLoad *load);

@@ -107,16 +107,48 @@ mtp_unit_claim(MtpBatch *b, bool worker, MtpUnit *unit)
 	return false;
 }
 
+static void
+free_runs(MtpBatch *b)
+{
+	for (int r = 0; r < b->nruns; r++)
+		mtp_memory_free(mtp_run(b, r)->mem, mtp_run(b, r)->order);
+	if (b->many)
+		mtp_memory_free((char *) b->many, MTP_MANY_ORDER);
+}
+
 void
 mtp_batch_free(MtpBatch *b)
 {
-	for (int r = 0; r < (b->many ? MTP_MAX_RUNS : MTP_FEW_RUNS); r++)
-		if (mtp_run(b, r)->mem != NULL)
-			mtp_memory_free(mtp_run(b, r)->mem, mtp_run(b, r)->order);
-	if (b->many)
-		mtp_memory_free((char *) b->many, MTP_MANY_ORDER);
+	free_runs(b);
+	if (b->filling.mem != NULL)
+		mtp_memory_free(b->filling.mem, b->filling.order);
 	b->load->bytes -= b->bytes;
 	mtp_memory_free((char *) b, 0);
+}
+
+/*
+ * The owner, who does not look at the batch unless it is MTP_FILLING, may be filling a run meanwhile: it stays where it is.
+ */
+void
+mtp_batch_begin_anew(MtpBatch *b)
+{
+	uint64		bytes = MTP_BLOCK_SIZE + (b->filling.mem ? MTP_RUN_BYTES(&b->filling) : 0);
+
+	Assert(b->taken && b->holders == 0 && !b->cancelled);
+	free_runs(b);
+	b->load->bytes -= b->bytes - bytes;
+	b->bytes = bytes;
+	b->full = 0;
+	b->many = NULL;
+	b->taken = false;
+	b->entries = 0;
+	b->nruns = b->sorted = 0;
+	b->prepared = false;
+	b->announced = 0;
+	b->cut_state = MTP_UNIT_READY;
+	b->ntasks = b->done = 0;
+	memset(b->tasks, 0, sizeof(b->tasks));
+	b->phase = MTP_FILLING;
 }
 
 /* Under mtp_batch_lock: the claimant leaves; frees the batch if it was the last thing to wait for. */
@@ -126,7 +158,9 @@ leave(MtpBatch *b)
 	MtpLoad    *load = b->load;
 
 	b->holders--;
-	if (b->holders == 0 && (b->cancelled || b->phase == MTP_DONE))
+	if (b->holders == 0 && b->phase == MTP_DONE && b->taken && !b->cancelled)
+		mtp_batch_begin_anew(b);
+	else if (b->holders == 0 && (b->cancelled || b->phase == MTP_DONE))
 	{
 		/* A cancelled batch is off its list already. */
 		if (!b->cancelled)

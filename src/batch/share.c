@@ -1,0 +1,135 @@
+/*
+ * share.c
+ *	  Shares the engine's memory out: a load that finds none has the runs of others applied.
+ *
+ * No load may hold more than half of the memory while another one wants some, and none may keep it
+ * that has fallen silent, as a COPY does whose client sends nothing.  Such a load can't be asked: it
+ * waits for its client.  So the load that wants memory takes the batches that the other one is filling,
+ * which means that it submits them in the other one's place.  Workers apply them; their owner goes
+ * on filling the run that it is at, and does its part when that is full (queue.c, lock_batch).
+ */
+#include "batch/shared.h"
+
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+#include "wal/stop.h"
+
+/* A load that takes no run for so long is silent. */
+#define SILENT_MS	1000
+
+static inline Size
+half(void)
+{
+	return (Size) mtp_shared->nblocks * MTP_BLOCK_SIZE / 2;
+}
+
+Size
+mtp_share_room(MtpLoad *load)
+{
+	Size		room;
+
+	/* A load that begins to want memory at this moment is seen at the next run. */
+	if (mtp_shared->wanting == 0)
+		return MaxAllocHugeSize;
+	LWLockAcquire(mtp_batch_lock, LW_SHARED);
+	if (mtp_shared->wanting == load->wants)
+		room = MaxAllocHugeSize;
+	else
+		room = load->bytes < half() ? half() - load->bytes : 0;
+	LWLockRelease(mtp_batch_lock);
+	return room;
+}
+
+/* Under mtp_batch_lock: submits what the load has appended to the batch, if there is something. */
+static Size
+take_batch(MtpBatch *b, TimestampTz now)
+{
+	MtpLoad    *load = b->load;
+
+	if (b->phase != MTP_FILLING || b->nruns == 0)
+		return 0;
+	b->taken = true;
+	mtp_batch_submit(b, now);
+	if (b->own)
+	{
+		/* Only its owner looks at that list. */
+		dlist_delete(&b->node);
+		dlist_push_head(&load->batches, &b->node);
+		b->own = false;
+	}
+	return b->full;
+}
+
+/* Under mtp_batch_lock: takes batches from a list, until so much will be free. */
+static Size
+take_from(dlist_head *list, Size enough, TimestampTz now)
+{
+	Size		bytes = 0;
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, list)
+	{
+		if (bytes >= enough)
+			break;
+		bytes += take_batch(dlist_container(MtpBatch, node, iter.cur), now);
+	}
+	return bytes;
+}
+
+/* Under mtp_batch_lock: how much another load should give of its full runs. */
+static Size
+excess(MtpLoad *load, TimestampTz now)
+{
+	if (load->full == 0 || TimestampDifferenceExceeds(load->seen, now, SILENT_MS))
+		return load->full;
+	return load->bytes > half() ? Min(load->bytes - half(), load->full) : 0;
+}
+
+void
+mtp_share_want(MtpLoad *load)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	MtpLoad    *holder = NULL;
+	Size		most = 0;
+
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	if (!load->wants)
+	{
+		load->wants = true;
+		mtp_shared->wanting++;
+	}
+	for (int i = 0; i < mtp_shared->max_loads; i++)
+	{
+		MtpLoad    *other = &mtp_shared->loads[i];
+
+		if (other->pid != 0 && other != load && excess(other, now) > most)
+		{
+			holder = other;
+			most = excess(other, now);
+		}
+	}
+	if (holder != NULL)
+	{
+		Size		taken = take_from(&holder->batches, most, now);
+
+		if (taken < most)
+			(void) take_from(&holder->own, most - taken, now);
+	}
+	LWLockRelease(mtp_batch_lock);
+	if (holder != NULL)
+	{
+		MTP_STOP_POINT("batches_taken");
+		mtp_worker_wanted(holder);
+	}
+}
+
+void
+mtp_share_content(MtpLoad *load)
+{
+	if (!load->wants)
+		return;
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	load->wants = false;
+	mtp_shared->wanting--;
+	LWLockRelease(mtp_batch_lock);
+}
