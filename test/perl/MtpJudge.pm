@@ -311,6 +311,16 @@ sub judge
 	return;
 }
 
+# What core warns of when processes are signaled and stopped, and servers crash, as they are here
+my $core_warns = join('|',
+	'terminating connection', 'canceling wait', 'archiving', 'cannot reindex invalid index', 'unexpected directory entry .* pg_tblspc',
+	# The postmaster was stopped, or slow, for longer than autovacuum_naptime.
+	'autovacuum worker took too long to start',
+	# What is hunted has just ended.
+	'PID \d+ is not a PostgreSQL backend process', 'could not send signal to process \d+: No such process',
+	# The crash came between the end of a prepared transaction, or the checkpoint's write of its file, and that file's removal, or the checkpoint's end.
+	'removing (?:stale|future) two-phase state', 'could not recover two-phase state file for transaction');
+
 # What a server has complained about in its log since the last time
 sub new_complaints
 {
@@ -324,7 +334,7 @@ sub new_complaints
 	my $stops = () = $log =~ /PANIC:  crash at stop point/g;
 	$log =~ s/\N*\(PID \d+\) was terminated by signal 6:\N*\n// for 1 .. $stops;
 	$self->{kinds}{'crash at a stop point'} += $stops if $stops;
-	return join("\n", grep { /TRAP|PANIC:  (?!crash at stop point)|inconsistent page|\(PID \d+\) was terminated by signal (?!9:)|not closed|leak|page verification failed|WARNING:  (?!terminating connection|unexpected directory entry .* pg_tblspc|canceling wait|archiving|removing stale two-phase state|cannot reindex invalid index)/ }
+	return join("\n", grep { /TRAP|PANIC:  (?!crash at stop point)|inconsistent page|\(PID \d+\) was terminated by signal (?!9:)|not closed|leak|page verification failed|WARNING:  (?!$core_warns)/ }
 		grep { !/LOG:  statement|STATEMENT:/ } split /\n/, $log);
 }
 
