@@ -218,7 +218,8 @@ sub play
 	if ($how eq 'quiet')
 	{
 		$self->wait_for_clients($what);
-		# An abort of a process that was terminated may go on.
+		# A process killed at last makes the server restart, and an abort of one that was terminated may go on.
+		$self->wait_for_server;
 		ok($node->poll_query_until('postgres', "SELECT held_bytes = 0 FROM mtpower.stat_memory"), "$what: no memory is held");
 	}
 	if ($how eq 'immediate') { $node->stop('immediate'); }
