@@ -213,6 +213,7 @@ sub play
 	my $what = "round $self->{round}";
 	my $how = (qw(kill kill kill kill kill kill kill postmaster immediate crash quiet quiet))[ rand(12) ];
 	my $seconds = 0.5 + rand($self->{seconds} - 0.5);
+	$self->{orphaned} = $how eq 'postmaster';
 	$self->start_clients;
 	sleep($seconds);
 	if ($how eq 'quiet')
@@ -322,6 +323,17 @@ my $core_warns = join('|',
 	# The crash came between the end of a prepared transaction, or the checkpoint's write of its file, and that file's removal, or the checkpoint's end.
 	'removing (?:stale|future) two-phase state', 'could not recover two-phase state file for transaction');
 
+# A log without what processes say that have outlived the postmaster.  Who waits at a transaction's end for parallel workers, or for room in the
+# checkpointer's queue of files to be deleted, sees there that the postmaster has gone, and ends with half of that done: it aborts once more, of
+# which core warns, and which is a PANIC where it was a commit, and a failed assertion where there are any.
+sub without_orphans
+{
+	my ($log) = @_;
+	my @pids = ($log =~ /\[(\d+)\] \N*WARNING:  Abort(?:Sub)?Transaction while in \w+ state$/mg, $log =~ /^TRAP: \N*PID: (\d+)\)\n(?:(?!TRAP)\N*\n)*?\N*\(RegisterSyncRequest\+/mg);
+	foreach my $pid (@pids) { $log =~ s/^\N*(?:\[$pid\] \N*(?:WARNING|PANIC): |TRAP: \N*PID: $pid\))\N*\n//mg; }
+	return $log;
+}
+
 # What a server has complained about in its log since the last time
 sub new_complaints
 {
@@ -329,8 +341,7 @@ sub new_complaints
 	my $from = $self->{log}{ $node->name } // 0;
 	my $log = slurp_file($node->logfile, $from) // '';
 	$self->{log}{ $node->name } = $from + length($log);
-	# What core says of the leader of a parallel query when the postmaster has gone
-	$log =~ s/\N*WARNING:  AbortTransaction while in ABORT state\n//g if $log =~ /FATAL:  postmaster exited during a parallel transaction/;
+	$log = without_orphans($log) if $self->{orphaned};
 	# A crash at a stop point is one of the disturbances.
 	my $stops = () = $log =~ /PANIC:  crash at stop point/g;
 	$log =~ s/\N*\(PID \d+\) was terminated by signal 6:\N*\n// for 1 .. $stops;

@@ -97,8 +97,14 @@ sub kill_server
 	my $dir = $node->data_dir;
 	my $postmaster = (split /\n/, slurp_file("$dir/postmaster.pid"))[0];
 	my %title = processes($dir);
-	my $killed = kill 'KILL', $postmaster;
-	$killed += kill 'KILL', grep { $_ != $postmaster } keys %title if !$alone;
+	my $killed = 0;
+	if (!$alone)
+	{
+		# None is to see that another one has gone.
+		kill 'STOP', $postmaster;
+		$killed += kill 'KILL', grep { $_ != $postmaster } keys %title;
+	}
+	$killed += kill 'KILL', $postmaster;
 	for (my $tries = 0; $tries < 1200 && (%title = processes($dir)); $tries++)
 	{
 		kill 'KILL', keys %title if !$alone || $tries > 600;

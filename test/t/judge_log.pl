@@ -7,11 +7,13 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
 use MtpJudge;
+use MtpJudgeDisturb;
 
+my $TABLES = 60;	# with their indexes more files than a checkpointer of so few buffers has room for in its queue
 my $judge = {};
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
-$node->append_conf('postgresql.conf', "autovacuum_naptime = 1s\nmax_prepared_transactions = 10\n");
+$node->append_conf('postgresql.conf', "shared_buffers = 1MB\nautovacuum_naptime = 1s\nmax_prepared_transactions = 10\nmax_locks_per_transaction = 256\n");
 $node->start;
 my $control = $node->data_dir . '/global/pg_control';
 
@@ -38,6 +40,28 @@ sub crash_within_checkpoint
 	return;
 }
 
+# The postmaster alone is killed while a transaction is under way that begins with $begin, truncates all tables, and ends with $end.
+sub orphan_at
+{
+	my ($begin, $end) = @_;
+	my $dir = $node->data_dir;
+	my $tables = join(', ', map { "t$_" } 1 .. $TABLES);
+	my $pid = fork() // die "fork: $!";
+	if ($pid == 0)
+	{
+		exec('psql', '-X', '-d', $node->connstr('postgres'), '-c', "$begin; TRUNCATE $tables; DO 'BEGIN WHILE pg_stat_file(''go'', true) IS NULL LOOP END LOOP; END'; $end");
+	}
+	$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE '%BEGIN WHILE%' AND pid <> pg_backend_pid() AND state = 'active'}) or die 'it does not begin';
+	kill 'KILL', (split /\n/, slurp_file("$dir/postmaster.pid"))[0];
+	for (my $tries = 0; $tries < 600 && grep { /checkpointer/ } values %{ { MtpJudgeDisturb::processes($dir) } }; $tries++) { sleep(0.1); }
+	append_to_file("$dir/go", '');
+	waitpid($pid, 0);
+	MtpJudgeDisturb::kill_server($node, 1);
+	unlink "$dir/go";
+	$node->start;
+	return;
+}
+
 tolerated(sub {
 	my $postmaster = (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0];
 	my $from = -s $node->logfile;
@@ -59,8 +83,16 @@ tolerated(sub { crash_within_checkpoint("BEGIN; INSERT INTO t VALUES (2); CHECKP
 	'could not recover two-phase state file', 'a crash before the end of a checkpoint, transaction begun before the last one');
 is($node->safe_psql('postgres', 'SELECT string_agg(gid, \' \' ORDER BY gid) FROM pg_prepared_xacts'), 'earlier later', 'both transactions are there');
 
+$node->safe_psql('postgres', join('', map { "CREATE TABLE t$_ (a int PRIMARY KEY);\n" } 1 .. $TABLES));
+{
+	local $judge->{orphaned} = 1;
+	tolerated(sub { orphan_at('BEGIN', 'ROLLBACK') }, 'AbortTransaction while in ABORT state', 'a rollback without a postmaster');
+	tolerated(sub { orphan_at('BEGIN; SAVEPOINT a', 'ROLLBACK TO a; COMMIT') }, 'AbortSubTransaction while in ABORT state', 'a rollback to a savepoint without a postmaster');
+	tolerated(sub { orphan_at('BEGIN', 'COMMIT') }, 'AbortTransaction while in COMMIT state', 'a commit without a postmaster');
+}
+
 foreach my $wrong ('buffer refcount leak: [012]', 'relcache reference leak: relation "t" not closed', 'mtpower slot of index 7 was not given back',
-	'page is not marked all-visible but visibility map bit is set in relation "t" page 0', 'removing corrupt two-phase state')
+	'AbortTransaction while in ABORT state', 'page is not marked all-visible but visibility map bit is set in relation "t" page 0', 'removing corrupt two-phase state')
 {
 	$node->safe_psql('postgres', "DO \$\$ BEGIN RAISE WARNING '$wrong'; END \$\$");
 	like(MtpJudge::new_complaints($judge, $node), qr/WARNING:  \Q$wrong\E$/m, "$wrong: a complaint");
