@@ -343,5 +343,16 @@ SELECT g, (SELECT id FROM ds WHERE id = g * 2000 AND c > '' LIMIT 1) FROM genera
 SELECT count(*) FROM ds_small s CROSS JOIN (SELECT id FROM ds WHERE id > 10 LIMIT 5) d;
 RESET ALL;
 
+-- What an operator family has got, or has lost, counts from then on.
+BEGIN;
+CREATE FUNCTION ds_less(int, numeric) RETURNS bool LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN $1::numeric < $2; END';
+CREATE OPERATOR <^ (FUNCTION = ds_less, LEFTARG = int, RIGHTARG = numeric);
+SELECT ds_scan('SELECT * FROM ds WHERE id <^ 5.0');
+ALTER OPERATOR FAMILY integer_ops USING btree ADD OPERATOR 1 <^ (int, numeric);
+SELECT ds_scan('SELECT * FROM ds WHERE id <^ 5.0');
+ALTER OPERATOR FAMILY integer_ops USING btree DROP OPERATOR 1 (int, numeric);
+SELECT ds_scan('SELECT * FROM ds WHERE id <^ 5.0');
+ROLLBACK;
+
 DROP FUNCTION ds_scan, ds_rows, ds_wrong, ds_more, ds_tell, ds_counts;
 DROP TABLE ds, ds_small, ds_temp, ds_heap;

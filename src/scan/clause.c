@@ -10,12 +10,66 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/restrictinfo.h"
 #include "scan/demand.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 #include "utils/typcache.h"
 
-/* A clause's flags in a plan */
+/* What a plan's list has of each clause; the last one is flags. */
+#define PLAN_FIELDS		5
 #define PLAN_NARROW		1
 #define PLAN_LOWEST		2
+
+/* Operators that were looked for last: a plan of many partitions looks for the same ones in each. */
+#define KNOWN_OPERATORS	16
+
+static struct
+{
+	Oid			type;
+	Oid			op;
+	int			strategy;
+}			known[KNOWN_OPERATORS];
+
+static uint64 times_forgotten = 0;
+
+static void
+forget_operators(Datum arg, int cacheid, uint32 hashvalue)
+{
+	memset(known, 0, sizeof(known));
+	times_forgotten++;
+}
+
+/*
+ * An operator's place in the default btree operator family of a type, or 0.  What changes while the
+ * catalogs are read is not remembered.
+ */
+static int
+strategy_of(Oid type, Oid op)
+{
+	static bool listening = false;
+	int			slot = (type ^ op) % KNOWN_OPERATORS;
+	uint64		before = times_forgotten;
+	Oid			family;
+	int			strategy;
+
+	if (known[slot].type == type && known[slot].op == op)
+		return known[slot].strategy;
+	if (!listening)
+	{
+		CacheRegisterSyscacheCallback(CLAOID, forget_operators, (Datum) 0);
+		CacheRegisterSyscacheCallback(AMOPOPID, forget_operators, (Datum) 0);
+		listening = true;
+	}
+	family = lookup_type_cache(type, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
+	strategy = OidIsValid(family) ? get_op_opfamily_strategy(op, family) : 0;
+	if (before == times_forgotten)
+	{
+		known[slot].type = type;
+		known[slot].op = op;
+		known[slot].strategy = strategy;
+	}
+	return strategy;
+}
 
 /* The column that an expression is, as indexes see it: the type may be relabelled. */
 static Var *
@@ -42,8 +96,7 @@ is_value(PlannerInfo *root, RelOptInfo *rel, Expr *expr)
 static bool
 in_order(Var *column, Oid op, Oid collation, int strategy)
 {
-	Oid			family = lookup_type_cache(column->vartype, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
-	int			is = OidIsValid(family) ? get_op_opfamily_strategy(op, family) : 0;
+	int			is = strategy_of(column->vartype, op);
 
 	return is != 0 && (strategy == 0 || strategy == is) && collation == column->varcollid;
 }
@@ -51,7 +104,7 @@ in_order(Var *column, Oid op, Oid collation, int strategy)
 static MtpScanClause *
 make_clause(MtpClauseKind kind, Var *column, Oid op, Oid collation, Expr *value)
 {
-	MtpScanClause *clause = palloc0(sizeof(MtpScanClause));
+	MtpScanClause *clause = palloc(sizeof(MtpScanClause));
 
 	*clause = (MtpScanClause) {
 		.kind = kind,.attnum = column->varattno,.op = op,.collation = collation,.value = value
@@ -195,8 +248,8 @@ mtp_scan_write_clauses(List *clauses, List **kinds, List **values)
 	{
 		MtpScanClause *clause = lfirst(lc);
 
-		*kinds = lappend(*kinds, list_make5_oid(clause->kind, clause->attnum, clause->op, clause->collation,
-												(clause->narrow ? PLAN_NARROW : 0) | (clause->lowest ? PLAN_LOWEST : 0)));
+		*kinds = list_concat(*kinds, list_make5_oid(clause->kind, clause->attnum, clause->op, clause->collation,
+													(clause->narrow ? PLAN_NARROW : 0) | (clause->lowest ? PLAN_LOWEST : 0)));
 		if (clause->value != NULL)
 			*values = lappend(*values, clause->value);
 	}
@@ -207,16 +260,15 @@ mtp_scan_read_clauses(CustomScan *plan)
 {
 	List	   *clauses = NIL;
 	ListCell   *value = list_head(plan->custom_exprs);
-	ListCell   *lc;
+	List	   *of = plan->custom_private;
 
-	foreach(lc, plan->custom_private)
+	for (int i = 0; i < list_length(of); i += PLAN_FIELDS)
 	{
-		List	   *of = lfirst(lc);
 		MtpScanClause *clause = palloc0(sizeof(MtpScanClause));
 
 		*clause = (MtpScanClause) {
-			.kind = linitial_oid(of),.attnum = lsecond_oid(of),.op = lthird_oid(of),.collation = lfourth_oid(of),
-			.narrow = (list_nth_oid(of, 4) & PLAN_NARROW) != 0,.lowest = (list_nth_oid(of, 4) & PLAN_LOWEST) != 0
+			.kind = list_nth_oid(of, i),.attnum = list_nth_oid(of, i + 1),.op = list_nth_oid(of, i + 2),.collation = list_nth_oid(of, i + 3),
+			.narrow = (list_nth_oid(of, i + 4) & PLAN_NARROW) != 0,.lowest = (list_nth_oid(of, i + 4) & PLAN_LOWEST) != 0
 		};
 		if (clause->kind == MTP_CLAUSE_OP || clause->kind == MTP_CLAUSE_ANY)
 		{

@@ -14,6 +14,7 @@
 #include "access/parallel.h"
 #include "common/pg_prng.h"
 #include "miscadmin.h"
+#include "port/atomics.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "utils/hsearch.h"
@@ -41,6 +42,7 @@ typedef struct Demand
 typedef struct DemandShared
 {
 	LWLock	   *lock;			/* guards all entries */
+	pg_atomic_uint64 changes;	/* of what is learnt of any table; never 0; by holders of the lock */
 } DemandShared;
 
 static DemandShared *shared = NULL;
@@ -58,6 +60,15 @@ is_orderable(TupleDesc desc, AttrNumber attnum)
 	return !att->attisdropped && mtp_directory_has_order(att->atttypid);
 }
 
+/* What is learnt of this table, or may be, is another column: under the lock. */
+static void
+set_learnt(Demand *d, AttrNumber learnt)
+{
+	if (d->learnt != learnt)
+		pg_atomic_fetch_add_u64(&shared->changes, 1);
+	d->learnt = learnt;
+}
+
 /* The learnt column, or 0: whether there is one is for the caller to see. */
 static AttrNumber
 learnt_of(Oid relid)
@@ -66,8 +77,6 @@ learnt_of(Oid relid)
 	Demand	   *d;
 	AttrNumber	learnt = 0;
 
-	if (shared == NULL)
-		return 0;
 	LWLockAcquire(shared->lock, LW_SHARED);
 	d = hash_search(demands, &key, HASH_FIND, NULL);
 	if (d != NULL)
@@ -76,15 +85,41 @@ learnt_of(Oid relid)
 	return learnt;
 }
 
+/*
+ * The same with the table's own number, if it is a column that can be asked.  It is noted with the relation until anything is learnt of any
+ * table: that is rare, and a plan asks of each partition.  Whatever changes root and numbers takes the
+ * note away, also while the catalog is read here.
+ */
+static AttrNumber
+noted_learnt_of(Relation rel, Oid root)
+{
+	MtpTableNote *note = mtp_table_note(rel);
+	uint64		changes;
+	AttrNumber	learnt;
+
+	if (shared == NULL)
+		return InvalidAttrNumber;
+	changes = pg_atomic_read_u64(&shared->changes);
+	if (note != NULL && note->changes == changes)
+		learnt = note->learnt;
+	else
+	{
+		learnt = mtp_table_translate(root, RelationGetRelid(rel), learnt_of(root));
+		if (note != NULL && note == mtp_table_note(rel))
+			*note = (MtpTableNote) {
+				.changes = changes,.learnt = learnt
+			};
+	}
+	return is_orderable(RelationGetDescr(rel), learnt) ? learnt : InvalidAttrNumber;
+}
+
 AttrNumber
 mtp_demand_learnt(Relation rel)
 {
 	MtpDirectory directory;
-	AttrNumber	attnum;
 
 	mtp_table_directory(rel, &directory);
-	attnum = mtp_table_translate(directory.root, RelationGetRelid(rel), learnt_of(directory.root));
-	return is_orderable(RelationGetDescr(rel), attnum) ? attnum : InvalidAttrNumber;
+	return noted_learnt_of(rel, directory.root);
 }
 
 int
@@ -98,7 +133,7 @@ mtp_demand_columns(Relation rel, AttrNumber *attnums, bool *learnt)
 		*learnt = directory.choice == MTP_DIRECTORY_LEARNT;
 	if (directory.choice == MTP_DIRECTORY_LEARNT)
 	{
-		attnums[0] = mtp_demand_learnt(rel);
+		attnums[0] = noted_learnt_of(rel, directory.root);
 		return AttributeNumberIsValid(attnums[0]) ? 1 : 0;
 	}
 	n = Min(directory.ncolumns, MTP_DIRECTORY_COLUMNS);
@@ -128,6 +163,7 @@ evict(void)
 	for (uint64 left = pg_prng_uint64_range(&pg_global_prng_state, 1, hash_get_num_entries(demands)); left > 0; left--)
 		d = hash_seq_search(&seq);
 	hash_seq_term(&seq);
+	set_learnt(d, 0);
 	hash_search(demands, &d->key, HASH_REMOVE, NULL);
 }
 
@@ -189,7 +225,7 @@ learn(Demand *d)
 			learnt = d->counts[i];
 	}
 	if (d->scans >= 2 && d->counts[most] > 0 && d->counts[most] >= 2 * learnt)
-		d->learnt = d->attnums[most];
+		set_learnt(d, d->attnums[most]);
 }
 
 /* What is known of numbers that are no column's any more, or of a table that had this one's number before, goes. */
@@ -200,7 +236,7 @@ forget_others(Demand *d, const bool *good)
 		if (!good[i])
 		{
 			if (d->learnt == d->attnums[i])
-				d->learnt = 0;
+				set_learnt(d, 0);
 			d->attnums[i] = 0;
 			d->counts[i] = 0;
 		}
@@ -388,7 +424,7 @@ mtp_demand_restore(const MtpLearnt *tables, int n)
 			continue;
 		d = demand_of(t->dbid, t->relid, true);
 		d->scans = t->scans;
-		d->learnt = t->learnt;
+		set_learnt(d, t->learnt);
 		memcpy(d->attnums, t->attnums, sizeof(d->attnums));
 		memcpy(d->counts, t->counts, sizeof(d->counts));
 	}
@@ -413,6 +449,9 @@ mtp_demand_make(LWLock *lock)
 
 	shared = ShmemInitStruct("mtpower demand", sizeof(DemandShared), &found);
 	if (!found)
+	{
 		shared->lock = lock;
+		pg_atomic_init_u64(&shared->changes, 1);
+	}
 	demands = ShmemInitHash("mtpower demand of tables", MTP_DEMAND_TABLES, MTP_DEMAND_TABLES, &ctl, HASH_ELEM | HASH_BLOBS);
 }

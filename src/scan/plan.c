@@ -39,23 +39,31 @@ static const CustomPathMethods path_methods = {
 	.PlanCustomPath = plan_scan
 };
 
-/* The restrictions that are clauses on this column */
-static List *
-restrictions_on(List *clauses, AttrNumber attnum)
+/*
+ * Does what is asked of this column leave few rows?  Where nothing is known of an inequality, the planner
+ * supposes a third: so that many are few.  What one clause leaves is known from the table's estimate, two
+ * together are estimated anew.
+ */
+static bool
+leaves_few(PlannerInfo *root, RelOptInfo *rel, List *clauses, AttrNumber attnum)
 {
 	List	   *on = NIL;
 	ListCell   *lc;
 
 	foreach(lc, clauses)
-		if (((MtpScanClause *) lfirst(lc))->attnum == attnum)
-			on = lappend(on, ((MtpScanClause *) lfirst(lc))->rinfo);
-	return on;
+	{
+		MtpScanClause *clause = lfirst(lc);
+
+		if (clause->attnum != attnum)
+			continue;
+		if (clause_selectivity(root, (Node *) clause->rinfo, rel->relid, JOIN_INNER, NULL) <= DEFAULT_INEQ_SEL)
+			return true;
+		on = lappend(on, clause->rinfo);
+	}
+	return list_length(on) > 1 && clauselist_selectivity(root, on, rel->relid, JOIN_INNER, NULL) <= DEFAULT_INEQ_SEL;
 }
 
-/*
- * Says of each clause whether what is asked of its column leaves few rows.  Where nothing is known of an inequality, the planner supposes a third: so that many are few, and
- * only what is known to leave more is not.
- */
+/* Says of each clause whether what is asked of its column leaves few rows. */
 static void
 mark_narrow(PlannerInfo *root, RelOptInfo *rel, List *clauses)
 {
@@ -64,15 +72,8 @@ mark_narrow(PlannerInfo *root, RelOptInfo *rel, List *clauses)
 	foreach(lc, clauses)
 	{
 		MtpScanClause *clause = lfirst(lc);
-		ListCell   *same = list_head(clauses);
 
-		/* A column's first clause asks for all of them. */
-		while (((MtpScanClause *) lfirst(same))->attnum != clause->attnum)
-			same = lnext(clauses, same);
-		if (same != lc)
-			clause->narrow = ((MtpScanClause *) lfirst(same))->narrow;
-		else
-			clause->narrow = clauselist_selectivity(root, restrictions_on(clauses, clause->attnum), rel->relid, JOIN_INNER, NULL) <= DEFAULT_INEQ_SEL;
+		clause->narrow = leaves_few(root, rel, clauses, clause->attnum);
 	}
 }
 
@@ -128,8 +129,9 @@ total_cost(const Path *seq, double share)
 	return seq->startup_cost + (seq->total_cost - seq->startup_cost) * share;
 }
 
+/* The path has the clauses as they are here, and the plan gets them as nodes: nobody copies a path's private data. */
 static CustomPath *
-make_path(const Path *seq, double share, List *private)
+make_path(const Path *seq, double share, List *clauses)
 {
 	CustomPath *path = makeNode(CustomPath);
 
@@ -138,7 +140,7 @@ make_path(const Path *seq, double share, List *private)
 	path->path.pathtype = T_CustomScan;
 	path->path.total_cost = total_cost(seq, share);
 	path->flags = CUSTOMPATH_SUPPORT_BACKWARD_SCAN | CUSTOMPATH_SUPPORT_PROJECTION;
-	path->custom_private = private;
+	path->custom_private = clauses;
 	path->methods = &path_methods;
 	return path;
 }
@@ -191,21 +193,33 @@ insert_path(List *paths, Path *path)
 }
 
 /*
- * The sequential path leaves the list before the directory scan competes with the others, since it would win where both cost the same.  A member of a partitioned table keeps it
- * nevertheless: core can give it the parameters of another member's path, which it can't do with ours.
+ * Can paths of this table's siblings in a partition tree have parameters?  All members have what their
+ * parent has that gives them.
+ */
+static bool
+siblings_have_parameters(RelOptInfo *rel)
+{
+	return rel->reloptkind == RELOPT_OTHER_MEMBER_REL &&
+		(rel->joininfo != NIL || rel->has_eclass_joins || !bms_is_empty(rel->lateral_relids));
+}
+
+/*
+ * The sequential path leaves the list before the directory scan competes with the others, since it would
+ * win where both cost the same.  It stays nevertheless where core may give it the parameters of another
+ * member's path, which it can't do with ours.
  */
 static void
-add_scan(RelOptInfo *rel, Path *seq, double share, List *private)
+add_scan(RelOptInfo *rel, Path *seq, double share, List *clauses)
 {
 	rel->pathlist = list_delete_ptr(rel->pathlist, seq);
-	add_path(rel, &make_path(seq, share, private)->path);
-	if (rel->reloptkind == RELOPT_OTHER_MEMBER_REL)
+	add_path(rel, &make_path(seq, share, clauses)->path);
+	if (siblings_have_parameters(rel))
 		rel->pathlist = insert_path(rel->pathlist, seq);
 }
 
 /* For as many parallel workers as core lets read a table of this size. */
 static void
-add_partial_scan(PlannerInfo *root, RelOptInfo *rel, double share, List *private)
+add_partial_scan(PlannerInfo *root, RelOptInfo *rel, double share, List *clauses)
 {
 	Path	   *seq = seq_path_of(rel->partial_pathlist);
 
@@ -218,7 +232,7 @@ add_partial_scan(PlannerInfo *root, RelOptInfo *rel, double share, List *private
 		seq = create_seqscan_path(root, rel, NULL, workers);
 	}
 	rel->partial_pathlist = list_delete_ptr(rel->partial_pathlist, seq);
-	add_partial_path(rel, &make_path(seq, share, private)->path);
+	add_partial_path(rel, &make_path(seq, share, clauses)->path);
 }
 
 /*
@@ -231,8 +245,6 @@ offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
 	Path	   *seq = seq_path_of(rel->pathlist);
 	List	   *rinfos = rel->baserestrictinfo;
 	List	   *clauses;
-	List	   *kinds = NIL;
-	List	   *values = NIL;
 	double		share;
 
 	if (seq == NULL)
@@ -244,12 +256,10 @@ offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
 	clauses = mtp_scan_clauses(root, rel, rinfos);
 	if (clauses == NIL || mtp_demand_off(table))
 		return;
-	mark_narrow(root, rel, clauses);
-	mtp_scan_write_clauses(clauses, &kinds, &values);
 	share = cost_share(root, rel, table, clauses);
-	add_scan(rel, seq, share, list_make2(kinds, values));
+	add_scan(rel, seq, share, clauses);
 	if (rel->consider_parallel && bms_is_empty(rel->lateral_relids))
-		add_partial_scan(root, rel, share, list_make2(kinds, values));
+		add_partial_scan(root, rel, share, clauses);
 }
 
 /* WHERE CURRENT OF finds its row by TID, and raises an error in any other scan. */
@@ -290,8 +300,8 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, Lis
 	plan->scan.scanrelid = rel->relid;
 	plan->flags = path->flags;
 	plan->methods = &mtp_scan_methods;
-	plan->custom_private = linitial(path->custom_private);
-	plan->custom_exprs = lsecond(path->custom_private);
+	mark_narrow(root, rel, path->custom_private);
+	mtp_scan_write_clauses(path->custom_private, &plan->custom_private, &plan->custom_exprs);
 	return &plan->scan.plan;
 }
 

@@ -43,8 +43,8 @@ typedef struct MtpScanClause
 } MtpScanClause;
 
 /*
- * clause.c: the clauses among a base relation's restrictions that directories can be asked; narrow is for the caller to say.  And such a list as a plan has it, in two lists of
- * nodes: kinds, columns and operators for custom_private, values for custom_exprs.
+ * clause.c: the clauses among a base relation's restrictions that directories can be asked; narrow is for the caller to say.  And such a list as a plan has it, in two
+ * lists: kinds, columns and operators, one clause behind the other, for custom_private, values for custom_exprs.
  */
 extern List *mtp_scan_clauses(PlannerInfo *root, RelOptInfo *rel, List *rinfos);
 extern void mtp_scan_write_clauses(List *clauses, List **kinds, List **values);

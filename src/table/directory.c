@@ -33,6 +33,7 @@ typedef struct TableCache
 {
 	bool		known;			/* is directory the answer? */
 	MtpDirectory directory;
+	MtpTableNote note;
 } TableCache;
 
 AttrNumber
@@ -41,7 +42,7 @@ mtp_table_translate(Oid from, Oid to, AttrNumber attnum)
 	char	   *name;
 	AttrNumber	translated = InvalidAttrNumber;
 
-	if (from == to)
+	if (from == to || attnum == InvalidAttrNumber)
 		return attnum;
 	name = get_attname(from, attnum, true);
 	if (name != NULL)
@@ -123,6 +124,14 @@ mtp_table_directory(Relation rel, MtpDirectory *directory)
 		return;
 	}
 	*directory = cache->directory;
+}
+
+MtpTableNote *
+mtp_table_note(Relation rel)
+{
+	TableCache *cache = mtp_table_is_ours(rel) ? rel->rd_amcache : NULL;
+
+	return cache == NULL || !cache->known ? NULL : &cache->note;
 }
 
 /* Partitioned tables have none themselves, but their partitions do. */

@@ -53,6 +53,18 @@ extern void mtp_table_directory(Relation rel, MtpDirectory *directory);
  */
 extern AttrNumber mtp_table_translate(Oid from, Oid to, AttrNumber attnum);
 
+/*
+ * Room for what src/scan knows of a table (scan/demand.c), kept with the answer and gone with it; all
+ * zeros at first.  NULL where no answer is kept.  The pointer is good until the catalog is read.
+ */
+typedef struct MtpTableNote
+{
+	uint64		changes;
+	AttrNumber	learnt;
+} MtpTableNote;
+
+extern MtpTableNote *mtp_table_note(Relation rel);
+
 /* Raises an ERROR for relations that cannot have labels of ours: what has no rows of its own, temporary tables. */
 extern void mtp_label_check_relation(Form_pg_class rel);
 

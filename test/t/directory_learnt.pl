@@ -110,6 +110,14 @@ $node->safe_psql('postgres', scan('t', 1) x 200);
 $node->safe_psql('postgres', "SELECT mtpower.set_directory('t')");
 is(learnt('t'), $before, 'scans are not counted meanwhile, and nothing is forgotten');
 
+# ---------- sessions beside each other ----------
+
+my $other = $node->background_psql('postgres');
+is($other->query_safe(shown('t')), $before, 'a session sees what is learnt');
+$node->safe_psql('postgres', scan('t', 10) x 200);
+is($other->query_safe(shown('t')), 'learnt {j}', 'and that others have taught another column');
+$other->quit;
+
 # ---------- columns that go ----------
 
 $node->safe_psql('postgres', scan('t', 2) x 200 . scan('t', 3) x 10);
