@@ -270,7 +270,7 @@ mtp_scan_read_clauses(CustomScan *plan)
 			.kind = list_nth_oid(of, i),.attnum = list_nth_oid(of, i + 1),.op = list_nth_oid(of, i + 2),.collation = list_nth_oid(of, i + 3),
 			.narrow = (list_nth_oid(of, i + 4) & PLAN_NARROW) != 0,.lowest = (list_nth_oid(of, i + 4) & PLAN_LOWEST) != 0
 		};
-		if (clause->kind == MTP_CLAUSE_OP || clause->kind == MTP_CLAUSE_ANY)
+		if (plan->custom_exprs != NIL && (clause->kind == MTP_CLAUSE_OP || clause->kind == MTP_CLAUSE_ANY))
 		{
 			Assert(value != NULL);
 			clause->value = lfirst(value);

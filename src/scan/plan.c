@@ -260,6 +260,14 @@ offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
 	add_scan(rel, seq, share, clauses);
 	if (rel->consider_parallel && bms_is_empty(rel->lateral_relids))
 		add_partial_scan(root, rel, share, clauses);
+
+	/* Whoever wants the first rows alone reads little, whatever the rest would cost. */
+	if (root->tuple_fraction == 0 &&
+		(mtp_teach_reads_most(rel->pathlist, seq) || mtp_teach_reads_most(rel->partial_pathlist, seq)))
+	{
+		mark_narrow(root, rel, clauses);
+		mtp_teach_note(RelationGetRelid(table), rel, seq, clauses);
+	}
 }
 
 /* WHERE CURRENT OF finds its row by TID, and raises an error in any other scan. */
@@ -312,6 +320,7 @@ mtp_scan_init(void)
 							 "Enables the planner's use of directory scans in place of sequential ones.",
 							 NULL, &mtp_enable_directoryscan, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	mtp_scan_shmem_init();
+	mtp_teach_init();
 	RegisterCustomScanMethods(&mtp_scan_methods);
 	next_hook = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = offer_paths;

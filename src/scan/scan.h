@@ -44,7 +44,7 @@ typedef struct MtpScanClause
 
 /*
  * clause.c: the clauses among a base relation's restrictions that directories can be asked; narrow is for the caller to say.  And such a list as a plan has it, in two
- * lists: kinds, columns and operators, one clause behind the other, for custom_private, values for custom_exprs.
+ * lists: kinds, columns and operators, one clause behind the other, for custom_private, values for custom_exprs.  Read without any values (teach.c), clauses have none.
  */
 extern List *mtp_scan_clauses(PlannerInfo *root, RelOptInfo *rel, List *rinfos);
 extern void mtp_scan_write_clauses(List *clauses, List **kinds, List **values);
@@ -120,6 +120,14 @@ extern int mtp_scan_narrow_columns(List *clauses, AttrNumber *attnums);
  * clauses hide: of a column that scans have taught it tells those alone from whom nothing is hidden.  As mtp_demand_columns.
  */
 extern List *mtp_scan_asking(Relation table, List *clauses, int *n, AttrNumber *attnums);
+
+/*
+ * teach.c: is there a path by an index that costs about as much as this sequential one?  Then, if it gets into the plan that is being
+ * made, each execution teaches and asks what a directory scan with these clauses would; of which narrow is known.
+ */
+extern bool mtp_teach_reads_most(List *paths, const Path *seq);
+extern void mtp_teach_note(Oid relid, RelOptInfo *rel, const Path *seq, List *clauses);
+extern void mtp_teach_init(void);
 
 /* shmem.c: its share of _PG_init */
 extern void mtp_scan_shmem_init(void);

@@ -51,6 +51,46 @@ is(learnt('wide'), 'learnt {b}', 'two scans that read few are enough after that'
 $node->safe_psql('postgres', q{SET plan_cache_mode = force_generic_plan; PREPARE q(int) AS SELECT count(*) FROM wide WHERE a > $1; } . 'EXECUTE q(19990);' x 5);
 is(learnt('wide'), 'learnt {a}', 'where nothing is known of a value it counts');
 
+# ---------- scans by an index ----------
+
+# Half of the table by an index on a, in any order; of b it wants one row.
+my @way = ('SET random_page_cost = 1', 'SET max_parallel_workers_per_gather = 0');
+my $way = 'SELECT * FROM way WHERE a < 7000 AND b = 77';
+sub way { return $node->safe_psql('postgres', join(';', @way, @_)); }
+sub way_plan { my (@before) = @_; return way(@before, "EXPLAIN (COSTS OFF) $way") =~ /^[ >-]*(.*?) on way/m ? $1 : ''; }
+$node->safe_psql('postgres', q{CREATE TABLE way (a int, b int, c int, v text) USING mtpower; INSERT INTO way SELECT g * 7919 % 20000, g, g % 10, repeat('v', 100) FROM generate_series(1, 20000) g;
+	CREATE INDEX way_a ON way USING btree (a); VACUUM ANALYZE way});
+my @kinds = (['SET enable_indexscan = off', 'Bitmap Heap Scan', 'mtpower_blink'], ['SET enable_bitmapscan = off', 'Index Scan using way_a', 'mtpower_blink'],
+	['SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET min_parallel_index_scan_size = 0; SET enable_indexscan = off', 'Parallel Bitmap Heap Scan', 'btree']);
+foreach my $kind (@kinds)
+{
+	my ($set, $scan, $am) = @$kind;
+	$node->safe_psql('postgres', "ALTER TABLE way RENAME TO gone; CREATE TABLE way (LIKE gone) USING mtpower; INSERT INTO way TABLE gone; DROP TABLE gone; CREATE INDEX way_a ON way USING $am (a); VACUUM ANALYZE way");
+	is(way_plan($set), $scan, "$scan: an index is taken");
+	way($set, "EXPLAIN $way") for 1 .. 3;
+	way($set, 'SELECT * FROM way WHERE a < 100 AND b = 77', "$way LIMIT 1") for 1 .. 3;
+	is(learnt('way'), 'learnt ', 'plans that are not executed teach nothing, nor do scans of a small part of the table, or of the first rows');
+	way($set, $way);
+	is(learnt('way'), 'learnt ', 'nor does one scan that reads most of it');
+	way($set, $way);
+	is(learnt('way'), 'learnt {b}', 'the second one does, and what leaves most of the rows does not count');
+	ok($node->poll_query_until('postgres', q{SELECT queued = 0 AND built > 0 AND NOT EXISTS (SELECT FROM mtpower.stat_workers WHERE phase = 'directories') FROM mtpower.stat_directories}), 'it asks for directories');
+	is(way_plan($set) =~ s/Parallel //r, 'Custom Scan (directory scan)', 'and gets a directory scan');
+	$node->safe_psql('postgres', 'SELECT mtpower.stat_reset()');
+}
+$node->safe_psql('postgres', q{CREATE TABLE asked (LIKE way) USING mtpower; INSERT INTO asked TABLE way; CREATE INDEX ON asked USING btree (a); VACUUM ANALYZE asked});
+way('SET plan_cache_mode = force_generic_plan', 'PREPARE q AS SELECT * FROM asked WHERE a < 7000 AND b = 77', 'EXECUTE q', 'EXPLAIN EXECUTE q', 'EXPLAIN EXECUTE q');
+is(learnt('asked'), 'learnt ', 'a kept plan counts when it is executed');
+way('SET plan_cache_mode = force_generic_plan', 'PREPARE q AS SELECT * FROM asked WHERE a < 7000 AND b = 77', 'EXECUTE q');
+is(learnt('asked'), 'learnt {b}', 'each time');
+
+# What a policy hides is not told by what others ask.
+$node->safe_psql('postgres', q{CREATE TABLE hidden (LIKE way) USING mtpower; INSERT INTO hidden TABLE way; CREATE INDEX ON hidden USING btree (a); VACUUM ANALYZE hidden;
+	CREATE ROLE asker; GRANT SELECT ON hidden TO asker; ALTER TABLE hidden ENABLE ROW LEVEL SECURITY; CREATE POLICY seen ON hidden USING (c > 3)});
+like(way('SET ROLE asker', 'EXPLAIN SELECT * FROM hidden WHERE a < 7000 AND b = 77'), qr/(Index|Bitmap Heap) Scan.* on hidden/, 'behind a policy an index is taken');
+way('SET ROLE asker', ('SELECT * FROM hidden WHERE a < 7000 AND b = 77') x 3);
+is(learnt('hidden'), 'learnt ', 'clauses behind a policy teach nothing');
+
 # ---------- the model ----------
 
 # Ten columns, of which eight have counts at a time.
