@@ -236,12 +236,13 @@ class Watch:
 def part_partitions(b):
     """1,500 and 4,000 partitions with a B-link and a hash index each, by INSERT … SELECT and by COPY, by one session and by four:
     rows that come in the order of the partitions (clustered), or each for another one (scattered). The peer is
-    mtpower.batching = off on the same table."""
+    mtpower.batching = off on the same table. The same partitions without indexes are the bound: what no index could be faster than."""
     server = Server(b.args, 'partitions', {'max_locks_per_transaction': '2000'})
     try:
         for n in (1500, 4000):
-            server.sql('SET default_table_access_method = mtpower; DROP TABLE IF EXISTS parts; CREATE TABLE parts (p int, a int, b int) PARTITION BY LIST (p)')
-            server.sql(';'.join('CREATE TABLE parts_%d PARTITION OF parts FOR VALUES IN (%d) USING mtpower' % (p, p) for p in range(n)))
+            for table in 'parts', 'bare':
+                server.sql('SET default_table_access_method = mtpower; DROP TABLE IF EXISTS %s; CREATE TABLE %s (p int, a int, b int) PARTITION BY LIST (p)' % (table, table))
+                server.sql(';'.join('CREATE TABLE %s_%d PARTITION OF %s FOR VALUES IN (%d) USING mtpower' % (table, p, table, p) for p in range(n)))
             server.sql('CREATE INDEX ON parts USING mtpower_blink (a); CREATE INDEX ON parts USING mtpower_hash (b)')
             for order, expression in (('clustered', '(g - 1)::bigint * %d / %d'), ('scattered', 'g::bigint * 7919 %% %d')):
                 for loaders in (1, 4):
@@ -257,13 +258,14 @@ def compare_partitions(b, server, n, order, expression, loaders):
     files = [b.path('parts-%d.csv' % i) for i in range(loaders)]
     server.sql(';'.join("COPY (%s) TO '%s' (FORMAT csv)" % pair for pair in zip(select, files)))
 
-    def load(batching, commands):
-        server.sql('TRUNCATE parts; CHECKPOINT')
-        return max(together(*(lambda c=c: server.timed(c, 'SET mtpower.batching = ' + batching) for c in commands)))
+    def load(table, batching, commands):
+        server.sql('TRUNCATE %s; CHECKPOINT' % table)
+        return max(together(*(lambda c=c: server.timed(c.format(table=table), 'SET mtpower.batching = ' + batching) for c in commands)))
 
-    for how, commands in (('INSERT', ['INSERT INTO parts ' + s for s in select]), ('COPY', ["COPY parts FROM '%s' (FORMAT csv)" % f for f in files])):
+    for how, commands in (('INSERT', ['INSERT INTO {table} ' + s for s in select]), ('COPY', ["COPY {table} FROM '%s' (FORMAT csv)" % f for f in files])):
         b.compare('%d partitions, %s, %s, %d session%s' % (n, order, how, loaders, '' if loaders == 1 else 's'),
-                  {'mtpower': lambda: load('on', commands), 'batching off': lambda: load('off', commands)},
+                  {'mtpower': lambda: load('parts', 'on', commands), 'batching off': lambda: load('parts', 'off', commands),
+                   'no index': lambda: load('bare', 'off', commands)},
                   targets={'batching off': 2 if order == 'clustered' else 0.95})
 
 
