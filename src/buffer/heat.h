@@ -21,13 +21,17 @@ typedef uint16 MtpHeat;
 #define MTP_HEAT_ONE		64	/* level of one access that has just been */
 #define MTP_HEAT_MOST		127	/* sixteen accesses: pages that are warmer need not stay longer when their time is over */
 
-/* What an access adds to each level, in 256ths.  Filled by mtp_heat_init. */
+/* Of each level: what an access adds to it, in 256ths, and how many accesses it stands for.  Filled by mtp_heat_init. */
 extern uint16 mtp_heat_gain[MTP_HEAT_MOST + 1];
+extern double mtp_heat_stands_for[MTP_HEAT_MOST + 1];
 
 extern void mtp_heat_init(void);
 
-/* How many accesses a level stands for. */
-extern double mtp_heat_accesses(int level);
+static inline double
+mtp_heat_accesses(int level)
+{
+	return mtp_heat_stands_for[level];
+}
 
 static inline MtpHeat
 mtp_heat_of(int level, uint8 epoch)

@@ -18,6 +18,8 @@ bool
 mtp_pair_find(Relation rel, uint32 pair, int kind, Size from, Size to, MtpFrameRef *ref)
 {
 	mtp_record(tag_of(rel, pair), kind);
+	if (kind == MTP_FRAME_TABLE && *(volatile uint32 *) &mtp_buffer.pool->kinds[kind].nextents == 0)
+		return false;			/* no image has room, so none is looked for */
 	return mtp_frame_find(&mtp_buffer, tag_of(rel, pair), kind, mtp_buffer_random(), from, to, ref);
 }
 
@@ -149,7 +151,8 @@ mtp_pair_offer(Relation rel, Buffer buf)
 		if (BufferIsValid(bufs[1 - MtpPairHalf(block)]))
 			ReleaseBuffer(bufs[1 - MtpPairHalf(block)]);
 	}
-	mtp_buffer_consider(MTP_FRAME_TABLE);
+	if (place.level >= 0)
+		mtp_buffer_consider(MTP_FRAME_TABLE);
 }
 
 void

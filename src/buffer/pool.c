@@ -4,6 +4,8 @@
  */
 #include "buffer/pool.h"
 
+#include "port/pg_bitutils.h"
+
 #include <math.h>
 
 #define SAMPLE			16		/* frames that are looked at for a victim */
@@ -16,8 +18,7 @@
 #define SWEEP			32		/* all words are brought up to date once in so many epochs */
 #define OLD				16		/* the age that words have then, at most */
 #define SKETCH_PER_BLOCK 4
-#define FEW				(MTP_ADMITTED_ALL / 16)	/* misses that are admitted */
-#define HARDLY_ANY		(MTP_ADMITTED_ALL / 128)
+#define FEW				(MTP_ADMITTED_ALL / 64)	/* misses that are admitted */
 #define ONE_IN			4		/* misses that look for a frame then */
 #define TRIES			32		/* of so many is their running mean */
 
@@ -107,37 +108,38 @@ mtp_pool_tick(MtpPool *pool, uint32 n)
 
 /* ---------- pages without frames ---------- */
 
-static inline MtpHeat *
-sketch_word(MtpPool *pool, uint64 page, int row)
+/* A page's word in a row, and its level */
+typedef struct SketchWord
+{
+	MtpHeat    *heat;
+	int			level;
+} SketchWord;
+
+/* The page's level.  Other pages may have raised some of its words. */
+static inline int
+sketch_look(MtpPool *pool, uint64 page, uint8 epoch, SketchWord words[MTP_SKETCH_ROWS])
 {
 	static const uint64 spread[MTP_SKETCH_ROWS] = {
 		UINT64CONST(0x9E3779B97F4A7C15), UINT64CONST(0xC2B2AE3D27D4EB4F), UINT64CONST(0xD6E8FEB86659FD93)
 	};
-
-	return &pool->sketch[row * (pool->sketch_mask + (Size) 1) + ((page * spread[row] >> 32) & pool->sketch_mask)];
-}
-
-/* Other pages may have raised some of the words. */
-static int
-sketch_level(MtpPool *pool, uint64 page, uint8 epoch)
-{
+	MtpHeat    *row = pool->sketch;
 	int			level = MTP_HEAT_MOST;
 
-	for (int row = 0; row < MTP_SKETCH_ROWS; row++)
-		level = Min(level, mtp_heat_level(*sketch_word(pool, page, row), epoch));
+	for (int i = 0; i < MTP_SKETCH_ROWS; i++, row += pool->sketch_mask + (Size) 1)
+	{
+		words[i].heat = &row[(page * spread[i] >> 32) & pool->sketch_mask];
+		words[i].level = mtp_heat_level(*words[i].heat, epoch);
+		level = Min(level, words[i].level);
+	}
 	return level;
 }
 
-static void
-sketch_raise(MtpPool *pool, uint64 page, int level, uint8 epoch)
+static inline void
+sketch_raise(const SketchWord words[MTP_SKETCH_ROWS], int level, uint8 epoch)
 {
-	for (int row = 0; row < MTP_SKETCH_ROWS; row++)
-	{
-		MtpHeat    *word = sketch_word(pool, page, row);
-
-		if (mtp_heat_level(*word, epoch) < level)
-			*word = mtp_heat_of(level, epoch);
-	}
+	for (int i = 0; i < MTP_SKETCH_ROWS; i++)
+		if (words[i].level < level)
+			*words[i].heat = mtp_heat_of(level, epoch);
 }
 
 /* While extents of the kind follow one another its pages are about to be admitted. */
@@ -145,25 +147,13 @@ int
 mtp_pool_miss(MtpPool *pool, int kind, uint64 page, MtpAdmission *admission, uint16 random)
 {
 	bool		few = admission->mean < FEW && pool->kinds[kind].haste == 0;
-	bool		looks = !few || (random >> 8) % ONE_IN == 0;
-	int			counts = 1;
-	uint8		epoch;
-	int			level,
-				counted;
+	uint8		epoch = mtp_pool_epoch(pool);
+	SketchWord	words[MTP_SKETCH_ROWS];
+	int			level = mtp_heat_hit(sketch_look(pool, page, epoch, words), (uint8) random);
 
-	if (few && admission->mean < HARDLY_ANY)
-	{
-		if (!looks)
-			return -1;
-		counts = ONE_IN;
-	}
-	epoch = mtp_pool_epoch(pool);
-	counted = level = mtp_heat_hit(sketch_level(pool, page, epoch), (uint8) random);
-	for (int i = 1; i < counts; i++)
-		counted = mtp_heat_hit(counted, (uint8) random);
-	sketch_raise(pool, page, counted, epoch);
+	sketch_raise(words, level, epoch);
 	admission->stands_for = few ? ONE_IN : 1;
-	return looks ? level : -1;
+	return few && (random >> 8) % ONE_IN != 0 ? -1 : level;
 }
 
 void
@@ -175,15 +165,17 @@ mtp_pool_tried(MtpAdmission *admission, bool admitted)
 void
 mtp_pool_warm(MtpPool *pool, uint64 page, int level)
 {
-	sketch_raise(pool, page, level, mtp_pool_epoch(pool));
+	uint8		epoch = mtp_pool_epoch(pool);
+	SketchWord	words[MTP_SKETCH_ROWS];
+
+	(void) sketch_look(pool, page, epoch, words);
+	sketch_raise(words, level, epoch);
 }
 
 void
 mtp_pool_left(MtpPool *pool, uint32 frame, uint64 page)
 {
-	uint8		epoch = mtp_pool_epoch(pool);
-
-	sketch_raise(pool, page, mtp_heat_level(pool->heat[frame], epoch), epoch);
+	mtp_pool_warm(pool, page, mtp_heat_level(pool->heat[frame], mtp_pool_epoch(pool)));
 	pool->heat[frame] = 0;
 }
 
@@ -225,36 +217,33 @@ fresh_frame(MtpPool *pool, int kind, uint32 *frame)
 	return mtp_heat_level(pool->heat[*frame], mtp_pool_epoch(pool)) == 0;
 }
 
-/* What frames of a kind are sampled from: its extents, of which the newest one has frames that nobody has had yet. */
+/* What frames of a kind are sampled from: those that have been given out, all but the last ones of the newest extent. */
 typedef struct Given
 {
 	const uint32 *extents;
 	uint32		n;
-	uint32		frames;			/* of an extent */
-	uint32		fresh;
+	int			shift;			/* log2 of an extent's frames */
 } Given;
 
 static inline Given
 given_frames(MtpPool *pool, int kind)
 {
+	uint32		n = number_of_extents(pool, kind);
+	uint32		frames = mtp_pool_frames(kind);
+
 	return (Given) {
-		.extents = pool->extents[kind],.n = number_of_extents(pool, kind),
-		.frames = mtp_pool_frames(kind),.fresh = *(volatile uint32 *) &pool->kinds[kind].fresh
+		.extents = pool->extents[kind],.shift = pg_leftmost_one_pos32(frames),
+		.n = n == 0 ? 0 : (n - 1) * frames + Min(*(volatile uint32 *) &pool->kinds[kind].fresh, frames)
 	};
 }
 
-/*
- * One of them at random; false if it has not been given out yet.  There is an extent.
- */
-static inline bool
-some_frame(const Given *given, uint64 *random, uint32 *frame)
+/* The one that 32 random bits choose, if there is any. */
+static inline uint32
+some_frame(const Given *given, uint32 random)
 {
-	uint64		r = mtp_pool_random(random);
-	uint32		i = (uint32) r % given->n;
-	uint32		at = (uint32) (r >> 32) % given->frames;
+	uint32		i = (uint64) random * given->n >> 32;
 
-	*frame = given->extents[i] * MTP_EXTENT_FRAMES + at;
-	return i != given->n - 1 || at < given->fresh;
+	return given->extents[i >> given->shift] * MTP_EXTENT_FRAMES + (i & ((1 << given->shift) - 1));
 }
 
 bool
@@ -274,21 +263,22 @@ coldest_of(MtpPool *pool, int kind, uint64 *random, uint32 *frame)
 {
 	uint8		epoch = mtp_pool_epoch(pool);
 	Given		given = given_frames(pool, kind);
+	const MtpHeat *heat = pool->heat;
 	int			coldest = MTP_HEAT_MOST + 1;
+	uint64		r = 0;
 
 	for (int i = 0; i < SAMPLE && given.n > 0; i++)
 	{
 		uint32		f;
+		int			level;
 
-		if (some_frame(&given, random, &f))
+		r = i % 2 == 0 ? mtp_pool_random(random) : r >> 32;
+		f = some_frame(&given, r);
+		level = mtp_heat_level(heat[f], epoch);
+		if (level < coldest)
 		{
-			int			level = mtp_heat_level(pool->heat[f], epoch);
-
-			if (level < coldest)
-			{
-				coldest = level;
-				*frame = f;
-			}
+			coldest = level;
+			*frame = f;
 		}
 	}
 	return coldest;
@@ -340,14 +330,9 @@ worth(MtpPool *pool, int kind, uint64 *random)
 
 		for (int j = 0; j < SAMPLE; j++)
 		{
-			uint32		f;
-			MtpHeat		heat;
-			int			level;
+			MtpHeat		heat = pool->heat[some_frame(&given, mtp_pool_random(random))];
+			int			level = mtp_heat_level(heat, epoch);
 
-			if (!some_frame(&given, random, &f))
-				continue;
-			heat = pool->heat[f];
-			level = mtp_heat_level(heat, epoch);
 			coldest = Min(coldest, level);
 			if (level > 0)
 			{
@@ -407,7 +392,8 @@ mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent)
 		return true;
 	}
 	k->homeless = 0;
-	from = least_worth(pool, kind, (k->nextents > 0 ? worth(pool, kind, random) : k->asked) / WORTH_MORE, random);
+	from = k->nextents == pool->nextents ? -1 :	/* nobody has any to give */
+		least_worth(pool, kind, (k->nextents > 0 ? worth(pool, kind, random) : k->asked) / WORTH_MORE, random);
 	k->haste = from < 0 ? 0 : Min(k->haste + 1, HASTE);
 	if (from < 0)
 		return false;

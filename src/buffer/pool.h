@@ -123,8 +123,8 @@ mtp_pool_hit(MtpPool *pool, uint32 frame, uint8 random)
 }
 
 /*
- * How many of a process's misses of a kind that looked for a frame have lately found one.  Where these are few, only some look; where
- * there is hardly any, the others are not counted either, and those that look are counted for them (README.md).
+ * How many of a process's misses of a kind that looked for a frame have lately found one.  Where these are few, only some look, and stand for
+ * the others (README.md).
  */
 typedef struct MtpAdmission
 {
