@@ -163,6 +163,7 @@ evict(void)
 	for (uint64 left = pg_prng_uint64_range(&pg_global_prng_state, 1, hash_get_num_entries(demands)); left > 0; left--)
 		d = hash_seq_search(&seq);
 	hash_seq_term(&seq);
+	Assert(d != NULL);			/* there is no room, so there are some */
 	set_learnt(d, 0);
 	hash_search(demands, &d->key, HASH_REMOVE, NULL);
 }
