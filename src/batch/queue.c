@@ -29,6 +29,7 @@
  */
 #define MTP_MANY_QUEUES		(4 * MTP_QUEUE_PLACES)
 #define MTP_FIRST_ROWS		16
+#define MTP_CLUSTERED_ROWS	64	/* … unless the table before has as many */
 
 uint64		mtp_batch_pending = 0;
 
@@ -111,6 +112,19 @@ make_hash(MtpFrame *f)
 		remember_queue(f, q);
 }
 
+/*
+ * Does the first row of a further table come behind so many of the table before that it is likely to
+ * be followed by as many?  Then they make a batch from the beginning.
+ */
+static bool
+comes_clustered(MtpFrame *f, Oid heapid)
+{
+	MtpQueue   *last = f->queues;
+
+	/* What was decided for the first index of a table is true for all. */
+	return last->heapid == heapid ? last->at_once == 0 : last->filled >= MTP_CLUSTERED_ROWS;
+}
+
 static MtpQueue *
 make_queue(MtpFrame *f, Relation index, Relation heap, bool narrow)
 {
@@ -123,7 +137,7 @@ make_queue(MtpFrame *f, Relation index, Relation heap, bool narrow)
 	q->indexid = RelationGetRelid(index);
 	q->heapid = RelationGetRelid(heap);
 	q->narrow = narrow;
-	if (f->nqueues >= MTP_MANY_QUEUES && f->bulk_heap != q->heapid)
+	if (f->nqueues >= MTP_MANY_QUEUES && f->bulk_heap != q->heapid && !comes_clustered(f, q->heapid))
 		q->at_once = Min(mtp_batch_min_rows, MTP_FIRST_ROWS);
 	if (f->by_index != NULL)
 		remember_queue(f, q);
