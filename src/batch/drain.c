@@ -284,8 +284,6 @@ cancel_in(dlist_head *list, uint64 serial, SubTransactionId subxid)
 			continue;
 		dlist_delete(&b->node);
 		b->cancelled = true;
-		if (b->phase == MTP_FILLING)
-			mtp_my_load->full -= b->full;
 		if (b->holders == 0)
 			mtp_batch_free(b);
 	}
@@ -299,8 +297,8 @@ mtp_cancel(uint64 serial, SubTransactionId subxid)
 	settle(serial, InvalidOid, subxid);
 	mtp_share_content(mtp_my_load);
 
-	/* Only this backend adds to its list; workers may have applied and removed all of it. */
-	if (dlist_is_empty(&mtp_my_load->batches) && dlist_is_empty(&mtp_my_load->own))
+	/* Only this backend makes batches; workers may have applied and removed all of them. */
+	if (*(volatile uint64 *) &mtp_my_load->bytes == 0)
 		return;
 	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
 		for (MtpQueue *q = f->queues; q != NULL; q = q->next)

@@ -12,10 +12,12 @@
 
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
-#include "wal/stop.h"
 
 /* A load that takes no run for so long is silent. */
 #define SILENT_MS	1000
+
+/* One that found no memory so long ago, and has done nothing since, does not count as one that wants some. */
+#define WANTS_MS	10000
 
 static inline Size
 half(void)
@@ -23,19 +25,31 @@ half(void)
 	return (Size) mtp_shared->nblocks * MTP_BLOCK_SIZE / 2;
 }
 
+/* Under mtp_batch_lock */
+static inline bool
+silent(MtpLoad *load, TimestampTz now)
+{
+	return TimestampDifferenceExceeds(load->seen, now, SILENT_MS);
+}
+
 Size
 mtp_share_room(MtpLoad *load)
 {
-	Size		room;
+	Size		room = MaxAllocHugeSize;
+	TimestampTz now;
 
 	/* A load that begins to want memory at this moment is seen at the next run. */
-	if (mtp_shared->wanting == 0)
-		return MaxAllocHugeSize;
-	LWLockAcquire(mtp_batch_lock, LW_SHARED);
 	if (mtp_shared->wanting == load->wants)
-		room = MaxAllocHugeSize;
-	else
-		room = load->bytes < half() ? half() - load->bytes : 0;
+		return room;
+	now = GetCurrentTimestamp();
+	LWLockAcquire(mtp_batch_lock, LW_SHARED);
+	for (int i = 0; i < mtp_shared->max_loads; i++)
+	{
+		MtpLoad    *other = &mtp_shared->loads[i];
+
+		if (other->wants && other != load && !TimestampDifferenceExceeds(other->seen, now, WANTS_MS))
+			room = load->bytes < half() ? half() - load->bytes : 0;
+	}
 	LWLockRelease(mtp_batch_lock);
 	return room;
 }
@@ -56,6 +70,7 @@ take_batch(MtpBatch *b, TimestampTz now)
 		dlist_delete(&b->node);
 		dlist_push_head(&load->batches, &b->node);
 		b->own = false;
+		b->back = true;
 	}
 	return b->full;
 }
@@ -80,9 +95,31 @@ take_from(dlist_head *list, Size enough, TimestampTz now)
 static Size
 excess(MtpLoad *load, TimestampTz now)
 {
-	if (load->full == 0 || TimestampDifferenceExceeds(load->seen, now, SILENT_MS))
+	Size		held = load->bytes - load->underway;
+
+	if (load->full == 0 || silent(load, now))
 		return load->full;
-	return load->bytes > half() ? Min(load->bytes - half(), load->full) : 0;
+	return held > half() ? Min(held - half(), load->full) : 0;
+}
+
+/*
+ * Workers for what silent loads have under way: nobody else asks for them, and the one that came when it was
+ * taken may have ended since, or there was none to be had.
+ */
+static void
+help_silent(TimestampTz now)
+{
+	for (int i = 0; i < mtp_shared->max_loads; i++)
+	{
+		MtpLoad    *load = &mtp_shared->loads[i];
+		bool		waits;
+
+		LWLockAcquire(mtp_batch_lock, LW_SHARED);
+		waits = load->pid != 0 && load->underway > 0 && silent(load, now);
+		LWLockRelease(mtp_batch_lock);
+		if (waits)
+			mtp_worker_wanted(load);
+	}
 }
 
 void
@@ -93,6 +130,7 @@ mtp_share_want(MtpLoad *load)
 	Size		most = 0;
 
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	load->seen = now;
 	if (!load->wants)
 	{
 		load->wants = true;
@@ -117,10 +155,8 @@ mtp_share_want(MtpLoad *load)
 	}
 	LWLockRelease(mtp_batch_lock);
 	if (holder != NULL)
-	{
-		MTP_STOP_POINT("batches_taken");
 		mtp_worker_wanted(holder);
-	}
+	help_silent(now);
 }
 
 void

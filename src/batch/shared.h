@@ -103,7 +103,8 @@ typedef struct MtpBatch
 	bool		worker_ok;		/* comparisons are built in and read no catalog */
 	MtpArrival	arrival;		/* as MtpBatchApply has it, of the runs so far */
 	bool		own;			/* on the list of those that no worker looks at */
-	bool		taken;			/* by another load: its owner fills it again when its runs are applied */
+	bool		taken;			/* by another load: its owner fills it again when its runs are applied, … */
+	bool		back;			/* … on the list of those that no worker looks at */
 	MtpPhase	phase;
 	volatile bool cancelled;	/* never taken back */
 	uint32		entries;
@@ -157,7 +158,8 @@ typedef struct MtpLoad
 	dlist_head	batches;
 	dlist_head	own;			/* small ones, of which there are many: submitted ones come first */
 	uint64		bytes;			/* memory held */
-	uint64		full;			/* of this, full runs of batches that are being filled */
+	uint64		full;			/* of this, full runs of batches that are being filled … */
+	uint64		underway;		/* … and of those that are not any more */
 	TimestampTz seen;			/* when it last took a run, or looked for a unit */
 	bool		wants;			/* … and there was none for it since; written by its owner alone */
 	uint64		served;			/* for ageing: when a worker last came, in ticks */
@@ -176,6 +178,7 @@ mtp_batch_submit(MtpBatch *b, TimestampTz now)
 	b->phase = MTP_SORTING;
 	b->submitted = now;
 	b->load->full -= b->full;
+	b->load->underway += b->full;
 }
 
 /* One per worker. */

@@ -123,6 +123,7 @@ mtp_batch_free(MtpBatch *b)
 	if (b->filling.mem != NULL)
 		mtp_memory_free(b->filling.mem, b->filling.order);
 	b->load->bytes -= b->bytes;
+	*(b->phase == MTP_FILLING ? &b->load->full : &b->load->underway) -= b->full;
 	mtp_memory_free((char *) b, 0);
 }
 
@@ -138,9 +139,16 @@ mtp_batch_begin_anew(MtpBatch *b)
 	free_runs(b);
 	b->load->bytes -= b->bytes - bytes;
 	b->bytes = bytes;
+	b->load->underway -= b->full;
 	b->full = 0;
 	b->many = NULL;
 	b->taken = false;
+	if (b->back)
+	{
+		dlist_delete(&b->node);
+		dlist_push_tail(&b->load->own, &b->node);
+		b->own = true;
+	}
 	b->entries = 0;
 	b->nruns = b->sorted = 0;
 	b->prepared = false;
@@ -426,7 +434,8 @@ prepare_batch(MtpRunner *runner, MtpUnit *unit)
 static void
 make_one_task(MtpBatch *b)
 {
-	Assert(b->entries < 2 * ENTRIES_PER_TASK);
+	/* The first run may be as large as any, where others before it were taken (share.c). */
+	Assert(b->entries < 3 * ENTRIES_PER_TASK);
 	b->ntasks = 1;
 	b->tasks[0].total = b->entries;
 #ifdef USE_ASSERT_CHECKING

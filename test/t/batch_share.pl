@@ -101,6 +101,46 @@ foreach my $case ([ 'no worker', 0 ], [ 'a table that its load has truncated', 1
 }
 $faults->set_all('mtpower.workers', 1);
 
+# The only worker is in another database, whose load wants the memory: it comes over.
+{
+	$node->safe_psql('postgres', 'CREATE DATABASE d2');
+	$node->safe_psql('d2', 'CREATE EXTENSION mtpower; CREATE TABLE u (a int) USING mtpower; CREATE INDEX u_a ON u USING mtpower_blink (a)');
+	$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE backend_type = 'mtpower worker'});
+	$node->safe_psql('d2', 'INSERT INTO u SELECT hashint4(g) FROM generate_series(1, 9000) g');
+	my $silent = start_silent();
+	for (1 .. 60)
+	{
+		$node->safe_psql('d2', join(';', @other));
+		last if $node->safe_psql('postgres', "SELECT $held < $half") eq 't';
+		sleep(0.2);
+	}
+	is($node->safe_psql('postgres', "SELECT $held < $half"), 't', 'a worker comes from another database');
+	is($faults->finish($silent), '', 'the silent load ends');
+	$faults->sound('another database', $rows);
+}
+
+# The run that is being filled is as large as any, and the first of the batch that begins anew.
+{
+	$node->append_conf('postgresql.conf', qq{mtpower.batch_memory = 4MB\nmtpower.batch_size = 4MB});
+	$node->restart;
+	$node->safe_psql('postgres', 'DROP INDEX t_b, t_ab; TRUNCATE t');
+	my $large = $faults->start_fed(rows(70000), 'COPY t FROM STDIN');
+	$faults->wait_for(q{SELECT true FROM pg_stat_activity WHERE wait_event = 'ClientRead' AND state = 'active' AND state_change < clock_timestamp() - interval '1.2 s' AND pid = }
+		. $faults->pid_of($large) . " AND $held > 2000000", 'a large silent load');
+	my @more = @other;
+	s/40000/400000/ foreach @more;
+	is($faults->finish($faults->start(@more)), '', 'a load beside it');
+	$faults->wait_for("SELECT $held < 1200000", 'memory of it');
+	$faults->feed($large, rows(62000));
+	is($faults->finish($large), '', 'it goes on, and ends');
+	$rows = 132000;
+	$faults->sound('large', $rows);
+	$node->append_conf('postgresql.conf', qq{mtpower.batch_memory = 1MB\nmtpower.batch_size = 1MB});
+	$node->restart;
+	$node->safe_psql('postgres', 'TRUNCATE t; CREATE INDEX t_b ON t USING mtpower_hash (b); CREATE INDEX t_ab ON t USING mtpower_hash (a, b)');
+	$rows = 0;
+}
+
 # ---------- no more than half, while others want some ----------
 {
 	$node->safe_psql('postgres', q{CREATE TABLE w (a int) USING mtpower; CREATE INDEX w_a ON w USING mtpower_blink (a); CREATE INDEX w_h ON w USING mtpower_hash (a); CREATE INDEX w_d ON w USING mtpower_blink (a DESC);
