@@ -145,11 +145,12 @@ static bool
 claim_own(uint64 serial, Oid indexid, SubTransactionId subxid, MtpUnit *unit, Oid *pending)
 {
 	bool		got = false;
+	TimestampTz now = GetCurrentTimestamp();
 	dlist_iter	iter;
 
 	*pending = InvalidOid;
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	mtp_my_load->seen = GetCurrentTimestamp();
+	mtp_my_load->seen = now;
 	dlist_foreach(iter, &mtp_my_load->batches)
 	{
 		MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);

@@ -25,7 +25,6 @@ half(void)
 	return (Size) mtp_shared->nblocks * MTP_BLOCK_SIZE / 2;
 }
 
-/* Under mtp_batch_lock */
 static inline bool
 silent(MtpLoad *load, TimestampTz now)
 {
@@ -112,12 +111,9 @@ help_silent(TimestampTz now)
 	for (int i = 0; i < mtp_shared->max_loads; i++)
 	{
 		MtpLoad    *load = &mtp_shared->loads[i];
-		bool		waits;
 
-		LWLockAcquire(mtp_batch_lock, LW_SHARED);
-		waits = load->pid != 0 && load->underway > 0 && silent(load, now);
-		LWLockRelease(mtp_batch_lock);
-		if (waits)
+		/* A hint, read without the lock: mtp_worker_wanted looks under it. */
+		if (load->underway > 0 && silent(load, now))
 			mtp_worker_wanted(load);
 	}
 }

@@ -148,6 +148,7 @@ mtp_batch_begin_anew(MtpBatch *b)
 		dlist_delete(&b->node);
 		dlist_push_tail(&b->load->own, &b->node);
 		b->own = true;
+		b->back = false;
 	}
 	b->entries = 0;
 	b->nruns = b->sorted = 0;
