@@ -1,10 +1,11 @@
 """Loads into tables with live indexes."""
-import os, sys, threading, time
+import datetime, lzma, os, shutil, sys, threading, time
 from data import AMS, TYPES, columns, indexes
 from harness import PAIRS, ROUNDS, ROWS, part
 from server import Failed, Server, call, together
 
 LIVE = 'heap+btree live'
+UNBATCHED = 'batching off'
 
 
 def both(run, peer=LIVE):
@@ -235,8 +236,9 @@ class Watch:
 @part
 def part_partitions(b):
     """1,500 and 4,000 partitions with a B-link and a hash index each, by INSERT … SELECT and by COPY, by one session and by four:
-    rows that come in the order of the partitions (clustered), or each for another one (scattered). The peer is
-    mtpower.batching = off on the same table. The same partitions without indexes are the bound: what no index could be faster than."""
+    rows that come in the order of the partitions (clustered), or each for another one (scattered). The flights by day and lineitem
+    by month, with six B-links each. The peer is mtpower.batching = off on the same table. The same partitions without indexes
+    are the bound: what no index could be faster than."""
     server = Server(b.args, 'partitions', {'max_locks_per_transaction': '2000'})
     try:
         for n in (1500, 4000):
@@ -247,6 +249,8 @@ def part_partitions(b):
             for order, expression in (('clustered', '(g - 1)::bigint * %d / %d'), ('scattered', 'g::bigint * 7919 %% %d')):
                 for loaders in (1, 4):
                     compare_partitions(b, server, n, order, expression, loaders)
+        compare_flights(b, server)
+        compare_lineitem(b, server)
     finally:
         server.remove()
 
@@ -258,15 +262,62 @@ def compare_partitions(b, server, n, order, expression, loaders):
     files = [b.path('parts-%d.csv' % i) for i in range(loaders)]
     server.sql(';'.join("COPY (%s) TO '%s' (FORMAT csv)" % pair for pair in zip(select, files)))
 
-    def load(table, batching, commands):
-        server.sql('TRUNCATE %s; CHECKPOINT' % table)
-        return max(together(*(lambda c=c: server.timed(c.format(table=table), 'SET mtpower.batching = ' + batching) for c in commands)))
-
     for how, commands in (('INSERT', ['INSERT INTO {table} ' + s for s in select]), ('COPY', ["COPY {table} FROM '%s' (FORMAT csv)" % f for f in files])):
         b.compare('%d partitions, %s, %s, %d session%s' % (n, order, how, loaders, '' if loaders == 1 else 's'),
-                  {'mtpower': lambda: load('parts', 'on', commands), 'batching off': lambda: load('parts', 'off', commands),
-                   'no index': lambda: load('bare', 'off', commands)},
-                  targets={'batching off': 2 if order == 'clustered' else 0.95})
+                  {'mtpower': lambda: fill(server, 'parts', commands), UNBATCHED: lambda: fill(server, 'parts', commands, 'off'),
+                   'no index': lambda: fill(server, 'bare', commands)},
+                  targets={UNBATCHED: 2 if order == 'clustered' else 0.95})
+
+
+def fill(server, table, commands, batching='on'):
+    """Seconds that the commands take side by side, each in a session of its own, to fill the table that is emptied before."""
+    server.sql('TRUNCATE %s; CHECKPOINT' % table)
+    return max(together(*(lambda c=c: server.timed(c.format(table=table), 'SET mtpower.batching = ' + batching) for c in commands)))
+
+
+def make_partitions(server, name, partitions, make, index):
+    """The partitioned table in three schemas: power, with B-links, plain, with btrees on heap, and bare, without indexes."""
+    for schema, am in (('power', 'mtpower'), ('plain', 'heap'), ('bare', 'mtpower')):
+        table, index_am = AMS[am]
+        begin = 'CREATE SCHEMA IF NOT EXISTS %s; SET search_path = %s, public; SET default_table_access_method = %s;\n' % (schema, schema, table)
+        server.sql(begin + ';'.join([make] + ['CREATE TABLE %s_%d PARTITION OF %s FOR VALUES FROM (%s) TO (%s)' % (name, i, name, *bounds)
+                                              for i, bounds in enumerate(partitions)]))
+        if schema != 'bare':
+            server.sql(begin + index(index_am))
+
+
+def compare_schemas(b, server, case, name, command, order):
+    targets = {UNBATCHED: 2 if order == 'clustered' else 0.95, LIVE: 2 if order == 'clustered' else 0.95}
+    b.compare('%s, %s, %s' % (case, order, command.split()[0]),
+              {'mtpower': lambda: fill(server, 'power.' + name, [command]), UNBATCHED: lambda: fill(server, 'power.' + name, [command], 'off'),
+               LIVE: lambda: fill(server, 'plain.' + name, [command]), 'no index': lambda: fill(server, 'bare.' + name, [command])},
+              targets=targets)
+
+
+def compare_flights(b, server):
+    """The flights of 2013 by day: in the order of their file, which is the days', and in the order of the airplanes."""
+    source = os.path.join(b.args.source, 'data', 'nycflights13')
+    text = lambda name: open(os.path.join(source, name)).read()
+    path = b.path('flights.csv')
+    with lzma.open(os.path.join(source, 'flights.csv.xz')) as packed, open(path, 'wb') as f:
+        shutil.copyfileobj(packed, f)
+    copy = "COPY {table} FROM '%s' (FORMAT csv, HEADER)" % path
+    server.sql('\\set am heap\n' + text('tables.sql'))
+    server.sql(copy.format(table='flights'))
+    days = [datetime.date(2013, 1, 1) + datetime.timedelta(i) for i in range(365)]
+    make_partitions(server, 'flights', [('%d, %d' % (d.month, d.day), '%d, %d' % (d.month, d.day + 1)) for d in days],
+                    'CREATE TABLE flights (LIKE public.flights) PARTITION BY RANGE (month, day)',
+                    lambda am: '\\set index_am %s\n%s' % (am, text('indexes.sql')))
+    compare_schemas(b, server, 'flights by day', 'flights', copy, 'clustered')
+    compare_schemas(b, server, 'flights by day', 'flights', 'INSERT INTO {table} SELECT * FROM public.flights ORDER BY tailnum', 'scattered')
+
+
+def compare_lineitem(b, server):
+    """lineitem by month of the ship date: in the order of its file, in which each row is for another month."""
+    months = ["'%d-%02d-01'" % (1992 + i // 12, 1 + i % 12) for i in range(7 * 12 + 1)]
+    make_partitions(server, 'lineitem', list(zip(months, months[1:])), 'CREATE TABLE lineitem (%s) PARTITION BY RANGE (l_shipdate)' % LINEITEM,
+                    lambda am: ''.join('CREATE INDEX ON lineitem USING %s (%s);' % (am, c) for c in LINEITEM_INDEXES))
+    compare_schemas(b, server, 'lineitem by month', 'lineitem', "COPY {table} FROM '%s' (FORMAT csv, HEADER)" % lineitem_file(b), 'scattered')
 
 
 @part
@@ -289,22 +340,31 @@ def part_wal(b):
     b.show('size of an index', sizes, unit='MB', targets={LIVE: 1 / 1.1})
 
 
-@part
-def part_lineitem(b):
-    """TPC-H lineitem at scale 1, six indexes (the rows are made by the PyPI package tpchgen-cli)."""
+LINEITEM = ('l_orderkey bigint, l_partkey int, l_suppkey int, l_linenumber int, l_quantity numeric, l_extendedprice numeric, l_discount numeric,'
+            ' l_tax numeric, l_returnflag char(1), l_linestatus char(1), l_shipdate date, l_commitdate date, l_receiptdate date,'
+            ' l_shipinstruct char(25), l_shipmode char(10), l_comment varchar(44)')
+LINEITEM_INDEXES = ['l_orderkey, l_linenumber', 'l_partkey, l_suppkey', 'l_suppkey', 'l_shipdate', 'l_receiptdate', 'l_commitdate']
+
+
+def lineitem_file(b):
+    """The rows, made by the PyPI package tpchgen-cli: at scale 1 for 2,000,000 rows of the other parts."""
     path = b.path('lineitem.csv')
     if not os.path.exists(path):
         venv = b.path('venv')
         call([sys.executable, '-m', 'venv', venv])
         call([venv + '/bin/pip', '-q', 'install', 'tpchgen-cli==4.0.0'])
         call([venv + '/bin/tpchgen-cli', 'csv', '-s', '%g' % (ROWS / 2_000_000), '--tables', 'lineitem', '--output-dir', b.args.dir])
-    ddl = ('l_orderkey bigint, l_partkey int, l_suppkey int, l_linenumber int, l_quantity numeric, l_extendedprice numeric, l_discount numeric,'
-           ' l_tax numeric, l_returnflag char(1), l_linestatus char(1), l_shipdate date, l_commitdate date, l_receiptdate date,'
-           ' l_shipinstruct char(25), l_shipmode char(10), l_comment varchar(44)')
-    cols = ['l_orderkey, l_linenumber', 'l_partkey, l_suppkey', 'l_suppkey', 'l_shipdate', 'l_receiptdate', 'l_commitdate']
+    return path
+
+
+@part
+def part_lineitem(b):
+    """TPC-H lineitem at scale 1, six indexes."""
+    path = lineitem_file(b)
 
     def load(am):
-        b.server.sql('DROP TABLE IF EXISTS lineitem; CREATE TABLE lineitem (%s) USING %s;\n%sCHECKPOINT' % (ddl, AMS[am][0], indexes('lineitem', am, cols)))
+        b.server.sql('DROP TABLE IF EXISTS lineitem; CREATE TABLE lineitem (%s) USING %s;\n%sCHECKPOINT'
+                     % (LINEITEM, AMS[am][0], indexes('lineitem', am, LINEITEM_INDEXES)))
         return b.server.timed("COPY lineitem FROM '%s' WITH (FORMAT csv, HEADER)" % path)
     b.compare('6 indexes', both(load), targets={LIVE: 3.5})
 
