@@ -422,6 +422,7 @@ mtp_batch_announce(Relation rel, int ntuples, CommandId cid)
 		return;
 	mtp_frame->at_once = 0;
 	mtp_frame->bulk_heap = relid;
+	mtp_frame->bulk_rows = ntuples;
 	if (!mtp_frame->replication || list_member_oid(mtp_frame->announced, relid))
 		return;
 	old = MemoryContextSwitchTo(mtp_frame_context(mtp_frame));

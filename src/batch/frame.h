@@ -19,6 +19,7 @@ typedef struct MtpQueue
 	bool		worker_ok;
 	bool		used;			/* something was queued */
 	MtpArrival	arrival;		/* … and the last of these that some of it are */
+	uint32		rows;			/* that have come, those that went in at once too */
 	uint64		pending;		/* entries queued and not drained */
 	uint32		filled;			/* … of these, in the batch that is being filled */
 	int			at_once;		/* rows to be inserted before it queues, at first or again */
@@ -45,7 +46,9 @@ typedef struct MtpFrame
 	MemoryContext cxt;			/* what the frame itself has no room for, or NULL */
 	MtpQueue   *queues;
 	struct queues_hash *by_index;	/* the same, where they are many; or NULL */
-	Oid			bulk_heap;		/* whose bulk insert was announced last */
+	Oid			last_heap;		/* whose row came last */
+	Oid			bulk_heap;		/* whose bulk insert was announced last … */
+	int			bulk_rows;		/* … and of how many rows */
 	List	   *announced;		/* of replication: tables with a bulk insert under way */
 	uint32		at_once;		/* 1 + rows to be inserted before anything is queued, or 0 … */
 	Oid			counted_heap;	/* … and the row that was counted last */

@@ -24,12 +24,12 @@
 #define MTP_WORTH_A_BATCH	256
 
 /*
- * A statement of so many queues finds them by a hash table, and lets the first rows of each further one
- * go in at once: a handful of entries costs more as a batch.
+ * A statement of so many queues finds them by a hash table, and lets the first rows of each further table
+ * go in at once: a batch of about 20 rows costs as much as it gains.
  */
 #define MTP_MANY_QUEUES		(4 * MTP_QUEUE_PLACES)
-#define MTP_FIRST_ROWS		16
-#define MTP_CLUSTERED_ROWS	64	/* … unless the table before has as many */
+#define MTP_FIRST_ROWS		16	/* … where a row comes now and then */
+#define MTP_CLUSTERED_ROWS	32	/* … where they come table by table, none if the last one had as many */
 
 uint64		mtp_batch_pending = 0;
 
@@ -113,16 +113,26 @@ make_hash(MtpFrame *f)
 }
 
 /*
- * Does the first row of a further table come behind so many of the table before that it is likely to
- * be followed by as many?  Then they make a batch from the beginning.
+ * How many rows of a further table go in at once.  Where rows come table by table, the table before
+ * tells how many to expect: a batch from the first row, or more likely none.
  */
-static bool
-comes_clustered(MtpFrame *f, Oid heapid)
+static int
+rows_at_once(MtpFrame *f, Oid heapid)
 {
 	MtpQueue   *last = f->queues;
 
-	/* What was decided for the first index of a table is true for all. */
-	return last->heapid == heapid ? last->at_once == 0 : last->filled >= MTP_CLUSTERED_ROWS;
+	if (f->nqueues < MTP_MANY_QUEUES)
+		return 0;
+	if (f->bulk_heap == heapid && f->bulk_rows >= MTP_CLUSTERED_ROWS)
+		return 0;
+	/* What was decided for the first index of a table is true for all; the row at hand is counted there already. */
+	if (last->heapid == heapid)
+		return last->at_once == 0 ? 0 : last->at_once + 1;
+	if (mtp_batch_min_rows < MTP_FIRST_ROWS)
+		return mtp_batch_min_rows;
+	if (f->last_heap != last->heapid || last->rows == 1)
+		return MTP_FIRST_ROWS;
+	return last->rows < MTP_CLUSTERED_ROWS ? MTP_CLUSTERED_ROWS : 0;
 }
 
 static MtpQueue *
@@ -137,8 +147,7 @@ make_queue(MtpFrame *f, Relation index, Relation heap, bool narrow)
 	q->indexid = RelationGetRelid(index);
 	q->heapid = RelationGetRelid(heap);
 	q->narrow = narrow;
-	if (f->nqueues >= MTP_MANY_QUEUES && f->bulk_heap != q->heapid && !comes_clustered(f, q->heapid))
-		q->at_once = Min(mtp_batch_min_rows, MTP_FIRST_ROWS);
+	q->at_once = rows_at_once(f, q->heapid);
 	if (f->by_index != NULL)
 		remember_queue(f, q);
 	q->next = f->queues;
@@ -580,6 +589,8 @@ queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniq
 	if (is_first_row(f, RelationGetRelid(heap), tid))
 		return NULL;
 	q = find_queue(f, index, heap, narrow);
+	q->rows++;
+	f->last_heap = q->heapid;
 	if (q->at_once > 0)
 	{
 		q->at_once--;

@@ -100,6 +100,21 @@ release($job, $row);
 load_parts('more queues than memory');
 is($node->safe_psql('postgres', $held), 0, 'no memory is held');
 
+# Which rows of a further partition go in at once: 32 where they come partition by partition and the one before had few, none where it had
+# as many; 16 where each comes for another one.  The first 12 partitions (24 queues) and the statement's first 16 rows are counted as ever.
+my $file = $node->basedir . '/rows';
+for (['20 rows each, in order', 'INSERT INTO parts SELECT (g - 1) / 20, g, g FROM generate_series(1, 2000) g', 2 * (12 * 20 - 16)],
+	['40 rows each, in order', 'INSERT INTO parts SELECT (g - 1) / 40, g, g FROM generate_series(1, 4000) g', 2 * (100 * 40 - 16)],
+	['20 rows each, by COPY', "COPY (SELECT g / 20, g, g FROM generate_series(0, 1999) g) TO '$file'; COPY parts FROM '$file'", 2 * 12 * 20],
+	['40 rows each, by COPY', "COPY (SELECT g / 40, g, g FROM generate_series(0, 3999) g) TO '$file'; COPY parts FROM '$file'", 2 * 100 * 40],
+	['20 rows each, for another one each', 'INSERT INTO parts SELECT g % 100, g, g FROM generate_series(1, 2000) g', 2 * (12 * 20 + 16 * 3 + 72 * 4)])
+{
+	my ($what, $load, $entries) = @$_;
+	$node->safe_psql('postgres', "TRUNCATE parts; SELECT mtpower.stat_reset('batches')");
+	$node->safe_psql('postgres', "SET mtpower.batch_min_rows = 16; $load");
+	is($node->safe_psql('postgres', 'SELECT sum(entries) FROM mtpower.stat_batches'), $entries, "$what: entries in batches");
+}
+
 # Each of many queues begins with two blocks of 1 kB: 2,400 entries of 600 queues have room in a megabyte, but 600 x 32 kB have not.
 $node->safe_psql('postgres', "TRUNCATE parts; SELECT mtpower.stat_reset(); SET mtpower.batch_min_rows = 0; INSERT INTO parts SELECT g % $partitions, g, g FROM generate_series(1, 4 * $partitions) g");
 is($node->safe_psql('postgres', 'SELECT sum(entries) || chr(32) || sum(batches) FROM mtpower.stat_batches'), '2080 520', 'as many queues as there are pairs of blocks have one batch each');
