@@ -167,7 +167,8 @@ ours(const Trace *t, bool *miss, const Options *o)
 	Pages		p = {.map = map_make(nframes),.random = UINT64CONST(88172645463325252)};
 	double		half_life = o->half_life > 0 ? o->half_life : MTP_POOL_HALF_LIFE;
 	Warm	   *list = malloc(nframes * sizeof(Warm));
-	uint32		nlist = 0;
+	uint32		nlist = 0,
+				directories = 0;
 
 	p.pool = mtp_pool_make(memory, t->extents, half_life);
 	p.pages = malloc(nframes * sizeof(uint64));
@@ -184,8 +185,12 @@ ours(const Trace *t, bool *miss, const Options *o)
 		if (o->restart > 0 && i == o->restart)
 			restart(&p, half_life, list, nlist, o->list_heat);
 		frame = map_find(&p.map, t->pages[i]);
+		directories += KIND(t->pages[i]) == MTP_FRAME_DIRECTORY;
 		if (i % 32 == 0)
-			mtp_pool_tick(p.pool, 32);
+		{
+			mtp_pool_tick(p.pool, 32 - directories, directories);
+			directories = 0;
+		}
 		if (!(miss[i] = frame == NONE))
 			mtp_pool_hit(p.pool, frame, (uint8) mtp_pool_random(&p.random));
 		else

@@ -91,9 +91,19 @@ refresh(MtpHeat *words, uint64 n, uint32 part, uint8 epoch)
 	}
 }
 
-void
-mtp_pool_tick(MtpPool *pool, uint32 n)
+/* Directories that have room in a block, by the frames that most of them have. */
+static uint32
+directories_of_block(MtpPool *pool)
 {
+	bool		small = pool->kinds[MTP_FRAME_SMALL].nextents >= pool->kinds[MTP_FRAME_DIRECTORY].nextents;
+
+	return mtp_pool_frames(small ? MTP_FRAME_SMALL : MTP_FRAME_DIRECTORY) / MTP_EXTENT_BLOCKS;
+}
+
+void
+mtp_pool_tick(MtpPool *pool, uint32 pages, uint32 directories)
+{
+	uint32		n = pages + directories / directories_of_block(pool);
 	uint64		before = pg_atomic_fetch_add_u64(&pool->accesses, n);
 
 	/* Each border that is crossed is crossed by one process. */

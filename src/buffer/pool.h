@@ -55,7 +55,7 @@ typedef struct MtpPool
 {
 	uint32		nextents;
 	uint32		nfree;			/* extents without a kind */
-	uint32		epoch_length;	/* in accesses */
+	uint32		epoch_length;	/* in accesses to blocks */
 	uint32		sketch_mask;
 	pg_atomic_uint64 accesses;
 	pg_atomic_uint32 epoch;
@@ -107,8 +107,11 @@ mtp_pool_epoch(MtpPool *pool)
 	return (uint8) pg_atomic_read_u32(&pool->epoch);
 }
 
-/* Counts n accesses, and ages all pages when it is time. */
-extern void mtp_pool_tick(MtpPool *pool, uint32 n);
+/*
+ * Counts accesses, and ages all pages when it is time.  What has room in a block together counts as one access
+ * to a block: so time passes as memory is turned over, whatever the frames' size is.
+ */
+extern void mtp_pool_tick(MtpPool *pool, uint32 pages, uint32 directories);
 
 /* An access to the page of a frame. */
 static inline void

@@ -19,6 +19,8 @@ void
 mtp_buffer_tell(void)
 {
 	uint64	   *counts = mtp_buffer.counts[0];
+	uint64	   *of_directories = mtp_buffer.counts[MTP_FRAME_DIRECTORY];
+	uint32		directories = of_directories[MTP_COUNT_HITS] + of_directories[MTP_COUNT_MISSES];
 
 	for (int i = 0; i < MTP_BUFFER_COUNTS; i++)
 		if (counts[i] != 0)
@@ -26,7 +28,7 @@ mtp_buffer_tell(void)
 			pg_atomic_fetch_add_u64(&mtp_buffer_counts[i], counts[i]);
 			counts[i] = 0;
 		}
-	mtp_pool_tick(mtp_buffer.pool, untold);
+	mtp_pool_tick(mtp_buffer.pool, untold - directories, directories);
 	untold = 0;
 }
 

@@ -433,7 +433,7 @@ work(void *arg)
 		int			file = rnd() % (FILES / 2) * 2 + (rnd() % 8 == 0 ? 1 - favour : favour);
 		int			block = rnd() % BLOCKS * (rnd() % BLOCKS) / BLOCKS;
 
-		mtp_pool_tick(buffer.pool, 1);
+		mtp_pool_tick(buffer.pool, 1, 0);
 		if (rnd() % 10 == 0)
 			(kind_of(file) == MTP_FRAME_INDEX ? write_pages : write_pair) (file, block);
 		else

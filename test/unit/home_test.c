@@ -217,7 +217,7 @@ work(int n)
 	{
 		int			page = rnd(PAGES);
 
-		mtp_pool_tick(buffer.pool, 1);
+		mtp_pool_tick(buffer.pool, 1, 0);
 		loss_process = BACKENDS + rnd(3);
 		if (rnd(4) == 0)
 			change_page(page);

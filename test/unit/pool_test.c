@@ -111,7 +111,7 @@ use_pool(MtpPool *pool, uint64 *pages, int favour, uint32 npages, uint32 naccess
 					most;
 		bool		found;
 
-		mtp_pool_tick(pool, 1);
+		mtp_pool_tick(pool, 1, 0);
 		for (frame = 0; frame < pool->nextents * MTP_EXTENT_FRAMES && pages[frame] != page; frame++)
 			;
 		if (frame < pool->nextents * MTP_EXTENT_FRAMES)
@@ -246,6 +246,65 @@ test_admission(void)
 	free(pool);
 }
 
+/*
+ * Scans that go round four to five times as many directories as there are frames keep a part of them, whatever
+ * their size: time passes as memory is turned over, not by the number of accesses.
+ */
+static void
+test_scans(int kind)
+{
+	const uint32 nextents = 4;
+	MtpPool    *pool = mtp_pool_make(malloc(mtp_pool_size(nextents)), nextents, MTP_POOL_HALF_LIFE);
+	uint32		nframes = nextents * mtp_pool_frames(kind);
+	uint32		npages = nframes * 14 / 3;
+	uint32	   *frame_of = calloc(npages, sizeof(uint32));	/* + 1 */
+	uint32	   *pages = calloc(nextents * MTP_EXTENT_FRAMES, sizeof(uint32));	/* + 1 */
+	MtpAdmission admission = {.mean = MTP_ADMITTED_ALL};
+	uint32		hits = 0;
+
+	for (uint32 extent = 0; extent < nextents; extent++)
+		mtp_pool_change(pool, extent, kind);
+	for (int scan = 0; scan < 12; scan++)
+	{
+		hits = 0;
+		for (uint32 page = 0; page < npages; page++)
+		{
+			uint64		hash = (page + 1) * UINT64CONST(0x9E3779B97F4A7C15);
+			uint32		frame = frame_of[page] - 1;
+			int			level;
+			bool		found;
+
+			if (page % 64 == 0)
+				mtp_pool_tick(pool, kind < MTP_FRAME_DIRECTORY ? 64 : 0, kind < MTP_FRAME_DIRECTORY ? 0 : 64);
+			if (frame_of[page] != 0)
+			{
+				mtp_pool_hit(pool, frame, (uint8) rnd());
+				hits++;
+				continue;
+			}
+			level = mtp_pool_miss(pool, mtp_pool_page_kind(kind), hash, &admission, (uint16) rnd());
+			if (level < 0)
+				continue;
+			found = mtp_pool_place(pool, kind, level, admission.stands_for, &state, &frame);
+			mtp_pool_tried(&admission, found);
+			if (!found)
+				continue;
+			if (pages[frame] != 0)
+			{
+				frame_of[pages[frame] - 1] = 0;
+				mtp_pool_left(pool, frame, pages[frame] * UINT64CONST(0x9E3779B97F4A7C15));
+			}
+			pages[frame] = page + 1;
+			frame_of[page] = frame + 1;
+			mtp_pool_came(pool, frame, level);
+		}
+	}
+	check(hits > nframes / 3);
+	free(pages);
+	free(frame_of);
+	free(pool);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -253,6 +312,8 @@ main(int argc, char **argv)
 	mtp_heat_init();
 	test_heat();
 	test_admission();
+	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
+		test_scans(kind);
 	for (int round = 0; round < atoi(argv[2]); round++)
 		test_pool(1 + rnd() % 4);
 	puts("ok");
