@@ -152,8 +152,8 @@ same_servers('after crashes of the last one', $primary, $middle, $last);
 @runs = start_load($primary, $seconds);
 my $lsn = $primary->lsn('insert');
 # Not near the end of a segment.  If the last record that the middle one has received is incomplete there, the last one looks for its rest in the next segment of
-# the new timeline, where it is not, and gives up: PostgreSQL's own limit.
-$middle->poll_query_until('postgres', "SELECT pg_last_wal_replay_lsn() > '$lsn'::pg_lsn + 500000 AND (pg_last_wal_receive_lsn() - '0/0') % (16 * 1024 * 1024) BETWEEN 1000000 AND 8000000") or die 'no load';
+# the new timeline, where it is not, and gives up: PostgreSQL's own limit.  A load writes some MB before the promotion has begun.
+$middle->poll_query_until('postgres', "SELECT pg_last_wal_replay_lsn() > '$lsn'::pg_lsn + 500000 AND (pg_last_wal_receive_lsn() - '0/0') % (16 * 1024 * 1024) BETWEEN 1000000 AND 3000000") or die 'no load';
 $middle->promote;
 $middle->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'no promotion';
 finish_load('on the old primary', @runs);
