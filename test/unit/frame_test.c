@@ -422,11 +422,19 @@ purge_file(int file)
 	pg_atomic_fetch_add_u64(&npurges, 1);
 }
 
+/* Has what comes about by chance alone, when one thread stops at the right moment, come about? */
+static bool
+all_met(void)
+{
+	return pg_atomic_read_u64(&nretried) > 0 && pg_atomic_read_u64(&ndropped) > 0 && pg_atomic_read_u64(&nempty) > 0;
+}
+
+/* On a busy machine threads meet seldom: then more rounds. */
 static void *
 work(void *arg)
 {
 	state = (uint64) arg;
-	for (uint64 i = 0; i < rounds; i++)
+	for (uint64 i = 0; i < rounds || (i < 20 * rounds && !all_met()); i++)
 	{
 		/* Now most accesses are of indexes, now of tables. */
 		int			favour = pg_atomic_read_u64(&nfound) / 30000 % 2;
@@ -660,8 +668,9 @@ main(int argc, char **argv)
 
 	/* Frames have been taken from pages ten times over, and readers have met that. */
 	check(pg_atomic_read_u64(&npublished) > 10 * EXTENTS * MTP_EXTENT_BLOCKS);
-	check(pg_atomic_read_u64(&nretried) > 0 && pg_atomic_read_u64(&npurges) > 0 && pg_atomic_read_u64(&nchanges) > EXTENTS);
-	check(pg_atomic_read_u64(&nfilled) > 1000 && pg_atomic_read_u64(&ndropped) > 0 && pg_atomic_read_u64(&nempty) > 0 && pg_atomic_read_u64(&noutgrown) > 100);
+	check(all_met());
+	check(pg_atomic_read_u64(&npurges) > 0 && pg_atomic_read_u64(&nchanges) > EXTENTS);
+	check(pg_atomic_read_u64(&nfilled) > 1000 && pg_atomic_read_u64(&noutgrown) > 100);
 	puts("ok");
 	return 0;
 }
