@@ -237,8 +237,8 @@ class Watch:
 def part_partitions(b):
     """1,500 and 4,000 partitions with a B-link and a hash index each, by INSERT … SELECT and by COPY, by one session and by four:
     rows that come in the order of the partitions (clustered), or each for another one (scattered). The flights by day and lineitem
-    by month, with six B-links each. The peer is mtpower.batching = off on the same table. The same partitions without indexes
-    are the bound: what no index could be faster than."""
+    by month, with six B-links each. The peer is mtpower.batching = off on the same table; of
+    flights and lineitem, heap with btrees too. The same partitions without indexes are the bound: what no index could be faster than."""
     server = Server(b.args, 'partitions', {'max_locks_per_transaction': '2000'})
     try:
         for n in (1500, 4000):
@@ -278,20 +278,19 @@ def fill(server, table, commands, batching='on'):
 def make_partitions(server, name, partitions, make, index):
     """The partitioned table in three schemas: power, with B-links, plain, with btrees on heap, and bare, without indexes."""
     for schema, am in (('power', 'mtpower'), ('plain', 'heap'), ('bare', 'mtpower')):
-        table, index_am = AMS[am]
-        begin = 'CREATE SCHEMA IF NOT EXISTS %s; SET search_path = %s, public; SET default_table_access_method = %s;\n' % (schema, schema, table)
+        begin = 'CREATE SCHEMA IF NOT EXISTS %s; SET search_path = %s, public; SET default_table_access_method = %s;\n' % (schema, schema, AMS[am][0])
         server.sql(begin + ';'.join([make] + ['CREATE TABLE %s_%d PARTITION OF %s FOR VALUES FROM (%s) TO (%s)' % (name, i, name, *bounds)
                                               for i, bounds in enumerate(partitions)]))
         if schema != 'bare':
-            server.sql(begin + index(index_am))
+            server.sql(begin + index(am))
 
 
 def compare_schemas(b, server, case, name, command, order):
-    targets = {UNBATCHED: 2 if order == 'clustered' else 0.95, LIVE: 2 if order == 'clustered' else 0.95}
+    """One command on the three schemas of make_partitions, and on the first of them without batches."""
     b.compare('%s, %s, %s' % (case, order, command.split()[0]),
               {'mtpower': lambda: fill(server, 'power.' + name, [command]), UNBATCHED: lambda: fill(server, 'power.' + name, [command], 'off'),
                LIVE: lambda: fill(server, 'plain.' + name, [command]), 'no index': lambda: fill(server, 'bare.' + name, [command])},
-              targets=targets)
+              targets=dict.fromkeys((UNBATCHED, LIVE), 2 if order == 'clustered' else 0.95))
 
 
 def compare_flights(b, server):
@@ -307,7 +306,7 @@ def compare_flights(b, server):
     days = [datetime.date(2013, 1, 1) + datetime.timedelta(i) for i in range(365)]
     make_partitions(server, 'flights', [('%d, %d' % (d.month, d.day), '%d, %d' % (d.month, d.day + 1)) for d in days],
                     'CREATE TABLE flights (LIKE public.flights) PARTITION BY RANGE (month, day)',
-                    lambda am: '\\set index_am %s\n%s' % (am, text('indexes.sql')))
+                    lambda am: '\\set index_am %s\n%s' % (AMS[am][1], text('indexes.sql')))
     compare_schemas(b, server, 'flights by day', 'flights', copy, 'clustered')
     compare_schemas(b, server, 'flights by day', 'flights', 'INSERT INTO {table} SELECT * FROM public.flights ORDER BY tailnum', 'scattered')
 
@@ -316,7 +315,7 @@ def compare_lineitem(b, server):
     """lineitem by month of the ship date: in the order of its file, in which each row is for another month."""
     months = ["'%d-%02d-01'" % (1992 + i // 12, 1 + i % 12) for i in range(7 * 12 + 1)]
     make_partitions(server, 'lineitem', list(zip(months, months[1:])), 'CREATE TABLE lineitem (%s) PARTITION BY RANGE (l_shipdate)' % LINEITEM,
-                    lambda am: ''.join('CREATE INDEX ON lineitem USING %s (%s);' % (am, c) for c in LINEITEM_INDEXES))
+                    lambda am: indexes('lineitem', am, LINEITEM_INDEXES))
     compare_schemas(b, server, 'lineitem by month', 'lineitem', "COPY {table} FROM '%s' (FORMAT csv, HEADER)" % lineitem_file(b), 'scattered')
 
 

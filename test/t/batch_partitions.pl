@@ -101,7 +101,7 @@ load_parts('more queues than memory');
 is($node->safe_psql('postgres', $held), 0, 'no memory is held');
 
 # Which rows of a further partition go in at once: 32 where they come partition by partition and the one before had few, none where it had
-# as many; 16 where each comes for another one.  The first 12 partitions (24 queues) and the statement's first 16 rows are counted as ever.
+# as many; 16 where each comes for another one.  The first 12 partitions (24 queues) have batches from the statement's 17th row on, of COPY from the first.
 my $file = $node->basedir . '/rows';
 for (['20 rows each, in order', 'INSERT INTO parts SELECT (g - 1) / 20, g, g FROM generate_series(1, 2000) g', 2 * (12 * 20 - 16)],
 	['40 rows each, in order', 'INSERT INTO parts SELECT (g - 1) / 40, g, g FROM generate_series(1, 4000) g', 2 * (100 * 40 - 16)],
