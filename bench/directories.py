@@ -108,7 +108,7 @@ def part_directory(b):
     server = Server(b.args, 'dirs128', {'mtpower.buffer_size': '128MB', 'autovacuum': 'off'})
     fresh(server, b, 'random, buffer of 128 MB', 'ints', CASES[1][2], 'default workers')
     server.remove()
-    server = Server(b.args, 'dirs16', {'mtpower.buffer_size': '64MB', 'autovacuum': 'off'})
+    server = Server(b.args, 'dirsfull', {'mtpower.buffer_size': '32MB', 'autovacuum': 'off'})
 
     def full():
         """All frames are another table's, and warm, when this one is loaded; it is gone when this one is scanned."""
@@ -119,6 +119,9 @@ def part_directory(b):
         time.sleep(1)
         for _ in range(5):
             server.sql('%s; SELECT count(*) FROM other WHERE a = 1' % SERIAL)
+        fit, pairs = have(server, 'other')
+        if fit == pairs:
+            raise Failed('the buffer is not full: all %d pairs of the other table have directories' % pairs)
         load(server, b, 'mtpower', 'seq')
         server.sql('DROP TABLE other; ANALYZE t_mtpower')
     later(server, b, 'loaded while the buffer was full', full)
