@@ -81,8 +81,9 @@ sub settings
 	my ($self) = @_;
 	$self->{round}++;
 	srand($self->seed_of('settings'));
+	# A COPY pins a page of each partition, in core's code, so six into 120 find no unpinned buffer in 2 MB, with heap and btree as well.
 	my @settings = (
-		'shared_buffers = ' . (qw(2MB 16MB 128MB))[ rand(3) ],
+		'shared_buffers = ' . (qw(8MB 16MB 128MB))[ rand(3) ],
 		'fsync = ' . (qw(on off off))[ rand(3) ],
 		'autovacuum = on',
 		"wal_consistency_checking = '" . ('', '', 'all, mtpower')[ rand(3) ] . "'",
