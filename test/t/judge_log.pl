@@ -17,14 +17,14 @@ $node->append_conf('postgresql.conf', "shared_buffers = 1MB\nautovacuum_naptime 
 $node->start;
 my $control = $node->data_dir . '/global/pg_control';
 
-# tolerated DO, LIKE, WHAT: the server warns so, and the judge does not mind.
+# tolerated DO, LIKE, WHAT: the server warns so, or a process ends so, and the judge does not mind.
 sub tolerated
 {
 	my ($do, $like, $what) = @_;
 	my $from = -s $node->logfile;
 	$do->();
 	my $log = slurp_file($node->logfile, $from);
-	like($log, qr/WARNING:  $like/, "$what: the server warns");
+	like($log, qr/(?:WARNING|FATAL):  $like/, "$what: the server says so");
 	is(MtpJudge::new_complaints($judge, $node), '', "$what: no complaint");
 	return;
 }
@@ -62,6 +62,22 @@ sub orphan_at
 	return;
 }
 
+# The postmaster alone is killed while a session waits for its parallel worker.
+sub orphan_leader
+{
+	my $pid = fork() // die "fork: $!";
+	if ($pid == 0)
+	{
+		exec('psql', '-X', '-d', $node->connstr('postgres'), '-c', 'SET force_parallel_mode = on; SELECT pg_sleep(600)');
+	}
+	$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event = 'PgSleep'}) or die 'no parallel worker';
+	kill 'KILL', (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0];
+	waitpid($pid, 0);
+	MtpJudgeDisturb::kill_server($node, 1);
+	$node->start;
+	return;
+}
+
 tolerated(sub {
 	my $postmaster = (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0];
 	my $from = -s $node->logfile;
@@ -89,6 +105,7 @@ $node->safe_psql('postgres', join('', map { "CREATE TABLE t$_ (a int PRIMARY KEY
 	tolerated(sub { orphan_at('BEGIN', 'ROLLBACK') }, 'AbortTransaction while in ABORT state', 'a rollback without a postmaster');
 	tolerated(sub { orphan_at('BEGIN; SAVEPOINT a', 'ROLLBACK TO a; COMMIT') }, 'AbortSubTransaction while in ABORT state', 'a rollback to a savepoint without a postmaster');
 	tolerated(sub { orphan_at('BEGIN', 'COMMIT') }, 'AbortTransaction while in COMMIT state', 'a commit without a postmaster');
+	tolerated(\&orphan_leader, 'postmaster exited during a parallel transaction', 'a parallel query without a postmaster');
 }
 
 foreach my $wrong ('buffer refcount leak: [012]', 'relcache reference leak: relation "t" not closed', 'mtpower slot of index 7 was not given back',
