@@ -152,7 +152,8 @@ sub definitions
 			$depth = $ifs[-1] if $directive =~ /^el/;
 			pop @ifs if $directive eq 'endif';
 			next unless $directive eq 'define';
-			push @found, { kind => 'macro', name => $tokens->[ $from + 2 ][0], from => $from, to => $i };
+			my $name = $tokens->[ $from + 2 ][0];
+			push @found, { kind => 'macro', name => $name, from => $from, to => $i };
 			next;
 		}
 		push @now, $i;

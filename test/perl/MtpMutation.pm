@@ -24,7 +24,7 @@ our @EXPORT_OK = qw(read_mutation source_of mutated);
 sub read_mutation
 {
 	my ($text) = @_;
-	my ($header, $rest) = split /^(?=@@ |--- |diff )/m, $text, 2;
+	my ($header, $rest) = $text =~ /\A(.*?)(^(?:@@ |--- |diff ).*)?\z/ms;
 	my %mutation = (changes => []);
 
 	while ($header =~ /^(\w+): *(.*(?:\n[ \t]+.*)*)/mg)
