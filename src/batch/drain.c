@@ -10,6 +10,7 @@
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "core/process.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/ipc.h"
@@ -182,6 +183,7 @@ claim_own(uint64 serial, Oid indexid, SubTransactionId subxid, MtpUnit *unit, Oi
 static bool
 advance(uint64 serial, Oid indexid, SubTransactionId subxid)
 {
+	static uint32 event = 0;
 	MtpUnit		unit;
 	Oid			pending;
 
@@ -196,7 +198,7 @@ advance(uint64 serial, Oid indexid, SubTransactionId subxid)
 	if (OidIsValid(pending))
 	{
 		mtp_stat_count_wait(pending);
-		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100, mtp_wait_event(MTP_WAIT_UNIT));
+		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100, mtp_wait_event(&event, "MtpBatchUnit"));
 	}
 	ConditionVariableCancelSleep();
 	return OidIsValid(pending);
@@ -249,6 +251,8 @@ mtp_drain_some_of(uint64 serial, Oid indexid)
 void
 mtp_drain_detach(uint64 serial)
 {
+	static uint32 event = 0;
+
 	if (mtp_my_load == NULL)
 		return;
 	MTP_STOP_POINT("detach");
@@ -259,14 +263,13 @@ mtp_drain_detach(uint64 serial)
 
 		LWLockAcquire(mtp_batch_lock, LW_SHARED);
 		for (int i = 0; i < MTP_MAX_WORKERS; i++)
-			busy |= mtp_shared->workers[i].pid > 0 &&
-				mtp_shared->workers[i].load == mtp_my_load &&
-				mtp_shared->workers[i].serial == serial;
+			busy |= mtp_shared->serving[i].load == mtp_my_load &&
+				mtp_shared->serving[i].serial == serial;
 		LWLockRelease(mtp_batch_lock);
 		if (!busy)
 			break;
 		CHECK_FOR_INTERRUPTS();
-		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100, mtp_wait_event(MTP_WAIT_DETACH));
+		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100, mtp_wait_event(&event, "MtpBatchDetach"));
 	}
 	ConditionVariableCancelSleep();
 }

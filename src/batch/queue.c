@@ -264,7 +264,7 @@ mtp_queue_submit(MtpQueue *q)
 			(errmsg_internal("mtpower: submitted %u entries of index %u in %d runs",
 							 entries, q->indexid, runs)));
 	if (q->worker_ok && !own)
-		mtp_worker_wanted(mtp_my_load);
+		mtp_serve_wanted(mtp_my_load);
 }
 
 /* Under mtp_batch_lock: has a worker refused the statement's batches of this index? */
@@ -521,7 +521,7 @@ next_run(MtpQueue *q, Size need)
 		if (!q->batch->own)
 			submit_early();
 		if (q->batch && q->batch->worker_ok && !q->batch->own)
-			mtp_worker_wanted(q->batch->load);
+			mtp_serve_wanted(q->batch->load);
 	}
 	return try_run(q, need) || make_room(q, need);
 }

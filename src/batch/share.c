@@ -112,9 +112,9 @@ help_silent(TimestampTz now)
 	{
 		MtpLoad    *load = &mtp_shared->loads[i];
 
-		/* A hint, read without the lock: mtp_worker_wanted looks under it. */
+		/* A hint, read without the lock: mtp_serve_wanted looks under it. */
 		if (load->underway > 0 && silent(load, now))
-			mtp_worker_wanted(load);
+			mtp_serve_wanted(load);
 	}
 }
 
@@ -151,7 +151,7 @@ mtp_share_want(MtpLoad *load)
 	}
 	LWLockRelease(mtp_batch_lock);
 	if (holder != NULL)
-		mtp_worker_wanted(holder);
+		mtp_serve_wanted(holder);
 	help_silent(now);
 }
 

@@ -48,7 +48,6 @@ startup(void)
 	if (!found)
 	{
 		memset(mtp_shared, 0, shared_size());
-		mtp_shared->max_workers = mtp_workers;
 		mtp_shared->max_loads = MaxBackends;
 		dlist_init(&mtp_shared->stat_order);
 		for (int i = 0; i < MaxBackends; i++)
@@ -58,7 +57,7 @@ startup(void)
 			dlist_init(&mtp_shared->loads[i].own);
 		}
 		for (int i = 0; i < MTP_MAX_WORKERS; i++)
-			pg_atomic_init_u64(&mtp_shared->workers[i].step, 0);
+			pg_atomic_init_u64(&mtp_shared->serving[i].step, 0);
 	}
 	mtp_memory_init();
 	mtp_stat_init();
@@ -73,5 +72,7 @@ mtp_batch_init(void)
 	shmem_request_hook = request;
 	next_startup = shmem_startup_hook;
 	shmem_startup_hook = startup;
+	mtp_batch_view_init();
+	mtp_serve_init();
 	mtp_frame_init();
 }

@@ -31,7 +31,7 @@ static struct
 {
 	bool		active;
 	bool		task;			/* a task, not a preparation */
-	MtpWorker  *worker;			/* NULL in the owner */
+	MtpServing *worker;			/* NULL in the owner */
 	uint32		from;			/* progress when it began */
 	uint64		wal;			/* the process's WAL bytes then */
 	MtpBatchApply call;
@@ -536,7 +536,7 @@ mtp_stream_open(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
 
 /* The stop point belongs to it: whatever is looked at before a step is registered may change until it is. */
 static void
-register_step(MtpWorker *worker)
+register_step(MtpServing *worker)
 {
 	MTP_STOP_POINT("step_begins");
 	Assert((pg_atomic_read_u64(&worker->step) & 1) == 0);
@@ -562,7 +562,7 @@ step_begin(MtpRunner *runner, MtpBatch *b)
 }
 
 void
-mtp_step_end(MtpWorker *worker)
+mtp_step_end(MtpServing *worker)
 {
 	uint64		step;
 

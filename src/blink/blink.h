@@ -417,4 +417,7 @@ extern void mtp_blink_redo_init(void);
 extern void mtp_blink_redo_vacuum_init(void);
 extern void mtp_blink_batch_init(void);
 
+/* Its share of _PG_init. */
+extern void mtp_blink_init(void);
+
 #endif							/* MTP_BLINK_H */

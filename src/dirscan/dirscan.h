@@ -129,8 +129,8 @@ extern bool mtp_teach_reads_most(List *paths, const Path *seq);
 extern void mtp_teach_note(Oid relid, RelOptInfo *rel, const Path *seq, List *clauses);
 extern void mtp_teach_init(void);
 
-/* shmem.c: its share of _PG_init */
-extern void mtp_scan_shmem_init(void);
+/* plan.c: its share of _PG_init */
+extern void mtp_dirscan_init(void);
 
 /* explain.c */
 extern void mtp_scan_explain(CustomScanState *node, List *ancestors, struct ExplainState *es);

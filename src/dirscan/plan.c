@@ -15,7 +15,7 @@
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "pagedir/learn.h"
-#include "table/table.h"
+#include "core/identity.h"
 #include "utils/guc.h"
 #include "utils/selfuncs.h"
 
@@ -314,12 +314,11 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, Lis
 }
 
 void
-mtp_scan_init(void)
+mtp_dirscan_init(void)
 {
 	DefineCustomBoolVariable("mtpower.enable_directoryscan",
 							 "Enables the planner's use of directory scans in place of sequential ones.",
 							 NULL, &mtp_enable_directoryscan, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-	mtp_scan_shmem_init();
 	mtp_teach_init();
 	RegisterCustomScanMethods(&mtp_scan_methods);
 	next_hook = set_rel_pathlist_hook;

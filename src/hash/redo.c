@@ -241,6 +241,7 @@ static const MtpWalRecord pages_record = {"HASH_PAGES", redo_pages, desc_pages};
 void
 mtp_hash_redo_init(void)
 {
+	mtp_wal_mask(MTP_HASH_META, mtp_bucket_mask);
 	mtp_wal_record(MTP_WAL_HASH_INSERT, &insert_record);
 	mtp_wal_record(MTP_WAL_HASH_ADD, &add_record);
 	mtp_wal_record(MTP_WAL_HASH_SPLIT, &split_record);

@@ -23,7 +23,7 @@
 
 #include "pagedir/learn.h"
 #include "pagedir/choice.h"
-#include "table/table.h"
+#include "core/identity.h"
 #include "core/inject.h"
 
 PG_FUNCTION_INFO_V1(mtp_table_show_directory);

@@ -17,8 +17,8 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "batch/batch.h"
-#include "table/table.h"
+#include "worker/worker.h"
+#include "core/identity.h"
 #include "core/inject.h"
 
 #define TURN_MS			20		/* as long as somebody may have to wait for the table */
@@ -129,7 +129,7 @@ turn(void)
 
 	if (!mtp_admit_possible() || !mtp_admit_take(InvalidOid, CHUNK, &range))
 		return false;
-	mtp_worker_begin_chore("directories");
+	mtp_worker_begin(MTP_WORK_CHORE, "directories");
 	snprintf(activity, sizeof(activity), "directories of table %u", range.relid);
 	pgstat_report_activity(STATE_RUNNING, activity);
 	StartTransactionCommand();
@@ -167,7 +167,7 @@ failed(void)
 void
 mtp_admit_work_init(void)
 {
-	mtp_chores = (MtpChores) {
-		.turn = turn,.failed = failed
-	};
+	static const MtpWork work = {.turn = turn,.failed = failed};
+
+	mtp_worker_register(MTP_WORK_CHORE, &work);
 }

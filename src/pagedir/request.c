@@ -8,11 +8,13 @@
 #include "pagedir/request.h"
 
 #include "access/xact.h"
+#include "core/reset.h"
 #include "miscadmin.h"
 
-#include "batch/batch.h"
+#include "worker/worker.h"
+#include "pagedir/choice.h"
 #include "pagedir/learn.h"
-#include "table/table.h"
+#include "core/identity.h"
 
 #define SCAN_RANGE		512		/* pairs that a scan collects */
 #define LOAD_RANGE		256		/* pairs that a load has left before workers are told */
@@ -56,7 +58,7 @@ static void
 hand_over(const MtpRange *range)
 {
 	mtp_admit_put(range);
-	(void) mtp_worker_for_chores();
+	(void) mtp_worker_call(MTP_WORK_CHORE, MyDatabaseId);
 }
 
 /* ---------- scans ---------- */
@@ -272,8 +274,11 @@ xact_callback(XactEvent event, void *arg)
 }
 
 void
-mtp_admit_init(void)
+mtp_pagedir_init(void)
 {
+	mtp_pagedir_shmem_init();
+	mtp_label_init();
 	mtp_admit_work_init();
+	mtp_reset_register(MTP_RESET_BUFFER, mtp_admit_reset_counts);
 	RegisterXactCallback(xact_callback, NULL);
 }

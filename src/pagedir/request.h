@@ -116,10 +116,14 @@ extern void mtp_admit_loaded(Relation rel, TupleTableSlot **slots, int nslots);
 extern void mtp_admit_load_end(Relation rel);
 
 /* Its share of _PG_init. */
-extern void mtp_admit_init(void);
+extern void mtp_pagedir_init(void);
 
 /* ---------- work.c ---------- */
 
 extern void mtp_admit_work_init(void);
+
+/* ---------- shmem.c ---------- */
+
+extern void mtp_pagedir_shmem_init(void);
 
 #endif							/* MTP_SCAN_ADMIT_H */

@@ -22,7 +22,7 @@
 
 #include "pagedir/pagedir.h"
 #include "pagedir/choice.h"
-#include "table/table.h"
+#include "core/identity.h"
 
 PG_FUNCTION_INFO_V1(mtp_table_set_directory);
 

@@ -2,7 +2,7 @@
  * shmem.c
  *	  The subsystem's shared memory: what scans ask for (demand.c), and what shall be built (queue.c).  Where there is no buffer there is none.
  */
-#include "dirscan/dirscan.h"
+#include "core/core.h"
 
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -42,7 +42,7 @@ startup(void)
 }
 
 void
-mtp_scan_shmem_init(void)
+mtp_pagedir_shmem_init(void)
 {
 	next_request = shmem_request_hook;
 	shmem_request_hook = request;

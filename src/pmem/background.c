@@ -2,7 +2,7 @@
  * background.c
  *	  A background worker that seals frames while the server runs, so that there is less to be done at its end.
  */
-#include "batch/batch.h"
+#include "core/process.h"
 #include "buffer/buffer.h"
 #include "pmem/file.h"
 
@@ -91,7 +91,7 @@ mtp_sealer_init(void)
 
 	if (mtp_pmem_path == NULL || mtp_pmem_path[0] == '\0' || !mtp_media_built())
 		return;
-	mtp_worker_describe(&bgw, "mtpower sealer", "mtp_sealer_main");
+	mtp_process_describe(&bgw, "mtpower sealer", "mtp_sealer_main");
 	bgw.bgw_restart_time = RESTART;
 	RegisterBackgroundWorker(&bgw);
 }

@@ -165,4 +165,7 @@ extern void mtp_home_start(void);
 
 extern void mtp_sealer_init(void);
 
+/* init.c: its share of _PG_init */
+extern void mtp_pmem_init(void);
+
 #endif							/* MTP_HOME_H */

@@ -25,7 +25,7 @@
 
 PG_FUNCTION_INFO_V1(mtp_table_handler);
 
-static TableAmRoutine mtp_table_routine;
+TableAmRoutine mtp_table_routine;
 
 /* Heap has nothing to do here. */
 static void
@@ -39,12 +39,6 @@ static Oid
 mtp_table_relation_toast_am(Relation rel)
 {
 	return HEAP_TABLE_AM_OID;
-}
-
-bool
-mtp_table_is_ours(Relation rel)
-{
-	return rel->rd_tableam == &mtp_table_routine;
 }
 
 /* Fills in the routine, once, in the postmaster. */
@@ -64,8 +58,6 @@ mtp_table_init(void)
 	mtp_table_routine.index_build_range_scan = mtp_table_index_build_range_scan;
 	mtp_table_routine.index_validate_scan = mtp_table_index_validate_scan;
 	mtp_table_routine.relation_toast_am = mtp_table_relation_toast_am;
-
-	mtp_label_init();
 }
 
 Datum

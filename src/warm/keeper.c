@@ -22,7 +22,8 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "batch/batch.h"
+#include "core/process.h"
+#include "worker/worker.h"
 
 #define RESTART			10		/* seconds, after whatever ended it */
 #define POLL_MS			100		/* while a loader is at it */
@@ -157,7 +158,7 @@ load_database(Oid dbid)
 	BackgroundWorkerHandle *handle;
 	pid_t		pid;
 
-	mtp_worker_describe(&bgw, "mtpower hot list loader", "mtp_loader_main");
+	mtp_process_describe(&bgw, "mtpower hot list loader", "mtp_loader_main");
 	bgw.bgw_main_arg = ObjectIdGetDatum(dbid);
 	bgw.bgw_notify_pid = MyProcPid;
 	if (!RegisterDynamicBackgroundWorker(&bgw, &handle))
@@ -293,7 +294,7 @@ register_keeper(void)
 {
 	BackgroundWorker bgw;
 
-	mtp_worker_describe(&bgw, "mtpower hot list keeper", "mtp_keeper_main");
+	mtp_process_describe(&bgw, "mtpower hot list keeper", "mtp_keeper_main");
 	bgw.bgw_restart_time = RESTART;
 	RegisterBackgroundWorker(&bgw);
 }

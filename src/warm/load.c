@@ -7,7 +7,7 @@
 #include "warm/load.h"
 
 #include "catalog/pg_class.h"
-#include "table/table.h"
+#include "core/identity.h"
 
 bool
 mtp_loader_takes(Relation rel)

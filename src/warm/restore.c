@@ -32,7 +32,8 @@
 #include "utils/relfilenodemap.h"
 #endif
 
-#include "batch/batch.h"
+#include "core/process.h"
+#include "worker/worker.h"
 #include "core/inject.h"
 
 #define TURN_BYTES		(4 * 1024 * 1024)
@@ -318,7 +319,7 @@ mtp_loader_main(Datum arg)
 	if (!mtp_visit_begin(DatumGetObjectId(arg)))
 		return;
 	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, BGWORKER_BYPASS_ALLOWCONN);
-	mtp_worker_reset_settings();
+	mtp_process_reset_settings();
 	SetConfigOption("lock_timeout", LOCK_TIMEOUT, PGC_SUSET, PGC_S_OVERRIDE);
 	pgstat_report_activity(STATE_RUNNING, "loading the hot list");
 	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "mtpower hot list", ALLOCSET_DEFAULT_SIZES));
