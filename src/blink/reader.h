@@ -13,7 +13,7 @@
 
 #include "blink/blink.h"
 #include "buffer/buffer.h"
-#include "buffer/slot.h"
+#include "buffer/hazard.h"
 #include "port/pg_bitutils.h"
 
 typedef struct MtpBlinkView

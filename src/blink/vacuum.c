@@ -6,7 +6,7 @@
  * cleanup lock on every leaf and how it does not miss entries that splits move meanwhile.
  */
 #include "blink/blink.h"
-#include "buffer/slot.h"
+#include "buffer/hazard.h"
 
 #include "batch/batch.h"
 #include "blink/wal_deletes.h"

@@ -4,7 +4,7 @@
  */
 #include "buffer/buffer.h"
 #include "core/reset.h"
-#include "buffer/slot.h"
+#include "buffer/hazard.h"
 
 #include "miscadmin.h"
 #include "storage/ipc.h"

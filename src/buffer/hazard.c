@@ -1,8 +1,8 @@
 /*
- * slot.c
+ * hazard.c
  *	  Announces what is read in frames, and waits for it.
  */
-#include "buffer/slot.h"
+#include "buffer/hazard.h"
 
 #include "buffer/buffer.h"
 #include "miscadmin.h"

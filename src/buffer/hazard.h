@@ -1,5 +1,5 @@
 /*
- * slot.h
+ * hazard.h
  *	  Hazard slots: whose TIDs VACUUM has to wait for, of those who read them in frames.
  *
  * Some scans may not return a TID that VACUUM has let be used anew (index-only scans: the visibility map says then that the new row is
