@@ -42,7 +42,7 @@ _PG_init(void)
 		return;
 	}
 
-	mtp_stop_init();
+	mtp_inject_init();
 	mtp_buffer_init();
 	mtp_pmem_init();
 	mtp_wal_init();

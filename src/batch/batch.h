@@ -109,13 +109,13 @@ extern bool mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itu
  * can't see them.  Cheap when nothing is queued.
  */
 extern uint64 mtp_batch_pending;	/* entries this backend has queued and not drained, all indexes */
-extern void mtp_batch_scan_barrier(Relation index, Snapshot snapshot);
+extern void mtp_batch_flush_before_scan(Relation index, Snapshot snapshot);
 
 static inline void
 mtp_batch_before_scan(Relation index, Snapshot snapshot)
 {
 	if (unlikely(mtp_batch_pending > 0))
-		mtp_batch_scan_barrier(index, snapshot);
+		mtp_batch_flush_before_scan(index, snapshot);
 }
 
 /*

@@ -60,7 +60,7 @@ work_in(MtpLoad *load)
 }
 
 void
-mtp_serve_wanted(MtpLoad *load)
+mtp_batch_serve_wanted(MtpLoad *load)
 {
 	static uint64 complained = 0;
 	MtpBatch   *work;
@@ -127,11 +127,11 @@ leave(void)
 {
 	if (me == NULL)
 		return;
-	mtp_step_end(me);
+	mtp_batch_step_end(me);
 	if (claimed.batch != NULL)
 	{
-		mtp_stat_count_failure(me->indexid, MTP_FAIL_EXIT);
-		mtp_unit_give_back(&claimed, false);
+		mtp_batch_stat_count_failure(me->indexid, MTP_FAIL_EXIT);
+		mtp_batch_unit_give_back(&claimed, false);
 		claimed.batch = NULL;
 	}
 	if (me->load != NULL)
@@ -208,7 +208,7 @@ refuse(MtpFailure why)
 	me->load->refused_serial = me->serial;
 	me->load->refused[me->load->nrefused++ % MTP_REFUSED] = me->indexid;
 	LWLockRelease(mtp_batch_lock);
-	mtp_stat_count_failure(me->indexid, why);
+	mtp_batch_stat_count_failure(me->indexid, why);
 }
 
 /*
@@ -253,7 +253,7 @@ claim_next(void)
 			MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
 
 			if (b->serial == me->serial && b->indexid == me->indexid &&
-				(got = mtp_unit_claim(b, true, &claimed)))
+				(got = mtp_batch_unit_claim(b, true, &claimed)))
 				break;
 		}
 	if (got)
@@ -302,17 +302,17 @@ serve(Oid heapid, MtpLocator locator)
 
 	while (!TimestampDifferenceExceeds(began, GetCurrentTimestamp(), TURN_MS) && claim_next())
 	{
-		MTP_STOP_POINT("worker_claimed");
+		MTP_INJECT("worker_claimed");
 		PushActiveSnapshot(GetTransactionSnapshot());
-		(void) mtp_unit_run(&runner, &claimed);
+		(void) mtp_batch_unit_run(&runner, &claimed);
 		PopActiveSnapshot();
 		InvalidateCatalogSnapshot();
 		report_usage();
-		mtp_unit_finish(&claimed);
+		mtp_batch_unit_finish(&claimed);
 		claimed.batch = NULL;
 		CHECK_FOR_INTERRUPTS();
 	}
-	MTP_STOP_POINT("worker_leaves");
+	MTP_INJECT("worker_leaves");
 	relation_close(runner.index, NoLock);
 	relation_close(runner.heap, NoLock);
 	CommitTransactionCommand();
@@ -335,10 +335,10 @@ turn(void)
 static void
 failed(void)
 {
-	mtp_step_end(me);
+	mtp_batch_step_end(me);
 	if (claimed.batch != NULL)
 	{
-		mtp_unit_give_back(&claimed, true);
+		mtp_batch_unit_give_back(&claimed, true);
 		claimed.batch = NULL;
 	}
 	report_usage();
@@ -347,7 +347,7 @@ failed(void)
 }
 
 void
-mtp_serve_init(void)
+mtp_batch_serve_init(void)
 {
 	static const MtpWork work = {.turn = turn,.failed = failed,.leave = leave};
 

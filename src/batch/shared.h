@@ -273,11 +273,11 @@ extern int	mtp_batch_min_rows;
 extern void mtp_batch_settings_init(void);
 
 /* memory.c */
-extern Size mtp_memory_size(void);
-extern void mtp_memory_init(void);
+extern Size mtp_batch_memory_size(void);
+extern void mtp_batch_memory_init(void);
 /* NULL if there is none; never raises. */
-extern char *mtp_memory_alloc(int order);
-extern void mtp_memory_free(char *block, int order);
+extern char *mtp_batch_memory_alloc(int order);
+extern void mtp_batch_memory_free(char *block, int order);
 
 /* units.c: claiming and running the parts of a batch */
 typedef struct MtpUnit
@@ -303,15 +303,15 @@ typedef struct MtpRunner
 } MtpRunner;
 
 /* Under MtpBatchLock: claims a unit of the batch, if one is ready (for a worker, to workers). */
-extern bool mtp_unit_claim(MtpBatch *batch, bool worker, MtpUnit *unit);
-/* Runs it; may raise, then mtp_unit_give_back is to be called.  False: stopped, cancelled. */
-extern bool mtp_unit_run(MtpRunner *runner, MtpUnit *unit);
+extern bool mtp_batch_unit_claim(MtpBatch *batch, bool worker, MtpUnit *unit);
+/* Runs it; may raise, then mtp_batch_unit_give_back is to be called.  False: stopped, cancelled. */
+extern bool mtp_batch_unit_run(MtpRunner *runner, MtpUnit *unit);
 /*
  * Both take MtpBatchLock; they wake the owner and free a cancelled batch that nobody holds.  The first
  * clears unit->batch.
  */
-extern void mtp_unit_finish(MtpUnit *unit);
-extern void mtp_unit_give_back(MtpUnit *unit, bool worker_failed);
+extern void mtp_batch_unit_finish(MtpUnit *unit);
+extern void mtp_batch_unit_give_back(MtpUnit *unit, bool worker_failed);
 /* Under MtpBatchLock: frees memory and forgets the batch (already off its load's list). */
 extern void mtp_batch_free(MtpBatch *batch);
 /* The same of its runs alone, but the one that its owner fills: the batch begins anew. */
@@ -321,14 +321,14 @@ extern const MtpBatchOps *mtp_batch_ops_of(Relation index);
 /* share.c: what loads leave to each other; each takes mtp_batch_lock */
 
 /* So many bytes may the load still take: where others want some, no more than half of the memory is for one load. */
-extern Size mtp_share_room(MtpLoad *load);
+extern Size mtp_batch_share_room(MtpLoad *load);
 /*
  * There is no memory for the load: it wants some from now on, and has the runs of others applied who hold more than their
  * share, or have fallen silent.
  */
-extern void mtp_share_want(MtpLoad *load);
+extern void mtp_batch_share_want(MtpLoad *load);
 /* It wants none any more: it got some, or has nothing to queue. */
-extern void mtp_share_content(MtpLoad *load);
+extern void mtp_batch_share_content(MtpLoad *load);
 
 /* serve.c: what workers do for loads */
 
@@ -336,11 +336,11 @@ extern void mtp_share_content(MtpLoad *load);
  * There may be work for workers in the load: calls one.  None to be had is no error; the owner does the
  * work.  Not to be called under a lock.
  */
-extern void mtp_serve_wanted(MtpLoad *load);
-extern void mtp_serve_init(void);
+extern void mtp_batch_serve_wanted(MtpLoad *load);
+extern void mtp_batch_serve_init(void);
 
 /* Ends the registration of a worker step, if one is under way; raises nothing. */
-extern void mtp_step_end(MtpServing *worker);
+extern void mtp_batch_step_end(MtpServing *worker);
 
 /* stat.c */
 
@@ -348,15 +348,15 @@ extern void mtp_step_end(MtpServing *worker);
  * The index's counters, made if there are none yet.  Under mtp_stat_lock, exclusively; raises
  * nothing.  Where the table is full, the index whose counters were not asked for longest loses them.
  */
-extern MtpIndexStat *mtp_stat_of(Oid dbid, Oid indexid);
+extern MtpIndexStat *mtp_batch_stat_of(Oid dbid, Oid indexid);
 /* Forgets it; under the lock as well. */
-extern void mtp_stat_forget(MtpIndexStat *st);
-extern void mtp_stat_init(void);
-extern Size mtp_stat_size(void);
+extern void mtp_batch_stat_forget(MtpIndexStat *st);
+extern void mtp_batch_stat_init(void);
+extern Size mtp_batch_stat_size(void);
 /* One of this database's indexes; both take mtp_stat_lock. */
-extern void mtp_stat_count_wait(Oid indexid);
-extern void mtp_stat_count_failure(Oid indexid, MtpFailure why);
-extern void mtp_stat_count_batch(Oid indexid);
+extern void mtp_batch_stat_count_wait(Oid indexid);
+extern void mtp_batch_stat_count_failure(Oid indexid, MtpFailure why);
+extern void mtp_batch_stat_count_batch(Oid indexid);
 
 /* view.c */
 extern void mtp_batch_view_init(void);
@@ -364,6 +364,6 @@ extern void mtp_batch_view_init(void);
 /* fence.c has no more than mtp_batch_vacuum_fence */
 
 /* frame.c */
-extern void mtp_frame_init(void);
+extern void mtp_batch_statement_init(void);
 
 #endif							/* MTP_BATCH_SHARED_H */

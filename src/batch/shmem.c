@@ -27,7 +27,7 @@ request(void)
 {
 	if (next_request)
 		next_request();
-	RequestAddinShmemSpace(add_size(shared_size(), add_size(mtp_memory_size(), mtp_stat_size())));
+	RequestAddinShmemSpace(add_size(shared_size(), add_size(mtp_batch_memory_size(), mtp_batch_stat_size())));
 	RequestNamedLWLockTranche("mtpower", 3);
 }
 
@@ -59,8 +59,8 @@ startup(void)
 		for (int i = 0; i < MTP_MAX_WORKERS; i++)
 			pg_atomic_init_u64(&mtp_shared->serving[i].step, 0);
 	}
-	mtp_memory_init();
-	mtp_stat_init();
+	mtp_batch_memory_init();
+	mtp_batch_stat_init();
 	LWLockRelease(AddinShmemInitLock);
 }
 
@@ -73,6 +73,6 @@ mtp_batch_init(void)
 	next_startup = shmem_startup_hook;
 	shmem_startup_hook = startup;
 	mtp_batch_view_init();
-	mtp_serve_init();
-	mtp_frame_init();
+	mtp_batch_serve_init();
+	mtp_batch_statement_init();
 }

@@ -271,7 +271,7 @@ forget_gone(Rows *r)
 	for (int i = 0; i < r->n; i++)
 		if (r->rows[i].gone &&
 			(st = hash_search(mtp_stats, &r->rows[i].st.key, HASH_FIND, NULL)) != NULL)
-			mtp_stat_forget(st);
+			mtp_batch_stat_forget(st);
 	LWLockRelease(mtp_stat_lock);
 }
 
@@ -388,7 +388,7 @@ reset_batches(void)
 	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
 	hash_seq_init(&seq, mtp_stats);
 	while ((st = hash_seq_search(&seq)) != NULL)
-		mtp_stat_forget(st);
+		mtp_batch_stat_forget(st);
 	mtp_shared->evicted = 0;
 	LWLockRelease(mtp_stat_lock);
 }

@@ -102,7 +102,7 @@ typedef struct MtpBlinkKey
 	uint64		norm;
 	Relation	rel;
 	SortSupport order;			/* compares the first column as the operator class's function does, cheaper; or NULL */
-	struct MtpBlinkView *view;	/* that is being searched (view.h) */
+	struct MtpPageReader *view;	/* that is being searched (view.h) */
 	BTScanInsertData bt;
 } MtpBlinkKey;
 

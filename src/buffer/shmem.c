@@ -50,7 +50,7 @@ request(void)
 	RequestAddinShmemSpace(add_size(mtp_pool_size(nextents), mtp_frame_size(nextents)));
 	RequestAddinShmemSpace(sizeof(pg_atomic_uint64[MTP_BUFFER_COUNTS + 1]));
 	RequestAddinShmemSpace(stored != NULL ? mtp_buffer_store->shared_size(nextents) : images_size());
-	RequestAddinShmemSpace(mtp_slot_size());
+	RequestAddinShmemSpace(mtp_hazard_size());
 	RequestNamedLWLockTranche("mtpower_buffer", MTP_FRAME_PARTITIONS + 1);
 }
 
@@ -83,7 +83,7 @@ startup(void)
 		mtp_frame_make(&mtp_buffer, mtp_pool_make(pool, nextents, MTP_POOL_HALF_LIFE), frames,
 					   (char *) TYPEALIGN(SYSTEM_PAGE, images), GetNamedLWLockTranche("mtpower_buffer"));
 	}
-	mtp_slot_make(ShmemInitStruct("mtpower buffer: slots", mtp_slot_size(), &found));
+	mtp_hazard_make(ShmemInitStruct("mtpower buffer: slots", mtp_hazard_size(), &found));
 	LWLockRelease(AddinShmemInitLock);
 	if (stored != NULL)
 		mtp_buffer_store->start(nextents);
@@ -105,6 +105,6 @@ mtp_buffer_init(void)
 	next_startup = shmem_startup_hook;
 	shmem_startup_hook = startup;
 	mtp_buffer_purge_init();
-	mtp_slot_init();
+	mtp_hazard_init();
 	mtp_reset_register(MTP_RESET_BUFFER, mtp_buffer_reset);
 }

@@ -23,7 +23,7 @@ request(void)
 		next_request();
 	if (mtp_buffer_size == 0)
 		return;
-	RequestAddinShmemSpace(add_size(mtp_demand_size(), mtp_admit_queue_size()));
+	RequestAddinShmemSpace(add_size(mtp_pagedir_learn_size(), mtp_pagedir_queue_size()));
 	RequestNamedLWLockTranche("mtpower_demand", 1);
 	RequestNamedLWLockTranche("mtpower_admit", 1);
 }
@@ -36,8 +36,8 @@ startup(void)
 	if (mtp_buffer_size == 0)
 		return;
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	mtp_demand_make(&GetNamedLWLockTranche("mtpower_demand")->lock);
-	mtp_admit_queue_make(&GetNamedLWLockTranche("mtpower_admit")->lock);
+	mtp_pagedir_learn_make(&GetNamedLWLockTranche("mtpower_demand")->lock);
+	mtp_pagedir_queue_make(&GetNamedLWLockTranche("mtpower_admit")->lock);
 	LWLockRelease(AddinShmemInitLock);
 }
 

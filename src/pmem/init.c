@@ -11,7 +11,7 @@
 static char *
 images(void)
 {
-	return mtp_home.media.base != NULL ? mtp_home.images : NULL;
+	return mtp_pmem.media.base != NULL ? mtp_pmem.images : NULL;
 }
 
 static void
@@ -19,17 +19,17 @@ start(uint32 extents)
 {
 	bool		found;
 
-	mtp_home.sealed = ShmemInitStruct("mtpower buffer: sealed", mtp_home_shared(extents), &found);
+	mtp_pmem.sealed = ShmemInitStruct("mtpower buffer: sealed", mtp_pmem_shared(extents), &found);
 	if (!found)
-		memset(mtp_home.sealed, 0, mtp_home_shared(extents));
-	mtp_home_start();
+		memset(mtp_pmem.sealed, 0, mtp_pmem_shared(extents));
+	mtp_pmem_start();
 }
 
 void
 mtp_pmem_init(void)
 {
 	static const MtpBufferStore store = {
-		.open = mtp_home_open,.images = images,.shared_size = mtp_home_shared,.start = start
+		.open = mtp_pmem_open,.images = images,.shared_size = mtp_pmem_shared,.start = start
 	};
 
 	DefineCustomStringVariable("mtpower.pmem_path",
@@ -51,5 +51,5 @@ mtp_pmem_init(void)
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	mtp_buffer_store = &store;
 	if (mtp_buffer_size > 0)
-		mtp_sealer_init();
+		mtp_pmem_background_init();
 }

@@ -32,7 +32,7 @@ static void
 mtp_table_finish_bulk_insert(Relation rel, int options)
 {
 	mtp_batch_finish_bulk(rel);
-	mtp_admit_load_end(rel);
+	mtp_pagedir_request_load_end(rel);
 }
 
 static Oid

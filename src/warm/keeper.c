@@ -210,7 +210,7 @@ restore(void)
 	};
 	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "mtpower hot list", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	MtpLearnt  *learnt = palloc(MTP_DEMAND_TABLES * sizeof(MtpLearnt));
+	MtpLearnt  *learnt = palloc(MTP_LEARN_TABLES * sizeof(MtpLearnt));
 	Summary		s = {0};
 	int			nlearnt;
 	const char *why;
@@ -221,7 +221,7 @@ restore(void)
 	switch (mtp_list_read(sum_up, &s, learnt, &nlearnt, &why))
 	{
 		case MTP_LIST_GOOD:
-			mtp_demand_restore(learnt, nlearnt);
+			mtp_pagedir_learn_restore(learnt, nlearnt);
 			done = load_databases(&s);
 			break;
 		case MTP_LIST_WRONG:

@@ -228,7 +228,7 @@ load_some(Todo *todo, uint64 *at)
 	mtp_loader_open(&l, rel, todo->strategy);
 	nreads = Min(get_tablespace_maintenance_io_concurrency(rel->rd_rel->reltablespace), MOST_READS);
 	InvalidateCatalogSnapshot();
-	MTP_STOP_POINT("hot_list_turn");
+	MTP_INJECT("hot_list_turn");
 	/* At least one page, however long opening has taken: else nothing might ever come of it. */
 	do
 	{
