@@ -8,7 +8,6 @@
 #include "blink/blink.h"
 #include "buffer/hazard.h"
 
-#include "batch/batch.h"
 #include "blink/wal_deletes.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
@@ -21,6 +20,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "index/passed.h"
+#include "index/vacuum.h"
 #include "core/inject.h"
 
 /* A page that this VACUUM deleted; it may get free while VACUUM still runs. */
@@ -254,24 +254,6 @@ vacuum_blocks(Vacuum *v, BlockNumber from, BlockNumber to)
 	}
 }
 
-/*
- * The index's length.  Under the extension lock: a new block is either not counted, or locked by
- * whoever made it, so that it is not taken for a free page.
- */
-static BlockNumber
-current_length(Relation rel)
-{
-	bool		lock = !RELATION_IS_LOCAL(rel);
-	BlockNumber n;
-
-	if (lock)
-		LockRelationForExtension(rel, ExclusiveLock);
-	n = RelationGetNumberOfBlocks(rel);
-	if (lock)
-		UnlockRelationForExtension(rel, ExclusiveLock);
-	return n;
-}
-
 /* Tries an empty leaf again that could not go; false if it still can't. */
 static bool
 retry_unlink(Vacuum *v, BlockNumber blkno, BlockNumber length)
@@ -366,7 +348,7 @@ vacuum_scan(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDelete
 	/* Blocks that splits add meanwhile may have got entries from blocks still to come. */
 	for (;;)
 	{
-		length = current_length(v.rel);
+		length = mtp_index_length(v.rel);
 		if (info->report_progress)
 			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, length);
 		if (done >= length)
@@ -405,13 +387,7 @@ IndexBulkDeleteResult *
 mtp_blink_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 					 IndexBulkDeleteCallback callback, void *callback_state)
 {
-	/* No step of a batch may put an entry in behind this scan whose row was dead before it. */
-	MTP_INJECT("vacuum_begins");
-	mtp_batch_vacuum_fence(info->index);
-	MTP_INJECT("vacuum_fenced");
-
-	if (stats == NULL)
-		stats = palloc0(sizeof(IndexBulkDeleteResult));
+	stats = mtp_index_vacuum_begin(info->index, stats);
 	scan_in_cycle(info, stats, callback, callback_state);
 
 	/*
@@ -473,8 +449,6 @@ mtp_blink_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 	}
 	set_delpages(info->index, stats->pages_deleted - stats->pages_free);
 
-	/* Splits may have made the scan count entries twice. */
-	if (!info->estimated_count && stats->num_index_tuples > info->num_heap_tuples)
-		stats->num_index_tuples = info->num_heap_tuples;
+	mtp_index_vacuum_end(info, stats);
 	return stats;
 }

@@ -9,7 +9,6 @@
 #include "hash/vacuum.h"
 
 #include "access/xloginsert.h"
-#include "batch/batch.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
 #include "hash/wal_records.h"
@@ -18,6 +17,7 @@
 #include "storage/indexfsm.h"
 #include "storage/lmgr.h"
 #include "index/passed.h"
+#include "index/vacuum.h"
 #include "core/inject.h"
 
 typedef struct Vacuum
@@ -273,13 +273,7 @@ mtp_hash_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	Vacuum		v = {0};
 	const MtpHashMeta *meta;
 
-	/* No step of a batch may put an entry in behind this scan whose row was dead before it. */
-	MTP_INJECT("vacuum_begins");
-	mtp_batch_vacuum_fence(info->index);
-	MTP_INJECT("vacuum_fenced");
-
-	if (stats == NULL)
-		stats = palloc0(sizeof(IndexBulkDeleteResult));
+	stats = mtp_index_vacuum_begin(info->index, stats);
 	stats->num_index_tuples = 0;
 	v.info = info;
 	v.rel = info->index;
@@ -295,24 +289,6 @@ mtp_hash_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	set_entries(&v);
 	MTP_INJECT("vacuum_ends");
 	return stats;
-}
-
-/*
- * The index's length.  Under the extension lock: a new block is either not counted, or locked by
- * whoever made it, or in an extent that the metapage read next has.
- */
-static BlockNumber
-current_length(Relation rel)
-{
-	bool		lock = !RELATION_IS_LOCAL(rel);
-	BlockNumber n;
-
-	if (lock)
-		LockRelationForExtension(rel, ExclusiveLock);
-	n = RelationGetNumberOfBlocks(rel);
-	if (lock)
-		UnlockRelationForExtension(rel, ExclusiveLock);
-	return n;
 }
 
 /* Makes a free page of a zero one: what a process left that extended the index and then failed. */
@@ -399,7 +375,7 @@ mtp_hash_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 
 	if (info->analyze_only || stats == NULL)
 		return stats;
-	stats->num_pages = current_length(info->index);
+	stats->num_pages = mtp_index_length(info->index);
 	stats->pages_free = 0;
 	n = list_ranges(mtp_hash_meta(info->index, true), ranges);
 	for (int i = 0; i <= n; i++)
@@ -418,8 +394,6 @@ mtp_hash_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 	stats->pages_deleted = stats->pages_free;
 	IndexFreeSpaceMapVacuum(info->index);
 
-	/* Splits may have made VACUUM count entries twice. */
-	if (!info->estimated_count && stats->num_index_tuples > info->num_heap_tuples)
-		stats->num_index_tuples = info->num_heap_tuples;
+	mtp_index_vacuum_end(info, stats);
 	return stats;
 }
