@@ -2,12 +2,12 @@
  * mtpower.c
  *	  Loads the extension: the table of contents of what it installs in a server.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "miscadmin.h"
 #include "utils/guc.h"
 
-#include "scan/admit.h"
+#include "pagedir/request.h"
 #include "warm/keeper.h"
 
 PG_MODULE_MAGIC;

@@ -9,7 +9,7 @@
 #ifndef MTP_BATCH_H
 #define MTP_BATCH_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/amapi.h"
 #include "access/genam.h"

@@ -5,7 +5,7 @@
  * A backend that waits runs units itself, so there is progress without any worker.  It waits only
  * for units that workers have claimed, and a claimed unit of a worker waits for nobody.
  */
-#include "batch/frame.h"
+#include "batch/statement.h"
 
 #include "access/relation.h"
 #include "access/table.h"
@@ -16,7 +16,7 @@
 #include "storage/proc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 MtpLoad    *mtp_my_load = NULL;
 

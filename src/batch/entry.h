@@ -7,7 +7,7 @@
 #ifndef MTP_ENTRY_H
 #define MTP_ENTRY_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/itup.h"
 #include "page/norm.h"

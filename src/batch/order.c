@@ -7,7 +7,7 @@
 #include "access/genam.h"
 #include "access/nbtree.h"
 #include "utils/fmgroids.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 /* Fills in how a key column is compared; with_abbrev asks for abbreviated keys as well. */
 static void

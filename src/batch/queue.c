@@ -2,7 +2,7 @@
  * queue.c
  *	  Takes index entries in, run by run, and submits them as batches.
  */
-#include "batch/frame.h"
+#include "batch/statement.h"
 
 #include "access/nbtree.h"
 #include "access/xact.h"
@@ -18,7 +18,7 @@
 #include "utils/resowner.h"
 #include "utils/pg_locale.h"
 #include "utils/typcache.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 /* A batch of fewer entries costs more than it gains, where memory is short. */
 #define MTP_WORTH_A_BATCH	256

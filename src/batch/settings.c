@@ -7,7 +7,7 @@
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "utils/guc.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 #include <unistd.h>
 

@@ -9,7 +9,7 @@
 #ifndef MTP_BATCH_SHARED_H
 #define MTP_BATCH_SHARED_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "batch/batch.h"
 #include "executor/instrument.h"

@@ -17,7 +17,7 @@
 #include "port/pg_crc32c.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 #include "utils/timestamp.h"
 
 #define SAMPLES_PER_TASK	8

@@ -6,7 +6,7 @@
  */
 #include "batch/shared.h"
 #include "buffer/buffer.h"
-#include "scan/admit.h"
+#include "pagedir/request.h"
 
 #include "access/htup_details.h"
 #include "catalog/pg_authid.h"

@@ -31,7 +31,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 #define IDLE_SECONDS		5	/* without work, then it leaves the database */
 #define TURN_MS				200 /* on one index, then it looks for the most urgent one again */

@@ -2,7 +2,7 @@
  * batch.c
  *	  The B-link tree's side of the batch engine: where tasks end, and how a leaf takes its share.
  */
-#include "blink/view.h"
+#include "blink/reader.h"
 
 #include "batch/stream.h"
 #include "utils/memutils.h"

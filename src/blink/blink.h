@@ -9,7 +9,7 @@
 #ifndef MTP_BLINK_H
 #define MTP_BLINK_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/amapi.h"
 #include "access/genam.h"
@@ -21,7 +21,7 @@
 #include "page/search.h"
 #include "storage/bufmgr.h"
 #include "utils/sortsupport.h"
-#include "wal/links.h"
+#include "core/links.h"
 #include "wal/wal.h"
 
 #define MTP_BLINK_META		0	/* the metapage's block */

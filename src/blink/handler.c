@@ -3,7 +3,7 @@
  *	  The access method mtpower_blink: what core may ask of it.
  */
 #include "blink/blink.h"
-#include "blink/view.h"
+#include "blink/reader.h"
 
 #include "access/xact.h"
 #include "batch/batch.h"
@@ -12,7 +12,7 @@
 #include "opclass/opclass.h"
 #include "storage/predicate.h"
 #include "utils/memutils.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 PG_FUNCTION_INFO_V1(mtp_blink_handler);
 

@@ -2,11 +2,11 @@
  * insert.c
  *	  Inserts single entries.
  */
-#include "blink/view.h"
+#include "blink/reader.h"
 
 #include "batch/batch.h"
 #include "utils/memutils.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 static int
 hint_size(void)

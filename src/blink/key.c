@@ -2,7 +2,7 @@
  * key.c
  *	  Makes search keys and compares them with items.
  */
-#include "blink/view.h"
+#include "blink/reader.h"
 
 #include "access/tupmacs.h"
 #include "catalog/pg_type.h"

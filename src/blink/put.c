@@ -14,7 +14,7 @@
 #include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 /* A page about to be split, and what becomes of it. */
 typedef struct Split

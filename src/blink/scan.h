@@ -8,7 +8,7 @@
 #ifndef MTP_BLINK_SCAN_H
 #define MTP_BLINK_SCAN_H
 
-#include "blink/view.h"
+#include "blink/reader.h"
 
 typedef struct MtpBlinkScan
 {

@@ -13,7 +13,7 @@
 
 #include "access/tupmacs.h"
 #include "miscadmin.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 /* Having found so many matches in a row, look whether the page's last item matches as well. */
 #define SURE_AFTER 4

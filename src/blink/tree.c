@@ -5,7 +5,7 @@
  * Lehman & Yao's rules as nbtree has them: a process holds at most one page's lock while it goes
  * down or right, and recovers from splits by high keys and right links.
  */
-#include "blink/view.h"
+#include "blink/reader.h"
 
 #include "miscadmin.h"
 

@@ -7,12 +7,12 @@
  * right siblings.  What to do is found out without locks that last, and everything is looked at again
  * once it is locked.  If anything is not as it was, the page stays: the next VACUUM tries again.
  */
-#include "blink/view.h"
+#include "blink/reader.h"
 
 #include "access/transam.h"
 #include "blink/wal_deletes.h"
 #include "miscadmin.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 /* Most levels that go at once: three buffers each, and the parent. */
 #define UNLINK_LEVELS ((MTP_CHANGE_BUFFERS - 1) / 3)

@@ -20,8 +20,8 @@
 #include "storage/procarray.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
-#include "wal/passed.h"
-#include "wal/stop.h"
+#include "index/passed.h"
+#include "core/inject.h"
 
 /* A page that this VACUUM deleted; it may get free while VACUUM still runs. */
 typedef struct PendingPage

@@ -8,7 +8,7 @@
 
 #include "blink/blink.h"
 
-#include "inspect/verify.h"
+#include "index/verify.h"
 
 /* A page as it was at one moment: a copy, so nothing is locked while it is looked at. */
 typedef struct MtpVerifyPage

@@ -6,7 +6,7 @@
  * in use (inspect/rows.c).  The caller reads a leaf and keeps its pin until its entries are checked
  * here.  Rows are looked up in the tree as an insertion would look for its place.
  */
-#include "blink/view.h"
+#include "blink/reader.h"
 
 #include "blink/verify.h"
 #include "miscadmin.h"

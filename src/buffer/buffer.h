@@ -7,7 +7,7 @@
 #ifndef MTP_BUFFER_H
 #define MTP_BUFFER_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/amapi.h"
 #include "access/xlog.h"

@@ -22,7 +22,7 @@
  * of them (test/model).  Some are in critical sections: these may be delayed, but must not wait or fail.
  */
 #ifndef MTP_FRAME_STEP
-#include "wal/stop.h"
+#include "core/inject.h"
 #define MTP_FRAME_STEP(name) MTP_STOP_POINT("frame_" #name)
 #endif
 

@@ -13,7 +13,7 @@
 #ifndef MTP_HEAT_H
 #define MTP_HEAT_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 typedef uint16 MtpHeat;
 

@@ -3,7 +3,7 @@
  *	  The buffer's settings and shared memory, and its share of _PG_init.
  */
 #include "buffer/buffer.h"
-#include "buffer/home.h"
+#include "pmem/file.h"
 #include "buffer/slot.h"
 
 #include "miscadmin.h"

@@ -8,7 +8,7 @@
 #include "miscadmin.h"
 #include "storage/latch.h"
 #include "utils/resowner.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 /* The index is 0 if the slot announces nothing. */
 typedef struct Slot

@@ -10,7 +10,7 @@
 #ifndef MTP_BUFFER_SLOT_H
 #define MTP_BUFFER_SLOT_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 #define MTP_SLOTS	8			/* of each backend: two positions of four scans, or one of eight */
 #define MTP_NO_SLOT	(-1)

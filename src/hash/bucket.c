@@ -5,7 +5,7 @@
  * Entries keep no order, so one is appended, and the last one fills a hole.  All changes but those of hints
  * are determined by the page without its hints and by the arguments, and raise no error: redo does the same.
  */
-#include "mtpower.h"
+#include "core/core.h"
 #include "hash/bucket.h"
 
 #if defined(__SSE2__) && !defined(MTP_NO_SIMD)

@@ -7,7 +7,7 @@
 #ifndef MTP_BUCKET_H
 #define MTP_BUCKET_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "page/page.h"
 #include "storage/bufpage.h"

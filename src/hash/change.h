@@ -5,7 +5,7 @@
 #ifndef MTP_HASH_CHANGE_H
 #define MTP_HASH_CHANGE_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "hash/hash.h"
 #include "hash/wal_records.h"

@@ -4,7 +4,7 @@
  *
  * On the scale of core's estimate for trees, which B-link uses: README.md, "Costs", has both, and what was measured.
  */
-#include "mtpower.h"
+#include "core/core.h"
 #include "hash/hash.h"
 
 #include <math.h>

@@ -2,12 +2,12 @@
  * extent.c
  *	  Makes room for buckets: extents of consecutive blocks.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "hash/grow.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 /*
  * So many blocks, or a sixteenth of the buckets, become part of the index at a time: where disk space ends, fewer

@@ -6,13 +6,13 @@
  * may still have entries of the new one.  A piece takes some of them, lays their entries out over kept and moved
  * pages, and the last one clears `source`.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "hash/change.h"
 #include "hash/grow.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 typedef struct Finish
 {

@@ -4,7 +4,7 @@
  *
  * Best effort: whatever is not to be had at once ends it, and who comes later pays.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "hash/grow.h"
 #include "miscadmin.h"

@@ -5,7 +5,7 @@
 #ifndef MTP_HASH_GROW_H
 #define MTP_HASH_GROW_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "hash/hash.h"
 

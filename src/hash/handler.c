@@ -2,7 +2,7 @@
  * handler.c
  *	  The access method mtpower_hash: what core may ask of it.
  */
-#include "mtpower.h"
+#include "core/core.h"
 #include "hash/hash.h"
 
 #include "access/hash.h"
@@ -13,7 +13,7 @@
 #include "opclass/opclass.h"
 #include "page/norm.h"
 #include "storage/predicate.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 PG_FUNCTION_INFO_V1(mtp_hash_handler);
 

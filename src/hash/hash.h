@@ -7,14 +7,14 @@
 #ifndef MTP_HASH_H
 #define MTP_HASH_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/amapi.h"
 #include "access/genam.h"
 #include "access/relscan.h"
 #include "hash/bucket.h"
 #include "storage/bufmgr.h"
-#include "wal/links.h"
+#include "core/links.h"
 #include "wal/wal.h"
 
 #define MTP_HASH_META_BLOCK	0

@@ -2,13 +2,13 @@
  * initial.c
  *	  Gives an index that is empty, or nearly so, its first number of buckets.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "buffer/buffer.h"
 #include "hash/change.h"
 #include "hash/grow.h"
 #include "miscadmin.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 /* Might the number of initial buckets still be chosen? */
 static bool

@@ -2,7 +2,7 @@
  * insert.c
  *	  Inserts single entries, and lets the index grow with them.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "batch/batch.h"
 #include "hash/grow.h"

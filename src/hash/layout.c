@@ -5,7 +5,7 @@
  * All pages concerned are locked by the caller, who publishes the images in one change.  Everything that may fail
  * happens here, before it.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "hash/change.h"
 #include "hash/grow.h"

@@ -5,7 +5,7 @@
 #include "hash/hash.h"
 
 #include "storage/indexfsm.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 void
 mtp_hash_check_page(Relation rel, Buffer buf, int want)

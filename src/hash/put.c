@@ -5,7 +5,7 @@
  * Entries go in strictly in the caller's order, so that *progress says which ones are in.  Whatever a
  * chain's length, only its first page is looked at.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "hash/change.h"
 

@@ -6,7 +6,7 @@
  * order of the primary: a reader on a standby, who holds one lock at a time, sees a change whole.  Where entries
  * move, the primary pages' locks are cleanup locks: a reader who stays in a bucket has a pin on its primary page.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/xlogutils.h"
 #include "hash/change.h"

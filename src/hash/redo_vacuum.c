@@ -8,7 +8,7 @@
 
 #include "access/xlogutils.h"
 #include "hash/wal_records.h"
-#include "wal/dead.h"
+#include "index/dead.h"
 
 static void
 redo_delete(XLogReaderState *record)

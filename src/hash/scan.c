@@ -12,7 +12,7 @@
 #include "nodes/tidbitmap.h"
 #include "pgstat.h"
 #include "utils/memutils.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 IndexScanDesc
 mtp_hash_beginscan(Relation rel, int nkeys, int norderbys)

@@ -10,7 +10,7 @@
  * A bucket p of level N is split in two by one more bit of q, which is the most significant one of the reversed
  * bits: so p becomes p and p + M * 2^N = p + S.
  */
-#include "mtpower.h"
+#include "core/core.h"
 #include "hash/hash.h"
 
 uint32

@@ -5,12 +5,12 @@
  * One record makes two buckets of one, metapage included: there is no state in between.  Only a long
  * stash stays behind, and is dealt with in pieces (finish.c).
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "hash/change.h"
 #include "hash/grow.h"
 #include "utils/memutils.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 typedef struct Split
 {

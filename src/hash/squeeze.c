@@ -10,7 +10,7 @@
 #include "commands/vacuum.h"
 #include "hash/change.h"
 #include "storage/indexfsm.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 #define WINDOW 8
 

@@ -17,8 +17,8 @@
 #include "pgstat.h"
 #include "storage/indexfsm.h"
 #include "storage/lmgr.h"
-#include "wal/passed.h"
-#include "wal/stop.h"
+#include "index/passed.h"
+#include "core/inject.h"
 
 typedef struct Vacuum
 {

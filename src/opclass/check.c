@@ -8,7 +8,7 @@
  * the operator class was chosen by name, which is allowed; so the command is what is checked.  Indexes
  * that core copies from others (partitions, LIKE, REINDEX) keep what was decided for those.
  */
-#include "mtpower.h"
+#include "core/core.h"
 #include "opclass/opclass.h"
 
 #include "access/amapi.h"

@@ -5,7 +5,7 @@
  * The commands are built as parse trees: types are given by their OIDs, everything else by a qualified
  * name, so neither quoting nor search_path matters.
  */
-#include "mtpower.h"
+#include "core/core.h"
 #include "opclass/opclass.h"
 
 #include "access/amapi.h"

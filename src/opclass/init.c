@@ -2,7 +2,7 @@
  * init.c
  *	  Hooks through which index definitions are checked.
  */
-#include "mtpower.h"
+#include "core/core.h"
 #include "opclass/opclass.h"
 
 #include "catalog/objectaccess.h"

@@ -2,7 +2,7 @@
  * lookup.c
  *	  Finds operator classes and families, compares them and lists their members.
  */
-#include "mtpower.h"
+#include "core/core.h"
 #include "opclass/opclass.h"
 
 #include "access/amapi.h"

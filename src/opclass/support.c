@@ -4,7 +4,7 @@
  *
  * Core looks at the functions of its own access methods when they are declared.
  */
-#include "mtpower.h"
+#include "core/core.h"
 #include "opclass/opclass.h"
 
 #include "access/genam.h"

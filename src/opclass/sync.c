@@ -5,7 +5,7 @@
  * Nothing is ever taken away from an operator class of ours and none is dropped: indexes may rest on
  * it.  What cannot be mirrored is reported.
  */
-#include "mtpower.h"
+#include "core/core.h"
 #include "opclass/opclass.h"
 
 #include "access/amapi.h"

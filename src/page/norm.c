@@ -2,7 +2,7 @@
  * norm.c
  *	  Computes normal keys (norm.h).
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include <math.h>
 

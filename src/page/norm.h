@@ -9,7 +9,7 @@
 #ifndef MTP_NORM_H
 #define MTP_NORM_H
 
-#include "mtpower.h"
+#include "core/core.h"
 #include "access/itup.h"
 
 /* Kinds, on disk: never renumber. */

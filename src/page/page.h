@@ -8,7 +8,7 @@
 #ifndef MTP_PAGE_H
 #define MTP_PAGE_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/itup.h"
 #include "access/nbtree.h"

@@ -7,7 +7,7 @@
  * a scan or a trigger queue that began under one access method must not go on under the other; hence
  * AccessExclusiveLock, and CheckTableNotInUse() for our own session.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/genam.h"
 #include "access/htup_details.h"
@@ -34,7 +34,7 @@
 #include "utils/syscache.h"
 
 #include "buffer/buffer.h"
-#include "table/directory.h"
+#include "pagedir/choice.h"
 #include "table/table.h"
 
 PG_FUNCTION_INFO_V1(mtp_table_adopt);

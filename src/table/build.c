@@ -15,7 +15,7 @@
  *   be met if somebody changed the table in spite of our lock.  Where the answer depends on how
  *   that transaction ends, we wait for it and judge again.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/genam.h"
 #include "access/heapam.h"

@@ -6,7 +6,7 @@
  * away before he can commit.  All rows of a page that was all-visible when it was copied are so for such a snapshot: the row is that of the line pointer, or of the one it
  * redirects to, and there is no other version to look for.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/heapam.h"
 #include "access/relscan.h"
@@ -15,7 +15,7 @@
 
 #include "buffer/pair.h"
 #include "table/table.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 /* heap's own comes first: it is heap's functions' that are called with it. */
 typedef struct MtpFetch

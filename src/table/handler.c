@@ -12,15 +12,15 @@
  *   serves no other access method than heap (build.c);
  * - TOAST tables stay on heap, since core's toasting code calls heap_insert() directly.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/heapam.h"
 #include "catalog/pg_am.h"
 
 #include "batch/batch.h"
 #include "buffer/buffer.h"
-#include "scan/admit.h"
-#include "table/directory.h"
+#include "pagedir/request.h"
+#include "pagedir/choice.h"
 #include "table/table.h"
 
 PG_FUNCTION_INFO_V1(mtp_table_handler);

@@ -9,7 +9,7 @@
  * The function's declaration pins search_path, so all names come out qualified and the commands mean
  * the same under every search_path.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/amapi.h"
 #include "access/relation.h"

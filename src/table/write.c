@@ -8,15 +8,15 @@
  *
  * A directory leads to line pointers, whose rows are judged on their page.  So it goes only where new versions of rows come.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/heapam.h"
 
 #include "batch/batch.h"
 #include "buffer/pair.h"
-#include "scan/admit.h"
+#include "pagedir/request.h"
 #include "table/table.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 static const TableAmRoutine *heap;
 

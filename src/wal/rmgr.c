@@ -2,7 +2,7 @@
  * rmgr.c
  *	  Registers mtpower's resource manager and hands records to whom they belong.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/bufmask.h"
 #include "access/rmgr.h"

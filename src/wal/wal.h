@@ -8,7 +8,7 @@
 #ifndef MTP_WAL_H
 #define MTP_WAL_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/xlogreader.h"
 #include "access/xloginsert.h"

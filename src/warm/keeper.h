@@ -5,7 +5,7 @@
 #ifndef MTP_WARM_KEEPER_H
 #define MTP_WARM_KEEPER_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "port/atomics.h"
 

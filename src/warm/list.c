@@ -12,7 +12,7 @@
 #include "port/pg_crc32c.h"
 #include "storage/fd.h"
 #include "utils/timestamp.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 #define CHUNK	(64 * 1024)		/* of the file, in memory */
 

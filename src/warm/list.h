@@ -12,10 +12,10 @@
 #ifndef MTP_WARM_LIST_H
 #define MTP_WARM_LIST_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "buffer/buffer.h"
-#include "scan/demand.h"
+#include "pagedir/learn.h"
 
 /* In the data directory.  A base backup takes them along, and so does pg_rewind: they name the same pages there. */
 #define MTP_LIST_FILE		"mtpower.hot"

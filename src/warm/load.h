@@ -5,10 +5,10 @@
 #ifndef MTP_WARM_LOAD_H
 #define MTP_WARM_LOAD_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "buffer/pair.h"
-#include "scan/admit.h"
+#include "pagedir/request.h"
 
 typedef struct MtpLoader
 {

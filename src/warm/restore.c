@@ -33,7 +33,7 @@
 #endif
 
 #include "batch/batch.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 #define TURN_BYTES		(4 * 1024 * 1024)
 #define TURN_MS			20		/* as long as somebody may have to wait for the table */

@@ -1,0 +1,294 @@
+/*
+ * pagedir.h
+ *	  Directories of table pages: which items of a pair of blocks may have a key, in two levels of heads, and codes of further columns.
+ *
+ * A directory is made of a private copy of two blocks of a heap-format table, and says for a condition on its columns which of the
+ * copy's items are worth a look.  It never misses one that matches; whoever asks tests what he gets (visibility first, then the condition itself).
+ *
+ * It is searched without locks, while the memory that it stands in may change: what is read says anything then, and is bounded before it
+ * is used.  README.md has the layout and the argument.
+ */
+#ifndef MTP_DIRECTORY_H
+#define MTP_DIRECTORY_H
+
+#include "core/core.h"
+
+#include "access/htup_details.h"
+#include "access/stratnum.h"
+#include "access/tupdesc.h"
+#include "page/norm.h"
+#include "storage/bufpage.h"
+
+#define MTP_DIRECTORY_MOST		4096	/* bytes of a directory */
+#define MTP_DIRECTORY_ALIGN		64		/* of the memory that it stands in: its parts begin with cache lines */
+#define MTP_DIRECTORY_COLUMNS	4
+#define MTP_DIRECTORY_WIDTH		256		/* bytes of a value that is sorted */
+
+/* Items of a pair are numbered in the order of their line pointers, those of the second block behind the first one's. */
+#define MTP_DIRECTORY_ITEMS		(2 * MaxHeapTuplesPerPage)
+#define MtpItemHalf(item)		((item) / MaxHeapTuplesPerPage)
+#define MtpItemOffset(item)		((OffsetNumber) ((item) % MaxHeapTuplesPerPage + FirstOffsetNumber))
+
+/*
+ * What a column's order depends on.  A directory whose tags are not those of its reader's columns says nothing to him: some changes
+ * of a column's type keep the file and change the order.
+ */
+typedef struct MtpDirectoryTag
+{
+	int16		attnum;
+	int16		unused;			/* 0 */
+	Oid			type;
+	int32		typmod;
+	Oid			collation;
+	uint32		version;		/* a hash of the collation's, of the value of rows from before the column was added, and of the comparison function's number */
+	Oid			family;			/* of the type's default btree operator class */
+} MtpDirectoryTag;
+
+typedef struct MtpDirectoryColumn
+{
+	MtpDirectoryTag tag;
+	uint8		norm;			/* MTP_NORM_*, ascending */
+	Oid			input;			/* the operator class's type */
+	FmgrInfo	compare;		/* the operator class's, of two values of the column */
+} MtpDirectoryColumn;
+
+/* A directory's columns, in order.  Neither of two processes' business: each makes its own, for as long as the table's descriptor is the same. */
+typedef struct MtpDirectoryColumns
+{
+	TupleDesc	desc;
+	int			n;				/* 1 … MTP_DIRECTORY_COLUMNS */
+	MtpDirectoryColumn column[MTP_DIRECTORY_COLUMNS];
+
+	/*
+	 * Has the transaction that wrote a row not been aborted?  Values of rows whose transaction was are never compared: they may be of a column that was
+	 * rolled back as well, and of another type.
+	 */
+	bool		(*written) (TransactionId xmin);
+
+	/* mtp_directory_layout */
+	int			last;			/* attributes up to the last one that is a column */
+	int			start;			/* leading ones of fixed length before the first that is, */
+	Size		start_at;		/* and where they end in a row without nulls */
+} MtpDirectoryColumns;
+
+/* Completes a description of which desc, n, column[] and written are set. */
+extern void mtp_directory_layout(MtpDirectoryColumns *c);
+
+/*
+ * describe.c: a description by the catalogs, for columns of a table that the caller has locked, in the current memory context.  False if one of them is
+ * dropped, or its type has no order (mtp_directory_has_order).
+ */
+extern bool mtp_directory_describe(MtpDirectoryColumns *c, TupleDesc desc, int n, const AttrNumber *attnums);
+
+/* Has a type a default btree operator class whose order lasts as long as a column of the type?  Rows' does not, nor that of what consists of rows. */
+extern bool mtp_directory_has_order(Oid type);
+
+/* What is known of a column's value in a row */
+typedef enum MtpValueKind
+{
+	MTP_VALUE_GOOD,
+	MTP_VALUE_NULL,
+	MTP_VALUE_APART				/* toasted, compressed or wide: not to be compared */
+} MtpValueKind;
+
+/* row.c: the columns' values in a row of `size` bytes, MAXALIGNed, in memory that does not change.  False if it is not one. */
+extern bool mtp_directory_values(const MtpDirectoryColumns *c, HeapTupleHeader row, Size size, Datum *values, MtpValueKind *kinds);
+
+/* Was the row's transaction not aborted, and may so its values be compared? */
+extern bool mtp_directory_written(const MtpDirectoryColumns *c, HeapTupleHeader row);
+
+/*
+ * build.c: makes a directory of an image of nblocks (1 or 2) blocks, MAXALIGNed, that does not change.  Writes at most MTP_DIRECTORY_MOST bytes to `to` (of
+ * MTP_DIRECTORY_ALIGN) and returns how many; 0 if it would take more or a page is damaged.  Raises what the columns' comparison functions raise, and has written nothing
+ * then.  These may allocate: to be called in a memory context that is reset afterwards.
+ */
+extern Size mtp_directory_build(MtpDirectoryColumns *c, const char *image, int nblocks, char *to);
+
+/* Kinds of keys beside the btree strategies */
+#define MTP_DIRECTORY_NULL		(BTMaxStrategyNumber + 1)
+#define MTP_DIRECTORY_NOT_NULL	(BTMaxStrategyNumber + 2)
+
+/* A part of a condition: column, operator, value.  The operator finds no null. */
+typedef struct MtpDirectoryKey
+{
+	int			column;			/* of the directory, from 0 */
+	StrategyNumber what;
+	bool		by_norm;		/* the value's normal key is in the column's space, */
+	bool		exact;			/* and if it is equal to a value's, so are the values */
+	uint64		norm;
+	Datum		value;
+	Oid			collation;
+	FmgrInfo	compare;		/* of the column's type with the value's; fn_addr NULL: not to be called */
+} MtpDirectoryKey;
+
+/*
+ * describe.c: the key for `column op value`, value not null; false if the operator is none of the column's order.  mtp_directory_key_null: for IS [NOT] NULL.
+ */
+extern bool mtp_directory_key(const MtpDirectoryColumns *c, int column, Oid op, Oid collation, Datum value, MtpDirectoryKey *key);
+extern void mtp_directory_key_null(int column, bool isnull, MtpDirectoryKey *key);
+
+/* A set of items */
+#define MTP_DIRECTORY_WORDS		((MTP_DIRECTORY_ITEMS + 63) / 64)
+
+typedef struct MtpDirectoryItems
+{
+	uint64		words[MTP_DIRECTORY_WORDS];
+} MtpDirectoryItems;
+
+/* The first item from `item` on, or -1: in the order of line pointers. */
+static inline int
+mtp_directory_next(const MtpDirectoryItems *items, int item)
+{
+	for (int w = item / 64; w < MTP_DIRECTORY_WORDS; w++)
+	{
+		uint64		rest = items->words[w];
+
+		if (w == item / 64)
+			rest &= PG_UINT64_MAX << item % 64;
+		if (rest != 0)
+			return w * 64 + __builtin_ctzll(rest);
+	}
+	return -1;
+}
+
+typedef enum MtpDirectoryFound
+{
+	MTP_DIRECTORY_NOTHING,		/* no item can match */
+	MTP_DIRECTORY_SOME,
+	MTP_DIRECTORY_CHANGED,		/* memory has changed: as if nobody had looked */
+	MTP_DIRECTORY_UNUSABLE		/* not a directory of these columns: all items must be looked at */
+} MtpDirectoryFound;
+
+/* Is all that has been read of the directory up to now one and the same (mtp_frame_still)? */
+typedef bool (*MtpDirectoryStill) (void *arg);
+
+/*
+ * search.c: adds to *items those that may match all of the keys, which are in any order; a condition with OR or IN is several
+ * searches.  `size` bytes can be read at `directory`, whatever they are.  What is found holds only if the caller sees afterwards that
+ * the directory has not changed.
+ *
+ * Raises what the keys' comparison functions raise; holds nothing then.  They may allocate.
+ */
+extern MtpDirectoryFound mtp_directory_search(const char *directory, Size size, MtpDirectoryColumns *c, MtpDirectoryKey *keys, int nkeys,
+											  MtpDirectoryStill still, void *arg, MtpDirectoryItems *items);
+
+/*
+ * In memory: the head; the largest head of each node, to a whole number of cache lines; nodes of 16 heads, a cache line each; items (uint16): in the order of the first
+ * column, then those where it is null, then those that were not looked at; codes of further columns, in the order of the items; dictionaries.
+ */
+#define MTP_DIRECTORY_FORMAT	0xD202
+
+/* How values of a column become codes, which have their order */
+typedef enum MtpDirectoryHow
+{
+	MTP_CODES_EMPTY,			/* there are no values, only nulls */
+	MTP_CODES_SILENT,			/* there is no room: nothing is known of values */
+	MTP_CODES_WINDOW,			/* (normal key - min) >> shift */
+	MTP_CODES_DICTIONARY		/* by their place among values that are in the directory: 2 i for the i-th one, 2 i + 1 for what is behind it */
+} MtpDirectoryHow;
+
+typedef struct MtpDirectoryCodes
+{
+	uint8		how;			/* MtpDirectoryHow */
+	uint8		norm;			/* MTP_NORM_* */
+	uint8		shift;
+	uint8		width;			/* bytes of an item's code, of a further column: 4, 2, 1, or 0: there are none */
+	uint8		nulls;			/* 1 if there are any: their code is the largest of its width */
+	uint8		unused;			/* 0 */
+	uint16		nvalues;		/* in the dictionary */
+	union
+	{
+		struct
+		{
+			uint64		min;	/* normal keys */
+			uint64		max;
+		}			window;
+		struct
+		{
+			uint32		at;		/* in the directory, MAXALIGNed */
+			uint32		size;
+			uint64		unused;
+		}			dictionary;	/* where values are (uint16, from its start), and they, as in a row */
+	}			u;
+} MtpDirectoryCodes;
+
+typedef struct MtpDirectoryHead
+{
+	uint16		format;
+	uint16		nsorted;
+	uint16		nnulls;
+	uint16		nothers;
+	uint16		size;			/* bytes of the directory */
+	uint8		ncolumns;
+	uint8		unused[5];		/* 0 */
+	struct
+	{
+		MtpDirectoryCodes codes;
+		MtpDirectoryTag tag;
+	}			column[MTP_DIRECTORY_COLUMNS];
+} MtpDirectoryHead;
+
+StaticAssertDecl(offsetof(MtpDirectoryHead, column) == 16 && sizeof(((MtpDirectoryHead *) NULL)->column[0]) == 48, "one column's head is a cache line");
+
+#define MtpDirectoryHeadSize(ncolumns)	(offsetof(MtpDirectoryHead, column) + (ncolumns) * sizeof(((MtpDirectoryHead *) NULL)->column[0]))
+
+/* describe.c: is this, a copy, the head of a directory of these columns? */
+extern bool mtp_directory_is_of(const MtpDirectoryHead *head, const MtpDirectoryColumns *c);
+
+/* Where things stand in a directory */
+typedef struct MtpDirectoryShape
+{
+	int			nnodes;
+	Size		first;			/* first level */
+	Size		heads;
+	Size		items;
+	Size		codes[MTP_DIRECTORY_COLUMNS];
+	Size		size;			/* without dictionaries */
+} MtpDirectoryShape;
+
+/* In codes of so many bytes, which is the largest */
+#define MtpCodeOfNull(width)	(PG_UINT32_MAX >> (32 - 8 * (width)))
+
+/* By the head's counts, and its columns' how and width */
+extern MtpDirectoryShape mtp_directory_shape(const MtpDirectoryHead *head);
+
+/* ---------- codes.c: how a build makes codes ---------- */
+
+/* An item with all values known */
+typedef struct MtpDirectoryEntry
+{
+	uint64		norm;			/* of the first column */
+	uint16		item;
+	Datum		values[MTP_DIRECTORY_COLUMNS];
+	MtpValueKind kinds[MTP_DIRECTORY_COLUMNS];
+} MtpDirectoryEntry;
+
+/* How a column of the entries is coded.  Memory is of the current context's. */
+typedef struct MtpDirectoryCoding
+{
+	MtpDirectoryColumns *columns;
+	int			column;
+	const MtpDirectoryEntry *entries;
+	int			n;				/* entries, those with null included */
+	int			nvalues;		/* those without */
+	uint16	   *order;			/* for a dictionary: entries with a value, in their order, */
+	uint16	   *place;			/* and which different value each of these has */
+	int			ndifferent;
+	int			step;			/* of different values each step-th one is in the dictionary, and the last */
+	uint64		min;			/* normal keys */
+	uint64		max;
+	MtpDirectoryCodes codes;
+} MtpDirectoryCoding;
+
+/* Chooses: a window, or a dictionary where that tells values apart that have no normal keys, or nearly the same ones.  Calls the column's comparison function. */
+extern void mtp_directory_code(MtpDirectoryCoding *c);
+
+/* Makes it take less room, and tell less.  False if it takes none any more. */
+extern bool mtp_directory_code_less(MtpDirectoryCoding *c);
+
+extern Size mtp_directory_dictionary_size(const MtpDirectoryCoding *c);
+
+/* Writes the dictionary, for which codes.u.dictionary.at is set, and a code for each entry. */
+extern void mtp_directory_write_codes(const MtpDirectoryCoding *c, uint32 *codes, char *directory);
+
+#endif							/* MTP_DIRECTORY_H */

@@ -1,0 +1,279 @@
+/*
+ * request.c
+ *	  Scans and loads ask for directories.
+ *
+ * Both collect ranges of pairs, and hand them over to workers through the queue.  Where there are none, a load builds its pairs' directories itself when it ends, and a scan
+ * one pair in 16: but only if comparison functions can be trusted to run in somebody's query.
+ */
+#include "pagedir/request.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+
+#include "batch/batch.h"
+#include "pagedir/learn.h"
+#include "table/table.h"
+
+#define SCAN_RANGE		512		/* pairs that a scan collects */
+#define LOAD_RANGE		256		/* pairs that a load has left before workers are told */
+#define ONE_IN			16		/* pairs of a scan that it builds itself */
+#define MOST_LOADS		16		/* tables loaded at a time, as partitions are */
+#define MOST_LEFT		32		/* ranges that a load itself has to do at its end */
+#define MOST_AT_COMMIT	32		/* ranges of new files */
+#define ENOUGH_REFUSALS	64		/* frames that are not free, in a row: there are none */
+
+/* ---------- handing over ---------- */
+
+/* Ranges of files that no other process sees before this transaction commits. */
+static int	nat_commit = 0;
+static MtpRange at_commit[MOST_AT_COMMIT];
+
+/* Adds a range to the last one of a list, or behind it; false if there is no room. */
+static bool
+add_range(MtpRange *list, int *n, int most, const MtpRange *range)
+{
+	MtpRange   *last = &list[*n - 1];
+
+	if (*n > 0 && last->relid == range->relid && last->first + last->n == range->first)
+	{
+		last->n += range->n;
+		return true;
+	}
+	if (*n == most)
+		return false;
+	list[(*n)++] = *range;
+	return true;
+}
+
+static bool
+is_new(Relation rel)
+{
+	return rel->rd_createSubid != InvalidSubTransactionId || rel->rd_newRelfilenodeSubid != InvalidSubTransactionId ||
+		rel->rd_firstRelfilenodeSubid != InvalidSubTransactionId;
+}
+
+static void
+hand_over(const MtpRange *range)
+{
+	mtp_admit_put(range);
+	(void) mtp_worker_for_chores();
+}
+
+/* ---------- scans ---------- */
+
+static MtpRange asked;			/* what a scan has collected; n is 0 if it is nothing */
+static uint32 nasked = 0;		/* without workers */
+
+/* One pair in a few, since it is the query that pays. */
+static void
+build_one(Relation rel, uint32 pair)
+{
+	MtpBuilder	b;
+
+	if (++nasked % ONE_IN != 0 || !mtp_builder_open(&b, rel))
+		return;
+	if (b.trusted)
+	{
+		MtpBuilt	built = mtp_builder_build(&b, pair, false, -1);
+
+		mtp_admit_count(MTP_ADMIT_BUILT, built == MTP_BUILT_IT);
+		mtp_admit_count(MTP_ADMIT_REFUSED, built == MTP_BUILT_REFUSED);
+		mtp_admit_count(MTP_ADMIT_UNFIT, built == MTP_BUILT_UNFIT);
+	}
+	mtp_builder_close(&b);
+}
+
+void
+mtp_admit_ask(Relation rel, uint32 pair)
+{
+	if (!mtp_admit_possible())
+		return;
+	if (!mtp_workers_allowed() || is_new(rel))
+	{
+		build_one(rel, pair);
+		return;
+	}
+	if (asked.n > 0 && (asked.relid != RelationGetRelid(rel) || asked.first + asked.n != pair || asked.n == SCAN_RANGE))
+		mtp_admit_flush();
+	if (asked.n == 0)
+		asked = (MtpRange) {
+			.relid = RelationGetRelid(rel),.first = pair
+		};
+	asked.n++;
+}
+
+void
+mtp_admit_flush(void)
+{
+	MtpRange	range = asked;
+
+	asked.n = 0;
+	if (range.n > 0 && mtp_admit_possible())
+		hand_over(&range);
+}
+
+/* ---------- loads ---------- */
+
+/* Pairs of a table that this transaction loads, and has left. */
+typedef struct Load
+{
+	Oid			relid;			/* InvalidOid: nobody's */
+	uint32		used;			/* for whoever needs its place */
+	uint32		pair;			/* where its last row is */
+	int			n;
+	MtpRange	left[MOST_LEFT];
+} Load;
+
+static Load loads[MOST_LOADS];
+static bool any_load = false;
+static uint32 ticks = 0;
+
+/* Tells workers, if there are any and they can see the table. */
+static void
+send(Relation rel, Load *load)
+{
+	if (!mtp_workers_allowed())
+		return;
+	for (int i = 0; i < load->n; i++)
+	{
+		if (is_new(rel))
+			(void) add_range(at_commit, &nat_commit, MOST_AT_COMMIT, &load->left[i]);
+		else
+			hand_over(&load->left[i]);
+	}
+	load->n = 0;
+}
+
+static Load *
+load_of(Oid relid, bool make)
+{
+	Load	   *oldest = &loads[0];
+
+	for (int i = 0; i < MOST_LOADS; i++)
+	{
+		if (loads[i].relid == relid)
+			return &loads[i];
+		if (loads[i].used < oldest->used)
+			oldest = &loads[i];
+	}
+	if (!make)
+		return NULL;
+	oldest->relid = relid;
+	oldest->pair = InvalidBlockNumber;
+	oldest->n = 0;
+	any_load = true;
+	return oldest;
+}
+
+static void
+leave_pair(Relation rel, Load *load)
+{
+	MtpRange	range = {.relid = load->relid,.first = load->pair,.n = 1,.fresh = true};
+
+	if (load->pair == InvalidBlockNumber)
+		return;
+	if (!add_range(load->left, &load->n, MOST_LEFT, &range))
+	{
+		send(rel, load);
+		if (!add_range(load->left, &load->n, MOST_LEFT, &range))
+			mtp_admit_count(MTP_ADMIT_DROPPED, 1);
+	}
+	else if (load->left[load->n - 1].n >= LOAD_RANGE)
+		send(rel, load);
+}
+
+/*
+ * A pair that the load has left is full, as a rule; if it comes back, the pair's directory goes, and the pair is told again.
+ */
+void
+mtp_admit_loaded(Relation rel, TupleTableSlot **slots, int nslots)
+{
+	AttrNumber	attnums[MTP_DIRECTORY_COLUMNS];
+	Load	   *load;
+
+	if (!mtp_admit_possible() || !mtp_pair_serves(rel) || mtp_demand_columns(rel, attnums, NULL) == 0)
+		return;
+	load = load_of(RelationGetRelid(rel), true);
+	load->used = ++ticks;
+	for (int i = 0; i < nslots; i++)
+	{
+		uint32		pair = MtpPairOf(ItemPointerGetBlockNumber(&slots[i]->tts_tid));
+
+		if (pair == load->pair)
+			continue;
+		leave_pair(rel, load);
+		load->pair = pair;
+	}
+}
+
+/* Without workers: what the load has left is built by itself. */
+static void
+build_left(Relation rel, Load *load)
+{
+	uint32		in_a_row = 0;
+	uint32		counts[MTP_BUILT_UNFIT + 1] = {0};
+	MtpBuilder	b;
+
+	if (load->n == 0 || !mtp_builder_open(&b, rel))
+		return;
+	for (int i = 0; i < load->n && b.trusted && in_a_row < ENOUGH_REFUSALS; i++)
+		for (uint32 n = 0; n < load->left[i].n && in_a_row < ENOUGH_REFUSALS; n++)
+		{
+			MtpBuilt	built;
+
+			CHECK_FOR_INTERRUPTS();
+			built = mtp_builder_build(&b, load->left[i].first + n, true, -1);
+			counts[built]++;
+			in_a_row = built == MTP_BUILT_REFUSED ? in_a_row + 1 : 0;
+		}
+	mtp_builder_close(&b);
+	mtp_admit_count(MTP_ADMIT_BUILT, counts[MTP_BUILT_IT]);
+	mtp_admit_count(MTP_ADMIT_REFUSED, counts[MTP_BUILT_REFUSED]);
+	mtp_admit_count(MTP_ADMIT_UNFIT, counts[MTP_BUILT_UNFIT]);
+}
+
+void
+mtp_admit_load_end(Relation rel)
+{
+	Load	   *load = any_load ? load_of(RelationGetRelid(rel), false) : NULL;
+
+	if (load == NULL)
+		return;
+	leave_pair(rel, load);
+	load->relid = InvalidOid;	/* also if building raises an error */
+	load->used = 0;
+	send(rel, load);
+	build_left(rel, load);
+	load->n = 0;
+}
+
+/* ---------- transactions ---------- */
+
+/* At the commit others see the table; its locks go in a moment. */
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+			for (int i = 0; i < nat_commit && event == XACT_EVENT_COMMIT; i++)
+				hand_over(&at_commit[i]);
+			nat_commit = 0;
+			asked.n = 0;
+			if (any_load)
+				memset(loads, 0, sizeof(loads));
+			any_load = false;
+			break;
+		default:
+			break;
+	}
+}
+
+void
+mtp_admit_init(void)
+{
+	mtp_admit_work_init();
+	RegisterXactCallback(xact_callback, NULL);
+}
