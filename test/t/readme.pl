@@ -5,6 +5,7 @@ use FindBin;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Encode qw(decode);
 
 my $top = "$FindBin::Bin/../..";
 my %text = map { $_ => slurp_file("$top/$_") } 'README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', map { s!^\Q$top\E/!!r } glob("$top/docs/*.md");
@@ -53,7 +54,7 @@ foreach my $name (sort keys %text)
 	is(join(' ', map { $_->[0] } grep { $_->[0] !~ /^(?:sql|sh|ini|text)$/ } blocks($text{$name})), '', "$name: blocks have a language that says whether they are run");
 	unlike($prose, qr/\n\n {4,}\S/, "$name: all blocks are fenced") if $name ne 'CONTRIBUTING.md';
 	unlike($prose, qr/\b(?:shall|he|his|him)\b/i, "$name: plain English");
-	is(join("\n", grep { length > 100 && !/^\|/ && !/^\[!?/ } split(/\n/, $prose)), '', "$name: lines of 100 columns");
+	is(join("\n", grep { length(decode("UTF-8", $_)) > 100 && !/^\|/ && !/^\[!?/ } split(/\n/, $prose)), '', "$name: lines of 100 columns");
 	my @broken;
 	while ($prose =~ /\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)
 	{
