@@ -1,4 +1,5 @@
-# What README.md and docs/ say of commands, functions, views and settings is true: it is read here, and each SQL block is run as it is.
+# What README.md and docs/ say of commands, functions, views and settings is true: it is read here, and
+# each SQL block is run as it is.
 use strict;
 use warnings;
 use FindBin;
@@ -8,7 +9,8 @@ use Test::More;
 use Encode qw(decode);
 
 my $top = "$FindBin::Bin/../..";
-my %text = map { $_ => slurp_file("$top/$_") } 'README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', map { s!^\Q$top\E/!!r } glob("$top/docs/*.md");
+my %text = map { $_ => slurp_file("$top/$_") } qw(README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md),
+	map { s!^\Q$top\E/!!r } glob("$top/docs/*.md");
 my @docs = grep { m!^docs/! } sort keys %text;
 my $reference = $text{'docs/reference.md'};
 my $operations = $text{'docs/operations.md'};
@@ -51,10 +53,12 @@ cmp_ok($text{'README.md'} =~ tr/\n//, '<=', 150, 'README.md has a page or two');
 foreach my $name (sort keys %text)
 {
 	my $prose = $text{$name} =~ s/^```.*?^```$//msgr;
-	is(join(' ', map { $_->[0] } grep { $_->[0] !~ /^(?:sql|sh|ini|text)$/ } blocks($text{$name})), '', "$name: blocks have a language that says whether they are run");
-	unlike($prose, qr/\n\n {4,}\S/, "$name: all blocks are fenced") if $name ne 'CONTRIBUTING.md';
+	is(join(' ', map { $_->[0] } grep { $_->[0] !~ /^(?:sql|sh|ini|text)$/ } blocks($text{$name})), '',
+		"$name: blocks have a language that says whether they are run");
+	unlike($prose, qr/\n\n {4,}\S/, "$name: all blocks are fenced");
 	unlike($prose, qr/\b(?:shall|he|his|him)\b/i, "$name: plain English");
-	is(join("\n", grep { length(decode("UTF-8", $_)) > 100 && !/^\|/ && !/^\[!?/ } split(/\n/, $prose)), '', "$name: lines of 100 columns");
+	is(join("\n", grep { length(decode('UTF-8', $_)) > 100 && !/^\|/ } split(/\n/, $prose)), '',
+		"$name: lines of 100 columns");
 	my @broken;
 	while ($prose =~ /\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)
 	{
@@ -66,9 +70,19 @@ foreach my $name (sort keys %text)
 	}
 	is(join(' ', @broken), '', "$name: its links lead somewhere");
 }
+# The glossary has each word once, in order.
+foreach my $table ($text{'docs/glossary.md'} =~ /((?:^\|.*\n)+)/mg)
+{
+	my @words = map { lc((split(/ *\| */))[1]) } (split(/\n/, $table))[ 2 .. $table =~ tr/\n// - 1 ];
+	is(join(' | ', @words), join(' | ', sort @words), 'glossary in order');
+}
+my %seen;
+is(join(' ', grep { $seen{$_}++ } $text{'docs/glossary.md'} =~ /^\| (.*?) \|/mg), 'word word word word word word', 'each word of the glossary once');
+
 foreach my $source ($text{'README.md'}, slurp_file("$top/docs/loads.svg"))
 {
-	is(join(' ', grep { $text{'docs/performance.md'} !~ /\| \Q$_\E × \|/ } $source =~ /([\d.]+) ×/g), '', 'its figures are those of docs/performance.md');
+	is(join(' ', grep { $text{'docs/performance.md'} !~ /\| \Q$_\E × \|/ } $source =~ /([\d.]+) ×/g), '',
+		'its figures are those of docs/performance.md');
 }
 
 my $node = PostgreSQL::Test::Cluster->new('main');
@@ -95,12 +109,16 @@ sub run_document
 	return;
 }
 
-$node->safe_psql('postgres', 'CREATE TABLE readings (sensor int, value float8, at timestamptz); CREATE INDEX ON readings (at);
+$node->safe_psql('postgres', 'CREATE TABLE readings (sensor int, value float8, at timestamptz);
+	CREATE INDEX ON readings (at);
 	INSERT INTO readings SELECT i, i / 10.0, now() FROM generate_series(1, 1000) i');
 run_document('README.md', 'postgres');
-is($node->safe_psql('postgres', q{SELECT count(*) FROM events; SET enable_seqscan = off; SELECT id FROM events WHERE device = 33}), "50\n33", 'README.md: the rows are there');
 is($node->safe_psql('postgres', q{
-	SELECT c.relname, a.amname FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE c.relname IN ('events', 'readings', 'readings_at_idx') ORDER BY 1}),
+	SELECT count(*) FROM events; SET enable_seqscan = off; SELECT id FROM events WHERE device = 33}),
+	"50\n33", 'README.md: the rows are there');
+is($node->safe_psql('postgres', q{
+	SELECT c.relname, a.amname FROM pg_class c JOIN pg_am a ON a.oid = c.relam
+	WHERE c.relname IN ('events', 'readings', 'readings_at_idx') ORDER BY 1}),
 	"events|mtpower\nreadings|mtpower\nreadings_at_idx|mtpower_blink", 'README.md: access methods are as it says');
 foreach my $name (@docs)
 {
@@ -172,7 +190,8 @@ foreach my $row (table_behind('## Storage parameters'))
 {
 	my ($am, $parameter, $default, $range) = map { tr/`//dr } @$row;
 	my ($from, $to) = split(/ … /, $range);
-	my ($rc, undef, $err) = $node->psql('postgres', "CREATE INDEX ON readings USING $am (sensor) WITH ($parameter = @{[ $from - 1 ]})");
+	my ($rc, undef, $err) = $node->psql('postgres',
+		"CREATE INDEX ON readings USING $am (sensor) WITH ($parameter = @{[ $from - 1 ]})");
 	like($err, qr/Valid values are between "$from" and "$to"/, "range of $parameter of $am");
 }
 
