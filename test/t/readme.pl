@@ -1,5 +1,5 @@
-# What README.md and docs/ say of commands, functions, views and settings is true: it is read here, and
-# each SQL block is run as it is.
+# What README.md and docs/ say of commands, functions, views and settings is true: it is read here,
+# and each SQL block is run as it is.
 use strict;
 use warnings;
 use FindBin;
@@ -35,7 +35,8 @@ sub block_behind
 sub table_behind
 {
 	my ($line) = @_;
-	$reference =~ /^\Q$line\E\n\n(?:[^|#\n].*\n|\n)*((?:\|.*\n)+)/m or die "docs/reference.md: no table behind \"$line\"";
+	$reference =~ /^\Q$line\E\n\n(?:[^|#\n].*\n|\n)*((?:\|.*\n)+)/m
+		or die "docs/reference.md: no table behind \"$line\"";
 	my @rows = map { my @cells = split(/\s*\|\s*/); shift @cells; \@cells } split(/\n/, $1);
 	return @rows[2 .. $#rows];
 }
@@ -77,11 +78,13 @@ foreach my $table ($text{'docs/glossary.md'} =~ /((?:^\|.*\n)+)/mg)
 	is(join(' | ', @words), join(' | ', sort @words), 'glossary in order');
 }
 my %seen;
-is(join(' ', grep { $seen{$_}++ } $text{'docs/glossary.md'} =~ /^\| (.*?) \|/mg), 'word word word word word word', 'each word of the glossary once');
+is(join(' ', grep { $seen{$_}++ } $text{'docs/glossary.md'} =~ /^\| (.*?) \|/mg),
+	'word word word word word word', 'each word of the glossary once');
 
 foreach my $source ($text{'README.md'}, slurp_file("$top/docs/loads.svg"))
 {
-	is(join(' ', grep { $text{'docs/performance.md'} !~ /\| \Q$_\E × \|/ } $source =~ /([\d.]+) ×/g), '',
+	my @unknown = grep { $text{'docs/performance.md'} !~ /\| \Q$_\E × \|/ } $source =~ /([\d.]+) ×/g;
+	is(join(' ', @unknown), '',
 		'its figures are those of docs/performance.md');
 }
 
@@ -119,7 +122,8 @@ is($node->safe_psql('postgres', q{
 is($node->safe_psql('postgres', q{
 	SELECT c.relname, a.amname FROM pg_class c JOIN pg_am a ON a.oid = c.relam
 	WHERE c.relname IN ('events', 'readings', 'readings_at_idx') ORDER BY 1}),
-	"events|mtpower\nreadings|mtpower\nreadings_at_idx|mtpower_blink", 'README.md: access methods are as it says');
+	"events|mtpower\nreadings|mtpower\nreadings_at_idx|mtpower_blink",
+	'README.md: access methods are as it says');
 foreach my $name (@docs)
 {
 	next if !grep { $_->[0] eq 'sql' } blocks($text{$name});
@@ -261,7 +265,8 @@ $node->safe_psql('postgres', q{
 		DROP CONSTRAINT x_a_excl1, ADD CONSTRAINT x_a_excl1 EXCLUDE USING hash (a WITH =);
 	DROP INDEX parted_a_idx;
 	CREATE INDEX ON parted USING btree (a)});
-is($node->safe_psql('postgres', block_behind($operations, '## Going back')), "readings\nevents\nt\nu\nmv\nx\npart", 'going back lists the tables');
+is($node->safe_psql('postgres', block_behind($operations, '## Going back')),
+	"readings\nevents\nt\nu\nmv\nx\npart", 'going back lists the tables');
 # A fillfactor of a hash index is not a tree's.
 $wanted =~ s/^(CREATE INDEX t_h2 .*?) WITH \(fillfactor='60'\)/$1/m or die 'no fillfactor';
 is($node->safe_psql('postgres', $indexes), $wanted, 'and takes the indexes back');
