@@ -110,7 +110,7 @@ fetch_from_frame(MtpFetch *f, ItemPointer tid, TupleTableSlot *slot)
 	if (!find_frame(f, MtpPairOf(block), half, half + SizeOfPageHeaderData + offset * sizeof(ItemIdData)))
 		return false;
 	page = f->ref.image + half;
-	MTP_STOP_POINT("image_found");
+	MTP_INJECT("image_found");
 	if (!find_row(page, &offset, &lp))
 		return false;
 	row = MemoryContextAlloc(slot->tts_mcxt, HEAPTUPLESIZE + ItemIdGetLength(&lp));
@@ -127,7 +127,10 @@ fetch_from_frame(MtpFetch *f, ItemPointer tid, TupleTableSlot *slot)
 		return false;
 	}
 
-	/* No chain begins with a heap-only row: the entry is of one that has gone, and heap finds nothing. */
+	/*
+	 * No chain begins with a heap-only row: the entry is of one that has gone, and heap finds
+	 * nothing.
+	 */
 	if (offset == ItemPointerGetOffsetNumber(tid) && HeapTupleHeaderIsHeapOnly(row->t_data))
 	{
 		pfree(row);
