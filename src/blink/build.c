@@ -3,8 +3,8 @@
  *	  Builds a tree from scratch: sorts the table's entries, packs them into leaves, and builds the
  *	  levels above on the way.
  *
- * Each page is made once (wal/writer.h).  The metapage comes last: a file that was not finished is not
- * an index.
+ * Each page is made once (wal/writer.h).  The metapage comes last: a file that was not finished is
+ * not an index.
  */
 #include "blink/blink.h"
 
@@ -53,7 +53,8 @@ static Level *
 add_level(Build *b)
 {
 	Level	   *l;
-	int			fill = b->nlevels == 0 ? mtp_blink_fillfactor(b->b.index) : BTREE_NONLEAF_FILLFACTOR;
+	int			fill = b->nlevels == 0 ? mtp_blink_fillfactor(b->b.index) :
+	BTREE_NONLEAF_FILLFACTOR;
 
 	if (b->nlevels == MTP_BLINK_HEIGHT)
 		elog(ERROR, "index \"%s\" has too many levels", RelationGetRelationName(b->b.index));
@@ -157,9 +158,9 @@ finish_page(Build *b, int level)
 }
 
 /*
- * Adds an item to a level.  When the one before it went beyond the fill factor, that one moves on to
- * a new page.  Each page keeps at least two items, whatever the fill factor, if they fit with a high key: on an
- * inner page they always do, on a leaf all but the largest.
+ * Adds an item to a level.  When the one before it went beyond the fill factor, that one moves on
+ * to a new page.  Each page keeps at least two items, whatever the fill factor, if they fit with a
+ * high key: on an inner page they always do, on a leaf all but the largest.
  */
 static void
 add(Build *b, int level, IndexTuple itup)
@@ -195,7 +196,7 @@ finish_tree(Build *b)
 
 /* Writes the tree of the spool's entries, which are sorted. */
 static void
-write_tree(MtpIndexBuild *build)
+write_tree(MtpIndexBuild * build)
 {
 	Build	   *b = (Build *) build;
 	IndexTuple	itup;

@@ -1,6 +1,7 @@
 /*
  * vacuum.c
- *	  Deletes the entries of dead rows, takes empty pages out of the tree and free ones back into use.
+ *	  Deletes the entries of dead rows, takes empty pages out of the tree and free ones back into
+ *	  use.
  *
  * The index is read in the order of its blocks.  README.md, "VACUUM and scans", says why it takes a
  * cleanup lock on every leaf and how it does not miss entries that splits move meanwhile.
@@ -74,8 +75,8 @@ log_passed(Vacuum *v, BlockNumber from, BlockNumber to)
 }
 
 /*
- * Makes room for one more element in an array of VACUUM's; false if it has enough (what is forgotten
- * the next VACUUM will find).
+ * Makes room for one more element in an array of VACUUM's; false if it has enough (what is
+ * forgotten the next VACUUM will find).
  */
 static bool
 make_room(void **array, int n, int *max, Size size)
@@ -140,7 +141,9 @@ find_dead(Vacuum *v, Page page, uint16 *pos)
 		return 0;
 	do
 	{
-		if (v->callback(&mtp_blink_tid_item(v->rel, page, p.node, p.slot)->t_tid, v->callback_state))
+		ItemPointer tid = &mtp_blink_tid_item(v->rel, page, p.node, p.slot)->t_tid;
+
+		if (v->callback(tid, v->callback_state))
 			pos[n++] = p.pos;
 	} while (mtp_pos_next(page, &p));
 	return n;
@@ -366,7 +369,10 @@ vacuum_scan(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDelete
 		IndexFreeSpaceMapVacuum(v.rel);
 }
 
-/* Scans under a vacuum cycle id.  Core's know an index by its lock tag only, so they serve here too. */
+/*
+ * Scans under a vacuum cycle id.  Core's know an index by its lock tag only, so they serve here
+ * too.
+ */
 static void
 scan_in_cycle(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDeleteCallback callback,
 			  void *callback_state)
@@ -391,8 +397,8 @@ mtp_blink_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	scan_in_cycle(info, stats, callback, callback_state);
 
 	/*
-	 * Those who have read an entry under a pin have been waited for, page by page; these have read
-	 * it in a frame.
+	 * Scans that have read an entry under a pin have been waited for, page by page; wait for those
+	 * that have read it in a frame.
 	 */
 	mtp_hazard_wait(info->index);
 	MTP_INJECT("vacuum_ends");
@@ -400,8 +406,8 @@ mtp_blink_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 }
 
 /*
- * Is it worth reading the whole index only to find pages that have become free?  If the last VACUUM
- * left many deleted pages that it could not free yet.
+ * True if it is worth reading the whole index only to find pages that have become free: the last
+ * VACUUM left many deleted pages that it could not free yet.
  */
 static bool
 needs_cleanup(Relation rel)

@@ -2,9 +2,10 @@
  * build.c
  *	  Builds a hash index from scratch: sorts the entries by hash, and writes each bucket once.
  *
- * The number of buckets is chosen when the rows have been counted, so no bucket is ever split here.  At
- * level 0 buckets are in the order of hashes: bucket b's primary page is block b + 1, and further pages
- * lie behind them all.  The metapage comes last: a file that was not finished is not an index.
+ * The number of buckets is chosen when the rows have been counted, so no bucket is ever split here.
+ * At level 0 buckets are in the order of hashes: bucket b's primary page is block b + 1, and
+ * further pages lie behind them all.  The metapage comes last: a file that was not finished is not
+ * an index.
  */
 #include "hash/hash.h"
 
@@ -28,7 +29,7 @@
 typedef struct Chain
 {
 	BlockNumber first;			/* of those written */
-	bool		open;			/* is there a page being filled? */
+	bool		open;			/* a page is being filled */
 	char	   *page;
 } Chain;
 
@@ -250,7 +251,7 @@ collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive
 
 /* Writes the index of the spool's entries, which are sorted. */
 static void
-write_main(MtpIndexBuild *build)
+write_main(MtpIndexBuild * build)
 {
 	Build	   *b = (Build *) build;
 

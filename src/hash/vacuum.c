@@ -1,9 +1,10 @@
 /*
  * vacuum.c
- *	  Deletes the entries of dead rows, bucket by bucket, and takes pages that are free back into use.
+ *	  Deletes the entries of dead rows, bucket by bucket, and takes pages that are free back into
+ *	  use.
  *
- * README.md, "VACUUM", says why it waits for each bucket's scans, and why it misses no entry.  Stashes
- * that have become too long are squeezed by squeeze.c.
+ * README.md, "VACUUM", says why it waits for each bucket's scans, and why it misses no entry.
+ * Stashes that have become too long are squeezed by squeeze.c.
  */
 #include "buffer/buffer.h"
 #include "hash/vacuum.h"
@@ -50,8 +51,8 @@ find_dead(Vacuum *v, Buffer buf, uint16 *at)
 }
 
 /*
- * Deletes entries of a page.  The primary page is in the record, exclusively locked, though it may not
- * change: replay waits for the bucket's scans.  buf may be the primary page itself.
+ * Deletes entries of a page.  The primary page is in the record, exclusively locked, though it may
+ * not change: replay waits for the bucket's scans.  buf may be the primary page itself.
  */
 static void
 delete_dead(Vacuum *v, Buffer primary, Buffer buf, int n, const uint16 *at)
@@ -72,7 +73,10 @@ delete_dead(Vacuum *v, Buffer primary, Buffer buf, int n, const uint16 *at)
 	v->stats->tuples_removed += n;
 }
 
-/* Handles page *next of a chain, and steps on; returns how many entries are left.  The primary page is pinned. */
+/*
+ * Handles page *next of a chain, and steps on; returns how many entries are left.  The primary page
+ * is pinned.
+ */
 static int
 vacuum_stash(Vacuum *v, Buffer primary, BlockNumber *next)
 {
@@ -105,8 +109,9 @@ vacuum_stash(Vacuum *v, Buffer primary, BlockNumber *next)
 }
 
 /*
- * Walks along a chain.  The pin on the primary page keeps the chain as it is but for pages that are put in
- * front, and these have entries of rows that are younger than this VACUUM's list of dead ones.
+ * Walks along a chain.  The pin on the primary page keeps the chain as it is but for pages that are
+ * put in front, and these have entries of rows that are younger than this VACUUM's list of dead
+ * ones.
  */
 static void
 vacuum_chain(Vacuum *v, Buffer primary, MtpHashChain *chain)
@@ -145,9 +150,9 @@ list_chains(const MtpHashPrimary *p, MtpHashChain *chains)
 /*
  * Handles the chains of a bucket, whose primary page is pinned and not locked.
  *
- * A scan that entered the bucket after the first cleanup lock may have read dead TIDs from a page before
- * they were deleted from it: a second one waits for it.  Also if nothing was found here, since an inserter
- * may have deleted them in between.  Scans that come later find none.
+ * A scan that entered the bucket after the first cleanup lock may have read dead TIDs from a page
+ * before they were deleted from it: a second one waits for it.  Also if nothing was found here,
+ * since an inserter may have deleted them in between.  Scans that come later find none.
  */
 static void
 vacuum_chains(Vacuum *v, Buffer primary, MtpHashChain *chains, int nchains)
@@ -194,7 +199,9 @@ vacuum_bucket(Vacuum *v, uint32 bucket)
 	int			nchains;
 	int			n;
 
-	/* Also where nothing is to be deleted: the entry may have left the page since a scan read it. */
+	/*
+	 * Also where nothing is to be deleted: the entry may have left the page since a scan read it.
+	 */
 	LockBufferForCleanup(buf);
 	mtp_hash_check_page(v->rel, buf, MTP_HASH_WANT_BUCKET);
 	n = find_dead(v, buf, at);
@@ -211,8 +218,8 @@ vacuum_bucket(Vacuum *v, uint32 bucket)
 }
 
 /*
- * Splits only move entries to buckets of higher numbers, and these are handled later: new ones at the
- * end, until there are no more.
+ * Splits only move entries to buckets of higher numbers, and these are handled later: new ones at
+ * the end, until there are no more.
  */
 static void
 vacuum_buckets(Vacuum *v)
@@ -242,11 +249,13 @@ vacuum_buckets(Vacuum *v)
 }
 
 /*
- * The count of entries is a hint, which growth goes by.  Here it becomes exact again, if nothing else happened.
+ * The count of entries is a hint, which growth goes by.  Here it becomes exact again, if nothing
+ * else happened.
  *
- * Beside insertions and growth it is within bounds: what has come meanwhile may be in our number or not, and entries
- * in new buckets may have been met before, in the buckets that they were split off from.  Of what the bounds allow, that is
- * taken which the metapage says, without what was removed: if it was right, it still is.
+ * Beside insertions and growth it is within bounds: what has come meanwhile may be in our number or
+ * not, and entries in new buckets may have been met before, in the buckets that they were split off
+ * from.  Of what the bounds allow, that is taken which the metapage says, without what was removed:
+ * if it was right, it still is.
  */
 static void
 set_entries(Vacuum *v)

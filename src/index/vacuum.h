@@ -10,14 +10,14 @@
 #include "access/genam.h"
 
 /*
- * Begins a scan that deletes entries: from here on no step of a batch puts an entry in behind the scan whose row
- * was dead before it.  Returns stats, made if it is NULL.
+ * Begins a scan that deletes entries: from here on no step of a batch puts an entry in behind the
+ * scan whose row was dead before it.  Returns stats, made if it is NULL.
  */
 extern IndexBulkDeleteResult *mtp_index_vacuum_begin(Relation index, IndexBulkDeleteResult *stats);
 
 /*
- * The index's length in blocks.  It is read under the extension lock: a block that is added meanwhile is not
- * counted, or its maker has locked it.
+ * The index's length in blocks.  It is read under the extension lock: a block that is added
+ * meanwhile is not counted, or its maker has locked it.
  */
 extern BlockNumber mtp_index_length(Relation index);
 
