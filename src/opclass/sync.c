@@ -215,13 +215,14 @@ create_family(SyncContext *ctx, FamilyWork *work)
 {
 	const MtpOpclassFamily *original = work->original;
 	Oid			nsp = mirror_schema(original->oid, original->nsp);
+	List	   *name;
 
 	mtp_opclass_create_family(ctx->am_name, nsp, NameStr(original->name));
 	settle_new_object(ctx, OBJECT_OPFAMILY, original->oid, nsp, NameStr(original->name),
 					  original->owner);
-	work->mirror = get_opfamily_oid(ctx->am, list_make2(makeString(get_namespace_name(nsp)),
-														makeString(pstrdup(NameStr(original->name)))),
-									false);
+	name = list_make2(makeString(get_namespace_name(nsp)),
+					  makeString(pstrdup(NameStr(original->name))));
+	work->mirror = get_opfamily_oid(ctx->am, name, false);
 }
 
 /*
