@@ -9,7 +9,7 @@
  * the key's first eight bytes, and an item's number; a search finds the entry, and compares the row's key.  Line pointers: a binary search over rows that are in key order, by a
  * comparison function.  Prints "case|side|number": ns of a search over BYTES of pages and directories, and in 0.5 MB; bytes of a directory for a row.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include <math.h>
 

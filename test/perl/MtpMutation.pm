@@ -141,7 +141,8 @@ sub locate
 	my $old = tokens($change->{old});
 
 	die "a change of $what has no old text\n" unless @$old;
-	die "there is no $what" . (@all ? " in $change->{where}, but in $all[0]{file}" : '')
+	die "there is no $what"
+		. (@all ? " in $change->{where}, but in " . join(', ', map { $_->{file} } @all) : '')
 		. '; of the old text, ' . elsewhere($source, $old) . "\n" unless @found;
 	die "there are several of $what: " . join(', ', map { $_->{file} } @found) . "\n"
 		if grep { $_->{file} ne $found[0]{file} } @found;
