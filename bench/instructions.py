@@ -2,10 +2,10 @@
 
 A server makes the data and is shut down.  A case is a list of statements that a single-user backend
 runs on a copy of that data, under valgrind's cachegrind, which counts what the process executes
-without the kernel.  The first half warms up caches, the second half is the case: the count of a run of the
-first half alone is taken off.  The process ends by SIGABRT, so no shutdown checkpoint is counted.
-mtpower's tables lie in one database, and the library is loaded; the peer's lie in another, and
-PostgreSQL runs without the library.
+without the kernel.  The first half warms up caches, the second half is the case: the count of a run
+of the first half alone is taken off.  The process ends by SIGABRT, so no shutdown checkpoint is
+counted.  mtpower's tables lie in one database, and the library is loaded; the peer's lie in
+another, and PostgreSQL runs without the library.
 """
 import os, random, re, resource, shutil, subprocess
 from collections import namedtuple

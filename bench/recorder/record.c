@@ -1,7 +1,8 @@
 /*
  * record.c
- *	  Writes down which pages a server looks for in the buffer.  The part "recorded" copies this file
- *	  to src/buffer and builds the library with -DMTP_RECORD.
+ *	  Writes down which pages a server looks for in the buffer.
+ *
+ * The part "recorded" copies this file to src/buffer and builds the library with -DMTP_RECORD.
  *
  * A process writes if there is a directory "record" in the data directory when it looks for its
  * first page: to a file by its number, in records of 16 bytes, nanoseconds of the machine's clock

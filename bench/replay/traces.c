@@ -3,8 +3,8 @@
  *	  Makes page accesses as kinds of work have them: pages of indexes and tables, and directories.
  *
  * Work asks for rows by Zipf's law.  Popular rows are spread over the table.  A probe of a B-link
- * tree reads an inner page and a leaf (the root is always in the buffer).  A leaf has 300 entries, a
- * block 110 rows.
+ * tree reads an inner page and a leaf (the root is always in the buffer).  A leaf has 300 entries,
+ * a block 110 rows.
  */
 #include "replay.h"
 

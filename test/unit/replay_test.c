@@ -57,8 +57,9 @@ misses(const Trace *t)
 static void
 test_misses(void)
 {
-	static const double most[] = {39.7, 13.3, 31.2, 32.2, 69.5, 42.2, 23.0, 27.8, 30.4, 21.5, 19.1, 41.0,
-	87.0, 72.7};
+	static const double most[] = {
+		39.7, 13.3, 31.2, 32.2, 69.5, 42.2, 23.0, 27.8, 30.4, 21.5, 19.1, 41.0, 87.0, 72.7
+	};
 
 	for (int i = 0; i < lengthof(most); i++)
 	{
