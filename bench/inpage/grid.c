@@ -9,9 +9,9 @@
  *
  * Pairs are 16 kB of rows as core lays them out, in random order; the key is in front of a row's
  * data.  An entry of a directory is a head of 32 bits, of the key's first eight bytes, and an
- * item's number; a search finds the entry, and compares the row's key.  "Line pointers" is a binary search
- * over rows in key order, by a comparison function.  Prints "case|side|number": ns of a search over
- * BYTES of pages and directories, and in 0.5 MB; bytes of a directory for a row.
+ * item's number; a search finds the entry, and compares the row's key.  "Line pointers" is a binary
+ * search over rows in key order, by a comparison function.  Prints "case|side|number": ns of a
+ * search over BYTES of pages and directories, and in 0.5 MB; bytes of a directory for a row.
  */
 #include "mtpower.h"
 
