@@ -36,7 +36,7 @@ all install installcheck clean:
 endif
 
 # The install script is the subsystems' parts, in the order of their dependencies.
-SQL_PARTS = src/prelude.sql src/buffer/buffer.sql src/table/table.sql src/blink/blink.sql src/hash/hash.sql src/inspect/inspect.sql src/opclass/opclass.sql src/batch/batch.sql src/scan/admit.sql src/warm/warm.sql
+SQL_PARTS = src/core/prelude.sql src/buffer/buffer.sql src/table/table.sql src/blink/blink.sql src/hash/hash.sql src/index/inspect.sql src/opclass/opclass.sql src/batch/batch.sql src/pagedir/pagedir.sql src/warm/warm.sql
 
 mtpower--1.0.sql: $(SQL_PARTS)
 	cat $^ > $@

@@ -13,7 +13,7 @@
  * search over rows in key order, by a comparison function.  Prints "case|side|number": ns of a
  * search over BYTES of pages and directories, and in 0.5 MB; bytes of a directory for a row.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include <math.h>
 

@@ -13,7 +13,7 @@
  * nbtree's side is _bt_binsrch and _bt_compare of PostgreSQL 15, by the server's own macros, with a
  * comparison function that is called as core calls it.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include <fcntl.h>
 #include <linux/perf_event.h>

@@ -6,7 +6,7 @@
  * "case|side|nanoseconds".  nbtree's side is written out here as nbtree does it: line pointers in
  * key order, a binary search that compares through a function pointer, insertion by moving them.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include <time.h>
 

@@ -77,7 +77,7 @@ ours(const Trace *t, bool *miss, const uint32 *split)
 	{
 		uint32		frame = map_find(&p.map, t->pages[i]);
 
-		directories += mtp_pool_page_kind(KIND(t->pages[i])) == MTP_FRAME_DIRECTORY;
+		directories += mtp_pool_page_kind(KIND(t->pages[i])) == MTP_FRAME_PAGEDIR;
 		if (i % 32 == 0)
 		{
 			mtp_pool_tick(p.pool, 32 - directories, directories);

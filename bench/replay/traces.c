@@ -251,7 +251,7 @@ directories(Maker *m, uint32 ntables, uint32 nsmall, uint32 npairs, double probe
 	{
 		uint32		table = mtp_pool_random(&m->random) % ntables;
 		uint32		n = npairs / m->shrink / (1 + table);
-		int			kind = table < ntables - nsmall ? MTP_FRAME_DIRECTORY : MTP_FRAME_SMALL;
+		int			kind = table < ntables - nsmall ? MTP_FRAME_PAGEDIR : MTP_FRAME_SMALL;
 
 		for (uint32 i = 0; i < n; i++)
 		{
@@ -360,14 +360,14 @@ Shift
 make_shift(int i, int shrink, int draw)
 {
 	static const Work works[] = {
-		{"directories of popular rows", false, 32, MTP_FRAME_DIRECTORY, false, 2, 0.8, 0},
-		{"directory scans that fit", false, 32, MTP_FRAME_DIRECTORY, true, 0.8, 0.8, 0.02},
+		{"directories of popular rows", false, 32, MTP_FRAME_PAGEDIR, false, 2, 0.8, 0},
+		{"directory scans that fit", false, 32, MTP_FRAME_PAGEDIR, true, 0.8, 0.8, 0.02},
 		{"pairs", false, 32, MTP_FRAME_TABLE, false, 3, 0.9, 0.05},
 		{"pairs that all fit", false, 32, MTP_FRAME_TABLE, false, 0.7, 0.7, 0},
-		{"directories and other pages", true, 64, MTP_FRAME_DIRECTORY, false, 3, 0.9, 0.1},
-		{"directory scans that do not fit", true, 48, MTP_FRAME_DIRECTORY, true, 1.5, 0.9, 0.05},
+		{"directories and other pages", true, 64, MTP_FRAME_PAGEDIR, false, 3, 0.9, 0.1},
+		{"directory scans that do not fit", true, 48, MTP_FRAME_PAGEDIR, true, 1.5, 0.9, 0.05},
 		{"pairs, less skewed", true, 64, MTP_FRAME_TABLE, false, 2, 0.6, 0.02},
-		{"scans that fill a small buffer", true, 8, MTP_FRAME_DIRECTORY, true, 0.9, 0.8, 0},
+		{"scans that fill a small buffer", true, 8, MTP_FRAME_PAGEDIR, true, 0.9, 0.8, 0},
 		{"small directories of popular rows", true, 32, MTP_FRAME_SMALL, false, 2, 0.8, 0},
 		{NULL}
 	};

@@ -14,7 +14,7 @@
 #include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 /* A page about to be split, and what becomes of it. */
 typedef struct Split
@@ -123,7 +123,7 @@ static bool
 range_fits(Split *s, int from, int to, Size bytes)
 {
 	IndexTuple	high = to < s->n ? s->items[to] :
-		MtpHead(s->orig)->highkey ? MtpHighKey(s->orig) : NULL;
+	MtpHead(s->orig)->highkey ? MtpHighKey(s->orig) : NULL;
 
 	if (high != NULL)
 		bytes += MAXALIGN(IndexTupleSize(high)) +
@@ -198,10 +198,10 @@ plan(Split *s, int n)
 
 	/*
 	 * One more item halves the page, and so leaves room for those to come; a page that grows at
-	 * its end won't see any, nor do the pages below the rest of a batch.  A batch fills its pages, and
-	 * elsewhere a little more than the fill factor if that saves one: as many entries again as a packed
-	 * page has, new versions of its rows, make two pages.  On the average a page keeps two items,
-	 * whatever the fill factor: with one child each, levels would never get smaller.
+	 * its end won't see any, nor do the pages below the rest of a batch.  A batch fills its pages,
+	 * and elsewhere a little more than the fill factor if that saves one: as many entries again as
+	 * a packed page has, new versions of its rows, make two pages.  On the average a page keeps
+	 * two items, whatever the fill factor: with one child each, levels would never get smaller.
 	 */
 	if (n == 1)
 		k = 2;
@@ -253,7 +253,7 @@ make_pages(Split *s)
 
 	if (itup_key)
 		itup_key->heapkeyspace = true;
-	MTP_STOP_POINT("split_begins");
+	MTP_INJECT("split_begins");
 	for (int i = 1; i < s->k; i++)
 	{
 		IndexTuple	right = s->items[s->cuts[i]];
@@ -288,7 +288,7 @@ make_pages(Split *s)
 	for (int i = 0; i < s->k; i++)
 	{
 		IndexTuple	high = i < s->k - 1 ? s->pivots[i + 1] :
-			oh->highkey ? MtpHighKey(s->orig) : NULL;
+		oh->highkey ? MtpHighKey(s->orig) : NULL;
 
 		mtp_page_pack(s->pages[i], s->cuts[i + 1] - s->cuts[i], s->items + s->cuts[i], high);
 	}
@@ -446,7 +446,7 @@ post(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 		if (done == k)
 			return;
 		/* The root is a parent now; the last page that it leads to is the first of the rest. */
-		MTP_STOP_POINT("root_full");
+		MTP_INJECT("root_full");
 		k -= done - 1;
 		bufs += done - 1;
 		pivots += done - 1;
@@ -495,7 +495,7 @@ split(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items,
 	put->k = s.k;
 	if (BufferIsValid(rbuf))
 		UnlockReleaseBuffer(rbuf);
-	MTP_STOP_POINT(MtpIsLeaf(s.pages[0]) ? "leaf_split" : "inner_split");
+	MTP_INJECT(MtpIsLeaf(s.pages[0]) ? "leaf_split" : "inner_split");
 	post(put, s.k, s.bufs, s.pivots);
 	for (int i = 0; i < s.k; i++)
 		UnlockReleaseBuffer(s.bufs[i]);
@@ -555,7 +555,7 @@ mtp_blink_finish_split(Relation rel, Buffer left, MtpBlinkStack *stack)
 	pivots[1] = make_pivot(MtpHighKey(page), BufferGetBlockNumber(bufs[1]));
 	elog(DEBUG1, "finishing incomplete split of index \"%s\" at block %u",
 		 RelationGetRelationName(rel), BufferGetBlockNumber(left));
-	MTP_STOP_POINT("split_repair");
+	MTP_INJECT("split_repair");
 	post(&put, 2, bufs, pivots);
 	pfree(pivots[1]);
 	UnlockReleaseBuffer(bufs[1]);

@@ -10,8 +10,8 @@
 #include "access/xlogutils.h"
 #include "blink/wal_deletes.h"
 #include "storage/standby.h"
-#include "wal/dead.h"
-#include "wal/passed.h"
+#include "index/dead.h"
+#include "index/passed.h"
 
 static void
 redo_delete(XLogReaderState *record)

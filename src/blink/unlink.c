@@ -7,12 +7,12 @@
  * right siblings.  What to do is found out without locks that last, and everything is looked at again
  * once it is locked.  If anything is not as it was, the page stays: the next VACUUM tries again.
  */
-#include "blink/view.h"
+#include "blink/reader.h"
 
 #include "access/transam.h"
 #include "blink/wal_deletes.h"
 #include "miscadmin.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 /* Most levels that go at once: three buffers each, and the parent. */
 #define UNLINK_LEVELS ((MTP_CHANGE_BUFFERS - 1) / 3)
@@ -99,12 +99,12 @@ find_chain(Unlink *u)
 		bool		stays = nitems > 1;
 		BlockNumber child;
 		bool		good;
-		MtpBlinkView v;
+		MtpPageReader v;
 		MtpPos		p;
 
-		mtp_view_page(&v, u->rel, buf);
-		mtp_view_place(&u->key, &v, true, &p);
-		child = BTreeTupleGetDownLink(mtp_view_before(&v, &p));
+		mtp_blink_reader_page(&v, u->rel, buf);
+		mtp_blink_reader_place(&u->key, &v, true, &p);
+		child = BTreeTupleGetDownLink(mtp_blink_reader_before(&v, &p));
 		good = child == u->levels[level - 1].page && (stays ? p.pos < nitems - 1 : may_go(page));
 		l->page = BufferGetBlockNumber(buf);
 		l->left = MtpHead(page)->left;
@@ -297,7 +297,7 @@ mtp_blink_unlink(Relation rel, Buffer leaf, MtpBlinkUnlinked *gone)
 	good = find_chain(&u);
 	if (good)
 	{
-		MTP_STOP_POINT("unlink_found");
+		MTP_INJECT("unlink_found");
 		for (int level = 0; good && level < u.nlevels; level++)
 			good = lock_level(&u, level);
 		good = good && lock_parent(&u);

@@ -1,14 +1,14 @@
 /*
  * vacuum.c
- *	  Deletes the entries of dead rows, takes empty pages out of the tree and free ones back into use.
+ *	  Deletes the entries of dead rows, takes empty pages out of the tree and free ones back into
+ *	  use.
  *
  * The index is read in the order of its blocks.  README.md, "VACUUM and scans", says why it takes a
  * cleanup lock on every leaf and how it does not miss entries that splits move meanwhile.
  */
 #include "blink/blink.h"
-#include "buffer/slot.h"
+#include "buffer/hazard.h"
 
-#include "batch/batch.h"
 #include "blink/wal_deletes.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
@@ -20,8 +20,9 @@
 #include "storage/procarray.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
-#include "wal/passed.h"
-#include "wal/stop.h"
+#include "index/passed.h"
+#include "index/vacuum.h"
+#include "core/inject.h"
 
 /* A page that this VACUUM deleted; it may get free while VACUUM still runs. */
 typedef struct PendingPage
@@ -74,8 +75,8 @@ log_passed(Vacuum *v, BlockNumber from, BlockNumber to)
 }
 
 /*
- * Makes room for one more element in an array of VACUUM's; false if it has enough (what is forgotten
- * the next VACUUM will find).
+ * Makes room for one more element in an array of VACUUM's; false if it has enough (what is
+ * forgotten the next VACUUM will find).
  */
 static bool
 make_room(void **array, int n, int *max, Size size)
@@ -140,7 +141,9 @@ find_dead(Vacuum *v, Page page, uint16 *pos)
 		return 0;
 	do
 	{
-		if (v->callback(&mtp_blink_tid_item(v->rel, page, p.node, p.slot)->t_tid, v->callback_state))
+		ItemPointer tid = &mtp_blink_tid_item(v->rel, page, p.node, p.slot)->t_tid;
+
+		if (v->callback(tid, v->callback_state))
 			pos[n++] = p.pos;
 	} while (mtp_pos_next(page, &p));
 	return n;
@@ -239,7 +242,7 @@ vacuum_blocks(Vacuum *v, BlockNumber from, BlockNumber to)
 		BlockNumber blkno = scanblkno;
 
 		if (scanblkno == to / 2)
-			MTP_STOP_POINT("vacuum_middle");
+			MTP_INJECT("vacuum_middle");
 		do
 			blkno = vacuum_block(v, blkno, scanblkno);
 		while (blkno != InvalidBlockNumber);
@@ -252,24 +255,6 @@ vacuum_blocks(Vacuum *v, BlockNumber from, BlockNumber to)
 		if (v->info->report_progress)
 			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, scanblkno);
 	}
-}
-
-/*
- * The index's length.  Under the extension lock: a new block is either not counted, or locked by
- * whoever made it, so that it is not taken for a free page.
- */
-static BlockNumber
-current_length(Relation rel)
-{
-	bool		lock = !RELATION_IS_LOCAL(rel);
-	BlockNumber n;
-
-	if (lock)
-		LockRelationForExtension(rel, ExclusiveLock);
-	n = RelationGetNumberOfBlocks(rel);
-	if (lock)
-		UnlockRelationForExtension(rel, ExclusiveLock);
-	return n;
 }
 
 /* Tries an empty leaf again that could not go; false if it still can't. */
@@ -366,7 +351,7 @@ vacuum_scan(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDelete
 	/* Blocks that splits add meanwhile may have got entries from blocks still to come. */
 	for (;;)
 	{
-		length = current_length(v.rel);
+		length = mtp_index_length(v.rel);
 		if (info->report_progress)
 			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, length);
 		if (done >= length)
@@ -384,7 +369,10 @@ vacuum_scan(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDelete
 		IndexFreeSpaceMapVacuum(v.rel);
 }
 
-/* Scans under a vacuum cycle id.  Core's know an index by its lock tag only, so they serve here too. */
+/*
+ * Scans under a vacuum cycle id.  Core's know an index by its lock tag only, so they serve here
+ * too.
+ */
 static void
 scan_in_cycle(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDeleteCallback callback,
 			  void *callback_state)
@@ -405,24 +393,21 @@ IndexBulkDeleteResult *
 mtp_blink_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 					 IndexBulkDeleteCallback callback, void *callback_state)
 {
-	/* No step of a batch may put an entry in behind this scan whose row was dead before it. */
-	MTP_STOP_POINT("vacuum_begins");
-	mtp_batch_vacuum_fence(info->index);
-	MTP_STOP_POINT("vacuum_fenced");
-
-	if (stats == NULL)
-		stats = palloc0(sizeof(IndexBulkDeleteResult));
+	stats = mtp_index_vacuum_begin(info->index, stats);
 	scan_in_cycle(info, stats, callback, callback_state);
 
-	/* Those who have read an entry under a pin have been waited for, page by page; these have read it in a frame. */
-	mtp_slot_wait(info->index);
-	MTP_STOP_POINT("vacuum_ends");
+	/*
+	 * Scans that have read an entry under a pin have been waited for, page by page; wait for those
+	 * that have read it in a frame.
+	 */
+	mtp_hazard_wait(info->index);
+	MTP_INJECT("vacuum_ends");
 	return stats;
 }
 
 /*
- * Is it worth reading the whole index only to find pages that have become free?  If the last VACUUM
- * left many deleted pages that it could not free yet.
+ * True if it is worth reading the whole index only to find pages that have become free: the last
+ * VACUUM left many deleted pages that it could not free yet.
  */
 static bool
 needs_cleanup(Relation rel)
@@ -470,8 +455,6 @@ mtp_blink_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 	}
 	set_delpages(info->index, stats->pages_deleted - stats->pages_free);
 
-	/* Splits may have made the scan count entries twice. */
-	if (!info->estimated_count && stats->num_index_tuples > info->num_heap_tuples)
-		stats->num_index_tuples = info->num_heap_tuples;
+	mtp_index_vacuum_end(info, stats);
 	return stats;
 }

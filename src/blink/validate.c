@@ -2,7 +2,7 @@
  * validate.c
  *	  Checks operator classes of mtpower_blink, as nbtree checks its own.
  */
-#include "mtpower.h"
+#include "core/core.h"
 #include "blink/blink.h"
 
 #include "access/htup_details.h"

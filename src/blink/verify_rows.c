@@ -6,7 +6,7 @@
  * in use (inspect/rows.c).  The caller reads a leaf and keeps its pin until its entries are checked
  * here.  Rows are looked up in the tree as an insertion would look for its place.
  */
-#include "blink/view.h"
+#include "blink/reader.h"
 
 #include "blink/verify.h"
 #include "miscadmin.h"
@@ -43,20 +43,23 @@ static Buffer
 find_entry(MtpVerify *v, IndexTuple itup, MtpPos *pos, BlockNumber *where)
 {
 	MtpBlinkKey key;
-	MtpBlinkView view;
+	MtpPageReader view;
 	Buffer		buf;
 	Page		page;
 
 	mtp_blink_key_tuple(v->rel, &key, itup);
 	buf = mtp_blink_descend(v->rel, &key, BUFFER_LOCK_SHARE, 0, NULL);
 	*where = MTP_BLINK_META;
-	*pos = (MtpPos) {0};
+	*pos = (MtpPos)
+	{
+		0
+	};
 	if (!BufferIsValid(buf))
 		return buf;
 	page = BufferGetPage(buf);
 	*where = BufferGetBlockNumber(buf);
-	mtp_view_page(&view, v->rel, buf);
-	mtp_view_place(&key, &view, true, pos);
+	mtp_blink_reader_page(&view, v->rel, buf);
+	mtp_blink_reader_place(&key, &view, true, pos);
 	if (pos->pos < MtpHead(page)->nitems &&
 		mtp_blink_compare(&key, mtp_slot_item(page, pos->node, pos->slot)) == 0)
 		return buf;
@@ -96,7 +99,7 @@ entry_again(MtpVerify *v, IndexTuple itup)
 }
 
 void
-mtp_verify_entries(MtpVerify *v, MtpVerifyPage *p)
+mtp_blink_verify_entries(MtpVerify *v, MtpVerifyPage *p)
 {
 	Page		page = MtpVerifyPageOf(p);
 	MemoryContext old = MemoryContextSwitchTo(v->rows->context);

@@ -5,7 +5,7 @@
 #ifndef MTP_BLINK_WAL_DELETES_H
 #define MTP_BLINK_WAL_DELETES_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/transam.h"
 #include "storage/block.h"
@@ -19,7 +19,7 @@
  * pos[nitems].  Or the metapage, with nitems 0 and always an image.
  *
  * Without a block: it passed the blocks from .. to - 1, leaves among them under a cleanup lock.
- * Replay waits until no scan stands on one of them any more (src/wal/passed.h).
+ * Replay waits until no scan stands on one of them any more (src/index/passed.h).
  */
 typedef struct MtpWalVacuum
 {

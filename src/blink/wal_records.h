@@ -5,7 +5,7 @@
 #ifndef MTP_BLINK_WAL_RECORDS_H
 #define MTP_BLINK_WAL_RECORDS_H
 
-#include "mtpower.h"
+#include "core/core.h"
 #include "storage/block.h"
 
 /*

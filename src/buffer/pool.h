@@ -20,7 +20,7 @@
 /* Kinds of pages */
 #define MTP_FRAME_INDEX		0	/* one block of an index */
 #define MTP_FRAME_TABLE		1	/* a pair: two blocks of a table, the first one even */
-#define MTP_FRAME_DIRECTORY 2	/* a directory of a pair */
+#define MTP_FRAME_PAGEDIR 2		/* a directory of a pair */
 #define MTP_FRAME_KINDS		3
 
 /* Kinds of frames, and so of extents: the same, and one more for directories */
@@ -28,8 +28,8 @@
 #define MTP_POOL_KINDS		4
 #define MTP_FRAME_NONE		0xFF	/* of an extent that has no kind yet */
 
-#define MTP_DIRECTORY_BYTES 4096
-#define MTP_SMALL_BYTES		(MTP_DIRECTORY_BYTES / 2)
+#define MTP_PAGEDIR_BYTES 4096
+#define MTP_SMALL_BYTES		(MTP_PAGEDIR_BYTES / 2)
 
 /* What room and time are counted in: blocks that an extent has room for. */
 #define MTP_EXTENT_BLOCKS	(MTP_EXTENT_BYTES / BLCKSZ)
@@ -46,9 +46,11 @@ typedef struct MtpPoolKind
 {
 	uint32		nextents;
 	uint32		fresh;			/* frames of the newest extent that have been given out */
-	uint32		homeless;		/* pages that were refused, or had to go for one of the kind, since an extent was asked for */
+	uint32		homeless;		/* pages that were refused, or had to go for one of the kind, since
+								 * an extent was asked for */
 	uint32		haste;			/* halvings of how many it takes */
-	float		asked;			/* heat, in accesses per megabyte, of pages that came when there was no free frame: a running mean */
+	float		asked;			/* heat, in accesses per megabyte, of pages that came when there
+								 * was no free frame: a running mean */
 } MtpPoolKind;
 
 typedef struct MtpPool
@@ -85,14 +87,14 @@ mtp_pool_random(uint64 *state)
 static inline int
 mtp_pool_page_kind(int kind)
 {
-	return kind == MTP_FRAME_SMALL ? MTP_FRAME_DIRECTORY : kind;
+	return kind == MTP_FRAME_SMALL ? MTP_FRAME_PAGEDIR : kind;
 }
 
 /* Bytes of a frame, and frames of an extent */
 static inline uint32
 mtp_pool_frame_bytes(int kind)
 {
-	return kind == MTP_FRAME_SMALL ? MTP_SMALL_BYTES : kind == MTP_FRAME_DIRECTORY ? MTP_DIRECTORY_BYTES : kind == MTP_FRAME_TABLE ? 2 * BLCKSZ : BLCKSZ;
+	return kind == MTP_FRAME_SMALL ? MTP_SMALL_BYTES : kind == MTP_FRAME_PAGEDIR ? MTP_PAGEDIR_BYTES : kind == MTP_FRAME_TABLE ? 2 * BLCKSZ : BLCKSZ;
 }
 
 static inline uint32
@@ -172,7 +174,8 @@ mtp_pool_came(MtpPool *pool, uint32 frame, int level)
  * another kind?  *extent is the one; the caller makes all its pages leave, and calls mtp_pool_change.  One
  * process at a time.
  */
-extern bool mtp_pool_may_want(MtpPool *pool, int kind);	/* without a lock: a guess, which is mostly false */
+extern bool mtp_pool_may_want(MtpPool *pool, int kind); /* without a lock: a guess, which is mostly
+														 * false */
 extern bool mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent);
 extern void mtp_pool_change(MtpPool *pool, uint32 extent, int kind);
 

@@ -20,7 +20,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 /* To look for a block's frames is as much work as to look at so many heads. */
 #define HEADS_PER_BLOCK	16
@@ -214,7 +214,7 @@ purge_databases(void)
 	ListCell   *lc;
 
 	if (leaving != NIL)
-		MTP_STOP_POINT("databases_leave");
+		MTP_INJECT("databases_leave");
 	foreach(lc, leaving)
 		purge_database(lfirst_oid(lc));
 }

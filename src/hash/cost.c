@@ -4,7 +4,7 @@
  *
  * On the scale of core's estimate for trees, which B-link uses: README.md, "Costs", has both, and what was measured.
  */
-#include "mtpower.h"
+#include "core/core.h"
 #include "hash/hash.h"
 
 #include <math.h>
@@ -94,9 +94,9 @@ shape_of(IndexOptInfo *index)
 		return s;
 	rel = index_open(index->indexoid, NoLock);
 	meta = mtp_hash_meta(rel, false);
-	if (index->tuples > (double) meta->per_bucket * mtp_space_size(&meta->space))
+	if (index->tuples > (double) meta->per_bucket * mtp_hash_space_size(&meta->space))
 		meta = mtp_hash_meta(rel, true);
-	s.level = mtp_space_size(&meta->space) - meta->space.next;
+	s.level = mtp_hash_space_size(&meta->space) - meta->space.next;
 	s.split = meta->space.next;
 	s.stash = Max((double) index->pages - 1 - meta->reserved, 0);
 	index_close(rel, NoLock);
@@ -199,7 +199,11 @@ cost_lookups(PlannerInfo *root, IndexPath *path, double loop_count, GenericCosts
 	Cost		entries = entries_cost(root, get_quals_from_indexclauses(path->indexclauses), l.entries);
 
 	costs->numIndexPages = l.pages;
-	/* Not the columns' hashes: of two hash indexes that cost the same the one with more columns would lose by that. */
+
+	/*
+	 * Not the columns' hashes: of two hash indexes that cost the same the one with more columns
+	 * would lose by that.
+	 */
 	costs->indexStartupCost = arguments + PAGE_COST;
 	costs->indexTotalCost = arguments +
 		lookups * (hash + l.searched * PAGE_COST + entries) +

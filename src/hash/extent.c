@@ -2,12 +2,12 @@
  * extent.c
  *	  Makes room for buckets: extents of consecutive blocks.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "hash/grow.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 /*
  * So many blocks, or a sixteenth of the buckets, become part of the index at a time: where disk space ends, fewer
@@ -22,7 +22,10 @@ add_extent(MtpHashMeta *meta, BlockNumber block, uint32 n)
 	MtpHashExtent *last = &meta->extents[meta->nextents - 1];
 
 	if (last->block + (meta->reserved - last->bucket) != block)
-		meta->extents[meta->nextents++] = (MtpHashExtent) {meta->reserved, block};
+		meta->extents[meta->nextents++] = (MtpHashExtent)
+	{
+		meta->reserved, block
+	};
 	meta->reserved += n;
 }
 
@@ -47,7 +50,7 @@ publish_extent(Relation rel, MtpHashMeta *meta, BlockNumber block, uint32 n, Buf
 	mtp_change_buffer(&c, lastbuf, MTP_HASH_IMAGE);
 	mtp_change_begin(&c);
 	*MtpHashMetaOf(page) = *meta;
-	mtp_bucket_init(BufferGetPage(lastbuf), MTP_HASH_BUCKET, meta->reserved - 1, 0, 0);
+	mtp_hash_bucket_init(BufferGetPage(lastbuf), MTP_HASH_BUCKET, meta->reserved - 1, 0, 0);
 	mtp_change_finish(&c);
 	UnlockReleaseBuffer(metabuf);
 }
@@ -85,7 +88,7 @@ mtp_hash_reserve(Relation rel, MtpHashMeta *meta, uint32 target)
 	uint32		reserved = meta->reserved;
 	uint32		n = target > reserved ? target - reserved : 0;
 
-	n = Max(Max(n, mtp_space_size(&meta->space) / 16), 1);
+	n = Max(Max(n, mtp_hash_space_size(&meta->space) / 16), 1);
 	n = Min(n, MTP_HASH_MAX_BUCKETS - reserved);
 	if (n == 0 || meta->nextents >= MTP_HASH_MAX_EXTENTS)
 		return false;
@@ -96,7 +99,7 @@ mtp_hash_reserve(Relation rel, MtpHashMeta *meta, uint32 target)
 		n = 0;
 	while (n > 0)
 	{
-		uint32		k = Min(n, Max(mtp_space_size(&meta->space) / 16, EXTEND_AT_ONCE));
+		uint32		k = Min(n, Max(mtp_hash_space_size(&meta->space) / 16, EXTEND_AT_ONCE));
 		BlockNumber first = InvalidBlockNumber;
 		Buffer		buf = extend(rel, k, &first);
 
@@ -106,6 +109,6 @@ mtp_hash_reserve(Relation rel, MtpHashMeta *meta, uint32 target)
 	}
 	if (lock)
 		UnlockRelationForExtension(rel, ExclusiveLock);
-	MTP_STOP_POINT("hash_extended");
+	MTP_INJECT("hash_extended");
 	return true;
 }

@@ -2,13 +2,13 @@
  * initial.c
  *	  Gives an index that is empty, or nearly so, its first number of buckets.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "buffer/buffer.h"
 #include "hash/change.h"
 #include "hash/grow.h"
 #include "miscadmin.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 /* Might the number of initial buckets still be chosen? */
 static bool
@@ -57,7 +57,7 @@ take_entries(Deal *deal, Page page)
 static int
 end_of_bucket(const Deal *deal, uint32 bucket, int from, uint32 *lo, uint32 *hi)
 {
-	mtp_space_interval(&deal->space, bucket, lo, hi);
+	mtp_hash_space_interval(&deal->space, bucket, lo, hi);
 	while (from < deal->n && mtp_entry_hash(&deal->entries[from]) <= *hi)
 		from++;
 	return from;
@@ -81,8 +81,8 @@ make_buckets(Relation rel, const MtpHashMeta *meta, const Deal *deal)
 		int			end = end_of_bucket(deal, i, from, &lo, &hi);
 
 		START_CRIT_SECTION();
-		mtp_bucket_init(BufferGetPage(buf), MTP_HASH_BUCKET, i, lo, hi);
-		mtp_bucket_append(BufferGetPage(buf), end - from, &deal->entries[from]);
+		mtp_hash_bucket_init(BufferGetPage(buf), MTP_HASH_BUCKET, i, lo, hi);
+		mtp_hash_bucket_append(BufferGetPage(buf), end - from, &deal->entries[from]);
 		MarkBufferDirty(buf);
 		if (RelationNeedsWAL(rel))
 			log_newpage_buffer(buf, true);
@@ -107,7 +107,7 @@ publish_initial(Relation rel, MtpHashMeta *meta, const MtpHashSpace *space, Buff
 	MtpChange	c;
 
 	Assert(is_initial(m));
-	mtp_space_interval(space, 0, &lo, &hi);
+	mtp_hash_space_interval(space, 0, &lo, &hi);
 	mtp_change_init(&c, rel, MTP_WAL_HASH_PAGES);
 	mtp_change_buffer(&c, buf, MTP_HASH_IMAGE);
 	mtp_change_buffer(&c, metabuf, MTP_HASH_IMAGE);
@@ -153,7 +153,10 @@ mtp_hash_choose_initial(Relation rel, MtpHashMeta *meta, uint32 target, MtpHashG
 			(MtpHashHead(page)->n == 0 || IsBufferCleanupOK(buf));
 		if (chosen)
 		{
-			deal->space = (MtpHashSpace) {.initial = target};
+			deal->space = (MtpHashSpace)
+			{
+				.initial = target
+			};
 			take_entries(deal, page);
 			grown->moved += deal->n - make_buckets(rel, meta, deal);
 			publish_initial(rel, meta, &deal->space, buf);
@@ -163,6 +166,6 @@ mtp_hash_choose_initial(Relation rel, MtpHashMeta *meta, uint32 target, MtpHashG
 	ReleaseBuffer(buf);
 	pfree(deal);
 	if (chosen)
-		MTP_STOP_POINT("hash_initial");
+		MTP_INJECT("hash_initial");
 	return chosen;
 }

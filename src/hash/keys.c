@@ -5,7 +5,7 @@
  * Columns are hashed by support function 1 with the column's collation.  What operators of the family hold
  * to be equal has the same hash, whatever the types: that is what an operator family of hash classes promises.
  */
-#include "mtpower.h"
+#include "core/core.h"
 #include "hash/hash.h"
 
 #include "access/hash.h"

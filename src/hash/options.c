@@ -2,7 +2,7 @@
  * options.c
  *	  The index's storage parameters.
  */
-#include "mtpower.h"
+#include "core/core.h"
 #include "hash/hash.h"
 
 #include "access/reloptions.h"

@@ -2,7 +2,7 @@
  * validate.c
  *	  Checks operator classes of mtpower_hash, as core's hash access method checks its own.
  */
-#include "mtpower.h"
+#include "core/core.h"
 #include "hash/hash.h"
 
 #include "access/hash.h"

@@ -8,7 +8,7 @@
 #include "hash/hash.h"
 
 #include "batch/spool.h"
-#include "inspect/verify.h"
+#include "index/verify.h"
 
 typedef struct MtpHashVerify
 {

@@ -9,7 +9,7 @@
 #ifndef MTP_HASH_WAL_RECORDS_H
 #define MTP_HASH_WAL_RECORDS_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "hash/hash.h"
 

@@ -2,7 +2,7 @@
  * init.c
  *	  Hooks through which index definitions are checked.
  */
-#include "mtpower.h"
+#include "core/core.h"
 #include "opclass/opclass.h"
 
 #include "catalog/objectaccess.h"
@@ -13,8 +13,8 @@ static ProcessUtility_hook_type previous_utility_hook = NULL;
 static object_access_hook_type previous_access_hook = NULL;
 
 /*
- * Relations that the current ALTER TABLE has created, if that has to be known.  The list lives in the
- * memory context that was current when the command began.
+ * Relations that the current ALTER TABLE has created, if that has to be known.  The list lives in
+ * the memory context that was current when the command began.
  */
 typedef struct CreatedRelations
 {
@@ -59,7 +59,7 @@ check_index_definitions(PlannedStmt *pstmt, const char *query_string, bool read_
 						QueryEnvironment *query_env, DestReceiver *dest, QueryCompletion *qc)
 {
 	CreatedRelations *outer = created_relations;
-	CreatedRelations created = {.context = CurrentMemoryContext, .oids = NIL};
+	CreatedRelations created = {.context = CurrentMemoryContext,.oids = NIL};
 
 	mtp_opclass_check_before(pstmt->utilityStmt, query_string);
 	if (!mtp_opclass_needs_check_after(pstmt->utilityStmt))

@@ -2,7 +2,7 @@
  * members.c
  *	  Whom a new member of an operator family depends on.
  */
-#include "mtpower.h"
+#include "core/core.h"
 #include "opclass/opclass.h"
 
 #include "access/amapi.h"

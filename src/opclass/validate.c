@@ -2,7 +2,7 @@
  * validate.c
  *	  Checks an operator class and its family by the rules of its access method.
  */
-#include "mtpower.h"
+#include "core/core.h"
 #include "opclass/validate.h"
 
 #include "access/htup_details.h"

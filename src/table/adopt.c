@@ -7,7 +7,7 @@
  * a scan or a trigger queue that began under one access method must not go on under the other; hence
  * AccessExclusiveLock, and CheckTableNotInUse() for our own session.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/genam.h"
 #include "access/htup_details.h"
@@ -34,7 +34,7 @@
 #include "utils/syscache.h"
 
 #include "buffer/buffer.h"
-#include "table/directory.h"
+#include "pagedir/choice.h"
 #include "table/table.h"
 
 PG_FUNCTION_INFO_V1(mtp_table_adopt);
@@ -86,9 +86,9 @@ check_relkind(const Handover *h, Form_pg_class rel)
 	const char *name = NameStr(rel->relname);
 
 	/*
-	 * By its OID a relation may be initdb's, by its schema one that dumps leave out.  Neither comes
-	 * back from a dump as it was, whatever allow_system_table_mods says.  What got our access method
-	 * all the same may be released.
+	 * By its OID a relation may be initdb's, by its schema one that dumps leave out.  Neither
+	 * comes back from a dump as it was, whatever allow_system_table_mods says.  What got our
+	 * access method all the same may be released.
 	 */
 	if (rel->relam != h->ours &&
 		(rel->oid < FirstNormalObjectId || IsCatalogNamespace(rel->relnamespace)))
@@ -317,14 +317,14 @@ may_remove_labels(const Handover *h, Oid relid)
 static void
 remove_labels(const Handover *h, Oid relid)
 {
-	const MtpDirectory nothing = {.choice = MTP_DIRECTORY_LEARNT};
+	const MtpPagedirChoice nothing = {.choice = MTP_PAGEDIR_LEARNT};
 
 	/* Asked again under the lock, as what we may do can change while we wait. */
 	if (!may_remove_labels(h, relid))
 		return;
 	LockRelationOid(relid, ShareUpdateExclusiveLock);
 	if (may_remove_labels(h, relid))
-		mtp_label_write(relid, &nothing);
+		mtp_pagedir_label_write(relid, &nothing);
 }
 
 /* Releases a table, if the current user may, and returns whether it did. */
@@ -351,7 +351,7 @@ mtp_table_release_all(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Handover	h = handover_begin("release", false);
-	List	   *labelled = mtp_label_relations();
+	List	   *labelled = mtp_pagedir_label_relations();
 	List	   *relids = list_concat_unique_oid(relations_of_am(h.ours), labelled);
 	ListCell   *lc;
 

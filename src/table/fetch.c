@@ -6,7 +6,7 @@
  * away before he can commit.  All rows of a page that was all-visible when it was copied are so for such a snapshot: the row is that of the line pointer, or of the one it
  * redirects to, and there is no other version to look for.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/heapam.h"
 #include "access/relscan.h"
@@ -15,7 +15,7 @@
 
 #include "buffer/pair.h"
 #include "table/table.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 /* heap's own comes first: it is heap's functions' that are called with it. */
 typedef struct MtpFetch
@@ -110,7 +110,7 @@ fetch_from_frame(MtpFetch *f, ItemPointer tid, TupleTableSlot *slot)
 	if (!find_frame(f, MtpPairOf(block), half, half + SizeOfPageHeaderData + offset * sizeof(ItemIdData)))
 		return false;
 	page = f->ref.image + half;
-	MTP_STOP_POINT("image_found");
+	MTP_INJECT("image_found");
 	if (!find_row(page, &offset, &lp))
 		return false;
 	row = MemoryContextAlloc(slot->tts_mcxt, HEAPTUPLESIZE + ItemIdGetLength(&lp));
@@ -127,7 +127,10 @@ fetch_from_frame(MtpFetch *f, ItemPointer tid, TupleTableSlot *slot)
 		return false;
 	}
 
-	/* No chain begins with a heap-only row: the entry is of one that has gone, and heap finds nothing. */
+	/*
+	 * No chain begins with a heap-only row: the entry is of one that has gone, and heap finds
+	 * nothing.
+	 */
 	if (offset == ItemPointerGetOffsetNumber(tid) && HeapTupleHeaderIsHeapOnly(row->t_data))
 	{
 		pfree(row);

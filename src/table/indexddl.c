@@ -9,7 +9,7 @@
  * The function's declaration pins search_path, so all names come out qualified and the commands mean
  * the same under every search_path.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/amapi.h"
 #include "access/relation.h"
@@ -42,6 +42,7 @@ static const struct
 	const char *from;
 	const char *to;
 }			replacements[] =
+
 {
 	{"btree", "mtpower_blink"},
 	{"mtpower_blink", "btree"},

@@ -8,22 +8,22 @@
  *
  * A directory leads to line pointers, whose rows are judged on their page.  So it goes only where new versions of rows come.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/heapam.h"
 
 #include "batch/batch.h"
 #include "buffer/pair.h"
-#include "scan/admit.h"
+#include "pagedir/request.h"
 #include "table/table.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 static const TableAmRoutine *heap;
 
 static void
 changed(Relation rel, ItemPointer tid, bool new_rows)
 {
-	MTP_STOP_POINT("table_changed");
+	MTP_INJECT("table_changed");
 	mtp_pair_stale(rel, ItemPointerGetBlockNumber(tid), new_rows);
 }
 
@@ -60,7 +60,7 @@ multi_insert(Relation rel, TupleTableSlot **slots, int ntuples, CommandId cid, i
 			changed(rel, &slots[i]->tts_tid, true);
 		last = block;
 	}
-	mtp_admit_loaded(rel, slots, ntuples);
+	mtp_pagedir_request_loaded(rel, slots, ntuples);
 }
 
 static TM_Result
@@ -82,7 +82,7 @@ tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, Sn
 
 static TM_Result
 tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid, Snapshot snapshot, Snapshot crosscheck, bool wait,
-			 TM_FailureData *tmfd, LockTupleMode *lockmode, UpdateIndexes *update_indexes)
+			 TM_FailureData *tmfd, LockTupleMode *lockmode, UpdateIndexes * update_indexes)
 {
 	TM_Result	result = heap->tuple_update(rel, otid, slot, cid, snapshot, crosscheck, wait, tmfd, lockmode, update_indexes);
 

@@ -2,7 +2,7 @@
  * change.c
  *	  Brackets a change of index pages: critical section, dirty marks, WAL record, LSNs.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "access/xloginsert.h"
 #include "buffer/buffer.h"

@@ -9,7 +9,7 @@
 #ifndef MTP_WRITER_H
 #define MTP_WRITER_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "common/relpath.h"
 #include "storage/block.h"

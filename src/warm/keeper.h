@@ -5,13 +5,14 @@
 #ifndef MTP_WARM_KEEPER_H
 #define MTP_WARM_KEEPER_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "port/atomics.h"
 
 typedef struct MtpKeeperShared
 {
-	bool		restored;		/* what the list had is loaded, so that it may be written anew.  The keeper's */
+	bool		restored;		/* what the list had is loaded, so that it may be written anew.
+								 * The keeper's */
 	pg_atomic_uint64 loaded;	/* pages of the list that have frames now */
 } MtpKeeperShared;
 

@@ -12,7 +12,7 @@
 #include "port/pg_crc32c.h"
 #include "storage/fd.h"
 #include "utils/timestamp.h"
-#include "wal/stop.h"
+#include "core/inject.h"
 
 #define CHUNK	(64 * 1024)		/* of the file, in memory */
 
@@ -126,11 +126,15 @@ write_all(Writer *w, MtpListHead *head, bool loading)
 {
 	uint32		nframes = mtp_buffer.pool->nextents * MTP_EXTENT_FRAMES;
 	const char *why;
-	MtpLearnt  *learnt = palloc(MTP_DEMAND_TABLES * sizeof(MtpLearnt));
+	MtpLearnt  *learnt = palloc(MTP_LEARN_TABLES * sizeof(MtpLearnt));
 
 	INIT_CRC32C(w->crc);
 	put_out(w, head, sizeof(*head));	/* room for it */
-	/* First what has no frame yet: a page that gets one meanwhile comes twice, rather than not at all. */
+
+	/*
+	 * First what has no frame yet: a page that gets one meanwhile comes twice, rather than not at
+	 * all.
+	 */
 	if (loading)
 		(void) mtp_list_read(keep_page, w, NULL, NULL, &why);
 	for (uint32 frame = 0; frame < nframes && !w->failed; frame++)
@@ -141,12 +145,12 @@ write_all(Writer *w, MtpListHead *head, bool loading)
 			put_page(w, &page);
 	}
 	head->npages = w->npages;
-	head->nlearnt = mtp_demand_save(learnt);
+	head->nlearnt = mtp_pagedir_learn_save(learnt);
 	for (uint32 i = 0; i < head->nlearnt; i++)
 		put(w, &learnt[i], sizeof(MtpLearnt));
 	pfree(learnt);
 	flush(w);
-	MTP_STOP_POINT("hot_list_half");
+	MTP_INJECT("hot_list_half");
 	FIN_CRC32C(w->crc);
 	head->rest_crc = w->crc;
 	head->crc = head_crc(head);
@@ -182,7 +186,7 @@ mtp_list_write(bool loading)
 	}
 	if (w->failed)
 		ereport(LOG, (errcode_for_file_access(), errmsg("could not write file \"%s\": %m", MTP_LIST_TEMPORARY)));
-	MTP_STOP_POINT("hot_list_written");
+	MTP_INJECT("hot_list_written");
 	/* This makes it durable first, and tells of what fails. */
 	written = !w->failed && durable_rename(MTP_LIST_TEMPORARY, MTP_LIST_FILE, LOG) == 0;
 	if (!written)
@@ -241,7 +245,7 @@ wrong_head(const MtpListHead *head, uint64 size)
 		return "it is of a server with another block size";
 	if (head->system != GetSystemIdentifier())
 		return "it is of another cluster";
-	if (head->nlearnt > MTP_DEMAND_TABLES || head->npages > room / sizeof(MtpListPage) ||
+	if (head->nlearnt > MTP_LEARN_TABLES || head->npages > room / sizeof(MtpListPage) ||
 		room != head->npages * sizeof(MtpListPage) + head->nlearnt * sizeof(MtpLearnt))
 		return "it is damaged";
 	return NULL;

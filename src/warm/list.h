@@ -12,10 +12,10 @@
 #ifndef MTP_WARM_LIST_H
 #define MTP_WARM_LIST_H
 
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "buffer/buffer.h"
-#include "scan/demand.h"
+#include "pagedir/learn.h"
 
 /* In the data directory.  A base backup takes them along, and so does pg_rewind: they name the same pages there. */
 #define MTP_LIST_FILE		"mtpower.hot"
@@ -67,7 +67,7 @@ typedef enum MtpListRead
 
 /*
  * Reads the file.  Each page is given to `page`, in no order, whether or not the rest turns out to be right: what it collects counts only if this returns MTP_LIST_GOOD.  learnt: room for
- * MTP_DEMAND_TABLES, or NULL; *nlearnt of them.  If it is wrong, *why says so.  Can be interrupted.
+ * MTP_LEARN_TABLES, or NULL; *nlearnt of them.  If it is wrong, *why says so.  Can be interrupted.
  */
 extern MtpListRead mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg, MtpLearnt *learnt, int *nlearnt, const char **why);
 

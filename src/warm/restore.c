@@ -32,14 +32,17 @@
 #include "utils/relfilenodemap.h"
 #endif
 
-#include "batch/batch.h"
-#include "wal/stop.h"
+#include "core/process.h"
+#include "worker/worker.h"
+#include "core/inject.h"
 
 #define TURN_BYTES		(4 * 1024 * 1024)
 #define TURN_MS			20		/* as long as somebody may have to wait for the table */
 #define REST_MS			10		/* between turns: a third of the time, and 400 MB/s at the most */
-#define MOST_READS		64		/* under way, whatever maintenance_io_concurrency allows: they are asked for before the time of a turn is looked at */
-#define LOOK			4096	/* entries of the list: as often a loader looks whether somebody wants the database */
+#define MOST_READS		64		/* under way, whatever maintenance_io_concurrency allows: they are
+								 * asked for before the time of a turn is looked at */
+#define LOOK			4096	/* entries of the list: as often a loader looks whether somebody
+								 * wants the database */
 #define MOST_WAITS		1500	/* of REST_MS, for tables that are locked */
 #define LOCK_TIMEOUT	"100ms" /* for catalogs */
 
@@ -56,7 +59,8 @@ typedef struct Todo
 	uint64		seen;			/* entries of the list */
 	TimestampTz began;			/* this turn */
 	Size		bytes;			/* that have been loaded in it */
-	BufferAccessStrategy strategy;	/* one ring for all turns: else each would take buffers of its own */
+	BufferAccessStrategy strategy;	/* one ring for all turns: else each would take buffers of its
+									 * own */
 } Todo;
 
 /* ---------- what is to be loaded ---------- */
@@ -193,7 +197,7 @@ skip(Todo *todo, uint64 *at)
 	uint64		first = *at;
 
 	while (*at < todo->n && same_file(&todo->pages[first], &todo->pages[*at]))
-		++*at;
+		++* at;
 }
 
 /* Keeps some reads under way: of pages of one file, but seldom side by side. */
@@ -227,7 +231,7 @@ load_some(Todo *todo, uint64 *at)
 	mtp_loader_open(&l, rel, todo->strategy);
 	nreads = Min(get_tablespace_maintenance_io_concurrency(rel->rd_rel->reltablespace), MOST_READS);
 	InvalidateCatalogSnapshot();
-	MTP_STOP_POINT("hot_list_turn");
+	MTP_INJECT("hot_list_turn");
 	/* At least one page, however long opening has taken: else nothing might ever come of it. */
 	do
 	{
@@ -318,7 +322,7 @@ mtp_loader_main(Datum arg)
 	if (!mtp_visit_begin(DatumGetObjectId(arg)))
 		return;
 	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, BGWORKER_BYPASS_ALLOWCONN);
-	mtp_worker_reset_settings();
+	mtp_process_reset_settings();
 	SetConfigOption("lock_timeout", LOCK_TIMEOUT, PGC_SUSET, PGC_S_OVERRIDE);
 	pgstat_report_activity(STATE_RUNNING, "loading the hot list");
 	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "mtpower hot list", ALLOCSET_DEFAULT_SIZES));

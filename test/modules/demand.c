@@ -14,8 +14,8 @@
 #include "utils/memutils.h"
 
 #include "buffer/pair.h"
-#include "scan/admit.h"
-#include "scan/demand.h"
+#include "pagedir/request.h"
+#include "pagedir/learn.h"
 
 PG_MODULE_MAGIC;
 

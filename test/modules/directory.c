@@ -21,7 +21,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "directory/directory.h"
+#include "pagedir/pagedir.h"
 
 PG_MODULE_MAGIC;
 

@@ -19,7 +19,7 @@
 #include "utils/rel.h"
 
 #include "buffer/pair.h"
-#include "directory/directory.h"
+#include "pagedir/pagedir.h"
 
 PG_MODULE_MAGIC;
 

@@ -39,7 +39,7 @@ sub patch
 {
 	my ($name, $line, $instead) = @_;
 
-	append_to_file("$dir/$name.patch", "--- a/src/wal/stop.c\n+++ b/src/wal/stop.c\n@@ -1,4 +1,4 @@\n /*\n  * stop.c\n- *$line\n+$instead\n  */\n");
+	append_to_file("$dir/$name.patch", "--- a/src/core/inject.c\n+++ b/src/core/inject.c\n@@ -1,4 +1,4 @@\n /*\n  * stop.c\n- *$line\n+$instead\n  */\n");
 	return "$dir/$name.patch";
 }
 

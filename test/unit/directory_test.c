@@ -7,7 +7,7 @@
  * A plain program.  Rows are written here byte by byte, and what is in them is remembered apart, so that what reads them is tested as well.  The directory stands in a
  * piece of memory of its very size.  In a part of the searches its bytes change underneath: between the search's steps, and by a thread that never stops.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -16,7 +16,7 @@
 #include <strings.h>
 
 #include "access/transam.h"
-#include "directory/directory.h"
+#include "pagedir/pagedir.h"
 #include "server.h"
 
 #define ATTS_MAX	9

@@ -8,7 +8,7 @@
  * A plain program.  The page stands at the very end of a heap block, so that a sanitizer sees any access
  * behind it.  A twin page that never gets a hint must be the same page once hints are masked.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include "hash/hash.h"
 #include "server.h"

@@ -8,7 +8,7 @@
  * at one of the calls of libpmem (loss.c).  The next one begins with what is left of the file.  No frame that it believes may have another content
  * than its page has; if the end was complete, it must believe each that was sealed.  "deaf": nothing is ever durable, which must not go well.
  */
-#include "buffer/home.h"
+#include "pmem/file.h"
 
 #include "loss.h"
 #include "server.h"

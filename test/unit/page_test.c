@@ -8,7 +8,7 @@
  * access behind it.  After each step the page must pass mtp_page_check and hold what the model
  * holds; a twin page that never gets a hint must be the same page once hints are masked.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include <math.h>
 

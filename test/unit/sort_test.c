@@ -7,7 +7,7 @@
  * A plain program.  Wide entries have an array's elements in place of tuples, which the comparison
  * function orders; one in four runs stops it with an error, and the entries must all be there still.
  */
-#include "mtpower.h"
+#include "core/core.h"
 
 #include <setjmp.h>
 

@@ -1,0 +1,95 @@
+/*
+ * reader.c
+ *	  Reads a page of the tree where it is: locked in shared buffers, or in a frame.
+ */
+#include "blink/reader.h"
+
+#include "core/inject.h"
+
+/*
+ * The page was checked before it was published (mtp_blink_check_page), so a header that is still the frame's is a good one.
+ */
+bool
+mtp_blink_reader_frame(MtpPageReader *v, Relation rel, BlockNumber block, uint32 level)
+{
+	if (!mtp_buffer_find(rel, block, MTP_PAGE_FIRST_BYTES, &v->ref))
+		return false;
+	v->rel = rel;
+	v->page = (Page) v->ref.image;
+	v->block = block;
+	v->buf = InvalidBuffer;
+	v->torn = false;
+	v->head = *MtpHead(v->page);
+	if (!mtp_blink_reader_good(v) || v->head.level != level || v->head.norm != mtp_blink_info(rel)->norm)
+		return false;
+	Assert(v->head.type == MTP_PAGE_LEAF || v->head.type == MTP_PAGE_INNER);
+	mtp_blink_reader_set_directory(v);
+	mtp_buffer_hit(rel, MTP_FRAME_INDEX);
+	MTP_INJECT(level == 0 ? "leaf_frame_opened" : "inner_frame_opened");
+	return true;
+}
+
+bool
+mtp_blink_reader_fits(Relation rel, Buffer buf)
+{
+	uint16		type;
+
+	mtp_blink_check_page(rel, buf);
+	type = MtpHead(BufferGetPage(buf))->type;
+	return type == MTP_PAGE_LEAF || type == MTP_PAGE_INNER;
+}
+
+static IndexTuple
+not_good(MtpPageReader *v)
+{
+	if (mtp_blink_reader_good(v))
+		v->torn = true;
+	return NULL;
+}
+
+IndexTuple
+mtp_blink_reader_copy(MtpPageReader *v, unsigned off, bool pivot)
+{
+	IndexTuple	itup = (IndexTuple) v->item;
+	Size		size;
+
+	if (off > BLCKSZ - sizeof(IndexTupleData))
+		return not_good(v);
+	size = *(volatile unsigned short *) ((char *) v->page + off + offsetof(IndexTupleData, t_info)) & INDEX_SIZE_MASK;
+	if (size < sizeof(IndexTupleData) || size > Min(BLCKSZ - off, sizeof(v->item)))
+		return not_good(v);
+	memcpy(itup, (char *) v->page + off, size);
+	MTP_INJECT(v->head.level == 0 ? "leaf_frame_read" : "inner_frame_read");
+	if (!mtp_blink_reader_good(v))
+		return NULL;
+	if (pivot ? !mtp_blink_pivot_plain(v->rel, itup) && mtp_blink_pivot_fault(v->rel, itup) != NULL :
+		!mtp_blink_entry_plain(v->rel, itup) && mtp_blink_entry_fault(v->rel, itup) != NULL)
+		return not_good(v);
+	return itup;
+}
+
+IndexTuple
+mtp_blink_reader_copy_tid(MtpPageReader *v, unsigned off)
+{
+	if (off > BLCKSZ - sizeof(IndexTupleData))
+		return not_good(v);
+	memcpy(&v->tid, (char *) v->page + off, sizeof(IndexTupleData));
+	MTP_INJECT("frame_tid_read");
+	if ((v->tid.t_info & INDEX_ALT_TID_MASK) != 0 || !mtp_tid_possible(&v->tid.t_tid))
+		return not_good(v);
+	return &v->tid;
+}
+
+IndexTuple
+mtp_blink_reader_before(MtpPageReader *v, MtpPos *p)
+{
+	if (v->torn)
+		return NULL;
+	if (mtp_blink_reader_prev(v, p))
+		return mtp_blink_reader_item(v, p->node, p->slot);
+
+	/* An inner page's first item is minus infinity, so something is always before the place. */
+	if (BufferIsValid(v->buf))
+		mtp_blink_fail_page(v->rel, v->page, "first item of an inner page is not minus infinity");
+	return not_good(v);
+}

@@ -1,0 +1,26 @@
+/*
+ * core.h
+ *	  What every subsystem of mtpower may rely on.
+ *
+ * A subsystem includes headers of the layers below its own alone; test/layers.sh has the order.
+ */
+#ifndef MTP_CORE_H
+#define MTP_CORE_H
+
+#include "postgres.h"
+#include "fmgr.h"
+#include "utils/rel.h"
+
+#include "core/compat.h"
+
+/* Both are fixed by mtpower.control. */
+#define MTP_EXTENSION_NAME	"mtpower"
+#define MTP_SCHEMA_NAME		"mtpower"
+
+/* Did _PG_init run in the postmaster? */
+extern bool mtp_preloaded;
+
+/* Raises an ERROR with a hint unless it did. */
+extern void mtp_require_preload(void);
+
+#endif							/* MTP_CORE_H */

@@ -1,0 +1,86 @@
+/*
+ * links.h
+ *	  What damaged links, between an index's pages or to the table, can do, and how to notice: lead in a circle, beyond the end, or to a
+ *	  page that this process has locked.
+ */
+#ifndef MTP_LINKS_H
+#define MTP_LINKS_H
+
+#include "core/core.h"
+
+#include "access/htup_details.h"
+#include "storage/buf_internals.h"
+#include "storage/bufmgr.h"
+#include "storage/smgr.h"
+#include "utils/rel.h"
+
+/*
+ * A walk along links; begins as {0}.  Brent's way to notice a circle in constant room: remember the page of step 1, 2, 4, 8, …;
+ * whoever goes round meets it before he has made a few times as many steps as the circle has pages.
+ */
+typedef struct MtpWalk
+{
+	uint32		steps;
+	BlockNumber mark;			/* the page of the last step whose number is a power of two */
+} MtpWalk;
+
+/* Notes a step to the page; true if the walk has been there. */
+static inline bool
+mtp_walk_again(MtpWalk *w, BlockNumber blkno)
+{
+	if (w->steps > 0 && blkno == w->mark)
+		return true;
+	if ((w->steps & (w->steps - 1)) == 0)
+		w->mark = blkno;
+	w->steps++;
+	return false;
+}
+
+/*
+ * Is there no such block?  Core's error for one far beyond the end names no relation.  The length that this process knows is good
+ * enough, since no index gets shorter; only for a block beyond that is it asked for anew.
+ */
+static inline bool
+mtp_link_beyond(Relation rel, BlockNumber blkno)
+{
+	BlockNumber known = RelationGetSmgr(rel)->smgr_cached_nblocks[MAIN_FORKNUM];
+
+	if (likely(known != InvalidBlockNumber && blkno < known))
+		return false;
+	return blkno >= RelationGetNumberOfBlocks(rel);
+}
+
+/* Can it be a row's?  The tables that we index have pages as heap has them. */
+static inline bool
+mtp_tid_possible(const ItemPointerData *tid)
+{
+	return (OffsetNumber) (ItemPointerGetOffsetNumberNoCheck(tid) - 1) < MaxHeapTuplesPerPage &&
+		ItemPointerGetBlockNumberNoCheck(tid) != InvalidBlockNumber;
+}
+
+/* links.c: what to say of a page that links lead to more than once, or that is not there. */
+extern void mtp_link_fail_again(Relation rel, BlockNumber blkno) pg_attribute_noreturn();
+extern void mtp_link_fail_beyond(Relation rel, BlockNumber blkno) pg_attribute_noreturn();
+
+/* The same of an entry at block blkno whose TID is not possible, or leads beyond the table's end. */
+extern void mtp_tid_fail(Relation index, BlockNumber blkno) pg_attribute_noreturn();
+extern void mtp_tid_fail_beyond(Relation index, BlockNumber blkno, Relation heap,
+								const ItemPointerData *tid) pg_attribute_noreturn();
+
+/* Before the table is asked for a row.  heap may be NULL: not known here. */
+static inline void
+mtp_tid_check_block(Relation index, BlockNumber blkno, Relation heap, const ItemPointerData *tid)
+{
+	if (heap != NULL && unlikely(mtp_link_beyond(heap, ItemPointerGetBlockNumberNoCheck(tid))))
+		mtp_tid_fail_beyond(index, blkno, heap, tid);
+}
+
+/* Has this process locked the page?  To wait for oneself is to wait for ever, and nothing ends it. */
+static inline bool
+mtp_link_locked(Buffer buf)
+{
+	return !BufferIsLocal(buf) &&
+		LWLockHeldByMe(BufferDescriptorGetContentLock(GetBufferDescriptor(buf - 1)));
+}
+
+#endif							/* MTP_LINKS_H */

@@ -1,0 +1,324 @@
+/*
+ * clause.c
+ *	  Which clauses directories can be asked: column op value, in the order of the column's type.
+ */
+#include "dirscan/dirscan.h"
+
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/restrictinfo.h"
+#include "pagedir/learn.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+#include "utils/typcache.h"
+
+/* What a plan's list has of each clause; the last one is flags. */
+#define PLAN_FIELDS		5
+#define PLAN_NARROW		1
+#define PLAN_LOWEST		2
+
+/* Operators that were looked for last: a plan of many partitions looks for the same ones in each. */
+#define KNOWN_OPERATORS	16
+
+static struct
+{
+	Oid			type;
+	Oid			op;
+	int			strategy;
+}			known[KNOWN_OPERATORS];
+
+static uint64 times_forgotten = 0;
+
+static void
+forget_operators(Datum arg, int cacheid, uint32 hashvalue)
+{
+	memset(known, 0, sizeof(known));
+	times_forgotten++;
+}
+
+/*
+ * An operator's place in the default btree operator family of a type, or 0.  What changes while the
+ * catalogs are read is not remembered.
+ */
+static int
+strategy_of(Oid type, Oid op)
+{
+	static bool listening = false;
+	int			slot = (type ^ op) % KNOWN_OPERATORS;
+	uint64		before = times_forgotten;
+	Oid			family;
+	int			strategy;
+
+	if (known[slot].type == type && known[slot].op == op)
+		return known[slot].strategy;
+	if (!listening)
+	{
+		CacheRegisterSyscacheCallback(CLAOID, forget_operators, (Datum) 0);
+		CacheRegisterSyscacheCallback(AMOPOPID, forget_operators, (Datum) 0);
+		listening = true;
+	}
+	family = lookup_type_cache(type, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
+	strategy = OidIsValid(family) ? get_op_opfamily_strategy(op, family) : 0;
+	if (before == times_forgotten)
+	{
+		known[slot].type = type;
+		known[slot].op = op;
+		known[slot].strategy = strategy;
+	}
+	return strategy;
+}
+
+/* The column that an expression is, as indexes see it: the type may be relabelled. */
+static Var *
+column_of(RelOptInfo *rel, Expr *expr)
+{
+	if (IsA(expr, RelabelType))
+		expr = ((RelabelType *) expr)->arg;
+	if (IsA(expr, Var) && ((Var *) expr)->varno == rel->relid && ((Var *) expr)->varlevelsup == 0 && ((Var *) expr)->varattno > 0)
+		return (Var *) expr;
+	return NULL;
+}
+
+/* Does it stay the same during a scan, and may it be evaluated apart? */
+static bool
+is_value(PlannerInfo *root, RelOptInfo *rel, Expr *expr)
+{
+	if (IsA(expr, Const) || IsA(expr, Param))
+		return true;
+	return !bms_is_member(rel->relid, pull_varnos(root, (Node *) expr)) && !contain_volatile_functions((Node *) expr) &&
+		!contain_subplans((Node *) expr);
+}
+
+/* Is it of the order that the column's directories have? */
+static bool
+in_order(Var *column, Oid op, Oid collation, int strategy)
+{
+	int			is = strategy_of(column->vartype, op);
+
+	return is != 0 && (strategy == 0 || strategy == is) && collation == column->varcollid;
+}
+
+static MtpDirscanClause *
+make_clause(MtpClauseKind kind, Var *column, Oid op, Oid collation, Expr *value)
+{
+	MtpDirscanClause *clause = palloc(sizeof(MtpDirscanClause));
+
+	*clause = (MtpDirscanClause)
+	{
+		.kind = kind,.attnum = column->varattno,.op = op,.collation = collation,.value = value
+	};
+	return clause;
+}
+
+static MtpDirscanClause *
+of_operator(PlannerInfo *root, RelOptInfo *rel, OpExpr *expr)
+{
+	Expr	   *left,
+			   *right;
+	Var		   *column;
+	Oid			op = expr->opno;
+
+	if (list_length(expr->args) != 2)
+		return NULL;
+	left = linitial(expr->args);
+	right = lsecond(expr->args);
+	column = column_of(rel, left);
+	if (column == NULL)
+	{
+		column = column_of(rel, right);
+		right = left;
+		op = column == NULL ? InvalidOid : get_commutator(op);
+	}
+	if (column == NULL || !OidIsValid(op) || !in_order(column, op, expr->inputcollid, 0) || !is_value(root, rel, right))
+		return NULL;
+	return make_clause(MTP_CLAUSE_OP, column, op, expr->inputcollid, right);
+}
+
+static MtpDirscanClause *
+of_array(PlannerInfo *root, RelOptInfo *rel, ScalarArrayOpExpr *expr)
+{
+	Var		   *column = column_of(rel, linitial(expr->args));
+	Expr	   *value = lsecond(expr->args);
+
+	if (!expr->useOr || column == NULL || !in_order(column, expr->opno, expr->inputcollid, BTEqualStrategyNumber) || !is_value(root, rel, value))
+		return NULL;
+	return make_clause(MTP_CLAUSE_ANY, column, expr->opno, expr->inputcollid, value);
+}
+
+static MtpDirscanClause *
+of_null_test(RelOptInfo *rel, NullTest *test)
+{
+	Var		   *column = test->argisrow ? NULL : column_of(rel, test->arg);
+
+	if (column == NULL || !OidIsValid(lookup_type_cache(column->vartype, TYPECACHE_BTREE_OPFAMILY)->btree_opf))
+		return NULL;
+	return make_clause(test->nulltesttype == IS_NULL ? MTP_CLAUSE_NULL : MTP_CLAUSE_NOT_NULL, column, InvalidOid, InvalidOid, NULL);
+}
+
+/*
+ * Has the planner drawn conclusions about the table's columns from clauses of several security levels?  They have the lowest one's, whosesoever values are in them, and are
+ * copied to a partitioned table's members without a word of where they come from.
+ */
+static bool
+has_mixed_levels(PlannerInfo *root, RelOptInfo *rel)
+{
+	Relids		relids = rel->top_parent_relids != NULL ? rel->top_parent_relids : rel->relids;
+	ListCell   *lc;
+
+	foreach(lc, root->eq_classes)
+	{
+		EquivalenceClass *ec = lfirst(lc);
+
+		if (ec->ec_min_security < ec->ec_max_security && bms_overlap(ec->ec_relids, relids))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * May the table be behind a view that is a security barrier?  Core hands clauses from above it down into its query if they are leakproof, where nothing tells them from the view's own.
+ */
+static bool
+is_below_flush(PlannerInfo *root)
+{
+	ListCell   *lc;
+
+	for (root = root->parent_root; root != NULL; root = root->parent_root)
+		foreach(lc, root->parse->rtable)
+			if (lfirst_node(RangeTblEntry, lc)->rtekind == RTE_SUBQUERY && lfirst_node(RangeTblEntry, lc)->security_barrier)
+			return true;
+	return false;
+}
+
+/*
+ * Values are evaluated before the row's other clauses are, so clauses that wait for those of a security barrier ask nothing.
+ */
+static MtpDirscanClause *
+clause_of(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *rinfo)
+{
+	Expr	   *expr = rinfo->clause;
+	MtpDirscanClause *clause = NULL;
+
+	if (IsA(expr, OpExpr))
+		clause = of_operator(root, rel, (OpExpr *) expr);
+	else if (IsA(expr, ScalarArrayOpExpr))
+		clause = of_array(root, rel, (ScalarArrayOpExpr *) expr);
+	else if (IsA(expr, NullTest))
+		clause = of_null_test(rel, (NullTest *) expr);
+	if (clause == NULL || !restriction_is_securely_promotable(rinfo, rel))
+		return NULL;
+	clause->rinfo = rinfo;
+	return clause;
+}
+
+List *
+mtp_dirscan_clauses(PlannerInfo *root, RelOptInfo *rel, List *rinfos)
+{
+	List	   *clauses = NIL;
+	bool		lowest;
+	ListCell   *lc;
+
+	foreach(lc, rinfos)
+	{
+		MtpDirscanClause *clause = clause_of(root, rel, lfirst_node(RestrictInfo, lc));
+
+		if (clause != NULL)
+			clauses = lappend(clauses, clause);
+	}
+	if (clauses == NIL)
+		return NIL;
+	lowest = !has_mixed_levels(root, rel) && !is_below_flush(root);
+	foreach(lc, clauses)
+	{
+		MtpDirscanClause *clause = lfirst(lc);
+
+		clause->lowest = lowest && clause->rinfo->security_level == rel->baserestrict_min_security;
+	}
+	return clauses;
+}
+
+void
+mtp_dirscan_write_clauses(List *clauses, List **kinds, List **values)
+{
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		MtpDirscanClause *clause = lfirst(lc);
+
+		*kinds = list_concat(*kinds, list_make5_oid(clause->kind, clause->attnum, clause->op, clause->collation,
+													(clause->narrow ? PLAN_NARROW : 0) | (clause->lowest ? PLAN_LOWEST : 0)));
+		if (clause->value != NULL)
+			*values = lappend(*values, clause->value);
+	}
+}
+
+List *
+mtp_dirscan_read_clauses(CustomScan *plan)
+{
+	List	   *clauses = NIL;
+	ListCell   *value = list_head(plan->custom_exprs);
+	List	   *of = plan->custom_private;
+
+	for (int i = 0; i < list_length(of); i += PLAN_FIELDS)
+	{
+		MtpDirscanClause *clause = palloc0(sizeof(MtpDirscanClause));
+
+		*clause = (MtpDirscanClause)
+		{
+			.kind = list_nth_oid(of, i),.attnum = list_nth_oid(of, i + 1),.op = list_nth_oid(of, i + 2),.collation = list_nth_oid(of, i + 3),
+				.narrow = (list_nth_oid(of, i + 4) & PLAN_NARROW) != 0,.lowest = (list_nth_oid(of, i + 4) & PLAN_LOWEST) != 0
+		};
+		if (plan->custom_exprs != NIL && (clause->kind == MTP_CLAUSE_OP || clause->kind == MTP_CLAUSE_ANY))
+		{
+			Assert(value != NULL);
+			clause->value = lfirst(value);
+			value = lnext(plan->custom_exprs, value);
+		}
+		clauses = lappend(clauses, clause);
+	}
+	return clauses;
+}
+
+List *
+mtp_dirscan_asking(Relation table, List *clauses, int *n, AttrNumber *attnums)
+{
+	bool		learnt;
+	List	   *asking = NIL;
+	ListCell   *lc;
+
+	*n = mtp_pagedir_columns(table, attnums, &learnt);
+	foreach(lc, clauses)
+	{
+		MtpDirscanClause *clause = lfirst(lc);
+
+		if (learnt && !clause->lowest)
+			continue;
+		for (int i = 0; i < *n; i++)
+			if (clause->attnum == attnums[i])
+				asking = lappend(asking, clause);
+	}
+	return asking;
+}
+
+int
+mtp_dirscan_narrow_columns(List *clauses, AttrNumber *attnums)
+{
+	int			n = 0;
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		MtpDirscanClause *clause = lfirst(lc);
+		bool		has = !clause->narrow || !clause->lowest;
+
+		for (int i = 0; i < n; i++)
+			has |= attnums[i] == clause->attnum;
+		if (!has && n < MTP_PAGEDIR_COLUMNS)
+			attnums[n++] = clause->attnum;
+	}
+	return n;
+}

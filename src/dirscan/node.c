@@ -1,0 +1,259 @@
+/*
+ * node.c
+ *	  The directory scan as a node of the executor: begins, ends, is run again, and is shared by parallel workers.
+ */
+#include "dirscan/dirscan.h"
+
+#include "access/parallel.h"
+#include "access/tableam.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "pagedir/request.h"
+#include "pagedir/learn.h"
+
+static void begin(CustomScanState *node, EState *estate, int eflags);
+static TupleTableSlot *execute(CustomScanState *node);
+static void end(CustomScanState *node);
+static void rescan(CustomScanState *node);
+static Size estimate_shared(CustomScanState *node, ParallelContext *pcxt);
+static void begin_shared(CustomScanState *node, ParallelContext *pcxt, void *shared);
+static void rescan_shared(CustomScanState *node, ParallelContext *pcxt, void *shared);
+static void begin_worker(CustomScanState *node, shm_toc *toc, void *shared);
+static void finish_shared(CustomScanState *node);
+
+CustomScanMethods mtp_dirscan_methods = {
+	.CustomName = "directory scan",
+	.CreateCustomScanState = mtp_dirscan_create_state
+};
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = "directory scan",
+	.BeginCustomScan = begin,
+	.ExecCustomScan = execute,
+	.EndCustomScan = end,
+	.ReScanCustomScan = rescan,
+	.EstimateDSMCustomScan = estimate_shared,
+	.InitializeDSMCustomScan = begin_shared,
+	.ReInitializeDSMCustomScan = rescan_shared,
+	.InitializeWorkerCustomScan = begin_worker,
+	.ShutdownCustomScan = finish_shared,
+	.ExplainCustomScan = mtp_dirscan_explain
+};
+
+Node *
+mtp_dirscan_create_state(CustomScan *plan)
+{
+	MtpDirscanState *s = palloc0(sizeof(MtpDirscanState));
+
+	NodeSetTag(&s->css, T_CustomScanState);
+	s->css.methods = &exec_methods;
+	MtpSetCustomSlot(&s->css, &TTSOpsBufferHeapTuple);
+	return (Node *) s;
+}
+
+static void
+begin(CustomScanState *node, EState *estate, int eflags)
+{
+	MtpDirscanState *s = (MtpDirscanState *) node;
+	CustomScan *plan = castNode(CustomScan, node->ss.ps.plan);
+	ListCell   *lc;
+
+#if MTP_CUSTOM_SLOT_IS_VIRTUAL
+
+	/*
+	 * What core has prepared until now is for a virtual slot.  With a slot of the table's kind,
+	 * rows need not be copied into it, and have their system columns; the expressions are compiled
+	 * for the slot's kind, so they are made anew.
+	 */
+	ExecInitScanTupleSlot(estate, &node->ss, RelationGetDescr(node->ss.ss_currentRelation), table_slot_callbacks(node->ss.ss_currentRelation));
+	node->ss.ps.subPlan = NIL;
+	ExecAssignScanProjectionInfo(&node->ss);
+	node->ss.ps.qual = ExecInitQual(plan->scan.plan.qual, &node->ss.ps);
+#endif
+	s->clauses = mtp_dirscan_read_clauses(plan);
+	foreach(lc, s->clauses)
+	{
+		MtpDirscanClause *clause = lfirst(lc);
+
+		if (clause->value != NULL)
+			clause->state = ExecInitExpr(clause->value, &node->ss.ps);
+	}
+	s->key_context = CreateExprContext(estate);
+}
+
+/* The first row of an execution is asked for. */
+static void
+begin_execution(MtpDirscanState *s)
+{
+	ScanState  *ss = &s->css.ss;
+	EState	   *estate = ss->ps.state;
+
+	s->begun = true;
+	if (ss->ss_currentScanDesc == NULL)
+		ss->ss_currentScanDesc = table_beginscan(ss->ss_currentRelation, estate->es_snapshot, 0, NULL);
+	mtp_dirscan_begin_asking(s);
+	mtp_dirscan_begin_reading(s);
+}
+
+/* What is asked for of this table is counted, once for an execution, whoever reads. */
+static void
+count_demand(MtpDirscanState *s)
+{
+	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
+	int			n;
+
+	if (s->counted || IsParallelWorker() || s->css.ss.ps.state->es_epq_active != NULL)
+		return;
+	s->counted = true;
+	n = mtp_dirscan_narrow_columns(s->clauses, attnums);
+	if (n > 0)
+		mtp_pagedir_learn_count(s->css.ss.ss_currentRelation, s->css.ss.ps.state->es_query_cxt, n, attnums);
+}
+
+static TupleTableSlot *
+next(ScanState *node)
+{
+	MtpDirscanState *s = (MtpDirscanState *) node;
+
+	if (unlikely(!s->begun))
+	{
+		count_demand(s);
+		begin_execution(s);
+	}
+	return mtp_dirscan_next(s);
+}
+
+/* All clauses are in the plan's qual, which is tested behind this. */
+static bool
+recheck(ScanState *node, TupleTableSlot *slot)
+{
+	return true;
+}
+
+/* What a qualifying row gives.  Where nobody wants a column of it (count(*)) core would have the slot of a sequential scan as it is. */
+static inline TupleTableSlot *
+project(CustomScanState *node, TupleTableSlot *slot)
+{
+	ProjectionInfo *projection = node->ss.ps.ps_ProjInfo;
+
+	if (projection == NULL)
+		return slot;
+	if (node->ss.ps.plan->targetlist == NIL)
+		return ExecStoreVirtualTuple(ExecClearTuple(projection->pi_state.resultslot));
+	return ExecProject(projection);
+}
+
+/* ExecScan, less what a row costs there that EvalPlanQual may have replaced. */
+static TupleTableSlot *
+execute(CustomScanState *node)
+{
+	ExprContext *econtext = node->ss.ps.ps_ExprContext;
+	TupleTableSlot *slot;
+
+	if (unlikely(node->ss.ps.state->es_epq_active != NULL))
+		return ExecScan(&node->ss, next, recheck);
+	ResetExprContext(econtext);
+	while ((slot = next(&node->ss)) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		econtext->ecxt_scantuple = slot;
+		if (ExecQual(node->ss.ps.qual, econtext))
+			return project(node, slot);
+		InstrCountFiltered1(node, 1);
+		ResetExprContext(econtext);
+	}
+	if (node->ss.ps.ps_ProjInfo != NULL)
+		return ExecClearTuple(node->ss.ps.ps_ProjInfo->pi_state.resultslot);
+	return NULL;
+}
+
+static void
+end(CustomScanState *node)
+{
+	MtpDirscanState *s = (MtpDirscanState *) node;
+
+	if (node->ss.ss_currentScanDesc != NULL)
+		table_endscan(node->ss.ss_currentScanDesc);
+	if (s->wants)
+		mtp_pagedir_request_flush();
+}
+
+static void
+rescan(CustomScanState *node)
+{
+	MtpDirscanState *s = (MtpDirscanState *) node;
+
+	if (node->ss.ss_currentScanDesc != NULL)
+		table_rescan(node->ss.ss_currentScanDesc, NULL);
+	s->has_keys = false;
+	s->nothing = false;
+	ResetExprContext(s->key_context);
+	if (s->begun)
+		mtp_dirscan_begin_reading(s);
+	ExecScanReScan(&node->ss);
+}
+
+/* Which blocks are whose is core's to say: what a parallel sequential scan has in shared memory is behind the counts. */
+static ParallelTableScanDesc
+blocks_behind(void *shared)
+{
+	return (ParallelTableScanDesc) ((char *) shared + MAXALIGN(sizeof(MtpDirscanShared)));
+}
+
+static Size
+estimate_shared(CustomScanState *node, ParallelContext *pcxt)
+{
+	return add_size(MAXALIGN(sizeof(MtpDirscanShared)), table_parallelscan_estimate(node->ss.ss_currentRelation, node->ss.ps.state->es_snapshot));
+}
+
+static void
+begin_shared(CustomScanState *node, ParallelContext *pcxt, void *shared)
+{
+	MtpDirscanState *s = (MtpDirscanState *) node;
+
+	/* Below a LIMIT that is run again there may have been others before, whose memory has gone. */
+	if (node->ss.ss_currentScanDesc != NULL)
+		table_endscan(node->ss.ss_currentScanDesc);
+	s->begun = false;
+	s->shared = shared;
+	for (int i = 0; i < MTP_DIRSCAN_COUNTS; i++)
+		pg_atomic_init_u64(&s->shared->counts[i], 0);
+	table_parallelscan_initialize(node->ss.ss_currentRelation, blocks_behind(shared), node->ss.ps.state->es_snapshot);
+	node->ss.ss_currentScanDesc = table_beginscan_parallel(node->ss.ss_currentRelation, blocks_behind(shared));
+	count_demand(s);
+}
+
+static void
+rescan_shared(CustomScanState *node, ParallelContext *pcxt, void *shared)
+{
+	table_parallelscan_reinitialize(node->ss.ss_currentRelation, blocks_behind(shared));
+}
+
+static void
+begin_worker(CustomScanState *node, shm_toc *toc, void *shared)
+{
+	MtpDirscanState *s = (MtpDirscanState *) node;
+
+	s->shared = shared;
+	node->ss.ss_currentScanDesc = table_beginscan_parallel(node->ss.ss_currentRelation, blocks_behind(shared));
+}
+
+/*
+ * The shared memory is about to go.  In the leader workers have ended, except below a LIMIT: what those have counted is lost.
+ */
+static void
+finish_shared(CustomScanState *node)
+{
+	MtpDirscanState *s = (MtpDirscanState *) node;
+
+	if (s->shared == NULL)
+		return;
+	for (int i = 0; i < MTP_DIRSCAN_COUNTS; i++)
+	{
+		if (IsParallelWorker())
+			pg_atomic_fetch_add_u64(&s->shared->counts[i], s->counts[i]);
+		else
+			s->counts[i] += pg_atomic_read_u64(&s->shared->counts[i]);
+	}
+	s->shared = NULL;
+}

@@ -1,0 +1,326 @@
+/*
+ * plan.c
+ *	  Offers directory scans to the planner: the setting, the hook, paths and plans; and the subsystem's share of _PG_init.
+ */
+#include "dirscan/dirscan.h"
+
+#include "access/table.h"
+#include "access/xact.h"
+#include "buffer/pair.h"
+#include "catalog/catalog.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/restrictinfo.h"
+#include "pagedir/learn.h"
+#include "core/identity.h"
+#include "utils/guc.h"
+#include "utils/selfuncs.h"
+
+/* Smaller tables are read as ever. */
+#define FEWEST_BLOCKS	32
+
+/* Pairs that stand for all when it is estimated how many have directories */
+#define SAMPLE			16
+
+/* What asking a directory costs, beside reading its pair */
+#define ASKING			0.02
+
+bool		mtp_enable_directoryscan = true;
+
+static set_rel_pathlist_hook_type next_hook = NULL;
+
+static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *custom_plans);
+
+static const CustomPathMethods path_methods = {
+	.CustomName = "directory scan",
+	.PlanCustomPath = plan_scan
+};
+
+/*
+ * Does what is asked of this column leave few rows?  Where nothing is known of an inequality, the planner
+ * supposes a third: so that many are few.  What one clause leaves is known from the table's estimate, two
+ * together are estimated anew.
+ */
+static bool
+leaves_few(PlannerInfo *root, RelOptInfo *rel, List *clauses, AttrNumber attnum)
+{
+	List	   *on = NIL;
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		MtpDirscanClause *clause = lfirst(lc);
+
+		if (clause->attnum != attnum)
+			continue;
+		if (clause_selectivity(root, (Node *) clause->rinfo, rel->relid, JOIN_INNER, NULL) <= DEFAULT_INEQ_SEL)
+			return true;
+		on = lappend(on, clause->rinfo);
+	}
+	return list_length(on) > 1 && clauselist_selectivity(root, on, rel->relid, JOIN_INNER, NULL) <= DEFAULT_INEQ_SEL;
+}
+
+/* Says of each clause whether what is asked of its column leaves few rows. */
+static void
+mark_narrow(PlannerInfo *root, RelOptInfo *rel, List *clauses)
+{
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		MtpDirscanClause *clause = lfirst(lc);
+
+		clause->narrow = leaves_few(root, rel, clauses, clause->attnum);
+	}
+}
+
+/* Which share of the table's pairs have directories of these columns? */
+static double
+share_with_directories(Relation table, BlockNumber nblocks, int ncolumns, const AttrNumber *attnums)
+{
+	uint32		npairs = (nblocks + 1) / 2;
+	int			n = Min(npairs, SAMPLE);
+	int			has = 0;
+	MtpPagedirColumns columns = {.n = 0};
+	MtpPagedirHead head;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (!mtp_pair_peek(table, (uint64) npairs * (2 * i + 1) / (2 * n), MTP_FRAME_PAGEDIR, &head, sizeof(head)))
+			continue;
+		if (columns.n == 0 && !mtp_pagedir_describe(&columns, RelationGetDescr(table), ncolumns, attnums))
+			return 0;
+		has += mtp_pagedir_is_of(&head, &columns);
+	}
+	return n == 0 ? 0 : (double) has / n;
+}
+
+/*
+ * What the scan costs, beside a sequential one: pairs with directories cost the question, and a page the more of its whole, the more of its
+ * rows are candidates.  Nobody answers serializable transactions.
+ */
+static double
+cost_share(PlannerInfo *root, RelOptInfo *rel, Relation table, List *clauses)
+{
+	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
+	int			n;
+	List	   *asking = NIL;
+	double		share = 0,
+				candidates;
+	ListCell   *lc;
+
+	foreach(lc, mtp_dirscan_asking(table, clauses, &n, attnums))
+		asking = lappend(asking, ((MtpDirscanClause *) lfirst(lc))->rinfo);
+	if (asking != NIL && !IsolationIsSerializable())
+		share = share_with_directories(table, rel->pages, n, attnums);
+	if (share == 0)
+		return 1;
+	candidates = clauselist_selectivity(root, asking, rel->relid, JOIN_INNER, NULL) * rel->tuples / Max(rel->pages, 1);
+	return 1 - share + share * Min(1, ASKING + candidates / MTP_DIRSCAN_FEW);
+}
+
+/* What is done before the first row costs as much as before a sequential scan's. */
+static inline Cost
+total_cost(const Path *seq, double share)
+{
+	return seq->startup_cost + (seq->total_cost - seq->startup_cost) * share;
+}
+
+/* The path has the clauses as they are here, and the plan gets them as nodes: nobody copies a path's private data. */
+static CustomPath *
+make_path(const Path *seq, double share, List *clauses)
+{
+	CustomPath *path = makeNode(CustomPath);
+
+	path->path = *seq;
+	path->path.type = T_CustomPath;
+	path->path.pathtype = T_CustomScan;
+	path->path.total_cost = total_cost(seq, share);
+	path->flags = CUSTOMPATH_SUPPORT_BACKWARD_SCAN | CUSTOMPATH_SUPPORT_PROJECTION;
+	path->custom_private = clauses;
+	path->methods = &path_methods;
+	return path;
+}
+
+/* ---------- paths ---------- */
+
+static Path *
+seq_path_of(List *paths)
+{
+	ListCell   *lc;
+
+	foreach(lc, paths)
+		if (((Path *) lfirst(lc))->pathtype == T_SeqScan)
+		return lfirst(lc);
+	return NULL;
+}
+
+/*
+ * Does another path cost less than a directory scan could at its best?  Not where core has kept a
+ * sequential path: none was better in every respect.  This spares statements that find a row by an
+ * index the rest.
+ */
+static bool
+is_beaten(RelOptInfo *rel, const Path *seq)
+{
+	ListCell   *lc;
+
+	if (seq_path_of(rel->pathlist) != NULL)
+		return false;
+	foreach(lc, rel->pathlist)
+	{
+		Path	   *path = lfirst(lc);
+
+		if (path->total_cost < total_cost(seq, ASKING) && path->parallel_safe >= seq->parallel_safe &&
+			bms_is_subset(PATH_REQ_OUTER(path), PATH_REQ_OUTER(seq)))
+			return true;
+	}
+	return false;
+}
+
+/* Puts a path where its cost belongs, whatever others cost. */
+static List *
+insert_path(List *paths, Path *path)
+{
+	int			at = 0;
+
+	while (at < list_length(paths) && ((Path *) list_nth(paths, at))->total_cost <= path->total_cost)
+		at++;
+	return list_insert_nth(paths, at, path);
+}
+
+/*
+ * Can paths of this table's siblings in a partition tree have parameters?  All members have what their
+ * parent has that gives them.
+ */
+static bool
+siblings_have_parameters(RelOptInfo *rel)
+{
+	return rel->reloptkind == RELOPT_OTHER_MEMBER_REL &&
+		(rel->joininfo != NIL || rel->has_eclass_joins || !bms_is_empty(rel->lateral_relids));
+}
+
+/*
+ * The sequential path leaves the list before the directory scan competes with the others, since it would
+ * win where both cost the same.  It stays nevertheless where core may give it the parameters of another
+ * member's path, which it can't do with ours.
+ */
+static void
+add_scan(RelOptInfo *rel, Path *seq, double share, List *clauses)
+{
+	rel->pathlist = list_delete_ptr(rel->pathlist, seq);
+	add_path(rel, &make_path(seq, share, clauses)->path);
+	if (siblings_have_parameters(rel))
+		rel->pathlist = insert_path(rel->pathlist, seq);
+}
+
+/* For as many parallel workers as core lets read a table of this size. */
+static void
+add_partial_scan(PlannerInfo *root, RelOptInfo *rel, double share, List *clauses)
+{
+	Path	   *seq = seq_path_of(rel->partial_pathlist);
+
+	if (seq == NULL)
+	{
+		int			workers = compute_parallel_worker(rel, rel->pages, -1, max_parallel_workers_per_gather);
+
+		if (workers <= 0)
+			return;
+		seq = create_seqscan_path(root, rel, NULL, workers);
+	}
+	rel->partial_pathlist = list_delete_ptr(rel->partial_pathlist, seq);
+	add_partial_path(rel, &make_path(seq, share, clauses)->path);
+}
+
+/*
+ * Offers directory scans, whether the sequential path that they are made of has survived or not: an index that makes it look expensive says nothing of them.  What clauses ask and
+ * directories answer is found out once, for all paths and the plan.
+ */
+static void
+offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
+{
+	Path	   *seq = seq_path_of(rel->pathlist);
+	List	   *rinfos = rel->baserestrictinfo;
+	List	   *clauses;
+	double		share;
+
+	if (seq == NULL)
+		seq = create_seqscan_path(root, rel, rel->lateral_relids, 0);
+	if (is_beaten(rel, seq))
+		return;
+	if (seq->param_info != NULL)
+		rinfos = list_concat_copy(rinfos, seq->param_info->ppi_clauses);
+	clauses = mtp_dirscan_clauses(root, rel, rinfos);
+	if (clauses == NIL || mtp_pagedir_off(table))
+		return;
+	share = cost_share(root, rel, table, clauses);
+	add_scan(rel, seq, share, clauses);
+	if (rel->consider_parallel && bms_is_empty(rel->lateral_relids))
+		add_partial_scan(root, rel, share, clauses);
+
+	/* Whoever wants the first rows alone reads little, whatever the rest would cost. */
+	if (root->tuple_fraction == 0 &&
+		(mtp_dirscan_teach_reads_most(rel->pathlist, seq) || mtp_dirscan_teach_reads_most(rel->partial_pathlist, seq)))
+	{
+		mark_narrow(root, rel, clauses);
+		mtp_dirscan_teach_note(RelationGetRelid(table), rel, seq, clauses);
+	}
+}
+
+/* WHERE CURRENT OF finds its row by TID, and raises an error in any other scan. */
+static bool
+is_current_of(RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->baserestrictinfo)
+		if (IsA(lfirst_node(RestrictInfo, lc)->clause, CurrentOfExpr))
+		return true;
+	return false;
+}
+
+static void
+offer_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+{
+	Relation	table;
+
+	if (next_hook)
+		next_hook(root, rel, rti, rte);
+	if (!mtp_enable_directoryscan || rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION || rte->inh || rte->tablesample != NULL ||
+		rel->pages < FEWEST_BLOCKS || IsCatalogRelationOid(rte->relid) || IS_DUMMY_REL(rel) || is_current_of(rel))
+		return;
+	table = table_open(rte->relid, NoLock);
+	if (mtp_table_is_ours(table) && mtp_pair_serves(table))
+		offer_scans(root, rel, table);
+	table_close(table, NoLock);
+}
+
+static Plan *
+plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *custom_plans)
+{
+	CustomScan *plan = makeNode(CustomScan);
+
+	plan->scan.plan.targetlist = tlist;
+	plan->scan.plan.qual = extract_actual_clauses(clauses, false);
+	plan->scan.scanrelid = rel->relid;
+	plan->flags = path->flags;
+	plan->methods = &mtp_dirscan_methods;
+	mark_narrow(root, rel, path->custom_private);
+	mtp_dirscan_write_clauses(path->custom_private, &plan->custom_private, &plan->custom_exprs);
+	return &plan->scan.plan;
+}
+
+void
+mtp_dirscan_init(void)
+{
+	DefineCustomBoolVariable("mtpower.enable_directoryscan",
+							 "Enables the planner's use of directory scans in place of sequential ones.",
+							 NULL, &mtp_enable_directoryscan, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	mtp_dirscan_teach_init();
+	RegisterCustomScanMethods(&mtp_dirscan_methods);
+	next_hook = set_rel_pathlist_hook;
+	set_rel_pathlist_hook = offer_paths;
+}

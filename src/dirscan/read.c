@@ -1,0 +1,215 @@
+/*
+ * read.c
+ *	  Goes through a table's blocks, forward and backward, and through the rows of each in the order of their line pointers.
+ *
+ * The position is the scan's own, so that it does not depend on how a block was answered: a cursor may go back to a block that a directory has
+ * answered, and find it read as a whole, or the other way round.
+ */
+#include "dirscan/dirscan.h"
+
+#include "access/syncscan.h"
+#include "access/tableam.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "pagedir/request.h"
+#include "storage/bufmgr.h"
+#include "utils/snapmgr.h"
+#include "core/inject.h"
+
+/* Core reads rows one by one under snapshots that are not MVCC ones; then so do we. */
+static inline bool
+page_at_a_time(HeapScanDesc scan)
+{
+	return (scan->rs_base.rs_flags & SO_ALLOW_PAGEMODE) != 0;
+}
+
+/* The scan's descriptor has just been made, or been set to its start. */
+void
+mtp_dirscan_begin_reading(MtpDirscanState *s)
+{
+	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
+
+	s->at = -1;
+	s->nrows = 0;
+	s->row = -1;
+	s->pair = InvalidBlockNumber;
+	if (scan->rs_base.rs_parallel == NULL && s->asks)
+		scan->rs_startblock -= scan->rs_startblock % 2;
+}
+
+/* Lets go of the page that the descriptor has pinned. */
+static void
+leave_page(HeapScanDesc scan)
+{
+	if (BufferIsValid(scan->rs_cbuf))
+		ReleaseBuffer(scan->rs_cbuf);
+	scan->rs_cbuf = InvalidBuffer;
+	scan->rs_cblock = InvalidBlockNumber;
+}
+
+/* Takes the block's rows from what its pair's directory has named, if these are few. */
+static bool
+take_named(MtpDirscanState *s, BlockNumber block)
+{
+	int			half = block % 2;
+
+	s->nrows = 0;
+	for (int item = half * MaxHeapTuplesPerPage; (item = mtp_pagedir_next(&s->items, item)) >= 0 && MtpItemHalf(item) == half; item++)
+	{
+		if (s->nrows == MTP_DIRSCAN_FEW)
+			return false;
+		s->rows[s->nrows++] = MtpItemOffset(item);
+	}
+	return true;
+}
+
+static void
+load(MtpDirscanState *s, BlockNumber block)
+{
+	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
+	uint32		pair = block / 2;
+
+	s->block = block;
+	if (s->asks)
+	{
+		bool		again = s->pair == pair;
+
+		if (!again)
+		{
+			s->answered = mtp_dirscan_ask(s, pair);
+			s->pair = pair;
+		}
+		if (s->answered && take_named(s, block))
+		{
+			CHECK_FOR_INTERRUPTS();
+			leave_page(scan);
+			s->named = true;
+			s->counts[s->nrows > 0 ? MTP_DIRSCAN_ASKED : MTP_DIRSCAN_SKIPPED]++;
+			MTP_INJECT("directory_answered");
+			return;
+		}
+		if (!s->answered && !again)
+		{
+			leave_page(scan);
+			mtp_pagedir_request(scan->rs_base.rs_rd, pair);
+			s->wants = true;
+		}
+	}
+	mtp_heap_read_page(scan, block);
+	s->named = false;
+	s->nrows = scan->rs_ntuples;
+	s->counts[MTP_DIRSCAN_READ]++;
+}
+
+/* Loads the next block; false if there is none. */
+static bool
+next_block(MtpDirscanState *s)
+{
+	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
+	BlockNumber block;
+
+	if (s->at >= (int64) scan->rs_nblocks)
+		return false;
+	s->at++;
+	if (scan->rs_base.rs_parallel != NULL)
+	{
+		ParallelBlockTableScanDesc shared = (ParallelBlockTableScanDesc) scan->rs_base.rs_parallel;
+
+		if (s->at == 0)
+			table_block_parallelscan_startblock_init(scan->rs_base.rs_rd, scan->rs_parallelworkerdata, shared);
+		block = table_block_parallelscan_nextpage(scan->rs_base.rs_rd, scan->rs_parallelworkerdata, shared);
+	}
+	else
+	{
+		block = scan->rs_nblocks == 0 ? InvalidBlockNumber : (scan->rs_startblock + s->at) % scan->rs_nblocks;
+
+		/* Others go along with who reads pages, as in core: at the end, too. */
+		if (scan->rs_base.rs_flags & SO_ALLOW_SYNC && s->at > 0 && !s->named)
+			ss_report_location(scan->rs_base.rs_rd, block);
+		if (s->at == scan->rs_nblocks)
+			block = InvalidBlockNumber;
+	}
+	if (block == InvalidBlockNumber || s->nothing)
+	{
+		s->at = scan->rs_nblocks;
+		return false;
+	}
+	load(s, block);
+	return true;
+}
+
+static bool
+previous_block(MtpDirscanState *s)
+{
+	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
+
+	Assert(scan->rs_base.rs_parallel == NULL);
+	scan->rs_base.rs_flags &= ~SO_ALLOW_SYNC;
+	if (s->at < 0 || --s->at < 0 || s->nothing)
+	{
+		s->at = -1;
+		return false;
+	}
+	load(s, (scan->rs_startblock + s->at) % scan->rs_nblocks);
+	return true;
+}
+
+/* Puts the row at the position into the slot; false if it is none that the snapshot sees. */
+static inline bool
+fetch_row(MtpDirscanState *s, TupleTableSlot *slot)
+{
+	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
+	HeapTuple	tuple = &scan->rs_ctup;
+	Page		page;
+	ItemId		item;
+
+	if (s->named)
+	{
+		ItemPointerData tid;
+
+		ItemPointerSet(&tid, s->block, s->rows[s->row]);
+		return table_tuple_fetch_row_version(scan->rs_base.rs_rd, &tid, scan->rs_base.rs_snapshot, slot);
+	}
+	page = BufferGetPage(scan->rs_cbuf);
+	MtpTestForOldSnapshot(scan->rs_base.rs_snapshot, scan->rs_base.rs_rd, page);
+	ItemPointerSet(&tuple->t_self, s->block, scan->rs_vistuples[s->row]);
+	item = PageGetItemId(page, ItemPointerGetOffsetNumber(&tuple->t_self));
+	tuple->t_data = (HeapTupleHeader) PageGetItem(page, item);
+	tuple->t_len = ItemIdGetLength(item);
+	ExecStoreBufferHeapTuple(tuple, slot, scan->rs_cbuf);
+	return true;
+}
+
+TupleTableSlot *
+mtp_dirscan_next(MtpDirscanState *s)
+{
+	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
+	TupleTableSlot *slot = s->css.ss.ss_ScanTupleSlot;
+	ScanDirection direction = s->css.ss.ps.state->es_direction;
+	int			step = ScanDirectionIsBackward(direction) ? -1 : 1;
+
+	if (unlikely(!page_at_a_time(scan)))
+		return table_scan_getnextslot(&scan->rs_base, direction, slot) ? slot : NULL;
+	for (;;)
+	{
+		s->row += step;
+		if (s->row >= 0 && s->row < s->nrows)
+		{
+			if (fetch_row(s, slot))
+			{
+				pgstat_count_heap_getnext(scan->rs_base.rs_rd);
+				return slot;
+			}
+			continue;
+		}
+		if (!(step > 0 ? next_block(s) : previous_block(s)))
+			break;
+		s->row = step > 0 ? -1 : s->nrows;
+	}
+	s->nrows = 0;
+	s->row = -1;
+	leave_page(scan);
+	ExecClearTuple(slot);
+	return NULL;
+}

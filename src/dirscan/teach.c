@@ -1,0 +1,264 @@
+/*
+ * teach.c
+ *	  What a scan by an index teaches that costs about as much as reading the table.
+ *
+ * Such a scan is core's own node.  While a statement is planned, tables are noted that have paths like
+ * that; and for each of them that is in the plan, the plan gets a subplan that nothing refers to.  The
+ * executor begins it along with the rest: it counts the scan, asks for directories, and is never run.
+ * Plans without such scans are as they would be, and cost nothing when they are executed.
+ */
+#include "dirscan/dirscan.h"
+
+#include "buffer/pair.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "optimizer/planner.h"
+#include "parser/parsetree.h"
+#include "pagedir/request.h"
+#include "pagedir/learn.h"
+#include "storage/bufmgr.h"
+
+/* What a scan by an index that reads most of the table costs at least, of what a sequential one does */
+#define MOST			0.5
+
+/* A table that is being planned. */
+typedef struct Note
+{
+	Oid			relid;
+	Cost		least;			/* of a scan that teaches */
+	double		rows;			/* of a scan, unless it is parallel */
+	List	   *clauses;		/* as a plan has them, without values */
+} Note;
+
+/* Of the innermost statement that is being planned, in its planner's memory */
+static List *notes = NIL;
+
+static planner_hook_type next_hook = NULL;
+
+/* ---------- while paths are made ---------- */
+
+bool
+mtp_dirscan_teach_reads_most(List *paths, const Path *seq)
+{
+	ListCell   *lc;
+
+	foreach(lc, paths)
+	{
+		const Path *path = lfirst(lc);
+
+		if ((path->pathtype == T_IndexScan || path->pathtype == T_BitmapHeapScan) &&
+			path->param_info == NULL && path->total_cost >= MOST * seq->total_cost)
+			return true;
+	}
+	return false;
+}
+
+void
+mtp_dirscan_teach_note(Oid relid, RelOptInfo *rel, const Path *seq, List *clauses)
+{
+	Note	   *note = palloc(sizeof(Note));
+	List	   *values = NIL;
+
+	*note = (Note)
+	{
+		.relid = relid,.least = MOST * seq->total_cost,.rows = rel->rows
+	};
+	mtp_dirscan_write_clauses(clauses, &note->clauses, &values);
+	notes = lappend(notes, note);
+}
+
+/* ---------- when the plan is made ---------- */
+
+/*
+ * The note of a scan, or NULL.  A table may be in a statement several times: then rows tell which it is,
+ * and where they don't, it teaches what another one of the same statement asks.
+ */
+static const Note *
+note_of(const Scan *scan, Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, notes)
+	{
+		const Note *note = lfirst(lc);
+
+		if (note->relid == relid && scan->plan.total_cost >= note->least &&
+			(scan->plan.parallel_aware || scan->plan.plan_rows == note->rows))
+			return note;
+	}
+	return NULL;
+}
+
+static Node *create_state(CustomScan *plan);
+
+static const CustomScanMethods methods = {
+	.CustomName = "directory lesson",
+	.CreateCustomScanState = create_state
+};
+
+/* It is not safe in parallel, so workers don't get it. */
+static void
+add_lesson(PlannedStmt *stmt, Index scanrelid, const Note *note)
+{
+	CustomScan *plan = makeNode(CustomScan);
+
+	plan->scan.scanrelid = scanrelid;
+	plan->custom_private = note->clauses;
+	plan->methods = &methods;
+	stmt->subplans = lappend(stmt->subplans, plan);
+}
+
+static void teach_by(PlannedStmt *stmt, Plan *plan);
+
+static void
+teach_by_all(PlannedStmt *stmt, List *plans)
+{
+	ListCell   *lc;
+
+	foreach(lc, plans)
+		teach_by(stmt, lfirst(lc));
+}
+
+static void
+teach_by(PlannedStmt *stmt, Plan *plan)
+{
+	if (plan == NULL)
+		return;
+	check_stack_depth();
+	switch (nodeTag(plan))
+	{
+		case T_IndexScan:
+		case T_BitmapHeapScan:
+			{
+				Scan	   *scan = (Scan *) plan;
+				const Note *note = note_of(scan, rt_fetch(scan->scanrelid, stmt->rtable)->relid);
+
+				if (note != NULL)
+					add_lesson(stmt, scan->scanrelid, note);
+				return;
+			}
+		case T_Append:
+			teach_by_all(stmt, ((Append *) plan)->appendplans);
+			break;
+		case T_MergeAppend:
+			teach_by_all(stmt, ((MergeAppend *) plan)->mergeplans);
+			break;
+		case T_SubqueryScan:
+			teach_by(stmt, ((SubqueryScan *) plan)->subplan);
+			break;
+		case T_CustomScan:
+			teach_by_all(stmt, ((CustomScan *) plan)->custom_plans);
+			break;
+		default:
+			break;
+	}
+	teach_by(stmt, plan->lefttree);
+	teach_by(stmt, plan->righttree);
+}
+
+/* What is planned within, by a function that is folded, has notes of its own. */
+static PlannedStmt *
+plan_statement(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
+{
+	List	   *outer = notes;
+	PlannedStmt *stmt;
+
+	notes = NIL;
+	PG_TRY();
+	{
+		stmt = (next_hook ? next_hook : standard_planner) (parse, query_string, cursor_options, params);
+		if (notes != NIL)
+		{
+			List	   *subplans = list_copy(stmt->subplans);
+
+			teach_by(stmt, stmt->planTree);
+			teach_by_all(stmt, subplans);
+		}
+	}
+	PG_FINALLY();
+	{
+		notes = outer;
+	}
+	PG_END_TRY();
+	return stmt;
+}
+
+/* ---------- when it is executed ---------- */
+
+/* Asks for directories of all pairs that have none, as a directory scan asks for those that it has read. */
+static void
+ask_for_directories(Relation rel, List *clauses)
+{
+	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
+	int			n;
+	MtpPagedirColumns columns;
+	uint32		npairs;
+
+	if (mtp_dirscan_asking(rel, clauses, &n, attnums) == NIL ||
+		!mtp_pagedir_describe(&columns, RelationGetDescr(rel), n, attnums))
+		return;
+	npairs = ((uint64) RelationGetNumberOfBlocks(rel) + 1) / 2;
+	for (uint32 pair = 0; pair < npairs; pair++)
+	{
+		MtpPagedirHead head;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!mtp_pair_peek(rel, pair, MTP_FRAME_PAGEDIR, &head, sizeof(head)) ||
+			!mtp_pagedir_is_of(&head, &columns))
+			mtp_pagedir_request(rel, pair);
+	}
+	mtp_pagedir_request_flush();
+}
+
+static void
+begin(CustomScanState *node, EState *estate, int eflags)
+{
+	Relation	rel = node->ss.ss_currentRelation;
+	List	   *clauses = mtp_dirscan_read_clauses(castNode(CustomScan, node->ss.ps.plan));
+	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
+	int			n;
+
+	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) || estate->es_epq_active != NULL)
+		return;
+	n = mtp_dirscan_narrow_columns(clauses, attnums);
+	if (n > 0)
+		mtp_pagedir_learn_count(rel, estate->es_query_cxt, n, attnums);
+	if (mtp_pair_serves(rel) && mtp_pair_serves_snapshot(estate->es_snapshot))
+		ask_for_directories(rel, clauses);
+}
+
+static TupleTableSlot *
+execute(CustomScanState *node)
+{
+	return NULL;
+}
+
+static void
+end(CustomScanState *node)
+{
+}
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = "directory lesson",
+	.BeginCustomScan = begin,
+	.ExecCustomScan = execute,
+	.EndCustomScan = end,
+	.ReScanCustomScan = end
+};
+
+static Node *
+create_state(CustomScan *plan)
+{
+	CustomScanState *state = makeNode(CustomScanState);
+
+	state->methods = &exec_methods;
+	MtpSetCustomSlot(state, &TTSOpsBufferHeapTuple);
+	return (Node *) state;
+}
+
+void
+mtp_dirscan_teach_init(void)
+{
+	next_hook = planner_hook;
+	planner_hook = plan_statement;
+}

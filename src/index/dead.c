@@ -1,0 +1,155 @@
+/*
+ * dead.c
+ *	  Deletes entries of dead rows from an index page, as far as the table finds them dead.
+ *
+ * The table has the last word, and tells the standbys' conflict horizon.
+ */
+#include "core/core.h"
+
+#include "access/xlog.h"
+#include "access/xlogutils.h"
+#include "storage/standby.h"
+#include "index/dead.h"
+#include "core/links.h"
+
+TM_IndexDeleteOp *
+mtp_dead_begin(Relation index, Buffer buf, int most)
+{
+	TM_IndexDeleteOp *op = palloc0(sizeof(TM_IndexDeleteOp));
+
+	op->irel = index;
+	op->iblknum = BufferGetBlockNumber(buf);
+	op->deltids = palloc(most * sizeof(TM_IndexDelete));
+	op->status = palloc0(most * sizeof(TM_IndexStatus));
+	return op;
+}
+
+TM_IndexStatus *
+mtp_dead_ask(TM_IndexDeleteOp *op, int at, ItemPointer tid)
+{
+	int			id = op->ndeltids++;
+
+	op->deltids[id].tid = *tid;
+	op->deltids[id].id = id;
+	op->status[id].idxoffnum = at + 1;	/* an OffsetNumber starts from 1 */
+	return &op->status[id];
+}
+
+static int
+compare_ids(const void *a, const void *b)
+{
+	return ((const TM_IndexDelete *) a)->id - ((const TM_IndexDelete *) b)->id;
+}
+
+/* Collects what the table found dead, ascending; returns how many. */
+static int
+collect(TM_IndexDeleteOp *op, uint16 *at)
+{
+	int			n = 0;
+
+	/* The table has put them into an order of its own; ids are in the page's order. */
+	qsort(op->deltids, op->ndeltids, sizeof(TM_IndexDelete), compare_ids);
+	for (int i = 0; i < op->ndeltids; i++)
+	{
+		TM_IndexStatus *status = &op->status[op->deltids[i].id];
+
+		if (status->knowndeletable)
+			at[n++] = status->idxoffnum - 1;
+	}
+	return n;
+}
+
+bool
+mtp_dead_delete(TM_IndexDeleteOp *op, Relation heap, Buffer buf, uint8 info, MtpDeadDelete delete)
+{
+	uint16	   *at = palloc(op->ndeltids * sizeof(uint16));
+	TransactionId horizon;
+	int			n;
+
+	for (int i = 0; i < op->ndeltids; i++)
+		mtp_tid_check_block(op->irel, op->iblknum, heap, &op->deltids[i].tid);
+	horizon = table_index_delete_tuples(heap, op);
+	n = collect(op, at);
+
+	if (n > 0)
+	{
+		MtpWalDead	rec = {.n = n};
+		MtpChange	c;
+
+		rec.horizon = XLogStandbyInfoActive() ? horizon : InvalidTransactionId;
+		mtp_change_init(&c, op->irel, info);
+		mtp_change_buffer(&c, buf, REGBUF_STANDARD);
+		mtp_change_begin(&c);
+		delete(BufferGetPage(buf), n, at);
+		mtp_change_data(&c, &rec, sizeof(rec));
+		mtp_change_bufdata(&c, 0, at, n * sizeof(uint16));
+		mtp_change_finish(&c);
+	}
+	pfree(at);
+	pfree(op->deltids);
+	pfree(op->status);
+	pfree(op);
+	return n > 0;
+}
+
+static int
+compare_blocks(const void *a, const void *b)
+{
+	BlockNumber x = *(const BlockNumber *) a;
+	BlockNumber y = *(const BlockNumber *) b;
+
+	return x < y ? -1 : x > y ? 1 : 0;
+}
+
+void
+mtp_dead_sort_blocks(BlockNumber *blocks, int n)
+{
+	qsort(blocks, n, sizeof(BlockNumber), compare_blocks);
+}
+
+bool
+mtp_dead_has_block(const BlockNumber *blocks, int n, BlockNumber block)
+{
+	return bsearch(&block, blocks, n, sizeof(BlockNumber), compare_blocks) != NULL;
+}
+
+void
+mtp_dead_redo_page(XLogReaderState *record, int block, Buffer buf, int n, MtpDeadDelete delete)
+{
+	Page		page = BufferGetPage(buf);
+
+	delete(page, n, (uint16 *) XLogRecGetBlockData(record, block, NULL));
+	PageSetLSN(page, record->EndRecPtr);
+	MarkBufferDirty(buf);
+}
+
+/*
+ * No cleanup lock: what an inserter takes away is dead to every snapshot, and the TIDs can't be
+ * used again before a VACUUM has passed the page or bucket (passed.c).
+ */
+void
+mtp_dead_redo(XLogReaderState *record, MtpDeadDelete delete)
+{
+	MtpWalDead *rec = (MtpWalDead *) XLogRecGetData(record);
+	Buffer		buf;
+
+	if (InHotStandby)
+	{
+		MtpLocator	locator;
+
+		XLogRecGetBlockTag(record, 0, &locator, NULL, NULL);
+		MtpResolveSnapshotConflict(rec->horizon, locator);
+	}
+	if (XLogReadBufferForRedo(record, 0, &buf) == BLK_NEEDS_REDO)
+		mtp_dead_redo_page(record, 0, buf, rec->n, delete);
+	if (BufferIsValid(buf))
+		UnlockReleaseBuffer(buf);
+}
+
+void
+mtp_dead_desc(StringInfo buf, XLogReaderState *record)
+{
+	MtpWalDead *rec = (MtpWalDead *) XLogRecGetData(record);
+
+	appendStringInfo(buf, "entries %u horizon %u", rec->n, rec->horizon);
+}

@@ -1,0 +1,271 @@
+/*
+ * build.c
+ *	  Builds the directory of a pair of blocks.
+ *
+ * The pair's frame is reserved while its pages are locked, and filled afterwards: what has become of the pages in between has taken it away, and then there is nothing to
+ * fill.  A frame that is reserved says nothing, so whoever does not fill it takes it away: else the pair would have none for ever.
+ *
+ * How much room a directory takes is known when it is made, so its frame's size is a guess: what the last
+ * pair of the table needed.  Where that is too small the frame goes, and all begins anew with a large one.
+ */
+#include "pagedir/request.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/pg_type_d.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/procarray.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+#include "pagedir/learn.h"
+#include "core/inject.h"
+
+/* The frame that this process has reserved and not filled. */
+static bool reserved = false;
+static MtpPageTag reserved_tag;
+static MtpFrameRef reserved_ref;
+
+/* The table that this process has made a directory of last, and the kind of frame that would have done. */
+static Oid	last_table = InvalidOid;
+static int	last_kind = MTP_FRAME_SMALL;
+
+/* What was found out of the last transaction, for one pair: of a load all rows are of one. */
+static TransactionId asked_xid = InvalidTransactionId;
+static bool asked_written;
+
+/* Not aborted, as of now.  In this order: a transaction that ends in between is found to have ended. */
+static bool
+written(TransactionId xmin)
+{
+	if (xmin != asked_xid)
+	{
+		asked_written = TransactionIdIsCurrentTransactionId(xmin) || TransactionIdIsInProgress(xmin) || TransactionIdDidCommit(xmin);
+		asked_xid = xmin;
+	}
+	return asked_written;
+}
+
+/*
+ * Is a column compared by core's functions, which read no catalogs?  Those of arrays, records and ranges call others, those of enums read pg_enum.
+ */
+static bool
+is_trusted(const MtpPagedirColumn *column)
+{
+	Oid			type = getBaseType(column->tag.type);
+
+	return column->compare.fn_oid < FirstNormalObjectId && type < FirstNormalObjectId && get_typtype(type) == TYPTYPE_BASE &&
+		type != RECORDOID && !OidIsValid(get_element_type(type));
+}
+
+static void
+take_away(const MtpFrameRef *ref, MtpPageTag tag)
+{
+	(void) mtp_frame_fill(&mtp_buffer, tag, ref, NULL, 0);
+}
+
+/* After an error, and when the process ends: it may be told to while a comparison function runs. */
+static void
+abandon(void)
+{
+	if (reserved)
+	{
+		reserved = false;
+		take_away(&reserved_ref, reserved_tag);
+	}
+}
+
+static void
+abandon_at_exit(int code, Datum arg)
+{
+	abandon();
+}
+
+bool
+mtp_pagedir_builder_open(MtpPagedirBuilder *b, Relation rel)
+{
+	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
+	MemoryContext old;
+	bool		described;
+	int			n;
+
+	static bool registered = false;
+
+	if (!mtp_pair_serves(rel) || (n = mtp_pagedir_columns(rel, attnums, NULL)) == 0)
+		return false;
+	if (!registered)
+		before_shmem_exit(abandon_at_exit, 0);
+	registered = true;
+	memset(b, 0, sizeof(*b));
+	b->rel = rel;
+	b->nblocks = RelationGetNumberOfBlocks(rel);
+	b->context = AllocSetContextCreate(CurrentMemoryContext, "mtpower directories", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(b->context);
+	b->columns.written = written;
+	described = mtp_pagedir_describe(&b->columns, RelationGetDescr(rel), n, attnums);
+	if (described)
+	{
+		b->trusted = true;
+		for (int i = 0; i < n; i++)
+			b->trusted &= is_trusted(&b->columns.column[i]);
+		b->build = AllocSetContextCreate(b->context, "mtpower directory", ALLOCSET_DEFAULT_MINSIZE, 128 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
+		b->strategy = GetAccessStrategy(BAS_BULKREAD);
+		b->copy = palloc(2 * BLCKSZ);
+		b->directory = (char *) TYPEALIGN(MTP_PAGEDIR_ALIGN, palloc(MTP_PAGEDIR_MOST + MTP_PAGEDIR_ALIGN));
+	}
+	MemoryContextSwitchTo(old);
+	if (!described)
+		MemoryContextDelete(b->context);
+	return described;
+}
+
+void
+mtp_pagedir_builder_close(MtpPagedirBuilder *b)
+{
+	MemoryContextDelete(b->context);
+}
+
+/* Is it of these columns, or not there yet?  It may change meanwhile; then it is somebody else's business. */
+static bool
+is_of_columns(const MtpPagedirBuilder *b, const char *directory)
+{
+	MtpPagedirHead head;
+
+	memcpy(&head, directory, sizeof(head));
+	return head.format != MTP_PAGEDIR_FORMAT || mtp_pagedir_is_of(&head, &b->columns);
+}
+
+/* Has the pair a directory that is of use?  One of other columns goes. */
+static bool
+has_one(MtpPagedirBuilder *b, uint32 pair)
+{
+	MtpFrameRef ref;
+
+	if (!mtp_pair_has(b->rel, pair, MTP_FRAME_PAGEDIR))
+		return false;
+	if (!mtp_pair_find(b->rel, pair, MTP_FRAME_PAGEDIR, 0, sizeof(MtpPagedirHead), &ref))
+		return true;			/* somebody is at it */
+	if (is_of_columns(b, ref.image) || !mtp_frame_still(&mtp_buffer, &ref))
+		return true;
+	take_away(&ref, mtp_page_tag(MtpRelLocator(b->rel), MtpPairBlock(pair)));
+	return false;
+}
+
+/*
+ * Makes it of the copy.  Comparison functions that are not trusted may want a snapshot, and may be interrupted.
+ */
+static Size
+build(MtpPagedirBuilder *b, uint32 pair)
+{
+	MemoryContext old = MemoryContextSwitchTo(b->build);
+	int			nblocks = Min(2, b->nblocks - MtpPairBlock(pair));
+	Size		size;
+
+	if (!b->trusted)
+		PushActiveSnapshot(GetTransactionSnapshot());
+	asked_xid = InvalidTransactionId;
+	size = mtp_pagedir_build(&b->columns, b->copy, nblocks, b->directory);
+	if (!b->trusted)
+	{
+		PopActiveSnapshot();
+		InvalidateCatalogSnapshot();
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(b->build);
+	return size;
+}
+
+static int
+kind_for(Size size)
+{
+	return size <= MTP_SMALL_BYTES ? MTP_FRAME_SMALL : MTP_FRAME_PAGEDIR;
+}
+
+/* What a pair has needed, if it is not the last one, which may have hardly begun. */
+static void
+remember(MtpPagedirBuilder *b, uint32 pair, Size size)
+{
+	if (size == 0 || MtpPairBlock(pair) + 2 >= b->nblocks)
+		return;
+	last_table = RelationGetRelid(b->rel);
+	last_kind = kind_for(size);
+}
+
+/* A guess out of nothing might cost an extent of the wrong kind, so a table's first directory is a trial. */
+static int
+guess_kind(MtpPagedirBuilder *b, uint32 pair)
+{
+	Size		size;
+
+	if (last_table == RelationGetRelid(b->rel) ||
+		!mtp_pair_copy(b->rel, pair, b->nblocks, b->strategy, b->copy))
+		return last_kind;
+	size = build(b, pair);
+	remember(b, pair, size);
+	return kind_for(size);
+}
+
+/*
+ * Builds it in a frame of this kind.  *size: what it takes, or 0; *level: how warm the pair is, once that is
+ * known.  With more than the frame has nothing is left of it.  (Who takes free frames alone goes on doing so.)
+ */
+static MtpBuilt
+build_in(MtpPagedirBuilder *b, uint32 pair, int *kind, bool only_free, int *level, Size *size)
+{
+	volatile Size needs = 0;
+	bool		fits,
+				filled;
+
+	*size = 0;
+	if (!mtp_pair_reserve(b->rel, pair, kind, b->nblocks, b->strategy, only_free, *level, b->copy, &reserved_ref))
+		return MTP_BUILT_REFUSED;
+	reserved_tag = mtp_page_tag(MtpRelLocator(b->rel), MtpPairBlock(pair));
+	reserved = true;
+
+	PG_TRY();
+	{
+		MTP_INJECT("directory_build");
+		needs = build(b, pair);
+	}
+	PG_CATCH();
+	{
+		abandon();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	reserved = false;
+	MTP_INJECT("directory_built");
+	*size = needs;
+	if (!only_free)
+		*level = mtp_pair_level(&reserved_ref);
+	fits = needs <= mtp_pool_frame_bytes(*kind);
+	filled = mtp_pair_fill(b->rel, pair, &reserved_ref, b->directory, fits ? needs : 0);
+	return needs == 0 ? MTP_BUILT_UNFIT : filled && fits ? MTP_BUILT_IT : MTP_BUILT_REFUSED;
+}
+
+MtpBuilt
+mtp_pagedir_builder_build(MtpPagedirBuilder *b, uint32 pair, bool only_free, int level)
+{
+	MtpBuilt	built;
+	Size		size;
+	int			kind;
+
+	/* A load goes on while its first pages are at it. */
+	if (MtpPairBlock(pair) + 1 >= b->nblocks)
+		b->nblocks = RelationGetNumberOfBlocks(b->rel);
+	if (MtpPairBlock(pair) >= b->nblocks)
+		return MTP_BUILT_BEFORE;
+	if (has_one(b, pair))
+		return MTP_BUILT_BEFORE;
+	kind = guess_kind(b, pair);
+	built = build_in(b, pair, &kind, only_free, &level, &size);
+	if (size > mtp_pool_frame_bytes(kind))
+	{
+		MTP_INJECT("directory_outgrown");
+		kind = MTP_FRAME_PAGEDIR;
+		built = build_in(b, pair, &kind, only_free, &level, &size);
+	}
+	remember(b, pair, size);
+	return built;
+}

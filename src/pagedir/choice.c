@@ -1,0 +1,219 @@
+/*
+ * choice.c
+ *	  Tells which columns the directories of a table's pages are made of.
+ *
+ * The answer comes from the labels of the table, or else of its nearest ancestor that has some.  It is
+ * kept in rd_amcache, which core leaves to the access method and frees at each invalidation of the
+ * table: label.c sends one when the labels of the table or of an ancestor change, core when a table
+ * becomes a partition or ceases to be one, and when columns are renamed or dropped.
+ */
+#include "core/core.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "catalog/partition.h"
+#include "catalog/pg_type.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+#include "pagedir/learn.h"
+#include "pagedir/choice.h"
+#include "core/identity.h"
+#include "core/inject.h"
+
+PG_FUNCTION_INFO_V1(mtp_table_show_directory);
+
+/* What rd_amcache of our tables is.  Core frees it as one chunk. */
+typedef struct TableCache
+{
+	bool		known;			/* is directory the answer? */
+	MtpPagedirChoice directory;
+	MtpPagedirNote note;
+} TableCache;
+
+AttrNumber
+mtp_pagedir_translate(Oid from, Oid to, AttrNumber attnum)
+{
+	char	   *name;
+	AttrNumber	translated = InvalidAttrNumber;
+
+	if (from == to || attnum == InvalidAttrNumber)
+		return attnum;
+	name = get_attname(from, attnum, true);
+	if (name != NULL)
+	{
+		translated = get_attnum(to, name);
+		pfree(name);
+	}
+	return translated;
+}
+
+/* An ancestor's columns as rel has them: partitions have the same names, not always the same numbers. */
+static void
+translate_columns(Relation rel, MtpPagedirChoice *directory)
+{
+	for (int i = 0; i < directory->ncolumns; i++)
+	{
+		directory->columns[i] = mtp_pagedir_translate(directory->origin, RelationGetRelid(rel), directory->columns[i]);
+
+		/* Somebody is changing the ancestor just now; we'll be told. */
+		if (directory->columns[i] == InvalidAttrNumber)
+		{
+			memset(directory, 0, sizeof(*directory));
+			return;
+		}
+	}
+}
+
+static void
+look_up(Relation rel, MtpPagedirChoice *directory)
+{
+	Oid			relid = RelationGetRelid(rel);
+	List	   *ancestors;
+	ListCell   *lc;
+
+	memset(directory, 0, sizeof(*directory));
+	if (mtp_pagedir_label_any())
+		mtp_pagedir_label_read(relid, directory);
+	MTP_INJECT("directory_read");
+	ancestors = rel->rd_rel->relispartition ? get_partition_ancestors(relid) : NIL;
+	if (directory->choice == MTP_PAGEDIR_LEARNT && mtp_pagedir_label_any())
+		foreach(lc, ancestors)
+	{
+		mtp_pagedir_label_read(lfirst_oid(lc), directory);
+		if (directory->choice != MTP_PAGEDIR_LEARNT)
+		{
+			translate_columns(rel, directory);
+			break;
+		}
+	}
+	directory->root = ancestors == NIL ? relid : llast_oid(ancestors);
+	list_free(ancestors);
+}
+
+/*
+ * An invalidation that arrives while the catalogs are being read takes the new cache entry away, and
+ * what was read is not kept.
+ */
+void
+mtp_pagedir_choice(Relation rel, MtpPagedirChoice *directory)
+{
+	TableCache *cache = rel->rd_amcache;
+
+	if (!mtp_table_is_ours(rel))
+	{
+		look_up(rel, directory);
+		return;
+	}
+	if (cache == NULL || !cache->known)
+	{
+		if (cache == NULL)
+			cache = rel->rd_amcache = MemoryContextAllocZero(CacheMemoryContext,
+															 sizeof(TableCache));
+		look_up(rel, directory);
+		if (rel->rd_amcache == cache)
+		{
+			cache->directory = *directory;
+			cache->known = true;
+		}
+		return;
+	}
+	*directory = cache->directory;
+}
+
+MtpPagedirNote *
+mtp_pagedir_note(Relation rel)
+{
+	TableCache *cache = mtp_table_is_ours(rel) ? rel->rd_amcache : NULL;
+
+	return cache == NULL || !cache->known ? NULL : &cache->note;
+}
+
+/* Partitioned tables have none themselves, but their partitions do. */
+static bool
+can_have_directories(Relation rel)
+{
+	return rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP &&
+		(mtp_table_is_ours(rel) || rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE);
+}
+
+static Datum
+column_names(Relation rel, const MtpPagedirChoice *directory)
+{
+	Datum		names[MTP_LABEL_COLUMNS];
+
+	for (int i = 0; i < directory->ncolumns; i++)
+		names[i] = NameGetDatum(&TupleDescAttr(RelationGetDescr(rel),
+											   directory->columns[i] - 1)->attname);
+	return PointerGetDatum(construct_array(names, directory->ncolumns, NAMEOID, NAMEDATALEN,
+										   false, TYPALIGN_CHAR));
+}
+
+/*
+ * The column that scans have asked for, if there is one, where the owner has left it to them.  Who may not read it is not told what others look for.
+ */
+static void
+add_learnt(Relation rel, MtpPagedirChoice *directory)
+{
+	AttrNumber	learnt;
+
+	if (directory->choice != MTP_PAGEDIR_LEARNT)
+		return;
+	learnt = mtp_pagedir_learnt(rel);
+	if (!AttributeNumberIsValid(learnt) ||
+		(pg_class_aclcheck(RelationGetRelid(rel), GetUserId(), ACL_SELECT) != ACLCHECK_OK &&
+		 pg_attribute_aclcheck(RelationGetRelid(rel), learnt, GetUserId(), ACL_SELECT) != ACLCHECK_OK))
+		return;
+	directory->columns[0] = learnt;
+	directory->ncolumns = 1;
+}
+
+/*
+ * mtpower.directory(): NULLs for what can have no directories, so that the function can be asked of all
+ * relations of a catalog query.
+ */
+Datum
+mtp_table_show_directory(PG_FUNCTION_ARGS)
+{
+	static const char *const choices[] = {
+		[MTP_PAGEDIR_LEARNT] = "learnt",
+		[MTP_PAGEDIR_OFF] = "off",
+		[MTP_PAGEDIR_FIXED] = "fixed",
+	};
+	MtpPagedirChoice directory;
+	TupleDesc	desc;
+	Datum		values[3] = {0};
+	bool		nulls[3] = {true, true, true};
+	Relation	rel;
+
+	mtp_require_preload();
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	rel = try_relation_open(PG_GETARG_OID(0), AccessShareLock);
+	if (rel != NULL && can_have_directories(rel))
+	{
+		mtp_pagedir_choice(rel, &directory);
+		add_learnt(rel, &directory);
+		values[0] = CStringGetTextDatum(choices[directory.choice]);
+		nulls[0] = false;
+		if (directory.ncolumns > 0)
+		{
+			values[1] = column_names(rel, &directory);
+			nulls[1] = false;
+		}
+		if (OidIsValid(directory.origin))
+		{
+			values[2] = ObjectIdGetDatum(directory.origin);
+			nulls[2] = false;
+		}
+	}
+	if (rel != NULL)
+		relation_close(rel, AccessShareLock);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}

@@ -1,0 +1,263 @@
+/*
+ * codes.c
+ *	  Makes codes of a column's values: small numbers in the order of the values, that one can compare without knowing the type.
+ */
+#include "pagedir/pagedir.h"
+
+#include "access/tupmacs.h"
+#include "page/page.h"
+
+/* Of entries that share their codes with other values so many bear a dictionary: one in */
+#define MIXED	8
+
+static inline const MtpPagedirColumn *
+column_of(const MtpPagedirCoding *c)
+{
+	return &c->columns->column[c->column];
+}
+
+static inline uint64
+norm_of(const MtpPagedirCoding *c, int entry)
+{
+	return c->column == 0 ? c->entries[entry].norm : mtp_norm_datum(column_of(c)->norm, c->entries[entry].values[c->column], false);
+}
+
+static int
+compare_entries(const MtpPagedirCoding *c, int a, int b)
+{
+	MtpPagedirColumn *column = &c->columns->column[c->column];
+
+	return DatumGetInt32(FunctionCall2Coll(&column->compare, column->tag.collation, c->entries[a].values[c->column], c->entries[b].values[c->column]));
+}
+
+static int
+compare_places(const void *x, const void *y, void *arg)
+{
+	const uint16 a = *(const uint16 *) x;
+	const uint16 b = *(const uint16 *) y;
+	int			cmp = compare_entries(arg, a, b);
+
+	return cmp != 0 ? cmp : (int) a - (int) b;
+}
+
+/* The largest code of a value */
+static inline uint32
+most_of(const MtpPagedirCoding *c)
+{
+	return c->column == 0 ? PG_UINT32_MAX : MtpCodeOfNull(c->codes.width == 0 ? 4 : c->codes.width) - 1;
+}
+
+static void
+set_window(MtpPagedirCoding *c)
+{
+	c->codes.how = MTP_CODES_WINDOW;
+	c->codes.u.window.min = c->min;
+	c->codes.u.window.max = c->max;
+	c->codes.shift = 0;
+	while ((c->max - c->min) >> c->codes.shift > most_of(c))
+		c->codes.shift++;
+}
+
+/* Values in the dictionary: each step-th one before the last, and the last. */
+static inline int
+dictionary_values(const MtpPagedirCoding *c)
+{
+	return (c->ndifferent - 1 + c->step - 1) / c->step + 1;
+}
+
+static void
+set_dictionary(MtpPagedirCoding *c, int step)
+{
+	c->step = step;
+	c->codes.how = MTP_CODES_DICTIONARY;
+	c->codes.shift = 0;
+	c->codes.nvalues = dictionary_values(c);
+	c->codes.width = c->column == 0 || c->codes.width == 0 ? c->codes.width : 2 * c->codes.nvalues - 2 < MtpCodeOfNull(1) ? 1 : 2;
+	c->codes.u.dictionary.at = 0;
+	c->codes.u.dictionary.unused = 0;
+	c->codes.u.dictionary.size = 0;
+	c->codes.u.dictionary.size = mtp_pagedir_dictionary_size(c);
+}
+
+/* Brings the entries with a value into the column's order.  Those of the first column are. */
+static void
+sort(MtpPagedirCoding *c)
+{
+	int			n = 0;
+
+	c->order = palloc(Max(c->nvalues, 1) * sizeof(uint16));
+	c->place = palloc(Max(c->nvalues, 1) * sizeof(uint16));
+	for (int i = 0; i < c->n; i++)
+		if (c->entries[i].kinds[c->column] == MTP_VALUE_GOOD)
+			c->order[n++] = i;
+	if (c->column > 0)
+		qsort_arg(c->order, n, sizeof(uint16), compare_places, c);
+	c->ndifferent = 1;
+	c->place[0] = 0;
+	for (int i = 1; i < n; i++)
+	{
+		c->ndifferent += compare_entries(c, c->order[i - 1], c->order[i]) != 0;
+		c->place[i] = c->ndifferent - 1;
+	}
+}
+
+/* How many entries share the window's code with others of another value? */
+static int
+count_mixed(const MtpPagedirCoding *c)
+{
+	int			mixed = 0;
+
+	for (int i = 0, end; i < c->nvalues; i = end)
+	{
+		uint32		code = mtp_window_head(c->min, c->codes.shift, norm_of(c, c->order[i]));
+
+		for (end = i + 1; end < c->nvalues && mtp_window_head(c->min, c->codes.shift, norm_of(c, c->order[end])) == code; end++)
+			;
+		if (c->place[i] != c->place[end - 1])
+			mixed += end - i;
+	}
+	return mixed;
+}
+
+void
+mtp_pagedir_code(MtpPagedirCoding *c)
+{
+	uint8		norm = column_of(c)->norm;
+
+	c->codes.norm = norm;
+	c->codes.width = c->column == 0 ? 0 : 4;
+	c->min = PG_UINT64_MAX;
+	for (int i = 0; i < c->n; i++)
+	{
+		uint64		key;
+
+		if (c->entries[i].kinds[c->column] != MTP_VALUE_GOOD)
+		{
+			c->codes.nulls = 1;
+			continue;
+		}
+		c->nvalues++;
+		key = norm_of(c, i);
+		c->min = Min(c->min, key);
+		c->max = Max(c->max, key);
+	}
+	if (c->nvalues == 0)
+	{
+		c->codes.how = MTP_CODES_EMPTY;
+		c->codes.width = 0;
+		return;
+	}
+	if (norm != MTP_NORM_NONE)
+	{
+		set_window(c);
+		if (mtp_norm_is_exact(norm) && c->codes.shift == 0)
+			return;
+	}
+	sort(c);
+	if (norm == MTP_NORM_NONE || count_mixed(c) > c->nvalues / MIXED)
+		set_dictionary(c, 1);
+}
+
+bool
+mtp_pagedir_code_less(MtpPagedirCoding *c)
+{
+	if (c->codes.how == MTP_CODES_DICTIONARY)
+	{
+		if (c->codes.nvalues > 2 && (c->codes.width == 2 || c->codes.u.dictionary.size >= c->n * c->codes.width))
+			set_dictionary(c, c->step * 2);
+		else if (c->codes.width > 0)
+		{
+			c->codes.width = 0;
+			set_dictionary(c, c->ndifferent);
+		}
+		else
+		{
+			c->codes.how = MTP_CODES_SILENT;
+			c->codes.nvalues = 0;
+			memset(&c->codes.u, 0, sizeof(c->codes.u));
+		}
+		return true;
+	}
+	if (c->codes.how != MTP_CODES_WINDOW || c->codes.width == 0)
+		return false;
+	c->codes.width /= 2;
+	set_window(c);
+	return true;
+}
+
+/* ---------- dictionaries ---------- */
+
+/* Where a value is put behind `at`, and how long it is. */
+static Size
+place_value(Form_pg_attribute att, Datum value, Size *at)
+{
+	if (att->attlen == -1)
+	{
+		*at = VARATT_IS_SHORT(DatumGetPointer(value)) ? *at : att_align_nominal(*at, att->attalign);
+		return VARSIZE_ANY(DatumGetPointer(value));
+	}
+	*at = att_align_nominal(*at, att->attalign);
+	return att->attlen > 0 ? att->attlen : strlen(DatumGetCString(value)) + 1;
+}
+
+/* Writes it, if there is room given; returns its size. */
+static Size
+write_dictionary(const MtpPagedirCoding *c, char *to)
+{
+	Form_pg_attribute att = TupleDescAttr(c->columns->desc, column_of(c)->tag.attnum - 1);
+	Size		at = MAXALIGN(c->codes.nvalues * sizeof(uint16));
+	int			n = 0;
+
+	for (int i = 0; i < c->nvalues; i++)
+	{
+		int			place = c->place[i];
+		Datum		value = c->entries[c->order[i]].values[c->column];
+		Size		size;
+
+		if ((i > 0 && place == c->place[i - 1]) || (place % c->step != 0 && place != c->ndifferent - 1))
+			continue;
+		size = place_value(att, value, &at);
+		if (to != NULL)
+		{
+			((uint16 *) to)[n++] = at;
+			if (att->attbyval)
+				store_att_byval(to + at, value, att->attlen);
+			else
+				memcpy(to + at, DatumGetPointer(value), size);
+		}
+		at += size;
+	}
+	return at;
+}
+
+Size
+mtp_pagedir_dictionary_size(const MtpPagedirCoding *c)
+{
+	return c->codes.how == MTP_CODES_DICTIONARY ? write_dictionary(c, NULL) : 0;
+}
+
+static uint32
+code_of_place(const MtpPagedirCoding *c, int place)
+{
+	if (place == c->ndifferent - 1)
+		return 2 * (c->codes.nvalues - 1);
+	return 2 * (place / c->step) + (place % c->step != 0);
+}
+
+void
+mtp_pagedir_write_codes(const MtpPagedirCoding *c, uint32 *codes, char *directory)
+{
+	if (c->codes.how == MTP_CODES_DICTIONARY)
+	{
+		write_dictionary(c, directory + c->codes.u.dictionary.at);
+		for (int i = 0; i < c->nvalues; i++)
+			codes[c->order[i]] = code_of_place(c, c->place[i]);
+	}
+	for (int i = 0; i < c->n; i++)
+	{
+		if (c->entries[i].kinds[c->column] != MTP_VALUE_GOOD)
+			codes[i] = c->codes.width == 0 ? 0 : MtpCodeOfNull(c->codes.width);
+		else if (c->codes.how == MTP_CODES_WINDOW)
+			codes[i] = mtp_window_head(c->min, c->codes.shift, norm_of(c, i));
+	}
+}

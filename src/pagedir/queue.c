@@ -1,0 +1,267 @@
+/*
+ * queue.c
+ *	  Pairs of blocks that shall have directories, in shared memory, for workers.
+ *
+ * A few ranges, in their order.  Where there is no room the first one is forgotten, which nobody has taken for longest: whoever scans asks again.  Those of a
+ * database that is dropped go with it.
+ */
+#include "pagedir/request.h"
+
+#include "access/htup_details.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+
+#include "buffer/buffer.h"
+
+PG_FUNCTION_INFO_V1(mtp_stat_directories);
+
+#define MOST_RANGES		256
+#define MOST_RETURNS	200		/* of a range, with a pause each (work.c) */
+
+typedef struct Queued
+{
+	Oid			dbid;
+	uint32		returns;
+	MtpRange	range;
+} Queued;
+
+typedef struct Queue
+{
+	LWLock	   *lock;			/* guards n and queued */
+	int			n;
+	Queued		queued[MOST_RANGES];
+	pg_atomic_uint64 counts[MTP_PAIRS_COUNTS];
+} Queue;
+
+static Queue *queue = NULL;
+
+bool
+mtp_pagedir_queue_possible(void)
+{
+	return queue != NULL;
+}
+
+void
+mtp_pagedir_queue_count(MtpPairsCount what, uint32 n)
+{
+	if (n > 0)
+		pg_atomic_fetch_add_u64(&queue->counts[what], n);
+}
+
+void
+mtp_pagedir_queue_reset_counts(void)
+{
+	if (queue != NULL)
+		for (int i = 0; i < MTP_PAIRS_COUNTS; i++)
+			pg_atomic_write_u64(&queue->counts[i], 0);
+}
+
+static void
+remove_at(int i)
+{
+	memmove(&queue->queued[i], &queue->queued[i + 1], (queue->n - i - 1) * sizeof(Queued));
+	queue->n--;
+}
+
+/* Under the lock: adds to a range that overlaps this one, or that is next to it. */
+static bool
+merge(const MtpRange *range, uint32 returns)
+{
+	for (int i = 0; i < queue->n; i++)
+	{
+		Queued	   *q = &queue->queued[i];
+		uint64		end = Max((uint64) q->range.first + q->range.n, (uint64) range->first + range->n);
+		uint32		first = Min(q->range.first, range->first);
+
+		if (q->dbid != MyDatabaseId || q->range.relid != range->relid || q->range.fresh != range->fresh ||
+			end - first > (uint64) q->range.n + range->n)
+			continue;
+		q->range.first = first;
+		q->range.n = end - first;
+		q->returns = Max(q->returns, returns);
+		return true;
+	}
+	return false;
+}
+
+static void
+put(const MtpRange *range, uint32 returns)
+{
+	if (merge(range, returns))
+		return;
+	if (queue->n == MOST_RANGES)
+	{
+		mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, queue->queued[0].range.n);
+		remove_at(0);
+	}
+	queue->queued[queue->n++] = (Queued)
+	{
+		.dbid = MyDatabaseId,.returns = returns,.range = *range
+	};
+}
+
+void
+mtp_pagedir_queue_put(const MtpRange *range)
+{
+	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
+	mtp_pagedir_queue_count(MTP_PAIRS_ASKED, range->n);
+	put(range, 0);
+	LWLockRelease(queue->lock);
+}
+
+bool
+mtp_pagedir_queue_take(Oid relid, uint32 most, MtpRange *range)
+{
+	bool		found = false;
+
+	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < queue->n && !found; i++)
+	{
+		Queued	   *q = &queue->queued[i];
+
+		if (q->dbid != MyDatabaseId || (OidIsValid(relid) && q->range.relid != relid))
+			continue;
+		found = true;
+		*range = q->range;
+		range->n = Min(most, range->n);
+		q->range.first += range->n;
+		q->range.n -= range->n;
+		if (q->range.n == 0)
+			remove_at(i);
+	}
+	LWLockRelease(queue->lock);
+	return found;
+}
+
+/* Under the lock: moves the table's ranges to the end, and says how often they were returned. */
+static uint32
+rotate(Oid relid)
+{
+	uint32		returns = 0;
+
+	for (int i = 0, left = queue->n; left > 0; left--)
+	{
+		Queued		q = queue->queued[i];
+
+		if (q.dbid != MyDatabaseId || q.range.relid != relid)
+		{
+			i++;
+			continue;
+		}
+		returns = Max(returns, q.returns);
+		remove_at(i);
+		queue->queued[queue->n++] = q;
+	}
+	return returns;
+}
+
+void
+mtp_pagedir_queue_rotate(Oid relid)
+{
+	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
+	rotate(relid);
+	LWLockRelease(queue->lock);
+}
+
+/* Under the lock */
+static void
+drop(Oid relid, bool only_fresh)
+{
+	for (int i = queue->n - 1; i >= 0; i--)
+	{
+		Queued	   *q = &queue->queued[i];
+
+		if (q->dbid == MyDatabaseId && q->range.relid == relid && (q->range.fresh || !only_fresh))
+		{
+			mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, q->range.n);
+			remove_at(i);
+		}
+	}
+}
+
+void
+mtp_pagedir_queue_return(const MtpRange *range, bool locked)
+{
+	uint32		returns;
+
+	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
+	returns = rotate(range->relid) + locked;
+	put(range, returns);
+	if (returns > MOST_RETURNS)
+		drop(range->relid, false);
+	LWLockRelease(queue->lock);
+}
+
+void
+mtp_pagedir_queue_drop(Oid relid, bool only_fresh)
+{
+	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
+	drop(relid, only_fresh);
+	LWLockRelease(queue->lock);
+}
+
+/* Of a database that nobody is connected to */
+static void
+drop_database(Oid database)
+{
+	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
+	for (int i = queue->n - 1; i >= 0; i--)
+		if (queue->queued[i].dbid == database)
+		{
+			mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, queue->queued[i].range.n);
+			remove_at(i);
+		}
+	LWLockRelease(queue->lock);
+}
+
+/* Counts of all time, and how many pairs are in the queue now. */
+Datum
+mtp_stat_directories(PG_FUNCTION_ARGS)
+{
+	Datum		values[MTP_PAIRS_COUNTS + 1];
+	bool		nulls[MTP_PAIRS_COUNTS + 1] = {false};
+	TupleDesc	desc;
+	int64		queued = 0;
+
+	mtp_require_preload();
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	if (queue != NULL)
+	{
+		LWLockAcquire(queue->lock, LW_SHARED);
+		for (int i = 0; i < queue->n; i++)
+			queued += queue->queued[i].range.n;
+		LWLockRelease(queue->lock);
+	}
+	values[0] = Int64GetDatum(queued);
+	for (int i = 0; i < MTP_PAIRS_COUNTS; i++)
+		values[1 + i] = Int64GetDatum(queue == NULL ? 0 : pg_atomic_read_u64(&queue->counts[i]));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}
+
+/* ---------- shared memory ---------- */
+
+Size
+mtp_pagedir_queue_size(void)
+{
+	return MAXALIGN(sizeof(Queue));
+}
+
+void
+mtp_pagedir_queue_make(LWLock *lock)
+{
+	bool		found;
+
+	queue = ShmemInitStruct("mtpower admission", sizeof(Queue), &found);
+	if (!found)
+	{
+		queue->lock = lock;
+		queue->n = 0;
+		for (int i = 0; i < MTP_PAIRS_COUNTS; i++)
+			pg_atomic_init_u64(&queue->counts[i], 0);
+	}
+	mtp_database_purged = drop_database;
+}

@@ -1,0 +1,285 @@
+/*
+ * request.c
+ *	  Scans and loads ask for directories.
+ *
+ * Both collect ranges of pairs, and hand them over to workers through the queue.  Where there are none, a load builds its pairs' directories itself when it ends, and a scan
+ * one pair in 16: but only if comparison functions can be trusted to run in somebody's query.
+ */
+#include "pagedir/request.h"
+
+#include "access/xact.h"
+#include "core/reset.h"
+#include "miscadmin.h"
+
+#include "worker/worker.h"
+#include "pagedir/choice.h"
+#include "pagedir/learn.h"
+#include "core/identity.h"
+
+#define SCAN_RANGE		512		/* pairs that a scan collects */
+#define LOAD_RANGE		256		/* pairs that a load has left before workers are told */
+#define ONE_IN			16		/* pairs of a scan that it builds itself */
+#define MOST_LOADS		16		/* tables loaded at a time, as partitions are */
+#define MOST_LEFT		32		/* ranges that a load itself has to do at its end */
+#define MOST_AT_COMMIT	32		/* ranges of new files */
+#define ENOUGH_REFUSALS	64		/* frames that are not free, in a row: there are none */
+
+/* ---------- handing over ---------- */
+
+/* Ranges of files that no other process sees before this transaction commits. */
+static int	nat_commit = 0;
+static MtpRange at_commit[MOST_AT_COMMIT];
+
+/* Adds a range to the last one of a list, or behind it; false if there is no room. */
+static bool
+add_range(MtpRange *list, int *n, int most, const MtpRange *range)
+{
+	MtpRange   *last = &list[*n - 1];
+
+	if (*n > 0 && last->relid == range->relid && last->first + last->n == range->first)
+	{
+		last->n += range->n;
+		return true;
+	}
+	if (*n == most)
+		return false;
+	list[(*n)++] = *range;
+	return true;
+}
+
+static bool
+is_new(Relation rel)
+{
+	return rel->rd_createSubid != InvalidSubTransactionId || rel->rd_newRelfilenodeSubid != InvalidSubTransactionId ||
+		rel->rd_firstRelfilenodeSubid != InvalidSubTransactionId;
+}
+
+static void
+hand_over(const MtpRange *range)
+{
+	mtp_pagedir_queue_put(range);
+	(void) mtp_worker_call(MTP_WORK_CHORE, MyDatabaseId);
+}
+
+/* ---------- scans ---------- */
+
+static MtpRange asked;			/* what a scan has collected; n is 0 if it is nothing */
+static uint32 nasked = 0;		/* without workers */
+
+/* One pair in a few, since it is the query that pays. */
+static void
+build_one(Relation rel, uint32 pair)
+{
+	MtpPagedirBuilder b;
+
+	if (++nasked % ONE_IN != 0 || !mtp_pagedir_builder_open(&b, rel))
+		return;
+	if (b.trusted)
+	{
+		MtpBuilt	built = mtp_pagedir_builder_build(&b, pair, false, -1);
+
+		mtp_pagedir_queue_count(MTP_PAIRS_BUILT, built == MTP_BUILT_IT);
+		mtp_pagedir_queue_count(MTP_PAIRS_REFUSED, built == MTP_BUILT_REFUSED);
+		mtp_pagedir_queue_count(MTP_PAIRS_UNFIT, built == MTP_BUILT_UNFIT);
+	}
+	mtp_pagedir_builder_close(&b);
+}
+
+void
+mtp_pagedir_request(Relation rel, uint32 pair)
+{
+	if (!mtp_pagedir_queue_possible())
+		return;
+	if (!mtp_workers_allowed() || is_new(rel))
+	{
+		build_one(rel, pair);
+		return;
+	}
+	if (asked.n > 0 && (asked.relid != RelationGetRelid(rel) || asked.first + asked.n != pair || asked.n == SCAN_RANGE))
+		mtp_pagedir_request_flush();
+	if (asked.n == 0)
+		asked = (MtpRange)
+	{
+		.relid = RelationGetRelid(rel),.first = pair
+	};
+	asked.n++;
+}
+
+void
+mtp_pagedir_request_flush(void)
+{
+	MtpRange	range = asked;
+
+	asked.n = 0;
+	if (range.n > 0 && mtp_pagedir_queue_possible())
+		hand_over(&range);
+}
+
+/* ---------- loads ---------- */
+
+/* Pairs of a table that this transaction loads, and has left. */
+typedef struct Load
+{
+	Oid			relid;			/* InvalidOid: nobody's */
+	uint32		used;			/* for whoever needs its place */
+	uint32		pair;			/* where its last row is */
+	int			n;
+	MtpRange	left[MOST_LEFT];
+} Load;
+
+static Load loads[MOST_LOADS];
+static bool any_load = false;
+static uint32 ticks = 0;
+
+/* Tells workers, if there are any and they can see the table. */
+static void
+send(Relation rel, Load *load)
+{
+	if (!mtp_workers_allowed())
+		return;
+	for (int i = 0; i < load->n; i++)
+	{
+		if (is_new(rel))
+			(void) add_range(at_commit, &nat_commit, MOST_AT_COMMIT, &load->left[i]);
+		else
+			hand_over(&load->left[i]);
+	}
+	load->n = 0;
+}
+
+static Load *
+load_of(Oid relid, bool make)
+{
+	Load	   *oldest = &loads[0];
+
+	for (int i = 0; i < MOST_LOADS; i++)
+	{
+		if (loads[i].relid == relid)
+			return &loads[i];
+		if (loads[i].used < oldest->used)
+			oldest = &loads[i];
+	}
+	if (!make)
+		return NULL;
+	oldest->relid = relid;
+	oldest->pair = InvalidBlockNumber;
+	oldest->n = 0;
+	any_load = true;
+	return oldest;
+}
+
+static void
+leave_pair(Relation rel, Load *load)
+{
+	MtpRange	range = {.relid = load->relid,.first = load->pair,.n = 1,.fresh = true};
+
+	if (load->pair == InvalidBlockNumber)
+		return;
+	if (!add_range(load->left, &load->n, MOST_LEFT, &range))
+	{
+		send(rel, load);
+		if (!add_range(load->left, &load->n, MOST_LEFT, &range))
+			mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, 1);
+	}
+	else if (load->left[load->n - 1].n >= LOAD_RANGE)
+		send(rel, load);
+}
+
+/*
+ * A pair that the load has left is full, as a rule; if it comes back, the pair's directory goes, and the pair is told again.
+ */
+void
+mtp_pagedir_request_loaded(Relation rel, TupleTableSlot **slots, int nslots)
+{
+	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
+	Load	   *load;
+
+	if (!mtp_pagedir_queue_possible() || !mtp_pair_serves(rel) || mtp_pagedir_columns(rel, attnums, NULL) == 0)
+		return;
+	load = load_of(RelationGetRelid(rel), true);
+	load->used = ++ticks;
+	for (int i = 0; i < nslots; i++)
+	{
+		uint32		pair = MtpPairOf(ItemPointerGetBlockNumber(&slots[i]->tts_tid));
+
+		if (pair == load->pair)
+			continue;
+		leave_pair(rel, load);
+		load->pair = pair;
+	}
+}
+
+/* Without workers: what the load has left is built by itself. */
+static void
+build_left(Relation rel, Load *load)
+{
+	uint32		in_a_row = 0;
+	uint32		counts[MTP_BUILT_UNFIT + 1] = {0};
+	MtpPagedirBuilder b;
+
+	if (load->n == 0 || !mtp_pagedir_builder_open(&b, rel))
+		return;
+	for (int i = 0; i < load->n && b.trusted && in_a_row < ENOUGH_REFUSALS; i++)
+		for (uint32 n = 0; n < load->left[i].n && in_a_row < ENOUGH_REFUSALS; n++)
+		{
+			MtpBuilt	built;
+
+			CHECK_FOR_INTERRUPTS();
+			built = mtp_pagedir_builder_build(&b, load->left[i].first + n, true, -1);
+			counts[built]++;
+			in_a_row = built == MTP_BUILT_REFUSED ? in_a_row + 1 : 0;
+		}
+	mtp_pagedir_builder_close(&b);
+	mtp_pagedir_queue_count(MTP_PAIRS_BUILT, counts[MTP_BUILT_IT]);
+	mtp_pagedir_queue_count(MTP_PAIRS_REFUSED, counts[MTP_BUILT_REFUSED]);
+	mtp_pagedir_queue_count(MTP_PAIRS_UNFIT, counts[MTP_BUILT_UNFIT]);
+}
+
+void
+mtp_pagedir_request_load_end(Relation rel)
+{
+	Load	   *load = any_load ? load_of(RelationGetRelid(rel), false) : NULL;
+
+	if (load == NULL)
+		return;
+	leave_pair(rel, load);
+	load->relid = InvalidOid;	/* also if building raises an error */
+	load->used = 0;
+	send(rel, load);
+	build_left(rel, load);
+	load->n = 0;
+}
+
+/* ---------- transactions ---------- */
+
+/* At the commit others see the table; its locks go in a moment. */
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+			for (int i = 0; i < nat_commit && event == XACT_EVENT_COMMIT; i++)
+				hand_over(&at_commit[i]);
+			nat_commit = 0;
+			asked.n = 0;
+			if (any_load)
+				memset(loads, 0, sizeof(loads));
+			any_load = false;
+			break;
+		default:
+			break;
+	}
+}
+
+void
+mtp_pagedir_init(void)
+{
+	mtp_pagedir_shmem_init();
+	mtp_pagedir_label_init();
+	mtp_pagedir_chore_init();
+	mtp_reset_register(MTP_RESET_BUFFER, mtp_pagedir_queue_reset_counts);
+	RegisterXactCallback(xact_callback, NULL);
+}

@@ -1,0 +1,165 @@
+/*
+ * row.c
+ *	  Gets columns' values out of rows.
+ *
+ * Core's functions trust a row.  Rows here may be of transactions that were aborted, and with them changes of the table's columns, so a value may be of another type than it is
+ * read as: no length is followed out of the row.
+ */
+#include "pagedir/pagedir.h"
+
+#include "access/tupmacs.h"
+#include "access/transam.h"
+
+void
+mtp_pagedir_layout(MtpPagedirColumns *c)
+{
+	int			first = MaxAttrNumber;
+
+	Assert(c->n >= 1 && c->n <= MTP_PAGEDIR_COLUMNS);
+	c->last = 0;
+	for (int i = 0; i < c->n; i++)
+	{
+		c->last = Max(c->last, c->column[i].tag.attnum);
+		first = Min(first, c->column[i].tag.attnum);
+	}
+	c->start = 0;
+	c->start_at = 0;
+	while (c->start < first - 1 && TupleDescAttr(c->desc, c->start)->attlen > 0)
+	{
+		Form_pg_attribute att = TupleDescAttr(c->desc, c->start++);
+
+		c->start_at = att_align_nominal(c->start_at, att->attalign) + att->attlen;
+	}
+}
+
+/* Puts an attribute's value (from 0) where it is a column's. */
+static inline void
+put_value(const MtpPagedirColumns *c, int att, Datum value, MtpValueKind kind, Datum *values, MtpValueKind *kinds)
+{
+	for (int i = 0; i < c->n; i++)
+	{
+		if (c->column[i].tag.attnum == att + 1)
+		{
+			values[i] = value;
+			kinds[i] = kind;
+		}
+	}
+}
+
+/* The size of a varlena that begins within `room` bytes, or 0 if it does not end there. */
+static Size
+varlena_size(const char *data, Size room, MtpValueKind *kind)
+{
+	Size		size;
+
+	if (VARATT_IS_1B_E(data))
+	{
+		*kind = MTP_VALUE_APART;
+		if (room < VARHDRSZ_EXTERNAL || VARTAG_1B_E(data) != VARTAG_ONDISK)
+			return 0;
+		size = VARSIZE_EXTERNAL(data);
+		return size <= room ? size : 0;
+	}
+	if (!mtp_varlena_whole(data, room))
+		return 0;
+	size = VARSIZE_ANY(data);
+	*kind = size > MTP_PAGEDIR_WIDTH || VARATT_IS_COMPRESSED(data) ? MTP_VALUE_APART : MTP_VALUE_GOOD;
+	return size;
+}
+
+/* Finds an attribute from *at on: *at becomes where it begins, and its size is returned; 0 if it is not within the room. */
+static Size
+attribute_size(Form_pg_attribute att, const char *data, Size room, Size *at, MtpValueKind *kind)
+{
+	Size		size;
+
+	*kind = MTP_VALUE_GOOD;
+	if (att->attlen == -1)
+	{
+		if (*at >= room)
+			return 0;
+		*at = att_align_pointer(*at, att->attalign, -1, data + *at);
+		return *at < room ? varlena_size(data + *at, room - *at, kind) : 0;
+	}
+	*at = att_align_nominal(*at, att->attalign);
+	if (*at >= room)
+		return 0;
+	size = att->attlen > 0 ? att->attlen : strnlen(data + *at, room - *at) + 1;
+	if (size > MTP_PAGEDIR_WIDTH)
+		*kind = MTP_VALUE_APART;
+	return size <= room - *at ? size : 0;
+}
+
+/* The i-th column's value in a row from before it was added */
+static void
+get_missing(const MtpPagedirColumns *c, int i, Datum *value, MtpValueKind *kind)
+{
+	Form_pg_attribute att = TupleDescAttr(c->desc, c->column[i].tag.attnum - 1);
+	bool		isnull;
+
+	*value = getmissingattr(c->desc, att->attnum, &isnull);
+	*kind = isnull ? MTP_VALUE_NULL : MTP_VALUE_GOOD;
+	if (!isnull && att->attlen == -1)
+		varlena_size(DatumGetPointer(*value), VARSIZE_ANY(DatumGetPointer(*value)), kind);
+	else if (!isnull && att->attlen > MTP_PAGEDIR_WIDTH)
+		*kind = MTP_VALUE_APART;
+}
+
+bool
+mtp_pagedir_values(const MtpPagedirColumns *c, HeapTupleHeader row, Size size, Datum *values, MtpValueKind *kinds)
+{
+	const bits8 *nulls = NULL;
+	const char *data;
+	Size		room;
+	Size		at = c->start_at;
+	int			att = c->start;
+	int			natts;
+
+	if (size < SizeofHeapTupleHeader || row->t_hoff < SizeofHeapTupleHeader || row->t_hoff > size || row->t_hoff != MAXALIGN(row->t_hoff))
+		return false;
+	natts = HeapTupleHeaderGetNatts(row);
+	if (row->t_infomask & HEAP_HASNULL)
+	{
+		if (SizeofHeapTupleHeader + BITMAPLEN(natts) > row->t_hoff)
+			return false;
+		nulls = row->t_bits;
+		att = 0;
+		at = 0;
+	}
+	data = (const char *) row + row->t_hoff;
+	room = size - row->t_hoff;
+
+	for (; att < Min(natts, c->last); att++)
+	{
+		Form_pg_attribute form = TupleDescAttr(c->desc, att);
+		MtpValueKind kind;
+		Size		bytes;
+
+		if (nulls != NULL && att_isnull(att, nulls))
+		{
+			put_value(c, att, (Datum) 0, MTP_VALUE_NULL, values, kinds);
+			continue;
+		}
+		bytes = attribute_size(form, data, room, &at, &kind);
+		if (bytes == 0)
+			return false;
+		put_value(c, att, kind == MTP_VALUE_GOOD ? fetchatt(form, data + at) : (Datum) 0, kind, values, kinds);
+		at += bytes;
+	}
+	for (int i = 0; i < c->n; i++)
+		if (c->column[i].tag.attnum > natts)
+			get_missing(c, i, &values[i], &kinds[i]);
+	return true;
+}
+
+bool
+mtp_pagedir_written(const MtpPagedirColumns *c, HeapTupleHeader row)
+{
+	TransactionId xmin = HeapTupleHeaderGetRawXmin(row);
+
+	if (row->t_infomask & HEAP_MOVED)
+		return false;			/* by a VACUUM FULL of long ago, done or not */
+	if (HeapTupleHeaderXminCommitted(row))
+		return true;
+	return !HeapTupleHeaderXminInvalid(row) && TransactionIdIsNormal(xmin) && c->written(xmin);
+}

@@ -1,0 +1,372 @@
+/*
+ * search.c
+ *	  Finds items that may match, in memory that may change meanwhile.
+ *
+ * What is read there is read once and bounded before it is used: the head is copied first, and where everything else stands follows from the copy; counting
+ * in nodes yields at most what there is; an item's number is looked at before it is used.  No comparison function sees that memory, only values of dictionaries that were copied out
+ * of it and that `still` has found unchanged.
+ */
+#include "pagedir/pagedir.h"
+
+#include "access/tupmacs.h"
+#include "page/search.h"
+
+typedef struct Search
+{
+	const char *at;
+	union
+	{
+		MtpPagedirHead head;
+		uint64		words[sizeof(MtpPagedirHead) / sizeof(uint64)];
+	}			u;
+	MtpPagedirShape shape;
+	MtpPagedirColumns *columns;
+	MtpPagedirKey *keys;
+	int			nkeys;
+	MtpPagedirStill still;
+	void	   *arg;
+} Search;
+
+/* What the keys on a column ask for */
+typedef struct Wanted
+{
+	bool		asked;			/* for anything */
+	bool		nulls;
+	bool		values;			/* that have a code of lo … hi */
+	int64		lo;
+	int64		hi;
+} Wanted;
+
+/* Where a key's value is among the codes of a column */
+typedef struct Place
+{
+	int64		code;
+	bool		sure;			/* values with this code are equal to it; else they may be anything
+								 * between those of the codes beside */
+} Place;
+
+/* Items of ranks lo … hi whose code, of a further column, is least … least + span: all if there are no codes */
+typedef struct Filter
+{
+	const char *codes;
+	int			width;
+	uint32		least;
+	uint32		span;
+} Filter;
+
+/* ---------- the head ---------- */
+
+/* Do the column's parts lie within the directory? */
+static bool
+is_whole(const MtpPagedirHead *h, const MtpPagedirCodes *codes)
+{
+	if (codes->shift > 63 || codes->width > 4 || codes->width == 3)
+		return false;
+	return codes->how != MTP_CODES_DICTIONARY ||
+		(codes->nvalues > 0 && codes->u.dictionary.at % MAXIMUM_ALIGNOF == 0 && codes->u.dictionary.at <= h->size &&
+		 codes->u.dictionary.size <= h->size - codes->u.dictionary.at && codes->nvalues * sizeof(uint16) <= codes->u.dictionary.size);
+}
+
+/* Copies the head, and sees whether it is one, and of these columns. */
+static bool
+read_head(Search *s, Size size)
+{
+	const volatile uint64 *words = (const volatile uint64 *) s->at;
+	const MtpPagedirColumns *c = s->columns;
+	MtpPagedirHead *h = &s->u.head;
+	Size		bytes = MtpPagedirHeadSize(c->n);
+
+	if (size < bytes)
+		return false;
+	for (int i = 0; i < bytes / sizeof(uint64); i++)
+		s->u.words[i] = words[i];
+	if (h->format != MTP_PAGEDIR_FORMAT || h->ncolumns != c->n || h->size > Min(size, MTP_PAGEDIR_MOST))
+		return false;
+	for (int i = 0; i < c->n; i++)
+		if (memcmp(&h->column[i].tag, &c->column[i].tag, sizeof(MtpPagedirTag)) != 0 ||
+			h->column[i].codes.norm != c->column[i].norm || !is_whole(h, &h->column[i].codes))
+			return false;
+	s->shape = mtp_pagedir_shape(h);
+	return s->shape.size <= h->size;
+}
+
+/* ---------- codes of keys ---------- */
+
+static Place
+place_in_window(const MtpPagedirCodes *codes, const MtpPagedirKey *key)
+{
+	if (key->norm < codes->u.window.min)
+		return (Place)
+	{
+		-1, true
+	};
+	if (key->norm > codes->u.window.max)
+		return (Place)
+	{
+		(int64) PG_UINT32_MAX + 1, true
+	};
+	return (Place)
+	{
+		mtp_window_head(codes->u.window.min, codes->shift, key->norm), key->exact && codes->shift == 0
+	};
+}
+
+/* The i-th value of a dictionary's copy; false if it does not lie there. */
+static bool
+get_value(const Search *s, int column, const char *copy, int i, Datum *value)
+{
+	Form_pg_attribute att = TupleDescAttr(s->columns->desc, s->columns->column[column].tag.attnum - 1);
+	Size		size = s->u.head.column[column].codes.u.dictionary.size;
+	Size		at = ((const uint16 *) copy)[i];
+
+	if (at >= size)
+		return false;
+	if (att->attlen == -1 ? !mtp_varlena_whole(copy + at, size - at) || VARATT_IS_COMPRESSED(copy + at) :
+		att->attlen == -2 ? strnlen(copy + at, size - at) == size - at : att->attlen > size - at)
+		return false;
+	if (at != att_align_nominal(at, att->attalign) && !(att->attlen == -1 && VARATT_IS_SHORT(copy + at)))
+		return false;
+	*value = fetch_att(copy + at, att->attbyval, att->attlen);
+	return true;
+}
+
+/* By binary search.  False if memory has changed. */
+static bool
+place_in_dictionary(const Search *s, const char *copy, MtpPagedirKey *key, Place *place)
+{
+	int			lo = 0,
+				hi = s->u.head.column[key->column].codes.nvalues;
+
+	while (lo < hi)
+	{
+		int			mid = (lo + hi) / 2;
+		Datum		value;
+		int			cmp;
+
+		if (!get_value(s, key->column, copy, mid, &value))
+			return false;
+		cmp = DatumGetInt32(FunctionCall2Coll(&key->compare, key->collation, value, key->value));
+		if (cmp == 0)
+		{
+			*place = (Place)
+			{
+				2		   *mid,
+							true
+			};
+			return true;
+		}
+		if (cmp < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	*place = (Place)
+	{
+		2		   *lo - 1,
+					false
+	};
+	return true;
+}
+
+static void
+narrow(Wanted *w, StrategyNumber what, Place place)
+{
+	switch (what)
+	{
+		case BTLessStrategyNumber:
+			w->hi = Min(w->hi, place.code - place.sure);
+			break;
+		case BTLessEqualStrategyNumber:
+			w->hi = Min(w->hi, place.code);
+			break;
+		case BTGreaterEqualStrategyNumber:
+			w->lo = Max(w->lo, place.code);
+			break;
+		case BTGreaterStrategyNumber:
+			w->lo = Max(w->lo, place.code + place.sure);
+			break;
+		default:
+			w->lo = Max(w->lo, place.code);
+			w->hi = Min(w->hi, place.code);
+			break;
+	}
+}
+
+/* What the keys on a column ask for.  False if memory has changed. */
+static bool
+find_wanted(const Search *s, int column, Wanted *w)
+{
+	const MtpPagedirCodes *codes = &s->u.head.column[column].codes;
+	int64		most = codes->width == 0 ? PG_UINT32_MAX : (int64) MtpCodeOfNull(codes->width) - 1;
+	union
+	{
+		char		data[MTP_PAGEDIR_MOST];
+		double		align;
+	}			copy;
+	bool		copied = false;
+
+	*w = (Wanted)
+	{
+		false, codes->nulls != 0, codes->how != MTP_CODES_EMPTY, 0, PG_UINT32_MAX
+	};
+	for (int i = 0; i < s->nkeys; i++)
+	{
+		MtpPagedirKey *key = &s->keys[i];
+		Place		place;
+
+		if (key->column != column)
+			continue;
+		w->asked = true;
+		if (key->what == MTP_PAGEDIR_NULL)
+			w->values = false;
+		else
+			w->nulls = false;
+		if (key->what >= MTP_PAGEDIR_NULL || !w->values)
+			continue;
+		if (codes->how == MTP_CODES_WINDOW && key->by_norm)
+			place = place_in_window(codes, key);
+		else if (codes->how == MTP_CODES_DICTIONARY && key->compare.fn_addr != NULL)
+		{
+			if (!copied)
+			{
+				memcpy(copy.data, s->at + codes->u.dictionary.at, codes->u.dictionary.size);
+				if (!s->still(s->arg))
+					return false;
+				copied = true;
+			}
+			if (!place_in_dictionary(s, copy.data, key, &place))
+				return false;
+		}
+		else
+			continue;
+		narrow(w, key->what, place);
+	}
+	w->values = w->values && w->lo <= w->hi && w->lo <= most && w->hi >= 0;
+	return true;
+}
+
+/* ---------- items ---------- */
+
+/* How many entries have a smaller head (not a larger one, if or_equal)? */
+static int
+rank_of(const Search *s, uint32 head, bool or_equal)
+{
+	const uint32 *first = (const uint32 *) (s->at + s->shape.first);
+	const uint32 *heads = (const uint32 *) (s->at + s->shape.heads);
+	int			node = mtp_count_below(first, s->shape.nnodes, head, or_equal);
+	int			rank = node * MTP_NODE_SLOTS;
+
+	if (node == s->shape.nnodes)
+		return s->u.head.nsorted;
+	return rank + mtp_count_below(heads + rank, Min(s->u.head.nsorted - rank, MTP_NODE_SLOTS), head, or_equal);
+}
+
+/* Is the code at a rank one that is asked for? */
+static inline bool
+passes(const Filter *f, int rank)
+{
+	uint32		code;
+
+	if (f->width == 1)
+		code = ((const uint8 *) f->codes)[rank];
+	else if (f->width == 2)
+		code = ((const uint16 *) f->codes)[rank];
+	else
+		code = ((const uint32 *) f->codes)[rank];
+	return code - f->least <= f->span;
+}
+
+/* A filter for what is asked for of a further column.  False if it says nothing. */
+static bool
+make_filter(const Search *s, int column, const Wanted *w, Filter *f)
+{
+	int			width = s->u.head.column[column].codes.width;
+	uint32		null;
+
+	if (!w->asked || width == 0)
+		return false;
+	null = MtpCodeOfNull(width);
+	*f = (Filter)
+	{
+		.codes = s->at + s->shape.codes[column],.width = width,.least = null
+	};
+	if (w->values)
+	{
+		/* Values and nulls are asked for by no condition. */
+		f->least = Min(Max(w->lo, 0), null - 1);
+		f->span = Min(w->hi, null - 1) - f->least;
+	}
+	return true;
+}
+
+/* Adds those of the items of ranks lo … hi that pass.  False if there are none such items. */
+static bool
+add_items(const Search *s, int lo, int hi, const Filter *filters, int nfilters, MtpPagedirItems *items, bool *any)
+{
+	const volatile uint16 *at = (const volatile uint16 *) (s->at + s->shape.items);
+
+	for (int rank = lo; rank < hi; rank++)
+	{
+		unsigned	item;
+		bool		good = true;
+
+		for (int i = 0; i < nfilters && good; i++)
+			good = passes(&filters[i], rank);
+		if (!good)
+			continue;
+		item = at[rank];
+		if (item >= MTP_PAGEDIR_ITEMS)
+			return false;
+		items->words[item / 64] |= UINT64CONST(1) << item % 64;
+		*any = true;
+	}
+	return true;
+}
+
+MtpPagedirFound
+mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPagedirKey *keys, int nkeys,
+				   MtpPagedirStill still, void *arg, MtpPagedirItems *items)
+{
+	Search		s = {.at = directory,.columns = c,.keys = keys,.nkeys = nkeys,.still = still,.arg = arg};
+	const MtpPagedirHead *h = &s.u.head;
+	Wanted		w,
+				further;
+	Filter		filters[MTP_PAGEDIR_COLUMNS];
+	int			nfilters = 0;
+	int			lo = 0,
+				hi,
+				ncoded;
+	bool		none = false,
+				any = false;
+
+	/* The first level, wherever it begins: it is waited for once, with the head. */
+	for (int line = 1; line < 4; line++)
+		__builtin_prefetch(directory + line * MTP_PAGEDIR_ALIGN);
+	if (!read_head(&s, size))
+		return MTP_PAGEDIR_UNUSABLE;
+	if (!find_wanted(&s, 0, &w))
+		return MTP_PAGEDIR_CHANGED;
+	for (int i = 1; i < c->n && !none && (w.values || w.nulls); i++)
+	{
+		if (!find_wanted(&s, i, &further))
+			return MTP_PAGEDIR_CHANGED;
+		none = further.asked && !further.values && !further.nulls;
+		nfilters += make_filter(&s, i, &further, &filters[nfilters]);
+	}
+
+	hi = h->nsorted;
+	ncoded = h->nsorted + h->nnulls;
+	if (!none && w.values)
+	{
+		if (w.lo > 0 && s.shape.nnodes > 0)
+			lo = rank_of(&s, w.lo, false);
+		if (w.hi < PG_UINT32_MAX && s.shape.nnodes > 0)
+			hi = rank_of(&s, w.hi, true);
+		if (!add_items(&s, lo, hi, filters, nfilters, items, &any))
+			return MTP_PAGEDIR_CHANGED;
+	}
+	if ((!none && w.nulls && !add_items(&s, h->nsorted, ncoded, filters, nfilters, items, &any)) ||
+		!add_items(&s, ncoded, ncoded + h->nothers, NULL, 0, items, &any))
+		return MTP_PAGEDIR_CHANGED;
+	return any ? MTP_PAGEDIR_SOME : MTP_PAGEDIR_NOTHING;
+}

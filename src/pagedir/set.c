@@ -1,0 +1,228 @@
+/*
+ * set.c
+ *	  mtpower.set_directory(): its owner says which columns the directories of a table's pages are made of.
+ */
+#include "core/core.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/transam.h"
+#include "catalog/objectaddress.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "commands/defrem.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+#include "utils/typcache.h"
+
+#include "pagedir/pagedir.h"
+#include "pagedir/choice.h"
+#include "core/identity.h"
+
+PG_FUNCTION_INFO_V1(mtp_table_set_directory);
+
+/* What was asked for: names that are not looked up yet. */
+typedef struct Request
+{
+	MtpPagedirChosen choice;
+	int			ncolumns;
+	Datum	   *names;
+} Request;
+
+static void
+refuse_nulls(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+			 errmsg("names of directory columns must not be null"),
+			 errhint("A single NULL as name means no directories, no name at all that their column is learnt.")));
+}
+
+static Request
+read_request(FunctionCallInfo fcinfo)
+{
+	Request		request = {.choice = MTP_PAGEDIR_FIXED};
+	ArrayType  *array;
+	bool	   *nulls;
+
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("relation must not be null")));
+	if (PG_ARGISNULL(1))
+		refuse_nulls();
+
+	array = PG_GETARG_ARRAYTYPE_P(1);
+	if (ARR_NDIM(array) > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				 errmsg("names of directory columns must be a one-dimensional array")));
+	deconstruct_array(array, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &request.names, &nulls,
+					  &request.ncolumns);
+
+	if (request.ncolumns == 0)
+		request.choice = MTP_PAGEDIR_LEARNT;
+	else if (request.ncolumns == 1 && nulls[0])
+	{
+		request.choice = MTP_PAGEDIR_OFF;
+		request.ncolumns = 0;
+	}
+	for (int i = 0; i < request.ncolumns; i++)
+	{
+		if (nulls[i])
+			refuse_nulls();
+	}
+	if (request.ncolumns > MTP_LABEL_COLUMNS)
+		ereport(ERROR,
+				(errcode(ERRCODE_TOO_MANY_COLUMNS),
+				 errmsg("page directories cannot have more than %d columns",
+						MTP_LABEL_COLUMNS)));
+	return request;
+}
+
+static void
+check_access_method(Form_pg_class rel)
+{
+	const char *name = NameStr(rel->relname);
+
+	if (rel->relkind == RELKIND_PARTITIONED_TABLE ||
+		rel->relam == get_table_am_oid(MTP_TABLE_AM_NAME, true))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("table \"%s\" is not of access method \"%s\"", name, MTP_TABLE_AM_NAME),
+			 errdetail("Only tables of access method \"%s\" have page directories.",
+					   MTP_TABLE_AM_NAME),
+			 rel->oid < FirstNormalObjectId ? 0 :
+			 rel->relam == HEAP_TABLE_AM_OID ? errhint("Call mtpower.adopt() for it first.") :
+			 errhint("Use ALTER TABLE ... SET ACCESS METHOD.")));
+}
+
+/* What label.c refuses for SECURITY LABEL as well, and what that need not know. */
+static void
+check_target(Form_pg_class rel, MtpPagedirChosen choice)
+{
+	if (!MtpOwnsRelation(rel->oid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(rel->relkind),
+					   NameStr(rel->relname));
+	mtp_pagedir_label_check_relation(rel);
+
+	/* Labels that a table has kept from the time when it was ours can be removed. */
+	if (choice != MTP_PAGEDIR_LEARNT)
+		check_access_method(rel);
+}
+
+/* Whether values of a type have an order; in arrays and rows, all that is in them. */
+static bool
+has_order(Oid type)
+{
+	return OidIsValid(GetDefaultOpClass(type, BTREE_AM_OID)) &&
+		OidIsValid(lookup_type_cache(type, TYPECACHE_CMP_PROC)->cmp_proc);
+}
+
+static AttrNumber
+find_column(Relation rel, const char *name)
+{
+	AttrNumber	attnum = get_attnum(RelationGetRelid(rel), name);
+	Oid			type;
+
+	if (attnum == InvalidAttrNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("column \"%s\" of relation \"%s\" does not exist",
+						name, RelationGetRelationName(rel))));
+	if (attnum < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("page directories on system columns are not supported"),
+				 errdetail("Column \"%s\" is a system column.", name)));
+	type = get_atttype(RelationGetRelid(rel), attnum);
+	if (!has_order(type))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("column \"%s\" of table \"%s\" cannot be a directory column",
+						name, RelationGetRelationName(rel)),
+				 errdetail("Data type %s, or one within it, has no default operator class for access method \"btree\".",
+						   format_type_be(type)),
+				 errhint("Leave the column out, or define a default operator class for its data type.")));
+	if (!mtp_pagedir_has_order(type))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("column \"%s\" of table \"%s\" cannot be a directory column",
+						name, RelationGetRelationName(rel)),
+				 errdetail("Data type %s, or one within it, is a row type, whose order may change with its attributes.",
+						   format_type_be(type)),
+				 errhint("Leave the column out.")));
+	return attnum;
+}
+
+static void
+find_columns(Relation rel, const Request *request, MtpPagedirChoice *own)
+{
+	own->choice = request->choice;
+	own->ncolumns = request->ncolumns;
+	for (int i = 0; i < request->ncolumns; i++)
+	{
+		const char *name = NameStr(*DatumGetName(request->names[i]));
+
+		own->columns[i] = find_column(rel, name);
+		for (int j = 0; j < i; j++)
+		{
+			if (own->columns[j] == own->columns[i])
+				ereport(ERROR,
+						(errcode(ERRCODE_DUPLICATE_COLUMN),
+						 errmsg("column \"%s\" specified more than once", name)));
+		}
+	}
+}
+
+static void
+report_undefined(Oid relid)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_TABLE),
+			 errmsg("relation with OID %u does not exist", relid)));
+}
+
+/*
+ * Checks before the lock is requested, so that nobody can block tables that are not his, and again
+ * under it.  The lock is SECURITY LABEL's, and is kept to the end of the transaction: reads and writes
+ * of the table go on.
+ */
+Datum
+mtp_table_set_directory(PG_FUNCTION_ARGS)
+{
+	Request		request;
+	MtpPagedirChoice own = {0};
+	Oid			relid;
+	HeapTuple	tup;
+	Relation	rel;
+
+	mtp_require_preload();
+	PreventCommandIfReadOnly("mtpower.set_directory()");
+	PreventCommandIfParallelMode("mtpower.set_directory()");
+	PreventCommandDuringRecovery("mtpower.set_directory()");
+	request = read_request(fcinfo);
+	relid = PG_GETARG_OID(0);
+
+	tup = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	if (!HeapTupleIsValid(tup))
+		report_undefined(relid);
+	check_target((Form_pg_class) GETSTRUCT(tup), request.choice);
+	ReleaseSysCache(tup);
+
+	rel = try_relation_open(relid, ShareUpdateExclusiveLock);
+	if (rel == NULL)
+		report_undefined(relid);
+	check_target(rel->rd_rel, request.choice);
+	find_columns(rel, &request, &own);
+	relation_close(rel, NoLock);
+
+	mtp_pagedir_label_write(relid, &own);
+	PG_RETURN_VOID();
+}

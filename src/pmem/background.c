@@ -1,0 +1,97 @@
+/*
+ * background.c
+ *	  A background worker that seals frames while the server runs, so that there is less to be done at its end.
+ */
+#include "core/process.h"
+#include "buffer/buffer.h"
+#include "pmem/file.h"
+
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+
+#define TURN_BYTES	(1024 * 1024)	/* between two rests */
+#define REST_MS		10
+#define RESTART		10			/* seconds, after whatever ended it */
+
+PGDLLEXPORT void mtp_sealer_main(Datum arg);
+
+/* Waits, or ends the process. */
+static void
+rest(long ms)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+	if (ShutdownRequestPending)
+		proc_exit(1);
+}
+
+/* Seals what is as it was in the round before. */
+static void
+seal_round(uint64 *seen, char *copy)
+{
+	MtpPool    *pool = mtp_buffer.pool;
+	Size		done = 0;
+
+	for (uint32 frame = 0; frame < pool->nextents * MTP_EXTENT_FRAMES; frame++)
+	{
+		int			kind = pool->kind_of[frame / MTP_EXTENT_FRAMES];
+		uint64		version = pg_atomic_read_u64(&mtp_buffer.heads[frame].version);
+
+		if (kind != MTP_FRAME_NONE && version == seen[frame] && version != mtp_pmem.sealed[frame] && mtp_seal_frame(&mtp_pmem, &mtp_buffer, frame, copy))
+			done += mtp_pool_frame_bytes(kind);
+		seen[frame] = version;
+		if (done >= TURN_BYTES)
+		{
+			done = 0;
+			rest(REST_MS);
+		}
+	}
+	mtp_buffer_tell();
+}
+
+void
+mtp_sealer_main(Datum arg)
+{
+	uint64	   *seen;
+	char	   *copy;
+
+	if (mtp_pmem.media.base == NULL)
+		proc_exit(0);			/* the file was refused */
+	Assert(mtp_buffer.pool != NULL);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);	/* to no database: for pg_stat_activity */
+	seen = MemoryContextAllocExtended(TopMemoryContext, mtp_pmem_shared(mtp_pmem.nextents), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	copy = palloc(2 * BLCKSZ);
+	for (;;)
+	{
+		rest(mtp_pmem_seal_after * 1000L);
+		seal_round(seen, copy);
+	}
+}
+
+/* In _PG_init, when the settings are known. */
+void
+mtp_pmem_background_init(void)
+{
+	BackgroundWorker bgw;
+
+	if (mtp_pmem_path == NULL || mtp_pmem_path[0] == '\0' || !mtp_media_built())
+		return;
+	mtp_process_describe(&bgw, "mtpower sealer", "mtp_sealer_main");
+	bgw.bgw_restart_time = RESTART;
+	RegisterBackgroundWorker(&bgw);
+}

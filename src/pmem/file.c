@@ -1,0 +1,191 @@
+/*
+ * file.c
+ *	  The file of frames: opened, locked and mapped.
+ *
+ * The postmaster does this once, before there is shared memory.  Its children inherit the mapping, at the same address, and the lock, which
+ * so goes with the last of them.  After a crash of one of them both stay as they are.
+ */
+#include "pmem/file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "miscadmin.h"
+#include "portability/instr_time.h"
+
+MtpPmem		mtp_pmem;
+char	   *mtp_pmem_path = NULL;
+int			mtp_pmem_size = 0;
+int			mtp_pmem_seal_timeout = 10000;
+int			mtp_pmem_seal_after = 60;
+
+/* Processes of a server that has just ended, the logger for instance, keep its lock for a moment. */
+#define LOCK_TRIES		60
+#define LOCK_WAIT_US	50000
+
+#define TMPFS			0x01021994
+
+/* A file that is of no use to us is left as it is; frames then live in shared memory. */
+static void
+refuse(int fd, const char *why)
+{
+	if (fd >= 0)
+		close(fd);
+	memset(&mtp_pmem, 0, sizeof(mtp_pmem));
+	ereport(WARNING,
+			(errmsg("mtpower does not use file \"%s\": %s", mtp_pmem_path, why),
+			 errdetail("Frames live in shared memory, of the size of \"mtpower.buffer_size\", and are gone when the server stops.")));
+}
+
+/* Opens it, or makes it.  The setting is wrong if that cannot be. */
+static int
+open_file(struct stat *st)
+{
+	int			fd;
+
+	if (!is_absolute_path(mtp_pmem_path))
+		ereport(FATAL,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"mtpower.pmem_path\" is not an absolute path: \"%s\"", mtp_pmem_path)));
+	fd = open(mtp_pmem_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, S_IRUSR | S_IWUSR);
+	if (fd < 0 || fstat(fd, st) != 0)
+		ereport(FATAL,
+				(errcode_for_file_access(),
+				 errmsg("could not open file \"%s\": %m", mtp_pmem_path),
+				 errhint("\"mtpower.pmem_path\" names a file, which is made where it does not exist, in a directory that does.")));
+	if (!S_ISREG(st->st_mode))
+		ereport(FATAL,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a regular file", mtp_pmem_path),
+				 errhint("\"mtpower.pmem_path\" names a file on a file system of persistent memory.")));
+	return fd;
+}
+
+static bool
+lock_file(int fd)
+{
+	for (int i = 0; i < LOCK_TRIES; i++)
+	{
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return true;
+		pg_usleep(LOCK_WAIT_US);
+	}
+	return false;
+}
+
+/* What it says of itself.  False: it is something else's file, which nothing may be written to.  A new one is empty, or zero. */
+static bool
+is_ours(int fd, MtpPmemHead *head)
+{
+	char		page[MTP_PMEM_HEADERS_AT] = {0};
+	ssize_t		n = pread(fd, page, sizeof(page), 0);
+
+	memcpy(head, page, sizeof(*head));
+	if (n == sizeof(page) && head->magic == MTP_PMEM_MAGIC)
+		return true;
+	for (ssize_t i = 0; i < n; i++)
+		if (page[i] != 0)
+			return false;
+	return n >= 0;
+}
+
+/* Is what has been mapped what has been locked? */
+static bool
+is_same_file(const struct stat *st)
+{
+	struct stat now;
+
+	return stat(mtp_pmem_path, &now) == 0 && now.st_dev == st->st_dev && now.st_ino == st->st_ino;
+}
+
+static bool
+on_tmpfs(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS;
+}
+
+/*
+ * Maps it, for so many extents.  Not where the kernel writes its pages back to a disk: who writes to one may have to wait until it has, with the
+ * content of a page of the database locked.
+ */
+static bool
+map_file(int fd, const struct stat *st, uint32 extents, Size slack)
+{
+	MtpPmem    *file = &mtp_pmem;
+	const char *why;
+
+	if (mtp_media_map(&file->media, mtp_pmem_path, mtp_pmem_bytes(extents, slack), &why))
+	{
+		if (file->media.is_pmem || on_tmpfs(fd))
+		{
+			mtp_pmem_lay_out(file, extents);
+			return true;
+		}
+		mtp_media_unmap(&file->media);
+		why = "it is neither on persistent memory nor on tmpfs";
+	}
+	/* One that had nothing in it must take no room. */
+	if (st->st_size == 0 && ftruncate(fd, 0) != 0)
+		ereport(LOG, (errcode_for_file_access(), errmsg("could not truncate file \"%s\": %m", mtp_pmem_path)));
+	refuse(fd, why);
+	return false;
+}
+
+/* The file is what it says, or is made so. */
+static void
+prepare_file(const struct stat *st, const MtpPmemHead *head)
+{
+	MtpPmem    *file = &mtp_pmem;
+
+	if (st->st_size == file->media.size && head->layout == MTP_PMEM_LAYOUT && head->nextents == file->nextents)
+		return;
+	if (st->st_size != 0)
+		ereport(LOG,
+				(errmsg("file \"%s\" has another size or layout, and is emptied", mtp_pmem_path),
+				 errdetail("It has %lld bytes, room for %u extents, layout %u, instead of %zu, %u, %u.",
+						   (long long) st->st_size, head->nextents, head->layout, file->media.size, file->nextents, MTP_PMEM_LAYOUT)));
+	mtp_pmem_format(file);
+}
+
+uint32
+mtp_pmem_open(uint32 default_extents, Size slack)
+{
+	uint32		extents = mtp_pmem_size > 0 ? mtp_pmem_size : default_extents;
+	struct stat st;
+	MtpPmemHead head;
+	int			fd;
+
+	if (mtp_pmem_path == NULL || mtp_pmem_path[0] == '\0' || !IsPostmasterEnvironment)
+		return default_extents;
+	if (!mtp_media_built())
+	{
+		refuse(-1, "mtpower was built without libpmem");
+		return default_extents;
+	}
+	fd = open_file(&st);
+	if (!lock_file(fd))
+		refuse(fd, "another server has locked it");
+	else if (fstat(fd, &st) != 0 || !is_ours(fd, &head))
+		refuse(fd, "it has been made by something else");
+	else if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IRWXO)) != 0)
+		refuse(fd, "it belongs to another user, or others have rights to it");
+	else if (map_file(fd, &st, extents, slack))
+	{
+		if (is_same_file(&st))
+		{
+			prepare_file(&st, &head);
+			ereport(LOG,
+					(errmsg("frames live in \"%s\", %u MB%s", mtp_pmem_path, mtp_pmem.nextents,
+							mtp_pmem.media.is_pmem ? ", persistent memory" : "")));
+			return mtp_pmem.nextents;
+		}
+		mtp_media_unmap(&mtp_pmem.media);
+		refuse(fd, "it has been replaced meanwhile");
+	}
+	return default_extents;
+}

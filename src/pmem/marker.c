@@ -1,0 +1,194 @@
+/*
+ * marker.c
+ *	  What binds the file of frames to the state of the data directory: the postmaster's beginning, and its end.
+ *
+ * Frames are copies of pages as they are on disk when the server has shut down.  They are of use to the next server only if nothing has changed the
+ * data directory since: the control file names the checkpoint that was the last thing to be done, and the marker has the same.
+ */
+#include "buffer/buffer.h"
+#include "pmem/file.h"
+
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "access/xlog.h"
+#include "access/xlog_internal.h"
+#include "catalog/pg_control.h"
+#include "common/controldata_utils.h"
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "utils/timestamp.h"
+
+/* A start looks at images for so long at the most. */
+#define START_MS	10000
+
+static struct timespec deadline;
+
+/* ---------- how long ---------- */
+
+static void
+begin_time(int ms)
+{
+	clock_gettime(CLOCK_MONOTONIC, &deadline);
+	deadline.tv_sec += ms / 1000;
+	deadline.tv_nsec += ms % 1000 * 1000000L;
+	if (deadline.tv_nsec >= 1000000000L)
+	{
+		deadline.tv_sec++;
+		deadline.tv_nsec -= 1000000000L;
+	}
+}
+
+static bool
+is_time_left(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec != deadline.tv_sec ? now.tv_sec < deadline.tv_sec : now.tv_nsec < deadline.tv_nsec;
+}
+
+/* ---------- the state of the data directory ---------- */
+
+/* As the control file says, if the server has been shut down.  Else, false. */
+static bool
+read_state(MtpPmemState *state)
+{
+	bool		right;
+	ControlFileData *control = get_controlfile(DataDir, &right);
+	struct stat st;
+	bool		down = right && control->state == DB_SHUTDOWNED && stat(XLOG_CONTROL_FILE, &st) == 0;
+
+	memset(state, 0, sizeof(*state));
+	if (down)
+	{
+		state->system = control->system_identifier;
+		state->checkpoint = control->checkPoint;
+		state->redo = control->checkPointCopy.redo;
+		state->time = control->checkPointCopy.time;
+		state->timeline = control->checkPointCopy.ThisTimeLineID;
+		state->file = st.st_ino;
+		state->path = hash_bytes((const unsigned char *) DataDir, strlen(DataDir));
+		state->server = PG_VERSION_NUM;
+		state->build = hash_bytes((const unsigned char *) PG_VERSION_STR, strlen(PG_VERSION_STR));
+		state->block = BLCKSZ;
+		state->nextents = mtp_pmem.nextents;
+	}
+	pfree(control);
+	return down;
+}
+
+/* Why frames of one state are not those of the other, or NULL. */
+static const char *
+difference(const MtpPmemState *a, const MtpPmemState *b)
+{
+	if (a->system != b->system)
+		return "it is of another cluster";
+	if (a->file != b->file || a->path != b->path)
+		return "it is of another copy of this data directory";
+	if (a->server != b->server || a->build != b->build || a->block != b->block)
+		return "it is of another build of PostgreSQL";
+	if (memcmp(a, b, sizeof(*a)) != 0)
+		return "it is of another state of this data directory";
+	return NULL;
+}
+
+/* What keeps the server from going on where it was shut down, or NULL. */
+static const char *
+redo_to_come(void)
+{
+	static const char *const signals[] = {STANDBY_SIGNAL_FILE, RECOVERY_SIGNAL_FILE, BACKUP_LABEL_FILE};
+
+	for (int i = 0; i < lengthof(signals); i++)
+		if (access(signals[i], F_OK) == 0)
+			return signals[i];
+	return NULL;
+}
+
+/* ---------- the beginning ---------- */
+
+/* Why nothing can be taken over, or NULL. */
+static const char *
+why_not(MtpMark what, const MtpPmemMarker *marker)
+{
+	MtpPmemState state;
+	const char *signal = redo_to_come();
+
+	if (what == MTP_MARK_WRONG)
+		return "its marker is damaged, or of another version";
+	if (signal != NULL)
+		return psprintf("there is a file \"%s\"", signal);
+	if (!read_state(&state))
+		return "the server was not shut down properly";
+	return difference(&marker->state, &state);
+}
+
+static void
+take_over(void)
+{
+	MtpPmemMarker marker;
+	MtpMark		what = mtp_pmem_unmark(&mtp_pmem, &marker);
+	MtpTaken	taken;
+	const char *why;
+
+	if (what == MTP_MARK_NONE)
+	{
+		ereport(LOG, (errmsg("file \"%s\" has no frames: it is new, or the server before did not end properly", mtp_pmem_path)));
+		return;
+	}
+	why = why_not(what, &marker);
+	if (why != NULL)
+	{
+		ereport(LOG, (errmsg("file \"%s\" is emptied: %s", mtp_pmem_path, why)));
+		return;
+	}
+	begin_time(START_MS);
+	mtp_pmem_take_over(&mtp_pmem, &mtp_buffer, is_time_left, &taken);
+	ereport(LOG,
+			(errmsg("took %u of %u frames over from file \"%s\"", taken.taken, marker.sealed, mtp_pmem_path),
+			 taken.wrong + taken.left == 0 ? 0 : errdetail("%u are damaged, and there was no time for %u.", taken.wrong, taken.left)));
+}
+
+/* ---------- the end ---------- */
+
+/*
+ * The postmaster's last act, when it ends well and all others have ended: what is in the frames is what is on disk.  After an immediate shutdown
+ * the control file says that it isn't.
+ */
+static void
+at_exit(int code, Datum arg)
+{
+	MtpPmemState state;
+	MtpSealed	sealed;
+
+	if (code != 0 || IsUnderPostmaster || MyProcPid != PostmasterPid || !read_state(&state))
+		return;
+	begin_time(mtp_pmem_seal_timeout);
+	mtp_seal_rest(&mtp_pmem, &mtp_buffer, is_time_left, &sealed);
+	mtp_seal_mark(&mtp_pmem, &state, sealed.sealed);
+	ereport(LOG,
+			(errmsg("left %u frames in file \"%s\"", sealed.sealed, mtp_pmem_path),
+			 sealed.left == 0 ? 0 : errdetail("There was no time for %u.", sealed.left)));
+}
+
+/*
+ * Called for each new shared memory, which begins with what is to be done at its end.
+ */
+void
+mtp_pmem_start(void)
+{
+	static bool begun = false;
+
+	mtp_buffer.copy = mtp_pmem_copy;
+	if (IsUnderPostmaster)
+		return;
+	if (begun)
+		ereport(LOG, (errmsg("file \"%s\" is emptied: a process of the server has crashed", mtp_pmem_path)));
+	else
+		take_over();
+	begun = true;
+	mtp_buffer_tell();			/* before there are children, who would tell it once more each */
+	on_shmem_exit(at_exit, (Datum) 0);
+}
