@@ -191,9 +191,18 @@ $node->safe_psql('postgres', "CREATE DATABASE d2; CREATE DATABASE d4");
 $node->safe_psql('postgres', q{
 	CREATE TABLE r (id int); INSERT INTO r VALUES (1), (2);
 	CREATE FUNCTION lock_row(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN UPDATE r SET id = id WHERE id = i; RETURN i; END $$;
+	CREATE FUNCTION meet(i int) RETURNS text LANGUAGE plpgsql AS $$	-- waits until both loads have their first row
+	BEGIN
+		PERFORM pg_advisory_xact_lock(i);
+		FOR tries IN 1 .. 6000 LOOP
+			EXIT WHEN (SELECT count(*) = 2 FROM pg_locks WHERE locktype = 'advisory' AND granted);
+			PERFORM pg_sleep(0.01);
+		END LOOP;
+		RETURN '';
+	END $$;
 	TRUNCATE t;});
 my @jobs = map { my ($x, $y) = $_ == 1 ? (1, 2) : (2, 1); start_psql($node, 'postgres',
-	qq{INSERT INTO t SELECT CASE g WHEN 3000 THEN lock_row($x) WHEN 20000 THEN lock_row($y) ELSE g END, CASE WHEN g = 6000 THEN pg_sleep(1)::text ELSE '' END FROM generate_series(1, 30000) g}) } 1, 2;
+	qq{INSERT INTO t SELECT CASE g WHEN 3000 THEN lock_row($x) WHEN 20000 THEN lock_row($y) ELSE g END, CASE g WHEN 6000 THEN meet($x) ELSE '' END FROM generate_series(1, 30000) g}) } 1, 2;
 my @errors = map { finish($_) } @jobs;
 is(scalar(grep { /40P01/ } @errors), 1, 'one of two loads that lock each other out gets the deadlock error') or diag(@errors);
 verify('deadlock', 'postgres', 30000);
