@@ -60,9 +60,14 @@ test-assert:
 SANITIZE_PREFIX ?= /opt/mtpower-pg15-sanitize
 test-sanitize: export PARTS := $(or $(PARTS),regress isolation tap)
 test-sanitize: export ROUNDS := $(or $(ROUNDS),2)
-test-sanitize: export TESTS_tap = batch_callers batch_c_code batch_faults batch_interrupts batch_split_crash batch_stress blink_scan_race blink_vacuum_race disk_full hash_c_code \
-	buffer_coherence buffer_hotlist buffer_oracle buffer_pmem_files buffer_race buffer_tables buffer_warm directory directory_admit directory_learnt directory_race directory_scan \
-	hash_crash hash_damage hash_edges hash_faults hash_unfinished hash_vacuum hash_worker_kill judge regress_replay verify_damage
+test-sanitize: export TESTS_tap = \
+	batch/c_code batch/callers batch/faults \
+	batch/interrupts batch/stress batch/vacuum:hash batch/worker_kill:hash \
+	blink/scan_race blink/vacuum_race buffer/coherence buffer/hotlist buffer/oracle \
+	buffer/pmem_files buffer/race buffer/tables buffer/warm crash/disk_full \
+	crash/hash_loads crash/hash_splits crash/judge crash/leaf_split fuzz/blink_damage \
+	fuzz/hash_damage hash/edges pagedir/admit pagedir/learnt pagedir/race pagedir/scan \
+	pagedir/types replication/regress
 test-sanitize:
 	@test/build-server sanitize $(SANITIZE_PREFIX)
 	@PG_CONFIG=$(SANITIZE_PREFIX)/bin/pg_config test/run
@@ -83,7 +88,7 @@ analyse:
 .PHONY: quicktest
 quicktest: export ROUNDS := $(or $(ROUNDS),2)
 quicktest:
-	@PARTS="regress isolation tap" TESTS_tap=judge test/run
+	@PARTS="regress isolation tap" TESTS_tap=crash/judge test/run
 
 .PHONY: demo demo-stop
 demo:
@@ -100,8 +105,8 @@ bench:
 # The judge and the oracle of the buffer at length: make soak [MINUTES=10]; or the judge until so many kill -9: make judge [ROUNDS=20].  Both take SEED=, CLIENTS= and JUDGE_SECONDS=.
 soak: export MINUTES := $(or $(MINUTES),10)
 soak:
-	@PARTS=tap TESTS="judge buffer_oracle" test/run
+	@PARTS=tap TESTS="crash/judge buffer/oracle" test/run
 
 judge: export ROUNDS := $(or $(ROUNDS),20)
 judge:
-	@PARTS=tap TESTS="judge judge_promote" test/run
+	@PARTS=tap TESTS="crash/judge replication/judge_promote" test/run

@@ -1,6 +1,6 @@
 # Databases and tablespaces, with tables and indexes of mtpower in them, idle workers beside, and a crash behind each: CREATE DATABASE with both
 # strategies, RENAME, SET TABLESPACE, DROP; tables and indexes that move between tablespaces; and prepared transactions over restarts and crashes.
-# (batch_database.pl and batch_ddl.pl have what happens beside loads.)
+# (t/batch/database.pl and t/batch/ddl.pl have what happens beside loads.)
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

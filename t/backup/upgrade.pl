@@ -1,5 +1,5 @@
 # Dumps in all formats and pg_upgrade in all modes, with the preload and without: every index is there, sound and of use afterwards, and what goes
-# wrong says why and loses nothing.  (table_dump.pl has other access methods, opclass_dump.pl the operator classes.)
+# wrong says why and loses nothing.  (t/backup/dump_tables.pl has other access methods, t/backup/dump_opclasses.pl the operator classes.)
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

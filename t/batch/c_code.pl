@@ -1,6 +1,7 @@
 # Rows that C code inserts outside of statements of the executor (test/modules/c_inserts.c): within another statement, in
 # internal subtransactions, by multi_insert, and in callbacks at the commit of transactions and subtransactions of a library that was
 # loaded before mtpower.
+# Variants: blink hash
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -9,8 +10,7 @@ use Test::More;
 use MtpFaults;
 use MtpLoad;
 
-# The access method of the indexes: test/t/hash_c_code.pl runs this file with the other one.
-my $am = $ENV{MTP_INDEX_AM} || 'mtpower_blink';
+my $am = 'mtpower_' . ($ENV{MTP_VARIANT} || 'blink');
 
 my $dir = MtpFaults::compile('c_inserts');
 my $node = PostgreSQL::Test::Cluster->new('main');

@@ -1,5 +1,6 @@
 # Commands that swap an index's file, want a table for themselves, or drop the extension, while workers stand in the middle of
 # their work: nobody writes to the wrong file, nobody fails, nobody waits longer than the load, or the worker's unit, lasts.
+# Variants: blink hash
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -7,8 +8,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use MtpSessions;
 
-# The access method of the indexes: test/t/hash_ddl.pl runs this file with the other one.
-my $am = $ENV{MTP_INDEX_AM} || 'mtpower_blink';
+my $am = 'mtpower_' . ($ENV{MTP_VARIANT} || 'blink');
 my $desc = $am eq 'mtpower_hash' ? '' : 'DESC';
 
 my $node = PostgreSQL::Test::Cluster->new('main');

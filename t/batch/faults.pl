@@ -1,4 +1,5 @@
 # Loads that are cancelled, terminated, without memory or workers, and whose workers die.
+# Variants: blink hash
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -6,8 +7,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-# The access method of the indexes: test/t/hash_faults.pl runs this file with the other one.
-my $am = $ENV{MTP_INDEX_AM} || 'mtpower_blink';
+my $am = 'mtpower_' . ($ENV{MTP_VARIANT} || 'blink');
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;

@@ -1,5 +1,6 @@
 # Loads that are cancelled, time out, are terminated, or lose their client, in every phase: over within two seconds,
 # nothing of them visible, nothing held.
+# Variants: blink hash
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -8,8 +9,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 use MtpFaults;
 
-# The access method of the indexes: test/t/hash_interrupts.pl runs this file with the other one.
-my $am = $ENV{MTP_INDEX_AM} || 'mtpower_blink';
+my $am = 'mtpower_' . ($ENV{MTP_VARIANT} || 'blink');
 my $hash = $am eq 'mtpower_hash';
 
 my $node = PostgreSQL::Test::Cluster->new('main');

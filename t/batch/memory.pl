@@ -1,5 +1,6 @@
 # Memory: a thousand loads of all widths and ends leave nothing behind, in shared memory or in a process; eight sessions
 # that load, fail and die with hardly any.
+# Variants: blink hash
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -8,8 +9,7 @@ use Test::More;
 use Time::HiRes qw(sleep);
 use MtpFaults;
 
-# The access method of the indexes: test/t/hash_memory.pl runs this file with the other one.
-my $am = $ENV{MTP_INDEX_AM} || 'mtpower_blink';
+my $am = 'mtpower_' . ($ENV{MTP_VARIANT} || 'blink');
 my $hash = $am eq 'mtpower_hash';
 
 my $node = PostgreSQL::Test::Cluster->new('main');

@@ -1,5 +1,6 @@
 # VACUUM beside a step of a worker for rows that are dead, while another session's batches are under way: no entry leads to a
 # stranger's row.
+# Variants: blink hash
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -8,8 +9,7 @@ use Test::More;
 use Time::HiRes qw(sleep);
 use MtpSessions;
 
-# The access method of the indexes: test/t/hash_vacuum.pl runs this file with the other one.
-my $am = $ENV{MTP_INDEX_AM} || 'mtpower_blink';
+my $am = 'mtpower_' . ($ENV{MTP_VARIANT} || 'blink');
 my $hash = $am eq 'mtpower_hash';
 
 my $node = PostgreSQL::Test::Cluster->new('main');

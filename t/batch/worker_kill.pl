@@ -1,4 +1,5 @@
 # Workers that are terminated, cancelled or fail, wherever they stand or wait: the load goes on, and VACUUM afterwards.
+# Variants: blink hash
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -7,8 +8,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 use MtpFaults;
 
-# The access method of the indexes: test/t/hash_worker_kill.pl runs this file with the other one.
-my $am = $ENV{MTP_INDEX_AM} || 'mtpower_blink';
+my $am = 'mtpower_' . ($ENV{MTP_VARIANT} || 'blink');
 my $hash = $am eq 'mtpower_hash';
 
 my $dir = MtpFaults::compile('faults');

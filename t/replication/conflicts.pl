@@ -152,7 +152,7 @@ foreach my $kind (qw(ordered hash))
 		scene(name => 'cursor on index and table, backward', fill => \@dead, before => cursor($by_index, 'SELECT a + length(left(filler, 0)) FROM t WHERE a > 0 ORDER BY a DESC'),
 			meanwhile => \@vacuum, after => $rest, like => qr/read: 200 199 .* 2 1\n$none/);
 		# Here we differ: replay waits for cursors on each leaf that VACUUM has passed, since an inserter may have deleted what the cursor has read and
-		# not returned yet (src/blink/README.md; blink_vacuum_standby.pl has the case).
+		# not returned yet (src/blink/README.md; t/replication/blink_vacuum.pl has the case).
 		scene(name => 'cursor on a leaf where VACUUM deletes nothing', fill => [ @fill, 'INSERT INTO t SELECT g, g FROM generate_series(1000, 8000) g', 'VACUUM t', 'DELETE FROM t WHERE a > 7000' ], before => cursor($by_index, $query),
 			meanwhile => ['VACUUM (INDEX_CLEANUP on, TRUNCATE off) t'], after => ['MOVE ALL FROM c'], like => $none, ours => $pin);
 		# A page that was deleted is used again.

@@ -6,7 +6,7 @@ use MtpUnit;
 use Test::More;
 
 my @sources = ('test/unit/page_test.c', 'src/page/*.c');
-my @include = ('-include', "$FindBin::Bin/../unit/blcksz.h");
+my @include = ('-include', "$FindBin::Bin/../../test/unit/blcksz.h");
 
 run_unit("$_-byte blocks", \@sources, [ 1, 60 ], @include, "-DUNIT_BLCKSZ=$_") for 1024, 32768;
 run_unit('without SIMD', \@sources, [ 2, 60 ], @include, '-DMTP_NO_SIMD');

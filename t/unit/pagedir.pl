@@ -7,7 +7,7 @@ use MtpUnit;
 use Test::More;
 
 my @sources = ('test/unit/directory_test.c', (map { "src/directory/$_.c" } qw(build codes row search)), 'src/page/norm.c');
-my @flags = ('-pthread', '-include', "$FindBin::Bin/../unit/blcksz.h");
+my @flags = ('-pthread', '-include', "$FindBin::Bin/../../test/unit/blcksz.h");
 my $seed = $ENV{SEED} || int(time);
 my $rounds = 2000 * ($ENV{ROUNDS} || 1);
 
