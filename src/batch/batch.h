@@ -109,13 +109,13 @@ extern bool mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itu
  * can't see them.  Cheap when nothing is queued.
  */
 extern uint64 mtp_batch_pending;	/* entries this backend has queued and not drained, all indexes */
-extern void mtp_batch_scan_barrier(Relation index, Snapshot snapshot);
+extern void mtp_batch_flush_before_scan(Relation index, Snapshot snapshot);
 
 static inline void
 mtp_batch_before_scan(Relation index, Snapshot snapshot)
 {
 	if (unlikely(mtp_batch_pending > 0))
-		mtp_batch_scan_barrier(index, snapshot);
+		mtp_batch_flush_before_scan(index, snapshot);
 }
 
 /*
@@ -134,48 +134,7 @@ extern void mtp_batch_vacuum_fence(Relation index);
 extern void mtp_batch_announce(Relation rel, int ntuples, CommandId cid);
 extern void mtp_batch_finish_bulk(Relation rel);
 
-/*
- * Chores: what workers do while no batch of their database waits, for another subsystem that leaves it to them.  Told to the engine in _PG_init.
- *
- * turn: does a part of what there is in MyDatabaseId, and returns false if there was nothing; called outside of transactions, and returns there.  It is short: a batch may come any time.  If it raises an
- * error, that is logged, its transaction is aborted, and failed() is called, which raises nothing.
- */
-typedef struct MtpChores
-{
-	bool		(*turn) (void);
-	void		(*failed) (void);
-} MtpChores;
-
-extern MtpChores mtp_chores;
-
-/* There are some in this database: wakes or starts a worker.  False if there is none to be had.  Raises nothing: for a transaction's end. */
-extern bool mtp_worker_for_chores(void);
-
-/* Are there workers at all (mtpower.workers)? */
-extern bool mtp_workers_allowed(void);
-
-/* Does a command want this database for itself (DROP, RENAME, …)?  Whoever is connected to it without being a client's session leaves then. */
-extern bool mtp_database_wanted(Oid dbid);
-
-/*
- * For a process that is no worker and connects to a database by itself, one at a time in the cluster, before it connects, once: until it ends, commands that want the database wait for it as for workers.
- * It asks mtp_database_wanted again and again, and leaves.  False if a command wants the database already, or if there is such a process; then it is not to connect.
- */
-extern bool mtp_visit_begin(Oid dbid);
-
-/* Is there such a process? */
-extern bool mtp_visited(void);
-
-/* What all of our background processes have in common: connected to a database, or to none, when recovery is over; never started again, unless the caller says otherwise. */
-extern void mtp_worker_describe(BackgroundWorker *bgw, const char *name, const char *function);
-
-/* Settings as background workers have them: those of the database do not count. */
-extern void mtp_worker_reset_settings(void);
-
-/* In a turn, which has found something to do; phase: a static string, for the view. */
-extern void mtp_worker_begin_chore(const char *phase);
-
-/* In a turn: does something else wait for the worker? */
-extern bool mtp_worker_called(void);
+/* Its share of _PG_init. */
+extern void mtp_batch_init(void);
 
 #endif							/* MTP_BATCH_H */

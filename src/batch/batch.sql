@@ -41,9 +41,3 @@ CREATE VIEW mtpower.stat_memory AS
 COMMENT ON VIEW mtpower.stat_memory IS 'shared memory of the batch engine, and what it was short of';
 
 GRANT SELECT ON mtpower.stat_workers, mtpower.stat_batches, mtpower.stat_memory TO PUBLIC;
-
-CREATE FUNCTION mtpower.stat_reset(target text DEFAULT NULL) RETURNS void
-	LANGUAGE C VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'mtp_stat_reset';
-REVOKE ALL ON FUNCTION mtpower.stat_reset(text) FROM PUBLIC;
-COMMENT ON FUNCTION mtpower.stat_reset(text) IS
-	'sets the counters of stat_batches ("batches"), of stat_workers ("workers"), of stat_buffer ("buffer") or all (null) to zero';

@@ -10,6 +10,7 @@
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "core/process.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/ipc.h"
@@ -27,7 +28,7 @@ MtpLoad    *mtp_my_load = NULL;
 static MtpUnit running;
 
 bool
-mtp_drain_busy(void)
+mtp_batch_drain_busy(void)
 {
 	return running.batch != NULL;
 }
@@ -37,14 +38,14 @@ static void
 leave_load(int code, Datum arg)
 {
 	if (running.batch != NULL)
-		mtp_unit_give_back(&running, false);
+		mtp_batch_unit_give_back(&running, false);
 	running.batch = NULL;
-	mtp_cancel(0, InvalidSubTransactionId);
+	mtp_batch_cancel(0, InvalidSubTransactionId);
 	mtp_my_load->pid = 0;
 }
 
 MtpLoad *
-mtp_load_join(void)
+mtp_batch_load_join(void)
 {
 	if (mtp_my_load == NULL)
 	{
@@ -112,12 +113,12 @@ run_own(MtpUnit *unit)
 	{
 		cxt = AllocSetContextCreate(old, "mtpower task", ALLOCSET_DEFAULT_SIZES);
 		MemoryContextSwitchTo(cxt);
-		MTP_STOP_POINT("owner_claimed");
+		MTP_INJECT("owner_claimed");
 		if (push)
 			PushActiveSnapshot(GetTransactionSnapshot());
 		SetUserIdAndSecContext(unit->batch->userid, unit->batch->sec_context);
 		open_runner(&runner, unit->batch);
-		(void) mtp_unit_run(&runner, unit);
+		(void) mtp_batch_unit_run(&runner, unit);
 		SetUserIdAndSecContext(userid, sec_context);
 		close_runner(&runner);
 		if (push)
@@ -129,12 +130,12 @@ run_own(MtpUnit *unit)
 	{
 		SetUserIdAndSecContext(userid, sec_context);
 		running.batch = NULL;
-		mtp_unit_give_back(unit, false);
+		mtp_batch_unit_give_back(unit, false);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 	running.batch = NULL;
-	mtp_unit_finish(unit);
+	mtp_batch_unit_finish(unit);
 }
 
 /*
@@ -158,7 +159,7 @@ claim_own(uint64 serial, Oid indexid, SubTransactionId subxid, MtpUnit *unit, Oi
 		if (b->phase == MTP_FILLING || !matches(b, serial, indexid, subxid))
 			continue;
 		*pending = b->indexid;
-		if ((got = mtp_unit_claim(b, false, unit)))
+		if ((got = mtp_batch_unit_claim(b, false, unit)))
 			break;
 	}
 	if (!got)
@@ -171,7 +172,7 @@ claim_own(uint64 serial, Oid indexid, SubTransactionId subxid, MtpUnit *unit, Oi
 			if (!matches(b, serial, indexid, subxid))
 				continue;
 			*pending = b->indexid;
-			if ((got = mtp_unit_claim(b, false, unit)))
+			if ((got = mtp_batch_unit_claim(b, false, unit)))
 				break;
 		}
 	LWLockRelease(mtp_batch_lock);
@@ -182,6 +183,7 @@ claim_own(uint64 serial, Oid indexid, SubTransactionId subxid, MtpUnit *unit, Oi
 static bool
 advance(uint64 serial, Oid indexid, SubTransactionId subxid)
 {
+	static uint32 event = 0;
 	MtpUnit		unit;
 	Oid			pending;
 
@@ -195,8 +197,8 @@ advance(uint64 serial, Oid indexid, SubTransactionId subxid)
 	}
 	if (OidIsValid(pending))
 	{
-		mtp_stat_count_wait(pending);
-		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100, mtp_wait_event(MTP_WAIT_UNIT));
+		mtp_batch_stat_count_wait(pending);
+		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100, mtp_wait_event(&event, "MtpBatchUnit"));
 	}
 	ConditionVariableCancelSleep();
 	return OidIsValid(pending);
@@ -206,7 +208,7 @@ advance(uint64 serial, Oid indexid, SubTransactionId subxid)
 static void
 settle(uint64 serial, Oid indexid, SubTransactionId subxid)
 {
-	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
+	for (MtpStatement *f = mtp_batch_statement; f != NULL; f = f->outer)
 		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
 			if ((serial == 0 || f->serial == serial) &&
 				(!OidIsValid(indexid) || q->indexid == indexid) &&
@@ -218,40 +220,42 @@ settle(uint64 serial, Oid indexid, SubTransactionId subxid)
 }
 
 void
-mtp_drain(uint64 serial, Oid indexid, SubTransactionId subxid)
+mtp_batch_drain(uint64 serial, Oid indexid, SubTransactionId subxid)
 {
-	if (mtp_my_load == NULL || mtp_drain_busy())
+	if (mtp_my_load == NULL || mtp_batch_drain_busy())
 		return;
-	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
+	for (MtpStatement *f = mtp_batch_statement; f != NULL; f = f->outer)
 		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
 			if (q->batch != NULL && matches(q->batch, serial, indexid, subxid))
-				mtp_queue_submit(q);
-	MTP_STOP_POINT("drain");
+				mtp_batch_queue_submit(q);
+	MTP_INJECT("drain");
 	while (advance(serial, indexid, subxid))
 		;
-	mtp_load_take_usage();
-	mtp_share_content(mtp_my_load);
+	mtp_batch_load_take_usage();
+	mtp_batch_share_content(mtp_my_load);
 	settle(serial, indexid, subxid);
 }
 
 bool
-mtp_drain_some(void)
+mtp_batch_drain_some(void)
 {
-	return mtp_my_load != NULL && !mtp_drain_busy() && advance(0, InvalidOid, InvalidSubTransactionId);
+	return mtp_my_load != NULL && !mtp_batch_drain_busy() && advance(0, InvalidOid, InvalidSubTransactionId);
 }
 
 bool
-mtp_drain_some_of(uint64 serial, Oid indexid)
+mtp_batch_drain_some_of(uint64 serial, Oid indexid)
 {
 	return advance(serial, indexid, InvalidSubTransactionId);
 }
 
 void
-mtp_drain_detach(uint64 serial)
+mtp_batch_drain_detach(uint64 serial)
 {
+	static uint32 event = 0;
+
 	if (mtp_my_load == NULL)
 		return;
-	MTP_STOP_POINT("detach");
+	MTP_INJECT("detach");
 	ConditionVariablePrepareToSleep(&mtp_my_load->cv);
 	for (;;)
 	{
@@ -259,14 +263,13 @@ mtp_drain_detach(uint64 serial)
 
 		LWLockAcquire(mtp_batch_lock, LW_SHARED);
 		for (int i = 0; i < MTP_MAX_WORKERS; i++)
-			busy |= mtp_shared->workers[i].pid > 0 &&
-				mtp_shared->workers[i].load == mtp_my_load &&
-				mtp_shared->workers[i].serial == serial;
+			busy |= mtp_shared->serving[i].load == mtp_my_load &&
+				mtp_shared->serving[i].serial == serial;
 		LWLockRelease(mtp_batch_lock);
 		if (!busy)
 			break;
 		CHECK_FOR_INTERRUPTS();
-		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100, mtp_wait_event(MTP_WAIT_DETACH));
+		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100, mtp_wait_event(&event, "MtpBatchDetach"));
 	}
 	ConditionVariableCancelSleep();
 }
@@ -291,17 +294,17 @@ cancel_in(dlist_head *list, uint64 serial, SubTransactionId subxid)
 }
 
 void
-mtp_cancel(uint64 serial, SubTransactionId subxid)
+mtp_batch_cancel(uint64 serial, SubTransactionId subxid)
 {
 	if (mtp_my_load == NULL)
 		return;
 	settle(serial, InvalidOid, subxid);
-	mtp_share_content(mtp_my_load);
+	mtp_batch_share_content(mtp_my_load);
 
 	/* Only this backend makes batches; workers may have applied and removed all of them. */
 	if (*(volatile uint64 *) &mtp_my_load->bytes == 0)
 		return;
-	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
+	for (MtpStatement *f = mtp_batch_statement; f != NULL; f = f->outer)
 		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
 			if (q->batch != NULL && matches(q->batch, serial, InvalidOid, subxid))
 			{
@@ -316,11 +319,11 @@ mtp_cancel(uint64 serial, SubTransactionId subxid)
 	LWLockRelease(mtp_batch_lock);
 
 	/* What workers did for the failed statement is not the next one's. */
-	mtp_load_take_usage();
+	mtp_batch_load_take_usage();
 }
 
 void
-mtp_load_take_usage(void)
+mtp_batch_load_take_usage(void)
 {
 	BufferUsage buf;
 	WalUsage	wal;

@@ -68,7 +68,7 @@ mtp_narrow_less(const MtpNarrow *a, const MtpNarrow *b)
 
 /* The entry's index tuple, written to buf (MTP_NARROW_TUPLE bytes, MAXALIGNed); returns its size. */
 #define MTP_NARROW_TUPLE 24
-extern Size mtp_narrow_tuple(uint8 code, MtpNarrow e, char *buf);
+extern Size mtp_batch_narrow_tuple(uint8 code, MtpNarrow e, char *buf);
 
 /*
  * Wide: any index tuple, with a head of 64 bits that sorts as the first column's values do (its
@@ -99,13 +99,13 @@ typedef struct MtpOrder
  * The order of keys; palloc'd in the current context.  Works from support functions 1 and 2 of the
  * index's operator classes, so for any index AM whose support functions are btree's.
  */
-extern MtpOrder *mtp_order_make(Relation index);
+extern MtpOrder *mtp_batch_order_make(Relation index);
 
 /* Head of an index tuple of this index. */
-extern uint64 mtp_order_head(MtpOrder *order, IndexTuple itup);
+extern uint64 mtp_batch_order_head(MtpOrder *order, IndexTuple itup);
 
 /* < 0 or > 0: never equal, since the TID decides last. */
-extern int	mtp_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b);
+extern int	mtp_batch_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b);
 
 /*
  * Sort in place.  scratch has room for n entries.  Interrupts and comparison functions may raise errors;
@@ -113,7 +113,7 @@ extern int	mtp_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b
  */
 #define MTP_SORT_SAFE (UINT32_C(1) << 24)
 
-extern void mtp_sort_narrow(MtpNarrow *a, MtpNarrow *scratch, uint32 n);
-extern void mtp_sort_wide(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n);
+extern void mtp_batch_sort_narrow(MtpNarrow *a, MtpNarrow *scratch, uint32 n);
+extern void mtp_batch_sort_wide(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n);
 
 #endif							/* MTP_ENTRY_H */

@@ -9,18 +9,20 @@
  */
 #include "batch/shared.h"
 
+#include "core/process.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 
 void
 mtp_batch_vacuum_fence(Relation index)
 {
+	static uint32 event = 0;
 	Oid			indexid = RelationGetRelid(index);
 
 	pg_memory_barrier();
 	for (int i = 0; i < MTP_MAX_WORKERS; i++)
 	{
-		MtpWorker  *w = &mtp_shared->workers[i];
+		MtpServing *w = &mtp_shared->serving[i];
 		uint64		step = pg_atomic_read_u64(&w->step);
 
 		pg_read_barrier();
@@ -30,7 +32,7 @@ mtp_batch_vacuum_fence(Relation index)
 		{
 			CHECK_FOR_INTERRUPTS();
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1,
-							 mtp_wait_event(MTP_WAIT_FENCE));
+							 mtp_wait_event(&event, "MtpBatchFence"));
 			ResetLatch(MyLatch);
 		}
 	}

@@ -33,7 +33,7 @@ count_blocks(void)
 }
 
 Size
-mtp_memory_size(void)
+mtp_batch_memory_size(void)
 {
 	return add_size(mul_size(count_blocks(), MTP_BLOCK_SIZE), count_blocks() + MTP_BLOCK_SIZE);
 }
@@ -68,10 +68,10 @@ take(int i, int order)
 
 /* In shmem_startup_hook, after mtp_shared exists; only the first process fills it in. */
 void
-mtp_memory_init(void)
+mtp_batch_memory_init(void)
 {
 	bool		found;
-	char	   *mem = ShmemInitStruct("mtpower batch memory", mtp_memory_size(), &found);
+	char	   *mem = ShmemInitStruct("mtpower batch memory", mtp_batch_memory_size(), &found);
 	int			n = count_blocks();
 
 	free_order = (uint8 *) mem;
@@ -94,7 +94,7 @@ mtp_memory_init(void)
 }
 
 char *
-mtp_memory_alloc(int order)
+mtp_batch_memory_alloc(int order)
 {
 	char	   *mem = NULL;
 	int			o;
@@ -120,7 +120,7 @@ mtp_memory_alloc(int order)
 }
 
 void
-mtp_memory_free(char *block, int order)
+mtp_batch_memory_free(char *block, int order)
 {
 	int			i = (block - mtp_shared->area) / MTP_BLOCK_SIZE;
 

@@ -53,7 +53,7 @@ abbreviates(Relation index, SortSupport key)
 }
 
 MtpOrder *
-mtp_order_make(Relation index)
+mtp_batch_order_make(Relation index)
 {
 	MtpOrder   *order = palloc0(sizeof(MtpOrder));
 	SortSupport first;
@@ -80,7 +80,7 @@ mtp_order_make(Relation index)
 }
 
 uint64
-mtp_order_head(MtpOrder *order, IndexTuple itup)
+mtp_batch_order_head(MtpOrder *order, IndexTuple itup)
 {
 	SortSupport key = &order->keys[0];
 	Datum		value;
@@ -100,11 +100,11 @@ mtp_order_head(MtpOrder *order, IndexTuple itup)
 }
 
 int
-mtp_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b)
+mtp_batch_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b)
 {
 	int			first = 0;
 
-	MTP_STOP_POINT("compare");
+	MTP_INJECT("compare");
 	if (a->head != b->head)
 		return a->head < b->head ? -1 : 1;
 
@@ -148,7 +148,7 @@ value_size(uint8 code)
  * The very bytes that index_form_tuple would make.
  */
 Size
-mtp_narrow_tuple(uint8 code, MtpNarrow e, char *buf)
+mtp_batch_narrow_tuple(uint8 code, MtpNarrow e, char *buf)
 {
 	IndexTuple	itup = (IndexTuple) buf;
 	bool		isnull = mtp_narrow_isnull(code, e);

@@ -96,7 +96,7 @@ typedef struct QueueEntry
 #include "lib/simplehash.h"
 
 static void
-remember_queue(MtpFrame *f, MtpQueue *q)
+remember_queue(MtpStatement *f, MtpQueue *q)
 {
 	QueueKey	key = {.indexid = q->indexid,.subxid = q->subxid};
 	bool		found;
@@ -105,9 +105,9 @@ remember_queue(MtpFrame *f, MtpQueue *q)
 }
 
 static void
-make_hash(MtpFrame *f)
+make_hash(MtpStatement *f)
 {
-	f->by_index = queues_create(mtp_frame_context(f), 256, NULL);
+	f->by_index = queues_create(mtp_batch_statement_context(f), 256, NULL);
 	for (MtpQueue *q = f->queues; q != NULL; q = q->next)
 		remember_queue(f, q);
 }
@@ -117,7 +117,7 @@ make_hash(MtpFrame *f)
  * tells how many to expect: a batch from the first row, or more likely none.
  */
 static int
-rows_at_once(MtpFrame *f, Oid heapid)
+rows_at_once(MtpStatement *f, Oid heapid)
 {
 	MtpQueue   *last = f->queues;
 
@@ -136,10 +136,10 @@ rows_at_once(MtpFrame *f, Oid heapid)
 }
 
 static MtpQueue *
-make_queue(MtpFrame *f, Relation index, Relation heap, bool narrow)
+make_queue(MtpStatement *f, Relation index, Relation heap, bool narrow)
 {
 	MtpQueue   *q = f->nqueues < MTP_QUEUE_PLACES ? &f->places[f->nqueues] :
-		MemoryContextAlloc(mtp_frame_context(f), sizeof(MtpQueue));
+		MemoryContextAlloc(mtp_batch_statement_context(f), sizeof(MtpQueue));
 
 	memset(q, 0, sizeof(*q));
 	q->frame = f;
@@ -159,7 +159,7 @@ make_queue(MtpFrame *f, Relation index, Relation heap, bool narrow)
 
 /* The rows' queue. */
 static MtpQueue *
-find_queue(MtpFrame *f, Relation index, Relation heap, bool narrow)
+find_queue(MtpStatement *f, Relation index, Relation heap, bool narrow)
 {
 	QueueKey	key = {
 		.indexid = RelationGetRelid(index),.subxid = GetCurrentSubTransactionId()
@@ -192,7 +192,7 @@ lock_batch(MtpQueue *q)
 		if (q->batch->phase == MTP_FILLING)
 			break;
 		LWLockRelease(mtp_batch_lock);
-		(void) mtp_drain_some_of(q->frame->serial, q->indexid);
+		(void) mtp_batch_drain_some_of(q->frame->serial, q->indexid);
 	}
 }
 
@@ -228,7 +228,7 @@ publish_run(MtpQueue *q)
 }
 
 void
-mtp_queue_submit(MtpQueue *q)
+mtp_batch_queue_submit(MtpQueue *q)
 {
 	MtpBatch   *b = q->batch;
 	TimestampTz now;
@@ -264,7 +264,7 @@ mtp_queue_submit(MtpQueue *q)
 			(errmsg_internal("mtpower: submitted %u entries of index %u in %d runs",
 							 entries, q->indexid, runs)));
 	if (q->worker_ok && !own)
-		mtp_worker_wanted(mtp_my_load);
+		mtp_batch_serve_wanted(mtp_my_load);
 }
 
 /* Under mtp_batch_lock: has a worker refused the statement's batches of this index? */
@@ -317,7 +317,7 @@ start_batch(MtpQueue *q, char *header, MtpLoad *load, TransactionId xid)
 static bool
 grow_batch(MtpBatch *b)
 {
-	MtpManyRuns *many = (MtpManyRuns *) mtp_memory_alloc(MTP_MANY_ORDER);
+	MtpManyRuns *many = (MtpManyRuns *) mtp_batch_memory_alloc(MTP_MANY_ORDER);
 
 	if (many == NULL)
 		return false;
@@ -325,7 +325,7 @@ grow_batch(MtpBatch *b)
 	if (b->phase != MTP_FILLING || b->nruns < MTP_FEW_RUNS)
 	{
 		LWLockRelease(mtp_batch_lock);
-		mtp_memory_free((char *) many, MTP_MANY_ORDER);
+		mtp_batch_memory_free((char *) many, MTP_MANY_ORDER);
 		return true;
 	}
 	b->many = many;
@@ -348,14 +348,14 @@ grow_batch(MtpBatch *b)
 static char *
 alloc_run(MtpLoad *load, MtpBatch *b, Size need, int *order)
 {
-	Size		room = mtp_share_room(load);
+	Size		room = mtp_batch_share_room(load);
 	char	   *mem = NULL;
 	int			least = 0;
 
 	while ((Size) MTP_BLOCK_SIZE << least < need)
 		least++;
 	for (*order = Max(least, b ? Min(b->nruns, MTP_MAX_ORDER) : 0); *order >= least; --*order)
-		if ((Size) MTP_BLOCK_SIZE << *order <= room && (mem = mtp_memory_alloc(*order)) != NULL)
+		if ((Size) MTP_BLOCK_SIZE << *order <= room && (mem = mtp_batch_memory_alloc(*order)) != NULL)
 			break;
 	return mem;
 }
@@ -370,14 +370,14 @@ try_run(MtpQueue *q, Size need)
 {
 	/* What may raise an error comes before anything is taken. */
 	TransactionId xid = GetCurrentTransactionId();
-	MtpLoad    *load = mtp_load_join();
+	MtpLoad    *load = mtp_batch_load_join();
 	TimestampTz now = GetCurrentTimestamp();
 	char	   *header = NULL;
 	char	   *mem;
 	MtpBatch   *b;
 	int			order;
 
-	if (q->batch == NULL && (header = mtp_memory_alloc(0)) == NULL)
+	if (q->batch == NULL && (header = mtp_batch_memory_alloc(0)) == NULL)
 		return false;
 	if (q->batch && q->batch->nruns == MTP_FEW_RUNS && q->batch->many == NULL &&
 		!grow_batch(q->batch))
@@ -385,7 +385,7 @@ try_run(MtpQueue *q, Size need)
 	if ((mem = alloc_run(load, q->batch, need, &order)) == NULL)
 	{
 		if (header != NULL)
-			mtp_memory_free(header, 0);
+			mtp_batch_memory_free(header, 0);
 		return false;
 	}
 	if (header != NULL)
@@ -402,7 +402,7 @@ try_run(MtpQueue *q, Size need)
 	load->bytes += MTP_RUN_BYTES(q->run);
 	load->seen = now;
 	LWLockRelease(mtp_batch_lock);
-	mtp_share_content(load);
+	mtp_batch_share_content(load);
 	return true;
 }
 
@@ -413,7 +413,7 @@ most_entries(MtpQueue **fullest)
 	uint32		most = MTP_WORTH_A_BATCH - 1;
 
 	*fullest = NULL;
-	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
+	for (MtpStatement *f = mtp_batch_statement; f != NULL; f = f->outer)
 		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
 			if (q->filled > most)
 			{
@@ -439,13 +439,13 @@ submit_fullest(void)
 	if (fullest == NULL)
 		return false;
 	bytes = fullest->batch->bytes;
-	mtp_queue_submit(fullest);
-	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
+	mtp_batch_queue_submit(fullest);
+	for (MtpStatement *f = mtp_batch_statement; f != NULL; f = f->outer)
 		for (MtpQueue *q = f->queues; q != NULL && bytes < enough; q = q->next)
 			if (q->filled >= Max(most / 2, MTP_WORTH_A_BATCH))
 			{
 				bytes += q->batch->bytes;
-				mtp_queue_submit(q);
+				mtp_batch_queue_submit(q);
 			}
 	return true;
 }
@@ -474,7 +474,7 @@ submit_early(void)
 		underway |= dlist_container(MtpBatch, node, iter.cur)->phase != MTP_FILLING;
 	LWLockRelease(mtp_batch_lock);
 	if (!underway && most_entries(&fullest) > 0)
-		mtp_queue_submit(fullest);
+		mtp_batch_queue_submit(fullest);
 }
 
 /*
@@ -489,12 +489,12 @@ submit_early(void)
 static bool
 make_room(MtpQueue *q, Size need)
 {
-	MTP_STOP_POINT("memory_full");
-	mtp_share_want(mtp_my_load);
+	MTP_INJECT("memory_full");
+	mtp_batch_share_want(mtp_my_load);
 	for (;;)
 	{
-		if (mtp_drain_some())
-			while (memory_is_short() && mtp_drain_some())
+		if (mtp_batch_drain_some())
+			while (memory_is_short() && mtp_batch_drain_some())
 				;
 		else if (!submit_fullest())
 		{
@@ -512,16 +512,16 @@ static bool
 next_run(MtpQueue *q, Size need)
 {
 	publish_run(q);
-	MTP_STOP_POINT("run_full");
+	MTP_INJECT("run_full");
 	if (q->batch && (q->batch->nruns == MTP_MAX_RUNS ||
 					 q->batch->bytes >= (Size) mtp_batch_size * 1024))
-		mtp_queue_submit(q);
+		mtp_batch_queue_submit(q);
 	else if (q->batch)
 	{
 		if (!q->batch->own)
 			submit_early();
 		if (q->batch && q->batch->worker_ok && !q->batch->own)
-			mtp_worker_wanted(q->batch->load);
+			mtp_batch_serve_wanted(q->batch->load);
 	}
 	return try_run(q, need) || make_room(q, need);
 }
@@ -543,7 +543,7 @@ lock_index(MtpQueue *q)
 
 /* At the statement's end.  Where its subtransaction is over the transaction's end does it. */
 void
-mtp_queue_unlock(MtpQueue *q)
+mtp_batch_queue_unlock(MtpQueue *q)
 {
 	ResourceOwner old = CurrentResourceOwner;
 
@@ -556,7 +556,7 @@ mtp_queue_unlock(MtpQueue *q)
 
 /* Is the row one of the statement's first ones?  Its entries come one after the other. */
 static bool
-is_first_row(MtpFrame *f, Oid heapid, ItemPointer tid)
+is_first_row(MtpStatement *f, Oid heapid, ItemPointer tid)
 {
 	if (f->at_once == 0)
 		return false;
@@ -576,13 +576,13 @@ static MtpQueue *
 queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniqueCheck check,
 		  MtpArrival arrival)
 {
-	MtpFrame   *f = mtp_frame;
+	MtpStatement   *f = mtp_batch_statement;
 	MtpQueue   *q;
 
 	if (f == NULL || f->direct || !mtp_batching || check != UNIQUE_CHECK_NO)
 		return NULL;
 	if (index->rd_rel->relpersistence == RELPERSISTENCE_TEMP ||
-		index->rd_index->indisexclusion || IsInParallelMode() || mtp_queue_closed() ||
+		index->rd_index->indisexclusion || IsInParallelMode() || mtp_batch_queue_closed() ||
 		!TransactionIdIsValid(GetCurrentTransactionIdIfAny()))
 		return NULL;
 
@@ -598,7 +598,7 @@ queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniq
 	}
 	if (!q->used)
 	{
-		MemoryContext old = MemoryContextSwitchTo(mtp_frame_context(f));
+		MemoryContext old = MemoryContextSwitchTo(mtp_batch_statement_context(f));
 
 		/* Until the entries are in, the table must stay, also if its inserter lets go of it. */
 		LockRelationOid(q->heapid, RowExclusiveLock);
@@ -649,7 +649,7 @@ mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itup, IndexUniq
 
 	if (q == NULL)
 		return false;
-	e.head = mtp_order_head(q->order, itup);
+	e.head = mtp_batch_order_head(q->order, itup);
 	run = q->run;
 	if (run == NULL || run->used + size + (run->n + 1) * sizeof(MtpWide) > MTP_RUN_BYTES(run))
 	{

@@ -5,33 +5,12 @@
 #include "batch/shared.h"
 
 #include "miscadmin.h"
-#include "postmaster/bgworker.h"
 #include "utils/guc.h"
-#include "core/inject.h"
-
-#include <unistd.h>
 
 bool		mtp_batching = true;
 int			mtp_batch_memory = 64 * 1024;
-int			mtp_workers = -1;
 int			mtp_batch_size = 16 * 1024;
 int			mtp_batch_min_rows = 256;
-
-/* The smaller of the cores less one and half of max_worker_processes, at least one. */
-static int
-default_workers(void)
-{
-	long		cores = sysconf(_SC_NPROCESSORS_ONLN);
-
-	return Max(1, Min(Min(cores - 1, max_worker_processes / 2), MTP_MAX_WORKERS));
-}
-
-static void
-assign_workers(int newval, void *extra)
-{
-	if (mtp_shared != NULL && !IsUnderPostmaster)
-		mtp_shared->max_workers = newval;
-}
 
 void
 mtp_batch_settings_init(void)
@@ -44,11 +23,6 @@ mtp_batch_settings_init(void)
 							"Shared memory for queued index entries, for the whole cluster.",
 							NULL, &mtp_batch_memory, 64 * 1024, 1024, 64 * 1024 * 1024,
 							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
-	DefineCustomIntVariable("mtpower.workers",
-							"Maximum number of batch workers running at a time in the cluster.",
-							"Zero leaves all work to the loading sessions.",
-							&mtp_workers, default_workers(), 0, MTP_MAX_WORKERS,
-							PGC_SIGHUP, 0, NULL, assign_workers, NULL);
 	DefineCustomIntVariable("mtpower.batch_size",
 							"Bytes of one index's queued entries after which they are submitted as a batch.",
 							NULL, &mtp_batch_size, 16 * 1024, 64, 56 * 1024,
@@ -57,5 +31,4 @@ mtp_batch_settings_init(void)
 							"Rows of a statement whose index entries are inserted at once before it queues.",
 							NULL, &mtp_batch_min_rows, 256, 0, INT_MAX,
 							PGC_USERSET, 0, NULL, NULL, NULL);
-	mtp_stop_init();
 }

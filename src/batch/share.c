@@ -32,7 +32,7 @@ silent(MtpLoad *load, TimestampTz now)
 }
 
 Size
-mtp_share_room(MtpLoad *load)
+mtp_batch_share_room(MtpLoad *load)
 {
 	Size		room = MaxAllocHugeSize;
 	TimestampTz now;
@@ -112,14 +112,14 @@ help_silent(TimestampTz now)
 	{
 		MtpLoad    *load = &mtp_shared->loads[i];
 
-		/* A hint, read without the lock: mtp_worker_wanted looks under it. */
+		/* A hint, read without the lock: mtp_batch_serve_wanted looks under it. */
 		if (load->underway > 0 && silent(load, now))
-			mtp_worker_wanted(load);
+			mtp_batch_serve_wanted(load);
 	}
 }
 
 void
-mtp_share_want(MtpLoad *load)
+mtp_batch_share_want(MtpLoad *load)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	MtpLoad    *holder = NULL;
@@ -151,12 +151,12 @@ mtp_share_want(MtpLoad *load)
 	}
 	LWLockRelease(mtp_batch_lock);
 	if (holder != NULL)
-		mtp_worker_wanted(holder);
+		mtp_batch_serve_wanted(holder);
 	help_silent(now);
 }
 
 void
-mtp_share_content(MtpLoad *load)
+mtp_batch_share_content(MtpLoad *load)
 {
 	if (!load->wants)
 		return;

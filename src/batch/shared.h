@@ -18,11 +18,11 @@
 #include "storage/condition_variable.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
+#include "worker/worker.h"
 
 #define MTP_MAX_RUNS		68	/* of a batch */
 #define MTP_FEW_RUNS		6	/* … of a small one */
 #define MTP_MAX_TASKS		16	/* of a batch */
-#define MTP_MAX_WORKERS		64	/* slots; mtpower.workers stays below */
 #define MTP_MAX_INDEXES		1024	/* with statistics */
 
 /* Memory: blocks of 1 kB << order */
@@ -181,30 +181,25 @@ mtp_batch_submit(MtpBatch *b, TimestampTz now)
 	b->load->underway += b->full;
 }
 
-/* One per worker. */
-typedef struct MtpWorker
+/* What a worker does for a load: one per slot of the pool of workers, under mtp_batch_lock. */
+typedef struct MtpServing
 {
-	int			pid;			/* 0: unused; -1: being started */
-	Oid			dbid;
-	Latch	   *latch;
-	bool		quit;			/* somebody wants its database */
-	bool		chore;			/* it is at another subsystem's (MtpChores) */
 	MtpLoad    *load;			/* on whose list it is, or NULL */
-	uint64		serial;			/* … for which statement */
+	Oid			dbid;			/* the worker's database since it was first on a list */
+	uint64		serial;			/* for which statement of the load */
 	int			owner_pid;
 	Oid			roleid;			/* … and whose */
 	Oid			indexid;
 	int			task;			/* number of the run or task it is at, or -1 */
 	const char *phase;			/* static string */
-	uint64		entries;		/* put into indexes since its start; under mtp_stat_lock */
-	TimestampTz started;
+	uint64		entries;		/* put into indexes since the worker's start; under mtp_stat_lock */
 
 	/*
 	 * The step under way: odd while a step is registered, grown by each.  Atomic, no lock; the
 	 * index is indexid above, written before the first registration on it.
 	 */
 	pg_atomic_uint64 step;
-} MtpWorker;
+} MtpServing;
 
 /* Why a worker's task went back to its owner, or was not taken. */
 typedef enum MtpFailure
@@ -252,30 +247,15 @@ typedef struct MtpBatchShared
 	int			free_blocks;
 	int			free_head[MTP_MAX_ORDER + 1];
 
-	/*
-	 * mtpower.workers as of the last reload.  Only the postmaster writes it: sessions read their
-	 * settings anew between statements alone, and a load may take hours.
-	 */
-	volatile int max_workers;
-
-	/* Where no worker is started, since a command wants the database for itself, and until when. */
-	Oid			wanted_db;
-	TimestampTz wanted_until;
-
-	/* The process that is connected to a database and is no worker (mtp_visit_begin); pid 0: none */
-	int			visitor_pid;
-	Oid			visitor_dbid;
-
 	uint64		ticks;
 	int			max_loads;
 	int			wanting;		/* loads that want memory */
-	uint64		no_worker;		/* times a worker was wanted and none to be had */
 
 	/* stat.c, under mtp_stat_lock */
 	dlist_head	stat_order;		/* what was asked for last comes first */
 	uint64		evicted;		/* indexes that lost their counters to others */
 
-	MtpWorker	workers[MTP_MAX_WORKERS];
+	MtpServing	serving[MTP_MAX_WORKERS];
 	MtpLoad		loads[FLEXIBLE_ARRAY_MEMBER];
 } MtpBatchShared;
 
@@ -288,17 +268,16 @@ extern HTAB *mtp_stats;
 /* settings.c */
 extern bool mtp_batching;
 extern int	mtp_batch_memory;	/* kB */
-extern int	mtp_workers;
 extern int	mtp_batch_size;		/* kB */
 extern int	mtp_batch_min_rows;
 extern void mtp_batch_settings_init(void);
 
 /* memory.c */
-extern Size mtp_memory_size(void);
-extern void mtp_memory_init(void);
+extern Size mtp_batch_memory_size(void);
+extern void mtp_batch_memory_init(void);
 /* NULL if there is none; never raises. */
-extern char *mtp_memory_alloc(int order);
-extern void mtp_memory_free(char *block, int order);
+extern char *mtp_batch_memory_alloc(int order);
+extern void mtp_batch_memory_free(char *block, int order);
 
 /* units.c: claiming and running the parts of a batch */
 typedef struct MtpUnit
@@ -320,19 +299,19 @@ typedef struct MtpRunner
 	Relation	heap;
 	const MtpBatchOps *ops;
 	MtpOrder   *order;
-	MtpWorker  *worker;			/* NULL in the owner */
+	MtpServing *worker;			/* NULL in the owner */
 } MtpRunner;
 
 /* Under MtpBatchLock: claims a unit of the batch, if one is ready (for a worker, to workers). */
-extern bool mtp_unit_claim(MtpBatch *batch, bool worker, MtpUnit *unit);
-/* Runs it; may raise, then mtp_unit_give_back is to be called.  False: stopped, cancelled. */
-extern bool mtp_unit_run(MtpRunner *runner, MtpUnit *unit);
+extern bool mtp_batch_unit_claim(MtpBatch *batch, bool worker, MtpUnit *unit);
+/* Runs it; may raise, then mtp_batch_unit_give_back is to be called.  False: stopped, cancelled. */
+extern bool mtp_batch_unit_run(MtpRunner *runner, MtpUnit *unit);
 /*
  * Both take MtpBatchLock; they wake the owner and free a cancelled batch that nobody holds.  The first
  * clears unit->batch.
  */
-extern void mtp_unit_finish(MtpUnit *unit);
-extern void mtp_unit_give_back(MtpUnit *unit, bool worker_failed);
+extern void mtp_batch_unit_finish(MtpUnit *unit);
+extern void mtp_batch_unit_give_back(MtpUnit *unit, bool worker_failed);
 /* Under MtpBatchLock: frees memory and forgets the batch (already off its load's list). */
 extern void mtp_batch_free(MtpBatch *batch);
 /* The same of its runs alone, but the one that its owner fills: the batch begins anew. */
@@ -342,26 +321,26 @@ extern const MtpBatchOps *mtp_batch_ops_of(Relation index);
 /* share.c: what loads leave to each other; each takes mtp_batch_lock */
 
 /* So many bytes may the load still take: where others want some, no more than half of the memory is for one load. */
-extern Size mtp_share_room(MtpLoad *load);
+extern Size mtp_batch_share_room(MtpLoad *load);
 /*
  * There is no memory for the load: it wants some from now on, and has the runs of others applied who hold more than their
  * share, or have fallen silent.
  */
-extern void mtp_share_want(MtpLoad *load);
+extern void mtp_batch_share_want(MtpLoad *load);
 /* It wants none any more: it got some, or has nothing to queue. */
-extern void mtp_share_content(MtpLoad *load);
+extern void mtp_batch_share_content(MtpLoad *load);
 
-/* worker.c */
-extern void mtp_worker_wanted(MtpLoad *load);
+/* serve.c: what workers do for loads */
+
 /*
- * Workers connected to a database leave it, if the caller owns it, and for a minute no other comes, or
- * until mtp_workers_return, which raises nothing; waits for them a few seconds.
+ * There may be work for workers in the load: calls one.  None to be had is no error; the owner does the
+ * work.  Not to be called under a lock.
  */
-extern void mtp_workers_detach(const char *dbname);
-extern void mtp_workers_return(void);
+extern void mtp_batch_serve_wanted(MtpLoad *load);
+extern void mtp_batch_serve_init(void);
 
 /* Ends the registration of a worker step, if one is under way; raises nothing. */
-extern void mtp_step_end(MtpWorker *worker);
+extern void mtp_batch_step_end(MtpServing *worker);
 
 /* stat.c */
 
@@ -369,32 +348,22 @@ extern void mtp_step_end(MtpWorker *worker);
  * The index's counters, made if there are none yet.  Under mtp_stat_lock, exclusively; raises
  * nothing.  Where the table is full, the index whose counters were not asked for longest loses them.
  */
-extern MtpIndexStat *mtp_stat_of(Oid dbid, Oid indexid);
+extern MtpIndexStat *mtp_batch_stat_of(Oid dbid, Oid indexid);
 /* Forgets it; under the lock as well. */
-extern void mtp_stat_forget(MtpIndexStat *st);
-extern void mtp_stat_init(void);
-extern Size mtp_stat_size(void);
+extern void mtp_batch_stat_forget(MtpIndexStat *st);
+extern void mtp_batch_stat_init(void);
+extern Size mtp_batch_stat_size(void);
 /* One of this database's indexes; both take mtp_stat_lock. */
-extern void mtp_stat_count_wait(Oid indexid);
-extern void mtp_stat_count_failure(Oid indexid, MtpFailure why);
-extern void mtp_stat_count_batch(Oid indexid);
+extern void mtp_batch_stat_count_wait(Oid indexid);
+extern void mtp_batch_stat_count_failure(Oid indexid, MtpFailure why);
+extern void mtp_batch_stat_count_batch(Oid indexid);
 
-/* wait.c */
-typedef enum MtpWait
-{
-	MTP_WAIT_UNIT,				/* a backend, for units that workers have claimed */
-	MTP_WAIT_DETACH,			/* a backend, for workers to leave its statement's list */
-	MTP_WAIT_FENCE,				/* VACUUM, for steps under way */
-	MTP_WAIT_QUIT,				/* DROP DATABASE and the like, for workers to leave */
-	MTP_WAIT_IDLE,				/* a worker, for work */
-	MTP_WAITS
-} MtpWait;
-
-extern uint32 mtp_wait_event(MtpWait wait);
+/* view.c */
+extern void mtp_batch_view_init(void);
 
 /* fence.c has no more than mtp_batch_vacuum_fence */
 
 /* frame.c */
-extern void mtp_frame_init(void);
+extern void mtp_batch_statement_init(void);
 
 #endif							/* MTP_BATCH_SHARED_H */

@@ -27,7 +27,7 @@ request(void)
 {
 	if (next_request)
 		next_request();
-	RequestAddinShmemSpace(add_size(shared_size(), add_size(mtp_memory_size(), mtp_stat_size())));
+	RequestAddinShmemSpace(add_size(shared_size(), add_size(mtp_batch_memory_size(), mtp_batch_stat_size())));
 	RequestNamedLWLockTranche("mtpower", 3);
 }
 
@@ -48,7 +48,6 @@ startup(void)
 	if (!found)
 	{
 		memset(mtp_shared, 0, shared_size());
-		mtp_shared->max_workers = mtp_workers;
 		mtp_shared->max_loads = MaxBackends;
 		dlist_init(&mtp_shared->stat_order);
 		for (int i = 0; i < MaxBackends; i++)
@@ -58,10 +57,10 @@ startup(void)
 			dlist_init(&mtp_shared->loads[i].own);
 		}
 		for (int i = 0; i < MTP_MAX_WORKERS; i++)
-			pg_atomic_init_u64(&mtp_shared->workers[i].step, 0);
+			pg_atomic_init_u64(&mtp_shared->serving[i].step, 0);
 	}
-	mtp_memory_init();
-	mtp_stat_init();
+	mtp_batch_memory_init();
+	mtp_batch_stat_init();
 	LWLockRelease(AddinShmemInitLock);
 }
 
@@ -73,5 +72,7 @@ mtp_batch_init(void)
 	shmem_request_hook = request;
 	next_startup = shmem_startup_hook;
 	shmem_startup_hook = startup;
-	mtp_frame_init();
+	mtp_batch_view_init();
+	mtp_batch_serve_init();
+	mtp_batch_statement_init();
 }

@@ -50,7 +50,7 @@ typedef struct Span
 
 #define ST_SORT			compare_sort
 #define ST_ELEMENT_TYPE MtpWide
-#define ST_COMPARE(a, b, order) mtp_order_compare(order, a, b)
+#define ST_COMPARE(a, b, order) mtp_batch_order_compare(order, a, b)
 #define ST_COMPARE_ARG_TYPE MtpOrder
 #define ST_SCOPE		static
 #define ST_CHECK_FOR_INTERRUPTS
@@ -137,7 +137,7 @@ sort_rids(MtpNarrow *a, MtpNarrow *scratch, uint32 n)
  * takes.
  */
 void
-mtp_sort_narrow(MtpNarrow *a, MtpNarrow *scratch, uint32 n)
+mtp_batch_sort_narrow(MtpNarrow *a, MtpNarrow *scratch, uint32 n)
 {
 	uint64		min,
 				max,
@@ -183,12 +183,12 @@ mtp_sort_narrow(MtpNarrow *a, MtpNarrow *scratch, uint32 n)
 		for (next = i + 1; next < n && (a[next].norm - min) >> span.shift == key; next++)
 			;
 		if (next - i > 1)
-			mtp_sort_narrow(a + i, scratch, next - i);
+			mtp_batch_sort_narrow(a + i, scratch, next - i);
 	}
 }
 
 void
-mtp_sort_wide(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
+mtp_batch_sort_wide(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
 {
 	uint64		min,
 				max,
@@ -231,6 +231,6 @@ mtp_sort_wide(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
 		for (next = i + 1; next < n && (a[next].head - min) >> span.shift == key; next++)
 			;
 		if (next - i > 1)
-			mtp_sort_wide(order, a + i, scratch, next - i);
+			mtp_batch_sort_wide(order, a + i, scratch, next - i);
 	}
 }

@@ -86,7 +86,7 @@ StaticAssertDecl(sizeof(MtpNarrow) == sizeof(MtpWide) || sizeof(void *) < 8,
 #define ENTRY_BYTES (2 * sizeof(MtpNarrow))
 
 MtpSpool *
-mtp_spool_begin(MtpOrder *order, Size memory)
+mtp_batch_spool_begin(MtpOrder *order, Size memory)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower sort",
 											  ALLOCSET_DEFAULT_SIZES);
@@ -154,9 +154,9 @@ sort_memory(MtpSpool *spool)
 												spool->scratch_cap * sizeof(MtpNarrow));
 	}
 	if (spool->order->narrow)
-		mtp_sort_narrow(spool->entries.narrow, spool->scratch, spool->n);
+		mtp_batch_sort_narrow(spool->entries.narrow, spool->scratch, spool->n);
 	else
-		mtp_sort_wide(spool->order, spool->entries.wide, spool->scratch, spool->n);
+		mtp_batch_sort_wide(spool->order, spool->entries.wide, spool->scratch, spool->n);
 }
 
 static void
@@ -222,7 +222,7 @@ make_room(MtpSpool *spool)
 }
 
 void
-mtp_spool_put_narrow(MtpSpool *spool, MtpNarrow e)
+mtp_batch_spool_put_narrow(MtpSpool *spool, MtpNarrow e)
 {
 	if (spool->n == spool->cap)
 	{
@@ -235,7 +235,7 @@ mtp_spool_put_narrow(MtpSpool *spool, MtpNarrow e)
 }
 
 void
-mtp_spool_put_wide(MtpSpool *spool, IndexTuple itup)
+mtp_batch_spool_put_wide(MtpSpool *spool, IndexTuple itup)
 {
 	Size		size = IndexTupleSize(itup);
 	MtpWide    *e;
@@ -260,7 +260,7 @@ mtp_spool_put_wide(MtpSpool *spool, IndexTuple itup)
 	memcpy(copy, itup, size);
 	e = &spool->entries.wide[spool->n++];
 	e->itup = (IndexTuple) copy;
-	e->head = mtp_order_head(spool->order, itup);
+	e->head = mtp_batch_order_head(spool->order, itup);
 }
 
 /* Gives the memory of the entries back; runs stay. */
@@ -330,7 +330,7 @@ comes_first(MtpSpool *spool, int a, int b)
 		return !x->done;
 	if (spool->order->narrow)
 		return mtp_narrow_less(&x->narrow, &y->narrow);
-	return mtp_order_compare(spool->order, &x->wide, &y->wide) < 0;
+	return mtp_batch_order_compare(spool->order, &x->wide, &y->wide) < 0;
 }
 
 /* Plays the matches from source i's leaf up to the root. */
@@ -459,7 +459,7 @@ merge_into_run(MtpSpool *spool, int n)
 }
 
 void
-mtp_spool_sort(MtpSpool *spool)
+mtp_batch_spool_sort(MtpSpool *spool)
 {
 	MemoryContext old = MemoryContextSwitchTo(spool->context);
 	int			fanin;
@@ -488,7 +488,7 @@ mtp_spool_sort(MtpSpool *spool)
 }
 
 bool
-mtp_spool_next_narrow(MtpSpool *spool, MtpNarrow *e)
+mtp_batch_spool_next_narrow(MtpSpool *spool, MtpNarrow *e)
 {
 	Assert(spool->order->narrow);
 	if (spool->nruns > 0)
@@ -526,20 +526,20 @@ next_wide(MtpSpool *spool)
 }
 
 IndexTuple
-mtp_spool_next(MtpSpool *spool)
+mtp_batch_spool_next(MtpSpool *spool)
 {
 	MtpNarrow	narrow;
 
 	if (!spool->order->narrow)
 		return next_wide(spool);
-	if (!mtp_spool_next_narrow(spool, &narrow))
+	if (!mtp_batch_spool_next_narrow(spool, &narrow))
 		return NULL;
-	(void) mtp_narrow_tuple(spool->order->code, narrow, spool->tuple);
+	(void) mtp_batch_narrow_tuple(spool->order->code, narrow, spool->tuple);
 	return (IndexTuple) spool->tuple;
 }
 
 void
-mtp_spool_end(MtpSpool *spool)
+mtp_batch_spool_end(MtpSpool *spool)
 {
 	for (int i = 0; i < spool->nruns; i++)
 		BufFileClose(spool->runs[i]);

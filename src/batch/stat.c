@@ -14,13 +14,13 @@
 HTAB	   *mtp_stats = NULL;
 
 Size
-mtp_stat_size(void)
+mtp_batch_stat_size(void)
 {
 	return hash_estimate_size(MTP_MAX_INDEXES, sizeof(MtpIndexStat));
 }
 
 void
-mtp_stat_init(void)
+mtp_batch_stat_init(void)
 {
 	HASHCTL		ctl = {
 		.keysize = sizeof(MtpIndexStatKey),.entrysize = sizeof(MtpIndexStat)
@@ -31,7 +31,7 @@ mtp_stat_init(void)
 }
 
 void
-mtp_stat_forget(MtpIndexStat *st)
+mtp_batch_stat_forget(MtpIndexStat *st)
 {
 	dlist_delete(&st->node);
 	hash_search(mtp_stats, &st->key, HASH_REMOVE, NULL);
@@ -41,12 +41,12 @@ mtp_stat_forget(MtpIndexStat *st)
 static void
 evict(void)
 {
-	mtp_stat_forget(dlist_tail_element(MtpIndexStat, node, &mtp_shared->stat_order));
+	mtp_batch_stat_forget(dlist_tail_element(MtpIndexStat, node, &mtp_shared->stat_order));
 	mtp_shared->evicted++;
 }
 
 MtpIndexStat *
-mtp_stat_of(Oid dbid, Oid indexid)
+mtp_batch_stat_of(Oid dbid, Oid indexid)
 {
 	MtpIndexStatKey key = {.dbid = dbid,.indexid = indexid};
 	MtpIndexStat *st = hash_search(mtp_stats, &key, HASH_FIND, NULL);
@@ -65,18 +65,18 @@ mtp_stat_of(Oid dbid, Oid indexid)
 }
 
 void
-mtp_stat_count_wait(Oid indexid)
+mtp_batch_stat_count_wait(Oid indexid)
 {
 	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
-	mtp_stat_of(MyDatabaseId, indexid)->waits++;
+	mtp_batch_stat_of(MyDatabaseId, indexid)->waits++;
 	LWLockRelease(mtp_stat_lock);
 }
 
 void
-mtp_stat_count_failure(Oid indexid, MtpFailure why)
+mtp_batch_stat_count_failure(Oid indexid, MtpFailure why)
 {
 	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
-	mtp_stat_of(MyDatabaseId, indexid)->failed[why]++;
+	mtp_batch_stat_of(MyDatabaseId, indexid)->failed[why]++;
 	LWLockRelease(mtp_stat_lock);
 }
 
@@ -88,16 +88,16 @@ mtp_batch_count_overflow(Relation index, uint32 splits, uint32 moved)
 	if (mtp_stats == NULL)
 		return;
 	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
-	st = mtp_stat_of(MyDatabaseId, RelationGetRelid(index));
+	st = mtp_batch_stat_of(MyDatabaseId, RelationGetRelid(index));
 	st->overflow += splits;
 	st->moved += moved;
 	LWLockRelease(mtp_stat_lock);
 }
 
 void
-mtp_stat_count_batch(Oid indexid)
+mtp_batch_stat_count_batch(Oid indexid)
 {
 	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
-	mtp_stat_of(MyDatabaseId, indexid)->batches++;
+	mtp_batch_stat_of(MyDatabaseId, indexid)->batches++;
 	LWLockRelease(mtp_stat_lock);
 }

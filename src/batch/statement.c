@@ -19,27 +19,27 @@
 #include "utils/memutils.h"
 #include "core/inject.h"
 
-MtpFrame   *mtp_frame = NULL;
+MtpStatement   *mtp_batch_statement = NULL;
 
 static uint32 last_serial = 0;
 static bool committing = false; /* from our PRE_COMMIT to the transaction's end */
 static SubTransactionId closing_subxid = InvalidSubTransactionId;
-static MtpFrame replication_frame;
+static MtpStatement replication_statement;
 
 static ExecutorRun_hook_type next_run = NULL;
 static ExecutorFinish_hook_type next_finish = NULL;
 static ProcessUtility_hook_type next_utility = NULL;
 
 bool
-mtp_queue_closed(void)
+mtp_batch_queue_closed(void)
 {
-	return committing || mtp_drain_busy() ||
+	return committing || mtp_batch_drain_busy() ||
 		(closing_subxid != InvalidSubTransactionId &&
 		 GetCurrentSubTransactionId() == closing_subxid);
 }
 
 MemoryContext
-mtp_frame_context(MtpFrame *f)
+mtp_batch_statement_context(MtpStatement *f)
 {
 	if (f->cxt == NULL)
 		f->cxt = AllocSetContextCreate(TopTransactionContext, "mtpower statement",
@@ -48,40 +48,40 @@ mtp_frame_context(MtpFrame *f)
 }
 
 static void
-push(MtpFrame *f, CommandId cid, bool direct)
+push(MtpStatement *f, CommandId cid, bool direct)
 {
-	memset(f, 0, offsetof(MtpFrame, places));
-	f->outer = mtp_frame;
+	memset(f, 0, offsetof(MtpStatement, places));
+	f->outer = mtp_batch_statement;
 	f->serial = (uint64) MyProcPid << 32 | ++last_serial;
 	f->cid = cid;
 	f->direct = direct;
 	f->at_once = (uint32) mtp_batch_min_rows + 1;
-	mtp_frame = f;
+	mtp_batch_statement = f;
 }
 
 /* Leaves the frame's entries applied or cancelled behind. */
 static void
-pop(MtpFrame *f)
+pop(MtpStatement *f)
 {
-	Assert(mtp_frame == f);
+	Assert(mtp_batch_statement == f);
 #ifdef USE_ASSERT_CHECKING
 	for (MtpQueue *q = f->queues; q != NULL; q = q->next)
 		Assert(q->pending == 0 && q->batch == NULL);
 #endif
-	mtp_frame = f->outer;
+	mtp_batch_statement = f->outer;
 	if (f->cxt)
 		MemoryContextDelete(f->cxt);
 }
 
 /* An error passes: frames inside of this one, and this one, are gone without draining. */
 static void
-abandon(MtpFrame *f)
+abandon(MtpStatement *f)
 {
 	for (;;)
 	{
-		MtpFrame   *inner = mtp_frame;
+		MtpStatement   *inner = mtp_batch_statement;
 
-		mtp_cancel(inner->serial, InvalidSubTransactionId);
+		mtp_batch_cancel(inner->serial, InvalidSubTransactionId);
 		pop(inner);
 		if (inner == f)
 			break;
@@ -93,7 +93,7 @@ abandon(MtpFrame *f)
  * merely queued: a reader that came before the entry was in the index is found only now.
  */
 static void
-check_serializable(MtpFrame *f)
+check_serializable(MtpStatement *f)
 {
 	if (!IsolationIsSerializable())
 		return;
@@ -110,7 +110,7 @@ check_serializable(MtpFrame *f)
 }
 
 static bool
-frame_used(MtpFrame *f)
+frame_used(MtpStatement *f)
 {
 	for (MtpQueue *q = f->queues; q != NULL; q = q->next)
 		if (q->used)
@@ -120,7 +120,7 @@ frame_used(MtpFrame *f)
 
 /* The statement's end: everything goes in, and no worker stays behind with its locks. */
 static void
-drain_frame(MtpFrame *f, QueryDesc *qd)
+drain_statement(MtpStatement *f, QueryDesc *qd)
 {
 	Instrumentation *node = NULL;
 
@@ -130,12 +130,12 @@ drain_frame(MtpFrame *f, QueryDesc *qd)
 		InstrStartNode(qd->totaltime);
 	if (qd && qd->planstate && (node = qd->planstate->instrument) != NULL)
 		InstrStartNode(node);
-	mtp_drain(f->serial, InvalidOid, InvalidSubTransactionId);
+	mtp_batch_drain(f->serial, InvalidOid, InvalidSubTransactionId);
 	check_serializable(f);
-	mtp_drain_detach(f->serial);
+	mtp_batch_drain_detach(f->serial);
 	for (MtpQueue *q = f->queues; q != NULL; q = q->next)
-		mtp_queue_unlock(q);
-	mtp_load_take_usage();
+		mtp_batch_queue_unlock(q);
+	mtp_batch_load_take_usage();
 	if (node)
 		InstrStopNode(node, 0);
 	if (qd && qd->totaltime)
@@ -147,7 +147,7 @@ static bool
 pending_in(SubTransactionId subxid)
 {
 	if (mtp_batch_pending > 0)
-		for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
+		for (MtpStatement *f = mtp_batch_statement; f != NULL; f = f->outer)
 			for (MtpQueue *q = f->queues; q != NULL; q = q->next)
 				if (q->subxid >= subxid && q->pending > 0)
 					return true;
@@ -156,7 +156,7 @@ pending_in(SubTransactionId subxid)
 
 /* A statement whose entries barriers force in again and again gives up queueing. */
 static void
-count_forced(MtpFrame *f)
+count_forced(MtpStatement *f)
 {
 	if (++f->forced >= MTP_MAX_FORCED)
 		f->direct = true;
@@ -167,14 +167,14 @@ drain_all(void)
 {
 	if (mtp_batch_pending == 0)
 		return;
-	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
+	for (MtpStatement *f = mtp_batch_statement; f != NULL; f = f->outer)
 		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
 			if (q->pending > 0)
 			{
 				count_forced(f);
 				break;
 			}
-	mtp_drain(0, InvalidOid, InvalidSubTransactionId);
+	mtp_batch_drain(0, InvalidOid, InvalidSubTransactionId);
 }
 
 /* Does the statement insert anything? */
@@ -213,7 +213,7 @@ must_be_direct(PlannedStmt *stmt)
 static void
 executor_run(QueryDesc *qd, ScanDirection direction, uint64 count, bool execute_once)
 {
-	MtpFrame	f;
+	MtpStatement	f;
 
 	/* Parallel workers can't see this backend's queues: they must be empty. */
 	if (qd->plannedstmt->parallelModeNeeded)
@@ -233,7 +233,7 @@ executor_run(QueryDesc *qd, ScanDirection direction, uint64 count, bool execute_
 			next_run(qd, direction, count, execute_once);
 		else
 			standard_ExecutorRun(qd, direction, count, execute_once);
-		drain_frame(&f, qd);
+		drain_statement(&f, qd);
 	}
 	PG_CATCH();
 	{
@@ -248,7 +248,7 @@ executor_run(QueryDesc *qd, ScanDirection direction, uint64 count, bool execute_
 static void
 executor_finish(QueryDesc *qd)
 {
-	MtpFrame	f;
+	MtpStatement	f;
 
 	if (!modifies(qd->plannedstmt))
 	{
@@ -265,7 +265,7 @@ executor_finish(QueryDesc *qd)
 			next_finish(qd);
 		else
 			standard_ExecutorFinish(qd);
-		drain_frame(&f, qd);
+		drain_statement(&f, qd);
 	}
 	PG_CATCH();
 	{
@@ -369,7 +369,7 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 				ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *queryEnv,
 				DestReceiver *dest, QueryCompletion *qc)
 {
-	MtpFrame	f;
+	MtpStatement	f;
 	CopyStmt   *copy = (CopyStmt *) pstmt->utilityStmt;
 	const char *wanted = wanted_database(pstmt->utilityStmt);
 
@@ -390,7 +390,7 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	PG_TRY();
 	{
 		call_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-		drain_frame(&f, NULL);
+		drain_statement(&f, NULL);
 	}
 	PG_CATCH();
 	{
@@ -412,21 +412,21 @@ mtp_batch_announce(Relation rel, int ntuples, CommandId cid)
 	Oid			relid = RelationGetRelid(rel);
 	MemoryContext old;
 
-	if (mtp_frame == NULL && IsLogicalWorker() && !mtp_queue_closed())
+	if (mtp_batch_statement == NULL && IsLogicalWorker() && !mtp_batch_queue_closed())
 	{
-		push(&replication_frame, cid, false);
-		replication_frame.subxid = GetCurrentSubTransactionId();
-		replication_frame.replication = true;
+		push(&replication_statement, cid, false);
+		replication_statement.subxid = GetCurrentSubTransactionId();
+		replication_statement.replication = true;
 	}
-	if (mtp_frame == NULL || ntuples < mtp_batch_min_rows)
+	if (mtp_batch_statement == NULL || ntuples < mtp_batch_min_rows)
 		return;
-	mtp_frame->at_once = 0;
-	mtp_frame->bulk_heap = relid;
-	mtp_frame->bulk_rows = ntuples;
-	if (!mtp_frame->replication || list_member_oid(mtp_frame->announced, relid))
+	mtp_batch_statement->at_once = 0;
+	mtp_batch_statement->bulk_heap = relid;
+	mtp_batch_statement->bulk_rows = ntuples;
+	if (!mtp_batch_statement->replication || list_member_oid(mtp_batch_statement->announced, relid))
 		return;
-	old = MemoryContextSwitchTo(mtp_frame_context(mtp_frame));
-	mtp_frame->announced = lappend_oid(mtp_frame->announced, relid);
+	old = MemoryContextSwitchTo(mtp_batch_statement_context(mtp_batch_statement));
+	mtp_batch_statement->announced = lappend_oid(mtp_batch_statement->announced, relid);
 	MemoryContextSwitchTo(old);
 }
 
@@ -434,18 +434,18 @@ mtp_batch_announce(Relation rel, int ntuples, CommandId cid)
 void
 mtp_batch_finish_bulk(Relation rel)
 {
-	MtpFrame   *f = &replication_frame;
+	MtpStatement   *f = &replication_statement;
 	Oid			relid = RelationGetRelid(rel);
 
-	if (mtp_frame != f || !f->replication)
+	if (mtp_batch_statement != f || !f->replication)
 		return;
 	for (MtpQueue *q = f->queues; q != NULL; q = q->next)
 		if (q->heapid == relid)
-			mtp_drain(f->serial, q->indexid, InvalidSubTransactionId);
+			mtp_batch_drain(f->serial, q->indexid, InvalidSubTransactionId);
 	f->announced = list_delete_oid(f->announced, relid);
 	if (f->announced != NIL)
 		return;
-	drain_frame(f, NULL);
+	drain_statement(f, NULL);
 	f->replication = false;
 	pop(f);
 }
@@ -455,18 +455,18 @@ mtp_batch_finish_bulk(Relation rel)
  * table goes on queueing.
  */
 void
-mtp_batch_scan_barrier(Relation index, Snapshot snapshot)
+mtp_batch_flush_before_scan(Relation index, Snapshot snapshot)
 {
 	Oid			indexid = RelationGetRelid(index);
 
-	for (MtpFrame *f = mtp_frame; f != NULL; f = f->outer)
+	for (MtpStatement *f = mtp_batch_statement; f != NULL; f = f->outer)
 		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
 		{
 			if (q->indexid != indexid || q->pending == 0)
 				continue;
 			if (!f->frozen && snapshot != NULL && IsMVCCSnapshot(snapshot) && snapshot->curcid <= f->cid)
 				continue;
-			mtp_drain(f->serial, indexid, InvalidSubTransactionId);
+			mtp_batch_drain(f->serial, indexid, InvalidSubTransactionId);
 			count_forced(f);
 		}
 }
@@ -485,15 +485,15 @@ xact_callback(XactEvent event, void *arg)
 			break;
 		case XACT_EVENT_ABORT:
 			/* Others see that the transaction is over by now, and nothing here has been told. */
-			MTP_STOP_POINT("abort");
+			MTP_INJECT("abort");
 			/* FALLTHROUGH */
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PREPARE:
 			/* Frames lay on stacks that are gone; TopTransactionContext frees the rest. */
-			mtp_cancel(0, InvalidSubTransactionId);
-			mtp_frame = NULL;
+			mtp_batch_cancel(0, InvalidSubTransactionId);
+			mtp_batch_statement = NULL;
 			mtp_batch_pending = 0;
-			replication_frame.replication = false;
+			replication_statement.replication = false;
 			committing = false;
 			closing_subxid = InvalidSubTransactionId;
 			break;
@@ -507,11 +507,11 @@ xact_callback(XactEvent event, void *arg)
  * Left open, the frame would queue what the transaction does after the subtransaction.
  */
 static void
-close_replication_frame(SubTransactionId aborted)
+close_replication_statement(SubTransactionId aborted)
 {
-	MtpFrame   *f = &replication_frame;
+	MtpStatement   *f = &replication_statement;
 
-	if (mtp_frame != f || !f->replication || f->subxid < aborted)
+	if (mtp_batch_statement != f || !f->replication || f->subxid < aborted)
 		return;
 	f->replication = false;
 	pop(f);
@@ -525,13 +525,13 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid, SubTransactionId 
 	{
 		case SUBXACT_EVENT_PRE_COMMIT_SUB:
 			if (pending_in(mySubid))
-				mtp_drain(0, InvalidOid, mySubid);
+				mtp_batch_drain(0, InvalidOid, mySubid);
 			closing_subxid = mySubid;
 			break;
 		case SUBXACT_EVENT_ABORT_SUB:
-			MTP_STOP_POINT("abort");
-			mtp_cancel(0, mySubid);
-			close_replication_frame(mySubid);
+			MTP_INJECT("abort");
+			mtp_batch_cancel(0, mySubid);
+			close_replication_statement(mySubid);
 			closing_subxid = InvalidSubTransactionId;
 			break;
 		case SUBXACT_EVENT_COMMIT_SUB:
@@ -543,7 +543,7 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid, SubTransactionId 
 }
 
 void
-mtp_frame_init(void)
+mtp_batch_statement_init(void)
 {
 	next_run = ExecutorRun_hook;
 	ExecutorRun_hook = executor_run;

@@ -11,7 +11,7 @@
 typedef struct MtpQueue
 {
 	struct MtpQueue *next;
-	struct MtpFrame *frame;
+	struct MtpStatement *frame;
 	SubTransactionId subxid;
 	Oid			indexid;
 	Oid			heapid;
@@ -33,9 +33,9 @@ typedef struct MtpQueue
 #define MTP_MAX_FORCED	16
 
 /* A statement that may queue: lives on the stack of the hook that runs it. */
-typedef struct MtpFrame
+typedef struct MtpStatement
 {
-	struct MtpFrame *outer;
+	struct MtpStatement *outer;
 	uint64		serial;			/* never used again, by any backend */
 	CommandId	cid;			/* no row of the statement is older */
 	bool		frozen;			/* any snapshot may see its rows */
@@ -55,18 +55,18 @@ typedef struct MtpFrame
 	ItemPointerData counted_tid;
 	int			nqueues;
 	MtpQueue	places[MTP_QUEUE_PLACES];	/* the first queues: OLTP needs no allocation */
-} MtpFrame;
+} MtpStatement;
 
-extern MtpFrame *mtp_frame;		/* innermost, or NULL */
+extern MtpStatement *mtp_batch_statement;		/* innermost, or NULL */
 extern MtpLoad *mtp_my_load;	/* NULL until this backend queued something */
 
 /* frame.c: the memory context that lives as long as the frame */
-extern MemoryContext mtp_frame_context(MtpFrame *f);
+extern MemoryContext mtp_batch_statement_context(MtpStatement *f);
 
 /* queue.c */
-extern void mtp_queue_submit(MtpQueue *q);
-extern void mtp_queue_unlock(MtpQueue *q);
-extern bool mtp_queue_closed(void); /* frame.c: may nothing be queued just now? */
+extern void mtp_batch_queue_submit(MtpQueue *q);
+extern void mtp_batch_queue_unlock(MtpQueue *q);
+extern bool mtp_batch_queue_closed(void); /* frame.c: may nothing be queued just now? */
 
 /* drain.c */
 
@@ -74,19 +74,19 @@ extern bool mtp_queue_closed(void); /* frame.c: may nothing be queued just now? 
  * Applies what matches: of a frame (serial 0: any), of an index (InvalidOid: any), of a
  * subtransaction and its children (0: any).  Runs units itself, waits for workers; interruptible.
  */
-extern void mtp_drain(uint64 serial, Oid indexid, SubTransactionId subxid);
+extern void mtp_batch_drain(uint64 serial, Oid indexid, SubTransactionId subxid);
 /* Runs one ready unit of this backend's batches, or waits for a change; false if it has none. */
-extern bool mtp_drain_some(void);
+extern bool mtp_batch_drain_some(void);
 /* The same of the batches of one statement and index. */
-extern bool mtp_drain_some_of(uint64 serial, Oid indexid);
+extern bool mtp_batch_drain_some_of(uint64 serial, Oid indexid);
 /* Is this backend inside a unit of its own? */
-extern bool mtp_drain_busy(void);
+extern bool mtp_batch_drain_busy(void);
 /* Waits until no worker is on the statement's list. */
-extern void mtp_drain_detach(uint64 serial);
+extern void mtp_batch_drain_detach(uint64 serial);
 /* Marks cancelled, frees what nobody works on; never waits, never raises. */
-extern void mtp_cancel(uint64 serial, SubTransactionId subxid);
-extern MtpLoad *mtp_load_join(void);
+extern void mtp_batch_cancel(uint64 serial, SubTransactionId subxid);
+extern MtpLoad *mtp_batch_load_join(void);
 /* Adds workers' buffer and WAL usage to this backend's counters. */
-extern void mtp_load_take_usage(void);
+extern void mtp_batch_load_take_usage(void);
 
 #endif							/* MTP_FRAME_H */

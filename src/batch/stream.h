@@ -34,7 +34,7 @@ mtp_source_less(MtpBatchStream *s, const MtpSource *a, const MtpSource *b)
 		return mtp_narrow_less(a->narrow, b->narrow);
 	if (a->wide->head != b->wide->head)
 		return a->wide->head < b->wide->head;
-	return mtp_order_compare(s->order, a->wide, b->wide) < 0;
+	return mtp_batch_order_compare(s->order, a->wide, b->wide) < 0;
 }
 
 static inline void
@@ -90,6 +90,6 @@ mtp_stream_next(MtpBatchStream *s)
 }
 
 /* Opens a task's stream behind its progress. */
-extern void mtp_stream_open(MtpBatchStream *s, MtpOrder *order, MtpBatch *batch, int task);
+extern void mtp_batch_stream_open(MtpBatchStream *s, MtpOrder *order, MtpBatch *batch, int task);
 
 #endif							/* MTP_STREAM_H */

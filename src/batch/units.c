@@ -31,7 +31,7 @@ static struct
 {
 	bool		active;
 	bool		task;			/* a task, not a preparation */
-	MtpWorker  *worker;			/* NULL in the owner */
+	MtpServing *worker;			/* NULL in the owner */
 	uint32		from;			/* progress when it began */
 	uint64		wal;			/* the process's WAL bytes then */
 	MtpBatchApply call;
@@ -57,7 +57,7 @@ mtp_batch_ops_of(Relation index)
 }
 
 bool
-mtp_unit_claim(MtpBatch *b, bool worker, MtpUnit *unit)
+mtp_batch_unit_claim(MtpBatch *b, bool worker, MtpUnit *unit)
 {
 	if (b->cancelled || (worker && !b->worker_ok))
 		return false;
@@ -111,9 +111,9 @@ static void
 free_runs(MtpBatch *b)
 {
 	for (int r = 0; r < b->nruns; r++)
-		mtp_memory_free(mtp_run(b, r)->mem, mtp_run(b, r)->order);
+		mtp_batch_memory_free(mtp_run(b, r)->mem, mtp_run(b, r)->order);
 	if (b->many)
-		mtp_memory_free((char *) b->many, MTP_MANY_ORDER);
+		mtp_batch_memory_free((char *) b->many, MTP_MANY_ORDER);
 }
 
 void
@@ -121,10 +121,10 @@ mtp_batch_free(MtpBatch *b)
 {
 	free_runs(b);
 	if (b->filling.mem != NULL)
-		mtp_memory_free(b->filling.mem, b->filling.order);
+		mtp_batch_memory_free(b->filling.mem, b->filling.order);
 	b->load->bytes -= b->bytes;
 	*(b->phase == MTP_FILLING ? &b->load->full : &b->load->underway) -= b->full;
-	mtp_memory_free((char *) b, 0);
+	mtp_batch_memory_free((char *) b, 0);
 }
 
 /*
@@ -188,7 +188,7 @@ count_task(MtpUnit *unit)
 
 	applying.active = false;
 	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
-	st = mtp_stat_of(MyDatabaseId, unit->batch->indexid);
+	st = mtp_batch_stat_of(MyDatabaseId, unit->batch->indexid);
 	if (applying.task)
 	{
 		uint32		done = *a->progress - applying.from;
@@ -222,7 +222,7 @@ report_batch(Oid indexid, uint32 entries, int tasks, TimestampTz submitted)
 {
 	if (entries == 0)
 		return;
-	mtp_stat_count_batch(indexid);
+	mtp_batch_stat_count_batch(indexid);
 	ereport(DEBUG1,
 			(errmsg_internal("mtpower: applied %u entries of index %u in %d tasks, %ld ms after submission",
 							 entries, indexid, tasks,
@@ -230,7 +230,7 @@ report_batch(Oid indexid, uint32 entries, int tasks, TimestampTz submitted)
 }
 
 void
-mtp_unit_finish(MtpUnit *unit)
+mtp_batch_unit_finish(MtpUnit *unit)
 {
 	MtpBatch   *b = unit->batch;
 	Oid			indexid = b->indexid;
@@ -268,7 +268,7 @@ mtp_unit_finish(MtpUnit *unit)
 }
 
 void
-mtp_unit_give_back(MtpUnit *unit, bool worker_failed)
+mtp_batch_unit_give_back(MtpUnit *unit, bool worker_failed)
 {
 	MtpBatch   *b = unit->batch;
 
@@ -297,19 +297,19 @@ mtp_unit_give_back(MtpUnit *unit, bool worker_failed)
 }
 
 /*
- * Errors and termination come only where the run has all of its entries (mtp_sort_wide and
- * mtp_sort_narrow see to that).
+ * Errors and termination come only where the run has all of its entries (mtp_batch_sort_wide and
+ * mtp_batch_sort_narrow see to that).
  */
 static void
 sort_run(MtpRunner *runner, MtpBatch *b, MtpRun *run)
 {
 	void	   *scratch = palloc(run->n * (b->narrow ? sizeof(MtpNarrow) : sizeof(MtpWide)));
 
-	MTP_STOP_POINT("sort");
+	MTP_INJECT("sort");
 	if (b->narrow)
-		mtp_sort_narrow(MTP_RUN_NARROW(run), scratch, run->n);
+		mtp_batch_sort_narrow(MTP_RUN_NARROW(run), scratch, run->n);
 	else
-		mtp_sort_wide(runner->order, MTP_RUN_WIDE(run), scratch, run->n);
+		mtp_batch_sort_wide(runner->order, MTP_RUN_WIDE(run), scratch, run->n);
 	pfree(scratch);
 }
 
@@ -347,9 +347,9 @@ take_samples(MtpRunner *runner, MtpBatch *b, int want, Samples *s)
 		skip = i > run->n ? i - run->n : 0;
 	}
 	if (b->narrow)
-		mtp_sort_narrow(s->narrow, palloc(room * sizeof(MtpNarrow)), s->n);
+		mtp_batch_sort_narrow(s->narrow, palloc(room * sizeof(MtpNarrow)), s->n);
 	else
-		mtp_sort_wide(runner->order, s->wide, palloc(room * sizeof(MtpWide)), s->n);
+		mtp_batch_sort_wide(runner->order, s->wide, palloc(room * sizeof(MtpWide)), s->n);
 }
 
 /* How many entries of a run are not above a boundary. */
@@ -367,7 +367,7 @@ rank_in_run(MtpRunner *runner, MtpBatch *b, MtpRun *run, const MtpNarrow *nb, co
 		if (b->narrow)
 			above = mtp_narrow_less(nb, &MTP_RUN_NARROW(run)[mid]);
 		else
-			above = mtp_order_compare(runner->order, wb, &MTP_RUN_WIDE(run)[mid]) < 0;
+			above = mtp_batch_order_compare(runner->order, wb, &MTP_RUN_WIDE(run)[mid]) < 0;
 		if (above)
 			hi = mid;
 		else
@@ -425,7 +425,7 @@ prepare_batch(MtpRunner *runner, MtpUnit *unit)
 	begin_applying(runner);
 	applying.call.progress = &b->announced;
 	applying.call.cancelled = &b->cancelled;
-	MTP_STOP_POINT("prepare");
+	MTP_INJECT("prepare");
 	runner->ops->prepare(&applying.call, b->entries);
 	b->prepared = true;
 	count_task(unit);
@@ -501,7 +501,7 @@ cut_batch(MtpRunner *runner, MtpBatch *b)
 }
 
 void
-mtp_stream_open(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
+mtp_batch_stream_open(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
 {
 	s->order = order;
 	s->narrow = b->narrow;
@@ -534,15 +534,15 @@ mtp_stream_open(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
 		mtp_stream_next(s);
 }
 
-/* The stop point belongs to it: whatever is looked at before a step is registered may change until it is. */
+/* The injection point belongs to it: whatever is looked at before a step is registered may change until it is. */
 static void
-register_step(MtpWorker *worker)
+register_step(MtpServing *worker)
 {
-	MTP_STOP_POINT("step_begins");
+	MTP_INJECT("step_begins");
 	Assert((pg_atomic_read_u64(&worker->step) & 1) == 0);
 	pg_atomic_write_u64(&worker->step, pg_atomic_read_u64(&worker->step) + 1);
 	pg_memory_barrier();
-	MTP_STOP_POINT("step_registered");
+	MTP_INJECT("step_registered");
 }
 
 /*
@@ -562,7 +562,7 @@ step_begin(MtpRunner *runner, MtpBatch *b)
 }
 
 void
-mtp_step_end(MtpWorker *worker)
+mtp_batch_step_end(MtpServing *worker)
 {
 	uint64		step;
 
@@ -597,7 +597,7 @@ apply_task(MtpRunner *runner, MtpUnit *unit)
 		ereport(DEBUG1,
 				(errmsg_internal("mtpower: taking over task %d for index %u at entry %u of %u",
 								 unit->at, b->indexid, task->progress, task->total)));
-	mtp_stream_open(stream, runner->order, b, unit->at);
+	mtp_batch_stream_open(stream, runner->order, b, unit->at);
 	old = MemoryContextSwitchTo(cxt);
 	while (!mtp_stream_end(stream))
 	{
@@ -605,12 +605,12 @@ apply_task(MtpRunner *runner, MtpUnit *unit)
 		more = step_begin(runner, b);
 		if (more)
 		{
-			MTP_STOP_POINT("step_checked");
+			MTP_INJECT("step_checked");
 			runner->ops->step(&applying.call);
-			MTP_STOP_POINT("step_applied");
+			MTP_INJECT("step_applied");
 		}
-		mtp_step_end(runner->worker);
-		MTP_STOP_POINT("step_gone");
+		mtp_batch_step_end(runner->worker);
+		MTP_INJECT("step_gone");
 		if (!more)
 			break;
 		MemoryContextReset(cxt);
@@ -645,7 +645,7 @@ apply_all(MtpRunner *runner, MtpUnit *unit)
 }
 
 bool
-mtp_unit_run(MtpRunner *runner, MtpUnit *unit)
+mtp_batch_unit_run(MtpRunner *runner, MtpUnit *unit)
 {
 	MtpBatch   *b = unit->batch;
 
@@ -658,7 +658,7 @@ mtp_unit_run(MtpRunner *runner, MtpUnit *unit)
 			prepare_batch(runner, unit);
 			if (b->cancelled)
 				return true;
-			MTP_STOP_POINT("cut");
+			MTP_INJECT("cut");
 			if (b->many)
 				cut_batch(runner, b);
 			else

@@ -5,8 +5,7 @@
  * Everything is copied under its lock first and told afterwards, since telling reads catalogs.
  */
 #include "batch/shared.h"
-#include "buffer/buffer.h"
-#include "pagedir/request.h"
+#include "core/reset.h"
 
 #include "access/htup_details.h"
 #include "catalog/pg_authid.h"
@@ -24,7 +23,6 @@
 PG_FUNCTION_INFO_V1(mtp_stat_workers);
 PG_FUNCTION_INFO_V1(mtp_stat_batches);
 PG_FUNCTION_INFO_V1(mtp_stat_memory);
-PG_FUNCTION_INFO_V1(mtp_stat_reset);
 
 /* Whoever has this role's rights sees all rows, others their own. */
 static bool
@@ -47,39 +45,43 @@ Datum
 mtp_stat_workers(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	MtpWorker  *workers = palloc(sizeof(mtp_shared->workers));
+	MtpWorker  *workers = palloc(sizeof(mtp_workers->workers));
+	MtpServing *serving = palloc(sizeof(mtp_shared->serving));
 	bool		all = sees_all();
 
 	mtp_require_preload();
 	InitMaterializedSRF(fcinfo, 0);
 
-	/* Counters are written under the one lock, the rest under the other. */
 	LWLockAcquire(mtp_batch_lock, LW_SHARED);
-	memcpy(workers, mtp_shared->workers, sizeof(mtp_shared->workers));
+	memcpy(serving, mtp_shared->serving, sizeof(mtp_shared->serving));
+	LWLockAcquire(mtp_worker_lock, LW_SHARED);
+	memcpy(workers, mtp_workers->workers, sizeof(mtp_workers->workers));
+	LWLockRelease(mtp_worker_lock);
 	LWLockRelease(mtp_batch_lock);
 
 	for (int i = 0; i < MTP_MAX_WORKERS; i++)
 	{
 		MtpWorker  *w = &workers[i];
-		bool		working = w->load != NULL;
+		MtpServing *s = &serving[i];
+		bool		working = s->load != NULL;
 		Datum		values[7] = {0};
 		bool		nulls[7] = {false};
 
 		if (w->pid <= 0)
 			continue;
-		if (!all && !(working && has_privs_of_role(GetUserId(), w->roleid)))
+		if (!all && !(working && has_privs_of_role(GetUserId(), s->roleid)))
 			continue;
 		values[0] = Int32GetDatum(w->pid);
 		values[1] = database_name(w->dbid, &nulls[1]);
 		/* The number of another database's index would be a stranger's name here. */
-		values[2] = ObjectIdGetDatum(w->indexid);
+		values[2] = ObjectIdGetDatum(s->indexid);
 		nulls[2] = !working || w->dbid != MyDatabaseId;
-		values[3] = Int32GetDatum(w->owner_pid);
+		values[3] = Int32GetDatum(s->owner_pid);
 		nulls[3] = !working;
-		values[4] = Int32GetDatum(w->task);
-		nulls[4] = w->task < 0;
-		values[5] = CStringGetTextDatum(w->phase);
-		values[6] = Int64GetDatum(w->entries);
+		values[4] = Int32GetDatum(s->task);
+		nulls[4] = !working || s->task < 0;
+		values[5] = CStringGetTextDatum(working ? s->phase : w->phase);
+		values[6] = Int64GetDatum(s->entries);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;
@@ -269,7 +271,7 @@ forget_gone(Rows *r)
 	for (int i = 0; i < r->n; i++)
 		if (r->rows[i].gone &&
 			(st = hash_search(mtp_stats, &r->rows[i].st.key, HASH_FIND, NULL)) != NULL)
-			mtp_stat_forget(st);
+			mtp_batch_stat_forget(st);
 	LWLockRelease(mtp_stat_lock);
 }
 
@@ -370,9 +372,7 @@ mtp_stat_memory(PG_FUNCTION_ARGS)
 	LWLockRelease(mtp_memory_lock);
 	values[0] = Int64GetDatum(total);
 	values[1] = Int64GetDatum(held);
-	LWLockAcquire(mtp_batch_lock, LW_SHARED);
-	values[2] = Int64GetDatum(mtp_shared->no_worker);
-	LWLockRelease(mtp_batch_lock);
+	values[2] = Int64GetDatum(mtp_worker_misses());
 	LWLockAcquire(mtp_stat_lock, LW_SHARED);
 	values[3] = Int64GetDatum(mtp_shared->evicted);
 	LWLockRelease(mtp_stat_lock);
@@ -388,7 +388,7 @@ reset_batches(void)
 	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
 	hash_seq_init(&seq, mtp_stats);
 	while ((st = hash_seq_search(&seq)) != NULL)
-		mtp_stat_forget(st);
+		mtp_batch_stat_forget(st);
 	mtp_shared->evicted = 0;
 	LWLockRelease(mtp_stat_lock);
 }
@@ -398,36 +398,14 @@ reset_workers(void)
 {
 	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
 	for (int i = 0; i < MTP_MAX_WORKERS; i++)
-		mtp_shared->workers[i].entries = 0;
+		mtp_shared->serving[i].entries = 0;
 	LWLockRelease(mtp_stat_lock);
-	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	mtp_shared->no_worker = 0;
-	LWLockRelease(mtp_batch_lock);
+	mtp_worker_reset_misses();
 }
 
-/* Sets counters of the whole cluster to zero: 'batches', 'workers', 'buffer', or NULL for all. */
-Datum
-mtp_stat_reset(PG_FUNCTION_ARGS)
+void
+mtp_batch_view_init(void)
 {
-	char	   *what = PG_ARGISNULL(0) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(0));
-	bool		batches = what == NULL || strcmp(what, "batches") == 0;
-	bool		workers = what == NULL || strcmp(what, "workers") == 0;
-	bool		buffer = what == NULL || strcmp(what, "buffer") == 0;
-
-	mtp_require_preload();
-	if (!batches && !workers && !buffer)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("unrecognized reset target: \"%s\"", what),
-				 errhint("Target must be \"batches\", \"workers\" or \"buffer\", or null for all.")));
-	if (batches)
-		reset_batches();
-	if (workers)
-		reset_workers();
-	if (buffer)
-	{
-		mtp_buffer_reset();
-		mtp_admit_reset_counts();
-	}
-	PG_RETURN_VOID();
+	mtp_reset_register(MTP_RESET_BATCHES, reset_batches);
+	mtp_reset_register(MTP_RESET_WORKERS, reset_workers);
 }

@@ -13,7 +13,7 @@ narrow_tuple(uint8 code, const MtpNarrow *e)
 {
 	IndexTuple	itup = palloc0(MTP_NARROW_TUPLE);
 
-	(void) mtp_narrow_tuple(code, *e, (char *) itup);
+	(void) mtp_batch_narrow_tuple(code, *e, (char *) itup);
 	return itup;
 }
 
@@ -76,8 +76,8 @@ blink_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow
 			 * matters for more than speed.
 			 */
 			wide_bounds[n].itup = CopyIndexTuple(mtp_blink_item_at(index, page, MtpHead(page)->nitems - 1));
-			wide_bounds[n].head = mtp_order_head(order, wide_bounds[n].itup);
-			if (n == 0 || mtp_order_compare(order, &wide_bounds[n - 1], &wide_bounds[n]) < 0)
+			wide_bounds[n].head = mtp_batch_order_head(order, wide_bounds[n].itup);
+			if (n == 0 || mtp_batch_order_compare(order, &wide_bounds[n - 1], &wide_bounds[n]) < 0)
 				n++;
 		}
 		UnlockReleaseBuffer(buf);
@@ -154,7 +154,7 @@ take_narrow(MtpBatchStream *stream, uint8 code, Page page, Share *s)
 			left = 256;
 			chunk = palloc(left * MTP_NARROW_TUPLE);
 		}
-		(void) mtp_narrow_tuple(code, e, chunk);
+		(void) mtp_batch_narrow_tuple(code, e, chunk);
 		add(s, (IndexTuple) chunk, e.norm);
 		chunk += MTP_NARROW_TUPLE;
 		left--;
@@ -241,16 +241,16 @@ place_narrow(Relation index, Page page, uint8 code, Share *s)
 static void
 place_wide(Relation index, Buffer buf, Share *s)
 {
-	MtpBlinkView v;
+	MtpPageReader v;
 
-	mtp_view_page(&v, index, buf);
+	mtp_blink_reader_page(&v, index, buf);
 	for (int i = 0; i < s->n; i++)
 	{
 		MtpBlinkKey key;
 		MtpPos		place;
 
 		mtp_blink_key_tuple(index, &key, s->items[i]);
-		mtp_view_place(&key, &v, true, &place);
+		mtp_blink_reader_place(&key, &v, true, &place);
 		s->pos[i] = place.pos;
 	}
 }
@@ -298,7 +298,7 @@ blink_step(MtpBatchApply *a)
 
 static const MtpBatchOps blink_ops = {
 	.ambuild = mtp_blink_build,
-	.order = mtp_order_make,
+	.order = mtp_batch_order_make,
 	.compares = true,
 	.cut = blink_cut,
 	.step = blink_step

@@ -102,7 +102,7 @@ typedef struct MtpBlinkKey
 	uint64		norm;
 	Relation	rel;
 	SortSupport order;			/* compares the first column as the operator class's function does, cheaper; or NULL */
-	struct MtpBlinkView *view;	/* that is being searched (view.h) */
+	struct MtpPageReader *view;	/* that is being searched (view.h) */
 	BTScanInsertData bt;
 } MtpBlinkKey;
 
@@ -416,5 +416,8 @@ extern void mtp_blink_check_support(Relation index);
 extern void mtp_blink_redo_init(void);
 extern void mtp_blink_redo_vacuum_init(void);
 extern void mtp_blink_batch_init(void);
+
+/* Its share of _PG_init. */
+extern void mtp_blink_init(void);
 
 #endif							/* MTP_BLINK_H */

@@ -210,7 +210,7 @@ load(Build *b)
 	b->key = _bt_mkscankey(b->index, NULL);
 	b->pivots = AllocSetContextCreate(CurrentMemoryContext, "mtpower build pivots",
 									  ALLOCSET_SMALL_SIZES);
-	while ((itup = mtp_spool_next(b->spool)) != NULL)
+	while ((itup = mtp_batch_spool_next(b->spool)) != NULL)
 	{
 		if (b->nlevels == 0)
 			add_level(b);
@@ -232,11 +232,11 @@ collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive
 	b->ntuples++;
 	if (b->order->narrow)
 	{
-		mtp_spool_put_narrow(b->spool, mtp_narrow(b->order->code, values[0], isnull[0], tid));
+		mtp_batch_spool_put_narrow(b->spool, mtp_narrow(b->order->code, values[0], isnull[0], tid));
 		return;
 	}
 	itup = mtp_blink_form_tuple(index, values, isnull, tid);
-	mtp_spool_put_wide(b->spool, itup);
+	mtp_batch_spool_put_wide(b->spool, itup);
 	pfree(itup);
 }
 
@@ -265,8 +265,8 @@ mtp_blink_build(Relation heap, Relation index, struct IndexInfo *info)
 	if (RelationGetNumberOfBlocks(index) != 0)
 		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(index));
 
-	b.order = mtp_order_make(index);
-	b.spool = mtp_spool_begin(b.order, (Size) maintenance_work_mem * 1024);
+	b.order = mtp_batch_order_make(index);
+	b.spool = mtp_batch_spool_begin(b.order, (Size) maintenance_work_mem * 1024);
 
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE,
 								 PROGRESS_BTREE_PHASE_INDEXBUILD_TABLESCAN);
@@ -274,11 +274,11 @@ mtp_blink_build(Relation heap, Relation index, struct IndexInfo *info)
 	result->index_tuples = b.ntuples;
 
 	report_scanned(&b);
-	mtp_spool_sort(b.spool);
+	mtp_batch_spool_sort(b.spool);
 
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, PROGRESS_BTREE_PHASE_LEAF_LOAD);
 	load(&b);
-	mtp_spool_end(b.spool);
+	mtp_batch_spool_end(b.spool);
 	return result;
 }
 

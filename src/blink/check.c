@@ -149,7 +149,7 @@ mtp_blink_check_page(Relation rel, Buffer buf)
 	if (what == NULL && (h->type == MTP_PAGE_LEAF || h->type == MTP_PAGE_INNER))
 	{
 		if (h->norm != mtp_blink_info(rel)->norm)
-			what = "kind of normal keys is not the index's";
+			what = "kind of normalized keys is not the index's";
 		else if (h->type == MTP_PAGE_INNER && h->nitems == 0)
 			what = "inner page has no downlinks";
 		else if (h->level >= MTP_BLINK_HEIGHT)

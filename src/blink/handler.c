@@ -45,7 +45,7 @@ blink_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relat
 	itup = mtp_blink_form_tuple(index, values, isnull, tid);
 	if (narrow || !mtp_batch_enqueue_wide(index, heap, itup, check, arrival))
 	{
-		MTP_STOP_POINT("insert_begins");
+		MTP_INJECT("insert_begins");
 		mtp_blink_insert(index, heap, itup, arrival);
 
 		/* Core has looked for readers of the index, but one may have missed the entry since. */
@@ -114,5 +114,5 @@ mtp_blink_init(void)
 	mtp_blink_redo_vacuum_init();
 	mtp_blink_batch_init();
 	mtp_blink_inspect_init();
-	mtp_buffer_register(mtp_blink_build, mtp_view_fits);
+	mtp_buffer_register(mtp_blink_build, mtp_blink_reader_fits);
 }

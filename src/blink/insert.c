@@ -66,7 +66,7 @@ mtp_blink_find_leaf(Relation rel, MtpBlinkKey *key, MtpBlinkStack *stack)
 
 		if (BufferIsValid(buf))
 			return buf;
-		MTP_STOP_POINT("no_root");
+		MTP_INJECT("no_root");
 		mtp_blink_make_root(rel);
 	}
 }
@@ -82,7 +82,7 @@ mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpArrival arriva
 	MtpBlinkPut put = {.rel = rel,.stack = &stack};
 	Size		size = MAXALIGN(IndexTupleSize(itup));
 	Buffer		buf;
-	MtpBlinkView v;
+	MtpPageReader v;
 	MtpPos		place;
 	uint16		pos;
 
@@ -90,8 +90,8 @@ mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpArrival arriva
 	buf = mtp_blink_find_leaf(rel, &key, &stack);
 	if (!mtp_page_fits(BufferGetPage(buf), 1, size))
 		(void) mtp_blink_reclaim(rel, heap, buf, size, arrival);
-	mtp_view_page(&v, rel, buf);
-	mtp_view_place(&key, &v, true, &place);
+	mtp_blink_reader_page(&v, rel, buf);
+	mtp_blink_reader_place(&key, &v, true, &place);
 	pos = place.pos;
 	mtp_blink_put(&put, buf, 1, &pos, &itup, &key.norm);
 }

@@ -263,7 +263,7 @@ is_before(void *arg, IndexTuple item)
 	MtpBlinkKey *key = arg;
 	int			cmp;
 
-	item = mtp_view_at(key->view, item);
+	item = mtp_blink_reader_at(key->view, item);
 	if (unlikely(item == NULL))
 		return false;
 	cmp = mtp_blink_compare(key, item);
@@ -271,7 +271,7 @@ is_before(void *arg, IndexTuple item)
 }
 
 void
-mtp_view_place(MtpBlinkKey *key, MtpBlinkView *v, bool ranked, MtpPos *p)
+mtp_blink_reader_place(MtpBlinkKey *key, MtpPageReader *v, bool ranked, MtpPos *p)
 {
 	key->view = v;
 	*p = mtp_page_search_by(v->page, &v->head, key->norm, key->by_head, ranked, is_before, key);

@@ -253,7 +253,7 @@ make_pages(Split *s)
 
 	if (itup_key)
 		itup_key->heapkeyspace = true;
-	MTP_STOP_POINT("split_begins");
+	MTP_INJECT("split_begins");
 	for (int i = 1; i < s->k; i++)
 	{
 		IndexTuple	right = s->items[s->cuts[i]];
@@ -446,7 +446,7 @@ post(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 		if (done == k)
 			return;
 		/* The root is a parent now; the last page that it leads to is the first of the rest. */
-		MTP_STOP_POINT("root_full");
+		MTP_INJECT("root_full");
 		k -= done - 1;
 		bufs += done - 1;
 		pivots += done - 1;
@@ -495,7 +495,7 @@ split(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items,
 	put->k = s.k;
 	if (BufferIsValid(rbuf))
 		UnlockReleaseBuffer(rbuf);
-	MTP_STOP_POINT(MtpIsLeaf(s.pages[0]) ? "leaf_split" : "inner_split");
+	MTP_INJECT(MtpIsLeaf(s.pages[0]) ? "leaf_split" : "inner_split");
 	post(put, s.k, s.bufs, s.pivots);
 	for (int i = 0; i < s.k; i++)
 		UnlockReleaseBuffer(s.bufs[i]);
@@ -555,7 +555,7 @@ mtp_blink_finish_split(Relation rel, Buffer left, MtpBlinkStack *stack)
 	pivots[1] = make_pivot(MtpHighKey(page), BufferGetBlockNumber(bufs[1]));
 	elog(DEBUG1, "finishing incomplete split of index \"%s\" at block %u",
 		 RelationGetRelationName(rel), BufferGetBlockNumber(left));
-	MTP_STOP_POINT("split_repair");
+	MTP_INJECT("split_repair");
 	post(&put, 2, bufs, pivots);
 	pfree(pivots[1]);
 	UnlockReleaseBuffer(bufs[1]);

@@ -10,7 +10,7 @@
  * The page was checked before it was published (mtp_blink_check_page), so a header that is still the frame's is a good one.
  */
 bool
-mtp_view_frame(MtpBlinkView *v, Relation rel, BlockNumber block, uint32 level)
+mtp_blink_reader_frame(MtpPageReader *v, Relation rel, BlockNumber block, uint32 level)
 {
 	if (!mtp_buffer_find(rel, block, MTP_PAGE_FIRST_BYTES, &v->ref))
 		return false;
@@ -20,17 +20,17 @@ mtp_view_frame(MtpBlinkView *v, Relation rel, BlockNumber block, uint32 level)
 	v->buf = InvalidBuffer;
 	v->torn = false;
 	v->head = *MtpHead(v->page);
-	if (!mtp_view_good(v) || v->head.level != level || v->head.norm != mtp_blink_info(rel)->norm)
+	if (!mtp_blink_reader_good(v) || v->head.level != level || v->head.norm != mtp_blink_info(rel)->norm)
 		return false;
 	Assert(v->head.type == MTP_PAGE_LEAF || v->head.type == MTP_PAGE_INNER);
-	mtp_view_set_directory(v);
+	mtp_blink_reader_set_directory(v);
 	mtp_buffer_hit(rel, MTP_FRAME_INDEX);
-	MTP_STOP_POINT(level == 0 ? "leaf_frame_opened" : "inner_frame_opened");
+	MTP_INJECT(level == 0 ? "leaf_frame_opened" : "inner_frame_opened");
 	return true;
 }
 
 bool
-mtp_view_fits(Relation rel, Buffer buf)
+mtp_blink_reader_fits(Relation rel, Buffer buf)
 {
 	uint16		type;
 
@@ -40,15 +40,15 @@ mtp_view_fits(Relation rel, Buffer buf)
 }
 
 static IndexTuple
-not_good(MtpBlinkView *v)
+not_good(MtpPageReader *v)
 {
-	if (mtp_view_good(v))
+	if (mtp_blink_reader_good(v))
 		v->torn = true;
 	return NULL;
 }
 
 IndexTuple
-mtp_view_copy(MtpBlinkView *v, unsigned off, bool pivot)
+mtp_blink_reader_copy(MtpPageReader *v, unsigned off, bool pivot)
 {
 	IndexTuple	itup = (IndexTuple) v->item;
 	Size		size;
@@ -59,8 +59,8 @@ mtp_view_copy(MtpBlinkView *v, unsigned off, bool pivot)
 	if (size < sizeof(IndexTupleData) || size > Min(BLCKSZ - off, sizeof(v->item)))
 		return not_good(v);
 	memcpy(itup, (char *) v->page + off, size);
-	MTP_STOP_POINT(v->head.level == 0 ? "leaf_frame_read" : "inner_frame_read");
-	if (!mtp_view_good(v))
+	MTP_INJECT(v->head.level == 0 ? "leaf_frame_read" : "inner_frame_read");
+	if (!mtp_blink_reader_good(v))
 		return NULL;
 	if (pivot ? !mtp_blink_pivot_plain(v->rel, itup) && mtp_blink_pivot_fault(v->rel, itup) != NULL :
 		!mtp_blink_entry_plain(v->rel, itup) && mtp_blink_entry_fault(v->rel, itup) != NULL)
@@ -69,24 +69,24 @@ mtp_view_copy(MtpBlinkView *v, unsigned off, bool pivot)
 }
 
 IndexTuple
-mtp_view_copy_tid(MtpBlinkView *v, unsigned off)
+mtp_blink_reader_copy_tid(MtpPageReader *v, unsigned off)
 {
 	if (off > BLCKSZ - sizeof(IndexTupleData))
 		return not_good(v);
 	memcpy(&v->tid, (char *) v->page + off, sizeof(IndexTupleData));
-	MTP_STOP_POINT("frame_tid_read");
+	MTP_INJECT("frame_tid_read");
 	if ((v->tid.t_info & INDEX_ALT_TID_MASK) != 0 || !mtp_tid_possible(&v->tid.t_tid))
 		return not_good(v);
 	return &v->tid;
 }
 
 IndexTuple
-mtp_view_before(MtpBlinkView *v, MtpPos *p)
+mtp_blink_reader_before(MtpPageReader *v, MtpPos *p)
 {
 	if (v->torn)
 		return NULL;
-	if (mtp_view_prev(v, p))
-		return mtp_view_item(v, p->node, p->slot);
+	if (mtp_blink_reader_prev(v, p))
+		return mtp_blink_reader_item(v, p->node, p->slot);
 
 	/* An inner page's first item is minus infinity, so something is always before the place. */
 	if (BufferIsValid(v->buf))

@@ -192,6 +192,7 @@ static const MtpWalRecord newroot_record = {"BLINK_NEWROOT", redo_newroot, desc_
 void
 mtp_blink_redo_init(void)
 {
+	mtp_wal_mask(0, mtp_page_mask);
 	mtp_wal_record(MTP_WAL_INSERT, &insert_record);
 	mtp_wal_record(MTP_WAL_SPLIT, &split_record);
 	mtp_wal_record(MTP_WAL_NEWROOT, &newroot_record);

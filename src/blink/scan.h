@@ -29,7 +29,7 @@ typedef struct MtpBlinkScan
 	MtpFrameRef ref;
 	int			nleaves;		/* read since the start */
 
-	/* An index-only scan's hazard slots, for what currPos and markPos have from frames. */
+	/* An index-only scan's hazard pointers, for what currPos and markPos have from frames. */
 	int			slot;
 	int			mark_slot;
 
@@ -39,7 +39,7 @@ typedef struct MtpBlinkScan
 
 	/*
 	 * What is known of bt.keyData beyond what core tells.  convex: all items between two matching
-	 * ones match.  equal: the only key is start, which its normal key decides.
+	 * ones match.  equal: the only key is start, which its normalized key decides.
 	 */
 	bool		convex;
 	bool		equal;
@@ -77,7 +77,7 @@ static inline void
 mtp_blink_scan_drop_slot(int *slot)
 {
 	if (*slot != MTP_NO_SLOT)
-		mtp_slot_drop(*slot);
+		mtp_hazard_drop(*slot);
 	*slot = MTP_NO_SLOT;
 }
 
@@ -87,7 +87,7 @@ mtp_blink_scan_share_slot(int from, int *to)
 {
 	Assert(*to == MTP_NO_SLOT);
 	if (from != MTP_NO_SLOT)
-		mtp_slot_share(from);
+		mtp_hazard_share(from);
 	*to = from;
 }
 
@@ -104,7 +104,7 @@ extern void mtp_blink_scan_keys_changed(MtpBlinkScan *so);
  * step.c: reads the items of a leaf from `from` on (backward: before it), and unlocks it; if none matches, goes on to the next leaves.
  * bt.currPos.moreLeft and moreRight are set.  If the leaf's view is torn then (v->torn), there is no position, and the leaf is to be found anew.
  */
-extern bool mtp_blink_scan_read(IndexScanDesc scan, ScanDirection dir, MtpBlinkView *v, MtpPos from);
+extern bool mtp_blink_scan_read(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v, MtpPos from);
 
 /*
  * May the scan read a leaf in a frame now?  What is in currPos has been given up.  Index-only scans announce it, and need a free slot.

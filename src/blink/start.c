@@ -232,7 +232,7 @@ make_start(IndexScanDesc scan, const Bounds *b, bool forward)
 
 /* The leaf where the bounds lead, or the one at the index's end; false if the tree is empty.  *from: the place on it. */
 static bool
-find_start(IndexScanDesc scan, bool forward, const Bounds *b, bool framed, MtpBlinkView *v, MtpPos *from)
+find_start(IndexScanDesc scan, bool forward, const Bounds *b, bool framed, MtpPageReader *v, MtpPos *from)
 {
 	MtpBlinkScan *so = scan->opaque;
 
@@ -240,13 +240,13 @@ find_start(IndexScanDesc scan, bool forward, const Bounds *b, bool framed, MtpBl
 	{
 		if (!mtp_blink_find(scan->indexRelation, &so->start, framed, v))
 			return false;
-		mtp_view_place(&so->start, v, true, from);
+		mtp_blink_reader_place(&so->start, v, true, from);
 	}
 	else
 	{
 		if (!mtp_blink_find_end(scan->indexRelation, !forward, framed, v))
 			return false;
-		*from = mtp_view_locate(v, forward ? 0 : v->head.nitems);
+		*from = mtp_blink_reader_locate(v, forward ? 0 : v->head.nitems);
 	}
 	return true;
 }
@@ -272,7 +272,7 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 	bool		forward = ScanDirectionIsForward(dir);
 	BlockNumber at;
 	Bounds		bounds;
-	MtpBlinkView v;
+	MtpPageReader v;
 	MtpPos		from;
 	bool		framed;
 

@@ -42,7 +42,7 @@ matches(IndexScanDesc scan, IndexTuple itup, ScanDirection dir, bool *more)
 }
 
 static inline void
-save_item(IndexScanDesc scan, MtpBlinkView *v, int index, IndexTuple itup, int pos)
+save_item(IndexScanDesc scan, MtpPageReader *v, int index, IndexTuple itup, int pos)
 {
 	BTScanOpaque bt = scan->opaque;
 	BTScanPosItem *item = &bt->currPos.items[index];
@@ -74,10 +74,10 @@ save_item(IndexScanDesc scan, MtpBlinkView *v, int index, IndexTuple itup, int p
  * the matches are a range.
  */
 static bool
-all_match(IndexScanDesc scan, MtpBlinkView *v, int pos, ScanDirection dir)
+all_match(IndexScanDesc scan, MtpPageReader *v, int pos, ScanDirection dir)
 {
-	MtpPos		p = mtp_view_locate(v, pos);
-	IndexTuple	itup = mtp_view_item(v, p.node, p.slot);
+	MtpPos		p = mtp_blink_reader_locate(v, pos);
+	IndexTuple	itup = mtp_blink_reader_item(v, p.node, p.slot);
 	bool		more = true;
 
 	return itup != NULL && matches(scan, itup, dir, &more);
@@ -125,7 +125,7 @@ save_plain(BTScanPos pos, char *tuples, const MtpBlinkInfo *info, const char *pa
 
 /* Saves all items from p on as number n and up; returns the next number. */
 static int
-save_rest(IndexScanDesc scan, MtpBlinkView *v, MtpPos p, int n)
+save_rest(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
 {
 	BTScanOpaque bt = scan->opaque;
 	const MtpBlinkInfo *info = mtp_blink_info(scan->indexRelation);
@@ -158,11 +158,11 @@ save_rest(IndexScanDesc scan, MtpBlinkView *v, MtpPos p, int n)
 				n++;
 				if (!locked)
 				{
-					MTP_STOP_POINT(whole ? "frame_item_copied" : "frame_tid_read");
+					MTP_INJECT(whole ? "frame_item_copied" : "frame_tid_read");
 				}
 				continue;
 			}
-			itup = whole ? mtp_view_item(v, p.node, p.slot) : mtp_view_tid(v, p.node, p.slot);
+			itup = whole ? mtp_blink_reader_item(v, p.node, p.slot) : mtp_blink_reader_tid(v, p.node, p.slot);
 			if (itup == NULL)
 				return n;
 			save_item(scan, v, n++, itup, first + p.slot);
@@ -174,7 +174,7 @@ save_rest(IndexScanDesc scan, MtpBlinkView *v, MtpPos p, int n)
 
 /* Saves what matches from p to the end of the page. */
 static void
-read_forward(IndexScanDesc scan, MtpBlinkView *v, MtpPos p)
+read_forward(IndexScanDesc scan, MtpPageReader *v, MtpPos p)
 {
 	MtpBlinkScan *so = scan->opaque;
 	BTScanOpaque bt = &so->bt;
@@ -183,19 +183,19 @@ read_forward(IndexScanDesc scan, MtpBlinkView *v, MtpPos p)
 	int			run = 0;
 	int			n = 0;
 
-	for (; p.pos < v->head.nitems && p.node < v->head.nnodes && !sure; mtp_view_next(v, &p))
+	for (; p.pos < v->head.nitems && p.node < v->head.nnodes && !sure; mtp_blink_reader_next(v, &p))
 	{
 		IndexTuple	itup;
 
 		if (v->torn)
 			return;
-		if (scan->ignore_killed_tuples && mtp_view_dead(v, p.node, p.slot))
+		if (scan->ignore_killed_tuples && mtp_blink_reader_dead(v, p.node, p.slot))
 		{
-			mtp_view_skip_dead(v, &p);
+			mtp_blink_reader_skip_dead(v, &p);
 			if (p.node >= v->head.nnodes)
 				break;
 		}
-		itup = mtp_view_item(v, p.node, p.slot);
+		itup = mtp_blink_reader_item(v, p.node, p.slot);
 		if (itup == NULL)
 			return;
 		if (matches(scan, itup, ForwardScanDirection, &more))
@@ -215,7 +215,7 @@ read_forward(IndexScanDesc scan, MtpBlinkView *v, MtpPos p)
 	/* The high key may tell that the pages to the right have no match. */
 	if (more && v->head.right != InvalidBlockNumber && bt->numberOfKeys > 0)
 	{
-		IndexTuple	high = mtp_view_high(v);
+		IndexTuple	high = mtp_blink_reader_high(v);
 
 		if (high == NULL)
 			return;
@@ -231,7 +231,7 @@ read_forward(IndexScanDesc scan, MtpBlinkView *v, MtpPos p)
 
 /* Saves what matches before p, from the array's end down. */
 static void
-read_backward(IndexScanDesc scan, MtpBlinkView *v, MtpPos p)
+read_backward(IndexScanDesc scan, MtpPageReader *v, MtpPos p)
 {
 	MtpBlinkScan *so = scan->opaque;
 	BTScanOpaque bt = &so->bt;
@@ -240,19 +240,19 @@ read_backward(IndexScanDesc scan, MtpBlinkView *v, MtpPos p)
 	int			run = 0;
 	int			n = MTP_MAX_ITEMS;
 
-	while (mtp_view_prev(v, &p))
+	while (mtp_blink_reader_prev(v, &p))
 	{
 		IndexTuple	itup;
 		bool		dead;
 
 		if (v->torn)
 			return;
-		dead = scan->ignore_killed_tuples && mtp_view_dead(v, p.node, p.slot);
+		dead = scan->ignore_killed_tuples && mtp_blink_reader_dead(v, p.node, p.slot);
 
 		/* The page's first item is looked at for what it says about the pages to the left. */
 		if (dead && (p.pos > 0 || sure))
 			continue;
-		itup = mtp_view_item(v, p.node, p.slot);
+		itup = mtp_blink_reader_item(v, p.node, p.slot);
 		if (itup == NULL)
 			return;
 		if (!sure && !matches(scan, itup, BackwardScanDirection, &more))
@@ -286,13 +286,13 @@ mtp_blink_scan_announce(IndexScanDesc scan)
 		return true;
 
 	/* What the mark has is still held by its share. */
-	if (so->slot != MTP_NO_SLOT && mtp_slot_shared(so->slot))
+	if (so->slot != MTP_NO_SLOT && mtp_hazard_shared(so->slot))
 		mtp_blink_scan_drop_slot(&so->slot);
 	if (so->slot == MTP_NO_SLOT)
-		so->slot = mtp_slot_take(scan->indexRelation);
+		so->slot = mtp_hazard_take(scan->indexRelation);
 	if (so->slot == MTP_NO_SLOT)
 		return false;
-	mtp_slot_announce(so->slot);
+	mtp_hazard_announce(so->slot);
 	return true;
 }
 
@@ -310,7 +310,7 @@ mtp_blink_scan_announce(IndexScanDesc scan)
  * which the scan reads instead.
  */
 static bool
-load(IndexScanDesc scan, ScanDirection dir, MtpBlinkView *v, MtpPos from)
+load(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v, MtpPos from)
 {
 	MtpBlinkScan *so = scan->opaque;
 	BTScanPos	pos = &so->bt.currPos;
@@ -318,7 +318,7 @@ load(IndexScanDesc scan, ScanDirection dir, MtpBlinkView *v, MtpPos from)
 	bool		more_right = pos->moreRight;
 	XLogRecPtr	lsn = BufferIsValid(v->buf) ? BufferGetLSNAtomic(v->buf) : PageGetLSN(v->page);
 
-	if (!mtp_view_good(v))
+	if (!mtp_blink_reader_good(v))
 		return false;
 	MtpTestForOldSnapshot(scan->xs_snapshot, scan->indexRelation, v->page);
 	pos->buf = v->buf;
@@ -336,7 +336,7 @@ load(IndexScanDesc scan, ScanDirection dir, MtpBlinkView *v, MtpPos from)
 		read_forward(scan, v, from);
 	else
 		read_backward(scan, v, from);
-	if (!mtp_view_good(v))
+	if (!mtp_blink_reader_good(v))
 	{
 		pos->moreLeft = more_left;
 		pos->moreRight = more_right;
@@ -362,9 +362,9 @@ load(IndexScanDesc scan, ScanDirection dir, MtpBlinkView *v, MtpPos from)
 
 /* Leaves the leaf that has just been loaded, and had no match. */
 static inline void
-pass_by(IndexScanDesc scan, MtpBlinkView *v)
+pass_by(IndexScanDesc scan, MtpPageReader *v)
 {
-	mtp_view_release(v);
+	mtp_blink_reader_release(v);
 	((BTScanOpaque) scan->opaque)->currPos.buf = InvalidBuffer;
 	if (((MtpBlinkScan *) scan->opaque)->framed)
 		mtp_buffer_consider(MTP_FRAME_INDEX);
@@ -418,12 +418,12 @@ live_page(Relation rel, BlockNumber blkno)
 
 /* Loads leaf `next`, or what has taken its place to the right; false if there is none.  *found: it has a match. */
 static bool
-load_right(IndexScanDesc scan, BlockNumber next, MtpBlinkView *v, bool *found)
+load_right(IndexScanDesc scan, BlockNumber next, MtpPageReader *v, bool *found)
 {
 	MtpPos		first = {0, 0, 0};
 	Buffer		buf;
 
-	if (mtp_blink_scan_announce(scan) && mtp_view_frame(v, scan->indexRelation, next, 0))
+	if (mtp_blink_scan_announce(scan) && mtp_blink_reader_frame(v, scan->indexRelation, next, 0))
 	{
 		*found = load(scan, ForwardScanDirection, v, first);
 		if (!v->torn)
@@ -432,7 +432,7 @@ load_right(IndexScanDesc scan, BlockNumber next, MtpBlinkView *v, bool *found)
 	buf = live_page(scan->indexRelation, next);
 	if (!BufferIsValid(buf))
 		return false;
-	mtp_view_page(v, scan->indexRelation, buf);
+	mtp_blink_reader_page(v, scan->indexRelation, buf);
 	*found = load(scan, ForwardScanDirection, v, first);
 	return true;
 }
@@ -452,7 +452,7 @@ static bool
 walk_right(IndexScanDesc scan, BlockNumber next)
 {
 	BTScanPos	pos = &((BTScanOpaque) scan->opaque)->currPos;
-	MtpBlinkView v;
+	MtpPageReader v;
 	bool		found;
 
 	do
@@ -551,7 +551,7 @@ walk_left(IndexScanDesc scan, BlockNumber origin)
 	do
 	{
 		BlockNumber left = so->left;
-		MtpBlinkView v;
+		MtpPageReader v;
 		Buffer		buf;
 
 		/* It may be another process that has read origin. */
@@ -563,8 +563,8 @@ walk_left(IndexScanDesc scan, BlockNumber origin)
 			_bt_parallel_done(scan);
 			break;
 		}
-		mtp_view_page(&v, scan->indexRelation, buf);
-		if (load(scan, BackwardScanDirection, &v, mtp_view_locate(&v, v.head.nitems)))
+		mtp_blink_reader_page(&v, scan->indexRelation, buf);
+		if (load(scan, BackwardScanDirection, &v, mtp_blink_reader_locate(&v, v.head.nitems)))
 		{
 			settle(scan);
 			return true;
@@ -596,7 +596,7 @@ go_on(IndexScanDesc scan, ScanDirection dir)
 }
 
 bool
-mtp_blink_scan_read(IndexScanDesc scan, ScanDirection dir, MtpBlinkView *v, MtpPos from)
+mtp_blink_scan_read(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v, MtpPos from)
 {
 	if (load(scan, dir, v, from))
 	{

@@ -220,21 +220,21 @@ access_to(const Walk *w, uint32 level)
 }
 
 static inline void
-lock_page(const Walk *w, BlockNumber block, uint32 level, MtpBlinkView *v)
+lock_page(const Walk *w, BlockNumber block, uint32 level, MtpPageReader *v)
 {
-	mtp_view_page(v, w->rel, mtp_blink_read_link(w->rel, block, level, access_to(w, level)));
+	mtp_blink_reader_page(v, w->rel, mtp_blink_read_link(w->rel, block, level, access_to(w, level)));
 }
 
 /* Is a page that has a right sibling the one that the walk looks for on its level?  False, too, if the view is torn. */
 static inline bool
-belongs(Walk *w, MtpBlinkView *v)
+belongs(Walk *w, MtpPageReader *v)
 {
 	MtpBlinkKey *key = w->key;
 	IndexTuple	high;
 
 	if (key == NULL)
 		return !w->rightmost;
-	high = mtp_view_high(v);
+	high = mtp_blink_reader_high(v);
 	if (high == NULL)
 		return false;
 	if (is_bound(&w->bound, high))
@@ -248,13 +248,13 @@ belongs(Walk *w, MtpBlinkView *v)
 
 /* Goes to the right sibling; false if there is no frame of it. */
 static bool
-step_right(Walk *w, MtpWalk *seen, MtpBlinkView *v)
+step_right(Walk *w, MtpWalk *seen, MtpPageReader *v)
 {
 	BlockNumber right = v->head.right;
 	uint32		level = v->head.level;
 
 	if (!BufferIsValid(v->buf))
-		return !mtp_walk_again(seen, right) && mtp_view_frame(v, w->rel, right, level);
+		return !mtp_walk_again(seen, right) && mtp_blink_reader_frame(v, w->rel, right, level);
 	UnlockReleaseBuffer(v->buf);
 	CHECK_FOR_INTERRUPTS();
 	mtp_blink_check_walk(w->rel, seen, right);
@@ -267,7 +267,7 @@ step_right(Walk *w, MtpWalk *seen, MtpBlinkView *v)
  * over no split that is incomplete: the pages behind it have no downlink, and could not be split in turn.
  */
 static bool
-move_right(Walk *w, MtpBlinkView *v)
+move_right(Walk *w, MtpPageReader *v)
 {
 	MtpWalk		seen = {0};
 
@@ -303,7 +303,7 @@ move_right(Walk *w, MtpBlinkView *v)
 
 /* From an inner page to the child's block; false if the view is torn. */
 static bool
-find_child(Walk *w, MtpBlinkView *v, BlockNumber *child)
+find_child(Walk *w, MtpPageReader *v, BlockNumber *child)
 {
 	MtpBlinkKey *key = w->key;
 	IndexTuple	item;
@@ -311,17 +311,17 @@ find_child(Walk *w, MtpBlinkView *v, BlockNumber *child)
 
 	if (key != NULL)
 	{
-		mtp_view_place(key, v, false, &p);
+		mtp_blink_reader_place(key, v, false, &p);
 
 		/* Behind the last item it is the page's high key, which the bound is already. */
 		if (w->frames && !key->by_norm && p.node < v->head.nnodes && !v->torn)
-			keep_bound(&w->bound, key, mtp_view_item(v, p.node, p.slot));
-		item = mtp_view_before(v, &p);
+			keep_bound(&w->bound, key, mtp_blink_reader_item(v, p.node, p.slot));
+		item = mtp_blink_reader_before(v, &p);
 	}
 	else
 	{
-		p = mtp_view_locate(v, w->rightmost ? v->head.nitems - 1 : 0);
-		item = mtp_view_item(v, p.node, p.slot);
+		p = mtp_blink_reader_locate(v, w->rightmost ? v->head.nitems - 1 : 0);
+		item = mtp_blink_reader_item(v, p.node, p.slot);
 	}
 	if (item == NULL)
 		return false;
@@ -331,18 +331,18 @@ find_child(Walk *w, MtpBlinkView *v, BlockNumber *child)
 
 /* Has the remembered root, on `level` or above, a frame that says that it is still one? */
 static bool
-root_frame(Relation rel, uint32 level, MtpBlinkView *v)
+root_frame(Relation rel, uint32 level, MtpPageReader *v)
 {
 	MtpBlinkInfo *info = mtp_blink_info(rel);
 
 	return info->root != InvalidBlockNumber && info->level >= level &&
-		mtp_view_frame(v, rel, info->root, info->level) &&
+		mtp_blink_reader_frame(v, rel, info->root, info->level) &&
 		v->head.left == InvalidBlockNumber && v->head.right == InvalidBlockNumber;
 }
 
 /* False if there is no page of the walk's level. */
 static bool
-open_root(Walk *w, MtpBlinkView *v)
+open_root(Walk *w, MtpPageReader *v)
 {
 	uint32		at;
 	Buffer		buf;
@@ -353,16 +353,16 @@ open_root(Walk *w, MtpBlinkView *v)
 	buf = mtp_blink_root(w->rel, w->access, w->level, &at);
 	if (!BufferIsValid(buf))
 		return false;
-	mtp_view_page(v, w->rel, buf);
+	mtp_blink_reader_page(v, w->rel, buf);
 	if (at >= w->level)
 		return true;
-	mtp_view_release(v);
+	mtp_blink_reader_release(v);
 	return false;
 }
 
 /* Done with an inner page: if it was locked, it gets a frame. */
 static inline void
-leave(const Walk *w, MtpBlinkView *v)
+leave(const Walk *w, MtpPageReader *v)
 {
 	if (!BufferIsValid(v->buf))
 		return;
@@ -377,7 +377,7 @@ leave(const Walk *w, MtpBlinkView *v)
 
 /* From the root down.  False if there is no page of the level; else *v is the page that the walk was to find. */
 static bool
-descend(Walk *w, MtpBlinkView *v)
+descend(Walk *w, MtpPageReader *v)
 {
 	BlockNumber block;
 	uint32		at;
@@ -405,7 +405,7 @@ descend(Walk *w, MtpBlinkView *v)
 				at--;
 			}
 		}
-		if (good && w->frames && (at > w->level || w->framed) && mtp_view_frame(v, w->rel, block, at))
+		if (good && w->frames && (at > w->level || w->framed) && mtp_blink_reader_frame(v, w->rel, block, at))
 			continue;
 		w->frames = false;
 		lock_page(w, block, at, v);
@@ -415,7 +415,7 @@ descend(Walk *w, MtpBlinkView *v)
 Buffer
 mtp_blink_descend(Relation rel, MtpBlinkKey *key, int access, uint32 level, MtpBlinkStack *stack)
 {
-	MtpBlinkView v;
+	MtpPageReader v;
 	Walk		w;
 
 	if (stack != NULL)
@@ -427,17 +427,17 @@ mtp_blink_descend(Relation rel, MtpBlinkKey *key, int access, uint32 level, MtpB
 Buffer
 mtp_blink_moveright(Relation rel, MtpBlinkKey *key, Buffer buf)
 {
-	MtpBlinkView v;
+	MtpPageReader v;
 	Walk		w;
 
-	mtp_view_page(&v, rel, buf);
+	mtp_blink_reader_page(&v, rel, buf);
 	init_walk(&w, rel, key, BUFFER_LOCK_SHARE, v.head.level, NULL);
 	(void) move_right(&w, &v);
 	return v.buf;
 }
 
 bool
-mtp_blink_find(Relation rel, MtpBlinkKey *key, bool framed, MtpBlinkView *v)
+mtp_blink_find(Relation rel, MtpBlinkKey *key, bool framed, MtpPageReader *v)
 {
 	Walk		w;
 
@@ -447,7 +447,7 @@ mtp_blink_find(Relation rel, MtpBlinkKey *key, bool framed, MtpBlinkView *v)
 }
 
 bool
-mtp_blink_find_end(Relation rel, bool rightmost, bool framed, MtpBlinkView *v)
+mtp_blink_find_end(Relation rel, bool rightmost, bool framed, MtpPageReader *v)
 {
 	Walk		w;
 
@@ -463,19 +463,19 @@ mtp_blink_find_end(Relation rel, bool rightmost, bool framed, MtpBlinkView *v)
 static int
 find_downlink(MtpBlinkKey *key, Buffer buf, BlockNumber child)
 {
-	MtpBlinkView v;
+	MtpPageReader v;
 	MtpPos		p;
 
-	mtp_view_page(&v, key->rel, buf);
-	mtp_view_place(key, &v, true, &p);
-	if (BTreeTupleGetDownLink(mtp_view_before(&v, &p)) == child)
+	mtp_blink_reader_page(&v, key->rel, buf);
+	mtp_blink_reader_place(key, &v, true, &p);
+	if (BTreeTupleGetDownLink(mtp_blink_reader_before(&v, &p)) == child)
 		return p.pos;
-	p = mtp_view_locate(&v, 0);
+	p = mtp_blink_reader_locate(&v, 0);
 	do
 	{
-		if (BTreeTupleGetDownLink(mtp_view_item(&v, p.node, p.slot)) == child)
+		if (BTreeTupleGetDownLink(mtp_blink_reader_item(&v, p.node, p.slot)) == child)
 			return p.pos;
-	} while (mtp_view_next(&v, &p));
+	} while (mtp_blink_reader_next(&v, &p));
 	return -1;
 }
 

@@ -99,12 +99,12 @@ find_chain(Unlink *u)
 		bool		stays = nitems > 1;
 		BlockNumber child;
 		bool		good;
-		MtpBlinkView v;
+		MtpPageReader v;
 		MtpPos		p;
 
-		mtp_view_page(&v, u->rel, buf);
-		mtp_view_place(&u->key, &v, true, &p);
-		child = BTreeTupleGetDownLink(mtp_view_before(&v, &p));
+		mtp_blink_reader_page(&v, u->rel, buf);
+		mtp_blink_reader_place(&u->key, &v, true, &p);
+		child = BTreeTupleGetDownLink(mtp_blink_reader_before(&v, &p));
 		good = child == u->levels[level - 1].page && (stays ? p.pos < nitems - 1 : may_go(page));
 		l->page = BufferGetBlockNumber(buf);
 		l->left = MtpHead(page)->left;
@@ -297,7 +297,7 @@ mtp_blink_unlink(Relation rel, Buffer leaf, MtpBlinkUnlinked *gone)
 	good = find_chain(&u);
 	if (good)
 	{
-		MTP_STOP_POINT("unlink_found");
+		MTP_INJECT("unlink_found");
 		for (int level = 0; good && level < u.nlevels; level++)
 			good = lock_level(&u, level);
 		good = good && lock_parent(&u);

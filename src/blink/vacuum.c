@@ -6,7 +6,7 @@
  * cleanup lock on every leaf and how it does not miss entries that splits move meanwhile.
  */
 #include "blink/blink.h"
-#include "buffer/slot.h"
+#include "buffer/hazard.h"
 
 #include "batch/batch.h"
 #include "blink/wal_deletes.h"
@@ -239,7 +239,7 @@ vacuum_blocks(Vacuum *v, BlockNumber from, BlockNumber to)
 		BlockNumber blkno = scanblkno;
 
 		if (scanblkno == to / 2)
-			MTP_STOP_POINT("vacuum_middle");
+			MTP_INJECT("vacuum_middle");
 		do
 			blkno = vacuum_block(v, blkno, scanblkno);
 		while (blkno != InvalidBlockNumber);
@@ -406,17 +406,17 @@ mtp_blink_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 					 IndexBulkDeleteCallback callback, void *callback_state)
 {
 	/* No step of a batch may put an entry in behind this scan whose row was dead before it. */
-	MTP_STOP_POINT("vacuum_begins");
+	MTP_INJECT("vacuum_begins");
 	mtp_batch_vacuum_fence(info->index);
-	MTP_STOP_POINT("vacuum_fenced");
+	MTP_INJECT("vacuum_fenced");
 
 	if (stats == NULL)
 		stats = palloc0(sizeof(IndexBulkDeleteResult));
 	scan_in_cycle(info, stats, callback, callback_state);
 
 	/* Those who have read an entry under a pin have been waited for, page by page; these have read it in a frame. */
-	mtp_slot_wait(info->index);
-	MTP_STOP_POINT("vacuum_ends");
+	mtp_hazard_wait(info->index);
+	MTP_INJECT("vacuum_ends");
 	return stats;
 }
 

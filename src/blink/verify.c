@@ -112,7 +112,7 @@ check_pair(MtpVerify *v, MtpVerifyPage *left, MtpVerifyPage *p, MtpVerifyFault *
 		mtp_verify_fault(f, p->blkno, -1, "Left link leads to block %d instead of block %u.",
 						 (int) h->left, left->blkno);
 	else if (h->nitems > first &&
-			 mtp_verify_compare(v, mtp_page_item(page, first), MtpHighKey(MtpVerifyPageOf(left)),
+			 mtp_blink_verify_compare(v, mtp_page_item(page, first), MtpHighKey(MtpVerifyPageOf(left)),
 								&att) <= 0)
 		mtp_verify_fault(f, p->blkno, first,
 						 "Item is not above the high key of the left sibling, block %u.", left->blkno);
@@ -135,8 +135,8 @@ outside(MtpVerify *v, IndexTuple item, const Bounds *b)
 {
 	int			att;
 
-	return (b->low && mtp_verify_compare(v, item, b->low, &att) <= 0) ||
-		(b->high && mtp_verify_compare(v, item, b->high, &att) > 0);
+	return (b->low && mtp_blink_verify_compare(v, item, b->low, &att) <= 0) ||
+		(b->high && mtp_blink_verify_compare(v, item, b->high, &att) > 0);
 }
 
 /* The child itself.  If nothing of it is within the bounds, the downlink is to blame. */
@@ -148,7 +148,7 @@ check_child(MtpVerify *v, MtpVerifyPage *c, uint32 level, const Bounds *b, MtpVe
 	int			first = level > 0 ? 1 : 0;
 	IndexTuple	low;
 
-	mtp_verify_page_sane(v, c);
+	mtp_blink_verify_page_sane(v, c);
 	if (MtpIsDeleted(page))
 		mtp_verify_fault(f, b->parent, b->pos, "Downlink leads to block %u, a deleted page.", c->blkno);
 	else if (!on_level(c, level))
@@ -186,7 +186,7 @@ check_child_chain(MtpVerify *v, MtpVerifyPage *c, uint32 level, const Bounds *b,
 		if (MtpRightmost(MtpVerifyPageOf(c)))
 			mtp_verify_fail(v, from, -1, "Page of an incomplete split has no right sibling.");
 		if (b->high &&
-			mtp_verify_compare(v, MtpHighKey(MtpVerifyPageOf(c)), b->high, &att) >= 0)
+			mtp_blink_verify_compare(v, MtpHighKey(MtpVerifyPageOf(c)), b->high, &att) >= 0)
 		{
 			mtp_verify_fault(f, from, -1,
 							 "Page is marked as split, but block %u has all downlinks.", b->parent);
@@ -195,7 +195,7 @@ check_child_chain(MtpVerify *v, MtpVerifyPage *c, uint32 level, const Bounds *b,
 		if (limit-- == 0)
 			mtp_verify_fail(v, from, -1, "Right links form a circle.");
 		read_page(v, c, MtpVerifyHeadOf(c)->right, from, false);
-		mtp_verify_page_sane(v, c);
+		mtp_blink_verify_page_sane(v, c);
 		if (!on_level(c, level))
 		{
 			mtp_verify_fault(f, from, -1, "Right link leads to block %u, which is not on level %u.",
@@ -207,7 +207,7 @@ check_child_chain(MtpVerify *v, MtpVerifyPage *c, uint32 level, const Bounds *b,
 		mtp_verify_fault(f, c->blkno, -1, b->high ?
 						 "Page has no right sibling, but block %u has more downlinks." :
 						 "Page has a right sibling, but block %u has no downlink for it.", b->parent);
-	else if (b->high && mtp_verify_compare(v, MtpHighKey(MtpVerifyPageOf(c)), b->high, &att) != 0)
+	else if (b->high && mtp_blink_verify_compare(v, MtpHighKey(MtpVerifyPageOf(c)), b->high, &att) != 0)
 		mtp_verify_fault(f, c->blkno, -1, "High key differs from the separator in block %u, offset %d.",
 						 b->parent, b->pos + 2);
 	else if (MtpVerifyHeadOf(c)->right != b->next)
@@ -225,7 +225,7 @@ first_downlink_right(MtpVerify *v, MtpVerifyPage *p, MtpVerifyPage *scratch)
 	read_page(v, scratch, MtpVerifyHeadOf(p)->right, p->blkno, false);
 	page = MtpVerifyPageOf(scratch);
 	if (MtpIsInner(page))
-		mtp_verify_page_sane(v, scratch);
+		mtp_blink_verify_page_sane(v, scratch);
 	if (!MtpIsInner(page) || MtpHead(page)->nitems == 0)
 		return InvalidBlockNumber;
 	return BTreeTupleGetDownLink(mtp_page_item(page, 0));
@@ -316,7 +316,7 @@ check_children(MtpVerify *v, MtpVerifyPage *p, MtpVerifyPage *scratch)
 			memcpy(p, scratch, sizeof(*p));
 			return;
 		}
-		mtp_verify_page(v, scratch, MtpVerifyHeadOf(p)->level);
+		mtp_blink_verify_page(v, scratch, MtpVerifyHeadOf(p)->level);
 		if (same_downlinks(p, scratch))
 		{
 			mtp_verify_strike(v, &f, &last, &strikes);
@@ -325,7 +325,7 @@ check_children(MtpVerify *v, MtpVerifyPage *p, MtpVerifyPage *scratch)
 		low = CopyIndexTuple(mtp_page_item(MtpVerifyPageOf(p), pos));
 		memcpy(p, scratch, sizeof(*p));
 		for (pos = 0; pos < MtpVerifyHeadOf(p)->nitems; pos++)
-			if (mtp_verify_compare(v, mtp_page_item(MtpVerifyPageOf(p), pos), low, &att) >= 0)
+			if (mtp_blink_verify_compare(v, mtp_page_item(MtpVerifyPageOf(p), pos), low, &att) >= 0)
 				break;
 		pos = Max(pos - 1, 0);
 		pfree(low);
@@ -356,7 +356,7 @@ doubt(MtpVerify *v, Walk *w, const MtpVerifyFault *f)
 
 	read_page(v, w->scratch, w->left->blkno, w->left->blkno, false);
 	if (!MtpIsDeleted(MtpVerifyPageOf(w->scratch)))
-		mtp_verify_page_sane(v, w->scratch);
+		mtp_blink_verify_page_sane(v, w->scratch);
 	if (same_edge(w->left, w->scratch))
 	{
 		mtp_verify_strike(v, f, &w->last, &w->strikes);
@@ -418,7 +418,7 @@ check_level(MtpVerify *v, uint32 level, BlockNumber start)
 		if (w.known)
 		{
 			if (!MtpIsDeleted(MtpVerifyPageOf(w.page)))
-				mtp_verify_page_sane(v, w.page);
+				mtp_blink_verify_page_sane(v, w.page);
 			check_pair(v, w.left, w.page, &f);
 			if (f.found)
 			{
@@ -432,11 +432,11 @@ check_level(MtpVerify *v, uint32 level, BlockNumber start)
 		from = blkno;
 		if (!MtpIsDeleted(MtpVerifyPageOf(w.page)))
 		{
-			mtp_verify_page(v, w.page, level);
+			mtp_blink_verify_page(v, w.page, level);
 			if (level > 0)
 				check_children(v, w.page, w.scratch);
 			else if (BufferIsValid(pin))
-				mtp_verify_entries(v, w.page);
+				mtp_blink_verify_entries(v, w.page);
 		}
 		if (BufferIsValid(pin))
 			ReleaseBuffer(pin);

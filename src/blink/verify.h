@@ -30,23 +30,23 @@ extern void mtp_blink_verify(MtpVerify *v);
  */
 
 /* Raises an error for whatever is wrong with a page of the tree by itself. */
-extern void mtp_verify_page(MtpVerify *v, MtpVerifyPage *p, uint32 level);
+extern void mtp_blink_verify_page(MtpVerify *v, MtpVerifyPage *p, uint32 level);
 
 /* The part of that without which it is not safe to read the page's items. */
-extern void mtp_verify_page_sane(MtpVerify *v, MtpVerifyPage *p);
+extern void mtp_blink_verify_page_sane(MtpVerify *v, MtpVerifyPage *p);
 
 /*
  * Compares two items, leaf tuples or pivots, by the operator classes' functions alone.  *att gets the
  * attribute that decides, counted from 0, or the number of key attributes if none does.
  */
-extern int	mtp_verify_compare(MtpVerify *v, IndexTuple a, IndexTuple b, int *att);
+extern int	mtp_blink_verify_compare(MtpVerify *v, IndexTuple a, IndexTuple b, int *att);
 
 /*
  * verify_rows.c
  */
 
 /* Raises an error if an entry of a leaf has no row.  The caller holds a pin on the leaf. */
-extern void mtp_verify_entries(MtpVerify *v, MtpVerifyPage *p);
+extern void mtp_blink_verify_entries(MtpVerify *v, MtpVerifyPage *p);
 
 /* What inspect/rows.c asks for (MtpInspectOps). */
 extern bool mtp_blink_verify_matches(MtpVerify *v, const void *entry, const Datum *values,

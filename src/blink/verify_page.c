@@ -3,7 +3,7 @@
  *	  Checks a page of a B-link tree by itself: what must hold whatever other pages say.
  *
  * Comparisons are made with the operator classes' functions, not with the tree's own (key.c), which
- * trust normal keys: so these are checked as well.
+ * trust normalized keys: so these are checked as well.
  */
 #include "blink/blink.h"
 
@@ -19,7 +19,7 @@ count_atts(MtpVerify *v, IndexTuple itup)
 }
 
 int
-mtp_verify_compare(MtpVerify *v, IndexTuple a, IndexTuple b, int *att)
+mtp_blink_verify_compare(MtpVerify *v, IndexTuple a, IndexTuple b, int *att)
 {
 	TupleDesc	tupdesc = RelationGetDescr(v->rel);
 	int			na = count_atts(v, a);
@@ -72,7 +72,7 @@ pivot_fault(MtpVerify *v, IndexTuple itup, bool first)
 }
 
 void
-mtp_verify_page_sane(MtpVerify *v, MtpVerifyPage *p)
+mtp_blink_verify_page_sane(MtpVerify *v, MtpVerifyPage *p)
 {
 	Page		page = MtpVerifyPageOf(p);
 	MtpPageHeader *h = MtpHead(page);
@@ -86,7 +86,7 @@ mtp_verify_page_sane(MtpVerify *v, MtpVerifyPage *p)
 	if (h->type != MTP_PAGE_LEAF && h->type != MTP_PAGE_INNER)
 		return;
 	if (h->norm != mtp_blink_info(v->rel)->norm)
-		mtp_verify_fail(v, p->blkno, -1, "Normal keys are of kind 0x%02X instead of 0x%02X.",
+		mtp_verify_fail(v, p->blkno, -1, "Normalized keys are of kind 0x%02X instead of 0x%02X.",
 						h->norm, mtp_blink_info(v->rel)->norm);
 	if (h->highkey != 0 && (what = pivot_fault(v, MtpHighKey(page), false)) != NULL)
 		mtp_verify_fail(v, p->blkno, -1, "High key: The %s.", what);
@@ -110,14 +110,14 @@ check_order(MtpVerify *v, MtpVerifyPage *p, int pos, IndexTuple a, IndexTuple b)
 	uint64		na,
 				nb;
 
-	if (mtp_verify_compare(v, a, b, &att) >= 0)
+	if (mtp_blink_verify_compare(v, a, b, &att) >= 0)
 		mtp_verify_fail(v, p->blkno, pos, "Item is not above the one before it.");
 	if (count_atts(v, a) == 0)
 		return;
 	na = mtp_norm_tuple(mtp_blink_info(v->rel)->norm, a);
 	nb = mtp_norm_tuple(mtp_blink_info(v->rel)->norm, b);
 	if (na > nb || (att > 0 && na != nb))
-		mtp_verify_fail(v, p->blkno, pos, "Normal keys contradict the keys' order.");
+		mtp_verify_fail(v, p->blkno, pos, "Normalized keys contradict the keys' order.");
 }
 
 static void
@@ -143,7 +143,7 @@ check_header(MtpVerify *v, MtpVerifyPage *p, uint32 level)
 }
 
 void
-mtp_verify_page(MtpVerify *v, MtpVerifyPage *p, uint32 level)
+mtp_blink_verify_page(MtpVerify *v, MtpVerifyPage *p, uint32 level)
 {
 	Page		page = MtpVerifyPageOf(p);
 	MtpPageHeader *h = MtpHead(page);
@@ -151,7 +151,7 @@ mtp_verify_page(MtpVerify *v, MtpVerifyPage *p, uint32 level)
 	IndexTuple	last = NULL;
 	int			att;
 
-	mtp_verify_page_sane(v, p);
+	mtp_blink_verify_page_sane(v, p);
 	check_header(v, p, level);
 	if (h->nitems > 0)
 	{
@@ -168,7 +168,7 @@ mtp_verify_page(MtpVerify *v, MtpVerifyPage *p, uint32 level)
 	/* A leaf's high key may equal its last entry; an inner page's is the next page's first bound. */
 	if (last != NULL && h->highkey != 0)
 	{
-		int			cmp = mtp_verify_compare(v, last, MtpHighKey(page), &att);
+		int			cmp = mtp_blink_verify_compare(v, last, MtpHighKey(page), &att);
 
 		if (cmp > 0 || (cmp == 0 && MtpIsInner(page)))
 			mtp_verify_fail(v, p->blkno, h->nitems - 1, "Item is above the page's high key.");

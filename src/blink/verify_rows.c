@@ -43,7 +43,7 @@ static Buffer
 find_entry(MtpVerify *v, IndexTuple itup, MtpPos *pos, BlockNumber *where)
 {
 	MtpBlinkKey key;
-	MtpBlinkView view;
+	MtpPageReader view;
 	Buffer		buf;
 	Page		page;
 
@@ -55,8 +55,8 @@ find_entry(MtpVerify *v, IndexTuple itup, MtpPos *pos, BlockNumber *where)
 		return buf;
 	page = BufferGetPage(buf);
 	*where = BufferGetBlockNumber(buf);
-	mtp_view_page(&view, v->rel, buf);
-	mtp_view_place(&key, &view, true, pos);
+	mtp_blink_reader_page(&view, v->rel, buf);
+	mtp_blink_reader_place(&key, &view, true, pos);
 	if (pos->pos < MtpHead(page)->nitems &&
 		mtp_blink_compare(&key, mtp_slot_item(page, pos->node, pos->slot)) == 0)
 		return buf;
@@ -96,7 +96,7 @@ entry_again(MtpVerify *v, IndexTuple itup)
 }
 
 void
-mtp_verify_entries(MtpVerify *v, MtpVerifyPage *p)
+mtp_blink_verify_entries(MtpVerify *v, MtpVerifyPage *p)
 {
 	Page		page = MtpVerifyPageOf(p);
 	MemoryContext old = MemoryContextSwitchTo(v->rows->context);

@@ -103,4 +103,32 @@ extern uint32 mtp_buffer_aged(void);
 /* purge.c: its share of mtp_buffer_init */
 extern void mtp_buffer_purge_init(void);
 
+/*
+ * Where images live that are not in shared memory (src/pmem).  All is called in the postmaster, or in a
+ * single-user server.
+ */
+typedef struct MtpBufferStore
+{
+	/*
+	 * Before there is shared memory, with the extents that the buffer would have there: how many it has in the
+	 * store.  Readers may be led `slack` bytes beyond an image.
+	 */
+	uint32		(*open) (uint32 extents, Size slack);
+
+	/* Behind open(): where the images are; NULL if the store is of no use. */
+	char	   *(*images) (void);
+
+	/* Shared memory that the store needs with so many extents. */
+	Size		(*shared_size) (uint32 extents);
+
+	/* The buffer is made; in children too, where shared memory is attached anew. */
+	void		(*start) (uint32 extents);
+} MtpBufferStore;
+
+/* Set in _PG_init; NULL if there is none. */
+extern const MtpBufferStore *mtp_buffer_store;
+
+/* Its share of _PG_init. */
+extern void mtp_buffer_init(void);
+
 #endif							/* MTP_BUFFER_H */

@@ -355,7 +355,7 @@ static bool
 frame_behind(MtpBuffer *b, int kind, uint32 *frame)
 {
 	*frame = b->behind;
-	return mtp_pool_page_kind(kind) == MTP_FRAME_DIRECTORY && b->behind != 0 && mtp_pool_was_given(b->pool, kind, b->behind) && b->heads[b->behind].tag.page == 0;
+	return mtp_pool_page_kind(kind) == MTP_FRAME_PAGEDIR && b->behind != 0 && mtp_pool_was_given(b->pool, kind, b->behind) && b->heads[b->behind].tag.page == 0;
 }
 
 bool
@@ -430,7 +430,7 @@ copy_image(MtpBuffer *b, uint32 frame, int kind, const char *const *blocks)
 {
 	char	   *image = mtp_frame_image(b, frame, kind);
 
-	if (mtp_pool_page_kind(kind) == MTP_FRAME_DIRECTORY)
+	if (mtp_pool_page_kind(kind) == MTP_FRAME_PAGEDIR)
 	{
 		memset(image, 0, sizeof(uint64));
 		return;
@@ -482,7 +482,7 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *p
 		pg_atomic_write_u64(word, (uint64) mtp_frame_mark(hash) << 32 | frame);
 		mtp_pool_came(pool, frame, place->level);
 		count(b, kind, MTP_COUNT_PUBLISHED);
-		if (mtp_pool_page_kind(kind) == MTP_FRAME_DIRECTORY)
+		if (mtp_pool_page_kind(kind) == MTP_FRAME_PAGEDIR)
 			b->behind = frame + 1;
 	}
 	else
@@ -550,7 +550,7 @@ has_mark(MtpBuffer *b, uint64 hash)
 {
 	MtpPoolKind *kinds = b->pool->kinds;
 
-	if (kinds[MTP_FRAME_TABLE].nextents + kinds[MTP_FRAME_DIRECTORY].nextents + kinds[MTP_FRAME_SMALL].nextents == 0)
+	if (kinds[MTP_FRAME_TABLE].nextents + kinds[MTP_FRAME_PAGEDIR].nextents + kinds[MTP_FRAME_SMALL].nextents == 0)
 		return false;
 	for (int which = 0; which < 2; which++)
 	{
@@ -575,7 +575,7 @@ mtp_frame_stale_pair(MtpBuffer *b, MtpPageTag tag, bool new_rows)
 	/* Mostly there is nothing. */
 	if (!has_mark(b, hash))
 		return;
-	for (int kind = MTP_FRAME_TABLE; kind <= (new_rows ? MTP_FRAME_DIRECTORY : MTP_FRAME_TABLE); kind++)
+	for (int kind = MTP_FRAME_TABLE; kind <= (new_rows ? MTP_FRAME_PAGEDIR : MTP_FRAME_TABLE); kind++)
 	{
 		pg_atomic_uint64 *word;
 
@@ -607,7 +607,7 @@ mtp_frame_fill(MtpBuffer *b, MtpPageTag tag, const MtpFrameRef *ref, const char 
 	}
 	if (size == 0)
 	{
-		pg_atomic_uint64 *word = word_of(b, tag, MTP_FRAME_DIRECTORY, hash);
+		pg_atomic_uint64 *word = word_of(b, tag, MTP_FRAME_PAGEDIR, hash);
 
 		Assert(word != NULL);	/* the frame is still the page's */
 		take_away(b, word, hash, MTP_COUNT_EVICTED);

@@ -18,12 +18,12 @@
 #include "storage/lwlock.h"
 
 /*
- * Steps of the protocol, by name: "frame_copied" is a stop point.  Tests put delays there (test/unit/frame_test.c, buffer_oracle.pl), and go through all orders
+ * Steps of the protocol, by name: "frame_copied" is an injection point.  Tests put delays there (test/unit/frame_test.c, buffer_oracle.pl), and go through all orders
  * of them (test/model).  Some are in critical sections: these may be delayed, but must not wait or fail.
  */
 #ifndef MTP_FRAME_STEP
 #include "core/inject.h"
-#define MTP_FRAME_STEP(name) MTP_STOP_POINT("frame_" #name)
+#define MTP_FRAME_STEP(name) MTP_INJECT("frame_" #name)
 #endif
 
 /*
@@ -73,7 +73,7 @@ typedef enum MtpFrameCount
 static inline int
 mtp_paid_odds(int kind)
 {
-	return kind == MTP_FRAME_DIRECTORY ? 128 : 16;
+	return kind == MTP_FRAME_PAGEDIR ? 128 : 16;
 }
 
 /*
@@ -85,7 +85,7 @@ static inline int
 mtp_most_rest(int kind)
 {
 	/* The misses of a directory are scans of its table. */
-	return kind == MTP_FRAME_DIRECTORY ? 5 : 7;
+	return kind == MTP_FRAME_PAGEDIR ? 5 : 7;
 }
 
 /* By a page's hash: pages of a kind share them, and processes lose some of each other's steps.  Both only cost time. */
@@ -241,7 +241,7 @@ mtp_frame_look(MtpBuffer *b, MtpPageTag tag, int kind, uint32 frame, uint8 rando
 	if (!mtp_frame_peek(b, tag, kind, frame, ref))
 		return false;
 	MTP_FRAME_STEP(found);
-	if (kind != MTP_FRAME_DIRECTORY)
+	if (kind != MTP_FRAME_PAGEDIR)
 		mtp_frame_accessed(b, frame, kind, random);
 	return true;
 }

@@ -33,8 +33,8 @@ mtp_pair_find_next(Relation rel, uint32 pair, int kind, Size from, Size to, MtpF
 void
 mtp_pair_answered(Relation rel, const MtpFrameRef *ref)
 {
-	mtp_frame_accessed(&mtp_buffer, ref->frame, MTP_FRAME_DIRECTORY, mtp_buffer_random());
-	mtp_buffer_hit(rel, MTP_FRAME_DIRECTORY);
+	mtp_frame_accessed(&mtp_buffer, ref->frame, MTP_FRAME_PAGEDIR, mtp_buffer_random());
+	mtp_buffer_hit(rel, MTP_FRAME_PAGEDIR);
 }
 
 bool
@@ -195,7 +195,7 @@ place_in(MtpPageTag tag, int kind, bool only_free, int level, MtpFramePlace *pla
 	mtp_buffer_consider(kind);
 	if (level >= 0)
 		return mtp_frame_place_warm(&mtp_buffer, tag, kind, level, mtp_buffer_random_state(), place);
-	return mtp_frame_place(&mtp_buffer, tag, kind, only_free, mtp_buffer_miss(MTP_FRAME_DIRECTORY), place);
+	return mtp_frame_place(&mtp_buffer, tag, kind, only_free, mtp_buffer_miss(MTP_FRAME_PAGEDIR), place);
 }
 
 /* The same for a small one: a large frame that is free does, too, and *kind says so. */
@@ -206,7 +206,7 @@ place_directory(MtpPageTag tag, int *kind, bool only_free, int level, MtpFramePl
 		return true;
 	if (*kind != MTP_FRAME_SMALL || place->level < 0)
 		return false;
-	*kind = MTP_FRAME_DIRECTORY;
+	*kind = MTP_FRAME_PAGEDIR;
 	return mtp_frame_place(&mtp_buffer, tag, *kind, true, mtp_buffer_random_state(), place);
 }
 
@@ -263,7 +263,7 @@ mtp_pair_reserve(Relation rel, uint32 pair, int *kind, BlockNumber nblocks, Buff
 	bool		single,
 				reserved;
 
-	if (mtp_pair_has(rel, pair, MTP_FRAME_DIRECTORY) || !place_directory(tag, kind, only_free, level, &place))
+	if (mtp_pair_has(rel, pair, MTP_FRAME_PAGEDIR) || !place_directory(tag, kind, only_free, level, &place))
 		return false;
 	reserved = copy_pair(rel, pair, nblocks, strategy, copy, *kind, &place, ref, &single);
 

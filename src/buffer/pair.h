@@ -36,7 +36,7 @@ mtp_pair_serves_snapshot(Snapshot snapshot)
 }
 
 /*
- * Finds the pair's image (MTP_FRAME_TABLE), which warms it, or directory (MTP_FRAME_DIRECTORY).  First the caller reads bytes from … to of it.  What is read there holds if
+ * Finds the pair's image (MTP_FRAME_TABLE), which warms it, or directory (MTP_FRAME_PAGEDIR).  First the caller reads bytes from … to of it.  What is read there holds if
  * mtp_frame_still afterwards.
  */
 extern bool mtp_pair_find(Relation rel, uint32 pair, int kind, Size from, Size to, MtpFrameRef *ref);
@@ -67,7 +67,7 @@ extern void mtp_pair_load(Relation rel, uint32 pair, BlockNumber nblocks, int le
 
 /*
  * Copies the pair's blocks, those below nblocks, to `copy` (2 * BLCKSZ, MAXALIGNed; zeros for one that there is not), and publishes an empty directory for them, in a frame
- * of the kind that is wanted (MTP_FRAME_SMALL or MTP_FRAME_DIRECTORY), or a larger one, as *kind says then; false if there is one already, if the pair is not warm enough (only_free: if no frame is free or cold through and through), or if somebody is at its pages.  level: how warm it is known
+ * of the kind that is wanted (MTP_FRAME_SMALL or MTP_FRAME_PAGEDIR), or a larger one, as *kind says then; false if there is one already, if the pair is not warm enough (only_free: if no frame is free or cold through and through), or if somebody is at its pages.  level: how warm it is known
  * to be (0 … MTP_HEAT_MOST; no access is counted, and only_free is of no account), or -1: this counts as a miss.  For callers without locks on pages; holds none afterwards.
  * nblocks: of the table, seen under a lock that keeps others from truncating it.
  */

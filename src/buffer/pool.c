@@ -95,9 +95,9 @@ refresh(MtpHeat *words, uint64 n, uint32 part, uint8 epoch)
 static uint32
 directories_of_block(MtpPool *pool)
 {
-	bool		small = pool->kinds[MTP_FRAME_SMALL].nextents >= pool->kinds[MTP_FRAME_DIRECTORY].nextents;
+	bool		small = pool->kinds[MTP_FRAME_SMALL].nextents >= pool->kinds[MTP_FRAME_PAGEDIR].nextents;
 
-	return mtp_pool_frames(small ? MTP_FRAME_SMALL : MTP_FRAME_DIRECTORY) / MTP_EXTENT_BLOCKS;
+	return mtp_pool_frames(small ? MTP_FRAME_SMALL : MTP_FRAME_PAGEDIR) / MTP_EXTENT_BLOCKS;
 }
 
 void

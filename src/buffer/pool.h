@@ -20,7 +20,7 @@
 /* Kinds of pages */
 #define MTP_FRAME_INDEX		0	/* one block of an index */
 #define MTP_FRAME_TABLE		1	/* a pair: two blocks of a table, the first one even */
-#define MTP_FRAME_DIRECTORY 2	/* a directory of a pair */
+#define MTP_FRAME_PAGEDIR 2	/* a directory of a pair */
 #define MTP_FRAME_KINDS		3
 
 /* Kinds of frames, and so of extents: the same, and one more for directories */
@@ -28,8 +28,8 @@
 #define MTP_POOL_KINDS		4
 #define MTP_FRAME_NONE		0xFF	/* of an extent that has no kind yet */
 
-#define MTP_DIRECTORY_BYTES 4096
-#define MTP_SMALL_BYTES		(MTP_DIRECTORY_BYTES / 2)
+#define MTP_PAGEDIR_BYTES 4096
+#define MTP_SMALL_BYTES		(MTP_PAGEDIR_BYTES / 2)
 
 /* What room and time are counted in: blocks that an extent has room for. */
 #define MTP_EXTENT_BLOCKS	(MTP_EXTENT_BYTES / BLCKSZ)
@@ -85,14 +85,14 @@ mtp_pool_random(uint64 *state)
 static inline int
 mtp_pool_page_kind(int kind)
 {
-	return kind == MTP_FRAME_SMALL ? MTP_FRAME_DIRECTORY : kind;
+	return kind == MTP_FRAME_SMALL ? MTP_FRAME_PAGEDIR : kind;
 }
 
 /* Bytes of a frame, and frames of an extent */
 static inline uint32
 mtp_pool_frame_bytes(int kind)
 {
-	return kind == MTP_FRAME_SMALL ? MTP_SMALL_BYTES : kind == MTP_FRAME_DIRECTORY ? MTP_DIRECTORY_BYTES : kind == MTP_FRAME_TABLE ? 2 * BLCKSZ : BLCKSZ;
+	return kind == MTP_FRAME_SMALL ? MTP_SMALL_BYTES : kind == MTP_FRAME_PAGEDIR ? MTP_PAGEDIR_BYTES : kind == MTP_FRAME_TABLE ? 2 * BLCKSZ : BLCKSZ;
 }
 
 static inline uint32

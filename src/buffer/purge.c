@@ -214,7 +214,7 @@ purge_databases(void)
 	ListCell   *lc;
 
 	if (leaving != NIL)
-		MTP_STOP_POINT("databases_leave");
+		MTP_INJECT("databases_leave");
 	foreach(lc, leaving)
 		purge_database(lfirst_oid(lc));
 }

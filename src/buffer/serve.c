@@ -19,7 +19,7 @@ void
 mtp_buffer_tell(void)
 {
 	uint64	   *counts = mtp_buffer.counts[0];
-	uint64	   *of_directories = mtp_buffer.counts[MTP_FRAME_DIRECTORY];
+	uint64	   *of_directories = mtp_buffer.counts[MTP_FRAME_PAGEDIR];
 	uint32		directories = of_directories[MTP_COUNT_HITS] + of_directories[MTP_COUNT_MISSES];
 
 	for (int i = 0; i < MTP_BUFFER_COUNTS; i++)

@@ -3,8 +3,8 @@
  *	  The buffer's settings and shared memory, and its share of _PG_init.
  */
 #include "buffer/buffer.h"
-#include "pmem/file.h"
-#include "buffer/slot.h"
+#include "core/reset.h"
+#include "buffer/hazard.h"
 
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -15,6 +15,7 @@ MtpBuffer	mtp_buffer;
 int			mtp_buffer_size = 128;
 bool		mtp_use_frames = true;
 pg_atomic_uint64 *mtp_buffer_counts = NULL;
+const MtpBufferStore *mtp_buffer_store = NULL;
 
 static shmem_request_hook_type next_request = NULL;
 static shmem_startup_hook_type next_startup = NULL;
@@ -27,6 +28,9 @@ static shmem_startup_hook_type next_startup = NULL;
 
 /* Of the buffer: mtpower.buffer_size, or what a file gives room to. */
 static uint32 nextents = 0;
+
+/* The images in the store; NULL: they are in shared memory. */
+static char *stored = NULL;
 
 static Size
 images_size(void)
@@ -41,11 +45,12 @@ request(void)
 		next_request();
 	if (mtp_buffer_size == 0)
 		return;
-	nextents = mtp_home_open(mtp_buffer_size, SLACK);
+	nextents = mtp_buffer_store ? mtp_buffer_store->open(mtp_buffer_size, SLACK) : mtp_buffer_size;
+	stored = mtp_buffer_store ? mtp_buffer_store->images() : NULL;
 	RequestAddinShmemSpace(add_size(mtp_pool_size(nextents), mtp_frame_size(nextents)));
 	RequestAddinShmemSpace(sizeof(pg_atomic_uint64[MTP_BUFFER_COUNTS + 1]));
-	RequestAddinShmemSpace(mtp_home.media.base != NULL ? mtp_home_shared(nextents) : images_size());
-	RequestAddinShmemSpace(mtp_slot_size());
+	RequestAddinShmemSpace(stored != NULL ? mtp_buffer_store->shared_size(nextents) : images_size());
+	RequestAddinShmemSpace(mtp_hazard_size());
 	RequestNamedLWLockTranche("mtpower_buffer", MTP_FRAME_PARTITIONS + 1);
 }
 
@@ -68,7 +73,7 @@ startup(void)
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	pool = ShmemInitStruct("mtpower buffer: heat", mtp_pool_size(nextents), &found);
 	frames = ShmemInitStruct("mtpower buffer: heads", mtp_frame_size(nextents), &found);
-	images = mtp_home.media.base != NULL ? mtp_home.images : ShmemInitStruct("mtpower buffer: images", images_size(), &found);
+	images = stored != NULL ? stored : ShmemInitStruct("mtpower buffer: images", images_size(), &found);
 	mtp_buffer_counts = ShmemInitStruct("mtpower buffer: counts", sizeof(pg_atomic_uint64[MTP_BUFFER_COUNTS + 1]), &found);
 	if (!found)
 	{
@@ -78,15 +83,10 @@ startup(void)
 		mtp_frame_make(&mtp_buffer, mtp_pool_make(pool, nextents, MTP_POOL_HALF_LIFE), frames,
 					   (char *) TYPEALIGN(SYSTEM_PAGE, images), GetNamedLWLockTranche("mtpower_buffer"));
 	}
-	mtp_slot_make(ShmemInitStruct("mtpower buffer: slots", mtp_slot_size(), &found));
+	mtp_hazard_make(ShmemInitStruct("mtpower buffer: slots", mtp_hazard_size(), &found));
 	LWLockRelease(AddinShmemInitLock);
-	if (mtp_home.media.base != NULL)
-	{
-		mtp_home.sealed = ShmemInitStruct("mtpower buffer: sealed", mtp_home_shared(nextents), &found);
-		if (!found)
-			memset(mtp_home.sealed, 0, mtp_home_shared(nextents));
-		mtp_home_start();
-	}
+	if (stored != NULL)
+		mtp_buffer_store->start(nextents);
 }
 
 void
@@ -100,29 +100,11 @@ mtp_buffer_init(void)
 	DefineCustomBoolVariable("mtpower.use_frames",
 							 "Reads pages in mtpower's buffer where they have a copy there.",
 							 NULL, &mtp_use_frames, true, PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomStringVariable("mtpower.pmem_path",
-							   "File on persistent memory that mtpower's buffer lives in.",
-							   "Empty: it lives in shared memory.",
-							   &mtp_pmem_path, "", PGC_POSTMASTER, GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
-	DefineCustomIntVariable("mtpower.pmem_size",
-							"Size of mtpower's buffer where it lives in a file.",
-							"Zero: mtpower.buffer_size.",
-							&mtp_pmem_size, 0, 0, MTP_MOST_EXTENTS,
-							PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
-	DefineCustomIntVariable("mtpower.pmem_seal_timeout",
-							"How long the end of the server may take to complete that file.",
-							NULL, &mtp_pmem_seal_timeout, 10000, 0, 3600 * 1000,
-							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
-	DefineCustomIntVariable("mtpower.pmem_seal_after",
-							"How long a copy of a page is unchanged before it is completed there.",
-							NULL, &mtp_pmem_seal_after, 60, 1, 24 * 3600,
-							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	next_request = shmem_request_hook;
 	shmem_request_hook = request;
 	next_startup = shmem_startup_hook;
 	shmem_startup_hook = startup;
 	mtp_buffer_purge_init();
-	mtp_slot_init();
-	if (mtp_buffer_size > 0)
-		mtp_sealer_init();
+	mtp_hazard_init();
+	mtp_reset_register(MTP_RESET_BUFFER, mtp_buffer_reset);
 }

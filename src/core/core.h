@@ -2,11 +2,10 @@
  * core.h
  *	  What every subsystem of mtpower may rely on.
  *
- * Subsystems call downward only: warm -> scan, table -> blink, hash -> batch -> directory -> page, wal -> buffer.  (Scans ask which directories their table has; a table tells
- * scan what was loaded.)
+ * A subsystem includes headers of the layers below its own alone; test/layers.sh has the order.
  */
-#ifndef MTPOWER_H
-#define MTPOWER_H
+#ifndef MTP_CORE_H
+#define MTP_CORE_H
 
 #include "postgres.h"
 #include "fmgr.h"
@@ -18,17 +17,10 @@
 #define MTP_EXTENSION_NAME	"mtpower"
 #define MTP_SCHEMA_NAME		"mtpower"
 
-/* Raises an ERROR with a hint unless the library was preloaded. */
+/* Did _PG_init run in the postmaster? */
+extern bool mtp_preloaded;
+
+/* Raises an ERROR with a hint unless it did. */
 extern void mtp_require_preload(void);
 
-/* Each subsystem's share of _PG_init. */
-extern void mtp_buffer_init(void);
-extern void mtp_wal_init(void);
-extern void mtp_table_init(void);
-extern void mtp_opclass_init(void);
-extern void mtp_blink_init(void);
-extern void mtp_hash_init(void);
-extern void mtp_batch_init(void);
-extern void mtp_scan_init(void);
-
-#endif							/* MTPOWER_H */
+#endif							/* MTP_CORE_H */

@@ -1,6 +1,6 @@
 /*
  * inject.c
- *	  Stop points for tests (stop.h).
+ *	  Injection points for tests (stop.h).
  */
 #include "core/inject.h"
 
@@ -14,7 +14,7 @@
 #include "storage/lock.h"
 #include "utils/guc.h"
 
-char	   *mtp_debug_stop = NULL;
+char	   *mtp_debug_injection = NULL;
 
 /* The lock is only looked at: whoever holds it lets all go on at once by giving it up. */
 static void
@@ -40,41 +40,41 @@ delay(void)
 }
 
 void
-mtp_stop_here(const char *point)
+mtp_inject_here(const char *point)
 {
-	size_t		len = strcspn(mtp_debug_stop, "=*");
+	size_t		len = strcspn(mtp_debug_injection, "=*");
 	const char *action;
 
-	if (strncmp(mtp_debug_stop, point, len) != 0 || (mtp_debug_stop[len] != '*' && point[len] != '\0'))
+	if (strncmp(mtp_debug_injection, point, len) != 0 || (mtp_debug_injection[len] != '*' && point[len] != '\0'))
 		return;
-	action = strchr(mtp_debug_stop, '=');
+	action = strchr(mtp_debug_injection, '=');
 	if (action == NULL)
 		return;
 	action++;
 	if (strncmp(action, "wait", 4) == 0)
-		wait_for_lock(action[4] != '\0' ? atoi(action + 4) : MTP_STOP_LOCK);
+		wait_for_lock(action[4] != '\0' ? atoi(action + 4) : MTP_INJECT_LOCK);
 	else if (strcmp(action, "delay") == 0)
 		delay();
 	else if (strcmp(action, "error") == 0)
 		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR), errmsg("error at stop point \"%s\"", point)));
+				(errcode(ERRCODE_INTERNAL_ERROR), errmsg("error at injection point \"%s\"", point)));
 	else if (strcmp(action, "disk_full") == 0)
 		ereport(ERROR,
-				(errcode(ERRCODE_DISK_FULL), errmsg("no disk space at stop point \"%s\"", point)));
+				(errcode(ERRCODE_DISK_FULL), errmsg("no disk space at injection point \"%s\"", point)));
 	else if (strcmp(action, "panic") == 0)
 	{
 		/* What was logged is to be replayed. */
 		XLogFlush(XactLastRecEnd);
-		ereport(PANIC, (errmsg("crash at stop point \"%s\"", point)));
+		ereport(PANIC, (errmsg("crash at injection point \"%s\"", point)));
 	}
 }
 
 void
-mtp_stop_init(void)
+mtp_inject_init(void)
 {
-	DefineCustomStringVariable("mtpower.debug_stop",
+	DefineCustomStringVariable("mtpower.debug_injection",
 							   "Stops, fails or crashes at a point in the code, for tests.",
-							   NULL, &mtp_debug_stop, "",
+							   NULL, &mtp_debug_injection, "",
 							   PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL, NULL, NULL, NULL);
 }
 

@@ -9,3 +9,8 @@ SELECT mtpower.check_preload();
 
 GRANT USAGE ON SCHEMA mtpower TO PUBLIC;
 
+CREATE FUNCTION mtpower.stat_reset(target text DEFAULT NULL) RETURNS void
+	LANGUAGE C VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'mtp_stat_reset';
+REVOKE ALL ON FUNCTION mtpower.stat_reset(text) FROM PUBLIC;
+COMMENT ON FUNCTION mtpower.stat_reset(text) IS
+	'sets the counters of stat_batches ("batches"), of stat_workers ("workers"), of stat_buffer ("buffer") or all (null) to zero';

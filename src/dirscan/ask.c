@@ -20,25 +20,25 @@
 #define MOST_ELEMENTS	64
 
 void
-mtp_scan_begin_asking(MtpScanState *s)
+mtp_dirscan_begin_asking(MtpDirscanState *s)
 {
 	TableScanDesc scan = s->css.ss.ss_currentScanDesc;
-	AttrNumber	attnums[MTP_DIRECTORY_COLUMNS];
+	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
 	int			n;
 
 	s->asks = false;
 	if (!mtp_pair_serves(scan->rs_rd) || !mtp_pair_serves_snapshot(scan->rs_snapshot))
 		return;
-	s->asking = mtp_scan_asking(scan->rs_rd, s->clauses, &n, attnums);
+	s->asking = mtp_dirscan_asking(scan->rs_rd, s->clauses, &n, attnums);
 	s->asks = s->asking != NIL &&
-		mtp_directory_describe(&s->columns, s->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor, n, attnums);
+		mtp_pagedir_describe(&s->columns, s->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor, n, attnums);
 	if (s->asks && s->search_context == NULL)
 		s->search_context = AllocSetContextCreate(s->css.ss.ps.state->es_query_cxt, "directory scan", ALLOCSET_SMALL_SIZES);
 }
 
 /* The place of a clause's column among the directory's */
 static int
-place_of(const MtpScanState *s, const MtpScanClause *clause)
+place_of(const MtpDirscanState *s, const MtpDirscanClause *clause)
 {
 	for (int i = 0; i < s->columns.n; i++)
 		if (s->columns.column[i].tag.attnum == clause->attnum)
@@ -48,23 +48,23 @@ place_of(const MtpScanState *s, const MtpScanClause *clause)
 
 /* A key for a value, which is detoasted; false if the column's order is not the operator's any more. */
 static bool
-make_key(MtpScanState *s, const MtpScanClause *clause, Datum value, int16 typlen, MtpDirectoryKey *key)
+make_key(MtpDirscanState *s, const MtpDirscanClause *clause, Datum value, int16 typlen, MtpPagedirKey *key)
 {
 	if (typlen == -1)
 		value = PointerGetDatum(PG_DETOAST_DATUM(value));
-	return mtp_directory_key(&s->columns, place_of(s, clause), clause->op, clause->collation, value, key);
+	return mtp_pagedir_key(&s->columns, place_of(s, clause), clause->op, clause->collation, value, key);
 }
 
-/* Instead of many elements, a range: if they can be compared with each other, by normal keys or as values of the column's own type. */
+/* Instead of many elements, a range: if they can be compared with each other, by normalized keys or as values of the column's own type. */
 static void
-add_range(MtpScanState *s, MtpDirectoryKey *keys, int n, bool own_type)
+add_range(MtpDirscanState *s, MtpPagedirKey *keys, int n, bool own_type)
 {
-	MtpDirectoryKey *least = &keys[0],
+	MtpPagedirKey *least = &keys[0],
 			   *largest = &keys[0];
 
 	for (int i = 1; i < n; i++)
 	{
-		MtpDirectoryKey *key = &keys[i];
+		MtpPagedirKey *key = &keys[i];
 
 		if (own_type)
 		{
@@ -88,7 +88,7 @@ add_range(MtpScanState *s, MtpDirectoryKey *keys, int n, bool own_type)
 }
 
 static void
-add_array(MtpScanState *s, const MtpScanClause *clause, ArrayType *array)
+add_array(MtpDirscanState *s, const MtpDirscanClause *clause, ArrayType *array)
 {
 	int16		typlen;
 	bool		byval;
@@ -96,14 +96,14 @@ add_array(MtpScanState *s, const MtpScanClause *clause, ArrayType *array)
 	Datum	   *values;
 	bool	   *nulls;
 	int			nvalues;
-	MtpDirectoryKey *keys;
+	MtpPagedirKey *keys;
 	int			n = 0;
 	Oid			left,
 				right;
 
 	get_typlenbyvalalign(ARR_ELEMTYPE(array), &typlen, &byval, &align);
 	deconstruct_array(array, ARR_ELEMTYPE(array), typlen, byval, align, &values, &nulls, &nvalues);
-	keys = palloc_extended(Max(nvalues, 1) * sizeof(MtpDirectoryKey), MCXT_ALLOC_HUGE);
+	keys = palloc_extended(Max(nvalues, 1) * sizeof(MtpPagedirKey), MCXT_ALLOC_HUGE);
 	for (int i = 0; i < nvalues; i++)
 		if (!nulls[i])
 		{
@@ -127,7 +127,7 @@ add_array(MtpScanState *s, const MtpScanClause *clause, ArrayType *array)
 
 /* Makes keys of the values that the clauses have now. */
 static void
-make_keys(MtpScanState *s)
+make_keys(MtpDirscanState *s)
 {
 	ExprContext *econtext = s->key_context;
 	MemoryContext old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
@@ -135,10 +135,10 @@ make_keys(MtpScanState *s)
 
 	s->nkeys = s->nany = 0;
 	s->nothing = false;
-	s->keys = palloc((2 * list_length(s->asking) + 1) * sizeof(MtpDirectoryKey));
+	s->keys = palloc((2 * list_length(s->asking) + 1) * sizeof(MtpPagedirKey));
 	foreach(lc, s->asking)
 	{
-		MtpScanClause *clause = lfirst(lc);
+		MtpDirscanClause *clause = lfirst(lc);
 		Datum		value = (Datum) 0;
 		bool		isnull = false;
 
@@ -147,7 +147,7 @@ make_keys(MtpScanState *s)
 		if (isnull)
 			s->nothing = true;
 		else if (clause->state == NULL)
-			mtp_directory_key_null(place_of(s, clause), clause->kind == MTP_CLAUSE_NULL, &s->keys[s->nkeys++]);
+			mtp_pagedir_key_null(place_of(s, clause), clause->kind == MTP_CLAUSE_NULL, &s->keys[s->nkeys++]);
 		else if (clause->kind == MTP_CLAUSE_ANY)
 			add_array(s, clause, DatumGetArrayTypeP(value));
 		else if (make_key(s, clause, value, get_typlen(exprType((Node *) clause->value)), &s->keys[s->nkeys]))
@@ -160,12 +160,12 @@ make_keys(MtpScanState *s)
 static bool
 is_still(void *arg)
 {
-	MTP_STOP_POINT("directory_copied");
+	MTP_INJECT("directory_copied");
 	return mtp_frame_still(&mtp_buffer, arg);
 }
 
 static bool
-search(MtpScanState *s, MtpFrameRef *ref)
+search(MtpDirscanState *s, MtpFrameRef *ref)
 {
 	int			n = Max(s->nany, 1);
 	bool		good = true;
@@ -174,15 +174,15 @@ search(MtpScanState *s, MtpFrameRef *ref)
 	memset(&s->items, 0, sizeof(s->items));
 	for (int i = 0; i < n && good; i++)
 	{
-		MtpDirectoryFound found;
+		MtpPagedirFound found;
 
 		if (s->nany > 0)
 			s->keys[s->nkeys] = s->any[i];
-		found = mtp_directory_search(ref->image, MTP_DIRECTORY_MOST, &s->columns, s->keys, s->nkeys + (s->nany > 0), is_still, ref, &s->items);
+		found = mtp_pagedir_search(ref->image, MTP_PAGEDIR_MOST, &s->columns, s->keys, s->nkeys + (s->nany > 0), is_still, ref, &s->items);
 		/* The function keeps what it has prepared. */
 		if (s->nany > 0)
 			s->any[i].compare = s->keys[s->nkeys].compare;
-		good = found != MTP_DIRECTORY_CHANGED && found != MTP_DIRECTORY_UNUSABLE;
+		good = found != MTP_PAGEDIR_CHANGED && found != MTP_PAGEDIR_UNUSABLE;
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(s->search_context);
@@ -194,12 +194,12 @@ search(MtpScanState *s, MtpFrameRef *ref)
  * page takes the directory away before he can commit, and no row that somebody sees moves to another line pointer.
  */
 bool
-mtp_scan_ask(MtpScanState *s, uint32 pair)
+mtp_dirscan_ask(MtpDirscanState *s, uint32 pair)
 {
 	Relation	table = s->css.ss.ss_currentRelation;
 	bool		found;
 
-	if (!mtp_pair_find_next(table, pair, MTP_FRAME_DIRECTORY, 0, 4 * MTP_DIRECTORY_ALIGN, &s->ref))
+	if (!mtp_pair_find_next(table, pair, MTP_FRAME_PAGEDIR, 0, 4 * MTP_PAGEDIR_ALIGN, &s->ref))
 		return false;
 	if (!s->has_keys)
 		make_keys(s);
@@ -209,10 +209,10 @@ mtp_scan_ask(MtpScanState *s, uint32 pair)
 		return true;
 	}
 	found = search(s, &s->ref);
-	MTP_STOP_POINT("directory_searched");
+	MTP_INJECT("directory_searched");
 	if (!mtp_frame_still(&mtp_buffer, &s->ref))
 	{
-		mtp_buffer_torn(MTP_FRAME_DIRECTORY);
+		mtp_buffer_torn(MTP_FRAME_PAGEDIR);
 		return false;
 	}
 	if (found)

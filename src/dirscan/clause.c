@@ -101,18 +101,18 @@ in_order(Var *column, Oid op, Oid collation, int strategy)
 	return is != 0 && (strategy == 0 || strategy == is) && collation == column->varcollid;
 }
 
-static MtpScanClause *
+static MtpDirscanClause *
 make_clause(MtpClauseKind kind, Var *column, Oid op, Oid collation, Expr *value)
 {
-	MtpScanClause *clause = palloc(sizeof(MtpScanClause));
+	MtpDirscanClause *clause = palloc(sizeof(MtpDirscanClause));
 
-	*clause = (MtpScanClause) {
+	*clause = (MtpDirscanClause) {
 		.kind = kind,.attnum = column->varattno,.op = op,.collation = collation,.value = value
 	};
 	return clause;
 }
 
-static MtpScanClause *
+static MtpDirscanClause *
 of_operator(PlannerInfo *root, RelOptInfo *rel, OpExpr *expr)
 {
 	Expr	   *left,
@@ -136,7 +136,7 @@ of_operator(PlannerInfo *root, RelOptInfo *rel, OpExpr *expr)
 	return make_clause(MTP_CLAUSE_OP, column, op, expr->inputcollid, right);
 }
 
-static MtpScanClause *
+static MtpDirscanClause *
 of_array(PlannerInfo *root, RelOptInfo *rel, ScalarArrayOpExpr *expr)
 {
 	Var		   *column = column_of(rel, linitial(expr->args));
@@ -147,7 +147,7 @@ of_array(PlannerInfo *root, RelOptInfo *rel, ScalarArrayOpExpr *expr)
 	return make_clause(MTP_CLAUSE_ANY, column, expr->opno, expr->inputcollid, value);
 }
 
-static MtpScanClause *
+static MtpDirscanClause *
 of_null_test(RelOptInfo *rel, NullTest *test)
 {
 	Var		   *column = test->argisrow ? NULL : column_of(rel, test->arg);
@@ -181,7 +181,7 @@ has_mixed_levels(PlannerInfo *root, RelOptInfo *rel)
  * May the table be behind a view that is a security barrier?  Core hands clauses from above it down into its query if they are leakproof, where nothing tells them from the view's own.
  */
 static bool
-is_below_barrier(PlannerInfo *root)
+is_below_flush(PlannerInfo *root)
 {
 	ListCell   *lc;
 
@@ -195,11 +195,11 @@ is_below_barrier(PlannerInfo *root)
 /*
  * Values are evaluated before the row's other clauses are, so clauses that wait for those of a security barrier ask nothing.
  */
-static MtpScanClause *
+static MtpDirscanClause *
 clause_of(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *rinfo)
 {
 	Expr	   *expr = rinfo->clause;
-	MtpScanClause *clause = NULL;
+	MtpDirscanClause *clause = NULL;
 
 	if (IsA(expr, OpExpr))
 		clause = of_operator(root, rel, (OpExpr *) expr);
@@ -214,7 +214,7 @@ clause_of(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *rinfo)
 }
 
 List *
-mtp_scan_clauses(PlannerInfo *root, RelOptInfo *rel, List *rinfos)
+mtp_dirscan_clauses(PlannerInfo *root, RelOptInfo *rel, List *rinfos)
 {
 	List	   *clauses = NIL;
 	bool		lowest;
@@ -222,17 +222,17 @@ mtp_scan_clauses(PlannerInfo *root, RelOptInfo *rel, List *rinfos)
 
 	foreach(lc, rinfos)
 	{
-		MtpScanClause *clause = clause_of(root, rel, lfirst_node(RestrictInfo, lc));
+		MtpDirscanClause *clause = clause_of(root, rel, lfirst_node(RestrictInfo, lc));
 
 		if (clause != NULL)
 			clauses = lappend(clauses, clause);
 	}
 	if (clauses == NIL)
 		return NIL;
-	lowest = !has_mixed_levels(root, rel) && !is_below_barrier(root);
+	lowest = !has_mixed_levels(root, rel) && !is_below_flush(root);
 	foreach(lc, clauses)
 	{
-		MtpScanClause *clause = lfirst(lc);
+		MtpDirscanClause *clause = lfirst(lc);
 
 		clause->lowest = lowest && clause->rinfo->security_level == rel->baserestrict_min_security;
 	}
@@ -240,13 +240,13 @@ mtp_scan_clauses(PlannerInfo *root, RelOptInfo *rel, List *rinfos)
 }
 
 void
-mtp_scan_write_clauses(List *clauses, List **kinds, List **values)
+mtp_dirscan_write_clauses(List *clauses, List **kinds, List **values)
 {
 	ListCell   *lc;
 
 	foreach(lc, clauses)
 	{
-		MtpScanClause *clause = lfirst(lc);
+		MtpDirscanClause *clause = lfirst(lc);
 
 		*kinds = list_concat(*kinds, list_make5_oid(clause->kind, clause->attnum, clause->op, clause->collation,
 													(clause->narrow ? PLAN_NARROW : 0) | (clause->lowest ? PLAN_LOWEST : 0)));
@@ -256,7 +256,7 @@ mtp_scan_write_clauses(List *clauses, List **kinds, List **values)
 }
 
 List *
-mtp_scan_read_clauses(CustomScan *plan)
+mtp_dirscan_read_clauses(CustomScan *plan)
 {
 	List	   *clauses = NIL;
 	ListCell   *value = list_head(plan->custom_exprs);
@@ -264,9 +264,9 @@ mtp_scan_read_clauses(CustomScan *plan)
 
 	for (int i = 0; i < list_length(of); i += PLAN_FIELDS)
 	{
-		MtpScanClause *clause = palloc0(sizeof(MtpScanClause));
+		MtpDirscanClause *clause = palloc0(sizeof(MtpDirscanClause));
 
-		*clause = (MtpScanClause) {
+		*clause = (MtpDirscanClause) {
 			.kind = list_nth_oid(of, i),.attnum = list_nth_oid(of, i + 1),.op = list_nth_oid(of, i + 2),.collation = list_nth_oid(of, i + 3),
 			.narrow = (list_nth_oid(of, i + 4) & PLAN_NARROW) != 0,.lowest = (list_nth_oid(of, i + 4) & PLAN_LOWEST) != 0
 		};
@@ -282,16 +282,16 @@ mtp_scan_read_clauses(CustomScan *plan)
 }
 
 List *
-mtp_scan_asking(Relation table, List *clauses, int *n, AttrNumber *attnums)
+mtp_dirscan_asking(Relation table, List *clauses, int *n, AttrNumber *attnums)
 {
 	bool		learnt;
 	List	   *asking = NIL;
 	ListCell   *lc;
 
-	*n = mtp_demand_columns(table, attnums, &learnt);
+	*n = mtp_pagedir_columns(table, attnums, &learnt);
 	foreach(lc, clauses)
 	{
-		MtpScanClause *clause = lfirst(lc);
+		MtpDirscanClause *clause = lfirst(lc);
 
 		if (learnt && !clause->lowest)
 			continue;
@@ -303,19 +303,19 @@ mtp_scan_asking(Relation table, List *clauses, int *n, AttrNumber *attnums)
 }
 
 int
-mtp_scan_narrow_columns(List *clauses, AttrNumber *attnums)
+mtp_dirscan_narrow_columns(List *clauses, AttrNumber *attnums)
 {
 	int			n = 0;
 	ListCell   *lc;
 
 	foreach(lc, clauses)
 	{
-		MtpScanClause *clause = lfirst(lc);
+		MtpDirscanClause *clause = lfirst(lc);
 		bool		has = !clause->narrow || !clause->lowest;
 
 		for (int i = 0; i < n; i++)
 			has |= attnums[i] == clause->attnum;
-		if (!has && n < MTP_DIRECTORY_COLUMNS)
+		if (!has && n < MTP_PAGEDIR_COLUMNS)
 			attnums[n++] = clause->attnum;
 	}
 	return n;

@@ -4,8 +4,8 @@
  *
  * See README.md in this directory.
  */
-#ifndef MTP_SCAN_H
-#define MTP_SCAN_H
+#ifndef MTP_DIRSCAN_H
+#define MTP_DIRSCAN_H
 
 #include "core/core.h"
 
@@ -29,7 +29,7 @@ typedef enum MtpClauseKind
 	MTP_CLAUSE_NOT_NULL			/* IS NOT NULL: no value */
 } MtpClauseKind;
 
-typedef struct MtpScanClause
+typedef struct MtpDirscanClause
 {
 	MtpClauseKind kind;
 	AttrNumber	attnum;
@@ -40,43 +40,43 @@ typedef struct MtpScanClause
 	RestrictInfo *rinfo;		/* what it is a clause of, in the planner */
 	Expr	   *value;
 	ExprState  *state;			/* of value, in the executor */
-} MtpScanClause;
+} MtpDirscanClause;
 
 /*
  * clause.c: the clauses among a base relation's restrictions that directories can be asked; narrow is for the caller to say.  And such a list as a plan has it, in two
  * lists: kinds, columns and operators, one clause behind the other, for custom_private, values for custom_exprs.  Read without any values (teach.c), clauses have none.
  */
-extern List *mtp_scan_clauses(PlannerInfo *root, RelOptInfo *rel, List *rinfos);
-extern void mtp_scan_write_clauses(List *clauses, List **kinds, List **values);
-extern List *mtp_scan_read_clauses(CustomScan *plan);
+extern List *mtp_dirscan_clauses(PlannerInfo *root, RelOptInfo *rel, List *rinfos);
+extern void mtp_dirscan_write_clauses(List *clauses, List **kinds, List **values);
+extern List *mtp_dirscan_read_clauses(CustomScan *plan);
 
 /* What became of blocks */
-typedef enum MtpScanCount
+typedef enum MtpDirscanCount
 {
-	MTP_SCAN_ASKED,				/* rows fetched that a directory named, others not looked at */
-	MTP_SCAN_SKIPPED,			/* no row can match, says the directory */
-	MTP_SCAN_READ,				/* read as a sequential scan reads them */
-	MTP_SCAN_COUNTS
-} MtpScanCount;
+	MTP_DIRSCAN_ASKED,				/* rows fetched that a directory named, others not looked at */
+	MTP_DIRSCAN_SKIPPED,			/* no row can match, says the directory */
+	MTP_DIRSCAN_READ,				/* read as a sequential scan reads them */
+	MTP_DIRSCAN_COUNTS
+} MtpDirscanCount;
 
 /* In a parallel query's shared memory; core's descriptor follows. */
-typedef struct MtpScanShared
+typedef struct MtpDirscanShared
 {
-	pg_atomic_uint64 counts[MTP_SCAN_COUNTS];	/* of the workers */
-} MtpScanShared;
+	pg_atomic_uint64 counts[MTP_DIRSCAN_COUNTS];	/* of the workers */
+} MtpDirscanShared;
 
 /* Candidates of a block beyond which the whole block is read: fetching each of them locks the page. */
-#define MTP_SCAN_FEW	32
+#define MTP_DIRSCAN_FEW	32
 
-typedef struct MtpScanState
+typedef struct MtpDirscanState
 {
 	CustomScanState css;		/* its ss_currentScanDesc reads pages, and says which blocks there are */
 	List	   *clauses;
 	List	   *asking;			/* those that may ask the table's directories */
-	uint64		counts[MTP_SCAN_COUNTS];
-	MtpScanShared *shared;
+	uint64		counts[MTP_DIRSCAN_COUNTS];
+	MtpDirscanShared *shared;
 	bool		begun;			/* the first row was asked for */
-	bool		counted;		/* mtp_demand_count was called */
+	bool		counted;		/* mtp_pagedir_learn_count was called */
 
 	/* read.c: where the scan stands */
 	int64		at;				/* blocks from the scan's first one: -1 before it, the number of blocks behind all */
@@ -90,53 +90,53 @@ typedef struct MtpScanState
 	bool		asks;
 	bool		has_keys;		/* the values below are this scan's */
 	bool		nothing;		/* no row can match */
-	bool		wants;			/* mtp_admit_ask was called */
-	MtpDirectoryColumns columns;
+	bool		wants;			/* mtp_pagedir_request was called */
+	MtpPagedirColumns columns;
 	ExprContext *key_context;	/* keys live in its memory, until a rescan */
 	MemoryContext search_context;	/* what comparison functions allocate */
-	MtpDirectoryKey *keys;		/* room for one more */
+	MtpPagedirKey *keys;		/* room for one more */
 	int			nkeys;
-	MtpDirectoryKey *any;		/* one of these must match as well, if there are any */
+	MtpPagedirKey *any;		/* one of these must match as well, if there are any */
 	int			nany;
 	uint32		pair;			/* the last one that was asked; InvalidBlockNumber: none */
 	bool		answered;
 	MtpFrameRef ref;			/* the last directory that was found */
-	MtpDirectoryItems items;
-} MtpScanState;
+	MtpPagedirItems items;
+} MtpDirscanState;
 
 /* read.c: the next row in the executor's direction, in the scan's slot; NULL behind the last one. */
-extern TupleTableSlot *mtp_scan_next(MtpScanState *s);
-extern void mtp_scan_begin_reading(MtpScanState *s);
+extern TupleTableSlot *mtp_dirscan_next(MtpDirscanState *s);
+extern void mtp_dirscan_begin_reading(MtpDirscanState *s);
 
 /* ask.c: prepares for asking, if there is anything to ask; asks a pair of blocks, whose items are then in s->items. */
-extern void mtp_scan_begin_asking(MtpScanState *s);
-extern bool mtp_scan_ask(MtpScanState *s, uint32 pair);
+extern void mtp_dirscan_begin_asking(MtpDirscanState *s);
+extern bool mtp_dirscan_ask(MtpDirscanState *s, uint32 pair);
 
-/* The columns that narrow clauses of the lowest security level ask, each once; returns how many, at most MTP_DIRECTORY_COLUMNS. */
-extern int mtp_scan_narrow_columns(List *clauses, AttrNumber *attnums);
+/* The columns that narrow clauses of the lowest security level ask, each once; returns how many, at most MTP_PAGEDIR_COLUMNS. */
+extern int mtp_dirscan_narrow_columns(List *clauses, AttrNumber *attnums);
 
 /*
  * The columns that the table's directories are made of, and how many; returns the clauses that may ask them.  How many pages a directory spares tells of rows that others'
- * clauses hide: of a column that scans have taught it tells those alone from whom nothing is hidden.  As mtp_demand_columns.
+ * clauses hide: of a column that scans have taught it tells those alone from whom nothing is hidden.  As mtp_pagedir_columns.
  */
-extern List *mtp_scan_asking(Relation table, List *clauses, int *n, AttrNumber *attnums);
+extern List *mtp_dirscan_asking(Relation table, List *clauses, int *n, AttrNumber *attnums);
 
 /*
  * teach.c: is there a path by an index that costs about as much as this sequential one?  Then, if it gets into the plan that is being
  * made, each execution teaches and asks what a directory scan with these clauses would; of which narrow is known.
  */
-extern bool mtp_teach_reads_most(List *paths, const Path *seq);
-extern void mtp_teach_note(Oid relid, RelOptInfo *rel, const Path *seq, List *clauses);
-extern void mtp_teach_init(void);
+extern bool mtp_dirscan_teach_reads_most(List *paths, const Path *seq);
+extern void mtp_dirscan_teach_note(Oid relid, RelOptInfo *rel, const Path *seq, List *clauses);
+extern void mtp_dirscan_teach_init(void);
 
-/* shmem.c: its share of _PG_init */
-extern void mtp_scan_shmem_init(void);
+/* plan.c: its share of _PG_init */
+extern void mtp_dirscan_init(void);
 
 /* explain.c */
-extern void mtp_scan_explain(CustomScanState *node, List *ancestors, struct ExplainState *es);
+extern void mtp_dirscan_explain(CustomScanState *node, List *ancestors, struct ExplainState *es);
 
 /* node.c */
-extern CustomScanMethods mtp_scan_methods;
-extern Node *mtp_scan_create_state(CustomScan *plan);
+extern CustomScanMethods mtp_dirscan_methods;
+extern Node *mtp_dirscan_create_state(CustomScan *plan);
 
-#endif							/* MTP_SCAN_H */
+#endif							/* MTP_DIRSCAN_H */

@@ -21,9 +21,9 @@ static void rescan_shared(CustomScanState *node, ParallelContext *pcxt, void *sh
 static void begin_worker(CustomScanState *node, shm_toc *toc, void *shared);
 static void finish_shared(CustomScanState *node);
 
-CustomScanMethods mtp_scan_methods = {
+CustomScanMethods mtp_dirscan_methods = {
 	.CustomName = "directory scan",
-	.CreateCustomScanState = mtp_scan_create_state
+	.CreateCustomScanState = mtp_dirscan_create_state
 };
 
 static const CustomExecMethods exec_methods = {
@@ -37,13 +37,13 @@ static const CustomExecMethods exec_methods = {
 	.ReInitializeDSMCustomScan = rescan_shared,
 	.InitializeWorkerCustomScan = begin_worker,
 	.ShutdownCustomScan = finish_shared,
-	.ExplainCustomScan = mtp_scan_explain
+	.ExplainCustomScan = mtp_dirscan_explain
 };
 
 Node *
-mtp_scan_create_state(CustomScan *plan)
+mtp_dirscan_create_state(CustomScan *plan)
 {
-	MtpScanState *s = palloc0(sizeof(MtpScanState));
+	MtpDirscanState *s = palloc0(sizeof(MtpDirscanState));
 
 	NodeSetTag(&s->css, T_CustomScanState);
 	s->css.methods = &exec_methods;
@@ -54,7 +54,7 @@ mtp_scan_create_state(CustomScan *plan)
 static void
 begin(CustomScanState *node, EState *estate, int eflags)
 {
-	MtpScanState *s = (MtpScanState *) node;
+	MtpDirscanState *s = (MtpDirscanState *) node;
 	CustomScan *plan = castNode(CustomScan, node->ss.ps.plan);
 	ListCell   *lc;
 
@@ -69,10 +69,10 @@ begin(CustomScanState *node, EState *estate, int eflags)
 	ExecAssignScanProjectionInfo(&node->ss);
 	node->ss.ps.qual = ExecInitQual(plan->scan.plan.qual, &node->ss.ps);
 #endif
-	s->clauses = mtp_scan_read_clauses(plan);
+	s->clauses = mtp_dirscan_read_clauses(plan);
 	foreach(lc, s->clauses)
 	{
-		MtpScanClause *clause = lfirst(lc);
+		MtpDirscanClause *clause = lfirst(lc);
 
 		if (clause->value != NULL)
 			clause->state = ExecInitExpr(clause->value, &node->ss.ps);
@@ -82,7 +82,7 @@ begin(CustomScanState *node, EState *estate, int eflags)
 
 /* The first row of an execution is asked for. */
 static void
-begin_execution(MtpScanState *s)
+begin_execution(MtpDirscanState *s)
 {
 	ScanState  *ss = &s->css.ss;
 	EState	   *estate = ss->ps.state;
@@ -90,36 +90,36 @@ begin_execution(MtpScanState *s)
 	s->begun = true;
 	if (ss->ss_currentScanDesc == NULL)
 		ss->ss_currentScanDesc = table_beginscan(ss->ss_currentRelation, estate->es_snapshot, 0, NULL);
-	mtp_scan_begin_asking(s);
-	mtp_scan_begin_reading(s);
+	mtp_dirscan_begin_asking(s);
+	mtp_dirscan_begin_reading(s);
 }
 
 /* What is asked for of this table is counted, once for an execution, whoever reads. */
 static void
-count_demand(MtpScanState *s)
+count_demand(MtpDirscanState *s)
 {
-	AttrNumber	attnums[MTP_DIRECTORY_COLUMNS];
+	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
 	int			n;
 
 	if (s->counted || IsParallelWorker() || s->css.ss.ps.state->es_epq_active != NULL)
 		return;
 	s->counted = true;
-	n = mtp_scan_narrow_columns(s->clauses, attnums);
+	n = mtp_dirscan_narrow_columns(s->clauses, attnums);
 	if (n > 0)
-		mtp_demand_count(s->css.ss.ss_currentRelation, s->css.ss.ps.state->es_query_cxt, n, attnums);
+		mtp_pagedir_learn_count(s->css.ss.ss_currentRelation, s->css.ss.ps.state->es_query_cxt, n, attnums);
 }
 
 static TupleTableSlot *
 next(ScanState *node)
 {
-	MtpScanState *s = (MtpScanState *) node;
+	MtpDirscanState *s = (MtpDirscanState *) node;
 
 	if (unlikely(!s->begun))
 	{
 		count_demand(s);
 		begin_execution(s);
 	}
-	return mtp_scan_next(s);
+	return mtp_dirscan_next(s);
 }
 
 /* All clauses are in the plan's qual, which is tested behind this. */
@@ -169,18 +169,18 @@ execute(CustomScanState *node)
 static void
 end(CustomScanState *node)
 {
-	MtpScanState *s = (MtpScanState *) node;
+	MtpDirscanState *s = (MtpDirscanState *) node;
 
 	if (node->ss.ss_currentScanDesc != NULL)
 		table_endscan(node->ss.ss_currentScanDesc);
 	if (s->wants)
-		mtp_admit_flush();
+		mtp_pagedir_request_flush();
 }
 
 static void
 rescan(CustomScanState *node)
 {
-	MtpScanState *s = (MtpScanState *) node;
+	MtpDirscanState *s = (MtpDirscanState *) node;
 
 	if (node->ss.ss_currentScanDesc != NULL)
 		table_rescan(node->ss.ss_currentScanDesc, NULL);
@@ -188,7 +188,7 @@ rescan(CustomScanState *node)
 	s->nothing = false;
 	ResetExprContext(s->key_context);
 	if (s->begun)
-		mtp_scan_begin_reading(s);
+		mtp_dirscan_begin_reading(s);
 	ExecScanReScan(&node->ss);
 }
 
@@ -196,26 +196,26 @@ rescan(CustomScanState *node)
 static ParallelTableScanDesc
 blocks_behind(void *shared)
 {
-	return (ParallelTableScanDesc) ((char *) shared + MAXALIGN(sizeof(MtpScanShared)));
+	return (ParallelTableScanDesc) ((char *) shared + MAXALIGN(sizeof(MtpDirscanShared)));
 }
 
 static Size
 estimate_shared(CustomScanState *node, ParallelContext *pcxt)
 {
-	return add_size(MAXALIGN(sizeof(MtpScanShared)), table_parallelscan_estimate(node->ss.ss_currentRelation, node->ss.ps.state->es_snapshot));
+	return add_size(MAXALIGN(sizeof(MtpDirscanShared)), table_parallelscan_estimate(node->ss.ss_currentRelation, node->ss.ps.state->es_snapshot));
 }
 
 static void
 begin_shared(CustomScanState *node, ParallelContext *pcxt, void *shared)
 {
-	MtpScanState *s = (MtpScanState *) node;
+	MtpDirscanState *s = (MtpDirscanState *) node;
 
 	/* Below a LIMIT that is run again there may have been others before, whose memory has gone. */
 	if (node->ss.ss_currentScanDesc != NULL)
 		table_endscan(node->ss.ss_currentScanDesc);
 	s->begun = false;
 	s->shared = shared;
-	for (int i = 0; i < MTP_SCAN_COUNTS; i++)
+	for (int i = 0; i < MTP_DIRSCAN_COUNTS; i++)
 		pg_atomic_init_u64(&s->shared->counts[i], 0);
 	table_parallelscan_initialize(node->ss.ss_currentRelation, blocks_behind(shared), node->ss.ps.state->es_snapshot);
 	node->ss.ss_currentScanDesc = table_beginscan_parallel(node->ss.ss_currentRelation, blocks_behind(shared));
@@ -231,7 +231,7 @@ rescan_shared(CustomScanState *node, ParallelContext *pcxt, void *shared)
 static void
 begin_worker(CustomScanState *node, shm_toc *toc, void *shared)
 {
-	MtpScanState *s = (MtpScanState *) node;
+	MtpDirscanState *s = (MtpDirscanState *) node;
 
 	s->shared = shared;
 	node->ss.ss_currentScanDesc = table_beginscan_parallel(node->ss.ss_currentRelation, blocks_behind(shared));
@@ -243,11 +243,11 @@ begin_worker(CustomScanState *node, shm_toc *toc, void *shared)
 static void
 finish_shared(CustomScanState *node)
 {
-	MtpScanState *s = (MtpScanState *) node;
+	MtpDirscanState *s = (MtpDirscanState *) node;
 
 	if (s->shared == NULL)
 		return;
-	for (int i = 0; i < MTP_SCAN_COUNTS; i++)
+	for (int i = 0; i < MTP_DIRSCAN_COUNTS; i++)
 	{
 		if (IsParallelWorker())
 			pg_atomic_fetch_add_u64(&s->shared->counts[i], s->counts[i]);

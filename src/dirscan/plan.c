@@ -15,7 +15,7 @@
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "pagedir/learn.h"
-#include "table/table.h"
+#include "core/identity.h"
 #include "utils/guc.h"
 #include "utils/selfuncs.h"
 
@@ -52,7 +52,7 @@ leaves_few(PlannerInfo *root, RelOptInfo *rel, List *clauses, AttrNumber attnum)
 
 	foreach(lc, clauses)
 	{
-		MtpScanClause *clause = lfirst(lc);
+		MtpDirscanClause *clause = lfirst(lc);
 
 		if (clause->attnum != attnum)
 			continue;
@@ -71,7 +71,7 @@ mark_narrow(PlannerInfo *root, RelOptInfo *rel, List *clauses)
 
 	foreach(lc, clauses)
 	{
-		MtpScanClause *clause = lfirst(lc);
+		MtpDirscanClause *clause = lfirst(lc);
 
 		clause->narrow = leaves_few(root, rel, clauses, clause->attnum);
 	}
@@ -84,16 +84,16 @@ share_with_directories(Relation table, BlockNumber nblocks, int ncolumns, const 
 	uint32		npairs = (nblocks + 1) / 2;
 	int			n = Min(npairs, SAMPLE);
 	int			has = 0;
-	MtpDirectoryColumns columns = {.n = 0};
-	MtpDirectoryHead head;
+	MtpPagedirColumns columns = {.n = 0};
+	MtpPagedirHead head;
 
 	for (int i = 0; i < n; i++)
 	{
-		if (!mtp_pair_peek(table, (uint64) npairs * (2 * i + 1) / (2 * n), MTP_FRAME_DIRECTORY, &head, sizeof(head)))
+		if (!mtp_pair_peek(table, (uint64) npairs * (2 * i + 1) / (2 * n), MTP_FRAME_PAGEDIR, &head, sizeof(head)))
 			continue;
-		if (columns.n == 0 && !mtp_directory_describe(&columns, RelationGetDescr(table), ncolumns, attnums))
+		if (columns.n == 0 && !mtp_pagedir_describe(&columns, RelationGetDescr(table), ncolumns, attnums))
 			return 0;
-		has += mtp_directory_is_of(&head, &columns);
+		has += mtp_pagedir_is_of(&head, &columns);
 	}
 	return n == 0 ? 0 : (double) has / n;
 }
@@ -105,21 +105,21 @@ share_with_directories(Relation table, BlockNumber nblocks, int ncolumns, const 
 static double
 cost_share(PlannerInfo *root, RelOptInfo *rel, Relation table, List *clauses)
 {
-	AttrNumber	attnums[MTP_DIRECTORY_COLUMNS];
+	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
 	int			n;
 	List	   *asking = NIL;
 	double		share = 0,
 				candidates;
 	ListCell   *lc;
 
-	foreach(lc, mtp_scan_asking(table, clauses, &n, attnums))
-		asking = lappend(asking, ((MtpScanClause *) lfirst(lc))->rinfo);
+	foreach(lc, mtp_dirscan_asking(table, clauses, &n, attnums))
+		asking = lappend(asking, ((MtpDirscanClause *) lfirst(lc))->rinfo);
 	if (asking != NIL && !IsolationIsSerializable())
 		share = share_with_directories(table, rel->pages, n, attnums);
 	if (share == 0)
 		return 1;
 	candidates = clauselist_selectivity(root, asking, rel->relid, JOIN_INNER, NULL) * rel->tuples / Max(rel->pages, 1);
-	return 1 - share + share * Min(1, ASKING + candidates / MTP_SCAN_FEW);
+	return 1 - share + share * Min(1, ASKING + candidates / MTP_DIRSCAN_FEW);
 }
 
 /* What is done before the first row costs as much as before a sequential scan's. */
@@ -253,8 +253,8 @@ offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
 		return;
 	if (seq->param_info != NULL)
 		rinfos = list_concat_copy(rinfos, seq->param_info->ppi_clauses);
-	clauses = mtp_scan_clauses(root, rel, rinfos);
-	if (clauses == NIL || mtp_demand_off(table))
+	clauses = mtp_dirscan_clauses(root, rel, rinfos);
+	if (clauses == NIL || mtp_pagedir_off(table))
 		return;
 	share = cost_share(root, rel, table, clauses);
 	add_scan(rel, seq, share, clauses);
@@ -263,10 +263,10 @@ offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
 
 	/* Whoever wants the first rows alone reads little, whatever the rest would cost. */
 	if (root->tuple_fraction == 0 &&
-		(mtp_teach_reads_most(rel->pathlist, seq) || mtp_teach_reads_most(rel->partial_pathlist, seq)))
+		(mtp_dirscan_teach_reads_most(rel->pathlist, seq) || mtp_dirscan_teach_reads_most(rel->partial_pathlist, seq)))
 	{
 		mark_narrow(root, rel, clauses);
-		mtp_teach_note(RelationGetRelid(table), rel, seq, clauses);
+		mtp_dirscan_teach_note(RelationGetRelid(table), rel, seq, clauses);
 	}
 }
 
@@ -307,21 +307,20 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, Lis
 	plan->scan.plan.qual = extract_actual_clauses(clauses, false);
 	plan->scan.scanrelid = rel->relid;
 	plan->flags = path->flags;
-	plan->methods = &mtp_scan_methods;
+	plan->methods = &mtp_dirscan_methods;
 	mark_narrow(root, rel, path->custom_private);
-	mtp_scan_write_clauses(path->custom_private, &plan->custom_private, &plan->custom_exprs);
+	mtp_dirscan_write_clauses(path->custom_private, &plan->custom_private, &plan->custom_exprs);
 	return &plan->scan.plan;
 }
 
 void
-mtp_scan_init(void)
+mtp_dirscan_init(void)
 {
 	DefineCustomBoolVariable("mtpower.enable_directoryscan",
 							 "Enables the planner's use of directory scans in place of sequential ones.",
 							 NULL, &mtp_enable_directoryscan, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-	mtp_scan_shmem_init();
-	mtp_teach_init();
-	RegisterCustomScanMethods(&mtp_scan_methods);
+	mtp_dirscan_teach_init();
+	RegisterCustomScanMethods(&mtp_dirscan_methods);
 	next_hook = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = offer_paths;
 }

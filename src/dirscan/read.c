@@ -26,7 +26,7 @@ page_at_a_time(HeapScanDesc scan)
 
 /* The scan's descriptor has just been made, or been set to its start. */
 void
-mtp_scan_begin_reading(MtpScanState *s)
+mtp_dirscan_begin_reading(MtpDirscanState *s)
 {
 	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
 
@@ -50,14 +50,14 @@ leave_page(HeapScanDesc scan)
 
 /* Takes the block's rows from what its pair's directory has named, if these are few. */
 static bool
-take_named(MtpScanState *s, BlockNumber block)
+take_named(MtpDirscanState *s, BlockNumber block)
 {
 	int			half = block % 2;
 
 	s->nrows = 0;
-	for (int item = half * MaxHeapTuplesPerPage; (item = mtp_directory_next(&s->items, item)) >= 0 && MtpItemHalf(item) == half; item++)
+	for (int item = half * MaxHeapTuplesPerPage; (item = mtp_pagedir_next(&s->items, item)) >= 0 && MtpItemHalf(item) == half; item++)
 	{
-		if (s->nrows == MTP_SCAN_FEW)
+		if (s->nrows == MTP_DIRSCAN_FEW)
 			return false;
 		s->rows[s->nrows++] = MtpItemOffset(item);
 	}
@@ -65,7 +65,7 @@ take_named(MtpScanState *s, BlockNumber block)
 }
 
 static void
-load(MtpScanState *s, BlockNumber block)
+load(MtpDirscanState *s, BlockNumber block)
 {
 	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
 	uint32		pair = block / 2;
@@ -77,7 +77,7 @@ load(MtpScanState *s, BlockNumber block)
 
 		if (!again)
 		{
-			s->answered = mtp_scan_ask(s, pair);
+			s->answered = mtp_dirscan_ask(s, pair);
 			s->pair = pair;
 		}
 		if (s->answered && take_named(s, block))
@@ -85,26 +85,26 @@ load(MtpScanState *s, BlockNumber block)
 			CHECK_FOR_INTERRUPTS();
 			leave_page(scan);
 			s->named = true;
-			s->counts[s->nrows > 0 ? MTP_SCAN_ASKED : MTP_SCAN_SKIPPED]++;
-			MTP_STOP_POINT("directory_answered");
+			s->counts[s->nrows > 0 ? MTP_DIRSCAN_ASKED : MTP_DIRSCAN_SKIPPED]++;
+			MTP_INJECT("directory_answered");
 			return;
 		}
 		if (!s->answered && !again)
 		{
 			leave_page(scan);
-			mtp_admit_ask(scan->rs_base.rs_rd, pair);
+			mtp_pagedir_request(scan->rs_base.rs_rd, pair);
 			s->wants = true;
 		}
 	}
 	mtp_heap_read_page(scan, block);
 	s->named = false;
 	s->nrows = scan->rs_ntuples;
-	s->counts[MTP_SCAN_READ]++;
+	s->counts[MTP_DIRSCAN_READ]++;
 }
 
 /* Loads the next block; false if there is none. */
 static bool
-next_block(MtpScanState *s)
+next_block(MtpDirscanState *s)
 {
 	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
 	BlockNumber block;
@@ -140,7 +140,7 @@ next_block(MtpScanState *s)
 }
 
 static bool
-previous_block(MtpScanState *s)
+previous_block(MtpDirscanState *s)
 {
 	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
 
@@ -157,7 +157,7 @@ previous_block(MtpScanState *s)
 
 /* Puts the row at the position into the slot; false if it is none that the snapshot sees. */
 static inline bool
-fetch_row(MtpScanState *s, TupleTableSlot *slot)
+fetch_row(MtpDirscanState *s, TupleTableSlot *slot)
 {
 	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
 	HeapTuple	tuple = &scan->rs_ctup;
@@ -182,7 +182,7 @@ fetch_row(MtpScanState *s, TupleTableSlot *slot)
 }
 
 TupleTableSlot *
-mtp_scan_next(MtpScanState *s)
+mtp_dirscan_next(MtpDirscanState *s)
 {
 	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
 	TupleTableSlot *slot = s->css.ss.ss_ScanTupleSlot;

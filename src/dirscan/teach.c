@@ -38,7 +38,7 @@ static planner_hook_type next_hook = NULL;
 /* ---------- while paths are made ---------- */
 
 bool
-mtp_teach_reads_most(List *paths, const Path *seq)
+mtp_dirscan_teach_reads_most(List *paths, const Path *seq)
 {
 	ListCell   *lc;
 
@@ -54,7 +54,7 @@ mtp_teach_reads_most(List *paths, const Path *seq)
 }
 
 void
-mtp_teach_note(Oid relid, RelOptInfo *rel, const Path *seq, List *clauses)
+mtp_dirscan_teach_note(Oid relid, RelOptInfo *rel, const Path *seq, List *clauses)
 {
 	Note	   *note = palloc(sizeof(Note));
 	List	   *values = NIL;
@@ -62,7 +62,7 @@ mtp_teach_note(Oid relid, RelOptInfo *rel, const Path *seq, List *clauses)
 	*note = (Note) {
 		.relid = relid,.least = MOST * seq->total_cost,.rows = rel->rows
 	};
-	mtp_scan_write_clauses(clauses, &note->clauses, &values);
+	mtp_dirscan_write_clauses(clauses, &note->clauses, &values);
 	notes = lappend(notes, note);
 }
 
@@ -188,40 +188,40 @@ plan_statement(Query *parse, const char *query_string, int cursor_options, Param
 static void
 ask_for_directories(Relation rel, List *clauses)
 {
-	AttrNumber	attnums[MTP_DIRECTORY_COLUMNS];
+	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
 	int			n;
-	MtpDirectoryColumns columns;
+	MtpPagedirColumns columns;
 	uint32		npairs;
 
-	if (mtp_scan_asking(rel, clauses, &n, attnums) == NIL ||
-		!mtp_directory_describe(&columns, RelationGetDescr(rel), n, attnums))
+	if (mtp_dirscan_asking(rel, clauses, &n, attnums) == NIL ||
+		!mtp_pagedir_describe(&columns, RelationGetDescr(rel), n, attnums))
 		return;
 	npairs = ((uint64) RelationGetNumberOfBlocks(rel) + 1) / 2;
 	for (uint32 pair = 0; pair < npairs; pair++)
 	{
-		MtpDirectoryHead head;
+		MtpPagedirHead head;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!mtp_pair_peek(rel, pair, MTP_FRAME_DIRECTORY, &head, sizeof(head)) ||
-			!mtp_directory_is_of(&head, &columns))
-			mtp_admit_ask(rel, pair);
+		if (!mtp_pair_peek(rel, pair, MTP_FRAME_PAGEDIR, &head, sizeof(head)) ||
+			!mtp_pagedir_is_of(&head, &columns))
+			mtp_pagedir_request(rel, pair);
 	}
-	mtp_admit_flush();
+	mtp_pagedir_request_flush();
 }
 
 static void
 begin(CustomScanState *node, EState *estate, int eflags)
 {
 	Relation	rel = node->ss.ss_currentRelation;
-	List	   *clauses = mtp_scan_read_clauses(castNode(CustomScan, node->ss.ps.plan));
-	AttrNumber	attnums[MTP_DIRECTORY_COLUMNS];
+	List	   *clauses = mtp_dirscan_read_clauses(castNode(CustomScan, node->ss.ps.plan));
+	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
 	int			n;
 
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) || estate->es_epq_active != NULL)
 		return;
-	n = mtp_scan_narrow_columns(clauses, attnums);
+	n = mtp_dirscan_narrow_columns(clauses, attnums);
 	if (n > 0)
-		mtp_demand_count(rel, estate->es_query_cxt, n, attnums);
+		mtp_pagedir_learn_count(rel, estate->es_query_cxt, n, attnums);
 	if (mtp_pair_serves(rel) && mtp_pair_serves_snapshot(estate->es_snapshot))
 		ask_for_directories(rel, clauses);
 }
@@ -256,7 +256,7 @@ create_state(CustomScan *plan)
 }
 
 void
-mtp_teach_init(void)
+mtp_dirscan_teach_init(void)
 {
 	next_hook = planner_hook;
 	planner_hook = plan_statement;

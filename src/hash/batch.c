@@ -51,11 +51,11 @@ hash_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow,
 
 	for (int i = 0; i < nsamples; i++)
 	{
-		uint32		bucket = mtp_space_bucket(&meta->space, (uint32) narrow[i].norm);
+		uint32		bucket = mtp_hash_space_bucket(&meta->space, (uint32) narrow[i].norm);
 		uint32		lo,
 					hi;
 
-		mtp_space_interval(&meta->space, bucket, &lo, &hi);
+		mtp_hash_space_interval(&meta->space, bucket, &lo, &hi);
 		if (hi == PG_UINT32_MAX)
 			break;
 		narrow_bounds[n] = (MtpNarrow) {.norm = hi,.rid = MTP_RID_LAST - 1};

@@ -30,7 +30,7 @@ set_bounds(Page page)
 }
 
 void
-mtp_bucket_init_header(Page page, uint8 type)
+mtp_hash_bucket_init_header(Page page, uint8 type)
 {
 	MtpHashHeader *h = MtpHashHead(page);
 
@@ -43,12 +43,12 @@ mtp_bucket_init_header(Page page, uint8 type)
 }
 
 void
-mtp_bucket_init(Page page, uint8 type, uint32 bucket, uint32 lo, uint32 hi)
+mtp_hash_bucket_init(Page page, uint8 type, uint32 bucket, uint32 lo, uint32 hi)
 {
 	MtpHashHeader *h = MtpHashHead(page);
 
 	Assert(type == MTP_HASH_BUCKET || type == MTP_HASH_STASH);
-	mtp_bucket_init_header(page, type);
+	mtp_hash_bucket_init_header(page, type);
 	h->bucket = bucket;
 	h->lo = lo;
 	h->hi = hi;
@@ -56,20 +56,20 @@ mtp_bucket_init(Page page, uint8 type, uint32 bucket, uint32 lo, uint32 hi)
 }
 
 void
-mtp_bucket_init_free(Page page)
+mtp_hash_bucket_init_free(Page page)
 {
-	mtp_bucket_init_header(page, MTP_HASH_FREE);
+	mtp_hash_bucket_init_header(page, MTP_HASH_FREE);
 	((PageHeader) page)->pd_lower = MTP_HEADER_AT + sizeof(MtpHashHeader);
 }
 
 void
-mtp_bucket_append(Page page, int n, const MtpHashEntry *entries)
+mtp_hash_bucket_append(Page page, int n, const MtpHashEntry *entries)
 {
 	MtpHashHeader *h = MtpHashHead(page);
 	uint8	   *fps = MtpHashFps(page) + h->n;
 	MtpHashEntry *to = MtpHashEntryAt(page, h->n);
 
-	Assert(n >= 0 && n <= mtp_bucket_room(page));
+	Assert(n >= 0 && n <= mtp_hash_bucket_room(page));
 	for (int i = 0; i < n; i++)
 	{
 		fps[i] = mtp_hash_fp(mtp_entry_hash(&entries[i]));
@@ -80,7 +80,7 @@ mtp_bucket_append(Page page, int n, const MtpHashEntry *entries)
 }
 
 int
-mtp_bucket_find_scalar(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead, uint16 *at)
+mtp_hash_bucket_find_scalar(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead, uint16 *at)
 {
 	uint8		fp = mtp_hash_fp(hash);
 	uint8		other = with_dead ? MTP_FP_DEAD : fp;
@@ -98,7 +98,7 @@ mtp_bucket_find_scalar(Page page, const uint8 *fps, int n, uint32 hash, bool wit
 #if defined(__SSE2__) && !defined(MTP_NO_SIMD)
 
 int
-mtp_bucket_find_among(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead, uint16 *at)
+mtp_hash_bucket_find_among(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead, uint16 *at)
 {
 	uint8		fp = mtp_hash_fp(hash);
 	__m128i		wanted = _mm_set1_epi8((char) fp);
@@ -128,26 +128,26 @@ mtp_bucket_find_among(Page page, const uint8 *fps, int n, uint32 hash, bool with
 #else
 
 int
-mtp_bucket_find_among(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead, uint16 *at)
+mtp_hash_bucket_find_among(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead, uint16 *at)
 {
-	return mtp_bucket_find_scalar(page, fps, n, hash, with_dead, at);
+	return mtp_hash_bucket_find_scalar(page, fps, n, hash, with_dead, at);
 }
 
 #endif							/* SIMD */
 
 int
-mtp_bucket_find(Page page, uint32 hash, bool with_dead, uint16 *at)
+mtp_hash_bucket_find(Page page, uint32 hash, bool with_dead, uint16 *at)
 {
-	return mtp_bucket_find_among(page, MtpHashFps(page), MtpHashHead(page)->n, hash, with_dead, at);
+	return mtp_hash_bucket_find_among(page, MtpHashFps(page), MtpHashHead(page)->n, hash, with_dead, at);
 }
 
 /* Dead hints don't count: redo counts the same. */
 int
-mtp_bucket_count(Page page, uint32 hash, int limit)
+mtp_hash_bucket_count(Page page, uint32 hash, int limit)
 {
 	uint16		at[MTP_HASH_MAX_ENTRIES];
 
-	return Min(mtp_bucket_find(page, hash, true, at), limit);
+	return Min(mtp_hash_bucket_find(page, hash, true, at), limit);
 }
 
 static void
@@ -180,7 +180,7 @@ shrink(Page page, int n)
 }
 
 void
-mtp_bucket_delete(Page page, int n, const uint16 *at)
+mtp_hash_bucket_delete(Page page, int n, const uint16 *at)
 {
 	int			last = MtpHashHead(page)->n - 1;	/* entries up to here are looked at yet */
 	int			doomed = n - 1; /* at[doomed] is the last of those not yet dropped from the end */
@@ -201,7 +201,7 @@ mtp_bucket_delete(Page page, int n, const uint16 *at)
 }
 
 void
-mtp_bucket_retain(Page page, uint32 lo, uint32 hi)
+mtp_hash_bucket_retain(Page page, uint32 lo, uint32 hi)
 {
 	MtpHashHeader *h = MtpHashHead(page);
 	int			kept = 0;
@@ -223,7 +223,7 @@ mtp_bucket_retain(Page page, uint32 lo, uint32 hi)
 
 /* Under a share lock: others may do the same beside us, so ndead is about right only. */
 void
-mtp_bucket_set_dead(Page page, int i)
+mtp_hash_bucket_set_dead(Page page, int i)
 {
 	MtpHashHeader *h = MtpHashHead(page);
 	uint8	   *fp = MtpHashFps(page) + i;
@@ -236,7 +236,7 @@ mtp_bucket_set_dead(Page page, int i)
 }
 
 void
-mtp_bucket_mask(Page page)
+mtp_hash_bucket_mask(Page page)
 {
 	MtpHashHeader *h = MtpHashHead(page);
 
@@ -335,7 +335,7 @@ entry_fault(Page page, int i)
 }
 
 const char *
-mtp_bucket_fault(Page page, int *at)
+mtp_hash_bucket_fault(Page page, int *at)
 {
 	const MtpHashHeader *h = MtpHashHead(page);
 	const char *fault = header_fault(page);

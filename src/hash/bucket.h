@@ -146,57 +146,57 @@ mtp_filter_add(MtpHashPrimary *p, uint32 hash)
 /* bucket.c */
 
 /* A page of the type with nothing but a header; links invalid, pd_lower left to the caller. */
-extern void mtp_bucket_init_header(Page page, uint8 type);
+extern void mtp_hash_bucket_init_header(Page page, uint8 type);
 
 /* An empty page of the type; header filled in, links invalid, filter and heavy hashes empty. */
-extern void mtp_bucket_init(Page page, uint8 type, uint32 bucket, uint32 lo, uint32 hi);
+extern void mtp_hash_bucket_init(Page page, uint8 type, uint32 bucket, uint32 lo, uint32 hi);
 
 /* An empty page that belongs to nothing. */
-extern void mtp_bucket_init_free(Page page);
+extern void mtp_hash_bucket_init_free(Page page);
 
 static inline int
-mtp_bucket_room(Page page)
+mtp_hash_bucket_room(Page page)
 {
 	return MTP_HASH_CAP(MtpHashHead(page)->type) - MtpHashHead(page)->n;
 }
 
-/* Appends n entries; they must fit (mtp_bucket_room). */
-extern void mtp_bucket_append(Page page, int n, const MtpHashEntry *entries);
+/* Appends n entries; they must fit (mtp_hash_bucket_room). */
+extern void mtp_hash_bucket_append(Page page, int n, const MtpHashEntry *entries);
 
 /*
  * Finds entries of a hash: writes their indexes, ascending, to `at` (room for MTP_HASH_MAX_ENTRIES) and
  * returns how many.  with_dead: those with a dead hint too.
  */
-extern int	mtp_bucket_find(Page page, uint32 hash, bool with_dead, uint16 *at);
+extern int	mtp_hash_bucket_find(Page page, uint32 hash, bool with_dead, uint16 *at);
 
 /*
  * The same among n entries with fingerprints at fps, which the caller knows: the page itself may change meanwhile, and then the result is any.
- * The SSE2 form and its scalar twin do the same; mtp_bucket_find_among is the one that the processor has.
+ * The SSE2 form and its scalar twin do the same; mtp_hash_bucket_find_among is the one that the processor has.
  */
-extern int	mtp_bucket_find_among(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead, uint16 *at);
-extern int	mtp_bucket_find_scalar(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead, uint16 *at);
+extern int	mtp_hash_bucket_find_among(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead, uint16 *at);
+extern int	mtp_hash_bucket_find_scalar(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead, uint16 *at);
 
 /* How many entries have the hash, dead hints or not?  At most `limit`. */
-extern int	mtp_bucket_count(Page page, uint32 hash, int limit);
+extern int	mtp_hash_bucket_count(Page page, uint32 hash, int limit);
 
 /*
  * Deletes the entries at[0] < at[1] < …: the last entries take their places.  Deterministic.  n and
  * ndead are kept.
  */
-extern void mtp_bucket_delete(Page page, int n, const uint16 *at);
+extern void mtp_hash_bucket_delete(Page page, int n, const uint16 *at);
 
 /* Keeps only entries with lo <= hash <= hi, which become the page's; in their order.  Deterministic. */
-extern void mtp_bucket_retain(Page page, uint32 lo, uint32 hi);
+extern void mtp_hash_bucket_retain(Page page, uint32 lo, uint32 hi);
 
 /* Sets the dead hint of entry i. */
-extern void mtp_bucket_set_dead(Page page, int i);
+extern void mtp_hash_bucket_set_dead(Page page, int i);
 
 /* rm_mask for hash pages: hides hints (fingerprints are renewed from the hashes, ndead, flags). */
-extern void mtp_bucket_mask(Page page);
+extern void mtp_hash_bucket_mask(Page page);
 
 /* What readers rely on so as not to leave the page or their arrays, on a page that is of a known type. */
 static inline bool
-mtp_bucket_counts_fit(Page page)
+mtp_hash_bucket_counts_fit(Page page)
 {
 	MtpHashHeader *h = MtpHashHead(page);
 
@@ -204,6 +204,6 @@ mtp_bucket_counts_fit(Page page)
 }
 
 /* What is wrong with the page by itself, or NULL; safe on any bytes.  *at: the entry, or -1. */
-extern const char *mtp_bucket_fault(Page page, int *at);
+extern const char *mtp_hash_bucket_fault(Page page, int *at);
 
 #endif							/* MTP_BUCKET_H */

@@ -81,7 +81,7 @@ mtp_hash_phase_name(int64 phase)
 static void
 advance(Build *b)
 {
-	b->more = mtp_spool_next_narrow(b->spool, &b->next);
+	b->more = mtp_batch_spool_next_narrow(b->spool, &b->next);
 	if (++b->done % 8192 == 0)
 		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, b->done);
 }
@@ -129,14 +129,14 @@ chain_add(Build *b, Chain *c, int n, const MtpHashEntry *entries)
 
 		if (!c->open)
 		{
-			mtp_bucket_init((Page) c->page, MTP_HASH_STASH, b->bucket, b->lo, b->hi);
+			mtp_hash_bucket_init((Page) c->page, MTP_HASH_STASH, b->bucket, b->lo, b->hi);
 			c->open = true;
 		}
-		now = Min(n, mtp_bucket_room((Page) c->page));
-		mtp_bucket_append((Page) c->page, now, entries);
+		now = Min(n, mtp_hash_bucket_room((Page) c->page));
+		mtp_hash_bucket_append((Page) c->page, now, entries);
 		n -= now;
 		entries += now;
-		if (mtp_bucket_room((Page) c->page) == 0)
+		if (mtp_hash_bucket_room((Page) c->page) == 0)
 			chain_close(b, c);
 	}
 }
@@ -181,11 +181,11 @@ write_bucket(Build *b, uint32 bucket)
 {
 	int			cap = MTP_HASH_CAP(MTP_HASH_BUCKET);
 
-	mtp_space_interval(&b->meta.space, bucket, &b->lo, &b->hi);
+	mtp_hash_space_interval(&b->meta.space, bucket, &b->lo, &b->hi);
 	b->bucket = bucket;
 	b->n = 0;
 	b->stash.first = InvalidBlockNumber;
-	mtp_bucket_init((Page) b->primary, MTP_HASH_BUCKET, bucket, b->lo, b->hi);
+	mtp_hash_bucket_init((Page) b->primary, MTP_HASH_BUCKET, bucket, b->lo, b->hi);
 	while (b->more && b->next.norm <= b->hi)
 	{
 		uint32		hash = (uint32) b->next.norm;
@@ -197,7 +197,7 @@ write_bucket(Build *b, uint32 bucket)
 	}
 	chain_close(b, &b->stash);
 	MtpHashHead(b->primary)->next = b->stash.first;
-	mtp_bucket_append((Page) b->primary, b->n, b->entries);
+	mtp_hash_bucket_append((Page) b->primary, b->n, b->entries);
 	memcpy(mtp_writer_page(&b->writer, mtp_hash_block(&b->meta, bucket)), b->primary, BLCKSZ);
 }
 
@@ -245,7 +245,7 @@ collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive
 
 	if (!mtp_hash_row(index, values, isnull, &hash))
 		return;
-	mtp_spool_put_narrow(b->spool, (MtpNarrow) {.norm = hash,.rid = mtp_rid_from_tid(tid)});
+	mtp_batch_spool_put_narrow(b->spool, (MtpNarrow) {.norm = hash,.rid = mtp_rid_from_tid(tid)});
 	b->ntuples++;
 }
 
@@ -275,21 +275,21 @@ mtp_hash_build(Relation heap, Relation index, struct IndexInfo *info)
 	if (RelationGetNumberOfBlocks(index) != 0)
 		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(index));
 	b->index = index;
-	b->spool = mtp_spool_begin(&order, (Size) maintenance_work_mem * 1024);
+	b->spool = mtp_batch_spool_begin(&order, (Size) maintenance_work_mem * 1024);
 
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, PHASE_SCAN);
 	result->heap_tuples = table_index_build_scan(heap, index, info, true, true, collect, b, NULL);
 	result->index_tuples = b->ntuples;
 
 	report_scanned(b);
-	mtp_spool_sort(b->spool);
+	mtp_batch_spool_sort(b->spool);
 
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, PHASE_WRITE);
-	b->more = mtp_spool_next_narrow(b->spool, &b->next);
+	b->more = mtp_batch_spool_next_narrow(b->spool, &b->next);
 	write_index(b, MAIN_FORKNUM);
 	Assert(!b->more && b->done == b->ntuples);
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, b->done);
-	mtp_spool_end(b->spool);
+	mtp_batch_spool_end(b->spool);
 	return result;
 }
 

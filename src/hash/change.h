@@ -60,9 +60,9 @@ mtp_hash_link(MtpHashPrimary *p, BlockNumber first, const MtpWalHashAdd *rec,
 static inline void
 mtp_hash_make_stash(Page page, const MtpWalHashAdd *rec, const MtpHashEntry *entries)
 {
-	mtp_bucket_init(page, MTP_HASH_STASH, rec->bucket, rec->lo, rec->hi);
+	mtp_hash_bucket_init(page, MTP_HASH_STASH, rec->bucket, rec->lo, rec->hi);
 	MtpHashHead(page)->next = rec->next;
-	mtp_bucket_append(page, rec->n, entries);
+	mtp_hash_bucket_append(page, rec->n, entries);
 }
 
 /* A primary page keeps the entries and heavy hashes from lo to hi. */
@@ -72,7 +72,7 @@ mtp_hash_retain(Page page, uint32 lo, uint32 hi)
 	MtpHashPrimary *p = MtpHashPrimaryOf(page);
 	int			n = 0;
 
-	mtp_bucket_retain(page, lo, hi);
+	mtp_hash_bucket_retain(page, lo, hi);
 	for (int i = 0; i < p->h.nheavy; i++)
 		if (p->heavy[i].hash >= lo && p->heavy[i].hash <= hi)
 			p->heavy[n++] = p->heavy[i];

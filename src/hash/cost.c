@@ -94,9 +94,9 @@ shape_of(IndexOptInfo *index)
 		return s;
 	rel = index_open(index->indexoid, NoLock);
 	meta = mtp_hash_meta(rel, false);
-	if (index->tuples > (double) meta->per_bucket * mtp_space_size(&meta->space))
+	if (index->tuples > (double) meta->per_bucket * mtp_hash_space_size(&meta->space))
 		meta = mtp_hash_meta(rel, true);
-	s.level = mtp_space_size(&meta->space) - meta->space.next;
+	s.level = mtp_hash_space_size(&meta->space) - meta->space.next;
 	s.split = meta->space.next;
 	s.stash = Max((double) index->pages - 1 - meta->reserved, 0);
 	index_close(rel, NoLock);

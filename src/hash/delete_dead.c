@@ -60,5 +60,5 @@ mtp_hash_reclaim(Relation rel, Relation heap, Buffer buf)
 		return false;
 	op = mtp_dead_begin(rel, buf, MtpHashHead(page)->n);
 	ask(op, buf, blocks, nblocks);
-	return mtp_dead_delete(op, heap, buf, MTP_WAL_HASH_DELETE, mtp_bucket_delete);
+	return mtp_dead_delete(op, heap, buf, MTP_WAL_HASH_DELETE, mtp_hash_bucket_delete);
 }

@@ -40,7 +40,7 @@ meta_flags(const MtpHashMeta *meta, Flags *f)
 	add_flag(f, "M=%u", meta->space.initial);
 	add_flag(f, "K=%.2f", (double) meta->per_bucket / capacity);
 	add_flag(f, "b=%d", capacity);
-	add_flag(f, "B=%u", mtp_space_size(&meta->space));
+	add_flag(f, "B=%u", mtp_hash_space_size(&meta->space));
 	add_flag(f, "entries=" UINT64_FORMAT, meta->entries);
 }
 
@@ -101,7 +101,7 @@ describe_entries(Page page, Datum *values, bool *nulls)
 	set(values, nulls, MTP_INFO_ITEMS, Int32GetDatum(h->n));
 	set(values, nulls, MTP_INFO_DEAD, Int32GetDatum(dead));
 	set(values, nulls, MTP_INFO_FREE,
-		Int32GetDatum(mtp_bucket_room(page) * (int) (1 + sizeof(MtpHashEntry))));
+		Int32GetDatum(mtp_hash_bucket_room(page) * (int) (1 + sizeof(MtpHashEntry))));
 	set(values, nulls, MTP_INFO_HIGHKEY,
 		CStringGetTextDatum(psprintf("%08x..%08x", h->lo, h->hi)));
 	if (h->next != InvalidBlockNumber)
@@ -118,7 +118,7 @@ describe_page(Relation rel, Page page, BlockNumber blkno, Datum *values, bool *n
 
 	set(values, nulls, MTP_INFO_TYPE, CStringGetTextDatum(page_type(h->type)));
 	set(values, nulls, MTP_INFO_FORMAT, Int32GetDatum(h->format));
-	fault = mtp_bucket_fault(page, &at);
+	fault = mtp_hash_bucket_fault(page, &at);
 	if (fault != NULL)
 		ereport(WARNING,
 				(errcode(ERRCODE_INDEX_CORRUPTED),

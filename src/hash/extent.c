@@ -47,7 +47,7 @@ publish_extent(Relation rel, MtpHashMeta *meta, BlockNumber block, uint32 n, Buf
 	mtp_change_buffer(&c, lastbuf, MTP_HASH_IMAGE);
 	mtp_change_begin(&c);
 	*MtpHashMetaOf(page) = *meta;
-	mtp_bucket_init(BufferGetPage(lastbuf), MTP_HASH_BUCKET, meta->reserved - 1, 0, 0);
+	mtp_hash_bucket_init(BufferGetPage(lastbuf), MTP_HASH_BUCKET, meta->reserved - 1, 0, 0);
 	mtp_change_finish(&c);
 	UnlockReleaseBuffer(metabuf);
 }
@@ -85,7 +85,7 @@ mtp_hash_reserve(Relation rel, MtpHashMeta *meta, uint32 target)
 	uint32		reserved = meta->reserved;
 	uint32		n = target > reserved ? target - reserved : 0;
 
-	n = Max(Max(n, mtp_space_size(&meta->space) / 16), 1);
+	n = Max(Max(n, mtp_hash_space_size(&meta->space) / 16), 1);
 	n = Min(n, MTP_HASH_MAX_BUCKETS - reserved);
 	if (n == 0 || meta->nextents >= MTP_HASH_MAX_EXTENTS)
 		return false;
@@ -96,7 +96,7 @@ mtp_hash_reserve(Relation rel, MtpHashMeta *meta, uint32 target)
 		n = 0;
 	while (n > 0)
 	{
-		uint32		k = Min(n, Max(mtp_space_size(&meta->space) / 16, EXTEND_AT_ONCE));
+		uint32		k = Min(n, Max(mtp_hash_space_size(&meta->space) / 16, EXTEND_AT_ONCE));
 		BlockNumber first = InvalidBlockNumber;
 		Buffer		buf = extend(rel, k, &first);
 
@@ -106,6 +106,6 @@ mtp_hash_reserve(Relation rel, MtpHashMeta *meta, uint32 target)
 	}
 	if (lock)
 		UnlockRelationForExtension(rel, ExclusiveLock);
-	MTP_STOP_POINT("hash_extended");
+	MTP_INJECT("hash_extended");
 	return true;
 }

@@ -54,7 +54,7 @@ lock_sheet(Finish *f, BlockNumber blkno)
 {
 	Buffer		buf = mtp_hash_read(f->rel, blkno, BUFFER_LOCK_EXCLUSIVE, MTP_HASH_WANT_STASH, NULL);
 
-	return (MtpHashSheet) {buf, mtp_layout_image(BufferGetPage(buf))};
+	return (MtpHashSheet) {buf, mtp_hash_layout_image(BufferGetPage(buf))};
 }
 
 /* Locks the next pages that are not done, and takes their entries; returns what comes behind them. */
@@ -71,8 +71,8 @@ take_pages(Finish *f, MtpHashLayout *l, BlockNumber blkno)
 			UnlockReleaseBuffer(buf);
 			break;
 		}
-		mtp_layout_sheet(l, buf);
-		mtp_layout_take(l, page);
+		mtp_hash_layout_sheet(l, buf);
+		mtp_hash_layout_take(l, page);
 		blkno = MtpHashHead(page)->next;
 	}
 	return blkno;
@@ -114,7 +114,7 @@ static bool
 piece(Finish *f)
 {
 	uint32		hi = MtpHashHead(BufferGetPage(f->oldbuf))->hi;
-	MtpHashLayout *l = mtp_layout_make(f->rel, hi);
+	MtpHashLayout *l = mtp_hash_layout_make(f->rel, hi);
 	BlockNumber blkno = skip_done(f);
 	BlockNumber first = MtpHashHead(BufferGetPage(f->newbuf))->next;
 	BlockNumber behind;
@@ -124,8 +124,8 @@ piece(Finish *f)
 	int			kept,
 				gone;
 
-	l->primary[0] = (MtpHashSheet) {f->oldbuf, mtp_layout_image(BufferGetPage(f->oldbuf))};
-	l->primary[1] = (MtpHashSheet) {f->newbuf, mtp_layout_image(BufferGetPage(f->newbuf))};
+	l->primary[0] = (MtpHashSheet) {f->oldbuf, mtp_hash_layout_image(BufferGetPage(f->oldbuf))};
+	l->primary[1] = (MtpHashSheet) {f->newbuf, mtp_hash_layout_image(BufferGetPage(f->newbuf))};
 	if (f->prev != InvalidBlockNumber)
 	{
 		extra[nextra] = lock_sheet(f, f->prev);
@@ -135,17 +135,17 @@ piece(Finish *f)
 	f->moved += l->n[1];
 
 	MtpHashHead(before->image)->next = behind;
-	kept = mtp_layout_fill(l, 0, before, 0);
-	gone = mtp_layout_fill(l, 1, &l->primary[1], 0);
+	kept = mtp_hash_layout_fill(l, 0, before, 0);
+	gone = mtp_hash_layout_fill(l, 1, &l->primary[1], 0);
 	if (first != InvalidBlockNumber)
 	{
 		extra[nextra] = lock_sheet(f, first);
-		gone = mtp_layout_fill(l, 1, &extra[nextra++], gone);
+		gone = mtp_hash_layout_fill(l, 1, &extra[nextra++], gone);
 	}
-	mtp_layout_reserve(l, mtp_layout_pages(l->n[0] - kept) + mtp_layout_pages(l->n[1] - gone));
-	before = mtp_layout_spill(l, 0, before, true, kept);
-	(void) mtp_layout_spill(l, 1, &l->primary[1], false, gone);
-	mtp_layout_rest(l);
+	mtp_hash_layout_reserve(l, mtp_hash_layout_pages(l->n[0] - kept) + mtp_hash_layout_pages(l->n[1] - gone));
+	before = mtp_hash_layout_spill(l, 0, before, true, kept);
+	(void) mtp_hash_layout_spill(l, 1, &l->primary[1], false, gone);
+	mtp_hash_layout_rest(l);
 	if (behind == InvalidBlockNumber)
 		MtpHashHead(l->primary[1].image)->source = InvalidBlockNumber;
 
@@ -154,7 +154,7 @@ piece(Finish *f)
 		f->prev = BufferGetBlockNumber(before->buf);
 	for (int i = 0; i < nextra; i++)
 		UnlockReleaseBuffer(extra[i].buf);
-	mtp_layout_release(l, true);
+	mtp_hash_layout_release(l, true);
 	return behind != InvalidBlockNumber;
 }
 
@@ -207,7 +207,7 @@ mtp_hash_finish(Relation rel, BlockNumber newer, MtpHashGrown *grown)
 		f.oldbuf = mtp_hash_read(rel, source, BUFFER_LOCK_UNLOCK, MTP_HASH_WANT_BUCKET, NULL);
 		while (more && (got = next_piece(&f, &more)))
 		{
-			MTP_STOP_POINT("hash_piece");
+			MTP_INJECT("hash_piece");
 			CHECK_FOR_INTERRUPTS();
 		}
 		ReleaseBuffer(f.oldbuf);

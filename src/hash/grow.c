@@ -29,7 +29,7 @@ target_size(const MtpHashMeta *meta)
 	uint64		target = (meta->entries + meta->per_bucket - 1) / meta->per_bucket;
 
 	target = Min(target, MTP_HASH_MAX_BUCKETS);
-	return Max((uint32) target, mtp_space_size(&meta->space));
+	return Max((uint32) target, mtp_hash_space_size(&meta->space));
 }
 
 /*
@@ -62,12 +62,12 @@ split_buckets(Relation rel, MtpHashMeta *meta, uint32 target, uint32 most, MtpHa
 
 	if (end < most)
 		end = PG_UINT32_MAX;
-	while (mtp_space_size(&meta->space) < target && grown->splits < end)
+	while (mtp_hash_space_size(&meta->space) < target && grown->splits < end)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (grown->cancelled && *grown->cancelled)
 			break;
-		if (mtp_space_size(&meta->space) < meta->reserved)
+		if (mtp_hash_space_size(&meta->space) < meta->reserved)
 		{
 			if (mtp_hash_split(rel, meta, grown) == MTP_SPLIT_STOP)
 				break;

@@ -77,41 +77,41 @@ typedef struct MtpHashLayout
 } MtpHashLayout;
 
 /* An empty layout, palloc'd as all that follows is: whoever is done deletes the memory context. */
-extern MtpHashLayout *mtp_layout_make(Relation rel, uint32 cut);
+extern MtpHashLayout *mtp_hash_layout_make(Relation rel, uint32 cut);
 
 /* A copy of a page. */
-extern Page mtp_layout_image(Page page);
+extern Page mtp_hash_layout_image(Page page);
 
 /* Takes a page's entries.  Dead hints are lost: whoever meets the entries again will find out again. */
-extern void mtp_layout_take(MtpHashLayout *l, Page page);
+extern void mtp_hash_layout_take(MtpHashLayout *l, Page page);
 
 /* A stash page, exclusively locked, to be written anew; its image is zero yet. */
-extern void mtp_layout_sheet(MtpHashLayout *l, Buffer buf);
+extern void mtp_hash_layout_sheet(MtpHashLayout *l, Buffer buf);
 
 /*
  * Puts entries of a side (0: old bucket, 1: new one), from number `from` on, on a page that may have room; on a stash
  * page with their bits in the primary page's filter.  Returns the first one that is not on it.
  */
-extern int	mtp_layout_fill(MtpHashLayout *l, int side, MtpHashSheet *to, int from);
+extern int	mtp_hash_layout_fill(MtpHashLayout *l, int side, MtpHashSheet *to, int from);
 
 /* Makes sure that so many sheets are unused; allocates pages, which may raise an error. */
-extern void mtp_layout_reserve(MtpHashLayout *l, int npages);
+extern void mtp_hash_layout_reserve(MtpHashLayout *l, int npages);
 
 /*
  * Puts the rest of a side's entries on unused sheets, which follow `after` in its chain: forward, in this order; else
  * each before the one made earlier, so that the one with room comes first.  Returns what is last in this order.
  */
-extern MtpHashSheet *mtp_layout_spill(MtpHashLayout *l, int side, MtpHashSheet *after, bool forward,
+extern MtpHashSheet *mtp_hash_layout_spill(MtpHashLayout *l, int side, MtpHashSheet *after, bool forward,
 									  int from);
 
 /* What is not used becomes a free page. */
-extern void mtp_layout_rest(MtpHashLayout *l);
+extern void mtp_hash_layout_rest(MtpHashLayout *l);
 
 /* Lets go of the sheets' buffers, not of the primary ones; done: after the record, which freed pages. */
-extern void mtp_layout_release(MtpHashLayout *l, bool done);
+extern void mtp_hash_layout_release(MtpHashLayout *l, bool done);
 
 static inline int
-mtp_layout_pages(int n)
+mtp_hash_layout_pages(int n)
 {
 	return (n + MTP_HASH_MAX_ENTRIES - 1) / MTP_HASH_MAX_ENTRIES;
 }

@@ -31,7 +31,7 @@ hash_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relati
 		return false;
 	if (mtp_batch_enqueue_narrow(index, heap, MTP_NORM_OID, ObjectIdGetDatum(hash), false, tid, check, MTP_NEW_ROW))
 		return false;
-	MTP_STOP_POINT("insert_begins");
+	MTP_INJECT("insert_begins");
 	mtp_hash_insert(index, heap, hash, tid);
 
 	/* Core has looked for readers of the index, but one may have missed the entry since. */

@@ -55,7 +55,7 @@ typedef struct MtpHashSpace
 } MtpHashSpace;
 
 static inline uint32
-mtp_space_size(const MtpHashSpace *s)
+mtp_hash_space_size(const MtpHashSpace *s)
 {
 	return (s->initial << s->level) + s->next;
 }
@@ -66,13 +66,13 @@ mtp_space_size(const MtpHashSpace *s)
 extern uint32 mtp_hash_spread(uint32 hash);
 
 /* The bucket of a spread hash. */
-extern uint32 mtp_space_bucket(const MtpHashSpace *s, uint32 hash);
+extern uint32 mtp_hash_space_bucket(const MtpHashSpace *s, uint32 hash);
 
 /* The hashes of a bucket, both ends included. */
-extern void mtp_space_interval(const MtpHashSpace *s, uint32 bucket, uint32 *lo, uint32 *hi);
+extern void mtp_hash_space_interval(const MtpHashSpace *s, uint32 bucket, uint32 *lo, uint32 *hi);
 
 /* One split: P0 becomes P0 and P0 + S.  Returns the bucket that is split; the new one has number B. */
-extern uint32 mtp_space_grow(MtpHashSpace *s);
+extern uint32 mtp_hash_space_grow(MtpHashSpace *s);
 
 /*
  * The metapage.  Buckets lie in extents of consecutive blocks: extent i holds the buckets from its

@@ -57,7 +57,7 @@ take_entries(Deal *deal, Page page)
 static int
 end_of_bucket(const Deal *deal, uint32 bucket, int from, uint32 *lo, uint32 *hi)
 {
-	mtp_space_interval(&deal->space, bucket, lo, hi);
+	mtp_hash_space_interval(&deal->space, bucket, lo, hi);
 	while (from < deal->n && mtp_entry_hash(&deal->entries[from]) <= *hi)
 		from++;
 	return from;
@@ -81,8 +81,8 @@ make_buckets(Relation rel, const MtpHashMeta *meta, const Deal *deal)
 		int			end = end_of_bucket(deal, i, from, &lo, &hi);
 
 		START_CRIT_SECTION();
-		mtp_bucket_init(BufferGetPage(buf), MTP_HASH_BUCKET, i, lo, hi);
-		mtp_bucket_append(BufferGetPage(buf), end - from, &deal->entries[from]);
+		mtp_hash_bucket_init(BufferGetPage(buf), MTP_HASH_BUCKET, i, lo, hi);
+		mtp_hash_bucket_append(BufferGetPage(buf), end - from, &deal->entries[from]);
 		MarkBufferDirty(buf);
 		if (RelationNeedsWAL(rel))
 			log_newpage_buffer(buf, true);
@@ -107,7 +107,7 @@ publish_initial(Relation rel, MtpHashMeta *meta, const MtpHashSpace *space, Buff
 	MtpChange	c;
 
 	Assert(is_initial(m));
-	mtp_space_interval(space, 0, &lo, &hi);
+	mtp_hash_space_interval(space, 0, &lo, &hi);
 	mtp_change_init(&c, rel, MTP_WAL_HASH_PAGES);
 	mtp_change_buffer(&c, buf, MTP_HASH_IMAGE);
 	mtp_change_buffer(&c, metabuf, MTP_HASH_IMAGE);
@@ -163,6 +163,6 @@ mtp_hash_choose_initial(Relation rel, MtpHashMeta *meta, uint32 target, MtpHashG
 	ReleaseBuffer(buf);
 	pfree(deal);
 	if (chosen)
-		MTP_STOP_POINT("hash_initial");
+		MTP_INJECT("hash_initial");
 	return chosen;
 }

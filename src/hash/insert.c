@@ -19,7 +19,7 @@ count_entries(Relation rel)
 	bool		due;
 
 	meta->entries += MTP_HASH_COUNT_STEP;
-	due = meta->entries > (uint64) meta->per_bucket * mtp_space_size(&meta->space);
+	due = meta->entries > (uint64) meta->per_bucket * mtp_hash_space_size(&meta->space);
 	mtp_hash_count_changed(rel, buf);
 	UnlockReleaseBuffer(buf);
 	return due;

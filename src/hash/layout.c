@@ -16,7 +16,7 @@
 #define MAX_ENTRIES ((MTP_HASH_PIECE + 2) * MTP_HASH_MAX_ENTRIES)
 
 MtpHashLayout *
-mtp_layout_make(Relation rel, uint32 cut)
+mtp_hash_layout_make(Relation rel, uint32 cut)
 {
 	MtpHashLayout *l = palloc0(sizeof(MtpHashLayout));
 
@@ -28,7 +28,7 @@ mtp_layout_make(Relation rel, uint32 cut)
 }
 
 Page
-mtp_layout_image(Page page)
+mtp_hash_layout_image(Page page)
 {
 	Page		image = palloc(BLCKSZ);
 
@@ -37,7 +37,7 @@ mtp_layout_image(Page page)
 }
 
 void
-mtp_layout_take(MtpHashLayout *l, Page page)
+mtp_hash_layout_take(MtpHashLayout *l, Page page)
 {
 	int			n = MtpHashHead(page)->n;
 
@@ -54,7 +54,7 @@ mtp_layout_take(MtpHashLayout *l, Page page)
 }
 
 void
-mtp_layout_sheet(MtpHashLayout *l, Buffer buf)
+mtp_hash_layout_sheet(MtpHashLayout *l, Buffer buf)
 {
 	Assert(l->nsheets < MTP_HASH_SHEETS);
 	l->sheets[l->nsheets].buf = buf;
@@ -63,33 +63,33 @@ mtp_layout_sheet(MtpHashLayout *l, Buffer buf)
 }
 
 int
-mtp_layout_fill(MtpHashLayout *l, int side, MtpHashSheet *to, int from)
+mtp_hash_layout_fill(MtpHashLayout *l, int side, MtpHashSheet *to, int from)
 {
-	int			k = Min(mtp_bucket_room(to->image), l->n[side] - from);
+	int			k = Min(mtp_hash_bucket_room(to->image), l->n[side] - from);
 	MtpHashEntry *entries = l->entries[side] + from;
 
 	if (k == 0)
 		return from;
-	mtp_bucket_append(to->image, k, entries);
+	mtp_hash_bucket_append(to->image, k, entries);
 	if (!MtpHashIsPrimary(to->image))
 		mtp_hash_filter_entries(MtpHashPrimaryOf(l->primary[side].image), k, entries);
 	return from + k;
 }
 
 void
-mtp_layout_reserve(MtpHashLayout *l, int npages)
+mtp_hash_layout_reserve(MtpHashLayout *l, int npages)
 {
 	while (l->nsheets - l->used < npages)
 	{
 		if (l->nsheets == MTP_HASH_SHEETS)
 			elog(ERROR, "too many pages in one split of index \"%s\"",
 				 RelationGetRelationName(l->rel));
-		mtp_layout_sheet(l, mtp_hash_alloc(l->rel));
+		mtp_hash_layout_sheet(l, mtp_hash_alloc(l->rel));
 	}
 }
 
 MtpHashSheet *
-mtp_layout_spill(MtpHashLayout *l, int side, MtpHashSheet *after, bool forward, int from)
+mtp_hash_layout_spill(MtpHashLayout *l, int side, MtpHashSheet *after, bool forward, int from)
 {
 	MtpHashHeader *h = MtpHashHead(l->primary[side].image);
 
@@ -98,10 +98,10 @@ mtp_layout_spill(MtpHashLayout *l, int side, MtpHashSheet *after, bool forward, 
 		MtpHashSheet *fresh = &l->sheets[l->used++];
 
 		Assert(l->used <= l->nsheets);
-		mtp_bucket_init(fresh->image, MTP_HASH_STASH, h->bucket, h->lo, h->hi);
+		mtp_hash_bucket_init(fresh->image, MTP_HASH_STASH, h->bucket, h->lo, h->hi);
 		MtpHashHead(fresh->image)->next = MtpHashHead(after->image)->next;
 		MtpHashHead(after->image)->next = BufferGetBlockNumber(fresh->buf);
-		from = mtp_layout_fill(l, side, fresh, from);
+		from = mtp_hash_layout_fill(l, side, fresh, from);
 		if (forward)
 			after = fresh;
 	}
@@ -109,14 +109,14 @@ mtp_layout_spill(MtpHashLayout *l, int side, MtpHashSheet *after, bool forward, 
 }
 
 void
-mtp_layout_rest(MtpHashLayout *l)
+mtp_hash_layout_rest(MtpHashLayout *l)
 {
 	for (int i = l->used; i < l->nsheets; i++)
-		mtp_bucket_init_free(l->sheets[i].image);
+		mtp_hash_bucket_init_free(l->sheets[i].image);
 }
 
 void
-mtp_layout_release(MtpHashLayout *l, bool done)
+mtp_hash_layout_release(MtpHashLayout *l, bool done)
 {
 	for (int i = 0; i < l->nsheets; i++)
 	{

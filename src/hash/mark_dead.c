@@ -20,7 +20,7 @@ mark_dead(Page page, ItemPointer tid, int n, const uint16 *at, int *from)
 			*from = i + 1 < n ? i + 1 : 0;
 			if (MtpHashFps(page)[at[i]] == MTP_FP_DEAD)
 				return false;
-			mtp_bucket_set_dead(page, at[i]);
+			mtp_hash_bucket_set_dead(page, at[i]);
 			return true;
 		}
 	}
@@ -44,7 +44,7 @@ mark_all(MtpHashScan *so, Page page)
 		if (n < 0 || h != hash)
 		{
 			hash = h;
-			n = mtp_bucket_find(page, hash, false, at);
+			n = mtp_hash_bucket_find(page, hash, false, at);
 			from = 0;
 		}
 		marked |= mark_dead(page, &so->tids[k], n, at, &from);

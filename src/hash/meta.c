@@ -13,7 +13,7 @@
 void
 mtp_hash_meta_init(Page page, const MtpHashMeta *meta)
 {
-	mtp_bucket_init_header(page, MTP_HASH_META);
+	mtp_hash_bucket_init_header(page, MTP_HASH_META);
 	memcpy(MtpHashMetaOf(page), meta, sizeof(MtpHashMeta));
 	((PageHeader) page)->pd_lower = (char *) (MtpHashMetaOf(page) + 1) - (char *) page;
 }
@@ -118,7 +118,7 @@ is_bucket_of(Page page, uint32 hash)
 	MtpHashHeader *h = MtpHashHead(page);
 
 	return h->type == MTP_HASH_BUCKET && h->page_id == MTP_PAGE_ID &&
-		h->format == MTP_HASH_FORMAT && h->lo <= hash && hash <= h->hi && mtp_bucket_counts_fit(page);
+		h->format == MTP_HASH_FORMAT && h->lo <= hash && hash <= h->hi && mtp_hash_bucket_counts_fit(page);
 }
 
 /*
@@ -135,7 +135,7 @@ mtp_hash_find(Relation rel, uint32 hash, int lock)
 	for (;;)
 	{
 		MtpHashSpace space = meta->space;
-		BlockNumber blkno = mtp_hash_block(meta, mtp_space_bucket(&space, hash));
+		BlockNumber blkno = mtp_hash_block(meta, mtp_hash_space_bucket(&space, hash));
 		Buffer		buf;
 		Page		page;
 

@@ -20,7 +20,7 @@ mtp_hash_check_page(Relation rel, Buffer buf, int want)
 						RelationGetRelationName(rel), BufferGetBlockNumber(buf)),
 				 errhint("Please REINDEX it.")));
 	if (h->page_id != MTP_PAGE_ID || h->type < MTP_HASH_META || h->type > MTP_HASH_FREE ||
-		!mtp_bucket_counts_fit(page))
+		!mtp_hash_bucket_counts_fit(page))
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
 				 errmsg("index \"%s\" contains corrupted page at block %u",
@@ -110,7 +110,7 @@ mtp_hash_alloc(Relation rel)
 {
 	BlockNumber blkno;
 
-	MTP_STOP_POINT("hash_page");
+	MTP_INJECT("hash_page");
 	while ((blkno = GetFreeIndexPage(rel)) != InvalidBlockNumber)
 	{
 		Buffer		buf = ReadBuffer(rel, blkno);

@@ -90,7 +90,7 @@ append(MtpHashPut *put, Buffer buf, Buffer primary, int k, const MtpHashEntry *e
 	advance(put, &c, k);
 
 	mtp_change_begin(&c);
-	mtp_bucket_append(page, k, entries);
+	mtp_hash_bucket_append(page, k, entries);
 	if (p)
 		mtp_hash_filter_entries(p, k, entries);
 	mtp_change_data(&c, &rec, sizeof(rec));
@@ -169,7 +169,7 @@ has_room(MtpHashPut *put, Buffer buf)
 	Page		page = BufferGetPage(buf);
 	int			before = MtpHashHead(page)->n;
 
-	if (mtp_bucket_room(page) > 0)
+	if (mtp_hash_bucket_room(page) > 0)
 		return true;
 	if (!mtp_hash_reclaim(put->rel, put->heap, buf))
 		return false;
@@ -189,7 +189,7 @@ put_heavy(MtpHashPut *put, Buffer buf, BlockNumber first, int n, const MtpHashEn
 		sbuf = mtp_hash_read(put->rel, first, BUFFER_LOCK_EXCLUSIVE, MTP_HASH_WANT_STASH, NULL);
 		if (has_room(put, sbuf))
 		{
-			k = Min(n, mtp_bucket_room(BufferGetPage(sbuf)));
+			k = Min(n, mtp_hash_bucket_room(BufferGetPage(sbuf)));
 			append(put, sbuf, InvalidBuffer, k, entries);
 		}
 		UnlockReleaseBuffer(sbuf);
@@ -203,7 +203,7 @@ crowded(Page page, uint32 hash)
 {
 	int			limit = Max(MtpHashHead(page)->n / 4, 1);
 
-	return mtp_bucket_count(page, hash, limit) >= limit;
+	return mtp_hash_bucket_count(page, hash, limit) >= limit;
 }
 
 /* n entries that the primary page has no room for, none of them known as heavy; returns how many are in. */
@@ -228,7 +228,7 @@ put_stash(MtpHashPut *put, Buffer buf, int n, const MtpHashEntry *entries)
 
 		if (has_room(put, sbuf))
 		{
-			int			k = Min(len, mtp_bucket_room(BufferGetPage(sbuf)));
+			int			k = Min(len, mtp_hash_bucket_room(BufferGetPage(sbuf)));
 
 			append(put, sbuf, buf, k, entries);
 			UnlockReleaseBuffer(sbuf);
@@ -266,7 +266,7 @@ mtp_hash_put(MtpHashPut *put, Buffer buf, int n, const MtpHashEntry *entries)
 			/* Dead entries are looked for once, not for each page that the stash gets. */
 			if (!full && has_room(put, buf))
 			{
-				int			k = Min(len, mtp_bucket_room(page));
+				int			k = Min(len, mtp_hash_bucket_room(page));
 
 				append(put, buf, InvalidBuffer, k, e);
 				at += k;

@@ -60,7 +60,7 @@ redo_insert(XLogReaderState *record)
 
 	if (page == BLK_NEEDS_REDO)
 	{
-		mtp_bucket_append(BufferGetPage(bufs[0]), rec->n, entries);
+		mtp_hash_bucket_append(BufferGetPage(bufs[0]), rec->n, entries);
 		done(record, bufs[0]);
 	}
 	if (primary == BLK_NEEDS_REDO)
@@ -113,7 +113,7 @@ redo_split(XLogReaderState *record)
 	{
 		MtpHashMeta *m = MtpHashMetaOf(BufferGetPage(bufs[2]));
 
-		(void) mtp_space_grow(&m->space);
+		(void) mtp_hash_space_grow(&m->space);
 		m->entries = rec->entries;
 		done(record, bufs[2]);
 	}
@@ -241,6 +241,7 @@ static const MtpWalRecord pages_record = {"HASH_PAGES", redo_pages, desc_pages};
 void
 mtp_hash_redo_init(void)
 {
+	mtp_wal_mask(MTP_HASH_META, mtp_hash_bucket_mask);
 	mtp_wal_record(MTP_WAL_HASH_INSERT, &insert_record);
 	mtp_wal_record(MTP_WAL_HASH_ADD, &add_record);
 	mtp_wal_record(MTP_WAL_HASH_SPLIT, &split_record);

@@ -13,7 +13,7 @@
 static void
 redo_delete(XLogReaderState *record)
 {
-	mtp_dead_redo(record, mtp_bucket_delete);
+	mtp_dead_redo(record, mtp_hash_bucket_delete);
 }
 
 /*
@@ -29,9 +29,9 @@ redo_vacuum(XLogReaderState *record)
 	Buffer		buf = InvalidBuffer;
 
 	if (XLogReadBufferForRedoExtended(record, 0, RBM_NORMAL, true, &primary) == BLK_NEEDS_REDO)
-		mtp_dead_redo_page(record, 0, primary, chained ? 0 : rec->n, mtp_bucket_delete);
+		mtp_dead_redo_page(record, 0, primary, chained ? 0 : rec->n, mtp_hash_bucket_delete);
 	if (chained && XLogReadBufferForRedo(record, 1, &buf) == BLK_NEEDS_REDO)
-		mtp_dead_redo_page(record, 1, buf, rec->n, mtp_bucket_delete);
+		mtp_dead_redo_page(record, 1, buf, rec->n, mtp_hash_bucket_delete);
 	if (BufferIsValid(buf))
 		UnlockReleaseBuffer(buf);
 	if (BufferIsValid(primary))

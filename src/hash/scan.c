@@ -116,7 +116,7 @@ load(IndexScanDesc scan, Buffer buf)
 	{
 		uint16		at[MTP_HASH_MAX_ENTRIES];
 
-		so->n = mtp_bucket_find(page, so->lo, !scan->ignore_killed_tuples, at);
+		so->n = mtp_hash_bucket_find(page, so->lo, !scan->ignore_killed_tuples, at);
 		for (int i = 0; i < so->n; i++)
 			so->tids[i] = mtp_hash_entry(scan->indexRelation, buf, at[i])->tid;
 	}
@@ -186,7 +186,7 @@ load_frame(IndexScanDesc scan, uint32 hash)
 	MtpHashScan *so = scan->opaque;
 	Relation	rel = scan->indexRelation;
 	const MtpHashMeta *meta = mtp_hash_meta(rel, false);
-	BlockNumber block = mtp_hash_block(meta, mtp_space_bucket(&meta->space, hash));
+	BlockNumber block = mtp_hash_block(meta, mtp_hash_space_bucket(&meta->space, hash));
 	MtpHashPrimary p;
 	Page		page;
 	uint16		at[MTP_HASH_MAX_ENTRIES];
@@ -201,8 +201,8 @@ load_frame(IndexScanDesc scan, uint32 hash)
 		if (p.h.type != MTP_HASH_BUCKET || hash < p.h.lo || hash > p.h.hi || !has_all(&p, hash))
 			return false;
 		Assert(p.h.n <= MTP_HASH_CAP(MTP_HASH_BUCKET));
-		so->n = mtp_bucket_find_among(page, (uint8 *) page + MTP_HASH_FP_AT(MTP_HASH_BUCKET), p.h.n, hash, !scan->ignore_killed_tuples, at);
-		MTP_STOP_POINT("bucket_frame_read");
+		so->n = mtp_hash_bucket_find_among(page, (uint8 *) page + MTP_HASH_FP_AT(MTP_HASH_BUCKET), p.h.n, hash, !scan->ignore_killed_tuples, at);
+		MTP_INJECT("bucket_frame_read");
 		for (int i = 0; i < so->n; i++)
 			so->tids[i] = MtpHashEntryAt(page, at[i])->tid;
 	}

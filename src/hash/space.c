@@ -42,7 +42,7 @@ buckets_at(const MtpHashSpace *s)
 }
 
 uint32
-mtp_space_bucket(const MtpHashSpace *s, uint32 hash)
+mtp_hash_space_bucket(const MtpHashSpace *s, uint32 hash)
 {
 	uint64		x = (uint64) hash * s->initial;
 	uint32		r = x >> 32;
@@ -63,19 +63,19 @@ first_hash(const MtpHashSpace *s, uint32 level, uint64 q)
 }
 
 void
-mtp_space_interval(const MtpHashSpace *s, uint32 bucket, uint32 *lo, uint32 *hi)
+mtp_hash_space_interval(const MtpHashSpace *s, uint32 bucket, uint32 *lo, uint32 *hi)
 {
 	uint32		level = s->level + (bucket < s->next || bucket >= buckets_at(s) ? 1 : 0);
 	uint64		fraction = (uint64) reverse_bits(bucket / s->initial) >> (32 - level);
 	uint64		q = ((uint64) (bucket % s->initial) << level) | fraction;
 
-	Assert(bucket < mtp_space_size(s));
+	Assert(bucket < mtp_hash_space_size(s));
 	*lo = (uint32) first_hash(s, level, q);
 	*hi = (uint32) (first_hash(s, level, q + 1) - 1);
 }
 
 uint32
-mtp_space_grow(MtpHashSpace *s)
+mtp_hash_space_grow(MtpHashSpace *s)
 {
 	uint32		split = s->next++;
 

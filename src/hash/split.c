@@ -46,11 +46,11 @@ last_split_off(const MtpHashSpace *space, uint32 bucket)
 static Page
 make_primary(Split *s, uint32 bucket, uint32 lo, uint32 hi)
 {
-	Page		image = mtp_layout_image(BufferGetPage(s->oldbuf));
+	Page		image = mtp_hash_layout_image(BufferGetPage(s->oldbuf));
 	MtpHashPrimary was = *MtpHashPrimaryOf(image);
 	MtpHashPrimary *p = MtpHashPrimaryOf(image);
 
-	mtp_bucket_init(image, MTP_HASH_BUCKET, bucket, lo, hi);
+	mtp_hash_bucket_init(image, MTP_HASH_BUCKET, bucket, lo, hi);
 	for (int i = 0; i < was.h.nheavy; i++)
 		if (was.heavy[i].hash >= lo && was.heavy[i].hash <= hi)
 			p->heavy[p->h.nheavy++] = was.heavy[i];
@@ -63,7 +63,7 @@ plan_primary(Split *s)
 {
 	MtpHashPrimary *p;
 
-	s->new = mtp_layout_image(BufferGetPage(s->oldbuf));
+	s->new = mtp_hash_layout_image(BufferGetPage(s->oldbuf));
 	mtp_hash_retain(s->new, s->cut + 1, s->hi);
 	p = MtpHashPrimaryOf(s->new);
 	p->h.bucket = s->to;
@@ -84,7 +84,7 @@ lock_stash(MtpHashLayout *l, BlockNumber blkno)
 		if (l->nsheets == MTP_HASH_PIECE)
 			return false;
 		buf = mtp_hash_read(l->rel, blkno, BUFFER_LOCK_EXCLUSIVE, MTP_HASH_WANT_STASH, NULL);
-		mtp_layout_sheet(l, buf);
+		mtp_hash_layout_sheet(l, buf);
 		blkno = MtpHashHead(BufferGetPage(buf))->next;
 	}
 	return true;
@@ -95,18 +95,18 @@ static bool
 plan_whole(Split *s)
 {
 	Page		page = BufferGetPage(s->oldbuf);
-	MtpHashLayout *l = mtp_layout_make(s->rel, s->cut);
+	MtpHashLayout *l = mtp_hash_layout_make(s->rel, s->cut);
 	int			at[2];
 
 	if (!lock_stash(l, MtpHashHead(page)->next))
 	{
-		mtp_layout_release(l, false);
+		mtp_hash_layout_release(l, false);
 		return false;
 	}
 	s->layout = l;
-	mtp_layout_take(l, page);
+	mtp_hash_layout_take(l, page);
 	for (int i = 0; i < l->nsheets; i++)
-		mtp_layout_take(l, BufferGetPage(l->sheets[i].buf));
+		mtp_hash_layout_take(l, BufferGetPage(l->sheets[i].buf));
 	s->moved = l->n[1];
 
 	s->old = make_primary(s, s->from, s->lo, s->cut);
@@ -114,11 +114,11 @@ plan_whole(Split *s)
 	l->primary[0] = (MtpHashSheet) {s->oldbuf, s->old};
 	l->primary[1] = (MtpHashSheet) {s->newbuf, s->new};
 	for (int i = 0; i < 2; i++)
-		at[i] = mtp_layout_fill(l, i, &l->primary[i], 0);
-	mtp_layout_reserve(l, mtp_layout_pages(l->n[0] - at[0]) + mtp_layout_pages(l->n[1] - at[1]));
+		at[i] = mtp_hash_layout_fill(l, i, &l->primary[i], 0);
+	mtp_hash_layout_reserve(l, mtp_hash_layout_pages(l->n[0] - at[0]) + mtp_hash_layout_pages(l->n[1] - at[1]));
 	for (int i = 0; i < 2; i++)
-		(void) mtp_layout_spill(l, i, &l->primary[i], false, at[i]);
-	mtp_layout_rest(l);
+		(void) mtp_hash_layout_spill(l, i, &l->primary[i], false, at[i]);
+	mtp_hash_layout_rest(l);
 	return true;
 }
 
@@ -175,7 +175,7 @@ split_locked(Split *s)
 	*s->meta = *meta;
 	UnlockReleaseBuffer(metabuf);
 	if (s->layout)
-		mtp_layout_release(s->layout, same);
+		mtp_hash_layout_release(s->layout, same);
 	return same;
 }
 
@@ -218,9 +218,9 @@ split(Split *s)
 
 	if (!lock_old(s))
 		return MTP_SPLIT_STOP;
-	mtp_space_interval(&s->meta->space, s->from, &s->lo, &s->hi);
-	mtp_space_interval(&s->space, s->from, &s->lo, &s->cut);
-	mtp_space_interval(&s->space, s->to, &lo, &s->hi);
+	mtp_hash_space_interval(&s->meta->space, s->from, &s->lo, &s->hi);
+	mtp_hash_space_interval(&s->space, s->from, &s->lo, &s->cut);
+	mtp_hash_space_interval(&s->space, s->to, &lo, &s->hi);
 	h = MtpHashHead(BufferGetPage(s->oldbuf));
 	if (h->lo != s->lo || h->hi != s->hi)
 	{
@@ -255,8 +255,8 @@ mtp_hash_split(Relation rel, MtpHashMeta *meta, MtpHashGrown *grown)
 	MtpHashSplitResult result;
 	BlockNumber newer;
 
-	s.to = mtp_space_size(&meta->space);
-	s.from = mtp_space_grow(&s.space);
+	s.to = mtp_hash_space_size(&meta->space);
+	s.from = mtp_hash_space_grow(&s.space);
 	newer = mtp_hash_block(meta, last_split_off(&meta->space, s.from));
 	if (!mtp_hash_finish(rel, newer, grown))
 		return MTP_SPLIT_STOP;
@@ -271,7 +271,7 @@ mtp_hash_split(Relation rel, MtpHashMeta *meta, MtpHashGrown *grown)
 	{
 		grown->splits++;
 		grown->moved += s.moved;
-		MTP_STOP_POINT("hash_split");
+		MTP_INJECT("hash_split");
 
 		/* If it can't be finished now, it is before either bucket is split again. */
 		(void) mtp_hash_finish(rel, mtp_hash_block(meta, s.to), grown);

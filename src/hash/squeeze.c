@@ -117,15 +117,15 @@ fill_pages(Window *w, int keep)
 
 		if (i >= keep)
 		{
-			mtp_bucket_init_free(page);
+			mtp_hash_bucket_init_free(page);
 			continue;
 		}
 		if (i == 0)
 			n = Max(w->n - (keep - 1) * MTP_HASH_MAX_ENTRIES, 0);
 		n = Min(n, MTP_HASH_MAX_ENTRIES);
-		mtp_bucket_init(page, MTP_HASH_STASH, bucket, w->lo, w->hi);
+		mtp_hash_bucket_init(page, MTP_HASH_STASH, bucket, w->lo, w->hi);
 		MtpHashHead(page)->next = i + 1 < keep ? BufferGetBlockNumber(w->bufs[i + 1]) : w->after;
-		mtp_bucket_append(page, n, w->entries + at);
+		mtp_hash_bucket_append(page, n, w->entries + at);
 		at += n;
 	}
 }
@@ -223,7 +223,7 @@ mtp_hash_squeeze(Relation rel, Buffer primary, const MtpHashChain *chain,
 		 * Between two windows scans and inserters get their turn.  Our pin keeps the chain from `from` on
 		 * as it is; in front of it there may be new pages.
 		 */
-		MTP_STOP_POINT("vacuum_squeeze");
+		MTP_INJECT("vacuum_squeeze");
 		MtpVacuumDelayPoint();
 		LockBuffer(primary, BUFFER_LOCK_EXCLUSIVE);
 		if (from == InvalidBlockNumber)

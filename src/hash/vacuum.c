@@ -65,7 +65,7 @@ delete_dead(Vacuum *v, Buffer primary, Buffer buf, int n, const uint16 *at)
 	if (buf != primary)
 		block = mtp_change_buffer(&c, buf, REGBUF_STANDARD);
 	mtp_change_begin(&c);
-	mtp_bucket_delete(BufferGetPage(buf), n, at);
+	mtp_hash_bucket_delete(BufferGetPage(buf), n, at);
 	mtp_change_data(&c, &rec, sizeof(rec));
 	mtp_change_bufdata(&c, block, at, n * sizeof(uint16));
 	mtp_change_finish(&c);
@@ -87,7 +87,7 @@ vacuum_stash(Vacuum *v, Buffer primary, BlockNumber *next)
 	{
 		/* The primary page comes first in the order of locks; meanwhile entries may have come or gone. */
 		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
-		MTP_STOP_POINT("vacuum_stash");
+		MTP_INJECT("vacuum_stash");
 		LockBuffer(primary, BUFFER_LOCK_EXCLUSIVE);
 		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 		n = find_dead(v, buf, at);
@@ -149,7 +149,7 @@ list_chains(const MtpHashPrimary *p, MtpHashChain *chains)
 static void
 vacuum_chains(Vacuum *v, Buffer primary, MtpHashChain *chains, int nchains)
 {
-	MTP_STOP_POINT("vacuum_chains");
+	MTP_INJECT("vacuum_chains");
 	for (int i = 0; i < nchains; i++)
 		vacuum_chain(v, primary, &chains[i]);
 	LockBufferForCleanup(primary);
@@ -224,7 +224,7 @@ vacuum_buckets(Vacuum *v)
 		for (; done < nbuckets; done++)
 		{
 			if (done == nbuckets / 2)
-				MTP_STOP_POINT("vacuum_middle");
+				MTP_INJECT("vacuum_middle");
 			MtpVacuumDelayPoint();
 			vacuum_bucket(v, done);
 			if (v->info->report_progress)
@@ -232,7 +232,7 @@ vacuum_buckets(Vacuum *v)
 		}
 		if (done == v->nbuckets)
 			v->in_old = v->stats->num_index_tuples;
-		nbuckets = mtp_space_size(&mtp_hash_meta(v->rel, true)->space);
+		nbuckets = mtp_hash_space_size(&mtp_hash_meta(v->rel, true)->space);
 	}
 	if (v->to != InvalidBlockNumber)
 		report_passed(v);
@@ -271,9 +271,9 @@ mtp_hash_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	const MtpHashMeta *meta;
 
 	/* No step of a batch may put an entry in behind this scan whose row was dead before it. */
-	MTP_STOP_POINT("vacuum_begins");
+	MTP_INJECT("vacuum_begins");
 	mtp_batch_vacuum_fence(info->index);
-	MTP_STOP_POINT("vacuum_fenced");
+	MTP_INJECT("vacuum_fenced");
 
 	if (stats == NULL)
 		stats = palloc0(sizeof(IndexBulkDeleteResult));
@@ -286,11 +286,11 @@ mtp_hash_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	v.from = v.to = InvalidBlockNumber;
 	v.removed = stats->tuples_removed;
 	meta = mtp_hash_meta(v.rel, true);
-	v.nbuckets = mtp_space_size(&meta->space);
+	v.nbuckets = mtp_hash_space_size(&meta->space);
 	v.counted = meta->entries;
 	vacuum_buckets(&v);
 	set_entries(&v);
-	MTP_STOP_POINT("vacuum_ends");
+	MTP_INJECT("vacuum_ends");
 	return stats;
 }
 
@@ -319,7 +319,7 @@ make_free(Relation rel, Buffer buf)
 	Page		page = BufferGetPage(buf);
 
 	START_CRIT_SECTION();
-	mtp_bucket_init_free(page);
+	mtp_hash_bucket_init_free(page);
 	MarkBufferDirty(buf);
 	if (RelationNeedsWAL(rel))
 		log_newpage_buffer(buf, true);

@@ -35,7 +35,7 @@ mtp_hash_verify_copy(MtpHashVerify *hv, BlockNumber blkno, BlockNumber from, uin
 	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 	if (PageIsNew(page))
 		mtp_verify_fail(v, blkno, -1, "Page is zero, but block %u leads to it.", from);
-	what = mtp_bucket_fault(page, &at);
+	what = mtp_hash_bucket_fault(page, &at);
 	if (what != NULL)
 		mtp_verify_fail(v, blkno, at, "%c%s.", pg_toupper((unsigned char) what[0]), what + 1);
 	if (MtpHashHead(page)->type != type)
@@ -277,7 +277,7 @@ pin_bucket(MtpHashVerify *hv, uint32 bucket)
 
 		hv->bucket = bucket;
 		hv->primary_block = mtp_hash_block(&hv->meta, bucket);
-		mtp_space_interval(&hv->meta.space, bucket, &lo, &hi);
+		mtp_hash_space_interval(&hv->meta.space, bucket, &lo, &hi);
 		hv->pin = mtp_hash_verify_copy(hv, hv->primary_block, MTP_HASH_META_BLOCK, MTP_HASH_BUCKET,
 									   &hv->primary, true);
 		if (h->bucket == bucket && h->lo == lo && h->hi == hi)
@@ -331,10 +331,10 @@ mtp_hash_verify(MtpVerify *v)
 	read_meta(hv);
 	for (uint32 bucket = 0;; bucket++)
 	{
-		if (bucket == mtp_space_size(&hv->meta.space))
+		if (bucket == mtp_hash_space_size(&hv->meta.space))
 		{
 			read_meta(hv);
-			if (bucket >= mtp_space_size(&hv->meta.space))
+			if (bucket >= mtp_hash_space_size(&hv->meta.space))
 				break;
 		}
 		check_bucket(hv, bucket);

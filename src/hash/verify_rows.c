@@ -19,8 +19,8 @@ mtp_hash_verify_rows_begin(MtpHashVerify *hv)
 	Size		memory = Max((Size) maintenance_work_mem * 1024 / 2, 64 * 1024);
 
 	hv->order = (MtpOrder) {.code = MTP_NORM_OID,.narrow = true,.norm_heads = true};
-	hv->entries = mtp_spool_begin(&hv->order, memory);
-	hv->rows = mtp_spool_begin(&hv->order, memory);
+	hv->entries = mtp_batch_spool_begin(&hv->order, memory);
+	hv->rows = mtp_batch_spool_begin(&hv->order, memory);
 }
 
 /* ---------- looking for an entry ---------- */
@@ -154,7 +154,7 @@ mtp_hash_verify_entries(MtpHashVerify *hv, Page page)
 
 		/* No row that the snapshot sees may have a dead entry: such a one is looked for later. */
 		if (MtpHashFps(page)[i] != MTP_FP_DEAD)
-			mtp_spool_put_narrow(hv->entries, (MtpNarrow) {
+			mtp_batch_spool_put_narrow(hv->entries, (MtpNarrow) {
 								 .norm = mtp_entry_hash(&e),.rid = mtp_rid_from_tid(&e.tid)
 			});
 	}
@@ -172,7 +172,7 @@ mtp_hash_verify_row(Relation index, ItemPointer tid, Datum *values, bool *isnull
 	uint32		hash;
 
 	if (mtp_hash_row(index, values, isnull, &hash))
-		mtp_spool_put_narrow(hv->rows, (MtpNarrow) {.norm = hash,.rid = mtp_rid_from_tid(tid)});
+		mtp_batch_spool_put_narrow(hv->rows, (MtpNarrow) {.norm = hash,.rid = mtp_rid_from_tid(tid)});
 }
 
 /* A row whose entry was not among those that are alive. */
@@ -224,7 +224,7 @@ next_entry(MtpHashVerify *hv, MtpNarrow *entry)
 {
 	MtpNarrow	last = *entry;
 
-	if (!mtp_spool_next_narrow(hv->entries, entry))
+	if (!mtp_batch_spool_next_narrow(hv->entries, entry))
 		return false;
 	if (!mtp_narrow_less(&last, entry))
 		check_twice(hv, entry);
@@ -239,10 +239,10 @@ mtp_hash_verify_rows_done(MtpVerify *v)
 				entry;
 	bool		more;
 
-	mtp_spool_sort(hv->entries);
-	mtp_spool_sort(hv->rows);
-	more = mtp_spool_next_narrow(hv->entries, &entry);
-	while (mtp_spool_next_narrow(hv->rows, &row))
+	mtp_batch_spool_sort(hv->entries);
+	mtp_batch_spool_sort(hv->rows);
+	more = mtp_batch_spool_next_narrow(hv->entries, &entry);
+	while (mtp_batch_spool_next_narrow(hv->rows, &row))
 	{
 		CHECK_FOR_INTERRUPTS();
 		while (more && mtp_narrow_less(&entry, &row))
@@ -252,6 +252,6 @@ mtp_hash_verify_rows_done(MtpVerify *v)
 	}
 	while (more)
 		more = next_entry(hv, &entry);
-	mtp_spool_end(hv->entries);
-	mtp_spool_end(hv->rows);
+	mtp_batch_spool_end(hv->entries);
+	mtp_batch_spool_end(hv->rows);
 }

@@ -30,7 +30,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
-#include "table/table.h"
+#include "core/identity.h"
 
 /* The access method of an index to be checked. */
 typedef struct CheckContext

@@ -131,4 +131,7 @@ extern void mtp_opclass_check_before(Node *stmt, const char *query_string);
 extern bool mtp_opclass_needs_check_after(Node *stmt);
 extern void mtp_opclass_check_after(List *relations);
 
+/* Its share of _PG_init. */
+extern void mtp_opclass_init(void);
+
 #endif							/* MTP_OPCLASS_H */

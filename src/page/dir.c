@@ -194,7 +194,7 @@ mtp_page_shape(Page page)
 	if (h->shift > 63)
 		return "directory's window is wrong";
 	if ((h->norm & MTP_NORM_KIND) > MTP_NORM_NAME)
-		return "kind of normal keys is unknown";
+		return "kind of normalized keys is unknown";
 	if (h->highkey != 0 && !body_ok(page, h->highkey))
 		return "high key is not an item";
 	if ((h->highkey == 0) != (h->right == InvalidBlockNumber))

@@ -1,6 +1,6 @@
 /*
  * norm.c
- *	  Computes normal keys (norm.h).
+ *	  Computes normalized keys (norm.h).
  */
 #include "core/core.h"
 
@@ -289,5 +289,5 @@ mtp_norm_to_datum(uint8 code, uint64 norm)
 		case MTP_NORM_CHAR:
 			return CharGetDatum((char) n);
 	}
-	elog(ERROR, "normal key of kind %d has no datum", code & MTP_NORM_KIND);
+	elog(ERROR, "normalized key of kind %d has no datum", code & MTP_NORM_KIND);
 }

@@ -1,6 +1,6 @@
 /*
  * norm.h
- *	  Normal keys: 64-bit images of a column's values that keep their order.
+ *	  Normalized keys: 64-bit images of a column's values that keep their order.
  *
  * norm(a) < norm(b) implies a < b in the index's order, and a = b implies norm(a) = norm(b); the
  * converse holds only for "exact" kinds.  A code is one byte, kept in every page, and its

@@ -40,7 +40,7 @@
 /*
  * Follows PageHeaderData, so that both fill the page's first cache line.
  *
- * base and shift are the page's window on normal keys: the head of a key is
+ * base and shift are the page's window on normalized keys: the head of a key is
  * (norm - base) >> shift, clamped to 32 bits.  The map is monotone, so any window is correct; a
  * good one is merely faster.
  */
@@ -53,7 +53,7 @@ typedef struct MtpPageHeader
 	BlockNumber right;			/* right link, or InvalidBlockNumber */
 	uint16		level;			/* 0 = leaf */
 	uint16		cycleid;		/* vacuum cycle of the last split */
-	uint64		base;			/* window: normal key of head 0 */
+	uint64		base;			/* window: normalized key of head 0 */
 	uint8		shift;			/* window: 0 .. 63 */
 	uint8		norm;			/* MTP_NORM_* code of the first key column */
 	uint16		nitems;			/* items, high key not counted */
@@ -139,7 +139,7 @@ typedef struct MtpPos
 	int			slot;
 } MtpPos;
 
-/* The head of a normal key through a window; shift: 0 .. 63. */
+/* The head of a normalized key through a window; shift: 0 .. 63. */
 static inline uint32
 mtp_window_head(uint64 base, uint8 shift, uint64 norm)
 {
@@ -277,7 +277,7 @@ extern void mtp_page_init(Page page, uint8 type, uint16 level, uint8 norm);
 
 /*
  * Puts n items in; item i goes before the item at pos[i] of the page as it was (ascending; equal
- * ones keep their order).  norms[i] is the normal key of items[i].  Must fit (mtp_page_fits).  Items
+ * ones keep their order).  norms[i] is the normalized key of items[i].  Must fit (mtp_page_fits).  Items
  * must not lie on the page itself.
  */
 extern void mtp_page_insert(Page page, int n, const uint16 *pos,

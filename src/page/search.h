@@ -222,7 +222,7 @@ mtp_place_among(Page page, const MtpPageHeader *h, bool by_head, uint32 head, Mt
 }
 
 /*
- * The first place whose item is not `before` the probe.  norm is the probe's normal key; by_head is false if it has none comparable with
+ * The first place whose item is not `before` the probe.  norm is the probe's normalized key; by_head is false if it has none comparable with
  * this page's (then all items are candidates).
  *
  * The header is the caller's, the page's own or a copy: the page itself may change meanwhile, and then the place is any, and `before` may be

@@ -51,7 +51,7 @@ written(TransactionId xmin)
  * Is a column compared by core's functions, which read no catalogs?  Those of arrays, records and ranges call others, those of enums read pg_enum.
  */
 static bool
-is_trusted(const MtpDirectoryColumn *column)
+is_trusted(const MtpPagedirColumn *column)
 {
 	Oid			type = getBaseType(column->tag.type);
 
@@ -83,16 +83,16 @@ abandon_at_exit(int code, Datum arg)
 }
 
 bool
-mtp_builder_open(MtpBuilder *b, Relation rel)
+mtp_pagedir_builder_open(MtpPagedirBuilder *b, Relation rel)
 {
-	AttrNumber	attnums[MTP_DIRECTORY_COLUMNS];
+	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
 	MemoryContext old;
 	bool		described;
 	int			n;
 
 	static bool registered = false;
 
-	if (!mtp_pair_serves(rel) || (n = mtp_demand_columns(rel, attnums, NULL)) == 0)
+	if (!mtp_pair_serves(rel) || (n = mtp_pagedir_columns(rel, attnums, NULL)) == 0)
 		return false;
 	if (!registered)
 		before_shmem_exit(abandon_at_exit, 0);
@@ -103,7 +103,7 @@ mtp_builder_open(MtpBuilder *b, Relation rel)
 	b->context = AllocSetContextCreate(CurrentMemoryContext, "mtpower directories", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(b->context);
 	b->columns.written = written;
-	described = mtp_directory_describe(&b->columns, RelationGetDescr(rel), n, attnums);
+	described = mtp_pagedir_describe(&b->columns, RelationGetDescr(rel), n, attnums);
 	if (described)
 	{
 		b->trusted = true;
@@ -112,7 +112,7 @@ mtp_builder_open(MtpBuilder *b, Relation rel)
 		b->build = AllocSetContextCreate(b->context, "mtpower directory", ALLOCSET_DEFAULT_MINSIZE, 128 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
 		b->strategy = GetAccessStrategy(BAS_BULKREAD);
 		b->copy = palloc(2 * BLCKSZ);
-		b->directory = (char *) TYPEALIGN(MTP_DIRECTORY_ALIGN, palloc(MTP_DIRECTORY_MOST + MTP_DIRECTORY_ALIGN));
+		b->directory = (char *) TYPEALIGN(MTP_PAGEDIR_ALIGN, palloc(MTP_PAGEDIR_MOST + MTP_PAGEDIR_ALIGN));
 	}
 	MemoryContextSwitchTo(old);
 	if (!described)
@@ -121,30 +121,30 @@ mtp_builder_open(MtpBuilder *b, Relation rel)
 }
 
 void
-mtp_builder_close(MtpBuilder *b)
+mtp_pagedir_builder_close(MtpPagedirBuilder *b)
 {
 	MemoryContextDelete(b->context);
 }
 
 /* Is it of these columns, or not there yet?  It may change meanwhile; then it is somebody else's business. */
 static bool
-is_of_columns(const MtpBuilder *b, const char *directory)
+is_of_columns(const MtpPagedirBuilder *b, const char *directory)
 {
-	MtpDirectoryHead head;
+	MtpPagedirHead head;
 
 	memcpy(&head, directory, sizeof(head));
-	return head.format != MTP_DIRECTORY_FORMAT || mtp_directory_is_of(&head, &b->columns);
+	return head.format != MTP_PAGEDIR_FORMAT || mtp_pagedir_is_of(&head, &b->columns);
 }
 
 /* Has the pair a directory that is of use?  One of other columns goes. */
 static bool
-has_one(MtpBuilder *b, uint32 pair)
+has_one(MtpPagedirBuilder *b, uint32 pair)
 {
 	MtpFrameRef ref;
 
-	if (!mtp_pair_has(b->rel, pair, MTP_FRAME_DIRECTORY))
+	if (!mtp_pair_has(b->rel, pair, MTP_FRAME_PAGEDIR))
 		return false;
-	if (!mtp_pair_find(b->rel, pair, MTP_FRAME_DIRECTORY, 0, sizeof(MtpDirectoryHead), &ref))
+	if (!mtp_pair_find(b->rel, pair, MTP_FRAME_PAGEDIR, 0, sizeof(MtpPagedirHead), &ref))
 		return true;			/* somebody is at it */
 	if (is_of_columns(b, ref.image) || !mtp_frame_still(&mtp_buffer, &ref))
 		return true;
@@ -156,7 +156,7 @@ has_one(MtpBuilder *b, uint32 pair)
  * Makes it of the copy.  Comparison functions that are not trusted may want a snapshot, and may be interrupted.
  */
 static Size
-build(MtpBuilder *b, uint32 pair)
+build(MtpPagedirBuilder *b, uint32 pair)
 {
 	MemoryContext old = MemoryContextSwitchTo(b->build);
 	int			nblocks = Min(2, b->nblocks - MtpPairBlock(pair));
@@ -165,7 +165,7 @@ build(MtpBuilder *b, uint32 pair)
 	if (!b->trusted)
 		PushActiveSnapshot(GetTransactionSnapshot());
 	asked_xid = InvalidTransactionId;
-	size = mtp_directory_build(&b->columns, b->copy, nblocks, b->directory);
+	size = mtp_pagedir_build(&b->columns, b->copy, nblocks, b->directory);
 	if (!b->trusted)
 	{
 		PopActiveSnapshot();
@@ -179,12 +179,12 @@ build(MtpBuilder *b, uint32 pair)
 static int
 kind_for(Size size)
 {
-	return size <= MTP_SMALL_BYTES ? MTP_FRAME_SMALL : MTP_FRAME_DIRECTORY;
+	return size <= MTP_SMALL_BYTES ? MTP_FRAME_SMALL : MTP_FRAME_PAGEDIR;
 }
 
 /* What a pair has needed, if it is not the last one, which may have hardly begun. */
 static void
-remember(MtpBuilder *b, uint32 pair, Size size)
+remember(MtpPagedirBuilder *b, uint32 pair, Size size)
 {
 	if (size == 0 || MtpPairBlock(pair) + 2 >= b->nblocks)
 		return;
@@ -194,7 +194,7 @@ remember(MtpBuilder *b, uint32 pair, Size size)
 
 /* A guess out of nothing might cost an extent of the wrong kind, so a table's first directory is a trial. */
 static int
-guess_kind(MtpBuilder *b, uint32 pair)
+guess_kind(MtpPagedirBuilder *b, uint32 pair)
 {
 	Size		size;
 
@@ -211,7 +211,7 @@ guess_kind(MtpBuilder *b, uint32 pair)
  * known.  With more than the frame has nothing is left of it.  (Who takes free frames alone goes on doing so.)
  */
 static MtpBuilt
-build_in(MtpBuilder *b, uint32 pair, int *kind, bool only_free, int *level, Size *size)
+build_in(MtpPagedirBuilder *b, uint32 pair, int *kind, bool only_free, int *level, Size *size)
 {
 	volatile Size needs = 0;
 	bool		fits,
@@ -225,7 +225,7 @@ build_in(MtpBuilder *b, uint32 pair, int *kind, bool only_free, int *level, Size
 
 	PG_TRY();
 	{
-		MTP_STOP_POINT("directory_build");
+		MTP_INJECT("directory_build");
 		needs = build(b, pair);
 	}
 	PG_CATCH();
@@ -235,7 +235,7 @@ build_in(MtpBuilder *b, uint32 pair, int *kind, bool only_free, int *level, Size
 	}
 	PG_END_TRY();
 	reserved = false;
-	MTP_STOP_POINT("directory_built");
+	MTP_INJECT("directory_built");
 	*size = needs;
 	if (!only_free)
 		*level = mtp_pair_level(&reserved_ref);
@@ -245,7 +245,7 @@ build_in(MtpBuilder *b, uint32 pair, int *kind, bool only_free, int *level, Size
 }
 
 MtpBuilt
-mtp_builder_build(MtpBuilder *b, uint32 pair, bool only_free, int level)
+mtp_pagedir_builder_build(MtpPagedirBuilder *b, uint32 pair, bool only_free, int level)
 {
 	MtpBuilt	built;
 	Size		size;
@@ -262,8 +262,8 @@ mtp_builder_build(MtpBuilder *b, uint32 pair, bool only_free, int level)
 	built = build_in(b, pair, &kind, only_free, &level, &size);
 	if (size > mtp_pool_frame_bytes(kind))
 	{
-		MTP_STOP_POINT("directory_outgrown");
-		kind = MTP_FRAME_DIRECTORY;
+		MTP_INJECT("directory_outgrown");
+		kind = MTP_FRAME_PAGEDIR;
 		built = build_in(b, pair, &kind, only_free, &level, &size);
 	}
 	remember(b, pair, size);

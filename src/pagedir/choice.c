@@ -23,7 +23,7 @@
 
 #include "pagedir/learn.h"
 #include "pagedir/choice.h"
-#include "table/table.h"
+#include "core/identity.h"
 #include "core/inject.h"
 
 PG_FUNCTION_INFO_V1(mtp_table_show_directory);
@@ -32,12 +32,12 @@ PG_FUNCTION_INFO_V1(mtp_table_show_directory);
 typedef struct TableCache
 {
 	bool		known;			/* is directory the answer? */
-	MtpDirectory directory;
-	MtpTableNote note;
+	MtpPagedirChoice directory;
+	MtpPagedirNote note;
 } TableCache;
 
 AttrNumber
-mtp_table_translate(Oid from, Oid to, AttrNumber attnum)
+mtp_pagedir_translate(Oid from, Oid to, AttrNumber attnum)
 {
 	char	   *name;
 	AttrNumber	translated = InvalidAttrNumber;
@@ -55,11 +55,11 @@ mtp_table_translate(Oid from, Oid to, AttrNumber attnum)
 
 /* An ancestor's columns as rel has them: partitions have the same names, not always the same numbers. */
 static void
-translate_columns(Relation rel, MtpDirectory *directory)
+translate_columns(Relation rel, MtpPagedirChoice *directory)
 {
 	for (int i = 0; i < directory->ncolumns; i++)
 	{
-		directory->columns[i] = mtp_table_translate(directory->origin, RelationGetRelid(rel), directory->columns[i]);
+		directory->columns[i] = mtp_pagedir_translate(directory->origin, RelationGetRelid(rel), directory->columns[i]);
 
 		/* Somebody is changing the ancestor just now; we'll be told. */
 		if (directory->columns[i] == InvalidAttrNumber)
@@ -71,22 +71,22 @@ translate_columns(Relation rel, MtpDirectory *directory)
 }
 
 static void
-look_up(Relation rel, MtpDirectory *directory)
+look_up(Relation rel, MtpPagedirChoice *directory)
 {
 	Oid			relid = RelationGetRelid(rel);
 	List	   *ancestors;
 	ListCell   *lc;
 
 	memset(directory, 0, sizeof(*directory));
-	if (mtp_label_any())
-		mtp_label_read(relid, directory);
-	MTP_STOP_POINT("directory_read");
+	if (mtp_pagedir_label_any())
+		mtp_pagedir_label_read(relid, directory);
+	MTP_INJECT("directory_read");
 	ancestors = rel->rd_rel->relispartition ? get_partition_ancestors(relid) : NIL;
-	if (directory->choice == MTP_DIRECTORY_LEARNT && mtp_label_any())
+	if (directory->choice == MTP_PAGEDIR_LEARNT && mtp_pagedir_label_any())
 		foreach(lc, ancestors)
 		{
-			mtp_label_read(lfirst_oid(lc), directory);
-			if (directory->choice != MTP_DIRECTORY_LEARNT)
+			mtp_pagedir_label_read(lfirst_oid(lc), directory);
+			if (directory->choice != MTP_PAGEDIR_LEARNT)
 			{
 				translate_columns(rel, directory);
 				break;
@@ -101,7 +101,7 @@ look_up(Relation rel, MtpDirectory *directory)
  * what was read is not kept.
  */
 void
-mtp_table_directory(Relation rel, MtpDirectory *directory)
+mtp_pagedir_choice(Relation rel, MtpPagedirChoice *directory)
 {
 	TableCache *cache = rel->rd_amcache;
 
@@ -126,8 +126,8 @@ mtp_table_directory(Relation rel, MtpDirectory *directory)
 	*directory = cache->directory;
 }
 
-MtpTableNote *
-mtp_table_note(Relation rel)
+MtpPagedirNote *
+mtp_pagedir_note(Relation rel)
 {
 	TableCache *cache = mtp_table_is_ours(rel) ? rel->rd_amcache : NULL;
 
@@ -143,7 +143,7 @@ can_have_directories(Relation rel)
 }
 
 static Datum
-column_names(Relation rel, const MtpDirectory *directory)
+column_names(Relation rel, const MtpPagedirChoice *directory)
 {
 	Datum		names[MTP_LABEL_COLUMNS];
 
@@ -158,13 +158,13 @@ column_names(Relation rel, const MtpDirectory *directory)
  * The column that scans have asked for, if there is one, where the owner has left it to them.  Who may not read it is not told what others look for.
  */
 static void
-add_learnt(Relation rel, MtpDirectory *directory)
+add_learnt(Relation rel, MtpPagedirChoice *directory)
 {
 	AttrNumber	learnt;
 
-	if (directory->choice != MTP_DIRECTORY_LEARNT)
+	if (directory->choice != MTP_PAGEDIR_LEARNT)
 		return;
-	learnt = mtp_demand_learnt(rel);
+	learnt = mtp_pagedir_learnt(rel);
 	if (!AttributeNumberIsValid(learnt) ||
 		(pg_class_aclcheck(RelationGetRelid(rel), GetUserId(), ACL_SELECT) != ACLCHECK_OK &&
 		 pg_attribute_aclcheck(RelationGetRelid(rel), learnt, GetUserId(), ACL_SELECT) != ACLCHECK_OK))
@@ -181,11 +181,11 @@ Datum
 mtp_table_show_directory(PG_FUNCTION_ARGS)
 {
 	static const char *const choices[] = {
-		[MTP_DIRECTORY_LEARNT] = "learnt",
-		[MTP_DIRECTORY_OFF] = "off",
-		[MTP_DIRECTORY_FIXED] = "fixed",
+		[MTP_PAGEDIR_LEARNT] = "learnt",
+		[MTP_PAGEDIR_OFF] = "off",
+		[MTP_PAGEDIR_FIXED] = "fixed",
 	};
-	MtpDirectory directory;
+	MtpPagedirChoice directory;
 	TupleDesc	desc;
 	Datum		values[3] = {0};
 	bool		nulls[3] = {true, true, true};
@@ -198,7 +198,7 @@ mtp_table_show_directory(PG_FUNCTION_ARGS)
 	rel = try_relation_open(PG_GETARG_OID(0), AccessShareLock);
 	if (rel != NULL && can_have_directories(rel))
 	{
-		mtp_table_directory(rel, &directory);
+		mtp_pagedir_choice(rel, &directory);
 		add_learnt(rel, &directory);
 		values[0] = CStringGetTextDatum(choices[directory.choice]);
 		nulls[0] = false;

@@ -4,8 +4,8 @@
  *
  * See README.md in this directory.
  */
-#ifndef MTP_TABLE_DIRECTORY_H
-#define MTP_TABLE_DIRECTORY_H
+#ifndef MTP_PAGEDIR_CHOICE_H
+#define MTP_PAGEDIR_CHOICE_H
 
 #include "postgres.h"
 
@@ -17,21 +17,21 @@
 /* As many can be said; those beyond what a directory has (directory/directory.h) don't count.  One digit: label.c relies on it. */
 #define MTP_LABEL_COLUMNS 8
 
-typedef enum MtpDirectoryChoice
+typedef enum MtpPagedirChosen
 {
-	MTP_DIRECTORY_LEARNT,		/* nobody has said anything */
-	MTP_DIRECTORY_OFF,			/* none shall be built */
-	MTP_DIRECTORY_FIXED			/* the columns below, in this order */
-} MtpDirectoryChoice;
+	MTP_PAGEDIR_LEARNT,		/* nobody has said anything */
+	MTP_PAGEDIR_OFF,			/* none shall be built */
+	MTP_PAGEDIR_FIXED			/* the columns below, in this order */
+} MtpPagedirChosen;
 
-typedef struct MtpDirectory
+typedef struct MtpPagedirChoice
 {
-	MtpDirectoryChoice choice;
+	MtpPagedirChosen choice;
 	int			ncolumns;		/* at least 1 if FIXED, else 0 */
 	AttrNumber	columns[MTP_LABEL_COLUMNS];
 	Oid			origin;			/* whose labels say so: the relation or an ancestor; InvalidOid if LEARNT */
 	Oid			root;			/* the topmost partitioned ancestor, or the relation; not of its labels */
-} MtpDirectory;
+} MtpPagedirChoice;
 
 /*
  * What was said of rel, or, if nothing was, of its nearest partitioned ancestor of which something was,
@@ -45,49 +45,49 @@ typedef struct MtpDirectory
  * out: it had one when set_directory() was called, but ALTER TYPE, or a label that was set without that
  * function, may give another type.
  */
-extern void mtp_table_directory(Relation rel, MtpDirectory *directory);
+extern void mtp_pagedir_choice(Relation rel, MtpPagedirChoice *directory);
 
 /*
  * The number that column attnum of one relation of a partition tree has in another one: that of the same name.  InvalidAttrNumber if there is
  * none, as while somebody is changing the tree.  Reads the catalog.
  */
-extern AttrNumber mtp_table_translate(Oid from, Oid to, AttrNumber attnum);
+extern AttrNumber mtp_pagedir_translate(Oid from, Oid to, AttrNumber attnum);
 
 /*
  * Room for what src/scan knows of a table (scan/demand.c), kept with the answer and gone with it; all
  * zeros at first.  NULL where no answer is kept.  The pointer is good until the catalog is read.
  */
-typedef struct MtpTableNote
+typedef struct MtpPagedirNote
 {
 	uint64		changes;
 	AttrNumber	learnt;
-} MtpTableNote;
+} MtpPagedirNote;
 
-extern MtpTableNote *mtp_table_note(Relation rel);
+extern MtpPagedirNote *mtp_pagedir_note(Relation rel);
 
 /* Raises an ERROR for relations that cannot have labels of ours: what has no rows of its own, temporary tables. */
-extern void mtp_label_check_relation(Form_pg_class rel);
+extern void mtp_pagedir_label_check_relation(Form_pg_class rel);
 
 /*
  * The labels of a relation itself, which say what the struct says; columns with its own numbers.  Reads
  * the catalog.
  */
-extern void mtp_label_read(Oid relid, MtpDirectory *own);
+extern void mtp_pagedir_label_read(Oid relid, MtpPagedirChoice *own);
 
 /* Are there any labels in this database?  Mostly there are none, and whoever opens a thousand partitions need not look for those of each, and of its ancestors. */
-extern bool mtp_label_any(void);
+extern bool mtp_pagedir_label_any(void);
 
 /*
  * Replaces all labels of a relation by those that say what own says (origin is not looked at).  The
  * caller holds ShareUpdateExclusiveLock on it, which SECURITY LABEL takes as well, or a stronger lock,
  * and keeps it until the end of the transaction.  Does CommandCounterIncrement().
  */
-extern void mtp_label_write(Oid relid, const MtpDirectory *own);
+extern void mtp_pagedir_label_write(Oid relid, const MtpPagedirChoice *own);
 
 /* The OIDs of all relations of this database with labels of ours, ascending; palloc'd. */
-extern List *mtp_label_relations(void);
+extern List *mtp_pagedir_label_relations(void);
 
 /* Registers the label provider, and what removes the labels along with the extension. */
-extern void mtp_label_init(void);
+extern void mtp_pagedir_label_init(void);
 
-#endif							/* MTP_TABLE_DIRECTORY_H */
+#endif							/* MTP_PAGEDIR_CHOICE_H */

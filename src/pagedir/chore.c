@@ -17,8 +17,8 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "batch/batch.h"
-#include "table/table.h"
+#include "worker/worker.h"
+#include "core/identity.h"
 #include "core/inject.h"
 
 #define TURN_MS			20		/* as long as somebody may have to wait for the table */
@@ -44,7 +44,7 @@ is_over(TimestampTz began)
 
 /* Builds what is left of the range; false if there is no free frame for fresh pages. */
 static bool
-build_range(MtpBuilder *b, TimestampTz began)
+build_range(MtpPagedirBuilder *b, TimestampTz began)
 {
 	uint32		counts[MTP_BUILT_UNFIT + 1] = {0};
 	uint32		in_a_row = 0;
@@ -55,15 +55,15 @@ build_range(MtpBuilder *b, TimestampTz began)
 		MtpBuilt	built;
 
 		CHECK_FOR_INTERRUPTS();
-		built = mtp_builder_build(b, range.first, range.fresh, -1);
+		built = mtp_pagedir_builder_build(b, range.first, range.fresh, -1);
 		counts[built]++;
 		in_a_row = built == MTP_BUILT_REFUSED && range.fresh ? in_a_row + 1 : 0;
 		/* A pair takes as long as its pages and comparison functions take. */
 		over = is_over(began);
 	}
-	mtp_admit_count(MTP_ADMIT_BUILT, counts[MTP_BUILT_IT]);
-	mtp_admit_count(MTP_ADMIT_REFUSED, counts[MTP_BUILT_REFUSED]);
-	mtp_admit_count(MTP_ADMIT_UNFIT, counts[MTP_BUILT_UNFIT]);
+	mtp_pagedir_queue_count(MTP_PAIRS_BUILT, counts[MTP_BUILT_IT]);
+	mtp_pagedir_queue_count(MTP_PAIRS_REFUSED, counts[MTP_BUILT_REFUSED]);
+	mtp_pagedir_queue_count(MTP_PAIRS_UNFIT, counts[MTP_BUILT_UNFIT]);
 	return in_a_row < ENOUGH_REFUSALS;
 }
 
@@ -71,9 +71,9 @@ build_range(MtpBuilder *b, TimestampTz began)
 static void
 drop_all(Oid relid, bool only_fresh)
 {
-	mtp_admit_count(MTP_ADMIT_DROPPED, range.n);
+	mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, range.n);
 	range.n = 0;
-	mtp_admit_drop(relid, only_fresh);
+	mtp_pagedir_queue_drop(relid, only_fresh);
 }
 
 static void
@@ -81,9 +81,9 @@ build_for(Relation rel)
 {
 	TimestampTz began;
 	Oid			relid = RelationGetRelid(rel);
-	MtpBuilder	b;
+	MtpPagedirBuilder	b;
 
-	if (!mtp_table_is_ours(rel) || !mtp_builder_open(&b, rel))
+	if (!mtp_table_is_ours(rel) || !mtp_pagedir_builder_open(&b, rel))
 	{
 		drop_all(relid, false);
 		return;
@@ -91,18 +91,18 @@ build_for(Relation rel)
 	InvalidateCatalogSnapshot();
 	if (b.trusted)
 		SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);	/* nothing waits for a lock from here on */
-	MTP_STOP_POINT("admit_opened");
+	MTP_INJECT("admit_opened");
 	began = GetCurrentTimestamp();
 	do
 	{
 		if (!build_range(&b, began))
 			drop_all(relid, true);
-	} while (!is_over(began) && mtp_admit_take(relid, CHUNK, &range));
+	} while (!is_over(began) && mtp_pagedir_queue_take(relid, CHUNK, &range));
 	if (range.n > 0)
-		mtp_admit_return(&range, false);
+		mtp_pagedir_queue_return(&range, false);
 	else
-		mtp_admit_rotate(relid);
-	mtp_builder_close(&b);
+		mtp_pagedir_queue_rotate(relid);
+	mtp_pagedir_builder_close(&b);
 }
 
 /* As core runs functions in maintenance commands.  Settings and user are put back by whoever aborts the transaction, too. */
@@ -127,9 +127,9 @@ turn(void)
 	Relation	rel = NULL;
 	bool		locked;
 
-	if (!mtp_admit_possible() || !mtp_admit_take(InvalidOid, CHUNK, &range))
+	if (!mtp_pagedir_queue_possible() || !mtp_pagedir_queue_take(InvalidOid, CHUNK, &range))
 		return false;
-	mtp_worker_begin_chore("directories");
+	mtp_worker_begin(MTP_WORK_CHORE, "directories");
 	snprintf(activity, sizeof(activity), "directories of table %u", range.relid);
 	pgstat_report_activity(STATE_RUNNING, activity);
 	StartTransactionCommand();
@@ -149,7 +149,7 @@ turn(void)
 
 	if (!locked)
 	{
-		mtp_admit_return(&range, true);
+		mtp_pagedir_queue_return(&range, true);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, PAUSE_MS, PG_WAIT_EXTENSION);
 	}
 	return true;
@@ -160,14 +160,14 @@ static void
 failed(void)
 {
 	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
-	mtp_admit_count(MTP_ADMIT_FAILED, 1);
+	mtp_pagedir_queue_count(MTP_PAIRS_FAILED, 1);
 	drop_all(range.relid, false);
 }
 
 void
-mtp_admit_work_init(void)
+mtp_pagedir_chore_init(void)
 {
-	mtp_chores = (MtpChores) {
-		.turn = turn,.failed = failed
-	};
+	static const MtpWork work = {.turn = turn,.failed = failed};
+
+	mtp_worker_register(MTP_WORK_CHORE, &work);
 }

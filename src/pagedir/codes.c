@@ -10,22 +10,22 @@
 /* Of entries that share their codes with other values so many bear a dictionary: one in */
 #define MIXED	8
 
-static inline const MtpDirectoryColumn *
-column_of(const MtpDirectoryCoding *c)
+static inline const MtpPagedirColumn *
+column_of(const MtpPagedirCoding *c)
 {
 	return &c->columns->column[c->column];
 }
 
 static inline uint64
-norm_of(const MtpDirectoryCoding *c, int entry)
+norm_of(const MtpPagedirCoding *c, int entry)
 {
 	return c->column == 0 ? c->entries[entry].norm : mtp_norm_datum(column_of(c)->norm, c->entries[entry].values[c->column], false);
 }
 
 static int
-compare_entries(const MtpDirectoryCoding *c, int a, int b)
+compare_entries(const MtpPagedirCoding *c, int a, int b)
 {
-	MtpDirectoryColumn *column = &c->columns->column[c->column];
+	MtpPagedirColumn *column = &c->columns->column[c->column];
 
 	return DatumGetInt32(FunctionCall2Coll(&column->compare, column->tag.collation, c->entries[a].values[c->column], c->entries[b].values[c->column]));
 }
@@ -42,13 +42,13 @@ compare_places(const void *x, const void *y, void *arg)
 
 /* The largest code of a value */
 static inline uint32
-most_of(const MtpDirectoryCoding *c)
+most_of(const MtpPagedirCoding *c)
 {
 	return c->column == 0 ? PG_UINT32_MAX : MtpCodeOfNull(c->codes.width == 0 ? 4 : c->codes.width) - 1;
 }
 
 static void
-set_window(MtpDirectoryCoding *c)
+set_window(MtpPagedirCoding *c)
 {
 	c->codes.how = MTP_CODES_WINDOW;
 	c->codes.u.window.min = c->min;
@@ -60,13 +60,13 @@ set_window(MtpDirectoryCoding *c)
 
 /* Values in the dictionary: each step-th one before the last, and the last. */
 static inline int
-dictionary_values(const MtpDirectoryCoding *c)
+dictionary_values(const MtpPagedirCoding *c)
 {
 	return (c->ndifferent - 1 + c->step - 1) / c->step + 1;
 }
 
 static void
-set_dictionary(MtpDirectoryCoding *c, int step)
+set_dictionary(MtpPagedirCoding *c, int step)
 {
 	c->step = step;
 	c->codes.how = MTP_CODES_DICTIONARY;
@@ -76,12 +76,12 @@ set_dictionary(MtpDirectoryCoding *c, int step)
 	c->codes.u.dictionary.at = 0;
 	c->codes.u.dictionary.unused = 0;
 	c->codes.u.dictionary.size = 0;
-	c->codes.u.dictionary.size = mtp_directory_dictionary_size(c);
+	c->codes.u.dictionary.size = mtp_pagedir_dictionary_size(c);
 }
 
 /* Brings the entries with a value into the column's order.  Those of the first column are. */
 static void
-sort(MtpDirectoryCoding *c)
+sort(MtpPagedirCoding *c)
 {
 	int			n = 0;
 
@@ -103,7 +103,7 @@ sort(MtpDirectoryCoding *c)
 
 /* How many entries share the window's code with others of another value? */
 static int
-count_mixed(const MtpDirectoryCoding *c)
+count_mixed(const MtpPagedirCoding *c)
 {
 	int			mixed = 0;
 
@@ -120,7 +120,7 @@ count_mixed(const MtpDirectoryCoding *c)
 }
 
 void
-mtp_directory_code(MtpDirectoryCoding *c)
+mtp_pagedir_code(MtpPagedirCoding *c)
 {
 	uint8		norm = column_of(c)->norm;
 
@@ -159,7 +159,7 @@ mtp_directory_code(MtpDirectoryCoding *c)
 }
 
 bool
-mtp_directory_code_less(MtpDirectoryCoding *c)
+mtp_pagedir_code_less(MtpPagedirCoding *c)
 {
 	if (c->codes.how == MTP_CODES_DICTIONARY)
 	{
@@ -202,7 +202,7 @@ place_value(Form_pg_attribute att, Datum value, Size *at)
 
 /* Writes it, if there is room given; returns its size. */
 static Size
-write_dictionary(const MtpDirectoryCoding *c, char *to)
+write_dictionary(const MtpPagedirCoding *c, char *to)
 {
 	Form_pg_attribute att = TupleDescAttr(c->columns->desc, column_of(c)->tag.attnum - 1);
 	Size		at = MAXALIGN(c->codes.nvalues * sizeof(uint16));
@@ -231,13 +231,13 @@ write_dictionary(const MtpDirectoryCoding *c, char *to)
 }
 
 Size
-mtp_directory_dictionary_size(const MtpDirectoryCoding *c)
+mtp_pagedir_dictionary_size(const MtpPagedirCoding *c)
 {
 	return c->codes.how == MTP_CODES_DICTIONARY ? write_dictionary(c, NULL) : 0;
 }
 
 static uint32
-code_of_place(const MtpDirectoryCoding *c, int place)
+code_of_place(const MtpPagedirCoding *c, int place)
 {
 	if (place == c->ndifferent - 1)
 		return 2 * (c->codes.nvalues - 1);
@@ -245,7 +245,7 @@ code_of_place(const MtpDirectoryCoding *c, int place)
 }
 
 void
-mtp_directory_write_codes(const MtpDirectoryCoding *c, uint32 *codes, char *directory)
+mtp_pagedir_write_codes(const MtpPagedirCoding *c, uint32 *codes, char *directory)
 {
 	if (c->codes.how == MTP_CODES_DICTIONARY)
 	{

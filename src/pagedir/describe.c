@@ -144,18 +144,18 @@ order_of(Oid type, TypeCacheEntry **entry, uint32 *version)
 }
 
 bool
-mtp_directory_is_of(const MtpDirectoryHead *head, const MtpDirectoryColumns *c)
+mtp_pagedir_is_of(const MtpPagedirHead *head, const MtpPagedirColumns *c)
 {
-	if (head->format != MTP_DIRECTORY_FORMAT || head->ncolumns != c->n)
+	if (head->format != MTP_PAGEDIR_FORMAT || head->ncolumns != c->n)
 		return false;
 	for (int i = 0; i < c->n; i++)
-		if (memcmp(&head->column[i].tag, &c->column[i].tag, sizeof(MtpDirectoryTag)) != 0)
+		if (memcmp(&head->column[i].tag, &c->column[i].tag, sizeof(MtpPagedirTag)) != 0)
 			return false;
 	return true;
 }
 
 bool
-mtp_directory_has_order(Oid type)
+mtp_pagedir_has_order(Oid type)
 {
 	TypeCacheEntry *entry;
 	uint32		version = 0;
@@ -165,7 +165,7 @@ mtp_directory_has_order(Oid type)
 
 /* The type's order is asked of the cache of types: a scan describes its columns each time that it is executed. */
 static bool
-describe_column(MtpDirectoryColumn *column, TupleDesc desc, Form_pg_attribute att)
+describe_column(MtpPagedirColumn *column, TupleDesc desc, Form_pg_attribute att)
 {
 	TypeCacheEntry *type;
 	uint32		order = 0;
@@ -174,7 +174,7 @@ describe_column(MtpDirectoryColumn *column, TupleDesc desc, Form_pg_attribute at
 	if (!OidIsValid(proc))
 		return false;
 	column->input = type->btree_opintype;
-	column->tag = (MtpDirectoryTag) {
+	column->tag = (MtpPagedirTag) {
 		.attnum = att->attnum,.type = att->atttypid,.typmod = att->atttypmod,.collation = att->attcollation,
 		.version = hash_combine(hash_combine(collation_version(att->attcollation), missing_value(desc, att)), order),.family = type->btree_opf
 	};
@@ -184,14 +184,14 @@ describe_column(MtpDirectoryColumn *column, TupleDesc desc, Form_pg_attribute at
 }
 
 bool
-mtp_directory_describe(MtpDirectoryColumns *c, TupleDesc desc, int n, const AttrNumber *attnums)
+mtp_pagedir_describe(MtpPagedirColumns *c, TupleDesc desc, int n, const AttrNumber *attnums)
 {
 	c->desc = desc;
 	c->n = n;
 	for (int i = 0; i < n; i++)
 		if (!describe_column(&c->column[i], desc, TupleDescAttr(desc, attnums[i] - 1)))
 			return false;
-	mtp_directory_layout(c);
+	mtp_pagedir_layout(c);
 	return true;
 }
 
@@ -208,9 +208,9 @@ is_float(Oid type)
 }
 
 bool
-mtp_directory_key(const MtpDirectoryColumns *c, int column, Oid op, Oid collation, Datum value, MtpDirectoryKey *key)
+mtp_pagedir_key(const MtpPagedirColumns *c, int column, Oid op, Oid collation, Datum value, MtpPagedirKey *key)
 {
-	const MtpDirectoryColumn *col = &c->column[column];
+	const MtpPagedirColumn *col = &c->column[column];
 	Oid			family = col->tag.family;
 	Oid			input = col->input;
 	int			strategy;
@@ -226,7 +226,7 @@ mtp_directory_key(const MtpDirectoryColumns *c, int column, Oid op, Oid collatio
 	if (left != input || !OidIsValid(proc))
 		return false;
 
-	/* Values of two types have normal keys in one space if both are integers, or both floats. */
+	/* Values of two types have normalized keys in one space if both are integers, or both floats. */
 	if (right == input || (is_int(input) && is_int(right)) || (is_float(input) && is_float(right)))
 	{
 		Oid			own = get_opfamily_proc(family, right, right, BTORDER_PROC);
@@ -234,7 +234,7 @@ mtp_directory_key(const MtpDirectoryColumns *c, int column, Oid op, Oid collatio
 		if (OidIsValid(own))
 			norm = mtp_norm_kind(own, collation);
 	}
-	*key = (MtpDirectoryKey) {
+	*key = (MtpPagedirKey) {
 		.column = column,.what = strategy,.value = value,.collation = collation
 	};
 	if (norm != MTP_NORM_NONE && col->norm != MTP_NORM_NONE)
@@ -252,9 +252,9 @@ mtp_directory_key(const MtpDirectoryColumns *c, int column, Oid op, Oid collatio
 }
 
 void
-mtp_directory_key_null(int column, bool isnull, MtpDirectoryKey *key)
+mtp_pagedir_key_null(int column, bool isnull, MtpPagedirKey *key)
 {
-	*key = (MtpDirectoryKey) {
-		.column = column,.what = isnull ? MTP_DIRECTORY_NULL : MTP_DIRECTORY_NOT_NULL
+	*key = (MtpPagedirKey) {
+		.column = column,.what = isnull ? MTP_PAGEDIR_NULL : MTP_PAGEDIR_NOT_NULL
 	};
 }

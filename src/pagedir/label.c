@@ -59,11 +59,11 @@ label_number(const char *label)
 
 /* The label that column subid (0: the table itself) has to have, or NULL; palloc'd. */
 static char *
-wanted_label(const MtpDirectory *own, int subid)
+wanted_label(const MtpPagedirChoice *own, int subid)
 {
 	if (subid == 0)
-		return own->choice == MTP_DIRECTORY_OFF ? pstrdup(LABEL_OFF) : NULL;
-	if (own->choice == MTP_DIRECTORY_FIXED)
+		return own->choice == MTP_PAGEDIR_OFF ? pstrdup(LABEL_OFF) : NULL;
+	if (own->choice == MTP_PAGEDIR_FIXED)
 	{
 		for (int i = 0; i < own->ncolumns; i++)
 		{
@@ -115,7 +115,7 @@ invalidate_tree(Oid relid)
 }
 
 void
-mtp_label_check_relation(Form_pg_class rel)
+mtp_pagedir_label_check_relation(Form_pg_class rel)
 {
 	if (rel->relkind != RELKIND_RELATION && rel->relkind != RELKIND_MATVIEW &&
 		rel->relkind != RELKIND_PARTITIONED_TABLE)
@@ -138,7 +138,7 @@ check_labelled(Oid relid)
 
 	if (!HeapTupleIsValid(tup))
 		elog(ERROR, "cache lookup failed for relation %u", relid);
-	mtp_label_check_relation((Form_pg_class) GETSTRUCT(tup));
+	mtp_pagedir_label_check_relation((Form_pg_class) GETSTRUCT(tup));
 	ReleaseSysCache(tup);
 }
 
@@ -237,7 +237,7 @@ relation_changed(Datum arg, Oid relid)
  * Whoever sets a label invalidates the relation that it is on, so the answer stands until then; one that was read while somebody did is not kept.
  */
 bool
-mtp_label_any(void)
+mtp_pagedir_label_any(void)
 {
 	static bool registered = false;
 	uint64		before = nchanges;
@@ -265,7 +265,7 @@ mtp_label_any(void)
  * nothing was said.
  */
 void
-mtp_label_read(Oid relid, MtpDirectory *own)
+mtp_pagedir_label_read(Oid relid, MtpPagedirChoice *own)
 {
 	Relation	catalog = table_open(SecLabelRelationId, AccessShareLock);
 	SysScanDesc scan = begin_scan(catalog, relid);
@@ -279,7 +279,7 @@ mtp_label_read(Oid relid, MtpDirectory *own)
 		int			number = label_number(label);
 
 		if (subid == 0 && strcmp(label, LABEL_OFF) == 0)
-			own->choice = MTP_DIRECTORY_OFF;
+			own->choice = MTP_PAGEDIR_OFF;
 		else if (subid > 0 && number > 0)
 			own->columns[number - 1] = own->columns[number - 1] == 0 ? subid : TWICE;
 		pfree(label);
@@ -287,13 +287,13 @@ mtp_label_read(Oid relid, MtpDirectory *own)
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 
-	if (own->choice == MTP_DIRECTORY_OFF)
+	if (own->choice == MTP_PAGEDIR_OFF)
 		memset(own->columns, 0, sizeof(own->columns));
 	while (own->ncolumns < MTP_LABEL_COLUMNS && own->columns[own->ncolumns] > 0)
 		own->ncolumns++;
 	if (own->ncolumns > 0)
-		own->choice = MTP_DIRECTORY_FIXED;
-	if (own->choice != MTP_DIRECTORY_LEARNT)
+		own->choice = MTP_PAGEDIR_FIXED;
+	if (own->choice != MTP_PAGEDIR_LEARNT)
 		own->origin = relid;
 }
 
@@ -316,12 +316,12 @@ labelled_columns(Oid relid)
 
 /* Each label is written once, since changes are not visible before the command's end. */
 void
-mtp_label_write(Oid relid, const MtpDirectory *own)
+mtp_pagedir_label_write(Oid relid, const MtpPagedirChoice *own)
 {
 	List	   *subids = labelled_columns(relid);
 	ListCell   *lc;
 
-	if (own->choice == MTP_DIRECTORY_OFF)
+	if (own->choice == MTP_PAGEDIR_OFF)
 		subids = list_append_unique_int(subids, 0);
 	for (int i = 0; i < own->ncolumns; i++)
 		subids = list_append_unique_int(subids, own->columns[i]);
@@ -338,7 +338,7 @@ mtp_label_write(Oid relid, const MtpDirectory *own)
 }
 
 List *
-mtp_label_relations(void)
+mtp_pagedir_label_relations(void)
 {
 	Relation	catalog = table_open(SecLabelRelationId, AccessShareLock);
 	SysScanDesc scan = begin_scan(catalog, InvalidOid);
@@ -364,7 +364,7 @@ mtp_label_relations(void)
 static void
 remove_with_extension(ObjectAccessType access, Oid class, Oid object, int sub_id, void *arg)
 {
-	const MtpDirectory nothing = {.choice = MTP_DIRECTORY_LEARNT};
+	const MtpPagedirChoice nothing = {.choice = MTP_PAGEDIR_LEARNT};
 	char	   *name;
 	ListCell   *lc;
 
@@ -376,15 +376,15 @@ remove_with_extension(ObjectAccessType access, Oid class, Oid object, int sub_id
 	name = get_extension_name(object);
 	if (name == NULL || strcmp(name, MTP_EXTENSION_NAME) != 0)
 		return;
-	foreach(lc, mtp_label_relations())
+	foreach(lc, mtp_pagedir_label_relations())
 	{
 		LockRelationOid(lfirst_oid(lc), ShareUpdateExclusiveLock);
-		mtp_label_write(lfirst_oid(lc), &nothing);
+		mtp_pagedir_label_write(lfirst_oid(lc), &nothing);
 	}
 }
 
 void
-mtp_label_init(void)
+mtp_pagedir_label_init(void)
 {
 	register_label_provider(LABEL_PROVIDER, check_label);
 	previous_access_hook = object_access_hook;

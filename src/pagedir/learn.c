@@ -35,8 +35,8 @@ typedef struct Demand
 	DemandKey	key;
 	uint32		scans;			/* that were counted, up to 2 */
 	AttrNumber	learnt;			/* what directories are made of, or 0 */
-	AttrNumber	attnums[MTP_DEMAND_COLUMNS];	/* 0: no column's */
-	float		counts[MTP_DEMAND_COLUMNS];
+	AttrNumber	attnums[MTP_LEARN_COLUMNS];	/* 0: no column's */
+	float		counts[MTP_LEARN_COLUMNS];
 } Demand;
 
 typedef struct DemandShared
@@ -57,7 +57,7 @@ is_orderable(TupleDesc desc, AttrNumber attnum)
 	if (attnum < 1 || attnum > desc->natts)
 		return false;
 	att = TupleDescAttr(desc, attnum - 1);
-	return !att->attisdropped && mtp_directory_has_order(att->atttypid);
+	return !att->attisdropped && mtp_pagedir_has_order(att->atttypid);
 }
 
 /* What is learnt of this table, or may be, is another column: under the lock. */
@@ -93,7 +93,7 @@ learnt_of(Oid relid)
 static AttrNumber
 noted_learnt_of(Relation rel, Oid root)
 {
-	MtpTableNote *note = mtp_table_note(rel);
+	MtpPagedirNote *note = mtp_pagedir_note(rel);
 	uint64		changes;
 	AttrNumber	learnt;
 
@@ -104,9 +104,9 @@ noted_learnt_of(Relation rel, Oid root)
 		learnt = note->learnt;
 	else
 	{
-		learnt = mtp_table_translate(root, RelationGetRelid(rel), learnt_of(root));
-		if (note != NULL && note == mtp_table_note(rel))
-			*note = (MtpTableNote) {
+		learnt = mtp_pagedir_translate(root, RelationGetRelid(rel), learnt_of(root));
+		if (note != NULL && note == mtp_pagedir_note(rel))
+			*note = (MtpPagedirNote) {
 				.changes = changes,.learnt = learnt
 			};
 	}
@@ -114,40 +114,40 @@ noted_learnt_of(Relation rel, Oid root)
 }
 
 AttrNumber
-mtp_demand_learnt(Relation rel)
+mtp_pagedir_learnt(Relation rel)
 {
-	MtpDirectory directory;
+	MtpPagedirChoice directory;
 
-	mtp_table_directory(rel, &directory);
+	mtp_pagedir_choice(rel, &directory);
 	return noted_learnt_of(rel, directory.root);
 }
 
 int
-mtp_demand_columns(Relation rel, AttrNumber *attnums, bool *learnt)
+mtp_pagedir_columns(Relation rel, AttrNumber *attnums, bool *learnt)
 {
-	MtpDirectory directory;
+	MtpPagedirChoice directory;
 	int			n;
 
-	mtp_table_directory(rel, &directory);
+	mtp_pagedir_choice(rel, &directory);
 	if (learnt != NULL)
-		*learnt = directory.choice == MTP_DIRECTORY_LEARNT;
-	if (directory.choice == MTP_DIRECTORY_LEARNT)
+		*learnt = directory.choice == MTP_PAGEDIR_LEARNT;
+	if (directory.choice == MTP_PAGEDIR_LEARNT)
 	{
 		attnums[0] = noted_learnt_of(rel, directory.root);
 		return AttributeNumberIsValid(attnums[0]) ? 1 : 0;
 	}
-	n = Min(directory.ncolumns, MTP_DIRECTORY_COLUMNS);
+	n = Min(directory.ncolumns, MTP_PAGEDIR_COLUMNS);
 	memcpy(attnums, directory.columns, n * sizeof(AttrNumber));
 	return n;
 }
 
 bool
-mtp_demand_off(Relation rel)
+mtp_pagedir_off(Relation rel)
 {
-	MtpDirectory directory;
+	MtpPagedirChoice directory;
 
-	mtp_table_directory(rel, &directory);
-	return directory.choice == MTP_DIRECTORY_OFF;
+	mtp_pagedir_choice(rel, &directory);
+	return directory.choice == MTP_PAGEDIR_OFF;
 }
 
 /* ---------- counting ---------- */
@@ -169,7 +169,7 @@ evict(void)
 }
 
 /*
- * A table's entry.  Where there is none, and no place is free, it gets one only with a chance of one in MTP_DEMAND_CHANCE, or always; else NULL.
+ * A table's entry.  Where there is none, and no place is free, it gets one only with a chance of one in MTP_LEARN_CHANCE, or always; else NULL.
  */
 static Demand *
 demand_of(Oid dbid, Oid relid, bool always)
@@ -179,9 +179,9 @@ demand_of(Oid dbid, Oid relid, bool always)
 
 	if (d == NULL)
 	{
-		if (hash_get_num_entries(demands) >= MTP_DEMAND_TABLES)
+		if (hash_get_num_entries(demands) >= MTP_LEARN_TABLES)
 		{
-			if (!always && pg_prng_uint32(&pg_global_prng_state) % MTP_DEMAND_CHANCE != 0)
+			if (!always && pg_prng_uint32(&pg_global_prng_state) % MTP_LEARN_CHANCE != 0)
 				return NULL;
 			evict();
 		}
@@ -197,7 +197,7 @@ place_of(Demand *d, AttrNumber attnum)
 {
 	int			least = 0;
 
-	for (int i = 0; i < MTP_DEMAND_COLUMNS; i++)
+	for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
 	{
 		if (d->attnums[i] == attnum)
 			return i;
@@ -218,7 +218,7 @@ learn(Demand *d)
 	int			most = 0;
 	float		learnt = 0;
 
-	for (int i = 0; i < MTP_DEMAND_COLUMNS; i++)
+	for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
 	{
 		if (d->counts[i] > d->counts[most])
 			most = i;
@@ -233,7 +233,7 @@ learn(Demand *d)
 static void
 forget_others(Demand *d, const bool *good)
 {
-	for (int i = 0; i < MTP_DEMAND_COLUMNS; i++)
+	for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
 		if (!good[i])
 		{
 			if (d->learnt == d->attnums[i])
@@ -315,8 +315,8 @@ count(Demand *d, int n, const AttrNumber *attnums)
 	static float factor = 0;
 
 	if (factor == 0)
-		factor = exp2(-1.0 / MTP_DEMAND_HALF_LIFE);
-	for (int i = 0; i < MTP_DEMAND_COLUMNS; i++)
+		factor = exp2(-1.0 / MTP_LEARN_HALF_LIFE);
+	for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
 		d->counts[i] *= factor;
 	for (int i = 0; i < n; i++)
 	{
@@ -333,23 +333,23 @@ count(Demand *d, int n, const AttrNumber *attnums)
  * Columns are looked at with no lock held: names and types may have to be read from the catalog.  What comes in between is looked at next time.
  */
 void
-mtp_demand_count(Relation rel, MemoryContext query, int n, const AttrNumber *attnums)
+mtp_pagedir_learn_count(Relation rel, MemoryContext query, int n, const AttrNumber *attnums)
 {
-	MtpDirectory directory;
+	MtpPagedirChoice directory;
 	Oid			relid = RelationGetRelid(rel);
-	AttrNumber	asked[MTP_DEMAND_ASKED];
-	AttrNumber	seen[MTP_DEMAND_COLUMNS];
-	bool		good[MTP_DEMAND_COLUMNS];
+	AttrNumber	asked[MTP_LEARN_ASKED];
+	AttrNumber	seen[MTP_LEARN_COLUMNS];
+	bool		good[MTP_LEARN_COLUMNS];
 	Demand	   *d;
 
 	if (shared == NULL || IsParallelWorker() || RecoveryInProgress())
 		return;
-	mtp_table_directory(rel, &directory);
-	if (directory.choice != MTP_DIRECTORY_LEARNT)
+	mtp_pagedir_choice(rel, &directory);
+	if (directory.choice != MTP_PAGEDIR_LEARNT)
 		return;
-	Assert(n <= MTP_DEMAND_ASKED);
+	Assert(n <= MTP_LEARN_ASKED);
 	for (int i = 0; i < n; i++)
-		asked[i] = mtp_table_translate(relid, directory.root, attnums[i]);
+		asked[i] = mtp_pagedir_translate(relid, directory.root, attnums[i]);
 	if (directory.root != relid && !is_first(query, directory.root, n, asked))
 		return;
 
@@ -360,8 +360,8 @@ mtp_demand_count(Relation rel, MemoryContext query, int n, const AttrNumber *att
 	LWLockRelease(shared->lock);
 	if (d == NULL)
 		return;
-	for (int i = 0; i < MTP_DEMAND_COLUMNS; i++)
-		good[i] = is_orderable(RelationGetDescr(rel), mtp_table_translate(directory.root, relid, seen[i]));
+	for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
+		good[i] = is_orderable(RelationGetDescr(rel), mtp_pagedir_translate(directory.root, relid, seen[i]));
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	d = demand_of(MyDatabaseId, directory.root, true);
@@ -374,7 +374,7 @@ mtp_demand_count(Relation rel, MemoryContext query, int n, const AttrNumber *att
 /* ---------- over restarts ---------- */
 
 int
-mtp_demand_save(MtpLearnt *tables)
+mtp_pagedir_learn_save(MtpLearnt *tables)
 {
 	HASH_SEQ_STATUS seq;
 	Demand	   *d;
@@ -386,7 +386,7 @@ mtp_demand_save(MtpLearnt *tables)
 	hash_seq_init(&seq, demands);
 	while ((d = hash_seq_search(&seq)) != NULL)
 	{
-		Assert(n < MTP_DEMAND_TABLES);
+		Assert(n < MTP_LEARN_TABLES);
 		tables[n] = (MtpLearnt) {
 			.dbid = d->key.dbid,.relid = d->key.relid,.learnt = d->learnt,.scans = d->scans
 		};
@@ -404,14 +404,14 @@ is_possible(const MtpLearnt *t)
 {
 	if (!OidIsValid(t->dbid) || !OidIsValid(t->relid) || t->scans > 2 || t->learnt < 0)
 		return false;
-	for (int i = 0; i < MTP_DEMAND_COLUMNS; i++)
-		if (t->attnums[i] < 0 || !(t->counts[i] >= 0 && t->counts[i] <= 2 * MTP_DEMAND_HALF_LIFE))
+	for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
+		if (t->attnums[i] < 0 || !(t->counts[i] >= 0 && t->counts[i] <= 2 * MTP_LEARN_HALF_LIFE))
 			return false;
 	return true;
 }
 
 void
-mtp_demand_restore(const MtpLearnt *tables, int n)
+mtp_pagedir_learn_restore(const MtpLearnt *tables, int n)
 {
 	if (shared == NULL)
 		return;
@@ -435,13 +435,13 @@ mtp_demand_restore(const MtpLearnt *tables, int n)
 /* ---------- shared memory ---------- */
 
 Size
-mtp_demand_size(void)
+mtp_pagedir_learn_size(void)
 {
-	return add_size(MAXALIGN(sizeof(DemandShared)), hash_estimate_size(MTP_DEMAND_TABLES, sizeof(Demand)));
+	return add_size(MAXALIGN(sizeof(DemandShared)), hash_estimate_size(MTP_LEARN_TABLES, sizeof(Demand)));
 }
 
 void
-mtp_demand_make(LWLock *lock)
+mtp_pagedir_learn_make(LWLock *lock)
 {
 	HASHCTL		ctl = {
 		.keysize = sizeof(DemandKey),.entrysize = sizeof(Demand)
@@ -454,5 +454,5 @@ mtp_demand_make(LWLock *lock)
 		shared->lock = lock;
 		pg_atomic_init_u64(&shared->changes, 1);
 	}
-	demands = ShmemInitHash("mtpower demand of tables", MTP_DEMAND_TABLES, MTP_DEMAND_TABLES, &ctl, HASH_ELEM | HASH_BLOBS);
+	demands = ShmemInitHash("mtpower demand of tables", MTP_LEARN_TABLES, MTP_LEARN_TABLES, &ctl, HASH_ELEM | HASH_BLOBS);
 }

@@ -8,8 +8,8 @@
  * It is searched without locks, while the memory that it stands in may change: what is read says anything then, and is bounded before it
  * is used.  README.md has the layout and the argument.
  */
-#ifndef MTP_DIRECTORY_H
-#define MTP_DIRECTORY_H
+#ifndef MTP_PAGEDIR_H
+#define MTP_PAGEDIR_H
 
 #include "core/core.h"
 
@@ -19,13 +19,13 @@
 #include "page/norm.h"
 #include "storage/bufpage.h"
 
-#define MTP_DIRECTORY_MOST		4096	/* bytes of a directory */
-#define MTP_DIRECTORY_ALIGN		64		/* of the memory that it stands in: its parts begin with cache lines */
-#define MTP_DIRECTORY_COLUMNS	4
-#define MTP_DIRECTORY_WIDTH		256		/* bytes of a value that is sorted */
+#define MTP_PAGEDIR_MOST		4096	/* bytes of a directory */
+#define MTP_PAGEDIR_ALIGN		64		/* of the memory that it stands in: its parts begin with cache lines */
+#define MTP_PAGEDIR_COLUMNS	4
+#define MTP_PAGEDIR_WIDTH		256		/* bytes of a value that is sorted */
 
 /* Items of a pair are numbered in the order of their line pointers, those of the second block behind the first one's. */
-#define MTP_DIRECTORY_ITEMS		(2 * MaxHeapTuplesPerPage)
+#define MTP_PAGEDIR_ITEMS		(2 * MaxHeapTuplesPerPage)
 #define MtpItemHalf(item)		((item) / MaxHeapTuplesPerPage)
 #define MtpItemOffset(item)		((OffsetNumber) ((item) % MaxHeapTuplesPerPage + FirstOffsetNumber))
 
@@ -33,7 +33,7 @@
  * What a column's order depends on.  A directory whose tags are not those of its reader's columns says nothing to him: some changes
  * of a column's type keep the file and change the order.
  */
-typedef struct MtpDirectoryTag
+typedef struct MtpPagedirTag
 {
 	int16		attnum;
 	int16		unused;			/* 0 */
@@ -42,22 +42,22 @@ typedef struct MtpDirectoryTag
 	Oid			collation;
 	uint32		version;		/* a hash of the collation's, of the value of rows from before the column was added, and of the comparison function's number */
 	Oid			family;			/* of the type's default btree operator class */
-} MtpDirectoryTag;
+} MtpPagedirTag;
 
-typedef struct MtpDirectoryColumn
+typedef struct MtpPagedirColumn
 {
-	MtpDirectoryTag tag;
+	MtpPagedirTag tag;
 	uint8		norm;			/* MTP_NORM_*, ascending */
 	Oid			input;			/* the operator class's type */
 	FmgrInfo	compare;		/* the operator class's, of two values of the column */
-} MtpDirectoryColumn;
+} MtpPagedirColumn;
 
 /* A directory's columns, in order.  Neither of two processes' business: each makes its own, for as long as the table's descriptor is the same. */
-typedef struct MtpDirectoryColumns
+typedef struct MtpPagedirColumns
 {
 	TupleDesc	desc;
-	int			n;				/* 1 … MTP_DIRECTORY_COLUMNS */
-	MtpDirectoryColumn column[MTP_DIRECTORY_COLUMNS];
+	int			n;				/* 1 … MTP_PAGEDIR_COLUMNS */
+	MtpPagedirColumn column[MTP_PAGEDIR_COLUMNS];
 
 	/*
 	 * Has the transaction that wrote a row not been aborted?  Values of rows whose transaction was are never compared: they may be of a column that was
@@ -65,23 +65,23 @@ typedef struct MtpDirectoryColumns
 	 */
 	bool		(*written) (TransactionId xmin);
 
-	/* mtp_directory_layout */
+	/* mtp_pagedir_layout */
 	int			last;			/* attributes up to the last one that is a column */
 	int			start;			/* leading ones of fixed length before the first that is, */
 	Size		start_at;		/* and where they end in a row without nulls */
-} MtpDirectoryColumns;
+} MtpPagedirColumns;
 
 /* Completes a description of which desc, n, column[] and written are set. */
-extern void mtp_directory_layout(MtpDirectoryColumns *c);
+extern void mtp_pagedir_layout(MtpPagedirColumns *c);
 
 /*
  * describe.c: a description by the catalogs, for columns of a table that the caller has locked, in the current memory context.  False if one of them is
- * dropped, or its type has no order (mtp_directory_has_order).
+ * dropped, or its type has no order (mtp_pagedir_has_order).
  */
-extern bool mtp_directory_describe(MtpDirectoryColumns *c, TupleDesc desc, int n, const AttrNumber *attnums);
+extern bool mtp_pagedir_describe(MtpPagedirColumns *c, TupleDesc desc, int n, const AttrNumber *attnums);
 
 /* Has a type a default btree operator class whose order lasts as long as a column of the type?  Rows' does not, nor that of what consists of rows. */
-extern bool mtp_directory_has_order(Oid type);
+extern bool mtp_pagedir_has_order(Oid type);
 
 /* What is known of a column's value in a row */
 typedef enum MtpValueKind
@@ -92,54 +92,54 @@ typedef enum MtpValueKind
 } MtpValueKind;
 
 /* row.c: the columns' values in a row of `size` bytes, MAXALIGNed, in memory that does not change.  False if it is not one. */
-extern bool mtp_directory_values(const MtpDirectoryColumns *c, HeapTupleHeader row, Size size, Datum *values, MtpValueKind *kinds);
+extern bool mtp_pagedir_values(const MtpPagedirColumns *c, HeapTupleHeader row, Size size, Datum *values, MtpValueKind *kinds);
 
 /* Was the row's transaction not aborted, and may so its values be compared? */
-extern bool mtp_directory_written(const MtpDirectoryColumns *c, HeapTupleHeader row);
+extern bool mtp_pagedir_written(const MtpPagedirColumns *c, HeapTupleHeader row);
 
 /*
- * build.c: makes a directory of an image of nblocks (1 or 2) blocks, MAXALIGNed, that does not change.  Writes at most MTP_DIRECTORY_MOST bytes to `to` (of
- * MTP_DIRECTORY_ALIGN) and returns how many; 0 if it would take more or a page is damaged.  Raises what the columns' comparison functions raise, and has written nothing
+ * build.c: makes a directory of an image of nblocks (1 or 2) blocks, MAXALIGNed, that does not change.  Writes at most MTP_PAGEDIR_MOST bytes to `to` (of
+ * MTP_PAGEDIR_ALIGN) and returns how many; 0 if it would take more or a page is damaged.  Raises what the columns' comparison functions raise, and has written nothing
  * then.  These may allocate: to be called in a memory context that is reset afterwards.
  */
-extern Size mtp_directory_build(MtpDirectoryColumns *c, const char *image, int nblocks, char *to);
+extern Size mtp_pagedir_build(MtpPagedirColumns *c, const char *image, int nblocks, char *to);
 
 /* Kinds of keys beside the btree strategies */
-#define MTP_DIRECTORY_NULL		(BTMaxStrategyNumber + 1)
-#define MTP_DIRECTORY_NOT_NULL	(BTMaxStrategyNumber + 2)
+#define MTP_PAGEDIR_NULL		(BTMaxStrategyNumber + 1)
+#define MTP_PAGEDIR_NOT_NULL	(BTMaxStrategyNumber + 2)
 
 /* A part of a condition: column, operator, value.  The operator finds no null. */
-typedef struct MtpDirectoryKey
+typedef struct MtpPagedirKey
 {
 	int			column;			/* of the directory, from 0 */
 	StrategyNumber what;
-	bool		by_norm;		/* the value's normal key is in the column's space, */
+	bool		by_norm;		/* the value's normalized key is in the column's space, */
 	bool		exact;			/* and if it is equal to a value's, so are the values */
 	uint64		norm;
 	Datum		value;
 	Oid			collation;
 	FmgrInfo	compare;		/* of the column's type with the value's; fn_addr NULL: not to be called */
-} MtpDirectoryKey;
+} MtpPagedirKey;
 
 /*
- * describe.c: the key for `column op value`, value not null; false if the operator is none of the column's order.  mtp_directory_key_null: for IS [NOT] NULL.
+ * describe.c: the key for `column op value`, value not null; false if the operator is none of the column's order.  mtp_pagedir_key_null: for IS [NOT] NULL.
  */
-extern bool mtp_directory_key(const MtpDirectoryColumns *c, int column, Oid op, Oid collation, Datum value, MtpDirectoryKey *key);
-extern void mtp_directory_key_null(int column, bool isnull, MtpDirectoryKey *key);
+extern bool mtp_pagedir_key(const MtpPagedirColumns *c, int column, Oid op, Oid collation, Datum value, MtpPagedirKey *key);
+extern void mtp_pagedir_key_null(int column, bool isnull, MtpPagedirKey *key);
 
 /* A set of items */
-#define MTP_DIRECTORY_WORDS		((MTP_DIRECTORY_ITEMS + 63) / 64)
+#define MTP_PAGEDIR_WORDS		((MTP_PAGEDIR_ITEMS + 63) / 64)
 
-typedef struct MtpDirectoryItems
+typedef struct MtpPagedirItems
 {
-	uint64		words[MTP_DIRECTORY_WORDS];
-} MtpDirectoryItems;
+	uint64		words[MTP_PAGEDIR_WORDS];
+} MtpPagedirItems;
 
 /* The first item from `item` on, or -1: in the order of line pointers. */
 static inline int
-mtp_directory_next(const MtpDirectoryItems *items, int item)
+mtp_pagedir_next(const MtpPagedirItems *items, int item)
 {
-	for (int w = item / 64; w < MTP_DIRECTORY_WORDS; w++)
+	for (int w = item / 64; w < MTP_PAGEDIR_WORDS; w++)
 	{
 		uint64		rest = items->words[w];
 
@@ -151,16 +151,16 @@ mtp_directory_next(const MtpDirectoryItems *items, int item)
 	return -1;
 }
 
-typedef enum MtpDirectoryFound
+typedef enum MtpPagedirFound
 {
-	MTP_DIRECTORY_NOTHING,		/* no item can match */
-	MTP_DIRECTORY_SOME,
-	MTP_DIRECTORY_CHANGED,		/* memory has changed: as if nobody had looked */
-	MTP_DIRECTORY_UNUSABLE		/* not a directory of these columns: all items must be looked at */
-} MtpDirectoryFound;
+	MTP_PAGEDIR_NOTHING,		/* no item can match */
+	MTP_PAGEDIR_SOME,
+	MTP_PAGEDIR_CHANGED,		/* memory has changed: as if nobody had looked */
+	MTP_PAGEDIR_UNUSABLE		/* not a directory of these columns: all items must be looked at */
+} MtpPagedirFound;
 
 /* Is all that has been read of the directory up to now one and the same (mtp_frame_still)? */
-typedef bool (*MtpDirectoryStill) (void *arg);
+typedef bool (*MtpPagedirStill) (void *arg);
 
 /*
  * search.c: adds to *items those that may match all of the keys, which are in any order; a condition with OR or IN is several
@@ -169,27 +169,27 @@ typedef bool (*MtpDirectoryStill) (void *arg);
  *
  * Raises what the keys' comparison functions raise; holds nothing then.  They may allocate.
  */
-extern MtpDirectoryFound mtp_directory_search(const char *directory, Size size, MtpDirectoryColumns *c, MtpDirectoryKey *keys, int nkeys,
-											  MtpDirectoryStill still, void *arg, MtpDirectoryItems *items);
+extern MtpPagedirFound mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPagedirKey *keys, int nkeys,
+											  MtpPagedirStill still, void *arg, MtpPagedirItems *items);
 
 /*
  * In memory: the head; the largest head of each node, to a whole number of cache lines; nodes of 16 heads, a cache line each; items (uint16): in the order of the first
  * column, then those where it is null, then those that were not looked at; codes of further columns, in the order of the items; dictionaries.
  */
-#define MTP_DIRECTORY_FORMAT	0xD202
+#define MTP_PAGEDIR_FORMAT	0xD202
 
 /* How values of a column become codes, which have their order */
-typedef enum MtpDirectoryHow
+typedef enum MtpPagedirHow
 {
 	MTP_CODES_EMPTY,			/* there are no values, only nulls */
 	MTP_CODES_SILENT,			/* there is no room: nothing is known of values */
-	MTP_CODES_WINDOW,			/* (normal key - min) >> shift */
+	MTP_CODES_WINDOW,			/* (normalized key - min) >> shift */
 	MTP_CODES_DICTIONARY		/* by their place among values that are in the directory: 2 i for the i-th one, 2 i + 1 for what is behind it */
-} MtpDirectoryHow;
+} MtpPagedirHow;
 
-typedef struct MtpDirectoryCodes
+typedef struct MtpPagedirCodes
 {
-	uint8		how;			/* MtpDirectoryHow */
+	uint8		how;			/* MtpPagedirHow */
 	uint8		norm;			/* MTP_NORM_* */
 	uint8		shift;
 	uint8		width;			/* bytes of an item's code, of a further column: 4, 2, 1, or 0: there are none */
@@ -200,7 +200,7 @@ typedef struct MtpDirectoryCodes
 	{
 		struct
 		{
-			uint64		min;	/* normal keys */
+			uint64		min;	/* normalized keys */
 			uint64		max;
 		}			window;
 		struct
@@ -210,9 +210,9 @@ typedef struct MtpDirectoryCodes
 			uint64		unused;
 		}			dictionary;	/* where values are (uint16, from its start), and they, as in a row */
 	}			u;
-} MtpDirectoryCodes;
+} MtpPagedirCodes;
 
-typedef struct MtpDirectoryHead
+typedef struct MtpPagedirHead
 {
 	uint16		format;
 	uint16		nsorted;
@@ -223,72 +223,72 @@ typedef struct MtpDirectoryHead
 	uint8		unused[5];		/* 0 */
 	struct
 	{
-		MtpDirectoryCodes codes;
-		MtpDirectoryTag tag;
-	}			column[MTP_DIRECTORY_COLUMNS];
-} MtpDirectoryHead;
+		MtpPagedirCodes codes;
+		MtpPagedirTag tag;
+	}			column[MTP_PAGEDIR_COLUMNS];
+} MtpPagedirHead;
 
-StaticAssertDecl(offsetof(MtpDirectoryHead, column) == 16 && sizeof(((MtpDirectoryHead *) NULL)->column[0]) == 48, "one column's head is a cache line");
+StaticAssertDecl(offsetof(MtpPagedirHead, column) == 16 && sizeof(((MtpPagedirHead *) NULL)->column[0]) == 48, "one column's head is a cache line");
 
-#define MtpDirectoryHeadSize(ncolumns)	(offsetof(MtpDirectoryHead, column) + (ncolumns) * sizeof(((MtpDirectoryHead *) NULL)->column[0]))
+#define MtpPagedirHeadSize(ncolumns)	(offsetof(MtpPagedirHead, column) + (ncolumns) * sizeof(((MtpPagedirHead *) NULL)->column[0]))
 
 /* describe.c: is this, a copy, the head of a directory of these columns? */
-extern bool mtp_directory_is_of(const MtpDirectoryHead *head, const MtpDirectoryColumns *c);
+extern bool mtp_pagedir_is_of(const MtpPagedirHead *head, const MtpPagedirColumns *c);
 
 /* Where things stand in a directory */
-typedef struct MtpDirectoryShape
+typedef struct MtpPagedirShape
 {
 	int			nnodes;
 	Size		first;			/* first level */
 	Size		heads;
 	Size		items;
-	Size		codes[MTP_DIRECTORY_COLUMNS];
+	Size		codes[MTP_PAGEDIR_COLUMNS];
 	Size		size;			/* without dictionaries */
-} MtpDirectoryShape;
+} MtpPagedirShape;
 
 /* In codes of so many bytes, which is the largest */
 #define MtpCodeOfNull(width)	(PG_UINT32_MAX >> (32 - 8 * (width)))
 
 /* By the head's counts, and its columns' how and width */
-extern MtpDirectoryShape mtp_directory_shape(const MtpDirectoryHead *head);
+extern MtpPagedirShape mtp_pagedir_shape(const MtpPagedirHead *head);
 
 /* ---------- codes.c: how a build makes codes ---------- */
 
 /* An item with all values known */
-typedef struct MtpDirectoryEntry
+typedef struct MtpPagedirEntry
 {
 	uint64		norm;			/* of the first column */
 	uint16		item;
-	Datum		values[MTP_DIRECTORY_COLUMNS];
-	MtpValueKind kinds[MTP_DIRECTORY_COLUMNS];
-} MtpDirectoryEntry;
+	Datum		values[MTP_PAGEDIR_COLUMNS];
+	MtpValueKind kinds[MTP_PAGEDIR_COLUMNS];
+} MtpPagedirEntry;
 
 /* How a column of the entries is coded.  Memory is of the current context's. */
-typedef struct MtpDirectoryCoding
+typedef struct MtpPagedirCoding
 {
-	MtpDirectoryColumns *columns;
+	MtpPagedirColumns *columns;
 	int			column;
-	const MtpDirectoryEntry *entries;
+	const MtpPagedirEntry *entries;
 	int			n;				/* entries, those with null included */
 	int			nvalues;		/* those without */
 	uint16	   *order;			/* for a dictionary: entries with a value, in their order, */
 	uint16	   *place;			/* and which different value each of these has */
 	int			ndifferent;
 	int			step;			/* of different values each step-th one is in the dictionary, and the last */
-	uint64		min;			/* normal keys */
+	uint64		min;			/* normalized keys */
 	uint64		max;
-	MtpDirectoryCodes codes;
-} MtpDirectoryCoding;
+	MtpPagedirCodes codes;
+} MtpPagedirCoding;
 
-/* Chooses: a window, or a dictionary where that tells values apart that have no normal keys, or nearly the same ones.  Calls the column's comparison function. */
-extern void mtp_directory_code(MtpDirectoryCoding *c);
+/* Chooses: a window, or a dictionary where that tells values apart that have no normalized keys, or nearly the same ones.  Calls the column's comparison function. */
+extern void mtp_pagedir_code(MtpPagedirCoding *c);
 
 /* Makes it take less room, and tell less.  False if it takes none any more. */
-extern bool mtp_directory_code_less(MtpDirectoryCoding *c);
+extern bool mtp_pagedir_code_less(MtpPagedirCoding *c);
 
-extern Size mtp_directory_dictionary_size(const MtpDirectoryCoding *c);
+extern Size mtp_pagedir_dictionary_size(const MtpPagedirCoding *c);
 
 /* Writes the dictionary, for which codes.u.dictionary.at is set, and a code for each entry. */
-extern void mtp_directory_write_codes(const MtpDirectoryCoding *c, uint32 *codes, char *directory);
+extern void mtp_pagedir_write_codes(const MtpPagedirCoding *c, uint32 *codes, char *directory);
 
-#endif							/* MTP_DIRECTORY_H */
+#endif							/* MTP_PAGEDIR_H */

@@ -33,29 +33,29 @@ typedef struct Queue
 	LWLock	   *lock;			/* guards n and queued */
 	int			n;
 	Queued		queued[MOST_RANGES];
-	pg_atomic_uint64 counts[MTP_ADMIT_COUNTS];
+	pg_atomic_uint64 counts[MTP_PAIRS_COUNTS];
 } Queue;
 
 static Queue *queue = NULL;
 
 bool
-mtp_admit_possible(void)
+mtp_pagedir_queue_possible(void)
 {
 	return queue != NULL;
 }
 
 void
-mtp_admit_count(MtpAdmitCount what, uint32 n)
+mtp_pagedir_queue_count(MtpPairsCount what, uint32 n)
 {
 	if (n > 0)
 		pg_atomic_fetch_add_u64(&queue->counts[what], n);
 }
 
 void
-mtp_admit_reset_counts(void)
+mtp_pagedir_queue_reset_counts(void)
 {
 	if (queue != NULL)
-		for (int i = 0; i < MTP_ADMIT_COUNTS; i++)
+		for (int i = 0; i < MTP_PAIRS_COUNTS; i++)
 			pg_atomic_write_u64(&queue->counts[i], 0);
 }
 
@@ -94,7 +94,7 @@ put(const MtpRange *range, uint32 returns)
 		return;
 	if (queue->n == MOST_RANGES)
 	{
-		mtp_admit_count(MTP_ADMIT_DROPPED, queue->queued[0].range.n);
+		mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, queue->queued[0].range.n);
 		remove_at(0);
 	}
 	queue->queued[queue->n++] = (Queued) {
@@ -103,16 +103,16 @@ put(const MtpRange *range, uint32 returns)
 }
 
 void
-mtp_admit_put(const MtpRange *range)
+mtp_pagedir_queue_put(const MtpRange *range)
 {
 	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
-	mtp_admit_count(MTP_ADMIT_ASKED, range->n);
+	mtp_pagedir_queue_count(MTP_PAIRS_ASKED, range->n);
 	put(range, 0);
 	LWLockRelease(queue->lock);
 }
 
 bool
-mtp_admit_take(Oid relid, uint32 most, MtpRange *range)
+mtp_pagedir_queue_take(Oid relid, uint32 most, MtpRange *range)
 {
 	bool		found = false;
 
@@ -158,7 +158,7 @@ rotate(Oid relid)
 }
 
 void
-mtp_admit_rotate(Oid relid)
+mtp_pagedir_queue_rotate(Oid relid)
 {
 	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
 	rotate(relid);
@@ -175,14 +175,14 @@ drop(Oid relid, bool only_fresh)
 
 		if (q->dbid == MyDatabaseId && q->range.relid == relid && (q->range.fresh || !only_fresh))
 		{
-			mtp_admit_count(MTP_ADMIT_DROPPED, q->range.n);
+			mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, q->range.n);
 			remove_at(i);
 		}
 	}
 }
 
 void
-mtp_admit_return(const MtpRange *range, bool locked)
+mtp_pagedir_queue_return(const MtpRange *range, bool locked)
 {
 	uint32		returns;
 
@@ -195,7 +195,7 @@ mtp_admit_return(const MtpRange *range, bool locked)
 }
 
 void
-mtp_admit_drop(Oid relid, bool only_fresh)
+mtp_pagedir_queue_drop(Oid relid, bool only_fresh)
 {
 	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
 	drop(relid, only_fresh);
@@ -210,7 +210,7 @@ drop_database(Oid database)
 	for (int i = queue->n - 1; i >= 0; i--)
 		if (queue->queued[i].dbid == database)
 		{
-			mtp_admit_count(MTP_ADMIT_DROPPED, queue->queued[i].range.n);
+			mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, queue->queued[i].range.n);
 			remove_at(i);
 		}
 	LWLockRelease(queue->lock);
@@ -220,8 +220,8 @@ drop_database(Oid database)
 Datum
 mtp_stat_directories(PG_FUNCTION_ARGS)
 {
-	Datum		values[MTP_ADMIT_COUNTS + 1];
-	bool		nulls[MTP_ADMIT_COUNTS + 1] = {false};
+	Datum		values[MTP_PAIRS_COUNTS + 1];
+	bool		nulls[MTP_PAIRS_COUNTS + 1] = {false};
 	TupleDesc	desc;
 	int64		queued = 0;
 
@@ -236,7 +236,7 @@ mtp_stat_directories(PG_FUNCTION_ARGS)
 		LWLockRelease(queue->lock);
 	}
 	values[0] = Int64GetDatum(queued);
-	for (int i = 0; i < MTP_ADMIT_COUNTS; i++)
+	for (int i = 0; i < MTP_PAIRS_COUNTS; i++)
 		values[1 + i] = Int64GetDatum(queue == NULL ? 0 : pg_atomic_read_u64(&queue->counts[i]));
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }
@@ -244,13 +244,13 @@ mtp_stat_directories(PG_FUNCTION_ARGS)
 /* ---------- shared memory ---------- */
 
 Size
-mtp_admit_queue_size(void)
+mtp_pagedir_queue_size(void)
 {
 	return MAXALIGN(sizeof(Queue));
 }
 
 void
-mtp_admit_queue_make(LWLock *lock)
+mtp_pagedir_queue_make(LWLock *lock)
 {
 	bool		found;
 
@@ -259,7 +259,7 @@ mtp_admit_queue_make(LWLock *lock)
 	{
 		queue->lock = lock;
 		queue->n = 0;
-		for (int i = 0; i < MTP_ADMIT_COUNTS; i++)
+		for (int i = 0; i < MTP_PAIRS_COUNTS; i++)
 			pg_atomic_init_u64(&queue->counts[i], 0);
 	}
 	mtp_database_purged = drop_database;

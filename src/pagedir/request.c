@@ -8,11 +8,13 @@
 #include "pagedir/request.h"
 
 #include "access/xact.h"
+#include "core/reset.h"
 #include "miscadmin.h"
 
-#include "batch/batch.h"
+#include "worker/worker.h"
+#include "pagedir/choice.h"
 #include "pagedir/learn.h"
-#include "table/table.h"
+#include "core/identity.h"
 
 #define SCAN_RANGE		512		/* pairs that a scan collects */
 #define LOAD_RANGE		256		/* pairs that a load has left before workers are told */
@@ -55,8 +57,8 @@ is_new(Relation rel)
 static void
 hand_over(const MtpRange *range)
 {
-	mtp_admit_put(range);
-	(void) mtp_worker_for_chores();
+	mtp_pagedir_queue_put(range);
+	(void) mtp_worker_call(MTP_WORK_CHORE, MyDatabaseId);
 }
 
 /* ---------- scans ---------- */
@@ -68,25 +70,25 @@ static uint32 nasked = 0;		/* without workers */
 static void
 build_one(Relation rel, uint32 pair)
 {
-	MtpBuilder	b;
+	MtpPagedirBuilder	b;
 
-	if (++nasked % ONE_IN != 0 || !mtp_builder_open(&b, rel))
+	if (++nasked % ONE_IN != 0 || !mtp_pagedir_builder_open(&b, rel))
 		return;
 	if (b.trusted)
 	{
-		MtpBuilt	built = mtp_builder_build(&b, pair, false, -1);
+		MtpBuilt	built = mtp_pagedir_builder_build(&b, pair, false, -1);
 
-		mtp_admit_count(MTP_ADMIT_BUILT, built == MTP_BUILT_IT);
-		mtp_admit_count(MTP_ADMIT_REFUSED, built == MTP_BUILT_REFUSED);
-		mtp_admit_count(MTP_ADMIT_UNFIT, built == MTP_BUILT_UNFIT);
+		mtp_pagedir_queue_count(MTP_PAIRS_BUILT, built == MTP_BUILT_IT);
+		mtp_pagedir_queue_count(MTP_PAIRS_REFUSED, built == MTP_BUILT_REFUSED);
+		mtp_pagedir_queue_count(MTP_PAIRS_UNFIT, built == MTP_BUILT_UNFIT);
 	}
-	mtp_builder_close(&b);
+	mtp_pagedir_builder_close(&b);
 }
 
 void
-mtp_admit_ask(Relation rel, uint32 pair)
+mtp_pagedir_request(Relation rel, uint32 pair)
 {
-	if (!mtp_admit_possible())
+	if (!mtp_pagedir_queue_possible())
 		return;
 	if (!mtp_workers_allowed() || is_new(rel))
 	{
@@ -94,7 +96,7 @@ mtp_admit_ask(Relation rel, uint32 pair)
 		return;
 	}
 	if (asked.n > 0 && (asked.relid != RelationGetRelid(rel) || asked.first + asked.n != pair || asked.n == SCAN_RANGE))
-		mtp_admit_flush();
+		mtp_pagedir_request_flush();
 	if (asked.n == 0)
 		asked = (MtpRange) {
 			.relid = RelationGetRelid(rel),.first = pair
@@ -103,12 +105,12 @@ mtp_admit_ask(Relation rel, uint32 pair)
 }
 
 void
-mtp_admit_flush(void)
+mtp_pagedir_request_flush(void)
 {
 	MtpRange	range = asked;
 
 	asked.n = 0;
-	if (range.n > 0 && mtp_admit_possible())
+	if (range.n > 0 && mtp_pagedir_queue_possible())
 		hand_over(&range);
 }
 
@@ -176,7 +178,7 @@ leave_pair(Relation rel, Load *load)
 	{
 		send(rel, load);
 		if (!add_range(load->left, &load->n, MOST_LEFT, &range))
-			mtp_admit_count(MTP_ADMIT_DROPPED, 1);
+			mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, 1);
 	}
 	else if (load->left[load->n - 1].n >= LOAD_RANGE)
 		send(rel, load);
@@ -186,12 +188,12 @@ leave_pair(Relation rel, Load *load)
  * A pair that the load has left is full, as a rule; if it comes back, the pair's directory goes, and the pair is told again.
  */
 void
-mtp_admit_loaded(Relation rel, TupleTableSlot **slots, int nslots)
+mtp_pagedir_request_loaded(Relation rel, TupleTableSlot **slots, int nslots)
 {
-	AttrNumber	attnums[MTP_DIRECTORY_COLUMNS];
+	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
 	Load	   *load;
 
-	if (!mtp_admit_possible() || !mtp_pair_serves(rel) || mtp_demand_columns(rel, attnums, NULL) == 0)
+	if (!mtp_pagedir_queue_possible() || !mtp_pair_serves(rel) || mtp_pagedir_columns(rel, attnums, NULL) == 0)
 		return;
 	load = load_of(RelationGetRelid(rel), true);
 	load->used = ++ticks;
@@ -212,9 +214,9 @@ build_left(Relation rel, Load *load)
 {
 	uint32		in_a_row = 0;
 	uint32		counts[MTP_BUILT_UNFIT + 1] = {0};
-	MtpBuilder	b;
+	MtpPagedirBuilder	b;
 
-	if (load->n == 0 || !mtp_builder_open(&b, rel))
+	if (load->n == 0 || !mtp_pagedir_builder_open(&b, rel))
 		return;
 	for (int i = 0; i < load->n && b.trusted && in_a_row < ENOUGH_REFUSALS; i++)
 		for (uint32 n = 0; n < load->left[i].n && in_a_row < ENOUGH_REFUSALS; n++)
@@ -222,18 +224,18 @@ build_left(Relation rel, Load *load)
 			MtpBuilt	built;
 
 			CHECK_FOR_INTERRUPTS();
-			built = mtp_builder_build(&b, load->left[i].first + n, true, -1);
+			built = mtp_pagedir_builder_build(&b, load->left[i].first + n, true, -1);
 			counts[built]++;
 			in_a_row = built == MTP_BUILT_REFUSED ? in_a_row + 1 : 0;
 		}
-	mtp_builder_close(&b);
-	mtp_admit_count(MTP_ADMIT_BUILT, counts[MTP_BUILT_IT]);
-	mtp_admit_count(MTP_ADMIT_REFUSED, counts[MTP_BUILT_REFUSED]);
-	mtp_admit_count(MTP_ADMIT_UNFIT, counts[MTP_BUILT_UNFIT]);
+	mtp_pagedir_builder_close(&b);
+	mtp_pagedir_queue_count(MTP_PAIRS_BUILT, counts[MTP_BUILT_IT]);
+	mtp_pagedir_queue_count(MTP_PAIRS_REFUSED, counts[MTP_BUILT_REFUSED]);
+	mtp_pagedir_queue_count(MTP_PAIRS_UNFIT, counts[MTP_BUILT_UNFIT]);
 }
 
 void
-mtp_admit_load_end(Relation rel)
+mtp_pagedir_request_load_end(Relation rel)
 {
 	Load	   *load = any_load ? load_of(RelationGetRelid(rel), false) : NULL;
 
@@ -272,8 +274,11 @@ xact_callback(XactEvent event, void *arg)
 }
 
 void
-mtp_admit_init(void)
+mtp_pagedir_init(void)
 {
-	mtp_admit_work_init();
+	mtp_pagedir_shmem_init();
+	mtp_pagedir_label_init();
+	mtp_pagedir_chore_init();
+	mtp_reset_register(MTP_RESET_BUFFER, mtp_pagedir_queue_reset_counts);
 	RegisterXactCallback(xact_callback, NULL);
 }

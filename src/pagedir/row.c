@@ -11,11 +11,11 @@
 #include "access/transam.h"
 
 void
-mtp_directory_layout(MtpDirectoryColumns *c)
+mtp_pagedir_layout(MtpPagedirColumns *c)
 {
 	int			first = MaxAttrNumber;
 
-	Assert(c->n >= 1 && c->n <= MTP_DIRECTORY_COLUMNS);
+	Assert(c->n >= 1 && c->n <= MTP_PAGEDIR_COLUMNS);
 	c->last = 0;
 	for (int i = 0; i < c->n; i++)
 	{
@@ -34,7 +34,7 @@ mtp_directory_layout(MtpDirectoryColumns *c)
 
 /* Puts an attribute's value (from 0) where it is a column's. */
 static inline void
-put_value(const MtpDirectoryColumns *c, int att, Datum value, MtpValueKind kind, Datum *values, MtpValueKind *kinds)
+put_value(const MtpPagedirColumns *c, int att, Datum value, MtpValueKind kind, Datum *values, MtpValueKind *kinds)
 {
 	for (int i = 0; i < c->n; i++)
 	{
@@ -63,7 +63,7 @@ varlena_size(const char *data, Size room, MtpValueKind *kind)
 	if (!mtp_varlena_whole(data, room))
 		return 0;
 	size = VARSIZE_ANY(data);
-	*kind = size > MTP_DIRECTORY_WIDTH || VARATT_IS_COMPRESSED(data) ? MTP_VALUE_APART : MTP_VALUE_GOOD;
+	*kind = size > MTP_PAGEDIR_WIDTH || VARATT_IS_COMPRESSED(data) ? MTP_VALUE_APART : MTP_VALUE_GOOD;
 	return size;
 }
 
@@ -85,14 +85,14 @@ attribute_size(Form_pg_attribute att, const char *data, Size room, Size *at, Mtp
 	if (*at >= room)
 		return 0;
 	size = att->attlen > 0 ? att->attlen : strnlen(data + *at, room - *at) + 1;
-	if (size > MTP_DIRECTORY_WIDTH)
+	if (size > MTP_PAGEDIR_WIDTH)
 		*kind = MTP_VALUE_APART;
 	return size <= room - *at ? size : 0;
 }
 
 /* The i-th column's value in a row from before it was added */
 static void
-get_missing(const MtpDirectoryColumns *c, int i, Datum *value, MtpValueKind *kind)
+get_missing(const MtpPagedirColumns *c, int i, Datum *value, MtpValueKind *kind)
 {
 	Form_pg_attribute att = TupleDescAttr(c->desc, c->column[i].tag.attnum - 1);
 	bool		isnull;
@@ -101,12 +101,12 @@ get_missing(const MtpDirectoryColumns *c, int i, Datum *value, MtpValueKind *kin
 	*kind = isnull ? MTP_VALUE_NULL : MTP_VALUE_GOOD;
 	if (!isnull && att->attlen == -1)
 		varlena_size(DatumGetPointer(*value), VARSIZE_ANY(DatumGetPointer(*value)), kind);
-	else if (!isnull && att->attlen > MTP_DIRECTORY_WIDTH)
+	else if (!isnull && att->attlen > MTP_PAGEDIR_WIDTH)
 		*kind = MTP_VALUE_APART;
 }
 
 bool
-mtp_directory_values(const MtpDirectoryColumns *c, HeapTupleHeader row, Size size, Datum *values, MtpValueKind *kinds)
+mtp_pagedir_values(const MtpPagedirColumns *c, HeapTupleHeader row, Size size, Datum *values, MtpValueKind *kinds)
 {
 	const bits8 *nulls = NULL;
 	const char *data;
@@ -153,7 +153,7 @@ mtp_directory_values(const MtpDirectoryColumns *c, HeapTupleHeader row, Size siz
 }
 
 bool
-mtp_directory_written(const MtpDirectoryColumns *c, HeapTupleHeader row)
+mtp_pagedir_written(const MtpPagedirColumns *c, HeapTupleHeader row)
 {
 	TransactionId xmin = HeapTupleHeaderGetRawXmin(row);
 

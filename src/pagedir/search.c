@@ -16,14 +16,14 @@ typedef struct Search
 	const char *at;
 	union
 	{
-		MtpDirectoryHead head;
-		uint64		words[sizeof(MtpDirectoryHead) / sizeof(uint64)];
+		MtpPagedirHead head;
+		uint64		words[sizeof(MtpPagedirHead) / sizeof(uint64)];
 	}			u;
-	MtpDirectoryShape shape;
-	MtpDirectoryColumns *columns;
-	MtpDirectoryKey *keys;
+	MtpPagedirShape shape;
+	MtpPagedirColumns *columns;
+	MtpPagedirKey *keys;
 	int			nkeys;
-	MtpDirectoryStill still;
+	MtpPagedirStill still;
 	void	   *arg;
 } Search;
 
@@ -57,7 +57,7 @@ typedef struct Filter
 
 /* Do the column's parts lie within the directory? */
 static bool
-is_whole(const MtpDirectoryHead *h, const MtpDirectoryCodes *codes)
+is_whole(const MtpPagedirHead *h, const MtpPagedirCodes *codes)
 {
 	if (codes->shift > 63 || codes->width > 4 || codes->width == 3)
 		return false;
@@ -71,28 +71,28 @@ static bool
 read_head(Search *s, Size size)
 {
 	const volatile uint64 *words = (const volatile uint64 *) s->at;
-	const MtpDirectoryColumns *c = s->columns;
-	MtpDirectoryHead *h = &s->u.head;
-	Size		bytes = MtpDirectoryHeadSize(c->n);
+	const MtpPagedirColumns *c = s->columns;
+	MtpPagedirHead *h = &s->u.head;
+	Size		bytes = MtpPagedirHeadSize(c->n);
 
 	if (size < bytes)
 		return false;
 	for (int i = 0; i < bytes / sizeof(uint64); i++)
 		s->u.words[i] = words[i];
-	if (h->format != MTP_DIRECTORY_FORMAT || h->ncolumns != c->n || h->size > Min(size, MTP_DIRECTORY_MOST))
+	if (h->format != MTP_PAGEDIR_FORMAT || h->ncolumns != c->n || h->size > Min(size, MTP_PAGEDIR_MOST))
 		return false;
 	for (int i = 0; i < c->n; i++)
-		if (memcmp(&h->column[i].tag, &c->column[i].tag, sizeof(MtpDirectoryTag)) != 0 ||
+		if (memcmp(&h->column[i].tag, &c->column[i].tag, sizeof(MtpPagedirTag)) != 0 ||
 			h->column[i].codes.norm != c->column[i].norm || !is_whole(h, &h->column[i].codes))
 			return false;
-	s->shape = mtp_directory_shape(h);
+	s->shape = mtp_pagedir_shape(h);
 	return s->shape.size <= h->size;
 }
 
 /* ---------- codes of keys ---------- */
 
 static Place
-place_in_window(const MtpDirectoryCodes *codes, const MtpDirectoryKey *key)
+place_in_window(const MtpPagedirCodes *codes, const MtpPagedirKey *key)
 {
 	if (key->norm < codes->u.window.min)
 		return (Place) {-1, true};
@@ -122,7 +122,7 @@ get_value(const Search *s, int column, const char *copy, int i, Datum *value)
 
 /* By binary search.  False if memory has changed. */
 static bool
-place_in_dictionary(const Search *s, const char *copy, MtpDirectoryKey *key, Place *place)
+place_in_dictionary(const Search *s, const char *copy, MtpPagedirKey *key, Place *place)
 {
 	int			lo = 0,
 				hi = s->u.head.column[key->column].codes.nvalues;
@@ -178,11 +178,11 @@ narrow(Wanted *w, StrategyNumber what, Place place)
 static bool
 find_wanted(const Search *s, int column, Wanted *w)
 {
-	const MtpDirectoryCodes *codes = &s->u.head.column[column].codes;
+	const MtpPagedirCodes *codes = &s->u.head.column[column].codes;
 	int64		most = codes->width == 0 ? PG_UINT32_MAX : (int64) MtpCodeOfNull(codes->width) - 1;
 	union
 	{
-		char		data[MTP_DIRECTORY_MOST];
+		char		data[MTP_PAGEDIR_MOST];
 		double		align;
 	}			copy;
 	bool		copied = false;
@@ -190,17 +190,17 @@ find_wanted(const Search *s, int column, Wanted *w)
 	*w = (Wanted) {false, codes->nulls != 0, codes->how != MTP_CODES_EMPTY, 0, PG_UINT32_MAX};
 	for (int i = 0; i < s->nkeys; i++)
 	{
-		MtpDirectoryKey *key = &s->keys[i];
+		MtpPagedirKey *key = &s->keys[i];
 		Place		place;
 
 		if (key->column != column)
 			continue;
 		w->asked = true;
-		if (key->what == MTP_DIRECTORY_NULL)
+		if (key->what == MTP_PAGEDIR_NULL)
 			w->values = false;
 		else
 			w->nulls = false;
-		if (key->what >= MTP_DIRECTORY_NULL || !w->values)
+		if (key->what >= MTP_PAGEDIR_NULL || !w->values)
 			continue;
 		if (codes->how == MTP_CODES_WINDOW && key->by_norm)
 			place = place_in_window(codes, key);
@@ -277,7 +277,7 @@ make_filter(const Search *s, int column, const Wanted *w, Filter *f)
 
 /* Adds those of the items of ranks lo … hi that pass.  False if there are none such items. */
 static bool
-add_items(const Search *s, int lo, int hi, const Filter *filters, int nfilters, MtpDirectoryItems *items, bool *any)
+add_items(const Search *s, int lo, int hi, const Filter *filters, int nfilters, MtpPagedirItems *items, bool *any)
 {
 	const volatile uint16 *at = (const volatile uint16 *) (s->at + s->shape.items);
 
@@ -291,7 +291,7 @@ add_items(const Search *s, int lo, int hi, const Filter *filters, int nfilters, 
 		if (!good)
 			continue;
 		item = at[rank];
-		if (item >= MTP_DIRECTORY_ITEMS)
+		if (item >= MTP_PAGEDIR_ITEMS)
 			return false;
 		items->words[item / 64] |= UINT64CONST(1) << item % 64;
 		*any = true;
@@ -299,15 +299,15 @@ add_items(const Search *s, int lo, int hi, const Filter *filters, int nfilters, 
 	return true;
 }
 
-MtpDirectoryFound
-mtp_directory_search(const char *directory, Size size, MtpDirectoryColumns *c, MtpDirectoryKey *keys, int nkeys,
-					 MtpDirectoryStill still, void *arg, MtpDirectoryItems *items)
+MtpPagedirFound
+mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPagedirKey *keys, int nkeys,
+					 MtpPagedirStill still, void *arg, MtpPagedirItems *items)
 {
 	Search		s = {.at = directory,.columns = c,.keys = keys,.nkeys = nkeys,.still = still,.arg = arg};
-	const MtpDirectoryHead *h = &s.u.head;
+	const MtpPagedirHead *h = &s.u.head;
 	Wanted		w,
 				further;
-	Filter		filters[MTP_DIRECTORY_COLUMNS];
+	Filter		filters[MTP_PAGEDIR_COLUMNS];
 	int			nfilters = 0;
 	int			lo = 0,
 				hi,
@@ -317,15 +317,15 @@ mtp_directory_search(const char *directory, Size size, MtpDirectoryColumns *c, M
 
 	/* The first level, wherever it begins: it is waited for once, with the head. */
 	for (int line = 1; line < 4; line++)
-		__builtin_prefetch(directory + line * MTP_DIRECTORY_ALIGN);
+		__builtin_prefetch(directory + line * MTP_PAGEDIR_ALIGN);
 	if (!read_head(&s, size))
-		return MTP_DIRECTORY_UNUSABLE;
+		return MTP_PAGEDIR_UNUSABLE;
 	if (!find_wanted(&s, 0, &w))
-		return MTP_DIRECTORY_CHANGED;
+		return MTP_PAGEDIR_CHANGED;
 	for (int i = 1; i < c->n && !none && (w.values || w.nulls); i++)
 	{
 		if (!find_wanted(&s, i, &further))
-			return MTP_DIRECTORY_CHANGED;
+			return MTP_PAGEDIR_CHANGED;
 		none = further.asked && !further.values && !further.nulls;
 		nfilters += make_filter(&s, i, &further, &filters[nfilters]);
 	}
@@ -339,10 +339,10 @@ mtp_directory_search(const char *directory, Size size, MtpDirectoryColumns *c, M
 		if (w.hi < PG_UINT32_MAX && s.shape.nnodes > 0)
 			hi = rank_of(&s, w.hi, true);
 		if (!add_items(&s, lo, hi, filters, nfilters, items, &any))
-			return MTP_DIRECTORY_CHANGED;
+			return MTP_PAGEDIR_CHANGED;
 	}
 	if ((!none && w.nulls && !add_items(&s, h->nsorted, ncoded, filters, nfilters, items, &any)) ||
 		!add_items(&s, ncoded, ncoded + h->nothers, NULL, 0, items, &any))
-		return MTP_DIRECTORY_CHANGED;
-	return any ? MTP_DIRECTORY_SOME : MTP_DIRECTORY_NOTHING;
+		return MTP_PAGEDIR_CHANGED;
+	return any ? MTP_PAGEDIR_SOME : MTP_PAGEDIR_NOTHING;
 }

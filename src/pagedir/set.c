@@ -22,14 +22,14 @@
 
 #include "pagedir/pagedir.h"
 #include "pagedir/choice.h"
-#include "table/table.h"
+#include "core/identity.h"
 
 PG_FUNCTION_INFO_V1(mtp_table_set_directory);
 
 /* What was asked for: names that are not looked up yet. */
 typedef struct Request
 {
-	MtpDirectoryChoice choice;
+	MtpPagedirChosen choice;
 	int			ncolumns;
 	Datum	   *names;
 } Request;
@@ -46,7 +46,7 @@ refuse_nulls(void)
 static Request
 read_request(FunctionCallInfo fcinfo)
 {
-	Request		request = {.choice = MTP_DIRECTORY_FIXED};
+	Request		request = {.choice = MTP_PAGEDIR_FIXED};
 	ArrayType  *array;
 	bool	   *nulls;
 
@@ -66,10 +66,10 @@ read_request(FunctionCallInfo fcinfo)
 					  &request.ncolumns);
 
 	if (request.ncolumns == 0)
-		request.choice = MTP_DIRECTORY_LEARNT;
+		request.choice = MTP_PAGEDIR_LEARNT;
 	else if (request.ncolumns == 1 && nulls[0])
 	{
-		request.choice = MTP_DIRECTORY_OFF;
+		request.choice = MTP_PAGEDIR_OFF;
 		request.ncolumns = 0;
 	}
 	for (int i = 0; i < request.ncolumns; i++)
@@ -105,15 +105,15 @@ check_access_method(Form_pg_class rel)
 
 /* What label.c refuses for SECURITY LABEL as well, and what that need not know. */
 static void
-check_target(Form_pg_class rel, MtpDirectoryChoice choice)
+check_target(Form_pg_class rel, MtpPagedirChosen choice)
 {
 	if (!MtpOwnsRelation(rel->oid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(rel->relkind),
 					   NameStr(rel->relname));
-	mtp_label_check_relation(rel);
+	mtp_pagedir_label_check_relation(rel);
 
 	/* Labels that a table has kept from the time when it was ours can be removed. */
-	if (choice != MTP_DIRECTORY_LEARNT)
+	if (choice != MTP_PAGEDIR_LEARNT)
 		check_access_method(rel);
 }
 
@@ -150,7 +150,7 @@ find_column(Relation rel, const char *name)
 				 errdetail("Data type %s, or one within it, has no default operator class for access method \"btree\".",
 						   format_type_be(type)),
 				 errhint("Leave the column out, or define a default operator class for its data type.")));
-	if (!mtp_directory_has_order(type))
+	if (!mtp_pagedir_has_order(type))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("column \"%s\" of table \"%s\" cannot be a directory column",
@@ -162,7 +162,7 @@ find_column(Relation rel, const char *name)
 }
 
 static void
-find_columns(Relation rel, const Request *request, MtpDirectory *own)
+find_columns(Relation rel, const Request *request, MtpPagedirChoice *own)
 {
 	own->choice = request->choice;
 	own->ncolumns = request->ncolumns;
@@ -198,7 +198,7 @@ Datum
 mtp_table_set_directory(PG_FUNCTION_ARGS)
 {
 	Request		request;
-	MtpDirectory own = {0};
+	MtpPagedirChoice own = {0};
 	Oid			relid;
 	HeapTuple	tup;
 	Relation	rel;
@@ -223,6 +223,6 @@ mtp_table_set_directory(PG_FUNCTION_ARGS)
 	find_columns(rel, &request, &own);
 	relation_close(rel, NoLock);
 
-	mtp_label_write(relid, &own);
+	mtp_pagedir_label_write(relid, &own);
 	PG_RETURN_VOID();
 }

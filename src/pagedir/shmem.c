@@ -2,7 +2,7 @@
  * shmem.c
  *	  The subsystem's shared memory: what scans ask for (demand.c), and what shall be built (queue.c).  Where there is no buffer there is none.
  */
-#include "dirscan/dirscan.h"
+#include "core/core.h"
 
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -23,7 +23,7 @@ request(void)
 		next_request();
 	if (mtp_buffer_size == 0)
 		return;
-	RequestAddinShmemSpace(add_size(mtp_demand_size(), mtp_admit_queue_size()));
+	RequestAddinShmemSpace(add_size(mtp_pagedir_learn_size(), mtp_pagedir_queue_size()));
 	RequestNamedLWLockTranche("mtpower_demand", 1);
 	RequestNamedLWLockTranche("mtpower_admit", 1);
 }
@@ -36,13 +36,13 @@ startup(void)
 	if (mtp_buffer_size == 0)
 		return;
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	mtp_demand_make(&GetNamedLWLockTranche("mtpower_demand")->lock);
-	mtp_admit_queue_make(&GetNamedLWLockTranche("mtpower_admit")->lock);
+	mtp_pagedir_learn_make(&GetNamedLWLockTranche("mtpower_demand")->lock);
+	mtp_pagedir_queue_make(&GetNamedLWLockTranche("mtpower_admit")->lock);
 	LWLockRelease(AddinShmemInitLock);
 }
 
 void
-mtp_scan_shmem_init(void)
+mtp_pagedir_shmem_init(void)
 {
 	next_request = shmem_request_hook;
 	shmem_request_hook = request;

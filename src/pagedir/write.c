@@ -8,29 +8,29 @@
 
 typedef struct Build
 {
-	MtpDirectoryColumns *columns;
-	MtpDirectoryHead head;
-	MtpDirectoryEntry *entries; /* room for all items, each */
+	MtpPagedirColumns *columns;
+	MtpPagedirHead head;
+	MtpPagedirEntry *entries; /* room for all items, each */
 	int			nentries;
 	uint16	   *others;
-	MtpDirectoryCoding coding[MTP_DIRECTORY_COLUMNS];
+	MtpPagedirCoding coding[MTP_PAGEDIR_COLUMNS];
 } Build;
 
 static inline bool
-has_nodes(const MtpDirectoryHead *head)
+has_nodes(const MtpPagedirHead *head)
 {
 	return head->column[0].codes.how == MTP_CODES_WINDOW || head->column[0].codes.how == MTP_CODES_DICTIONARY;
 }
 
-MtpDirectoryShape
-mtp_directory_shape(const MtpDirectoryHead *head)
+MtpPagedirShape
+mtp_pagedir_shape(const MtpPagedirHead *head)
 {
-	MtpDirectoryShape s = {0};
+	MtpPagedirShape s = {0};
 	int			n = head->nsorted + head->nnulls;
 
 	s.nnodes = has_nodes(head) ? (head->nsorted + MTP_NODE_SLOTS - 1) / MTP_NODE_SLOTS : 0;
-	s.first = TYPEALIGN(MTP_DIRECTORY_ALIGN, MtpDirectoryHeadSize(head->ncolumns));
-	s.heads = s.first + TYPEALIGN(MTP_DIRECTORY_ALIGN, s.nnodes * sizeof(uint32));
+	s.first = TYPEALIGN(MTP_PAGEDIR_ALIGN, MtpPagedirHeadSize(head->ncolumns));
+	s.heads = s.first + TYPEALIGN(MTP_PAGEDIR_ALIGN, s.nnodes * sizeof(uint32));
 	s.items = s.heads + s.nnodes * MTP_NODE_SLOTS * sizeof(uint32);
 	s.size = s.items + (n + head->nothers) * sizeof(uint16);
 	for (int i = 1; i < head->ncolumns; i++)
@@ -46,9 +46,9 @@ mtp_directory_shape(const MtpDirectoryHead *head)
 static int
 compare_entries(const void *x, const void *y, void *arg)
 {
-	const MtpDirectoryEntry *a = x;
-	const MtpDirectoryEntry *b = y;
-	MtpDirectoryColumn *column = arg;
+	const MtpPagedirEntry *a = x;
+	const MtpPagedirEntry *b = y;
+	MtpPagedirColumn *column = arg;
 
 	if (a->kinds[0] != b->kinds[0])
 		return a->kinds[0] == MTP_VALUE_NULL ? 1 : -1;
@@ -68,9 +68,9 @@ compare_entries(const void *x, const void *y, void *arg)
 static void
 add_row(Build *b, int item, HeapTupleHeader row, Size size)
 {
-	MtpDirectoryColumns *c = b->columns;
-	MtpDirectoryEntry *entry = &b->entries[b->nentries];
-	bool		apart = !mtp_directory_written(c, row) || !mtp_directory_values(c, row, size, entry->values, entry->kinds);
+	MtpPagedirColumns *c = b->columns;
+	MtpPagedirEntry *entry = &b->entries[b->nentries];
+	bool		apart = !mtp_pagedir_written(c, row) || !mtp_pagedir_values(c, row, size, entry->values, entry->kinds);
 
 	for (int i = 0; i < c->n && !apart; i++)
 		apart = entry->kinds[i] == MTP_VALUE_APART;
@@ -127,10 +127,10 @@ set_places(Build *b)
 
 	for (int i = 0; i < b->columns->n; i++)
 		b->head.column[i].codes = b->coding[i].codes;
-	size = mtp_directory_shape(&b->head).size;
+	size = mtp_pagedir_shape(&b->head).size;
 	for (int i = 0; i < b->columns->n; i++)
 	{
-		MtpDirectoryCodes *codes = &b->coding[i].codes;
+		MtpPagedirCodes *codes = &b->coding[i].codes;
 
 		if (codes->how != MTP_CODES_DICTIONARY)
 			continue;
@@ -149,19 +149,19 @@ set_codes(Build *b)
 
 	for (int i = 0; i < b->columns->n; i++)
 	{
-		b->coding[i] = (MtpDirectoryCoding) {
+		b->coding[i] = (MtpPagedirCoding) {
 			.columns = b->columns,.column = i,.entries = b->entries,.n = b->nentries
 		};
-		mtp_directory_code(&b->coding[i]);
+		mtp_pagedir_code(&b->coding[i]);
 	}
-	while ((size = set_places(b)) > MTP_DIRECTORY_MOST)
+	while ((size = set_places(b)) > MTP_PAGEDIR_MOST)
 	{
 		int			largest = 0;
 		Size		takes = 0;
 
 		for (int i = 0; i < b->columns->n; i++)
 		{
-			const MtpDirectoryCodes *codes = &b->coding[i].codes;
+			const MtpPagedirCodes *codes = &b->coding[i].codes;
 			Size		dictionary = codes->how == MTP_CODES_DICTIONARY ? codes->u.dictionary.size : 0;
 
 			if (Max(dictionary, codes->width * b->nentries) > takes)
@@ -170,7 +170,7 @@ set_codes(Build *b)
 				largest = i;
 			}
 		}
-		if (!mtp_directory_code_less(&b->coding[largest]))
+		if (!mtp_pagedir_code_less(&b->coding[largest]))
 			return size;
 	}
 	return size;
@@ -190,19 +190,19 @@ put_code(char *to, int width, int i, uint32 code)
 static void
 write_directory(Build *b, char *to)
 {
-	MtpDirectoryShape shape = mtp_directory_shape(&b->head);
+	MtpPagedirShape shape = mtp_pagedir_shape(&b->head);
 	uint32	   *first = (uint32 *) (to + shape.first);
 	uint16	   *items = (uint16 *) (to + shape.items);
 	uint32	   *codes = palloc(Max(b->nentries, 1) * sizeof(uint32));
 
 	memset(to, 0, b->head.size);
-	memcpy(to, &b->head, MtpDirectoryHeadSize(b->head.ncolumns));
+	memcpy(to, &b->head, MtpPagedirHeadSize(b->head.ncolumns));
 	for (int i = 0; i < b->nentries; i++)
 		items[i] = b->entries[i].item;
 	memcpy(items + b->nentries, b->others, b->head.nothers * sizeof(uint16));
 	for (int column = 0; column < b->columns->n; column++)
 	{
-		mtp_directory_write_codes(&b->coding[column], codes, to);
+		mtp_pagedir_write_codes(&b->coding[column], codes, to);
 		for (int i = 0; i < b->nentries && column > 0; i++)
 			put_code(to + shape.codes[column], b->coding[column].codes.width, i, codes[i]);
 		for (int i = 0; i < b->head.nsorted && column == 0 && shape.nnodes > 0; i++)
@@ -214,16 +214,16 @@ write_directory(Build *b, char *to)
 }
 
 Size
-mtp_directory_build(MtpDirectoryColumns *c, const char *image, int nblocks, char *to)
+mtp_pagedir_build(MtpPagedirColumns *c, const char *image, int nblocks, char *to)
 {
 	Build		b = {.columns = c};
 	bool		good = true;
 	Size		size = 0;
 
 	Assert(nblocks == 1 || nblocks == 2);
-	b.entries = palloc(nblocks * MaxHeapTuplesPerPage * sizeof(MtpDirectoryEntry));
+	b.entries = palloc(nblocks * MaxHeapTuplesPerPage * sizeof(MtpPagedirEntry));
 	b.others = palloc(nblocks * MaxHeapTuplesPerPage * sizeof(uint16));
-	b.head.format = MTP_DIRECTORY_FORMAT;
+	b.head.format = MTP_PAGEDIR_FORMAT;
 	b.head.ncolumns = c->n;
 	for (int i = 0; i < c->n; i++)
 		b.head.column[i].tag = c->column[i].tag;
@@ -232,9 +232,9 @@ mtp_directory_build(MtpDirectoryColumns *c, const char *image, int nblocks, char
 		good = add_block(&b, half, image + (Size) half * BLCKSZ);
 	if (good)
 	{
-		qsort_arg(b.entries, b.nentries, sizeof(MtpDirectoryEntry), compare_entries, &c->column[0]);
+		qsort_arg(b.entries, b.nentries, sizeof(MtpPagedirEntry), compare_entries, &c->column[0]);
 		size = set_codes(&b);
-		good = size <= MTP_DIRECTORY_MOST;
+		good = size <= MTP_PAGEDIR_MOST;
 	}
 	if (good)
 	{

@@ -2,7 +2,7 @@
  * background.c
  *	  A background worker that seals frames while the server runs, so that there is less to be done at its end.
  */
-#include "batch/batch.h"
+#include "core/process.h"
 #include "buffer/buffer.h"
 #include "pmem/file.h"
 
@@ -49,7 +49,7 @@ seal_round(uint64 *seen, char *copy)
 		int			kind = pool->kind_of[frame / MTP_EXTENT_FRAMES];
 		uint64		version = pg_atomic_read_u64(&mtp_buffer.heads[frame].version);
 
-		if (kind != MTP_FRAME_NONE && version == seen[frame] && version != mtp_home.sealed[frame] && mtp_seal_frame(&mtp_home, &mtp_buffer, frame, copy))
+		if (kind != MTP_FRAME_NONE && version == seen[frame] && version != mtp_pmem.sealed[frame] && mtp_seal_frame(&mtp_pmem, &mtp_buffer, frame, copy))
 			done += mtp_pool_frame_bytes(kind);
 		seen[frame] = version;
 		if (done >= TURN_BYTES)
@@ -67,14 +67,14 @@ mtp_sealer_main(Datum arg)
 	uint64	   *seen;
 	char	   *copy;
 
-	if (mtp_home.media.base == NULL)
+	if (mtp_pmem.media.base == NULL)
 		proc_exit(0);			/* the file was refused */
 	Assert(mtp_buffer.pool != NULL);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);	/* to no database: for pg_stat_activity */
-	seen = MemoryContextAllocExtended(TopMemoryContext, mtp_home_shared(mtp_home.nextents), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	seen = MemoryContextAllocExtended(TopMemoryContext, mtp_pmem_shared(mtp_pmem.nextents), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	copy = palloc(2 * BLCKSZ);
 	for (;;)
 	{
@@ -85,13 +85,13 @@ mtp_sealer_main(Datum arg)
 
 /* In _PG_init, when the settings are known. */
 void
-mtp_sealer_init(void)
+mtp_pmem_background_init(void)
 {
 	BackgroundWorker bgw;
 
 	if (mtp_pmem_path == NULL || mtp_pmem_path[0] == '\0' || !mtp_media_built())
 		return;
-	mtp_worker_describe(&bgw, "mtpower sealer", "mtp_sealer_main");
+	mtp_process_describe(&bgw, "mtpower sealer", "mtp_sealer_main");
 	bgw.bgw_restart_time = RESTART;
 	RegisterBackgroundWorker(&bgw);
 }

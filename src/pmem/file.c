@@ -16,7 +16,7 @@
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 
-MtpHome		mtp_home;
+MtpPmem		mtp_pmem;
 char	   *mtp_pmem_path = NULL;
 int			mtp_pmem_size = 0;
 int			mtp_pmem_seal_timeout = 10000;
@@ -34,7 +34,7 @@ refuse(int fd, const char *why)
 {
 	if (fd >= 0)
 		close(fd);
-	memset(&mtp_home, 0, sizeof(mtp_home));
+	memset(&mtp_pmem, 0, sizeof(mtp_pmem));
 	ereport(WARNING,
 			(errmsg("mtpower does not use file \"%s\": %s", mtp_pmem_path, why),
 			 errdetail("Frames live in shared memory, of the size of \"mtpower.buffer_size\", and are gone when the server stops.")));
@@ -78,13 +78,13 @@ lock_file(int fd)
 
 /* What it says of itself.  False: it is something else's file, which nothing may be written to.  A new one is empty, or zero. */
 static bool
-is_ours(int fd, MtpHomeHead *head)
+is_ours(int fd, MtpPmemHead *head)
 {
-	char		page[MTP_HOME_HEADERS_AT] = {0};
+	char		page[MTP_PMEM_HEADERS_AT] = {0};
 	ssize_t		n = pread(fd, page, sizeof(page), 0);
 
 	memcpy(head, page, sizeof(*head));
-	if (n == sizeof(page) && head->magic == MTP_HOME_MAGIC)
+	if (n == sizeof(page) && head->magic == MTP_PMEM_MAGIC)
 		return true;
 	for (ssize_t i = 0; i < n; i++)
 		if (page[i] != 0)
@@ -116,17 +116,17 @@ on_tmpfs(int fd)
 static bool
 map_file(int fd, const struct stat *st, uint32 extents, Size slack)
 {
-	MtpHome    *home = &mtp_home;
+	MtpPmem    *file = &mtp_pmem;
 	const char *why;
 
-	if (mtp_media_map(&home->media, mtp_pmem_path, mtp_home_bytes(extents, slack), &why))
+	if (mtp_media_map(&file->media, mtp_pmem_path, mtp_pmem_bytes(extents, slack), &why))
 	{
-		if (home->media.is_pmem || on_tmpfs(fd))
+		if (file->media.is_pmem || on_tmpfs(fd))
 		{
-			mtp_home_lay_out(home, extents);
+			mtp_pmem_lay_out(file, extents);
 			return true;
 		}
-		mtp_media_unmap(&home->media);
+		mtp_media_unmap(&file->media);
 		why = "it is neither on persistent memory nor on tmpfs";
 	}
 	/* One that had nothing in it must take no room. */
@@ -138,26 +138,26 @@ map_file(int fd, const struct stat *st, uint32 extents, Size slack)
 
 /* The file is what it says, or is made so. */
 static void
-prepare_file(const struct stat *st, const MtpHomeHead *head)
+prepare_file(const struct stat *st, const MtpPmemHead *head)
 {
-	MtpHome    *home = &mtp_home;
+	MtpPmem    *file = &mtp_pmem;
 
-	if (st->st_size == home->media.size && head->layout == MTP_HOME_LAYOUT && head->nextents == home->nextents)
+	if (st->st_size == file->media.size && head->layout == MTP_PMEM_LAYOUT && head->nextents == file->nextents)
 		return;
 	if (st->st_size != 0)
 		ereport(LOG,
 				(errmsg("file \"%s\" has another size or layout, and is emptied", mtp_pmem_path),
 				 errdetail("It has %lld bytes, room for %u extents, layout %u, instead of %zu, %u, %u.",
-						   (long long) st->st_size, head->nextents, head->layout, home->media.size, home->nextents, MTP_HOME_LAYOUT)));
-	mtp_home_format(home);
+						   (long long) st->st_size, head->nextents, head->layout, file->media.size, file->nextents, MTP_PMEM_LAYOUT)));
+	mtp_pmem_format(file);
 }
 
 uint32
-mtp_home_open(uint32 default_extents, Size slack)
+mtp_pmem_open(uint32 default_extents, Size slack)
 {
 	uint32		extents = mtp_pmem_size > 0 ? mtp_pmem_size : default_extents;
 	struct stat st;
-	MtpHomeHead head;
+	MtpPmemHead head;
 	int			fd;
 
 	if (mtp_pmem_path == NULL || mtp_pmem_path[0] == '\0' || !IsPostmasterEnvironment)
@@ -180,11 +180,11 @@ mtp_home_open(uint32 default_extents, Size slack)
 		{
 			prepare_file(&st, &head);
 			ereport(LOG,
-					(errmsg("frames live in \"%s\", %u MB%s", mtp_pmem_path, mtp_home.nextents,
-							mtp_home.media.is_pmem ? ", persistent memory" : "")));
-			return mtp_home.nextents;
+					(errmsg("frames live in \"%s\", %u MB%s", mtp_pmem_path, mtp_pmem.nextents,
+							mtp_pmem.media.is_pmem ? ", persistent memory" : "")));
+			return mtp_pmem.nextents;
 		}
-		mtp_media_unmap(&mtp_home.media);
+		mtp_media_unmap(&mtp_pmem.media);
 		refuse(fd, "it has been replaced meanwhile");
 	}
 	return default_extents;

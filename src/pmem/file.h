@@ -3,40 +3,40 @@
  *	  The file that frames live in: its layout, and what is done with it.
  *
  *	  offset                    size
- *	  0                         64          MtpHomeHead: what the file is
- *	  256                       256         MtpHomeMarker: of what state of the data directory the frames are, if they are complete
- *	  4096                      64 a frame  MtpHomeHeader: of which page the frame is, and its checksum
+ *	  0                         64          MtpPmemHead: what the file is
+ *	  256                       256         MtpPmemMarker: of what state of the data directory the frames are, if they are complete
+ *	  4096                      64 a frame  MtpPmemHeader: of which page the frame is, and its checksum
  *	  (a multiple of 1 MB)      1 MB each   extents: images, as in shared memory
  *	  (behind the last extent)  SLACK       what a reader may be led astray to (shmem.c)
  *
  * What a header or an image says counts only if the marker is there, which is written last, when the server has ended, and goes when it begins.
  * README.md argues why.
  *
- * seal.c, which is all that this needs but for home.c's file and marker.c's control file, asks the server for nothing: test/unit/home_test.c has it alone.
+ * seal.c, which is all that this needs but for file.c's file and marker.c's control file, asks the server for nothing: test/unit/home_test.c has it alone.
  */
-#ifndef MTP_HOME_H
-#define MTP_HOME_H
+#ifndef MTP_PMEM_H
+#define MTP_PMEM_H
 
 #include "buffer/frame.h"
 #include "pmem/media.h"
 
-#define MTP_HOME_MAGIC		UINT64CONST(0x656d6f48724d7450)
-#define MTP_HOME_MARKED		UINT64CONST(0x6465726b724d7450)
-#define MTP_HOME_FRAME		0x664d7450
+#define MTP_PMEM_MAGIC		UINT64CONST(0x656d6f48724d7450)
+#define MTP_PMEM_MARKED		UINT64CONST(0x6465726b724d7450)
+#define MTP_PMEM_FRAME		0x664d7450
 
 /* Another one for whatever changes in the file, or in what the image of a page is */
-#define MTP_HOME_LAYOUT		2
+#define MTP_PMEM_LAYOUT		2
 
-typedef struct MtpHomeHead
+typedef struct MtpPmemHead
 {
 	uint64		magic;
 	uint32		layout;
 	uint32		nextents;
 	char		unused[48];
-} MtpHomeHead;
+} MtpPmemHead;
 
 /* Of the data directory, when it was shut down.  No padding, since it is compared and summed up as it is. */
-typedef struct MtpHomeState
+typedef struct MtpPmemState
 {
 	uint64		system;			/* identifier */
 	uint64		checkpoint;
@@ -49,19 +49,19 @@ typedef struct MtpHomeState
 	uint32		build;			/* a hash of how it was built */
 	uint32		block;			/* BLCKSZ */
 	uint32		nextents;
-} MtpHomeState;
+} MtpPmemState;
 
-typedef struct MtpHomeMarker
+typedef struct MtpPmemMarker
 {
 	uint64		magic;
-	MtpHomeState state;
+	MtpPmemState state;
 	uint32		layout;
 	uint32		sealed;			/* frames that are complete */
 	uint32		unused;
 	uint32		crc;			/* of all before */
-} MtpHomeMarker;
+} MtpPmemMarker;
 
-typedef struct MtpHomeHeader
+typedef struct MtpPmemHeader
 {
 	uint32		magic;			/* 0: the frame has no page */
 	uint32		crc;			/* of what follows, and of the image */
@@ -72,22 +72,22 @@ typedef struct MtpHomeHeader
 	uint8		kind;
 	uint8		level;			/* of heat */
 	char		unused[18];
-} MtpHomeHeader;
+} MtpPmemHeader;
 
-StaticAssertDecl(sizeof(MtpHomeHead) == 64 && sizeof(MtpHomeHeader) == 64, "a cache line each");
-StaticAssertDecl(sizeof(MtpHomeMarker) == 88, "no padding");
+StaticAssertDecl(sizeof(MtpPmemHead) == 64 && sizeof(MtpPmemHeader) == 64, "a cache line each");
+StaticAssertDecl(sizeof(MtpPmemMarker) == 88, "no padding");
 
-#define MTP_HOME_MARKER_AT	256
-#define MTP_HOME_HEADERS_AT	4096
+#define MTP_PMEM_MARKER_AT	256
+#define MTP_PMEM_HEADERS_AT	4096
 
-typedef struct MtpHome
+typedef struct MtpPmem
 {
-	MtpMedia	media;			/* base is NULL if there is no home */
+	MtpMedia	media;			/* base is NULL if there is no file */
 	uint32		nextents;
-	MtpHomeHeader *headers;
+	MtpPmemHeader *headers;
 	char	   *images;
 	uint64	   *sealed;			/* shared: of each frame, its version that the file has, or 0 */
-} MtpHome;
+} MtpPmem;
 
 typedef struct MtpSealed
 {
@@ -104,34 +104,34 @@ typedef struct MtpTaken
 
 /* ---------- seal.c ---------- */
 
-extern Size mtp_home_bytes(uint32 nextents, Size slack);
+extern Size mtp_pmem_bytes(uint32 nextents, Size slack);
 
-/* Bytes of shared memory that home->sealed needs. */
-extern Size mtp_home_shared(uint32 nextents);
+/* Bytes of shared memory that file->sealed needs. */
+extern Size mtp_pmem_shared(uint32 nextents);
 
 /* Sets the addresses for so many extents of what is mapped. */
-extern void mtp_home_lay_out(MtpHome *home, uint32 nextents);
+extern void mtp_pmem_lay_out(MtpPmem *file, uint32 nextents);
 
 /* The file is ours, and empty. */
-extern void mtp_home_format(MtpHome *home);
+extern void mtp_pmem_format(MtpPmem *file);
 
 /* For MtpBuffer.copy: writes an image in place.  Visible to others before what is stored behind it. */
-extern void mtp_home_copy(void *to, const void *from, Size size);
+extern void mtp_pmem_copy(void *to, const void *from, Size size);
 
 /*
  * Seals a frame as it is now: writes its header.  False if there is nothing to seal, or it changes meanwhile.  By one
  * process at a time.  copy: of 2 * BLCKSZ bytes, MAXALIGNed.
  */
-extern bool mtp_seal_frame(MtpHome *home, MtpBuffer *b, uint32 frame, char *copy);
+extern bool mtp_seal_frame(MtpPmem *file, MtpBuffer *b, uint32 frame, char *copy);
 
 /*
  * While nobody else has the buffer: seals what is not sealed yet, the warmest first, as long as go_on says so; takes the headers of all others
  * away; and makes that durable.
  */
-extern void mtp_seal_rest(MtpHome *home, MtpBuffer *b, bool (*go_on) (void), MtpSealed *sealed);
+extern void mtp_seal_rest(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpSealed *sealed);
 
 /* Behind that. */
-extern void mtp_seal_mark(MtpHome *home, const MtpHomeState *state, uint32 sealed);
+extern void mtp_seal_mark(MtpPmem *file, const MtpPmemState *state, uint32 sealed);
 
 typedef enum MtpMark
 {
@@ -141,14 +141,14 @@ typedef enum MtpMark
 } MtpMark;
 
 /* Reads the marker, and takes it away, durably. */
-extern MtpMark mtp_home_unmark(MtpHome *home, MtpHomeMarker *marker);
+extern MtpMark mtp_pmem_unmark(MtpPmem *file, MtpPmemMarker *marker);
 
 /* While nobody else has the buffer, which is empty: gives frames the pages that the file has of them, as long as go_on says so, the warmest first. */
-extern void mtp_home_take_over(MtpHome *home, MtpBuffer *b, bool (*go_on) (void), MtpTaken *taken);
+extern void mtp_pmem_take_over(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpTaken *taken);
 
-/* ---------- home.c, marker.c, sealer.c: the server's ---------- */
+/* ---------- file.c, marker.c, sealer.c: the server's ---------- */
 
-extern MtpHome mtp_home;
+extern MtpPmem mtp_pmem;
 extern char *mtp_pmem_path;
 extern int	mtp_pmem_size;
 extern int	mtp_pmem_seal_timeout;
@@ -156,13 +156,16 @@ extern int	mtp_pmem_seal_after;
 
 /*
  * In the postmaster, before shared memory is there: opens, locks and maps mtpower.pmem_path.  How many extents the buffer has then; default_extents
- * if it has no home.  FATAL if the setting is wrong.
+ * if it has no file.  FATAL if the setting is wrong.
  */
-extern uint32 mtp_home_open(uint32 default_extents, Size slack);
+extern uint32 mtp_pmem_open(uint32 default_extents, Size slack);
 
 /* In the postmaster, when the buffer is made: takes over what the file has, the first time, and sees to it that the end is sealed. */
-extern void mtp_home_start(void);
+extern void mtp_pmem_start(void);
 
-extern void mtp_sealer_init(void);
+extern void mtp_pmem_background_init(void);
 
-#endif							/* MTP_HOME_H */
+/* init.c: its share of _PG_init */
+extern void mtp_pmem_init(void);
+
+#endif							/* MTP_PMEM_H */

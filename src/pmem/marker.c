@@ -54,7 +54,7 @@ is_time_left(void)
 
 /* As the control file says, if the server has been shut down.  Else, false. */
 static bool
-read_state(MtpHomeState *state)
+read_state(MtpPmemState *state)
 {
 	bool		right;
 	ControlFileData *control = get_controlfile(DataDir, &right);
@@ -74,7 +74,7 @@ read_state(MtpHomeState *state)
 		state->server = PG_VERSION_NUM;
 		state->build = hash_bytes((const unsigned char *) PG_VERSION_STR, strlen(PG_VERSION_STR));
 		state->block = BLCKSZ;
-		state->nextents = mtp_home.nextents;
+		state->nextents = mtp_pmem.nextents;
 	}
 	pfree(control);
 	return down;
@@ -82,7 +82,7 @@ read_state(MtpHomeState *state)
 
 /* Why frames of one state are not those of the other, or NULL. */
 static const char *
-difference(const MtpHomeState *a, const MtpHomeState *b)
+difference(const MtpPmemState *a, const MtpPmemState *b)
 {
 	if (a->system != b->system)
 		return "it is of another cluster";
@@ -111,9 +111,9 @@ redo_to_come(void)
 
 /* Why nothing can be taken over, or NULL. */
 static const char *
-why_not(MtpMark what, const MtpHomeMarker *marker)
+why_not(MtpMark what, const MtpPmemMarker *marker)
 {
-	MtpHomeState state;
+	MtpPmemState state;
 	const char *signal = redo_to_come();
 
 	if (what == MTP_MARK_WRONG)
@@ -128,8 +128,8 @@ why_not(MtpMark what, const MtpHomeMarker *marker)
 static void
 take_over(void)
 {
-	MtpHomeMarker marker;
-	MtpMark		what = mtp_home_unmark(&mtp_home, &marker);
+	MtpPmemMarker marker;
+	MtpMark		what = mtp_pmem_unmark(&mtp_pmem, &marker);
 	MtpTaken	taken;
 	const char *why;
 
@@ -145,7 +145,7 @@ take_over(void)
 		return;
 	}
 	begin_time(START_MS);
-	mtp_home_take_over(&mtp_home, &mtp_buffer, is_time_left, &taken);
+	mtp_pmem_take_over(&mtp_pmem, &mtp_buffer, is_time_left, &taken);
 	ereport(LOG,
 			(errmsg("took %u of %u frames over from file \"%s\"", taken.taken, marker.sealed, mtp_pmem_path),
 			 taken.wrong + taken.left == 0 ? 0 : errdetail("%u are damaged, and there was no time for %u.", taken.wrong, taken.left)));
@@ -160,14 +160,14 @@ take_over(void)
 static void
 at_exit(int code, Datum arg)
 {
-	MtpHomeState state;
+	MtpPmemState state;
 	MtpSealed	sealed;
 
 	if (code != 0 || IsUnderPostmaster || MyProcPid != PostmasterPid || !read_state(&state))
 		return;
 	begin_time(mtp_pmem_seal_timeout);
-	mtp_seal_rest(&mtp_home, &mtp_buffer, is_time_left, &sealed);
-	mtp_seal_mark(&mtp_home, &state, sealed.sealed);
+	mtp_seal_rest(&mtp_pmem, &mtp_buffer, is_time_left, &sealed);
+	mtp_seal_mark(&mtp_pmem, &state, sealed.sealed);
 	ereport(LOG,
 			(errmsg("left %u frames in file \"%s\"", sealed.sealed, mtp_pmem_path),
 			 sealed.left == 0 ? 0 : errdetail("There was no time for %u.", sealed.left)));
@@ -177,11 +177,11 @@ at_exit(int code, Datum arg)
  * Called for each new shared memory, which begins with what is to be done at its end.
  */
 void
-mtp_home_start(void)
+mtp_pmem_start(void)
 {
 	static bool begun = false;
 
-	mtp_buffer.copy = mtp_home_copy;
+	mtp_buffer.copy = mtp_pmem_copy;
 	if (IsUnderPostmaster)
 		return;
 	if (begun)

@@ -10,7 +10,7 @@
 #include "storage/bufpage.h"
 
 Size
-mtp_home_shared(uint32 nextents)
+mtp_pmem_shared(uint32 nextents)
 {
 	return mul_size(nextents, MTP_EXTENT_FRAMES * sizeof(uint64));
 }
@@ -18,25 +18,25 @@ mtp_home_shared(uint32 nextents)
 static Size
 images_at(uint32 nextents)
 {
-	return TYPEALIGN(MTP_EXTENT_BYTES, MTP_HOME_HEADERS_AT + (Size) nextents * MTP_EXTENT_FRAMES * sizeof(MtpHomeHeader));
+	return TYPEALIGN(MTP_EXTENT_BYTES, MTP_PMEM_HEADERS_AT + (Size) nextents * MTP_EXTENT_FRAMES * sizeof(MtpPmemHeader));
 }
 
 Size
-mtp_home_bytes(uint32 nextents, Size slack)
+mtp_pmem_bytes(uint32 nextents, Size slack)
 {
 	return images_at(nextents) + (Size) nextents * MTP_EXTENT_BYTES + TYPEALIGN(4096, slack);
 }
 
 void
-mtp_home_lay_out(MtpHome *home, uint32 nextents)
+mtp_pmem_lay_out(MtpPmem *file, uint32 nextents)
 {
-	home->nextents = nextents;
-	home->headers = (MtpHomeHeader *) (home->media.base + MTP_HOME_HEADERS_AT);
-	home->images = home->media.base + images_at(nextents);
+	file->nextents = nextents;
+	file->headers = (MtpPmemHeader *) (file->media.base + MTP_PMEM_HEADERS_AT);
+	file->images = file->media.base + images_at(nextents);
 }
 
 void
-mtp_home_copy(void *to, const void *from, Size size)
+mtp_pmem_copy(void *to, const void *from, Size size)
 {
 	mtp_media_drain();			/* the version, odd, before the image */
 	mtp_media_write(to, from, size);
@@ -46,23 +46,23 @@ mtp_home_copy(void *to, const void *from, Size size)
 /* ---------- checksums ---------- */
 
 static pg_crc32c
-marker_crc(const MtpHomeMarker *marker)
+marker_crc(const MtpPmemMarker *marker)
 {
 	pg_crc32c	crc;
 
 	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, marker, offsetof(MtpHomeMarker, crc));
+	COMP_CRC32C(crc, marker, offsetof(MtpPmemMarker, crc));
 	FIN_CRC32C(crc);
 	return crc;
 }
 
 static pg_crc32c
-frame_crc(const MtpHomeHeader *h, const char *image)
+frame_crc(const MtpPmemHeader *h, const char *image)
 {
 	pg_crc32c	crc;
 
 	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, &h->serial, sizeof(*h) - offsetof(MtpHomeHeader, serial));
+	COMP_CRC32C(crc, &h->serial, sizeof(*h) - offsetof(MtpPmemHeader, serial));
 	COMP_CRC32C(crc, image, mtp_pool_frame_bytes(h->kind));
 	FIN_CRC32C(crc);
 	return crc;
@@ -82,16 +82,16 @@ is_kept(int kind)
  * may raise an error, since it is called at the postmaster's end.
  */
 static uint32 *
-warmest_first(MtpHome *home, MtpBuffer *b, int (*level_of) (MtpHome *home, MtpBuffer *b, uint32 frame), uint32 *n)
+warmest_first(MtpPmem *file, MtpBuffer *b, int (*level_of) (MtpPmem *file, MtpBuffer *b, uint32 frame), uint32 *n)
 {
-	uint32		nframes = home->nextents * MTP_EXTENT_FRAMES;
+	uint32		nframes = file->nextents * MTP_EXTENT_FRAMES;
 	uint32		at[MTP_HEAT_MOST + 1] = {0};
 	uint32	   *order;
 
 	*n = 0;
 	for (uint32 frame = 0; frame < nframes; frame++)
 	{
-		int			level = level_of(home, b, frame);
+		int			level = level_of(file, b, frame);
 
 		/* Frames of this level begin behind those of all warmer ones. */
 		if (level > 0)
@@ -103,7 +103,7 @@ warmest_first(MtpHome *home, MtpBuffer *b, int (*level_of) (MtpHome *home, MtpBu
 	order = malloc(Max(*n, 1) * sizeof(uint32));
 	for (uint32 frame = 0; frame < nframes && order != NULL; frame++)
 	{
-		int			level = level_of(home, b, frame);
+		int			level = level_of(file, b, frame);
 
 		if (level >= 0)
 			order[at[level]++] = frame;
@@ -115,7 +115,7 @@ warmest_first(MtpHome *home, MtpBuffer *b, int (*level_of) (MtpHome *home, MtpBu
 
 /* The page that a frame has now, and its image: one version's, or false. */
 static bool
-read_frame(MtpHome *home, MtpBuffer *b, uint32 frame, MtpHomeHeader *h, char *copy)
+read_frame(MtpPmem *file, MtpBuffer *b, uint32 frame, MtpPmemHeader *h, char *copy)
 {
 	MtpFrameHead *head = &b->heads[frame];
 
@@ -127,7 +127,7 @@ read_frame(MtpHome *home, MtpBuffer *b, uint32 frame, MtpHomeHeader *h, char *co
 	if (h->serial % 2 != 0 || h->tag.page == 0 || !is_kept(h->kind) || frame % MTP_EXTENT_FRAMES >= mtp_pool_frames(h->kind))
 		return false;
 	memcpy(copy, mtp_frame_image(b, frame, h->kind), mtp_pool_frame_bytes(h->kind));
-	h->magic = MTP_HOME_FRAME;
+	h->magic = MTP_PMEM_FRAME;
 	h->lsn = PageGetLSN((Page) copy);
 	h->frame = frame;
 	h->level = mtp_heat_level(b->pool->heat[frame], mtp_pool_epoch(b->pool));
@@ -136,64 +136,64 @@ read_frame(MtpHome *home, MtpBuffer *b, uint32 frame, MtpHomeHeader *h, char *co
 }
 
 bool
-mtp_seal_frame(MtpHome *home, MtpBuffer *b, uint32 frame, char *copy)
+mtp_seal_frame(MtpPmem *file, MtpBuffer *b, uint32 frame, char *copy)
 {
-	MtpHomeHeader h;
+	MtpPmemHeader h;
 
-	if (!read_frame(home, b, frame, &h, copy))
+	if (!read_frame(file, b, frame, &h, copy))
 		return false;
 	h.crc = frame_crc(&h, copy);
-	mtp_media_write(&home->headers[frame], &h, sizeof(h));
+	mtp_media_write(&file->headers[frame], &h, sizeof(h));
 	mtp_media_drain();			/* before anybody relies on it */
-	home->sealed[frame] = h.serial;
+	file->sealed[frame] = h.serial;
 	b->counts[h.kind][MTP_COUNT_SEALED]++;
 	return true;
 }
 
 static bool
-is_sealed(MtpHome *home, MtpBuffer *b, uint32 frame)
+is_sealed(MtpPmem *file, MtpBuffer *b, uint32 frame)
 {
-	return home->sealed[frame] != 0 && home->sealed[frame] == pg_atomic_read_u64(&b->heads[frame].version) && b->heads[frame].tag.page != 0;
+	return file->sealed[frame] != 0 && file->sealed[frame] == pg_atomic_read_u64(&b->heads[frame].version) && b->heads[frame].tag.page != 0;
 }
 
 static int
-level_of_unsealed(MtpHome *home, MtpBuffer *b, uint32 frame)
+level_of_unsealed(MtpPmem *file, MtpBuffer *b, uint32 frame)
 {
 	int			kind = b->pool->kind_of[frame / MTP_EXTENT_FRAMES];
 
-	if (b->heads[frame].tag.page == 0 || !is_kept(kind) || is_sealed(home, b, frame))
+	if (b->heads[frame].tag.page == 0 || !is_kept(kind) || is_sealed(file, b, frame))
 		return -1;
 	return mtp_heat_level(b->pool->heat[frame], mtp_pool_epoch(b->pool));
 }
 
 void
-mtp_seal_rest(MtpHome *home, MtpBuffer *b, bool (*go_on) (void), MtpSealed *sealed)
+mtp_seal_rest(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpSealed *sealed)
 {
 	uint32		n;
-	uint32	   *order = warmest_first(home, b, level_of_unsealed, &n);
+	uint32	   *order = warmest_first(file, b, level_of_unsealed, &n);
 	char	   *copy = malloc(2 * BLCKSZ);
 
 	memset(sealed, 0, sizeof(*sealed));
 	for (uint32 i = 0; i < n && order != NULL && copy != NULL && go_on(); i++)
-		(void) mtp_seal_frame(home, b, order[i], copy);
+		(void) mtp_seal_frame(file, b, order[i], copy);
 	free(order);
 	free(copy);
-	for (uint32 frame = 0; frame < home->nextents * MTP_EXTENT_FRAMES; frame++)
+	for (uint32 frame = 0; frame < file->nextents * MTP_EXTENT_FRAMES; frame++)
 	{
-		sealed->left += level_of_unsealed(home, b, frame) >= 0;
-		if (is_sealed(home, b, frame))
+		sealed->left += level_of_unsealed(file, b, frame) >= 0;
+		if (is_sealed(file, b, frame))
 			sealed->sealed++;
-		else if (home->headers[frame].magic != 0)
-			mtp_media_clear(&home->headers[frame], sizeof(MtpHomeHeader));
+		else if (file->headers[frame].magic != 0)
+			mtp_media_clear(&file->headers[frame], sizeof(MtpPmemHeader));
 	}
 	mtp_media_drain();			/* before there is a marker */
 }
 
 void
-mtp_seal_mark(MtpHome *home, const MtpHomeState *state, uint32 sealed)
+mtp_seal_mark(MtpPmem *file, const MtpPmemState *state, uint32 sealed)
 {
-	char	   *at = home->media.base + MTP_HOME_MARKER_AT;
-	MtpHomeMarker marker = {.magic = MTP_HOME_MARKED, .state = *state, .layout = MTP_HOME_LAYOUT, .sealed = sealed};
+	char	   *at = file->media.base + MTP_PMEM_MARKER_AT;
+	MtpPmemMarker marker = {.magic = MTP_PMEM_MARKED, .state = *state, .layout = MTP_PMEM_LAYOUT, .sealed = sealed};
 
 	marker.crc = marker_crc(&marker);
 	mtp_media_write(at, &marker, sizeof(marker));
@@ -204,92 +204,92 @@ mtp_seal_mark(MtpHome *home, const MtpHomeState *state, uint32 sealed)
 
 /* Durably, before anything else changes. */
 static void
-clear_marker(MtpHome *home)
+clear_marker(MtpPmem *file)
 {
-	mtp_media_clear(home->media.base + MTP_HOME_MARKER_AT, sizeof(MtpHomeMarker));
+	mtp_media_clear(file->media.base + MTP_PMEM_MARKER_AT, sizeof(MtpPmemMarker));
 	mtp_media_drain();
 }
 
 void
-mtp_home_format(MtpHome *home)
+mtp_pmem_format(MtpPmem *file)
 {
-	MtpHomeHead head = {.magic = MTP_HOME_MAGIC, .layout = MTP_HOME_LAYOUT, .nextents = home->nextents};
+	MtpPmemHead head = {.magic = MTP_PMEM_MAGIC, .layout = MTP_PMEM_LAYOUT, .nextents = file->nextents};
 
 	/* The marker first: else what is new might be taken for what it was before. */
-	clear_marker(home);
-	mtp_media_write(home->media.base, &head, sizeof(head));
+	clear_marker(file);
+	mtp_media_write(file->media.base, &head, sizeof(head));
 	mtp_media_drain();
 }
 
 MtpMark
-mtp_home_unmark(MtpHome *home, MtpHomeMarker *marker)
+mtp_pmem_unmark(MtpPmem *file, MtpPmemMarker *marker)
 {
-	MtpHomeMarker none = {0};
+	MtpPmemMarker none = {0};
 
-	memcpy(marker, home->media.base + MTP_HOME_MARKER_AT, sizeof(*marker));
+	memcpy(marker, file->media.base + MTP_PMEM_MARKER_AT, sizeof(*marker));
 	/* Also if there seems to be none: that may not have been durable. */
-	clear_marker(home);
+	clear_marker(file);
 	if (memcmp(marker, &none, sizeof(none)) == 0)
 		return MTP_MARK_NONE;
-	if (marker->magic != MTP_HOME_MARKED || marker->crc != marker_crc(marker) || marker->layout != MTP_HOME_LAYOUT || marker->state.nextents != home->nextents)
+	if (marker->magic != MTP_PMEM_MARKED || marker->crc != marker_crc(marker) || marker->layout != MTP_PMEM_LAYOUT || marker->state.nextents != file->nextents)
 		return MTP_MARK_WRONG;
 	return MTP_MARK_FOUND;
 }
 
 /* Can this be a frame's header?  Whether it is, and the image as well, its checksum says. */
 static bool
-is_header(const MtpHomeHeader *h, uint32 frame)
+is_header(const MtpPmemHeader *h, uint32 frame)
 {
-	return h->magic == MTP_HOME_FRAME && h->frame == frame && is_kept(h->kind) && frame % MTP_EXTENT_FRAMES < mtp_pool_frames(h->kind) &&
+	return h->magic == MTP_PMEM_FRAME && h->frame == frame && is_kept(h->kind) && frame % MTP_EXTENT_FRAMES < mtp_pool_frames(h->kind) &&
 		h->level <= MTP_HEAT_MOST && h->serial != 0 && h->serial % 2 == 0 && (uint32) h->tag.page != 0;
 }
 
 /* The kind that an extent had: that of the first header that can be one. */
 static int
-kind_of_extent(MtpHome *home, uint32 extent)
+kind_of_extent(MtpPmem *file, uint32 extent)
 {
 	for (uint32 frame = extent * MTP_EXTENT_FRAMES; frame < (extent + 1) * MTP_EXTENT_FRAMES; frame++)
-		if (is_header(&home->headers[frame], frame))
-			return home->headers[frame].kind;
+		if (is_header(&file->headers[frame], frame))
+			return file->headers[frame].kind;
 	return MTP_FRAME_NONE;
 }
 
 /* Extents without a kind are the first ones (mtp_pool_wants).  One among the others that has no frames any more gets a kind all the same. */
 static void
-give_kinds(MtpHome *home, MtpBuffer *b)
+give_kinds(MtpPmem *file, MtpBuffer *b)
 {
 	uint32		first = 0;
 
-	while (first < home->nextents && kind_of_extent(home, first) == MTP_FRAME_NONE)
+	while (first < file->nextents && kind_of_extent(file, first) == MTP_FRAME_NONE)
 		first++;
-	for (uint32 extent = home->nextents; extent-- > first;)
+	for (uint32 extent = file->nextents; extent-- > first;)
 	{
-		int			kind = kind_of_extent(home, extent);
+		int			kind = kind_of_extent(file, extent);
 
 		mtp_pool_change(b->pool, extent, kind == MTP_FRAME_NONE ? MTP_FRAME_INDEX : kind);
 	}
 }
 
 static int
-level_of_header(MtpHome *home, MtpBuffer *b, uint32 frame)
+level_of_header(MtpPmem *file, MtpBuffer *b, uint32 frame)
 {
-	MtpHomeHeader *h = &home->headers[frame];
+	MtpPmemHeader *h = &file->headers[frame];
 
 	return is_header(h, frame) && h->kind == b->pool->kind_of[frame / MTP_EXTENT_FRAMES] ? h->level : -1;
 }
 
 /* False: it is not what was sealed. */
 static bool
-take_frame(MtpHome *home, MtpBuffer *b, uint32 frame)
+take_frame(MtpPmem *file, MtpBuffer *b, uint32 frame)
 {
-	MtpHomeHeader h = home->headers[frame];
+	MtpPmemHeader h = file->headers[frame];
 	char	   *image = mtp_frame_image(b, frame, h.kind);
 
 	if (h.crc != frame_crc(&h, image) || h.lsn != PageGetLSN((Page) image))
 		return false;
 	if (!mtp_frame_adopt(b, frame, h.tag, h.serial, h.level))
 		return false;
-	home->sealed[frame] = h.serial;
+	file->sealed[frame] = h.serial;
 	b->counts[h.kind][MTP_COUNT_TAKEN_OVER]++;
 	return true;
 }
@@ -312,13 +312,13 @@ find_fresh(MtpBuffer *b)
 }
 
 void
-mtp_home_take_over(MtpHome *home, MtpBuffer *b, bool (*go_on) (void), MtpTaken *taken)
+mtp_pmem_take_over(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpTaken *taken)
 {
 	uint32		n;
 	uint32	   *order;
 
-	give_kinds(home, b);
-	order = warmest_first(home, b, level_of_header, &n);
+	give_kinds(file, b);
+	order = warmest_first(file, b, level_of_header, &n);
 	memset(taken, 0, sizeof(*taken));
 	for (uint32 i = 0; i < n; i++)
 	{
@@ -327,7 +327,7 @@ mtp_home_take_over(MtpHome *home, MtpBuffer *b, bool (*go_on) (void), MtpTaken *
 			taken->left = n - i;
 			break;
 		}
-		if (take_frame(home, b, order[i]))
+		if (take_frame(file, b, order[i]))
 			taken->taken++;
 		else
 			taken->wrong++;

@@ -317,14 +317,14 @@ may_remove_labels(const Handover *h, Oid relid)
 static void
 remove_labels(const Handover *h, Oid relid)
 {
-	const MtpDirectory nothing = {.choice = MTP_DIRECTORY_LEARNT};
+	const MtpPagedirChoice nothing = {.choice = MTP_PAGEDIR_LEARNT};
 
 	/* Asked again under the lock, as what we may do can change while we wait. */
 	if (!may_remove_labels(h, relid))
 		return;
 	LockRelationOid(relid, ShareUpdateExclusiveLock);
 	if (may_remove_labels(h, relid))
-		mtp_label_write(relid, &nothing);
+		mtp_pagedir_label_write(relid, &nothing);
 }
 
 /* Releases a table, if the current user may, and returns whether it did. */
@@ -351,7 +351,7 @@ mtp_table_release_all(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Handover	h = handover_begin("release", false);
-	List	   *labelled = mtp_label_relations();
+	List	   *labelled = mtp_pagedir_label_relations();
 	List	   *relids = list_concat_unique_oid(relations_of_am(h.ours), labelled);
 	ListCell   *lc;
 

@@ -110,7 +110,7 @@ fetch_from_frame(MtpFetch *f, ItemPointer tid, TupleTableSlot *slot)
 	if (!find_frame(f, MtpPairOf(block), half, half + SizeOfPageHeaderData + offset * sizeof(ItemIdData)))
 		return false;
 	page = f->ref.image + half;
-	MTP_STOP_POINT("image_found");
+	MTP_INJECT("image_found");
 	if (!find_row(page, &offset, &lp))
 		return false;
 	row = MemoryContextAlloc(slot->tts_mcxt, HEAPTUPLESIZE + ItemIdGetLength(&lp));

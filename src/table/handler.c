@@ -25,26 +25,20 @@
 
 PG_FUNCTION_INFO_V1(mtp_table_handler);
 
-static TableAmRoutine mtp_table_routine;
+TableAmRoutine mtp_table_routine;
 
 /* Heap has nothing to do here. */
 static void
 mtp_table_finish_bulk_insert(Relation rel, int options)
 {
 	mtp_batch_finish_bulk(rel);
-	mtp_admit_load_end(rel);
+	mtp_pagedir_request_load_end(rel);
 }
 
 static Oid
 mtp_table_relation_toast_am(Relation rel)
 {
 	return HEAP_TABLE_AM_OID;
-}
-
-bool
-mtp_table_is_ours(Relation rel)
-{
-	return rel->rd_tableam == &mtp_table_routine;
 }
 
 /* Fills in the routine, once, in the postmaster. */
@@ -64,8 +58,6 @@ mtp_table_init(void)
 	mtp_table_routine.index_build_range_scan = mtp_table_index_build_range_scan;
 	mtp_table_routine.index_validate_scan = mtp_table_index_validate_scan;
 	mtp_table_routine.relation_toast_am = mtp_table_relation_toast_am;
-
-	mtp_label_init();
 }
 
 Datum

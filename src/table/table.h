@@ -7,17 +7,11 @@
 #ifndef MTP_TABLE_H
 #define MTP_TABLE_H
 
-#include "postgres.h"
+#include "core/identity.h"
 
 #include "access/tableam.h"
 #include "catalog/index.h"
 #include "nodes/execnodes.h"
-
-/* The name under which table.sql creates the access method. */
-#define MTP_TABLE_AM_NAME	"mtpower"
-
-/* Is an open relation a table or materialized view of ours?  rd_amcache of such is directory.c's. */
-extern bool mtp_table_is_ours(Relation rel);
 
 /*
  * Feeds the rows of blocks start_blockno .. start_blockno + numblocks - 1 (InvalidBlockNumber: to
@@ -52,5 +46,8 @@ extern bool mtp_table_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slo
 
 /* write.c: what heap does, and then the frames of the pages that were changed go. */
 extern void mtp_table_write_init(TableAmRoutine *routine);
+
+/* Its share of _PG_init. */
+extern void mtp_table_init(void);
 
 #endif							/* MTP_TABLE_H */

@@ -23,7 +23,7 @@ static const TableAmRoutine *heap;
 static void
 changed(Relation rel, ItemPointer tid, bool new_rows)
 {
-	MTP_STOP_POINT("table_changed");
+	MTP_INJECT("table_changed");
 	mtp_pair_stale(rel, ItemPointerGetBlockNumber(tid), new_rows);
 }
 
@@ -60,7 +60,7 @@ multi_insert(Relation rel, TupleTableSlot **slots, int ntuples, CommandId cid, i
 			changed(rel, &slots[i]->tts_tid, true);
 		last = block;
 	}
-	mtp_admit_loaded(rel, slots, ntuples);
+	mtp_pagedir_request_loaded(rel, slots, ntuples);
 }
 
 static TM_Result

@@ -8,11 +8,18 @@
 #include "access/rmgr.h"
 #include "access/xlog_internal.h"
 #include "buffer/buffer.h"
-#include "hash/bucket.h"
 #include "page/page.h"
 #include "wal/wal.h"
 
 static const MtpWalRecord *records[16];
+
+/* Masks of the kinds of pages from least_type up, in descending order. */
+static struct
+{
+	uint8		least_type;
+	void		(*mask) (Page page);
+}			masks[4];
+static int	nmasks = 0;
 
 static const MtpWalRecord *
 lookup(uint8 info)
@@ -24,6 +31,18 @@ void
 mtp_wal_record(uint8 info, const MtpWalRecord *rec)
 {
 	records[info >> 4] = rec;
+}
+
+void
+mtp_wal_mask(uint8 least_type, void (*mask) (Page page))
+{
+	int			at = nmasks++;
+
+	Assert(nmasks <= lengthof(masks));
+	for (; at > 0 && masks[at - 1].least_type < least_type; at--)
+		masks[at] = masks[at - 1];
+	masks[at].least_type = least_type;
+	masks[at].mask = mask;
 }
 
 /* Called when there is something to be replayed, before that. */
@@ -66,10 +85,12 @@ mask(char *page, BlockNumber blkno)
 {
 	mask_page_lsn_and_checksum((Page) page);
 	mask_page_hint_bits((Page) page);
-	if (MtpHead(page)->type >= MTP_HASH_META)
-		mtp_bucket_mask((Page) page);
-	else
-		mtp_page_mask((Page) page);
+	for (int i = 0; i < nmasks; i++)
+		if (MtpHead(page)->type >= masks[i].least_type)
+		{
+			masks[i].mask((Page) page);
+			break;
+		}
 	mask_unused_space((Page) page);
 }
 

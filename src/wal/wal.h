@@ -14,6 +14,7 @@
 #include "access/xloginsert.h"
 #include "lib/stringinfo.h"
 #include "storage/buf.h"
+#include "storage/bufpage.h"
 
 /*
  * The resource manager's id.  One constant for ever: it is in every record of every cluster.
@@ -45,6 +46,15 @@ typedef struct MtpWalRecord
 
 /* Makes a record known; only from _PG_init.  rec must live for ever. */
 extern void mtp_wal_record(uint8 info, const MtpWalRecord *rec);
+
+/*
+ * Says how pages of kinds least_type and above (MtpPageHeader.type), up to those of another mask, are made
+ * comparable: mask hides what replay need not reproduce.  Only from _PG_init.
+ */
+extern void mtp_wal_mask(uint8 least_type, void (*mask) (Page page));
+
+/* Its share of _PG_init. */
+extern void mtp_wal_init(void);
 
 /*
  * A page change: every modification of an mtpower index page that is logged, or would be if its

@@ -22,7 +22,8 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "batch/batch.h"
+#include "core/process.h"
+#include "worker/worker.h"
 
 #define RESTART			10		/* seconds, after whatever ended it */
 #define POLL_MS			100		/* while a loader is at it */
@@ -157,7 +158,7 @@ load_database(Oid dbid)
 	BackgroundWorkerHandle *handle;
 	pid_t		pid;
 
-	mtp_worker_describe(&bgw, "mtpower hot list loader", "mtp_loader_main");
+	mtp_process_describe(&bgw, "mtpower hot list loader", "mtp_loader_main");
 	bgw.bgw_main_arg = ObjectIdGetDatum(dbid);
 	bgw.bgw_notify_pid = MyProcPid;
 	if (!RegisterDynamicBackgroundWorker(&bgw, &handle))
@@ -209,7 +210,7 @@ restore(void)
 	};
 	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "mtpower hot list", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	MtpLearnt  *learnt = palloc(MTP_DEMAND_TABLES * sizeof(MtpLearnt));
+	MtpLearnt  *learnt = palloc(MTP_LEARN_TABLES * sizeof(MtpLearnt));
 	Summary		s = {0};
 	int			nlearnt;
 	const char *why;
@@ -220,7 +221,7 @@ restore(void)
 	switch (mtp_list_read(sum_up, &s, learnt, &nlearnt, &why))
 	{
 		case MTP_LIST_GOOD:
-			mtp_demand_restore(learnt, nlearnt);
+			mtp_pagedir_learn_restore(learnt, nlearnt);
 			done = load_databases(&s);
 			break;
 		case MTP_LIST_WRONG:
@@ -293,7 +294,7 @@ register_keeper(void)
 {
 	BackgroundWorker bgw;
 
-	mtp_worker_describe(&bgw, "mtpower hot list keeper", "mtp_keeper_main");
+	mtp_process_describe(&bgw, "mtpower hot list keeper", "mtp_keeper_main");
 	bgw.bgw_restart_time = RESTART;
 	RegisterBackgroundWorker(&bgw);
 }

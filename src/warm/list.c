@@ -126,7 +126,7 @@ write_all(Writer *w, MtpListHead *head, bool loading)
 {
 	uint32		nframes = mtp_buffer.pool->nextents * MTP_EXTENT_FRAMES;
 	const char *why;
-	MtpLearnt  *learnt = palloc(MTP_DEMAND_TABLES * sizeof(MtpLearnt));
+	MtpLearnt  *learnt = palloc(MTP_LEARN_TABLES * sizeof(MtpLearnt));
 
 	INIT_CRC32C(w->crc);
 	put_out(w, head, sizeof(*head));	/* room for it */
@@ -141,12 +141,12 @@ write_all(Writer *w, MtpListHead *head, bool loading)
 			put_page(w, &page);
 	}
 	head->npages = w->npages;
-	head->nlearnt = mtp_demand_save(learnt);
+	head->nlearnt = mtp_pagedir_learn_save(learnt);
 	for (uint32 i = 0; i < head->nlearnt; i++)
 		put(w, &learnt[i], sizeof(MtpLearnt));
 	pfree(learnt);
 	flush(w);
-	MTP_STOP_POINT("hot_list_half");
+	MTP_INJECT("hot_list_half");
 	FIN_CRC32C(w->crc);
 	head->rest_crc = w->crc;
 	head->crc = head_crc(head);
@@ -182,7 +182,7 @@ mtp_list_write(bool loading)
 	}
 	if (w->failed)
 		ereport(LOG, (errcode_for_file_access(), errmsg("could not write file \"%s\": %m", MTP_LIST_TEMPORARY)));
-	MTP_STOP_POINT("hot_list_written");
+	MTP_INJECT("hot_list_written");
 	/* This makes it durable first, and tells of what fails. */
 	written = !w->failed && durable_rename(MTP_LIST_TEMPORARY, MTP_LIST_FILE, LOG) == 0;
 	if (!written)
@@ -241,7 +241,7 @@ wrong_head(const MtpListHead *head, uint64 size)
 		return "it is of a server with another block size";
 	if (head->system != GetSystemIdentifier())
 		return "it is of another cluster";
-	if (head->nlearnt > MTP_DEMAND_TABLES || head->npages > room / sizeof(MtpListPage) ||
+	if (head->nlearnt > MTP_LEARN_TABLES || head->npages > room / sizeof(MtpListPage) ||
 		room != head->npages * sizeof(MtpListPage) + head->nlearnt * sizeof(MtpLearnt))
 		return "it is damaged";
 	return NULL;

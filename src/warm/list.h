@@ -67,7 +67,7 @@ typedef enum MtpListRead
 
 /*
  * Reads the file.  Each page is given to `page`, in no order, whether or not the rest turns out to be right: what it collects counts only if this returns MTP_LIST_GOOD.  learnt: room for
- * MTP_DEMAND_TABLES, or NULL; *nlearnt of them.  If it is wrong, *why says so.  Can be interrupted.
+ * MTP_LEARN_TABLES, or NULL; *nlearnt of them.  If it is wrong, *why says so.  Can be interrupted.
  */
 extern MtpListRead mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg, MtpLearnt *learnt, int *nlearnt, const char **why);
 

@@ -7,7 +7,7 @@
 #include "warm/load.h"
 
 #include "catalog/pg_class.h"
-#include "table/table.h"
+#include "core/identity.h"
 
 bool
 mtp_loader_takes(Relation rel)
@@ -42,7 +42,7 @@ mtp_loader_open(MtpLoader *l, Relation rel, BufferAccessStrategy strategy)
 		return;
 	l->nblocks = RelationGetNumberOfBlocks(rel);
 	l->strategy = strategy;
-	l->has_builder = !l->is_index && mtp_builder_open(&l->builder, rel);
+	l->has_builder = !l->is_index && mtp_pagedir_builder_open(&l->builder, rel);
 	if (l->has_builder)
 		l->builder.strategy = strategy; /* rather than its own, which goes with its context */
 }
@@ -51,8 +51,8 @@ void
 mtp_loader_close(MtpLoader *l)
 {
 	if (l->has_builder)
-		mtp_builder_close(&l->builder);
-	mtp_admit_flush();
+		mtp_pagedir_builder_close(&l->builder);
+	mtp_pagedir_request_flush();
 }
 
 static MtpPageTag
@@ -78,7 +78,7 @@ void
 mtp_loader_prefetch(MtpLoader *l, int kind, BlockNumber block)
 {
 	if (!can_load(l, kind, block) || mtp_loader_has(l, kind, block) ||
-		(mtp_pool_page_kind(kind) == MTP_FRAME_DIRECTORY && !(l->has_builder && l->builder.trusted)))
+		(mtp_pool_page_kind(kind) == MTP_FRAME_PAGEDIR && !(l->has_builder && l->builder.trusted)))
 		return;
 	(void) PrefetchBuffer(l->rel, MAIN_FORKNUM, block);
 	if (kind != MTP_FRAME_INDEX && block + 1 < l->nblocks)
@@ -92,10 +92,10 @@ load_directory(MtpLoader *l, uint32 pair, int level)
 		return;
 	if (!l->builder.trusted)
 	{
-		mtp_admit_ask(l->rel, pair);
+		mtp_pagedir_request(l->rel, pair);
 		return;
 	}
-	mtp_admit_count(MTP_ADMIT_BUILT, mtp_builder_build(&l->builder, pair, false, level) == MTP_BUILT_IT);
+	mtp_pagedir_queue_count(MTP_PAIRS_BUILT, mtp_pagedir_builder_build(&l->builder, pair, false, level) == MTP_BUILT_IT);
 }
 
 void
@@ -106,7 +106,7 @@ mtp_loader_load(MtpLoader *l, int kind, BlockNumber block, int level)
 	if (mtp_frame_warm(&mtp_buffer, tag_of(l, block), kind, level))
 	{
 		/* A directory may be one of other columns. */
-		if (mtp_pool_page_kind(kind) != MTP_FRAME_DIRECTORY)
+		if (mtp_pool_page_kind(kind) != MTP_FRAME_PAGEDIR)
 			return;
 	}
 	switch (kind)

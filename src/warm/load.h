@@ -18,7 +18,7 @@ typedef struct MtpLoader
 	bool		has_builder;
 	BlockNumber nblocks;
 	BufferAccessStrategy strategy;
-	MtpBuilder	builder;		/* of directories */
+	MtpPagedirBuilder	builder;		/* of directories */
 } MtpLoader;
 
 /* May pages of this relation have frames at all: is it an index or a table of mtpower's? */
@@ -33,7 +33,7 @@ extern void mtp_loader_close(MtpLoader *l);
 
 /*
  * Loads a page: of an index, its block; of a table, the pair that block, an even one, is the first of (kind MTP_FRAME_TABLE), or its directory, if the table has directory columns
- * (MTP_FRAME_DIRECTORY).  It is as warm as level says (0 … MTP_HEAT_MOST), with a frame or without.  A directory whose comparison functions are not to be run here is left to workers.  Raises what
+ * (MTP_FRAME_PAGEDIR).  It is as warm as level says (0 … MTP_HEAT_MOST), with a frame or without.  A directory whose comparison functions are not to be run here is left to workers.  Raises what
  * reading a page raises.  With no lock on a page.
  */
 extern void mtp_loader_load(MtpLoader *l, int kind, BlockNumber block, int level);

@@ -32,7 +32,8 @@
 #include "utils/relfilenodemap.h"
 #endif
 
-#include "batch/batch.h"
+#include "core/process.h"
+#include "worker/worker.h"
 #include "core/inject.h"
 
 #define TURN_BYTES		(4 * 1024 * 1024)
@@ -227,7 +228,7 @@ load_some(Todo *todo, uint64 *at)
 	mtp_loader_open(&l, rel, todo->strategy);
 	nreads = Min(get_tablespace_maintenance_io_concurrency(rel->rd_rel->reltablespace), MOST_READS);
 	InvalidateCatalogSnapshot();
-	MTP_STOP_POINT("hot_list_turn");
+	MTP_INJECT("hot_list_turn");
 	/* At least one page, however long opening has taken: else nothing might ever come of it. */
 	do
 	{
@@ -318,7 +319,7 @@ mtp_loader_main(Datum arg)
 	if (!mtp_visit_begin(DatumGetObjectId(arg)))
 		return;
 	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, BGWORKER_BYPASS_ALLOWCONN);
-	mtp_worker_reset_settings();
+	mtp_process_reset_settings();
 	SetConfigOption("lock_timeout", LOCK_TIMEOUT, PGC_SUSET, PGC_S_OVERRIDE);
 	pgstat_report_activity(STATE_RUNNING, "loading the hot list");
 	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "mtpower hot list", ALLOCSET_DEFAULT_SIZES));

@@ -53,7 +53,7 @@ warm(Relation rel, BufferAccessStrategy strategy)
 			n += all_pages(&l, MTP_FRAME_INDEX, load);
 		else
 		{
-			n += all_pages(&l, MTP_FRAME_DIRECTORY, load);
+			n += all_pages(&l, MTP_FRAME_PAGEDIR, load);
 			n += all_pages(&l, MTP_FRAME_TABLE, load);
 		}
 	}

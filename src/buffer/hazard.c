@@ -1,8 +1,8 @@
 /*
- * slot.c
+ * hazard.c
  *	  Announces what is read in frames, and waits for it.
  */
-#include "buffer/slot.h"
+#include "buffer/hazard.h"
 
 #include "buffer/buffer.h"
 #include "miscadmin.h"
@@ -30,13 +30,13 @@ static Mine mine[MTP_SLOTS];
 static int	ntaken = 0;
 
 Size
-mtp_slot_size(void)
+mtp_hazard_size(void)
 {
 	return mul_size(MaxBackends, MTP_SLOTS * sizeof(Slot));
 }
 
 void
-mtp_slot_make(void *memory)
+mtp_hazard_make(void *memory)
 {
 	slots = memory;
 	for (int i = 0; i < MaxBackends * MTP_SLOTS; i++)
@@ -59,7 +59,7 @@ index_of(Relation index)
 }
 
 int
-mtp_slot_take(Relation index)
+mtp_hazard_take(Relation index)
 {
 	if (MtpMyBackend() < 0 || MtpMyBackend() >= MaxBackends)
 		return MTP_NO_SLOT;
@@ -79,7 +79,7 @@ mtp_slot_take(Relation index)
  * comes before the new sequence, or VACUUM might take it for done too early.
  */
 void
-mtp_slot_announce(int slot)
+mtp_hazard_announce(int slot)
 {
 	Slot	   *s = my_slot(slot);
 
@@ -89,18 +89,18 @@ mtp_slot_announce(int slot)
 	pg_atomic_write_u64(&s->sequence, pg_atomic_read_u64(&s->sequence) + 1);
 	pg_atomic_write_u64(&s->index, mine[slot].index);
 	pg_memory_barrier();
-	MTP_STOP_POINT("announced");
+	MTP_INJECT("announced");
 }
 
 void
-mtp_slot_share(int slot)
+mtp_hazard_share(int slot)
 {
 	Assert(mine[slot].shares > 0);
 	mine[slot].shares++;
 }
 
 bool
-mtp_slot_shared(int slot)
+mtp_hazard_shared(int slot)
 {
 	return mine[slot].shares > 1;
 }
@@ -117,7 +117,7 @@ end(int slot)
 }
 
 void
-mtp_slot_drop(int slot)
+mtp_hazard_drop(int slot)
 {
 	/* After an error the resource owner may have been faster. */
 	if (mine[slot].shares > 1)
@@ -157,7 +157,7 @@ wait_for(Slot *s, uint64 index)
 		CHECK_FOR_INTERRUPTS();
 		if (pg_atomic_read_u64(&s->index) != index || pg_atomic_read_u64(&s->sequence) != sequence)
 			break;
-		MTP_STOP_POINT("slot_wait");
+		MTP_INJECT("slot_wait");
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout, MtpWaitEventNew("MtpowerSlot"));
 		ResetLatch(MyLatch);
 		timeout = Min(timeout * 2, 100);
@@ -165,13 +165,13 @@ wait_for(Slot *s, uint64 index)
 }
 
 void
-mtp_slot_wait(Relation index)
+mtp_hazard_wait(Relation index)
 {
 	uint64		id = index_of(index);
 
 	if (slots == NULL)
 		return;
-	pg_memory_barrier();		/* see mtp_slot_announce */
+	pg_memory_barrier();		/* see mtp_hazard_announce */
 	MTP_FRAME_STEP(wait_for_slots);
 	for (int i = 0; i < MaxBackends * MTP_SLOTS; i++)
 		wait_for(&slots[i], id);
@@ -179,7 +179,7 @@ mtp_slot_wait(Relation index)
 }
 
 void
-mtp_slot_init(void)
+mtp_hazard_init(void)
 {
 	RegisterResourceReleaseCallback(release, NULL);
 }

@@ -1,0 +1,26 @@
+/*
+ * preload.c
+ *	  Refuses to work in a server that has not preloaded the library.
+ */
+#include "core/core.h"
+
+PG_FUNCTION_INFO_V1(mtp_check_preload);
+
+bool		mtp_preloaded = false;
+
+void
+mtp_require_preload(void)
+{
+	if (!mtp_preloaded)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("mtpower must be loaded via \"shared_preload_libraries\""),
+				 errhint("Add \"mtpower\" to \"shared_preload_libraries\" in postgresql.conf, and restart the server.")));
+}
+
+Datum
+mtp_check_preload(PG_FUNCTION_ARGS)
+{
+	mtp_require_preload();
+	PG_RETURN_VOID();
+}

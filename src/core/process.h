@@ -1,0 +1,33 @@
+/*
+ * process.h
+ *	  What all of mtpower's background processes have in common.
+ */
+#ifndef MTP_PROCESS_H
+#define MTP_PROCESS_H
+
+#include "core/core.h"
+
+#include "postmaster/bgworker.h"
+
+/*
+ * Describes a process that is connected to a database, or to none, begins when recovery is over, and is
+ * never started again unless the caller says otherwise.  function: an exported one of this library.
+ */
+extern void mtp_process_describe(BackgroundWorker *bgw, const char *name, const char *function);
+
+/* Gives it settings that those of the database and its roles do not change. */
+extern void mtp_process_reset_settings(void);
+
+/*
+ * The wait event of this name; *event is 0 before the first call, which may make it.  Not to be called
+ * under a lock.
+ */
+static inline uint32
+mtp_wait_event(uint32 *event, const char *name)
+{
+	if (*event == 0)
+		*event = MtpWaitEventNew(name);
+	return *event;
+}
+
+#endif							/* MTP_PROCESS_H */

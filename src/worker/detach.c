@@ -1,0 +1,148 @@
+/*
+ * detach.c
+ *	  Frees a database of workers and of a visitor, for a command that wants it for itself.
+ *
+ * The command names the database first and then looks who is there, under mtp_worker_lock.  A worker is
+ * started, and a visitor begins, under the same lock and not in a database that is named.  So whoever is
+ * there is found, and whoever comes later finds the name.
+ */
+#include "worker/worker.h"
+
+#include "commands/dbcommands.h"
+#include "core/process.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/procarray.h"
+#include "utils/acl.h"
+#include "utils/timestamp.h"
+
+#define WANTED_SECONDS		60	/* as long as a database is without workers for a command */
+#define PATIENCE_MS			5000
+#define MOST_PIDS			(MTP_MAX_WORKERS + 1)
+
+static Oid	wanted_here;		/* the database that this session's command wants */
+
+/*
+ * Tells the database's workers to leave.  Notes their pids and a visitor's, which looks for itself; false
+ * if there are none.
+ */
+static bool
+tell_to_quit(Oid dbid, int *pids)
+{
+	bool		any = false;
+
+	LWLockAcquire(mtp_worker_lock, LW_EXCLUSIVE);
+	mtp_workers->wanted_db = dbid;
+	mtp_workers->wanted_until =
+		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), WANTED_SECONDS * 1000);
+	for (int i = 0; i < MTP_MAX_WORKERS; i++)
+	{
+		MtpWorker  *w = &mtp_workers->workers[i];
+
+		if (w->pid == 0 || w->dbid != dbid)
+			continue;
+		any = true;
+		w->quit = true;
+		if (w->pid > 0)
+		{
+			pids[i] = w->pid;
+			SetLatch(w->latch);
+		}
+	}
+	if (mtp_workers->visitor_pid != 0 && mtp_workers->visitor_dbid == dbid)
+	{
+		any = true;
+		pids[MTP_MAX_WORKERS] = mtp_workers->visitor_pid;
+	}
+	LWLockRelease(mtp_worker_lock);
+	return any;
+}
+
+/* A worker leaves its slot a moment before core takes it for gone. */
+static bool
+still_connected(const int *pids)
+{
+	for (int i = 0; i < MOST_PIDS; i++)
+		if (pids[i] != 0 && BackendPidGetProc(pids[i]) != NULL)
+			return true;
+	return false;
+}
+
+void
+mtp_workers_detach(const char *dbname)
+{
+	static uint32 event = 0;
+	Oid			dbid = dbname ? get_database_oid(dbname, true) : InvalidOid;
+	TimestampTz start = GetCurrentTimestamp();
+	int			pids[MOST_PIDS] = {0};
+
+	if (!OidIsValid(dbid) || !MtpDatabaseOwner(dbid))
+		return;
+	wanted_here = dbid;
+	while ((tell_to_quit(dbid, pids) || still_connected(pids)) &&
+		   !TimestampDifferenceExceeds(start, GetCurrentTimestamp(), PATIENCE_MS))
+	{
+		CHECK_FOR_INTERRUPTS();
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 10,
+						 mtp_wait_event(&event, "MtpWorkerQuit"));
+		ResetLatch(MyLatch);
+	}
+}
+
+void
+mtp_workers_return(void)
+{
+	LWLockAcquire(mtp_worker_lock, LW_EXCLUSIVE);
+	if (mtp_workers->wanted_db == wanted_here)
+		mtp_workers->wanted_db = InvalidOid;
+	LWLockRelease(mtp_worker_lock);
+	wanted_here = InvalidOid;
+}
+
+bool
+mtp_database_wanted(Oid dbid)
+{
+	bool		wanted;
+
+	LWLockAcquire(mtp_worker_lock, LW_SHARED);
+	wanted = mtp_worker_unwelcome(dbid);
+	LWLockRelease(mtp_worker_lock);
+	return wanted;
+}
+
+static void
+visit_end(int code, Datum arg)
+{
+	LWLockAcquire(mtp_worker_lock, LW_EXCLUSIVE);
+	mtp_workers->visitor_pid = 0;
+	LWLockRelease(mtp_worker_lock);
+}
+
+bool
+mtp_visit_begin(Oid dbid)
+{
+	bool		welcome;
+
+	LWLockAcquire(mtp_worker_lock, LW_EXCLUSIVE);
+	welcome = mtp_workers->visitor_pid == 0 && !mtp_worker_unwelcome(dbid);
+	if (welcome)
+	{
+		mtp_workers->visitor_pid = MyProcPid;
+		mtp_workers->visitor_dbid = dbid;
+	}
+	LWLockRelease(mtp_worker_lock);
+	if (welcome)
+		before_shmem_exit(visit_end, 0);
+	return welcome;
+}
+
+bool
+mtp_visited(void)
+{
+	bool		visited;
+
+	LWLockAcquire(mtp_worker_lock, LW_SHARED);
+	visited = mtp_workers->visitor_pid != 0;
+	LWLockRelease(mtp_worker_lock);
+	return visited;
+}

@@ -1,0 +1,48 @@
+#!/bin/bash
+# test/indent.sh              formats the C sources as pgindent does: `make pgindent`
+# test/indent.sh --check      says which files are not formatted so, and where
+# test/indent.sh --typedefs   writes test/typedefs.list anew, from the debug information of a build
+#
+# It calls Debian's pg_bsd_indent with pgindent's options, but lets lines be 100 columns long.  Lines that
+# are longer are an error as well; no tool breaks code.
+# Exit status: 0 all is well, 1 something is not, 2 there is no pg_bsd_indent.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+columns=100
+options="-bad -bap -bbb -bc -bl -cli1 -cp33 -cdb -nce -d0 -di12 -nfc1 -i4 -l$columns -lp -lpl -nip -npro -sac
+	-tpg -ts4"
+
+typedefs() {
+	readelf --debug-dump=info $(find src -name '*.o') 2>/dev/null |
+		awk '/DW_TAG_/ { typedef = /DW_TAG_typedef/ }
+			typedef && /DW_AT_name/ { print $NF; typedef = 0 }' | sort -u |
+		grep -Fxf <(grep -ohE '\b[A-Za-z_]\w*\b' $(find src -name '*.[ch]') | sort -u)
+}
+
+# formatted FILE: as it should be.  Comments that begin with dashes are drawings, and stay as they are.
+formatted() {
+	sed -E 's#^([ \t]*)/\*(-{4,}.*\*/)$#\1/*\2#' "$1" |
+		pg_bsd_indent $options -U test/typedefs.list 2>/dev/null
+}
+
+case ${1:-} in
+	--typedefs) typedefs > test/typedefs.list; exit 0 ;;
+esac
+command -v pg_bsd_indent > /dev/null || { echo "there is no pg_bsd_indent" >&2; exit 2; }
+
+new=$(mktemp)
+trap 'rm -f "$new"' EXIT
+status=0
+for file in $(find src -name '*.[ch]' | sort); do
+	formatted "$file" > "$new"
+	if [ "${1:-}" != --check ]; then
+		cmp -s "$new" "$file" || cat "$new" > "$file"
+	elif ! diff -u --label "$file" --label "$file, formatted" "$file" "$new"; then
+		status=1
+	fi
+	expand -t 4 "$file" | awk -v file="$file" -v most=$columns '
+		length($0) > most { print file ":" NR ": " length($0) " columns"; bad = 1 }
+		END { exit bad }' || status=1
+done
+exit $status
