@@ -20,10 +20,11 @@ typedefs() {
 		grep -Fxf <(grep -ohE '\b[A-Za-z_]\w*\b' $(find src -name '*.[ch]') | sort -u)
 }
 
-# formatted FILE: as it should be.  Comments that begin with dashes are drawings, and stay as they are.
+# formatted FILE: as it should be.  Around pg_bsd_indent the same is done as in pgindent: drawings, which are
+# comments that begin with dashes, stay as they are, and a function's type has one space.
 formatted() {
-	sed -E 's#^([ \t]*)/\*(-{4,}.*\*/)$#\1/*\2#' "$1" |
-		pg_bsd_indent $options -U test/typedefs.list 2>/dev/null
+	sed 's#/\* \+---#/*---X_X#' "$1" | pg_bsd_indent $options -Utest/typedefs.list |
+		sed -E 's#/\*---X_X#/* ---#; s#^([A-Za-z_][^ \t]*)[ \t]+\*$#\1 *#; s#\*/(/\*.*\*/)$#*/\t\1#'
 }
 
 case ${1:-} in

@@ -37,8 +37,10 @@ typedef struct MtpBatchApply
 	Relation	heap;
 	MtpOrder   *order;
 	MtpBatchStream *stream;		/* the task's entries in order, from its progress on */
-	MtpArrival	arrival;		/* of the statement's entries of the index, the last of these that some are */
-	volatile uint32 *progress;	/* entries of the task that are in the index; in prepare: announced to it */
+	MtpArrival	arrival;		/* of the statement's entries of the index, the last of these that
+								 * some are */
+	volatile uint32 *progress;	/* entries of the task that are in the index; in prepare: announced
+								 * to it */
 	const volatile bool *cancelled; /* the load has failed: nobody needs what prepare does any more */
 
 	/* out, for the statistics */
@@ -63,12 +65,13 @@ typedef struct MtpBatchOps
 	bool		compares;
 
 	/*
-	 * May be NULL.  Called before a batch is cut, whatever its size, to make the index fit for so many
-	 * more entries; apply has no stream.  Puts no entry in that is not in the index already, so that
-	 * it need not be registered as a step (README.md).  Waits for no cleanup lock and for no
-	 * transaction.  May raise; then whoever cuts the batch calls it again: *progress, which is zero at
-	 * first, is what it left there, such as the number of entries that it has counted as coming.  Where it
-	 * takes long it looks at *cancelled, and ends early, as after an error but without one.
+	 * May be NULL.  Called before a batch is cut, whatever its size, to make the index fit for so
+	 * many more entries; apply has no stream.  Puts no entry in that is not in the index already,
+	 * so that it need not be registered as a step (README.md).  Waits for no cleanup lock and for
+	 * no transaction.  May raise; then whoever cuts the batch calls it again: *progress, which is
+	 * zero at first, is what it left there, such as the number of entries that it has counted as
+	 * coming.  Where it takes long it looks at *cancelled, and ends early, as after an error but
+	 * without one.
 	 */
 	void		(*prepare) (MtpBatchApply *apply, uint32 entries);
 

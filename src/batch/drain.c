@@ -164,17 +164,17 @@ claim_own(uint64 serial, Oid indexid, SubTransactionId subxid, MtpUnit *unit, Oi
 	}
 	if (!got)
 		dlist_foreach(iter, &mtp_my_load->own)
-		{
-			MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
+	{
+		MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
 
-			if (b->phase == MTP_FILLING)
-				break;			/* so are all behind it */
-			if (!matches(b, serial, indexid, subxid))
-				continue;
-			*pending = b->indexid;
-			if ((got = mtp_batch_unit_claim(b, false, unit)))
-				break;
-		}
+		if (b->phase == MTP_FILLING)
+			break;				/* so are all behind it */
+		if (!matches(b, serial, indexid, subxid))
+			continue;
+		*pending = b->indexid;
+		if ((got = mtp_batch_unit_claim(b, false, unit)))
+			break;
+	}
 	LWLockRelease(mtp_batch_lock);
 	return got;
 }

@@ -54,6 +54,15 @@ mtp_narrow(uint8 code, Datum value, bool isnull, const ItemPointerData *tid)
 	return e;
 }
 
+/* An entry of a hash index: sorted by the hash. */
+static inline MtpNarrow
+mtp_narrow_of_hash(uint32 hash, const ItemPointerData *tid)
+{
+	MtpNarrow	e = {.norm = hash,.rid = mtp_rid_from_tid(tid)};
+
+	return e;
+}
+
 static inline bool
 mtp_narrow_isnull(uint8 code, MtpNarrow e)
 {

@@ -29,7 +29,8 @@
  */
 #define MTP_MANY_QUEUES		(4 * MTP_QUEUE_PLACES)
 #define MTP_FIRST_ROWS		16	/* … where a row comes now and then */
-#define MTP_CLUSTERED_ROWS	32	/* … where they come table by table, none if the last one had as many */
+#define MTP_CLUSTERED_ROWS	32	/* … where they come table by table, none if the last one had as
+								 * many */
 
 uint64		mtp_batch_pending = 0;
 
@@ -125,7 +126,11 @@ rows_at_once(MtpStatement *f, Oid heapid)
 		return 0;
 	if (f->bulk_heap == heapid && f->bulk_rows >= MTP_CLUSTERED_ROWS)
 		return 0;
-	/* What was decided for the first index of a table is true for all; the row at hand is counted there already. */
+
+	/*
+	 * What was decided for the first index of a table is true for all; the row at hand is counted
+	 * there already.
+	 */
 	if (last->heapid == heapid)
 		return last->at_once == 0 ? 0 : last->at_once + 1;
 	if (mtp_batch_min_rows < MTP_FIRST_ROWS)
@@ -139,7 +144,7 @@ static MtpQueue *
 make_queue(MtpStatement *f, Relation index, Relation heap, bool narrow)
 {
 	MtpQueue   *q = f->nqueues < MTP_QUEUE_PLACES ? &f->places[f->nqueues] :
-		MemoryContextAlloc(mtp_batch_statement_context(f), sizeof(MtpQueue));
+	MemoryContextAlloc(mtp_batch_statement_context(f), sizeof(MtpQueue));
 
 	memset(q, 0, sizeof(*q));
 	q->frame = f;
@@ -576,7 +581,7 @@ static MtpQueue *
 queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniqueCheck check,
 		  MtpArrival arrival)
 {
-	MtpStatement   *f = mtp_batch_statement;
+	MtpStatement *f = mtp_batch_statement;
 	MtpQueue   *q;
 
 	if (f == NULL || f->direct || !mtp_batching || check != UNIQUE_CHECK_NO)

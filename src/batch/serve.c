@@ -249,13 +249,13 @@ claim_next(void)
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 	if (!mtp_worker_called())
 		dlist_foreach(iter, &me->load->batches)
-		{
-			MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
+	{
+		MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
 
-			if (b->serial == me->serial && b->indexid == me->indexid &&
-				(got = mtp_batch_unit_claim(b, true, &claimed)))
-				break;
-		}
+		if (b->serial == me->serial && b->indexid == me->indexid &&
+			(got = mtp_batch_unit_claim(b, true, &claimed)))
+			break;
+	}
 	if (got)
 	{
 		me->phase = claimed.kind == MTP_UNIT_SORT ? "sorting" :

@@ -103,7 +103,8 @@ typedef struct MtpBatch
 	bool		worker_ok;		/* comparisons are built in and read no catalog */
 	MtpArrival	arrival;		/* as MtpBatchApply has it, of the runs so far */
 	bool		own;			/* on the list of those that no worker looks at */
-	bool		taken;			/* by another load: its owner fills it again when its runs are applied, … */
+	bool		taken;			/* by another load: its owner fills it again when its runs are
+								 * applied, … */
 	bool		back;			/* … on the list of those that no worker looks at */
 	MtpPhase	phase;
 	volatile bool cancelled;	/* never taken back */
@@ -113,7 +114,8 @@ typedef struct MtpBatch
 	int			holders;		/* processes inside a unit */
 	int			nruns;
 	int			sorted;			/* runs done */
-	bool		prepared;		/* the index is; written by who has claimed the cut, as is announced */
+	bool		prepared;		/* the index is; written by who has claimed the cut, as is
+								 * announced */
 	uint32		announced;		/* entries that the index has been told of */
 	MtpUnitState cut_state;
 	MtpRun		filling;		/* its owner's alone; mem is NULL if there is none */
@@ -275,6 +277,7 @@ extern void mtp_batch_settings_init(void);
 /* memory.c */
 extern Size mtp_batch_memory_size(void);
 extern void mtp_batch_memory_init(void);
+
 /* NULL if there is none; never raises. */
 extern char *mtp_batch_memory_alloc(int order);
 extern void mtp_batch_memory_free(char *block, int order);
@@ -304,16 +307,20 @@ typedef struct MtpRunner
 
 /* Under MtpBatchLock: claims a unit of the batch, if one is ready (for a worker, to workers). */
 extern bool mtp_batch_unit_claim(MtpBatch *batch, bool worker, MtpUnit *unit);
+
 /* Runs it; may raise, then mtp_batch_unit_give_back is to be called.  False: stopped, cancelled. */
 extern bool mtp_batch_unit_run(MtpRunner *runner, MtpUnit *unit);
+
 /*
  * Both take MtpBatchLock; they wake the owner and free a cancelled batch that nobody holds.  The first
  * clears unit->batch.
  */
 extern void mtp_batch_unit_finish(MtpUnit *unit);
 extern void mtp_batch_unit_give_back(MtpUnit *unit, bool worker_failed);
+
 /* Under MtpBatchLock: frees memory and forgets the batch (already off its load's list). */
 extern void mtp_batch_free(MtpBatch *batch);
+
 /* The same of its runs alone, but the one that its owner fills: the batch begins anew. */
 extern void mtp_batch_begin_anew(MtpBatch *batch);
 extern const MtpBatchOps *mtp_batch_ops_of(Relation index);
@@ -322,11 +329,13 @@ extern const MtpBatchOps *mtp_batch_ops_of(Relation index);
 
 /* So many bytes may the load still take: where others want some, no more than half of the memory is for one load. */
 extern Size mtp_batch_share_room(MtpLoad *load);
+
 /*
  * There is no memory for the load: it wants some from now on, and has the runs of others applied who hold more than their
  * share, or have fallen silent.
  */
 extern void mtp_batch_share_want(MtpLoad *load);
+
 /* It wants none any more: it got some, or has nothing to queue. */
 extern void mtp_batch_share_content(MtpLoad *load);
 
@@ -349,10 +358,12 @@ extern void mtp_batch_step_end(MtpServing *worker);
  * nothing.  Where the table is full, the index whose counters were not asked for longest loses them.
  */
 extern MtpIndexStat *mtp_batch_stat_of(Oid dbid, Oid indexid);
+
 /* Forgets it; under the lock as well. */
 extern void mtp_batch_stat_forget(MtpIndexStat *st);
 extern void mtp_batch_stat_init(void);
 extern Size mtp_batch_stat_size(void);
+
 /* One of this database's indexes; both take mtp_stat_lock. */
 extern void mtp_batch_stat_count_wait(Oid indexid);
 extern void mtp_batch_stat_count_failure(Oid indexid, MtpFailure why);

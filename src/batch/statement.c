@@ -19,7 +19,7 @@
 #include "utils/memutils.h"
 #include "core/inject.h"
 
-MtpStatement   *mtp_batch_statement = NULL;
+MtpStatement *mtp_batch_statement = NULL;
 
 static uint32 last_serial = 0;
 static bool committing = false; /* from our PRE_COMMIT to the transaction's end */
@@ -79,7 +79,7 @@ abandon(MtpStatement *f)
 {
 	for (;;)
 	{
-		MtpStatement   *inner = mtp_batch_statement;
+		MtpStatement *inner = mtp_batch_statement;
 
 		mtp_batch_cancel(inner->serial, InvalidSubTransactionId);
 		pop(inner);
@@ -206,14 +206,14 @@ must_be_direct(PlannedStmt *stmt)
 		return true;
 	foreach(lc, stmt->subplans)
 		if (has_on_conflict(lfirst(lc)))
-			return true;
+		return true;
 	return false;
 }
 
 static void
 executor_run(QueryDesc *qd, ScanDirection direction, uint64 count, bool execute_once)
 {
-	MtpStatement	f;
+	MtpStatement f;
 
 	/* Parallel workers can't see this backend's queues: they must be empty. */
 	if (qd->plannedstmt->parallelModeNeeded)
@@ -248,7 +248,7 @@ executor_run(QueryDesc *qd, ScanDirection direction, uint64 count, bool execute_
 static void
 executor_finish(QueryDesc *qd)
 {
-	MtpStatement	f;
+	MtpStatement f;
 
 	if (!modifies(qd->plannedstmt))
 	{
@@ -303,7 +303,7 @@ wanted_database(Node *stmt)
 		/* Its other options suffer them. */
 		foreach(lc, ((AlterDatabaseStmt *) stmt)->options)
 			if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") == 0)
-				return ((AlterDatabaseStmt *) stmt)->dbname;
+			return ((AlterDatabaseStmt *) stmt)->dbname;
 	}
 	if (IsA(stmt, CreatedbStmt))
 	{
@@ -360,7 +360,7 @@ may_freeze(CopyStmt *copy)
 
 	foreach(lc, copy->options)
 		if (strcmp(lfirst_node(DefElem, lc)->defname, "freeze") == 0)
-			return true;
+		return true;
 	return false;
 }
 
@@ -369,7 +369,7 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 				ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *queryEnv,
 				DestReceiver *dest, QueryCompletion *qc)
 {
-	MtpStatement	f;
+	MtpStatement f;
 	CopyStmt   *copy = (CopyStmt *) pstmt->utilityStmt;
 	const char *wanted = wanted_database(pstmt->utilityStmt);
 
@@ -434,7 +434,7 @@ mtp_batch_announce(Relation rel, int ntuples, CommandId cid)
 void
 mtp_batch_finish_bulk(Relation rel)
 {
-	MtpStatement   *f = &replication_statement;
+	MtpStatement *f = &replication_statement;
 	Oid			relid = RelationGetRelid(rel);
 
 	if (mtp_batch_statement != f || !f->replication)
@@ -509,7 +509,7 @@ xact_callback(XactEvent event, void *arg)
 static void
 close_replication_statement(SubTransactionId aborted)
 {
-	MtpStatement   *f = &replication_statement;
+	MtpStatement *f = &replication_statement;
 
 	if (mtp_batch_statement != f || !f->replication || f->subxid < aborted)
 		return;

@@ -57,7 +57,7 @@ typedef struct MtpStatement
 	MtpQueue	places[MTP_QUEUE_PLACES];	/* the first queues: OLTP needs no allocation */
 } MtpStatement;
 
-extern MtpStatement *mtp_batch_statement;		/* innermost, or NULL */
+extern MtpStatement *mtp_batch_statement;	/* innermost, or NULL */
 extern MtpLoad *mtp_my_load;	/* NULL until this backend queued something */
 
 /* frame.c: the memory context that lives as long as the frame */
@@ -66,7 +66,7 @@ extern MemoryContext mtp_batch_statement_context(MtpStatement *f);
 /* queue.c */
 extern void mtp_batch_queue_submit(MtpQueue *q);
 extern void mtp_batch_queue_unlock(MtpQueue *q);
-extern bool mtp_batch_queue_closed(void); /* frame.c: may nothing be queued just now? */
+extern bool mtp_batch_queue_closed(void);	/* frame.c: may nothing be queued just now? */
 
 /* drain.c */
 
@@ -75,17 +75,23 @@ extern bool mtp_batch_queue_closed(void); /* frame.c: may nothing be queued just
  * subtransaction and its children (0: any).  Runs units itself, waits for workers; interruptible.
  */
 extern void mtp_batch_drain(uint64 serial, Oid indexid, SubTransactionId subxid);
+
 /* Runs one ready unit of this backend's batches, or waits for a change; false if it has none. */
 extern bool mtp_batch_drain_some(void);
+
 /* The same of the batches of one statement and index. */
 extern bool mtp_batch_drain_some_of(uint64 serial, Oid indexid);
+
 /* Is this backend inside a unit of its own? */
 extern bool mtp_batch_drain_busy(void);
+
 /* Waits until no worker is on the statement's list. */
 extern void mtp_batch_drain_detach(uint64 serial);
+
 /* Marks cancelled, frees what nobody works on; never waits, never raises. */
 extern void mtp_batch_cancel(uint64 serial, SubTransactionId subxid);
 extern MtpLoad *mtp_batch_load_join(void);
+
 /* Adds workers' buffer and WAL usage to this backend's counters. */
 extern void mtp_batch_load_take_usage(void);
 

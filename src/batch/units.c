@@ -21,7 +21,7 @@
 #include "utils/timestamp.h"
 
 #define SAMPLES_PER_TASK	8
-#define ENTRIES_PER_TASK	(32 * 1024)	/* no smaller tasks, but for the last */
+#define ENTRIES_PER_TASK	(32 * 1024) /* no smaller tasks, but for the last */
 
 /*
  * The task that this process is applying, or the batch that it prepares the index for.  Not on the stack, so that what it did counts too when an

@@ -23,7 +23,7 @@ narrow_high(uint8 code, IndexTuple high)
 {
 	ItemPointer tid = BTreeTupleGetHeapTID(high);
 	bool		null = IndexTupleHasNulls(high) &&
-		att_isnull(0, (bits8 *) ((char *) high + sizeof(IndexTupleData)));
+	att_isnull(0, (bits8 *) ((char *) high + sizeof(IndexTupleData)));
 	MtpNarrow	e;
 
 	/* A truncated TID is minus infinity. */
@@ -268,7 +268,7 @@ blink_step(MtpBatchApply *a)
 	MtpBlinkPut put = {.rel = a->index,.stack = &stack};
 	MtpBlinkKey key;
 	IndexTuple	first = stream->narrow ? narrow_tuple(code, mtp_stream_narrow(stream)) :
-		mtp_stream_wide(stream)->itup;
+	mtp_stream_wide(stream)->itup;
 	Buffer		buf;
 	Share		s;
 

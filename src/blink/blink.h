@@ -27,7 +27,8 @@
 #define MTP_BLINK_META		0	/* the metapage's block */
 #define MTP_BLINK_MAGIC		0x4D54424C
 #define MTP_BLINK_VERSION	1
-#define MTP_BLINK_HEIGHT	48	/* levels a tree can have: of keys that leave room for two on an inner page, many */
+#define MTP_BLINK_HEIGHT	48	/* levels a tree can have: of keys that leave room for two on an
+								 * inner page, many */
 #define MTP_BLINK_FILLFACTOR 90
 #define MTP_BLINK_MIN_FILLFACTOR 10
 
@@ -72,7 +73,8 @@ typedef struct MtpBlinkInfo
 	bool		single;			/* one key column, exact norm: norm and TID decide everything */
 	int16		nkeyatts;
 	int16		natts;
-	uint16		fixed;			/* least size of an entry without nulls; 0 if the columns don't tell */
+	uint16		fixed;			/* least size of an entry without nulls; 0 if the columns don't
+								 * tell */
 	uint16		fixed_key;		/* the same of its key columns */
 	BlockNumber root;			/* InvalidBlockNumber: not known */
 	uint32		level;
@@ -101,8 +103,9 @@ typedef struct MtpBlinkKey
 	bool		null;			/* first column is NULL */
 	uint64		norm;
 	Relation	rel;
-	SortSupport order;			/* compares the first column as the operator class's function does, cheaper; or NULL */
-	struct MtpPageReader *view;	/* that is being searched (view.h) */
+	SortSupport order;			/* compares the first column as the operator class's function does,
+								 * cheaper; or NULL */
+	struct MtpPageReader *view; /* that is being searched (view.h) */
 	BTScanInsertData bt;
 } MtpBlinkKey;
 
@@ -139,6 +142,7 @@ extern int	mtp_blink_compare(MtpBlinkKey *key, IndexTuple item);
 
 /* Reads and locks a page, and checks that it is one of ours (ERRCODE_INDEX_CORRUPTED). */
 extern Buffer mtp_blink_read(Relation rel, BlockNumber blkno, int access);
+
 /* The same with the caller's strategy. */
 extern Buffer mtp_blink_read_ext(Relation rel, BlockNumber blkno, int access,
 								 BufferAccessStrategy strategy);
@@ -188,7 +192,8 @@ static inline bool
 mtp_blink_pivot_plain(Relation rel, IndexTuple itup)
 {
 	const MtpBlinkInfo *info = rel->rd_amcache;
-	OffsetNumber natts = ItemPointerGetOffsetNumberNoCheck(&itup->t_tid);	/* with no bit of BT_STATUS_OFFSET_MASK */
+	OffsetNumber natts = ItemPointerGetOffsetNumberNoCheck(&itup->t_tid);	/* with no bit of
+																			 * BT_STATUS_OFFSET_MASK */
 
 	return (itup->t_info & (INDEX_ALT_TID_MASK | INDEX_NULL_MASK)) == INDEX_ALT_TID_MASK &&
 		(natts == 0 ||
@@ -328,11 +333,13 @@ extern void mtp_blink_finish_split(Relation rel, Buffer left, MtpBlinkStack *sta
  * insert.c
  */
 extern void mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpArrival arrival);
+
 /*
  * The index tuple of an entry, palloc'd.  Raises ERRCODE_PROGRAM_LIMIT_EXCEEDED if it is too large
  * to be stored.
  */
 extern IndexTuple mtp_blink_form_tuple(Relation rel, Datum *values, bool *isnull, ItemPointer tid);
+
 /* The leaf that key belongs to, exclusively locked; makes the first one. */
 extern Buffer mtp_blink_find_leaf(Relation rel, MtpBlinkKey *key, MtpBlinkStack *stack);
 
@@ -372,6 +379,7 @@ extern IndexBulkDeleteResult *mtp_blink_bulkdelete(IndexVacuumInfo *info,
 												   void *callback_state);
 extern IndexBulkDeleteResult *mtp_blink_vacuumcleanup(IndexVacuumInfo *info,
 													  IndexBulkDeleteResult *stats);
+
 /* Pages that left the tree together, leaf first. */
 typedef struct MtpBlinkUnlinked
 {
@@ -407,6 +415,7 @@ extern void mtp_blink_options_init(void);
 extern bytea *mtp_blink_options(Datum reloptions, bool validate);
 extern int	mtp_blink_fillfactor(Relation rel);
 extern bool mtp_blink_validate(Oid opclass);
+
 /*
  * For builds: raises ERRCODE_INVALID_OBJECT_DEFINITION if a key column's operator class has no comparison
  * function or an impossible one, since core looks for it only when it is needed, and then says less; and

@@ -85,8 +85,8 @@ mtp_blink_scan_kill(IndexScanDesc scan)
 		MarkBufferDirtyHint(buf, true);
 
 	/*
-	 * Those who read the frame would go on without the hints.  It may lack them though they are on the page already: if it was copied before
-	 * another scan set them, and was found after that.
+	 * Those who read the frame would go on without the hints.  It may lack them though they are on
+	 * the page already: if it was copied before another scan set them, and was found after that.
 	 */
 	if (marked || so->in_frame)
 		mtp_buffer_stale_hints(buf);

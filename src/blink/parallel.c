@@ -34,8 +34,8 @@ mtp_blink_scan_take_turn(IndexScanDesc scan, ScanDirection dir, BlockNumber *fro
 		return false;
 
 	/*
-	 * Only who has the turn may end the scan: another one who had it now would pass it on later, and
-	 * so undo the end.
+	 * Only who has the turn may end the scan: another one who had it now would pass it on later,
+	 * and so undo the end.
 	 */
 	if (!more)
 		_bt_parallel_done(scan);

@@ -123,7 +123,7 @@ static bool
 range_fits(Split *s, int from, int to, Size bytes)
 {
 	IndexTuple	high = to < s->n ? s->items[to] :
-		MtpHead(s->orig)->highkey ? MtpHighKey(s->orig) : NULL;
+	MtpHead(s->orig)->highkey ? MtpHighKey(s->orig) : NULL;
 
 	if (high != NULL)
 		bytes += MAXALIGN(IndexTupleSize(high)) +
@@ -198,10 +198,10 @@ plan(Split *s, int n)
 
 	/*
 	 * One more item halves the page, and so leaves room for those to come; a page that grows at
-	 * its end won't see any, nor do the pages below the rest of a batch.  A batch fills its pages, and
-	 * elsewhere a little more than the fill factor if that saves one: as many entries again as a packed
-	 * page has, new versions of its rows, make two pages.  On the average a page keeps two items,
-	 * whatever the fill factor: with one child each, levels would never get smaller.
+	 * its end won't see any, nor do the pages below the rest of a batch.  A batch fills its pages,
+	 * and elsewhere a little more than the fill factor if that saves one: as many entries again as
+	 * a packed page has, new versions of its rows, make two pages.  On the average a page keeps
+	 * two items, whatever the fill factor: with one child each, levels would never get smaller.
 	 */
 	if (n == 1)
 		k = 2;
@@ -288,7 +288,7 @@ make_pages(Split *s)
 	for (int i = 0; i < s->k; i++)
 	{
 		IndexTuple	high = i < s->k - 1 ? s->pivots[i + 1] :
-			oh->highkey ? MtpHighKey(s->orig) : NULL;
+		oh->highkey ? MtpHighKey(s->orig) : NULL;
 
 		mtp_page_pack(s->pages[i], s->cuts[i + 1] - s->cuts[i], s->items + s->cuts[i], high);
 	}

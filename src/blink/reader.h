@@ -28,7 +28,7 @@ typedef struct MtpPageReader
 	const MtpNode *nodes;
 	MtpPageHeader head;			/* a copy */
 	IndexTupleData tid;			/* mtp_blink_reader_tid's */
-	char		item[MAXALIGN_DOWN(MTP_MAX_PIVOT) + MAXIMUM_ALIGNOF] pg_attribute_aligned(MAXIMUM_ALIGNOF);	/* mtp_blink_reader_item's */
+	char		item[MAXALIGN_DOWN(MTP_MAX_PIVOT) + MAXIMUM_ALIGNOF] pg_attribute_aligned(MAXIMUM_ALIGNOF); /* mtp_blink_reader_item's */
 } MtpPageReader;
 
 static inline void

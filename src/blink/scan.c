@@ -27,7 +27,10 @@ mtp_blink_beginscan(Relation rel, int nkeys, int norderbys)
 		bt->keyData = palloc(nkeys * sizeof(ScanKeyData));
 
 	so->left = so->mark_left = InvalidBlockNumber;
-	so->walk = (MtpWalk) {0};
+	so->walk = (MtpWalk)
+	{
+		0
+	};
 	so->walk_dir = NoMovementScanDirection;
 	so->convex = so->equal = false;
 	so->framed = so->in_frame = false;
@@ -258,7 +261,10 @@ mtp_blink_restrpos(IndexScanDesc scan)
 		return;
 	}
 	leave(scan);
-	so->walk = (MtpWalk) {0};
+	so->walk = (MtpWalk)
+	{
+		0
+	};
 	if (!BTScanPosIsValid(bt->markPos))
 		return;
 	if (BTScanPosIsPinned(bt->markPos))

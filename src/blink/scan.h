@@ -23,7 +23,10 @@ typedef struct MtpBlinkScan
 	BlockNumber left;
 	BlockNumber mark_left;
 
-	/* Leaves may be read in frames.  If currPos comes from one, it is this one, while it is of that version. */
+	/*
+	 * Leaves may be read in frames.  If currPos comes from one, it is this one, while it is of
+	 * that version.
+	 */
 	bool		framed;
 	bool		in_frame;
 	MtpFrameRef ref;
@@ -47,9 +50,9 @@ typedef struct MtpBlinkScan
 	int16		natts;
 
 	/*
-	 * The place where the scan starts.  The scan keys' comparison functions are kept from one start
-	 * to the next; subtypes[i] tells what start.bt.scankeys[i] is for (InvalidOid: the column's own
-	 * type).
+	 * The place where the scan starts.  The scan keys' comparison functions are kept from one
+	 * start to the next; subtypes[i] tells what start.bt.scankeys[i] is for (InvalidOid: the
+	 * column's own type).
 	 */
 	int			nmade;			/* scankeys that have been made */
 	Oid			subtypes[INDEX_MAX_KEYS];

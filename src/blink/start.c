@@ -297,7 +297,10 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 	bt->currPos.moreRight = forward;
 	bt->numKilled = 0;
 	bt->markItemIndex = -1;
-	so->walk = (MtpWalk) {0};
+	so->walk = (MtpWalk)
+	{
+		0
+	};
 	so->framed = may_read_frames(scan);
 	so->nleaves = 0;
 	if (at != InvalidBlockNumber)

@@ -30,7 +30,7 @@ matches(IndexScanDesc scan, IndexTuple itup, ScanDirection dir, bool *more)
 	if (so->equal)
 	{
 		bool		null = IndexTupleHasNulls(itup) &&
-			att_isnull(0, (bits8 *) ((char *) itup + sizeof(IndexTupleData)));
+		att_isnull(0, (bits8 *) ((char *) itup + sizeof(IndexTupleData)));
 
 		if (!null && so->start.norm ==
 			mtp_norm_fixed(so->code, (char *) itup + IndexInfoFindDataOffset(itup->t_info)))
@@ -133,7 +133,7 @@ save_rest(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
 	bool		whole = bt->currTuples != NULL;
 	unsigned	low = locked ? ((PageHeader) v->page)->pd_upper : 0;
 	int			nnodes = v->head.nnodes;
-	int			first = p.pos - p.slot;	/* the rank of the node's first item */
+	int			first = p.pos - p.slot; /* the rank of the node's first item */
 
 	for (; p.node < nnodes; p.node++, p.slot = 0)
 	{
@@ -351,7 +351,10 @@ load(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v, MtpPos from)
 
 	/* Only where links are damaged does a scan come to a leaf twice, unless it turns round. */
 	if (so->walk_dir != dir)
-		so->walk = (MtpWalk) {0};
+		so->walk = (MtpWalk)
+	{
+		0
+	};
 	so->walk_dir = dir;
 	mtp_blink_check_walk(scan->indexRelation, &so->walk, v->block);
 	if (so->framed && !so->in_frame && (so->nleaves < PUBLISH_LEAVES || v->head.ndead >= v->head.nitems))

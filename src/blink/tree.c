@@ -85,7 +85,8 @@ mtp_blink_root(Relation rel, int access, uint32 target, uint32 *level)
 
 	/*
 	 * Whoever looks for a page above the remembered root, the parent of a page that was the root
-	 * when it came there, may have the latter locked.  What is remembered may be of another file, which was longer.
+	 * when it came there, may have the latter locked.  What is remembered may be of another file,
+	 * which was longer.
 	 */
 	*level = info->level;
 	if (root != InvalidBlockNumber && *level >= target && !mtp_link_beyond(rel, root))
@@ -192,10 +193,12 @@ typedef struct Walk
 	uint32		level;
 	bool		forupdate;		/* finishes the splits that it comes upon, and steps over none */
 	bool		serves;			/* what is locked above the level gets a frame */
-	bool		frames;			/* pages above the level are read in frames, as long as there are some … */
+	bool		frames;			/* pages above the level are read in frames, as long as there are
+								 * some … */
 	bool		framed;			/* … and that of the level as well */
 	MtpBlinkStack *stack;		/* to be filled, or NULL */
-	Bound		bound;			/* what a copy saves shows in frames alone: to lock a page costs more */
+	Bound		bound;			/* what a copy saves shows in frames alone: to lock a page costs
+								 * more */
 } Walk;
 
 static inline void
@@ -505,7 +508,10 @@ mtp_blink_parent(Relation rel, MtpBlinkStack *stack, uint32 level, IndexTuple pi
 			descended = true;
 			stack = &fresh;
 			buf = mtp_blink_descend(rel, &key, BUFFER_LOCK_EXCLUSIVE, level, stack);
-			walk = (MtpWalk) {0};
+			walk = (MtpWalk)
+			{
+				0
+			};
 			if (!BufferIsValid(buf))
 				continue;
 		}

@@ -414,7 +414,10 @@ mtp_blink_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 		stats = palloc0(sizeof(IndexBulkDeleteResult));
 	scan_in_cycle(info, stats, callback, callback_state);
 
-	/* Those who have read an entry under a pin have been waited for, page by page; these have read it in a frame. */
+	/*
+	 * Those who have read an entry under a pin have been waited for, page by page; these have read
+	 * it in a frame.
+	 */
 	mtp_hazard_wait(info->index);
 	MTP_INJECT("vacuum_ends");
 	return stats;

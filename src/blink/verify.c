@@ -113,7 +113,7 @@ check_pair(MtpVerify *v, MtpVerifyPage *left, MtpVerifyPage *p, MtpVerifyFault *
 						 (int) h->left, left->blkno);
 	else if (h->nitems > first &&
 			 mtp_blink_verify_compare(v, mtp_page_item(page, first), MtpHighKey(MtpVerifyPageOf(left)),
-								&att) <= 0)
+									  &att) <= 0)
 		mtp_verify_fault(f, p->blkno, first,
 						 "Item is not above the high key of the left sibling, block %u.", left->blkno);
 }
@@ -241,7 +241,10 @@ check_downlink(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, 
 	IndexTuple	item = mtp_page_item(page, pos);
 	BlockNumber child = BTreeTupleGetDownLink(item);
 
-	*b = (Bounds) {.parent = p->blkno,.pos = pos,.next = InvalidBlockNumber};
+	*b = (Bounds)
+	{
+		.parent = p->blkno,.pos = pos,.next = InvalidBlockNumber
+	};
 	f->found = false;
 	if (pos > 0)
 		b->low = item;

@@ -50,7 +50,10 @@ find_entry(MtpVerify *v, IndexTuple itup, MtpPos *pos, BlockNumber *where)
 	mtp_blink_key_tuple(v->rel, &key, itup);
 	buf = mtp_blink_descend(v->rel, &key, BUFFER_LOCK_SHARE, 0, NULL);
 	*where = MTP_BLINK_META;
-	*pos = (MtpPos) {0};
+	*pos = (MtpPos)
+	{
+		0
+	};
 	if (!BufferIsValid(buf))
 		return buf;
 	page = BufferGetPage(buf);

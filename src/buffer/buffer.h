@@ -110,8 +110,8 @@ extern void mtp_buffer_purge_init(void);
 typedef struct MtpBufferStore
 {
 	/*
-	 * Before there is shared memory, with the extents that the buffer would have there: how many it has in the
-	 * store.  Readers may be led `slack` bytes beyond an image.
+	 * Before there is shared memory, with the extents that the buffer would have there: how many
+	 * it has in the store.  Readers may be led `slack` bytes beyond an image.
 	 */
 	uint32		(*open) (uint32 extents, Size slack);
 

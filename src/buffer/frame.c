@@ -16,7 +16,10 @@ buckets(uint32 nextents)
 {
 	uint32		n = 1;
 
-	/* A quarter of the words are in use if all frames are of blocks, half of them if all are of directories. */
+	/*
+	 * A quarter of the words are in use if all frames are of blocks, half of them if all are of
+	 * directories.
+	 */
 	while ((uint64) n * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS < (uint64) nextents * Max(MTP_EXTENT_BLOCKS * 4, MTP_EXTENT_FRAMES * 2))
 		n *= 2;
 	return n;
@@ -72,13 +75,19 @@ mtp_frame_make(MtpBuffer *b, MtpPool *pool, void *memory, char *images, LWLockPa
 	b->spare = 0;
 	b->behind = 0;
 	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
-		b->admissions[kind] = (MtpAdmission) {.mean = MTP_ADMITTED_ALL};
+		b->admissions[kind] = (MtpAdmission)
+	{
+		.mean = MTP_ADMITTED_ALL
+	};
 	for (uint32 i = 0; i < nbuckets * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS; i++)
 		pg_atomic_init_u64(&b->words[i], 0);
 	for (uint32 i = 0; i < nframes; i++)
 	{
 		pg_atomic_init_u64(&b->heads[i].version, 0);
-		b->heads[i].tag = (MtpPageTag) {0, 0};
+		b->heads[i].tag = (MtpPageTag)
+		{
+			0, 0
+		};
 		b->heads[i].paid = 0;
 	}
 }
@@ -219,7 +228,10 @@ forget_page(MtpBuffer *b, uint32 frame, uint64 hash, MtpFrameCount why)
 	count(b, kind, why);
 	MTP_FRAME_STEP(taken);
 	pg_atomic_fetch_sub_u32(frames_of_file(b, b->heads[frame].tag), 1);
-	b->heads[frame].tag = (MtpPageTag) {0, 0};
+	b->heads[frame].tag = (MtpPageTag)
+	{
+		0, 0
+	};
 }
 
 /*
@@ -386,7 +398,10 @@ mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *
 		return false;
 	}
 
-	/* Somebody else with a share lock may have been faster, and there may be no word; better known before a page has to go. */
+	/*
+	 * Somebody else with a share lock may have been faster, and there may be no word; better known
+	 * before a page has to go.
+	 */
 	return word_of(b, tag, kind, hash) == NULL && free_word(b, hash) != NULL;
 }
 
@@ -439,7 +454,10 @@ copy_image(MtpBuffer *b, uint32 frame, int kind, const char *const *blocks)
 	{
 		const char *block = blocks[i] != NULL ? blocks[i] : zeros;
 
-		/* In a file that is persistent memory this takes more, and has barriers of its own (home.h). */
+		/*
+		 * In a file that is persistent memory this takes more, and has barriers of its own
+		 * (home.h).
+		 */
 		if (b->copy != NULL)
 			b->copy(image + i * BLCKSZ, block, BLCKSZ);
 		else
@@ -488,11 +506,17 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *p
 	else
 	{
 		pg_atomic_fetch_sub_u32(frames_of_file(b, tag), 1);
-		b->heads[frame].tag = (MtpPageTag) {0, 0};
+		b->heads[frame].tag = (MtpPageTag)
+		{
+			0, 0
+		};
 	}
 	let_go(b, frame);
 	if (ref != NULL)
-		*ref = (MtpFrameRef) {frame, pg_atomic_read_u64(&b->heads[frame].version), mtp_frame_image(b, frame, kind)};
+		*ref = (MtpFrameRef)
+	{
+		frame, pg_atomic_read_u64(&b->heads[frame].version), mtp_frame_image(b, frame, kind)
+	};
 	LWLockRelease(partition_lock(b, hash));
 	return word != NULL;
 }

@@ -41,7 +41,8 @@ typedef struct MtpFrameHead
 {
 	pg_atomic_uint64 version;
 	MtpPageTag	tag;			/* zero: the frame is free */
-	uint32		paid;			/* a guess: it has been read more often than a copy costs (mtp_paid_odds); written without locks, by readers too */
+	uint32		paid;			/* a guess: it has been read more often than a copy costs
+								 * (mtp_paid_odds); written without locks, by readers too */
 	uint32		unused;			/* two heads in a cache line */
 } MtpFrameHead;
 
@@ -52,7 +53,8 @@ typedef enum MtpFrameCount
 	MTP_COUNT_TORN,				/* changed by somebody before they were read */
 	MTP_COUNT_MISSES,			/* read where it lay, by who would have read its frame */
 	MTP_COUNT_PUBLISHED,
-	MTP_COUNT_REFUSED,			/* colder than what is there, or somebody was at the frame or the page */
+	MTP_COUNT_REFUSED,			/* colder than what is there, or somebody was at the frame or the
+								 * page */
 	MTP_COUNT_EVICTED,
 	MTP_COUNT_STALED,			/* by a change of the page */
 	MTP_COUNT_PURGED,			/* with the page's file */
@@ -107,13 +109,17 @@ typedef struct MtpBuffer
 	pg_atomic_uint64 *words;	/* buckets */
 	uint32		bucket_mask;	/* buckets of a partition, less one */
 	LWLockPadded *locks;		/* of each partition; then the one for extents */
-	void		(*copy) (void *to, const void *from, Size size);	/* writes images, where that takes more than memcpy (home.h) */
+	void		(*copy) (void *to, const void *from, Size size);	/* writes images, where that
+																	 * takes more than memcpy
+																	 * (home.h) */
 	MtpRest    *rests;			/* of each kind */
 	uint32		rest_mask;		/* rests of a kind, less one */
 	pg_atomic_uint32 *files;	/* frames of the files of each hash */
 	uint32		file_mask;
-	uint32		spare;			/* a frame that this process has made free, and that is still warm in its cache, plus one; or 0 */
-	uint32		behind;			/* the frame behind the one that this process has filled last with a directory; or 0 */
+	uint32		spare;			/* a frame that this process has made free, and that is still warm
+								 * in its cache, plus one; or 0 */
+	uint32		behind;			/* the frame behind the one that this process has filled last with
+								 * a directory; or 0 */
 	MtpAdmission admissions[MTP_POOL_KINDS];	/* of this process's misses */
 	uint64		counts[MTP_FRAME_KINDS][MTP_FRAME_COUNTS];	/* this process's */
 } MtpBuffer;

@@ -66,7 +66,10 @@ mtp_hazard_take(Relation index)
 	for (int i = 0; i < MTP_SLOTS; i++)
 		if (mine[i].shares == 0)
 		{
-			mine[i] = (Mine) {.shares = 1,.index = index_of(index),.owner = CurrentResourceOwner};
+			mine[i] = (Mine)
+			{
+				.shares = 1,.index = index_of(index),.owner = CurrentResourceOwner
+			};
 			ntaken++;
 			return i;
 		}
@@ -84,7 +87,8 @@ mtp_hazard_announce(int slot)
 	Slot	   *s = my_slot(slot);
 
 	Assert(mine[slot].shares == 1);
-	pg_read_barrier();			/* loads before stores as well, where it is an instruction at all: README.md */
+	pg_read_barrier();			/* loads before stores as well, where it is an instruction at all:
+								 * README.md */
 	MTP_FRAME_STEP(set_slot);
 	pg_atomic_write_u64(&s->sequence, pg_atomic_read_u64(&s->sequence) + 1);
 	pg_atomic_write_u64(&s->index, mine[slot].index);

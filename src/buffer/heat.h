@@ -19,7 +19,8 @@ typedef uint16 MtpHeat;
 
 #define MTP_HEAT_STEPS		16	/* levels between n accesses and 2 n, so epochs of a half-life */
 #define MTP_HEAT_ONE		64	/* level of one access that has just been */
-#define MTP_HEAT_MOST		127	/* sixteen accesses: pages that are warmer need not stay longer when their time is over */
+#define MTP_HEAT_MOST		127 /* sixteen accesses: pages that are warmer need not stay longer
+								 * when their time is over */
 
 /* Of each level: what an access adds to it, in 256ths, and how many accesses it stands for.  Filled by mtp_heat_init. */
 extern uint16 mtp_heat_gain[MTP_HEAT_MOST + 1];

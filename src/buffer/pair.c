@@ -268,8 +268,9 @@ mtp_pair_reserve(Relation rel, uint32 pair, int *kind, BlockNumber nblocks, Buff
 	reserved = copy_pair(rel, pair, nblocks, strategy, copy, *kind, &place, ref, &single);
 
 	/*
-	 * A block that has come since the table's end was looked for was not locked: who put rows on it may have found no frame to take away, and the copy has not got them.  Who
-	 * comes later finds it.
+	 * A block that has come since the table's end was looked for was not locked: who put rows on
+	 * it may have found no frame to take away, and the copy has not got them.  Who comes later
+	 * finds it.
 	 */
 	if (reserved && single)
 	{

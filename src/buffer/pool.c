@@ -11,14 +11,17 @@
 #define SAMPLE			16		/* frames that are looked at for a victim */
 #define WARMER			8		/* levels that a page must have more than its victim */
 #define SAMPLES			8		/* that tell what an extent is worth */
-#define RECENT			1		/* epochs in which a page that is asked for is seen to be, and the one that has begun */
-#define WORTH_MORE		1.5f	/* so much more must extents of a kind be worth than those that it gets */
-#define HASTE			3		/* halvings of what an extent has to be asked for, while one follows another */
+#define RECENT			1		/* epochs in which a page that is asked for is seen to be, and the
+								 * one that has begun */
+#define WORTH_MORE		1.5f	/* so much more must extents of a kind be worth than those that it
+								 * gets */
+#define HASTE			3		/* halvings of what an extent has to be asked for, while one
+								 * follows another */
 #define MEAN			64		/* of so many pages are the running means */
 #define SWEEP			32		/* all words are brought up to date once in so many epochs */
 #define OLD				16		/* the age that words have then, at most */
 #define SKETCH_PER_BLOCK 4
-#define FEW				(MTP_ADMITTED_ALL / 64)	/* misses that are admitted */
+#define FEW				(MTP_ADMITTED_ALL / 64) /* misses that are admitted */
 #define ONE_IN			4		/* misses that look for a frame then */
 #define TRIES			32		/* of so many is their running mean */
 
@@ -241,9 +244,10 @@ given_frames(MtpPool *pool, int kind)
 	uint32		n = number_of_extents(pool, kind);
 	uint32		frames = mtp_pool_frames(kind);
 
-	return (Given) {
+	return (Given)
+	{
 		.extents = pool->extents[kind],.shift = pg_leftmost_one_pos32(frames),
-		.n = n == 0 ? 0 : (n - 1) * frames + Min(*(volatile uint32 *) &pool->kinds[kind].fresh, frames)
+			.n = n == 0 ? 0 : (n - 1) * frames + Min(*(volatile uint32 *) &pool->kinds[kind].fresh, frames)
 	};
 }
 
@@ -402,13 +406,16 @@ mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent)
 		return true;
 	}
 	k->homeless = 0;
-	from = k->nextents == pool->nextents ? -1 :	/* nobody has any to give */
+	from = k->nextents == pool->nextents ? -1 : /* nobody has any to give */
 		least_worth(pool, kind, (k->nextents > 0 ? worth(pool, kind, random) : k->asked) / WORTH_MORE, random);
 	k->haste = from < 0 ? 0 : Min(k->haste + 1, HASTE);
 	if (from < 0)
 		return false;
 
-	/* The newest one, if it has frames that are free; else any: there is none that is cold as a whole. */
+	/*
+	 * The newest one, if it has frames that are free; else any: there is none that is cold as a
+	 * whole.
+	 */
 	k = &pool->kinds[from];
 	*extent = pool->extents[from][k->fresh < mtp_pool_frames(from) ? k->nextents - 1 : mtp_pool_random(random) % k->nextents];
 	return true;
@@ -430,7 +437,8 @@ mtp_pool_change(MtpPool *pool, uint32 extent, int kind)
 		while (list[i] != extent)
 			i++;
 		list[i] = list[--o->nextents];
-		o->fresh = mtp_pool_frames(old);	/* only the newest one had free frames, and it was taken */
+		o->fresh = mtp_pool_frames(old);	/* only the newest one had free frames, and it was
+											 * taken */
 	}
 	else
 		pool->nfree--;

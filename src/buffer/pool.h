@@ -20,7 +20,7 @@
 /* Kinds of pages */
 #define MTP_FRAME_INDEX		0	/* one block of an index */
 #define MTP_FRAME_TABLE		1	/* a pair: two blocks of a table, the first one even */
-#define MTP_FRAME_PAGEDIR 2	/* a directory of a pair */
+#define MTP_FRAME_PAGEDIR 2		/* a directory of a pair */
 #define MTP_FRAME_KINDS		3
 
 /* Kinds of frames, and so of extents: the same, and one more for directories */
@@ -46,9 +46,11 @@ typedef struct MtpPoolKind
 {
 	uint32		nextents;
 	uint32		fresh;			/* frames of the newest extent that have been given out */
-	uint32		homeless;		/* pages that were refused, or had to go for one of the kind, since an extent was asked for */
+	uint32		homeless;		/* pages that were refused, or had to go for one of the kind, since
+								 * an extent was asked for */
 	uint32		haste;			/* halvings of how many it takes */
-	float		asked;			/* heat, in accesses per megabyte, of pages that came when there was no free frame: a running mean */
+	float		asked;			/* heat, in accesses per megabyte, of pages that came when there
+								 * was no free frame: a running mean */
 } MtpPoolKind;
 
 typedef struct MtpPool
@@ -172,7 +174,8 @@ mtp_pool_came(MtpPool *pool, uint32 frame, int level)
  * another kind?  *extent is the one; the caller makes all its pages leave, and calls mtp_pool_change.  One
  * process at a time.
  */
-extern bool mtp_pool_may_want(MtpPool *pool, int kind);	/* without a lock: a guess, which is mostly false */
+extern bool mtp_pool_may_want(MtpPool *pool, int kind); /* without a lock: a guess, which is mostly
+														 * false */
 extern bool mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent);
 extern void mtp_pool_change(MtpPool *pool, uint32 extent, int kind);
 

@@ -106,7 +106,8 @@ make_clause(MtpClauseKind kind, Var *column, Oid op, Oid collation, Expr *value)
 {
 	MtpDirscanClause *clause = palloc(sizeof(MtpDirscanClause));
 
-	*clause = (MtpDirscanClause) {
+	*clause = (MtpDirscanClause)
+	{
 		.kind = kind,.attnum = column->varattno,.op = op,.collation = collation,.value = value
 	};
 	return clause;
@@ -188,7 +189,7 @@ is_below_flush(PlannerInfo *root)
 	for (root = root->parent_root; root != NULL; root = root->parent_root)
 		foreach(lc, root->parse->rtable)
 			if (lfirst_node(RangeTblEntry, lc)->rtekind == RTE_SUBQUERY && lfirst_node(RangeTblEntry, lc)->security_barrier)
-				return true;
+			return true;
 	return false;
 }
 
@@ -266,9 +267,10 @@ mtp_dirscan_read_clauses(CustomScan *plan)
 	{
 		MtpDirscanClause *clause = palloc0(sizeof(MtpDirscanClause));
 
-		*clause = (MtpDirscanClause) {
+		*clause = (MtpDirscanClause)
+		{
 			.kind = list_nth_oid(of, i),.attnum = list_nth_oid(of, i + 1),.op = list_nth_oid(of, i + 2),.collation = list_nth_oid(of, i + 3),
-			.narrow = (list_nth_oid(of, i + 4) & PLAN_NARROW) != 0,.lowest = (list_nth_oid(of, i + 4) & PLAN_LOWEST) != 0
+				.narrow = (list_nth_oid(of, i + 4) & PLAN_NARROW) != 0,.lowest = (list_nth_oid(of, i + 4) & PLAN_LOWEST) != 0
 		};
 		if (plan->custom_exprs != NIL && (clause->kind == MTP_CLAUSE_OP || clause->kind == MTP_CLAUSE_ANY))
 		{

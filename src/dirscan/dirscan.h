@@ -35,8 +35,10 @@ typedef struct MtpDirscanClause
 	AttrNumber	attnum;
 	Oid			op;				/* with the column on its left */
 	Oid			collation;
-	bool		lowest;			/* of the table's lowest security level: whatever it tells, its user may know */
-	bool		narrow;			/* what is asked of its column leaves a part of the rows only: worth directories of it */
+	bool		lowest;			/* of the table's lowest security level: whatever it tells, its
+								 * user may know */
+	bool		narrow;			/* what is asked of its column leaves a part of the rows only:
+								 * worth directories of it */
 	RestrictInfo *rinfo;		/* what it is a clause of, in the planner */
 	Expr	   *value;
 	ExprState  *state;			/* of value, in the executor */
@@ -53,11 +55,11 @@ extern List *mtp_dirscan_read_clauses(CustomScan *plan);
 /* What became of blocks */
 typedef enum MtpDirscanCount
 {
-	MTP_DIRSCAN_ASKED,				/* rows fetched that a directory named, others not looked at */
-	MTP_DIRSCAN_SKIPPED,			/* no row can match, says the directory */
-	MTP_DIRSCAN_READ,				/* read as a sequential scan reads them */
+	MTP_DIRSCAN_ASKED,			/* rows fetched that a directory named, others not looked at */
+	MTP_DIRSCAN_SKIPPED,		/* no row can match, says the directory */
+	MTP_DIRSCAN_READ,			/* read as a sequential scan reads them */
 	MTP_DIRSCAN_COUNTS
-} MtpDirscanCount;
+}			MtpDirscanCount;
 
 /* In a parallel query's shared memory; core's descriptor follows. */
 typedef struct MtpDirscanShared
@@ -70,7 +72,8 @@ typedef struct MtpDirscanShared
 
 typedef struct MtpDirscanState
 {
-	CustomScanState css;		/* its ss_currentScanDesc reads pages, and says which blocks there are */
+	CustomScanState css;		/* its ss_currentScanDesc reads pages, and says which blocks there
+								 * are */
 	List	   *clauses;
 	List	   *asking;			/* those that may ask the table's directories */
 	uint64		counts[MTP_DIRSCAN_COUNTS];
@@ -79,9 +82,11 @@ typedef struct MtpDirscanState
 	bool		counted;		/* mtp_pagedir_learn_count was called */
 
 	/* read.c: where the scan stands */
-	int64		at;				/* blocks from the scan's first one: -1 before it, the number of blocks behind all */
+	int64		at;				/* blocks from the scan's first one: -1 before it, the number of
+								 * blocks behind all */
 	BlockNumber block;
-	bool		named;			/* the block's rows are those below, else those of the scan's descriptor */
+	bool		named;			/* the block's rows are those below, else those of the scan's
+								 * descriptor */
 	int			nrows;
 	int			row;
 	OffsetNumber rows[MaxHeapTuplesPerPage];
@@ -96,7 +101,7 @@ typedef struct MtpDirscanState
 	MemoryContext search_context;	/* what comparison functions allocate */
 	MtpPagedirKey *keys;		/* room for one more */
 	int			nkeys;
-	MtpPagedirKey *any;		/* one of these must match as well, if there are any */
+	MtpPagedirKey *any;			/* one of these must match as well, if there are any */
 	int			nany;
 	uint32		pair;			/* the last one that was asked; InvalidBlockNumber: none */
 	bool		answered;
@@ -113,7 +118,7 @@ extern void mtp_dirscan_begin_asking(MtpDirscanState *s);
 extern bool mtp_dirscan_ask(MtpDirscanState *s, uint32 pair);
 
 /* The columns that narrow clauses of the lowest security level ask, each once; returns how many, at most MTP_PAGEDIR_COLUMNS. */
-extern int mtp_dirscan_narrow_columns(List *clauses, AttrNumber *attnums);
+extern int	mtp_dirscan_narrow_columns(List *clauses, AttrNumber *attnums);
 
 /*
  * The columns that the table's directories are made of, and how many; returns the clauses that may ask them.  How many pages a directory spares tells of rows that others'

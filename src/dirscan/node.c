@@ -61,8 +61,9 @@ begin(CustomScanState *node, EState *estate, int eflags)
 #if MTP_CUSTOM_SLOT_IS_VIRTUAL
 
 	/*
-	 * What core has prepared until now is for a virtual slot.  With a slot of the table's kind, rows need not be copied into it, and
-	 * have their system columns; the expressions are compiled for the slot's kind, so they are made anew.
+	 * What core has prepared until now is for a virtual slot.  With a slot of the table's kind,
+	 * rows need not be copied into it, and have their system columns; the expressions are compiled
+	 * for the slot's kind, so they are made anew.
 	 */
 	ExecInitScanTupleSlot(estate, &node->ss, RelationGetDescr(node->ss.ss_currentRelation), table_slot_callbacks(node->ss.ss_currentRelation));
 	node->ss.ps.subPlan = NIL;

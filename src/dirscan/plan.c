@@ -154,7 +154,7 @@ seq_path_of(List *paths)
 
 	foreach(lc, paths)
 		if (((Path *) lfirst(lc))->pathtype == T_SeqScan)
-			return lfirst(lc);
+		return lfirst(lc);
 	return NULL;
 }
 
@@ -278,7 +278,7 @@ is_current_of(RelOptInfo *rel)
 
 	foreach(lc, rel->baserestrictinfo)
 		if (IsA(lfirst_node(RestrictInfo, lc)->clause, CurrentOfExpr))
-			return true;
+		return true;
 	return false;
 }
 

@@ -59,7 +59,8 @@ mtp_dirscan_teach_note(Oid relid, RelOptInfo *rel, const Path *seq, List *clause
 	Note	   *note = palloc(sizeof(Note));
 	List	   *values = NIL;
 
-	*note = (Note) {
+	*note = (Note)
+	{
 		.relid = relid,.least = MOST * seq->total_cost,.rows = rel->rows
 	};
 	mtp_dirscan_write_clauses(clauses, &note->clauses, &values);

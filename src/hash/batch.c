@@ -58,7 +58,10 @@ hash_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow,
 		mtp_hash_space_interval(&meta->space, bucket, &lo, &hi);
 		if (hi == PG_UINT32_MAX)
 			break;
-		narrow_bounds[n] = (MtpNarrow) {.norm = hi,.rid = MTP_RID_LAST - 1};
+		narrow_bounds[n] = (MtpNarrow)
+		{
+			.norm = hi,.rid = MTP_RID_LAST - 1
+		};
 		if (n == 0 || narrow_bounds[n - 1].norm < hi)
 			n++;
 	}

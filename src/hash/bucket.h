@@ -62,7 +62,8 @@ typedef struct MtpHashHeader
 	uint32		lo;				/* hashes lo .. hi belong to the bucket; on a stash page: */
 	uint32		hi;				/* … did when the page was last written as a whole */
 	BlockNumber next;			/* next page of the same chain, or InvalidBlockNumber */
-	BlockNumber source;			/* primary page: of the bucket whose stash still has entries of ours, or Invalid */
+	BlockNumber source;			/* primary page: of the bucket whose stash still has entries of
+								 * ours, or Invalid */
 	uint16		n;				/* entries */
 	uint16		ndead;			/* hint: entries whose fingerprint is MTP_FP_DEAD */
 	uint32		room_for_later[2];	/* zeroes */

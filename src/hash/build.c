@@ -167,7 +167,10 @@ overflow(Build *b, uint32 hash, int start)
 		b->heavy.first = InvalidBlockNumber;
 		chain_take(b, &b->heavy, hash, start);
 		chain_close(b, &b->heavy);
-		p->heavy[p->h.nheavy++] = (MtpHashHeavy) {.hash = hash,.first = b->heavy.first};
+		p->heavy[p->h.nheavy++] = (MtpHashHeavy)
+		{
+			.hash = hash,.first = b->heavy.first
+		};
 	}
 	else
 	{
@@ -217,7 +220,10 @@ init_meta(MtpHashMeta *meta, Relation index, uint64 entries)
 	meta->space.initial = Min(Max(initial, 1), MTP_HASH_MAX_BUCKETS);
 	meta->reserved = meta->space.initial;
 	meta->nextents = 1;
-	meta->extents[0] = (MtpHashExtent) {.bucket = 0,.block = MTP_HASH_META_BLOCK + 1};
+	meta->extents[0] = (MtpHashExtent)
+	{
+		.bucket = 0,.block = MTP_HASH_META_BLOCK + 1
+	};
 }
 
 /* Writes all buckets, which take the spool's entries. */
@@ -245,7 +251,7 @@ collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive
 
 	if (!mtp_hash_row(index, values, isnull, &hash))
 		return;
-	mtp_batch_spool_put_narrow(b->spool, (MtpNarrow) {.norm = hash,.rid = mtp_rid_from_tid(tid)});
+	mtp_batch_spool_put_narrow(b->spool, mtp_narrow_of_hash(hash, tid));
 	b->ntuples++;
 }
 

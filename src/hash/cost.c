@@ -199,7 +199,11 @@ cost_lookups(PlannerInfo *root, IndexPath *path, double loop_count, GenericCosts
 	Cost		entries = entries_cost(root, get_quals_from_indexclauses(path->indexclauses), l.entries);
 
 	costs->numIndexPages = l.pages;
-	/* Not the columns' hashes: of two hash indexes that cost the same the one with more columns would lose by that. */
+
+	/*
+	 * Not the columns' hashes: of two hash indexes that cost the same the one with more columns
+	 * would lose by that.
+	 */
 	costs->indexStartupCost = arguments + PAGE_COST;
 	costs->indexTotalCost = arguments +
 		lookups * (hash + l.searched * PAGE_COST + entries) +

@@ -20,7 +20,7 @@ static void add_flag(Flags *f, const char *fmt,...) pg_attribute_printf(2, 3);
 static void
 add_flag(Flags *f, const char *fmt,...)
 {
-	char		text[64];
+	char text[	64];
 	va_list		args;
 
 	va_start(args, fmt);

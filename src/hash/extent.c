@@ -22,7 +22,10 @@ add_extent(MtpHashMeta *meta, BlockNumber block, uint32 n)
 	MtpHashExtent *last = &meta->extents[meta->nextents - 1];
 
 	if (last->block + (meta->reserved - last->bucket) != block)
-		meta->extents[meta->nextents++] = (MtpHashExtent) {meta->reserved, block};
+		meta->extents[meta->nextents++] = (MtpHashExtent)
+	{
+		meta->reserved, block
+	};
 	meta->reserved += n;
 }
 

@@ -29,7 +29,7 @@ skip_done(Finish *f)
 {
 	uint32		hi = MtpHashHead(BufferGetPage(f->oldbuf))->hi;
 	BlockNumber at = f->prev != InvalidBlockNumber ? f->prev :
-		MtpHashHead(BufferGetPage(f->oldbuf))->next;
+	MtpHashHead(BufferGetPage(f->oldbuf))->next;
 	MtpWalk		walk = {0};
 
 	while (at != InvalidBlockNumber)
@@ -54,7 +54,10 @@ lock_sheet(Finish *f, BlockNumber blkno)
 {
 	Buffer		buf = mtp_hash_read(f->rel, blkno, BUFFER_LOCK_EXCLUSIVE, MTP_HASH_WANT_STASH, NULL);
 
-	return (MtpHashSheet) {buf, mtp_hash_layout_image(BufferGetPage(buf))};
+	return (MtpHashSheet)
+	{
+		buf, mtp_hash_layout_image(BufferGetPage(buf))
+	};
 }
 
 /* Locks the next pages that are not done, and takes their entries; returns what comes behind them. */
@@ -124,8 +127,14 @@ piece(Finish *f)
 	int			kept,
 				gone;
 
-	l->primary[0] = (MtpHashSheet) {f->oldbuf, mtp_hash_layout_image(BufferGetPage(f->oldbuf))};
-	l->primary[1] = (MtpHashSheet) {f->newbuf, mtp_hash_layout_image(BufferGetPage(f->newbuf))};
+	l->primary[0] = (MtpHashSheet)
+	{
+		f->oldbuf, mtp_hash_layout_image(BufferGetPage(f->oldbuf))
+	};
+	l->primary[1] = (MtpHashSheet)
+	{
+		f->newbuf, mtp_hash_layout_image(BufferGetPage(f->newbuf))
+	};
 	if (f->prev != InvalidBlockNumber)
 	{
 		extra[nextra] = lock_sheet(f, f->prev);

@@ -73,7 +73,8 @@ typedef struct MtpHashLayout
 	MtpHashEntry *entries[2];	/* taken off the sheets, of either bucket */
 	int			nsheets;
 	int			used;
-	MtpHashSheet sheets[MTP_HASH_SHEETS];	/* stash pages to be written anew; those not used become free */
+	MtpHashSheet sheets[MTP_HASH_SHEETS];	/* stash pages to be written anew; those not used
+											 * become free */
 } MtpHashLayout;
 
 /* An empty layout, palloc'd as all that follows is: whoever is done deletes the memory context. */
@@ -102,7 +103,7 @@ extern void mtp_hash_layout_reserve(MtpHashLayout *l, int npages);
  * each before the one made earlier, so that the one with room comes first.  Returns what is last in this order.
  */
 extern MtpHashSheet *mtp_hash_layout_spill(MtpHashLayout *l, int side, MtpHashSheet *after, bool forward,
-									  int from);
+										   int from);
 
 /* What is not used becomes a free page. */
 extern void mtp_hash_layout_rest(MtpHashLayout *l);

@@ -153,7 +153,10 @@ mtp_hash_choose_initial(Relation rel, MtpHashMeta *meta, uint32 target, MtpHashG
 			(MtpHashHead(page)->n == 0 || IsBufferCleanupOK(buf));
 		if (chosen)
 		{
-			deal->space = (MtpHashSpace) {.initial = target};
+			deal->space = (MtpHashSpace)
+			{
+				.initial = target
+			};
 			take_entries(deal, page);
 			grown->moved += deal->n - make_buckets(rel, meta, deal);
 			publish_initial(rel, meta, &deal->space, buf);

@@ -70,7 +70,10 @@ mtp_hash_scan_kill(IndexScanDesc scan)
 		buf = ReadBuffer(scan->indexRelation, so->page);
 	LockBuffer(buf, BUFFER_LOCK_SHARE);
 
-	/* Without a pin, the frame tells whether the page is as it was: who changes it takes its frame away before he unlocks it. */
+	/*
+	 * Without a pin, the frame tells whether the page is as it was: who changes it takes its frame
+	 * away before he unlocks it.
+	 */
 	if (so->in_frame && !mtp_frame_still(&mtp_buffer, &so->ref))
 	{
 		so->nkilled = 0;

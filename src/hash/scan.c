@@ -197,7 +197,10 @@ load_frame(IndexScanDesc scan, uint32 hash)
 	p = *MtpHashPrimaryOf(page);
 	if (mtp_frame_still(&mtp_buffer, &so->ref))
 	{
-		/* It was the hash's bucket when it was published, or another one of this index; it may have been split since the metapage was read. */
+		/*
+		 * It was the hash's bucket when it was published, or another one of this index; it may
+		 * have been split since the metapage was read.
+		 */
 		if (p.h.type != MTP_HASH_BUCKET || hash < p.h.lo || hash > p.h.hi || !has_all(&p, hash))
 			return false;
 		Assert(p.h.n <= MTP_HASH_CAP(MTP_HASH_BUCKET));
@@ -243,7 +246,8 @@ enter_bucket(IndexScanDesc scan, uint32 hash, bool backward)
 	MtpHashScan *so = scan->opaque;
 	Relation	rel = scan->indexRelation;
 	const MtpHashPrimary *p;
-	bool		framed = !backward && may_read_frame(scan);	/* the way back begins with a trail of pages */
+	bool		framed = !backward && may_read_frame(scan); /* the way back begins with a trail of
+															 * pages */
 
 	mtp_batch_before_scan(rel, scan->xs_snapshot);
 	if (framed && load_frame(scan, hash))

@@ -24,13 +24,16 @@ typedef struct MtpHashScan
 	uint32		lo;
 	uint32		hi;
 
-	/* If the entries come from the bucket's frame, which has all that match: this one, while it is of that version.  Then nothing is pinned. */
+	/*
+	 * If the entries come from the bucket's frame, which has all that match: this one, while it is
+	 * of that version.  Then nothing is pinned.
+	 */
 	bool		in_frame;
 	MtpFrameRef ref;
 
 	/*
-	 * The bucket's primary page, and that of the bucket whose stash has entries of ours; pinned until the
-	 * bucket is left, or InvalidBuffer.
+	 * The bucket's primary page, and that of the bucket whose stash has entries of ours; pinned
+	 * until the bucket is left, or InvalidBuffer.
 	 */
 	Buffer		primary;
 	Buffer		source;

@@ -111,8 +111,14 @@ plan_whole(Split *s)
 
 	s->old = make_primary(s, s->from, s->lo, s->cut);
 	s->new = make_primary(s, s->to, s->cut + 1, s->hi);
-	l->primary[0] = (MtpHashSheet) {s->oldbuf, s->old};
-	l->primary[1] = (MtpHashSheet) {s->newbuf, s->new};
+	l->primary[0] = (MtpHashSheet)
+	{
+		s->oldbuf, s->old
+	};
+	l->primary[1] = (MtpHashSheet)
+	{
+		s->newbuf, s->new
+	};
 	for (int i = 0; i < 2; i++)
 		at[i] = mtp_hash_layout_fill(l, i, &l->primary[i], 0);
 	mtp_hash_layout_reserve(l, mtp_hash_layout_pages(l->n[0] - at[0]) + mtp_hash_layout_pages(l->n[1] - at[1]));

@@ -220,8 +220,8 @@ mtp_hash_squeeze(Relation rel, Buffer primary, const MtpHashChain *chain,
 		int			n = 0;
 
 		/*
-		 * Between two windows scans and inserters get their turn.  Our pin keeps the chain from `from` on
-		 * as it is; in front of it there may be new pages.
+		 * Between two windows scans and inserters get their turn.  Our pin keeps the chain from
+		 * `from` on as it is; in front of it there may be new pages.
 		 */
 		MTP_INJECT("vacuum_squeeze");
 		MtpVacuumDelayPoint();

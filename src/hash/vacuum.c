@@ -85,7 +85,10 @@ vacuum_stash(Vacuum *v, Buffer primary, BlockNumber *next)
 
 	if (n > 0)
 	{
-		/* The primary page comes first in the order of locks; meanwhile entries may have come or gone. */
+		/*
+		 * The primary page comes first in the order of locks; meanwhile entries may have come or
+		 * gone.
+		 */
 		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 		MTP_INJECT("vacuum_stash");
 		LockBuffer(primary, BUFFER_LOCK_EXCLUSIVE);
@@ -156,7 +159,7 @@ vacuum_chains(Vacuum *v, Buffer primary, MtpHashChain *chains, int nchains)
 	LockBuffer(primary, BUFFER_LOCK_UNLOCK);
 	for (int i = 0; i < nchains; i++)
 		v->stats->pages_newly_deleted += mtp_hash_squeeze(v->rel, primary, &chains[i],
-														   v->info->strategy);
+														  v->info->strategy);
 }
 
 static void

@@ -18,7 +18,10 @@ mtp_hash_verify_rows_begin(MtpHashVerify *hv)
 {
 	Size		memory = Max((Size) maintenance_work_mem * 1024 / 2, 64 * 1024);
 
-	hv->order = (MtpOrder) {.code = MTP_NORM_OID,.narrow = true,.norm_heads = true};
+	hv->order = (MtpOrder)
+	{
+		.code = MTP_NORM_OID,.narrow = true,.norm_heads = true
+	};
 	hv->entries = mtp_batch_spool_begin(&hv->order, memory);
 	hv->rows = mtp_batch_spool_begin(&hv->order, memory);
 }
@@ -79,7 +82,10 @@ find_entry(MtpHashVerify *hv, const MtpHashEntry *e, bool all, Found *found)
 	MtpHashPrimary *p = MtpHashPrimaryOf(page);
 	BlockNumber source;
 
-	*found = (Found) {.blkno = BufferGetBlockNumber(buf),.pos = -1,.all = all};
+	*found = (Found)
+	{
+		.blkno = BufferGetBlockNumber(buf),.pos = -1,.all = all
+	};
 	memcpy(page, BufferGetPage(buf), BLCKSZ);
 	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 	if (search_page(page, found->blkno, e, found) ||
@@ -154,9 +160,7 @@ mtp_hash_verify_entries(MtpHashVerify *hv, Page page)
 
 		/* No row that the snapshot sees may have a dead entry: such a one is looked for later. */
 		if (MtpHashFps(page)[i] != MTP_FP_DEAD)
-			mtp_batch_spool_put_narrow(hv->entries, (MtpNarrow) {
-								 .norm = mtp_entry_hash(&e),.rid = mtp_rid_from_tid(&e.tid)
-			});
+			mtp_batch_spool_put_narrow(hv->entries, mtp_narrow_of_hash(mtp_entry_hash(&e), &e.tid));
 	}
 	MemoryContextSwitchTo(old);
 }
@@ -172,7 +176,7 @@ mtp_hash_verify_row(Relation index, ItemPointer tid, Datum *values, bool *isnull
 	uint32		hash;
 
 	if (mtp_hash_row(index, values, isnull, &hash))
-		mtp_batch_spool_put_narrow(hv->rows, (MtpNarrow) {.norm = hash,.rid = mtp_rid_from_tid(tid)});
+		mtp_batch_spool_put_narrow(hv->rows, mtp_narrow_of_hash(hash, tid));
 }
 
 /* A row whose entry was not among those that are alive. */

@@ -185,7 +185,11 @@ mtp_page_info(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	if (!rel->rd_index->indisready)
-		/* A build writes past shared buffers: a page that is read into them before stays there as it was. */
+
+		/*
+		 * A build writes past shared buffers: a page that is read into them before stays there as
+		 * it was.
+		 */
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("index \"%s\" is not ready", RelationGetRelationName(rel)),

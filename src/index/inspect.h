@@ -28,8 +28,8 @@ typedef struct MtpInspectOps
 	ambuild_function ambuild;
 
 	/*
-	 * Raises ERRCODE_INDEX_CORRUPTED at the first thing that is wrong with the index.  With v->rows,
-	 * checks for each entry that it has a row (mtp_verify_entry_fault).
+	 * Raises ERRCODE_INDEX_CORRUPTED at the first thing that is wrong with the index.  With
+	 * v->rows, checks for each entry that it has a row (mtp_verify_entry_fault).
 	 */
 	void		(*verify) (MtpVerify *v);
 
@@ -37,8 +37,8 @@ typedef struct MtpInspectOps
 	bool		(*matches) (MtpVerify *v, const void *entry, const Datum *values, const bool *isnull);
 
 	/*
-	 * Raises ERRCODE_INDEX_CORRUPTED if a visible row has no entry, or leaves that to rows_done; the
-	 * state is the MtpVerify.
+	 * Raises ERRCODE_INDEX_CORRUPTED if a visible row has no entry, or leaves that to rows_done;
+	 * the state is the MtpVerify.
 	 */
 	IndexBuildCallback check_row;
 

@@ -51,7 +51,7 @@ mtp_verify_strike(MtpVerify *v, const MtpVerifyFault *f, MtpVerifyFault *last, i
 {
 	if (last->found && last->blkno == f->blkno && last->pos == f->pos &&
 		strcmp(last->text, f->text) == 0)
-		++*strikes;
+		++* strikes;
 	else
 		*strikes = 1;
 	if (*strikes >= MTP_VERIFY_STRIKES)

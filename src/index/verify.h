@@ -21,7 +21,7 @@ typedef struct MtpVerifyFault
 	bool		found;
 	BlockNumber blkno;
 	int			pos;
-	char		text[200];
+	char text[	200];
 } MtpVerifyFault;
 
 /* rows.c's state */

@@ -59,7 +59,7 @@ check_index_definitions(PlannedStmt *pstmt, const char *query_string, bool read_
 						QueryEnvironment *query_env, DestReceiver *dest, QueryCompletion *qc)
 {
 	CreatedRelations *outer = created_relations;
-	CreatedRelations created = {.context = CurrentMemoryContext, .oids = NIL};
+	CreatedRelations created = {.context = CurrentMemoryContext,.oids = NIL};
 
 	mtp_opclass_check_before(pstmt->utilityStmt, query_string);
 	if (!mtp_opclass_needs_check_after(pstmt->utilityStmt))

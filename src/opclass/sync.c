@@ -38,7 +38,8 @@ typedef struct SyncContext
 {
 	const char *am_name;
 	Oid			am;
-	bool		builtin_only;	/* CREATE EXTENSION: other extensions' classes must not become members */
+	bool		builtin_only;	/* CREATE EXTENSION: other extensions' classes must not become
+								 * members */
 	List	   *originals;		/* MtpOpclass of the core access method */
 	List	   *mirrors;		/* MtpOpclass of ours */
 	ReturnSetInfo *result;
@@ -390,7 +391,7 @@ drop_empty_families(SyncContext *ctx, List *original_families)
 static void
 sync_pair(const MtpOpclassPair *pair, bool builtin_only, ReturnSetInfo *result)
 {
-	SyncContext ctx = {.am_name = pair->am_name, .builtin_only = builtin_only, .result = result};
+	SyncContext ctx = {.am_name = pair->am_name,.builtin_only = builtin_only,.result = result};
 	List	   *families;
 	ListCell   *lc;
 
@@ -398,7 +399,10 @@ sync_pair(const MtpOpclassPair *pair, bool builtin_only, ReturnSetInfo *result)
 	if (!OidIsValid(ctx.am))
 		return;
 
-	/* One run at a time; held until the transaction ends, so that the next one sees what this one made. */
+	/*
+	 * One run at a time; held until the transaction ends, so that the next one sees what this one
+	 * made.
+	 */
 	LockDatabaseObject(AccessMethodRelationId, ctx.am, 0, ShareUpdateExclusiveLock);
 
 	ctx.originals = mtp_opclass_list(pair->core_am);

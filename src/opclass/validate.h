@@ -32,8 +32,8 @@ typedef struct MtpOpclassRules
 	bool		(*is_signature) (Form_pg_amproc function);
 
 	/*
-	 * Complains about what the family lacks, or has beyond what it may have.  True if it has operators
-	 * for the type, which is the operator class's.
+	 * Complains about what the family lacks, or has beyond what it may have.  True if it has
+	 * operators for the type, which is the operator class's.
 	 */
 	bool		(*check_family) (MtpOpclassCheck *check, Oid intype);
 } MtpOpclassRules;

@@ -299,7 +299,8 @@ borrow_slot(Page page, MtpPos *p, int reach)
 {
 	const uint8 *counts = MtpCounts(page);
 	int			nnodes = MtpHead(page)->nnodes;
-	int			end = p->slot > 0 ? p->node : p->node - 1;	/* in front of a node is behind the one before */
+	int			end = p->slot > 0 ? p->node : p->node - 1;	/* in front of a node is behind the one
+															 * before */
 	int			right = p->node;
 	int			left = end;
 
@@ -433,7 +434,10 @@ mtp_page_insert_reads(Page page, int n, Size bytes)
 	if ((n > 4 && n > h->nitems / 2) || grew_much(h->nitems, h->nitems + n))
 		return true;
 
-	/* One item takes its body's room first, and any slot if there is no room for a node: a page that fills slowly would be read each time else. */
+	/*
+	 * One item takes its body's room first, and any slot if there is no room for a node: a page
+	 * that fills slowly would be read each time else.
+	 */
 	if (n == 1 && h->nitems < h->nnodes * MTP_NODE_SLOTS)
 		return gap(page) < bytes;
 

@@ -51,7 +51,7 @@ mtp_page_free(Page page)
 	PageHeader	ph = (PageHeader) page;
 	MtpPageHeader *h = MtpHead(page);
 	Size		used = MTP_DIR_BYTES(MTP_NODES_FOR(h->nitems)) +
-		ph->pd_special - ph->pd_upper - h->garbage;
+	ph->pd_special - ph->pd_upper - h->garbage;
 
 	return used < MTP_PAGE_ROOM ? MTP_PAGE_ROOM - used : 0;
 }
@@ -134,7 +134,10 @@ counts_ok(Page page)
 	__m128i		bad = zero;
 	__m128i		sum = zero;
 
-	/* There is room for a multiple of 16 counts.  The page is locked, or the caller's own, so their number stays. */
+	/*
+	 * There is room for a multiple of 16 counts.  The page is locked, or the caller's own, so
+	 * their number stays.
+	 */
 	for (int i = 0; i < h->nnodes; i += 16)
 	{
 		__m128i		used = mtp_first_bytes(Min(h->nnodes - i, 16));

@@ -36,7 +36,8 @@ mtp_count_below_sse2(const uint32 *a, int n, uint32 key, bool or_equal)
 {
 	const __m128i sign = _mm_set1_epi32((int) 0x80000000);
 	const __m128i k = _mm_set1_epi32((int) (key ^ 0x80000000));
-	__m128i		count = _mm_setzero_si128();	/* less the values that are below; or_equal: that are above */
+	__m128i		count = _mm_setzero_si128();	/* less the values that are below; or_equal: that
+												 * are above */
 	int			i;
 
 	for (i = 0; i + 4 <= n; i += 4)
@@ -189,7 +190,10 @@ mtp_place_among(Page page, const MtpPageHeader *h, bool by_head, uint32 head, Mt
 	int			slo = 0,
 				shi;
 
-	/* The node: the first whose last item is not before the probe.  The last item of node hi has a larger head. */
+	/*
+	 * The node: the first whose last item is not before the probe.  The last item of node hi has a
+	 * larger head.
+	 */
 	if (by_head)
 		for (hi = lo; hi < h->nnodes && dir[hi] == head; hi++)
 			;

@@ -84,14 +84,14 @@ look_up(Relation rel, MtpPagedirChoice *directory)
 	ancestors = rel->rd_rel->relispartition ? get_partition_ancestors(relid) : NIL;
 	if (directory->choice == MTP_PAGEDIR_LEARNT && mtp_pagedir_label_any())
 		foreach(lc, ancestors)
+	{
+		mtp_pagedir_label_read(lfirst_oid(lc), directory);
+		if (directory->choice != MTP_PAGEDIR_LEARNT)
 		{
-			mtp_pagedir_label_read(lfirst_oid(lc), directory);
-			if (directory->choice != MTP_PAGEDIR_LEARNT)
-			{
-				translate_columns(rel, directory);
-				break;
-			}
+			translate_columns(rel, directory);
+			break;
 		}
+	}
 	directory->root = ancestors == NIL ? relid : llast_oid(ancestors);
 	list_free(ancestors);
 }

@@ -19,7 +19,7 @@
 
 typedef enum MtpPagedirChosen
 {
-	MTP_PAGEDIR_LEARNT,		/* nobody has said anything */
+	MTP_PAGEDIR_LEARNT,			/* nobody has said anything */
 	MTP_PAGEDIR_OFF,			/* none shall be built */
 	MTP_PAGEDIR_FIXED			/* the columns below, in this order */
 } MtpPagedirChosen;
@@ -29,8 +29,10 @@ typedef struct MtpPagedirChoice
 	MtpPagedirChosen choice;
 	int			ncolumns;		/* at least 1 if FIXED, else 0 */
 	AttrNumber	columns[MTP_LABEL_COLUMNS];
-	Oid			origin;			/* whose labels say so: the relation or an ancestor; InvalidOid if LEARNT */
-	Oid			root;			/* the topmost partitioned ancestor, or the relation; not of its labels */
+	Oid			origin;			/* whose labels say so: the relation or an ancestor; InvalidOid if
+								 * LEARNT */
+	Oid			root;			/* the topmost partitioned ancestor, or the relation; not of its
+								 * labels */
 } MtpPagedirChoice;
 
 /*

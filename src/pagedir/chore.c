@@ -81,7 +81,7 @@ build_for(Relation rel)
 {
 	TimestampTz began;
 	Oid			relid = RelationGetRelid(rel);
-	MtpPagedirBuilder	b;
+	MtpPagedirBuilder b;
 
 	if (!mtp_table_is_ours(rel) || !mtp_pagedir_builder_open(&b, rel))
 	{
@@ -90,7 +90,8 @@ build_for(Relation rel)
 	}
 	InvalidateCatalogSnapshot();
 	if (b.trusted)
-		SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);	/* nothing waits for a lock from here on */
+		SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);	/* nothing waits for a
+																			 * lock from here on */
 	MTP_INJECT("admit_opened");
 	began = GetCurrentTimestamp();
 	do

@@ -174,9 +174,10 @@ describe_column(MtpPagedirColumn *column, TupleDesc desc, Form_pg_attribute att)
 	if (!OidIsValid(proc))
 		return false;
 	column->input = type->btree_opintype;
-	column->tag = (MtpPagedirTag) {
+	column->tag = (MtpPagedirTag)
+	{
 		.attnum = att->attnum,.type = att->atttypid,.typmod = att->atttypmod,.collation = att->attcollation,
-		.version = hash_combine(hash_combine(collation_version(att->attcollation), missing_value(desc, att)), order),.family = type->btree_opf
+			.version = hash_combine(hash_combine(collation_version(att->attcollation), missing_value(desc, att)), order),.family = type->btree_opf
 	};
 	column->norm = mtp_norm_kind(proc, att->attcollation);
 	fmgr_info(proc, &column->compare);
@@ -234,7 +235,8 @@ mtp_pagedir_key(const MtpPagedirColumns *c, int column, Oid op, Oid collation, D
 		if (OidIsValid(own))
 			norm = mtp_norm_kind(own, collation);
 	}
-	*key = (MtpPagedirKey) {
+	*key = (MtpPagedirKey)
+	{
 		.column = column,.what = strategy,.value = value,.collation = collation
 	};
 	if (norm != MTP_NORM_NONE && col->norm != MTP_NORM_NONE)
@@ -245,7 +247,10 @@ mtp_pagedir_key(const MtpPagedirColumns *c, int column, Oid op, Oid collation, D
 	}
 	fmgr_info(proc, &key->compare);
 
-	/* In local time, a timestamp may be before another and stand for a later moment: the column's order is not that of the comparison with timestamptz. */
+	/*
+	 * In local time, a timestamp may be before another and stand for a later moment: the column's
+	 * order is not that of the comparison with timestamptz.
+	 */
 	if (right != input && func_volatile(proc) != PROVOLATILE_IMMUTABLE)
 		key->compare.fn_addr = NULL;
 	return true;
@@ -254,7 +259,8 @@ mtp_pagedir_key(const MtpPagedirColumns *c, int column, Oid op, Oid collation, D
 void
 mtp_pagedir_key_null(int column, bool isnull, MtpPagedirKey *key)
 {
-	*key = (MtpPagedirKey) {
+	*key = (MtpPagedirKey)
+	{
 		.column = column,.what = isnull ? MTP_PAGEDIR_NULL : MTP_PAGEDIR_NOT_NULL
 	};
 }

@@ -35,7 +35,7 @@ typedef struct Demand
 	DemandKey	key;
 	uint32		scans;			/* that were counted, up to 2 */
 	AttrNumber	learnt;			/* what directories are made of, or 0 */
-	AttrNumber	attnums[MTP_LEARN_COLUMNS];	/* 0: no column's */
+	AttrNumber	attnums[MTP_LEARN_COLUMNS]; /* 0: no column's */
 	float		counts[MTP_LEARN_COLUMNS];
 } Demand;
 
@@ -106,9 +106,10 @@ noted_learnt_of(Relation rel, Oid root)
 	{
 		learnt = mtp_pagedir_translate(root, RelationGetRelid(rel), learnt_of(root));
 		if (note != NULL && note == mtp_pagedir_note(rel))
-			*note = (MtpPagedirNote) {
-				.changes = changes,.learnt = learnt
-			};
+			*note = (MtpPagedirNote)
+		{
+			.changes = changes,.learnt = learnt
+		};
 	}
 	return is_orderable(RelationGetDescr(rel), learnt) ? learnt : InvalidAttrNumber;
 }
@@ -387,7 +388,8 @@ mtp_pagedir_learn_save(MtpLearnt *tables)
 	while ((d = hash_seq_search(&seq)) != NULL)
 	{
 		Assert(n < MTP_LEARN_TABLES);
-		tables[n] = (MtpLearnt) {
+		tables[n] = (MtpLearnt)
+		{
 			.dbid = d->key.dbid,.relid = d->key.relid,.learnt = d->learnt,.scans = d->scans
 		};
 		memcpy(tables[n].attnums, d->attnums, sizeof(d->attnums));

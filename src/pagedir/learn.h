@@ -52,7 +52,7 @@ typedef struct MtpLearnt
 	Oid			relid;
 	AttrNumber	learnt;			/* 0: none yet */
 	uint16		scans;
-	AttrNumber	attnums[MTP_LEARN_COLUMNS];	/* 0: no column's */
+	AttrNumber	attnums[MTP_LEARN_COLUMNS]; /* 0: no column's */
 	float		counts[MTP_LEARN_COLUMNS];
 } MtpLearnt;
 

@@ -20,9 +20,10 @@
 #include "storage/bufpage.h"
 
 #define MTP_PAGEDIR_MOST		4096	/* bytes of a directory */
-#define MTP_PAGEDIR_ALIGN		64		/* of the memory that it stands in: its parts begin with cache lines */
+#define MTP_PAGEDIR_ALIGN		64	/* of the memory that it stands in: its parts begin with cache
+									 * lines */
 #define MTP_PAGEDIR_COLUMNS	4
-#define MTP_PAGEDIR_WIDTH		256		/* bytes of a value that is sorted */
+#define MTP_PAGEDIR_WIDTH		256 /* bytes of a value that is sorted */
 
 /* Items of a pair are numbered in the order of their line pointers, those of the second block behind the first one's. */
 #define MTP_PAGEDIR_ITEMS		(2 * MaxHeapTuplesPerPage)
@@ -40,7 +41,8 @@ typedef struct MtpPagedirTag
 	Oid			type;
 	int32		typmod;
 	Oid			collation;
-	uint32		version;		/* a hash of the collation's, of the value of rows from before the column was added, and of the comparison function's number */
+	uint32		version;		/* a hash of the collation's, of the value of rows from before the
+								 * column was added, and of the comparison function's number */
 	Oid			family;			/* of the type's default btree operator class */
 } MtpPagedirTag;
 
@@ -60,8 +62,9 @@ typedef struct MtpPagedirColumns
 	MtpPagedirColumn column[MTP_PAGEDIR_COLUMNS];
 
 	/*
-	 * Has the transaction that wrote a row not been aborted?  Values of rows whose transaction was are never compared: they may be of a column that was
-	 * rolled back as well, and of another type.
+	 * Has the transaction that wrote a row not been aborted?  Values of rows whose transaction was
+	 * are never compared: they may be of a column that was rolled back as well, and of another
+	 * type.
 	 */
 	bool		(*written) (TransactionId xmin);
 
@@ -118,7 +121,8 @@ typedef struct MtpPagedirKey
 	uint64		norm;
 	Datum		value;
 	Oid			collation;
-	FmgrInfo	compare;		/* of the column's type with the value's; fn_addr NULL: not to be called */
+	FmgrInfo	compare;		/* of the column's type with the value's; fn_addr NULL: not to be
+								 * called */
 } MtpPagedirKey;
 
 /*
@@ -170,7 +174,7 @@ typedef bool (*MtpPagedirStill) (void *arg);
  * Raises what the keys' comparison functions raise; holds nothing then.  They may allocate.
  */
 extern MtpPagedirFound mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPagedirKey *keys, int nkeys,
-											  MtpPagedirStill still, void *arg, MtpPagedirItems *items);
+										  MtpPagedirStill still, void *arg, MtpPagedirItems *items);
 
 /*
  * In memory: the head; the largest head of each node, to a whole number of cache lines; nodes of 16 heads, a cache line each; items (uint16): in the order of the first
@@ -184,15 +188,17 @@ typedef enum MtpPagedirHow
 	MTP_CODES_EMPTY,			/* there are no values, only nulls */
 	MTP_CODES_SILENT,			/* there is no room: nothing is known of values */
 	MTP_CODES_WINDOW,			/* (normalized key - min) >> shift */
-	MTP_CODES_DICTIONARY		/* by their place among values that are in the directory: 2 i for the i-th one, 2 i + 1 for what is behind it */
-} MtpPagedirHow;
+	MTP_CODES_DICTIONARY		/* by their place among values that are in the directory: 2 i for
+								 * the i-th one, 2 i + 1 for what is behind it */
+}			MtpPagedirHow;
 
 typedef struct MtpPagedirCodes
 {
 	uint8		how;			/* MtpPagedirHow */
 	uint8		norm;			/* MTP_NORM_* */
 	uint8		shift;
-	uint8		width;			/* bytes of an item's code, of a further column: 4, 2, 1, or 0: there are none */
+	uint8		width;			/* bytes of an item's code, of a further column: 4, 2, 1, or 0:
+								 * there are none */
 	uint8		nulls;			/* 1 if there are any: their code is the largest of its width */
 	uint8		unused;			/* 0 */
 	uint16		nvalues;		/* in the dictionary */
@@ -208,7 +214,7 @@ typedef struct MtpPagedirCodes
 			uint32		at;		/* in the directory, MAXALIGNed */
 			uint32		size;
 			uint64		unused;
-		}			dictionary;	/* where values are (uint16, from its start), and they, as in a row */
+		}			dictionary; /* where values are (uint16, from its start), and they, as in a row */
 	}			u;
 } MtpPagedirCodes;
 
@@ -274,7 +280,8 @@ typedef struct MtpPagedirCoding
 	uint16	   *order;			/* for a dictionary: entries with a value, in their order, */
 	uint16	   *place;			/* and which different value each of these has */
 	int			ndifferent;
-	int			step;			/* of different values each step-th one is in the dictionary, and the last */
+	int			step;			/* of different values each step-th one is in the dictionary, and
+								 * the last */
 	uint64		min;			/* normalized keys */
 	uint64		max;
 	MtpPagedirCodes codes;

@@ -97,7 +97,8 @@ put(const MtpRange *range, uint32 returns)
 		mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, queue->queued[0].range.n);
 		remove_at(0);
 	}
-	queue->queued[queue->n++] = (Queued) {
+	queue->queued[queue->n++] = (Queued)
+	{
 		.dbid = MyDatabaseId,.returns = returns,.range = *range
 	};
 }

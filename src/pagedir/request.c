@@ -70,7 +70,7 @@ static uint32 nasked = 0;		/* without workers */
 static void
 build_one(Relation rel, uint32 pair)
 {
-	MtpPagedirBuilder	b;
+	MtpPagedirBuilder b;
 
 	if (++nasked % ONE_IN != 0 || !mtp_pagedir_builder_open(&b, rel))
 		return;
@@ -98,9 +98,10 @@ mtp_pagedir_request(Relation rel, uint32 pair)
 	if (asked.n > 0 && (asked.relid != RelationGetRelid(rel) || asked.first + asked.n != pair || asked.n == SCAN_RANGE))
 		mtp_pagedir_request_flush();
 	if (asked.n == 0)
-		asked = (MtpRange) {
-			.relid = RelationGetRelid(rel),.first = pair
-		};
+		asked = (MtpRange)
+	{
+		.relid = RelationGetRelid(rel),.first = pair
+	};
 	asked.n++;
 }
 
@@ -214,7 +215,7 @@ build_left(Relation rel, Load *load)
 {
 	uint32		in_a_row = 0;
 	uint32		counts[MTP_BUILT_UNFIT + 1] = {0};
-	MtpPagedirBuilder	b;
+	MtpPagedirBuilder b;
 
 	if (load->n == 0 || !mtp_pagedir_builder_open(&b, rel))
 		return;

@@ -35,7 +35,8 @@ typedef enum MtpBuilt
 {
 	MTP_BUILT_IT,
 	MTP_BUILT_BEFORE,			/* it has one of these columns, or is getting one */
-	MTP_BUILT_REFUSED,			/* colder than what is there, or somebody is at its pages, or has taken it away again */
+	MTP_BUILT_REFUSED,			/* colder than what is there, or somebody is at its pages, or has
+								 * taken it away again */
 	MTP_BUILT_UNFIT				/* a damaged page */
 } MtpBuilt;
 

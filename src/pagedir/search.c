@@ -41,7 +41,8 @@ typedef struct Wanted
 typedef struct Place
 {
 	int64		code;
-	bool		sure;			/* values with this code are equal to it; else they may be anything between those of the codes beside */
+	bool		sure;			/* values with this code are equal to it; else they may be anything
+								 * between those of the codes beside */
 } Place;
 
 /* Items of ranks lo … hi whose code, of a further column, is least … least + span: all if there are no codes */
@@ -95,10 +96,19 @@ static Place
 place_in_window(const MtpPagedirCodes *codes, const MtpPagedirKey *key)
 {
 	if (key->norm < codes->u.window.min)
-		return (Place) {-1, true};
+		return (Place)
+	{
+		-1, true
+	};
 	if (key->norm > codes->u.window.max)
-		return (Place) {(int64) PG_UINT32_MAX + 1, true};
-	return (Place) {mtp_window_head(codes->u.window.min, codes->shift, key->norm), key->exact && codes->shift == 0};
+		return (Place)
+	{
+		(int64) PG_UINT32_MAX + 1, true
+	};
+	return (Place)
+	{
+		mtp_window_head(codes->u.window.min, codes->shift, key->norm), key->exact && codes->shift == 0
+	};
 }
 
 /* The i-th value of a dictionary's copy; false if it does not lie there. */
@@ -138,7 +148,11 @@ place_in_dictionary(const Search *s, const char *copy, MtpPagedirKey *key, Place
 		cmp = DatumGetInt32(FunctionCall2Coll(&key->compare, key->collation, value, key->value));
 		if (cmp == 0)
 		{
-			*place = (Place) {2 * mid, true};
+			*place = (Place)
+			{
+				2		   *mid,
+							true
+			};
 			return true;
 		}
 		if (cmp < 0)
@@ -146,7 +160,11 @@ place_in_dictionary(const Search *s, const char *copy, MtpPagedirKey *key, Place
 		else
 			hi = mid;
 	}
-	*place = (Place) {2 * lo - 1, false};
+	*place = (Place)
+	{
+		2		   *lo - 1,
+					false
+	};
 	return true;
 }
 
@@ -187,7 +205,10 @@ find_wanted(const Search *s, int column, Wanted *w)
 	}			copy;
 	bool		copied = false;
 
-	*w = (Wanted) {false, codes->nulls != 0, codes->how != MTP_CODES_EMPTY, 0, PG_UINT32_MAX};
+	*w = (Wanted)
+	{
+		false, codes->nulls != 0, codes->how != MTP_CODES_EMPTY, 0, PG_UINT32_MAX
+	};
 	for (int i = 0; i < s->nkeys; i++)
 	{
 		MtpPagedirKey *key = &s->keys[i];
@@ -265,7 +286,10 @@ make_filter(const Search *s, int column, const Wanted *w, Filter *f)
 	if (!w->asked || width == 0)
 		return false;
 	null = MtpCodeOfNull(width);
-	*f = (Filter) {.codes = s->at + s->shape.codes[column],.width = width,.least = null};
+	*f = (Filter)
+	{
+		.codes = s->at + s->shape.codes[column],.width = width,.least = null
+	};
 	if (w->values)
 	{
 		/* Values and nulls are asked for by no condition. */
@@ -301,7 +325,7 @@ add_items(const Search *s, int lo, int hi, const Filter *filters, int nfilters, 
 
 MtpPagedirFound
 mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPagedirKey *keys, int nkeys,
-					 MtpPagedirStill still, void *arg, MtpPagedirItems *items)
+				   MtpPagedirStill still, void *arg, MtpPagedirItems *items)
 {
 	Search		s = {.at = directory,.columns = c,.keys = keys,.nkeys = nkeys,.still = still,.arg = arg};
 	const MtpPagedirHead *h = &s.u.head;

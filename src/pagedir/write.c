@@ -10,7 +10,7 @@ typedef struct Build
 {
 	MtpPagedirColumns *columns;
 	MtpPagedirHead head;
-	MtpPagedirEntry *entries; /* room for all items, each */
+	MtpPagedirEntry *entries;	/* room for all items, each */
 	int			nentries;
 	uint16	   *others;
 	MtpPagedirCoding coding[MTP_PAGEDIR_COLUMNS];
@@ -149,7 +149,8 @@ set_codes(Build *b)
 
 	for (int i = 0; i < b->columns->n; i++)
 	{
-		b->coding[i] = (MtpPagedirCoding) {
+		b->coding[i] = (MtpPagedirCoding)
+		{
 			.columns = b->columns,.column = i,.entries = b->entries,.n = b->nentries
 		};
 		mtp_pagedir_code(&b->coding[i]);

@@ -17,7 +17,7 @@
 
 #define TURN_BYTES	(1024 * 1024)	/* between two rests */
 #define REST_MS		10
-#define RESTART		10				/* seconds, after whatever ended it */
+#define RESTART		10			/* seconds, after whatever ended it */
 
 PGDLLEXPORT void mtp_sealer_main(Datum arg);
 

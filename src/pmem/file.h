@@ -42,7 +42,8 @@ typedef struct MtpPmemState
 	uint64		checkpoint;
 	uint64		redo;
 	int64		time;
-	uint64		file;			/* inode of the control file: a copy of the data directory has another one */
+	uint64		file;			/* inode of the control file: a copy of the data directory has
+								 * another one */
 	uint32		timeline;
 	uint32		path;			/* a hash of the data directory's */
 	uint32		server;			/* version of PostgreSQL */

@@ -193,7 +193,7 @@ void
 mtp_seal_mark(MtpPmem *file, const MtpPmemState *state, uint32 sealed)
 {
 	char	   *at = file->media.base + MTP_PMEM_MARKER_AT;
-	MtpPmemMarker marker = {.magic = MTP_PMEM_MARKED, .state = *state, .layout = MTP_PMEM_LAYOUT, .sealed = sealed};
+	MtpPmemMarker marker = {.magic = MTP_PMEM_MARKED,.state = *state,.layout = MTP_PMEM_LAYOUT,.sealed = sealed};
 
 	marker.crc = marker_crc(&marker);
 	mtp_media_write(at, &marker, sizeof(marker));
@@ -213,7 +213,7 @@ clear_marker(MtpPmem *file)
 void
 mtp_pmem_format(MtpPmem *file)
 {
-	MtpPmemHead head = {.magic = MTP_PMEM_MAGIC, .layout = MTP_PMEM_LAYOUT, .nextents = file->nextents};
+	MtpPmemHead head = {.magic = MTP_PMEM_MAGIC,.layout = MTP_PMEM_LAYOUT,.nextents = file->nextents};
 
 	/* The marker first: else what is new might be taken for what it was before. */
 	clear_marker(file);

@@ -86,9 +86,9 @@ check_relkind(const Handover *h, Form_pg_class rel)
 	const char *name = NameStr(rel->relname);
 
 	/*
-	 * By its OID a relation may be initdb's, by its schema one that dumps leave out.  Neither comes
-	 * back from a dump as it was, whatever allow_system_table_mods says.  What got our access method
-	 * all the same may be released.
+	 * By its OID a relation may be initdb's, by its schema one that dumps leave out.  Neither
+	 * comes back from a dump as it was, whatever allow_system_table_mods says.  What got our
+	 * access method all the same may be released.
 	 */
 	if (rel->relam != h->ours &&
 		(rel->oid < FirstNormalObjectId || IsCatalogNamespace(rel->relnamespace)))

@@ -204,8 +204,8 @@ judge_delete_in_progress(IndexFeed *st, HeapTuple tup, TransactionId *xwait)
 		 RelationGetRelationName(st->heap));
 
 	/*
-	 * If it aborts, this version is the live one after all: a duplicate would have gone unseen, and
-	 * of a HOT chain the wrong version would have been indexed.
+	 * If it aborts, this version is the live one after all: a duplicate would have gone unseen,
+	 * and of a HOT chain the wrong version would have been indexed.
 	 */
 	if (st->checks_uniqueness || HeapTupleIsHotUpdated(tup))
 		return ROW_WAIT;
@@ -346,7 +346,7 @@ mtp_table_index_build_range_scan(Relation heap, Relation index, IndexInfo *info,
 								 IndexBuildCallback callback, void *callback_state,
 								 TableScanDesc scan)
 {
-	IndexFeed st;
+	IndexFeed	st;
 	Snapshot	registered;
 
 	feed_begin(&st, heap, index, info);
@@ -450,7 +450,7 @@ void
 mtp_table_index_validate_scan(Relation heap, Relation index, IndexInfo *info,
 							  Snapshot snapshot, ValidateIndexState *state)
 {
-	IndexFeed st;
+	IndexFeed	st;
 	SortedTids	tids = {.sort = state->tuplesort};
 	TableScanDesc scan;
 

@@ -127,7 +127,10 @@ fetch_from_frame(MtpFetch *f, ItemPointer tid, TupleTableSlot *slot)
 		return false;
 	}
 
-	/* No chain begins with a heap-only row: the entry is of one that has gone, and heap finds nothing. */
+	/*
+	 * No chain begins with a heap-only row: the entry is of one that has gone, and heap finds
+	 * nothing.
+	 */
 	if (offset == ItemPointerGetOffsetNumber(tid) && HeapTupleHeaderIsHeapOnly(row->t_data))
 	{
 		pfree(row);

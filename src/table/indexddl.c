@@ -42,6 +42,7 @@ static const struct
 	const char *from;
 	const char *to;
 }			replacements[] =
+
 {
 	{"btree", "mtpower_blink"},
 	{"mtpower_blink", "btree"},

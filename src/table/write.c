@@ -82,7 +82,7 @@ tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, Sn
 
 static TM_Result
 tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid, Snapshot snapshot, Snapshot crosscheck, bool wait,
-			 TM_FailureData *tmfd, LockTupleMode *lockmode, UpdateIndexes *update_indexes)
+			 TM_FailureData *tmfd, LockTupleMode *lockmode, UpdateIndexes * update_indexes)
 {
 	TM_Result	result = heap->tuple_update(rel, otid, slot, cid, snapshot, crosscheck, wait, tmfd, lockmode, update_indexes);
 

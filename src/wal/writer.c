@@ -21,7 +21,10 @@ mtp_writer_init(MtpWriter *w, Relation rel, ForkNumber fork, BlockNumber allocat
 	pages = (char *) TYPEALIGN(IO_ALIGN, pages);
 	memset(w, 0, sizeof(MtpWriter));
 
-	/* A file that was truncated (by TRUNCATE of a table made in this transaction) begins anew, and has had pages. */
+	/*
+	 * A file that was truncated (by TRUNCATE of a table made in this transaction) begins anew, and
+	 * has had pages.
+	 */
 	if (fork == MAIN_FORKNUM)
 		mtp_buffer_purge_file(MtpRelLocator(rel));
 	w->rel = rel;

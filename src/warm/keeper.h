@@ -11,7 +11,8 @@
 
 typedef struct MtpKeeperShared
 {
-	bool		restored;		/* what the list had is loaded, so that it may be written anew.  The keeper's */
+	bool		restored;		/* what the list had is loaded, so that it may be written anew.
+								 * The keeper's */
 	pg_atomic_uint64 loaded;	/* pages of the list that have frames now */
 } MtpKeeperShared;
 

@@ -130,7 +130,11 @@ write_all(Writer *w, MtpListHead *head, bool loading)
 
 	INIT_CRC32C(w->crc);
 	put_out(w, head, sizeof(*head));	/* room for it */
-	/* First what has no frame yet: a page that gets one meanwhile comes twice, rather than not at all. */
+
+	/*
+	 * First what has no frame yet: a page that gets one meanwhile comes twice, rather than not at
+	 * all.
+	 */
 	if (loading)
 		(void) mtp_list_read(keep_page, w, NULL, NULL, &why);
 	for (uint32 frame = 0; frame < nframes && !w->failed; frame++)

@@ -18,7 +18,7 @@ typedef struct MtpLoader
 	bool		has_builder;
 	BlockNumber nblocks;
 	BufferAccessStrategy strategy;
-	MtpPagedirBuilder	builder;		/* of directories */
+	MtpPagedirBuilder builder;	/* of directories */
 } MtpLoader;
 
 /* May pages of this relation have frames at all: is it an index or a table of mtpower's? */

@@ -39,8 +39,10 @@
 #define TURN_BYTES		(4 * 1024 * 1024)
 #define TURN_MS			20		/* as long as somebody may have to wait for the table */
 #define REST_MS			10		/* between turns: a third of the time, and 400 MB/s at the most */
-#define MOST_READS		64		/* under way, whatever maintenance_io_concurrency allows: they are asked for before the time of a turn is looked at */
-#define LOOK			4096	/* entries of the list: as often a loader looks whether somebody wants the database */
+#define MOST_READS		64		/* under way, whatever maintenance_io_concurrency allows: they are
+								 * asked for before the time of a turn is looked at */
+#define LOOK			4096	/* entries of the list: as often a loader looks whether somebody
+								 * wants the database */
 #define MOST_WAITS		1500	/* of REST_MS, for tables that are locked */
 #define LOCK_TIMEOUT	"100ms" /* for catalogs */
 
@@ -57,7 +59,8 @@ typedef struct Todo
 	uint64		seen;			/* entries of the list */
 	TimestampTz began;			/* this turn */
 	Size		bytes;			/* that have been loaded in it */
-	BufferAccessStrategy strategy;	/* one ring for all turns: else each would take buffers of its own */
+	BufferAccessStrategy strategy;	/* one ring for all turns: else each would take buffers of its
+									 * own */
 } Todo;
 
 /* ---------- what is to be loaded ---------- */
@@ -194,7 +197,7 @@ skip(Todo *todo, uint64 *at)
 	uint64		first = *at;
 
 	while (*at < todo->n && same_file(&todo->pages[first], &todo->pages[*at]))
-		++*at;
+		++* at;
 }
 
 /* Keeps some reads under way: of pages of one file, but seldom side by side. */

@@ -18,7 +18,8 @@
 
 #define START_SECONDS		5	/* a worker that has not come up by then never will */
 #define KEEP_FREE			2	/* slots of max_worker_processes left to others */
-#define SERVICE_MS			1000	/* a worker that has served another database so long may be called away */
+#define SERVICE_MS			1000	/* a worker that has served another database so long may be
+									 * called away */
 
 /*
  * How many background workers could still be started?  Before PostgreSQL 17 the place of a process that
@@ -123,10 +124,11 @@ mtp_worker_call(MtpWorkKind kind, Oid dbid)
 	LWLockAcquire(mtp_worker_lock, LW_EXCLUSIVE);
 	slot = find_slot(kind, dbid, &called);
 	if (slot >= 0)
-		mtp_workers->workers[slot] = (MtpWorker) {
-			.pid = -1,.dbid = dbid,.at = MTP_WORK_KINDS,.phase = "starting",
-				.started = GetCurrentTimestamp()
-		};
+		mtp_workers->workers[slot] = (MtpWorker)
+	{
+		.pid = -1,.dbid = dbid,.at = MTP_WORK_KINDS,.phase = "starting",
+			.started = GetCurrentTimestamp()
+	};
 	LWLockRelease(mtp_worker_lock);
 	if (slot < 0)
 		return called;

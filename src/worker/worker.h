@@ -43,7 +43,8 @@ extern void mtp_worker_register(MtpWorkKind kind, const MtpWork *work);
 
 typedef enum MtpCalled
 {
-	MTP_CALLED_COMES,			/* a worker was woken or started, or comes to it when it has done other things */
+	MTP_CALLED_COMES,			/* a worker was woken or started, or comes to it when it has done
+								 * other things */
 	MTP_CALLED_BUSY,			/* all are busy, or there are to be none */
 	MTP_CALLED_NO_PROCESS		/* there is no process for another worker */
 } MtpCalled;
@@ -106,7 +107,8 @@ typedef struct MtpWorker
 	int			pid;			/* 0: unused; -1: being started */
 	Oid			dbid;
 	Latch	   *latch;
-	volatile bool quit;			/* somebody wants its database; the worker reads it without the lock */
+	volatile bool quit;			/* somebody wants its database; the worker reads it without the
+								 * lock */
 	MtpWorkKind at;				/* what it does; MTP_WORK_KINDS if it is idle */
 	const char *phase;			/* static string */
 	TimestampTz started;
