@@ -44,12 +44,17 @@ mtpower--1.0.sql: $(SQL_PARTS)
 # Every object depends on every header: the tree is small, a stale object is expensive.
 $(OBJS): $(wildcard src/*.h src/*/*.h)
 
-# These work on a machine without PostgreSQL as well: they install what is missing.
-.PHONY: test test-assert judge soak
-test:
+# These work on a machine without PostgreSQL as well: they install what is missing.  There are three tiers, which PARTS and
+# TESTS narrow further: what takes less than five minutes on two cores, less than 15, and everything.
+.PHONY: quicktest test test-all
+quicktest test: export PARTS := $(or $(PARTS),layers indent regress isolation tap)
+quicktest: export TESTS_tap := crash/judge
+test: export TESTS_tap := backup/* crash/* house/* replication/* unit/*
+quicktest test test-all:
 	@test/run
 
-# The same with an assertion-enabled PostgreSQL, which is built first where it is not there.
+# Everything, with an assertion-enabled PostgreSQL, which is built first where it is not there.
+.PHONY: test-assert
 ASSERT_PREFIX ?= /opt/mtpower-pg15-assert
 test-assert:
 	@test/build-server assert $(ASSERT_PREFIX)
@@ -79,16 +84,16 @@ test-valgrind:
 	@test/build-server valgrind $(VALGRIND_PREFIX)
 	@PG_CONFIG=$(VALGRIND_PREFIX)/bin/pg_config test/run
 
-# What the compilers' analysers find
-.PHONY: analyse
+# What the compilers' analysers find; whether subsystems include what lies below them alone
+.PHONY: analyse layers pgindent
 analyse:
 	@PARTS=analyse test/run
 
-# While one works: less than five minutes
-.PHONY: quicktest
-quicktest: export ROUNDS := $(or $(ROUNDS),2)
-quicktest:
-	@PARTS="regress isolation tap" TESTS_tap=crash/judge test/run
+layers:
+	@test/layers.sh
+
+pgindent:
+	@test/indent.sh
 
 .PHONY: demo demo-stop
 demo:
@@ -102,7 +107,9 @@ demo-stop:
 bench:
 	@bench/run $(PARTS)
 
-# The judge and the oracle of the buffer at length: make soak [MINUTES=10]; or the judge until so many kill -9: make judge [ROUNDS=20].  Both take SEED=, CLIENTS= and JUDGE_SECONDS=.
+# The judge and the oracle of the buffer at length: make soak [MINUTES=10]; or the judge until so many kill -9: make judge
+# [ROUNDS=20].  Both take SEED=, CLIENTS= and JUDGE_SECONDS=.
+.PHONY: soak judge
 soak: export MINUTES := $(or $(MINUTES),10)
 soak:
 	@PARTS=tap TESTS="crash/judge buffer/oracle" test/run

@@ -36,9 +36,10 @@ missing_packages() {
 install_missing() {
 	local packages conf=/etc/postgresql-common/createcluster.d/mtpower-build.conf
 	packages=$(missing_packages | sort -u | tr '\n' ' ')
-	# Without libpmem mtpower is built without what needs it, and tests of that are skipped.
-	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! pkg-config --exists libpmem 2>/dev/null; then
-		packages+="libpmem-dev pkg-config "
+	# Without libpmem mtpower is built without what needs it; without one of these some tests are skipped.
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		pkg-config --exists libpmem 2>/dev/null || packages+="libpmem-dev pkg-config "
+		command -v pg_bsd_indent >/dev/null || packages+="pg-bsd-indent "
 	fi
 	if [ -n "$packages" ]; then
 		[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
