@@ -31,19 +31,19 @@ missing_packages() {
 	[ -e /usr/include/postgresql/15/server/postgres.h ] || echo postgresql-server-dev-15
 }
 
-# Installs what is missing, which takes root and a Debian.  The server package would create and start a
+# install_missing [PACKAGE...]: installs what is missing, and these where it can.  It takes root and a Debian.  The server package would create and start a
 # cluster of its own, on the default port: it is told not to, for as long as this takes.
 install_missing() {
 	local packages conf=/etc/postgresql-common/createcluster.d/mtpower-build.conf
 	packages=$(missing_packages | sort -u | tr '\n' ' ')
-	# Without libpmem mtpower is built without what needs it; without one of these some tests are skipped.
+	# Without libpmem mtpower is built without what needs it, and tests of that are skipped.
 	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 		pkg-config --exists libpmem 2>/dev/null || packages+="libpmem-dev pkg-config "
-		command -v pg_bsd_indent >/dev/null || packages+="pg-bsd-indent "
+		packages+="$*"
 	fi
 	if [ -n "$packages" ]; then
 		[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
-			die "missing on this machine: $packages(run this as root on Debian, or install them)"
+			die "missing on this machine: ${packages% } (run this as root on Debian, or install them)"
 		say "installing $packages"
 		case $packages in *postgresql-15*)
 			mkdir -p "${conf%/*}"
