@@ -16,8 +16,15 @@ PG_CPPFLAGS += -DMTP_WITH_PMEM $(shell pkg-config --cflags libpmem)
 SHLIB_LINK += $(shell pkg-config --libs libpmem || echo -lpmem)
 endif
 
+# make installcheck, make prove_installcheck PROVE_TESTS=t/batch/faults.pl: test/README.md says what they need.
 REGRESS = $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
-REGRESS_OPTS = --inputdir=. --outputdir=. --no-locale --encoding=UTF8
+REGRESS_OPTS = --no-locale --encoding=UTF8
+# Specs that hold a process at an injection point need a server with assertions.
+HAS_ASSERTIONS = $(shell grep '^.define USE_ASSERT_CHECKING' '$(shell $(PG_CONFIG) --includedir-server)/pg_config.h')
+SPECS = test/isolation/specs
+ISOLATION = $(patsubst $(SPECS)/%.spec,%,$(sort $(if $(HAS_ASSERTIONS),$(wildcard $(SPECS)/*.spec),$(shell grep -L debug_stop $(SPECS)/*.spec))))
+ISOLATION_OPTS = --inputdir=test/isolation --no-locale --encoding=UTF8
+PROVE_TESTS ?= t/*/*.pl
 
 # The server's headers and flags were made for gcc.
 ifneq (,$(findstring clang,$(CC)))
@@ -34,6 +41,14 @@ else
 all install installcheck clean:
 	@echo "no PostgreSQL server development files: $(PG_CONFIG) --pgxs finds none (make test and make demo install them)" >&2; exit 1
 endif
+
+# What TAP tests take from the environment
+installcheck prove_installcheck: export PERL5LIB := $(CURDIR)/test/perl:$(PERL5LIB)
+installcheck prove_installcheck: export TEMP_CONFIG = $(CURDIR)/test/tap.conf
+installcheck prove_installcheck: export PG_CONFIG := $(PG_CONFIG)
+.PHONY: prove_installcheck
+prove_installcheck:
+	$(prove_installcheck)
 
 # The install script is the subsystems' parts, in the order of their dependencies.
 SQL_PARTS = src/core/prelude.sql src/buffer/buffer.sql src/table/table.sql src/blink/blink.sql src/hash/hash.sql src/index/inspect.sql src/opclass/opclass.sql src/batch/batch.sql src/pagedir/pagedir.sql src/warm/warm.sql
