@@ -1,6 +1,7 @@
-# Databases and tablespaces, with tables and indexes of mtpower in them, idle workers beside, and a crash behind each: CREATE DATABASE with both
-# strategies, RENAME, SET TABLESPACE, DROP; tables and indexes that move between tablespaces; and prepared transactions over restarts and crashes.
-# (t/batch/database.pl and t/batch/ddl.pl have what happens beside loads.)
+# CREATE DATABASE with both strategies, RENAME, SET TABLESPACE and DROP of databases that have
+# tables and indexes of mtpower, beside idle workers; tables and indexes that move between
+# tablespaces; prepared transactions over restarts and crashes; single-user mode. A crash follows
+# each. (t/batch/database.pl and t/batch/ddl.pl do this beside loads.)
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

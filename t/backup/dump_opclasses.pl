@@ -1,4 +1,5 @@
-# Operator classes of other extensions and of users survive dump and restore, pg_upgrade, and the loss of either side.
+# Operator classes of other extensions and of users survive dump and restore, pg_upgrade, and the
+# loss of either extension.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,6 +1,7 @@
-# Directory columns are security labels: they come back from dumps in all formats, by sections and in parallel, before the extension and without
-# it, and go with pg_upgrade.  They are gone after release_all() and DROP EXTENSION, in whichever way it is dropped, so that a later dump is
-# restored where mtpower is not.
+# The choice of directory columns is a security label. It comes back from dumps in all formats, by
+# sections and in parallel, before the extension and without it, and from pg_upgrade. It is gone
+# after release_all() and after DROP EXTENSION of any kind, so that a later dump can be restored
+# to a server without mtpower.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# Dump and restore of mtpower tables: as they are, with another table access method, and where mtpower is not.  And
-# pg_upgrade.
+# Tables of mtpower are dumped and restored as they are, with another table access method, and to
+# a server without mtpower; and they go through pg_upgrade.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,6 +1,10 @@
-# A base backup that is taken while loads, splits, growth and VACUUM are under way, with tablespaces and data checksums; recovery from it to
-# points inside of loads; and pg_checksums over all of it.  What was acknowledged by the point is there and nothing else, indexes are sound
-# and of use, and writes go on.
+# pg_basebackup is held in its middle while loads, splits, growth and VACUUM go on, with
+# tablespaces and data checksums. Then the copy is recovered to its end, to a name, a transaction
+# and a time inside a load, and right behind single WAL records. What was acknowledged by that
+# point is there and nothing else; indexes are sound, the planner uses them, and writes go on.
+# pg_verifybackup and pg_checksums find nothing.
+#
+# MTP_LONG=1 recovers to records of all kinds.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,7 @@
-# pg_rewind after both sides have gone on: splits, growth, page deletions, hints of dead rows, new and dropped indexes on each, in the middle of a load.  The
-# old primary follows the new one, and has the same pages; then the roles change once more.
+# pg_rewind takes back a primary that stopped, and one that crashed, after both sides went on from
+# the middle of a load: with splits, growth, page deletions, dead hints, and indexes that were
+# created and dropped on each side. The old primary then follows the new one and has the same
+# pages. The roles change once more.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

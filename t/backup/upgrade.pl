@@ -1,5 +1,7 @@
-# Dumps in all formats and pg_upgrade in all modes, with the preload and without: every index is there, sound and of use afterwards, and what goes
-# wrong says why and loses nothing.  (t/backup/dump_tables.pl has other access methods, t/backup/dump_opclasses.pl the operator classes.)
+# pg_dump and pg_restore in all formats, in parallel, by sections and with the data last, and
+# pg_upgrade with --link and --clone, each with the preload and without. Every index is there
+# afterwards, is sound, and is used. What fails says why and loses nothing. (dump_tables.pl has
+# other access methods, dump_opclasses.pl the operator classes.)
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

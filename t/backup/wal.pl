@@ -1,5 +1,6 @@
-# wal_level = minimal: what a transaction writes into files that it has made itself is not logged, but synced or logged as a whole at its end, by
-# wal_skip_threshold; loads into older tables are logged.  Then full_page_writes = off, under loads.  With data checksums, and a crash after each.
+# wal_level = minimal: a transaction does not log what it writes to files that it has made itself;
+# at its end it syncs or logs them as a whole, by wal_skip_threshold. It logs loads into older
+# tables. Then full_page_writes = off, under loads. With data checksums, and a crash after each.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

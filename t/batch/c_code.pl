@@ -1,6 +1,7 @@
-# Rows that C code inserts outside of statements of the executor (test/modules/c_inserts.c): within another statement, in
-# internal subtransactions, by multi_insert, and in callbacks at the commit of transactions and subtransactions of a library that was
-# loaded before mtpower.
+# C code inserts rows outside of the executor's statements (test/modules/c_inserts.c): within
+# another statement, in internal subtransactions, by multi_insert, and in commit callbacks of a
+# library that was loaded before mtpower. All rows are found by all indexes.
+#
 # Variants: blink hash
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
-# Everything that fills a table, and what reaches it: COPY in functions and procedures, by each protocol, foreign tables, materialized
-# views, rewrites, rules.  Whatever queues has drained at its end, whatever does not inserts at once, and a statement's timeout counts
-# for its index work.
+# COPY in functions and procedures, by each protocol, foreign tables, materialized views, rewrites
+# and rules fill tables. Whatever queues entries has applied them at its end; whatever does not
+# inserts them at once. A statement's timeout counts for its index work.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

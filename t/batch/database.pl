@@ -1,4 +1,5 @@
-# Commands on databases and on the extension beside workers, idle ones and busy ones.
+# Commands on databases and on the extension succeed beside workers, idle ones and busy ones: a
+# worker leaves the database.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,7 @@
-# Commands that swap an index's file, want a table for themselves, or drop the extension, while workers stand in the middle of
-# their work: nobody writes to the wrong file, nobody fails, nobody waits longer than the load, or the worker's unit, lasts.
+# Commands swap an index's file, want a table for themselves, or drop the extension, while workers
+# stand in the middle of their work. No process writes to the wrong file, none fails, and none
+# waits longer than the load, or the worker's unit, lasts.
+#
 # Variants: blink hash
 use strict;
 use warnings;

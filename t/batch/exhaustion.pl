@@ -1,5 +1,6 @@
-# What a server runs out of: memory, in the middle of batches, splits and builds, in the loading session and in workers; files that may not grow; locks;
-# processes; and the kinds of dynamic shared memory.  A load fails cleanly or does its work, and nothing is left behind.
+# A server runs out of memory in the middle of batches, splits and builds, in the loading session
+# and in workers; of room in files, of locks, of processes; and it has each kind of dynamic shared
+# memory. A load fails cleanly or does its work, and leaves nothing behind. ROUNDS= and SEED=.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

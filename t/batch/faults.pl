@@ -1,4 +1,6 @@
-# Loads that are cancelled, terminated, without memory or workers, and whose workers die.
+# Loads are cancelled, terminated, and run without memory or workers, and their workers die. A
+# load is there as a whole or not at all, and indexes are sound.
+#
 # Variants: blink hash
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
-# Loads that are cancelled, time out, are terminated, or lose their client, in every phase: over within two seconds,
-# nothing of them visible, nothing held.
+# A load is cancelled, times out, is terminated, or loses its client, in every phase. It is over
+# within two seconds, nothing of it is visible, and it holds nothing.
+#
 # Variants: blink hash
 use strict;
 use warnings;

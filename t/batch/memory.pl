@@ -1,5 +1,6 @@
-# Memory: a thousand loads of all widths and ends leave nothing behind, in shared memory or in a process; eight sessions
-# that load, fail and die with hardly any.
+# A thousand loads of all widths and ends leave no memory behind, neither shared memory nor a
+# process's. Eight sessions load, fail and die with hardly any memory.
+#
 # Variants: blink hash
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
-# Memory that is short: a load of many partitions, and loads beside a session that holds what there is.  Each ends, its batches are
-# worth their while, and every row is found by both kinds of indexes.
+# Memory is short: a load goes to many partitions, and other loads run beside a session that holds
+# what there is. Each load ends, its batches have a useful size, and both kinds of indexes find
+# every row.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

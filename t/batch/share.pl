@@ -1,5 +1,7 @@
-# Loads that share the engine's memory: what a client that falls silent in COPY has queued is applied when others want memory, no load keeps more than
-# half of it from others, and a load whose batches another one has taken goes on, fails, is terminated and crashes as any other.
+# Loads share the engine's memory. When others want memory, the engine applies what a silent
+# client has queued in its COPY. No load keeps more than half of the memory from others. A load
+# whose batches another session has taken goes on, fails, is terminated and crashes like any
+# other.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,6 +1,6 @@
-# pgbench and autovacuum beside loads of the same tables.  All that is done to an mtpower table and to a heap table with B-link
-# indexes is done in the same transaction to a heap table with btrees, and must be the same at each moment.
-# MTP_LONG=1: two minutes.
+# pgbench and autovacuum run beside loads of the same tables. Each transaction does the same to an
+# mtpower table, to a heap table with B-link indexes, and to a heap table with btrees; these must
+# be equal at each moment. MTP_LONG=1 takes two minutes.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
-# What users see of a load: EXPLAIN, pg_stat_statements and pg_stat_wal count the index work, the workers' share included; the
-# views and pg_stat_activity show workers; the log shows batches; COPY's progress is true.
+# What users see of a load: EXPLAIN, pg_stat_statements and pg_stat_wal count the index work,
+# including the workers' share; views and pg_stat_activity show workers; the log shows batches;
+# COPY's progress is true.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

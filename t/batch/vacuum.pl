@@ -1,5 +1,6 @@
-# VACUUM beside a step of a worker for rows that are dead, while another session's batches are under way: no entry leads to a
-# stranger's row.
+# VACUUM removes dead rows beside a worker's step with their entries, while another session's
+# batches go on. No entry leads to another row.
+#
 # Variants: blink hash
 use strict;
 use warnings;

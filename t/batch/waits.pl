@@ -1,5 +1,5 @@
-# Loads whose workers or neighbours could make them wait for ever: settings of the database, locks on a row type, memory that others hold,
-# rows that others lock.
+# Settings of the database, locks on a row type, memory that others hold, and rows that others
+# lock could make a load and its workers wait for each other without end. They do not.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

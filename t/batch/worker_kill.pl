@@ -1,4 +1,6 @@
-# Workers that are terminated, cancelled or fail, wherever they stand or wait: the load goes on, and VACUUM afterwards.
+# A worker is terminated, is cancelled or fails, wherever it stands or waits. The load goes on,
+# and so does VACUUM afterwards.
+#
 # Variants: blink hash
 use strict;
 use warnings;

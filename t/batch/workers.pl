@@ -1,4 +1,6 @@
-# Workers that fail, loads in two databases, beside moving and reindexed indexes, and loads that lock each other out.
+# Workers fail at injection points; loads run in two databases, beside indexes that move and are
+# rebuilt; loads lock each other out. The owner does what a failed worker leaves, real deadlocks
+# are found, and a worker comes when places for processes are free again.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# CREATE INDEX across crashes, without WAL, on a standby, with checksums; and its progress as another session sees it.
+# CREATE INDEX is sound after crashes, without WAL, on a standby, and with checksums. Another
+# session sees its progress.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

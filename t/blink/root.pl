@@ -1,4 +1,5 @@
-# A session remembers an index's root.  Where the file is another one meanwhile, or shorter, it finds that out, and asks the metapage.
+# A session remembers an index's root. If the file has been replaced or is shorter, the session
+# notices and asks the metapage.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# Scans of all kinds, in both directions, parallel or not, while others insert, delete and vacuum around the rows that
-# stay.  Each scan must see every row that stays, once and in order.
+# Scans of all kinds, in both directions, parallel or not, run while other sessions insert, delete
+# and vacuum around rows that stay. Each scan sees each of these rows once and in order.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

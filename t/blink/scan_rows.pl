@@ -1,5 +1,6 @@
-# Row comparisons as scan keys: the planner of PostgreSQL 15 makes them for btree alone, so that a test module
-# (test/unit/row_scan.c) has to.  What a snapshot that is too old gets to hear, and that VACUUM waits for scans under one that is not MVCC.
+# Row comparisons as scan keys: PostgreSQL 15 plans them for btree alone, so a module makes them
+# (test/unit/row_scan.c). A snapshot that is too old gets the error on the first changed leaf, and
+# VACUUM waits for scans under a snapshot that is not MVCC.
 use strict;
 use warnings;
 use File::Basename;

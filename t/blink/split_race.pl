@@ -1,4 +1,5 @@
-# Splits stopped half-way, while others split the same page or VACUUM passes by.
+# A split stops between its two records, while other sessions split the same page or VACUUM
+# passes. All entries are found, and the split is finished.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

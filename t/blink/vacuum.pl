@@ -1,4 +1,4 @@
-# Over many rounds of deleting and inserting an index stays as small as btree's, and right.
+# Through many rounds of deleting and inserting an index stays correct and as small as btree's.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,8 +1,8 @@
 # VACUUM beside cursors that stand on a leaf of a B-link index.
 #
-# When a cursor stands on a leaf, it has read all of its TIDs.  Where it reads the index alone, VACUUM must wait: else
-# the visibility map answers for rows that have got the dead rows' line pointers since.  (The isolation tester can't see
-# that somebody waits for a pin.)
+# A cursor has read all TIDs of its leaf. If it reads the index alone, VACUUM must wait; otherwise
+# the visibility map would answer for rows that have since got the dead rows' line pointers. (The
+# isolation tester does not see that a process waits for a pin.)
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

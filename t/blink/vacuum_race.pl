@@ -1,4 +1,5 @@
-# VACUUM of a B-link tree stopped half-way, while others change the pages it is about to work on.
+# VACUUM of a B-link tree stops half-way, while other sessions split, delete and reuse the pages
+# that it is about to visit. It misses no entry that a split moved.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

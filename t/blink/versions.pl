@@ -1,5 +1,6 @@
-# Who asks the table which entries of a full leaf are old versions of rows: no INSERT, whose rows have keys that others have; an UPDATE that
-# leaves the key alone, however many rows have it; one that sets the key, where a few entries each of many keys stand.
+# An inserter asks the table which entries of a full leaf are old versions of rows only where
+# there may be some: not for an INSERT of keys that others have, but for an UPDATE that leaves the
+# key alone, and for one that sets it where many keys have a few entries each.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

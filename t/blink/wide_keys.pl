@@ -1,5 +1,5 @@
-# Keys so wide that a page has room for one or two of them: every order of arrival, one by one, in batches and in builds, and what
-# crashes, VACUUM and fill factors make of it.
+# Keys are so wide that a page has room for one or two. They come in every order, one by one, in
+# batches and in builds; crashes, VACUUM and fill factors follow. The index stays sound.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
-# Each way in which a page can change behind the buffer, or its file go and come back: the frames are there before, are gone when it has
-# happened, and what is read afterwards in frames is what the table says.
+# Each way in which a page can change, or its file can go and come back: frames exist before, are
+# gone afterwards, and what is then read in frames is what the table says. A user who may not drop
+# a database takes none of its frames away.
 use strict;
 use warnings;
 use File::Path qw(rmtree);

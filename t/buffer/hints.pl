@@ -1,5 +1,5 @@
-# A frame without the dead hints that its page has: it was copied before another scan set them, and found after that.  Who reads it pays for
-# the dead rows once, and those behind him do not.
+# A frame was copied before another scan set the page's dead hints. The next reader pays for the
+# dead rows once; those behind it do not.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,7 @@
-# The hot list: pages and learnt columns that are there again after restarts and crashes; files that are wrong in every way, pages that are gone; standbys, backups, smaller buffers, commands that
-# want the database.
+# The hot list brings pages and learnt columns back after restarts and crashes. A list that is
+# damaged in any way, or another cluster's, is not believed; pages that are gone are left out.
+# Standbys, backups and smaller buffers; commands that want the database do not wait for the
+# loader.
 use strict;
 use warnings;
 use MtpFaults;

@@ -1,4 +1,6 @@
-# The hot list when something fails: no room on the disk, no process for a loader, a damaged page, loaders and keepers that are ended and killed; and pg_rewind, which brings another server's.
+# The hot list when something fails: no room on the disk, no process for a loader, a damaged page,
+# loaders and keepers that are ended and killed; and pg_rewind, which brings another server's
+# list.
 use strict;
 use warnings;
 use MtpFaults;

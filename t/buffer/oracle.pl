@@ -1,14 +1,17 @@
-# The oracle of the buffer: what is read in frames is what the table itself says, in each snapshot, while pages are changed, split and deleted,
-# files come and go, and frames pass from page to page: there are 4 MB of them, and far more pages.
+# The oracle of the buffer: what is read in frames is what the table itself says, in each
+# snapshot, while pages change, split and go, files come and go, and frames pass from page to
+# page. The buffer has 4 MB, far less than there are pages.
 #
-# - Rows are compared, within one snapshot: by sequential scan, by index and bitmap scan, with frames and without, by directory scan, and by cursors that turn round.
-#   Each row says which table it is of, and carries a checksum.
-# - Amounts move between rows whose keys change: the sum over all ranges of keys stays what it is.
-# - Versions of rows, a part of the key, only grow, and are published, without a snapshot, behind the commit: who begins later finds that version.
+# Within one snapshot, sequential scans, index and bitmap scans with frames and without, directory
+# scans, and cursors that turn give the same rows. A row says which table it is of and carries a
+# checksum. Amounts move between rows whose keys change: the sum over all ranges of keys stays.
+# Versions of rows, a part of the key, only grow and are published behind the commit: a later
+# reader finds that version.
 #
-# 25 seconds, or MINUTES, or ROUNDS of ten seconds, and again where the machine was too slow for enough to have happened; SEED, CLIENTS (8).  With an odd seed
-# the frames are in a file on tmpfs.  Every other two seeds, or with DELAYS=1 (not with 0), each step of the frames' and slots' protocols lasts for a random while, where the
-# server has stop points.
+# It takes 25 seconds, or MINUTES, or ROUNDS of ten seconds, and runs again if the machine was too
+# slow for enough to happen; SEED, CLIENTS (8). With an odd seed the buffer has a pool file on
+# tmpfs. In every other pair of seeds, or with DELAYS=1, each step of the protocols of frames and
+# hazard pointers lasts for a random time, on servers with assertions.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

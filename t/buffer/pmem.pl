@@ -1,5 +1,5 @@
-# The buffer in a file, on tmpfs, and on what libpmem is told to be persistent memory: what was in it before a clean restart is in it
-# afterwards, pages that have changed are not, and after a crash there is nothing.
+# The buffer in a pool file, on tmpfs, and on memory that libpmem takes for persistent: after a
+# clean restart its contents are back, without pages that have changed. After a crash it is empty.
 use strict;
 use warnings;
 use MtpHome;

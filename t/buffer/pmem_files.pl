@@ -1,5 +1,6 @@
-# What may be wrong with the file of frames: whose it is, of when, what is in it, who else has it.  Nothing of it is believed, a file of something else is
-# not written to, and the server starts.  Only a setting that cannot be right keeps it from that.
+# A pool file may be another server's, of another time, damaged, in use, or no pool file at all.
+# The server believes nothing of such a file, does not write to a file of another kind, and
+# starts. Only a setting that cannot be right keeps it from starting.
 use strict;
 use warnings;
 use Fcntl qw(:flock);

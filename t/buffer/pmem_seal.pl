@@ -1,4 +1,5 @@
-# The end of a server that has its buffer in a file: with no time at all, with too little of it, killed in its middle; and what the sealer has done before.
+# A server with a pool file ends with no time at all, with too little time, or is killed while it
+# ends. Frames that were sealed before come back, the warmest first; nothing else does.
 use strict;
 use warnings;
 use MtpFaults;

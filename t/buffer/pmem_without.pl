@@ -1,4 +1,5 @@
-# Built without libpmem (make WITH_PMEM=no) mtpower says so when a file is asked for, and does without.
+# Without libpmem (make WITH_PMEM=no) mtpower refuses a pool file with a message, and works
+# without.
 use strict;
 use warnings;
 use FindBin;

@@ -1,5 +1,6 @@
-# A reader stands at each step between finding a frame and his last look at its version, while others change the page, delete it, or
-# have the frame given to another page.  What he reads then is what his snapshot says, and so is what he reads next.
+# A reader stops at each step between finding a frame and its last look at the sequence lock,
+# while others change the page, delete it, or give the frame to another page. The reader gets what
+# its snapshot says, then and in the next read.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

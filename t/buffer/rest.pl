@@ -1,5 +1,5 @@
-# Table pages that change as often as they are read: their images and directories are hardly ever made, and are there again when the
-# changes end.  What is made and read is counted by the server.
+# Table pages change as often as they are read. The server hardly ever makes their images and page
+# directories, and has them again when the changes end. Its counters say so.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

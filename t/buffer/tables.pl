@@ -1,5 +1,6 @@
-# Rows that are read in the images of table pages: each way in which these can change, by which the image goes, and the answers are
-# right afterwards; who is in the middle of a change, or of a look at an image.
+# Rows are read in images of table pages. Each way in which a row can change takes the image away,
+# also while a process is in the middle of the change or of a look at the image; the answers are
+# right afterwards.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

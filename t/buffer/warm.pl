@@ -1,4 +1,6 @@
-# mtpower.warm: what is loaded, what it returns, who may call it, and what it does not do: drive out warmer pages, raise errors where there is no room, load what nobody may read in frames.
+# mtpower.warm: what it loads and returns, and who may call it. It does not drive out warmer
+# pages, raises no error where there is no room, and loads nothing that must not be read in
+# frames.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# adopt and release, and a server that stops at once: what was committed stays, rows that skipped WAL included.
+# The server stops at once after adopt and release. What was committed stays, including rows that
+# skipped WAL.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

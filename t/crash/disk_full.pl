@@ -1,4 +1,6 @@
-# A disk that is full: indexes on a small file system of their own.
+# The disk is full when B-link indexes are built, loaded and split, on a small file system of
+# their own. Statements fail cleanly, indexes are sound, and work goes on when there is space
+# again.
 use strict;
 use warnings;
 use MtpSmallDisk '48m';

@@ -1,4 +1,5 @@
-# A disk that is full when a hash index grows, or takes what does not fit: clean errors, sound indexes, and on when there is space again.
+# The disk is full when a hash index grows or takes entries that do not fit. Statements fail
+# cleanly, indexes are sound, and work goes on when there is space again.
 use strict;
 use warnings;
 use MtpSmallDisk '48m';

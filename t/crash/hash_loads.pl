@@ -1,4 +1,6 @@
-# Crashes and errors between the records of a growth: what replay leaves is sound, on the server and on a standby, and grows on.
+# A crash or an error comes between the records of a hash index's growth. Replay leaves a sound
+# index, on the server and on a standby, and the index grows on. Loads are killed at random
+# moments.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

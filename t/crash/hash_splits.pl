@@ -1,5 +1,5 @@
-# Splits of buckets with long stashes that were left unfinished, and pages that growth left over: VACUUM, scans, inserts meet them, and whoever
-# grows the index next goes on.
+# Splits of buckets with long stashes are left unfinished, and growth leaves pages over. VACUUM,
+# scans and inserts meet both, and the next process that grows the index finishes them.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

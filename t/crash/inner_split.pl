@@ -1,7 +1,8 @@
-# A crash between the two records of an inner page's split, where keys are so wide that inner pages split often, and into three
-# pages and more.  Afterwards single INSERTs beside look-ups, which bring pages into frames, batches, and DELETE with VACUUM must
-# all go on: each finishes the splits that it comes upon, from left to right.  So must a standby that is promoted, whose readers had the
-# pages in frames.
+# A crash comes between the two records of an inner page's split. Keys are so wide that inner
+# pages split often, and into three pages and more. Afterwards single INSERTs beside look-ups that
+# bring pages into frames, batches, and DELETE with VACUUM must go on: each finishes the splits
+# that it meets, from left to right. A promoted standby, whose readers had the pages in frames,
+# must do so too.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

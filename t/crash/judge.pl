@@ -1,9 +1,13 @@
-# The judge: clients load, change, roll back, prepare and truncate at random, beside DDL and maintenance, while their processes are cancelled,
-# terminated, stopped and killed.  A round ends mostly with kill -9 to the whole server.  It recovers, everything acknowledged
-# must be there, and all indexes must agree with their tables; a streaming standby must have the same.  At the end, and now and then, all WAL
-# is replayed onto an older base backup too.
+# The judge. Clients load, change, roll back, prepare and truncate at random, beside DDL and
+# maintenance, while their processes are cancelled, terminated, stopped and killed. A round ends
+# mostly with kill -9 of the whole server. After recovery everything acknowledged must be there
+# and nothing that was rolled back; each index, read alone in every way, must agree with its
+# table; verify_index and the log must be clean; and a streaming standby must have the same. Now
+# and then, and at the end, all WAL is replayed onto an older base backup, since kill -9 leaves
+# the operating system's cache alone.
 #
-# ROUNDS that end with kill -9 (2), or MINUTES; SEED, CLIENTS (4), JUDGE_SECONDS the longest time of a round's load (4).
+# It prints the seed and what happened. ROUNDS that end with kill -9 (2), or MINUTES; SEED,
+# CLIENTS (4), JUDGE_SECONDS the longest time of a round's load (4).
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
-# What the judge takes for a complaint in a server's log: not what core warns of when processes are signaled and servers crash at certain moments,
-# which are met here for sure; everything else.
+# The judge does not complain of what core warns of when processes are signaled and servers crash
+# at certain moments, each of which this test brings about. It complains of everything else in a
+# log.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# Crashes and errors between the two records of a split, and splits of one leaf into many pages.
+# A crash or an error comes between the two records of a split, also of one that makes many pages
+# of a leaf. All rows are found, on the server and on a standby, and the split is finished.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,6 +1,7 @@
-# Torn pages: the machine fails while pages are being written, and of some only a part has got to the disk.  Recovery must restore them from the images in
-# the WAL (full_page_writes).  Tables and indexes change in all ways under few buffers, so that changed pages are on the disk when the server is killed;
-# then parts of them, in sectors of 512 bytes, get what they had at the last checkpoint.
+# The machine fails while it writes pages, so that only a part of some is on the disk. Recovery
+# must restore them from full-page images. Tables and indexes change in all ways under few
+# buffers, so that changed pages are on the disk when the server is killed; then parts of them, in
+# sectors of 512 bytes, get their bytes of the last checkpoint. ROUNDS= and SEED=.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# verify_index finds what is wrong with an index, and says where: pages are edited while the server is down.
+# Pages of a B-link index are edited while the server is down. verify_index finds each damage and
+# says where.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

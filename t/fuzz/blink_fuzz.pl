@@ -1,5 +1,11 @@
-# B-link indexes whose pages are damaged in every way: what is wrong is an error that names index and block, or verify_index finds it; nothing crashes,
-# and nothing hangs.
+# Pages of B-link indexes are damaged in every way in the buffers: bits, bytes, numbers that lead
+# elsewhere, pages that are zero, exchanged, old, or another index's, files cut short. After each
+# damage the index is asked in all ways, changed, loaded, vacuumed and verified. Each answer is
+# right, or an error that names index and block, or verify_index finds the damage. Nothing crashes
+# or hangs.
+#
+# FLIPS (100) chooses how many at random, or all: each bit of the headers and directories of a
+# page of each kind and each byte of its entries. SEED, KINDS.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# verify_index finds what is wrong with a hash index, and says where: pages are edited while the server is down.  What meets such a page at work raises an
-# error, too.
+# Pages of a hash index are edited while the server is down. verify_index finds each damage and
+# says where, and statements that meet such a page raise an error.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,4 @@
-# Hash indexes whose pages are damaged in every way, as t/fuzz/blink_fuzz.pl does it with B-link indexes.
+# Pages of hash indexes are damaged in every way, as blink_fuzz.pl does it with B-link indexes.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
-# Errors while a hash index grows for queued entries, at everything that has them applied: the statement fails cleanly, or goes on where
-# it may; afterwards all rows are found, and the index is no larger than its rows need.
+# An error comes while a hash index grows for queued entries, at each flush before a scan. The
+# statement fails cleanly, or goes on where it may. Afterwards all rows are found, and the index
+# is no larger than its rows need.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# CREATE INDEX USING mtpower_hash with temporary files, on a standby, across crashes, without WAL, with checksums, and as another session sees it:
-# each bucket has what the model gives it.
+# CREATE INDEX USING mtpower_hash with temporary files, on a standby, across crashes, without WAL,
+# with checksums, and as another session sees it. Each bucket has what the model gives it.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

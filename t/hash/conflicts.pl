@@ -1,5 +1,6 @@
-# Sessions that meet at rows found by hash indexes: an exclusion constraint waits for the other's transaction, and an UPDATE, DELETE or
-# SELECT FOR UPDATE looks at the new version of a row that the other has changed.
+# Sessions meet at rows that hash indexes find. An exclusion constraint waits for the other
+# transaction; UPDATE, DELETE and SELECT FOR UPDATE look at the new version of a row that the
+# other has changed.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

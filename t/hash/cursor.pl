@@ -1,5 +1,6 @@
-# A cursor of the loading session stands on the bucket that is to be split: the load ends, its entries go where there is room, and later
-# batches split what is due.  Others' cursors are in nobody's way for longer than they stand there.
+# The loading session's own cursor stands on the bucket that is to be split. The load ends, its
+# entries go where there is room, and later batches split what is due. Cursors of other sessions
+# delay nobody for longer than they stand there.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

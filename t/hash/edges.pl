@@ -1,5 +1,6 @@
-# Entries whose hashes are the first and the last ones of their buckets, at every level that the index comes to: splits, steps of batches and walks
-# cut exactly there.  The operator class's hash function gives the number itself, so there is a key for each hash.
+# Hashes are the first and the last ones of their buckets, at every level that the index reaches.
+# Splits, steps of batches and walks cut exactly there. The operator class's hash function returns
+# its argument, so there is a key for each hash.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

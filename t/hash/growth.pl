@@ -1,4 +1,5 @@
-# Growth of hash indexes beside other sessions' loads and rows, and free pages that are none any more: nobody's entries get lost.
+# A hash index grows beside other sessions' loads and rows, and the free-space map names pages
+# that are not free. No entry is lost.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# More initial_buckets than there is disk for, in every command that makes so many: a clean error, and nothing is left of it.  And a build with
-# many of them ends at once when it is cancelled.
+# initial_buckets asks for more than the disk has, in every command that makes buckets: it fails
+# cleanly and leaves nothing. A build with many buckets ends at once when it is cancelled.
 use strict;
 use warnings;
 use MtpSmallDisk '48m';

@@ -1,4 +1,5 @@
-# Hash indexes bucket by bucket, beside a model: loads that add buckets within a level, and over one, two and more levels.
+# Loads add buckets within a level and over one, two and more levels. The index is compared with a
+# model, bucket by bucket.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# A worker dies, or fails, while it makes a hash index fit for a batch: whoever takes the cut over goes on from there, and the batch is
-# counted once, so the index does not grow too far.
+# A worker dies or fails while it makes a hash index fit for a batch. The process that takes the
+# cut over goes on from there, and the batch counts once, so the index does not grow too far.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

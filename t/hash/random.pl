@@ -1,7 +1,6 @@
-# Random operations on two tables, one with mtpower's hash indexes and one with core's: equal results, by index scans, bitmaps and
-# sequential scans.  Then fewer of them beside a standby that compares every page.
-#
-# OPERATIONS (100000), SEED
+# Random operations on two tables, one with mtpower's hash indexes and one with core's, give equal
+# results by index scans, bitmaps and sequential scans. Then fewer of them run beside a standby
+# that compares every page. OPERATIONS (100000), SEED.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

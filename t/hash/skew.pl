@@ -1,5 +1,5 @@
-# Keys that are frequent: loads, single rows and builds of n and 4 n rows cost the same per entry, and so do deletions; lookups of other
-# keys read no more pages than they must.
+# Keys are frequent. Loads, single rows, builds and deletions of n and 4 n rows cost the same per
+# entry, and look-ups of other keys read no more pages than they must.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# Pages of a hash index that belong to nothing, and those that only seem to: VACUUM finds the ones for new stash pages, and leaves what growth is adding alone.
+# Some pages of a hash index belong to nothing, and some only seem to. VACUUM frees the first for
+# new stash pages and leaves those that growth is adding.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

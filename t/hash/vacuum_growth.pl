@@ -1,5 +1,5 @@
-# VACUUM of a hash index that grows meanwhile: entries that are split off behind its back, and in front of it, are met all the same, so no
-# TID is used again to which one leads.
+# A hash index grows while VACUUM is in it. VACUUM meets entries that are split off behind it and
+# in front of it, so no TID is used again while an entry leads to it.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

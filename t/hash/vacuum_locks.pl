@@ -1,8 +1,10 @@
-# VACUUM of a hash index and scans that come to a bucket before it and while it is there: what its cleanup locks are for.
+# VACUUM of a hash index, and scans that come to a bucket before it and while it is there: why it
+# takes two cleanup locks.
 #
-# A scan that enters the bucket after the first lock may read dead TIDs from a chain before VACUUM has been there.  VACUUM must wait for it with the second
-# one: else a new row gets such a TID, perhaps with the same key, and the scan, when it leaves the page, marks its entry dead.
-# (test/isolation/hash_scan_pin.spec has scans that stand there before VACUUM comes.)
+# A scan that enters the bucket after the first lock may read dead TIDs from a chain before VACUUM
+# reaches it. VACUUM must wait for the scan with the second lock: otherwise a new row gets such a
+# TID, perhaps with the same key, and the scan marks its entry dead when it leaves the page.
+# (test/isolation/specs/hash_scan_pin.spec has scans that stand there before VACUUM comes.)
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,6 +1,7 @@
-# A cursor that enters a bucket of a hash index behind VACUUM's back: VACUUM has been to the bucket's first page, and the cursor reads dead
-# TIDs from a chain that VACUUM has yet to come to.  If an inserter deletes these entries first, VACUUM finds nothing there.  It must wait for
-# the cursor all the same: else rows that get the TIDs would be marked as dead by the cursor when it leaves the page.
+# A cursor enters a bucket of a hash index behind VACUUM: VACUUM has visited the bucket's first
+# page, and the cursor reads dead TIDs from a chain that VACUUM has not reached. If an inserter
+# deletes these entries first, VACUUM finds nothing there. It must wait for the cursor all the
+# same: otherwise the cursor would mark new rows that get the TIDs as dead.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
-# Clauses on a prefix of the columns, when there is no other way to read the table: the scan walks through all buckets, in the order of hashes,
-# and returns each row once, however many buckets are split before and behind its place meanwhile.
+# A query has clauses on a prefix of the index's columns and no other way to read the table. The
+# scan walks through all buckets in the order of hashes and returns each row once, however many
+# buckets are split before and behind its place meanwhile.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

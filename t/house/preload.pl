@@ -1,4 +1,5 @@
-# What happens where the library was not preloaded, and that it can be repaired.
+# Without the preload CREATE EXTENSION and every use of mtpower say what is missing, and adding it
+# repairs everything.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

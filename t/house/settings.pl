@@ -1,4 +1,5 @@
-# Settings of the server: the default number of workers, changes by reload, none to be had, little memory, wrong values.
+# Settings of the server: the default number of workers, changes by reload, no places for workers,
+# little memory, wrong values.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,10 +1,10 @@
-# Queries over the flights of 2013, run on heap + btree and on mtpower + B-link: equal results, and plans that use the index.
+# Queries over the flights of 2013 give equal results on heap with btree and on mtpower with
+# B-link, and their plans use the index. test/flights has the queries and the indexes. Each query
+# runs over freshly loaded tables, and again after updates, deletions and VACUUM.
 #
-# The queries are test/flights/queries.sql, the indexes test/flights/indexes.sql.  Everything is run twice: over freshly
-# loaded tables, and after updates, deletions and VACUUM.
-#
-# The variant hash is heap + hash and mtpower + mtpower_hash, with test/flights/hash_queries.sql and hash_indexes.sql, where
-# core's hash has no index of several columns and btree takes its place.  Then all answers are compared with sequential scans, too.
+# The variant hash compares heap with hash and mtpower with mtpower_hash (hash_queries.sql and
+# hash_indexes.sql). Core's hash has no index of several columns, so btree takes its place. All
+# answers are compared with sequential scans, too.
 #
 # Variants: blink hash
 use strict;

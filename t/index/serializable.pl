@@ -1,7 +1,9 @@
-# Write skew under SERIALIZABLE: in which interleavings of two transactions one must fail is what heap + btree, or heap + hash, says.
+# Write skew under SERIALIZABLE: one of two transactions fails in the same interleavings as with
+# heap and btree, or with heap and hash.
 #
-# Each case is a spec for the isolation tester, run with heap + btree and with mtpower + mtpower_blink, or with heap + hash and with
-# mtpower + mtpower_hash.  The tables are so small that core's locks, which are on pages, and ours, which are on the index, exclude the same.
+# Each case is a spec for the isolation tester, which runs with core's access methods and with
+# ours. The tables are so small that core's predicate locks, which are on pages, and ours, which
+# are on the index, exclude the same.
 use strict;
 use warnings;
 use File::Basename;

@@ -1,4 +1,5 @@
-# verify_index raises no false alarm beside loads, deletes and VACUUM, on the primary and on a hot standby.
+# verify_index raises no false alarm beside loads, deletes and VACUUM, on the primary and on a hot
+# standby. SECONDS_OF_LOAD (12).
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
-# How pairs of table pages come to have directories: a load's fresh pages, pairs that scans ask for, by workers and without; what user's functions may do; what becomes of those under way when the
-# table, the database, the worker or the columns go.
+# Pairs of table pages get page directories: a load's fresh pages, and pairs that scans ask for,
+# by workers and without. Functions of users run with their owner's rights or not at all. Requests
+# under way are dropped cleanly when the table, the database, the worker or the columns go.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
-# Which column a table's directories are made of is learnt from its scans: the one with the largest count, from the second scan on, until another has twice its count.
-# Counts are compared with a model's, step by step; columns, partitions and tables come and go meanwhile.
+# Scans teach which column page directories are made of: the one with the largest count, from the
+# second scan on, until another one has twice its count. Counts are compared with a model, step by
+# step, while columns, partitions and tables come and go.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

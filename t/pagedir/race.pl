@@ -1,5 +1,7 @@
-# A directory scan's reader stands at each step between finding a directory and fetching the rows that it has named, while others change the pair's pages, prune and
-# vacuum them, use their line pointers again, and have the frame given to another table.  What he reads is what a sequential scan reads under the same snapshot, in order.
+# The reader of a directory scan stops at each step between finding a page directory and fetching
+# the rows that it names, while others change the pair's pages, prune and vacuum them, use their
+# line pointers again, and give the frame to another table. The reader gets what a sequential scan
+# gets under the same snapshot, in order; also in cursors that turn, and for WHERE CURRENT OF.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,7 @@
-# Directory scans of tables whose pages have directories (test/modules/pairs.c builds them): each answer is compared with the sequential scan's, row by row and in
-# order, after every way in which pages change, under snapshots from before and after; cursors both ways; rows that change while they are looked for.
+# Directory scans of tables whose pages have page directories (test/modules/pairs.c builds them).
+# Each answer is compared with the sequential scan's, row by row and in order: after every way in
+# which pages change, under snapshots from before and after, in cursors both ways, and for rows
+# that change while they are looked for.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# Directories have frames of two sizes: how many there is room for, which size a pair gets, and what becomes of one that outgrows its frame when it is built anew.
+# Page directories have frames of two sizes: how many fit into the buffer, which size a pair gets,
+# what happens to one that outgrows its frame, and that mtpower.stat_buffer says what is there.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,7 @@
-# Directories of a table's pages as the server's own types, operators and catalogs have them (test/modules/directory.c): what a search finds beside the rows that match, on
-# tables with columns that were added, dropped and rolled back, with wide and toasted values, dead rows and pruned chains.
+# Page directories with the server's own types, operators and catalogs (test/modules/directory.c):
+# what a search finds beside the matching rows, on tables with columns that were added, dropped
+# and rolled back, with wide and toasted values, dead rows and pruned chains. No comparison
+# function sees a row of an aborted transaction with a column of another type.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

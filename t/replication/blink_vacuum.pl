@@ -1,4 +1,5 @@
-# VACUUM of a B-link tree and its replay on a hot standby: what scans there may and may not meet.
+# VACUUM of a B-link tree and its replay on a hot standby: what scans there may meet and what they
+# may not.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

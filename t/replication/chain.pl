@@ -1,6 +1,8 @@
-# A standby, and a standby of that standby, beside loads: what was acknowledged under remote_apply is found there by each kind of index; servers that
-# crash while they replay; the middle one is promoted within the load, the last one follows it, the old primary is rebuilt behind it; a standby without
-# the library stops, and goes on with it.  In the end all are equal.
+# A standby, and a standby of that standby, follow loads. Under remote_apply each kind of index
+# finds there what was acknowledged. Servers crash while they replay; the middle one is promoted
+# within a load, the last one follows it, and the old primary is rebuilt behind it. A standby
+# without the library stops, and goes on with it. In the end all are equal. MTP_LONG=1 loads for a
+# minute.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,7 +1,10 @@
-# What a standby's queries meet when VACUUM, inserters, growth and DDL of the primary are replayed: with an index of ours they are cancelled where
-# they are with core's, with the same error and in the same column of pg_stat_database_conflicts, and otherwise read on.
+# VACUUM, inserters that delete entries, growth, reuse of pages and DDL are replayed beside a
+# standby's queries. With our indexes the same queries are cancelled as with core's, with the same
+# error and in the same column of pg_stat_database_conflicts; the others read on. The one
+# difference is a scene of its own.
 #
-# Each scene is played with btree and B-link, or with core's hash and ours, and the outcomes are compared.
+# Each scene is played with btree and B-link, or with core's hash and ours, and the outcomes are
+# compared.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

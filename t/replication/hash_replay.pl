@@ -1,5 +1,6 @@
-# Queries on a hot standby beside the replay of a split that goes on in pieces: they keep what they began with, see each row once, and neither
-# waits for the other without end, whatever order a session comes to the two buckets in.
+# Queries on a hot standby run beside the replay of a split that goes on in pieces. They keep what
+# they began with and see each row once. Neither side waits for the other without end, in
+# whichever order a session comes to the two buckets.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

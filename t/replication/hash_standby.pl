@@ -1,6 +1,7 @@
-# A hot standby beside loads, growth, deletions with hints and VACUUM of hash indexes: its queries see what its tables have, redo agrees
-# with every page, and it conflicts where it must.  Then it is promoted while the primary stands in the middle of growths, and
-# both go on.
+# A hot standby replays loads, growth, deletions with hints and VACUUM of hash indexes. Its
+# queries see what its tables have, redo agrees with every page, and queries are cancelled where
+# they must be. Then it is promoted while the primary stands in the middle of growths, and both go
+# on.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

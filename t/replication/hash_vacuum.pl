@@ -1,5 +1,5 @@
-# VACUUM of a hash index and its replay on a hot standby: a scan there holds what it has read, however that leaves its page, and meets no dead row's place
-# that another row has got.
+# VACUUM of a hash index and its replay on a hot standby: a scan there keeps what it has read, in
+# whichever way it leaves its page, and meets no dead row's place that another row has got.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
-# Initial copies of subscriptions into tables with B-link indexes: batches without any statement around them.  What stops
-# them half-way, triggers, partitions; and what is applied afterwards, TRUNCATE between INSERTs included.
+# Initial copies of subscriptions into tables with B-link indexes are batches without a statement
+# around them. The test interrupts them, and has triggers and partitions; changes that are applied
+# afterwards include TRUNCATE between INSERTs.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,8 +1,9 @@
-# The judge on a standby: the primary is killed with kill -9 at a random moment, its synchronous standby promoted, and everything
-# acknowledged must be there.  The standby replays beside readers, and its pages are compared with the primary's
-# (wal_consistency_checking).
+# The judge on a standby: the primary is killed with kill -9 at a random moment, its synchronous
+# standby is promoted, and everything acknowledged must be there. The standby replays beside
+# readers, and its pages are compared with the primary's (wal_consistency_checking).
 #
-# ROUNDS: a tenth of it (1), SEED, CLIENTS (3), JUDGE_SECONDS the longest time of a round's load (4).
+# ROUNDS: a tenth of it (1), SEED, CLIENTS (3), JUDGE_SECONDS the longest time of a round's load
+# (4).
 use strict;
 use warnings;
 use File::Path 'rmtree';

@@ -1,5 +1,6 @@
-# Loads beside queries on a standby, beside a base backup, beside a recovery that ends within them, and beside the promotion of
-# the standby: nothing of an unfinished load shows, and every index is sound.
+# Loads run beside queries on a standby, beside a base backup, beside a recovery that ends within
+# them, and beside the standby's promotion. Nothing of an unfinished load is visible, and every
+# index is sound. MTP_LONG=1 loads for a minute.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

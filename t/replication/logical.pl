@@ -1,6 +1,7 @@
-# Logical replication in both directions at once: from heap tables with core's indexes to mtpower tables with ours, and back.  Initial copies, COPY, large
-# transactions that are streamed while they run, prepared transactions, TRUNCATE, replica identities of each kind; apply workers and servers that are killed
-# in the middle of a transaction.  Each time both sides have the same rows, and their indexes verify.
+# Logical replication in both directions at once: from heap tables with core's indexes to mtpower
+# tables with ours, and back. Initial copies, COPY, transactions that are streamed while they run,
+# prepared transactions, TRUNCATE, each replica identity; apply workers and servers are killed in
+# the middle of a transaction. Each time both sides have the same rows, and their indexes verify.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# Tables of mtpower alone bring no WAL record of mtpower: a standby that lacks the library replays them, and says why it can't read them.
+# Tables of mtpower write no WAL record of mtpower. A standby without the library replays them,
+# and says why it cannot read them.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,7 +1,9 @@
-# A server is recovered to the end of one WAL record of ours, and promoted there: between the records of a split, of a growth, of a deletion, within
-# a batch.  What was committed before is there, nothing else shows, by any scan; then writes come by and finish what was left.
+# A server is recovered to the end of one WAL record of ours and promoted there: between the
+# records of a split, of a growth, of a deletion, or within a batch. Everything committed before
+# is there, and no scan sees anything else. Then writes come and finish what was left.
 #
-# Some splits, and records of some other kinds, at random; any POINTS of them on request, or all with MTP_LONG=1.  SEED repeats a choice.
+# It takes nine records at random, splits among them; POINTS of them on request; all with
+# MTP_LONG=1. SEED repeats a choice.
 use strict;
 use warnings;
 use List::Util qw(shuffle);

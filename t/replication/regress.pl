@@ -1,6 +1,7 @@
-# The SQL tests once more, beside a standby that replays them under wal_consistency_checking, which compares every page
-# with what redo makes of it.  ("all" in a configuration file means all of core's: it is read before libraries are loaded.)
-# Each test has a database of its own and leaves there what it would drop at its end, so that all of it is compared.
+# The SQL tests run beside a standby that replays them under wal_consistency_checking, which
+# compares every page with what redo makes of it. ("all" in a configuration file means all of
+# core's: it is read before libraries are loaded.) Each test has a database of its own and leaves
+# there what it would drop at its end, so that all of it is compared.
 use strict;
 use warnings;
 use File::Basename;

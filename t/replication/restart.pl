@@ -1,6 +1,7 @@
-# A standby that is restarted replays from its last restartpoint on.  Pages that it wrote after that have changes of records that come again: their
-# LSNs say so, and without full-page images nothing else does.  Pages that it should have written before have all changes of older
-# records: only what replay marked dirty is written.
+# A restarted standby replays from its last restartpoint on. Pages that it wrote after that point
+# already have changes of records that come again: without full-page images only their LSNs say
+# so. Pages that it should have written before that point have all older changes: it writes only
+# what replay marked dirty.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

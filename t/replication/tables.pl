@@ -1,4 +1,4 @@
-# Logical decoding and replication out of mtpower tables and into them, as with heap tables.
+# Logical decoding and replication work out of mtpower tables and into them, as with heap tables.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# Concurrent index builds on an mtpower table under a load of inserts, updates (HOT and not) and deletes: every index
-# that comes out is complete.
+# CREATE INDEX CONCURRENTLY and REINDEX CONCURRENTLY run on an mtpower table under inserts,
+# updates (HOT and not) and deletes. Every index that comes out is complete.
 use strict;
 use warnings;
 use IPC::Run;

@@ -1,5 +1,6 @@
-# CREATE INDEX on an expression that detoasts, and loads into such an index, while another session grants and revokes.  Detoasting opens the TOAST
-# table, which may rebuild the table's relation cache entry in the middle of the scan.
+# CREATE INDEX on an expression that detoasts, and loads into such an index, run while another
+# session grants and revokes. Detoasting opens the TOAST table, which may rebuild the table's
+# relation cache entry in the middle of the scan.
 use strict;
 use warnings;
 use IPC::Run;

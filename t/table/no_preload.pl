@@ -1,4 +1,5 @@
-# A server that lost the preload: mtpower tables, and tables with indexes of mtpower, say so, everything else goes on, and nothing is lost.
+# A server loses the preload: mtpower tables, and tables with indexes of mtpower, say so;
+# everything else goes on, and nothing is lost.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
-# The buffer's frames under threads that read, write, evict, purge and change the kind of extents (test/unit/frame_test.c, which has frame.c in it, with
-# delays at each step).  ROUNDS= for longer.
+# Threads read, write, evict, purge and change the kind of extents in the buffer's frames
+# (test/unit/frame_test.c, which includes frame.c with delays at each step). ROUNDS= for longer,
+# SEED.
 use strict;
 use warnings;
 use MtpUnit;

@@ -1,4 +1,5 @@
-# Pages and address space of the hash index against models (test/unit/hash_test.c), for several block sizes, with and without SIMD.
+# Pages and address space of the hash index are compared with models (test/unit/hash_test.c), for
+# several block sizes, with and without SIMD.
 use strict;
 use warnings;
 use FindBin;

@@ -1,4 +1,5 @@
-# Page layout, directory and search against a model (test/unit/page_test.c), for several block sizes, with and without SIMD.
+# Page layout, directory and search are compared with a model (test/unit/page_test.c), for several
+# block sizes, with and without SIMD.
 use strict;
 use warnings;
 use FindBin;

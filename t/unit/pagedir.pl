@@ -1,5 +1,6 @@
-# Directories of table pages, and searches in them, beside a look at each row (test/unit/directory_test.c): random columns and pages, errors, damage, and memory that
-# changes underneath.  ROUNDS= for longer.
+# Page directories, and searches in them, are compared with a look at each row
+# (test/unit/directory_test.c): random columns and pages, errors, damage, and memory that changes
+# underneath. ROUNDS= for longer, SEED.
 use strict;
 use warnings;
 use FindBin;

@@ -1,4 +1,5 @@
-# The buffer's heat and its pool of frames (test/unit/pool_test.c).
+# The buffer's heat and its pool of frames are compared with exact sums and models
+# (test/unit/pool_test.c).
 use strict;
 use warnings;
 use MtpUnit;

@@ -1,4 +1,6 @@
-# The file of frames on memory that loses what was not made durable, a thousand seeds (test/unit/home_test.c).  SEED= for others, ROUNDS= for more.
+# The pool file lies on memory that loses what was not made durable, with a thousand seeds
+# (test/unit/home_test.c). Nothing wrong is believed afterwards. SEED= for others, ROUNDS= for
+# more.
 use strict;
 use warnings;
 use MtpUnit;

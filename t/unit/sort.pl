@@ -1,4 +1,4 @@
-# The sorting of index entries against qsort (test/unit/sort_test.c).
+# The sorting of index entries is compared with qsort (test/unit/sort_test.c).
 use strict;
 use warnings;
 use MtpUnit;
