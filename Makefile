@@ -7,22 +7,28 @@ PGFILEDESC = "mtpower - bulk loading of heavily indexed tables"
 
 OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
 PG_CPPFLAGS = -I$(srcdir)/src
-PG_CFLAGS = -std=gnu11 -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Wno-cast-function-type -Wno-declaration-after-statement
+PG_CFLAGS = \
+	-std=gnu11 -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare \
+	-Wno-missing-field-initializers -Wno-cast-function-type -Wno-declaration-after-statement
 
-# The buffer can live in a file on persistent memory where libpmem is: WITH_PMEM=yes insists on it, WITH_PMEM=no does without.
+# The buffer can live in a file on persistent memory where libpmem is: WITH_PMEM=yes insists on it,
+# WITH_PMEM=no does without.
 WITH_PMEM ?= $(if $(shell pkg-config --exists libpmem 2>/dev/null && echo found),yes,no)
 ifeq (yes,$(WITH_PMEM))
 PG_CPPFLAGS += -DMTP_WITH_PMEM $(shell pkg-config --cflags libpmem)
 SHLIB_LINK += $(shell pkg-config --libs libpmem || echo -lpmem)
 endif
 
-# make installcheck, make prove_installcheck PROVE_TESTS=t/batch/faults.pl: test/README.md says what they need.
+# make installcheck, make prove_installcheck PROVE_TESTS=t/batch/faults.pl: test/README.md says what
+# they need.
 REGRESS = $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
 REGRESS_OPTS = --no-locale --encoding=UTF8
 # Specs that hold a process at an injection point need a server with assertions.
-HAS_ASSERTIONS = $(shell grep '^.define USE_ASSERT_CHECKING' '$(shell $(PG_CONFIG) --includedir-server)/pg_config.h')
-SPECS = test/isolation/specs
-ISOLATION = $(patsubst $(SPECS)/%.spec,%,$(sort $(if $(HAS_ASSERTIONS),$(wildcard $(SPECS)/*.spec),$(shell grep -L debug_stop $(SPECS)/*.spec))))
+HAS_ASSERTIONS = $(shell grep '^.define USE_ASSERT_CHECKING' \
+	'$(shell $(PG_CONFIG) --includedir-server)/pg_config.h')
+SPECS = $(if $(HAS_ASSERTIONS),$(wildcard test/isolation/specs/*.spec), \
+	$(shell grep -L debug_stop test/isolation/specs/*.spec))
+ISOLATION = $(sort $(basename $(notdir $(SPECS))))
 ISOLATION_OPTS = --inputdir=test/isolation --no-locale --encoding=UTF8
 PROVE_TESTS ?= t/*/*.pl
 
@@ -39,19 +45,23 @@ ifneq (,$(PGXS))
 include $(PGXS)
 else
 all install installcheck clean:
-	@echo "no PostgreSQL server development files: $(PG_CONFIG) --pgxs finds none (make test and make demo install them)" >&2; exit 1
+	@echo "no PostgreSQL server development files: $(PG_CONFIG) --pgxs finds none" \
+		"(make test and make demo install them)" >&2; exit 1
 endif
 
 # What TAP tests take from the environment
 installcheck prove_installcheck: export PERL5LIB := $(CURDIR)/test/perl:$(PERL5LIB)
-installcheck prove_installcheck: export TEMP_CONFIG = $(CURDIR)/test/tap.conf
+installcheck prove_installcheck: export TEMP_CONFIG := $(CURDIR)/test/tap.conf
 installcheck prove_installcheck: export PG_CONFIG := $(PG_CONFIG)
 .PHONY: prove_installcheck
 prove_installcheck:
 	$(prove_installcheck)
 
 # The install script is the subsystems' parts, in the order of their dependencies.
-SQL_PARTS = src/core/prelude.sql src/buffer/buffer.sql src/table/table.sql src/blink/blink.sql src/hash/hash.sql src/index/inspect.sql src/opclass/opclass.sql src/batch/batch.sql src/pagedir/pagedir.sql src/warm/warm.sql
+SQL_PARTS = \
+	src/core/prelude.sql src/buffer/buffer.sql src/table/table.sql src/blink/blink.sql \
+	src/hash/hash.sql src/index/inspect.sql src/opclass/opclass.sql src/batch/batch.sql \
+	src/pagedir/pagedir.sql src/warm/warm.sql
 
 mtpower--1.0.sql: $(SQL_PARTS)
 	cat $^ > $@
@@ -59,8 +69,9 @@ mtpower--1.0.sql: $(SQL_PARTS)
 # Every object depends on every header: the tree is small, a stale object is expensive.
 $(OBJS): $(wildcard src/*.h src/*/*.h)
 
-# These work on a machine without PostgreSQL as well: they install what is missing.  There are three tiers, which PARTS and
-# TESTS narrow further: what takes less than five minutes on two cores, less than 15, and everything.
+# These work on a machine without PostgreSQL as well: they install what is missing.  There are three
+# tiers, which PARTS and TESTS narrow further: what takes less than five minutes on two cores, less
+# than 15, and everything.
 .PHONY: quicktest test test-all
 quicktest test: export PARTS := $(or $(PARTS),layers indent regress isolation tap)
 quicktest: export TESTS_tap := crash/judge
@@ -94,7 +105,10 @@ test-sanitize:
 
 VALGRIND_PREFIX ?= /opt/mtpower-pg15-valgrind
 test-valgrind: export PARTS := $(or $(PARTS),regress)
-test-valgrind: export TESTS_regress = batch_errors batch_subxact blink_build blink_scan blink_vacuum buffer_hash directory_scan hash_basic hash_changes hash_reads page_info prepared table_am table_build table_directory verify
+test-valgrind: export TESTS_regress = \
+	batch_errors batch_subxact blink_build blink_scan blink_vacuum buffer_hash \
+	directory_scan hash_basic hash_changes hash_reads page_info prepared table_am \
+	table_build table_directory verify
 test-valgrind:
 	@test/build-server valgrind $(VALGRIND_PREFIX)
 	@PG_CONFIG=$(VALGRIND_PREFIX)/bin/pg_config test/run
@@ -122,8 +136,8 @@ demo-stop:
 bench:
 	@bench/run $(PARTS)
 
-# The judge and the oracle of the buffer at length: make soak [MINUTES=10]; or the judge until so many kill -9: make judge
-# [ROUNDS=20].  Both take SEED=, CLIENTS= and JUDGE_SECONDS=.
+# The judge and the oracle of the buffer at length: make soak [MINUTES=10]; or the judge until so
+# many kill -9: make judge [ROUNDS=20].  Both take SEED=, CLIENTS= and JUDGE_SECONDS=.
 .PHONY: soak judge
 soak: export MINUTES := $(or $(MINUTES),10)
 soak:
