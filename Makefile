@@ -27,7 +27,7 @@ REGRESS_OPTS = --no-locale --encoding=UTF8
 HAS_ASSERTIONS = $(shell grep '^.define USE_ASSERT_CHECKING' \
 	'$(shell $(PG_CONFIG) --includedir-server)/pg_config.h')
 SPECS = $(if $(HAS_ASSERTIONS),$(wildcard test/isolation/specs/*.spec), \
-	$(shell grep -L debug_stop test/isolation/specs/*.spec))
+	$(shell grep -L debug_injection test/isolation/specs/*.spec))
 ISOLATION = $(sort $(basename $(notdir $(SPECS))))
 ISOLATION_OPTS = --inputdir=test/isolation --no-locale --encoding=UTF8
 PROVE_TESTS ?= t/*/*.pl

@@ -8,7 +8,7 @@ INSERT INTO ds_small VALUES (1), (2);
 INSERT INTO ds_temp SELECT id, t || t || t FROM ds;
 CREATE TABLE ds_heap USING heap AS SELECT * FROM ds;
 ANALYZE ds, ds_small, ds_temp, ds_heap;
--- Nothing is learnt meanwhile: directories of numbers without normal keys say nothing of other columns.
+-- Nothing is learnt meanwhile: directories of numbers without normalized keys say nothing of other columns.
 SELECT mtpower.set_directory('ds', 'n');
 
 -- A query's kind of scan

@@ -67,8 +67,8 @@ apt_install() {
 	apt-get update && apt-get install -y --no-install-recommends "$@"
 }
 
-# Has the server assertions, and so stop points?
-has_stop_points() {
+# Has the server assertions, and so injection points?
+has_injection_points() {
 	grep -q '^#define USE_ASSERT_CHECKING' "$("$PG_CONFIG" --includedir-server)/pg_config.h"
 }
 

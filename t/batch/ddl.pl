@@ -59,7 +59,7 @@ sub behind_cancelled_load
 	hold($node, 155);
 	hold($node, 9) if $other;
 	set_stop($node, 'step_checked=wait');
-	my $load = start_psql($node, 'postgres', "SET mtpower.debug_stop = ''", "SET mtpower.batch_size = '64kB'", 'BEGIN', 'SAVEPOINT s',
+	my $load = start_psql($node, 'postgres', "SET mtpower.debug_injection = ''", "SET mtpower.batch_size = '64kB'", 'BEGIN', 'SAVEPOINT s',
 		q{/* load */ INSERT INTO t SELECT -g, 'dead' FROM generate_series(1, 12000) g UNION ALL SELECT 0, 'dead' FROM pg_sleep(60)}, 'ROLLBACK TO s',
 		$own ? "/* own */ $own" : '/* open */ SELECT FROM pg_advisory_lock_shared(9)',
 		q{COPY t FROM PROGRAM 'seq -f "%.0f	after" 1 9000'}, 'COMMIT');
@@ -99,7 +99,7 @@ sub moved_beside_drain
 	hold($node, 9);
 	set_stop($node, 'worker_claimed=wait');
 	my $copy = q{COPY t FROM PROGRAM 'seq -f "%.0f	after" 1 9000'};
-	my $load = start_psql($node, 'postgres', "SET mtpower.debug_stop = 'step_checked=wait7'", 'BEGIN', "/* load */ $copy", "SET mtpower.debug_stop = ''",
+	my $load = start_psql($node, 'postgres', "SET mtpower.debug_injection = 'step_checked=wait7'", 'BEGIN', "/* load */ $copy", "SET mtpower.debug_injection = ''",
 		'/* open */ SELECT FROM pg_advisory_lock_shared(9)', $copy, 'COMMIT');
 	$node->poll_query_until('postgres', waits_sql($worker)) or die 'no worker came';
 	$node->poll_query_until('postgres', waits_sql(q{query LIKE '/* load */%'})) or die 'the load does not come to its drain';
@@ -118,7 +118,7 @@ sub moved_beside_drain
 
 SKIP:
 {
-	skip 'the server was built without assertions, so without stop points', 1 if !$stops;
+	skip 'the server was built without assertions, so without injection points', 1 if !$stops;
 	moved_beside_drain();
 	behind_cancelled_load('TRUNCATE t', '', 'after 9000');
 	behind_cancelled_load('REINDEX TABLE t', '', 'after 9000, old 1000');

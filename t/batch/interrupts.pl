@@ -141,12 +141,12 @@ foreach my $trigger (
 
 SKIP:
 {
-	skip 'the server was built without assertions, so without stop points', 1 if !$stops;
+	skip 'the server was built without assertions, so without injection points', 1 if !$stops;
 
 	# At each point of the index work
 	foreach my $point (qw(run_full drain sort cut step_checked step_applied step_gone detach), $hash ? qw(prepare hash_extended hash_split) : 'compare')
 	{
-		phase("at $point", $advisory, \@ends, $copy, "SET mtpower.debug_stop = '$point=wait'");
+		phase("at $point", $advisory, \@ends, $copy, "SET mtpower.debug_injection = '$point=wait'");
 	}
 	# Only one load at a time comes to the first number of buckets, and to the rest of a split: to its next piece, after which each load ends.
 	make_long_stash() if $hash;
@@ -154,9 +154,9 @@ SKIP:
 	{
 		$node->safe_psql('postgres', 'TRUNCATE t');
 		$faults->{table} = 't';
-		phase("at hash_initial", $advisory, [$end], $copy, "SET mtpower.debug_stop = 'hash_initial=wait'");
+		phase("at hash_initial", $advisory, [$end], $copy, "SET mtpower.debug_injection = 'hash_initial=wait'");
 		$faults->{table} = 'p';
-		phase("at hash_piece", $advisory, [$end], 'INSERT INTO p SELECT g FROM generate_series(100001, 102000) g', "SET mtpower.debug_stop = 'hash_piece=wait'", 50001);
+		phase("at hash_piece", $advisory, [$end], 'INSERT INTO p SELECT g FROM generate_series(100001, 102000) g', "SET mtpower.debug_injection = 'hash_piece=wait'", 50001);
 	}
 	$faults->{table} = 't';
 	$faults->release;
@@ -183,7 +183,7 @@ SKIP:
 		# Until the worker stands there it has all work to itself.
 		$faults->hold(7);
 		$faults->stop_all("$point=wait");
-		my $job = $faults->start(($end->[3] // 'SELECT') =~ s/1s/3s/r, "SET mtpower.debug_stop = ''", 'SET client_min_messages = error',
+		my $job = $faults->start(($end->[3] // 'SELECT') =~ s/1s/3s/r, "SET mtpower.debug_injection = ''", 'SET client_min_messages = error',
 			"INSERT INTO t SELECT i, md5(i::text), i / 7.0 FROM generate_series(1, 5000) i UNION ALL SELECT 0, $last, 0");
 		$faults->stopped($MtpFaults::WORKER);
 		$faults->release(7);
@@ -197,7 +197,7 @@ SKIP:
 
 	# Out of memory
 	$faults->hold;
-	phase('at memory_full', $advisory, [$_], 'INSERT INTO t SELECT i, md5(i::text), i / 7.0 FROM generate_series(1, 30000) i', "SET mtpower.debug_stop = 'memory_full=wait'") foreach @ends;
+	phase('at memory_full', $advisory, [$_], 'INSERT INTO t SELECT i, md5(i::text), i / 7.0 FROM generate_series(1, 30000) i', "SET mtpower.debug_injection = 'memory_full=wait'") foreach @ends;
 	$faults->release;
 }
 

@@ -131,7 +131,7 @@ BEGIN
 	IF i = last THEN
 		INSERT INTO log VALUES (i);
 		BEGIN
-			PERFORM set_config('mtpower.debug_stop', stop, true);
+			PERFORM set_config('mtpower.debug_injection', stop, true);
 			EXECUTE 'SELECT count(*) FROM parts_200 WHERE ' || condition;
 			RAISE 'no error';
 		EXCEPTION WHEN raise_exception THEN
@@ -153,7 +153,7 @@ foreach my $case ($faults->has_stops ? ([ 'owner_claimed', 'a > 0' ], [ 'sort', 
 	is($node->safe_psql('postgres', $held), 0, "$stop: no memory is held");
 
 	# The same at the statement's end: nothing stays.
-	isnt($node->psql('postgres', "SET mtpower.batch_min_rows = 0; SET mtpower.debug_stop = '$stop=error'; INSERT INTO parts SELECT g % $partitions, g, g FROM generate_series(1, 10000) g", stderr => \$err), 0, "$stop: a load fails at its end");
+	isnt($node->psql('postgres', "SET mtpower.batch_min_rows = 0; SET mtpower.debug_injection = '$stop=error'; INSERT INTO parts SELECT g % $partitions, g, g FROM generate_series(1, 10000) g", stderr => \$err), 0, "$stop: a load fails at its end");
 	is($node->safe_psql('postgres', $held), 0, "$stop: and holds no memory");
 }
 done_testing();

@@ -172,7 +172,7 @@ $faults->set_all('mtpower.workers', 1);
 # ---------- faults while a worker stands in a batch that was taken ----------
 SKIP:
 {
-	skip 'the server was built without assertions, so without stop points', 1 if !$faults->has_stops;
+	skip 'the server was built without assertions, so without injection points', 1 if !$faults->has_stops;
 	my $goes_on = rows(16000);
 	foreach my $point (qw(cut step_applied worker_claimed))
 	{
@@ -180,11 +180,11 @@ SKIP:
 		{
 			my $what = "$point: $how";
 			$node->safe_psql('postgres', 'TRUNCATE t');
-			my $silent = start_silent("SET mtpower.debug_stop = ''", ($how eq 'rolls back' ? ('BEGIN') : ()));
+			my $silent = start_silent("SET mtpower.debug_injection = ''", ($how eq 'rolls back' ? ('BEGIN') : ()));
 			my $pid = $faults->pid_of($silent);
 			$faults->hold;
 			$faults->stop_all("$point=wait");
-			is($faults->finish($faults->start("SET mtpower.debug_stop = ''", @other)), '', "$what: another load ends");
+			is($faults->finish($faults->start("SET mtpower.debug_injection = ''", @other)), '', "$what: another load ends");
 			my ($worker) = $faults->stopped($MtpFaults::WORKER, 1, "$what: a worker");
 
 			# The owner's next full run finds that the batch has been taken.
@@ -207,10 +207,10 @@ SKIP:
 
 	# A crash there loses nothing but the load.
 	$node->safe_psql('postgres', 'TRUNCATE t');
-	my $silent = start_silent("SET mtpower.debug_stop = ''");
+	my $silent = start_silent("SET mtpower.debug_injection = ''");
 	$faults->stop_all('step_applied=panic');
-	$faults->start("SET mtpower.debug_stop = ''", @other);
-	sleep(0.05) while slurp_file($node->logfile) !~ /PANIC:  crash at stop point/;
+	$faults->start("SET mtpower.debug_injection = ''", @other);
+	sleep(0.05) while slurp_file($node->logfile) !~ /PANIC:  crash at injection point/;
 	MtpSessions::wait_for_restart($node);
 	$faults->finish($silent);
 	$faults->stop_all('');

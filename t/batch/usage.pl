@@ -194,14 +194,14 @@ ok($node->poll_query_until('postgres', q{
 
 SKIP:
 {
-	skip 'the server was built without assertions, so without stop points', 9 if $node->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
+	skip 'the server was built without assertions, so without injection points', 9 if $node->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
 
 	# A worker held in its step: the session waits for it; then it is terminated, and the session takes its task over.
 	make_table('held');
-	$node->safe_psql('postgres', 'CREATE ROLE loader LOGIN; ALTER ROLE loader SET mtpower.debug_stop = \'\'; GRANT INSERT ON held TO loader');
+	$node->safe_psql('postgres', 'CREATE ROLE loader LOGIN; ALTER ROLE loader SET mtpower.debug_injection = \'\'; GRANT INSERT ON held TO loader');
 	my $holder = $node->background_psql('postgres');
 	$holder->query_safe('SELECT pg_advisory_lock(155)');
-	$node->safe_psql('postgres', q{ALTER SYSTEM SET mtpower.debug_stop = 'step_checked=wait'});
+	$node->safe_psql('postgres', q{ALTER SYSTEM SET mtpower.debug_injection = 'step_checked=wait'});
 	$node->safe_psql('postgres', 'SELECT pg_reload_conf()');
 	my $held;
 	for (1 .. 20)
@@ -221,7 +221,7 @@ SKIP:
 	ok($node->poll_query_until('postgres', q{
 		SELECT wait_event_type = 'Extension' AND wait_event IN ('Extension', 'MtpBatchUnit') FROM pg_stat_activity
 		WHERE query LIKE '%INSERT INTO held%' AND backend_type = 'client backend' AND pid <> pg_backend_pid()}), 'the session waits for it');
-	$node->safe_psql('postgres', 'ALTER SYSTEM RESET mtpower.debug_stop');
+	$node->safe_psql('postgres', 'ALTER SYSTEM RESET mtpower.debug_injection');
 	$node->safe_psql('postgres', 'SELECT pg_reload_conf()');
 	$node->safe_psql('postgres', "SELECT pg_terminate_backend($held)");
 	$loader->finish;

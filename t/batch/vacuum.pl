@@ -26,7 +26,7 @@ max_parallel_maintenance_workers = 2
 min_parallel_index_scan_size = 0
 });
 $node->start;
-plan skip_all => 'the server was built without assertions, so without stop points'
+plan skip_all => 'the server was built without assertions, so without injection points'
 	if $node->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
 $node->safe_psql('postgres', qq{
 CREATE EXTENSION mtpower;
@@ -46,14 +46,14 @@ sub aborted_load
 	my ($point, $how) = @_;
 	my $load = q{/* load */ INSERT INTO t SELECT -g, 'aborted ' || g FROM generate_series(1, 12000) g
 		UNION ALL SELECT 0, 'slept' FROM pg_sleep(60)};
-	my @sql = ("SET mtpower.debug_stop = ''", $load);
+	my @sql = ("SET mtpower.debug_injection = ''", $load);
 	hold($node, 155);
 	set_stop($node, "$point=wait");
 	hold($node, 9) if $how ne 'cancelled';
-	@sql = ("SET mtpower.debug_stop = 'abort=wait9'", $load) if $how eq 'aborting';
+	@sql = ("SET mtpower.debug_injection = 'abort=wait9'", $load) if $how eq 'aborting';
 	if ($how eq 'savepoint')
 	{
-		@sql = ("SET mtpower.debug_stop = ''", 'BEGIN', "SET LOCAL mtpower.batching = off; INSERT INTO t SELECT g, 'kept' FROM generate_series(3001, 3100) g; SET LOCAL mtpower.batching = on",
+		@sql = ("SET mtpower.debug_injection = ''", 'BEGIN', "SET LOCAL mtpower.batching = off; INSERT INTO t SELECT g, 'kept' FROM generate_series(3001, 3100) g; SET LOCAL mtpower.batching = on",
 			'SAVEPOINT s', $load, 'ROLLBACK TO s', '/* open */ SELECT FROM pg_advisory_lock_shared(9)', 'COMMIT');
 	}
 	my $job = start_psql($node, 'postgres', @sql);
@@ -171,7 +171,7 @@ sub vacuum_held
 	my $load = aborted_load($point, $how);
 	my $other = other_load();
 	hold($node, 7);
-	my $job = start_psql($node, 'postgres', "SET mtpower.debug_stop = '$at=wait7'", $vacuum);
+	my $job = start_psql($node, 'postgres', "SET mtpower.debug_injection = '$at=wait7'", $vacuum);
 	$node->poll_query_until('postgres', waits_sql(q{query LIKE '%VACUUM%'})) or die "VACUUM does not come to $at";
 	release(155);
 	release(8);

@@ -41,7 +41,7 @@ sub verify
 # A worker that fails leaves its work to the owner; an owner that fails ends its statement, no more.
 SKIP:
 {
-	skip 'the server was built without assertions, so without stop points', 1 if !$stops;
+	skip 'the server was built without assertions, so without injection points', 1 if !$stops;
 	my $rows = 0;
 	my $batch = 'INSERT INTO t SELECT hashint4(g), md5(g::text) FROM generate_series(1, 30000) g UNION ALL SELECT 0, \'\' FROM pg_sleep(0.5)';
 	foreach my $point ('worker_claimed=error', 'step_checked=disk_full', 'step_applied=error', 'split_begins=disk_full', 'leaf_split=disk_full')
@@ -51,7 +51,7 @@ SKIP:
 		set_stop($node, $point);
 		foreach (1 .. 10)
 		{
-			is(finish(start_psql($node, 'postgres', "SET mtpower.debug_stop = ''", $batch)), '', "$point in workers: the load goes on");
+			is(finish(start_psql($node, 'postgres', "SET mtpower.debug_injection = ''", $batch)), '', "$point in workers: the load goes on");
 			$rows += 30001;
 			last if $node->safe_psql('postgres', $failed) > $before;
 		}
@@ -80,7 +80,7 @@ SKIP:
 		CREATE FUNCTION barrier(i int) RETURNS int LANGUAGE plpgsql AS $$
 		BEGIN
 			IF i = 2000 THEN
-				PERFORM set_config('mtpower.debug_stop', 'owner_claimed=error', true);
+				PERFORM set_config('mtpower.debug_injection', 'owner_claimed=error', true);
 				PERFORM FROM o WHERE a = '{1}';
 			END IF;
 			RETURN i;
@@ -95,7 +95,7 @@ SKIP:
 	# A session that is terminated within a unit of its own gives its memory back.
 	my $holder = $node->background_psql('postgres');
 	$holder->query_safe('SELECT pg_advisory_lock(155)');
-	my $job = start_psql($node, 'postgres', "SET mtpower.debug_stop = 'owner_claimed=wait'", 'INSERT INTO o SELECT ARRAY[g] FROM generate_series(1, 3000) g');
+	my $job = start_psql($node, 'postgres', "SET mtpower.debug_injection = 'owner_claimed=wait'", 'INSERT INTO o SELECT ARRAY[g] FROM generate_series(1, 3000) g');
 	$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE 'INSERT INTO o%' AND wait_event = 'advisory'}) or die;
 	cmp_ok($node->safe_psql('postgres', 'SELECT held_bytes FROM mtpower.stat_memory'), '>', 0, 'memory is held while a unit runs');
 	$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE query LIKE 'INSERT INTO o%'});

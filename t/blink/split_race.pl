@@ -18,7 +18,7 @@ autovacuum = off
 });
 $node->start;
 my $faults = MtpFaults->new($node, 't');
-plan skip_all => 'the server was built without assertions, so without stop points' if !$faults->has_stops;
+plan skip_all => 'the server was built without assertions, so without injection points' if !$faults->has_stops;
 $node->safe_psql('postgres', 'CREATE EXTENSION mtpower');
 
 sub waits_for_page
@@ -35,7 +35,7 @@ foreach my $batching ('off', 'on')
 		CREATE TABLE t (a int);
 		CREATE INDEX t_a ON t USING mtpower_blink (a);});
 	$faults->hold;
-	my @jobs = map { $faults->start("SET mtpower.debug_stop = 'no_root=wait'", "SET mtpower.batching = $batching", "INSERT INTO t SELECT $_ * 1000 + g FROM generate_series(1, 100) g") } 1, 2;
+	my @jobs = map { $faults->start("SET mtpower.debug_injection = 'no_root=wait'", "SET mtpower.batching = $batching", "INSERT INTO t SELECT $_ * 1000 + g FROM generate_series(1, 100) g") } 1, 2;
 	$faults->stopped("application_name = '$_->{name}'") foreach @jobs;
 	$faults->release;
 	is($faults->finish($_), '', "one of two makes the first page, batching $batching") foreach @jobs;
@@ -52,7 +52,7 @@ foreach my $batching ('off', 'on')
 		CREATE INDEX t_a ON t USING mtpower_blink (a);
 		INSERT INTO t SELECT g FROM generate_series(1, 100) g;});
 	$faults->hold;
-	my $splitter = $faults->start("SET mtpower.debug_stop = 'leaf_split=wait'", "SET mtpower.batching = $batching", 'INSERT INTO t SELECT 1000 + g FROM generate_series(1, 2000) g');
+	my $splitter = $faults->start("SET mtpower.debug_injection = 'leaf_split=wait'", "SET mtpower.batching = $batching", 'INSERT INTO t SELECT 1000 + g FROM generate_series(1, 2000) g');
 	$faults->stopped("application_name = '$splitter->{name}'");
 	my $second = $faults->start('INSERT INTO t SELECT -g FROM generate_series(1, 2000) g');
 	waits_for_page($second);
@@ -66,7 +66,7 @@ $node->safe_psql('postgres', q{
 	TRUNCATE t;
 	INSERT INTO t SELECT g FROM generate_series(1, 20) g;
 	INSERT INTO t SELECT 10 FROM generate_series(1, 300) g;});
-like($faults->finish($faults->start("SET mtpower.debug_stop = 'leaf_split=error'", 'SET mtpower.batching = off', 'INSERT INTO t SELECT 10 FROM generate_series(1, 300) g')),
+like($faults->finish($faults->start("SET mtpower.debug_injection = 'leaf_split=error'", 'SET mtpower.batching = off', 'INSERT INTO t SELECT 10 FROM generate_series(1, 300) g')),
 	qr/ERROR/, 'a split that fails half-way');
 foreach my $cond ('a < 10', 'a <= 10', 'a = 10', 'a >= 10', 'a > 10')
 {
@@ -91,7 +91,7 @@ foreach my $batching ('off', 'on')
 		'DELETE FROM t WHERE a % 20 = 0');
 	my $size = $node->safe_psql('postgres', q{SELECT pg_relation_size('t_a')});
 	$faults->hold;
-	my $splitter = $faults->start("SET mtpower.debug_stop = 'split_begins=wait'", "SET mtpower.batching = $batching", 'INSERT INTO t SELECT 250001 FROM generate_series(1, 100)');
+	my $splitter = $faults->start("SET mtpower.debug_injection = 'split_begins=wait'", "SET mtpower.batching = $batching", 'INSERT INTO t SELECT 250001 FROM generate_series(1, 100)');
 	$faults->stopped("application_name = '$splitter->{name}'");
 	my $vacuum = $faults->start('VACUUM t');
 	waits_for_page($vacuum);

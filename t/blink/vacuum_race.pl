@@ -17,7 +17,7 @@ bgwriter_lru_maxpages = 0
 restart_after_crash = on
 });
 $node->start;
-plan skip_all => 'the server was built without assertions, so without stop points'
+plan skip_all => 'the server was built without assertions, so without injection points'
 	if $node->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
 $node->safe_psql('postgres', q{
 	CREATE EXTENSION mtpower;
@@ -37,7 +37,7 @@ sub vacuum_stopped
 	my $vacuum = $node->background_psql('postgres');
 
 	$lock->query_safe('SELECT pg_advisory_lock(155)');
-	$vacuum->query_safe("SET mtpower.debug_stop = '$point=wait'");
+	$vacuum->query_safe("SET mtpower.debug_injection = '$point=wait'");
 	$vacuum->query_until(qr/start/, "\\echo start\nVACUUM $table;\n\\echo done\n");
 	$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted})
 		or die;
@@ -107,7 +107,7 @@ cmp_ok(sql("SELECT count(*) FROM $pages WHERE p.level = 1 AND p.items = 1"), '>'
 foreach my $last (@last)
 {
 	my ($row, $err) = ($last, '');
-	until ($err) { $row--; $node->psql('postgres', "SET mtpower.debug_stop = 'leaf_split=error'; INSERT INTO t SELECT $row, k($row)", stderr => \$err); }
+	until ($err) { $row--; $node->psql('postgres', "SET mtpower.debug_injection = 'leaf_split=error'; INSERT INTO t SELECT $row, k($row)", stderr => \$err); }
 	sql("DELETE FROM t WHERE a BETWEEN $row AND " . int(($row + $last) / 2));
 }
 my $halves = "SELECT count(*), count(*) FILTER (WHERE p.items = 0) FROM $pages WHERE p.flags @> '{incomplete_split}'";
@@ -154,7 +154,7 @@ foreach my $one_by_one (0, 1)
 
 # A crash when the index has been vacuumed and the table's line pointers have not.
 sql('DELETE FROM m WHERE a % 3 = 0 OR a BETWEEN 150000 AND 200000');
-my ($rc, $out, $err) = $node->psql('postgres', q{SET mtpower.debug_stop = 'vacuum_ends=panic'; VACUUM m;});
+my ($rc, $out, $err) = $node->psql('postgres', q{SET mtpower.debug_injection = 'vacuum_ends=panic'; VACUUM m;});
 isnt($rc, 0, 'the server crashes at the end of ambulkdelete');
 wait_for_restart($node);
 good('m_a', 'after the crash');
@@ -165,8 +165,8 @@ good('m_a', 'after the crash, VACUUM and new rows');
 
 # A VACUUM that fails half-way leaves a whole index, and the next one can have a cycle of its own.
 sql('DELETE FROM m WHERE a % 7 = 0');
-($rc, $out, $err) = $node->psql('postgres', q{SET mtpower.debug_stop = 'vacuum_middle=error'; VACUUM m;});
-like($err, qr/error at stop point "vacuum_middle"/, 'VACUUM fails in the middle');
+($rc, $out, $err) = $node->psql('postgres', q{SET mtpower.debug_injection = 'vacuum_middle=error'; VACUUM m;});
+like($err, qr/error at injection point "vacuum_middle"/, 'VACUUM fails in the middle');
 good('m_a', 'after the error');
 sql('VACUUM m');
 good('m_a', 'after the next VACUUM');

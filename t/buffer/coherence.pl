@@ -339,8 +339,8 @@ sql('ALTER DATABASE d IS_TEMPLATE false');
 # A command that fails, or crashes, when all is done but the commit
 SKIP:
 {
-	skip 'stop points are there with assertions only', 9 unless sql('SHOW debug_assertions') eq 'on';
-	my $stopped = sub { my ($how, $command) = @_; $node->psql('postgres', "SET mtpower.debug_stop = 'databases_leave=$how';\n$command;", stderr => \my $err); return $err; };
+	skip 'injection points are there with assertions only', 9 unless sql('SHOW debug_assertions') eq 'on';
+	my $stopped = sub { my ($how, $command) = @_; $node->psql('postgres', "SET mtpower.debug_injection = 'databases_leave=$how';\n$command;", stderr => \my $err); return $err; };
 	my $make = q{CREATE DATABASE e OID 77777 TEMPLATE d};
 
 	like($stopped->('error', 'ALTER DATABASE d SET TABLESPACE ts'), qr/databases_leave/, 'SET TABLESPACE fails at its commit');
@@ -458,5 +458,5 @@ $standby->safe_psql('postgres', $_) foreach q{SELECT fill('t', 2000, 4000)}, 'RE
 is($standby->safe_psql('postgres', q{SELECT wrong('t'), frames_of('t_a')}), '|0', 'and after changes');
 $standby->stop;
 
-unlike(slurp_file($_->logfile), qr/TRAP|PANIC(?!:  crash at stop point)/, $_->name . ': the log is clean') foreach $node, $standby;
+unlike(slurp_file($_->logfile), qr/TRAP|PANIC(?!:  crash at injection point)/, $_->name . ': the log is clean') foreach $node, $standby;
 done_testing();

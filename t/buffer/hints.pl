@@ -19,7 +19,7 @@ jit = off
 });
 $node->start;
 my $faults = MtpFaults->new($node, 'q');
-plan skip_all => 'the server was built without assertions, so without stop points' if !$faults->has_stops;
+plan skip_all => 'the server was built without assertions, so without injection points' if !$faults->has_stops;
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 
 sql('CREATE EXTENSION mtpower;' . frames_sql());
@@ -53,7 +53,7 @@ foreach my $kind ('', 'UNLOGGED')
 	is(sql(q{SELECT frames_of('q_a')}), '0', "$what: and has no other one at once");
 
 	$faults->hold;
-	my $publisher = $faults->start('SET enable_seqscan = off', 'SET enable_bitmapscan = off', 'SET enable_sort = off', q{SET mtpower.debug_stop = 'frame_copied=wait'}, $query);
+	my $publisher = $faults->start('SET enable_seqscan = off', 'SET enable_bitmapscan = off', 'SET enable_sort = off', q{SET mtpower.debug_injection = 'frame_copied=wait'}, $query);
 	$faults->stopped("application_name = '$publisher->{name}'");
 	cmp_ok(blocks(), '>', 190, "$what: another scan reads all dead rows");
 	is(sql(q{SELECT sum(dead) FROM mtpower.page_info('q_a', 1)}), '200', "$what: and leaves hints on the page");

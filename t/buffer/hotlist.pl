@@ -5,7 +5,7 @@
 use strict;
 use warnings;
 use MtpFaults;
-use MtpHome;
+use MtpPmem;
 use MtpFrames;
 use MtpSessions qw(kill_a_session);
 use PostgreSQL::Test::Cluster;
@@ -242,7 +242,7 @@ $node->restart;
 
 SKIP:
 {
-	skip 'the server was built without assertions, so without stop points', 6 unless sql('SHOW debug_assertions') eq 'on';
+	skip 'the server was built without assertions, so without injection points', 6 unless sql('SHOW debug_assertions') eq 'on';
 	said_now($node, $there);
 	sql(q{SELECT mtpower.warm('t_h')});
 	$node->append_conf('postgresql.conf', 'restart_after_crash = off');
@@ -251,7 +251,7 @@ SKIP:
 	foreach my $point (qw(half written))
 	{
 		$was = slurp_file($file);
-		sql("ALTER SYSTEM SET mtpower.debug_stop = 'hot_list_$point=panic'", 'ALTER SYSTEM SET mtpower.hot_list_interval = 1', 'SELECT pg_reload_conf()');
+		sql("ALTER SYSTEM SET mtpower.debug_injection = 'hot_list_$point=panic'", 'ALTER SYSTEM SET mtpower.hot_list_interval = 1', 'SELECT pg_reload_conf()');
 		for (1 .. 600) { last if !-e $node->data_dir . '/postmaster.pid'; select(undef, undef, undef, 0.1); }
 		$node->{_pid} = undef;
 		ok(-e "$file.tmp", "a crash with the list $point") or diag(slurp_file($node->logfile));

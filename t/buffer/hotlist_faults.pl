@@ -4,7 +4,7 @@
 use strict;
 use warnings;
 use MtpFaults;
-use MtpHome;
+use MtpPmem;
 use MtpSessions qw(wait_for_restart);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;

@@ -18,7 +18,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use MtpFrames;
-use MtpHome;
+use MtpPmem;
 use MtpLoad qw(start_pgbench finish_pgbench is_sound log_is_clean);
 
 my $seed = $ENV{SEED} || int(time);
@@ -49,7 +49,7 @@ my $delays = ($ENV{DELAYS} // $seed % 4 > 1) && $node->safe_psql('postgres', 'SH
 if ($delays)
 {
 	diag('with delays');
-	$node->safe_psql('postgres', $_) foreach q{ALTER SYSTEM SET mtpower.debug_stop = 'frame_*=delay'}, 'SELECT pg_reload_conf()';
+	$node->safe_psql('postgres', $_) foreach q{ALTER SYSTEM SET mtpower.debug_injection = 'frame_*=delay'}, 'SELECT pg_reload_conf()';
 }
 
 $node->safe_psql('postgres', 'CREATE EXTENSION mtpower;' . frames_sql() . q{

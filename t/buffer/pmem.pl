@@ -2,7 +2,7 @@
 # clean restart its contents are back, without pages that have changed. After a crash it is empty.
 use strict;
 use warnings;
-use MtpHome;
+use MtpPmem;
 use MtpSessions qw(kill_a_session);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;

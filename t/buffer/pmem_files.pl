@@ -5,7 +5,7 @@ use strict;
 use warnings;
 use Fcntl qw(:flock);
 use File::Copy;
-use MtpHome;
+use MtpPmem;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::RecursiveCopy;
 use PostgreSQL::Test::Utils;

@@ -3,7 +3,7 @@
 use strict;
 use warnings;
 use MtpFaults;
-use MtpHome;
+use MtpPmem;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;

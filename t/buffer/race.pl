@@ -22,7 +22,7 @@ jit = off
 });
 $node->start;
 my $faults = MtpFaults->new($node, 'r');
-plan skip_all => 'the server was built without assertions, so without stop points' if !$faults->has_stops;
+plan skip_all => 'the server was built without assertions, so without injection points' if !$faults->has_stops;
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 
 # Tables f1 … f160 have one leaf each, and more leaves than there are frames.  Their keys are those of r; their TIDs are other rows' in r.
@@ -96,7 +96,7 @@ sub case
 	$faults->hold;
 	# One statement, so one snapshot; the session has read the index before.
 	my $reader = $faults->start("SELECT heat(\$q\$$query\$q\$)", q{SELECT 'frames ' || frames_of('r_a')}, 'SET enable_seqscan = off', 'SET enable_bitmapscan = off', "SET enable_indexonlyscan = $only",
-		"SET mtpower.debug_stop = '$stop=wait'", $digest, q{SET mtpower.debug_stop = ''}, q{SELECT 'wrong ' || disagree('SELECT a, v FROM r WHERE a > 10')});
+		"SET mtpower.debug_injection = '$stop=wait'", $digest, q{SET mtpower.debug_injection = ''}, q{SELECT 'wrong ' || disagree('SELECT a, v FROM r WHERE a > 10')});
 	$faults->stopped("application_name = '$reader->{name}'");
 	sql($_) foreach @do;
 	is(sql(q{SELECT frames_of('r_a')}), '0', "$name: the frames are gone") if $do[-1] eq $evict;
@@ -144,7 +144,7 @@ sub case_hash
 	my $before = sql(q{SELECT stat('torn')});
 	$faults->hold;
 	my $reader = $faults->start("SELECT heat('SELECT a, v FROM r WHERE a = 25')", q{SELECT 'frames ' || frames_of('r_a')}, 'SET enable_seqscan = off', 'SET enable_bitmapscan = off',
-		"SET mtpower.debug_stop = '$stop=wait'", $query, q{SET mtpower.debug_stop = ''});
+		"SET mtpower.debug_injection = '$stop=wait'", $query, q{SET mtpower.debug_injection = ''});
 	$faults->stopped("application_name = '$reader->{name}'");
 	sql($_) foreach @do;
 	$faults->release;

@@ -206,7 +206,7 @@ is(sql(q{SELECT scans('frames')} . q{; BEGIN; SELECT scans('frames'); DECLARE c 
 
 SKIP:
 {
-	skip 'stop points are there with assertions only', 14 unless sql('SHOW debug_assertions') eq 'on';
+	skip 'injection points are there with assertions only', 14 unless sql('SHOW debug_assertions') eq 'on';
 
 	my $lock = $node->background_psql('postgres');
 	my $writer = $node->background_psql('postgres', on_error_stop => 0);
@@ -216,13 +216,13 @@ SKIP:
 	warmed('a writer held');
 	$lock->query_safe('SELECT pg_advisory_lock(155)');
 	$writer->query_until(qr/go/, q{\echo go
-SET mtpower.debug_stop = 'table_changed=wait'; DELETE FROM t WHERE a = 1000;
+SET mtpower.debug_injection = 'table_changed=wait'; DELETE FROM t WHERE a = 1000;
 });
 	$node->poll_query_until('postgres', $waits) or die;
 	is($reader->query_safe(q{SELECT warm('t', 'a', 5)}), 1600, 'a deletion that has not committed: its image may still be read');
 	is(sql(q{SELECT wrong('t')}), '', 'with the right answers');
 	$lock->query_safe('SELECT pg_advisory_unlock(155)');
-	is($writer->query_safe('RESET mtpower.debug_stop; SELECT count(*) FROM t WHERE a = 1000'), 0, 'it has deleted its row');
+	is($writer->query_safe('RESET mtpower.debug_injection; SELECT count(*) FROM t WHERE a = 1000'), 0, 'it has deleted its row');
 	is($reader->query_safe(q{SELECT scans('frames'); SELECT count(v) FROM t WHERE a = 1000}), "\n0", 'and now nobody finds it');
 
 	# A reader who is about to read the image's memory, which becomes another table's
@@ -235,14 +235,14 @@ SET mtpower.debug_stop = 'table_changed=wait'; DELETE FROM t WHERE a = 1000;
 	my $late = $node->background_psql('postgres');
 	$late->query_safe(q{SET enable_seqscan = off; SET enable_bitmapscan = off});
 	$late->query_until(qr/go/, q{\echo go
-SET mtpower.debug_stop = 'image_found=wait'; SELECT sum(v) FROM t WHERE a = 2000;
+SET mtpower.debug_injection = 'image_found=wait'; SELECT sum(v) FROM t WHERE a = 2000;
 });
 	$node->poll_query_until('postgres', $waits) or die;
 	sql('DELETE FROM t');
 	sql(q{SELECT warm('other', 'a', 20)});
 	cmp_ok(sql(q{SELECT count(*) FROM mtpower.stat_get_content() WHERE kind = 'table' AND relation = 'other'::regclass}), '>', 200, 'another table has most images');
 	$lock->query_safe('SELECT pg_advisory_unlock(155)');
-	is($late->query_safe(q{RESET mtpower.debug_stop; SELECT 1}), "5\n1", 'a reader of memory that is reused finds what its snapshot sees');
+	is($late->query_safe(q{RESET mtpower.debug_injection; SELECT 1}), "5\n1", 'a reader of memory that is reused finds what its snapshot sees');
 	$late->quit;
 	sql('DROP TABLE other');
 
@@ -252,9 +252,9 @@ SET mtpower.debug_stop = 'image_found=wait'; SELECT sum(v) FROM t WHERE a = 2000
 		warmed("a reader held at $step");
 		$lock->query_safe('SELECT pg_advisory_lock(155)');
 		my $held = $node->background_psql('postgres');
-		$held->query_safe(q{SET enable_seqscan = off; SET enable_bitmapscan = off; SET mtpower.debug_stop = ''; SELECT v FROM t WHERE a = 2000});
+		$held->query_safe(q{SET enable_seqscan = off; SET enable_bitmapscan = off; SET mtpower.debug_injection = ''; SELECT v FROM t WHERE a = 2000});
 		$held->query_until(qr/go/, qq{\\echo go
-SET mtpower.debug_stop = '$step=wait'; SELECT sum(v) FROM t WHERE a BETWEEN 2000 AND 2003;
+SET mtpower.debug_injection = '$step=wait'; SELECT sum(v) FROM t WHERE a BETWEEN 2000 AND 2003;
 });
 		$node->poll_query_until('postgres', $waits) or die;
 		sql('DELETE FROM t WHERE a = 2001');
@@ -262,7 +262,7 @@ SET mtpower.debug_stop = '$step=wait'; SELECT sum(v) FROM t WHERE a BETWEEN 2000
 		sql('VACUUM t');
 		sql(q{SELECT warm('t', 'a', 5)});
 		$lock->query_safe('SELECT pg_advisory_unlock(155)');
-		is($held->query_safe(q{RESET mtpower.debug_stop; SELECT sum(v) FROM t WHERE a BETWEEN 2000 AND 2003}), (5 + 6 + 0 + 1) . "\n" . (5 + 1000000 + 1),
+		is($held->query_safe(q{RESET mtpower.debug_injection; SELECT sum(v) FROM t WHERE a BETWEEN 2000 AND 2003}), (5 + 6 + 0 + 1) . "\n" . (5 + 1000000 + 1),
 			"a reader held at $step finds what its snapshot sees, and then what the next one does");
 		$held->quit;
 	}

@@ -23,7 +23,7 @@ restart_after_crash = on
 wal_keep_size = 1GB
 });
 $node->start;
-plan skip_all => 'the server was built without assertions, so without stop points'
+plan skip_all => 'the server was built without assertions, so without injection points'
 	if $node->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
 # The spread hashes of nearly all rows, computed once
 $node->safe_psql('postgres', 'CREATE EXTENSION mtpower;' . hash_model_sql() . q{
@@ -107,7 +107,7 @@ foreach my $case (@cases)
 		INSERT INTO ${name}_copy SELECT a FROM $name LIMIT 200;
 		BEGIN;
 		SAVEPOINT s;
-		SET LOCAL mtpower.debug_stop = '$first=disk_full';
+		SET LOCAL mtpower.debug_injection = '$first=disk_full';
 		INSERT INTO ${name}_copy $load;
 		ROLLBACK TO s;
 		SELECT mtpower.verify_index('${name}_copy_a_idx', true);
@@ -123,8 +123,8 @@ foreach my $case (@cases)
 	{
 		my $what = 'crash ' . ++$round . " at $point";
 		my $before = space_of($node, "${name}_a");
-		$node->psql('postgres', "SET mtpower.debug_stop = '$point=panic'; INSERT INTO $name $load", stderr => \$err);
-		like($err, qr/crash at stop point|terminat|closed/, "$name: $what");
+		$node->psql('postgres', "SET mtpower.debug_injection = '$point=panic'; INSERT INTO $name $load", stderr => \$err);
+		like($err, qr/crash at injection point|terminat|closed/, "$name: $what");
 		wait_for_restart($node);
 		my $after = space_of($node, "${name}_a");
 		is($after->{b}, $before->{b} + 1, "$name: $what: there is one bucket more") if $point eq 'hash_split';

@@ -20,7 +20,7 @@ bgwriter_lru_maxpages = 0
 restart_after_crash = on
 });
 $node->start;
-plan skip_all => 'the server was built without assertions, so without stop points'
+plan skip_all => 'the server was built without assertions, so without injection points'
 	if $node->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
 $node->safe_psql('postgres', 'CREATE EXTENSION mtpower;' . hash_model_sql());
 my $scan = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;';
@@ -56,11 +56,11 @@ sub one_bucket
 	return;
 }
 
-# A row that is coming has the bucket split; the split ends at a stop point, after so many pieces
+# A row that is coming has the bucket split; the split ends at an injection point, after so many pieces
 sub split_until
 {
 	my ($point, $pieces) = @_;
-	$node->psql('postgres', "SET mtpower.debug_stop = '$point=error'; INSERT INTO k VALUES (1)", on_error_die => 0) foreach 1 .. $pieces || 1;
+	$node->psql('postgres', "SET mtpower.debug_injection = '$point=error'; INSERT INTO k VALUES (1)", on_error_die => 0) foreach 1 .. $pieces || 1;
 	return;
 }
 
@@ -165,13 +165,13 @@ check_model('single rows');
 
 one_bucket('SELECT hashint4(g) FROM generate_series(1, 20000) g');
 split_until('hash_split');
-$node->safe_psql('postgres', 'SET mtpower.batching = off; SET mtpower.debug_stop = \'hash_piece=error\'; DELETE FROM k WHERE a % 3 = 0');
+$node->safe_psql('postgres', 'SET mtpower.batching = off; SET mtpower.debug_injection = \'hash_piece=error\'; DELETE FROM k WHERE a % 3 = 0');
 check('hints') foreach 1 .. 2;
 # What would split, or finish, fails: so entries come to both buckets as they are.
 foreach my $from (100001, 100051, 100101)
 {
-	$node->psql('postgres', "SET mtpower.debug_stop = 'prepare=error'; INSERT INTO k SELECT hashint4(g) FROM generate_series($from, $from + 49) g");
-	$node->psql('postgres', "SET mtpower.batching = off; SET mtpower.debug_stop = 'hash_piece=error'; INSERT INTO k SELECT hashint4(g) FROM generate_series($from, $from + 29) g");
+	$node->psql('postgres', "SET mtpower.debug_injection = 'prepare=error'; INSERT INTO k SELECT hashint4(g) FROM generate_series($from, $from + 49) g");
+	$node->psql('postgres', "SET mtpower.batching = off; SET mtpower.debug_injection = 'hash_piece=error'; INSERT INTO k SELECT hashint4(g) FROM generate_series($from, $from + 29) g");
 	check("inserted from $from on");
 }
 $node->safe_psql('postgres', 'VACUUM k; INSERT INTO k SELECT hashint4(g) FROM generate_series(200001, 200100) g');
@@ -213,7 +213,7 @@ foreach my $pieces (0 .. 2)
 		INSERT INTO w SELECT 1, CASE WHEN g % 10 < 2 THEN 7 WHEN g % 10 < 4 THEN 11 WHEN g % 50 > 4 THEN g END, g FROM generate_series(1, 20000) g;
 		INSERT INTO w SELECT 2, g, -g FROM generate_series(1, 2000) g;
 		COMMIT});
-	$node->psql('postgres', "SET mtpower.debug_stop = '$_=error'; INSERT INTO w VALUES (2, 0, 0)", on_error_die => 0) foreach 'hash_split', ('hash_piece') x $pieces;
+	$node->psql('postgres', "SET mtpower.debug_injection = '$_=error'; INSERT INTO w VALUES (2, 0, 0)", on_error_die => 0) foreach 'hash_split', ('hash_piece') x $pieces;
 	is(unfinished(), 1, "$what: a split is not finished");
 	walks($what);
 
@@ -254,7 +254,7 @@ foreach my $end ('panic', 'error')
 	my $what = "zero pages, $end";
 	my $blocks_sql = "SELECT pg_relation_size('k_a') / current_setting('block_size')::int";
 	one_bucket('SELECT hashint4(g) FROM generate_series(1, 500) g');
-	$node->psql('postgres', "SET mtpower.debug_stop = 'hash_extended=$end'; INSERT INTO k SELECT hashint4(g) FROM generate_series(1001, 21000) g");
+	$node->psql('postgres', "SET mtpower.debug_injection = 'hash_extended=$end'; INSERT INTO k SELECT hashint4(g) FROM generate_series(1001, 21000) g");
 	wait_for_restart($node) if $end eq 'panic';
 	my $blocks = $node->safe_psql('postgres', $blocks_sql);
 	my $zero = "SELECT count(*) FROM generate_series(1, ($blocks_sql) - 1) b, mtpower.page_info('k_a', b) p WHERE p.type = 'new'";

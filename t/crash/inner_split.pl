@@ -23,7 +23,7 @@ fsync = off
 wal_keep_size = 1GB
 });
 $node->start;
-plan skip_all => 'the server was built without assertions, so without stop points'
+plan skip_all => 'the server was built without assertions, so without injection points'
 	if $node->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
 
 # A text of 2.5 kB that sorts as the number does, which nothing compresses
@@ -58,9 +58,9 @@ sub crash
 	my $err;
 	$node->psql('postgres', join(";\n",
 			(map { insert($name, $_, $batch) } grep { $_ <= $rows } map { 1 + $batch * $_ } 0 .. $rows),
-			"SET mtpower.debug_stop = 'inner_split=panic'",
+			"SET mtpower.debug_injection = 'inner_split=panic'",
 			(map { insert($name, $rows + 1 + $batch * $_, $batch) } 0 .. 199)), stderr => \$err);
-	like($err, qr/crash at stop point|terminat|closed/, "$name: the server crashed");
+	like($err, qr/crash at injection point|terminat|closed/, "$name: the server crashed");
 	wait_for_restart($node);
 	return $node->safe_psql('postgres', "SELECT inner_incomplete('${name}_t')");
 }

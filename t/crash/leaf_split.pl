@@ -18,7 +18,7 @@ restart_after_crash = on
 log_error_verbosity = verbose
 });
 $node->start;
-plan skip_all => 'the server was built without assertions, so without stop points'
+plan skip_all => 'the server was built without assertions, so without injection points'
 	if $node->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
 $node->safe_psql('postgres', q{
 CREATE EXTENSION mtpower;
@@ -58,7 +58,7 @@ sub verify
 	is($server->psql('postgres', "SELECT mtpower.verify_index('${name}_b', true)", stderr => \$err), 0, "$name: $what: index verifies") or diag($err);
 }
 
-# What the index is called; its key and rows; one row, or a batch, that splits a page; the stop point; mtpower.batch_min_rows
+# What the index is called; its key and rows; one row, or a batch, that splits a page; the injection point; mtpower.batch_min_rows
 foreach my $case (
 	[ 'one_leaf', 'long_(a)', 60, 'INSERT INTO one_leaf VALUES (3001)', 'leaf_split' ],
 	[ 'batch_leaf', 'to_char_(a)', 2000, 'INSERT INTO batch_leaf SELECT 30001 + g % 99 FROM generate_series(1, 3000) g', 'leaf_split' ],
@@ -80,7 +80,7 @@ foreach my $case (
 		BEGIN;
 		INSERT INTO $name VALUES (7);
 		SAVEPOINT s;
-		SET LOCAL mtpower.debug_stop = '$point=disk_full';
+		SET LOCAL mtpower.debug_injection = '$point=disk_full';
 		$insert;
 		ROLLBACK TO s;
 		SELECT mtpower.verify_index('${name}_b', true);
@@ -100,8 +100,8 @@ foreach my $case (
 	$node->safe_psql('postgres', "TRUNCATE $name; INSERT INTO $name SELECT g * 100 FROM generate_series(1, $rows) g; REINDEX INDEX ${name}_b");
 
 	# A crash exactly there
-	$node->psql('postgres', "SET mtpower.batch_min_rows = $min; SET mtpower.debug_stop = '$point=panic'; $insert", stderr => \$err);
-	like($err, qr/crash at stop point|terminat|closed/, "$name: the server crashed");
+	$node->psql('postgres', "SET mtpower.batch_min_rows = $min; SET mtpower.debug_injection = '$point=panic'; $insert", stderr => \$err);
+	like($err, qr/crash at injection point|terminat|closed/, "$name: the server crashed");
 	wait_for_restart($node);
 	cmp_ok($node->safe_psql('postgres', "SELECT " . ($point eq 'inner_split' ? 'inner_' : '') . "incomplete('${name}_b')"), '>', 0, "$name: replay leaves the split incomplete");
 	verify($node, $name, 'after the crash');
@@ -161,16 +161,16 @@ foreach my $writer (
 					mtpower.page_info('${name}_b', b) p WHERE p.level = 1 AND p.free_bytes < 500) = 1;
 			END LOOP;
 		END \$\$;});
-	$node->psql('postgres', "SET mtpower.debug_stop = 'leaf_split=error'; INSERT INTO $name VALUES (3001)", stderr => \$err);
-	like($err, qr/error at stop point "leaf_split"/, "$name: a leaf has no downlink");
-	$node->psql('postgres', "SET mtpower.debug_stop = 'inner_split=error'; INSERT INTO $name VALUES (9001)", stderr => \$err);
-	like($err, qr/error at stop point "inner_split"/, "$name: a root has none either");
+	$node->psql('postgres', "SET mtpower.debug_injection = 'leaf_split=error'; INSERT INTO $name VALUES (3001)", stderr => \$err);
+	like($err, qr/error at injection point "leaf_split"/, "$name: a leaf has no downlink");
+	$node->psql('postgres', "SET mtpower.debug_injection = 'inner_split=error'; INSERT INTO $name VALUES (9001)", stderr => \$err);
+	like($err, qr/error at injection point "inner_split"/, "$name: a root has none either");
 	is($node->safe_psql('postgres', "SELECT incomplete('${name}_b'), inner_incomplete('${name}_b')"), '2|1', "$name: two levels are incomplete");
 	verify($node, $name, 'two levels incomplete');
 	if ($repaired)
 	{
-		$node->psql('postgres', "SET mtpower.batch_min_rows = 10; SET mtpower.debug_stop = 'split_repair=panic'; $sql", stderr => \$err);
-		like($err, qr/crash at stop point|terminat|closed/, "$name: the server crashed while it repaired");
+		$node->psql('postgres', "SET mtpower.batch_min_rows = 10; SET mtpower.debug_injection = 'split_repair=panic'; $sql", stderr => \$err);
+		like($err, qr/crash at injection point|terminat|closed/, "$name: the server crashed while it repaired");
 		wait_for_restart($node);
 	}
 	else

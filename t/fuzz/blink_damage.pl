@@ -193,7 +193,7 @@ $cases[-1]{edit} = sub {
 leaf_case('unknown page type', 0, qr/page type is unknown/, 0, sub { my ($page) = @_; put($page, 'type', 9); });
 leaf_case('unknown format', 0, qr/page format is unknown/, 0, sub { my ($page) = @_; put($page, 'format', 77); });
 leaf_case('page identifier', 0, qr/page identifier is wrong/, 0, sub { my ($page) = @_; put($page, 'page_id', 1); });
-leaf_case('kind of normal keys', 0, qr/differs from its item|Normal keys are of kind|heads/, undef, sub { my ($page) = @_; put($page, 'norm', 3); });
+leaf_case('kind of normalized keys', 0, qr/differs from its item|Normalized keys are of kind|heads/, undef, sub { my ($page) = @_; put($page, 'norm', 3); });
 leaf_case('incomplete split that is complete', 0, qr/marked as split/, 0, sub { my ($page) = @_; put($page, 'flags', get($page, 'flags') | 2); });
 leaf_case('root flag', 0, qr/Root page has a sibling/, 0, sub { my ($page) = @_; put($page, 'flags', get($page, 'flags') | 1); });
 leaf_case('zeroed page', 0, qr/Page is zero/, 0, sub { my ($page) = @_; $$page = "\0" x $bs; });

@@ -240,7 +240,7 @@ foreach my $c (@cases)
 # A split of a bucket with a long stash that is not finished: the stash pages that are done form a circle.  Whoever comes there says so.
 SKIP:
 {
-	skip 'the server was built without assertions, so without stop points', 1 if $node->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
+	skip 'the server was built without assertions, so without injection points', 1 if $node->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
 	my $scan = 'SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;';
 	my $what = 'a circle of done pages';
 	$node->safe_psql('postgres', qq{
@@ -254,7 +254,7 @@ SKIP:
 		FETCH 1 FROM c;
 		INSERT INTO k SELECT g FROM generate_series(1, 40000) g;
 		COMMIT});
-	$node->psql('postgres', "SET mtpower.debug_stop = '$_=error'; INSERT INTO k VALUES (1)") foreach 'hash_split', 'hash_piece', 'hash_piece';
+	$node->psql('postgres', "SET mtpower.debug_injection = '$_=error'; INSERT INTO k VALUES (1)") foreach 'hash_split', 'hash_piece', 'hash_piece';
 	edit_index(sub {
 		my ($c, $read) = @_;
 		my $hi = get($read->(1), 'hi');

@@ -20,7 +20,7 @@ fsync = off
 max_prepared_transactions = 2
 });
 $node->start;
-plan skip_all => 'the server was built without assertions, so without stop points'
+plan skip_all => 'the server was built without assertions, so without injection points'
 	if $node->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
 my $faults = MtpFaults->new($node, 't');
 $node->safe_psql('postgres', 'CREATE EXTENSION mtpower;' . hash_model_sql() . q{
@@ -43,7 +43,7 @@ BEGIN
 		RETURN i;
 	END IF;
 	BEGIN
-		PERFORM set_config('enable_seqscan', 'off', true), set_config('mtpower.debug_stop', stop, true);
+		PERFORM set_config('enable_seqscan', 'off', true), set_config('mtpower.debug_injection', stop, true);
 		IF what = 'a scan' THEN
 			PERFORM FROM t WHERE a = 1;
 			PERFORM FROM t WHERE b = 1;
@@ -61,7 +61,7 @@ BEGIN
 	EXCEPTION WHEN disk_full OR internal_error THEN
 		state := SQLSTATE;
 	END;
-	PERFORM set_config('batch.state', state, false), set_config('mtpower.debug_stop', '', false);
+	PERFORM set_config('batch.state', state, false), set_config('mtpower.debug_injection', '', false);
 	-- They go in now.
 	PERFORM set_config('batch.found', found('a') || ' ' || found('b'), false);
 	RETURN i;
@@ -134,7 +134,7 @@ while (my ($point, $empty) = splice(@points, 0, 2))
 			$node->psql('postgres', qq{
 				BEGIN;
 				SAVEPOINT s;
-				SET LOCAL mtpower.debug_stop = '$point=$action';
+				SET LOCAL mtpower.debug_injection = '$point=$action';
 				$sql
 				ROLLBACK TO s;
 				SELECT found('a'), found('b');
@@ -153,7 +153,7 @@ fresh();
 $node->psql('postgres', q{
 	BEGIN;
 	SAVEPOINT s;
-	SET LOCAL mtpower.debug_stop = 'hash_split=disk_full';
+	SET LOCAL mtpower.debug_injection = 'hash_split=disk_full';
 	INSERT INTO t SELECT i, i, 0 FROM generate_series(1, 3000) i;
 	ROLLBACK TO s;
 	INSERT INTO t SELECT i, i, 0 FROM generate_series(1, 3000) i;
@@ -203,7 +203,7 @@ foreach my $point ('prepare', 'hash_extended', 'hash_split')
 {
 	$node->safe_psql('postgres', 'TRUNCATE t; DROP INDEX IF EXISTS t_b; INSERT INTO t SELECT g, g, 0 FROM generate_series(1, 1000) g');
 	my $failed = 0;
-	$failed++ while $failed < 40 && $node->psql('postgres', "SET mtpower.debug_stop = '$point=disk_full'; INSERT INTO t SELECT g, g, 0 FROM generate_series(1001, 3000) g") != 0;
+	$failed++ while $failed < 40 && $node->psql('postgres', "SET mtpower.debug_injection = '$point=disk_full'; INSERT INTO t SELECT g, g, 0 FROM generate_series(1001, 3000) g") != 0;
 	cmp_ok($failed, '>=', $point eq 'hash_extended' ? 1 : 10, "$point: $failed loads failed");
 	$node->safe_psql('postgres', 'INSERT INTO t SELECT g, g, 0 FROM generate_series(1001, 3000) g') if $point eq 'prepare';
 	my $s = space_of($node, 't_a');

@@ -37,7 +37,7 @@ sub check
 # A load is about to choose the first number of buckets, and the index is empty no more when it goes on, or has got its buckets from another load.
 SKIP:
 {
-	skip 'the server was built without assertions, so without stop points', 1 if !$faults->has_stops;
+	skip 'the server was built without assertions, so without injection points', 1 if !$faults->has_stops;
 	foreach my $case (
 		[ 'a load', 'INSERT INTO k SELECT hashint4(g) FROM generate_series(100001, 110000) g', 10_000 ],
 		[ 'a larger load', 'INSERT INTO k SELECT hashint4(g) FROM generate_series(100001, 150000) g', 50_000 ],
@@ -48,7 +48,7 @@ SKIP:
 		my ($name, $other, $rows) = @$case;
 		$node->safe_psql('postgres', 'DROP TABLE IF EXISTS k; CREATE TABLE k (a int) USING mtpower; CREATE INDEX k_a ON k USING mtpower_hash (a)');
 		$faults->hold;
-		my $load = $faults->start(q{SET mtpower.debug_stop = 'hash_extended=wait'}, 'INSERT INTO k SELECT hashint4(g) FROM generate_series(1, 20000) g');
+		my $load = $faults->start(q{SET mtpower.debug_injection = 'hash_extended=wait'}, 'INSERT INTO k SELECT hashint4(g) FROM generate_series(1, 20000) g');
 		$faults->stopped(q{query LIKE 'INSERT%'});
 		is($faults->finish($faults->start($other)), '', "$name comes first: it ends");
 		is($node->safe_psql('postgres', 'SELECT count(*) FROM k'), $rows, "$name comes first: its rows");

@@ -21,7 +21,7 @@ fsync = off
 });
 $node->start;
 my $faults = MtpFaults->new($node, 'k');
-plan skip_all => 'the server was built without assertions, so without stop points' if !$faults->has_stops;
+plan skip_all => 'the server was built without assertions, so without injection points' if !$faults->has_stops;
 $node->safe_psql('postgres', 'CREATE EXTENSION mtpower;' . hash_model_sql());
 
 # The owner waits at `drain` until the worker has come to its end; so the worker has the cut.
@@ -40,7 +40,7 @@ foreach my $case (
 		$faults->hold(7);
 		$faults->hold if $end eq 'terminated';
 		$faults->stop_all("$point=" . ($end eq 'terminated' ? 'wait' : 'error'));
-		my $job = $faults->start(q{SET mtpower.debug_stop = 'drain=wait7'}, 'INSERT INTO k SELECT hashint4(g) FROM generate_series(1001, 31000) g');
+		my $job = $faults->start(q{SET mtpower.debug_injection = 'drain=wait7'}, 'INSERT INTO k SELECT hashint4(g) FROM generate_series(1001, 31000) g');
 		if ($end eq 'terminated')
 		{
 			$faults->stopped($MtpFaults::WORKER, 1, "the worker to come to $point");
@@ -75,7 +75,7 @@ foreach my $case (
 	$faults->hold(7);
 	$faults->hold;
 	$faults->stop_all('hash_split=wait');
-	my $job = $faults->start(q{SET mtpower.debug_stop = 'drain=wait7'}, 'INSERT INTO k SELECT hashint4(g) FROM generate_series(1001, 31000) g');
+	my $job = $faults->start(q{SET mtpower.debug_injection = 'drain=wait7'}, 'INSERT INTO k SELECT hashint4(g) FROM generate_series(1001, 31000) g');
 	$faults->stopped($MtpFaults::WORKER, 1, 'the worker to come to hash_split');
 	my $now = space_of($node, 'k_a')->{b};
 	$node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE 'INSERT INTO k%' AND wait_event = 'advisory'});

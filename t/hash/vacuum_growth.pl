@@ -20,7 +20,7 @@ fsync = off
 });
 $node->start;
 my $faults = MtpFaults->new($node, 't');
-plan skip_all => 'the server was built without assertions, so without stop points' if !$faults->has_stops;
+plan skip_all => 'the server was built without assertions, so without injection points' if !$faults->has_stops;
 $node->safe_psql('postgres', 'CREATE EXTENSION mtpower;' . hash_model_sql());
 
 # A table with so many rows and buckets, of which the rows with the numbers up to $dead are dead.
@@ -59,7 +59,7 @@ foreach my $case ([ 'within the level', 300 ], [ 'over a level', 20000 ], [ 'ove
 	make_table(9000, 4500, 'initial_buckets = 8, fillfactor = 10');
 	my $before = space_of($node, 't_a');
 	$faults->hold;
-	my $vacuum = $faults->start("SET mtpower.debug_stop = 'vacuum_middle=wait'", 'VACUUM t');
+	my $vacuum = $faults->start("SET mtpower.debug_injection = 'vacuum_middle=wait'", 'VACUUM t');
 	$faults->stopped(q{query LIKE 'VACUUM%'});
 	$node->safe_psql('postgres', $load ? "INSERT INTO t SELECT hashint4(g), g FROM generate_series(100001, 100000 + $load) g"
 		: 'SET mtpower.batching = off; INSERT INTO t SELECT hashint4(g), g FROM generate_series(100001, 105000) g');
@@ -101,10 +101,10 @@ foreach my $case ([ 'before', 'hash_split' ], [ 'while', 'hash_split' ])
 	my $vacuum;
 	if ($name eq 'while')
 	{
-		$vacuum = $faults->start("SET mtpower.debug_stop = 'vacuum_middle=wait7'", 'VACUUM t');
+		$vacuum = $faults->start("SET mtpower.debug_injection = 'vacuum_middle=wait7'", 'VACUUM t');
 		$faults->stopped(q{query LIKE 'VACUUM%'});
 	}
-	my $load = $faults->start("SET mtpower.debug_stop = '$point=wait'", 'INSERT INTO t SELECT hashint4(g), g FROM generate_series(100001, 101000) g');
+	my $load = $faults->start("SET mtpower.debug_injection = '$point=wait'", 'INSERT INTO t SELECT hashint4(g), g FROM generate_series(100001, 101000) g');
 	$faults->stopped(q{query LIKE 'INSERT%'});
 	like($node->safe_psql('postgres', q{SELECT string_agg(source::text, ' ') FROM pages('t_a')}), qr/\d/, "unfinished $name VACUUM: the split is not finished");
 	$vacuum = $faults->start('VACUUM t') if $name eq 'before';

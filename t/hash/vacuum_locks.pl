@@ -23,9 +23,9 @@ fsync = off
 });
 $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION mtpower');
-plan skip_all => 'stop points need a server with assertions' if $node->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
+plan skip_all => 'injection points need a server with assertions' if $node->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
 
-# What the backend of a process id is doing: at the stop point, waiting for a pin, or done.
+# What the backend of a process id is doing: at the injection point, waiting for a pin, or done.
 sub state_of
 {
 	my ($pid) = @_;
@@ -56,7 +56,7 @@ sub between_the_locks
 	hold($node, 7);
 	my $vacuum = $node->background_psql('postgres');
 	my $pid = $vacuum->query_safe('SELECT pg_backend_pid()');
-	$vacuum->query_safe("SET mtpower.debug_stop = 'vacuum_chains=wait7'");
+	$vacuum->query_safe("SET mtpower.debug_injection = 'vacuum_chains=wait7'");
 	$vacuum->query_until(qr/start/, "\\echo start\nVACUUM (INDEX_CLEANUP on) t;\n");
 	is(state_of($pid), 'stopped', "$what: VACUUM has had the first cleanup lock");
 
@@ -100,7 +100,7 @@ sub before_squeezing
 	hold($node, 7);
 	my $vacuum = $node->background_psql('postgres');
 	my $pid = $vacuum->query_safe('SELECT pg_backend_pid()');
-	$vacuum->query_safe("SET mtpower.debug_stop = 'vacuum_squeeze=wait7'");
+	$vacuum->query_safe("SET mtpower.debug_injection = 'vacuum_squeeze=wait7'");
 	$vacuum->query_until(qr/start/, "\\echo start\nVACUUM t;\n");
 	is(state_of($pid), 'stopped', "$what: VACUUM is about to squeeze the chain");
 
@@ -133,7 +133,7 @@ sub start_vacuum
 	my ($stop) = @_;
 	my $vacuum = $node->background_psql('postgres');
 	my $pid = $vacuum->query_safe('SELECT pg_backend_pid()');
-	$vacuum->query_safe("SET mtpower.debug_stop = '$stop'");
+	$vacuum->query_safe("SET mtpower.debug_injection = '$stop'");
 	$vacuum->query_until(qr/start/, "\\echo start\nVACUUM (INDEX_CLEANUP on) t;\n");
 	return ($vacuum, $pid);
 }

@@ -20,7 +20,7 @@ bgwriter_lru_maxpages = 0
 fsync = off
 });
 $node->start;
-plan skip_all => 'the server was built without assertions, so without stop points'
+plan skip_all => 'the server was built without assertions, so without injection points'
 	if $node->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
 my $index_scan = 'SET enable_seqscan = off; SET enable_bitmapscan = off;';
 
@@ -34,7 +34,7 @@ $node->safe_psql('postgres', q{
 is($node->safe_psql('postgres', q{SELECT type, items FROM generate_series(1, 3) b, mtpower.page_info('t_a', b) WHERE items BETWEEN 1 AND 300}) =~ /^stash\|/, 1, 'there is a chain');
 
 hold($node, 155);
-my $vacuum = start_psql($node, 'postgres', q{SET mtpower.debug_stop = 'vacuum_chains=wait'}, 'VACUUM (INDEX_CLEANUP ON) t');
+my $vacuum = start_psql($node, 'postgres', q{SET mtpower.debug_injection = 'vacuum_chains=wait'}, 'VACUUM (INDEX_CLEANUP ON) t');
 $node->poll_query_until('postgres', waits_sql(q{query LIKE 'VACUUM%'})) or die 'VACUUM does not come to the chain';
 
 # The cursor has passed the dead rows and stands on the chain's page.

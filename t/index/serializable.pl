@@ -187,16 +187,16 @@ compare('hash, within a subtransaction', { kind => 'hash', plan => 'Index Scan',
 # A single entry goes in when core has already looked for readers.
 SKIP:
 {
-	skip 'the server was built without assertions, so without stop points', 1 if !$stops;
+	skip 'the server was built without assertions, so without injection points', 1 if !$stops;
 	# All rows are in, and their entries go in: before the first step, before and after the owner's own one, and when all are in.
 	foreach my $point ('drain', 'step_checked', 'step_applied', 'detach')
 	{
-		compare("at $point", { plan => 'Index Scan', read => $none, set => "mtpower.debug_stop = '$point=wait'", write => $insert }, @within);
-		compare("hash, at $point", { kind => 'hash', plan => 'Bitmap Index Scan', read => $any, set => "mtpower.debug_stop = '$point=wait'", write => $insert }, @within);
+		compare("at $point", { plan => 'Index Scan', read => $none, set => "mtpower.debug_injection = '$point=wait'", write => $insert }, @within);
+		compare("hash, at $point", { kind => 'hash', plan => 'Bitmap Index Scan', read => $any, set => "mtpower.debug_injection = '$point=wait'", write => $insert }, @within);
 	}
-	compare('hash, within a single INSERT', { kind => 'hash', plan => 'Index Scan', read => $one, set => q{mtpower.batch_min_rows = 1; SET mtpower.debug_stop = 'insert_begins=wait'},
+	compare('hash, within a single INSERT', { kind => 'hash', plan => 'Index Scan', read => $one, set => q{mtpower.batch_min_rows = 1; SET mtpower.debug_injection = 'insert_begins=wait'},
 		write => q{INSERT INTO %s VALUES (1001, 'new')} }, @within);
-	compare('within a single INSERT', { plan => 'Index Scan', read => $none, set => q{mtpower.batch_min_rows = 1; SET mtpower.debug_stop = 'insert_begins=wait'},
+	compare('within a single INSERT', { plan => 'Index Scan', read => $none, set => q{mtpower.batch_min_rows = 1; SET mtpower.debug_injection = 'insert_begins=wait'},
 		write => q{INSERT INTO %s VALUES (1001, 'new')} }, @within);
 }
 is($node->safe_psql('postgres', 'SELECT held_bytes FROM mtpower.stat_memory'), 0, 'no memory is held');

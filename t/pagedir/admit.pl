@@ -241,13 +241,13 @@ pass('as a load in another database shows');
 
 SKIP:
 {
-	skip 'stop points are in servers with assertions only', 16 if !$faults->has_stops;
+	skip 'injection points are in servers with assertions only', 16 if !$faults->has_stops;
 	my $ask = sub { my ($point) = @_;
 		table('t', 'ALTER TABLE t SET (fillfactor = 60)', $copy, "SELECT mtpower.set_directory('t', 'a')");	# updated rows stay on their page
 		settled();
 		$faults->hold;
 		$faults->stop_all("$point=wait");
-		sql("SET mtpower.debug_stop = ''", "SELECT directory_ask('t', 0, 1000)");
+		sql("SET mtpower.debug_injection = ''", "SELECT directory_ask('t', 0, 1000)");
 		return ($faults->stopped($MtpFaults::WORKER))[0];
 	};
 	my $go = sub { $faults->stop_all(''); $faults->release; };
@@ -277,11 +277,11 @@ SKIP:
 	table('t', $some->(10), "SELECT mtpower.set_directory('t', 'a')");
 	$faults->hold;
 	$faults->stop_all('admit_opened=wait');
-	sql("SET mtpower.debug_stop = ''", "SELECT directory_ask('t', 0, 0)");
+	sql("SET mtpower.debug_injection = ''", "SELECT directory_ask('t', 0, 0)");
 	is(scalar($faults->stopped($MtpFaults::WORKER)), 1, 'a worker has opened a table of one pair');
-	sql("SET mtpower.debug_stop = ''", $some->(1000));
+	sql("SET mtpower.debug_injection = ''", $some->(1000));
 	my $last = pairs('t') - 1;
-	sql("SET mtpower.debug_stop = ''", "SELECT directory_ask('t', 0, $last)");
+	sql("SET mtpower.debug_injection = ''", "SELECT directory_ask('t', 0, $last)");
 	$faults->release;	# and no reload, which would end its turn
 	settled();
 	$faults->stop_all('');

@@ -23,7 +23,7 @@ bgwriter_lru_maxpages = 0
 });
 $node->start;
 my $faults = MtpFaults->new($node, 't');
-plan skip_all => 'the server was built without assertions, so without stop points' if !$faults->has_stops;
+plan skip_all => 'the server was built without assertions, so without injection points' if !$faults->has_stops;
 my $dir = MtpFaults::compile('pairs');
 $node->append_conf('postgresql.conf', "dynamic_library_path = '$dir:\$libdir'");
 $node->restart;
@@ -78,7 +78,7 @@ sub case
 	like(sql($ready), qr/^\d+\nt$/, "$name: directories");
 	my $was = sql('SELECT torn()');
 	$faults->hold;
-	my $reader = $faults->start('BEGIN ISOLATION LEVEL REPEATABLE READ', "SET mtpower.debug_stop = '$stop=wait'", $rows, q{SET mtpower.debug_stop = ''; SET mtpower.enable_directoryscan = off}, $rows,
+	my $reader = $faults->start('BEGIN ISOLATION LEVEL REPEATABLE READ', "SET mtpower.debug_injection = '$stop=wait'", $rows, q{SET mtpower.debug_injection = ''; SET mtpower.enable_directoryscan = off}, $rows,
 		'COMMIT', $rows, 'SET mtpower.enable_directoryscan = on', $rows);
 	$faults->stopped("application_name = '$reader->{name}'");
 	foreach (@$do) { ref $_ ? is(sql($_->[0]), $_->[1], "$name: $_->[0]") : sql($_); }
@@ -117,7 +117,7 @@ foreach my $stop (qw(frame_word_read frame_version_read frame_found directory_se
 	case($stop, 'several values', \@chains, [ 'UPDATE t SET k = 22 WHERE k = 30', $flood ], $torn, 'SELECT ctid, * FROM t WHERE k IN (20, 22, 39)');
 }
 
-# Values without normal keys: they are compared between the copy of a dictionary and the directory's last look.
+# Values without normalized keys: they are compared between the copy of a dictionary and the directory's last look.
 sql(q{ALTER TABLE u ALTER k TYPE numeric});
 my $numeric = q{SELECT make(); ALTER TABLE t ALTER k TYPE numeric};
 foreach my $stop (qw(directory_copied directory_searched))
@@ -151,7 +151,7 @@ foreach my $stop (qw(frame_found directory_searched directory_answered))
 	is(sql($ready) =~ s/^\d+\n//r, 't', 'directories while rows are inserted');
 	my $rows = rows(q{SELECT ctid, id, md5(k) FROM t WHERE k > 'b'});
 	$faults->hold;
-	my $reader = $faults->start('BEGIN ISOLATION LEVEL REPEATABLE READ', "SET mtpower.debug_stop = 'directory_answered=wait'", $rows, q{SET mtpower.debug_stop = ''; SET mtpower.enable_directoryscan = off}, $rows, 'COMMIT');
+	my $reader = $faults->start('BEGIN ISOLATION LEVEL REPEATABLE READ', "SET mtpower.debug_injection = 'directory_answered=wait'", $rows, q{SET mtpower.debug_injection = ''; SET mtpower.enable_directoryscan = off}, $rows, 'COMMIT');
 	$faults->stopped("application_name = '$reader->{name}'");
 	$other->query_safe('ROLLBACK');
 	sql($vacuum);
@@ -180,12 +180,12 @@ sub cursor
 		if ($fetch =~ s/^held //)
 		{
 			$faults->hold;
-			$session->query_until(qr/go/, qq{\\echo go\nSET mtpower.debug_stop = '$stop=wait';\n$fetch d;\n\\echo fetched\n});
+			$session->query_until(qr/go/, qq{\\echo go\nSET mtpower.debug_injection = '$stop=wait';\n$fetch d;\n\\echo fetched\n});
 			$faults->stopped(q{backend_type = 'client backend'});
 			while (@steps && $steps[0] !~ /^(?:held )?(?:FETCH|MOVE)/) { sql(shift @steps); }
 			$faults->release;
 			$got = $session->query_until(qr/^fetched$/m, '') =~ s/\s*fetched\s*$//r;
-			$session->query_safe(q{SET mtpower.debug_stop = ''});
+			$session->query_safe(q{SET mtpower.debug_injection = ''});
 		}
 		elsif ($fetch =~ /^(?:FETCH|MOVE)/) { $got = $session->query_safe("$fetch d"); }
 		else
@@ -233,12 +233,12 @@ sub current_of
 		if ($scan eq 'on')
 		{
 			$faults->hold;
-			$session->query_until(qr/go/, qq{\\echo go\nSET mtpower.debug_stop = '$stop=wait';\nFETCH 30 FROM c;\n\\echo fetched\n});
+			$session->query_until(qr/go/, qq{\\echo go\nSET mtpower.debug_injection = '$stop=wait';\nFETCH 30 FROM c;\n\\echo fetched\n});
 			$faults->stopped(q{backend_type = 'client backend'});
 			sql($_) foreach @$meanwhile;
 			$faults->release;
 			push @said, $session->query_until(qr/^fetched$/m, '') =~ s/\s*fetched\s*$//r;
-			$session->query_safe(q{SET mtpower.debug_stop = ''});
+			$session->query_safe(q{SET mtpower.debug_injection = ''});
 		}
 		else
 		{

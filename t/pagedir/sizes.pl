@@ -94,14 +94,14 @@ is(sql($published) * 2, pages() + pages() % 2 + 2, 'one directory was too large 
 # A builder stands between the frame that was too small and the larger one.
 SKIP:
 {
-	skip 'stop points are in servers with assertions only', 10 if !$faults->has_stops;
+	skip 'injection points are in servers with assertions only', 10 if !$faults->has_stops;
 	foreach my $meanwhile ([ 'a row comes' ], [ 'a row comes, and another session builds the directory', q{SELECT mtpower.warm('t')} ])
 	{
 		my ($what, @do) = @$meanwhile;
 		load(@mixed);
 		$node->restart('immediate');	# the buffer is empty
 		$faults->hold;
-		my $builder = $faults->start(q{SET mtpower.debug_stop = 'directory_outgrown=wait'}, q{SELECT mtpower.warm('t')});
+		my $builder = $faults->start(q{SET mtpower.debug_injection = 'directory_outgrown=wait'}, q{SELECT mtpower.warm('t')});
 		$faults->stopped("application_name = '$builder->{name}'");
 		my $block = sql(q{SELECT max(block) + 2 FROM mtpower.buffer_content WHERE kind = 'directory'});
 		sql("UPDATE t SET k = -7 WHERE ctid = '($block,1)'", @do);

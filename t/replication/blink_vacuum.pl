@@ -121,7 +121,7 @@ if ($primary->safe_psql('postgres', 'SHOW debug_assertions') eq 'on')
 	my $lock = $primary->background_psql('postgres');
 	my $vacuum = $primary->background_psql('postgres');
 	$lock->query_safe('SELECT pg_advisory_lock(155)');
-	$vacuum->query_safe(q{SET mtpower.debug_stop = 'vacuum_middle=wait'});
+	$vacuum->query_safe(q{SET mtpower.debug_injection = 'vacuum_middle=wait'});
 	$vacuum->query_until(qr/start/, "\\echo start\nVACUUM (INDEX_CLEANUP ON) back;\n");
 	$primary->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}) or die;
 	$primary->safe_psql('postgres', q{INSERT INTO back SELECT 'y' || lpad(g::text, 4, '0'), '' FROM generate_series(1, 300) g});

@@ -24,7 +24,7 @@ max_standby_streaming_delay = -1
 });
 $node->start;
 my $faults = MtpFaults->new($node, 'k');
-plan skip_all => 'the server was built without assertions, so without stop points' if !$faults->has_stops;
+plan skip_all => 'the server was built without assertions, so without injection points' if !$faults->has_stops;
 $node->safe_psql('postgres', 'CREATE EXTENSION mtpower;' . hash_model_sql());
 $node->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
@@ -67,7 +67,7 @@ sub unfinished
 		FETCH 1 FROM c;
 		INSERT INTO k SELECT g % 20 + 1, 100000 + g FROM generate_series(1, 30000) g;
 		COMMIT}));
-	$node->psql('postgres', q{SET mtpower.debug_stop = 'hash_split=error'; INSERT INTO k VALUES (1, 1)});
+	$node->psql('postgres', q{SET mtpower.debug_injection = 'hash_split=error'; INSERT INTO k VALUES (1, 1)});
 	$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 	return;
 }
@@ -232,7 +232,7 @@ foreach my $case ([ 'deletions', 'vacuum_fenced', 9000 ], [ 'squeezing', 'vacuum
 		INSERT INTO v SELECT 7, g FROM generate_series(1, 9000) g;
 		DELETE FROM v WHERE b % 8 <> 0});
 	$faults->hold;
-	my $vacuum = $faults->start("SET mtpower.debug_stop = '$point=wait'", 'VACUUM (TRUNCATE off) v');
+	my $vacuum = $faults->start("SET mtpower.debug_injection = '$point=wait'", 'VACUUM (TRUNCATE off) v');
 	$faults->stopped(q{query LIKE 'VACUUM%'});
 	catch_up();
 	my $cursor = stand('SELECT b FROM v WHERE a = 7', 400);
@@ -257,7 +257,7 @@ $node->safe_psql('postgres', q{
 	INSERT INTO passed SELECT g, b FROM generate_series(1, 800) g, generate_series(1, 3) b;
 	DELETE FROM passed USING space('passed_a') s WHERE bucket_of(spread(hashint4(a)), s.m, s.n, s.p0) <> bucket_of(spread(hashint4(7)), s.m, s.n, s.p0)});
 $faults->hold;
-my $vacuum = $faults->start(q{SET mtpower.debug_stop = 'vacuum_fenced=wait'}, 'VACUUM (TRUNCATE off) passed');
+my $vacuum = $faults->start(q{SET mtpower.debug_injection = 'vacuum_fenced=wait'}, 'VACUUM (TRUNCATE off) passed');
 $faults->stopped(q{query LIKE 'VACUUM%'});
 catch_up();
 $stand = stand('SELECT b FROM passed WHERE a = 7', 1);
@@ -271,7 +271,7 @@ agrees('passed', 'passed_a', 'SELECT spread(hashint4(a)) FROM passed');
 
 # A load that failed was counted when the index got its room, and is not any more when the next one has it split.
 $node->safe_psql('postgres', 'CREATE TABLE n (a int) USING mtpower; CREATE INDEX n_a ON n USING mtpower_hash (a) WITH (initial_buckets = 1); INSERT INTO n SELECT hashint4(g) FROM generate_series(1, 300) g');
-$node->psql('postgres', q{SET mtpower.debug_stop = 'hash_extended=error'; INSERT INTO n SELECT hashint4(g) FROM generate_series(1001, 21000) g});
+$node->psql('postgres', q{SET mtpower.debug_injection = 'hash_extended=error'; INSERT INTO n SELECT hashint4(g) FROM generate_series(1001, 21000) g});
 $node->safe_psql('postgres', 'INSERT INTO n SELECT hashint4(g) FROM generate_series(1001, 6000) g');
 catch_up();
 is(space_of($node, 'n_a')->{entries}, 5300, 'entries are counted');

@@ -178,7 +178,7 @@ cmp_ok($seen{ $codes{$_} } // 0, '>', 0, "records: $_") foreach sort keys %codes
 
 SKIP:
 {
-	skip 'the server was built without assertions, so without stop points', 1 if !$faults->has_stops;
+	skip 'the server was built without assertions, so without injection points', 1 if !$faults->has_stops;
 	my @growths = qw(hash_extended hash_initial hash_split hash_piece);
 	# One bucket with so many rows: a cursor keeps it from being split.
 	my %rows = (hash_extended => 300, hash_initial => 0, hash_split => 20000, hash_piece => 40000);
@@ -200,7 +200,7 @@ SKIP:
 	$faults->hold;
 	$faults->set_all('mtpower.workers', 0);
 	$faults->wait_for('SELECT count(*) = 0 FROM mtpower.stat_workers', 'the workers to go');
-	my @jobs = map { $faults->start("SET mtpower.batch_min_rows = 0; SET mtpower.debug_stop = '$_=wait'", "INSERT INTO g_$_ SELECT hashint4(g), 'load' FROM generate_series(100001, 103000) g") } @growths;
+	my @jobs = map { $faults->start("SET mtpower.batch_min_rows = 0; SET mtpower.debug_injection = '$_=wait'", "INSERT INTO g_$_ SELECT hashint4(g), 'load' FROM generate_series(100001, 103000) g") } @growths;
 	$faults->stopped(q{query LIKE 'INSERT INTO g\_%'}, scalar(@growths));
 	$primary->safe_psql('postgres', "INSERT INTO few VALUES (1, 'last')");
 	catch_up();

@@ -138,14 +138,14 @@ foreach my $bucket (0 .. 2)
 SKIP:
 {
 	my $what = 'squeezed';
-	skip 'the server was built without assertions, so without stop points', 1 if $primary->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
+	skip 'the server was built without assertions, so without injection points', 1 if $primary->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
 	$primary->safe_psql('postgres', q{
 		CREATE TABLE t (a int, b int);
 		CREATE INDEX t_a ON t USING mtpower_hash (a) WITH (initial_buckets = 1);
 		INSERT INTO t SELECT 7, g FROM generate_series(1, 6000) g;
 		DELETE FROM t WHERE b % 10 < 6});
 	hold($primary, 155);
-	my $vacuum = start_psql($primary, 'postgres', q{SET mtpower.debug_stop = 'vacuum_squeeze=wait'}, 'VACUUM (INDEX_CLEANUP on) t');
+	my $vacuum = start_psql($primary, 'postgres', q{SET mtpower.debug_injection = 'vacuum_squeeze=wait'}, 'VACUUM (INDEX_CLEANUP on) t');
 	$primary->poll_query_until('postgres', waits_sql(q{query LIKE 'VACUUM%'})) or die 'VACUUM does not come to the chain';
 	catch_up();
 	my $pages = q{SELECT count(*) FROM pages('t_a') WHERE type = 'stash'};
@@ -164,7 +164,7 @@ SKIP:
 SKIP:
 {
 	my $what = 'split as a whole';
-	skip 'the server was built without assertions, so without stop points', 1 if $primary->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
+	skip 'the server was built without assertions, so without injection points', 1 if $primary->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
 	my $flag = PostgreSQL::Test::Utils::tempdir . '/hold';
 	append_to_file($flag, '');
 	$primary->safe_psql('postgres', qq{
@@ -174,7 +174,7 @@ SKIP:
 		INSERT INTO t SELECT generate_series(1, 400)});
 	my $moves = $primary->safe_psql('postgres', 'SELECT min(a) FROM t WHERE bucket_of(spread(hashint4(a)), 1, 1, 0) = 1');
 	hold($primary, 155);
-	my $load = start_psql($primary, 'postgres', q{SET mtpower.debug_stop = 'hash_extended=wait'}, 'INSERT INTO t SELECT generate_series(401, 700)');
+	my $load = start_psql($primary, 'postgres', q{SET mtpower.debug_injection = 'hash_extended=wait'}, 'INSERT INTO t SELECT generate_series(401, 700)');
 	$primary->poll_query_until('postgres', waits_sql(q{query LIKE 'INSERT%'})) or die 'no growth';
 	catch_up();
 	is(space_of($standby, 't_a')->{b}, 1, "$what: there is room for a bucket");

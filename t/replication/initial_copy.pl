@@ -166,8 +166,8 @@ my @obstacles = (
 			FOR t IN SELECT tgname FROM pg_trigger WHERE tgrelid = 'half'::regclass LOOP
 				EXECUTE format('ALTER TABLE half ENABLE ALWAYS TRIGGER %I', t);
 			END LOOP; END $$}, 'INSERT INTO parent VALUES (20000)' ]);
-push @obstacles, [ 'no disk space', qr/no disk space at stop point/, q{ALTER SYSTEM SET mtpower.debug_stop = 'step_checked=disk_full'}, 'ALTER SYSTEM RESET mtpower.debug_stop' ],
-	[ 'a failing split', qr/error at stop point/, q{ALTER SYSTEM SET mtpower.debug_stop = 'leaf_split=error'}, 'ALTER SYSTEM RESET mtpower.debug_stop' ] if $stops;
+push @obstacles, [ 'no disk space', qr/no disk space at injection point/, q{ALTER SYSTEM SET mtpower.debug_injection = 'step_checked=disk_full'}, 'ALTER SYSTEM RESET mtpower.debug_injection' ],
+	[ 'a failing split', qr/error at injection point/, q{ALTER SYSTEM SET mtpower.debug_injection = 'leaf_split=error'}, 'ALTER SYSTEM RESET mtpower.debug_injection' ] if $stops;
 $subscriber->safe_psql('postgres', 'TRUNCATE half');
 foreach my $obstacle (@obstacles)
 {
@@ -183,7 +183,7 @@ foreach my $obstacle (@obstacles)
 	$subscriber->reload;
 	is($subscriber->safe_psql('postgres', 'SELECT count(*) FROM half'), 0, "$what: nothing of it is visible");
 }
-SKIP: { skip 'the server was built without assertions, so without stop points', 1 if !$stops; ok(1) }
+SKIP: { skip 'the server was built without assertions, so without injection points', 1 if !$stops; ok(1) }
 $subscriber->safe_psql('postgres', 'SELECT mtpower.stat_reset()');
 $subscriber->safe_psql('postgres', 'ALTER SUBSCRIPTION half ENABLE');
 $subscriber->wait_for_subscription_sync($publisher, 'half');

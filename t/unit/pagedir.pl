@@ -1,5 +1,5 @@
 # Page directories, and searches in them, are compared with a look at each row
-# (test/unit/directory_test.c): random columns and pages, errors, damage, and memory that changes
+# (test/unit/pagedir_test.c): random columns and pages, errors, damage, and memory that changes
 # underneath. ROUNDS= for longer, SEED.
 use strict;
 use warnings;
@@ -7,7 +7,7 @@ use FindBin;
 use MtpUnit;
 use Test::More;
 
-my @sources = ('test/unit/directory_test.c', (map { "src/directory/$_.c" } qw(build codes row search)), 'src/page/norm.c');
+my @sources = ('test/unit/pagedir_test.c', (map { "src/pagedir/$_.c" } qw(build codes row search)), 'src/page/norm.c');
 my @flags = ('-pthread', '-include', "$FindBin::Bin/../../test/unit/blcksz.h");
 my $seed = $ENV{SEED} || int(time);
 my $rounds = 2000 * ($ENV{ROUNDS} || 1);

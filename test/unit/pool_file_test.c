@@ -1,8 +1,8 @@
 /*
- * home_test.c
+ * pool_file_test.c
  *	  The file of frames on memory that loses what is not durable, whenever the machine stops.
  *
- *	  home_test SEED ROUNDS [deaf|VERBOSE]
+ *	  pool_file_test SEED ROUNDS [deaf|VERBOSE]
  *
  * A round is a new file and a few servers, one after the other: pages are read, change, and are sealed by a worker; then the server ends well, or the machine stops
  * at one of the calls of libpmem (loss.c).  The next one begins with what is left of the file.  No frame that it believes may have another content
@@ -29,8 +29,8 @@ static uint64 this_round;
 static uint64 state;			/* of random numbers */
 static uint64 numbers[PAGES];	/* of changes of each page */
 static MtpBuffer buffer;
-static MtpHome home;
-static MtpHomeState control;
+static MtpPmem home;
+static MtpPmemState control;
 static bool whole;				/* the last server has ended, and nothing came in between */
 static uint32 left_behind;		/* and sealed so many */
 static int	patience;			/* frames that the end has time for */
@@ -172,27 +172,27 @@ make_buffer(void)
 	{
 		pool = malloc(mtp_pool_size(EXTENTS));
 		memory = aligned_alloc(PG_CACHE_LINE_SIZE, TYPEALIGN(PG_CACHE_LINE_SIZE, mtp_frame_size(EXTENTS)));
-		sealed = malloc(mtp_home_shared(EXTENTS));
+		sealed = malloc(mtp_pmem_shared(EXTENTS));
 	}
 	memset(&buffer, 0, sizeof(buffer));
-	memset(sealed, 0, mtp_home_shared(EXTENTS));
+	memset(sealed, 0, mtp_pmem_shared(EXTENTS));
 	home.sealed = sealed;
 	mtp_frame_make(&buffer, mtp_pool_make(pool, EXTENTS, 2), memory, home.images, locks);
-	buffer.copy = mtp_home_copy;
+	buffer.copy = mtp_pmem_copy;
 }
 
 static void
 start(void)
 {
-	MtpHomeMarker marker;
+	MtpPmemMarker marker;
 	MtpTaken	taken = {0};
 
 	loss_process = POSTMASTER;
 	make_buffer();
-	if (mtp_home_unmark(&home, &marker) == MTP_MARK_FOUND && memcmp(&marker.state, &control, sizeof(control)) == 0)
+	if (mtp_pmem_unmark(&home, &marker) == MTP_MARK_FOUND && memcmp(&marker.state, &control, sizeof(control)) == 0)
 	{
 		nfound++;
-		mtp_home_take_over(&home, &buffer, always, &taken);
+		mtp_pmem_take_over(&home, &buffer, always, &taken);
 		check(taken.wrong == 0 && taken.left == 0);
 		check(taken.taken == marker.sealed);
 		check(check_pages() == taken.taken);
@@ -314,9 +314,9 @@ play_round(void)
 	whole = false;
 	memset(numbers, 0, sizeof(numbers));
 	loss_new_file();
-	check(mtp_media_map(&home.media, "file", mtp_home_bytes(EXTENTS, 0), &why));
-	mtp_home_lay_out(&home, EXTENTS);
-	mtp_home_format(&home);
+	check(mtp_media_map(&home.media, "file", mtp_pmem_bytes(EXTENTS, 0), &why));
+	mtp_pmem_lay_out(&home, EXTENTS);
+	mtp_pmem_format(&home);
 	for (int i = 0; i < SERVERS; i++)
 		server();
 }

@@ -1,8 +1,8 @@
 /*
- * directory_test.c
+ * pagedir_test.c
  *	  Builds directories of random pages and searches them, next to a look at each row.
  *
- *	  directory_test SEED ROUNDS [VERBOSE]
+ *	  pagedir_test SEED ROUNDS [VERBOSE]
  *
  * A plain program.  Rows are written here byte by byte, and what is in them is remembered apart, so that what reads them is tested as well.  The directory stands in a
  * piece of memory of its very size.  In a part of the searches its bytes change underneath: between the search's steps, and by a thread that never stops.
@@ -68,11 +68,11 @@ static int	spread;				/* 0: small numbers; 1: and a few far away; 2: any */
 static int	nulls,
 			toasted,
 			aborted;			/* percent */
-static Row	rows[MTP_DIRECTORY_ITEMS];
+static Row	rows[MTP_PAGEDIR_ITEMS];
 static char *image;
 static char *directory;
 static Size directory_size;
-static MtpDirectoryColumns columns;
+static MtpPagedirColumns columns;
 static uint64 rng;
 static jmp_buf raised;
 static bool changed;			/* a dictionary was not what it had been: nothing of it is used */
@@ -104,7 +104,7 @@ get_memory(Size size)
 {
 	void	   *p;
 
-	if (posix_memalign(&p, MTP_DIRECTORY_ALIGN, size) != 0)
+	if (posix_memalign(&p, MTP_PAGEDIR_ALIGN, size) != 0)
 		die("out of memory");
 	return p;
 }
@@ -509,30 +509,30 @@ start(void)
 	memset(&columns, 0, sizeof(columns));
 	columns.desc = desc;
 	columns.written = written;
-	for (int tries = 1 + rnd(6); tries > 0 && columns.n < MTP_DIRECTORY_COLUMNS; tries--)
+	for (int tries = 1 + rnd(6); tries > 0 && columns.n < MTP_PAGEDIR_COLUMNS; tries--)
 	{
 		int			att = columns.n == 0 && tries == 1 ? 0 : rnd(natts);
-		MtpDirectoryColumn *column = &columns.column[columns.n];
+		MtpPagedirColumn *column = &columns.column[columns.n];
 
 		if (used[att] || type_of[att] >= KEY_TYPES)
 			continue;
 		used[att] = true;
-		column->tag = (MtpDirectoryTag) {
+		column->tag = (MtpPagedirTag) {
 			.attnum = att + 1,.type = 1000 + type_of[att],.typmod = -1,.collation = 77,.family = 5
 		};
 		column->norm = types[type_of[att]].norm;
 		column->compare.fn_addr = compares[type_of[att]];
 		columns.n++;
 	}
-	mtp_directory_layout(&columns);
+	mtp_pagedir_layout(&columns);
 
 	memset(rows, 0, sizeof(rows));
 	fill_block(0);
 	fill_block(1);
-	memset(directory, 0x77, MTP_DIRECTORY_MOST);
-	directory_size = mtp_directory_build(&columns, image, 2, directory);
+	memset(directory, 0x77, MTP_PAGEDIR_MOST);
+	directory_size = mtp_pagedir_build(&columns, image, 2, directory);
 	check(directory_size > 0 || BLCKSZ > 8192);
-	check(directory_size <= MTP_DIRECTORY_MOST);
+	check(directory_size <= MTP_PAGEDIR_MOST);
 }
 
 /* ---------- searching ---------- */
@@ -540,7 +540,7 @@ start(void)
 typedef struct Question
 {
 	int			n;
-	MtpDirectoryKey keys[KEYS_MAX];
+	MtpPagedirKey keys[KEYS_MAX];
 	Value		values[KEYS_MAX];
 	char		room[KEYS_MAX][TEXT_MAX + VARHDRSZ];
 } Question;
@@ -556,7 +556,7 @@ probe_value(int att)
 {
 	for (int tries = 0; tries < 20 && rnd(3); tries++)
 	{
-		Row		   *row = &rows[rnd(MTP_DIRECTORY_ITEMS)];
+		Row		   *row = &rows[rnd(MTP_PAGEDIR_ITEMS)];
 
 		if (row->there && !row->values[att].null)
 			return row->values[att];
@@ -572,18 +572,18 @@ ask(Question *q)
 	q->n = rnd(20) == 0 ? 0 : 1 + rnd(KEYS_MAX);
 	for (int i = 0; i < q->n; i++)
 	{
-		MtpDirectoryKey *key = &q->keys[i];
+		MtpPagedirKey *key = &q->keys[i];
 		int			type = type_of[attribute(column)];
-		MtpDirectoryColumn *c = &columns.column[column];
+		MtpPagedirColumn *c = &columns.column[column];
 
 		memset(key, 0, sizeof(*key));
 		q->values[i] = probe_value(attribute(column));
 		key->column = column;
-		key->what = rnd(4) ? 1 + rnd(BTMaxStrategyNumber) : rnd(2) ? BTEqualStrategyNumber : MTP_DIRECTORY_NULL + rnd(2);
+		key->what = rnd(4) ? 1 + rnd(BTMaxStrategyNumber) : rnd(2) ? BTEqualStrategyNumber : MTP_PAGEDIR_NULL + rnd(2);
 		key->collation = 77;
-		if (type == WIDE && key->what < MTP_DIRECTORY_NULL)
-			key->what = MTP_DIRECTORY_NOT_NULL;
-		if (key->what < MTP_DIRECTORY_NULL)
+		if (type == WIDE && key->what < MTP_PAGEDIR_NULL)
+			key->what = MTP_PAGEDIR_NOT_NULL;
+		if (key->what < MTP_PAGEDIR_NULL)
 		{
 			uint8		norm = c->norm;
 
@@ -617,14 +617,14 @@ matches(const Question *q, const Row *row)
 {
 	for (int i = 0; i < q->n; i++)
 	{
-		const MtpDirectoryKey *key = &q->keys[i];
+		const MtpPagedirKey *key = &q->keys[i];
 		int			att = attribute(key->column);
 		const Value *v = &row->values[att];
 		int			c;
 
-		if (key->what >= MTP_DIRECTORY_NULL)
+		if (key->what >= MTP_PAGEDIR_NULL)
 		{
-			if (v->null != (key->what == MTP_DIRECTORY_NULL))
+			if (v->null != (key->what == MTP_PAGEDIR_NULL))
 				return false;
 			continue;
 		}
@@ -668,7 +668,7 @@ is_apart(const Row *row)
 		const Value *v = &row->values[attribute(i)];
 		int			type = type_of[attribute(i)];
 
-		if (!v->null && (type == WIDE || ((type == TEXT || type == NOCASE) && (v->toasted || v->len + VARHDRSZ > MTP_DIRECTORY_WIDTH))))
+		if (!v->null && (type == WIDE || ((type == TEXT || type == NOCASE) && (v->toasted || v->len + VARHDRSZ > MTP_PAGEDIR_WIDTH))))
 			return true;
 	}
 	return false;
@@ -702,66 +702,66 @@ is_still(void *arg)
 	return !changed;
 }
 
-static MtpDirectoryFound
-search(Question *q, MtpDirectoryItems *items)
+static MtpPagedirFound
+search(Question *q, MtpPagedirItems *items)
 {
 	uint64		before = version;
-	MtpDirectoryFound found;
+	MtpPagedirFound found;
 
 	nsearches++;
 	changed = false;
-	found = mtp_directory_search(directory_now, directory_size, &columns, q->keys, q->n, is_still, &before, items);
-	check(!changed || found == MTP_DIRECTORY_CHANGED);
+	found = mtp_pagedir_search(directory_now, directory_size, &columns, q->keys, q->n, is_still, &before, items);
+	check(!changed || found == MTP_PAGEDIR_CHANGED);
 	changed = false;
 	return found;
 }
 
 static bool
-in_set(const MtpDirectoryItems *items, int item)
+in_set(const MtpPagedirItems *items, int item)
 {
 	return (items->words[item / 64] >> item % 64 & 1) != 0;
 }
 
 /* The answer has each item that matches, in order, and none that is not there. */
 static void
-check_answer(Question *q, MtpDirectoryFound found, MtpDirectoryItems *items)
+check_answer(Question *q, MtpPagedirFound found, MtpPagedirItems *items)
 {
 	int			at = -1;
 
-	check(found == MTP_DIRECTORY_SOME || found == MTP_DIRECTORY_NOTHING);
-	for (int i = 0; i < MTP_DIRECTORY_ITEMS; i++)
+	check(found == MTP_PAGEDIR_SOME || found == MTP_PAGEDIR_NOTHING);
+	for (int i = 0; i < MTP_PAGEDIR_ITEMS; i++)
 	{
 		if (in_set(items, i))
 		{
 			check(rows[i].there);
-			at = mtp_directory_next(items, at + 1);
+			at = mtp_pagedir_next(items, at + 1);
 			check(at == i);
 			check(MtpItemHalf(i) * MaxHeapTuplesPerPage + MtpItemOffset(i) - 1 == i);
 		}
 		else
 			check(!rows[i].there || rows[i].aborted || !matches(q, &rows[i]));
 	}
-	check(mtp_directory_next(items, at + 1) == -1);
-	check(found == MTP_DIRECTORY_SOME ? at >= 0 : at == -1);
+	check(mtp_pagedir_next(items, at + 1) == -1);
+	check(found == MTP_PAGEDIR_SOME ? at >= 0 : at == -1);
 }
 
 /* Do the column's codes tell all values of the page apart, and this key from them? */
 static bool
-tells_all(int column, const MtpDirectoryKey *key)
+tells_all(int column, const MtpPagedirKey *key)
 {
-	const MtpDirectoryCodes *codes = &((MtpDirectoryHead *) directory)->column[column].codes;
+	const MtpPagedirCodes *codes = &((MtpPagedirHead *) directory)->column[column].codes;
 	int			att = attribute(column);
 	int			n = 0;
 
 	if (column > 0 && codes->width == 0 && codes->how != MTP_CODES_EMPTY)
 		return false;
-	if (key->what >= MTP_DIRECTORY_NULL || codes->how == MTP_CODES_EMPTY)
+	if (key->what >= MTP_PAGEDIR_NULL || codes->how == MTP_CODES_EMPTY)
 		return true;
 	if (codes->how == MTP_CODES_WINDOW)
 		return codes->shift == 0 && key->by_norm && key->exact;
 	if (codes->how != MTP_CODES_DICTIONARY || key->compare.fn_addr == NULL)
 		return false;
-	for (int i = 0; i < MTP_DIRECTORY_ITEMS; i++)
+	for (int i = 0; i < MTP_PAGEDIR_ITEMS; i++)
 	{
 		bool		is_new = rows[i].there && !is_apart(&rows[i]) && !rows[i].values[att].null;
 
@@ -776,7 +776,7 @@ tells_all(int column, const MtpDirectoryKey *key)
 
 /* Rows that are always candidates are so; of others there are none that don't match, where all codes tell, and few elsewhere. */
 static void
-check_narrow(Question *q, MtpDirectoryItems *items)
+check_narrow(Question *q, MtpPagedirItems *items)
 {
 	bool		exact = true,
 				told = true;
@@ -785,13 +785,13 @@ check_narrow(Question *q, MtpDirectoryItems *items)
 
 	for (int i = 0; i < q->n; i++)
 	{
-		const MtpDirectoryKey *key = &q->keys[i];
+		const MtpPagedirKey *key = &q->keys[i];
 
 		exact = exact && tells_all(key->column, key);
-		told = told && (key->what >= MTP_DIRECTORY_NULL ||
+		told = told && (key->what >= MTP_PAGEDIR_NULL ||
 						(key->compare.fn_addr != NULL && (columns.column[key->column].norm == MTP_NORM_NONE || (key->by_norm && key->exact))));
 	}
-	for (int i = 0; i < MTP_DIRECTORY_ITEMS; i++)
+	for (int i = 0; i < MTP_PAGEDIR_ITEMS; i++)
 	{
 		if (!rows[i].there)
 			continue;
@@ -820,24 +820,24 @@ test_searches(int n)
 	for (; n > 0; n--)
 	{
 		Question	q;
-		MtpDirectoryItems items = {0};
-		MtpDirectoryFound found;
+		MtpPagedirItems items = {0};
+		MtpPagedirFound found;
 
 		ask(&q);
 		found = search(&q, &items);
-		nfound += found == MTP_DIRECTORY_SOME;
-		nnothing += found == MTP_DIRECTORY_NOTHING;
+		nfound += found == MTP_PAGEDIR_SOME;
+		nnothing += found == MTP_PAGEDIR_NOTHING;
 		check_answer(&q, found, &items);
 		check_narrow(&q, &items);
 
 		/* Another column's directory, or one of another kind of order, is none. */
 		if (rnd(4) == 0)
 		{
-			MtpDirectoryTag *tag = &columns.column[rnd(columns.n)].tag;
-			MtpDirectoryTag was = *tag;
+			MtpPagedirTag *tag = &columns.column[rnd(columns.n)].tag;
+			MtpPagedirTag was = *tag;
 
 			((char *) tag)[rnd(sizeof(*tag))] ^= 1 << rnd(8);
-			check(search(&q, &items) == MTP_DIRECTORY_UNUSABLE);
+			check(search(&q, &items) == MTP_PAGEDIR_UNUSABLE);
 			*tag = was;
 		}
 	}
@@ -852,8 +852,8 @@ test_scribbles(int n)
 	for (int i = 0; i < n; i++)
 	{
 		Question	q;
-		MtpDirectoryItems items = {0};
-		MtpDirectoryFound found;
+		MtpPagedirItems items = {0};
+		MtpPagedirFound found;
 		uint64		before;
 
 		if (i % 4 == 0)
@@ -875,7 +875,7 @@ test_scribbles(int n)
 static void
 test_errors(volatile int n)
 {
-	char	   *room = get_memory(MTP_DIRECTORY_MOST);
+	char	   *room = get_memory(MTP_PAGEDIR_MOST);
 
 	directory_now = directory;
 	scribbles = false;
@@ -883,16 +883,16 @@ test_errors(volatile int n)
 	{
 		volatile bool building = rnd(2);
 
-		memset(room, 0x77, MTP_DIRECTORY_MOST);
+		memset(room, 0x77, MTP_PAGEDIR_MOST);
 		raise_after = 1 + rnd(20);
 		if (setjmp(raised) == 0)
 		{
 			if (building)
-				mtp_directory_build(&columns, image, 2, room);
+				mtp_pagedir_build(&columns, image, 2, room);
 			else
 			{
 				Question	q;
-				MtpDirectoryItems items = {0};
+				MtpPagedirItems items = {0};
 
 				ask(&q);
 				search(&q, &items);
@@ -901,7 +901,7 @@ test_errors(volatile int n)
 		else
 		{
 			nraised++;
-			for (int i = 0; i < MTP_DIRECTORY_MOST; i++)
+			for (int i = 0; i < MTP_PAGEDIR_MOST; i++)
 				check(room[i] == 0x77);
 		}
 		raise_after = 0;
@@ -955,10 +955,10 @@ test_thread(int n)
 	for (; n > 0; n--)
 	{
 		Question	q;
-		MtpDirectoryItems items = {0};
+		MtpPagedirItems items = {0};
 
 		ask(&q);
-		mtp_directory_search(directory_now, directory_size, &columns, q.keys, q.n, is_any, NULL, &items);
+		mtp_pagedir_search(directory_now, directory_size, &columns, q.keys, q.n, is_any, NULL, &items);
 		nchanged++;
 	}
 	stop = true;
@@ -973,15 +973,15 @@ test_damaged_row(const char *page, int offset)
 	ItemId		lp = PageGetItemId((Page) page, offset);
 	Size		size = rnd(4) ? ItemIdGetLength(lp) : rnd(ItemIdGetLength(lp) + 1);
 	char	   *row = malloc(size);
-	Datum		values[MTP_DIRECTORY_COLUMNS];
-	MtpValueKind kinds[MTP_DIRECTORY_COLUMNS];
+	Datum		values[MTP_PAGEDIR_COLUMNS];
+	MtpValueKind kinds[MTP_PAGEDIR_COLUMNS];
 
 	memcpy(row, page + ItemIdGetOffset(lp), size);
 	for (int i = rnd(4); i > 0 && size > 0; i--)
 		row[rnd(2) ? rnd(size) : rnd(Min(size, 40))] = rnd(256);
 	if (size >= SizeofHeapTupleHeader && rnd(2))
 		((HeapTupleHeader) row)->t_infomask2 |= 0x7F0;	/* attributes that the bitmap has no room for */
-	if (mtp_directory_values(&columns, (HeapTupleHeader) row, size, values, kinds))
+	if (mtp_pagedir_values(&columns, (HeapTupleHeader) row, size, values, kinds))
 		for (int i = 0; i < columns.n; i++)
 			if (kinds[i] == MTP_VALUE_GOOD)
 				check(DatumGetInt32(FunctionCall2Coll(&columns.column[i].compare, 77, values[i], values[i])) == 0);
@@ -993,15 +993,15 @@ static void
 test_damaged(int n)
 {
 	char	   *copy = malloc(2 * BLCKSZ);
-	char	   *room = get_memory(MTP_DIRECTORY_MOST);
+	char	   *room = get_memory(MTP_PAGEDIR_MOST);
 
 	for (; n > 0; n--)
 	{
 		memcpy(copy, image, 2 * BLCKSZ);
 		for (int i = 1 + rnd(20); i > 0; i--)
 			copy[rnd(2) ? rnd(2 * BLCKSZ) : rnd(2) * BLCKSZ + rnd(300)] = rnd(256);
-		check(mtp_directory_build(&columns, copy, 2, room) <= MTP_DIRECTORY_MOST);
-		for (int i = 0; i < MTP_DIRECTORY_ITEMS; i++)
+		check(mtp_pagedir_build(&columns, copy, 2, room) <= MTP_PAGEDIR_MOST);
+		for (int i = 0; i < MTP_PAGEDIR_ITEMS; i++)
 			if (rows[i].there && rnd(8) == 0)
 				test_damaged_row(image + MtpItemHalf(i) * BLCKSZ, MtpItemOffset(i));
 	}
@@ -1015,7 +1015,7 @@ test_damaged(int n)
 		ph->pd_lower = TYPEALIGN_DOWN(sizeof(ItemIdData), ItemIdGetOffset(&ph->pd_linp[0]));
 		for (int i = 1; i < PageGetMaxOffsetNumber(copy); i++)
 			ph->pd_linp[i] = ph->pd_linp[0];
-		check(mtp_directory_build(&columns, copy, 2, room) == 0 || PageGetMaxOffsetNumber(copy) <= MaxHeapTuplesPerPage);
+		check(mtp_pagedir_build(&columns, copy, 2, room) == 0 || PageGetMaxOffsetNumber(copy) <= MaxHeapTuplesPerPage);
 	}
 	free(copy);
 	free(room);
@@ -1025,13 +1025,13 @@ int
 main(int argc, char **argv)
 {
 	if (argc != 3 && argc != 4)
-		die("usage: directory_test SEED ROUNDS [VERBOSE]");
+		die("usage: pagedir_test SEED ROUNDS [VERBOSE]");
 	rng = strtoull(argv[1], NULL, 10) * 2 + 1;
 	image = malloc(2 * BLCKSZ);
 	for (int round = atoi(argv[2]); round > 0; round--)
 	{
 		free(directory);
-		directory = get_memory(MTP_DIRECTORY_MOST);
+		directory = get_memory(MTP_PAGEDIR_MOST);
 		start();
 		if (directory_size == 0)
 			continue;

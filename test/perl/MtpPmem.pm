@@ -1,5 +1,5 @@
-# MtpHome: what tests of the file of frames share: where it may lie, a server that has one, and what its log says.
-package MtpHome;
+# MtpPmem: what tests of the file of frames share: where it may lie, a server that has one, and what its log says.
+package MtpPmem;
 
 use strict;
 use warnings;
