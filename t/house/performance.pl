@@ -75,7 +75,7 @@ foreach (@samples)
 }
 cmp_ok(scalar(@conditions), '<=', $most_conditions, 'few conditions look like figures');
 
-my $top = $FindBin::Bin =~ s{/test/t\b.*}{}r;
+my $top = "$FindBin::Bin/../..";
 SKIP:
 {
 	skip 'no bench/RESULTS.md', 2 unless -e "$top/bench/RESULTS.md";
