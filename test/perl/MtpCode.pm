@@ -1,5 +1,5 @@
 # The source as C tokens, and where its functions, types, macros and variables are defined: what
-# test/mutate and the test of the memory model (test/t/buffer_model.pl) read.  White space, line
+# test/mutate and the test of the memory model (t/unit/model.pl) read.  White space, line
 # breaks and comments are no tokens, so none of them matters.
 package MtpCode;
 use strict;
