@@ -124,6 +124,15 @@ layers:
 pgindent:
 	@test/indent.sh
 
+# What editors and language servers read
+.PHONY: compile_commands
+compile_commands:
+	@{ echo '['; separator=; for source in $(OBJS:.o=.c); do \
+		printf '%s{"directory": "%s", "file": "%s", "command": "%s"}\n' \
+			"$$separator" '$(CURDIR)' $$source \
+			'$(CC) $(CFLAGS) $(CPPFLAGS) -c '$$source; separator=,; \
+	done; echo ']'; } > compile_commands.json
+
 .PHONY: demo demo-stop
 demo:
 	@bench/demo start

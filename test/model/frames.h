@@ -1,6 +1,6 @@
 /*
  * frames.h
- *	  What the models of table pages and of hazard slots have of the one of frames.
+ *	  What the models of table pages and of hazard pointers have of the one of frames.
  */
 #ifndef MODEL_FRAMES_H
 #define MODEL_FRAMES_H
