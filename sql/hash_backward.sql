@@ -33,7 +33,7 @@ BEGIN
 	CLOSE c;
 END $$;
 
-CREATE TABLE hb (k int, l int, id bigint) USING mtpower;
+CREATE TABLE hb (k int, l int, id bigint) USING mtpower WITH (autovacuum_enabled = off);
 CREATE INDEX hb_k ON hb USING mtpower_hash (k);
 CREATE INDEX hb_kl ON hb USING mtpower_hash (k, l);
 COPY hb FROM PROGRAM $$awk 'BEGIN { for (i = 1; i <= 30000; i++) print (i % 3 ? i : 7) "\t" i % 5 "\t" i }'$$;
