@@ -19,6 +19,7 @@ mtpower.batch_min_rows = 0
 wal_consistency_checking = 'mtpower'
 autovacuum = off
 bgwriter_lru_maxpages = 0
+shared_buffers = 16MB
 fsync = off
 max_standby_streaming_delay = -1
 });
