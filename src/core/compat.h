@@ -35,7 +35,8 @@ typedef RelFileNode MtpLocator;
  */
 #if PG_VERSION_NUM >= 160000
 #define MtpOwnsRelation(relid, roleid) object_ownercheck(RelationRelationId, relid, roleid)
-#define MtpTuplesortGetDatum(sort, val, isnull) tuplesort_getdatum(sort, true, true, val, isnull, NULL)
+#define MtpTuplesortGetDatum(sort, val, isnull) \
+	tuplesort_getdatum(sort, true, true, val, isnull, NULL)
 #else
 #define MtpOwnsRelation(relid, roleid) pg_class_ownercheck(relid, roleid)
 #define MtpTuplesortGetDatum(sort, val, isnull) tuplesort_getdatum(sort, true, val, isnull, NULL)
@@ -49,8 +50,8 @@ typedef RelFileNode MtpLocator;
 #endif
 
 /*
- * A new block of a relation, exclusively locked before anyone else can see it, all zeroes.  Takes
- * the relation's extension lock where somebody else might extend it too.
+ * Extends a relation by a block of zeroes, and locks it exclusively before any other process can
+ * see it.  Takes the relation's extension lock where another process might extend it too.
  */
 #include "storage/bufmgr.h"
 #if PG_VERSION_NUM < 160000
@@ -74,7 +75,7 @@ mtp_extend_relation(Relation rel)
 		LockRelationForExtension(rel, ExclusiveLock);
 	buf = ReadBuffer(rel, P_NEW);
 
-	/* VACUUM takes the extension lock to see no zero page whose owner hasn't locked it yet. */
+	/* VACUUM takes the extension lock, so it sees no zero page that is not locked yet. */
 	LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 	if (lock)
 		UnlockRelationForExtension(rel, ExclusiveLock);
@@ -109,7 +110,7 @@ mtp_extend_relation(Relation rel)
 #define MtpInitBufferTag(tag, locator, fork, blkno) INIT_BUFFERTAG(*(tag), locator, fork, blkno)
 #endif
 
-/* PostgreSQL 17 gave old_snapshot_threshold up; before, readers look for it on each page. */
+/* PostgreSQL 17 gave old_snapshot_threshold up; before, readers test for it on each page. */
 #if PG_VERSION_NUM >= 170000
 #define MtpTestForOldSnapshot(snapshot, rel, page) ((void) 0)
 #define MtpSnapshotsAge() false
@@ -125,7 +126,7 @@ mtp_extend_relation(Relation rel)
 #define MtpMyBackend() (MyBackendId - 1)
 #endif
 
-/* Does the current user own the database? */
+/* True if the current user owns the database. */
 #if PG_VERSION_NUM >= 160000
 #define MtpDatabaseOwner(dbid) object_ownercheck(DatabaseRelationId, dbid, GetUserId())
 #else
@@ -164,8 +165,8 @@ mtp_extend_relation(Relation rel)
 #endif
 
 /*
- * Reads a page for a sequential scan that stands at it then, as core does page at a time: which rows its snapshot sees.  PostgreSQL 17 split this in two, and
- * reads ahead, which is not done here.
+ * Reads a page for a sequential scan, which stands at it then, and notes the rows that the scan's
+ * snapshot sees.  PostgreSQL 17 split this in two, and reads ahead, which this does not.
  */
 #include "access/heapam.h"
 #if PG_VERSION_NUM >= 170000
@@ -179,7 +180,8 @@ mtp_heap_read_page(HeapScanDesc scan, BlockNumber block)
 	if (BufferIsValid(scan->rs_cbuf))
 		ReleaseBuffer(scan->rs_cbuf);
 	CHECK_FOR_INTERRUPTS();
-	scan->rs_cbuf = ReadBufferExtended(scan->rs_base.rs_rd, MAIN_FORKNUM, block, RBM_NORMAL, scan->rs_strategy);
+	scan->rs_cbuf = ReadBufferExtended(scan->rs_base.rs_rd, MAIN_FORKNUM, block, RBM_NORMAL,
+									   scan->rs_strategy);
 	scan->rs_cblock = block;
 	heap_prepare_pagescan(&scan->rs_base);
 #else
