@@ -2,8 +2,8 @@
  * drain.c
  *	  A backend's own batches: running them, waiting for them, throwing them away.
  *
- * A backend that waits runs units itself, so there is progress without any worker.  It waits only
- * for units that workers have claimed, and a claimed unit of a worker waits for nobody.
+ * A backend that waits runs units itself, so it needs no worker to get on.  It waits only for units
+ * that workers have claimed, and a worker with a claim waits for nobody (invariant E4).
  */
 #include "batch/statement.h"
 
@@ -22,8 +22,8 @@
 MtpLoad    *mtp_my_load = NULL;
 
 /*
- * The unit of its own that this backend is running, if batch is not NULL.  Barriers reached from
- * inside it do nothing, and nothing is queued there.
+ * The unit of its own that this backend runs, if batch is not NULL.  A flush before a scan inside
+ * of it does nothing, and nothing is queued there.
  */
 static MtpUnit running;
 
@@ -33,7 +33,7 @@ mtp_batch_drain_busy(void)
 	return running.batch != NULL;
 }
 
-/* FATAL unwinds no PG_TRY: the unit under way must be let go here, or its batch stays for ever. */
+/* FATAL unwinds no PG_TRY: this gives the unit under way back, or its batch would stay (E3). */
 static void
 leave_load(int code, Datum arg)
 {
@@ -66,7 +66,6 @@ mtp_batch_load_join(void)
 	return mtp_my_load;
 }
 
-/* Under mtp_batch_lock: does the batch match? */
 static bool
 matches(MtpBatch *b, uint64 serial, Oid indexid, SubTransactionId subxid)
 {
@@ -75,31 +74,15 @@ matches(MtpBatch *b, uint64 serial, Oid indexid, SubTransactionId subxid)
 		(subxid == InvalidSubTransactionId || b->subxid >= subxid);
 }
 
-static void
-open_runner(MtpRunner *runner, MtpBatch *b)
-{
-	runner->heap = table_open(b->heapid, NoLock);
-	runner->index = index_open(b->indexid, RowExclusiveLock);
-	runner->ops = mtp_batch_ops_of(runner->index);
-	runner->order = runner->ops->order(runner->index);
-	runner->worker = NULL;
-}
-
-static void
-close_runner(MtpRunner *runner)
-{
-	index_close(runner->index, RowExclusiveLock);
-	table_close(runner->heap, NoLock);
-	runner->index = NULL;
-}
-
 /*
- * Runs a unit that this backend has claimed; on an error it is ready again.  Comparison functions
- * run as the user who inserted the rows, whoever's function it is that has reached a barrier.
+ * Runs a unit that this backend has claimed; on an error the unit is ready again (invariant E3).
+ * Comparison functions run as the user who inserted the rows, even if another user's function scans
+ * the index.
  */
 static void
 run_own(MtpUnit *unit)
 {
+	MtpBatch   *b = unit->batch;
 	MtpRunner	runner;
 	MemoryContext cxt;
 	MemoryContext old = CurrentMemoryContext;
@@ -116,11 +99,16 @@ run_own(MtpUnit *unit)
 		MTP_INJECT("owner_claimed");
 		if (push)
 			PushActiveSnapshot(GetTransactionSnapshot());
-		SetUserIdAndSecContext(unit->batch->userid, unit->batch->sec_context);
-		open_runner(&runner, unit->batch);
-		(void) mtp_batch_unit_run(&runner, unit);
+		SetUserIdAndSecContext(b->userid, b->sec_context);
+		runner.heap = table_open(b->heapid, NoLock);
+		runner.index = index_open(b->indexid, RowExclusiveLock);
+		runner.ops = mtp_batch_ops_of(runner.index);
+		runner.order = runner.ops->order(runner.index);
+		runner.worker = NULL;
+		mtp_batch_unit_run(&runner, unit);
 		SetUserIdAndSecContext(userid, sec_context);
-		close_runner(&runner);
+		index_close(runner.index, RowExclusiveLock);
+		table_close(runner.heap, NoLock);
 		if (push)
 			PopActiveSnapshot();
 		MemoryContextSwitchTo(old);
@@ -139,12 +127,13 @@ run_own(MtpUnit *unit)
 }
 
 /*
- * Looks for a ready unit among the matching batches; *pending gets the index of one that is not
- * applied yet, or InvalidOid.
+ * Claims a ready unit of the matching batches.  *pending gets the index of one that is not applied
+ * yet, or InvalidOid.
  */
 static bool
 claim_own(uint64 serial, Oid indexid, SubTransactionId subxid, MtpUnit *unit, Oid *pending)
 {
+	dlist_head *lists[] = {&mtp_my_load->batches, &mtp_my_load->own};
 	bool		got = false;
 	TimestampTz now = GetCurrentTimestamp();
 	dlist_iter	iter;
@@ -152,24 +141,15 @@ claim_own(uint64 serial, Oid indexid, SubTransactionId subxid, MtpUnit *unit, Oi
 	*pending = InvalidOid;
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 	mtp_my_load->seen = now;
-	dlist_foreach(iter, &mtp_my_load->batches)
+	for (int i = 0; i < lengthof(lists) && !got; i++)
+		dlist_foreach(iter, lists[i])
 	{
 		MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
 
-		if (b->phase == MTP_FILLING || !matches(b, serial, indexid, subxid))
-			continue;
-		*pending = b->indexid;
-		if ((got = mtp_batch_unit_claim(b, false, unit)))
+		/* On the list own submitted batches come first. */
+		if (b->phase == MTP_FILLING && b->own)
 			break;
-	}
-	if (!got)
-		dlist_foreach(iter, &mtp_my_load->own)
-	{
-		MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
-
-		if (b->phase == MTP_FILLING)
-			break;				/* so are all behind it */
-		if (!matches(b, serial, indexid, subxid))
+		if (b->phase == MTP_FILLING || !matches(b, serial, indexid, subxid))
 			continue;
 		*pending = b->indexid;
 		if ((got = mtp_batch_unit_claim(b, false, unit)))
@@ -179,9 +159,8 @@ claim_own(uint64 serial, Oid indexid, SubTransactionId subxid, MtpUnit *unit, Oi
 	return got;
 }
 
-/* Runs one unit or waits for a change.  False if no batch matches. */
-static bool
-advance(uint64 serial, Oid indexid, SubTransactionId subxid)
+bool
+mtp_batch_drain_step(uint64 serial, Oid indexid, SubTransactionId subxid)
 {
 	static uint32 event = 0;
 	MtpUnit		unit;
@@ -197,20 +176,21 @@ advance(uint64 serial, Oid indexid, SubTransactionId subxid)
 	}
 	if (OidIsValid(pending))
 	{
-		mtp_batch_stat_count_wait(pending);
-		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100, mtp_wait_event(&event, "MtpBatchUnit"));
+		MTP_BATCH_COUNT(pending, waits);
+		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100,
+										   mtp_wait_event(&event, "MtpBatchUnit"));
 	}
 	ConditionVariableCancelSleep();
 	return OidIsValid(pending);
 }
 
-/* What matches is in the indexes, or was given up: nothing of it is pending. */
+/* Matching entries are in the indexes, or were given up: none is pending. */
 static void
-settle(uint64 serial, Oid indexid, SubTransactionId subxid)
+settle_queues(uint64 serial, Oid indexid, SubTransactionId subxid)
 {
-	for (MtpStatement *f = mtp_batch_statement; f != NULL; f = f->outer)
-		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
-			if ((serial == 0 || f->serial == serial) &&
+	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
+		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
+			if ((serial == 0 || s->serial == serial) &&
 				(!OidIsValid(indexid) || q->indexid == indexid) &&
 				(subxid == InvalidSubTransactionId || q->subxid >= subxid))
 			{
@@ -224,28 +204,16 @@ mtp_batch_drain(uint64 serial, Oid indexid, SubTransactionId subxid)
 {
 	if (mtp_my_load == NULL || mtp_batch_drain_busy())
 		return;
-	for (MtpStatement *f = mtp_batch_statement; f != NULL; f = f->outer)
-		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
+		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
 			if (q->batch != NULL && matches(q->batch, serial, indexid, subxid))
 				mtp_batch_queue_submit(q);
 	MTP_INJECT("drain");
-	while (advance(serial, indexid, subxid))
+	while (mtp_batch_drain_step(serial, indexid, subxid))
 		;
 	mtp_batch_load_take_usage();
 	mtp_batch_share_content(mtp_my_load);
-	settle(serial, indexid, subxid);
-}
-
-bool
-mtp_batch_drain_some(void)
-{
-	return mtp_my_load != NULL && !mtp_batch_drain_busy() && advance(0, InvalidOid, InvalidSubTransactionId);
-}
-
-bool
-mtp_batch_drain_some_of(uint64 serial, Oid indexid)
-{
-	return advance(serial, indexid, InvalidSubTransactionId);
+	settle_queues(serial, indexid, subxid);
 }
 
 void
@@ -269,12 +237,13 @@ mtp_batch_drain_detach(uint64 serial)
 		if (!busy)
 			break;
 		CHECK_FOR_INTERRUPTS();
-		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100, mtp_wait_event(&event, "MtpBatchDetach"));
+		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100,
+										   mtp_wait_event(&event, "MtpBatchDetach"));
 	}
 	ConditionVariableCancelSleep();
 }
 
-/* Under mtp_batch_lock: takes what matches off the list. */
+/* Under mtp_batch_lock: takes matching batches off the list, and frees those that nobody holds. */
 static void
 cancel_in(dlist_head *list, uint64 serial, SubTransactionId subxid)
 {
@@ -298,14 +267,14 @@ mtp_batch_cancel(uint64 serial, SubTransactionId subxid)
 {
 	if (mtp_my_load == NULL)
 		return;
-	settle(serial, InvalidOid, subxid);
+	settle_queues(serial, InvalidOid, subxid);
 	mtp_batch_share_content(mtp_my_load);
 
-	/* Only this backend makes batches; workers may have applied and removed all of them. */
+	/* Only this backend makes batches, so there is none if workers have removed all of them. */
 	if (*(volatile uint64 *) &mtp_my_load->bytes == 0)
 		return;
-	for (MtpStatement *f = mtp_batch_statement; f != NULL; f = f->outer)
-		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
+		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
 			if (q->batch != NULL && matches(q->batch, serial, InvalidOid, subxid))
 			{
 				q->batch = NULL;
@@ -318,7 +287,7 @@ mtp_batch_cancel(uint64 serial, SubTransactionId subxid)
 	cancel_in(&mtp_my_load->own, serial, subxid);
 	LWLockRelease(mtp_batch_lock);
 
-	/* What workers did for the failed statement is not the next one's. */
+	/* The usage of workers for the failed statement is not the next one's. */
 	mtp_batch_load_take_usage();
 }
 

@@ -3,9 +3,10 @@
  *	  VACUUM's guard against entries of dead rows.
  *
  * An entry of an aborted row is harmless until VACUUM lets the row's TID be used again.  A worker's
- * step registers itself, issues a full barrier, and only then checks that the rows' transaction
- * still runs.  VACUUM's dead TIDs were dead before ambulkdelete began; so a step that registers
- * behind VACUUM's barrier sees the abort, and one that registered before is waited for.
+ * step registers itself, issues a full memory barrier, and only then checks that the rows'
+ * transaction still runs (apply.c).  VACUUM's dead TIDs were dead before ambulkdelete began.  So a
+ * step that registers behind the memory barrier here sees the abort, and VACUUM waits for a step
+ * that registered before (invariant E7).
  */
 #include "batch/shared.h"
 

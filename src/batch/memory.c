@@ -2,9 +2,9 @@
  * memory.c
  *	  The engine's memory: a buddy allocator over a fixed area of shared memory.
  *
- * Blocks are 1 kB << order.  Free ones are linked through their first bytes; a byte per smallest
- * block tells the order of a free block that starts there.  Everything runs under mtp_memory_lock
- * and raises nothing, so it is fit for abort callbacks.
+ * Blocks have 1 kB << order.  Free ones are linked through their first bytes.  A byte per smallest
+ * block tells the order of a free block that starts there.  All runs under mtp_memory_lock and
+ * raises nothing, so abort callbacks may call it.
  */
 #include "batch/shared.h"
 
@@ -39,7 +39,7 @@ mtp_batch_memory_size(void)
 }
 
 static void
-push(int i, int order)
+push_free(int i, int order)
 {
 	FreeBlock  *b = block_at(i);
 	int			head = mtp_shared->free_head[order];
@@ -53,7 +53,7 @@ push(int i, int order)
 }
 
 static void
-take(int i, int order)
+take_free(int i, int order)
 {
 	FreeBlock  *b = block_at(i);
 
@@ -66,7 +66,7 @@ take(int i, int order)
 	free_order[i] = NOT_FREE;
 }
 
-/* In shmem_startup_hook, after mtp_shared exists; only the first process fills it in. */
+/* In shmem_startup_hook, when mtp_shared exists; only the first process fills the memory in. */
 void
 mtp_batch_memory_init(void)
 {
@@ -88,7 +88,7 @@ mtp_batch_memory_init(void)
 
 		while ((i & ((1 << o) - 1)) != 0 || i + (1 << o) > n)
 			o--;
-		push(i, o);
+		push_free(i, o);
 		i += 1 << o;
 	}
 }
@@ -106,11 +106,11 @@ mtp_batch_memory_alloc(int order)
 	{
 		int			i = mtp_shared->free_head[o];
 
-		take(i, o);
+		take_free(i, o);
 		while (o > order)
 		{
 			o--;
-			push(i + (1 << o), o);
+			push_free(i + (1 << o), o);
 		}
 		mtp_shared->free_blocks -= 1 << order;
 		mem = (char *) block_at(i);
@@ -132,10 +132,10 @@ mtp_batch_memory_free(char *block, int order)
 
 		if (buddy + (1 << order) > mtp_shared->nblocks || free_order[buddy] != order)
 			break;
-		take(buddy, order);
+		take_free(buddy, order);
 		i = Min(i, buddy);
 		order++;
 	}
-	push(i, order);
+	push_free(i, order);
 	LWLockRelease(mtp_memory_lock);
 }

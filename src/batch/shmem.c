@@ -23,16 +23,17 @@ shared_size(void)
 }
 
 static void
-request(void)
+request_memory(void)
 {
 	if (next_request)
 		next_request();
-	RequestAddinShmemSpace(add_size(shared_size(), add_size(mtp_batch_memory_size(), mtp_batch_stat_size())));
+	RequestAddinShmemSpace(add_size(shared_size(),
+									add_size(mtp_batch_memory_size(), mtp_batch_stat_size())));
 	RequestNamedLWLockTranche("mtpower", 3);
 }
 
 static void
-startup(void)
+start_memory(void)
 {
 	LWLockPadded *locks;
 	bool		found;
@@ -69,9 +70,9 @@ mtp_batch_init(void)
 {
 	mtp_batch_settings_init();
 	next_request = shmem_request_hook;
-	shmem_request_hook = request;
+	shmem_request_hook = request_memory;
 	next_startup = shmem_startup_hook;
-	shmem_startup_hook = startup;
+	shmem_startup_hook = start_memory;
 	mtp_batch_view_init();
 	mtp_batch_serve_init();
 	mtp_batch_statement_init();

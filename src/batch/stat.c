@@ -2,8 +2,8 @@
  * stat.c
  *	  Counters per index, in shared memory.
  *
- * They are lost at a restart, as those of core's are after a crash.  What a dropped index has
- * counted goes when somebody looks (view.c), or when its room is needed.
+ * They are lost at a restart, as those of core are after a crash.  A dropped index keeps its
+ * counters until a SQL view reads them (view.c), or their room is needed.
  */
 #include "batch/shared.h"
 
@@ -37,14 +37,6 @@ mtp_batch_stat_forget(MtpIndexStat *st)
 	hash_search(mtp_stats, &st->key, HASH_REMOVE, NULL);
 }
 
-/* Makes room for another index. */
-static void
-evict(void)
-{
-	mtp_batch_stat_forget(dlist_tail_element(MtpIndexStat, node, &mtp_shared->stat_order));
-	mtp_shared->evicted++;
-}
-
 MtpIndexStat *
 mtp_batch_stat_of(Oid dbid, Oid indexid)
 {
@@ -54,7 +46,11 @@ mtp_batch_stat_of(Oid dbid, Oid indexid)
 	if (st == NULL)
 	{
 		if (hash_get_num_entries(mtp_stats) >= MTP_MAX_INDEXES)
-			evict();
+		{
+			/* The index that was looked up longest ago makes room. */
+			mtp_batch_stat_forget(dlist_tail_element(MtpIndexStat, node, &mtp_shared->stat_order));
+			mtp_shared->evicted++;
+		}
 		st = hash_search(mtp_stats, &key, HASH_ENTER, NULL);
 		memset((char *) st + sizeof(key), 0, sizeof(*st) - sizeof(key));
 		dlist_push_head(&mtp_shared->stat_order, &st->node);
@@ -62,22 +58,6 @@ mtp_batch_stat_of(Oid dbid, Oid indexid)
 	else
 		dlist_move_head(&mtp_shared->stat_order, &st->node);
 	return st;
-}
-
-void
-mtp_batch_stat_count_wait(Oid indexid)
-{
-	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
-	mtp_batch_stat_of(MyDatabaseId, indexid)->waits++;
-	LWLockRelease(mtp_stat_lock);
-}
-
-void
-mtp_batch_stat_count_failure(Oid indexid, MtpFailure why)
-{
-	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
-	mtp_batch_stat_of(MyDatabaseId, indexid)->failed[why]++;
-	LWLockRelease(mtp_stat_lock);
 }
 
 void
@@ -91,13 +71,5 @@ mtp_batch_count_overflow(Relation index, uint32 splits, uint32 moved)
 	st = mtp_batch_stat_of(MyDatabaseId, RelationGetRelid(index));
 	st->overflow += splits;
 	st->moved += moved;
-	LWLockRelease(mtp_stat_lock);
-}
-
-void
-mtp_batch_stat_count_batch(Oid indexid)
-{
-	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
-	mtp_batch_stat_of(MyDatabaseId, indexid)->batches++;
 	LWLockRelease(mtp_stat_lock);
 }

@@ -2,7 +2,8 @@
  * view.c
  *	  What users see of the engine: workers, counters per index, memory.
  *
- * Everything is copied under its lock first and told afterwards, since telling reads catalogs.
+ * A function copies everything under its lock first and returns rows afterwards, since making rows
+ * reads catalogs.
  */
 #include "batch/shared.h"
 #include "core/reset.h"
@@ -24,7 +25,7 @@ PG_FUNCTION_INFO_V1(mtp_stat_workers);
 PG_FUNCTION_INFO_V1(mtp_stat_batches);
 PG_FUNCTION_INFO_V1(mtp_stat_memory);
 
-/* Whoever has this role's rights sees all rows, others their own. */
+/* Roles with this one's rights see all rows, others their own. */
 static bool
 sees_all(void)
 {
@@ -73,7 +74,7 @@ mtp_stat_workers(PG_FUNCTION_ARGS)
 			continue;
 		values[0] = Int32GetDatum(w->pid);
 		values[1] = database_name(w->dbid, &nulls[1]);
-		/* The number of another database's index would be a stranger's name here. */
+		/* Another database's index number would name a stranger here. */
 		values[2] = ObjectIdGetDatum(s->indexid);
 		nulls[2] = !working || w->dbid != MyDatabaseId;
 		values[3] = Int32GetDatum(s->owner_pid);
@@ -115,23 +116,6 @@ typedef struct Queued
 	uint64		bytes;
 } Queued;
 
-static void
-copy_list(Queued *queued, int *n, int room, MtpLoad *load, dlist_head *list)
-{
-	dlist_iter	iter;
-
-	dlist_foreach(iter, list)
-	{
-		MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
-
-		if (*n == room)
-			return;
-		queued[*n].key.dbid = load->dbid;
-		queued[*n].key.indexid = b->indexid;
-		queued[(*n)++].bytes = b->bytes;
-	}
-}
-
 /* Adds what is queued to the index's row, which is made if there is none. */
 static void
 add_queued(Rows *r, HTAB *rows, const Queued *queued)
@@ -150,51 +134,40 @@ add_queued(Rows *r, HTAB *rows, const Queued *queued)
 	r->rows[entry->at].queued += queued->bytes;
 }
 
-/* How many batches there are, under mtp_batch_lock. */
+/* Copies what the first `room` batches hold; returns how many batches there are. */
 static int
-count_batches(void)
+copy_queued(Queued *queued, int room)
 {
-	dlist_iter	iter;
 	int			n = 0;
 
+	LWLockAcquire(mtp_batch_lock, LW_SHARED);
 	for (int i = 0; i < mtp_shared->max_loads; i++)
 	{
-		dlist_foreach(iter, &mtp_shared->loads[i].batches)
+		MtpLoad    *load = &mtp_shared->loads[i];
+		dlist_head *lists[] = {&load->batches, &load->own};
+		dlist_iter	iter;
+
+		for (int l = 0; l < lengthof(lists); l++)
+			dlist_foreach(iter, lists[l])
+		{
+			MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
+
+			if (n < room)
+			{
+				queued[n].key.dbid = load->dbid;
+				queued[n].key.indexid = b->indexid;
+				queued[n].bytes = b->bytes;
+			}
 			n++;
-		dlist_foreach(iter, &mtp_shared->loads[i].own)
-			n++;
+		}
 	}
+	LWLockRelease(mtp_batch_lock);
 	return n;
-}
-
-/* Copies what batches hold; *n gets how many. */
-static Queued *
-copy_queued(int *n)
-{
-	Queued	   *queued;
-	int			room;
-
-	LWLockAcquire(mtp_batch_lock, LW_SHARED);
-	room = count_batches();
-	LWLockRelease(mtp_batch_lock);
-
-	/* Some room for batches that come between; what has none is seen next time. */
-	room = room + room / 8 + 64;
-	queued = palloc_extended(room * sizeof(Queued), MCXT_ALLOC_HUGE);
-	*n = 0;
-	LWLockAcquire(mtp_batch_lock, LW_SHARED);
-	for (int i = 0; i < mtp_shared->max_loads; i++)
-	{
-		copy_list(queued, n, room, &mtp_shared->loads[i], &mtp_shared->loads[i].batches);
-		copy_list(queued, n, room, &mtp_shared->loads[i], &mtp_shared->loads[i].own);
-	}
-	LWLockRelease(mtp_batch_lock);
-	return queued;
 }
 
 /* Copies the counters, and adds what is queued, also of indexes that have none yet. */
 static Rows
-collect(void)
+collect_rows(void)
 {
 	HASHCTL		ctl = {
 		.keysize = sizeof(MtpIndexStatKey),.entrysize = sizeof(RowEntry),
@@ -205,9 +178,13 @@ collect(void)
 	Rows		r = {0};
 	HASH_SEQ_STATUS seq;
 	MtpIndexStat *st;
-	int			nqueued;
-	Queued	   *queued = copy_queued(&nqueued);
+	int			nqueued = copy_queued(NULL, 0);
+	int			room = nqueued + nqueued / 8 + 64;
+	Queued	   *queued = palloc_extended(room * sizeof(Queued), MCXT_ALLOC_HUGE);
 
+	/* Batches that came in between have some room; those that find none are seen next time. */
+	nqueued = copy_queued(queued, room);
+	nqueued = Min(nqueued, room);
 	r.rows = palloc_extended((MTP_MAX_INDEXES + nqueued) * sizeof(Row), MCXT_ALLOC_HUGE);
 	LWLockAcquire(mtp_stat_lock, LW_SHARED);
 	hash_seq_init(&seq, mtp_stats);
@@ -230,8 +207,8 @@ collect(void)
 }
 
 /*
- * Is there no such index any more?  One that a transaction under way has made, or dropped, is locked
- * exclusively by it, and is not judged: we can't see the one, and the other may come back.
+ * True if there is no such index.  A transaction under way that made or dropped it locks it
+ * exclusively, and then it is not judged: we can't see a new one, and a dropped one may come back.
  */
 static bool
 index_is_gone(Oid indexid)
@@ -275,7 +252,7 @@ forget_gone(Rows *r)
 	LWLockRelease(mtp_stat_lock);
 }
 
-/* Is the index one of this database that the user owns? */
+/* True if the index is one of this database that the user owns. */
 static bool
 owns_index(Oid indexid)
 {
@@ -289,7 +266,7 @@ owns_index(Oid indexid)
 	return owns;
 }
 
-/* Splits by K, as an array whose subscripts are K: from 2 up, the last one for all above it, too. */
+/* Splits by K, as an array whose subscripts are K: from 2 up; the last one counts all above too. */
 static Datum
 splits_array(const MtpIndexStat *st)
 {
@@ -312,7 +289,7 @@ mtp_stat_batches(PG_FUNCTION_ARGS)
 
 	mtp_require_preload();
 	InitMaterializedSRF(fcinfo, 0);
-	r = collect();
+	r = collect_rows();
 	forget_gone(&r);
 	for (int i = 0; i < r.n; i++)
 	{
@@ -352,7 +329,7 @@ mtp_stat_batches(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Nobody's in particular, so everybody may see it. */
+/* It belongs to no role, so every role may see it. */
 Datum
 mtp_stat_memory(PG_FUNCTION_ARGS)
 {
@@ -360,7 +337,8 @@ mtp_stat_memory(PG_FUNCTION_ARGS)
 	bool		nulls[4] = {false};
 	TupleDesc	desc;
 	int64		total,
-				held;
+				held,
+				misses;
 
 	mtp_require_preload();
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
@@ -370,9 +348,12 @@ mtp_stat_memory(PG_FUNCTION_ARGS)
 	total = (int64) mtp_shared->nblocks * MTP_BLOCK_SIZE;
 	held = total - (int64) mtp_shared->free_blocks * MTP_BLOCK_SIZE;
 	LWLockRelease(mtp_memory_lock);
+	LWLockAcquire(mtp_worker_lock, LW_SHARED);
+	misses = mtp_workers->misses;
+	LWLockRelease(mtp_worker_lock);
 	values[0] = Int64GetDatum(total);
 	values[1] = Int64GetDatum(held);
-	values[2] = Int64GetDatum(mtp_worker_misses());
+	values[2] = Int64GetDatum(misses);
 	LWLockAcquire(mtp_stat_lock, LW_SHARED);
 	values[3] = Int64GetDatum(mtp_shared->evicted);
 	LWLockRelease(mtp_stat_lock);
@@ -400,7 +381,9 @@ reset_workers(void)
 	for (int i = 0; i < MTP_MAX_WORKERS; i++)
 		mtp_shared->serving[i].entries = 0;
 	LWLockRelease(mtp_stat_lock);
-	mtp_worker_reset_misses();
+	LWLockAcquire(mtp_worker_lock, LW_EXCLUSIVE);
+	mtp_workers->misses = 0;
+	LWLockRelease(mtp_worker_lock);
 }
 
 void
