@@ -7,7 +7,6 @@
 #include "core/inject.h"
 #include "executor/instrument.h"
 #include "miscadmin.h"
-#include "storage/procarray.h"
 #include "utils/memutils.h"
 
 /*
@@ -112,50 +111,6 @@ mtp_batch_stream_open(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
 }
 
 /*
- * Makes the worker's step counter odd, and lets every process see it before the worker reads what
- * the step depends on.  The injection points stand here because what was read before them may
- * change until the step is registered.
- */
-static void
-register_step(MtpServing *worker)
-{
-	MTP_INJECT("step_begins");
-	Assert((pg_atomic_read_u64(&worker->step) & 1) == 0);
-	pg_atomic_write_u64(&worker->step, pg_atomic_read_u64(&worker->step) + 1);
-	pg_memory_barrier();
-	MTP_INJECT("step_registered");
-}
-
-/*
- * Begins a step; false if it may touch no page.  A worker's step may touch pages only while the
- * rows' transaction runs: after its end VACUUM may give their TIDs to others (invariant E7).  So it
- * registers first and looks at the transaction then; mtp_batch_vacuum_fence does the reverse.
- */
-static bool
-step_begin(MtpRunner *runner, MtpBatch *b)
-{
-	if (b->cancelled)
-		return false;
-	if (runner->worker == NULL)
-		return true;
-	register_step(runner->worker);
-	return TransactionIdIsInProgress(b->xid);
-}
-
-void
-mtp_batch_step_end(MtpServing *worker)
-{
-	uint64		step;
-
-	if (worker == NULL)
-		return;
-	step = pg_atomic_read_u64(&worker->step);
-	pg_memory_barrier();
-	if (step & 1)
-		pg_atomic_write_u64(&worker->step, step + 1);
-}
-
-/*
  * Each step changes the pages of one leaf's share and the task's progress in one critical section
  * (invariant E5), so the task may end between any two steps, and another process goes on from
  * there.
@@ -187,7 +142,7 @@ mtp_batch_apply(MtpRunner *runner, MtpUnit *unit)
 	while (!mtp_stream_end(stream))
 	{
 		CHECK_FOR_INTERRUPTS();
-		more = step_begin(runner, b);
+		more = mtp_batch_step_begin(runner, b);
 		if (more)
 		{
 			MTP_INJECT("step_checked");

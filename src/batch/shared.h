@@ -352,7 +352,12 @@ extern uint32 mtp_batch_task_crc(MtpBatch *batch, int task);
 extern MtpBatchApply *mtp_batch_account_begin(MtpRunner *runner, bool task, uint32 progress);
 extern void mtp_batch_account_end(MtpUnit *unit);
 
-/* Ends the registration of a worker's step, if one is under way; raises nothing. */
+/* ---------- fence.c ---------- */
+
+/* Begins a step of a task; a worker's is registered.  If false, the step must touch no page. */
+extern bool mtp_batch_step_begin(MtpRunner *runner, MtpBatch *batch);
+
+/* Ends a worker's step, if one is under way; worker may be NULL.  Raises nothing. */
 extern void mtp_batch_step_end(MtpServing *worker);
 
 /* ---------- share.c: each takes mtp_batch_lock ---------- */

@@ -286,45 +286,42 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 {
 	MtpStatement s;
 	CopyStmt   *copy = (CopyStmt *) pstmt->utilityStmt;
+	bool		loading = IsA(copy, CopyStmt) && copy->is_from;
 	const char *wanted;
 
 	drain_all();
 	wanted = mtp_database_wanted_by(pstmt->utilityStmt, context == PROCESS_UTILITY_TOPLEVEL);
-	if (wanted != NULL)
-	{
-		PG_TRY();
-		{
-			mtp_workers_detach(wanted);
-			call_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-		}
-		PG_CATCH();
-		{
-			mtp_workers_return();
-			PG_RE_THROW();
-		}
-		PG_END_TRY();
-		mtp_workers_return();
-		return;
-	}
-	if (!IsA(copy, CopyStmt) || !copy->is_from)
+	if (!loading && wanted == NULL)
 	{
 		call_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 		return;
 	}
-	push_statement(&s, GetCurrentCommandId(false), false);
-	s.frozen = may_freeze(copy);
+	if (loading)
+	{
+		push_statement(&s, GetCurrentCommandId(false), false);
+		s.frozen = may_freeze(copy);
+	}
 	PG_TRY();
 	{
+		if (wanted)
+			mtp_workers_detach(wanted);
 		call_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-		drain_statement(&s, NULL);
+		if (loading)
+			drain_statement(&s, NULL);
 	}
 	PG_CATCH();
 	{
-		abandon_statement(&s);
+		if (loading)
+			abandon_statement(&s);
+		else
+			mtp_workers_return();
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	pop_statement(&s);
+	if (loading)
+		pop_statement(&s);
+	else
+		mtp_workers_return();
 }
 
 /*

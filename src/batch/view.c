@@ -88,26 +88,12 @@ mtp_stat_workers(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* What the view knows of an index: its counters and what is queued. */
+/* An index's row: its counters and what is queued. */
 typedef struct Row
 {
-	MtpIndexStat st;
+	MtpIndexStat st;			/* its key comes first */
 	uint64		queued;
-	bool		gone;
 } Row;
-
-typedef struct Rows
-{
-	int			n;
-	Row		   *rows;
-} Rows;
-
-/* Where an index's row is. */
-typedef struct RowEntry
-{
-	MtpIndexStatKey key;
-	int			at;
-} RowEntry;
 
 /* What one batch holds. */
 typedef struct Queued
@@ -115,24 +101,6 @@ typedef struct Queued
 	MtpIndexStatKey key;
 	uint64		bytes;
 } Queued;
-
-/* Adds what is queued to the index's row, which is made if there is none. */
-static void
-add_queued(Rows *r, HTAB *rows, const Queued *queued)
-{
-	bool		found;
-	RowEntry   *entry = hash_search(rows, &queued->key, HASH_ENTER, &found);
-
-	if (!found)
-	{
-		Row		   *row = &r->rows[r->n];
-
-		memset(row, 0, sizeof(*row));
-		row->st.key = queued->key;
-		entry->at = r->n++;
-	}
-	r->rows[entry->at].queued += queued->bytes;
-}
 
 /* Copies what the first `room` batches hold; returns how many batches there are. */
 static int
@@ -165,45 +133,49 @@ copy_queued(Queued *queued, int room)
 	return n;
 }
 
+/* The row of an index, made if there is none yet. */
+static Row *
+row_of(HTAB *rows, const MtpIndexStatKey *key)
+{
+	bool		found;
+	Row		   *row = hash_search(rows, key, HASH_ENTER, &found);
+
+	if (!found)
+		memset((char *) row + sizeof(*key), 0, sizeof(*row) - sizeof(*key));
+	return row;
+}
+
 /* Copies the counters, and adds what is queued, also of indexes that have none yet. */
-static Rows
+static HTAB *
 collect_rows(void)
 {
 	HASHCTL		ctl = {
-		.keysize = sizeof(MtpIndexStatKey),.entrysize = sizeof(RowEntry),
-		.hcxt = CurrentMemoryContext
+		.keysize = sizeof(MtpIndexStatKey),.entrysize = sizeof(Row),.hcxt = CurrentMemoryContext
 	};
 	HTAB	   *rows = hash_create("mtpower rows", 256, &ctl,
 								   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	Rows		r = {0};
-	HASH_SEQ_STATUS seq;
-	MtpIndexStat *st;
+	MtpIndexStat *stats = palloc(MTP_MAX_INDEXES * sizeof(MtpIndexStat));
+	int			nstats = 0;
 	int			nqueued = copy_queued(NULL, 0);
 	int			room = nqueued + nqueued / 8 + 64;
 	Queued	   *queued = palloc_extended(room * sizeof(Queued), MCXT_ALLOC_HUGE);
+	HASH_SEQ_STATUS seq;
+	MtpIndexStat *st;
 
 	/* Batches that came in between have some room; those that find none are seen next time. */
 	nqueued = copy_queued(queued, room);
 	nqueued = Min(nqueued, room);
-	r.rows = palloc_extended((MTP_MAX_INDEXES + nqueued) * sizeof(Row), MCXT_ALLOC_HUGE);
 	LWLockAcquire(mtp_stat_lock, LW_SHARED);
 	hash_seq_init(&seq, mtp_stats);
 	while ((st = hash_seq_search(&seq)) != NULL)
-	{
-		Row		   *row = &r.rows[r.n++];
-
-		row->st = *st;
-		row->queued = 0;
-		row->gone = false;
-	}
+		stats[nstats++] = *st;
 	LWLockRelease(mtp_stat_lock);
 
-	for (int i = 0; i < r.n; i++)
-		((RowEntry *) hash_search(rows, &r.rows[i].st.key, HASH_ENTER, NULL))->at = i;
+	for (int i = 0; i < nstats; i++)
+		row_of(rows, &stats[i].key)->st = stats[i];
 	for (int i = 0; i < nqueued; i++)
-		add_queued(&r, rows, &queued[i]);
-	hash_destroy(rows);
-	return r;
+		row_of(rows, &queued[i].key)->queued += queued[i].bytes;
+	return rows;
 }
 
 /*
@@ -227,29 +199,20 @@ index_is_gone(Oid indexid)
 	return gone;
 }
 
-/* Forgets the counters of indexes and databases that have been dropped. */
-static void
-forget_gone(Rows *r)
+/* Forgets the counters if the index or its database has been dropped; true if so. */
+static bool
+forget_if_gone(const MtpIndexStatKey *key)
 {
 	MtpIndexStat *st;
-	bool		any = false;
 
-	for (int i = 0; i < r->n; i++)
-	{
-		MtpIndexStatKey *key = &r->rows[i].st.key;
-
-		r->rows[i].gone = key->dbid == MyDatabaseId ? index_is_gone(key->indexid) :
-			!SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(key->dbid));
-		any |= r->rows[i].gone;
-	}
-	if (!any)
-		return;
+	if (key->dbid == MyDatabaseId ? !index_is_gone(key->indexid) :
+		SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(key->dbid)))
+		return false;
 	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
-	for (int i = 0; i < r->n; i++)
-		if (r->rows[i].gone &&
-			(st = hash_search(mtp_stats, &r->rows[i].st.key, HASH_FIND, NULL)) != NULL)
-			mtp_batch_stat_forget(st);
+	if ((st = hash_search(mtp_stats, key, HASH_FIND, NULL)) != NULL)
+		mtp_batch_stat_forget(st);
 	LWLockRelease(mtp_stat_lock);
+	return true;
 }
 
 /* True if the index is one of this database that the user owns. */
@@ -285,21 +248,21 @@ mtp_stat_batches(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	bool		all = sees_all();
-	Rows		r;
+	HASH_SEQ_STATUS seq;
+	Row		   *row;
 
 	mtp_require_preload();
 	InitMaterializedSRF(fcinfo, 0);
-	r = collect_rows();
-	forget_gone(&r);
-	for (int i = 0; i < r.n; i++)
+	hash_seq_init(&seq, collect_rows());
+	while ((row = hash_seq_search(&seq)) != NULL)
 	{
-		MtpIndexStat *st = &r.rows[i].st;
+		MtpIndexStat *st = &row->st;
 		bool		here = st->key.dbid == MyDatabaseId;
 		Datum		values[22] = {0};
 		bool		nulls[22] = {false};
 		int			n = 0;
 
-		if (r.rows[i].gone || (!all && !(here && owns_index(st->key.indexid))))
+		if (forget_if_gone(&st->key) || (!all && !(here && owns_index(st->key.indexid))))
 			continue;
 		values[n] = database_name(st->key.dbid, &nulls[n]);
 		n++;
@@ -318,7 +281,7 @@ mtp_stat_batches(PG_FUNCTION_ARGS)
 		values[n++] = Int64GetDatum(st->leaves);
 		values[n++] = splits_array(st);
 		values[n++] = Int64GetDatum(st->wal_bytes);
-		values[n++] = Int64GetDatum(r.rows[i].queued);
+		values[n++] = Int64GetDatum(row->queued);
 		values[n++] = Int64GetDatum(st->waits);
 		values[n++] = Int64GetDatum(st->ahead);
 		values[n++] = Int64GetDatum(st->overflow);
