@@ -38,6 +38,10 @@ mtp_batch_account_begin(MtpRunner *runner, bool task, uint32 progress)
 	return &applying.call;
 }
 
+/*
+ * Raises nothing: mtp_batch_unit_give_back calls it.  progress tells what is in, after an error
+ * too.
+ */
 void
 mtp_batch_account_end(MtpUnit *unit)
 {
@@ -76,6 +80,10 @@ mtp_batch_account_end(MtpUnit *unit)
 	LWLockRelease(mtp_stat_lock);
 }
 
+/*
+ * The merge is the same in each process, so to skip as many entries as the task's progress says is
+ * to stand at the first entry that is not in the index (invariant E5).
+ */
 void
 mtp_batch_stream_open(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
 {

@@ -10,6 +10,7 @@
 #define SAMPLES_PER_TASK	8
 #define ENTRIES_PER_TASK	(32 * 1024) /* no smaller tasks, but for the last */
 
+/* An error leaves `prepared` unset, and `announced` as prepare left it for the next claimant. */
 void
 mtp_batch_prepare(MtpRunner *runner, MtpUnit *unit)
 {
@@ -119,6 +120,11 @@ rank_in_run(MtpRunner *runner, MtpBatch *b, MtpRun *run, const MtpNarrow *nb, co
 	return lo;
 }
 
+/*
+ * Samples tell roughly equal shares, the index AM moves their boundaries to where its pages end,
+ * and a search in each run finds the ranges.  Only the claimant of the cut writes tasks and bounds;
+ * the next phase, set by mtp_batch_unit_finish, shows them to other processes.
+ */
 void
 mtp_batch_cut(MtpRunner *runner, MtpBatch *b)
 {

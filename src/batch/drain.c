@@ -159,6 +159,10 @@ claim_own(uint64 serial, Oid indexid, SubTransactionId subxid, MtpUnit *unit, Oi
 	return got;
 }
 
+/*
+ * Prepares to sleep before it looks, so a change that comes in between wakes it.  A process that
+ * finishes a unit or gives it back broadcasts; the timeout is a safety net.
+ */
 bool
 mtp_batch_drain_step(uint64 serial, Oid indexid, SubTransactionId subxid)
 {
@@ -199,6 +203,10 @@ settle_queues(uint64 serial, Oid indexid, SubTransactionId subxid)
 			}
 }
 
+/*
+ * Submits what matches, and works until all of it is done.  Inside a unit of its own it does
+ * nothing: the unit's batch would wait for itself.
+ */
 void
 mtp_batch_drain(uint64 serial, Oid indexid, SubTransactionId subxid)
 {
@@ -216,6 +224,10 @@ mtp_batch_drain(uint64 serial, Oid indexid, SubTransactionId subxid)
 	settle_queues(serial, indexid, subxid);
 }
 
+/*
+ * A worker leaves the list after its transaction's end, so its locks are gone then (leave_list in
+ * serve.c wakes this backend).
+ */
 void
 mtp_batch_drain_detach(uint64 serial)
 {
@@ -262,6 +274,10 @@ cancel_in(dlist_head *list, uint64 serial, SubTransactionId subxid)
 	}
 }
 
+/*
+ * Workers look at `cancelled` before each step; the last process inside a unit frees the batch
+ * (leave_batch).  Raises nothing and waits for nobody: abort callbacks call it.
+ */
 void
 mtp_batch_cancel(uint64 serial, SubTransactionId subxid)
 {

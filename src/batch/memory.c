@@ -38,6 +38,7 @@ mtp_batch_memory_size(void)
 	return add_size(mul_size(count_blocks(), MTP_BLOCK_SIZE), count_blocks() + MTP_BLOCK_SIZE);
 }
 
+/* Makes block i a free one of this order. */
 static void
 push_free(int i, int order)
 {
@@ -52,6 +53,7 @@ push_free(int i, int order)
 	free_order[i] = order;
 }
 
+/* Takes the free block i from its order's list. */
 static void
 take_free(int i, int order)
 {
@@ -93,6 +95,7 @@ mtp_batch_memory_init(void)
 	}
 }
 
+/* Splits the smallest free block that is large enough. */
 char *
 mtp_batch_memory_alloc(int order)
 {
@@ -119,6 +122,7 @@ mtp_batch_memory_alloc(int order)
 	return mem;
 }
 
+/* Merges the block with its buddy as long as that is free too. */
 void
 mtp_batch_memory_free(char *block, int order)
 {

@@ -135,7 +135,10 @@ leave_pool(void)
 	LWLockRelease(mtp_stat_lock);
 }
 
-/* Finds the most urgent batch of this database and goes on its load's list. */
+/*
+ * Finds the most urgent batch of this database, and goes on its load's list: from now on the load's
+ * drain waits for this worker.  False if there is no work.
+ */
 static bool
 join_list(Oid *heapid, MtpLocator *locator)
 {

@@ -20,6 +20,7 @@
 /* A load that found no memory and has done nothing for so long wants none. */
 #define WANTS_MS	10000
 
+/* Half of the memory, in bytes. */
 static inline Size
 half(void)
 {
@@ -32,13 +33,14 @@ silent(MtpLoad *load, TimestampTz now)
 	return TimestampDifferenceExceeds(load->seen, now, SILENT_MS);
 }
 
+/* A load takes no lock to look where no other one wants memory, which is the usual case. */
 Size
 mtp_batch_share_room(MtpLoad *load)
 {
 	Size		room = MaxAllocHugeSize;
 	TimestampTz now;
 
-	/* A load that begins to want memory at this moment is seen at the next run. */
+	/* It sees a load that begins to want memory at this moment at its next run. */
 	if (mtp_shared->wanting == load->wants)
 		return room;
 	now = GetCurrentTimestamp();
@@ -116,6 +118,10 @@ help_silent(TimestampTz now)
 	}
 }
 
+/*
+ * Takes from the one load that can give most: first what workers look at already, then small
+ * batches.
+ */
 void
 mtp_batch_share_want(MtpLoad *load)
 {

@@ -23,13 +23,17 @@ MtpStatement *mtp_batch_statement = NULL;
 
 static uint32 last_serial = 0;
 static bool committing = false; /* from our PRE_COMMIT to the transaction's end */
-static SubTransactionId closing_subxid = InvalidSubTransactionId;
+static SubTransactionId closing_subxid = InvalidSubTransactionId;	/* it is being committed */
 static MtpStatement replication_statement;
 
 static ExecutorRun_hook_type next_run = NULL;
 static ExecutorFinish_hook_type next_finish = NULL;
 static ProcessUtility_hook_type next_utility = NULL;
 
+/*
+ * While a transaction or a subtransaction is being committed nothing drains a queue any more, and a
+ * unit of this backend must not queue what its own comparison functions insert.
+ */
 bool
 mtp_batch_queue_closed(void)
 {
@@ -108,7 +112,11 @@ check_serializable(MtpStatement *s)
 	}
 }
 
-/* The statement's end: everything goes in, and no worker stays behind with its locks. */
+/*
+ * The statement's end: everything goes in (invariant E1), and no worker stays behind with its
+ * locks.  The locks on the indexes go last: until then no session may get in between (README.md,
+ * *Order of locks*).  EXPLAIN and auto_explain count the time and the usage as the plan's.
+ */
 static void
 drain_statement(MtpStatement *s, QueryDesc *qd)
 {
@@ -155,6 +163,7 @@ count_forced(MtpStatement *s)
 		s->direct = true;
 }
 
+/* Applies all that this backend has queued, in whichever statement. */
 static void
 drain_all(void)
 {
@@ -410,12 +419,15 @@ xact_callback(XactEvent event, void *arg)
 			committing = true;
 			break;
 		case XACT_EVENT_ABORT:
-			/* Others see by now that the transaction is over; nothing was told here. */
+			/* By now other processes see that the transaction is over (invariant E7). */
 			MTP_INJECT("abort");
 			/* FALLTHROUGH */
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PREPARE:
-			/* Stacks with statements are gone; TopTransactionContext frees the rest. */
+
+			/*
+			 * The hooks' stacks are gone, and TopTransactionContext frees contexts of statements.
+			 */
 			mtp_batch_cancel(0, InvalidSubTransactionId);
 			mtp_batch_statement = NULL;
 			mtp_batch_pending = 0;
@@ -444,6 +456,10 @@ close_replication_statement(SubTransactionId aborted)
 	pop_statement(s);
 }
 
+/*
+ * What a subtransaction queued goes in before its commit, and is thrown away at its abort.  From
+ * PRE_COMMIT_SUB on nothing is queued in it (mtp_batch_queue_closed).
+ */
 static void
 subxact_callback(SubXactEvent event, SubTransactionId mySubid, SubTransactionId parentSubid,
 				 void *arg)

@@ -32,6 +32,7 @@ mtp_batch_ops_of(Relation index)
 	elog(ERROR, "index \"%s\" can't be fed in batches", RelationGetRelationName(index));
 }
 
+/* Where the unit's state is; under mtp_batch_lock, but in the unit's claimant. */
 static MtpUnitState *
 state_of_unit(MtpUnit *unit)
 {
@@ -41,6 +42,10 @@ state_of_unit(MtpUnit *unit)
 		unit->kind == MTP_UNIT_APPLY ? &b->tasks[unit->at].state : &b->cut_state;
 }
 
+/*
+ * Runs come first, then the cut, then tasks, as MtpPhase has it: the cut is ready when all runs are
+ * sorted and the batch is submitted.  A batch on the list own is one unit.
+ */
 MtpUnitState *
 mtp_batch_unit_ready(MtpBatch *b, bool worker, MtpUnit *unit)
 {
@@ -97,6 +102,7 @@ free_runs(MtpBatch *b)
 		mtp_batch_memory_free((char *) b->many, MTP_MANY_ORDER);
 }
 
+/* The run that its owner fills goes too. */
 void
 mtp_batch_free(MtpBatch *b)
 {
@@ -164,6 +170,10 @@ leave_batch(MtpBatch *b)
 	ConditionVariableBroadcast(&load->cv);
 }
 
+/*
+ * The unit changes the batch's phase under the same lock as its state.  The batch may be gone, or
+ * filled anew, when the lock is released: what the report needs is copied before.
+ */
 void
 mtp_batch_unit_finish(MtpUnit *unit)
 {
@@ -206,6 +216,10 @@ mtp_batch_unit_finish(MtpUnit *unit)
 							 TimestampDifferenceMilliseconds(submitted, GetCurrentTimestamp()))));
 }
 
+/*
+ * Raises nothing: this runs in PG_CATCH and in before_shmem_exit (invariant E3).  A task keeps its
+ * progress, so the process that repeats it goes on behind what is in.
+ */
 void
 mtp_batch_unit_give_back(MtpUnit *unit, bool worker_failed)
 {

@@ -106,6 +106,10 @@ find_slot(MtpWorkKind kind, Oid dbid, MtpCalled *called)
 	return -1;
 }
 
+/*
+ * Reserves a slot under the lock, and asks the postmaster without it.  The slot's database is that
+ * of the call from then on, so a command that wants the database finds it (invariant W2).
+ */
 MtpCalled
 mtp_worker_call(MtpWorkKind kind, Oid dbid)
 {

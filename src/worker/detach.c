@@ -106,6 +106,10 @@ still_connected(const int *pids)
 	return false;
 }
 
+/*
+ * Tells again and again: a worker that was being started has a latch only later.  After PATIENCE_MS
+ * core looks for itself, and refuses the command if a worker is still there.
+ */
 void
 mtp_workers_detach(const char *dbname)
 {
@@ -162,6 +166,7 @@ end_visit(int code, Datum arg)
 	LWLockRelease(mtp_worker_lock);
 }
 
+/* Under the lock, as workers are started (invariant W2). */
 bool
 mtp_visit_begin(Oid dbid)
 {

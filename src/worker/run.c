@@ -70,7 +70,9 @@ take_slot(int slot)
 	return mine;
 }
 
-/* On exit in any way.  Its transaction is over by now. */
+/*
+ * On exit in any way; the worker's transaction is over by now.  Work lets go before the slot does.
+ */
 static void
 leave_slot(int code, Datum arg)
 {
@@ -95,7 +97,11 @@ is_too_many(void)
 	return before >= mtp_workers->most;
 }
 
-/* Does a turn, and reports an error in it.  False if there was nothing to do. */
+/*
+ * Does a turn, and reports an error in it.  False if there was nothing to do.  A worker that has
+ * done something becomes idle under mtp_worker_lock, and the main loop then looks for work once
+ * more before it sleeps (invariant W1).
+ */
 static bool
 do_turn(const MtpWork *work)
 {
@@ -137,6 +143,10 @@ do_work(void)
 	return false;
 }
 
+/*
+ * Resets its latch before it looks for work, so a caller that sets the latch later wakes it
+ * (invariant W1).  When BackgroundWorkerInitializeConnectionByOid fails, leave_slot frees the slot.
+ */
 void
 mtp_worker_main(Datum arg)
 {
