@@ -321,7 +321,7 @@ extern void mtp_batch_unit_run(MtpRunner *runner, MtpUnit *unit);
 extern void mtp_batch_unit_finish(MtpUnit *unit);
 extern void mtp_batch_unit_give_back(MtpUnit *unit, bool worker_failed);
 
-/* Under mtp_batch_lock: nothing is added to the batch any more. */
+/* Under mtp_batch_lock: from now on nothing is added to the batch. */
 extern void mtp_batch_submit(MtpBatch *batch, TimestampTz now);
 
 /* Under mtp_batch_lock: frees a batch that is off its load's list. */
@@ -371,7 +371,7 @@ extern Size mtp_batch_share_room(MtpLoad *load);
  */
 extern void mtp_batch_share_want(MtpLoad *load);
 
-/* The load wants none any more: it got some, or has nothing to queue. */
+/* The load stops wanting memory: it got some, or has nothing to queue. */
 extern void mtp_batch_share_content(MtpLoad *load);
 
 /* ---------- serve.c ---------- */

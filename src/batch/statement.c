@@ -31,8 +31,8 @@ static ExecutorFinish_hook_type next_finish = NULL;
 static ProcessUtility_hook_type next_utility = NULL;
 
 /*
- * While a transaction or a subtransaction is being committed nothing drains a queue any more, and a
- * unit of this backend must not queue what its own comparison functions insert.
+ * Nothing drains a queue once its transaction or subtransaction is being committed, and what the
+ * comparison functions of a unit insert must not be queued.
  */
 bool
 mtp_batch_queue_closed(void)
