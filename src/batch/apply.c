@@ -51,7 +51,7 @@ mtp_batch_account_end(MtpUnit *unit)
 	if (!applying.active)
 		return;
 	applying.active = false;
-	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
+	LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE);
 	st = mtp_batch_stat_of(MyDatabaseId, unit->batch->indexid);
 	if (applying.task)
 	{
@@ -77,7 +77,7 @@ mtp_batch_account_end(MtpUnit *unit)
 	for (int k = 0; k < lengthof(st->splits); k++)
 		st->splits[k] += a->splits[k];
 	st->wal_bytes += pgWalUsage.wal_bytes - applying.wal;
-	LWLockRelease(mtp_stat_lock);
+	LWLockRelease(mtp_batch_stat_lock);
 }
 
 /*

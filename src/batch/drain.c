@@ -19,7 +19,7 @@
 #include "utils/snapmgr.h"
 #include "core/inject.h"
 
-MtpLoad    *mtp_my_load = NULL;
+MtpLoad    *mtp_batch_my_load = NULL;
 
 /*
  * The unit of its own that this backend runs, if batch is not NULL.  A flush before a scan inside
@@ -41,15 +41,15 @@ leave_load(int code, Datum arg)
 		mtp_batch_unit_give_back(&running, false);
 	running.batch = NULL;
 	mtp_batch_cancel(0, InvalidSubTransactionId);
-	mtp_my_load->pid = 0;
+	mtp_batch_my_load->pid = 0;
 }
 
 MtpLoad *
 mtp_batch_load_join(void)
 {
-	if (mtp_my_load == NULL)
+	if (mtp_batch_my_load == NULL)
 	{
-		MtpLoad    *load = &mtp_shared->loads[MtpMyBackend()];
+		MtpLoad    *load = &mtp_batch_shared->loads[MtpMyBackend()];
 
 		LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 		load->dbid = MyDatabaseId;
@@ -60,10 +60,10 @@ mtp_batch_load_join(void)
 		memset(&load->bufusage, 0, sizeof(load->bufusage));
 		memset(&load->walusage, 0, sizeof(load->walusage));
 		LWLockRelease(mtp_batch_lock);
-		mtp_my_load = load;
+		mtp_batch_my_load = load;
 		before_shmem_exit(leave_load, 0);
 	}
-	return mtp_my_load;
+	return mtp_batch_my_load;
 }
 
 static bool
@@ -133,14 +133,14 @@ run_own(MtpUnit *unit)
 static bool
 claim_own(uint64 serial, Oid indexid, SubTransactionId subxid, MtpUnit *unit, Oid *pending)
 {
-	dlist_head *lists[] = {&mtp_my_load->batches, &mtp_my_load->own};
+	dlist_head *lists[] = {&mtp_batch_my_load->batches, &mtp_batch_my_load->own};
 	bool		got = false;
 	TimestampTz now = GetCurrentTimestamp();
 	dlist_iter	iter;
 
 	*pending = InvalidOid;
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	mtp_my_load->seen = now;
+	mtp_batch_my_load->seen = now;
 	for (int i = 0; i < lengthof(lists) && !got; i++)
 		dlist_foreach(iter, lists[i])
 	{
@@ -171,7 +171,7 @@ mtp_batch_drain_step(uint64 serial, Oid indexid, SubTransactionId subxid)
 	Oid			pending;
 
 	CHECK_FOR_INTERRUPTS();
-	ConditionVariablePrepareToSleep(&mtp_my_load->cv);
+	ConditionVariablePrepareToSleep(&mtp_batch_my_load->cv);
 	if (claim_own(serial, indexid, subxid, &unit, &pending))
 	{
 		ConditionVariableCancelSleep();
@@ -181,7 +181,7 @@ mtp_batch_drain_step(uint64 serial, Oid indexid, SubTransactionId subxid)
 	if (OidIsValid(pending))
 	{
 		MTP_BATCH_COUNT(pending, waits);
-		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100,
+		(void) ConditionVariableTimedSleep(&mtp_batch_my_load->cv, 100,
 										   mtp_wait_event(&event, "MtpBatchUnit"));
 	}
 	ConditionVariableCancelSleep();
@@ -210,7 +210,7 @@ settle_queues(uint64 serial, Oid indexid, SubTransactionId subxid)
 void
 mtp_batch_drain(uint64 serial, Oid indexid, SubTransactionId subxid)
 {
-	if (mtp_my_load == NULL || mtp_batch_drain_busy())
+	if (mtp_batch_my_load == NULL || mtp_batch_drain_busy())
 		return;
 	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
 		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
@@ -220,7 +220,7 @@ mtp_batch_drain(uint64 serial, Oid indexid, SubTransactionId subxid)
 	while (mtp_batch_drain_step(serial, indexid, subxid))
 		;
 	mtp_batch_load_take_usage();
-	mtp_batch_share_content(mtp_my_load);
+	mtp_batch_share_content(mtp_batch_my_load);
 	settle_queues(serial, indexid, subxid);
 }
 
@@ -233,23 +233,23 @@ mtp_batch_drain_detach(uint64 serial)
 {
 	static uint32 event = 0;
 
-	if (mtp_my_load == NULL)
+	if (mtp_batch_my_load == NULL)
 		return;
 	MTP_INJECT("detach");
-	ConditionVariablePrepareToSleep(&mtp_my_load->cv);
+	ConditionVariablePrepareToSleep(&mtp_batch_my_load->cv);
 	for (;;)
 	{
 		bool		busy = false;
 
 		LWLockAcquire(mtp_batch_lock, LW_SHARED);
 		for (int i = 0; i < MTP_MAX_WORKERS; i++)
-			busy |= mtp_shared->serving[i].load == mtp_my_load &&
-				mtp_shared->serving[i].serial == serial;
+			busy |= mtp_batch_shared->serving[i].load == mtp_batch_my_load &&
+				mtp_batch_shared->serving[i].serial == serial;
 		LWLockRelease(mtp_batch_lock);
 		if (!busy)
 			break;
 		CHECK_FOR_INTERRUPTS();
-		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100,
+		(void) ConditionVariableTimedSleep(&mtp_batch_my_load->cv, 100,
 										   mtp_wait_event(&event, "MtpBatchDetach"));
 	}
 	ConditionVariableCancelSleep();
@@ -281,13 +281,13 @@ cancel_in(dlist_head *list, uint64 serial, SubTransactionId subxid)
 void
 mtp_batch_cancel(uint64 serial, SubTransactionId subxid)
 {
-	if (mtp_my_load == NULL)
+	if (mtp_batch_my_load == NULL)
 		return;
 	settle_queues(serial, InvalidOid, subxid);
-	mtp_batch_share_content(mtp_my_load);
+	mtp_batch_share_content(mtp_batch_my_load);
 
 	/* Only this backend makes batches, so there is none if workers have removed all of them. */
-	if (*(volatile uint64 *) &mtp_my_load->bytes == 0)
+	if (*(volatile uint64 *) &mtp_batch_my_load->bytes == 0)
 		return;
 	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
 		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
@@ -299,8 +299,8 @@ mtp_batch_cancel(uint64 serial, SubTransactionId subxid)
 			}
 
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	cancel_in(&mtp_my_load->batches, serial, subxid);
-	cancel_in(&mtp_my_load->own, serial, subxid);
+	cancel_in(&mtp_batch_my_load->batches, serial, subxid);
+	cancel_in(&mtp_batch_my_load->own, serial, subxid);
 	LWLockRelease(mtp_batch_lock);
 
 	/* The usage of workers for the failed statement is not the next one's. */
@@ -313,13 +313,13 @@ mtp_batch_load_take_usage(void)
 	BufferUsage buf;
 	WalUsage	wal;
 
-	if (mtp_my_load == NULL)
+	if (mtp_batch_my_load == NULL)
 		return;
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	buf = mtp_my_load->bufusage;
-	wal = mtp_my_load->walusage;
-	memset(&mtp_my_load->bufusage, 0, sizeof(buf));
-	memset(&mtp_my_load->walusage, 0, sizeof(wal));
+	buf = mtp_batch_my_load->bufusage;
+	wal = mtp_batch_my_load->walusage;
+	memset(&mtp_batch_my_load->bufusage, 0, sizeof(buf));
+	memset(&mtp_batch_my_load->walusage, 0, sizeof(wal));
 	LWLockRelease(mtp_batch_lock);
 	InstrAccumParallelQuery(&buf, &wal);
 }

@@ -65,7 +65,7 @@ mtp_batch_vacuum_fence(Relation index)
 	pg_memory_barrier();
 	for (int i = 0; i < MTP_MAX_WORKERS; i++)
 	{
-		MtpServing *w = &mtp_shared->serving[i];
+		MtpServing *w = &mtp_batch_shared->serving[i];
 		uint64		step = pg_atomic_read_u64(&w->step);
 
 		pg_read_barrier();

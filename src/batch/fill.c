@@ -95,7 +95,7 @@ mtp_batch_queue_submit(MtpQueue *q)
 			(errmsg_internal("mtpower: submitted %u entries of index %u in %d runs",
 							 entries, q->indexid, runs)));
 	if (q->worker_ok && !own)
-		mtp_batch_serve_wanted(mtp_my_load);
+		mtp_batch_serve_wanted(mtp_batch_my_load);
 }
 
 /* Makes a batch of a block of memory, which it owns from now on, and puts it on the load's list. */
@@ -258,7 +258,7 @@ submit_fullest(void)
 {
 	MtpQueue   *fullest;
 	uint32		most = find_fullest(&fullest);
-	Size		enough = (Size) mtp_shared->nblocks / 4 * MTP_BLOCK_SIZE;
+	Size		enough = (Size) mtp_batch_shared->nblocks / 4 * MTP_BLOCK_SIZE;
 	Size		bytes;
 
 	if (fullest == NULL)
@@ -278,7 +278,7 @@ submit_fullest(void)
 static inline bool
 memory_is_short(void)
 {
-	return mtp_shared->free_blocks < mtp_shared->nblocks / 4;
+	return mtp_batch_shared->free_blocks < mtp_batch_shared->nblocks / 4;
 }
 
 /*
@@ -295,7 +295,7 @@ submit_early(void)
 	if (!memory_is_short())
 		return;
 	LWLockAcquire(mtp_batch_lock, LW_SHARED);
-	dlist_foreach(iter, &mtp_my_load->batches)
+	dlist_foreach(iter, &mtp_batch_my_load->batches)
 		underway |= dlist_container(MtpBatch, node, iter.cur)->phase != MTP_FILLING;
 	LWLockRelease(mtp_batch_lock);
 	if (!underway && find_fullest(&fullest) > 0)
@@ -316,7 +316,7 @@ static bool
 make_room(MtpQueue *q, Size need)
 {
 	MTP_INJECT("memory_full");
-	mtp_batch_share_want(mtp_my_load);
+	mtp_batch_share_want(mtp_batch_my_load);
 	for (;;)
 	{
 		/* The backend has joined its load, and is inside no unit: it queues. */

@@ -130,9 +130,9 @@ leave_pool(void)
 	if (me->load != NULL)
 		report_usage();
 	leave_list();
-	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
+	LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE);
 	me->entries = 0;
-	LWLockRelease(mtp_stat_lock);
+	LWLockRelease(mtp_batch_stat_lock);
 }
 
 /*
@@ -146,17 +146,17 @@ join_list(Oid *heapid, MtpLocator *locator)
 	double		best_weight = 0;
 
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	mtp_shared->ticks++;
-	for (int i = 0; i < mtp_shared->max_loads; i++)
+	mtp_batch_shared->ticks++;
+	for (int i = 0; i < mtp_batch_shared->max_loads; i++)
 	{
-		MtpLoad    *load = &mtp_shared->loads[i];
+		MtpLoad    *load = &mtp_batch_shared->loads[i];
 		MtpBatch   *b;
 		double		weight;
 
 		if (load->pid == 0 || load->dbid != MyDatabaseId || (b = find_urgent_batch(load)) == NULL)
 			continue;
 		/* The most bytes, times the turns that it has waited. */
-		weight = (double) load->bytes * (mtp_shared->ticks - load->served);
+		weight = (double) load->bytes * (mtp_batch_shared->ticks - load->served);
 		if (best == NULL || weight > best_weight)
 		{
 			best = b;
@@ -165,8 +165,8 @@ join_list(Oid *heapid, MtpLocator *locator)
 	}
 	if (best != NULL)
 	{
-		best->load->served = mtp_shared->ticks;
-		me = &mtp_shared->serving[mtp_worker_slot()];
+		best->load->served = mtp_batch_shared->ticks;
+		me = &mtp_batch_shared->serving[mtp_worker_slot()];
 		me->load = best->load;
 		me->dbid = MyDatabaseId;
 		me->serial = best->serial;

@@ -24,7 +24,7 @@
 static inline Size
 half(void)
 {
-	return (Size) mtp_shared->nblocks * MTP_BLOCK_SIZE / 2;
+	return (Size) mtp_batch_shared->nblocks * MTP_BLOCK_SIZE / 2;
 }
 
 static inline bool
@@ -41,13 +41,13 @@ mtp_batch_share_room(MtpLoad *load)
 	TimestampTz now;
 
 	/* It sees a load that begins to want memory at this moment at its next run. */
-	if (mtp_shared->wanting == load->wants)
+	if (mtp_batch_shared->wanting == load->wants)
 		return room;
 	now = GetCurrentTimestamp();
 	LWLockAcquire(mtp_batch_lock, LW_SHARED);
-	for (int i = 0; i < mtp_shared->max_loads; i++)
+	for (int i = 0; i < mtp_batch_shared->max_loads; i++)
 	{
-		MtpLoad    *other = &mtp_shared->loads[i];
+		MtpLoad    *other = &mtp_batch_shared->loads[i];
 
 		if (other->wants && other != load &&
 			!TimestampDifferenceExceeds(other->seen, now, WANTS_MS))
@@ -108,9 +108,9 @@ excess(MtpLoad *load, TimestampTz now)
 static void
 help_silent(TimestampTz now)
 {
-	for (int i = 0; i < mtp_shared->max_loads; i++)
+	for (int i = 0; i < mtp_batch_shared->max_loads; i++)
 	{
-		MtpLoad    *load = &mtp_shared->loads[i];
+		MtpLoad    *load = &mtp_batch_shared->loads[i];
 
 		/* A hint, read without the lock: mtp_batch_serve_wanted looks under it. */
 		if (load->underway > 0 && silent(load, now))
@@ -134,11 +134,11 @@ mtp_batch_share_want(MtpLoad *load)
 	if (!load->wants)
 	{
 		load->wants = true;
-		mtp_shared->wanting++;
+		mtp_batch_shared->wanting++;
 	}
-	for (int i = 0; i < mtp_shared->max_loads; i++)
+	for (int i = 0; i < mtp_batch_shared->max_loads; i++)
 	{
-		MtpLoad    *other = &mtp_shared->loads[i];
+		MtpLoad    *other = &mtp_batch_shared->loads[i];
 
 		if (other->pid != 0 && other != load && excess(other, now) > most)
 		{
@@ -166,6 +166,6 @@ mtp_batch_share_content(MtpLoad *load)
 		return;
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 	load->wants = false;
-	mtp_shared->wanting--;
+	mtp_batch_shared->wanting--;
 	LWLockRelease(mtp_batch_lock);
 }

@@ -184,7 +184,8 @@ typedef struct MtpServing
 	Oid			indexid;
 	int			task;			/* number of the run or task it is at, or -1 */
 	const char *phase;			/* static string */
-	uint64		entries;		/* put into indexes since the worker's start; under mtp_stat_lock */
+	uint64		entries;		/* put into indexes since the worker's start; under
+								 * mtp_batch_stat_lock */
 
 	/*
 	 * The step under way: odd while a step is registered; each registration and its end adds one.
@@ -203,7 +204,7 @@ typedef enum MtpFailure
 	MTP_FAILURES
 } MtpFailure;
 
-/* Statistics of an index, in a shared hash table, under mtp_stat_lock. */
+/* Statistics of an index, in a shared hash table, under mtp_batch_stat_lock. */
 typedef struct MtpIndexStatKey
 {
 	Oid			dbid;
@@ -233,7 +234,7 @@ typedef struct MtpIndexStat
 
 typedef struct MtpBatchShared
 {
-	/* memory.c, under mtp_memory_lock */
+	/* memory.c, under mtp_batch_memory_lock */
 	char	   *area;
 	int			nblocks;
 	int			free_blocks;
@@ -243,7 +244,7 @@ typedef struct MtpBatchShared
 	int			max_loads;
 	int			wanting;		/* loads that want memory */
 
-	/* stat.c, under mtp_stat_lock */
+	/* stat.c, under mtp_batch_stat_lock */
 	dlist_head	stat_order;		/* the index that was looked up last comes first */
 	uint64		evicted;		/* indexes that lost their counters to others */
 
@@ -251,11 +252,11 @@ typedef struct MtpBatchShared
 	MtpLoad		loads[FLEXIBLE_ARRAY_MEMBER];
 } MtpBatchShared;
 
-extern MtpBatchShared *mtp_shared;
+extern MtpBatchShared *mtp_batch_shared;
 extern LWLock *mtp_batch_lock;
-extern LWLock *mtp_memory_lock;
-extern LWLock *mtp_stat_lock;
-extern HTAB *mtp_stats;
+extern LWLock *mtp_batch_memory_lock;
+extern LWLock *mtp_batch_stat_lock;
+extern HTAB *mtp_batch_stats;
 
 /* ---------- settings.c ---------- */
 
@@ -386,8 +387,9 @@ extern void mtp_batch_serve_init(void);
 /* ---------- stat.c ---------- */
 
 /*
- * The index's counters, made if there are none yet.  The caller holds mtp_stat_lock exclusively; it
- * raises nothing.  If the table is full, the index that was looked up longest ago loses its own.
+ * The index's counters, made if there are none yet.  The caller holds mtp_batch_stat_lock
+ * exclusively; it raises nothing.  If the table is full, the index that was looked up longest ago
+ * loses its own.
  */
 extern MtpIndexStat *mtp_batch_stat_of(Oid dbid, Oid indexid);
 
@@ -396,11 +398,11 @@ extern void mtp_batch_stat_forget(MtpIndexStat *st);
 extern void mtp_batch_stat_init(void);
 extern Size mtp_batch_stat_size(void);
 
-/* Adds one to a counter of one of this database's indexes; takes mtp_stat_lock. */
+/* Adds one to a counter of one of this database's indexes; takes mtp_batch_stat_lock. */
 #define MTP_BATCH_COUNT(indexid, counter) do { \
-		LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE); \
+		LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE); \
 		mtp_batch_stat_of(MyDatabaseId, indexid)->counter++; \
-		LWLockRelease(mtp_stat_lock); \
+		LWLockRelease(mtp_batch_stat_lock); \
 	} while (0)
 
 /* ---------- view.c, statement.c ---------- */

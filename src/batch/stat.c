@@ -11,7 +11,7 @@
 #include "storage/shmem.h"
 #include "utils/hsearch.h"
 
-HTAB	   *mtp_stats = NULL;
+HTAB	   *mtp_batch_stats = NULL;
 
 Size
 mtp_batch_stat_size(void)
@@ -26,37 +26,38 @@ mtp_batch_stat_init(void)
 		.keysize = sizeof(MtpIndexStatKey),.entrysize = sizeof(MtpIndexStat)
 	};
 
-	mtp_stats = ShmemInitHash("mtpower index statistics", MTP_MAX_INDEXES, MTP_MAX_INDEXES,
-							  &ctl, HASH_ELEM | HASH_BLOBS);
+	mtp_batch_stats = ShmemInitHash("mtpower index statistics", MTP_MAX_INDEXES, MTP_MAX_INDEXES,
+									&ctl, HASH_ELEM | HASH_BLOBS);
 }
 
 void
 mtp_batch_stat_forget(MtpIndexStat *st)
 {
 	dlist_delete(&st->node);
-	hash_search(mtp_stats, &st->key, HASH_REMOVE, NULL);
+	hash_search(mtp_batch_stats, &st->key, HASH_REMOVE, NULL);
 }
 
 MtpIndexStat *
 mtp_batch_stat_of(Oid dbid, Oid indexid)
 {
 	MtpIndexStatKey key = {.dbid = dbid,.indexid = indexid};
-	MtpIndexStat *st = hash_search(mtp_stats, &key, HASH_FIND, NULL);
+	MtpIndexStat *st = hash_search(mtp_batch_stats, &key, HASH_FIND, NULL);
 
 	if (st == NULL)
 	{
-		if (hash_get_num_entries(mtp_stats) >= MTP_MAX_INDEXES)
+		if (hash_get_num_entries(mtp_batch_stats) >= MTP_MAX_INDEXES)
 		{
 			/* The index that was looked up longest ago makes room. */
-			mtp_batch_stat_forget(dlist_tail_element(MtpIndexStat, node, &mtp_shared->stat_order));
-			mtp_shared->evicted++;
+			mtp_batch_stat_forget(dlist_tail_element(MtpIndexStat, node,
+													 &mtp_batch_shared->stat_order));
+			mtp_batch_shared->evicted++;
 		}
-		st = hash_search(mtp_stats, &key, HASH_ENTER, NULL);
+		st = hash_search(mtp_batch_stats, &key, HASH_ENTER, NULL);
 		memset((char *) st + sizeof(key), 0, sizeof(*st) - sizeof(key));
-		dlist_push_head(&mtp_shared->stat_order, &st->node);
+		dlist_push_head(&mtp_batch_shared->stat_order, &st->node);
 	}
 	else
-		dlist_move_head(&mtp_shared->stat_order, &st->node);
+		dlist_move_head(&mtp_batch_shared->stat_order, &st->node);
 	return st;
 }
 
@@ -65,11 +66,11 @@ mtp_batch_count_overflow(Relation index, uint32 splits, uint32 moved)
 {
 	MtpIndexStat *st;
 
-	if (mtp_stats == NULL)
+	if (mtp_batch_stats == NULL)
 		return;
-	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
+	LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE);
 	st = mtp_batch_stat_of(MyDatabaseId, RelationGetRelid(index));
 	st->overflow += splits;
 	st->moved += moved;
-	LWLockRelease(mtp_stat_lock);
+	LWLockRelease(mtp_batch_stat_lock);
 }

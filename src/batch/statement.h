@@ -59,7 +59,7 @@ typedef struct MtpStatement
 } MtpStatement;
 
 extern MtpStatement *mtp_batch_statement;	/* innermost, or NULL */
-extern MtpLoad *mtp_my_load;	/* NULL until this backend queued something */
+extern MtpLoad *mtp_batch_my_load;	/* NULL until this backend queued something */
 
 /* ---------- statement.c ---------- */
 

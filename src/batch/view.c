@@ -47,14 +47,14 @@ mtp_stat_workers(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	MtpWorker  *workers = palloc(sizeof(mtp_workers->workers));
-	MtpServing *serving = palloc(sizeof(mtp_shared->serving));
+	MtpServing *serving = palloc(sizeof(mtp_batch_shared->serving));
 	bool		all = sees_all();
 
 	mtp_require_preload();
 	InitMaterializedSRF(fcinfo, 0);
 
 	LWLockAcquire(mtp_batch_lock, LW_SHARED);
-	memcpy(serving, mtp_shared->serving, sizeof(mtp_shared->serving));
+	memcpy(serving, mtp_batch_shared->serving, sizeof(mtp_batch_shared->serving));
 	LWLockAcquire(mtp_worker_lock, LW_SHARED);
 	memcpy(workers, mtp_workers->workers, sizeof(mtp_workers->workers));
 	LWLockRelease(mtp_worker_lock);
@@ -109,9 +109,9 @@ copy_queued(Queued *queued, int room)
 	int			n = 0;
 
 	LWLockAcquire(mtp_batch_lock, LW_SHARED);
-	for (int i = 0; i < mtp_shared->max_loads; i++)
+	for (int i = 0; i < mtp_batch_shared->max_loads; i++)
 	{
-		MtpLoad    *load = &mtp_shared->loads[i];
+		MtpLoad    *load = &mtp_batch_shared->loads[i];
 		dlist_head *lists[] = {&load->batches, &load->own};
 		dlist_iter	iter;
 
@@ -165,11 +165,11 @@ collect_rows(void)
 	/* Batches that came in between have some room; those that find none are seen next time. */
 	nqueued = copy_queued(queued, room);
 	nqueued = Min(nqueued, room);
-	LWLockAcquire(mtp_stat_lock, LW_SHARED);
-	hash_seq_init(&seq, mtp_stats);
+	LWLockAcquire(mtp_batch_stat_lock, LW_SHARED);
+	hash_seq_init(&seq, mtp_batch_stats);
 	while ((st = hash_seq_search(&seq)) != NULL)
 		stats[nstats++] = *st;
-	LWLockRelease(mtp_stat_lock);
+	LWLockRelease(mtp_batch_stat_lock);
 
 	for (int i = 0; i < nstats; i++)
 		row_of(rows, &stats[i].key)->st = stats[i];
@@ -208,10 +208,10 @@ forget_if_gone(const MtpIndexStatKey *key)
 	if (key->dbid == MyDatabaseId ? !index_is_gone(key->indexid) :
 		SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(key->dbid)))
 		return false;
-	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
-	if ((st = hash_search(mtp_stats, key, HASH_FIND, NULL)) != NULL)
+	LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE);
+	if ((st = hash_search(mtp_batch_stats, key, HASH_FIND, NULL)) != NULL)
 		mtp_batch_stat_forget(st);
-	LWLockRelease(mtp_stat_lock);
+	LWLockRelease(mtp_batch_stat_lock);
 	return true;
 }
 
@@ -307,19 +307,19 @@ mtp_stat_memory(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 
-	LWLockAcquire(mtp_memory_lock, LW_SHARED);
-	total = (int64) mtp_shared->nblocks * MTP_BLOCK_SIZE;
-	held = total - (int64) mtp_shared->free_blocks * MTP_BLOCK_SIZE;
-	LWLockRelease(mtp_memory_lock);
+	LWLockAcquire(mtp_batch_memory_lock, LW_SHARED);
+	total = (int64) mtp_batch_shared->nblocks * MTP_BLOCK_SIZE;
+	held = total - (int64) mtp_batch_shared->free_blocks * MTP_BLOCK_SIZE;
+	LWLockRelease(mtp_batch_memory_lock);
 	LWLockAcquire(mtp_worker_lock, LW_SHARED);
 	misses = mtp_workers->misses;
 	LWLockRelease(mtp_worker_lock);
 	values[0] = Int64GetDatum(total);
 	values[1] = Int64GetDatum(held);
 	values[2] = Int64GetDatum(misses);
-	LWLockAcquire(mtp_stat_lock, LW_SHARED);
-	values[3] = Int64GetDatum(mtp_shared->evicted);
-	LWLockRelease(mtp_stat_lock);
+	LWLockAcquire(mtp_batch_stat_lock, LW_SHARED);
+	values[3] = Int64GetDatum(mtp_batch_shared->evicted);
+	LWLockRelease(mtp_batch_stat_lock);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }
 
@@ -329,21 +329,21 @@ reset_batches(void)
 	HASH_SEQ_STATUS seq;
 	MtpIndexStat *st;
 
-	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
-	hash_seq_init(&seq, mtp_stats);
+	LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE);
+	hash_seq_init(&seq, mtp_batch_stats);
 	while ((st = hash_seq_search(&seq)) != NULL)
 		mtp_batch_stat_forget(st);
-	mtp_shared->evicted = 0;
-	LWLockRelease(mtp_stat_lock);
+	mtp_batch_shared->evicted = 0;
+	LWLockRelease(mtp_batch_stat_lock);
 }
 
 static void
 reset_workers(void)
 {
-	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
+	LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE);
 	for (int i = 0; i < MTP_MAX_WORKERS; i++)
-		mtp_shared->serving[i].entries = 0;
-	LWLockRelease(mtp_stat_lock);
+		mtp_batch_shared->serving[i].entries = 0;
+	LWLockRelease(mtp_batch_stat_lock);
 	LWLockAcquire(mtp_worker_lock, LW_EXCLUSIVE);
 	mtp_workers->misses = 0;
 	LWLockRelease(mtp_worker_lock);
