@@ -7,7 +7,6 @@
  */
 #include "batch/statement.h"
 
-#include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "core/process.h"

@@ -11,7 +11,6 @@
 #include "access/xact.h"
 #include "core/inject.h"
 #include "miscadmin.h"
-#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 /* A batch of fewer entries costs more than it gains, where memory is short. */

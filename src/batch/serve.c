@@ -10,7 +10,6 @@
 #include "batch/shared.h"
 
 #include "access/relation.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "core/inject.h"

@@ -11,7 +11,6 @@
 
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
-#include "storage/itemptr.h"
 
 #define RADIX_BITS		11		/* of a digit: larger ones miss the caches */
 #define RADIX_PASSES	3

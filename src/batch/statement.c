@@ -8,11 +8,9 @@
  */
 #include "batch/statement.h"
 
-#include "access/table.h"
 #include "access/xact.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
-#include "nodes/plannodes.h"
 #include "replication/logicalworker.h"
 #include "storage/predicate.h"
 #include "tcop/utility.h"
