@@ -2,7 +2,7 @@
  * mtpower.c
  *	  Loads the extension: the table of contents of what it installs in a server.
  *
- * The only file that knows all subsystems.
+ * This is the only file that knows all subsystems.
  */
 #include "core/core.h"
 
@@ -28,9 +28,10 @@ PG_MODULE_MAGIC;
 PGDLLEXPORT void _PG_init(void);
 
 /*
- * Elsewhere than in the postmaster nothing is installed, and nothing complains: LOAD does no harm.  But
- * pg_upgrade loads the libraries of the old cluster in the new one to see whether they will do, before it
- * changes anything; without the preload it would fail half-way, at the first table.
+ * Installs everything in the postmaster, and nothing elsewhere, without a complaint: LOAD does no
+ * harm.  But pg_upgrade loads the old cluster's libraries in the new cluster, before it changes
+ * anything, to see whether they load; without the preload it would fail half-way, at the first
+ * table.
  */
 void
 _PG_init(void)
@@ -56,7 +57,7 @@ _PG_init(void)
 	mtp_dirscan_init();
 	mtp_warm_init();
 
-	/* Settings are all there now: in configuration files, others of this prefix are mistakes. */
+	/* All settings exist now: others of this prefix in configuration files are mistakes. */
 	MarkGUCPrefixReserved(MTP_SCHEMA_NAME);
 	mtp_preloaded = true;
 }

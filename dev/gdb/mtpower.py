@@ -113,7 +113,7 @@ def print_batch(batch):
 
 def batches():
     """All batches of all sessions that load."""
-    shared = gdb.parse_and_eval('mtp_shared').dereference()
+    shared = gdb.parse_and_eval('mtp_batch_shared').dereference()
     for i in range(int(shared['max_loads'])):
         load = shared['loads'][i]
         for part in ('batches', 'own') if int(load['pid']) != 0 else ():

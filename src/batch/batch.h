@@ -2,9 +2,9 @@
  * batch.h
  *	  The batch engine: what the rest of mtpower calls, and what an index AM provides.
  *
- * The engine knows no index AM.  Entries of a statement are queued in shared memory, sorted, cut by
- * key range into tasks, and applied by background workers and the owning backend, all before the
- * statement ends.  README.md has the rules and why they hold.
+ * The engine knows no index AM.  It queues entries of a statement in shared memory, sorts them, and
+ * cuts them by key range into tasks.  Background workers and the owning backend apply the tasks,
+ * all before the statement ends.  README.md has the rules and why they hold.
  */
 #ifndef MTP_BATCH_H
 #define MTP_BATCH_H
@@ -14,12 +14,11 @@
 #include "access/amapi.h"
 #include "access/genam.h"
 #include "batch/entry.h"
-#include "postmaster/bgworker.h"
 #include "utils/snapshot.h"
 
 /*
- * What an index AM provides.  Callbacks run in a backend or in a worker, with the index (and table)
- * open and locked, in a transaction.
+ * What an index AM provides.  Callbacks run in a backend or in a worker, in a transaction, with the
+ * index and its table open and locked.
  */
 typedef struct MtpBatchStream MtpBatchStream;
 
@@ -37,11 +36,10 @@ typedef struct MtpBatchApply
 	Relation	heap;
 	MtpOrder   *order;
 	MtpBatchStream *stream;		/* the task's entries in order, from its progress on */
-	MtpArrival	arrival;		/* of the statement's entries of the index, the last of these that
-								 * some are */
-	volatile uint32 *progress;	/* entries of the task that are in the index; in prepare: announced
-								 * to it */
-	const volatile bool *cancelled; /* the load has failed: nobody needs what prepare does any more */
+	MtpArrival	arrival;		/* the greatest of the statement's entries of the index */
+	volatile uint32 *progress;	/* entries of the task that are in the index; in prepare: those
+								 * announced to it */
+	const volatile bool *cancelled; /* the load has failed, so prepare may end early */
 
 	/* out, for the statistics */
 	uint32		splits[17];		/* by K, [16]: more */
@@ -52,7 +50,7 @@ typedef struct MtpBatchApply
 
 typedef struct MtpBatchOps
 {
-	/* The index AM's routine has this ambuild: how the engine knows its indexes. */
+	/* The engine knows the AM's indexes by this function in their routine. */
 	ambuild_function ambuild;
 
 	/*
@@ -61,25 +59,27 @@ typedef struct MtpBatchOps
 	 */
 	MtpOrder   *(*order) (Relation index);
 
-	/* Does ordering or applying entries call functions of the operator classes? */
+	/* True if ordering or applying entries calls functions of the operator classes. */
 	bool		compares;
 
 	/*
-	 * May be NULL.  Called before a batch is cut, whatever its size, to make the index fit for so
-	 * many more entries; apply has no stream.  Puts no entry in that is not in the index already,
-	 * so that it need not be registered as a step (README.md).  Waits for no cleanup lock and for
-	 * no transaction.  May raise; then whoever cuts the batch calls it again: *progress, which is
-	 * zero at first, is what it left there, such as the number of entries that it has counted as
-	 * coming.  Where it takes long it looks at *cancelled, and ends early, as after an error but
+	 * Makes the index fit for so many more entries; may be NULL.  The engine calls it before it
+	 * cuts a batch of any size; apply has no stream.  It puts no new entry in, so it need not
+	 * register as a step (README.md).  It waits for no cleanup lock and for no transaction.
+	 *
+	 * It may raise.  Then the next process that cuts the batch calls it again.  *progress, which
+	 * is zero at first, is what it left there, such as the number of entries that it has counted
+	 * as coming.  If it takes long, it reads *cancelled, and ends early as after an error but
 	 * without one.
 	 */
 	void		(*prepare) (MtpBatchApply *apply, uint32 entries);
 
 	/*
-	 * Finds where tasks end.  samples: nsamples entries of the batch in order (narrow or wide, as
-	 * the order's narrow says; the other array is NULL).  Writes at most nsamples boundaries,
-	 * ascending, into bounds: a task takes the entries up to and including its boundary.  Wide
-	 * boundaries point to palloc'd tuples.  Returns how many; 0 makes one task of it all.
+	 * Finds where tasks end, and returns how many boundaries there are; 0 makes one task of all.
+	 * samples: nsamples entries of the batch in order, in the array that the order's narrow
+	 * selects; the other array is NULL.  Writes at most nsamples boundaries, ascending, into
+	 * bounds: a task takes the entries up to and including its boundary.  Wide boundaries point to
+	 * palloc'd tuples.
 	 */
 	int			(*cut) (Relation index, MtpOrder *order, int nsamples,
 						const MtpNarrow *narrow, const MtpWide *wide,
@@ -87,8 +87,8 @@ typedef struct MtpBatchOps
 
 	/*
 	 * Applies one step: takes at least one entry from the stream, and advances *progress inside
-	 * the critical section that puts entries into pages (MtpChange).  May raise; entries taken but
-	 * not counted are taken again by whoever repeats the task.
+	 * the critical section that puts entries into pages (MtpChange; invariant E5).  It may raise;
+	 * the process that repeats the task then takes the entries again that are not counted.
 	 */
 	void		(*step) (MtpBatchApply *apply);
 } MtpBatchOps;
@@ -97,9 +97,9 @@ typedef struct MtpBatchOps
 extern void mtp_batch_register(const MtpBatchOps *ops);
 
 /*
- * aminsert's question: has the entry been queued?  If false, the caller inserts it at once.
- * The narrow form is for indexes whose entries can be narrow, the other takes a formed tuple (which
- * is copied) whose size the caller has checked.  arrival: what it knows of the entry's row.
+ * Queues an entry for aminsert.  If false, the caller inserts it at once.  The narrow form is for
+ * indexes whose order is narrow.  The wide form copies a formed tuple, whose size the caller has
+ * checked.  arrival: what the caller knows of the entry's row.
  */
 extern bool mtp_batch_enqueue_narrow(Relation index, Relation heap, uint8 code, Datum value,
 									 bool isnull, ItemPointer tid, IndexUniqueCheck check,
@@ -108,10 +108,10 @@ extern bool mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itu
 								   IndexUniqueCheck check, MtpArrival arrival);
 
 /*
- * Barrier before the backend's own scan of an index: applies its queued entries unless the snapshot
- * can't see them.  Cheap when nothing is queued.
+ * Before the backend's own scan of an index: applies its queued entries unless the snapshot can't
+ * see them.  Cheap when nothing is queued.
  */
-extern uint64 mtp_batch_pending;	/* entries this backend has queued and not drained, all indexes */
+extern uint64 mtp_batch_pending;	/* entries this backend has queued, not drained */
 extern void mtp_batch_flush_before_scan(Relation index, Snapshot snapshot);
 
 static inline void
@@ -121,23 +121,19 @@ mtp_batch_before_scan(Relation index, Snapshot snapshot)
 		mtp_batch_flush_before_scan(index, snapshot);
 }
 
-/*
- * Counts pages of an index that were split one at a time, outside of prepare, and the entries that
- * this moved.
- */
+/* Counts pages of an index that split one at a time, outside of prepare, and the entries moved. */
 extern void mtp_batch_count_overflow(Relation index, uint32 splits, uint32 moved);
 
 /* ambulkdelete's first act: waits for steps of others under way on this index. */
 extern void mtp_batch_vacuum_fence(Relation index);
 
 /*
- * The table AM's announcements: a multi_insert of ntuples rows of command cid is coming; bulk insert
- * is over.
+ * The table AM's announcements: a multi_insert of ntuples rows of command cid is coming; bulk
+ * insert is over.
  */
 extern void mtp_batch_announce(Relation rel, int ntuples, CommandId cid);
 extern void mtp_batch_finish_bulk(Relation rel);
 
-/* Its share of _PG_init. */
 extern void mtp_batch_init(void);
 
 #endif							/* MTP_BATCH_H */

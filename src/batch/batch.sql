@@ -1,6 +1,6 @@
 
--- The batch engine's statistics.  Functions and views are everybody's, since each shows him his own
--- rows alone unless he may read all statistics.
+-- The batch engine's statistics.  Any role may call the functions and read the views: a role sees
+-- its own rows alone unless it may read all statistics.
 
 CREATE FUNCTION mtpower.stat_get_workers(OUT pid integer, OUT database name, OUT index regclass,
 	OUT loader_pid integer, OUT task integer, OUT phase text, OUT entries bigint)

@@ -2,12 +2,11 @@
  * drain.c
  *	  A backend's own batches: running them, waiting for them, throwing them away.
  *
- * A backend that waits runs units itself, so there is progress without any worker.  It waits only
- * for units that workers have claimed, and a claimed unit of a worker waits for nobody.
+ * A backend that waits runs units itself, so it needs no worker to get on.  It waits only for units
+ * that workers have claimed, and a worker with a claim waits for nobody (invariant E4).
  */
 #include "batch/statement.h"
 
-#include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "core/process.h"
@@ -19,11 +18,11 @@
 #include "utils/snapmgr.h"
 #include "core/inject.h"
 
-MtpLoad    *mtp_my_load = NULL;
+MtpLoad    *mtp_batch_my_load = NULL;
 
 /*
- * The unit of its own that this backend is running, if batch is not NULL.  Barriers reached from
- * inside it do nothing, and nothing is queued there.
+ * The unit of its own that this backend runs, if batch is not NULL.  A flush before a scan inside
+ * of it does nothing, and nothing is queued there.
  */
 static MtpUnit running;
 
@@ -33,7 +32,7 @@ mtp_batch_drain_busy(void)
 	return running.batch != NULL;
 }
 
-/* FATAL unwinds no PG_TRY: the unit under way must be let go here, or its batch stays for ever. */
+/* FATAL unwinds no PG_TRY: this gives the unit under way back, or its batch would stay (E3). */
 static void
 leave_load(int code, Datum arg)
 {
@@ -41,15 +40,15 @@ leave_load(int code, Datum arg)
 		mtp_batch_unit_give_back(&running, false);
 	running.batch = NULL;
 	mtp_batch_cancel(0, InvalidSubTransactionId);
-	mtp_my_load->pid = 0;
+	mtp_batch_my_load->pid = 0;
 }
 
 MtpLoad *
 mtp_batch_load_join(void)
 {
-	if (mtp_my_load == NULL)
+	if (mtp_batch_my_load == NULL)
 	{
-		MtpLoad    *load = &mtp_shared->loads[MtpMyBackend()];
+		MtpLoad    *load = &mtp_batch_shared->loads[MtpMyBackend()];
 
 		LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 		load->dbid = MyDatabaseId;
@@ -60,13 +59,12 @@ mtp_batch_load_join(void)
 		memset(&load->bufusage, 0, sizeof(load->bufusage));
 		memset(&load->walusage, 0, sizeof(load->walusage));
 		LWLockRelease(mtp_batch_lock);
-		mtp_my_load = load;
+		mtp_batch_my_load = load;
 		before_shmem_exit(leave_load, 0);
 	}
-	return mtp_my_load;
+	return mtp_batch_my_load;
 }
 
-/* Under mtp_batch_lock: does the batch match? */
 static bool
 matches(MtpBatch *b, uint64 serial, Oid indexid, SubTransactionId subxid)
 {
@@ -75,31 +73,15 @@ matches(MtpBatch *b, uint64 serial, Oid indexid, SubTransactionId subxid)
 		(subxid == InvalidSubTransactionId || b->subxid >= subxid);
 }
 
-static void
-open_runner(MtpRunner *runner, MtpBatch *b)
-{
-	runner->heap = table_open(b->heapid, NoLock);
-	runner->index = index_open(b->indexid, RowExclusiveLock);
-	runner->ops = mtp_batch_ops_of(runner->index);
-	runner->order = runner->ops->order(runner->index);
-	runner->worker = NULL;
-}
-
-static void
-close_runner(MtpRunner *runner)
-{
-	index_close(runner->index, RowExclusiveLock);
-	table_close(runner->heap, NoLock);
-	runner->index = NULL;
-}
-
 /*
- * Runs a unit that this backend has claimed; on an error it is ready again.  Comparison functions
- * run as the user who inserted the rows, whoever's function it is that has reached a barrier.
+ * Runs a unit that this backend has claimed; on an error the unit is ready again (invariant E3).
+ * Comparison functions run as the user who inserted the rows, even if another user's function scans
+ * the index.
  */
 static void
 run_own(MtpUnit *unit)
 {
+	MtpBatch   *b = unit->batch;
 	MtpRunner	runner;
 	MemoryContext cxt;
 	MemoryContext old = CurrentMemoryContext;
@@ -116,11 +98,16 @@ run_own(MtpUnit *unit)
 		MTP_INJECT("owner_claimed");
 		if (push)
 			PushActiveSnapshot(GetTransactionSnapshot());
-		SetUserIdAndSecContext(unit->batch->userid, unit->batch->sec_context);
-		open_runner(&runner, unit->batch);
-		(void) mtp_batch_unit_run(&runner, unit);
+		SetUserIdAndSecContext(b->userid, b->sec_context);
+		runner.heap = table_open(b->heapid, NoLock);
+		runner.index = index_open(b->indexid, RowExclusiveLock);
+		runner.ops = mtp_batch_ops_of(runner.index);
+		runner.order = runner.ops->order(runner.index);
+		runner.worker = NULL;
+		mtp_batch_unit_run(&runner, unit);
 		SetUserIdAndSecContext(userid, sec_context);
-		close_runner(&runner);
+		index_close(runner.index, RowExclusiveLock);
+		table_close(runner.heap, NoLock);
 		if (push)
 			PopActiveSnapshot();
 		MemoryContextSwitchTo(old);
@@ -139,37 +126,29 @@ run_own(MtpUnit *unit)
 }
 
 /*
- * Looks for a ready unit among the matching batches; *pending gets the index of one that is not
- * applied yet, or InvalidOid.
+ * Claims a ready unit of the matching batches.  *pending gets the index of one that is not applied
+ * yet, or InvalidOid.
  */
 static bool
 claim_own(uint64 serial, Oid indexid, SubTransactionId subxid, MtpUnit *unit, Oid *pending)
 {
+	dlist_head *lists[] = {&mtp_batch_my_load->batches, &mtp_batch_my_load->own};
 	bool		got = false;
 	TimestampTz now = GetCurrentTimestamp();
 	dlist_iter	iter;
 
 	*pending = InvalidOid;
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	mtp_my_load->seen = now;
-	dlist_foreach(iter, &mtp_my_load->batches)
+	mtp_batch_my_load->seen = now;
+	for (int i = 0; i < lengthof(lists) && !got; i++)
+		dlist_foreach(iter, lists[i])
 	{
 		MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
 
-		if (b->phase == MTP_FILLING || !matches(b, serial, indexid, subxid))
-			continue;
-		*pending = b->indexid;
-		if ((got = mtp_batch_unit_claim(b, false, unit)))
+		/* On the list own submitted batches come first. */
+		if (b->phase == MTP_FILLING && b->own)
 			break;
-	}
-	if (!got)
-		dlist_foreach(iter, &mtp_my_load->own)
-	{
-		MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
-
-		if (b->phase == MTP_FILLING)
-			break;				/* so are all behind it */
-		if (!matches(b, serial, indexid, subxid))
+		if (b->phase == MTP_FILLING || !matches(b, serial, indexid, subxid))
 			continue;
 		*pending = b->indexid;
 		if ((got = mtp_batch_unit_claim(b, false, unit)))
@@ -179,16 +158,19 @@ claim_own(uint64 serial, Oid indexid, SubTransactionId subxid, MtpUnit *unit, Oi
 	return got;
 }
 
-/* Runs one unit or waits for a change.  False if no batch matches. */
-static bool
-advance(uint64 serial, Oid indexid, SubTransactionId subxid)
+/*
+ * Prepares to sleep before it looks, so a change that comes in between wakes it.  A process that
+ * finishes a unit or gives it back broadcasts; the timeout is a safety net.
+ */
+bool
+mtp_batch_drain_step(uint64 serial, Oid indexid, SubTransactionId subxid)
 {
 	static uint32 event = 0;
 	MtpUnit		unit;
 	Oid			pending;
 
 	CHECK_FOR_INTERRUPTS();
-	ConditionVariablePrepareToSleep(&mtp_my_load->cv);
+	ConditionVariablePrepareToSleep(&mtp_batch_my_load->cv);
 	if (claim_own(serial, indexid, subxid, &unit, &pending))
 	{
 		ConditionVariableCancelSleep();
@@ -197,20 +179,21 @@ advance(uint64 serial, Oid indexid, SubTransactionId subxid)
 	}
 	if (OidIsValid(pending))
 	{
-		mtp_batch_stat_count_wait(pending);
-		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100, mtp_wait_event(&event, "MtpBatchUnit"));
+		MTP_BATCH_COUNT(pending, waits);
+		(void) ConditionVariableTimedSleep(&mtp_batch_my_load->cv, 100,
+										   mtp_wait_event(&event, "MtpBatchUnit"));
 	}
 	ConditionVariableCancelSleep();
 	return OidIsValid(pending);
 }
 
-/* What matches is in the indexes, or was given up: nothing of it is pending. */
+/* Matching entries are in the indexes, or were given up: none is pending. */
 static void
-settle(uint64 serial, Oid indexid, SubTransactionId subxid)
+settle_queues(uint64 serial, Oid indexid, SubTransactionId subxid)
 {
-	for (MtpStatement *f = mtp_batch_statement; f != NULL; f = f->outer)
-		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
-			if ((serial == 0 || f->serial == serial) &&
+	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
+		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
+			if ((serial == 0 || s->serial == serial) &&
 				(!OidIsValid(indexid) || q->indexid == indexid) &&
 				(subxid == InvalidSubTransactionId || q->subxid >= subxid))
 			{
@@ -219,62 +202,59 @@ settle(uint64 serial, Oid indexid, SubTransactionId subxid)
 			}
 }
 
+/*
+ * Submits what matches, and works until all of it is done.  Inside a unit of its own it does
+ * nothing: the unit's batch would wait for itself.
+ */
 void
 mtp_batch_drain(uint64 serial, Oid indexid, SubTransactionId subxid)
 {
-	if (mtp_my_load == NULL || mtp_batch_drain_busy())
+	if (mtp_batch_my_load == NULL || mtp_batch_drain_busy())
 		return;
-	for (MtpStatement *f = mtp_batch_statement; f != NULL; f = f->outer)
-		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
+		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
 			if (q->batch != NULL && matches(q->batch, serial, indexid, subxid))
 				mtp_batch_queue_submit(q);
 	MTP_INJECT("drain");
-	while (advance(serial, indexid, subxid))
+	while (mtp_batch_drain_step(serial, indexid, subxid))
 		;
 	mtp_batch_load_take_usage();
-	mtp_batch_share_content(mtp_my_load);
-	settle(serial, indexid, subxid);
+	mtp_batch_share_content(mtp_batch_my_load);
+	settle_queues(serial, indexid, subxid);
 }
 
-bool
-mtp_batch_drain_some(void)
-{
-	return mtp_my_load != NULL && !mtp_batch_drain_busy() && advance(0, InvalidOid, InvalidSubTransactionId);
-}
-
-bool
-mtp_batch_drain_some_of(uint64 serial, Oid indexid)
-{
-	return advance(serial, indexid, InvalidSubTransactionId);
-}
-
+/*
+ * A worker leaves the list after its transaction's end, so its locks are gone then (leave_list in
+ * serve.c wakes this backend).
+ */
 void
 mtp_batch_drain_detach(uint64 serial)
 {
 	static uint32 event = 0;
 
-	if (mtp_my_load == NULL)
+	if (mtp_batch_my_load == NULL)
 		return;
 	MTP_INJECT("detach");
-	ConditionVariablePrepareToSleep(&mtp_my_load->cv);
+	ConditionVariablePrepareToSleep(&mtp_batch_my_load->cv);
 	for (;;)
 	{
 		bool		busy = false;
 
 		LWLockAcquire(mtp_batch_lock, LW_SHARED);
 		for (int i = 0; i < MTP_MAX_WORKERS; i++)
-			busy |= mtp_shared->serving[i].load == mtp_my_load &&
-				mtp_shared->serving[i].serial == serial;
+			busy |= mtp_batch_shared->serving[i].load == mtp_batch_my_load &&
+				mtp_batch_shared->serving[i].serial == serial;
 		LWLockRelease(mtp_batch_lock);
 		if (!busy)
 			break;
 		CHECK_FOR_INTERRUPTS();
-		(void) ConditionVariableTimedSleep(&mtp_my_load->cv, 100, mtp_wait_event(&event, "MtpBatchDetach"));
+		(void) ConditionVariableTimedSleep(&mtp_batch_my_load->cv, 100,
+										   mtp_wait_event(&event, "MtpBatchDetach"));
 	}
 	ConditionVariableCancelSleep();
 }
 
-/* Under mtp_batch_lock: takes what matches off the list. */
+/* Under mtp_batch_lock: takes matching batches off the list, and frees those that nobody holds. */
 static void
 cancel_in(dlist_head *list, uint64 serial, SubTransactionId subxid)
 {
@@ -293,19 +273,23 @@ cancel_in(dlist_head *list, uint64 serial, SubTransactionId subxid)
 	}
 }
 
+/*
+ * Workers look at `cancelled` before each step; the last process inside a unit frees the batch
+ * (leave_batch).  Raises nothing and waits for nobody: abort callbacks call it.
+ */
 void
 mtp_batch_cancel(uint64 serial, SubTransactionId subxid)
 {
-	if (mtp_my_load == NULL)
+	if (mtp_batch_my_load == NULL)
 		return;
-	settle(serial, InvalidOid, subxid);
-	mtp_batch_share_content(mtp_my_load);
+	settle_queues(serial, InvalidOid, subxid);
+	mtp_batch_share_content(mtp_batch_my_load);
 
-	/* Only this backend makes batches; workers may have applied and removed all of them. */
-	if (*(volatile uint64 *) &mtp_my_load->bytes == 0)
+	/* Only this backend makes batches, so there is none if workers have removed all of them. */
+	if (*(volatile uint64 *) &mtp_batch_my_load->bytes == 0)
 		return;
-	for (MtpStatement *f = mtp_batch_statement; f != NULL; f = f->outer)
-		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
+		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
 			if (q->batch != NULL && matches(q->batch, serial, InvalidOid, subxid))
 			{
 				q->batch = NULL;
@@ -314,11 +298,11 @@ mtp_batch_cancel(uint64 serial, SubTransactionId subxid)
 			}
 
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	cancel_in(&mtp_my_load->batches, serial, subxid);
-	cancel_in(&mtp_my_load->own, serial, subxid);
+	cancel_in(&mtp_batch_my_load->batches, serial, subxid);
+	cancel_in(&mtp_batch_my_load->own, serial, subxid);
 	LWLockRelease(mtp_batch_lock);
 
-	/* What workers did for the failed statement is not the next one's. */
+	/* The usage of workers for the failed statement is not the next one's. */
 	mtp_batch_load_take_usage();
 }
 
@@ -328,13 +312,13 @@ mtp_batch_load_take_usage(void)
 	BufferUsage buf;
 	WalUsage	wal;
 
-	if (mtp_my_load == NULL)
+	if (mtp_batch_my_load == NULL)
 		return;
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	buf = mtp_my_load->bufusage;
-	wal = mtp_my_load->walusage;
-	memset(&mtp_my_load->bufusage, 0, sizeof(buf));
-	memset(&mtp_my_load->walusage, 0, sizeof(wal));
+	buf = mtp_batch_my_load->bufusage;
+	wal = mtp_batch_my_load->walusage;
+	memset(&mtp_batch_my_load->bufusage, 0, sizeof(buf));
+	memset(&mtp_batch_my_load->walusage, 0, sizeof(wal));
 	LWLockRelease(mtp_batch_lock);
 	InstrAccumParallelQuery(&buf, &wal);
 }

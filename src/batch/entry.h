@@ -14,12 +14,12 @@
 #include "utils/sortsupport.h"
 
 /*
- * Narrow: an index of one key column, by value, whose norm turns back into the datum
- * (mtp_norm_is_exact), and no INCLUDE columns.
+ * An entry of an index with one key column, by value, whose normalized key turns back into the
+ * datum (mtp_norm_is_exact), and no INCLUDE columns.
  *
- * rid holds the TID as block << 16 | offset; bit 63 is set where the entry's nullness sorts last
- * among equal norms (NULL under NULLS LAST, a value under NULLS FIRST).  So (norm, rid) compared as
- * two unsigned numbers is the index's order, NULLs and TIDs included.
+ * rid holds the TID as block << 16 | offset.  Bit 63 is set where the entry's nullness sorts last
+ * among equal norms: NULL under NULLS LAST, a value under NULLS FIRST.  So the index's order, NULLs
+ * and TIDs included, is that of (norm, rid) compared as two unsigned numbers.
  */
 typedef struct MtpNarrow
 {
@@ -75,13 +75,13 @@ mtp_narrow_less(const MtpNarrow *a, const MtpNarrow *b)
 	return a->norm < b->norm || (a->norm == b->norm && a->rid < b->rid);
 }
 
-/* The entry's index tuple, written to buf (MTP_NARROW_TUPLE bytes, MAXALIGNed); returns its size. */
+/* Writes the entry's index tuple to buf (MTP_NARROW_TUPLE bytes, MAXALIGNed); returns its size. */
 #define MTP_NARROW_TUPLE 24
 extern Size mtp_batch_narrow_tuple(uint8 code, MtpNarrow e, char *buf);
 
 /*
- * Wide: any index tuple, with a head of 64 bits that sorts as the first column's values do (its
- * norm; or, for a collation, an abbreviated key), so that most comparisons don't look further.
+ * Any index tuple, with a head of 64 bits that sorts as the first column's values do: its
+ * normalized key or, for a collation, an abbreviated key.  So most comparisons don't look further.
  */
 typedef struct MtpWide
 {
@@ -90,16 +90,16 @@ typedef struct MtpWide
 } MtpWide;
 
 /*
- * How to order wide entries of an index.  Made once per process and index; comparing may call
+ * How to order wide entries of an index.  A process makes one per index; comparing may call
  * comparison functions of the operator classes, in the current memory context.
  */
 typedef struct MtpOrder
 {
 	TupleDesc	tupdesc;
 	uint8		code;			/* norm code of the first column */
-	bool		narrow;			/* can the index's entries be narrow? */
+	bool		narrow;			/* the index's entries are narrow */
 	bool		norm_heads;		/* heads are norms (else abbreviated keys) */
-	bool		signed_heads;	/* … abbreviated keys that are signed and descend */
+	bool		signed_heads;	/* they are abbreviated keys, signed and descending */
 	int			nkeys;
 	SortSupport keys;			/* nkeys of them */
 } MtpOrder;
@@ -117,8 +117,9 @@ extern uint64 mtp_batch_order_head(MtpOrder *order, IndexTuple itup);
 extern int	mtp_batch_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b);
 
 /*
- * Sort in place.  scratch has room for n entries.  Interrupts and comparison functions may raise errors;
- * the array then still has all of its entries, in some order, unless there were more than MTP_SORT_SAFE.
+ * Sort in place.  scratch has room for n entries.  Interrupts and comparison functions may raise
+ * errors; the array then still has all of its entries, in some order, unless there were more than
+ * MTP_SORT_SAFE (invariant E6).
  */
 #define MTP_SORT_SAFE (UINT32_C(1) << 24)
 

@@ -2,9 +2,9 @@
  * memory.c
  *	  The engine's memory: a buddy allocator over a fixed area of shared memory.
  *
- * Blocks are 1 kB << order.  Free ones are linked through their first bytes; a byte per smallest
- * block tells the order of a free block that starts there.  Everything runs under mtp_memory_lock
- * and raises nothing, so it is fit for abort callbacks.
+ * Blocks have 1 kB << order.  Free ones are linked through their first bytes.  A byte per smallest
+ * block tells the order of a free block that starts there.  All runs under mtp_batch_memory_lock
+ * and raises nothing, so abort callbacks may call it.
  */
 #include "batch/shared.h"
 
@@ -23,7 +23,7 @@ static uint8 *free_order;		/* per smallest block */
 static inline FreeBlock *
 block_at(int i)
 {
-	return (FreeBlock *) (mtp_shared->area + (Size) i * MTP_BLOCK_SIZE);
+	return (FreeBlock *) (mtp_batch_shared->area + (Size) i * MTP_BLOCK_SIZE);
 }
 
 static int
@@ -38,35 +38,37 @@ mtp_batch_memory_size(void)
 	return add_size(mul_size(count_blocks(), MTP_BLOCK_SIZE), count_blocks() + MTP_BLOCK_SIZE);
 }
 
+/* Makes block i a free one of this order. */
 static void
-push(int i, int order)
+push_free(int i, int order)
 {
 	FreeBlock  *b = block_at(i);
-	int			head = mtp_shared->free_head[order];
+	int			head = mtp_batch_shared->free_head[order];
 
 	b->next = head;
 	b->prev = -1;
 	if (head >= 0)
 		block_at(head)->prev = i;
-	mtp_shared->free_head[order] = i;
+	mtp_batch_shared->free_head[order] = i;
 	free_order[i] = order;
 }
 
+/* Takes the free block i from its order's list. */
 static void
-take(int i, int order)
+take_free(int i, int order)
 {
 	FreeBlock  *b = block_at(i);
 
 	if (b->prev >= 0)
 		block_at(b->prev)->next = b->next;
 	else
-		mtp_shared->free_head[order] = b->next;
+		mtp_batch_shared->free_head[order] = b->next;
 	if (b->next >= 0)
 		block_at(b->next)->prev = b->prev;
 	free_order[i] = NOT_FREE;
 }
 
-/* In shmem_startup_hook, after mtp_shared exists; only the first process fills it in. */
+/* In shmem_startup_hook, when mtp_batch_shared exists.  Only the first process fills it in. */
 void
 mtp_batch_memory_init(void)
 {
@@ -77,10 +79,10 @@ mtp_batch_memory_init(void)
 	free_order = (uint8 *) mem;
 	if (found)
 		return;
-	mtp_shared->area = (char *) TYPEALIGN(MTP_BLOCK_SIZE, mem + n);
-	mtp_shared->nblocks = mtp_shared->free_blocks = n;
+	mtp_batch_shared->area = (char *) TYPEALIGN(MTP_BLOCK_SIZE, mem + n);
+	mtp_batch_shared->nblocks = mtp_batch_shared->free_blocks = n;
 	for (int o = 0; o <= MTP_MAX_ORDER; o++)
-		mtp_shared->free_head[o] = -1;
+		mtp_batch_shared->free_head[o] = -1;
 	memset(free_order, NOT_FREE, n);
 	for (int i = 0; i < n;)
 	{
@@ -88,54 +90,56 @@ mtp_batch_memory_init(void)
 
 		while ((i & ((1 << o) - 1)) != 0 || i + (1 << o) > n)
 			o--;
-		push(i, o);
+		push_free(i, o);
 		i += 1 << o;
 	}
 }
 
+/* Splits the smallest free block that is large enough. */
 char *
 mtp_batch_memory_alloc(int order)
 {
 	char	   *mem = NULL;
 	int			o;
 
-	LWLockAcquire(mtp_memory_lock, LW_EXCLUSIVE);
-	for (o = order; o <= MTP_MAX_ORDER && mtp_shared->free_head[o] < 0; o++)
+	LWLockAcquire(mtp_batch_memory_lock, LW_EXCLUSIVE);
+	for (o = order; o <= MTP_MAX_ORDER && mtp_batch_shared->free_head[o] < 0; o++)
 		;
 	if (o <= MTP_MAX_ORDER)
 	{
-		int			i = mtp_shared->free_head[o];
+		int			i = mtp_batch_shared->free_head[o];
 
-		take(i, o);
+		take_free(i, o);
 		while (o > order)
 		{
 			o--;
-			push(i + (1 << o), o);
+			push_free(i + (1 << o), o);
 		}
-		mtp_shared->free_blocks -= 1 << order;
+		mtp_batch_shared->free_blocks -= 1 << order;
 		mem = (char *) block_at(i);
 	}
-	LWLockRelease(mtp_memory_lock);
+	LWLockRelease(mtp_batch_memory_lock);
 	return mem;
 }
 
+/* Merges the block with its buddy as long as that is free too. */
 void
 mtp_batch_memory_free(char *block, int order)
 {
-	int			i = (block - mtp_shared->area) / MTP_BLOCK_SIZE;
+	int			i = (block - mtp_batch_shared->area) / MTP_BLOCK_SIZE;
 
-	LWLockAcquire(mtp_memory_lock, LW_EXCLUSIVE);
-	mtp_shared->free_blocks += 1 << order;
+	LWLockAcquire(mtp_batch_memory_lock, LW_EXCLUSIVE);
+	mtp_batch_shared->free_blocks += 1 << order;
 	while (order < MTP_MAX_ORDER)
 	{
 		int			buddy = i ^ (1 << order);
 
-		if (buddy + (1 << order) > mtp_shared->nblocks || free_order[buddy] != order)
+		if (buddy + (1 << order) > mtp_batch_shared->nblocks || free_order[buddy] != order)
 			break;
-		take(buddy, order);
+		take_free(buddy, order);
 		i = Min(i, buddy);
 		order++;
 	}
-	push(i, order);
-	LWLockRelease(mtp_memory_lock);
+	push_free(i, order);
+	LWLockRelease(mtp_batch_memory_lock);
 }

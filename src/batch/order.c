@@ -9,9 +9,9 @@
 #include "utils/fmgroids.h"
 #include "core/inject.h"
 
-/* Fills in how a key column is compared; with_abbrev asks for abbreviated keys as well. */
+/* Sets up how to compare a key column; with_abbrev asks for abbreviated keys as well. */
 static void
-order_column(Relation index, int attno, SortSupport key, bool with_abbrev)
+set_column_order(Relation index, int attno, SortSupport key, bool with_abbrev)
 {
 	int16		option = index->rd_indoption[attno - 1];
 	RegProcedure support = index_getprocid(index, attno, BTSORTSUPPORT_PROC);
@@ -34,8 +34,8 @@ order_column(Relation index, int attno, SortSupport key, bool with_abbrev)
 }
 
 /*
- * Can heads be made of the abbreviated keys?  They must compare as 64-bit numbers in some way that
- * is known here.
+ * True if heads can be abbreviated keys: they must compare as 64-bit numbers in a way that is known
+ * here.
  */
 static bool
 abbreviates(Relation index, SortSupport key)
@@ -65,10 +65,10 @@ mtp_batch_order_make(Relation index)
 	order->norm_heads = true;
 	order->keys = palloc0(order->nkeys * sizeof(SortSupportData));
 	for (int i = 0; i < order->nkeys; i++)
-		order_column(index, i + 1, &order->keys[i],
-					 i == 0 && (order->code & MTP_NORM_KIND) == MTP_NORM_NONE);
+		set_column_order(index, i + 1, &order->keys[i],
+						 i == 0 && (order->code & MTP_NORM_KIND) == MTP_NORM_NONE);
 
-	/* The first column's comparator from now on takes values; heads are made here. */
+	/* From now on the first column's comparator takes values; mtp_batch_order_head makes heads. */
 	first = &order->keys[0];
 	if (first->abbrev_converter != NULL)
 	{
@@ -108,7 +108,7 @@ mtp_batch_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b)
 	if (a->head != b->head)
 		return a->head < b->head ? -1 : 1;
 
-	/* The same exact norm is the same value, unless it may be a null's. */
+	/* Equal exact norms are equal values, unless one may be a null's. */
 	if (mtp_norm_is_exact(order->code) && a->head != 0 && a->head != PG_UINT64_MAX)
 		first = 1;
 	for (int i = first; i < order->nkeys; i++)
@@ -125,44 +125,41 @@ mtp_batch_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b)
 	return ItemPointerCompare(&a->itup->t_tid, &b->itup->t_tid);
 }
 
-/* Bytes of an exact kind's value. */
-static int
-value_size(uint8 code)
-{
-	switch (code & MTP_NORM_KIND)
-	{
-		case MTP_NORM_INT2:
-			return sizeof(int16);
-		case MTP_NORM_INT4:
-		case MTP_NORM_OID:
-			return sizeof(int32);
-		case MTP_NORM_INT8:
-		case MTP_NORM_UINT8:
-			return sizeof(int64);
-		default:
-			return sizeof(char);
-	}
-}
-
-/*
- * The very bytes that index_form_tuple would make.
- */
+/* The very bytes that index_form_tuple would make. */
 Size
 mtp_batch_narrow_tuple(uint8 code, MtpNarrow e, char *buf)
 {
 	IndexTuple	itup = (IndexTuple) buf;
 	bool		isnull = mtp_narrow_isnull(code, e);
-	int			size = isnull ? 0 : value_size(code);
+	int			size = 0;
 	uint16		flags = isnull ? INDEX_NULL_MASK : 0;
 	Size		at = IndexInfoFindDataOffset(flags);
 
+	if (!isnull)
+		switch (code & MTP_NORM_KIND)
+		{
+			case MTP_NORM_INT2:
+				size = sizeof(int16);
+				break;
+			case MTP_NORM_INT4:
+			case MTP_NORM_OID:
+				size = sizeof(int32);
+				break;
+			case MTP_NORM_INT8:
+			case MTP_NORM_UINT8:
+				size = sizeof(int64);
+				break;
+			default:
+				size = sizeof(char);
+				break;
+		}
 	memset(buf, 0, MTP_NARROW_TUPLE);
 	mtp_rid_to_tid(e.rid & ~MTP_RID_LAST, &itup->t_tid);
 	if (!isnull)
 	{
 		Datum		value = mtp_norm_to_datum(code, e.norm);
 
-		/* a narrow value is by value wherever Datum holds it */
+		/* A narrow value is by value wherever a Datum holds it. */
 		if (size == sizeof(int64) && !FLOAT8PASSBYVAL)
 			memcpy(buf + at, DatumGetPointer(value), size);
 		else

@@ -8,7 +8,7 @@
  *	RADIX_KEY(e)	key of element *e
  *
  * RADIX_SORT(a, scratch, n, span) sorts a[0 .. n) stably by the bits of span (sort.c).  scratch has
- * room for n elements.  Interrupts are looked at only if there are more than MTP_SORT_SAFE.
+ * room for n elements.  It looks for interrupts only with more than MTP_SORT_SAFE elements.
  */
 
 static void

@@ -2,14 +2,14 @@
  * serve.c
  *	  What workers do for loads: find the most urgent batch, claim its units and run them.
  *
- * A worker acts for a transaction that is not its own.  It takes its locks conditionally and before it
- * claims anything; with a claim it takes no lock but the index's extension lock, waits for no transaction
- * and for no cleanup lock.  So a process that waits for a claimed unit waits for one that waits for nobody.
+ * A worker acts for another process's transaction.  It takes its locks conditionally and before it
+ * claims anything.  With a claim it takes no lock but the index's extension lock, and waits for no
+ * transaction and for no cleanup lock (invariant E4).  So a process that waits for a claimed unit
+ * waits for a worker that waits for nobody.
  */
 #include "batch/shared.h"
 
 #include "access/relation.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "core/inject.h"
@@ -20,7 +20,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#define TURN_MS				200 /* on one index, then it looks for the most urgent one again */
+#define TURN_MS				200 /* on one index; then it looks for the most urgent one again */
 #define LOCK_TIMEOUT		"100ms" /* for catalogs, before a claim */
 
 static MtpServing *me = NULL;	/* this worker's */
@@ -28,32 +28,24 @@ static MtpUnit claimed;			/* claimed.batch is NULL if nothing is */
 static BufferUsage seen_bufusage;
 static WalUsage seen_walusage;
 
-/* Under mtp_batch_lock: is there something for a worker in the load? */
+/*
+ * Under mtp_batch_lock: the load's most urgent batch with a unit for a worker, or NULL.  The one
+ * whose phase is furthest comes first, then the largest: it frees memory soonest.
+ */
 static MtpBatch *
-work_in(MtpLoad *load)
+find_urgent_batch(MtpLoad *load)
 {
 	MtpBatch   *best = NULL;
+	MtpUnit		unit;
 	dlist_iter	iter;
 
 	dlist_foreach(iter, &load->batches)
 	{
 		MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
-		bool		ready = false;
 
-		if (b->cancelled || !b->worker_ok)
-			continue;
-		if (b->phase <= MTP_SORTING)
-			for (int r = 0; r < b->nruns && !ready; r++)
-				ready = mtp_run(b, r)->state == MTP_UNIT_READY;
-		if (b->phase == MTP_SORTING && b->sorted == b->nruns)
-			ready |= b->cut_state == MTP_UNIT_READY;
-		if (b->phase == MTP_APPLYING)
-			for (int t = 0; t < b->ntasks && !ready; t++)
-				ready = b->tasks[t].state == MTP_UNIT_READY;
-
-		/* What is furthest comes first, then the largest: it frees memory soonest. */
-		if (ready && (best == NULL || b->phase > best->phase ||
-					  (b->phase == best->phase && b->bytes > best->bytes)))
+		if (mtp_batch_unit_ready(b, true, &unit) != NULL &&
+			(best == NULL || b->phase > best->phase ||
+			 (b->phase == best->phase && b->bytes > best->bytes)))
 			best = b;
 	}
 	return best;
@@ -69,7 +61,7 @@ mtp_batch_serve_wanted(MtpLoad *load)
 	if (!mtp_workers_allowed())
 		return;
 	LWLockAcquire(mtp_batch_lock, LW_SHARED);
-	work = work_in(load);
+	work = find_urgent_batch(load);
 	if (work != NULL)
 		serial = work->serial;
 	LWLockRelease(mtp_batch_lock);
@@ -85,7 +77,7 @@ mtp_batch_serve_wanted(MtpLoad *load)
 	}
 }
 
-/* Leaves the list of the load that it served. */
+/* Leaves the list of the load that this worker served; the load's drain may wait for that. */
 static void
 leave_list(void)
 {
@@ -101,7 +93,7 @@ leave_list(void)
 
 /*
  * Hands buffer and WAL usage over to the owner, whose EXPLAIN and pg_stat_statements count what its
- * workers did.  The WAL is then the owner's in pg_stat_wal as well, and not counted twice.
+ * workers did.  The owner's pg_stat_wal then counts the WAL, and the worker's does not.
  */
 static void
 report_usage(void)
@@ -121,28 +113,31 @@ report_usage(void)
 	seen_walusage = pgWalUsage;
 }
 
-/* The process ends: what it had claimed may be claimed again. */
+/* The process ends: other processes may claim its unit again (invariant E3). */
 static void
-leave(void)
+leave_pool(void)
 {
 	if (me == NULL)
 		return;
 	mtp_batch_step_end(me);
 	if (claimed.batch != NULL)
 	{
-		mtp_batch_stat_count_failure(me->indexid, MTP_FAIL_EXIT);
+		MTP_BATCH_COUNT(me->indexid, failed[MTP_FAIL_EXIT]);
 		mtp_batch_unit_give_back(&claimed, false);
 		claimed.batch = NULL;
 	}
 	if (me->load != NULL)
 		report_usage();
 	leave_list();
-	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
+	LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE);
 	me->entries = 0;
-	LWLockRelease(mtp_stat_lock);
+	LWLockRelease(mtp_batch_stat_lock);
 }
 
-/* Finds the most urgent batch of this database and goes on its load's list. */
+/*
+ * Finds the most urgent batch of this database, and goes on its load's list: from now on the load's
+ * drain waits for this worker.  False if there is no work.
+ */
 static bool
 join_list(Oid *heapid, MtpLocator *locator)
 {
@@ -150,17 +145,17 @@ join_list(Oid *heapid, MtpLocator *locator)
 	double		best_weight = 0;
 
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	mtp_shared->ticks++;
-	for (int i = 0; i < mtp_shared->max_loads; i++)
+	mtp_batch_shared->ticks++;
+	for (int i = 0; i < mtp_batch_shared->max_loads; i++)
 	{
-		MtpLoad    *load = &mtp_shared->loads[i];
+		MtpLoad    *load = &mtp_batch_shared->loads[i];
 		MtpBatch   *b;
 		double		weight;
 
-		if (load->pid == 0 || load->dbid != MyDatabaseId || (b = work_in(load)) == NULL)
+		if (load->pid == 0 || load->dbid != MyDatabaseId || (b = find_urgent_batch(load)) == NULL)
 			continue;
 		/* The most bytes, times the turns that it has waited. */
-		weight = (double) load->bytes * (mtp_shared->ticks - load->served);
+		weight = (double) load->bytes * (mtp_batch_shared->ticks - load->served);
 		if (best == NULL || weight > best_weight)
 		{
 			best = b;
@@ -169,8 +164,8 @@ join_list(Oid *heapid, MtpLocator *locator)
 	}
 	if (best != NULL)
 	{
-		best->load->served = mtp_shared->ticks;
-		me = &mtp_shared->serving[mtp_worker_slot()];
+		best->load->served = mtp_batch_shared->ticks;
+		me = &mtp_batch_shared->serving[mtp_worker_slot()];
 		me->load = best->load;
 		me->dbid = MyDatabaseId;
 		me->serial = best->serial;
@@ -182,16 +177,16 @@ join_list(Oid *heapid, MtpLocator *locator)
 		*heapid = best->heapid;
 		*locator = best->locator;
 
-		/* Under both locks: nobody takes this worker for idle who saw what is to be done. */
+		/* Under both locks: a caller that saw this work must not take the worker for idle. */
 		mtp_worker_begin(MTP_WORK_BATCH, "applying");
 	}
 	LWLockRelease(mtp_batch_lock);
 	return best != NULL;
 }
 
-/* Leaves the batches of this statement and index to their owner, further ones too. */
+/* Leaves the batches of this statement and index, later ones too, to their owner. */
 static void
-refuse(MtpFailure why)
+refuse_index(MtpFailure why)
 {
 	dlist_iter	iter;
 
@@ -208,12 +203,12 @@ refuse(MtpFailure why)
 	me->load->refused_serial = me->serial;
 	me->load->refused[me->load->nrefused++ % MTP_REFUSED] = me->indexid;
 	LWLockRelease(mtp_batch_lock);
-	mtp_batch_stat_count_failure(me->indexid, why);
+	MTP_BATCH_COUNT(me->indexid, failed[why]);
 }
 
 /*
- * Locks and opens the relations, if they are to be had and the very ones that the owner means.
- * Everything that reads a catalog is loaded here, before anything is claimed.
+ * Locks and opens the relations; false if a lock is not to be had, or the owner means another file.
+ * Everything that reads a catalog is loaded here, before anything is claimed (invariant E4).
  */
 static bool
 open_relations(MtpRunner *runner, Oid heapid, const MtpLocator *locator)
@@ -221,7 +216,7 @@ open_relations(MtpRunner *runner, Oid heapid, const MtpLocator *locator)
 	if (!ConditionalLockRelationOid(heapid, AccessShareLock) ||
 		!ConditionalLockRelationOid(me->indexid, RowExclusiveLock))
 	{
-		refuse(MTP_FAIL_LOCK);
+		refuse_index(MTP_FAIL_LOCK);
 		return false;
 	}
 	runner->heap = try_relation_open(heapid, NoLock);
@@ -230,7 +225,7 @@ open_relations(MtpRunner *runner, Oid heapid, const MtpLocator *locator)
 		runner->index->rd_rel->relkind != RELKIND_INDEX ||
 		!MtpLocatorEquals(MtpRelLocator(runner->index), *locator))
 	{
-		refuse(MTP_FAIL_FILE);
+		refuse_index(MTP_FAIL_FILE);
 		return false;
 	}
 	runner->ops = mtp_batch_ops_of(runner->index);
@@ -239,7 +234,7 @@ open_relations(MtpRunner *runner, Oid heapid, const MtpLocator *locator)
 	return true;
 }
 
-/* Claims a unit of the statement's and index's batches; none when it must look at other things. */
+/* Claims a unit of the statement's batches of this index; none if other things wait for it. */
 static bool
 claim_next(void)
 {
@@ -269,18 +264,22 @@ claim_next(void)
 }
 
 /*
- * Works for one statement and index until nothing is left to claim, or its turn is over: a load that
- * is fed faster than its workers are would never let them go.  A snapshot is held while a unit runs,
- * or the pages that it descends through could be recycled; and no longer, since VACUUM and CREATE
- * INDEX CONCURRENTLY wait for snapshots.
+ * A turn: works for one statement and index until nothing is left to claim, or for TURN_MS: a load
+ * that is fed faster than its workers are would never let them go.  It holds a snapshot only while
+ * a unit runs.  Without one, the pages that it descends through could be recycled; VACUUM and
+ * CREATE INDEX CONCURRENTLY wait for snapshots.
  */
-static void
-serve(Oid heapid, MtpLocator locator)
+static bool
+serve(void)
 {
 	MtpRunner	runner = {0};
+	Oid			heapid;
+	MtpLocator	locator;
 	char		activity[80];
 	TimestampTz began;
 
+	if (!join_list(&heapid, &locator))
+		return false;
 	snprintf(activity, sizeof(activity), "index entries of process %d for index %u",
 			 me->owner_pid, me->indexid);
 	pgstat_report_activity(STATE_RUNNING, activity);
@@ -291,7 +290,8 @@ serve(Oid heapid, MtpLocator locator)
 	{
 		PopActiveSnapshot();
 		AbortCurrentTransaction();
-		return;
+		leave_list();
+		return true;
 	}
 	PopActiveSnapshot();
 	InvalidateCatalogSnapshot();
@@ -304,7 +304,7 @@ serve(Oid heapid, MtpLocator locator)
 	{
 		MTP_INJECT("worker_claimed");
 		PushActiveSnapshot(GetTransactionSnapshot());
-		(void) mtp_batch_unit_run(&runner, &claimed);
+		mtp_batch_unit_run(&runner, &claimed);
 		PopActiveSnapshot();
 		InvalidateCatalogSnapshot();
 		report_usage();
@@ -316,24 +316,15 @@ serve(Oid heapid, MtpLocator locator)
 	relation_close(runner.index, NoLock);
 	relation_close(runner.heap, NoLock);
 	CommitTransactionCommand();
-}
 
-static bool
-turn(void)
-{
-	Oid			heapid;
-	MtpLocator	locator;
-
-	if (!join_list(&heapid, &locator))
-		return false;
-	serve(heapid, locator);
+	/* The owner's drain waits for this, so that no lock of a worker is left behind it. */
 	leave_list();
 	return true;
 }
 
-/* An error: the unit goes back to its owner, which meets the error itself. */
+/* After an error: the unit goes back to its owner, which meets the error itself. */
 static void
-failed(void)
+give_back_failed(void)
 {
 	mtp_batch_step_end(me);
 	if (claimed.batch != NULL)
@@ -342,14 +333,14 @@ failed(void)
 		claimed.batch = NULL;
 	}
 	report_usage();
-	refuse(MTP_FAIL_ERROR);
+	refuse_index(MTP_FAIL_ERROR);
 	leave_list();
 }
 
 void
 mtp_batch_serve_init(void)
 {
-	static const MtpWork work = {.turn = turn,.failed = failed,.leave = leave};
+	static const MtpWork work = {.turn = serve,.failed = give_back_failed,.leave = leave_pool};
 
 	mtp_worker_register(MTP_WORK_BATCH, &work);
 }

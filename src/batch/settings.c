@@ -1,6 +1,6 @@
 /*
  * settings.c
- *	  The engine's settings (README.md of the project describes them for users).
+ *	  The engine's settings.
  */
 #include "batch/shared.h"
 
@@ -24,11 +24,13 @@ mtp_batch_settings_init(void)
 							NULL, &mtp_batch_memory, 64 * 1024, 1024, 64 * 1024 * 1024,
 							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("mtpower.batch_size",
-							"Bytes of one index's queued entries after which they are submitted as a batch.",
+							"Bytes of one index's queued entries after which they are submitted "
+							"as a batch.",
 							NULL, &mtp_batch_size, 16 * 1024, 64, 56 * 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("mtpower.batch_min_rows",
-							"Rows of a statement whose index entries are inserted at once before it queues.",
+							"Rows of a statement whose index entries are inserted at once before "
+							"it queues.",
 							NULL, &mtp_batch_min_rows, 256, 0, INT_MAX,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 }

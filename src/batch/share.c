@@ -2,27 +2,29 @@
  * share.c
  *	  Shares the engine's memory out: a load that finds none has the runs of others applied.
  *
- * No load may hold more than half of the memory while another one wants some, and none may keep it
- * that has fallen silent, as a COPY does whose client sends nothing.  Such a load can't be asked: it
- * waits for its client.  So the load that wants memory takes the batches that the other one is filling,
- * which means that it submits them in the other one's place.  Workers apply them; their owner goes
- * on filling the run that it is at, and does its part when that is full (queue.c, lock_batch).
+ * No load may hold more than half of the memory while another one wants some, and no load may keep
+ * it that has fallen silent, as a COPY does whose client sends nothing.  Such a load can't be
+ * asked: it waits for its client.  So the load that wants memory takes the batches that the other
+ * one is filling: it submits them in the other one's place, and workers apply them.  Their owner
+ * goes on filling its current run, and does its part when that is full (fill.c, lock_batch;
+ * invariant E2).
  */
 #include "batch/shared.h"
 
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-/* A load that takes no run for so long is silent. */
+/* A load that takes no run and looks for no unit for so long is silent. */
 #define SILENT_MS	1000
 
-/* One that found no memory so long ago, and has done nothing since, does not count as one that wants some. */
+/* A load that found no memory and has done nothing for so long wants none. */
 #define WANTS_MS	10000
 
+/* Half of the memory, in bytes. */
 static inline Size
 half(void)
 {
-	return (Size) mtp_shared->nblocks * MTP_BLOCK_SIZE / 2;
+	return (Size) mtp_batch_shared->nblocks * MTP_BLOCK_SIZE / 2;
 }
 
 static inline bool
@@ -31,61 +33,59 @@ silent(MtpLoad *load, TimestampTz now)
 	return TimestampDifferenceExceeds(load->seen, now, SILENT_MS);
 }
 
+/* A load takes no lock to look where no other one wants memory, which is the usual case. */
 Size
 mtp_batch_share_room(MtpLoad *load)
 {
 	Size		room = MaxAllocHugeSize;
 	TimestampTz now;
 
-	/* A load that begins to want memory at this moment is seen at the next run. */
-	if (mtp_shared->wanting == load->wants)
+	/* It sees a load that begins to want memory at this moment at its next run. */
+	if (mtp_batch_shared->wanting == load->wants)
 		return room;
 	now = GetCurrentTimestamp();
 	LWLockAcquire(mtp_batch_lock, LW_SHARED);
-	for (int i = 0; i < mtp_shared->max_loads; i++)
+	for (int i = 0; i < mtp_batch_shared->max_loads; i++)
 	{
-		MtpLoad    *other = &mtp_shared->loads[i];
+		MtpLoad    *other = &mtp_batch_shared->loads[i];
 
-		if (other->wants && other != load && !TimestampDifferenceExceeds(other->seen, now, WANTS_MS))
+		if (other->wants && other != load &&
+			!TimestampDifferenceExceeds(other->seen, now, WANTS_MS))
 			room = load->bytes < half() ? half() - load->bytes : 0;
 	}
 	LWLockRelease(mtp_batch_lock);
 	return room;
 }
 
-/* Under mtp_batch_lock: submits what the load has appended to the batch, if there is something. */
+/*
+ * Under mtp_batch_lock: takes batches that have full runs from a load's list, until so much will be
+ * free.  Returns how much.
+ */
 static Size
-take_batch(MtpBatch *b, TimestampTz now)
-{
-	MtpLoad    *load = b->load;
-
-	if (b->phase != MTP_FILLING || b->nruns == 0)
-		return 0;
-	b->taken = true;
-	mtp_batch_submit(b, now);
-	if (b->own)
-	{
-		/* Only its owner looks at that list. */
-		dlist_delete(&b->node);
-		dlist_push_head(&load->batches, &b->node);
-		b->own = false;
-		b->back = true;
-	}
-	return b->full;
-}
-
-/* Under mtp_batch_lock: takes batches from a list, until so much will be free. */
-static Size
-take_from(dlist_head *list, Size enough, TimestampTz now)
+take_batches(dlist_head *list, Size enough, TimestampTz now)
 {
 	Size		bytes = 0;
 	dlist_mutable_iter iter;
 
 	dlist_foreach_modify(iter, list)
 	{
+		MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
+
 		if (bytes >= enough)
 			break;
-		bytes += take_batch(dlist_container(MtpBatch, node, iter.cur), now);
+		if (b->phase != MTP_FILLING || b->nruns == 0)
+			continue;
+		b->taken = true;
+		mtp_batch_submit(b, now);
+		if (b->own)
+		{
+			/* Workers don't look at that list. */
+			dlist_delete(&b->node);
+			dlist_push_head(&b->load->batches, &b->node);
+			b->own = false;
+			b->back = true;
+		}
+		bytes += b->full;
 	}
 	return bytes;
 }
@@ -102,15 +102,15 @@ excess(MtpLoad *load, TimestampTz now)
 }
 
 /*
- * Workers for what silent loads have under way: nobody else asks for them, and the one that came when it was
- * taken may have ended since, or there was none to be had.
+ * Calls workers for what silent loads have under way.  Nobody else asks for them, and the worker
+ * that was called when it was taken may have ended since, or there was none to be had.
  */
 static void
 help_silent(TimestampTz now)
 {
-	for (int i = 0; i < mtp_shared->max_loads; i++)
+	for (int i = 0; i < mtp_batch_shared->max_loads; i++)
 	{
-		MtpLoad    *load = &mtp_shared->loads[i];
+		MtpLoad    *load = &mtp_batch_shared->loads[i];
 
 		/* A hint, read without the lock: mtp_batch_serve_wanted looks under it. */
 		if (load->underway > 0 && silent(load, now))
@@ -118,6 +118,10 @@ help_silent(TimestampTz now)
 	}
 }
 
+/*
+ * Takes from the one load that can give most: first what workers look at already, then small
+ * batches.
+ */
 void
 mtp_batch_share_want(MtpLoad *load)
 {
@@ -130,11 +134,11 @@ mtp_batch_share_want(MtpLoad *load)
 	if (!load->wants)
 	{
 		load->wants = true;
-		mtp_shared->wanting++;
+		mtp_batch_shared->wanting++;
 	}
-	for (int i = 0; i < mtp_shared->max_loads; i++)
+	for (int i = 0; i < mtp_batch_shared->max_loads; i++)
 	{
-		MtpLoad    *other = &mtp_shared->loads[i];
+		MtpLoad    *other = &mtp_batch_shared->loads[i];
 
 		if (other->pid != 0 && other != load && excess(other, now) > most)
 		{
@@ -144,10 +148,10 @@ mtp_batch_share_want(MtpLoad *load)
 	}
 	if (holder != NULL)
 	{
-		Size		taken = take_from(&holder->batches, most, now);
+		Size		taken = take_batches(&holder->batches, most, now);
 
 		if (taken < most)
-			(void) take_from(&holder->own, most - taken, now);
+			(void) take_batches(&holder->own, most - taken, now);
 	}
 	LWLockRelease(mtp_batch_lock);
 	if (holder != NULL)
@@ -162,6 +166,6 @@ mtp_batch_share_content(MtpLoad *load)
 		return;
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 	load->wants = false;
-	mtp_shared->wanting--;
+	mtp_batch_shared->wanting--;
 	LWLockRelease(mtp_batch_lock);
 }

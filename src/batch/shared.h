@@ -2,9 +2,9 @@
  * shared.h
  *	  The batch engine's shapes in shared memory, and what its files offer each other.
  *
- * The main shared memory segment has the same address in every process, so pointers into it are
- * kept as such.  One lock, MtpBatchLock, guards every field here that is not said to be otherwise;
- * it is held for a few instructions, never over anything that waits or raises.
+ * The main shared memory segment has the same address in every process, so its pointers are plain
+ * ones.  mtp_batch_lock guards every field here unless a comment says otherwise.  A process holds
+ * it for a few instructions, never over anything that waits or raises.
  */
 #ifndef MTP_BATCH_SHARED_H
 #define MTP_BATCH_SHARED_H
@@ -37,9 +37,9 @@ typedef enum MtpUnitState
 } MtpUnitState;
 
 /*
- * A run: entries in one block of memory, in the order of their arrival, then sorted.  Narrow ones
- * from the block's start; of wide ones the tuples from the start and the MtpWide array, growing
- * downward, from the end.
+ * A run: entries in one block of memory, in the order of their arrival and then sorted.  Narrow
+ * entries begin at the block's start.  Of wide ones the tuples begin at the start, and the MtpWide
+ * array grows downward from the end.
  */
 typedef struct MtpRun
 {
@@ -56,8 +56,8 @@ typedef struct MtpRun
 
 typedef enum MtpPhase
 {
-	MTP_FILLING,				/* its owner appends; full runs may be sorted, and taken (share.c) */
-	MTP_SORTING,				/* submitted: all runs may be sorted; then somebody finds the tasks */
+	MTP_FILLING,				/* its owner appends; full runs may be sorted, and taken */
+	MTP_SORTING,				/* submitted: all runs may be sorted; then a process cuts it */
 	MTP_APPLYING,				/* tasks may be claimed */
 	MTP_DONE					/* all entries are in the index */
 } MtpPhase;
@@ -66,13 +66,13 @@ typedef enum MtpPhase
 typedef struct MtpTask
 {
 	MtpUnitState state;
-	bool		started;		/* somebody worked on it before */
+	bool		started;		/* a process worked on it before */
 	uint32		total;
 	volatile uint32 progress;	/* entries in the index; written by the claimant alone */
 	uint32		crc;			/* of its entries (assertion builds) */
 } MtpTask;
 
-/* What only a batch of more than MTP_FEW_RUNS runs has; its small ones make one task of all. */
+/* What only a batch of more than MTP_FEW_RUNS runs has; a small one is a single task. */
 typedef struct MtpManyRuns
 {
 	MtpRun		runs[MTP_MAX_RUNS - MTP_FEW_RUNS];
@@ -91,21 +91,21 @@ typedef struct MtpBatch
 {
 	dlist_node	node;			/* in one of its load's lists */
 	struct MtpLoad *load;
-	uint64		serial;			/* of the frame */
+	uint64		serial;			/* of the statement */
 	SubTransactionId subxid;
 	TransactionId xid;			/* of the rows; workers check that it runs */
-	Oid			userid;			/* who inserted them, … */
-	int			sec_context;	/* … and how */
+	Oid			userid;			/* the user who inserted the rows, … */
+	int			sec_context;	/* … and the security context */
 	Oid			indexid;
 	Oid			heapid;
 	MtpLocator	locator;		/* the index's file when queued */
 	bool		narrow;
 	bool		worker_ok;		/* comparisons are built in and read no catalog */
 	MtpArrival	arrival;		/* as MtpBatchApply has it, of the runs so far */
-	bool		own;			/* on the list of those that no worker looks at */
-	bool		taken;			/* by another load: its owner fills it again when its runs are
+	bool		own;			/* on the load's list own */
+	bool		taken;			/* by another load; its owner fills it again when its runs are
 								 * applied, … */
-	bool		back;			/* … on the list of those that no worker looks at */
+	bool		back;			/* … then on the load's list own */
 	MtpPhase	phase;
 	volatile bool cancelled;	/* never taken back */
 	uint32		entries;
@@ -114,8 +114,7 @@ typedef struct MtpBatch
 	int			holders;		/* processes inside a unit */
 	int			nruns;
 	int			sorted;			/* runs done */
-	bool		prepared;		/* the index is; written by who has claimed the cut, as is
-								 * announced */
+	bool		prepared;		/* the index is; the claimant of the cut writes it and announced */
 	uint32		announced;		/* entries that the index has been told of */
 	MtpUnitState cut_state;
 	MtpRun		filling;		/* its owner's alone; mem is NULL if there is none */
@@ -151,54 +150,46 @@ mtp_task_to(MtpBatch *b, int task, int r)
 /* Indexes of a load that workers have refused, the last ones */
 #define MTP_REFUSED			8
 
-/* One per backend, by backend id. */
+/* A backend that queues, by backend id. */
 typedef struct MtpLoad
 {
 	int			pid;			/* 0: unused */
 	Oid			dbid;
-	Oid			roleid;			/* who loads, for the views */
+	Oid			roleid;			/* the role that loads, for the SQL views */
 	dlist_head	batches;
-	dlist_head	own;			/* small ones, of which there are many: submitted ones come first */
+	dlist_head	own;			/* small batches where there are many: no worker looks here, and
+								 * submitted ones come first */
 	uint64		bytes;			/* memory held */
-	uint64		full;			/* of this, full runs of batches that are being filled … */
-	uint64		underway;		/* … and of those that are not any more */
+	uint64		full;			/* … of this, full runs of batches that are being filled */
+	uint64		underway;		/* … and full runs of submitted ones */
 	TimestampTz seen;			/* when it last took a run, or looked for a unit */
-	bool		wants;			/* … and there was none for it since; written by its owner alone */
+	bool		wants;			/* it has found no memory since; only its owner writes this */
 	uint64		served;			/* for ageing: when a worker last came, in ticks */
 	uint64		refused_serial; /* the statement whose indexes these are */
 	Oid			refused[MTP_REFUSED];
 	uint32		nrefused;		/* ever; the last MTP_REFUSED of them are kept */
-	BufferUsage bufusage;		/* of workers, to be taken over by the owner */
+	BufferUsage bufusage;		/* of workers; the owner takes it over */
 	WalUsage	walusage;
 	ConditionVariable cv;		/* something of this load has changed */
 } MtpLoad;
-
-/* Under mtp_batch_lock: nothing is added to the batch any more. */
-static inline void
-mtp_batch_submit(MtpBatch *b, TimestampTz now)
-{
-	b->phase = MTP_SORTING;
-	b->submitted = now;
-	b->load->full -= b->full;
-	b->load->underway += b->full;
-}
 
 /* What a worker does for a load: one per slot of the pool of workers, under mtp_batch_lock. */
 typedef struct MtpServing
 {
 	MtpLoad    *load;			/* on whose list it is, or NULL */
 	Oid			dbid;			/* the worker's database since it was first on a list */
-	uint64		serial;			/* for which statement of the load */
+	uint64		serial;			/* the statement of the load */
 	int			owner_pid;
-	Oid			roleid;			/* … and whose */
+	Oid			roleid;			/* the owner's role */
 	Oid			indexid;
 	int			task;			/* number of the run or task it is at, or -1 */
 	const char *phase;			/* static string */
-	uint64		entries;		/* put into indexes since the worker's start; under mtp_stat_lock */
+	uint64		entries;		/* put into indexes since the worker's start; under
+								 * mtp_batch_stat_lock */
 
 	/*
-	 * The step under way: odd while a step is registered, grown by each.  Atomic, no lock; the
-	 * index is indexid above, written before the first registration on it.
+	 * The step under way: odd while a step is registered; each registration and its end adds one.
+	 * Atomic, no lock.  The worker writes indexid before the first registration on that index.
 	 */
 	pg_atomic_uint64 step;
 } MtpServing;
@@ -213,7 +204,7 @@ typedef enum MtpFailure
 	MTP_FAILURES
 } MtpFailure;
 
-/* Statistics of an index, in a shared hash table, under mtp_stat_lock. */
+/* Statistics of an index, in a shared hash table, under mtp_batch_stat_lock. */
 typedef struct MtpIndexStatKey
 {
 	Oid			dbid;
@@ -243,7 +234,7 @@ typedef struct MtpIndexStat
 
 typedef struct MtpBatchShared
 {
-	/* memory.c, under MtpMemoryLock */
+	/* memory.c, under mtp_batch_memory_lock */
 	char	   *area;
 	int			nblocks;
 	int			free_blocks;
@@ -253,46 +244,49 @@ typedef struct MtpBatchShared
 	int			max_loads;
 	int			wanting;		/* loads that want memory */
 
-	/* stat.c, under mtp_stat_lock */
-	dlist_head	stat_order;		/* what was asked for last comes first */
+	/* stat.c, under mtp_batch_stat_lock */
+	dlist_head	stat_order;		/* the index that was looked up last comes first */
 	uint64		evicted;		/* indexes that lost their counters to others */
 
 	MtpServing	serving[MTP_MAX_WORKERS];
 	MtpLoad		loads[FLEXIBLE_ARRAY_MEMBER];
 } MtpBatchShared;
 
-extern MtpBatchShared *mtp_shared;
+extern MtpBatchShared *mtp_batch_shared;
 extern LWLock *mtp_batch_lock;
-extern LWLock *mtp_memory_lock;
-extern LWLock *mtp_stat_lock;
-extern HTAB *mtp_stats;
+extern LWLock *mtp_batch_memory_lock;
+extern LWLock *mtp_batch_stat_lock;
+extern HTAB *mtp_batch_stats;
 
-/* settings.c */
+/* ---------- settings.c ---------- */
+
 extern bool mtp_batching;
 extern int	mtp_batch_memory;	/* kB */
 extern int	mtp_batch_size;		/* kB */
 extern int	mtp_batch_min_rows;
 extern void mtp_batch_settings_init(void);
 
-/* memory.c */
+/* ---------- memory.c ---------- */
+
 extern Size mtp_batch_memory_size(void);
 extern void mtp_batch_memory_init(void);
 
-/* NULL if there is none; never raises. */
+/* Both raise nothing.  The first returns NULL if there is no block of this order. */
 extern char *mtp_batch_memory_alloc(int order);
 extern void mtp_batch_memory_free(char *block, int order);
 
-/* units.c: claiming and running the parts of a batch */
+/* ---------- units.c ---------- */
+
 typedef struct MtpUnit
 {
 	MtpBatch   *batch;
 	enum
 	{
 		MTP_UNIT_SORT, MTP_UNIT_CUT, MTP_UNIT_APPLY,
-		MTP_UNIT_ALL			/* all of a batch on its load's own list */
+		MTP_UNIT_ALL			/* all of a batch on its load's list own */
 	}			kind;
 	int			at;				/* run or task */
-	bool		taken_over;
+	bool		taken_over;		/* a process has begun it before */
 } MtpUnit;
 
 /* What a process needs to run units of one index. */
@@ -305,76 +299,115 @@ typedef struct MtpRunner
 	MtpServing *worker;			/* NULL in the owner */
 } MtpRunner;
 
-/* Under MtpBatchLock: claims a unit of the batch, if one is ready (for a worker, to workers). */
-extern bool mtp_batch_unit_claim(MtpBatch *batch, bool worker, MtpUnit *unit);
-
-/* Runs it; may raise, then mtp_batch_unit_give_back is to be called.  False: stopped, cancelled. */
-extern bool mtp_batch_unit_run(MtpRunner *runner, MtpUnit *unit);
+extern const MtpBatchOps *mtp_batch_ops_of(Relation index);
 
 /*
- * Both take MtpBatchLock; they wake the owner and free a cancelled batch that nobody holds.  The first
- * clears unit->batch.
+ * Under mtp_batch_lock: finds a unit of the batch that is ready, for a worker only if workers may
+ * run it.  Sets *unit, and returns the unit's state; NULL if there is none.
+ */
+extern MtpUnitState *mtp_batch_unit_ready(MtpBatch *batch, bool worker, MtpUnit *unit);
+
+/* The same, and claims the unit.  The claimant must finish it or give it back (invariant E3). */
+extern bool mtp_batch_unit_claim(MtpBatch *batch, bool worker, MtpUnit *unit);
+
+/* Runs a claimed unit.  It may raise; the caller then gives the unit back. */
+extern void mtp_batch_unit_run(MtpRunner *runner, MtpUnit *unit);
+
+/*
+ * The claimant leaves the batch: the unit is done, or may be claimed again (after a worker's
+ * failure by the owner alone).  Both take mtp_batch_lock, wake the owner, and free a cancelled
+ * batch that nobody holds.  Only the first clears unit->batch, and only the first may raise, after
+ * that.
  */
 extern void mtp_batch_unit_finish(MtpUnit *unit);
 extern void mtp_batch_unit_give_back(MtpUnit *unit, bool worker_failed);
 
-/* Under MtpBatchLock: frees memory and forgets the batch (already off its load's list). */
+/* Under mtp_batch_lock: from now on nothing is added to the batch. */
+extern void mtp_batch_submit(MtpBatch *batch, TimestampTz now);
+
+/* Under mtp_batch_lock: frees a batch that is off its load's list. */
 extern void mtp_batch_free(MtpBatch *batch);
 
-/* The same of its runs alone, but the one that its owner fills: the batch begins anew. */
-extern void mtp_batch_begin_anew(MtpBatch *batch);
-extern const MtpBatchOps *mtp_batch_ops_of(Relation index);
+/* ---------- cut.c, apply.c: what units.c calls to run a unit ---------- */
 
-/* share.c: what loads leave to each other; each takes mtp_batch_lock */
+/* Lets the index get ready for the batch, once; the caller has claimed the cut, or all. */
+extern void mtp_batch_prepare(MtpRunner *runner, MtpUnit *unit);
 
-/* So many bytes may the load still take: where others want some, no more than half of the memory is for one load. */
+/* Cuts the sorted batch into tasks that never touch the same leaf.  The caller has claimed it. */
+extern void mtp_batch_cut(MtpRunner *runner, MtpBatch *batch);
+
+/* Applies a claimed task behind its progress; stops early if the load has failed. */
+extern void mtp_batch_apply(MtpRunner *runner, MtpUnit *unit);
+
+#ifdef USE_ASSERT_CHECKING
+/* A checksum of a task's entries, as cut and as applied. */
+extern uint32 mtp_batch_task_crc(MtpBatch *batch, int task);
+#endif
+
+/*
+ * Brackets around what a process does of a task, or to prepare for a batch: the index's counters
+ * get it at the end.  Where an error or the process's end comes between, mtp_batch_unit_give_back
+ * ends it.  The first returns what the index AM is called with; the second does nothing if none is
+ * open.
+ */
+extern MtpBatchApply *mtp_batch_account_begin(MtpRunner *runner, bool task, uint32 progress);
+extern void mtp_batch_account_end(MtpUnit *unit);
+
+/* ---------- fence.c ---------- */
+
+/* Begins a step of a task; a worker's is registered.  If false, the step must touch no page. */
+extern bool mtp_batch_step_begin(MtpRunner *runner, MtpBatch *batch);
+
+/* Ends a worker's step, if one is under way; worker may be NULL.  Raises nothing. */
+extern void mtp_batch_step_end(MtpServing *worker);
+
+/* ---------- share.c: each takes mtp_batch_lock ---------- */
+
+/* How many bytes the load may still take: where others want some, up to half of the memory. */
 extern Size mtp_batch_share_room(MtpLoad *load);
 
 /*
- * There is no memory for the load: it wants some from now on, and has the runs of others applied who hold more than their
- * share, or have fallen silent.
+ * There is no memory for the load: it wants some from now on.  Has the runs of another load applied
+ * that holds more than its share, or has fallen silent.
  */
 extern void mtp_batch_share_want(MtpLoad *load);
 
-/* It wants none any more: it got some, or has nothing to queue. */
+/* The load stops wanting memory: it got some, or has nothing to queue. */
 extern void mtp_batch_share_content(MtpLoad *load);
 
-/* serve.c: what workers do for loads */
+/* ---------- serve.c ---------- */
 
 /*
- * There may be work for workers in the load: calls one.  None to be had is no error; the owner does the
- * work.  Not to be called under a lock.
+ * Calls a worker if there is work for one in the load.  If there is none to be had, that is no
+ * error; the owner does the work.  The caller holds no lock.
  */
 extern void mtp_batch_serve_wanted(MtpLoad *load);
 extern void mtp_batch_serve_init(void);
 
-/* Ends the registration of a worker step, if one is under way; raises nothing. */
-extern void mtp_batch_step_end(MtpServing *worker);
-
-/* stat.c */
+/* ---------- stat.c ---------- */
 
 /*
- * The index's counters, made if there are none yet.  Under mtp_stat_lock, exclusively; raises
- * nothing.  Where the table is full, the index whose counters were not asked for longest loses them.
+ * The index's counters, made if there are none yet.  The caller holds mtp_batch_stat_lock
+ * exclusively; it raises nothing.  If the table is full, the index that was looked up longest ago
+ * loses its own.
  */
 extern MtpIndexStat *mtp_batch_stat_of(Oid dbid, Oid indexid);
 
-/* Forgets it; under the lock as well. */
+/* Forgets counters; under the lock as well. */
 extern void mtp_batch_stat_forget(MtpIndexStat *st);
 extern void mtp_batch_stat_init(void);
 extern Size mtp_batch_stat_size(void);
 
-/* One of this database's indexes; both take mtp_stat_lock. */
-extern void mtp_batch_stat_count_wait(Oid indexid);
-extern void mtp_batch_stat_count_failure(Oid indexid, MtpFailure why);
-extern void mtp_batch_stat_count_batch(Oid indexid);
+/* Adds one to a counter of one of this database's indexes; takes mtp_batch_stat_lock. */
+#define MTP_BATCH_COUNT(indexid, counter) do { \
+		LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE); \
+		mtp_batch_stat_of(MyDatabaseId, indexid)->counter++; \
+		LWLockRelease(mtp_batch_stat_lock); \
+	} while (0)
 
-/* view.c */
+/* ---------- view.c, statement.c ---------- */
+
 extern void mtp_batch_view_init(void);
-
-/* fence.c has no more than mtp_batch_vacuum_fence */
-
-/* frame.c */
 extern void mtp_batch_statement_init(void);
 
 #endif							/* MTP_BATCH_SHARED_H */

@@ -2,16 +2,15 @@
  * sort.c
  *	  Sorts index entries.
  *
- * Keys are 64 bits, of which few differ in practice: four bytes of an integer, the low bits of a
- * clustered key.  Those that do are a span.  A span that takes few passes is sorted by all of its
- * bits.  A wider one is sorted by its top bits, about as many as tell the elements apart, which
- * leaves small groups; these are compared, or sorted on if they are large, each by its own span.
+ * Keys have 64 bits, of which few differ in practice: four bytes of an integer, the low bits of a
+ * clustered key.  Those that differ are a span.  A span that takes few passes is sorted by all of
+ * its bits.  A wider one is sorted by its top bits, about as many as tell the elements apart.  That
+ * leaves small groups; these are compared, or sorted on by their own spans if they are large.
  */
 #include "batch/entry.h"
 
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
-#include "storage/itemptr.h"
 
 #define RADIX_BITS		11		/* of a digit: larger ones miss the caches */
 #define RADIX_PASSES	3
@@ -57,10 +56,7 @@ typedef struct Span
 #define ST_DEFINE
 #include "lib/sort_template.h"
 
-/*
- * The span of keys from min to max, of which `differ` has every bit set that is not the same in
- * all (not zero).
- */
+/* The span of keys from min to max.  differ is not zero, and has the bits set that differ. */
 static Span
 span_of(uint64 min, uint64 max, uint64 differ)
 {
@@ -133,8 +129,9 @@ sort_rids(MtpNarrow *a, MtpNarrow *scratch, uint32 n)
 }
 
 /*
- * Entries of a load usually come in the order of their rids: then a stable sort by norm is all it
- * takes.
+ * Entries of a load usually come in the order of their rids: then a stable sort by norm suffices.
+ * The recursion ends since each group's span has fewer bits.  Interrupts come in only where the
+ * array has all of its entries (invariant E6).
  */
 void
 mtp_batch_sort_narrow(MtpNarrow *a, MtpNarrow *scratch, uint32 n)
@@ -187,6 +184,7 @@ mtp_batch_sort_narrow(MtpNarrow *a, MtpNarrow *scratch, uint32 n)
 	}
 }
 
+/* The same invariant; comparisons may raise where interrupts may come. */
 void
 mtp_batch_sort_wide(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
 {

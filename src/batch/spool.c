@@ -2,9 +2,9 @@
  * spool.c
  *	  Collects index entries, sorts them, and gives them back in order.
  *
- * What fits into memory is sorted there.  Else memory is sorted and written to a temporary file, a
- * run, each time it is full, and the runs are merged by a tree of losers: all at once, as entries
- * are taken, or first some into one where there are too many.
+ * Entries that fit into memory are sorted there.  Otherwise the spool sorts memory and writes it to
+ * a temporary file, a run, each time it is full.  A tree of losers merges the runs: all at once as
+ * entries are taken, or first some into one where there are too many.
  *
  * In a run a narrow entry is an MtpNarrow, a wide one its head and its tuple, MAXALIGNed.
  */
@@ -36,7 +36,7 @@ typedef struct Source
 	BufFile    *file;
 	char	   *buf;
 	Size		len;
-	Size		at;				/* of what follows the current entry */
+	Size		at;				/* of the bytes behind the current entry */
 	bool		done;
 	MtpNarrow	narrow;
 	MtpWide		wide;
@@ -82,7 +82,7 @@ struct MtpSpool
 StaticAssertDecl(sizeof(MtpNarrow) == sizeof(MtpWide) || sizeof(void *) < 8,
 				 "both kinds of entries have one size");
 
-/* Bytes that an entry takes, its share of the scratch memory included, tuples not. */
+/* Bytes that an entry takes, with its share of the scratch memory and without its tuple. */
 #define ENTRY_BYTES (2 * sizeof(MtpNarrow))
 
 MtpSpool *
@@ -104,9 +104,9 @@ mtp_batch_spool_begin(MtpOrder *order, Size memory)
 	return spool;
 }
 
-/* Bytes from the arena; NULL if that takes a block more than there are. */
+/* Takes bytes from the arena; NULL if that needs another block. */
 static inline char *
-arena_take(Arena *a, Size size)
+take_bytes(Arena *a, Size size)
 {
 	char	   *p;
 
@@ -123,16 +123,14 @@ arena_take(Arena *a, Size size)
 	return p;
 }
 
-static void
-arena_add_block(Arena *a)
+/* Makes room for one more element in an array of pointers, which may be NULL yet. */
+static void *
+grow_array(void *array, int n, int *room)
 {
-	if (a->nblocks == a->max_blocks)
-	{
-		a->max_blocks = Max(16, a->max_blocks * 2);
-		a->blocks = a->blocks ? repalloc(a->blocks, a->max_blocks * sizeof(char *)) :
-			palloc(a->max_blocks * sizeof(char *));
-	}
-	a->blocks[a->nblocks++] = palloc(a->block_size);
+	if (n < *room)
+		return array;
+	*room = Max(16, *room * 2);
+	return array ? repalloc(array, *room * sizeof(void *)) : palloc(*room * sizeof(void *));
 }
 
 static Size
@@ -169,19 +167,14 @@ write_wide(BufFile *file, const MtpWide *e)
 static BufFile *
 add_run(MtpSpool *spool)
 {
-	if (spool->nruns == spool->max_runs)
-	{
-		spool->max_runs = Max(16, spool->max_runs * 2);
-		spool->runs = spool->runs ? repalloc(spool->runs, spool->max_runs * sizeof(BufFile *)) :
-			palloc(spool->max_runs * sizeof(BufFile *));
-	}
+	spool->runs = grow_array(spool->runs, spool->nruns, &spool->max_runs);
 	spool->runs[spool->nruns] = BufFileCreateTemp(false);
 	return spool->runs[spool->nruns++];
 }
 
-/* Sorts what is in memory, writes it out as a run, and forgets it. */
+/* Sorts the entries in memory, writes them out as a run, and forgets them. */
 static void
-spill(MtpSpool *spool)
+spill_memory(MtpSpool *spool)
 {
 	BufFile    *file;
 
@@ -201,11 +194,11 @@ spill(MtpSpool *spool)
 }
 
 /*
- * Makes room for one more entry: in a larger array, if that and the tuples that would go with it
- * stay within the memory allowed; else by a run.
+ * Makes room for one more entry: in a larger array, if that and its share of tuples stay within the
+ * memory allowed; else by a run.
  */
 static void
-make_room(MtpSpool *spool)
+make_entry_room(MtpSpool *spool)
 {
 	Size		used = memory_used(spool);
 	Size		each = ENTRY_BYTES + spool->arena.bytes / spool->n;
@@ -214,7 +207,7 @@ make_room(MtpSpool *spool)
 
 	if (more < spool->cap / 16)
 	{
-		spill(spool);
+		spill_memory(spool);
 		return;
 	}
 	spool->entries.any = repalloc_huge(spool->entries.any, cap * sizeof(MtpNarrow));
@@ -228,7 +221,7 @@ mtp_batch_spool_put_narrow(MtpSpool *spool, MtpNarrow e)
 	{
 		MemoryContext old = MemoryContextSwitchTo(spool->context);
 
-		make_room(spool);
+		make_entry_room(spool);
 		MemoryContextSwitchTo(old);
 	}
 	spool->entries.narrow[spool->n++] = e;
@@ -237,23 +230,27 @@ mtp_batch_spool_put_narrow(MtpSpool *spool, MtpNarrow e)
 void
 mtp_batch_spool_put_wide(MtpSpool *spool, IndexTuple itup)
 {
+	Arena	   *a = &spool->arena;
 	Size		size = IndexTupleSize(itup);
 	MtpWide    *e;
 	char	   *copy = NULL;
 
-	Assert(size == MAXALIGN(size) && size <= spool->arena.block_size);
-	if (spool->n == spool->cap || (copy = arena_take(&spool->arena, size)) == NULL)
+	Assert(size == MAXALIGN(size) && size <= a->block_size);
+	if (spool->n == spool->cap || (copy = take_bytes(a, size)) == NULL)
 	{
 		MemoryContext old = MemoryContextSwitchTo(spool->context);
 
 		if (spool->n == spool->cap)
-			make_room(spool);
-		while ((copy = arena_take(&spool->arena, size)) == NULL)
+			make_entry_room(spool);
+		while ((copy = take_bytes(a, size)) == NULL)
 		{
-			if (spool->n > 0 && memory_used(spool) + spool->arena.block_size > spool->memory)
-				spill(spool);
+			if (spool->n > 0 && memory_used(spool) + a->block_size > spool->memory)
+				spill_memory(spool);
 			else
-				arena_add_block(&spool->arena);
+			{
+				a->blocks = grow_array(a->blocks, a->nblocks, &a->max_blocks);
+				a->blocks[a->nblocks++] = palloc(a->block_size);
+			}
 		}
 		MemoryContextSwitchTo(old);
 	}
@@ -263,24 +260,9 @@ mtp_batch_spool_put_wide(MtpSpool *spool, IndexTuple itup)
 	e->head = mtp_batch_order_head(spool->order, itup);
 }
 
-/* Gives the memory of the entries back; runs stay. */
-static void
-free_entries(MtpSpool *spool)
-{
-	pfree(spool->entries.any);
-	if (spool->scratch)
-		pfree(spool->scratch);
-	for (int i = 0; i < spool->arena.nblocks; i++)
-		pfree(spool->arena.blocks[i]);
-	spool->entries.any = NULL;
-	spool->scratch = NULL;
-	spool->arena.nblocks = 0;
-	spool->n = spool->cap = 0;
-}
-
-/* Makes sure that the next `need` bytes are in the source's buffer; false at the end of the run. */
+/* Reads until the next `need` bytes are in the source's buffer; false at the end of the run. */
 static bool
-fill(Source *s, Size need, Size buf_size)
+fill_buffer(Source *s, Size need, Size buf_size)
 {
 	if (s->len - s->at >= need)
 		return true;
@@ -293,33 +275,33 @@ fill(Source *s, Size need, Size buf_size)
 
 /* Steps to the source's next entry. */
 static void
-advance(MtpSpool *spool, Source *s)
+advance_source(MtpSpool *spool, Source *s)
 {
 	Size		buf_size = spool->merge.buf_size;
 	Size		fixed = sizeof(uint64) + sizeof(IndexTupleData);
 
 	if (spool->order->narrow)
 	{
-		s->done = !fill(s, sizeof(MtpNarrow), buf_size);
+		s->done = !fill_buffer(s, sizeof(MtpNarrow), buf_size);
 		if (s->done)
 			return;
 		memcpy(&s->narrow, s->buf + s->at, sizeof(MtpNarrow));
 		s->at += sizeof(MtpNarrow);
 		return;
 	}
-	s->done = !fill(s, fixed, buf_size);
+	s->done = !fill_buffer(s, fixed, buf_size);
 	if (s->done)
 		return;
 	s->wide.itup = (IndexTuple) (s->buf + s->at + sizeof(uint64));
 	fixed = sizeof(uint64) + MAXALIGN(IndexTupleSize(s->wide.itup));
-	if (!fill(s, fixed, buf_size))
+	if (!fill_buffer(s, fixed, buf_size))
 		elog(ERROR, "unexpected end of a temporary file of a sort");
 	memcpy(&s->wide.head, s->buf + s->at, sizeof(uint64));
 	s->wide.itup = (IndexTuple) (s->buf + s->at + sizeof(uint64));
 	s->at += fixed;
 }
 
-/* Does source a come before source b?  Exhausted ones come last. */
+/* True if source a comes before source b.  Exhausted ones come last. */
 static inline bool
 comes_first(MtpSpool *spool, int a, int b)
 {
@@ -335,7 +317,7 @@ comes_first(MtpSpool *spool, int a, int b)
 
 /* Plays the matches from source i's leaf up to the root. */
 static void
-replay(MtpSpool *spool, int i)
+replay_matches(MtpSpool *spool, int i)
 {
 	Merge	   *m = &spool->merge;
 	int			winner = i;
@@ -351,9 +333,9 @@ replay(MtpSpool *spool, int i)
 	m->tree[0] = winner;
 }
 
-/* Winner of the matches below node `at`, whose losers it puts in their places. */
+/* Plays the matches below node `at`, puts the losers in their places, and returns the winner. */
 static int
-play(MtpSpool *spool, int at)
+play_matches(MtpSpool *spool, int at)
 {
 	Merge	   *m = &spool->merge;
 	int			a,
@@ -361,8 +343,8 @@ play(MtpSpool *spool, int at)
 
 	if (at >= m->n)
 		return at - m->n;
-	a = play(spool, 2 * at);
-	b = play(spool, 2 * at + 1);
+	a = play_matches(spool, 2 * at);
+	b = play_matches(spool, 2 * at + 1);
 	if (comes_first(spool, b, a))
 	{
 		m->tree[at] = a;
@@ -395,7 +377,7 @@ merge_begin(MtpSpool *spool, int n)
 			ereport(ERROR,
 					(errcode_for_file_access(),
 					 errmsg("could not rewind temporary file of a sort")));
-		advance(spool, s);
+		advance_source(spool, s);
 	}
 }
 
@@ -408,13 +390,13 @@ merge_next(MtpSpool *spool)
 
 	if (!m->started)
 	{
-		m->tree[0] = play(spool, 1);
+		m->tree[0] = play_matches(spool, 1);
 		m->started = true;
 	}
 	else
 	{
-		advance(spool, &m->sources[m->tree[0]]);
-		replay(spool, m->tree[0]);
+		advance_source(spool, &m->sources[m->tree[0]]);
+		replay_matches(spool, m->tree[0]);
 	}
 	s = &m->sources[m->tree[0]];
 	return s->done ? NULL : s;
@@ -473,12 +455,22 @@ mtp_batch_spool_sort(MtpSpool *spool)
 		return;
 	}
 	if (spool->n > 0)
-		spill(spool);
-	free_entries(spool);
+		spill_memory(spool);
+
+	/* The merge gets the memory of the entries. */
+	pfree(spool->entries.any);
+	if (spool->scratch)
+		pfree(spool->scratch);
+	for (int i = 0; i < spool->arena.nblocks; i++)
+		pfree(spool->arena.blocks[i]);
+	spool->entries.any = NULL;
+	spool->scratch = NULL;
+	spool->arena.nblocks = 0;
+	spool->n = spool->cap = 0;
 
 	/*
-	 * Each run being read takes its file's buffer and one of ours.  Of too many runs just as many
-	 * are merged first as leaves a full last merge.
+	 * Each run being read takes its file's buffer and one of ours.  Of too many runs, the spool
+	 * first merges just as many as leave a full last merge.
 	 */
 	fanin = Max(3, Min(spool->memory / (2 * BLCKSZ), MAX_FANIN)) - 1;
 	while (spool->nruns > fanin)
@@ -506,10 +498,18 @@ mtp_batch_spool_next_narrow(MtpSpool *spool, MtpNarrow *e)
 	return true;
 }
 
-/* The next entry of an index whose entries are wide. */
-static IndexTuple
-next_wide(MtpSpool *spool)
+IndexTuple
+mtp_batch_spool_next(MtpSpool *spool)
 {
+	MtpNarrow	narrow;
+
+	if (spool->order->narrow)
+	{
+		if (!mtp_batch_spool_next_narrow(spool, &narrow))
+			return NULL;
+		(void) mtp_batch_narrow_tuple(spool->order->code, narrow, spool->tuple);
+		return (IndexTuple) spool->tuple;
+	}
 	if (spool->nruns > 0)
 	{
 		Source	   *s = merge_next(spool);
@@ -519,23 +519,10 @@ next_wide(MtpSpool *spool)
 	if (spool->next == spool->n)
 		return NULL;
 
-	/* Tuples lie in the order they came in: fetch the next ones ahead. */
+	/* Tuples lie in the order of their arrival: prefetch the next ones. */
 	if (spool->next + 8 < spool->n)
 		__builtin_prefetch(spool->entries.wide[spool->next + 8].itup);
 	return spool->entries.wide[spool->next++].itup;
-}
-
-IndexTuple
-mtp_batch_spool_next(MtpSpool *spool)
-{
-	MtpNarrow	narrow;
-
-	if (!spool->order->narrow)
-		return next_wide(spool);
-	if (!mtp_batch_spool_next_narrow(spool, &narrow))
-		return NULL;
-	(void) mtp_batch_narrow_tuple(spool->order->code, narrow, spool->tuple);
-	return (IndexTuple) spool->tuple;
 }
 
 void

@@ -2,8 +2,8 @@
  * stat.c
  *	  Counters per index, in shared memory.
  *
- * They are lost at a restart, as those of core's are after a crash.  What a dropped index has
- * counted goes when somebody looks (view.c), or when its room is needed.
+ * They are lost at a restart, as those of core are after a crash.  A dropped index keeps its
+ * counters until a SQL view reads them (view.c), or their room is needed.
  */
 #include "batch/shared.h"
 
@@ -11,7 +11,7 @@
 #include "storage/shmem.h"
 #include "utils/hsearch.h"
 
-HTAB	   *mtp_stats = NULL;
+HTAB	   *mtp_batch_stats = NULL;
 
 Size
 mtp_batch_stat_size(void)
@@ -26,58 +26,39 @@ mtp_batch_stat_init(void)
 		.keysize = sizeof(MtpIndexStatKey),.entrysize = sizeof(MtpIndexStat)
 	};
 
-	mtp_stats = ShmemInitHash("mtpower index statistics", MTP_MAX_INDEXES, MTP_MAX_INDEXES,
-							  &ctl, HASH_ELEM | HASH_BLOBS);
+	mtp_batch_stats = ShmemInitHash("mtpower index statistics", MTP_MAX_INDEXES, MTP_MAX_INDEXES,
+									&ctl, HASH_ELEM | HASH_BLOBS);
 }
 
 void
 mtp_batch_stat_forget(MtpIndexStat *st)
 {
 	dlist_delete(&st->node);
-	hash_search(mtp_stats, &st->key, HASH_REMOVE, NULL);
-}
-
-/* Makes room for another index. */
-static void
-evict(void)
-{
-	mtp_batch_stat_forget(dlist_tail_element(MtpIndexStat, node, &mtp_shared->stat_order));
-	mtp_shared->evicted++;
+	hash_search(mtp_batch_stats, &st->key, HASH_REMOVE, NULL);
 }
 
 MtpIndexStat *
 mtp_batch_stat_of(Oid dbid, Oid indexid)
 {
 	MtpIndexStatKey key = {.dbid = dbid,.indexid = indexid};
-	MtpIndexStat *st = hash_search(mtp_stats, &key, HASH_FIND, NULL);
+	MtpIndexStat *st = hash_search(mtp_batch_stats, &key, HASH_FIND, NULL);
 
 	if (st == NULL)
 	{
-		if (hash_get_num_entries(mtp_stats) >= MTP_MAX_INDEXES)
-			evict();
-		st = hash_search(mtp_stats, &key, HASH_ENTER, NULL);
+		if (hash_get_num_entries(mtp_batch_stats) >= MTP_MAX_INDEXES)
+		{
+			/* The index that was looked up longest ago makes room. */
+			mtp_batch_stat_forget(dlist_tail_element(MtpIndexStat, node,
+													 &mtp_batch_shared->stat_order));
+			mtp_batch_shared->evicted++;
+		}
+		st = hash_search(mtp_batch_stats, &key, HASH_ENTER, NULL);
 		memset((char *) st + sizeof(key), 0, sizeof(*st) - sizeof(key));
-		dlist_push_head(&mtp_shared->stat_order, &st->node);
+		dlist_push_head(&mtp_batch_shared->stat_order, &st->node);
 	}
 	else
-		dlist_move_head(&mtp_shared->stat_order, &st->node);
+		dlist_move_head(&mtp_batch_shared->stat_order, &st->node);
 	return st;
-}
-
-void
-mtp_batch_stat_count_wait(Oid indexid)
-{
-	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
-	mtp_batch_stat_of(MyDatabaseId, indexid)->waits++;
-	LWLockRelease(mtp_stat_lock);
-}
-
-void
-mtp_batch_stat_count_failure(Oid indexid, MtpFailure why)
-{
-	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
-	mtp_batch_stat_of(MyDatabaseId, indexid)->failed[why]++;
-	LWLockRelease(mtp_stat_lock);
 }
 
 void
@@ -85,19 +66,11 @@ mtp_batch_count_overflow(Relation index, uint32 splits, uint32 moved)
 {
 	MtpIndexStat *st;
 
-	if (mtp_stats == NULL)
+	if (mtp_batch_stats == NULL)
 		return;
-	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
+	LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE);
 	st = mtp_batch_stat_of(MyDatabaseId, RelationGetRelid(index));
 	st->overflow += splits;
 	st->moved += moved;
-	LWLockRelease(mtp_stat_lock);
-}
-
-void
-mtp_batch_stat_count_batch(Oid indexid)
-{
-	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
-	mtp_batch_stat_of(MyDatabaseId, indexid)->batches++;
-	LWLockRelease(mtp_stat_lock);
+	LWLockRelease(mtp_batch_stat_lock);
 }

@@ -2,17 +2,15 @@
  * statement.c
  *	  Statements: where queueing begins and where it must have ended.
  *
- * An entry never outlives the statement that queued it.  Statements are C calls and nest strictly:
- * the hooks here push a frame, call on, drain what was queued in it, and pop it; on an error they
- * pop it and throw its entries away.
+ * An entry never outlives the statement that queued it (invariant E1).  Statements are C calls and
+ * nest strictly: the hooks here push one, call on, drain what was queued in it, and pop it.  On an
+ * error they pop it and throw its entries away.
  */
 #include "batch/statement.h"
 
-#include "access/table.h"
 #include "access/xact.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
-#include "nodes/plannodes.h"
 #include "replication/logicalworker.h"
 #include "storage/predicate.h"
 #include "tcop/utility.h"
@@ -23,13 +21,17 @@ MtpStatement *mtp_batch_statement = NULL;
 
 static uint32 last_serial = 0;
 static bool committing = false; /* from our PRE_COMMIT to the transaction's end */
-static SubTransactionId closing_subxid = InvalidSubTransactionId;
+static SubTransactionId closing_subxid = InvalidSubTransactionId;	/* it is being committed */
 static MtpStatement replication_statement;
 
 static ExecutorRun_hook_type next_run = NULL;
 static ExecutorFinish_hook_type next_finish = NULL;
 static ProcessUtility_hook_type next_utility = NULL;
 
+/*
+ * Nothing drains a queue once its transaction or subtransaction is being committed, and what the
+ * comparison functions of a unit insert must not be queued.
+ */
 bool
 mtp_batch_queue_closed(void)
 {
@@ -39,65 +41,64 @@ mtp_batch_queue_closed(void)
 }
 
 MemoryContext
-mtp_batch_statement_context(MtpStatement *f)
+mtp_batch_statement_context(MtpStatement *s)
 {
-	if (f->cxt == NULL)
-		f->cxt = AllocSetContextCreate(TopTransactionContext, "mtpower statement",
+	if (s->cxt == NULL)
+		s->cxt = AllocSetContextCreate(TopTransactionContext, "mtpower statement",
 									   ALLOCSET_DEFAULT_SIZES);
-	return f->cxt;
+	return s->cxt;
 }
 
 static void
-push(MtpStatement *f, CommandId cid, bool direct)
+push_statement(MtpStatement *s, CommandId cid, bool direct)
 {
-	memset(f, 0, offsetof(MtpStatement, places));
-	f->outer = mtp_batch_statement;
-	f->serial = (uint64) MyProcPid << 32 | ++last_serial;
-	f->cid = cid;
-	f->direct = direct;
-	f->at_once = (uint32) mtp_batch_min_rows + 1;
-	mtp_batch_statement = f;
+	memset(s, 0, offsetof(MtpStatement, places));
+	s->outer = mtp_batch_statement;
+	s->serial = (uint64) MyProcPid << 32 | ++last_serial;
+	s->cid = cid;
+	s->direct = direct;
+	s->at_once = (uint32) mtp_batch_min_rows + 1;
+	mtp_batch_statement = s;
 }
 
-/* Leaves the frame's entries applied or cancelled behind. */
+/* The statement's entries are applied or cancelled. */
 static void
-pop(MtpStatement *f)
+pop_statement(MtpStatement *s)
 {
-	Assert(mtp_batch_statement == f);
+	Assert(mtp_batch_statement == s);
 #ifdef USE_ASSERT_CHECKING
-	for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+	for (MtpQueue *q = s->queues; q != NULL; q = q->next)
 		Assert(q->pending == 0 && q->batch == NULL);
 #endif
-	mtp_batch_statement = f->outer;
-	if (f->cxt)
-		MemoryContextDelete(f->cxt);
+	mtp_batch_statement = s->outer;
+	if (s->cxt)
+		MemoryContextDelete(s->cxt);
 }
 
-/* An error passes: frames inside of this one, and this one, are gone without draining. */
+/* An error passes: this statement and those inside of it are gone without draining. */
 static void
-abandon(MtpStatement *f)
+abandon_statement(MtpStatement *s)
 {
-	for (;;)
-	{
-		MtpStatement *inner = mtp_batch_statement;
+	MtpStatement *inner;
 
+	do
+	{
+		inner = mtp_batch_statement;
 		mtp_batch_cancel(inner->serial, InvalidSubTransactionId);
-		pop(inner);
-		if (inner == f)
-			break;
-	}
+		pop_statement(inner);
+	} while (inner != s);
 }
 
 /*
- * Core checked for serializable conflicts when aminsert was called, that is when the entry was
- * merely queued: a reader that came before the entry was in the index is found only now.
+ * Checks once more for serializable conflicts.  Core checked when it called aminsert, before the
+ * entries were in the index: a reader that came in between is found only now.
  */
 static void
-check_serializable(MtpStatement *f)
+check_serializable(MtpStatement *s)
 {
 	if (!IsolationIsSerializable())
 		return;
-	for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+	for (MtpQueue *q = s->queues; q != NULL; q = q->next)
 	{
 		Relation	index;
 
@@ -109,31 +110,29 @@ check_serializable(MtpStatement *f)
 	}
 }
 
-static bool
-frame_used(MtpStatement *f)
-{
-	for (MtpQueue *q = f->queues; q != NULL; q = q->next)
-		if (q->used)
-			return true;
-	return false;
-}
-
-/* The statement's end: everything goes in, and no worker stays behind with its locks. */
+/*
+ * The statement's end: everything goes in (invariant E1), and no worker stays behind with its
+ * locks.  The locks on the indexes go last: until then no session may get in between (README.md,
+ * *Order of locks*).  EXPLAIN and auto_explain count the time and the usage as the plan's.
+ */
 static void
-drain_statement(MtpStatement *f, QueryDesc *qd)
+drain_statement(MtpStatement *s, QueryDesc *qd)
 {
 	Instrumentation *node = NULL;
+	bool		used = false;
 
-	if (!frame_used(f))
+	for (MtpQueue *q = s->queues; q != NULL; q = q->next)
+		used |= q->used;
+	if (!used)
 		return;
 	if (qd && qd->totaltime)
 		InstrStartNode(qd->totaltime);
 	if (qd && qd->planstate && (node = qd->planstate->instrument) != NULL)
 		InstrStartNode(node);
-	mtp_batch_drain(f->serial, InvalidOid, InvalidSubTransactionId);
-	check_serializable(f);
-	mtp_batch_drain_detach(f->serial);
-	for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+	mtp_batch_drain(s->serial, InvalidOid, InvalidSubTransactionId);
+	check_serializable(s);
+	mtp_batch_drain_detach(s->serial);
+	for (MtpQueue *q = s->queues; q != NULL; q = q->next)
 		mtp_batch_queue_unlock(q);
 	mtp_batch_load_take_usage();
 	if (node)
@@ -142,42 +141,43 @@ drain_statement(MtpStatement *f, QueryDesc *qd)
 		InstrStopNode(qd->totaltime, 0);
 }
 
-/* Is anything queued in the subtransaction or its children? */
+/* True if something is queued in the subtransaction or its children. */
 static bool
 pending_in(SubTransactionId subxid)
 {
 	if (mtp_batch_pending > 0)
-		for (MtpStatement *f = mtp_batch_statement; f != NULL; f = f->outer)
-			for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+		for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
+			for (MtpQueue *q = s->queues; q != NULL; q = q->next)
 				if (q->subxid >= subxid && q->pending > 0)
 					return true;
 	return false;
 }
 
-/* A statement whose entries barriers force in again and again gives up queueing. */
+/* A statement that is flushed again and again gives up queueing. */
 static void
-count_forced(MtpStatement *f)
+count_forced(MtpStatement *s)
 {
-	if (++f->forced >= MTP_MAX_FORCED)
-		f->direct = true;
+	if (++s->forced >= MTP_MAX_FORCED)
+		s->direct = true;
 }
 
+/* Applies all that this backend has queued, in whichever statement. */
 static void
 drain_all(void)
 {
 	if (mtp_batch_pending == 0)
 		return;
-	for (MtpStatement *f = mtp_batch_statement; f != NULL; f = f->outer)
-		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
+		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
 			if (q->pending > 0)
 			{
-				count_forced(f);
+				count_forced(s);
 				break;
 			}
 	mtp_batch_drain(0, InvalidOid, InvalidSubTransactionId);
 }
 
-/* Does the statement insert anything? */
+/* True if the statement may insert entries. */
 static bool
 modifies(PlannedStmt *stmt)
 {
@@ -194,8 +194,8 @@ has_on_conflict(Plan *plan)
 }
 
 /*
- * A speculative insertion passes UNIQUE_CHECK_NO to indexes that are not unique, and when it is
- * taken back its tuple is dead: with ON CONFLICT everything goes in at once.
+ * True with ON CONFLICT: everything goes in at once then.  A speculative insertion passes
+ * UNIQUE_CHECK_NO to indexes that are not unique, and when it is taken back its tuple is dead.
  */
 static bool
 must_be_direct(PlannedStmt *stmt)
@@ -211,69 +211,54 @@ must_be_direct(PlannedStmt *stmt)
 }
 
 static void
-executor_run(QueryDesc *qd, ScanDirection direction, uint64 count, bool execute_once)
+call_executor(QueryDesc *qd, bool finish, ScanDirection direction, uint64 count, bool once)
 {
-	MtpStatement f;
+	if (finish)
+		(next_finish ? next_finish : standard_ExecutorFinish) (qd);
+	else
+		(next_run ? next_run : standard_ExecutorRun) (qd, direction, count, once);
+}
 
-	/* Parallel workers can't see this backend's queues: they must be empty. */
-	if (qd->plannedstmt->parallelModeNeeded)
-		drain_all();
+/* Runs or finishes a plan, in a statement of its own if it modifies. */
+static void
+execute(QueryDesc *qd, bool finish, ScanDirection direction, uint64 count, bool once)
+{
+	MtpStatement s;
+
 	if (!modifies(qd->plannedstmt))
 	{
-		if (next_run)
-			next_run(qd, direction, count, execute_once);
-		else
-			standard_ExecutorRun(qd, direction, count, execute_once);
+		call_executor(qd, finish, direction, count, once);
 		return;
 	}
-	push(&f, qd->estate->es_output_cid, must_be_direct(qd->plannedstmt));
+	push_statement(&s, qd->estate->es_output_cid, must_be_direct(qd->plannedstmt));
 	PG_TRY();
 	{
-		if (next_run)
-			next_run(qd, direction, count, execute_once);
-		else
-			standard_ExecutorRun(qd, direction, count, execute_once);
-		drain_statement(&f, qd);
+		call_executor(qd, finish, direction, count, once);
+		drain_statement(&s, qd);
 	}
 	PG_CATCH();
 	{
-		abandon(&f);
+		abandon_statement(&s);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	pop(&f);
+	pop_statement(&s);
+}
+
+static void
+executor_run(QueryDesc *qd, ScanDirection direction, uint64 count, bool once)
+{
+	/* Parallel workers can't see this backend's queues: they must be empty. */
+	if (qd->plannedstmt->parallelModeNeeded)
+		drain_all();
+	execute(qd, false, direction, count, once);
 }
 
 /* Modifying CTEs that nobody read to their end run in here, and AFTER triggers. */
 static void
 executor_finish(QueryDesc *qd)
 {
-	MtpStatement f;
-
-	if (!modifies(qd->plannedstmt))
-	{
-		if (next_finish)
-			next_finish(qd);
-		else
-			standard_ExecutorFinish(qd);
-		return;
-	}
-	push(&f, qd->estate->es_output_cid, must_be_direct(qd->plannedstmt));
-	PG_TRY();
-	{
-		if (next_finish)
-			next_finish(qd);
-		else
-			standard_ExecutorFinish(qd);
-		drain_statement(&f, qd);
-	}
-	PG_CATCH();
-	{
-		abandon(&f);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	pop(&f);
+	execute(qd, true, NoMovementScanDirection, 0, false);
 }
 
 static void
@@ -281,78 +266,11 @@ call_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 			 ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *queryEnv,
 			 DestReceiver *dest, QueryCompletion *qc)
 {
-	if (next_utility)
-		next_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-	else
-		standard_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv,
-								dest, qc);
+	(next_utility ? next_utility : standard_ProcessUtility)
+		(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 }
 
-/* The database whose connections the command does not suffer, or NULL. */
-static const char *
-wanted_database(Node *stmt)
-{
-	if (IsA(stmt, DropdbStmt))
-		return ((DropdbStmt *) stmt)->dbname;
-	if (IsA(stmt, RenameStmt) && ((RenameStmt *) stmt)->renameType == OBJECT_DATABASE)
-		return ((RenameStmt *) stmt)->subname;
-	if (IsA(stmt, AlterDatabaseStmt))
-	{
-		ListCell   *lc;
-
-		/* Its other options suffer them. */
-		foreach(lc, ((AlterDatabaseStmt *) stmt)->options)
-			if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") == 0)
-			return ((AlterDatabaseStmt *) stmt)->dbname;
-	}
-	if (IsA(stmt, CreatedbStmt))
-	{
-		const char *template = "template1";
-		ListCell   *lc;
-
-		foreach(lc, ((CreatedbStmt *) stmt)->options)
-		{
-			DefElem    *opt = lfirst_node(DefElem, lc);
-
-			if (strcmp(opt->defname, "template") == 0 && opt->arg && IsA(opt->arg, String))
-				template = strVal(opt->arg);
-		}
-		return template;
-	}
-	return NULL;
-}
-
-/*
- * Core refuses these before it does anything in a transaction that is read-only or, but for RENAME,
- * has begun.
- */
-static bool
-is_refused(Node *stmt, ProcessUtilityContext context)
-{
-	return XactReadOnly ||
-		(!IsA(stmt, RenameStmt) && IsInTransactionBlock(context == PROCESS_UTILITY_TOPLEVEL));
-}
-
-static void
-call_without_workers(const char *dbname, PlannedStmt *pstmt, const char *queryString,
-					 bool readOnlyTree, ProcessUtilityContext context, ParamListInfo params,
-					 QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
-{
-	PG_TRY();
-	{
-		mtp_workers_detach(dbname);
-		call_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-	}
-	PG_CATCH();
-	{
-		mtp_workers_return();
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	mtp_workers_return();
-}
-
-/* May COPY write rows that are older than any snapshot?  What the option says is left to core. */
+/* True if COPY may write rows that are older than any snapshot.  Core reads the option's value. */
 static bool
 may_freeze(CopyStmt *copy)
 {
@@ -364,110 +282,125 @@ may_freeze(CopyStmt *copy)
 	return false;
 }
 
+/*
+ * Flushes before any utility command.  COPY FROM runs in a statement of its own.  A command that
+ * wants a database for itself gets it without workers.
+ */
 static void
 process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 				ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *queryEnv,
 				DestReceiver *dest, QueryCompletion *qc)
 {
-	MtpStatement f;
+	MtpStatement s;
 	CopyStmt   *copy = (CopyStmt *) pstmt->utilityStmt;
-	const char *wanted = wanted_database(pstmt->utilityStmt);
+	bool		loading = IsA(copy, CopyStmt) && copy->is_from;
+	const char *wanted;
 
 	drain_all();
-	if (wanted && !is_refused(pstmt->utilityStmt, context))
-	{
-		call_without_workers(wanted, pstmt, queryString, readOnlyTree, context, params, queryEnv,
-							 dest, qc);
-		return;
-	}
-	if (!IsA(copy, CopyStmt) || !copy->is_from)
+	wanted = mtp_database_wanted_by(pstmt->utilityStmt, context == PROCESS_UTILITY_TOPLEVEL);
+	if (!loading && wanted == NULL)
 	{
 		call_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 		return;
 	}
-	push(&f, GetCurrentCommandId(false), false);
-	f.frozen = may_freeze(copy);
+	if (loading)
+	{
+		push_statement(&s, GetCurrentCommandId(false), false);
+		s.frozen = may_freeze(copy);
+	}
 	PG_TRY();
 	{
+		if (wanted)
+			mtp_workers_detach(wanted);
 		call_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-		drain_statement(&f, NULL);
+		if (loading)
+			drain_statement(&s, NULL);
 	}
 	PG_CATCH();
 	{
-		abandon(&f);
+		if (loading)
+			abandon_statement(&s);
+		else
+			mtp_workers_return();
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	pop(&f);
+	if (loading)
+		pop_statement(&s);
+	else
+		mtp_workers_return();
 }
 
 /*
- * The table AM's announcement.  A subscription's initial copy calls CopyFrom without any hook: there
- * the first multi_insert opens a frame of its own.  The frame's command is the rows': triggers may
- * have begun later ones since the copy began.
+ * The table AM's announcement.  A subscription's initial copy calls CopyFrom without any hook:
+ * there the first multi_insert opens a statement.  Its command is the rows': triggers may have
+ * begun later ones since the copy began.
  */
 void
 mtp_batch_announce(Relation rel, int ntuples, CommandId cid)
 {
 	Oid			relid = RelationGetRelid(rel);
+	MtpStatement *s;
 	MemoryContext old;
 
 	if (mtp_batch_statement == NULL && IsLogicalWorker() && !mtp_batch_queue_closed())
 	{
-		push(&replication_statement, cid, false);
+		push_statement(&replication_statement, cid, false);
 		replication_statement.subxid = GetCurrentSubTransactionId();
 		replication_statement.replication = true;
 	}
-	if (mtp_batch_statement == NULL || ntuples < mtp_batch_min_rows)
+	s = mtp_batch_statement;
+	if (s == NULL || ntuples < mtp_batch_min_rows)
 		return;
-	mtp_batch_statement->at_once = 0;
-	mtp_batch_statement->bulk_heap = relid;
-	mtp_batch_statement->bulk_rows = ntuples;
-	if (!mtp_batch_statement->replication || list_member_oid(mtp_batch_statement->announced, relid))
+	s->at_once = 0;
+	s->bulk_heap = relid;
+	s->bulk_rows = ntuples;
+	if (!s->replication || list_member_oid(s->announced, relid))
 		return;
-	old = MemoryContextSwitchTo(mtp_batch_statement_context(mtp_batch_statement));
-	mtp_batch_statement->announced = lappend_oid(mtp_batch_statement->announced, relid);
+	old = MemoryContextSwitchTo(mtp_batch_statement_context(s));
+	s->announced = lappend_oid(s->announced, relid);
 	MemoryContextSwitchTo(old);
 }
 
-/* In logical replication, the frame's end: the last relation's bulk insert is over. */
+/* Logical replication's statement ends when the last relation's bulk insert is over. */
 void
 mtp_batch_finish_bulk(Relation rel)
 {
-	MtpStatement *f = &replication_statement;
+	MtpStatement *s = &replication_statement;
 	Oid			relid = RelationGetRelid(rel);
 
-	if (mtp_batch_statement != f || !f->replication)
+	if (mtp_batch_statement != s || !s->replication)
 		return;
-	for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+	for (MtpQueue *q = s->queues; q != NULL; q = q->next)
 		if (q->heapid == relid)
-			mtp_batch_drain(f->serial, q->indexid, InvalidSubTransactionId);
-	f->announced = list_delete_oid(f->announced, relid);
-	if (f->announced != NIL)
+			mtp_batch_drain(s->serial, q->indexid, InvalidSubTransactionId);
+	s->announced = list_delete_oid(s->announced, relid);
+	if (s->announced != NIL)
 		return;
-	drain_statement(f, NULL);
-	f->replication = false;
-	pop(f);
+	drain_statement(s, NULL);
+	s->replication = false;
+	pop_statement(s);
 }
 
 /*
- * Rows that the scan's snapshot can't see need not be in the index: an INSERT … SELECT from its own
- * table goes on queueing.
+ * Rows that the scan's snapshot can't see need not be in the index: an INSERT … SELECT from its
+ * own table goes on queueing.
  */
 void
 mtp_batch_flush_before_scan(Relation index, Snapshot snapshot)
 {
 	Oid			indexid = RelationGetRelid(index);
 
-	for (MtpStatement *f = mtp_batch_statement; f != NULL; f = f->outer)
-		for (MtpQueue *q = f->queues; q != NULL; q = q->next)
+	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
+		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
 		{
 			if (q->indexid != indexid || q->pending == 0)
 				continue;
-			if (!f->frozen && snapshot != NULL && IsMVCCSnapshot(snapshot) && snapshot->curcid <= f->cid)
+			if (!s->frozen && snapshot != NULL && IsMVCCSnapshot(snapshot) &&
+				snapshot->curcid <= s->cid)
 				continue;
-			mtp_batch_drain(f->serial, indexid, InvalidSubTransactionId);
-			count_forced(f);
+			mtp_batch_drain(s->serial, indexid, InvalidSubTransactionId);
+			count_forced(s);
 		}
 }
 
@@ -478,18 +411,21 @@ xact_callback(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
-			/* A net: every statement has drained what it queued. */
+			/* A safety net: every statement has drained what it queued (invariant E1). */
 			Assert(mtp_batch_pending == 0);
 			drain_all();
 			committing = true;
 			break;
 		case XACT_EVENT_ABORT:
-			/* Others see that the transaction is over by now, and nothing here has been told. */
+			/* By now other processes see that the transaction is over (invariant E7). */
 			MTP_INJECT("abort");
 			/* FALLTHROUGH */
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PREPARE:
-			/* Frames lay on stacks that are gone; TopTransactionContext frees the rest. */
+
+			/*
+			 * The hooks' stacks are gone, and TopTransactionContext frees contexts of statements.
+			 */
 			mtp_batch_cancel(0, InvalidSubTransactionId);
 			mtp_batch_statement = NULL;
 			mtp_batch_pending = 0;
@@ -503,20 +439,25 @@ xact_callback(XactEvent event, void *arg)
 }
 
 /*
- * An error between a multi_insert of logical replication and its finish_bulk_insert passes no hook.
- * Left open, the frame would queue what the transaction does after the subtransaction.
+ * Closes replication's statement when its subtransaction is rolled back: an error between a
+ * multi_insert of logical replication and its finish_bulk_insert passes no hook.  Left open, the
+ * statement would queue what the transaction does next.
  */
 static void
 close_replication_statement(SubTransactionId aborted)
 {
-	MtpStatement *f = &replication_statement;
+	MtpStatement *s = &replication_statement;
 
-	if (mtp_batch_statement != f || !f->replication || f->subxid < aborted)
+	if (mtp_batch_statement != s || !s->replication || s->subxid < aborted)
 		return;
-	f->replication = false;
-	pop(f);
+	s->replication = false;
+	pop_statement(s);
 }
 
+/*
+ * What a subtransaction queued goes in before its commit, and is thrown away at its abort.  From
+ * PRE_COMMIT_SUB on nothing is queued in it (mtp_batch_queue_closed).
+ */
 static void
 subxact_callback(SubXactEvent event, SubTransactionId mySubid, SubTransactionId parentSubid,
 				 void *arg)

@@ -2,8 +2,8 @@
  * stream.h
  *	  A task's entries in order: the merge of its sorted runs.
  *
- * Inline, because every entry passes through here.  Run numbers break ties that can't occur (TIDs
- * differ), so the sequence is the same whoever merges: progress counts entries from its start.
+ * Inline, because every entry passes through here.  TIDs differ, so there are no ties, and the
+ * sequence is the same in each process: progress counts entries from its start.
  */
 #ifndef MTP_STREAM_H
 #define MTP_STREAM_H

@@ -2,7 +2,8 @@
  * view.c
  *	  What users see of the engine: workers, counters per index, memory.
  *
- * Everything is copied under its lock first and told afterwards, since telling reads catalogs.
+ * A function copies everything under its lock first and returns rows afterwards, since making rows
+ * reads catalogs.
  */
 #include "batch/shared.h"
 #include "core/reset.h"
@@ -24,7 +25,7 @@ PG_FUNCTION_INFO_V1(mtp_stat_workers);
 PG_FUNCTION_INFO_V1(mtp_stat_batches);
 PG_FUNCTION_INFO_V1(mtp_stat_memory);
 
-/* Whoever has this role's rights sees all rows, others their own. */
+/* Roles with this one's rights see all rows, others their own. */
 static bool
 sees_all(void)
 {
@@ -46,14 +47,14 @@ mtp_stat_workers(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	MtpWorker  *workers = palloc(sizeof(mtp_workers->workers));
-	MtpServing *serving = palloc(sizeof(mtp_shared->serving));
+	MtpServing *serving = palloc(sizeof(mtp_batch_shared->serving));
 	bool		all = sees_all();
 
 	mtp_require_preload();
 	InitMaterializedSRF(fcinfo, 0);
 
 	LWLockAcquire(mtp_batch_lock, LW_SHARED);
-	memcpy(serving, mtp_shared->serving, sizeof(mtp_shared->serving));
+	memcpy(serving, mtp_batch_shared->serving, sizeof(mtp_batch_shared->serving));
 	LWLockAcquire(mtp_worker_lock, LW_SHARED);
 	memcpy(workers, mtp_workers->workers, sizeof(mtp_workers->workers));
 	LWLockRelease(mtp_worker_lock);
@@ -73,7 +74,7 @@ mtp_stat_workers(PG_FUNCTION_ARGS)
 			continue;
 		values[0] = Int32GetDatum(w->pid);
 		values[1] = database_name(w->dbid, &nulls[1]);
-		/* The number of another database's index would be a stranger's name here. */
+		/* Another database's index number would name a stranger here. */
 		values[2] = ObjectIdGetDatum(s->indexid);
 		nulls[2] = !working || w->dbid != MyDatabaseId;
 		values[3] = Int32GetDatum(s->owner_pid);
@@ -87,26 +88,12 @@ mtp_stat_workers(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* What the view knows of an index: its counters and what is queued. */
+/* An index's row: its counters and what is queued. */
 typedef struct Row
 {
-	MtpIndexStat st;
+	MtpIndexStat st;			/* its key comes first */
 	uint64		queued;
-	bool		gone;
 } Row;
-
-typedef struct Rows
-{
-	int			n;
-	Row		   *rows;
-} Rows;
-
-/* Where an index's row is. */
-typedef struct RowEntry
-{
-	MtpIndexStatKey key;
-	int			at;
-} RowEntry;
 
 /* What one batch holds. */
 typedef struct Queued
@@ -115,123 +102,85 @@ typedef struct Queued
 	uint64		bytes;
 } Queued;
 
-static void
-copy_list(Queued *queued, int *n, int room, MtpLoad *load, dlist_head *list)
-{
-	dlist_iter	iter;
-
-	dlist_foreach(iter, list)
-	{
-		MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
-
-		if (*n == room)
-			return;
-		queued[*n].key.dbid = load->dbid;
-		queued[*n].key.indexid = b->indexid;
-		queued[(*n)++].bytes = b->bytes;
-	}
-}
-
-/* Adds what is queued to the index's row, which is made if there is none. */
-static void
-add_queued(Rows *r, HTAB *rows, const Queued *queued)
-{
-	bool		found;
-	RowEntry   *entry = hash_search(rows, &queued->key, HASH_ENTER, &found);
-
-	if (!found)
-	{
-		Row		   *row = &r->rows[r->n];
-
-		memset(row, 0, sizeof(*row));
-		row->st.key = queued->key;
-		entry->at = r->n++;
-	}
-	r->rows[entry->at].queued += queued->bytes;
-}
-
-/* How many batches there are, under mtp_batch_lock. */
+/* Copies what the first `room` batches hold; returns how many batches there are. */
 static int
-count_batches(void)
+copy_queued(Queued *queued, int room)
 {
-	dlist_iter	iter;
 	int			n = 0;
 
-	for (int i = 0; i < mtp_shared->max_loads; i++)
+	LWLockAcquire(mtp_batch_lock, LW_SHARED);
+	for (int i = 0; i < mtp_batch_shared->max_loads; i++)
 	{
-		dlist_foreach(iter, &mtp_shared->loads[i].batches)
+		MtpLoad    *load = &mtp_batch_shared->loads[i];
+		dlist_head *lists[] = {&load->batches, &load->own};
+		dlist_iter	iter;
+
+		for (int l = 0; l < lengthof(lists); l++)
+			dlist_foreach(iter, lists[l])
+		{
+			MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
+
+			if (n < room)
+			{
+				queued[n].key.dbid = load->dbid;
+				queued[n].key.indexid = b->indexid;
+				queued[n].bytes = b->bytes;
+			}
 			n++;
-		dlist_foreach(iter, &mtp_shared->loads[i].own)
-			n++;
+		}
 	}
+	LWLockRelease(mtp_batch_lock);
 	return n;
 }
 
-/* Copies what batches hold; *n gets how many. */
-static Queued *
-copy_queued(int *n)
+/* The row of an index, made if there is none yet. */
+static Row *
+row_of(HTAB *rows, const MtpIndexStatKey *key)
 {
-	Queued	   *queued;
-	int			room;
+	bool		found;
+	Row		   *row = hash_search(rows, key, HASH_ENTER, &found);
 
-	LWLockAcquire(mtp_batch_lock, LW_SHARED);
-	room = count_batches();
-	LWLockRelease(mtp_batch_lock);
-
-	/* Some room for batches that come between; what has none is seen next time. */
-	room = room + room / 8 + 64;
-	queued = palloc_extended(room * sizeof(Queued), MCXT_ALLOC_HUGE);
-	*n = 0;
-	LWLockAcquire(mtp_batch_lock, LW_SHARED);
-	for (int i = 0; i < mtp_shared->max_loads; i++)
-	{
-		copy_list(queued, n, room, &mtp_shared->loads[i], &mtp_shared->loads[i].batches);
-		copy_list(queued, n, room, &mtp_shared->loads[i], &mtp_shared->loads[i].own);
-	}
-	LWLockRelease(mtp_batch_lock);
-	return queued;
+	if (!found)
+		memset((char *) row + sizeof(*key), 0, sizeof(*row) - sizeof(*key));
+	return row;
 }
 
 /* Copies the counters, and adds what is queued, also of indexes that have none yet. */
-static Rows
-collect(void)
+static HTAB *
+collect_rows(void)
 {
 	HASHCTL		ctl = {
-		.keysize = sizeof(MtpIndexStatKey),.entrysize = sizeof(RowEntry),
-		.hcxt = CurrentMemoryContext
+		.keysize = sizeof(MtpIndexStatKey),.entrysize = sizeof(Row),.hcxt = CurrentMemoryContext
 	};
 	HTAB	   *rows = hash_create("mtpower rows", 256, &ctl,
 								   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	Rows		r = {0};
+	MtpIndexStat *stats = palloc(MTP_MAX_INDEXES * sizeof(MtpIndexStat));
+	int			nstats = 0;
+	int			nqueued = copy_queued(NULL, 0);
+	int			room = nqueued + nqueued / 8 + 64;
+	Queued	   *queued = palloc_extended(room * sizeof(Queued), MCXT_ALLOC_HUGE);
 	HASH_SEQ_STATUS seq;
 	MtpIndexStat *st;
-	int			nqueued;
-	Queued	   *queued = copy_queued(&nqueued);
 
-	r.rows = palloc_extended((MTP_MAX_INDEXES + nqueued) * sizeof(Row), MCXT_ALLOC_HUGE);
-	LWLockAcquire(mtp_stat_lock, LW_SHARED);
-	hash_seq_init(&seq, mtp_stats);
+	/* Batches that came in between have some room; those that find none are seen next time. */
+	nqueued = copy_queued(queued, room);
+	nqueued = Min(nqueued, room);
+	LWLockAcquire(mtp_batch_stat_lock, LW_SHARED);
+	hash_seq_init(&seq, mtp_batch_stats);
 	while ((st = hash_seq_search(&seq)) != NULL)
-	{
-		Row		   *row = &r.rows[r.n++];
+		stats[nstats++] = *st;
+	LWLockRelease(mtp_batch_stat_lock);
 
-		row->st = *st;
-		row->queued = 0;
-		row->gone = false;
-	}
-	LWLockRelease(mtp_stat_lock);
-
-	for (int i = 0; i < r.n; i++)
-		((RowEntry *) hash_search(rows, &r.rows[i].st.key, HASH_ENTER, NULL))->at = i;
+	for (int i = 0; i < nstats; i++)
+		row_of(rows, &stats[i].key)->st = stats[i];
 	for (int i = 0; i < nqueued; i++)
-		add_queued(&r, rows, &queued[i]);
-	hash_destroy(rows);
-	return r;
+		row_of(rows, &queued[i].key)->queued += queued[i].bytes;
+	return rows;
 }
 
 /*
- * Is there no such index any more?  One that a transaction under way has made, or dropped, is locked
- * exclusively by it, and is not judged: we can't see the one, and the other may come back.
+ * True if there is no such index.  A transaction under way that made or dropped it locks it
+ * exclusively, and then it is not judged: we can't see a new one, and a dropped one may come back.
  */
 static bool
 index_is_gone(Oid indexid)
@@ -250,32 +199,23 @@ index_is_gone(Oid indexid)
 	return gone;
 }
 
-/* Forgets the counters of indexes and databases that have been dropped. */
-static void
-forget_gone(Rows *r)
+/* Forgets the counters if the index or its database has been dropped; true if so. */
+static bool
+forget_if_gone(const MtpIndexStatKey *key)
 {
 	MtpIndexStat *st;
-	bool		any = false;
 
-	for (int i = 0; i < r->n; i++)
-	{
-		MtpIndexStatKey *key = &r->rows[i].st.key;
-
-		r->rows[i].gone = key->dbid == MyDatabaseId ? index_is_gone(key->indexid) :
-			!SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(key->dbid));
-		any |= r->rows[i].gone;
-	}
-	if (!any)
-		return;
-	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
-	for (int i = 0; i < r->n; i++)
-		if (r->rows[i].gone &&
-			(st = hash_search(mtp_stats, &r->rows[i].st.key, HASH_FIND, NULL)) != NULL)
-			mtp_batch_stat_forget(st);
-	LWLockRelease(mtp_stat_lock);
+	if (key->dbid == MyDatabaseId ? !index_is_gone(key->indexid) :
+		SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(key->dbid)))
+		return false;
+	LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE);
+	if ((st = hash_search(mtp_batch_stats, key, HASH_FIND, NULL)) != NULL)
+		mtp_batch_stat_forget(st);
+	LWLockRelease(mtp_batch_stat_lock);
+	return true;
 }
 
-/* Is the index one of this database that the user owns? */
+/* True if the index is one of this database that the user owns. */
 static bool
 owns_index(Oid indexid)
 {
@@ -289,7 +229,7 @@ owns_index(Oid indexid)
 	return owns;
 }
 
-/* Splits by K, as an array whose subscripts are K: from 2 up, the last one for all above it, too. */
+/* Splits by K, as an array whose subscripts are K: from 2 up; the last one counts all above too. */
 static Datum
 splits_array(const MtpIndexStat *st)
 {
@@ -308,21 +248,21 @@ mtp_stat_batches(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	bool		all = sees_all();
-	Rows		r;
+	HASH_SEQ_STATUS seq;
+	Row		   *row;
 
 	mtp_require_preload();
 	InitMaterializedSRF(fcinfo, 0);
-	r = collect();
-	forget_gone(&r);
-	for (int i = 0; i < r.n; i++)
+	hash_seq_init(&seq, collect_rows());
+	while ((row = hash_seq_search(&seq)) != NULL)
 	{
-		MtpIndexStat *st = &r.rows[i].st;
+		MtpIndexStat *st = &row->st;
 		bool		here = st->key.dbid == MyDatabaseId;
 		Datum		values[22] = {0};
 		bool		nulls[22] = {false};
 		int			n = 0;
 
-		if (r.rows[i].gone || (!all && !(here && owns_index(st->key.indexid))))
+		if (forget_if_gone(&st->key) || (!all && !(here && owns_index(st->key.indexid))))
 			continue;
 		values[n] = database_name(st->key.dbid, &nulls[n]);
 		n++;
@@ -341,7 +281,7 @@ mtp_stat_batches(PG_FUNCTION_ARGS)
 		values[n++] = Int64GetDatum(st->leaves);
 		values[n++] = splits_array(st);
 		values[n++] = Int64GetDatum(st->wal_bytes);
-		values[n++] = Int64GetDatum(r.rows[i].queued);
+		values[n++] = Int64GetDatum(row->queued);
 		values[n++] = Int64GetDatum(st->waits);
 		values[n++] = Int64GetDatum(st->ahead);
 		values[n++] = Int64GetDatum(st->overflow);
@@ -352,7 +292,7 @@ mtp_stat_batches(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Nobody's in particular, so everybody may see it. */
+/* It belongs to no role, so every role may see it. */
 Datum
 mtp_stat_memory(PG_FUNCTION_ARGS)
 {
@@ -360,22 +300,26 @@ mtp_stat_memory(PG_FUNCTION_ARGS)
 	bool		nulls[4] = {false};
 	TupleDesc	desc;
 	int64		total,
-				held;
+				held,
+				misses;
 
 	mtp_require_preload();
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 
-	LWLockAcquire(mtp_memory_lock, LW_SHARED);
-	total = (int64) mtp_shared->nblocks * MTP_BLOCK_SIZE;
-	held = total - (int64) mtp_shared->free_blocks * MTP_BLOCK_SIZE;
-	LWLockRelease(mtp_memory_lock);
+	LWLockAcquire(mtp_batch_memory_lock, LW_SHARED);
+	total = (int64) mtp_batch_shared->nblocks * MTP_BLOCK_SIZE;
+	held = total - (int64) mtp_batch_shared->free_blocks * MTP_BLOCK_SIZE;
+	LWLockRelease(mtp_batch_memory_lock);
+	LWLockAcquire(mtp_worker_lock, LW_SHARED);
+	misses = mtp_workers->misses;
+	LWLockRelease(mtp_worker_lock);
 	values[0] = Int64GetDatum(total);
 	values[1] = Int64GetDatum(held);
-	values[2] = Int64GetDatum(mtp_worker_misses());
-	LWLockAcquire(mtp_stat_lock, LW_SHARED);
-	values[3] = Int64GetDatum(mtp_shared->evicted);
-	LWLockRelease(mtp_stat_lock);
+	values[2] = Int64GetDatum(misses);
+	LWLockAcquire(mtp_batch_stat_lock, LW_SHARED);
+	values[3] = Int64GetDatum(mtp_batch_shared->evicted);
+	LWLockRelease(mtp_batch_stat_lock);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }
 
@@ -385,22 +329,24 @@ reset_batches(void)
 	HASH_SEQ_STATUS seq;
 	MtpIndexStat *st;
 
-	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
-	hash_seq_init(&seq, mtp_stats);
+	LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE);
+	hash_seq_init(&seq, mtp_batch_stats);
 	while ((st = hash_seq_search(&seq)) != NULL)
 		mtp_batch_stat_forget(st);
-	mtp_shared->evicted = 0;
-	LWLockRelease(mtp_stat_lock);
+	mtp_batch_shared->evicted = 0;
+	LWLockRelease(mtp_batch_stat_lock);
 }
 
 static void
 reset_workers(void)
 {
-	LWLockAcquire(mtp_stat_lock, LW_EXCLUSIVE);
+	LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE);
 	for (int i = 0; i < MTP_MAX_WORKERS; i++)
-		mtp_shared->serving[i].entries = 0;
-	LWLockRelease(mtp_stat_lock);
-	mtp_worker_reset_misses();
+		mtp_batch_shared->serving[i].entries = 0;
+	LWLockRelease(mtp_batch_stat_lock);
+	LWLockAcquire(mtp_worker_lock, LW_EXCLUSIVE);
+	mtp_workers->misses = 0;
+	LWLockRelease(mtp_worker_lock);
 }
 
 void

@@ -1,6 +1,8 @@
 /*
  * compat.h
  *	  Every difference between PostgreSQL's major versions, and nothing else.
+ *
+ * One block for each release that changed something, and two functions behind them.
  */
 #ifndef MTP_COMPAT_H
 #define MTP_COMPAT_H
@@ -9,7 +11,17 @@
 #error "mtpower needs PostgreSQL 15 or later"
 #endif
 
-/* PostgreSQL 16 renamed relfilenodes to relation file locators. */
+#include "access/heapam.h"
+#include "storage/bufmgr.h"
+#include "utils/wait_event.h"
+
+/*
+ * PostgreSQL 16 renamed relfilenodes to relation file locators, folded the owner checks of the
+ * object classes into one function, let tuplesort_getdatum() return a reference into its own memory
+ * (15 always copies), added the argument isCatalogRel to recovery conflicts (an index of ours is
+ * never on a catalog), made a function of the buffer tag macro, and let a custom scan choose its
+ * slot, which is a virtual one before.
+ */
 #if PG_VERSION_NUM >= 160000
 #include "storage/relfilelocator.h"
 typedef RelFileLocator MtpLocator;
@@ -18,7 +30,19 @@ typedef RelFileLocator MtpLocator;
 #define MtpLocatorSpace(l) ((l).spcOid)
 #define MtpLocatorDatabase(l) ((l).dbOid)
 #define MtpLocatorFile(l) ((l).relNumber)
+#define MtpOwnsRelation(relid, roleid) object_ownercheck(RelationRelationId, relid, roleid)
+#define MtpDatabaseOwner(dbid) object_ownercheck(DatabaseRelationId, dbid, GetUserId())
+#define MtpTuplesortGetDatum(sort, val, isnull) \
+	tuplesort_getdatum(sort, true, true, val, isnull, NULL)
+#define MtpResolveSnapshotConflict(horizon, locator) \
+	ResolveRecoveryConflictWithSnapshot(horizon, false, locator)
+#define MtpResolveSnapshotConflictFullXid(horizon, locator) \
+	ResolveRecoveryConflictWithSnapshotFullXid(horizon, false, locator)
+#define MtpInitBufferTag(tag, locator, fork, blkno) InitBufferTag(tag, &(locator), fork, blkno)
+#define MTP_CUSTOM_SLOT_IS_VIRTUAL 0
+#define MtpSetCustomSlot(css, ops) ((css)->slotOps = (ops))
 #else
+#include "storage/lmgr.h"
 #include "storage/relfilenode.h"
 typedef RelFileNode MtpLocator;
 #define MtpLocatorEquals(a, b) RelFileNodeEquals(a, b)
@@ -27,36 +51,57 @@ typedef RelFileNode MtpLocator;
 #define MtpLocatorDatabase(l) ((l).dbNode)
 #define MtpLocatorFile(l) ((l).relNode)
 #define RelidByRelfilenumber(space, number) RelidByRelfilenode(space, number)
+#define MtpOwnsRelation(relid, roleid) pg_class_ownercheck(relid, roleid)
+#define MtpDatabaseOwner(dbid) pg_database_ownercheck(dbid, GetUserId())
+#define MtpTuplesortGetDatum(sort, val, isnull) tuplesort_getdatum(sort, true, val, isnull, NULL)
+#define MtpResolveSnapshotConflict(horizon, locator) \
+	ResolveRecoveryConflictWithSnapshot(horizon, locator)
+#define MtpResolveSnapshotConflictFullXid(horizon, locator) \
+	ResolveRecoveryConflictWithSnapshotFullXid(horizon, locator)
+#define MtpInitBufferTag(tag, locator, fork, blkno) INIT_BUFFERTAG(*(tag), locator, fork, blkno)
+#define MTP_CUSTOM_SLOT_IS_VIRTUAL 1
+#define MtpSetCustomSlot(css, ops) ((void) 0)
 #endif
 
 /*
- * PostgreSQL 16 folded the owner checks of the object classes into one function, and lets
- * tuplesort_getdatum() return a reference into its own memory (15 always copies).
+ * PostgreSQL 17 made pg_attribute.attstattarget a nullable int2, gave old_snapshot_threshold up
+ * (before, readers test for it on each page), numbered processes anew (MtpMyBackend is this one's
+ * slot in arrays of MaxBackends entries), gave wait events of extensions names of their own, and
+ * added the argument that lets stronger locks count.
  */
-#if PG_VERSION_NUM >= 160000
-#define MtpOwnsRelation(relid, roleid) object_ownercheck(RelationRelationId, relid, roleid)
-#define MtpTuplesortGetDatum(sort, val, isnull) tuplesort_getdatum(sort, true, true, val, isnull, NULL)
-#else
-#define MtpOwnsRelation(relid, roleid) pg_class_ownercheck(relid, roleid)
-#define MtpTuplesortGetDatum(sort, val, isnull) tuplesort_getdatum(sort, true, val, isnull, NULL)
-#endif
-
-/* PostgreSQL 17 made pg_attribute.attstattarget a nullable int2. */
 #if PG_VERSION_NUM >= 170000
+#include "miscadmin.h"
 #define MtpDatumGetStatTarget(d) DatumGetInt16(d)
+#define MtpTestForOldSnapshot(snapshot, rel, page) ((void) 0)
+#define MtpSnapshotsAge() false
+#define MtpMyBackend() (MyProcNumber)
+#define MtpWaitEventNew(name) WaitEventExtensionNew(name)
+#define MtpLockHeldByMe(tag, mode) LockHeldByMe(tag, mode, false)
 #else
 #define MtpDatumGetStatTarget(d) DatumGetInt32(d)
+#define MtpSnapshotsAge() (old_snapshot_threshold >= 0)
+#define MtpTestForOldSnapshot(snapshot, rel, page) TestForOldSnapshot(snapshot, rel, page)
+#define MtpMyBackend() (MyBackendId - 1)
+#define MtpWaitEventNew(name) ((void) (name), PG_WAIT_EXTENSION)
+#define MtpLockHeldByMe(tag, mode) LockHeldByMe(tag, mode)
 #endif
 
 /*
- * A new block of a relation, exclusively locked before anyone else can see it, all zeroes.  Takes
- * the relation's extension lock where somebody else might extend it too.
+ * PostgreSQL 18 tells VACUUM's delay point whether it is ANALYZE's, and has other processes in
+ * front of background workers' PGPROCs.
  */
-#include "storage/bufmgr.h"
-#if PG_VERSION_NUM < 160000
-#include "storage/lmgr.h"
+#if PG_VERSION_NUM >= 180000
+#define MtpVacuumDelayPoint() vacuum_delay_point(false)
+#define MtpFirstBgworkerProc (MaxConnections + autovacuum_worker_slots + NUM_SPECIAL_WORKER_PROCS)
+#else
+#define MtpVacuumDelayPoint() vacuum_delay_point()
+#define MtpFirstBgworkerProc (MaxConnections + autovacuum_max_workers + 1)
 #endif
 
+/*
+ * Extends a relation by a block of zeroes, and locks it exclusively before any other process can
+ * see it.  Takes the relation's extension lock where another process might extend it too.
+ */
 static inline Buffer
 mtp_extend_relation(Relation rel)
 {
@@ -74,7 +119,7 @@ mtp_extend_relation(Relation rel)
 		LockRelationForExtension(rel, ExclusiveLock);
 	buf = ReadBuffer(rel, P_NEW);
 
-	/* VACUUM takes the extension lock to see no zero page whose owner hasn't locked it yet. */
+	/* VACUUM takes the extension lock, so it sees no zero page that is not locked yet. */
 	LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 	if (lock)
 		UnlockRelationForExtension(rel, ExclusiveLock);
@@ -82,96 +127,10 @@ mtp_extend_relation(Relation rel)
 #endif
 }
 
-/* PostgreSQL 16 added the argument isCatalogRel; an index of ours is never on a catalog. */
-#if PG_VERSION_NUM >= 160000
-#define MtpResolveSnapshotConflict(horizon, locator) \
-	ResolveRecoveryConflictWithSnapshot(horizon, false, locator)
-#define MtpResolveSnapshotConflictFullXid(horizon, locator) \
-	ResolveRecoveryConflictWithSnapshotFullXid(horizon, false, locator)
-#else
-#define MtpResolveSnapshotConflict(horizon, locator) \
-	ResolveRecoveryConflictWithSnapshot(horizon, locator)
-#define MtpResolveSnapshotConflictFullXid(horizon, locator) \
-	ResolveRecoveryConflictWithSnapshotFullXid(horizon, locator)
-#endif
-
-/* PostgreSQL 18 tells VACUUM's delay point whether it is ANALYZE's. */
-#if PG_VERSION_NUM >= 180000
-#define MtpVacuumDelayPoint() vacuum_delay_point(false)
-#else
-#define MtpVacuumDelayPoint() vacuum_delay_point()
-#endif
-
-/* PostgreSQL 16 made a function of the buffer tag macro. */
-#if PG_VERSION_NUM >= 160000
-#define MtpInitBufferTag(tag, locator, fork, blkno) InitBufferTag(tag, &(locator), fork, blkno)
-#else
-#define MtpInitBufferTag(tag, locator, fork, blkno) INIT_BUFFERTAG(*(tag), locator, fork, blkno)
-#endif
-
-/* PostgreSQL 17 gave old_snapshot_threshold up; before, readers look for it on each page. */
-#if PG_VERSION_NUM >= 170000
-#define MtpTestForOldSnapshot(snapshot, rel, page) ((void) 0)
-#define MtpSnapshotsAge() false
-#else
-#define MtpSnapshotsAge() (old_snapshot_threshold >= 0)
-#define MtpTestForOldSnapshot(snapshot, rel, page) TestForOldSnapshot(snapshot, rel, page)
-#endif
-
-/* Slot of this process in arrays of MaxBackends entries. */
-#if PG_VERSION_NUM >= 170000
-#define MtpMyBackend() (MyProcNumber)
-#else
-#define MtpMyBackend() (MyBackendId - 1)
-#endif
-
-/* Does the current user own the database? */
-#if PG_VERSION_NUM >= 160000
-#define MtpDatabaseOwner(dbid) object_ownercheck(DatabaseRelationId, dbid, GetUserId())
-#else
-#define MtpDatabaseOwner(dbid) pg_database_ownercheck(dbid, GetUserId())
-#endif
-
-/* Before PostgreSQL 17 all wait events of extensions had one name. */
-#include "utils/wait_event.h"
-#if PG_VERSION_NUM >= 170000
-#define MtpWaitEventNew(name) WaitEventExtensionNew(name)
-#else
-#define MtpWaitEventNew(name) ((void) (name), PG_WAIT_EXTENSION)
-#endif
-
-/* PostgreSQL 17 added the argument that lets stronger locks count. */
-#if PG_VERSION_NUM >= 170000
-#define MtpLockHeldByMe(tag, mode) LockHeldByMe(tag, mode, false)
-#else
-#define MtpLockHeldByMe(tag, mode) LockHeldByMe(tag, mode)
-#endif
-
-/* Where background workers' PGPROCs begin. */
-#if PG_VERSION_NUM >= 180000
-#define MtpFirstBgworkerProc (MaxConnections + autovacuum_worker_slots + NUM_SPECIAL_WORKER_PROCS)
-#else
-#define MtpFirstBgworkerProc (MaxConnections + autovacuum_max_workers + 1)
-#endif
-
-/* Before PostgreSQL 16 a custom scan's slot is a virtual one. */
-#if PG_VERSION_NUM >= 160000
-#define MTP_CUSTOM_SLOT_IS_VIRTUAL 0
-#define MtpSetCustomSlot(css, ops) ((css)->slotOps = (ops))
-#else
-#define MTP_CUSTOM_SLOT_IS_VIRTUAL 1
-#define MtpSetCustomSlot(css, ops) ((void) 0)
-#endif
-
 /*
- * Reads a page for a sequential scan that stands at it then, as core does page at a time: which rows its snapshot sees.  PostgreSQL 17 split this in two, and
- * reads ahead, which is not done here.
+ * Reads a page for a sequential scan, which stands at it then, and notes the rows that the scan's
+ * snapshot sees.  PostgreSQL 17 split this in two, and reads ahead, which this does not.
  */
-#include "access/heapam.h"
-#if PG_VERSION_NUM >= 170000
-#include "miscadmin.h"
-#endif
-
 static inline void
 mtp_heap_read_page(HeapScanDesc scan, BlockNumber block)
 {
@@ -179,7 +138,8 @@ mtp_heap_read_page(HeapScanDesc scan, BlockNumber block)
 	if (BufferIsValid(scan->rs_cbuf))
 		ReleaseBuffer(scan->rs_cbuf);
 	CHECK_FOR_INTERRUPTS();
-	scan->rs_cbuf = ReadBufferExtended(scan->rs_base.rs_rd, MAIN_FORKNUM, block, RBM_NORMAL, scan->rs_strategy);
+	scan->rs_cbuf = ReadBufferExtended(scan->rs_base.rs_rd, MAIN_FORKNUM, block, RBM_NORMAL,
+									   scan->rs_strategy);
 	scan->rs_cblock = block;
 	heap_prepare_pagescan(&scan->rs_base);
 #else

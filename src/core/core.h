@@ -2,7 +2,7 @@
  * core.h
  *	  What every subsystem of mtpower may rely on.
  *
- * A subsystem includes headers of the layers below its own alone; test/layers.sh has the order.
+ * A subsystem includes only headers of the layers below its own; test/layers.sh has the order.
  */
 #ifndef MTP_CORE_H
 #define MTP_CORE_H
@@ -17,10 +17,10 @@
 #define MTP_EXTENSION_NAME	"mtpower"
 #define MTP_SCHEMA_NAME		"mtpower"
 
-/* Did _PG_init run in the postmaster? */
+/* True if _PG_init ran in the postmaster. */
 extern bool mtp_preloaded;
 
-/* Raises an ERROR with a hint unless it did. */
+/* Raises an ERROR with a hint unless it is. */
 extern void mtp_require_preload(void);
 
 #endif							/* MTP_CORE_H */

@@ -15,7 +15,7 @@
 /* Filled in by src/table. */
 extern TableAmRoutine mtp_table_routine;
 
-/* Is an open relation a table or materialized view of ours?  rd_amcache of such is src/pagedir's. */
+/* True for an open table or materialized view of ours; its rd_amcache is src/pagedir's. */
 static inline bool
 mtp_table_is_ours(Relation rel)
 {

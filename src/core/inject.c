@@ -1,6 +1,6 @@
 /*
  * inject.c
- *	  Injection points for tests (stop.h).
+ *	  Injection points for tests (inject.h).
  */
 #include "core/inject.h"
 
@@ -16,7 +16,7 @@
 
 char	   *mtp_debug_injection = NULL;
 
-/* The lock is only looked at: whoever holds it lets all go on at once by giving it up. */
+/* Gives the lock back at once, so its holder lets all waiting processes go on by releasing it. */
 static void
 wait_for_lock(int key)
 {
@@ -29,7 +29,7 @@ wait_for_lock(int key)
 
 /* Mostly goes on at once, now and then lets others go first, and seldom sleeps for a while. */
 static void
-delay(void)
+delay_randomly(void)
 {
 	uint32		chance = pg_prng_uint32(&pg_global_prng_state);
 
@@ -45,7 +45,8 @@ mtp_inject_here(const char *point)
 	size_t		len = strcspn(mtp_debug_injection, "=*");
 	const char *action;
 
-	if (strncmp(mtp_debug_injection, point, len) != 0 || (mtp_debug_injection[len] != '*' && point[len] != '\0'))
+	if (strncmp(mtp_debug_injection, point, len) != 0 ||
+		(mtp_debug_injection[len] != '*' && point[len] != '\0'))
 		return;
 	action = strchr(mtp_debug_injection, '=');
 	if (action == NULL)
@@ -54,16 +55,18 @@ mtp_inject_here(const char *point)
 	if (strncmp(action, "wait", 4) == 0)
 		wait_for_lock(action[4] != '\0' ? atoi(action + 4) : MTP_INJECT_LOCK);
 	else if (strcmp(action, "delay") == 0)
-		delay();
+		delay_randomly();
 	else if (strcmp(action, "error") == 0)
 		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR), errmsg("error at injection point \"%s\"", point)));
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("error at injection point \"%s\"", point)));
 	else if (strcmp(action, "disk_full") == 0)
 		ereport(ERROR,
-				(errcode(ERRCODE_DISK_FULL), errmsg("no disk space at injection point \"%s\"", point)));
+				(errcode(ERRCODE_DISK_FULL),
+				 errmsg("no disk space at injection point \"%s\"", point)));
 	else if (strcmp(action, "panic") == 0)
 	{
-		/* What was logged is to be replayed. */
+		/* The server must replay what this process has logged. */
 		XLogFlush(XactLastRecEnd);
 		ereport(PANIC, (errmsg("crash at injection point \"%s\"", point)));
 	}

@@ -2,10 +2,11 @@
  * inject.h
  *	  Injection points: places where tests stop a process, make it fail, or crash the server.
  *
- * Only in builds with assertions.  mtpower.debug_injection names one point and what happens there, as
- * 'point=action': "wait" waits until nobody holds the advisory lock MTP_INJECT_LOCK of this database,
- * "wait7" the same with lock 7, "error" and "disk_full" raise an ERROR, "panic" a PANIC, "delay"
- * lasts for a random while.  'frame_*=delay' names all points that begin so.
+ * They exist in builds with assertions only.  mtpower.debug_injection names one point and what
+ * happens there, as 'point=action': "wait" waits until nobody holds the advisory lock
+ * MTP_INJECT_LOCK of this database, "wait7" the same with lock 7, "error" and "disk_full" raise an
+ * ERROR, "panic" a PANIC, and "delay" waits for a random while.  'frame_*=delay' names all points
+ * that begin so.
  */
 #ifndef MTP_INJECT_H
 #define MTP_INJECT_H
@@ -19,7 +20,10 @@ extern char *mtp_debug_injection;
 extern void mtp_inject_here(const char *point);
 extern void mtp_inject_init(void);
 
-/* In a critical section there must be none but those of frames (buffer/frame.h), with a spinlock held none at all. */
+/*
+ * Not where a spinlock is held, nor in a critical section, except the points of frames
+ * (buffer/frame.h).
+ */
 #define MTP_INJECT(point) \
 	do { \
 		if (unlikely(mtp_debug_injection[0] != '\0')) \

@@ -1,6 +1,6 @@
 /*
  * links.c
- *	  Errors about links that lead in a circle or beyond the end, and entries that lead to no row there can be (links.h).
+ *	  Errors about damaged links and entries (links.h).
  */
 #include "core/links.h"
 
@@ -12,7 +12,6 @@ mtp_link_fail_again(Relation rel, BlockNumber blkno)
 			 errmsg("links between pages of index \"%s\" lead to block %u more than once",
 					RelationGetRelationName(rel), blkno),
 			 errhint("Please REINDEX it.")));
-	pg_unreachable();
 }
 
 void
@@ -23,7 +22,6 @@ mtp_link_fail_beyond(Relation rel, BlockNumber blkno)
 			 errmsg("link in index \"%s\" leads to block %u, beyond its end",
 					RelationGetRelationName(rel), blkno),
 			 errhint("Please REINDEX it.")));
-	pg_unreachable();
 }
 
 void
@@ -34,7 +32,6 @@ mtp_tid_fail(Relation index, BlockNumber blkno)
 			 errmsg("index \"%s\" contains an entry with an impossible TID at block %u",
 					RelationGetRelationName(index), blkno),
 			 errhint("Please REINDEX it.")));
-	pg_unreachable();
 }
 
 void
@@ -42,9 +39,9 @@ mtp_tid_fail_beyond(Relation index, BlockNumber blkno, Relation heap, const Item
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INDEX_CORRUPTED),
-			 errmsg("index \"%s\" contains an entry at block %u that leads to block %u, beyond the end of table \"%s\"",
-					RelationGetRelationName(index), blkno, ItemPointerGetBlockNumberNoCheck(tid),
+			 errmsg("index \"%s\" contains an entry at block %u that leads to block %u, "
+					"beyond the end of table \"%s\"", RelationGetRelationName(index), blkno,
+					ItemPointerGetBlockNumberNoCheck(tid),
 					RelationGetRelationName(heap)),
 			 errhint("Please REINDEX it.")));
-	pg_unreachable();
 }

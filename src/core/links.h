@@ -1,7 +1,7 @@
 /*
  * links.h
- *	  What damaged links, between an index's pages or to the table, can do, and how to notice: lead in a circle, beyond the end, or to a
- *	  page that this process has locked.
+ *	  Notices damaged links, between an index's pages or to the table: those that lead in a circle,
+ *	  beyond the end, or to a page that this process has locked.
  */
 #ifndef MTP_LINKS_H
 #define MTP_LINKS_H
@@ -15,8 +15,9 @@
 #include "utils/rel.h"
 
 /*
- * A walk along links; begins as {0}.  Brent's way to notice a circle in constant room: remember the page of step 1, 2, 4, 8, …;
- * whoever goes round meets it before he has made a few times as many steps as the circle has pages.
+ * A walk along links; begins as {0}.  It notices a circle in constant room by Brent's algorithm: it
+ * remembers the page of step 1, 2, 4, 8, …, and a walk in a circle meets that page before it has
+ * made a few times as many steps as the circle has pages.
  */
 typedef struct MtpWalk
 {
@@ -37,8 +38,9 @@ mtp_walk_again(MtpWalk *w, BlockNumber blkno)
 }
 
 /*
- * Is there no such block?  Core's error for one far beyond the end names no relation.  The length that this process knows is good
- * enough, since no index gets shorter; only for a block beyond that is it asked for anew.
+ * True if there is no such block.  (Core's error for one far beyond the end names no relation.)  No
+ * index gets shorter, so the length that this process knows is good enough; only for a block beyond
+ * that does it ask anew.
  */
 static inline bool
 mtp_link_beyond(Relation rel, BlockNumber blkno)
@@ -50,7 +52,7 @@ mtp_link_beyond(Relation rel, BlockNumber blkno)
 	return blkno >= RelationGetNumberOfBlocks(rel);
 }
 
-/* Can it be a row's?  The tables that we index have pages as heap has them. */
+/* True if the TID can be a row's: the tables that we index have heap's pages. */
 static inline bool
 mtp_tid_possible(const ItemPointerData *tid)
 {
@@ -58,24 +60,25 @@ mtp_tid_possible(const ItemPointerData *tid)
 		ItemPointerGetBlockNumberNoCheck(tid) != InvalidBlockNumber;
 }
 
-/* links.c: what to say of a page that links lead to more than once, or that is not there. */
+/* Report a page that links lead to more than once, or that is not there. */
 extern void mtp_link_fail_again(Relation rel, BlockNumber blkno) pg_attribute_noreturn();
 extern void mtp_link_fail_beyond(Relation rel, BlockNumber blkno) pg_attribute_noreturn();
 
-/* The same of an entry at block blkno whose TID is not possible, or leads beyond the table's end. */
+/* Report an entry at block blkno whose TID is impossible, or leads beyond the table's end. */
 extern void mtp_tid_fail(Relation index, BlockNumber blkno) pg_attribute_noreturn();
 extern void mtp_tid_fail_beyond(Relation index, BlockNumber blkno, Relation heap,
 								const ItemPointerData *tid) pg_attribute_noreturn();
 
-/* Before the table is asked for a row.  heap may be NULL: not known here. */
+/* Call this before reading a row.  heap may be NULL: not known here. */
 static inline void
-mtp_tid_check_block(Relation index, BlockNumber blkno, Relation heap, const ItemPointerData *tid)
+mtp_tid_check_block(Relation index, BlockNumber blkno, Relation heap,
+					const ItemPointerData *tid)
 {
 	if (heap != NULL && unlikely(mtp_link_beyond(heap, ItemPointerGetBlockNumberNoCheck(tid))))
 		mtp_tid_fail_beyond(index, blkno, heap, tid);
 }
 
-/* Has this process locked the page?  To wait for oneself is to wait for ever, and nothing ends it. */
+/* True if this process has locked the page: a wait for itself would never end. */
 static inline bool
 mtp_link_locked(Buffer buf)
 {

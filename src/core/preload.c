@@ -15,7 +15,8 @@ mtp_require_preload(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("mtpower must be loaded via \"shared_preload_libraries\""),
-				 errhint("Add \"mtpower\" to \"shared_preload_libraries\" in postgresql.conf, and restart the server.")));
+				 errhint("Add \"mtpower\" to \"shared_preload_libraries\" in postgresql.conf, "
+						 "and restart the server.")));
 }
 
 Datum

@@ -20,8 +20,8 @@ mtp_process_describe(BackgroundWorker *bgw, const char *name, const char *functi
 }
 
 /*
- * Settings of the database and its roles must not reach such a process: they could make its snapshot wait
- * for the owner who waits for it, change its search path, or cancel it.
+ * Settings of the database and its roles must not reach such a process: they could make its
+ * snapshot wait for the load that waits for it, change its search path, or cancel it.
  */
 void
 mtp_process_reset_settings(void)

@@ -1,6 +1,6 @@
 /*
  * process.h
- *	  What all of mtpower's background processes have in common.
+ *	  What mtpower's background processes have in common.
  */
 #ifndef MTP_PROCESS_H
 #define MTP_PROCESS_H
@@ -10,17 +10,18 @@
 #include "postmaster/bgworker.h"
 
 /*
- * Describes a process that is connected to a database, or to none, begins when recovery is over, and is
- * never started again unless the caller says otherwise.  function: an exported one of this library.
+ * Describes a background process.  Unless the caller changes it, the process is connected to a
+ * database or to none, begins when recovery is over, and is never started again.  function: an
+ * exported one of this library.
  */
 extern void mtp_process_describe(BackgroundWorker *bgw, const char *name, const char *function);
 
-/* Gives it settings that those of the database and its roles do not change. */
+/* Gives this process settings that those of the database and its roles do not change. */
 extern void mtp_process_reset_settings(void);
 
 /*
- * The wait event of this name; *event is 0 before the first call, which may make it.  Not to be called
- * under a lock.
+ * The wait event of this name.  *event is 0 before the first call, which may make the event.  The
+ * caller holds no lock.
  */
 static inline uint32
 mtp_wait_event(uint32 *event, const char *name)

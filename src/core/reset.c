@@ -44,7 +44,8 @@ mtp_stat_reset(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("unrecognized reset target: \"%s\"", what),
-				 errhint("Target must be \"batches\", \"workers\" or \"buffer\", or null for all.")));
+				 errhint("Target must be \"batches\", \"workers\" or \"buffer\", "
+						 "or null for all.")));
 	for (int i = 0; i < nresets; i++)
 		if (what == NULL || resets[i].target == target)
 			resets[i].reset();

@@ -2,9 +2,9 @@
  * call.c
  *	  Calls for a worker: wakes an idle one, or starts one.
  *
- * A caller writes its work first and then looks, under mtp_worker_lock, which workers are idle.  A worker
- * becomes idle under the same lock and then looks for work.  So of the two one sees the other, and no
- * work is left to a worker that sleeps.
+ * No work is left to a worker that sleeps (invariant W1).  A caller writes its work first, and then
+ * looks under mtp_worker_lock which workers are idle.  A worker becomes idle under the same lock,
+ * and then looks for work.  So one of the two sees the other.
  */
 #include "worker/worker.h"
 
@@ -18,12 +18,12 @@
 
 #define START_SECONDS		5	/* a worker that has not come up by then never will */
 #define KEEP_FREE			2	/* slots of max_worker_processes left to others */
-#define SERVICE_MS			1000	/* a worker that has served another database so long may be
-									 * called away */
+#define SERVICE_MS			1000	/* after so long in another database a worker may be called
+									 * away */
 
 /*
- * How many background workers could still be started?  Before PostgreSQL 17 the place of a process that
- * has ended keeps its pid: a place is taken if its process is in the array of those that run.
+ * How many background workers could still be started.  Before PostgreSQL 17 the place of a process
+ * that has ended keeps its pid: a place is taken only if its process is among those that run.
  */
 static int
 free_processes(void)
@@ -40,15 +40,9 @@ free_processes(void)
 	return max_worker_processes - used;
 }
 
-bool
-mtp_worker_unwelcome(Oid dbid)
-{
-	return mtp_workers->wanted_db == dbid && GetCurrentTimestamp() < mtp_workers->wanted_until;
-}
-
 /*
- * Under mtp_worker_lock: a slot for a new worker in the database, or -1; then *called says why.  A slot
- * reserved for a worker that never came up is used again.
+ * Under mtp_worker_lock: a slot for a new worker in the database, or -1.  *called then says what
+ * comes of the call.  A slot whose worker never came up is used again.
  */
 static int
 find_slot(MtpWorkKind kind, Oid dbid, MtpCalled *called)
@@ -57,7 +51,7 @@ find_slot(MtpWorkKind kind, Oid dbid, MtpCalled *called)
 	MtpWorker  *oldest = NULL;
 	int			running = 0;
 	int			here = 0;
-	int			staying = 0;	/* … and have not been told to leave */
+	int			staying = 0;	/* workers here that have not been told to leave */
 	int			slot = -1;
 
 	*called = MTP_CALLED_BUSY;
@@ -94,7 +88,7 @@ find_slot(MtpWorkKind kind, Oid dbid, MtpCalled *called)
 		}
 	}
 
-	/* A chore waits until the workers here have started, and have done what is more urgent. */
+	/* A chore waits until the workers here have started and done more urgent work. */
 	if (kind == MTP_WORK_CHORE && staying > 0)
 	{
 		*called = MTP_CALLED_COMES;
@@ -103,7 +97,7 @@ find_slot(MtpWorkKind kind, Oid dbid, MtpCalled *called)
 	if (running < mtp_workers->most)
 		return slot;
 
-	/* All are elsewhere: one of them comes over. */
+	/* All are elsewhere: the oldest leaves its database, so a later call can start one here. */
 	if (here == 0 && oldest != NULL && TimestampDifferenceExceeds(oldest->started, now, SERVICE_MS))
 	{
 		oldest->quit = true;
@@ -112,6 +106,10 @@ find_slot(MtpWorkKind kind, Oid dbid, MtpCalled *called)
 	return -1;
 }
 
+/*
+ * Reserves a slot under the lock, and asks the postmaster without it.  The slot's database is that
+ * of the call from then on, so a command that wants the database finds it (invariant W2).
+ */
 MtpCalled
 mtp_worker_call(MtpWorkKind kind, Oid dbid)
 {
@@ -149,23 +147,4 @@ bool
 mtp_workers_allowed(void)
 {
 	return mtp_workers->most > 0 && IsUnderPostmaster;
-}
-
-uint64
-mtp_worker_misses(void)
-{
-	uint64		misses;
-
-	LWLockAcquire(mtp_worker_lock, LW_SHARED);
-	misses = mtp_workers->misses;
-	LWLockRelease(mtp_worker_lock);
-	return misses;
-}
-
-void
-mtp_worker_reset_misses(void)
-{
-	LWLockAcquire(mtp_worker_lock, LW_EXCLUSIVE);
-	mtp_workers->misses = 0;
-	LWLockRelease(mtp_worker_lock);
 }

@@ -2,15 +2,17 @@
  * detach.c
  *	  Frees a database of workers and of a visitor, for a command that wants it for itself.
  *
- * The command names the database first and then looks who is there, under mtp_worker_lock.  A worker is
- * started, and a visitor begins, under the same lock and not in a database that is named.  So whoever is
- * there is found, and whoever comes later finds the name.
+ * The command names the database first, and then looks for processes there, under mtp_worker_lock.
+ * A worker is started and a visitor begins under the same lock, and not in a database that is named
+ * (invariant W2).
  */
 #include "worker/worker.h"
 
+#include "access/xact.h"
 #include "commands/dbcommands.h"
 #include "core/process.h"
 #include "miscadmin.h"
+#include "nodes/parsenodes.h"
 #include "storage/ipc.h"
 #include "storage/procarray.h"
 #include "utils/acl.h"
@@ -22,9 +24,45 @@
 
 static Oid	wanted_here;		/* the database that this session's command wants */
 
+const char *
+mtp_database_wanted_by(Node *stmt, bool toplevel)
+{
+	const char *name = NULL;
+	ListCell   *lc;
+
+	if (IsA(stmt, DropdbStmt))
+		name = ((DropdbStmt *) stmt)->dbname;
+	else if (IsA(stmt, RenameStmt) && ((RenameStmt *) stmt)->renameType == OBJECT_DATABASE)
+		name = ((RenameStmt *) stmt)->subname;
+	else if (IsA(stmt, AlterDatabaseStmt))
+	{
+		/* Its other options bear connections. */
+		foreach(lc, ((AlterDatabaseStmt *) stmt)->options)
+			if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") == 0)
+			name = ((AlterDatabaseStmt *) stmt)->dbname;
+	}
+	else if (IsA(stmt, CreatedbStmt))
+	{
+		name = "template1";
+		foreach(lc, ((CreatedbStmt *) stmt)->options)
+		{
+			DefElem    *opt = lfirst_node(DefElem, lc);
+
+			if (strcmp(opt->defname, "template") == 0 && opt->arg && IsA(opt->arg, String))
+				name = strVal(opt->arg);
+		}
+	}
+
+	/* Core refuses such a command before it does anything, RENAME in a transaction excepted. */
+	if (name != NULL &&
+		(XactReadOnly || (!IsA(stmt, RenameStmt) && IsInTransactionBlock(toplevel))))
+		return NULL;
+	return name;
+}
+
 /*
- * Tells the database's workers to leave.  Notes their pids and a visitor's, which looks for itself; false
- * if there are none.
+ * Names the database, tells its workers to leave, and notes their pids and a visitor's, which looks
+ * for the name itself; false if there are none.
  */
 static bool
 tell_to_quit(Oid dbid, int *pids)
@@ -58,7 +96,7 @@ tell_to_quit(Oid dbid, int *pids)
 	return any;
 }
 
-/* A worker leaves its slot a moment before core takes it for gone. */
+/* True if core takes one of the processes for running: a worker leaves its slot a moment before. */
 static bool
 still_connected(const int *pids)
 {
@@ -68,11 +106,15 @@ still_connected(const int *pids)
 	return false;
 }
 
+/*
+ * Tells again and again: a worker that was being started has a latch only later.  After PATIENCE_MS
+ * core looks for itself, and refuses the command if a worker is still there.
+ */
 void
 mtp_workers_detach(const char *dbname)
 {
 	static uint32 event = 0;
-	Oid			dbid = dbname ? get_database_oid(dbname, true) : InvalidOid;
+	Oid			dbid = get_database_oid(dbname, true);
 	TimestampTz start = GetCurrentTimestamp();
 	int			pids[MOST_PIDS] = {0};
 
@@ -100,6 +142,12 @@ mtp_workers_return(void)
 }
 
 bool
+mtp_worker_unwelcome(Oid dbid)
+{
+	return mtp_workers->wanted_db == dbid && GetCurrentTimestamp() < mtp_workers->wanted_until;
+}
+
+bool
 mtp_database_wanted(Oid dbid)
 {
 	bool		wanted;
@@ -111,13 +159,14 @@ mtp_database_wanted(Oid dbid)
 }
 
 static void
-visit_end(int code, Datum arg)
+end_visit(int code, Datum arg)
 {
 	LWLockAcquire(mtp_worker_lock, LW_EXCLUSIVE);
 	mtp_workers->visitor_pid = 0;
 	LWLockRelease(mtp_worker_lock);
 }
 
+/* Under the lock, as workers are started (invariant W2). */
 bool
 mtp_visit_begin(Oid dbid)
 {
@@ -132,7 +181,7 @@ mtp_visit_begin(Oid dbid)
 	}
 	LWLockRelease(mtp_worker_lock);
 	if (welcome)
-		before_shmem_exit(visit_end, 0);
+		before_shmem_exit(end_visit, 0);
 	return welcome;
 }
 

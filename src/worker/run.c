@@ -16,7 +16,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#define IDLE_SECONDS		5	/* without work, then it leaves the database */
+#define IDLE_SECONDS		5	/* a worker without work leaves after so long */
 
 PGDLLEXPORT void mtp_worker_main(Datum arg);
 
@@ -29,19 +29,13 @@ mtp_worker_register(MtpWorkKind kind, const MtpWork *work)
 	works[kind] = work;
 }
 
-static void
-set_at(MtpWorkKind kind, const char *phase)
+void
+mtp_worker_begin(MtpWorkKind kind, const char *phase)
 {
 	LWLockAcquire(mtp_worker_lock, LW_EXCLUSIVE);
 	me->at = kind;
 	me->phase = phase;
 	LWLockRelease(mtp_worker_lock);
-}
-
-void
-mtp_worker_begin(MtpWorkKind kind, const char *phase)
-{
-	set_at(kind, phase);
 }
 
 bool
@@ -56,7 +50,7 @@ mtp_worker_slot(void)
 	return me - mtp_workers->workers;
 }
 
-/* Takes the slot that it was started for; false if that took too long and it is another's. */
+/* Takes the slot that it was started for; false if that took too long and another worker has it. */
 static bool
 take_slot(int slot)
 {
@@ -76,7 +70,9 @@ take_slot(int slot)
 	return mine;
 }
 
-/* Exit in any way.  Its transaction is over by now. */
+/*
+ * On exit in any way; the worker's transaction is over by now.  Work lets go before the slot does.
+ */
 static void
 leave_slot(int code, Datum arg)
 {
@@ -88,7 +84,7 @@ leave_slot(int code, Datum arg)
 	LWLockRelease(mtp_worker_lock);
 }
 
-/* Has mtpower.workers been lowered so far that this worker has to go? */
+/* True if mtpower.workers has been lowered so far that this worker must go. */
 static bool
 is_too_many(void)
 {
@@ -101,7 +97,11 @@ is_too_many(void)
 	return before >= mtp_workers->most;
 }
 
-/* A turn, and what becomes of an error.  False if there was nothing to do. */
+/*
+ * Does a turn, and reports an error in it.  False if there was nothing to do.  A worker that has
+ * done something becomes idle under mtp_worker_lock, and the main loop then looks for work once
+ * more before it sleeps (invariant W1).
+ */
 static bool
 do_turn(const MtpWork *work)
 {
@@ -126,16 +126,16 @@ do_turn(const MtpWork *work)
 	MemoryContextSwitchTo(cxt);
 	if (me->at != MTP_WORK_KINDS)
 	{
-		set_at(MTP_WORK_KINDS, "idle");
+		mtp_worker_begin(MTP_WORK_KINDS, "idle");
 		pgstat_report_stat(true);
 		pgstat_report_activity(STATE_IDLE, NULL);
 	}
 	return any;
 }
 
-/* A turn of the most urgent kind of work that there is. */
+/* Does a turn of the most urgent kind of work that there is; false if there is none. */
 static bool
-work(void)
+do_work(void)
 {
 	for (int i = 0; i < MTP_WORK_KINDS; i++)
 		if (works[i] != NULL && do_turn(works[i]))
@@ -143,6 +143,10 @@ work(void)
 	return false;
 }
 
+/*
+ * Resets its latch before it looks for work, so a caller that sets the latch later wakes it
+ * (invariant W1).  When BackgroundWorkerInitializeConnectionByOid fails, leave_slot frees the slot.
+ */
 void
 mtp_worker_main(Datum arg)
 {
@@ -171,7 +175,7 @@ mtp_worker_main(Datum arg)
 		}
 		if (is_too_many())
 			break;
-		if (work())
+		if (do_work())
 			idle_since = GetCurrentTimestamp();
 		else if (TimestampDifferenceExceeds(idle_since, GetCurrentTimestamp(), IDLE_SECONDS * 1000))
 			break;

@@ -20,7 +20,7 @@ static shmem_request_hook_type next_request = NULL;
 static shmem_startup_hook_type next_startup = NULL;
 
 static void
-request(void)
+request_pool(void)
 {
 	if (next_request)
 		next_request();
@@ -29,7 +29,7 @@ request(void)
 }
 
 static void
-startup(void)
+start_pool(void)
 {
 	bool		found;
 
@@ -71,7 +71,7 @@ mtp_worker_init(void)
 							&most_workers, default_workers(), 0, MTP_MAX_WORKERS,
 							PGC_SIGHUP, 0, NULL, assign_workers, NULL);
 	next_request = shmem_request_hook;
-	shmem_request_hook = request;
+	shmem_request_hook = request_pool;
 	next_startup = shmem_startup_hook;
-	shmem_startup_hook = startup;
+	shmem_startup_hook = start_pool;
 }

@@ -1,28 +1,30 @@
 /*
  * worker.h
- *	  The pool of background workers: who wants one, what one does, and how a database is freed of them.
+ *	  The pool of background workers: calling one, its work, and freeing a database of them.
  *
- * The pool knows no kind of work.  Subsystems register theirs, and call for a worker when there is some.
+ * The pool knows no kind of work.  Subsystems register theirs, and call for a worker when there is
+ * some.
  */
 #ifndef MTP_WORKER_H
 #define MTP_WORKER_H
 
 #include "core/core.h"
 
+#include "nodes/nodes.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
 
 #define MTP_MAX_WORKERS		64	/* slots; mtpower.workers stays below */
 
-/* Kinds of work, in the order in which a worker looks for some. */
+/* Kinds of work, the most urgent first. */
 typedef enum MtpWorkKind
 {
-	MTP_WORK_BATCH,				/* index entries of a load; somebody waits for them */
-	MTP_WORK_CHORE,				/* whatever may wait */
+	MTP_WORK_BATCH,				/* index entries of a load, which may wait for them */
+	MTP_WORK_CHORE,				/* work that nobody waits for */
 	MTP_WORK_KINDS				/* none: the worker is idle */
 } MtpWorkKind;
 
-/* What a subsystem has its workers do.  All is called in the worker. */
+/* A subsystem's work.  The pool calls all of these in the worker. */
 typedef struct MtpWork
 {
 	/*
@@ -43,63 +45,68 @@ extern void mtp_worker_register(MtpWorkKind kind, const MtpWork *work);
 
 typedef enum MtpCalled
 {
-	MTP_CALLED_COMES,			/* a worker was woken or started, or comes to it when it has done
-								 * other things */
-	MTP_CALLED_BUSY,			/* all are busy, or there are to be none */
+	MTP_CALLED_COMES,			/* a worker was woken or started, or comes when it has done other
+								 * work */
+	MTP_CALLED_BUSY,			/* all are busy, or mtpower.workers is 0 */
 	MTP_CALLED_NO_PROCESS		/* there is no process for another worker */
 } MtpCalled;
 
 /*
- * There is work of this kind in the database; what turn() finds was written before.  Raises nothing, takes
- * mtp_worker_lock: not to be called under a lock.
+ * Calls a worker for work of this kind in the database.  The caller has written what turn() finds
+ * (invariant W1), and holds no lock: this takes mtp_worker_lock.  Raises nothing.
  */
 extern MtpCalled mtp_worker_call(MtpWorkKind kind, Oid dbid);
 
-/* Are there to be workers at all (mtpower.workers)?  Not in a single-user server. */
+/* False if mtpower.workers is 0, or in a single-user server. */
 extern bool mtp_workers_allowed(void);
-
-/* Times a worker was wanted and there was no process for it. */
-extern uint64 mtp_worker_misses(void);
-extern void mtp_worker_reset_misses(void);
 
 /* ---------- in a worker's turn ---------- */
 
 /* The turn has found something to do; phase: a static string, for the view. */
 extern void mtp_worker_begin(MtpWorkKind kind, const char *phase);
 
-/* Does something else wait for the worker?  Takes no lock. */
+/* True if the worker should end its turn: it must leave, or reload settings.  Takes no lock. */
 extern bool mtp_worker_called(void);
 
-/* Its number, below MTP_MAX_WORKERS: nobody else's while it runs. */
+/* Its number, below MTP_MAX_WORKERS: no other worker has it while this one runs. */
 extern int	mtp_worker_slot(void);
 
-/* ---------- a database's end ---------- */
+/* ---------- a database for itself ---------- */
 
 /*
- * The workers connected to a database leave it, if the caller owns it, and for a minute no other comes, or
- * until mtp_workers_return, which raises nothing; waits for them a few seconds.
+ * The database that a utility command wants for itself (DROP, CREATE … TEMPLATE, RENAME, SET
+ * TABLESPACE), or NULL.  NULL too if core refuses the command at once because its transaction is
+ * read-only or has begun.  toplevel: the command comes from the client.
+ */
+extern const char *mtp_database_wanted_by(Node *stmt, bool toplevel);
+
+/*
+ * The workers connected to a database leave it if the caller owns it, and for a minute no other
+ * comes; waits for them a few seconds, interruptible.  mtp_workers_return lets workers come again;
+ * it raises nothing.
  */
 extern void mtp_workers_detach(const char *dbname);
 extern void mtp_workers_return(void);
 
-/*
- * Does a command want this database for itself (DROP, RENAME, …)?  Whatever is connected to it and is no
- * client's session leaves then.
- */
+/* True if a command wants the database for itself.  Background processes in it leave then. */
 extern bool mtp_database_wanted(Oid dbid);
 
+/* The same under mtp_worker_lock. */
+extern bool mtp_worker_unwelcome(Oid dbid);
+
 /*
- * For a process that is no worker and connects to a database by itself, one at a time in the cluster, once,
- * before it connects: until it ends, commands that want the database wait for it as for workers.  It asks
- * mtp_database_wanted again and again, and leaves.  False if a command wants the database already, or if
- * there is such a process; then it must not connect.
+ * Makes this process the cluster's one visitor: a process that is no worker and connects to a
+ * database by itself.  It calls this once, before it connects.  Until it ends, commands that want
+ * the database wait for it as for workers; it asks mtp_database_wanted again and again, and
+ * leaves.  False if a command wants the database already, or if there is a visitor; then it must
+ * not connect.
  */
 extern bool mtp_visit_begin(Oid dbid);
 
-/* Is there such a process? */
+/* True if there is a visitor. */
 extern bool mtp_visited(void);
 
-/* ---------- shared memory, of this directory and of views ---------- */
+/* ---------- shared memory, for this directory and SQL views ---------- */
 
 /* One per worker, under mtp_worker_lock. */
 typedef struct MtpWorker
@@ -107,9 +114,8 @@ typedef struct MtpWorker
 	int			pid;			/* 0: unused; -1: being started */
 	Oid			dbid;
 	Latch	   *latch;
-	volatile bool quit;			/* somebody wants its database; the worker reads it without the
-								 * lock */
-	MtpWorkKind at;				/* what it does; MTP_WORK_KINDS if it is idle */
+	volatile bool quit;			/* it must leave; the worker reads this without the lock */
+	MtpWorkKind at;				/* MTP_WORK_KINDS: it is idle */
 	const char *phase;			/* static string */
 	TimestampTz started;
 } MtpWorker;
@@ -117,29 +123,25 @@ typedef struct MtpWorker
 typedef struct MtpWorkers
 {
 	/*
-	 * mtpower.workers as of the last reload.  Only the postmaster writes it: sessions read their
-	 * settings anew between statements alone, and a load may take hours.
+	 * mtpower.workers as of the last reload.  Only the postmaster writes it: sessions reload
+	 * settings only between statements, and a load may take hours.
 	 */
 	volatile int most;
 
-	/* Where no worker is started, since a command wants the database for itself, and until when. */
+	/* The database that a command wants for itself: until then no worker is started there. */
 	Oid			wanted_db;
 	TimestampTz wanted_until;
 
-	/* The process that is connected to a database and is no worker (mtp_visit_begin); pid 0: none. */
+	/* The visitor (mtp_visit_begin); pid 0: none. */
 	int			visitor_pid;
 	Oid			visitor_dbid;
 
-	uint64		misses;
+	uint64		misses;			/* calls for which there was no process */
 	MtpWorker	workers[MTP_MAX_WORKERS];
 } MtpWorkers;
 
 extern MtpWorkers *mtp_workers;
 extern LWLock *mtp_worker_lock;
-
-/* The caller holds mtp_worker_lock: is the database one that a command wants for itself? */
-extern bool mtp_worker_unwelcome(Oid dbid);
-
 extern void mtp_worker_init(void);
 
 #endif							/* MTP_WORKER_H */

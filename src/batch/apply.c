@@ -1,0 +1,171 @@
+/*
+ * apply.c
+ *	  Applies a task: merges its runs, and has the index AM put them in, step by step.
+ */
+#include "batch/stream.h"
+
+#include "core/inject.h"
+#include "executor/instrument.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+/*
+ * The task that this process applies, or the batch that it prepares the index for.  Not on the
+ * stack, so that its work is counted too when an error or the process's end comes between.
+ */
+static struct
+{
+	bool		active;
+	bool		task;			/* a task, not a preparation */
+	MtpServing *worker;			/* NULL in the owner */
+	uint32		from;			/* progress when it began */
+	uint64		wal;			/* the process's WAL bytes then */
+	MtpBatchApply call;
+}			applying;
+
+MtpBatchApply *
+mtp_batch_account_begin(MtpRunner *runner, bool task, uint32 progress)
+{
+	memset(&applying, 0, sizeof(applying));
+	applying.call.index = runner->index;
+	applying.call.heap = runner->heap;
+	applying.call.order = runner->order;
+	applying.task = task;
+	applying.worker = runner->worker;
+	applying.from = progress;
+	applying.wal = pgWalUsage.wal_bytes;
+	applying.active = true;
+	return &applying.call;
+}
+
+/*
+ * Raises nothing: mtp_batch_unit_give_back calls it.  progress tells what is in, after an error
+ * too.
+ */
+void
+mtp_batch_account_end(MtpUnit *unit)
+{
+	MtpBatchApply *a = &applying.call;
+	MtpIndexStat *st;
+
+	if (!applying.active)
+		return;
+	applying.active = false;
+	LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE);
+	st = mtp_batch_stat_of(MyDatabaseId, unit->batch->indexid);
+	if (applying.task)
+	{
+		uint32		done = *a->progress - applying.from;
+
+		st->entries += done;
+		if (applying.worker != NULL)
+		{
+			applying.worker->entries += done;
+			st->by_workers += done;
+			st->tasks_workers++;
+		}
+		else
+		{
+			st->by_backends += done;
+			st->tasks_backends++;
+		}
+		st->taken_over += unit->taken_over;
+	}
+	st->leaves += a->leaves;
+	st->ahead += a->ahead;
+	st->moved += a->moved;
+	for (int k = 0; k < lengthof(st->splits); k++)
+		st->splits[k] += a->splits[k];
+	st->wal_bytes += pgWalUsage.wal_bytes - applying.wal;
+	LWLockRelease(mtp_batch_stat_lock);
+}
+
+/*
+ * The merge is the same in each process, so to skip as many entries as the task's progress says is
+ * to stand at the first entry that is not in the index (invariant E5).
+ */
+void
+mtp_batch_stream_open(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
+{
+	s->order = order;
+	s->narrow = b->narrow;
+	s->n = 0;
+	for (int r = 0; r < b->nruns; r++)
+	{
+		MtpSource  *src = &s->heap[s->n];
+		MtpRun	   *run = mtp_run(b, r);
+		uint32		from = mtp_task_from(b, task, r);
+		uint32		to = mtp_task_to(b, task, r);
+
+		if (from == to)
+			continue;
+		memset(src, 0, sizeof(*src));
+		if (b->narrow)
+		{
+			src->narrow = MTP_RUN_NARROW(run) + from;
+			src->narrow_end = MTP_RUN_NARROW(run) + to;
+		}
+		else
+		{
+			src->wide = MTP_RUN_WIDE(run) + from;
+			src->wide_end = MTP_RUN_WIDE(run) + to;
+		}
+		s->n++;
+	}
+	for (int i = s->n / 2 - 1; i >= 0; i--)
+		mtp_stream_sift(s, i);
+	for (uint32 i = b->tasks[task].progress; i > 0; i--)
+		mtp_stream_next(s);
+}
+
+/*
+ * Each step changes the pages of one leaf's share and the task's progress in one critical section
+ * (invariant E5), so the task may end between any two steps, and another process goes on from
+ * there.
+ */
+void
+mtp_batch_apply(MtpRunner *runner, MtpUnit *unit)
+{
+	MtpBatch   *b = unit->batch;
+	MtpTask    *task = &b->tasks[unit->at];
+	MtpBatchStream *stream = palloc(sizeof(MtpBatchStream));
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower step",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old;
+	MtpBatchApply *call;
+	bool		more = true;
+
+	Assert(task->crc == mtp_batch_task_crc(b, unit->at));
+	call = mtp_batch_account_begin(runner, true, task->progress);
+	call->stream = stream;
+	call->arrival = b->arrival;
+	call->progress = &task->progress;
+
+	if (unit->taken_over)
+		ereport(DEBUG1,
+				(errmsg_internal("mtpower: taking over task %d for index %u at entry %u of %u",
+								 unit->at, b->indexid, task->progress, task->total)));
+	mtp_batch_stream_open(stream, runner->order, b, unit->at);
+	old = MemoryContextSwitchTo(cxt);
+	while (!mtp_stream_end(stream))
+	{
+		CHECK_FOR_INTERRUPTS();
+		more = mtp_batch_step_begin(runner, b);
+		if (more)
+		{
+			MTP_INJECT("step_checked");
+			runner->ops->step(call);
+			MTP_INJECT("step_applied");
+		}
+		mtp_batch_step_end(runner->worker);
+		MTP_INJECT("step_gone");
+		if (!more)
+			break;
+		MemoryContextReset(cxt);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+	pfree(stream);
+	Assert(!more || task->progress == task->total);
+	mtp_batch_account_end(unit);
+}
