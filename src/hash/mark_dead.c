@@ -1,12 +1,13 @@
 /*
  * mark_dead.c
- *	  Sets dead hints for rows that a scan found dead to everyone.
+ *	  Sets dead hints for rows that a scan has found dead to every transaction.
  */
 #include "hash/scan.h"
 
 /*
- * Looks among the n entries at[] for one with the TID, from *from on and round the end: where nothing has
- * moved the entries are in the order in which the scan found them dead.
+ * Looks among the n entries at[] for one with the TID, from *from on and round the end: where
+ * nothing has moved, the entries are in the order in which the scan found them dead.  True if it
+ * has set a hint.
  */
 static bool
 mark_dead(Page page, ItemPointer tid, int n, const uint16 *at, int *from)
@@ -27,6 +28,7 @@ mark_dead(Page page, ItemPointer tid, int n, const uint16 *at, int *from)
 	return false;
 }
 
+/* Marks all entries that the scan has found dead; true if it has set a hint. */
 static bool
 mark_all(MtpHashScan *so, Page page)
 {
@@ -53,11 +55,11 @@ mark_all(MtpHashScan *so, Page page)
 }
 
 /*
- * The TIDs still mean the rows that the scan judged: before one is used again, VACUUM gets a cleanup lock
- * on the bucket's primary page (and on its source's, where the entry comes from that one's stash), and
- * both have been pinned since the entries were read, or the page has been what it was in its frame.  These pins also keep the page where it is in
- * the bucket.  An entry may have moved on its page or have been deleted, so it is looked for by hash
- * and TID.
+ * The TIDs still mean the rows that the scan judged (H9).  Before a TID is used again, VACUUM
+ * gets a cleanup lock on the bucket's primary page, and on its source's, where the entry comes
+ * from that one's stash.  The scan has had both pinned since it read the entries; or the page is
+ * what it was in its frame.  These pins also keep the page where it is in the bucket (H4).  An
+ * entry may have moved on its page or have been deleted, so it is looked for by hash and TID.
  */
 void
 mtp_hash_scan_kill(IndexScanDesc scan)
@@ -71,8 +73,8 @@ mtp_hash_scan_kill(IndexScanDesc scan)
 	LockBuffer(buf, BUFFER_LOCK_SHARE);
 
 	/*
-	 * Without a pin, the frame tells whether the page is as it was: who changes it takes its frame
-	 * away before he unlocks it.
+	 * Without a pin, the frame tells whether the page is as it was: a process that changes the
+	 * page takes its frame away before it unlocks the page (H12).
 	 */
 	if (so->in_frame && !mtp_frame_still(&mtp_buffer, &so->ref))
 	{

@@ -1,9 +1,9 @@
 /*
- * layout.c
+ * split_layout.c
  *	  Lays entries out anew over the pages of two buckets, in private memory.
  *
- * All pages concerned are locked by the caller, who publishes the images in one change.  Everything that may fail
- * happens here, before it.
+ * The caller has all pages locked, and publishes the images in one change.  Everything that may
+ * fail happens here, before it (H13).
  */
 #include "core/core.h"
 
@@ -27,13 +27,13 @@ mtp_hash_layout_make(Relation rel, uint32 cut)
 	return l;
 }
 
-Page
-mtp_hash_layout_image(Page page)
+MtpHashSheet
+mtp_hash_layout_copy(Buffer buf)
 {
-	Page		image = palloc(BLCKSZ);
+	MtpHashSheet sheet = {.buf = buf,.image = palloc(BLCKSZ)};
 
-	memcpy(image, page, BLCKSZ);
-	return image;
+	memcpy(sheet.image, BufferGetPage(buf), BLCKSZ);
+	return sheet;
 }
 
 void
