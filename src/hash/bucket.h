@@ -58,7 +58,7 @@ typedef struct MtpHashHeader
 	uint16		flags;
 	uint32		bucket;			/* bucket number */
 	uint32		lo;				/* the bucket's hashes, lo .. hi (H3); on a stash page those … */
-	uint32		hi;				/* … were when the page was last written as a whole */
+	uint32		hi;				/* … when the page was last written as a whole */
 	BlockNumber next;			/* next page of the same chain, or InvalidBlockNumber */
 	BlockNumber source;			/* of a primary page: primary page of the bucket whose stash still
 								 * has entries of this one, or InvalidBlockNumber */

@@ -29,14 +29,6 @@
 /* The elements of an array that is not known yet. */
 #define UNKNOWN_ARRAY	400.0
 
-/* An index's address space, as far as estimates need it. */
-typedef struct Shape
-{
-	double		level;			/* S: buckets of the level */
-	double		split;			/* P0: those that have been split, and so have half the entries */
-	double		stash;			/* pages that are no bucket's primary page */
-} Shape;
-
 /* One lookup. */
 typedef struct Lookup
 {
@@ -83,31 +75,6 @@ first_column_correlation(PlannerInfo *root, IndexOptInfo *index)
 }
 
 /*
- * Goes by this backend's copy of the metapage, which a lookup needs anyway.  Reads it anew if the
- * index would be overdue for growth: then the copy is likely to be old.  The planner has locked
- * the index.
- */
-static Shape
-shape_of(IndexOptInfo *index)
-{
-	Relation	rel;
-	const MtpHashMeta *meta;
-	Shape		s = {.level = Max(index->pages, 1)};
-
-	if (index->hypothetical)
-		return s;
-	rel = index_open(index->indexoid, NoLock);
-	meta = mtp_hash_meta(rel, false);
-	if (index->tuples > (double) meta->per_bucket * mtp_hash_space_size(&meta->space))
-		meta = mtp_hash_meta(rel, true);
-	s.level = mtp_hash_space_size(&meta->space) - meta->space.next;
-	s.split = meta->space.next;
-	s.stash = Max((double) index->pages - 1 - meta->reserved, 0);
-	index_close(rel, NoLock);
-	return s;
-}
-
-/*
  * Estimates how many pages of a bucket's stash a lookup reads, for a key with so many entries and
  * `others` in the bucket: all pages, if the key has entries there, or if another key there has
  * its bit of the filter.
@@ -130,18 +97,36 @@ stash_pages_met(double entries, double others)
  * Estimates the pages of one lookup.  A key with more entries than a page holds is heavy, and has
  * a chain of its own.  Others meet stash pages as if entries were spread evenly: a bucket that is
  * still to be split in this round has twice as many as one that has been.
+ *
+ * Goes by this backend's copy of the metapage, which a lookup needs anyway.  Reads it anew if the
+ * index would be overdue for growth: then the copy is likely to be old.  The planner has locked
+ * the index.
  */
 static Lookup
 estimate_lookup(IndexOptInfo *index, double entries)
 {
 	Lookup		l = {.entries = entries,.searched = 1};
-	Shape		s = shape_of(index);
-	double		others = index->tuples / s.level;
-	double		split = s.split / s.level;
+	double		level = Max(index->pages, 1);	/* S */
+	double		split = 0;		/* the part of the level that has been split */
+	double		stash = 0;		/* pages that are no bucket's primary page */
+	double		others;
 
-	if (s.stash > 0 && entries <= MTP_HASH_CAP(MTP_HASH_BUCKET))
+	if (!index->hypothetical)
+	{
+		Relation	rel = index_open(index->indexoid, NoLock);
+		const MtpHashMeta *meta = mtp_hash_meta(rel, false);
+
+		if (index->tuples > (double) meta->per_bucket * mtp_hash_space_size(&meta->space))
+			meta = mtp_hash_meta(rel, true);
+		level = mtp_hash_space_size(&meta->space) - meta->space.next;
+		split = meta->space.next / level;
+		stash = Max((double) index->pages - 1 - meta->reserved, 0);
+		index_close(rel, NoLock);
+	}
+	others = index->tuples / level;
+	if (stash > 0 && entries <= MTP_HASH_CAP(MTP_HASH_BUCKET))
 		l.searched += Min((1 - split) * stash_pages_met(entries, others) +
-						  split * stash_pages_met(entries, others / 2), s.stash);
+						  split * stash_pages_met(entries, others / 2), stash);
 	l.pages = rint(l.searched);
 	if (entries > MTP_HASH_CAP(MTP_HASH_BUCKET))
 		l.pages += ceil(entries / MTP_HASH_MAX_ENTRIES);

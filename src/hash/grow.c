@@ -44,51 +44,34 @@ uncount_entries(Relation rel, Buffer metabuf, volatile uint32 *counted)
 }
 
 /*
- * Splits up to `most` buckets on the way to `target` ones.  Adds blocks when there are none left:
- * for all of `target` if `most` is no limit, else as few as possible.
+ * Without a limit, gives an index of one page all buckets at once, and adds the blocks for all
+ * buckets that are due at once; else adds as few as possible.
  */
-static void
-split_buckets(Relation rel, MtpHashMeta *meta, uint32 target, uint32 most, MtpHashGrown *grown)
+void
+mtp_hash_grow_some(Relation rel, uint32 most, MtpHashGrown *grown)
 {
-	uint32		end = grown->splits + most;
+	bool		limited = most != PG_UINT32_MAX;
+	uint32		done = grown->splits;
+	uint32		target;
+	MtpHashMeta meta;
 
-	if (end < most)
-		end = PG_UINT32_MAX;
-	while (mtp_hash_space_size(&meta->space) < target && grown->splits < end)
+	mtp_hash_copy_meta(rel, &meta);
+	target = target_size(&meta);
+	if (!limited && target > 1 && mtp_hash_choose_initial(rel, &meta, target, grown))
+		return;
+	while (mtp_hash_space_size(&meta.space) < target && grown->splits - done < most)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (grown->cancelled && *grown->cancelled)
 			break;
-		if (mtp_hash_space_size(&meta->space) < meta->reserved)
+		if (mtp_hash_space_size(&meta.space) < meta.reserved)
 		{
-			if (mtp_hash_split(rel, meta, grown) == MTP_SPLIT_STOP)
+			if (mtp_hash_split(rel, &meta, grown) == MTP_SPLIT_STOP)
 				break;
 		}
-		else if (!mtp_hash_reserve(rel, meta, most == PG_UINT32_MAX ? target : 0))
+		else if (!mtp_hash_reserve(rel, &meta, limited ? 0 : target))
 			break;
 	}
-}
-
-void
-mtp_hash_grow_some(Relation rel, uint32 most, MtpHashGrown *grown)
-{
-	MtpHashMeta meta;
-
-	mtp_hash_copy_meta(rel, &meta);
-	split_buckets(rel, &meta, target_size(&meta), most, grown);
-}
-
-/* Gives an index of one page all buckets at once, and grows any other one by splits. */
-static void
-grow_for_batch(Relation rel, MtpHashGrown *grown)
-{
-	MtpHashMeta meta;
-	uint32		target;
-
-	mtp_hash_copy_meta(rel, &meta);
-	target = target_size(&meta);
-	if (target <= 1 || !mtp_hash_choose_initial(rel, &meta, target, grown))
-		split_buckets(rel, &meta, target, PG_UINT32_MAX, grown);
 }
 
 void
@@ -107,7 +90,7 @@ mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted,
 	}
 	PG_TRY();
 	{
-		grow_for_batch(rel, grown);
+		mtp_hash_grow_some(rel, PG_UINT32_MAX, grown);
 	}
 	PG_CATCH();
 	{

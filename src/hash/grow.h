@@ -16,7 +16,10 @@
  * grown as far as it came.
  */
 
-/* grow.c: splits up to `most` buckets that the metapage's count makes due, and adds to *grown. */
+/*
+ * grow.c: splits up to `most` buckets that the metapage's count makes due, PG_UINT32_MAX: all of
+ * them. Adds to *grown.
+ */
 extern void mtp_hash_grow_some(Relation rel, uint32 most, MtpHashGrown *grown);
 
 /*

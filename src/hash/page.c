@@ -63,12 +63,9 @@ Buffer
 mtp_hash_read_reserved(Relation rel, const MtpHashMeta *meta, uint32 bucket)
 {
 	BlockNumber blkno = mtp_hash_block(meta, bucket);
-	Buffer		buf;
-	MtpHashHeader *h;
+	Buffer		buf = mtp_hash_read(rel, blkno, BUFFER_LOCK_UNLOCK, 0, NULL);
+	MtpHashHeader *h = MtpHashHead(BufferGetPage(buf));
 
-	mtp_hash_check_block(rel, blkno);
-	buf = ReadBuffer(rel, blkno);
-	h = MtpHashHead(BufferGetPage(buf));
 	if (unlikely(mtp_link_locked(buf)))
 		mtp_link_fail_again(rel, blkno);
 	LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);

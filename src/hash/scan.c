@@ -82,7 +82,7 @@ mtp_hash_endscan(IndexScanDesc scan)
 	pfree(so);
 }
 
-/* Copies the entries of a locked page in a walk through all buckets. */
+/* Copies the entries of a locked page that have one of the hashes lo .. hi, in a walk. */
 static void
 load_range(IndexScanDesc scan, Buffer buf)
 {
@@ -104,7 +104,7 @@ load_range(IndexScanDesc scan, Buffer buf)
 	}
 }
 
-/* Copies the matching entries of a locked page: those with one of the hashes lo .. hi. */
+/* Copies the matching entries of a locked page. */
 static inline void
 load_page(IndexScanDesc scan, Buffer buf)
 {

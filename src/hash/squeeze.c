@@ -69,29 +69,6 @@ take_window(Window *w, BlockNumber from, BufferAccessStrategy strategy)
 	}
 }
 
-/* Makes the primary page's link to the window, which has become empty, lead behind it. */
-static void
-skip_window(Window *w, MtpHashPrimary *p)
-{
-	int			slot;
-
-	if (!w->chain->heavy)
-	{
-		p->h.next = w->after;
-		return;
-	}
-	slot = mtp_hash_heavy_slot(p, w->chain->hash);
-	p->heavy[slot].first = w->after;
-	if (w->after != InvalidBlockNumber)
-		return;
-
-	/* A hash without a chain is heavy no more. */
-	p->h.nheavy--;
-	memmove(&p->heavy[slot], &p->heavy[slot + 1], (p->h.nheavy - slot) * sizeof(MtpHashHeavy));
-	p->heavy[p->h.nheavy].hash = 0;
-	p->heavy[p->h.nheavy].first = InvalidBlockNumber;
-}
-
 /*
  * Writes the entries on the first `keep` pages, and makes the others free.  lo .. hi of a page
  * spans those of all pages taken: it tells mtp_hash_finish which pages may have entries of the
@@ -125,9 +102,10 @@ fill_pages(Window *w, int keep)
 }
 
 /*
- * Rewrites the window in one record.  Where it is the whole stash, the filter forgets what is
- * gone (H6). The filter stays while the bucket has a source, as it covers the entries in the
- * source's stash as well.
+ * Rewrites the window in one record.  The primary page's link to a window that becomes empty
+ * leads behind it.  Where the window is the whole stash, the filter forgets what is gone (H6).
+ * The filter stays while the bucket has a source, as it covers the entries in the source's stash
+ * as well.
  */
 static void
 rewrite_window(Window *w, int keep)
@@ -142,8 +120,23 @@ rewrite_window(Window *w, int keep)
 		mtp_change_buffer(&c, w->bufs[i], MTP_HASH_IMAGE);
 	mtp_change_begin(&c);
 	fill_pages(w, keep);
-	if (keep == 0)
-		skip_window(w, p);
+	if (keep == 0 && !w->chain->heavy)
+		p->h.next = w->after;
+	else if (keep == 0)
+	{
+		int			slot = mtp_hash_heavy_slot(p, w->chain->hash);
+
+		p->heavy[slot].first = w->after;
+		if (w->after == InvalidBlockNumber)
+		{
+			int			n = --p->h.nheavy;
+
+			/* A hash without a chain is heavy no more. */
+			memmove(&p->heavy[slot], &p->heavy[slot + 1], (n - slot) * sizeof(MtpHashHeavy));
+			p->heavy[n].hash = 0;
+			p->heavy[n].first = InvalidBlockNumber;
+		}
+	}
 	if (!w->chain->heavy && w->leads && w->after == InvalidBlockNumber &&
 		p->h.source == InvalidBlockNumber)
 	{

@@ -32,26 +32,25 @@ serves_type(Oid proc, int number, Oid argtype, Oid type)
 		get_opfamily_proc(get_opclass_family(original), type, type, number) == proc;
 }
 
-/* True for integer f(type), and with a seed for bigint f(type, bigint). */
-static bool
-is_hash_function(Oid proc, int number, Oid type)
-{
-	bool		extended = number == HASHEXTENDED_PROC;
-	Oid		   *argtypes;
-	int			nargs;
-
-	if (get_func_signature(proc, &argtypes, &nargs) != (extended ? INT8OID : INT4OID) ||
-		get_func_retset(proc) || nargs != (extended ? 2 : 1))
-		return false;
-	return serves_type(proc, number, argtypes[0], type) && (!extended || argtypes[1] == INT8OID);
-}
-
+/*
+ * True for integer f(type), and with a seed for bigint f(type, bigint); or for the options'
+ * function.
+ */
 static bool
 is_signature(Form_pg_amproc form)
 {
+	bool		extended = form->amprocnum == HASHEXTENDED_PROC;
+	Oid			type = form->amproclefttype;
+	Oid		   *argtypes;
+	int			nargs;
+
 	if (form->amprocnum == HASHOPTIONS_PROC)
 		return check_amoptsproc_signature(form->amproc);
-	return is_hash_function(form->amproc, form->amprocnum, form->amproclefttype);
+	if (get_func_signature(form->amproc, &argtypes, &nargs) != (extended ? INT8OID : INT4OID) ||
+		get_func_retset(form->amproc) || nargs != (extended ? 2 : 1))
+		return false;
+	return serves_type(form->amproc, form->amprocnum, argtypes[0], type) &&
+		(!extended || argtypes[1] == INT8OID);
 }
 
 /* Checks the support functions, and lists the types that have a hash function: OIDs. */

@@ -48,8 +48,6 @@ mtp_hash_verify_copy(MtpHashVerify *hv, BlockNumber blkno, BlockNumber from, uin
 	return InvalidBuffer;
 }
 
-/* ---------- metapage ---------- */
-
 /* The number of blocks of extent i. */
 static uint32
 extent_size(const MtpHashMeta *meta, int i)
@@ -121,8 +119,6 @@ read_meta(MtpHashVerify *hv)
 	if (what != NULL)
 		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "%s", what);
 }
-
-/* ---------- chains ---------- */
 
 /* True if the chain that begins at `first` has the page; its bucket is pinned. */
 static bool
@@ -250,8 +246,6 @@ check_chain(MtpHashVerify *hv, BlockNumber first, bool heavy, uint32 hash)
 		from = blkno;
 	}
 }
-
-/* ---------- buckets ---------- */
 
 /*
  * Copies and pins the bucket's primary page, and checks its number and interval.  A split changes

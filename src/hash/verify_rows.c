@@ -27,8 +27,6 @@ mtp_hash_verify_rows_begin(MtpHashVerify *hv)
 	hv->rows = mtp_batch_spool_begin(&hv->order, memory);
 }
 
-/* ---------- looking for an entry ---------- */
-
 typedef struct Found
 {
 	BlockNumber blkno;			/* the page that has it, or else its bucket's primary page */
@@ -113,8 +111,6 @@ find_entry(MtpHashVerify *hv, const MtpHashEntry *e, bool all, Found *found)
 	return buf;
 }
 
-/* ---------- entry to row ---------- */
-
 bool
 mtp_hash_verify_matches(MtpVerify *v, const void *entry, const Datum *values, const bool *isnull)
 {
@@ -170,8 +166,6 @@ mtp_hash_verify_entries(MtpHashVerify *hv, Page page)
 	}
 	MemoryContextSwitchTo(old);
 }
-
-/* ---------- row to entry ---------- */
 
 void
 mtp_hash_verify_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive,
