@@ -37,18 +37,6 @@ typedef struct Lookup
 	double		pages;			/* those, and a heavy key's chain; a whole number */
 } Lookup;
 
-/* True if each column has a clause: all clauses are equalities. */
-static bool
-has_all_columns(IndexPath *path)
-{
-	Bitmapset  *columns = NULL;
-	ListCell   *lc;
-
-	foreach(lc, path->indexclauses)
-		columns = bms_add_member(columns, lfirst_node(IndexClause, lc)->indexcol);
-	return bms_num_members(columns) == path->indexinfo->nkeycolumns;
-}
-
 /*
  * Says how far the rows with one key lie together in the table, as btcostestimate does.  Entries
  * of one hash come mostly in the order of their rows, so a hash finds them as a tree does.  With
@@ -198,7 +186,14 @@ mtp_hash_cost(PlannerInfo *root, IndexPath *path, double loop_count, Cost *start
 			  Selectivity *selectivity, double *correlation, double *pages)
 {
 	GenericCosts costs = {0};
-	bool		lookup = has_all_columns(path);
+	Bitmapset  *columns = NULL;
+	bool		lookup;
+	ListCell   *lc;
+
+	/* All clauses are equalities, so a scan whose columns all have one is a lookup. */
+	foreach(lc, path->indexclauses)
+		columns = bms_add_member(columns, lfirst_node(IndexClause, lc)->indexcol);
+	lookup = bms_num_members(columns) == path->indexinfo->nkeycolumns;
 
 	/*
 	 * Core can't be told that a hash needs all columns, and asks with fewer.  Such a scan reads

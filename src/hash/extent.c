@@ -53,30 +53,6 @@ publish_extent(Relation rel, MtpHashMeta *meta, BlockNumber block, uint32 n, Buf
 }
 
 /*
- * Adds n consecutive zero blocks at the index's end.  The caller holds the extension lock.
- * Returns the last block's buffer, exclusively locked.
- */
-static Buffer
-add_blocks(Relation rel, uint32 n, BlockNumber *first)
-{
-	Buffer		buf = InvalidBuffer;
-
-	for (uint32 i = 0; i < n; i++)
-	{
-		if (i > 0)
-			ReleaseBuffer(buf);
-		CHECK_FOR_INTERRUPTS();
-		buf = ReadBuffer(rel, P_NEW);
-		if (i == 0)
-			*first = BufferGetBlockNumber(buf);
-		if (BufferGetBlockNumber(buf) != *first + i)
-			elog(ERROR, "blocks of index \"%s\" are not consecutive", RelationGetRelationName(rel));
-	}
-	LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
-	return buf;
-}
-
-/*
  * Holds the extension lock until the record is there.  VACUUM takes this lock to learn how long
  * the index is, and reads the metapage then: so it takes no block of an extent for one that
  * belongs to nothing (H11).  The lock also keeps other processes from adding extents.
@@ -101,8 +77,21 @@ mtp_hash_reserve(Relation rel, MtpHashMeta *meta, uint32 target)
 	{
 		uint32		k = Min(n, Max(mtp_hash_space_size(&meta->space) / 16, EXTEND_AT_ONCE));
 		BlockNumber first = InvalidBlockNumber;
-		Buffer		buf = add_blocks(rel, k, &first);
+		Buffer		buf = InvalidBuffer;
 
+		for (uint32 i = 0; i < k; i++)
+		{
+			if (i > 0)
+				ReleaseBuffer(buf);
+			CHECK_FOR_INTERRUPTS();
+			buf = ReadBuffer(rel, P_NEW);
+			if (i == 0)
+				first = BufferGetBlockNumber(buf);
+			if (BufferGetBlockNumber(buf) != first + i)
+				elog(ERROR, "blocks of index \"%s\" are not consecutive",
+					 RelationGetRelationName(rel));
+		}
+		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 		publish_extent(rel, meta, first, k, buf);
 		UnlockReleaseBuffer(buf);
 		n -= k;

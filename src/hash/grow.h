@@ -18,7 +18,7 @@
 
 /*
  * grow.c: splits up to `most` buckets that the metapage's count makes due, PG_UINT32_MAX: all of
- * them. Adds to *grown.
+ * them.  Adds to *grown.
  */
 extern void mtp_hash_grow_some(Relation rel, uint32 most, MtpHashGrown *grown);
 

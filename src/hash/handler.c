@@ -19,7 +19,7 @@ PG_FUNCTION_INFO_V1(mtp_hash_handler);
 
 /*
  * Queues the entry with the batch engine if a bulk load is under way, else inserts it into its
- * bucket. The queue has hashes as what they are, unsigned integers in the order of buckets.
+ * bucket.  The queue has hashes as what they are, unsigned integers in the order of buckets.
  */
 static bool
 hash_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,

@@ -196,7 +196,7 @@ extern bool mtp_hash_row(Relation index, const Datum *values, const bool *isnull
 /*
  * Computes the spread hash that the scan keys ask for.  False if some column has no equality:
  * then the scan must walk all buckets.  False and *none if a key compares with NULL: then nothing
- * can match. The hash function of a cross-type operator is that of its right side's type.
+ * can match.  The hash function of a cross-type operator is that of its right side's type.
  */
 extern bool mtp_hash_keys(Relation index, ScanKey keys, int nkeys, uint32 *hash, bool *none);
 

@@ -88,7 +88,7 @@ make_buckets(Relation rel, const MtpHashMeta *meta, const Deal *deal)
 
 /*
  * Makes the new buckets part of the index, and takes their entries off bucket 0's page, in one
- * record. The caller has this page, in buf, exclusively locked.
+ * record.  The caller has this page, in buf, exclusively locked.
  */
 static void
 publish_initial(Relation rel, MtpHashMeta *meta, const MtpHashSpace *space, Buffer buf)

@@ -28,32 +28,6 @@ mark_dead(Page page, ItemPointer tid, int n, const uint16 *at, int *from)
 	return false;
 }
 
-/* Marks all entries that the scan has found dead; true if it has set a hint. */
-static bool
-mark_all(MtpHashScan *so, Page page)
-{
-	uint16		at[MTP_HASH_MAX_ENTRIES];
-	uint32		hash = 0;
-	int			n = -1;
-	int			from = 0;
-	bool		marked = false;
-
-	for (int i = 0; i < so->nkilled; i++)
-	{
-		int			k = so->killed[i];
-		uint32		h = so->one ? so->lo : so->hashes[k];
-
-		if (n < 0 || h != hash)
-		{
-			hash = h;
-			n = mtp_hash_bucket_find(page, hash, false, at);
-			from = 0;
-		}
-		marked |= mark_dead(page, &so->tids[k], n, at, &from);
-	}
-	return marked;
-}
-
 /*
  * The TIDs still mean the rows that the scan judged (H9).  Before a TID is used again, VACUUM
  * gets a cleanup lock on the bucket's primary page, and on its source's, where the entry comes
@@ -66,6 +40,11 @@ mtp_hash_scan_kill(IndexScanDesc scan)
 {
 	MtpHashScan *so = scan->opaque;
 	Buffer		buf = so->primary;
+	uint16		at[MTP_HASH_MAX_ENTRIES];
+	uint32		hash = 0;
+	int			n = -1;
+	int			from = 0;
+	bool		marked = false;
 
 	Assert(so->in_frame || BufferIsValid(so->primary));
 	if (so->in_frame || so->page != BufferGetBlockNumber(buf))
@@ -85,7 +64,20 @@ mtp_hash_scan_kill(IndexScanDesc scan)
 	mtp_hash_check_page(scan->indexRelation, buf, MTP_HASH_WANT_BUCKET | MTP_HASH_WANT_STASH);
 
 	/* A share lock is enough for hints: at worst two scans set the same ones. */
-	if (mark_all(so, BufferGetPage(buf)))
+	for (int i = 0; i < so->nkilled; i++)
+	{
+		int			k = so->killed[i];
+		uint32		h = so->one ? so->lo : so->hashes[k];
+
+		if (n < 0 || h != hash)
+		{
+			hash = h;
+			n = mtp_hash_bucket_find(BufferGetPage(buf), hash, false, at);
+			from = 0;
+		}
+		marked |= mark_dead(BufferGetPage(buf), &so->tids[k], n, at, &from);
+	}
+	if (marked)
 	{
 		MarkBufferDirtyHint(buf, true);
 		mtp_buffer_stale_hints(buf);

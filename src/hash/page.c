@@ -57,7 +57,7 @@ mtp_hash_read(Relation rel, BlockNumber blkno, int lock, int want, BufferAccessS
 
 /*
  * Growth writes such a page as a whole, so it must not be in use, which a damaged metapage may
- * lead to. It is zero, or growth that did not come to its end has made it for this very bucket.
+ * lead to.  It is zero, or growth that did not come to its end has made it for this very bucket.
  */
 Buffer
 mtp_hash_read_reserved(Relation rel, const MtpHashMeta *meta, uint32 bucket)

@@ -208,8 +208,8 @@ crowded(Page page, uint32 hash)
 
 /*
  * Puts some of n entries, none of a heavy hash, on the stash: the primary page has no room for
- * them. Their hash becomes heavy if a long run of it comes, or if it is what has filled the page
- * before. Returns how many are in.
+ * them.  Their hash becomes heavy if a long run of it comes, or if it is what has filled the page
+ * before.  Returns how many are in.
  */
 static int
 put_stash(MtpHashPut *put, Buffer buf, int n, const MtpHashEntry *entries)

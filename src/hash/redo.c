@@ -155,41 +155,39 @@ lock_both(Buffer a, Buffer b)
 }
 
 /*
- * Restores both primary pages from their images.  XLogReadBufferForRedo would lock one after the
- * other, so this only pins the blocks at first; what they hold does not matter.
+ * Restores all pages from their images.  Where there are two primary pages, XLogReadBufferForRedo
+ * would lock one after the other; so this only pins them at first, and what they hold does not
+ * matter.
  */
-static void
-restore_primaries(XLogReaderState *record, Buffer *bufs)
-{
-	for (int i = 0; i < 2; i++)
-	{
-		MtpLocator	locator;
-		ForkNumber	fork;
-		BlockNumber blkno;
-
-		XLogRecGetBlockTag(record, i, &locator, &fork, &blkno);
-		bufs[i] = XLogReadBufferExtended(locator, fork, blkno, RBM_ZERO_ON_ERROR, InvalidBuffer);
-	}
-	lock_both(bufs[0], bufs[1]);
-	for (int i = 0; i < 2; i++)
-	{
-		if (!XLogRecBlockImageApply(record, i) ||
-			!RestoreBlockImage(record, i, BufferGetPage(bufs[i])))
-			elog(ERROR, "block %d of an mtpower hash record has no image", i);
-		finish_block(record, bufs[i]);
-	}
-}
-
 static void
 redo_pages(XLogReaderState *record)
 {
 	MtpWalHashPages *rec = (MtpWalHashPages *) XLogRecGetData(record);
 	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
 
-	if (rec->two)
-		restore_primaries(record, bufs);
-	else
+	if (!rec->two)
 		restore_block(record, 0, true, bufs);
+	else
+	{
+		for (int i = 0; i < 2; i++)
+		{
+			MtpLocator	locator;
+			ForkNumber	fork;
+			BlockNumber blkno;
+
+			XLogRecGetBlockTag(record, i, &locator, &fork, &blkno);
+			bufs[i] = XLogReadBufferExtended(locator, fork, blkno, RBM_ZERO_ON_ERROR,
+											 InvalidBuffer);
+		}
+		lock_both(bufs[0], bufs[1]);
+		for (int i = 0; i < 2; i++)
+		{
+			if (!XLogRecBlockImageApply(record, i) ||
+				!RestoreBlockImage(record, i, BufferGetPage(bufs[i])))
+				elog(ERROR, "block %d of an mtpower hash record has no image", i);
+			finish_block(record, bufs[i]);
+		}
+	}
 	restore(record, rec->two ? 2 : 1, bufs);
 	release_blocks(record, bufs);
 }

@@ -193,7 +193,7 @@ has_all(const MtpHashPrimary *p, uint32 hash)
  *
  * Copies the header, and checks the sequence lock: so the header is one.  Reads fingerprints and
  * entries where the header says that they are, and checks the sequence lock once more: so they
- * belong to it. Nothing that is read in between is used before that.
+ * belong to it.  Nothing that is read in between is used before that.
  */
 static bool
 load_frame(IndexScanDesc scan, uint32 hash)

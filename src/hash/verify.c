@@ -62,30 +62,6 @@ in_extent(const MtpHashMeta *meta, int i, BlockNumber blkno)
 	return blkno >= meta->extents[i].block && blkno - meta->extents[i].block < extent_size(meta, i);
 }
 
-/* Says what is wrong with the list of extents, or NULL. */
-static const char *
-extents_fault(const MtpHashMeta *meta)
-{
-	if (meta->nextents == 0 || meta->nextents > MTP_HASH_MAX_EXTENTS ||
-		meta->extents[0].bucket != 0)
-		return "Metapage has no valid extents.";
-	for (int i = 0; i < meta->nextents; i++)
-	{
-		uint32		end = i + 1 < meta->nextents ? meta->extents[i + 1].bucket : meta->reserved;
-
-		if (end <= meta->extents[i].bucket)
-			return "Extents of the metapage do not ascend.";
-		if (meta->extents[i].block == MTP_HASH_META_BLOCK ||
-			(uint64) meta->extents[i].block + extent_size(meta, i) > MaxBlockNumber)
-			return "An extent of the metapage lies outside of any file.";
-		for (int j = 0; j < i; j++)
-			if (in_extent(meta, i, meta->extents[j].block) ||
-				in_extent(meta, j, meta->extents[i].block))
-				return "Extents of the metapage overlap.";
-	}
-	return NULL;
-}
-
 /* Reads the metapage, and checks it. */
 static void
 read_meta(MtpHashVerify *hv)
@@ -93,7 +69,6 @@ read_meta(MtpHashVerify *hv)
 	MtpVerify  *v = hv->v;
 	MtpHashMeta *meta = &hv->meta;
 	uint64		size;
-	const char *what;
 
 	if (!mtp_verify_has_block(v, MTP_HASH_META_BLOCK))
 		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Index has no metapage.");
@@ -115,9 +90,24 @@ read_meta(MtpHashVerify *hv)
 						size, meta->space.next, meta->reserved);
 	if (meta->per_bucket == 0)
 		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Metapage allows no entries in a bucket.");
-	what = extents_fault(meta);
-	if (what != NULL)
-		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "%s", what);
+	if (meta->nextents == 0 || meta->nextents > MTP_HASH_MAX_EXTENTS ||
+		meta->extents[0].bucket != 0)
+		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Metapage has no valid extents.");
+	for (int i = 0; i < meta->nextents; i++)
+	{
+		uint32		end = i + 1 < meta->nextents ? meta->extents[i + 1].bucket : meta->reserved;
+
+		if (end <= meta->extents[i].bucket)
+			mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Extents of the metapage do not ascend.");
+		if (meta->extents[i].block == MTP_HASH_META_BLOCK ||
+			(uint64) meta->extents[i].block + extent_size(meta, i) > MaxBlockNumber)
+			mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1,
+							"An extent of the metapage lies outside of any file.");
+		for (int j = 0; j < i; j++)
+			if (in_extent(meta, i, meta->extents[j].block) ||
+				in_extent(meta, j, meta->extents[i].block))
+				mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Extents of the metapage overlap.");
+	}
 }
 
 /* True if the chain that begins at `first` has the page; its bucket is pinned. */

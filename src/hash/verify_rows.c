@@ -209,36 +209,27 @@ check_missing(MtpHashVerify *hv, const MtpNarrow *row)
 }
 
 /*
- * Counts an entry that the check has met twice.  A split may have moved it to a bucket that was
- * visited later; then it has moved all entries of the hash, and these may be many: so only one of
- * them is counted.
+ * Steps from one entry to the next; false behind the last.  If the two are equal, counts the
+ * entry in the index.  A split may have moved it to a bucket that was visited later; then it has
+ * moved all entries of the hash, and these may be many: so only one of them is counted.
  */
-static void
-check_twice(MtpHashVerify *hv, const MtpNarrow *entry)
+static bool
+next_entry(MtpHashVerify *hv, MtpNarrow *entry)
 {
+	MtpNarrow	last = *entry;
 	ItemPointerData tid;
 	Found		found;
 
-	if (hv->counted == entry->norm + 1)
-		return;
+	if (!mtp_batch_spool_next_narrow(hv->entries, entry))
+		return false;
+	if (mtp_narrow_less(&last, entry) || hv->counted == entry->norm + 1)
+		return true;
 	hv->counted = entry->norm + 1;
 	tid = find_narrow(hv, entry, true, &found);
 	if (found.times > 1)
 		mtp_verify_fail(hv->v, found.blkno, found.pos, "Row with TID (%u,%u) has %d entries.",
 						ItemPointerGetBlockNumber(&tid), ItemPointerGetOffsetNumber(&tid),
 						found.times);
-}
-
-/* Steps from one entry to the next; false behind the last. */
-static bool
-next_entry(MtpHashVerify *hv, MtpNarrow *entry)
-{
-	MtpNarrow	last = *entry;
-
-	if (!mtp_batch_spool_next_narrow(hv->entries, entry))
-		return false;
-	if (!mtp_narrow_less(&last, entry))
-		check_twice(hv, entry);
 	return true;
 }
 

@@ -15,8 +15,8 @@
 
 /*
  * MTP_WAL_HASH_INSERT appends entries.  Block 0: the page that takes them; data: n entries, in
- * order. Block 1, if the page is of the stash and the filter lacks some of the entries' bits: the
- * primary page, which gets them.
+ * order.  Block 1, if the page is of the stash and the filter lacks some of the entries' bits:
+ * the primary page, which gets them.
  */
 typedef struct MtpWalHashInsert
 {
@@ -60,8 +60,8 @@ typedef struct MtpWalHashSplit
  */
 
 /*
- * MTP_WAL_HASH_VACUUM deletes entries for VACUUM.  Block 0, cleanup lock: the primary page. Block
- * 1: the page that loses entries, if it is another.  Data of the last block: uint16 at[n].
+ * MTP_WAL_HASH_VACUUM deletes entries for VACUUM.  Block 0, cleanup lock: the primary page.
+ * Block 1: the page that loses entries, if it is another.  Data of the last block: uint16 at[n].
  */
 typedef struct MtpWalHashVacuum
 {
