@@ -4,7 +4,7 @@
 # test/indent.sh --typedefs   writes test/typedefs.list anew, from the debug information of a build
 #
 # It calls Debian's pg_bsd_indent with pgindent's options, but lets lines be 100 columns long.  Lines that
-# are longer are an error as well; no tool breaks code.
+# are longer are an error as well, which no tool mends; but texts of messages are not broken.
 # Exit status: 0 all is well, 1 something is not, 2 there is no pg_bsd_indent.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -43,7 +43,7 @@ for file in $(find src -name '*.[ch]' | sort); do
 		status=1
 	fi
 	expand -t 4 "$file" | awk -v file="$file" -v most=$columns '
-		length($0) > most { print file ":" NR ": " length($0) " columns"; bad = 1 }
+		length($0) > most && !(match($0, /".*"/) && RLENGTH > 40) { print file ":" NR ": " length($0) " columns"; bad = 1 }
 		END { exit bad }' || status=1
 done
 exit $status

@@ -3,15 +3,13 @@
  *	  Builds a tree from scratch: sorts the table's entries, packs them into leaves, and builds the
  *	  levels above on the way.
  *
- * Each page is made once (wal/writer.h).  The metapage comes last: a file that was not finished is not
- * an index.
+ * Each page is made once (wal/writer.h).  The metapage comes last: a file that was not finished is
+ * not an index.
  */
 #include "blink/blink.h"
 
-#include "access/tableam.h"
-#include "batch/spool.h"
 #include "commands/progress.h"
-#include "pgstat.h"
+#include "index/build.h"
 #include "utils/memutils.h"
 #include "wal/writer.h"
 
@@ -31,17 +29,13 @@ typedef struct Level
 
 typedef struct Build
 {
-	Relation	index;
+	MtpIndexBuild b;			/* the first, which both access methods have */
 	MtpWriter	writer;
 	uint8		norm;
 	BTScanInsert key;			/* for _bt_truncate */
 	MemoryContext pivots;		/* reset for each leaf */
 	int			nlevels;
 	Level		levels[MTP_BLINK_HEIGHT];
-
-	MtpOrder   *order;
-	MtpSpool   *spool;
-	int64		ntuples;
 } Build;
 
 /* A pivot without attributes: below all keys. */
@@ -59,10 +53,11 @@ static Level *
 add_level(Build *b)
 {
 	Level	   *l;
-	int			fill = b->nlevels == 0 ? mtp_blink_fillfactor(b->index) : BTREE_NONLEAF_FILLFACTOR;
+	int			fill = b->nlevels == 0 ? mtp_blink_fillfactor(b->b.index) :
+	BTREE_NONLEAF_FILLFACTOR;
 
 	if (b->nlevels == MTP_BLINK_HEIGHT)
-		elog(ERROR, "index \"%s\" has too many levels", RelationGetRelationName(b->index));
+		elog(ERROR, "index \"%s\" has too many levels", RelationGetRelationName(b->b.index));
 	l = &b->levels[b->nlevels++];
 	l->blkno = b->writer.allocated++;
 	l->left = InvalidBlockNumber;
@@ -134,7 +129,7 @@ finish_page(Build *b, int level)
 	IndexTuple	highkey;
 
 	Assert(l->n >= 2);
-	highkey = level > 0 ? last : _bt_truncate(b->index, l->items[l->n - 2], last, b->key);
+	highkey = level > 0 ? last : _bt_truncate(b->b.index, l->items[l->n - 2], last, b->key);
 	emit(b, level, l->n - 1, right, highkey);
 	MemoryContextSwitchTo(old);
 
@@ -163,9 +158,9 @@ finish_page(Build *b, int level)
 }
 
 /*
- * Adds an item to a level.  When the one before it went beyond the fill factor, that one moves on to
- * a new page.  Each page keeps at least two items, whatever the fill factor, if they fit with a high key: on an
- * inner page they always do, on a leaf all but the largest.
+ * Adds an item to a level.  When the one before it went beyond the fill factor, that one moves on
+ * to a new page.  Each page keeps at least two items, whatever the fill factor, if they fit with a
+ * high key: on an inner page they always do, on a leaf all but the largest.
  */
 static void
 add(Build *b, int level, IndexTuple itup)
@@ -199,34 +194,33 @@ finish_tree(Build *b)
 	mtp_writer_finish(&b->writer);
 }
 
+/* Writes the tree of the spool's entries, which are sorted. */
 static void
-load(Build *b)
+write_tree(MtpIndexBuild * build)
 {
+	Build	   *b = (Build *) build;
 	IndexTuple	itup;
-	int64		done = 0;
 
-	mtp_writer_init(&b->writer, b->index, MAIN_FORKNUM, MTP_BLINK_META + 1);
-	b->norm = mtp_norm_code(b->index);
-	b->key = _bt_mkscankey(b->index, NULL);
+	mtp_writer_init(&b->writer, build->index, MAIN_FORKNUM, MTP_BLINK_META + 1);
+	b->norm = mtp_norm_code(build->index);
+	b->key = _bt_mkscankey(build->index, NULL);
 	b->pivots = AllocSetContextCreate(CurrentMemoryContext, "mtpower build pivots",
 									  ALLOCSET_SMALL_SIZES);
-	while ((itup = mtp_batch_spool_next(b->spool)) != NULL)
+	while ((itup = mtp_batch_spool_next(build->spool)) != NULL)
 	{
 		if (b->nlevels == 0)
 			add_level(b);
 		add(b, 0, itup);
-		if (++done % 1024 == 0)
-			pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, done);
+		mtp_index_build_step(build);
 	}
-	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, done);
 	finish_tree(b);
 }
 
-/* table_index_build_scan's callback. */
+/* Puts a row's entry into the spool. */
 static void
 collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive, void *state)
 {
-	Build	   *b = state;
+	MtpIndexBuild *b = state;
 	IndexTuple	itup;
 
 	b->ntuples++;
@@ -240,46 +234,21 @@ collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive
 	pfree(itup);
 }
 
-/* The scan is over: its blocks are no measure of what is left, but tuples are. */
-static void
-report_scanned(Build *b)
-{
-	const int	params[] = {
-		PROGRESS_CREATEIDX_SUBPHASE,
-		PROGRESS_CREATEIDX_TUPLES_TOTAL,
-		PROGRESS_SCAN_BLOCKS_TOTAL,
-		PROGRESS_SCAN_BLOCKS_DONE
-	};
-	const int64 values[] = {PROGRESS_BTREE_PHASE_PERFORMSORT_1, b->ntuples, 0, 0};
-
-	pgstat_progress_update_multi_param(lengthof(params), params, values);
-}
-
 IndexBuildResult *
 mtp_blink_build(Relation heap, Relation index, struct IndexInfo *info)
 {
-	IndexBuildResult *result = palloc0(sizeof(IndexBuildResult));
-	Build		b = {.index = index};
+	static const MtpIndexBuildWay way = {
+		.scanning = PROGRESS_BTREE_PHASE_INDEXBUILD_TABLESCAN,
+		.sorting = PROGRESS_BTREE_PHASE_PERFORMSORT_1,
+		.writing = PROGRESS_BTREE_PHASE_LEAF_LOAD,
+		.collect = collect,
+		.write = write_tree
+	};
+	Build		b = {.b.index = index};
 
 	mtp_blink_check_support(index);
-	if (RelationGetNumberOfBlocks(index) != 0)
-		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(index));
-
-	b.order = mtp_batch_order_make(index);
-	b.spool = mtp_batch_spool_begin(b.order, (Size) maintenance_work_mem * 1024);
-
-	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE,
-								 PROGRESS_BTREE_PHASE_INDEXBUILD_TABLESCAN);
-	result->heap_tuples = table_index_build_scan(heap, index, info, true, true, collect, &b, NULL);
-	result->index_tuples = b.ntuples;
-
-	report_scanned(&b);
-	mtp_batch_spool_sort(b.spool);
-
-	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, PROGRESS_BTREE_PHASE_LEAF_LOAD);
-	load(&b);
-	mtp_batch_spool_end(b.spool);
-	return result;
+	b.b.order = mtp_batch_order_make(index);
+	return mtp_index_build(&b.b, heap, info, &way);
 }
 
 /*

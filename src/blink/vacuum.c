@@ -1,6 +1,7 @@
 /*
  * vacuum.c
- *	  Deletes the entries of dead rows, takes empty pages out of the tree and free ones back into use.
+ *	  Deletes the entries of dead rows, takes empty pages out of the tree and free ones back into
+ *	  use.
  *
  * The index is read in the order of its blocks.  README.md, "VACUUM and scans", says why it takes a
  * cleanup lock on every leaf and how it does not miss entries that splits move meanwhile.
@@ -8,7 +9,6 @@
 #include "blink/blink.h"
 #include "buffer/hazard.h"
 
-#include "batch/batch.h"
 #include "blink/wal_deletes.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
@@ -21,6 +21,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "index/passed.h"
+#include "index/vacuum.h"
 #include "core/inject.h"
 
 /* A page that this VACUUM deleted; it may get free while VACUUM still runs. */
@@ -74,8 +75,8 @@ log_passed(Vacuum *v, BlockNumber from, BlockNumber to)
 }
 
 /*
- * Makes room for one more element in an array of VACUUM's; false if it has enough (what is forgotten
- * the next VACUUM will find).
+ * Makes room for one more element in an array of VACUUM's; false if it has enough (what is
+ * forgotten the next VACUUM will find).
  */
 static bool
 make_room(void **array, int n, int *max, Size size)
@@ -140,7 +141,9 @@ find_dead(Vacuum *v, Page page, uint16 *pos)
 		return 0;
 	do
 	{
-		if (v->callback(&mtp_blink_tid_item(v->rel, page, p.node, p.slot)->t_tid, v->callback_state))
+		ItemPointer tid = &mtp_blink_tid_item(v->rel, page, p.node, p.slot)->t_tid;
+
+		if (v->callback(tid, v->callback_state))
 			pos[n++] = p.pos;
 	} while (mtp_pos_next(page, &p));
 	return n;
@@ -254,24 +257,6 @@ vacuum_blocks(Vacuum *v, BlockNumber from, BlockNumber to)
 	}
 }
 
-/*
- * The index's length.  Under the extension lock: a new block is either not counted, or locked by
- * whoever made it, so that it is not taken for a free page.
- */
-static BlockNumber
-current_length(Relation rel)
-{
-	bool		lock = !RELATION_IS_LOCAL(rel);
-	BlockNumber n;
-
-	if (lock)
-		LockRelationForExtension(rel, ExclusiveLock);
-	n = RelationGetNumberOfBlocks(rel);
-	if (lock)
-		UnlockRelationForExtension(rel, ExclusiveLock);
-	return n;
-}
-
 /* Tries an empty leaf again that could not go; false if it still can't. */
 static bool
 retry_unlink(Vacuum *v, BlockNumber blkno, BlockNumber length)
@@ -366,7 +351,7 @@ vacuum_scan(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDelete
 	/* Blocks that splits add meanwhile may have got entries from blocks still to come. */
 	for (;;)
 	{
-		length = current_length(v.rel);
+		length = mtp_index_length(v.rel);
 		if (info->report_progress)
 			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, length);
 		if (done >= length)
@@ -384,7 +369,10 @@ vacuum_scan(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDelete
 		IndexFreeSpaceMapVacuum(v.rel);
 }
 
-/* Scans under a vacuum cycle id.  Core's know an index by its lock tag only, so they serve here too. */
+/*
+ * Scans under a vacuum cycle id.  Core's know an index by its lock tag only, so they serve here
+ * too.
+ */
 static void
 scan_in_cycle(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDeleteCallback callback,
 			  void *callback_state)
@@ -405,18 +393,12 @@ IndexBulkDeleteResult *
 mtp_blink_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 					 IndexBulkDeleteCallback callback, void *callback_state)
 {
-	/* No step of a batch may put an entry in behind this scan whose row was dead before it. */
-	MTP_INJECT("vacuum_begins");
-	mtp_batch_vacuum_fence(info->index);
-	MTP_INJECT("vacuum_fenced");
-
-	if (stats == NULL)
-		stats = palloc0(sizeof(IndexBulkDeleteResult));
+	stats = mtp_index_vacuum_begin(info->index, stats);
 	scan_in_cycle(info, stats, callback, callback_state);
 
 	/*
-	 * Those who have read an entry under a pin have been waited for, page by page; these have read
-	 * it in a frame.
+	 * Scans that have read an entry under a pin have been waited for, page by page; wait for those
+	 * that have read it in a frame.
 	 */
 	mtp_hazard_wait(info->index);
 	MTP_INJECT("vacuum_ends");
@@ -424,8 +406,8 @@ mtp_blink_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 }
 
 /*
- * Is it worth reading the whole index only to find pages that have become free?  If the last VACUUM
- * left many deleted pages that it could not free yet.
+ * True if it is worth reading the whole index only to find pages that have become free: the last
+ * VACUUM left many deleted pages that it could not free yet.
  */
 static bool
 needs_cleanup(Relation rel)
@@ -473,8 +455,6 @@ mtp_blink_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 	}
 	set_delpages(info->index, stats->pages_deleted - stats->pages_free);
 
-	/* Splits may have made the scan count entries twice. */
-	if (!info->estimated_count && stats->num_index_tuples > info->num_heap_tuples)
-		stats->num_index_tuples = info->num_heap_tuples;
+	mtp_index_vacuum_end(info, stats);
 	return stats;
 }

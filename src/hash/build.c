@@ -2,18 +2,16 @@
  * build.c
  *	  Builds a hash index from scratch: sorts the entries by hash, and writes each bucket once.
  *
- * The number of buckets is chosen when the rows have been counted, so no bucket is ever split here.  At
- * level 0 buckets are in the order of hashes: bucket b's primary page is block b + 1, and further pages
- * lie behind them all.  The metapage comes last: a file that was not finished is not an index.
+ * The number of buckets is chosen when the rows have been counted, so no bucket is ever split here.
+ * At level 0 buckets are in the order of hashes: bucket b's primary page is block b + 1, and
+ * further pages lie behind them all.  The metapage comes last: a file that was not finished is not
+ * an index.
  */
 #include "hash/hash.h"
 
-#include "access/tableam.h"
-#include "batch/spool.h"
-#include "catalog/index.h"
 #include "commands/progress.h"
+#include "index/build.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 #include "utils/memutils.h"
 #include "wal/writer.h"
 
@@ -31,16 +29,13 @@
 typedef struct Chain
 {
 	BlockNumber first;			/* of those written */
-	bool		open;			/* is there a page being filled? */
+	bool		open;			/* a page is being filled */
 	char	   *page;
 } Chain;
 
 typedef struct Build
 {
-	Relation	index;
-	MtpSpool   *spool;
-	uint64		ntuples;
-	uint64		done;
+	MtpIndexBuild b;			/* the first, which both access methods have */
 	MtpWriter	writer;
 	MtpHashMeta meta;
 
@@ -81,9 +76,8 @@ mtp_hash_phase_name(int64 phase)
 static void
 advance(Build *b)
 {
-	b->more = mtp_batch_spool_next_narrow(b->spool, &b->next);
-	if (++b->done % 8192 == 0)
-		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, b->done);
+	b->more = mtp_batch_spool_next_narrow(b->b.spool, &b->next);
+	mtp_index_build_step(&b->b);
 }
 
 /* Takes up to `limit` entries of a hash into `to`; returns how many. */
@@ -233,8 +227,8 @@ write_index(Build *b, ForkNumber fork)
 	b->primary = palloc(BLCKSZ);
 	b->stash.page = palloc(BLCKSZ);
 	b->heavy.page = palloc(BLCKSZ);
-	init_meta(&b->meta, b->index, b->ntuples);
-	mtp_writer_init(&b->writer, b->index, fork,
+	init_meta(&b->meta, b->b.index, b->b.ntuples);
+	mtp_writer_init(&b->writer, b->b.index, fork,
 					MTP_HASH_META_BLOCK + 1 + b->meta.space.initial);
 	for (uint32 i = 0; i < b->meta.space.initial; i++)
 		write_bucket(b, i);
@@ -242,11 +236,11 @@ write_index(Build *b, ForkNumber fork)
 	mtp_writer_finish(&b->writer);
 }
 
-/* table_index_build_scan's callback. */
+/* Puts a row's entry into the spool. */
 static void
 collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive, void *state)
 {
-	Build	   *b = state;
+	MtpIndexBuild *b = state;
 	uint32		hash;
 
 	if (!mtp_hash_row(index, values, isnull, &hash))
@@ -255,48 +249,34 @@ collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive
 	b->ntuples++;
 }
 
-/* The scan is over: its blocks are no measure of what is left, but tuples are. */
+/* Writes the index of the spool's entries, which are sorted. */
 static void
-report_scanned(Build *b)
+write_main(MtpIndexBuild * build)
 {
-	const int	params[] = {
-		PROGRESS_CREATEIDX_SUBPHASE,
-		PROGRESS_CREATEIDX_TUPLES_TOTAL,
-		PROGRESS_SCAN_BLOCKS_TOTAL,
-		PROGRESS_SCAN_BLOCKS_DONE
-	};
-	const int64 values[] = {PHASE_SORT, b->ntuples, 0, 0};
+	Build	   *b = (Build *) build;
 
-	pgstat_progress_update_multi_param(lengthof(params), params, values);
+	b->more = mtp_batch_spool_next_narrow(build->spool, &b->next);
+	write_index(b, MAIN_FORKNUM);
+	Assert(!b->more && build->done == build->ntuples);
 }
 
 IndexBuildResult *
 mtp_hash_build(Relation heap, Relation index, struct IndexInfo *info)
 {
-	IndexBuildResult *result = palloc0(sizeof(IndexBuildResult));
+	static const MtpIndexBuildWay way = {
+		.scanning = PHASE_SCAN,
+		.sorting = PHASE_SORT,
+		.writing = PHASE_WRITE,
+		.collect = collect,
+		.write = write_main
+	};
 	Build	   *b = palloc0(sizeof(Build));
 	MtpOrder	order = {.code = MTP_NORM_OID,.narrow = true,.norm_heads = true};
 
 	mtp_hash_check_support(index);
-	if (RelationGetNumberOfBlocks(index) != 0)
-		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(index));
-	b->index = index;
-	b->spool = mtp_batch_spool_begin(&order, (Size) maintenance_work_mem * 1024);
-
-	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, PHASE_SCAN);
-	result->heap_tuples = table_index_build_scan(heap, index, info, true, true, collect, b, NULL);
-	result->index_tuples = b->ntuples;
-
-	report_scanned(b);
-	mtp_batch_spool_sort(b->spool);
-
-	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, PHASE_WRITE);
-	b->more = mtp_batch_spool_next_narrow(b->spool, &b->next);
-	write_index(b, MAIN_FORKNUM);
-	Assert(!b->more && b->done == b->ntuples);
-	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, b->done);
-	mtp_batch_spool_end(b->spool);
-	return result;
+	b->b.index = index;
+	b->b.order = &order;
+	return mtp_index_build(&b->b, heap, info, &way);
 }
 
 /*
@@ -307,7 +287,7 @@ mtp_hash_build_empty(Relation index)
 {
 	Build	   *b = palloc0(sizeof(Build));
 
-	b->index = index;
+	b->b.index = index;
 	write_index(b, INIT_FORKNUM);
 	pfree(b);
 }

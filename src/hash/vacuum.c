@@ -1,15 +1,15 @@
 /*
  * vacuum.c
- *	  Deletes the entries of dead rows, bucket by bucket, and takes pages that are free back into use.
+ *	  Deletes the entries of dead rows, bucket by bucket, and takes pages that are free back into
+ *	  use.
  *
- * README.md, "VACUUM", says why it waits for each bucket's scans, and why it misses no entry.  Stashes
- * that have become too long are squeezed by squeeze.c.
+ * README.md, "VACUUM", says why it waits for each bucket's scans, and why it misses no entry.
+ * Stashes that have become too long are squeezed by squeeze.c.
  */
 #include "buffer/buffer.h"
 #include "hash/vacuum.h"
 
 #include "access/xloginsert.h"
-#include "batch/batch.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
 #include "hash/wal_records.h"
@@ -18,6 +18,7 @@
 #include "storage/indexfsm.h"
 #include "storage/lmgr.h"
 #include "index/passed.h"
+#include "index/vacuum.h"
 #include "core/inject.h"
 
 typedef struct Vacuum
@@ -50,8 +51,8 @@ find_dead(Vacuum *v, Buffer buf, uint16 *at)
 }
 
 /*
- * Deletes entries of a page.  The primary page is in the record, exclusively locked, though it may not
- * change: replay waits for the bucket's scans.  buf may be the primary page itself.
+ * Deletes entries of a page.  The primary page is in the record, exclusively locked, though it may
+ * not change: replay waits for the bucket's scans.  buf may be the primary page itself.
  */
 static void
 delete_dead(Vacuum *v, Buffer primary, Buffer buf, int n, const uint16 *at)
@@ -72,7 +73,10 @@ delete_dead(Vacuum *v, Buffer primary, Buffer buf, int n, const uint16 *at)
 	v->stats->tuples_removed += n;
 }
 
-/* Handles page *next of a chain, and steps on; returns how many entries are left.  The primary page is pinned. */
+/*
+ * Handles page *next of a chain, and steps on; returns how many entries are left.  The primary page
+ * is pinned.
+ */
 static int
 vacuum_stash(Vacuum *v, Buffer primary, BlockNumber *next)
 {
@@ -105,8 +109,9 @@ vacuum_stash(Vacuum *v, Buffer primary, BlockNumber *next)
 }
 
 /*
- * Walks along a chain.  The pin on the primary page keeps the chain as it is but for pages that are put in
- * front, and these have entries of rows that are younger than this VACUUM's list of dead ones.
+ * Walks along a chain.  The pin on the primary page keeps the chain as it is but for pages that are
+ * put in front, and these have entries of rows that are younger than this VACUUM's list of dead
+ * ones.
  */
 static void
 vacuum_chain(Vacuum *v, Buffer primary, MtpHashChain *chain)
@@ -145,9 +150,9 @@ list_chains(const MtpHashPrimary *p, MtpHashChain *chains)
 /*
  * Handles the chains of a bucket, whose primary page is pinned and not locked.
  *
- * A scan that entered the bucket after the first cleanup lock may have read dead TIDs from a page before
- * they were deleted from it: a second one waits for it.  Also if nothing was found here, since an inserter
- * may have deleted them in between.  Scans that come later find none.
+ * A scan that entered the bucket after the first cleanup lock may have read dead TIDs from a page
+ * before they were deleted from it: a second one waits for it.  Also if nothing was found here,
+ * since an inserter may have deleted them in between.  Scans that come later find none.
  */
 static void
 vacuum_chains(Vacuum *v, Buffer primary, MtpHashChain *chains, int nchains)
@@ -194,7 +199,9 @@ vacuum_bucket(Vacuum *v, uint32 bucket)
 	int			nchains;
 	int			n;
 
-	/* Also where nothing is to be deleted: the entry may have left the page since a scan read it. */
+	/*
+	 * Also where nothing is to be deleted: the entry may have left the page since a scan read it.
+	 */
 	LockBufferForCleanup(buf);
 	mtp_hash_check_page(v->rel, buf, MTP_HASH_WANT_BUCKET);
 	n = find_dead(v, buf, at);
@@ -211,8 +218,8 @@ vacuum_bucket(Vacuum *v, uint32 bucket)
 }
 
 /*
- * Splits only move entries to buckets of higher numbers, and these are handled later: new ones at the
- * end, until there are no more.
+ * Splits only move entries to buckets of higher numbers, and these are handled later: new ones at
+ * the end, until there are no more.
  */
 static void
 vacuum_buckets(Vacuum *v)
@@ -242,11 +249,13 @@ vacuum_buckets(Vacuum *v)
 }
 
 /*
- * The count of entries is a hint, which growth goes by.  Here it becomes exact again, if nothing else happened.
+ * The count of entries is a hint, which growth goes by.  Here it becomes exact again, if nothing
+ * else happened.
  *
- * Beside insertions and growth it is within bounds: what has come meanwhile may be in our number or not, and entries
- * in new buckets may have been met before, in the buckets that they were split off from.  Of what the bounds allow, that is
- * taken which the metapage says, without what was removed: if it was right, it still is.
+ * Beside insertions and growth it is within bounds: what has come meanwhile may be in our number or
+ * not, and entries in new buckets may have been met before, in the buckets that they were split off
+ * from.  Of what the bounds allow, that is taken which the metapage says, without what was removed:
+ * if it was right, it still is.
  */
 static void
 set_entries(Vacuum *v)
@@ -273,13 +282,7 @@ mtp_hash_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	Vacuum		v = {0};
 	const MtpHashMeta *meta;
 
-	/* No step of a batch may put an entry in behind this scan whose row was dead before it. */
-	MTP_INJECT("vacuum_begins");
-	mtp_batch_vacuum_fence(info->index);
-	MTP_INJECT("vacuum_fenced");
-
-	if (stats == NULL)
-		stats = palloc0(sizeof(IndexBulkDeleteResult));
+	stats = mtp_index_vacuum_begin(info->index, stats);
 	stats->num_index_tuples = 0;
 	v.info = info;
 	v.rel = info->index;
@@ -295,24 +298,6 @@ mtp_hash_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	set_entries(&v);
 	MTP_INJECT("vacuum_ends");
 	return stats;
-}
-
-/*
- * The index's length.  Under the extension lock: a new block is either not counted, or locked by
- * whoever made it, or in an extent that the metapage read next has.
- */
-static BlockNumber
-current_length(Relation rel)
-{
-	bool		lock = !RELATION_IS_LOCAL(rel);
-	BlockNumber n;
-
-	if (lock)
-		LockRelationForExtension(rel, ExclusiveLock);
-	n = RelationGetNumberOfBlocks(rel);
-	if (lock)
-		UnlockRelationForExtension(rel, ExclusiveLock);
-	return n;
 }
 
 /* Makes a free page of a zero one: what a process left that extended the index and then failed. */
@@ -399,7 +384,7 @@ mtp_hash_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 
 	if (info->analyze_only || stats == NULL)
 		return stats;
-	stats->num_pages = current_length(info->index);
+	stats->num_pages = mtp_index_length(info->index);
 	stats->pages_free = 0;
 	n = list_ranges(mtp_hash_meta(info->index, true), ranges);
 	for (int i = 0; i <= n; i++)
@@ -418,8 +403,6 @@ mtp_hash_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 	stats->pages_deleted = stats->pages_free;
 	IndexFreeSpaceMapVacuum(info->index);
 
-	/* Splits may have made VACUUM count entries twice. */
-	if (!info->estimated_count && stats->num_index_tuples > info->num_heap_tuples)
-		stats->num_index_tuples = info->num_heap_tuples;
+	mtp_index_vacuum_end(info, stats);
 	return stats;
 }

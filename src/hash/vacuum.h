@@ -19,7 +19,7 @@ typedef struct MtpHashChain
 
 /*
  * squeeze.c: puts a chain's entries on fewer pages where that is worth it, as far as scans let it.
- * Returns how many pages it has freed.  The primary page is pinned by the caller, who has no lock.
+ * Returns how many pages it has freed.  The caller has the primary page pinned and holds no lock.
  */
 extern BlockNumber mtp_hash_squeeze(Relation rel, Buffer primary, const MtpHashChain *chain,
 									BufferAccessStrategy strategy);

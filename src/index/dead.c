@@ -124,8 +124,8 @@ mtp_dead_redo_page(XLogReaderState *record, int block, Buffer buf, int n, MtpDea
 }
 
 /*
- * No cleanup lock: what an inserter takes away is dead to every snapshot, and the TIDs can't be used
- * again before a VACUUM has passed the page or bucket (passed.c).
+ * No cleanup lock: what an inserter takes away is dead to every snapshot, and the TIDs can't be
+ * used again before a VACUUM has passed the page or bucket (passed.c).
  */
 void
 mtp_dead_redo(XLogReaderState *record, MtpDeadDelete delete)

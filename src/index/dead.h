@@ -1,7 +1,7 @@
 /*
  * dead.h
- *	  Room on an index page from entries whose rows are dead to everyone: what the table says of them, their
- *	  deletion, and its replay.
+ *	  Room on an index page from entries whose rows are dead to everyone: what the table says of
+ *	  them, their deletion, and its replay.
  *
  * The same for both access methods but for how a page deletes entries.
  */
@@ -26,19 +26,19 @@ typedef struct MtpWalDead
 extern TM_IndexDeleteOp *mtp_dead_begin(Relation index, Buffer buf, int most);
 
 /*
- * Asks about entry number `at`; ascending from call to call.  Returns what the caller may add: above all
- * knowndeletable, if a scan has found the row dead.
+ * Asks about entry number `at`; ascending from call to call.  Returns what the caller may add:
+ * above all knowndeletable, if a scan has found the row dead.
  */
 extern TM_IndexStatus *mtp_dead_ask(TM_IndexDeleteOp *op, int at, ItemPointer tid);
 
 /*
- * Has the table judge, and deletes what it found dead, in one record.  The page is exclusively locked;
- * info: MTP_WAL_DELETE or MTP_WAL_HASH_DELETE.  True if anything was deleted.  Frees op.
+ * Has the table judge, and deletes what it found dead, in one record.  The page is exclusively
+ * locked; info: MTP_WAL_DELETE or MTP_WAL_HASH_DELETE.  True if anything was deleted.  Frees op.
  */
 extern bool mtp_dead_delete(TM_IndexDeleteOp *op, Relation heap, Buffer buf, uint8 info,
 							MtpDeadDelete delete);
 
-/* Blocks of the table that entries lead to: sorts them; is one among them? */
+/* Blocks of the table that entries lead to: sorts them; true if one is among them. */
 extern void mtp_dead_sort_blocks(BlockNumber *blocks, int n);
 extern bool mtp_dead_has_block(const BlockNumber *blocks, int n, BlockNumber block);
 

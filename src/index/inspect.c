@@ -105,8 +105,8 @@ has_pages(Relation rel)
 }
 
 /*
- * To look for rows' entries the snapshot must be one that may use the index: not an old transaction's,
- * from before an index that was built over rows whose HOT chains it breaks.
+ * To look for rows' entries the snapshot must be one that may use the index: not an old
+ * transaction's, from before an index that was built over rows whose HOT chains it breaks.
  */
 static Snapshot
 checking_snapshot(Relation rel, bool heapallindexed)

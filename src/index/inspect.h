@@ -33,8 +33,9 @@ typedef struct MtpInspectOps
 	 */
 	void		(*verify) (MtpVerify *v);
 
-	/* Has the entry, which mtp_verify_entry_fault was given, these values? */
-	bool		(*matches) (MtpVerify *v, const void *entry, const Datum *values, const bool *isnull);
+	/* True if the entry, which mtp_verify_entry_fault was given, has these values. */
+	bool		(*matches) (MtpVerify *v, const void *entry, const Datum *values,
+							const bool *isnull);
 
 	/*
 	 * Raises ERRCODE_INDEX_CORRUPTED if a visible row has no entry, or leaves that to rows_done;
@@ -49,7 +50,8 @@ typedef struct MtpInspectOps
 	 * Describes a page, which is not new and may hold anything: a copy, so nothing is locked.  All
 	 * columns are null but MTP_INFO_LSN.
 	 */
-	void		(*describe) (Relation rel, Page page, BlockNumber blkno, Datum *values, bool *nulls);
+	void		(*describe) (Relation rel, Page page, BlockNumber blkno, Datum *values,
+							 bool *nulls);
 } MtpInspectOps;
 
 /* Registers an index AM; only from _PG_init. */

@@ -25,7 +25,7 @@ mtp_wal_log_passed(Relation rel, BlockNumber from, BlockNumber to)
 	XLogInsert(MTP_RMGR_ID, MTP_WAL_VACUUM);
 }
 
-/* Can a scan have a pin on this block?  Only if the block is in shared buffers. */
+/* True if a scan can have a pin on this block: only if it is in shared buffers. */
 static bool
 block_is_cached(MtpLocator locator, BlockNumber blkno)
 {
@@ -46,9 +46,9 @@ block_is_cached(MtpLocator locator, BlockNumber blkno)
 /*
  * The primary had a cleanup lock on every page of the range that a scan may pin: none there held a
  * TID that will be used again.  Here the pages that lost entries by MTP_WAL_VACUUM or
- * MTP_WAL_HASH_VACUUM are waited for with that record, but a scan can also hold a TID that left its page
- * earlier, with a split or an inserter's deletion.  A page that comes into shared buffers while this
- * runs has none of these TIDs any more.
+ * MTP_WAL_HASH_VACUUM are waited for with that record, but a scan can also hold a TID that left its
+ * page earlier, with a split or an inserter's deletion.  A page that comes into shared buffers
+ * while this runs has none of these TIDs any more.
  */
 void
 mtp_wal_redo_passed(XLogReaderState *record)

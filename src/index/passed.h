@@ -20,9 +20,9 @@ typedef struct MtpWalPassed
 } MtpWalPassed;
 
 /*
- * Tells standbys that no scan here stands on the blocks from .. to - 1 any more with a TID that will
- * be used again, so that they see to the same.  Each of the blocks that a scan may have pinned was under
- * a cleanup lock since the VACUUM began.
+ * Tells standbys that no scan here stands on the blocks from .. to - 1 any more with a TID that
+ * will be used again, so that they see to the same.  Each of the blocks that a scan may have pinned
+ * was under a cleanup lock since the VACUUM began.
  */
 extern void mtp_wal_log_passed(Relation rel, BlockNumber from, BlockNumber to);
 

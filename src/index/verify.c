@@ -42,7 +42,7 @@ mtp_verify_fault(MtpVerifyFault *f, BlockNumber blkno, int pos, const char *fmt,
 	f->blkno = blkno;
 	f->pos = pos;
 	va_start(args, fmt);
-	vsnprintf(f->text, sizeof(f->text), fmt, args);
+	vsnprintf(f->words, sizeof(f->words), fmt, args);
 	va_end(args);
 }
 
@@ -50,12 +50,12 @@ void
 mtp_verify_strike(MtpVerify *v, const MtpVerifyFault *f, MtpVerifyFault *last, int *strikes)
 {
 	if (last->found && last->blkno == f->blkno && last->pos == f->pos &&
-		strcmp(last->text, f->text) == 0)
-		++* strikes;
+		strcmp(last->words, f->words) == 0)
+		(*strikes)++;
 	else
 		*strikes = 1;
 	if (*strikes >= MTP_VERIFY_STRIKES)
-		mtp_verify_fail(v, f->blkno, f->pos, "%s", f->text);
+		mtp_verify_fail(v, f->blkno, f->pos, "%s", f->words);
 	*last = *f;
 	CHECK_FOR_INTERRUPTS();
 	pg_usleep(1000L);
@@ -92,7 +92,8 @@ mtp_verify(const MtpInspectOps *ops, Relation heap, Relation rel, bool heapallin
 	v.nkeyatts = IndexRelationGetNumberOfKeyAttributes(rel);
 	v.natts = IndexRelationGetNumberOfAttributes(rel);
 	v.strategy = GetAccessStrategy(BAS_BULKREAD);
-	v.context = AllocSetContextCreate(CurrentMemoryContext, "mtpower verify", ALLOCSET_DEFAULT_SIZES);
+	v.context = AllocSetContextCreate(CurrentMemoryContext, "mtpower verify",
+									  ALLOCSET_DEFAULT_SIZES);
 	error_context_stack = &callback;
 	if (heapallindexed)
 		mtp_verify_rows_begin(&v, snapshot);

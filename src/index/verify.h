@@ -2,8 +2,8 @@
  * verify.h
  *	  State of a check of an index, and what all such checks have in common.
  *
- * verify.c has what raises errors, rows.c the check of an index against its table; what an access
- * method has to do itself is MtpInspectOps.
+ * verify.c raises errors, verify_rows.c checks an index against its table.  What an access method
+ * does itself is MtpInspectOps.
  */
 #ifndef MTP_INSPECT_VERIFY_H
 #define MTP_INSPECT_VERIFY_H
@@ -21,10 +21,10 @@ typedef struct MtpVerifyFault
 	bool		found;
 	BlockNumber blkno;
 	int			pos;
-	char text[	200];
+	char		words[200];
 } MtpVerifyFault;
 
-/* rows.c's state */
+/* verify_rows.c's state */
 typedef struct MtpVerifyRows
 {
 	Snapshot	snapshot;
@@ -63,13 +63,13 @@ extern void mtp_verify_fault(MtpVerifyFault *f, BlockNumber blkno, int pos, cons
 			pg_attribute_printf(4, 5);
 
 /*
- * Has the same fault been seen often enough?  Then raises it.  Else remembers it, and gives others
+ * Raises the fault if it was seen often enough.  Else remembers it, and gives others
  * time to finish what they do.
  */
 extern void mtp_verify_strike(MtpVerify *v, const MtpVerifyFault *f, MtpVerifyFault *last,
 							  int *strikes);
 
-/* Does the index have this block?  It may have grown since we last asked. */
+/* True if the index has this block.  It may have grown since we last asked. */
 extern bool mtp_verify_has_block(MtpVerify *v, BlockNumber blkno);
 
 /* Checks an index; the caller holds AccessShareLock on both.  NULL snapshot: none is needed. */

@@ -2,12 +2,13 @@
  * verify_rows.c
  *	  Checks an index against its table: every entry has its row, every row its entry.
  *
- * Entry to row: whoever calls holds what keeps VACUUM from taking the entry away, so the line pointer that
- * it leads to stays in use.  A row version's values are looked at only if the snapshot sees it, or if
- * nothing outside of it is needed to do so: an aborted or dead row's TOAST values may go at any time.
+ * Entry to row: the caller holds what keeps VACUUM from taking the entry away, so the line
+ * pointer that it leads to stays in use.  A row version's values are looked at only if the snapshot
+ * sees it, or if nothing outside of it is needed to do so: an aborted or dead row's TOAST values
+ * may go at any time.
  *
- * Row to entry: each row that the snapshot sees is looked up in the index.  The snapshot is registered,
- * so no such row can become removable meanwhile.
+ * Row to entry: each row that the snapshot sees is looked up in the index.  The snapshot is
+ * registered, so no such row can become removable meanwhile.
  */
 #include "index/verify.h"
 
@@ -122,7 +123,7 @@ read_chain(MtpVerify *v, Buffer buf, ItemPointer tid, Chain *chain)
 	return NULL;
 }
 
-/* Would this version have this entry?  The buffer is pinned. */
+/* True if this row version has this entry.  The buffer is pinned. */
 static bool
 version_matches(MtpVerify *v, Buffer buf, HeapTuple tup, const void *entry)
 {
@@ -144,9 +145,9 @@ version_matches(MtpVerify *v, Buffer buf, HeapTuple tup, const void *entry)
 }
 
 /*
- * Versions of one chain differ in an index's columns only if the chain is older than the index: then
- * the entry is its last version's.  So what the snapshot sees must match; and if it sees none, one of
- * those that can be looked at.
+ * Versions of one chain differ in an index's columns only if the chain is older than the index:
+ * then the entry is its last version's.  So what the snapshot sees must match; and if it sees none,
+ * one of those that can be looked at.
  */
 const char *
 mtp_verify_entry_fault(MtpVerify *v, ItemPointer tid, const void *entry)

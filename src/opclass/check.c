@@ -3,10 +3,11 @@
  *	  Refuses index definitions that core would take, or refuse without saying what to do instead.
  *
  * An index on a column of an extension's type, made while mtpower's mirror of the type's default
- * operator class is missing, gets the default of a type that it can be coerced to: text_ops for citext.
- * No query on the column would ever use such an index, so it is refused.  Only the command tells whether
- * the operator class was chosen by name, which is allowed; so the command is what is checked.  Indexes
- * that core copies from others (partitions, LIKE, REINDEX) keep what was decided for those.
+ * operator class is missing, gets the default of a type that it can be coerced to: text_ops for
+ * citext. No query on the column would ever use such an index, so it is refused.  Only the command
+ * tells whether the operator class was chosen by name, which is allowed; so the command is what is
+ * checked.  Indexes that core copies from others (partitions, LIKE, REINDEX) keep what was decided
+ * for those.
  */
 #include "core/core.h"
 #include "opclass/opclass.h"
@@ -110,8 +111,8 @@ refuse_default(const CheckContext *ctx, Oid type, Oid original, Oid ours)
 }
 
 /*
- * An operator class that was asked for by name, and that ours doesn't have.  Returns if core's access
- * method doesn't have it either: core's error says all there is to say.
+ * An operator class that was asked for by name, and that ours doesn't have.  Returns if core's
+ * access method doesn't have it either: core's error says all there is to say.
  */
 static void
 refuse_name(const CheckContext *ctx, List *name)
@@ -134,8 +135,8 @@ refuse_name(const CheckContext *ctx, List *name)
 }
 
 /*
- * An operator class that was asked for by name.  If it is there, all is well; but if core would have
- * chosen it by itself, pg_dump leaves its name out, and the dump cannot be restored.
+ * An operator class that was asked for by name.  If it is there, all is well; but if core would
+ * have chosen it by itself, pg_dump leaves its name out, and the dump cannot be restored.
  */
 static void
 check_named(const CheckContext *ctx, List *name, Oid type)
@@ -251,8 +252,8 @@ added_exclusion(const AlterTableCmd *cmd)
 
 /*
  * An ALTER TABLE that does other things as well may make the columns, or change the types, that its
- * exclusion constraints are about.  Then this is left to core, which does not let an operator into a
- * constraint that the operator class doesn't have.
+ * exclusion constraints are about.  Then this is left to core, which does not let an operator into
+ * a constraint that the operator class doesn't have.
  */
 static void
 check_alter_table(AlterTableStmt *stmt, const char *query_string)
@@ -271,7 +272,7 @@ check_alter_table(AlterTableStmt *stmt, const char *query_string)
 void
 mtp_opclass_check_before(Node *stmt, const char *query_string)
 {
-	/* pg_upgrade restores what was; and where core is about to refuse the command, it shall. */
+	/* pg_upgrade restores what was, and core itself refuses what it does not know. */
 	if (IsBinaryUpgrade || XactReadOnly || IsInParallelMode())
 		return;
 	if (IsA(stmt, IndexStmt))

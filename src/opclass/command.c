@@ -2,8 +2,8 @@
  * command.c
  *	  Runs CREATE, ALTER and DROP commands on operator classes and families.
  *
- * The commands are built as parse trees: types are given by their OIDs, everything else by a qualified
- * name, so neither quoting nor search_path matters.
+ * The commands are built as parse trees: types are given by their OIDs, everything else by a
+ * qualified name, so neither quoting nor search_path matters.
  */
 #include "core/core.h"
 #include "opclass/opclass.h"
@@ -96,8 +96,8 @@ function_reference(Oid function)
 }
 
 /*
- * The items of CREATE OPERATOR CLASS and ALTER OPERATOR FAMILY.  The types of a support function are
- * spelled out always: core infers them for its own access methods only.
+ * The items of CREATE OPERATOR CLASS and ALTER OPERATOR FAMILY.  The types of a support function
+ * are spelled out always: core infers them for its own access methods only.
  */
 static List *
 member_items(List *members)
@@ -139,8 +139,8 @@ mtp_opclass_create_family(const char *am_name, Oid nsp, const char *name)
 }
 
 /*
- * The storage type is left out.  Of btree's and hash's operator classes only name_ops has one, cstring,
- * which neither SQL nor our access methods know: our indexes store the name itself.
+ * The storage type is left out.  Of btree's and hash's operator classes only name_ops has one,
+ * cstring, which neither SQL nor our access methods know: our indexes store the name itself.
  */
 void
 mtp_opclass_create_class(const char *am_name, Oid nsp, const char *name, Oid intype,

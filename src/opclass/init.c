@@ -13,8 +13,8 @@ static ProcessUtility_hook_type previous_utility_hook = NULL;
 static object_access_hook_type previous_access_hook = NULL;
 
 /*
- * Relations that the current ALTER TABLE has created, if that has to be known.  The list lives in the
- * memory context that was current when the command began.
+ * Relations that the current ALTER TABLE has created, if that has to be known.  The list lives in
+ * the memory context that was current when the command began.
  */
 typedef struct CreatedRelations
 {

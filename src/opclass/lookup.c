@@ -70,7 +70,8 @@ mtp_opclass_unmirrored_default(const MtpOpclassPair *pair, Oid our_am, Oid type,
 	return original;
 }
 
-static MtpOpclass *
+/* Copies of rows of pg_opclass and pg_opfamily, in the caller's memory context. */
+static void *
 make_class(HeapTuple tuple)
 {
 	Form_pg_opclass form = (Form_pg_opclass) GETSTRUCT(tuple);
@@ -86,7 +87,7 @@ make_class(HeapTuple tuple)
 	return opclass;
 }
 
-static MtpOpclassFamily *
+static void *
 make_family(HeapTuple tuple)
 {
 	Form_pg_opfamily form = (Form_pg_opfamily) GETSTRUCT(tuple);
@@ -100,30 +101,29 @@ make_family(HeapTuple tuple)
 	return family;
 }
 
+static void *
+copy_row(int cache, Oid oid, void *(*make) (HeapTuple), const char *kind)
+{
+	HeapTuple	tuple = SearchSysCache1(cache, ObjectIdGetDatum(oid));
+	void	   *row;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for operator %s %u", kind, oid);
+	row = make(tuple);
+	ReleaseSysCache(tuple);
+	return row;
+}
+
 MtpOpclass *
 mtp_opclass_row(Oid opclass)
 {
-	HeapTuple	tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(opclass));
-	MtpOpclass *result;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for operator class %u", opclass);
-	result = make_class(tuple);
-	ReleaseSysCache(tuple);
-	return result;
+	return copy_row(CLAOID, opclass, make_class, "class");
 }
 
 MtpOpclassFamily *
 mtp_opclass_family_row(Oid family)
 {
-	HeapTuple	tuple = SearchSysCache1(OPFAMILYOID, ObjectIdGetDatum(family));
-	MtpOpclassFamily *result;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for operator family %u", family);
-	result = make_family(tuple);
-	ReleaseSysCache(tuple);
-	return result;
+	return copy_row(OPFAMILYOID, family, make_family, "family");
 }
 
 char *
@@ -144,14 +144,15 @@ compare_oids(const ListCell *a, const ListCell *b)
 	return left < right ? -1 : left > right;
 }
 
-List *
-mtp_opclass_list(Oid am)
+/* The rows of an access method, by OID. */
+static List *
+list_rows(int cache, Oid am, void *(*make) (HeapTuple))
 {
 	List	   *result = NIL;
-	CatCList   *rows = SearchSysCacheList1(CLAAMNAMENSP, ObjectIdGetDatum(am));
+	CatCList   *rows = SearchSysCacheList1(cache, ObjectIdGetDatum(am));
 
 	for (int i = 0; i < rows->n_members; i++)
-		result = lappend(result, make_class(&rows->members[i]->tuple));
+		result = lappend(result, make(&rows->members[i]->tuple));
 	ReleaseCatCacheList(rows);
 
 	list_sort(result, compare_oids);
@@ -159,17 +160,15 @@ mtp_opclass_list(Oid am)
 }
 
 List *
+mtp_opclass_list(Oid am)
+{
+	return list_rows(CLAAMNAMENSP, am, make_class);
+}
+
+List *
 mtp_opclass_family_list(Oid am)
 {
-	List	   *result = NIL;
-	CatCList   *rows = SearchSysCacheList1(OPFAMILYAMNAMENSP, ObjectIdGetDatum(am));
-
-	for (int i = 0; i < rows->n_members; i++)
-		result = lappend(result, make_family(&rows->members[i]->tuple));
-	ReleaseCatCacheList(rows);
-
-	list_sort(result, compare_oids);
-	return result;
+	return list_rows(OPFAMILYAMNAMENSP, am, make_family);
 }
 
 static OpFamilyMember *

@@ -23,7 +23,10 @@ typedef struct MtpOpclassPair
 /* All pairs; the last one has am_name NULL. */
 extern const MtpOpclassPair mtp_opclass_pairs[];
 
-/* The support function that says which values are equal, for btree and hash alike: it compares or hashes them. */
+/*
+ * The support function that says which values are equal, for btree and hash alike: it compares or
+ * hashes them.
+ */
 #define MTP_OPCLASS_MAIN_PROC	1
 
 /* One row of pg_opclass. */
@@ -57,15 +60,15 @@ extern const MtpOpclassPair *mtp_opclass_pair_by_name(const char *am_name);
 
 /*
  * True if both operator classes accept the same type, and order (hash) it by the same operators and
- * the same support function 1.  Names and schemas don't count.  "ours" belongs to the pair's access method
- * of ours, "original" to core's.
+ * the same support function 1.  Names and schemas don't count.  "ours" belongs to the pair's access
+ * method of ours, "original" to core's.
  */
 extern bool mtp_opclass_is_mirror(const MtpOpclassPair *pair, Oid ours, Oid original);
 
 /*
  * The core access method's default operator class for a type (domains count as their base type), if
- * our_am's default for that type is not its mirror, or our_am has none.  InvalidOid otherwise, so also
- * if core has none.  *ours is set to our_am's default for the type or to InvalidOid.
+ * our_am's default for that type is not its mirror, or our_am has none.  InvalidOid otherwise, so
+ * also if core has none.  *ours is set to our_am's default for the type or to InvalidOid.
  */
 extern Oid	mtp_opclass_unmirrored_default(const MtpOpclassPair *pair, Oid our_am,
 										   Oid type, Oid *ours);
@@ -88,23 +91,25 @@ extern List *mtp_opclass_family_members(Oid family, bool builtin_only);
 
 /*
  * amadjustmembers: whom new members of a family depend on, as nbtree and core's hash decide it.
- * Operators and main functions for one type belong to that type's operator class, if there is one (opclass:
- * the one that is being created, or InvalidOid); all others can be taken out of the family again.  pg_dump
- * writes the former with the operator class.  operators, functions: Lists of OpFamilyMember *, which
- * are changed.  Does CommandCounterIncrement().
+ * Operators and main functions for one type belong to that type's operator class, if there is one
+ * (opclass: the one that is being created, or InvalidOid); all others can be taken out of the
+ * family again.  pg_dump writes the former with the operator class.  operators, functions: Lists of
+ * OpFamilyMember *, which are changed.  Does CommandCounterIncrement().
  */
 extern void mtp_opclass_adjust_members(Oid family, Oid opclass, List *operators, List *functions);
 
 /*
- * For builds: ERRCODE_INVALID_OBJECT_DEFINITION if a key column's operator class has no main function (hint
- * says what to do), or one that does not take nargs arguments and return integer (detail says so).
+ * For builds: ERRCODE_INVALID_OBJECT_DEFINITION if a key column's operator class has no main
+ * function (hint says what to do), or one that does not take nargs arguments and return integer
+ * (detail says so).
  */
-extern void mtp_opclass_check_support(Relation index, int nargs, const char *hint, const char *detail);
+extern void mtp_opclass_check_support(Relation index, int nargs, const char *hint,
+									  const char *detail);
 
 /*
  * Commands on operator classes, given as names and OIDs, that run as if the user had typed them
- * (event triggers fire, other extensions' hooks see them).  Names need no quoting.  All raise core's
- * errors; all end with CommandCounterIncrement().
+ * (event triggers fire, other extensions' hooks see them).  Names need no quoting.  All raise
+ * core's errors; all end with CommandCounterIncrement().
  *
  * create_class and add_members take Lists of OpFamilyMember *.
  */
@@ -121,11 +126,11 @@ extern void mtp_opclass_make_member(ObjectType type, const char *am_name, Oid ns
 /*
  * Checks of a utility command, called before and after it runs.  "before" raises an ERROR if the
  * command would create an index of ours that is unique (where that isn't supported), or with an
- * operator class that sync_opclasses() should have made first.  It may lock the table that the command
- * is about, in the mode in which core will lock it.
+ * operator class that sync_opclasses() should have made first.  It may lock the table that the
+ * command is about, in the mode in which core will lock it.
  *
- * "after" gets the relations that an ALTER TABLE has created, and raises an ERROR if one of them is an
- * index of ours that has come to an operator class in the same way.
+ * "after" gets the relations that an ALTER TABLE has created, and raises an ERROR if one of them is
+ * an index of ours that has come to an operator class in the same way.
  */
 extern void mtp_opclass_check_before(Node *stmt, const char *query_string);
 extern bool mtp_opclass_needs_check_after(Node *stmt);

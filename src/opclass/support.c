@@ -1,6 +1,7 @@
 /*
  * support.c
- *	  Refuses to build an index by a support function that is missing, or cannot be what it is taken for.
+ *	  Refuses to build an index by a support function that is missing, or cannot be what it is
+ *	  taken for.
  *
  * Core looks at the functions of its own access methods when they are declared.
  */
@@ -25,7 +26,8 @@ mtp_opclass_check_support(Relation index, int nargs, const char *hint, const cha
 		Oid		   *argtypes;
 		int			has;
 
-		if (OidIsValid(proc) && get_func_signature(proc, &argtypes, &has) == INT4OID && has == nargs)
+		if (OidIsValid(proc) && get_func_signature(proc, &argtypes, &has) == INT4OID &&
+			has == nargs)
 			continue;
 		family = mtp_opclass_family_row(index->rd_opfamily[col]);
 		if (!OidIsValid(proc))

@@ -1,9 +1,10 @@
 /*
  * sync.c
- *	  mtpower.sync_opclasses(): gives every operator class of core's access methods a mirror in ours.
+ *	  mtpower.sync_opclasses(): gives every operator class of core's access methods a mirror in
+ *	  ours.
  *
- * Nothing is ever taken away from an operator class of ours and none is dropped: indexes may rest on
- * it.  What cannot be mirrored is reported.
+ * Nothing is ever taken away from an operator class of ours and none is dropped: indexes may rest
+ * on it.  What cannot be mirrored is reported.
  */
 #include "core/core.h"
 #include "opclass/opclass.h"
@@ -53,7 +54,8 @@ report(SyncContext *ctx, Oid nsp, const char *name, const char *action)
 	NameData	method;
 
 	namestrcpy(&method, ctx->am_name);
-	values[0] = CStringGetTextDatum(quote_qualified_identifier(get_namespace_name_or_temp(nsp), name));
+	values[0] = CStringGetTextDatum(quote_qualified_identifier(get_namespace_name_or_temp(nsp),
+															   name));
 	values[1] = NameGetDatum(&method);
 	values[2] = CStringGetTextDatum(action);
 	tuplestore_putvalues(ctx->result->setResult, ctx->result->setDesc, values, nulls);
@@ -66,8 +68,8 @@ is_builtin(Oid object)
 }
 
 /*
- * Where the mirror of an object goes: beside the original, except that pg_dump would not see an object
- * in a schema of initdb's that is no member of an extension.
+ * Where the mirror of an object goes: beside the original, except that pg_dump would not see an
+ * object in a schema of initdb's that is no member of an extension.
  */
 static Oid
 mirror_schema(Oid original, Oid nsp)
@@ -130,8 +132,8 @@ typedef struct FamilyWork
 } FamilyWork;
 
 /*
- * Our family for an original: the one that a mirror of one of its operator classes is in, or else the
- * one of the same name where the mirror belongs.
+ * Our family for an original: the one that a mirror of one of its operator classes is in, or else
+ * the one of the same name where the mirror belongs.
  */
 static Oid
 find_mirror_family(SyncContext *ctx, FamilyWork *work)
@@ -148,16 +150,18 @@ find_mirror_family(SyncContext *ctx, FamilyWork *work)
 	return GetSysCacheOid3(OPFAMILYAMNAMENSP, Anum_pg_opfamily_oid,
 						   ObjectIdGetDatum(ctx->am),
 						   CStringGetDatum(NameStr(work->original->name)),
-						   ObjectIdGetDatum(mirror_schema(work->original->oid, work->original->nsp)));
+						   ObjectIdGetDatum(mirror_schema(work->original->oid,
+														  work->original->nsp)));
 }
 
 /*
- * Gives a new object its place: new built-in ones (after pg_upgrade) become members of the extension,
- * since they lie in pg_catalog; all others belong to the original's owner.  While the extension is
- * being created, core does this.
+ * Gives a new object its place: new built-in ones (after pg_upgrade) become members of the
+ * extension, since they lie in pg_catalog; all others belong to the original's owner.  While the
+ * extension is being created, core does this.
  */
 static void
-settle_new_object(SyncContext *ctx, ObjectType type, Oid original, Oid nsp, const char *name, Oid owner)
+settle_new_object(SyncContext *ctx, ObjectType type, Oid original, Oid nsp, const char *name,
+				  Oid owner)
 {
 	if (ctx->builtin_only)
 		return;
@@ -168,8 +172,9 @@ settle_new_object(SyncContext *ctx, ObjectType type, Oid original, Oid nsp, cons
 }
 
 /*
- * What mirrors an extension's object goes with that extension, as the original does, and is no reason for
- * DROP EXTENSION to ask for CASCADE.  A dump does not keep this, so it is done anew for what is there.
+ * What mirrors an extension's object goes with that extension, as the original does, and is no
+ * reason for DROP EXTENSION to ask for CASCADE.  A dump does not keep this, so it is done anew for
+ * what is there.
  */
 static void
 tie_to_extension(Oid catalog, Oid mirror, Oid original)
@@ -210,16 +215,19 @@ create_family(SyncContext *ctx, FamilyWork *work)
 {
 	const MtpOpclassFamily *original = work->original;
 	Oid			nsp = mirror_schema(original->oid, original->nsp);
+	List	   *name;
 
 	mtp_opclass_create_family(ctx->am_name, nsp, NameStr(original->name));
 	settle_new_object(ctx, OBJECT_OPFAMILY, original->oid, nsp, NameStr(original->name),
 					  original->owner);
-	work->mirror = get_opfamily_oid(ctx->am, list_make2(makeString(get_namespace_name(nsp)),
-														makeString(pstrdup(NameStr(original->name)))),
-									false);
+	name = list_make2(makeString(get_namespace_name(nsp)),
+					  makeString(pstrdup(NameStr(original->name))));
+	work->mirror = get_opfamily_oid(ctx->am, name, false);
 }
 
-/* Creates the mirror of an operator class, with the members for its own type that aren't there yet. */
+/*
+ * Creates the mirror of an operator class, with the members for its own type that aren't there yet.
+ */
 static void
 create_class(SyncContext *ctx, FamilyWork *work, const MtpOpclass *original)
 {
@@ -268,7 +276,9 @@ is_compatible(FamilyWork *work, const MtpOpclass *mirror, const MtpOpclass *orig
 	return true;
 }
 
-/* Adds the members that belong to no operator class, and those that came after the mirror was made. */
+/*
+ * Adds the members that belong to no operator class, and those that came after the mirror was made.
+ */
 static void
 add_loose_members(SyncContext *ctx, FamilyWork *work, bool is_new)
 {
@@ -343,7 +353,10 @@ sync_family(SyncContext *ctx, const MtpOpclassFamily *original)
 	add_loose_members(ctx, &work, is_new);
 }
 
-/* True if the core access method has a family that this one of ours is, or would become, the mirror of. */
+/*
+ * True if the core access method has a family that this one of ours is, or would become, the mirror
+ * of.
+ */
 static bool
 has_original(const MtpOpclassFamily *ours, List *originals)
 {
@@ -361,8 +374,8 @@ has_original(const MtpOpclassFamily *ours, List *originals)
 }
 
 /*
- * Drops what a mirror leaves behind when its type goes, for instance with DROP EXTENSION ... CASCADE: the
- * operator class and the members depend on the type, the family doesn't.
+ * Drops what a mirror leaves behind when its type goes, for instance with DROP EXTENSION ...
+ * CASCADE: the operator class and the members depend on the type, the family doesn't.
  */
 static void
 drop_empty_families(SyncContext *ctx, List *original_families)
@@ -421,9 +434,9 @@ sync_pair(const MtpOpclassPair *pair, bool builtin_only, ReturnSetInfo *result)
 }
 
 /*
- * mtpower.sync_opclasses() returns (opclass text, method name, action text): a row for each thing done
- * or not possible.  In mtpower's own install script it mirrors what is built in, and core makes the new
- * objects members of the extension.  Anywhere else it mirrors everything.
+ * mtpower.sync_opclasses() returns (opclass text, method name, action text): a row for each thing
+ * done or not possible.  In mtpower's own install script it mirrors what is built in, and core
+ * makes the new objects members of the extension.  Anywhere else it mirrors everything.
  */
 Datum
 mtp_sync_opclasses(PG_FUNCTION_ARGS)

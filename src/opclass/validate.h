@@ -28,7 +28,9 @@ typedef struct MtpOpclassRules
 	int			nstrategies;	/* operators have numbers 1 .. nstrategies, */
 	int			nsupport;		/* and functions 1 .. nsupport */
 
-	/* Has a function, whose number is one of these, the arguments and the result that it asks for? */
+	/*
+	 * Has a function, whose number is one of these, the arguments and the result that it asks for?
+	 */
 	bool		(*is_signature) (Form_pg_amproc function);
 
 	/*
@@ -38,7 +40,7 @@ typedef struct MtpOpclassRules
 	bool		(*check_family) (MtpOpclassCheck *check, Oid intype);
 } MtpOpclassRules;
 
-/* Complaints are messages, not errors: all of them shall be seen. */
+/* Complaints are messages, not errors: the user sees all of them. */
 #define mtp_opclass_complain(check, ...) \
 	do { \
 		ereport(INFO, \
@@ -47,12 +49,14 @@ typedef struct MtpOpclassRules
 		(check)->valid = false; \
 	} while (0)
 
-/* Complaints that check_family may have: operators missing for a pair of types, or for some pair. */
+/*
+ * Complaints that check_family may have: operators missing for a pair of types, or for some pair.
+ */
 extern void mtp_opclass_lacks_operators(MtpOpclassCheck *check, const OpFamilyOpFuncGroup *group);
 extern void mtp_opclass_lacks_cross_type(MtpOpclassCheck *check);
 
 /*
- * amvalidate: is the operator class, with all of its family, as the rules want it?  Says what is
+ * amvalidate: true if the operator class and its whole family keep the rules.  Says what is
  * not, with INFO.
  */
 extern bool mtp_opclass_validate(Oid opclassoid, const MtpOpclassRules *rules);
