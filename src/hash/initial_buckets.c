@@ -72,6 +72,7 @@ make_buckets(Relation rel, const MtpHashMeta *meta, const Deal *deal)
 		Buffer		buf = mtp_hash_read_reserved(rel, meta, i);
 		int			end = end_of_bucket(deal, i, from, &lo, &hi);
 
+		/* Nothing leads to the page: after a crash the next growth makes it anew. */
 		START_CRIT_SECTION();
 		mtp_hash_bucket_init(BufferGetPage(buf), MTP_HASH_BUCKET, i, lo, hi);
 		mtp_hash_bucket_append(BufferGetPage(buf), end - from, &deal->entries[from]);
@@ -139,10 +140,13 @@ mtp_hash_choose_initial(Relation rel, MtpHashMeta *meta, uint32 target, MtpHashG
 	page = BufferGetPage(buf);
 	chosen = is_small(page);
 	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+
+	/* Add blocks while no page is locked: the extension lock comes first. */
 	while (chosen && meta->reserved < target)
 		chosen = mtp_hash_reserve(rel, meta, target);
 	if (chosen)
 	{
+		/* Look again: other processes may have inserted or split meanwhile. */
 		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 		mtp_hash_copy_meta(rel, meta);
 		chosen = is_initial(meta) && is_small(page) &&

@@ -256,6 +256,7 @@ mtp_hash_put(MtpHashPut *put, Buffer buf, int n, const MtpHashEntry *entries)
 	Assert(MtpHashIsPrimary(page));
 	for (int at = 0; at < n;)
 	{
+		/* Each turn puts in the first entries that are left, as many as one page takes. */
 		const MtpHashEntry *e = &entries[at];
 		int			slot = mtp_hash_heavy_slot(p, mtp_entry_hash(e));
 

@@ -28,7 +28,7 @@ finish_block(XLogReaderState *record, Buffer buf)
 	MarkBufferDirty(buf);
 }
 
-/* Reads and locks a block, if it has to be replayed or may have readers. */
+/* Reads and locks a block, with a cleanup lock if asked for; says what is to be done with it. */
 static XLogRedoAction
 read_block(XLogReaderState *record, int block, bool cleanup, Buffer *bufs)
 {
@@ -51,6 +51,10 @@ restore(XLogReaderState *record, int first, Buffer *bufs)
 		restore_block(record, i, false, bufs);
 }
 
+/*
+ * Locks the primary page first, as the inserter did.  The filter and the page change at one
+ * moment.
+ */
 static void
 redo_insert(XLogReaderState *record)
 {
@@ -74,6 +78,7 @@ redo_insert(XLogReaderState *record)
 	release_blocks(record, bufs);
 }
 
+/* Makes the stash page anew, before the primary page leads to it. */
 static void
 redo_add(XLogReaderState *record)
 {
@@ -94,7 +99,12 @@ redo_add(XLogReaderState *record)
 	release_blocks(record, bufs);
 }
 
-/* Waits for the old bucket's cleanup lock first (H10).  The new bucket has no readers yet. */
+/*
+ * Waits for the old bucket's cleanup lock first, with nothing else locked (H10).  The new bucket
+ * has no readers yet.  A split of the stash as well has an image of block 0; else it keeps what
+ * stays, by the function that the primary has used.  The locks on both buckets and the metapage
+ * keep the halves of H3 together for readers.
+ */
 static void
 redo_split(XLogReaderState *record)
 {
@@ -124,6 +134,7 @@ redo_split(XLogReaderState *record)
 	release_blocks(record, bufs);
 }
 
+/* Restores the metapage, and an extent's last page, which makes the file as long. */
 static void
 redo_meta(XLogReaderState *record)
 {

@@ -263,6 +263,10 @@ enter_bucket(IndexScanDesc scan, uint32 hash, bool backward)
 	const MtpHashPrimary *p;
 	bool		framed = !backward && may_read_frame(scan);
 
+	/*
+	 * The flush before scan, for each bucket of a walk: entries may have been queued since the
+	 * last.
+	 */
 	mtp_batch_before_scan(rel, scan->xs_snapshot);
 	if (framed && load_frame(scan, hash))
 	{
@@ -285,6 +289,8 @@ enter_bucket(IndexScanDesc scan, uint32 hash, bool backward)
 		so->source = ReadBuffer(rel, p->h.source);
 		so->source_read = false;
 	}
+
+	/* Publish the page while it is locked, so that the frame has it as it is (H12). */
 	if (framed && has_all(p, hash))
 		mtp_buffer_publish(rel, so->primary);
 	else
@@ -323,6 +329,7 @@ next_page(IndexScanDesc scan)
 	{
 		Buffer		buf;
 
+		/* First comes the stash, then the chains of heavy hashes, then the source's stash. */
 		if (so->next == InvalidBlockNumber)
 		{
 			if (so->nchains > 0)
@@ -384,6 +391,7 @@ go_on(IndexScanDesc scan)
 	{
 		uint32		hi = so->hi;
 
+		/* Where the scan has gone back, the rest of the trail comes first. */
 		if (unlikely(so->step + 1 < so->ntrail))
 		{
 			read_again(scan, so->step + 1);
@@ -393,6 +401,8 @@ go_on(IndexScanDesc scan)
 		}
 		if (next_page(scan))
 			return true;
+
+		/* Once the pins are gone the bucket may be split, but hi stays the end of an interval. */
 		leave_bucket(scan);
 		if (so->one || hi == PG_UINT32_MAX)
 		{

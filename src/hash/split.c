@@ -113,6 +113,8 @@ plan_whole(Split *s)
 	l->primary[1].buf = s->newbuf;
 	l->primary[0].image = s->old = make_primary(s, s->from, s->lo, s->cut);
 	l->primary[1].image = s->new = make_primary(s, s->to, s->cut + 1, s->hi);
+
+	/* Fill the primary pages, get the pages for the rest, which may fail (H13), and fill those. */
 	for (int i = 0; i < 2; i++)
 		at[i] = mtp_hash_layout_fill(l, i, &l->primary[i], 0);
 	mtp_hash_layout_reserve(l, mtp_hash_layout_pages(l->n[0] - at[0]) +
@@ -140,6 +142,7 @@ publish_split(Split *s, Buffer metabuf)
 	rec.entries = meta->entries;
 	rec.whole = l != NULL;
 
+	/* Without a stash to split, replay repeats the old page's change, and needs no image of it. */
 	mtp_change_init(&c, s->rel, MTP_WAL_HASH_SPLIT);
 	mtp_change_buffer(&c, s->oldbuf, s->old ? MTP_HASH_IMAGE : REGBUF_STANDARD);
 	mtp_change_buffer(&c, s->newbuf, MTP_HASH_IMAGE);

@@ -109,6 +109,8 @@ finish_piece(Finish *f)
 
 	l->primary[0] = mtp_hash_layout_copy(f->oldbuf);
 	l->primary[1] = mtp_hash_layout_copy(f->newbuf);
+
+	/* The page before the piece leads behind it in future, and takes entries that stay. */
 	if (f->prev != InvalidBlockNumber)
 	{
 		extra[nextra] = lock_sheet(f, f->prev);
@@ -125,11 +127,15 @@ finish_piece(Finish *f)
 		extra[nextra] = lock_sheet(f, first);
 		gone = mtp_hash_layout_fill(l, 1, &extra[nextra++], gone);
 	}
+
+	/* Get the pages for the rest, which may fail, before anything changes (H13). */
 	mtp_hash_layout_reserve(l, mtp_hash_layout_pages(l->n[0] - kept) +
 							mtp_hash_layout_pages(l->n[1] - gone));
 	before = mtp_hash_layout_spill(l, 0, before, true, kept);
 	(void) mtp_hash_layout_spill(l, 1, &l->primary[1], false, gone);
 	mtp_hash_layout_rest(l);
+
+	/* Behind the last piece no page has entries of the new bucket. */
 	if (behind == InvalidBlockNumber)
 		MtpHashHead(l->primary[1].image)->source = InvalidBlockNumber;
 
@@ -149,6 +155,7 @@ finish_piece(Finish *f)
 	mtp_change_data(&c, &rec, sizeof(rec));
 	mtp_change_finish(&c);
 
+	/* The next piece begins behind the last page that stays. */
 	if (before->buf != f->oldbuf)
 		f->prev = BufferGetBlockNumber(before->buf);
 	for (int i = 0; i < nextra; i++)
