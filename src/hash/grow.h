@@ -100,19 +100,17 @@ extern void mtp_hash_layout_sheet(MtpHashLayout *l, Buffer buf);
  */
 extern int	mtp_hash_layout_fill(MtpHashLayout *l, int side, MtpHashSheet *to, int from);
 
-/* Makes sure that `npages` sheets are unused.  Allocates pages, and may raise an error. */
-extern void mtp_hash_layout_reserve(MtpHashLayout *l, int npages);
-
 /*
- * Puts the rest of a side's entries on unused sheets, behind `after` in its chain.  forward: one
- * behind the other, and returns the last one.  Else each in front of the one made before, so that
- * the one with room comes first, and returns `after`.
+ * Puts the rest on the sheets: the old bucket's entries from number `kept` on, behind `after` in
+ * its chain, and the new one's from `gone` on, behind its primary page.  forward: the old
+ * bucket's sheets stand one behind the other, and the last one is returned.  Else, and in the new
+ * bucket, each stands in front of the one made before, so that the one with room comes first.
+ *
+ * Allocates pages first if it needs more, and may raise an error (H13).  Sheets that are not used
+ * become free pages.
  */
-extern MtpHashSheet *mtp_hash_layout_spill(MtpHashLayout *l, int side, MtpHashSheet *after,
-										   bool forward, int from);
-
-/* Makes the sheets that are not used free pages. */
-extern void mtp_hash_layout_rest(MtpHashLayout *l);
+extern MtpHashSheet *mtp_hash_layout_spill(MtpHashLayout *l, MtpHashSheet *after, bool forward,
+										   int kept, int gone);
 
 /* Releases the sheets' buffers.  done: their record is written; notes pages that became free. */
 extern void mtp_hash_layout_release(MtpHashLayout *l, bool done);

@@ -114,14 +114,9 @@ plan_whole(Split *s)
 	l->primary[0].image = s->old = make_primary(s, s->from, s->lo, s->cut);
 	l->primary[1].image = s->new = make_primary(s, s->to, s->cut + 1, s->hi);
 
-	/* Fill the primary pages, get the pages for the rest, which may fail (H13), and fill those. */
 	for (int i = 0; i < 2; i++)
 		at[i] = mtp_hash_layout_fill(l, i, &l->primary[i], 0);
-	mtp_hash_layout_reserve(l, mtp_hash_layout_pages(l->n[0] - at[0]) +
-							mtp_hash_layout_pages(l->n[1] - at[1]));
-	for (int i = 0; i < 2; i++)
-		(void) mtp_hash_layout_spill(l, i, &l->primary[i], false, at[i]);
-	mtp_hash_layout_rest(l);
+	(void) mtp_hash_layout_spill(l, &l->primary[0], false, at[0], at[1]);
 	return true;
 }
 

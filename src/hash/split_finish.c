@@ -127,13 +127,7 @@ finish_piece(Finish *f)
 		extra[nextra] = lock_sheet(f, first);
 		gone = mtp_hash_layout_fill(l, 1, &extra[nextra++], gone);
 	}
-
-	/* Get the pages for the rest, which may fail, before anything changes (H13). */
-	mtp_hash_layout_reserve(l, mtp_hash_layout_pages(l->n[0] - kept) +
-							mtp_hash_layout_pages(l->n[1] - gone));
-	before = mtp_hash_layout_spill(l, 0, before, true, kept);
-	(void) mtp_hash_layout_spill(l, 1, &l->primary[1], false, gone);
-	mtp_hash_layout_rest(l);
+	before = mtp_hash_layout_spill(l, before, true, kept, gone);
 
 	/* Behind the last piece no page has entries of the new bucket. */
 	if (behind == InvalidBlockNumber)

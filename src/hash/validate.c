@@ -53,11 +53,14 @@ is_signature(Form_pg_amproc form)
 		(!extended || argtypes[1] == INT8OID);
 }
 
-/* Checks the support functions, and lists the types that have a hash function: OIDs. */
-static List *
-check_functions(MtpOpclassCheck *check)
+/* Each two hashable types must have their operator; true if the family has one of `intype`. */
+static bool
+check_family(MtpOpclassCheck *check, Oid intype)
 {
-	List	   *hashable = NIL;
+	List	   *groups = identify_opfamily_groups(check->operators, check->functions);
+	List	   *hashable = NIL; /* OIDs of types that have a hash function */
+	bool		found = false;
+	ListCell   *lc;
 
 	for (int i = 0; i < check->functions->n_members; i++)
 	{
@@ -71,18 +74,6 @@ check_functions(MtpOpclassCheck *check)
 		if (form->amprocnum == HASHSTANDARD_PROC && is_signature(form))
 			hashable = list_append_unique_oid(hashable, form->amproclefttype);
 	}
-	return hashable;
-}
-
-/* Each two hashable types must have their operator; true if the family has one of `intype`. */
-static bool
-check_family(MtpOpclassCheck *check, Oid intype)
-{
-	List	   *groups = identify_opfamily_groups(check->operators, check->functions);
-	List	   *hashable = check_functions(check);
-	bool		found = false;
-	ListCell   *lc;
-
 	for (int i = 0; i < check->operators->n_members; i++)
 	{
 		Form_pg_amop form = (Form_pg_amop) GETSTRUCT(&check->operators->members[i]->tuple);
