@@ -12,8 +12,8 @@
 /*
  * Callers of these functions hold no lock on any page, unless a comment says otherwise.  *meta is
  * the caller's copy of the metapage, and is read anew where something has happened.  Nothing here
- * waits for a lock that is not to be had at once.  An error (no disk space) leaves a sound index,
- * grown as far as it came.
+ * waits for a cleanup lock.  An error (no disk space) leaves a sound index, grown as far as it
+ * came.
  */
 
 /*

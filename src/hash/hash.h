@@ -107,7 +107,9 @@ typedef struct MtpHashMeta
 /* Makes a metapage of what *meta says. */
 extern void mtp_hash_meta_init(Page page, const MtpHashMeta *meta);
 
-/* Copies the metapage, checked, for a process that will change the index. */
+/*
+ * Copies the metapage, checked, for a process that will change the index; it has no lock on it.
+ */
 extern void mtp_hash_copy_meta(Relation rel, MtpHashMeta *meta);
 
 /*
