@@ -127,6 +127,7 @@ add_page(MtpHashPut *put, Buffer buf, bool heavy, int n, const MtpHashEntry *ent
 	rec.hi = p->h.hi;
 	rec.next = !heavy ? p->h.next : slot >= 0 ? p->heavy[slot].first : InvalidBlockNumber;
 
+	/* A new page comes behind the primary page in the order of locks, and before the change. */
 	nbuf = mtp_hash_alloc(put->rel);
 	mtp_change_init(&c, put->rel, MTP_WAL_HASH_ADD);
 	mtp_change_buffer(&c, buf, REGBUF_STANDARD);
@@ -221,6 +222,7 @@ put_stash(MtpHashPut *put, Buffer buf, int n, const MtpHashEntry *entries)
 	int			len = light_length(p, n, entries);
 	bool		heavy;
 
+	/* A long run of one hash gets a chain of its own at once. */
 	if (len == 0)
 		return add_page(put, buf, true, run, entries);
 	if (p->h.next == InvalidBlockNumber)
@@ -241,6 +243,8 @@ put_stash(MtpHashPut *put, Buffer buf, int n, const MtpHashEntry *entries)
 		heavy = crowded(BufferGetPage(sbuf), hash);
 		UnlockReleaseBuffer(sbuf);
 	}
+
+	/* A page is due: for the hash that has filled the page before, or else for the stash. */
 	if (heavy && p->h.nheavy < MTP_HASH_MAX_HEAVY)
 		return add_page(put, buf, true, run, entries);
 	return add_page(put, buf, false, len, entries);

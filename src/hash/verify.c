@@ -168,6 +168,7 @@ claim_page(MtpHashVerify *hv, BlockNumber blkno, BlockNumber from)
 		if (in_extent(&hv->meta, i, blkno))
 			mtp_verify_fail(v, from, -1, "Page leads to block %u, which is a bucket's own.", blkno);
 
+	/* Another bucket had the page, but may have lost it since: look again. */
 	owner = hv->owners[blkno];
 	if (owner == hv->bucket + 1)
 		mtp_verify_fail(v, from, -1, "Page leads to block %u, which the bucket has already.",
