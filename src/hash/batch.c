@@ -3,16 +3,15 @@
  *	  The hash index's side of the batch engine: growth before a batch, where tasks end, and how a
  *	  bucket takes its share.
  *
- * An entry is narrow: its norm is the spread hash.  Buckets are intervals of hashes, so a batch that is
- * sorted goes from bucket to bucket, whatever their number.
+ * An entry is narrow: its norm is the spread hash.  Buckets are intervals of hashes (H2), so a
+ * batch that is sorted goes from bucket to bucket, whatever their number.
  */
 #include "hash/hash.h"
 
 #include "batch/stream.h"
 
 /*
- * What a step takes at most.  More of one hash than that is put in by several steps, so that the bucket's
- * lock is let go of between them.
+ * A step takes so many entries at most, so that a bucket with very many gets unlocked in between.
  */
 #define STEP_ENTRIES	(4 * MTP_HASH_MAX_ENTRIES)
 
@@ -27,7 +26,7 @@ hash_order(Relation index)
 	return order;
 }
 
-/* Splits the buckets that the batch would overflow: its entries then go where they stay. */
+/* Splits the buckets that the batch would overflow, so that its entries go where they stay. */
 static void
 hash_prepare(MtpBatchApply *a, uint32 entries)
 {
@@ -39,12 +38,11 @@ hash_prepare(MtpBatchApply *a, uint32 entries)
 }
 
 /*
- * Each sample is widened to the end of its bucket.  The bucket may be split later; its end stays an
- * end.
+ * Widens each sample to the end of its bucket, which stays an end whatever is split later (H2).
  */
 static int
-hash_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow, const MtpWide *wide,
-		 MtpNarrow *narrow_bounds, MtpWide *wide_bounds)
+hash_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow,
+		 const MtpWide *wide, MtpNarrow *narrow_bounds, MtpWide *wide_bounds)
 {
 	const MtpHashMeta *meta = mtp_hash_meta(index, true);
 	int			n = 0;
@@ -58,54 +56,42 @@ hash_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow,
 		mtp_hash_space_interval(&meta->space, bucket, &lo, &hi);
 		if (hi == PG_UINT32_MAX)
 			break;
-		narrow_bounds[n] = (MtpNarrow)
-		{
-			.norm = hi,.rid = MTP_RID_LAST - 1
-		};
+		narrow_bounds[n].norm = hi;
+		narrow_bounds[n].rid = MTP_RID_LAST - 1;
 		if (n == 0 || narrow_bounds[n - 1].norm < hi)
 			n++;
 	}
 	return n;
 }
 
-/* Takes the entries up to hash hi; returns them, and their number in *n. */
-static MtpHashEntry *
-take(MtpBatchStream *stream, uint32 hi, int *n)
-{
-	int			room = 256;
-	MtpHashEntry *entries = palloc(room * sizeof(MtpHashEntry));
-
-	*n = 0;
-	while (*n < STEP_ENTRIES && !mtp_stream_end(stream))
-	{
-		const MtpNarrow *e = mtp_stream_narrow(stream);
-		ItemPointerData tid;
-
-		if (e->norm > hi)
-			break;
-		if (*n == room)
-		{
-			room *= 2;
-			entries = repalloc(entries, room * sizeof(MtpHashEntry));
-		}
-		mtp_rid_to_tid(e->rid, &tid);
-		entries[(*n)++] = mtp_entry((uint32) e->norm, &tid);
-		mtp_stream_next(stream);
-	}
-	return entries;
-}
-
-/* One bucket: the first entry finds it; it takes what belongs to it. */
+/* Puts in what belongs to the first entry's bucket: the entries up to its hi (H3). */
 static void
 hash_step(MtpBatchApply *a)
 {
 	MtpHashPut	put = {.rel = a->index,.heap = a->heap,.progress = a->progress};
 	uint32		hash = (uint32) mtp_stream_narrow(a->stream)->norm;
 	Buffer		buf = mtp_hash_find(a->index, hash, BUFFER_LOCK_EXCLUSIVE);
-	MtpHashEntry *entries;
-	int			n;
+	uint32		hi = MtpHashHead(BufferGetPage(buf))->hi;
+	int			n = 0;
+	int			room = 256;
+	MtpHashEntry *entries = palloc(room * sizeof(MtpHashEntry));
 
-	entries = take(a->stream, MtpHashHead(BufferGetPage(buf))->hi, &n);
+	while (n < STEP_ENTRIES && !mtp_stream_end(a->stream))
+	{
+		const MtpNarrow *e = mtp_stream_narrow(a->stream);
+		ItemPointerData tid;
+
+		if (e->norm > hi)
+			break;
+		if (n == room)
+		{
+			room *= 2;
+			entries = repalloc(entries, room * sizeof(MtpHashEntry));
+		}
+		mtp_rid_to_tid(e->rid, &tid);
+		entries[n++] = mtp_entry((uint32) e->norm, &tid);
+		mtp_stream_next(a->stream);
+	}
 	mtp_hash_put(&put, buf, n, entries);
 	UnlockReleaseBuffer(buf);
 	a->leaves += put.touched;
@@ -120,7 +106,6 @@ static const MtpBatchOps hash_ops = {
 	.step = hash_step
 };
 
-/* Only from _PG_init. */
 void
 mtp_hash_batch_init(void)
 {

@@ -2,8 +2,9 @@
  * bucket.c
  *	  A hash index page by itself: fingerprints, entries, and the search among them.
  *
- * Entries keep no order, so one is appended, and the last one fills a hole.  All changes but those of hints
- * are determined by the page without its hints and by the arguments, and raise no error: redo does the same.
+ * Entries have no order: a new one is appended, and the last one fills a hole.  The page without
+ * its hints and the arguments determine all changes but those of hints, and no change raises an
+ * error: replay repeats them.
  */
 #include "core/core.h"
 #include "hash/bucket.h"
@@ -14,11 +15,11 @@
 
 #include "hash/hash.h"
 
-/* Sixteen fingerprints read at once, even behind the last one's, must not leave the page: entries follow. */
+/* Reads of sixteen fingerprints go beyond the last one, but not beyond the entries behind it. */
 #define FP_STEP 16
 StaticAssertDecl(FP_STEP <= sizeof(MtpHashEntry) * 2, "two entries cover a read of fingerprints");
 
-/* What the page holds decides where its hole is; images of the page leave the hole out. */
+/* Sets the bounds of the page's hole, which images of the page leave out. */
 static void
 set_bounds(Page page)
 {
@@ -80,26 +81,24 @@ mtp_hash_bucket_append(Page page, int n, const MtpHashEntry *entries)
 }
 
 int
-mtp_hash_bucket_find_scalar(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead, uint16 *at)
+mtp_hash_bucket_find_scalar(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead,
+							uint16 *at)
 {
 	uint8		fp = mtp_hash_fp(hash);
 	uint8		other = with_dead ? MTP_FP_DEAD : fp;
 	int			found = 0;
 
 	for (int i = 0; i < n; i++)
-	{
-		if ((fps[i] == fp || fps[i] == other) &&
-			mtp_entry_hash(MtpHashEntryAt(page, i)) == hash)
+		if ((fps[i] == fp || fps[i] == other) && mtp_entry_hash(MtpHashEntryAt(page, i)) == hash)
 			at[found++] = i;
-	}
 	return found;
 }
 
-#if defined(__SSE2__) && !defined(MTP_NO_SIMD)
-
 int
-mtp_hash_bucket_find_among(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead, uint16 *at)
+mtp_hash_bucket_find_among(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead,
+						   uint16 *at)
 {
+#if defined(__SSE2__) && !defined(MTP_NO_SIMD)
 	uint8		fp = mtp_hash_fp(hash);
 	__m128i		wanted = _mm_set1_epi8((char) fp);
 	__m128i		other = _mm_set1_epi8((char) (with_dead ? MTP_FP_DEAD : fp));
@@ -111,7 +110,7 @@ mtp_hash_bucket_find_among(Page page, const uint8 *fps, int n, uint32 hash, bool
 		uint32		hits = _mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi8(some, wanted),
 														  _mm_cmpeq_epi8(some, other)));
 
-		/* What lies behind the last fingerprint is none. */
+		/* Drop hits behind the last fingerprint. */
 		if (n - i < FP_STEP)
 			hits &= (1 << (n - i)) - 1;
 		for (; hits != 0; hits &= hits - 1)
@@ -123,25 +122,18 @@ mtp_hash_bucket_find_among(Page page, const uint8 *fps, int n, uint32 hash, bool
 		}
 	}
 	return found;
-}
-
 #else
-
-int
-mtp_hash_bucket_find_among(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead, uint16 *at)
-{
 	return mtp_hash_bucket_find_scalar(page, fps, n, hash, with_dead, at);
+#endif
 }
-
-#endif							/* SIMD */
 
 int
 mtp_hash_bucket_find(Page page, uint32 hash, bool with_dead, uint16 *at)
 {
-	return mtp_hash_bucket_find_among(page, MtpHashFps(page), MtpHashHead(page)->n, hash, with_dead, at);
+	return mtp_hash_bucket_find_among(page, MtpHashFps(page), MtpHashHead(page)->n, hash, with_dead,
+									  at);
 }
 
-/* Dead hints don't count: redo counts the same. */
 int
 mtp_hash_bucket_count(Page page, uint32 hash, int limit)
 {
@@ -160,11 +152,11 @@ move_entry(Page page, int from, int to)
 }
 
 /*
- * Ends a change that leaves the first n entries: the hints about the dead are renewed, since those who mark entries
- * beside each other may have lost some.
+ * Ends a change that leaves the first n entries.  It counts the dead hints anew, since scans that
+ * mark entries at the same time may have lost some counts.
  */
 static void
-shrink(Page page, int n)
+keep_first(Page page, int n)
 {
 	MtpHashHeader *h = MtpHashHead(page);
 	const uint8 *fps = MtpHashFps(page);
@@ -182,8 +174,8 @@ shrink(Page page, int n)
 void
 mtp_hash_bucket_delete(Page page, int n, const uint16 *at)
 {
-	int			last = MtpHashHead(page)->n - 1;	/* entries up to here are looked at yet */
-	int			doomed = n - 1; /* at[doomed] is the last of those not yet dropped from the end */
+	int			last = MtpHashHead(page)->n - 1;	/* the last entry not yet dropped or moved */
+	int			doomed = n - 1; /* at[doomed] is the last one not yet dropped from the end */
 
 	Assert(n <= last + 1);
 	for (int i = 0; i < n; i++)
@@ -197,7 +189,7 @@ mtp_hash_bucket_delete(Page page, int n, const uint16 *at)
 			break;
 		move_entry(page, last--, at[i]);
 	}
-	shrink(page, MtpHashHead(page)->n - n);
+	keep_first(page, MtpHashHead(page)->n - n);
 }
 
 void
@@ -218,10 +210,10 @@ mtp_hash_bucket_retain(Page page, uint32 lo, uint32 hi)
 	}
 	h->lo = lo;
 	h->hi = hi;
-	shrink(page, kept);
+	keep_first(page, kept);
 }
 
-/* Under a share lock: others may do the same beside us, so ndead is about right only. */
+/* Under a share lock: other scans may do the same, so ndead is only about right. */
 void
 mtp_hash_bucket_set_dead(Page page, int i)
 {
@@ -245,13 +237,11 @@ mtp_hash_bucket_mask(Page page)
 	if (h->type == MTP_HASH_META)
 		MtpHashMetaOf(page)->entries = 0;	/* counted without a record */
 	else if (h->type == MTP_HASH_BUCKET || h->type == MTP_HASH_STASH)
-	{
 		for (int i = 0; i < h->n; i++)
 			MtpHashFps(page)[i] = mtp_hash_fp(mtp_entry_hash(MtpHashEntryAt(page, i)));
-	}
 }
 
-/* The header that all hash pages have, and where the hole is. */
+/* Says what is wrong with the header that all hash pages have, or with the hole. */
 static const char *
 header_fault(Page page)
 {
@@ -282,23 +272,23 @@ header_fault(Page page)
 	return NULL;
 }
 
-/* What a page says about its bucket. */
-static const char *
-links_fault(Page page)
+/* Looks at links and entries only when the header is right: then all of them lie on the page. */
+const char *
+mtp_hash_bucket_fault(Page page, int *at)
 {
 	const MtpHashHeader *h = MtpHashHead(page);
 	const MtpHashPrimary *p = MtpHashPrimaryOf(page);
+	const char *fault = header_fault(page);
 
+	*at = -1;
+	if (fault != NULL || h->type == MTP_HASH_META || h->type == MTP_HASH_FREE)
+		return fault;
 	if (h->lo > h->hi)
 		return "the bucket's hashes end before they begin";
 	if (h->next == MTP_HASH_META_BLOCK || h->source == MTP_HASH_META_BLOCK)
 		return "a link leads to the metapage";
-	if (h->type == MTP_HASH_STASH)
-	{
-		if (h->nheavy != 0 || h->source != InvalidBlockNumber)
-			return "a stash page has what only a bucket's first page can have";
-		return NULL;
-	}
+	if (h->type == MTP_HASH_STASH && (h->nheavy != 0 || h->source != InvalidBlockNumber))
+		return "a stash page has what only a bucket's first page can have";
 	if (h->nheavy > MTP_HASH_MAX_HEAVY)
 		return "the page claims more heavy hashes than it has room for";
 	for (int i = 0; i < h->nheavy; i++)
@@ -311,44 +301,22 @@ links_fault(Page page)
 			if (p->heavy[j].hash == p->heavy[i].hash)
 				return "a heavy hash has two chains";
 	}
-	return NULL;
-}
-
-/* The header has been found right, so all that is looked at here lies on the page. */
-static const char *
-entry_fault(Page page, int i)
-{
-	const MtpHashHeader *h = MtpHashHead(page);
-	const MtpHashEntry *e = MtpHashEntryAt(page, i);
-	uint32		hash = mtp_entry_hash(e);
-	uint8		fp = MtpHashFps(page)[i];
-
-	if (fp != MTP_FP_DEAD && fp != mtp_hash_fp(hash))
-		return "a fingerprint does not match its hash";
-	if (hash < h->lo || hash > h->hi)
-		return "an entry belongs to another bucket";
-	if (ItemPointerGetBlockNumberNoCheck(&e->tid) == InvalidBlockNumber ||
-		ItemPointerGetOffsetNumberNoCheck(&e->tid) < FirstOffsetNumber ||
-		ItemPointerGetOffsetNumberNoCheck(&e->tid) > MaxOffsetNumber)
-		return "an entry points to no row";
-	return NULL;
-}
-
-const char *
-mtp_hash_bucket_fault(Page page, int *at)
-{
-	const MtpHashHeader *h = MtpHashHead(page);
-	const char *fault = header_fault(page);
-
-	*at = -1;
-	if (fault != NULL || h->type == MTP_HASH_META || h->type == MTP_HASH_FREE)
-		return fault;
-	fault = links_fault(page);
-	for (int i = 0; fault == NULL && i < h->n; i++)
+	for (int i = 0; i < h->n; i++)
 	{
-		fault = entry_fault(page, i);
-		if (fault != NULL)
-			*at = i;
+		const MtpHashEntry *e = MtpHashEntryAt(page, i);
+		uint32		hash = mtp_entry_hash(e);
+		uint8		fp = MtpHashFps(page)[i];
+
+		*at = i;
+		if (fp != MTP_FP_DEAD && fp != mtp_hash_fp(hash))
+			return "a fingerprint does not match its hash";
+		if (hash < h->lo || hash > h->hi)
+			return "an entry belongs to another bucket";
+		if (ItemPointerGetBlockNumberNoCheck(&e->tid) == InvalidBlockNumber ||
+			ItemPointerGetOffsetNumberNoCheck(&e->tid) < FirstOffsetNumber ||
+			ItemPointerGetOffsetNumberNoCheck(&e->tid) > MaxOffsetNumber)
+			return "an entry points to no row";
 	}
-	return fault;
+	*at = -1;
+	return NULL;
 }

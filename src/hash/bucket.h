@@ -1,8 +1,8 @@
 /*
  * bucket.h
- *	  Layout of hash index pages, and what is done to one page in memory.
+ *	  Layout of hash index pages; changes and searches of one page in memory.
  *
- * Drawing and invariants are in README.md.  Nothing here knows locks or WAL.
+ * README.md has a drawing of the pages, and the invariants.  Nothing here knows locks or WAL.
  */
 #ifndef MTP_BUCKET_H
 #define MTP_BUCKET_H
@@ -23,9 +23,7 @@
 /* flags */
 #define MTP_HASH_HAS_DEAD	0x0001	/* hint: some fingerprint is MTP_FP_DEAD */
 
-/*
- * An entry: the spread hash (mtp_hash_spread) and the row.  10 bytes, 2-aligned.
- */
+/* An entry: the spread hash (mtp_hash_spread) and the row.  10 bytes, 2-aligned. */
 typedef struct MtpHashEntry
 {
 	uint16		hash_hi;
@@ -50,8 +48,8 @@ mtp_entry(uint32 hash, const ItemPointerData *tid)
 }
 
 /*
- * Follows PageHeaderData on all pages but the metapage and free ones, which have its first line only.
- * It ends like MtpPageHeader's first line, so that the page can be told from any other.
+ * Follows PageHeaderData.  The metapage and free pages have only its first line.  It ends as
+ * MtpPageHeader's first line does, so that other tools can tell the page from any other.
  */
 typedef struct MtpHashHeader
 {
@@ -59,11 +57,11 @@ typedef struct MtpHashHeader
 	uint8		format;			/* MTP_HASH_FORMAT */
 	uint16		flags;
 	uint32		bucket;			/* bucket number */
-	uint32		lo;				/* hashes lo .. hi belong to the bucket; on a stash page: */
-	uint32		hi;				/* … did when the page was last written as a whole */
+	uint32		lo;				/* the bucket's hashes, lo .. hi (H3); on a stash page those … */
+	uint32		hi;				/* … when the page was last written as a whole */
 	BlockNumber next;			/* next page of the same chain, or InvalidBlockNumber */
-	BlockNumber source;			/* primary page: of the bucket whose stash still has entries of
-								 * ours, or Invalid */
+	BlockNumber source;			/* of a primary page: primary page of the bucket whose stash still
+								 * has entries of this one, or InvalidBlockNumber */
 	uint16		n;				/* entries */
 	uint16		ndead;			/* hint: entries whose fingerprint is MTP_FP_DEAD */
 	uint32		room_for_later[2];	/* zeroes */
@@ -77,9 +75,10 @@ StaticAssertDecl(sizeof(MtpHashHeader) == sizeof(MtpPageHeader) &&
 				 "the page header has its place");
 
 /*
- * On a primary page the header is followed by these.  filter: a bit for each class of hashes that
- * may have entries in the stash (mtp_filter_bit); never for heavy ones.  A heavy hash has a chain of
- * stash pages of its own, besides what it has on the primary page and in the stash.
+ * A primary page's header and what follows it.  The filter has a bit for each class of hashes
+ * that may have entries in the stash (mtp_filter_bit, invariant H6); entries on a heavy hash's
+ * chain set none.  A heavy hash has a chain of stash pages of its own, besides what it has on the
+ * primary page and in the stash.
  */
 #define MTP_HASH_FILTER_WORDS	8
 #define MTP_HASH_MAX_HEAVY		6
@@ -101,7 +100,7 @@ typedef struct MtpHashPrimary
 #define MtpHashPrimaryOf(page)	((MtpHashPrimary *) ((char *) (page) + MTP_HEADER_AT))
 #define MtpHashIsPrimary(page)	(MtpHashHead(page)->type == MTP_HASH_BUCKET)
 
-/* Fingerprints grow up from here, entries down from the page's end: entry i lies at MtpHashEntryAt(page, i). */
+/* Fingerprints grow up from here, entries down from the page's end. */
 #define MTP_HASH_FP_AT(type) \
 	(MTP_HEADER_AT + ((type) == MTP_HASH_BUCKET ? sizeof(MtpHashPrimary) : sizeof(MtpHashHeader)))
 #define MtpHashFps(page)		((uint8 *) (page) + MTP_HASH_FP_AT(MtpHashHead(page)->type))
@@ -110,7 +109,7 @@ typedef struct MtpHashPrimary
 	((int) ((BLCKSZ - MTP_HASH_FP_AT(type)) / (1 + sizeof(MtpHashEntry))))
 #define MTP_HASH_MAX_ENTRIES	MTP_HASH_CAP(MTP_HASH_STASH)
 
-/* The fingerprint of a hash: 1 .. 255.  The dead hint takes its place, and the hash itself stays. */
+/* The fingerprint of a hash: 1 .. 255.  A dead hint takes its place; the entry keeps the hash. */
 #define MTP_FP_DEAD 0
 
 static inline uint8
@@ -121,7 +120,7 @@ mtp_hash_fp(uint32 hash)
 	return fp == MTP_FP_DEAD ? 1 : fp;
 }
 
-/* The filter's bit of a hash: other bits of it than its fingerprint, and not those that make the bucket. */
+/* The filter's bit of a hash; made of other bits than the fingerprint and the bucket. */
 static inline uint32
 mtp_filter_bit(uint32 hash)
 {
@@ -146,13 +145,13 @@ mtp_filter_add(MtpHashPrimary *p, uint32 hash)
 
 /* bucket.c */
 
-/* A page of the type with nothing but a header; links invalid, pd_lower left to the caller. */
+/* Makes a page with nothing but a header; links invalid.  The caller sets pd_lower. */
 extern void mtp_hash_bucket_init_header(Page page, uint8 type);
 
-/* An empty page of the type; header filled in, links invalid, filter and heavy hashes empty. */
+/* Makes an empty primary or stash page: links invalid, filter and heavy hashes empty. */
 extern void mtp_hash_bucket_init(Page page, uint8 type, uint32 bucket, uint32 lo, uint32 hi);
 
-/* An empty page that belongs to nothing. */
+/* Makes a free page. */
 extern void mtp_hash_bucket_init_free(Page page);
 
 static inline int
@@ -165,37 +164,39 @@ mtp_hash_bucket_room(Page page)
 extern void mtp_hash_bucket_append(Page page, int n, const MtpHashEntry *entries);
 
 /*
- * Finds entries of a hash: writes their indexes, ascending, to `at` (room for MTP_HASH_MAX_ENTRIES) and
- * returns how many.  with_dead: those with a dead hint too.
+ * Finds the entries of a hash: writes their indexes, ascending, to `at` (room for
+ * MTP_HASH_MAX_ENTRIES), and returns how many.  with_dead: also those with a dead hint.
  */
 extern int	mtp_hash_bucket_find(Page page, uint32 hash, bool with_dead, uint16 *at);
 
 /*
- * The same among n entries with fingerprints at fps, which the caller knows: the page itself may change meanwhile, and then the result is any.
- * The SSE2 form and its scalar twin do the same; mtp_hash_bucket_find_among is the one that the processor has.
+ * The same among n entries with fingerprints at fps.  The page may change meanwhile: then the
+ * result is any, but no access leaves the page.  The scalar twin of the SSE2 form does the same.
  */
-extern int	mtp_hash_bucket_find_among(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead, uint16 *at);
-extern int	mtp_hash_bucket_find_scalar(Page page, const uint8 *fps, int n, uint32 hash, bool with_dead, uint16 *at);
+extern int	mtp_hash_bucket_find_among(Page page, const uint8 *fps, int n, uint32 hash,
+									   bool with_dead, uint16 *at);
+extern int	mtp_hash_bucket_find_scalar(Page page, const uint8 *fps, int n, uint32 hash,
+										bool with_dead, uint16 *at);
 
-/* How many entries have the hash, dead hints or not?  At most `limit`. */
+/* Counts the entries of a hash, with and without dead hints, up to `limit`. */
 extern int	mtp_hash_bucket_count(Page page, uint32 hash, int limit);
 
 /*
- * Deletes the entries at[0] < at[1] < …: the last entries take their places.  Deterministic.  n and
- * ndead are kept.
+ * Deletes the entries at[0] < at[1] < …; the page's last entries take their places.  The page and
+ * the arguments alone determine the result, so replay comes to the same.
  */
 extern void mtp_hash_bucket_delete(Page page, int n, const uint16 *at);
 
-/* Keeps only entries with lo <= hash <= hi, which become the page's; in their order.  Deterministic. */
+/* Keeps the entries with lo <= hash <= hi, in their order; lo and hi become the page's. */
 extern void mtp_hash_bucket_retain(Page page, uint32 lo, uint32 hi);
 
-/* Sets the dead hint of entry i. */
+/* Sets the dead hint of entry i; a share lock is enough. */
 extern void mtp_hash_bucket_set_dead(Page page, int i);
 
-/* rm_mask for hash pages: hides hints (fingerprints are renewed from the hashes, ndead, flags). */
+/* rm_mask for hash pages: hides dead hints, and the metapage's count of entries. */
 extern void mtp_hash_bucket_mask(Page page);
 
-/* What readers rely on so as not to leave the page or their arrays, on a page that is of a known type. */
+/* True if no reader leaves the page or its own arrays by the page's counts; its type is known. */
 static inline bool
 mtp_hash_bucket_counts_fit(Page page)
 {
@@ -204,7 +205,7 @@ mtp_hash_bucket_counts_fit(Page page)
 	return h->n <= MTP_HASH_CAP(h->type) && h->nheavy <= MTP_HASH_MAX_HEAVY;
 }
 
-/* What is wrong with the page by itself, or NULL; safe on any bytes.  *at: the entry, or -1. */
+/* What is wrong with the page by itself, or NULL.  Safe on any bytes.  *at: the entry, or -1. */
 extern const char *mtp_hash_bucket_fault(Page page, int *at);
 
 #endif							/* MTP_BUCKET_H */

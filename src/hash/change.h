@@ -1,6 +1,6 @@
 /*
  * change.h
- *	  Changes of primary pages that are made in the same way when they happen and in replay.
+ *	  Changes of pages that a process and replay make in the same way.
  */
 #ifndef MTP_HASH_CHANGE_H
 #define MTP_HASH_CHANGE_H
@@ -10,7 +10,7 @@
 #include "hash/hash.h"
 #include "hash/wal_records.h"
 
-/* The slot of a heavy hash, or -1. */
+/* The slot of a heavy hash on the primary page, or -1. */
 static inline int
 mtp_hash_heavy_slot(const MtpHashPrimary *p, uint32 hash)
 {
@@ -20,7 +20,7 @@ mtp_hash_heavy_slot(const MtpHashPrimary *p, uint32 hash)
 	return -1;
 }
 
-/* Would the filter change? */
+/* True if the filter lacks the bit of one of the entries. */
 static inline bool
 mtp_hash_filter_lacks(const MtpHashPrimary *p, int n, const MtpHashEntry *entries)
 {
@@ -37,7 +37,7 @@ mtp_hash_filter_entries(MtpHashPrimary *p, int n, const MtpHashEntry *entries)
 		mtp_filter_add(p, mtp_entry_hash(&entries[i]));
 }
 
-/* The stash page `first` with its entries, which has been made, becomes the first of its chain. */
+/* Puts the new stash page in front of its chain; the filter gets the entries' bits (H6). */
 static inline void
 mtp_hash_link(MtpHashPrimary *p, BlockNumber first, const MtpWalHashAdd *rec,
 			  const MtpHashEntry *entries)
@@ -57,6 +57,7 @@ mtp_hash_link(MtpHashPrimary *p, BlockNumber first, const MtpWalHashAdd *rec,
 	p->heavy[slot].first = first;
 }
 
+/* Makes the stash page of an ADD record. */
 static inline void
 mtp_hash_make_stash(Page page, const MtpWalHashAdd *rec, const MtpHashEntry *entries)
 {
@@ -65,7 +66,7 @@ mtp_hash_make_stash(Page page, const MtpWalHashAdd *rec, const MtpHashEntry *ent
 	mtp_hash_bucket_append(page, rec->n, entries);
 }
 
-/* A primary page keeps the entries and heavy hashes from lo to hi. */
+/* Keeps a primary page's entries and heavy hashes from lo to hi; its filter and links stay. */
 static inline void
 mtp_hash_retain(Page page, uint32 lo, uint32 hi)
 {

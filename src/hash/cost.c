@@ -1,8 +1,10 @@
 /*
  * cost.c
- *	  Costs: the pages that a lookup reads, counted from the index's own address space, and what is done on them.
+ *	  Costs: the pages that a lookup reads, counted from the index's own address space, and the
+ *	  work on them.
  *
- * On the scale of core's estimate for trees, which B-link uses: README.md, "Costs", has both, and what was measured.
+ * The scale is that of core's estimate for trees, which B-link uses.  README.md, "Costs", has
+ * both, and the measurements that they are fitted to.
  */
 #include "core/core.h"
 #include "hash/hash.h"
@@ -18,47 +20,27 @@
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
 
-/* What a page costs besides its entries: as much as a tree's estimate has for each page of a descent. */
+/* A page's cost besides its entries: as much as a tree's estimate has for a page of a descent. */
 #define PAGE_COST		(50.0 * cpu_operator_cost)
 
-/* Up to so many entries are found and rechecked in the time in which a tree finds them; measured, README.md. */
+/* Up to so many entries, find and recheck take as long as a tree does; measured. */
 #define EVEN			100
 
-/* So many elements an array may well have that is not known yet. */
+/* The elements of an array that is not known yet. */
 #define UNKNOWN_ARRAY	400.0
-
-/* What estimates need of an index's address space. */
-typedef struct Shape
-{
-	double		level;			/* S: buckets of the level */
-	double		split;			/* P0: those that have been split, and have half of the entries */
-	double		stash;			/* pages that are no bucket's primary page */
-} Shape;
 
 /* One lookup. */
 typedef struct Lookup
 {
 	double		entries;		/* of the key */
 	double		searched;		/* pages that are searched for them */
-	double		pages;			/* those, and more that are full of them; a whole number */
+	double		pages;			/* those, and a heavy key's chain; a whole number */
 } Lookup;
 
-/* All clauses are equalities, so a column that has any will do. */
-static bool
-has_all_columns(IndexPath *path)
-{
-	Bitmapset  *columns = NULL;
-	ListCell   *lc;
-
-	foreach(lc, path->indexclauses)
-		columns = bms_add_member(columns, lfirst_node(IndexClause, lc)->indexcol);
-	return bms_num_members(columns) == path->indexinfo->nkeycolumns;
-}
-
 /*
- * How far the rows with one key lie together in the table: as in btcostestimate.  Entries of one hash come mostly
- * in the order of their rows, so a hash finds them as a tree does; with less it would lose against one where the
- * table is sorted.
+ * Says how far the rows with one key lie together in the table, as btcostestimate does.  Entries
+ * of one hash come mostly in the order of their rows, so a hash finds them as a tree does.  With
+ * less correlation the hash would lose against a tree where the table is sorted.
  */
 static double
 first_column_correlation(PlannerInfo *root, IndexOptInfo *index)
@@ -67,7 +49,8 @@ first_column_correlation(PlannerInfo *root, IndexOptInfo *index)
 	AttStatsSlot slot;
 	double		correlation = 0;
 
-	examine_variable(root, (Node *) linitial_node(TargetEntry, index->indextlist)->expr, 0, &vardata);
+	examine_variable(root, (Node *) linitial_node(TargetEntry, index->indextlist)->expr, 0,
+					 &vardata);
 	if (HeapTupleIsValid(vardata.statsTuple) &&
 		get_attstatsslot(&slot, vardata.statsTuple, STATISTIC_KIND_CORRELATION, InvalidOid,
 						 ATTSTATSSLOT_NUMBERS))
@@ -80,32 +63,9 @@ first_column_correlation(PlannerInfo *root, IndexOptInfo *index)
 }
 
 /*
- * By this backend's copy of the metapage, which a lookup needs anyway.  It is read again if the index would be overdue
- * for growth: then the copy is likely to be old.  The planner has locked the index.
- */
-static Shape
-shape_of(IndexOptInfo *index)
-{
-	Relation	rel;
-	const MtpHashMeta *meta;
-	Shape		s = {.level = Max(index->pages, 1)};
-
-	if (index->hypothetical)
-		return s;
-	rel = index_open(index->indexoid, NoLock);
-	meta = mtp_hash_meta(rel, false);
-	if (index->tuples > (double) meta->per_bucket * mtp_hash_space_size(&meta->space))
-		meta = mtp_hash_meta(rel, true);
-	s.level = mtp_hash_space_size(&meta->space) - meta->space.next;
-	s.split = meta->space.next;
-	s.stash = Max((double) index->pages - 1 - meta->reserved, 0);
-	index_close(rel, NoLock);
-	return s;
-}
-
-/*
- * How many pages of a bucket's stash are read for a key, its own entries and `others` being in the bucket: all of them,
- * if it has entries there, or if another key there has its bit of the filter.
+ * Estimates how many pages of a bucket's stash a lookup reads, for a key with so many entries and
+ * `others` in the bucket: all pages, if the key has entries there, or if another key there has
+ * its bit of the filter.
  */
 static double
 stash_pages_met(double entries, double others)
@@ -122,21 +82,39 @@ stash_pages_met(double entries, double others)
 }
 
 /*
- * The pages of one lookup.  A key with more entries than a page holds is heavy, and has a chain of its own.  The others'
- * stash pages are expected as if entries were spread evenly: a bucket that is still to be split in this round has twice
- * as many as one that has been.
+ * Estimates the pages of one lookup.  A key with more entries than a page holds is heavy, and has
+ * a chain of its own.  Others meet stash pages as if entries were spread evenly: a bucket that is
+ * still to be split in this round has twice as many as one that has been.
+ *
+ * Goes by this backend's copy of the metapage, which a lookup needs anyway.  Reads it anew if the
+ * index would be overdue for growth: then the copy is likely to be old.  The planner has locked
+ * the index.
  */
 static Lookup
 estimate_lookup(IndexOptInfo *index, double entries)
 {
 	Lookup		l = {.entries = entries,.searched = 1};
-	Shape		s = shape_of(index);
-	double		others = index->tuples / s.level;
-	double		split = s.split / s.level;
+	double		level = Max(index->pages, 1);	/* S */
+	double		split = 0;		/* the part of the level that has been split */
+	double		stash = 0;		/* pages that are no bucket's primary page */
+	double		others;
 
-	if (s.stash > 0 && entries <= MTP_HASH_CAP(MTP_HASH_BUCKET))
+	if (!index->hypothetical)
+	{
+		Relation	rel = index_open(index->indexoid, NoLock);
+		const MtpHashMeta *meta = mtp_hash_meta(rel, false);
+
+		if (index->tuples > (double) meta->per_bucket * mtp_hash_space_size(&meta->space))
+			meta = mtp_hash_meta(rel, true);
+		level = mtp_hash_space_size(&meta->space) - meta->space.next;
+		split = meta->space.next / level;
+		stash = Max((double) index->pages - 1 - meta->reserved, 0);
+		index_close(rel, NoLock);
+	}
+	others = index->tuples / level;
+	if (stash > 0 && entries <= MTP_HASH_CAP(MTP_HASH_BUCKET))
 		l.searched += Min((1 - split) * stash_pages_met(entries, others) +
-						  split * stash_pages_met(entries, others / 2), s.stash);
+						  split * stash_pages_met(entries, others / 2), stash);
 	l.pages = rint(l.searched);
 	if (entries > MTP_HASH_CAP(MTP_HASH_BUCKET))
 		l.pages += ceil(entries / MTP_HASH_MAX_ENTRIES);
@@ -144,9 +122,10 @@ estimate_lookup(IndexOptInfo *index, double entries)
 }
 
 /*
- * One comparison of a row: as the tree's estimate has it, but for arrays.  With these it is compared element by element,
- * unless the array is a constant, which is hashed.  Of one that is not known yet the planner assumes ten elements;
- * where there are hundreds, comparisons take longer than lookups do in a tree.
+ * The cost of one comparison of a row.  It is as in the tree's estimate, but for arrays: the
+ * executor hashes an array that is a constant, and compares element by element with any other.
+ * The planner assumes ten elements of an array that is not known yet; where there are hundreds,
+ * comparisons take longer than lookups do in a tree.
  */
 static Cost
 comparison_cost(PlannerInfo *root, Expr *clause)
@@ -164,64 +143,42 @@ comparison_cost(PlannerInfo *root, Expr *clause)
 }
 
 /*
- * What the entries of one lookup cost: as in a tree, and the recheck of their rows, which a tree's need not.  Rechecks take
- * so much time that large results come slower than from a tree, for all that it has twice the pages.
+ * The cost of lookups with all columns.  Entries cost as in a tree, and beyond EVEN the recheck
+ * of their rows, which a tree does not need: it takes so much time that large results come slower
+ * than from a tree, although that reads twice the pages.
  */
-static Cost
-entries_cost(PlannerInfo *root, List *quals, double entries)
-{
-	Cost		compare = 0;
-	ListCell   *lc;
-
-	foreach(lc, quals)
-		compare += comparison_cost(root, lfirst_node(RestrictInfo, lc)->clause);
-	return entries * (cpu_index_tuple_cost + compare) +
-		Max(entries - EVEN, 0) * (cpu_tuple_cost + compare);
-}
-
-/* Lookups of an array's elements and of the rows of an outer relation find pages in the cache: as for any index. */
-static double
-pages_read(PlannerInfo *root, IndexOptInfo *index, double pages, double lookups)
-{
-	if (lookups <= 1)
-		return pages;
-	return index_pages_fetched(pages * lookups, index->pages, index->pages, root);
-}
-
 static void
 cost_lookups(PlannerInfo *root, IndexPath *path, double loop_count, GenericCosts *costs)
 {
 	IndexOptInfo *index = path->indexinfo;
 	Lookup		l = estimate_lookup(index, costs->numIndexTuples);
 	double		lookups = costs->num_sa_scans;
+	double		pages = l.pages;
 	Cost		arguments = costs->indexStartupCost;
 	Cost		hash = index->nkeycolumns * cpu_operator_cost;
-	Cost		entries = entries_cost(root, get_quals_from_indexclauses(path->indexclauses), l.entries);
+	Cost		compare = 0;
+	Cost		entries;
+	ListCell   *lc;
 
+	foreach(lc, get_quals_from_indexclauses(path->indexclauses))
+		compare += comparison_cost(root, lfirst_node(RestrictInfo, lc)->clause);
+	entries = l.entries * (cpu_index_tuple_cost + compare) +
+		Max(l.entries - EVEN, 0) * (cpu_tuple_cost + compare);
+
+	/* Many lookups, of an array's elements or an outer relation's rows, find pages in the cache. */
+	if (lookups * loop_count > 1)
+		pages = index_pages_fetched(pages * (lookups * loop_count), index->pages, index->pages,
+									root);
 	costs->numIndexPages = l.pages;
 
 	/*
-	 * Not the columns' hashes: of two hash indexes that cost the same the one with more columns
-	 * would lose by that.
+	 * The startup cost leaves out hashing the columns: of two hash indexes that cost the same the
+	 * one with more columns would lose by that.
 	 */
 	costs->indexStartupCost = arguments + PAGE_COST;
 	costs->indexTotalCost = arguments +
 		lookups * (hash + l.searched * PAGE_COST + entries) +
-		pages_read(root, index, l.pages, lookups * loop_count) * costs->spc_random_page_cost / loop_count;
-}
-
-/*
- * Core can't be told that a hash needs all columns, and asks with fewer.  Such a scan reads the whole index, and the table
- * for each entry.  It must lose against everything else, also against a sequential scan that is disabled.
- */
-static void
-cost_walk(PlannerInfo *root, IndexPath *path, double loop_count, GenericCosts *costs)
-{
-	memset(costs, 0, sizeof(GenericCosts));
-	costs->numIndexTuples = Max(path->indexinfo->tuples, 1);
-	genericcostestimate(root, path, loop_count, costs);
-	costs->indexStartupCost += disable_cost;
-	costs->indexTotalCost += disable_cost + costs->numIndexTuples * costs->spc_random_page_cost;
+		pages * costs->spc_random_page_cost / loop_count;
 }
 
 void
@@ -229,15 +186,33 @@ mtp_hash_cost(PlannerInfo *root, IndexPath *path, double loop_count, Cost *start
 			  Selectivity *selectivity, double *correlation, double *pages)
 {
 	GenericCosts costs = {0};
+	Bitmapset  *columns = NULL;
+	bool		lookup;
+	ListCell   *lc;
 
-	if (has_all_columns(path))
+	/* All clauses are equalities, so a scan whose columns all have one is a lookup. */
+	foreach(lc, path->indexclauses)
+		columns = bms_add_member(columns, lfirst_node(IndexClause, lc)->indexcol);
+	lookup = bms_num_members(columns) == path->indexinfo->nkeycolumns;
+
+	/*
+	 * Core can't be told that a hash needs all columns, and asks with fewer.  Such a scan reads
+	 * the whole index, and the table for each entry.  It must lose against everything else, even
+	 * against a sequential scan that is disabled.
+	 */
+	if (!lookup)
+		costs.numIndexTuples = Max(path->indexinfo->tuples, 1);
+	genericcostestimate(root, path, loop_count, &costs);
+	if (lookup)
 	{
-		genericcostestimate(root, path, loop_count, &costs);
 		cost_lookups(root, path, loop_count, &costs);
 		costs.indexCorrelation = first_column_correlation(root, path->indexinfo);
 	}
 	else
-		cost_walk(root, path, loop_count, &costs);
+	{
+		costs.indexStartupCost += disable_cost;
+		costs.indexTotalCost += disable_cost + costs.numIndexTuples * costs.spc_random_page_cost;
+	}
 	*startup = costs.indexStartupCost;
 	*total = costs.indexTotalCost;
 	*selectivity = costs.indexSelectivity;

@@ -1,64 +1,51 @@
 /*
  * delete_dead.c
- *	  Makes room on a full page from entries whose rows are dead, before the bucket gets a further page.
+ *	  Makes room on a full page from entries whose rows are dead, before the bucket gets a further
+ *	  page.
  *
- * The table has the last word on what is dead and tells the standbys' conflict horizon.
+ * The table decides what is dead, and gives the horizon for conflicts on standbys.
  */
 #include "hash/hash.h"
 
 #include "index/dead.h"
 
+/* The table's block that entry i leads to. */
 static inline BlockNumber
 entry_block(Relation rel, Buffer buf, int i)
 {
 	return ItemPointerGetBlockNumber(&mtp_hash_entry(rel, buf, i)->tid);
 }
 
-/* The table's blocks that dead-marked entries lead to, sorted; returns how many (with repetitions). */
-static int
-dead_blocks(Relation rel, Buffer buf, BlockNumber *blocks)
-{
-	Page		page = BufferGetPage(buf);
-	int			n = 0;
-
-	for (int i = 0; i < MtpHashHead(page)->n; i++)
-		if (MtpHashFps(page)[i] == MTP_FP_DEAD)
-			blocks[n++] = entry_block(rel, buf, i);
-	mtp_dead_sort_blocks(blocks, n);
-	return n;
-}
-
-/* Asks about all entries that lead to the blocks: the table has to read them anyway, for the horizon. */
-static void
-ask(TM_IndexDeleteOp *op, Buffer buf, const BlockNumber *blocks, int nblocks)
-{
-	Page		page = BufferGetPage(buf);
-
-	for (int i = 0; i < MtpHashHead(page)->n; i++)
-		if (mtp_dead_has_block(blocks, nblocks, entry_block(op->irel, buf, i)))
-			mtp_dead_ask(op, i, &MtpHashEntryAt(page, i)->tid)->knowndeletable =
-				MtpHashFps(page)[i] == MTP_FP_DEAD;
-}
-
 /*
- * The page is exclusively locked, no more: a scan copies what it wants from a page at once, so it does
- * not miss an entry that takes a deleted one's place; and a TID that it has copied is not used again
- * before a VACUUM has been to the bucket, which waits for the scan.
+ * Asks the table about all entries that lead to the same blocks as those that are marked dead: it
+ * must read these blocks anyway, for the horizon.
+ *
+ * An exclusive lock on the page is enough.  A scan copies what it wants from a page at once, so
+ * it misses no entry that takes a deleted one's place.  A TID that it has copied is not used
+ * again before VACUUM has had a cleanup lock on the bucket, which waits for the scan (H9).
  */
 bool
 mtp_hash_reclaim(Relation rel, Relation heap, Buffer buf)
 {
 	Page		page = BufferGetPage(buf);
+	const uint8 *fps = MtpHashFps(page);
+	int			n = MtpHashHead(page)->n;
 	BlockNumber blocks[MTP_HASH_MAX_ENTRIES];
 	TM_IndexDeleteOp *op;
-	int			nblocks;
+	int			nblocks = 0;
 
 	if (heap == NULL || (MtpHashHead(page)->flags & MTP_HASH_HAS_DEAD) == 0)
 		return false;
-	nblocks = dead_blocks(rel, buf, blocks);
+	for (int i = 0; i < n; i++)
+		if (fps[i] == MTP_FP_DEAD)
+			blocks[nblocks++] = entry_block(rel, buf, i);
 	if (nblocks == 0)
 		return false;
-	op = mtp_dead_begin(rel, buf, MtpHashHead(page)->n);
-	ask(op, buf, blocks, nblocks);
+	mtp_dead_sort_blocks(blocks, nblocks);
+	op = mtp_dead_begin(rel, buf, n);
+	for (int i = 0; i < n; i++)
+		if (mtp_dead_has_block(blocks, nblocks, entry_block(rel, buf, i)))
+			mtp_dead_ask(op, i, &MtpHashEntryAt(page, i)->tid)->knowndeletable =
+				fps[i] == MTP_FP_DEAD;
 	return mtp_dead_delete(op, heap, buf, MTP_WAL_HASH_DELETE, mtp_hash_bucket_delete);
 }

@@ -1,6 +1,6 @@
 /*
  * describe.c
- *	  A hash index's page as page_info shows it.
+ *	  Describes a hash index's page for page_info.
  */
 #include "hash/hash.h"
 
@@ -29,28 +29,30 @@ add_flag(Flags *f, const char *fmt,...)
 	f->texts[f->n++] = CStringGetTextDatum(text);
 }
 
-/* The index as the metapage has it, in the terms of linear hashing. */
+/*
+ * Adds what the flags column shows: of the metapage the index in the terms of linear hashing, of
+ * a bucket's pages its number, and its heavy hashes: how many, then each with the first page of
+ * its chain.
+ */
 static void
-meta_flags(const MtpHashMeta *meta, Flags *f)
-{
-	int			capacity = MTP_HASH_CAP(MTP_HASH_BUCKET);
-
-	add_flag(f, "N=%u", meta->space.level);
-	add_flag(f, "P0=%u", meta->space.next);
-	add_flag(f, "M=%u", meta->space.initial);
-	add_flag(f, "K=%.2f", (double) meta->per_bucket / capacity);
-	add_flag(f, "b=%d", capacity);
-	add_flag(f, "B=%u", mtp_hash_space_size(&meta->space));
-	add_flag(f, "entries=" UINT64_FORMAT, meta->entries);
-}
-
-/* heavy: the number of heavy hashes, then each with the first page of its chain. */
-static void
-bucket_flags(Page page, Flags *f)
+add_flags(Page page, Flags *f)
 {
 	const MtpHashHeader *h = MtpHashHead(page);
 	const MtpHashHeavy *heavy = MtpHashPrimaryOf(page)->heavy;
+	const MtpHashMeta *meta = MtpHashMetaOf(page);
+	int			capacity = MTP_HASH_CAP(MTP_HASH_BUCKET);
 
+	if (h->type == MTP_HASH_META)
+	{
+		add_flag(f, "N=%u", meta->space.level);
+		add_flag(f, "P0=%u", meta->space.next);
+		add_flag(f, "M=%u", meta->space.initial);
+		add_flag(f, "K=%.2f", (double) meta->per_bucket / capacity);
+		add_flag(f, "b=%d", capacity);
+		add_flag(f, "B=%u", mtp_hash_space_size(&meta->space));
+		add_flag(f, "entries=" UINT64_FORMAT, meta->entries);
+		return;
+	}
 	add_flag(f, "bucket=%u", h->bucket);
 	if (h->type == MTP_HASH_BUCKET)
 	{
@@ -64,75 +66,53 @@ bucket_flags(Page page, Flags *f)
 		add_flag(f, "has_dead");
 }
 
-static const char *
-page_type(uint8 type)
-{
-	switch (type)
-	{
-		case MTP_HASH_META:
-			return "meta";
-		case MTP_HASH_BUCKET:
-			return "bucket";
-		case MTP_HASH_STASH:
-			return "stash";
-		case MTP_HASH_FREE:
-			return "free";
-	}
-	return "unknown";
-}
-
 static void
-set(Datum *values, bool *nulls, int column, Datum value)
+set_column(Datum *values, bool *nulls, int column, Datum value)
 {
 	values[column] = value;
 	nulls[column] = false;
 }
 
-/* What pages with entries have. */
-static void
-describe_entries(Page page, Datum *values, bool *nulls)
-{
-	MtpHashHeader *h = MtpHashHead(page);
-	int			dead = 0;
-
-	for (int i = 0; i < h->n; i++)
-		dead += MtpHashFps(page)[i] == MTP_FP_DEAD;
-	set(values, nulls, MTP_INFO_LEVEL, Int32GetDatum(0));
-	set(values, nulls, MTP_INFO_ITEMS, Int32GetDatum(h->n));
-	set(values, nulls, MTP_INFO_DEAD, Int32GetDatum(dead));
-	set(values, nulls, MTP_INFO_FREE,
-		Int32GetDatum(mtp_hash_bucket_room(page) * (int) (1 + sizeof(MtpHashEntry))));
-	set(values, nulls, MTP_INFO_HIGHKEY,
-		CStringGetTextDatum(psprintf("%08x..%08x", h->lo, h->hi)));
-	if (h->next != InvalidBlockNumber)
-		set(values, nulls, MTP_INFO_RIGHT, Int64GetDatum((int64) h->next));
-}
-
 static void
 describe_page(Relation rel, Page page, BlockNumber blkno, Datum *values, bool *nulls)
 {
+	static const char *const types[] = {"meta", "bucket", "stash", "free"};
 	MtpHashHeader *h = MtpHashHead(page);
+	bool		known = h->type >= MTP_HASH_META && h->type <= MTP_HASH_FREE;
 	Flags		flags = {0};
 	const char *fault;
 	int			at;
+	int			dead = 0;
 
-	set(values, nulls, MTP_INFO_TYPE, CStringGetTextDatum(page_type(h->type)));
-	set(values, nulls, MTP_INFO_FORMAT, Int32GetDatum(h->format));
+	set_column(values, nulls, MTP_INFO_TYPE,
+			   CStringGetTextDatum(known ? types[h->type - MTP_HASH_META] : "unknown"));
+	set_column(values, nulls, MTP_INFO_FORMAT, Int32GetDatum(h->format));
 	fault = mtp_hash_bucket_fault(page, &at);
 	if (fault != NULL)
 		ereport(WARNING,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("block %u of index \"%s\" is corrupted", blkno, RelationGetRelationName(rel)),
+				 errmsg("block %u of index \"%s\" is corrupted", blkno,
+						RelationGetRelationName(rel)),
 				 errdetail("%c%s.", pg_toupper((unsigned char) fault[0]), fault + 1)));
-	else if (h->type == MTP_HASH_META)
-		meta_flags(MtpHashMetaOf(page), &flags);
 	else if (h->type != MTP_HASH_FREE)
+		add_flags(page, &flags);
+	if (fault == NULL && (h->type == MTP_HASH_BUCKET || h->type == MTP_HASH_STASH))
 	{
-		bucket_flags(page, &flags);
-		describe_entries(page, values, nulls);
+		for (int i = 0; i < h->n; i++)
+			dead += MtpHashFps(page)[i] == MTP_FP_DEAD;
+		set_column(values, nulls, MTP_INFO_LEVEL, Int32GetDatum(0));
+		set_column(values, nulls, MTP_INFO_ITEMS, Int32GetDatum(h->n));
+		set_column(values, nulls, MTP_INFO_DEAD, Int32GetDatum(dead));
+		set_column(values, nulls, MTP_INFO_FREE,
+				   Int32GetDatum(mtp_hash_bucket_room(page) * (int) (1 + sizeof(MtpHashEntry))));
+		set_column(values, nulls, MTP_INFO_HIGHKEY,
+				   CStringGetTextDatum(psprintf("%08x..%08x", h->lo, h->hi)));
+		if (h->next != InvalidBlockNumber)
+			set_column(values, nulls, MTP_INFO_RIGHT, Int64GetDatum((int64) h->next));
 	}
-	set(values, nulls, MTP_INFO_FLAGS,
-		PointerGetDatum(construct_array(flags.texts, flags.n, TEXTOID, -1, false, TYPALIGN_INT)));
+	set_column(values, nulls, MTP_INFO_FLAGS,
+			   PointerGetDatum(construct_array(flags.texts, flags.n, TEXTOID, -1, false,
+											   TYPALIGN_INT)));
 }
 
 static const MtpInspectOps hash_inspect = {
@@ -144,7 +124,6 @@ static const MtpInspectOps hash_inspect = {
 	.describe = describe_page
 };
 
-/* Only from _PG_init. */
 void
 mtp_hash_inspect_init(void)
 {

@@ -1,6 +1,6 @@
 /*
  * extent.c
- *	  Makes room for buckets: extents of consecutive blocks.
+ *	  Adds room for buckets: extents of consecutive blocks.
  */
 #include "core/core.h"
 
@@ -10,29 +10,18 @@
 #include "core/inject.h"
 
 /*
- * So many blocks, or a sixteenth of the buckets, become part of the index at a time: where disk space ends, fewer
- * have been added in vain.  Less than that would make too many extents.
+ * So many blocks, or a sixteenth of the buckets, become part of the index at a time: where disk
+ * space ends, fewer have been added in vain.  Fewer at a time would make too many extents.
  */
 #define EXTEND_AT_ONCE	256
 
-/* The extent list with n more buckets at `block`; extents that follow each other are one. */
-static void
-add_extent(MtpHashMeta *meta, BlockNumber block, uint32 n)
-{
-	MtpHashExtent *last = &meta->extents[meta->nextents - 1];
-
-	if (last->block + (meta->reserved - last->bucket) != block)
-		meta->extents[meta->nextents++] = (MtpHashExtent)
-	{
-		meta->reserved, block
-	};
-	meta->reserved += n;
-}
-
 /*
- * Makes n blocks part of the index.  The last one is initialized in the same record: replay makes the file as
- * long, as blocks that others get behind them could else be the same ones after a promotion.  As a bucket's
- * page, because a free one might be taken for something else.
+ * Makes n blocks, from `block` on, part of the index.  Blocks that follow the last extent join
+ * it.
+ *
+ * The record has an image of the last block, so that replay makes the file as long: else stash
+ * pages might get the same blocks after a promotion.  The block becomes a bucket's page, because
+ * a free page might be taken for something else.
  */
 static void
 publish_extent(Relation rel, MtpHashMeta *meta, BlockNumber block, uint32 n, Buffer lastbuf)
@@ -40,11 +29,19 @@ publish_extent(Relation rel, MtpHashMeta *meta, BlockNumber block, uint32 n, Buf
 	Buffer		metabuf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
 										MTP_HASH_WANT_META, NULL);
 	Page		page = BufferGetPage(metabuf);
+	MtpHashExtent *last;
 	MtpChange	c;
 
 	Assert(MtpHashMetaOf(page)->reserved == meta->reserved);
 	*meta = *MtpHashMetaOf(page);
-	add_extent(meta, block, n);
+	last = &meta->extents[meta->nextents - 1];
+	if (last->block + (meta->reserved - last->bucket) != block)
+	{
+		last = &meta->extents[meta->nextents++];
+		last->bucket = meta->reserved;
+		last->block = block;
+	}
+	meta->reserved += n;
 	mtp_change_init(&c, rel, MTP_WAL_HASH_META);
 	mtp_change_buffer(&c, metabuf, MTP_HASH_IMAGE);
 	mtp_change_buffer(&c, lastbuf, MTP_HASH_IMAGE);
@@ -55,31 +52,10 @@ publish_extent(Relation rel, MtpHashMeta *meta, BlockNumber block, uint32 n, Buf
 	UnlockReleaseBuffer(metabuf);
 }
 
-/* n consecutive blocks at the index's end, zeros; the caller holds the extension lock.  Returns the last one, locked. */
-static Buffer
-extend(Relation rel, uint32 n, BlockNumber *first)
-{
-	Buffer		buf = InvalidBuffer;
-
-	for (uint32 i = 0; i < n; i++)
-	{
-		if (i > 0)
-			ReleaseBuffer(buf);
-		CHECK_FOR_INTERRUPTS();
-		buf = ReadBuffer(rel, P_NEW);
-		if (i == 0)
-			*first = BufferGetBlockNumber(buf);
-		if (BufferGetBlockNumber(buf) != *first + i)
-			elog(ERROR, "blocks of index \"%s\" are not consecutive", RelationGetRelationName(rel));
-	}
-	LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
-	return buf;
-}
-
 /*
- * The extension lock is held until the record is there: VACUUM, which takes it to learn how long the index is, and
- * reads the metapage then, takes no block of an extent for one that belongs to nothing.  It keeps others from adding
- * extents as well.
+ * Holds the extension lock until the record is there.  VACUUM takes this lock to learn how long
+ * the index is, and reads the metapage then: so it takes no block of an extent for one that
+ * belongs to nothing (H11).  The lock also keeps other processes from adding extents.
  */
 bool
 mtp_hash_reserve(Relation rel, MtpHashMeta *meta, uint32 target)
@@ -101,8 +77,21 @@ mtp_hash_reserve(Relation rel, MtpHashMeta *meta, uint32 target)
 	{
 		uint32		k = Min(n, Max(mtp_hash_space_size(&meta->space) / 16, EXTEND_AT_ONCE));
 		BlockNumber first = InvalidBlockNumber;
-		Buffer		buf = extend(rel, k, &first);
+		Buffer		buf = InvalidBuffer;
 
+		for (uint32 i = 0; i < k; i++)
+		{
+			if (i > 0)
+				ReleaseBuffer(buf);
+			CHECK_FOR_INTERRUPTS();
+			buf = ReadBuffer(rel, P_NEW);
+			if (i == 0)
+				first = BufferGetBlockNumber(buf);
+			if (BufferGetBlockNumber(buf) != first + i)
+				elog(ERROR, "blocks of index \"%s\" are not consecutive",
+					 RelationGetRelationName(rel));
+		}
+		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 		publish_extent(rel, meta, first, k, buf);
 		UnlockReleaseBuffer(buf);
 		n -= k;

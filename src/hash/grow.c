@@ -1,28 +1,16 @@
 /*
  * grow.c
- *	  Lets the index grow as far as its entries ask for.
+ *	  Grows the index as far as its entries ask for.
  *
- * Best effort: whatever is not to be had at once ends it, and who comes later pays.
+ * Growth is best effort: whatever is not to be had at once ends it, and later growth settles the
+ * debt.
  */
 #include "core/core.h"
 
 #include "hash/grow.h"
 #include "miscadmin.h"
 
-/* Counts entries that are coming. */
-static void
-count_entries(Relation rel, uint32 entries, volatile uint32 *counted)
-{
-	Buffer		buf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
-									MTP_HASH_WANT_META, NULL);
-
-	MtpHashMetaOf(BufferGetPage(buf))->entries += entries;
-	mtp_hash_count_changed(rel, buf);
-	*counted = entries;
-	UnlockReleaseBuffer(buf);
-}
-
-/* How many buckets should there be? */
+/* The number of buckets that the index should have: never fewer than there are. */
 static uint32
 target_size(const MtpHashMeta *meta)
 {
@@ -33,12 +21,13 @@ target_size(const MtpHashMeta *meta)
 }
 
 /*
- * Takes back what was counted, for an error in growth: else each attempt of a load that fails would make
- * the index ask for more.  Best effort, as the count is: the page may be locked, by ourselves even.  What stays
- * counted is not counted again when the batch is prepared by another process.
+ * Takes back what was counted, after growth that failed or became useless: else each attempt of a
+ * load that fails would make the index ask for more.  Best effort, as the count is: another
+ * process, or this one, may have the page locked.  What stays counted is not counted again when
+ * another process prepares the batch.
  *
- * The metapage has been pinned all the while: an error handler must read no page, as the error may have come in the
- * middle of reading or adding another one, which is cleaned up later.
+ * The caller has pinned the metapage before: an error handler must read no page, as the error may
+ * have come in the middle of reading or adding another one, and the cleanup of that comes later.
  */
 static void
 uncount_entries(Relation rel, Buffer metabuf, volatile uint32 *counted)
@@ -54,54 +43,40 @@ uncount_entries(Relation rel, Buffer metabuf, volatile uint32 *counted)
 	}
 }
 
-/* Splits up to `most` buckets; makes room for `target` ones if that is to be had for all of them at once. */
-static void
-split_buckets(Relation rel, MtpHashMeta *meta, uint32 target, uint32 most, MtpHashGrown *grown)
+/*
+ * Without a limit, gives an index of one page all buckets at once, and adds the blocks for all
+ * buckets that are due at once; else adds as few as possible.
+ */
+void
+mtp_hash_grow_some(Relation rel, uint32 most, MtpHashGrown *grown)
 {
-	uint32		end = grown->splits + most;
+	bool		limited = most != PG_UINT32_MAX;
+	uint32		done = grown->splits;
+	uint32		target;
+	MtpHashMeta meta;
 
-	if (end < most)
-		end = PG_UINT32_MAX;
-	while (mtp_hash_space_size(&meta->space) < target && grown->splits < end)
+	mtp_hash_copy_meta(rel, &meta);
+	target = target_size(&meta);
+	if (!limited && target > 1 && mtp_hash_choose_initial(rel, &meta, target, grown))
+		return;
+	while (mtp_hash_space_size(&meta.space) < target && grown->splits - done < most)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (grown->cancelled && *grown->cancelled)
 			break;
-		if (mtp_hash_space_size(&meta->space) < meta->reserved)
+		if (mtp_hash_space_size(&meta.space) < meta.reserved)
 		{
-			if (mtp_hash_split(rel, meta, grown) == MTP_SPLIT_STOP)
+			if (mtp_hash_split(rel, &meta, grown) == MTP_SPLIT_STOP)
 				break;
 		}
-		else if (!mtp_hash_reserve(rel, meta, most == PG_UINT32_MAX ? target : 0))
+		else if (!mtp_hash_reserve(rel, &meta, limited ? 0 : target))
 			break;
 	}
 }
 
 void
-mtp_hash_grow_some(Relation rel, uint32 most, MtpHashGrown *grown)
-{
-	MtpHashMeta meta;
-
-	mtp_hash_copy_meta(rel, &meta);
-	split_buckets(rel, &meta, target_size(&meta), most, grown);
-}
-
-/* An index with a handful of entries, or none, gets its buckets at once, any other by splits. */
-static void
-grow_for_batch(Relation rel, MtpHashGrown *grown)
-{
-	MtpHashMeta meta;
-	uint32		target;
-
-	mtp_hash_copy_meta(rel, &meta);
-	target = target_size(&meta);
-	if (target <= 1 || !mtp_hash_choose_initial(rel, &meta, target, grown))
-		split_buckets(rel, &meta, target, PG_UINT32_MAX, grown);
-}
-
-void
-mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted, const volatile bool *cancelled,
-			  MtpHashGrown *grown)
+mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted,
+			  const volatile bool *cancelled, MtpHashGrown *grown)
 {
 	Buffer		metabuf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_UNLOCK,
 										MTP_HASH_WANT_META, NULL);
@@ -109,10 +84,13 @@ mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted, const vola
 	memset(grown, 0, sizeof(*grown));
 	grown->cancelled = cancelled;
 	if (*counted != entries)
-		count_entries(rel, entries, counted);
+	{
+		(void) mtp_hash_count(rel, entries);
+		*counted = entries;
+	}
 	PG_TRY();
 	{
-		grow_for_batch(rel, grown);
+		mtp_hash_grow_some(rel, PG_UINT32_MAX, grown);
 	}
 	PG_CATCH();
 	{

@@ -10,24 +10,29 @@
 #include "hash/hash.h"
 
 /*
- * Nowhere here does the caller hold a lock on any page, unless it is said.  *meta is his copy of the metapage, renewed
- * where something has happened.  What is not to be had at once is not waited for; errors (no disk space) leave a
- * sound index, grown as far as it came.
+ * Callers of these functions hold no lock on any page, unless a comment says otherwise.  *meta is
+ * the caller's copy of the metapage, and is read anew where something has happened.  Nothing here
+ * waits for a cleanup lock.  An error (no disk space) leaves a sound index, grown as far as it
+ * came.
  */
 
-/* grow.c: splits up to `most` buckets that are due for what has been counted, and adds to *grown. */
+/*
+ * grow.c: splits up to `most` buckets that the metapage's count makes due, PG_UINT32_MAX: all of
+ * them.  Adds to *grown.
+ */
 extern void mtp_hash_grow_some(Relation rel, uint32 most, MtpHashGrown *grown);
 
 /*
- * extent.c: makes room for up to `target` buckets, and for a sixteenth of those there are at least.  Somebody else may
- * have done so meanwhile, and less: *meta tells.  False if there can be no more.
+ * extent.c: makes room for up to `target` buckets, and for a sixteenth of all buckets at least.
+ * If another process has made room meanwhile, perhaps less, that is all: *meta tells.  False if
+ * there can be no more.
  */
 extern bool mtp_hash_reserve(Relation rel, MtpHashMeta *meta, uint32 target);
 
 /*
- * initial.c: an index that has only bucket 0, and that without a stash, gets `target` buckets at once; adds to
- * *grown.  False if it is not such an index, if initial_buckets was given, or if somebody else has the bucket pinned
- * and it has entries.
+ * initial_buckets.c: gives an index that has only bucket 0, without a stash, `target` buckets at
+ * once, and adds to *grown.  False if the index is not such a one, if initial_buckets was given,
+ * or if bucket 0 has entries and another backend has it pinned.
  */
 extern bool mtp_hash_choose_initial(Relation rel, MtpHashMeta *meta, uint32 target,
 									MtpHashGrown *grown);
@@ -37,22 +42,22 @@ extern bool mtp_hash_choose_initial(Relation rel, MtpHashMeta *meta, uint32 targ
 typedef enum MtpHashSplitResult
 {
 	MTP_SPLIT_DONE,
-	MTP_SPLIT_AGAIN,			/* somebody else was faster; the metapage has been read again */
-	MTP_SPLIT_STOP				/* the bucket is not to be had */
+	MTP_SPLIT_AGAIN,			/* another process was faster; *meta has been read anew */
+	MTP_SPLIT_STOP				/* the bucket's cleanup lock is not to be had at once */
 } MtpHashSplitResult;
 
-/* Splits the bucket whose turn it is, for which there must be room.  Never waits for a cleanup lock. */
+/* Splits the bucket whose turn it is; its new half must have room in an extent. */
 extern MtpHashSplitResult mtp_hash_split(Relation rel, MtpHashMeta *meta, MtpHashGrown *grown);
 
 /*
- * finish.c: ends a split whose stash was too long for one record, if it is not ended.  newer: primary page of the
- * bucket that was split off.  False: a page is not to be had.
+ * split_finish.c: finishes the split that made the bucket with primary page `newer`, if its stash
+ * was too long for one record.  False if a page is not to be had at once.
  */
 extern bool mtp_hash_finish(Relation rel, BlockNumber newer, MtpHashGrown *grown);
 
 /*
- * Laying out entries anew over pages that the caller holds locked, in private images (layout.c).  A page of
- * the layout is a buffer and its image to be.
+ * split_layout.c lays entries out anew, in private images of pages that the caller holds locked.
+ * A sheet is such a page: its buffer and its new content.
  */
 typedef struct MtpHashSheet
 {
@@ -60,7 +65,7 @@ typedef struct MtpHashSheet
 	Page		image;
 } MtpHashSheet;
 
-/* Stash pages that are laid out anew at once, and what this may need in addition. */
+/* Stash pages that one record lays out anew, and two that this may need in addition. */
 #define MTP_HASH_PIECE		8
 #define MTP_HASH_SHEETS		(MTP_HASH_PIECE + 2)
 
@@ -70,53 +75,54 @@ typedef struct MtpHashLayout
 	uint32		cut;			/* entries above it belong to the new bucket */
 	MtpHashSheet primary[2];	/* old, new */
 	int			n[2];
-	MtpHashEntry *entries[2];	/* taken off the sheets, of either bucket */
+	MtpHashEntry *entries[2];	/* taken off pages, for either bucket */
 	int			nsheets;
 	int			used;
-	MtpHashSheet sheets[MTP_HASH_SHEETS];	/* stash pages to be written anew; those not used
-											 * become free */
+	MtpHashSheet sheets[MTP_HASH_SHEETS];	/* stash pages; those not used become free */
 } MtpHashLayout;
 
-/* An empty layout, palloc'd as all that follows is: whoever is done deletes the memory context. */
+/* Makes an empty layout.  All of this is palloc'd: the caller deletes the memory context. */
 extern MtpHashLayout *mtp_hash_layout_make(Relation rel, uint32 cut);
 
-/* A copy of a page. */
-extern Page mtp_hash_layout_image(Page page);
+/* Copies a page to private memory, as a sheet. */
+extern MtpHashSheet mtp_hash_layout_copy(Buffer buf);
 
-/* Takes a page's entries.  Dead hints are lost: whoever meets the entries again will find out again. */
+/* Takes a page's entries.  Dead hints are lost: scans that meet the entries find out again. */
 extern void mtp_hash_layout_take(MtpHashLayout *l, Page page);
 
-/* A stash page, exclusively locked, to be written anew; its image is zero yet. */
+/* Adds an exclusively locked stash page to the sheets; its image is zero so far. */
 extern void mtp_hash_layout_sheet(MtpHashLayout *l, Buffer buf);
 
 /*
- * Puts entries of a side (0: old bucket, 1: new one), from number `from` on, on a page that may have room; on a stash
- * page with their bits in the primary page's filter.  Returns the first one that is not on it.
+ * Puts entries of a side (0: old bucket, 1: new one), from number `from` on, on a page as far as
+ * it has room; on a stash page with their bits in the primary page's filter (H6).  Returns the
+ * first entry that is not on the page.
  */
 extern int	mtp_hash_layout_fill(MtpHashLayout *l, int side, MtpHashSheet *to, int from);
 
-/* Makes sure that so many sheets are unused; allocates pages, which may raise an error. */
-extern void mtp_hash_layout_reserve(MtpHashLayout *l, int npages);
-
 /*
- * Puts the rest of a side's entries on unused sheets, which follow `after` in its chain: forward, in this order; else
- * each before the one made earlier, so that the one with room comes first.  Returns what is last in this order.
+ * Puts the rest on the sheets: the old bucket's entries from number `kept` on, behind `after` in
+ * its chain, and the new one's from `gone` on, behind its primary page.  forward: the old
+ * bucket's sheets stand one behind the other, and the last one is returned.  Else, and in the new
+ * bucket, each stands in front of the one made before, so that the one with room comes first.
+ *
+ * Allocates pages first if it needs more, and may raise an error (H13).  Sheets that are not used
+ * become free pages.
  */
-extern MtpHashSheet *mtp_hash_layout_spill(MtpHashLayout *l, int side, MtpHashSheet *after, bool forward,
-										   int from);
+extern MtpHashSheet *mtp_hash_layout_spill(MtpHashLayout *l, MtpHashSheet *after, bool forward,
+										   int kept, int gone);
 
-/* What is not used becomes a free page. */
-extern void mtp_hash_layout_rest(MtpHashLayout *l);
-
-/* Lets go of the sheets' buffers, not of the primary ones; done: after the record, which freed pages. */
+/* Releases the sheets' buffers.  done: their record is written; notes pages that became free. */
 extern void mtp_hash_layout_release(MtpHashLayout *l, bool done);
 
+/* The number of stash pages that n entries fill. */
 static inline int
 mtp_hash_layout_pages(int n)
 {
 	return (n + MTP_HASH_MAX_ENTRIES - 1) / MTP_HASH_MAX_ENTRIES;
 }
 
+/* Flags of a block that a record has an image of, always. */
 #define MTP_HASH_IMAGE (REGBUF_FORCE_IMAGE | REGBUF_STANDARD)
 
 #endif							/* MTP_HASH_GROW_H */

@@ -1,6 +1,6 @@
 /*
  * handler.c
- *	  The access method mtpower_hash: what core may ask of it.
+ *	  The access method mtpower_hash, as core sees it.
  */
 #include "core/core.h"
 #include "hash/hash.h"
@@ -18,8 +18,8 @@
 PG_FUNCTION_INFO_V1(mtp_hash_handler);
 
 /*
- * The entry goes into the batch engine's queue if a bulk load is under way, else into its bucket.  Hashes
- * are queued as what they are, unsigned integers in the order of buckets.
+ * Queues the entry with the batch engine if a bulk load is under way, else inserts it into its
+ * bucket.  The queue has hashes as what they are, unsigned integers in the order of buckets.
  */
 static bool
 hash_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
@@ -29,18 +29,22 @@ hash_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relati
 
 	if (!mtp_hash_row(index, values, isnull, &hash))
 		return false;
-	if (mtp_batch_enqueue_narrow(index, heap, MTP_NORM_OID, ObjectIdGetDatum(hash), false, tid, check, MTP_NEW_ROW))
+	if (mtp_batch_enqueue_narrow(index, heap, MTP_NORM_OID, ObjectIdGetDatum(hash), false, tid,
+								 check, MTP_NEW_ROW))
 		return false;
 	MTP_INJECT("insert_begins");
 	mtp_hash_insert(index, heap, hash, tid);
 
-	/* Core has looked for readers of the index, but one may have missed the entry since. */
+	/* Core has looked for readers before; one may have come since and missed the entry. */
 	if (IsolationIsSerializable())
 		CheckForSerializableConflictIn(index, NULL, InvalidBlockNumber);
 	return false;
 }
 
-/* Rows are left out only if their first column is NULL, so that scans may lack other columns' clauses. */
+/*
+ * makeNode leaves out all that is not set here.  So amoptionalkey is false: a row whose first
+ * column is NULL is left out, and scans need a clause on that column.
+ */
 Datum
 mtp_hash_handler(PG_FUNCTION_ARGS)
 {
@@ -50,22 +54,9 @@ mtp_hash_handler(PG_FUNCTION_ARGS)
 	am->amstrategies = HTMaxStrategyNumber;
 	am->amsupport = HASHNProcs;
 	am->amoptsprocnum = HASHOPTIONS_PROC;
-	am->amcanorder = false;
-	am->amcanorderbyop = false;
 	am->amcanbackward = true;
-	am->amcanunique = false;
 	am->amcanmulticol = true;
-	am->amoptionalkey = false;
-	am->amsearcharray = false;
-	am->amsearchnulls = false;
-	am->amstorage = false;
-	am->amclusterable = false;
-	am->ampredlocks = false;
-	am->amcanparallel = false;
-	am->amcaninclude = false;
-	am->amusemaintenanceworkmem = false;
 	am->amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL;
-	am->amkeytype = InvalidOid;
 
 	am->ambuild = mtp_hash_build;
 	am->ambuildempty = mtp_hash_build_empty;
@@ -85,11 +76,12 @@ mtp_hash_handler(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(am);
 }
 
-/* Of a bucket, probes read the primary page in a frame, if it has all that they look for. */
+/* Tells the buffer which pages a frame may have: probes read a bucket's primary page there. */
 static bool
 fits_frame(Relation rel, Buffer buf)
 {
-	mtp_hash_check_page(rel, buf, MTP_HASH_WANT_META | MTP_HASH_WANT_BUCKET | MTP_HASH_WANT_STASH | MTP_HASH_WANT_FREE);
+	mtp_hash_check_page(rel, buf, MTP_HASH_WANT_META | MTP_HASH_WANT_BUCKET |
+						MTP_HASH_WANT_STASH | MTP_HASH_WANT_FREE);
 	return MtpHashHead(BufferGetPage(buf))->type == MTP_HASH_BUCKET;
 }
 

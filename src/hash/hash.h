@@ -2,7 +2,7 @@
  * hash.h
  *	  The linear hash index: what its files share.
  *
- * README.md has the algorithm, the order of locks, and why it is right.
+ * README.md has the algorithm, the invariants (H1 to H13) and the order of locks.
  */
 #ifndef MTP_HASH_H
 #define MTP_HASH_H
@@ -25,27 +25,26 @@
 #define MTP_HASH_MIN_FILLFACTOR	10
 #define MTP_HASH_MAX_BUCKETS	(UINT32_C(1) << 30)
 
-/* reloptions */
 typedef struct MtpHashOptions
 {
 	int32		vl_len_;
 	int			fillfactor;
-	int			initial_buckets;	/* 0: as the rows need them */
+	int			initial_buckets;	/* 0: as many as the rows need */
 } MtpHashOptions;
 
-/* options.c: what the index was given, or the default. */
+/* options.c: the index's storage parameters, or their defaults */
 extern int	mtp_hash_fillfactor(Relation rel);
 extern int	mtp_hash_initial_buckets(Relation rel);
 
 /*
- * Address space.  M = initial, N = level, P0 = next, S = M << N, B = S + P0 = nbuckets.
+ * Address space: M = initial, N = level, P0 = next, S = M << N, B = S + P0 buckets.
  *
- * A spread hash h stands for the fraction h / 2^32.  x = h * M has the bucket of level 0, r, in its
- * upper 32 bits, and in its lower ones a fraction whose first N bits, read backwards, say which of the
- * 2^N buckets that r was split into: number = r + M * reverse(first N bits).  So bucket p of level N is
- * split into p and p + S, as in linear hashing with key mod (2^N * M), where the key is
- * r + M * reverse(fraction); and a bucket's hashes are an interval at every level: the order of
- * hashes is the order of buckets however many there are, so entries are sorted by hash alone.
+ * A spread hash h stands for the fraction h / 2^32.  x = h * M has the bucket of level 0, r, in
+ * its upper 32 bits.  Its lower ones are a fraction whose first N bits, read backwards, say which
+ * of the 2^N buckets that r was split into has the hash: number = r + M * reverse(first N bits).
+ * So bucket p of level N is split into p and p + S, as in linear hashing with key mod (2^N * M),
+ * where the key is r + M * reverse(fraction).  A bucket's hashes are an interval at every level
+ * (H2), so the order of hashes is the order of buckets, and entries are sorted by hash alone.
  */
 typedef struct MtpHashSpace
 {
@@ -62,7 +61,7 @@ mtp_hash_space_size(const MtpHashSpace *s)
 
 /* space.c: pure functions */
 
-/* Bijective: spreads whatever the operator class's hash function gives over 32 bits (murmur3's finalizer). */
+/* Spreads a hash function's result over 32 bits; bijective (murmur3's finalizer). */
 extern uint32 mtp_hash_spread(uint32 hash);
 
 /* The bucket of a spread hash. */
@@ -71,13 +70,13 @@ extern uint32 mtp_hash_space_bucket(const MtpHashSpace *s, uint32 hash);
 /* The hashes of a bucket, both ends included. */
 extern void mtp_hash_space_interval(const MtpHashSpace *s, uint32 bucket, uint32 *lo, uint32 *hi);
 
-/* One split: P0 becomes P0 and P0 + S.  Returns the bucket that is split; the new one has number B. */
+/* Splits P0 into P0 and P0 + S.  Returns P0; the new bucket has the number that B was. */
 extern uint32 mtp_hash_space_grow(MtpHashSpace *s);
 
 /*
- * The metapage.  Buckets lie in extents of consecutive blocks: extent i holds the buckets from its
- * first to the next one's, and a bucket never moves.  An extent is at least a sixteenth of the buckets
- * before it, so there are never many.
+ * The metapage.  Buckets lie in extents of consecutive blocks.  Extent i has the buckets from its
+ * first to the next one's first, and a bucket never moves (H1).  An extent is at least a
+ * sixteenth of the buckets before it, so there are never many.
  */
 #define MTP_HASH_MAX_EXTENTS	440
 
@@ -92,9 +91,9 @@ typedef struct MtpHashMeta
 	uint32		magic;
 	uint32		version;
 	MtpHashSpace space;
-	bool		fixed;			/* M was given; else it is chosen as long as the index is one page */
-	uint32		per_bucket;		/* K * b: entries per bucket from which on the index grows */
-	uint64		entries;		/* about; exact after a build and VACUUM */
+	bool		fixed;			/* M was given; else growth may choose it while B is 1 */
+	uint32		per_bucket;		/* K * b: above so many entries per bucket the index grows */
+	uint64		entries;		/* hint; exact after a build and VACUUM */
 	uint32		reserved;		/* buckets that the extents have room for */
 	uint32		nextents;
 	MtpHashExtent extents[MTP_HASH_MAX_EXTENTS];
@@ -105,22 +104,27 @@ typedef struct MtpHashMeta
 
 /* meta.c */
 
-/* The metapage. */
+/* Makes a metapage of what *meta says. */
 extern void mtp_hash_meta_init(Page page, const MtpHashMeta *meta);
 
-/* Copies the metapage as it is now, for who is going to change the index; the caller holds no lock on it. */
+/*
+ * Copies the metapage, checked, for a process that will change the index; it has no lock on it.
+ */
 extern void mtp_hash_copy_meta(Relation rel, MtpHashMeta *meta);
 
 /*
- * The count of entries on the metapage, a hint, has been changed; the caller has it locked exclusively.  Where nothing is logged
- * MarkBufferDirtyHint() may leave a page clean that would need an image in the WAL: the file of a transaction's own with wal_level =
- * minimal.  All that the transaction has counted would be lost with the page.
+ * Adds n, which may be negative, to the metapage's count of entries.  True if the index is then
+ * due for growth.  Locks the metapage; the caller may have a bucket's pages locked.
  */
+extern bool mtp_hash_count(Relation rel, int64 n);
+
+/* Marks the exclusively locked metapage dirty after a change of its count, which is a hint. */
 extern void mtp_hash_count_changed(Relation rel, Buffer metabuf);
 
 /*
- * This backend's copy of the metapage, in the relcache (rd_amcache); may be old, never wrong about where a
- * bucket lies, and what it says about a hash's bucket is checked by the bucket's page.  fresh: read anew.
+ * This backend's copy of the metapage, in the relcache (rd_amcache).  It may be old, but is never
+ * wrong about where a bucket lies (H1); the bucket's page tells whether it is right about a
+ * hash's bucket (H3).  fresh: read anew.
  */
 extern const MtpHashMeta *mtp_hash_meta(Relation rel, bool fresh);
 
@@ -128,21 +132,29 @@ extern const MtpHashMeta *mtp_hash_meta(Relation rel, bool fresh);
 extern BlockNumber mtp_hash_block(const MtpHashMeta *meta, uint32 bucket);
 
 /*
- * The primary page of the bucket that a hash belongs to, locked (shared or exclusively), and so far checked that it can be
- * read: reads the cached metapage, and again if the page says that it has been split since.
+ * Returns the primary page of the bucket that a hash belongs to, locked (BUFFER_LOCK_SHARE or
+ * _EXCLUSIVE), and checked as far as readers rely on it.  Goes by the cached metapage, and by a
+ * fresh one if the page says that it has been split since.
  */
 extern Buffer mtp_hash_find(Relation rel, uint32 hash, int lock);
 
 /* page.c */
 
-/* ERROR with a hint to REINDEX unless the buffer holds a page of the wanted kind (a bit mask of 1 << type - 16). */
+/* Raises an error that the index is corrupted; the message follows, as errmsg()'s. */
+#define mtp_hash_corrupted(...) \
+	ereport(ERROR, \
+			(errcode(ERRCODE_INDEX_CORRUPTED), \
+			 errmsg(__VA_ARGS__), \
+			 errhint("Please REINDEX it.")))
+
+/* Raises an error unless the locked buffer holds a page of a wanted kind: a mask of these. */
 #define MTP_HASH_WANT_META		(1 << 0)
 #define MTP_HASH_WANT_BUCKET	(1 << 1)
 #define MTP_HASH_WANT_STASH		(1 << 2)
 #define MTP_HASH_WANT_FREE		(1 << 3)
 extern void mtp_hash_check_page(Relation rel, Buffer buf, int want);
 
-/* Entry i of a locked page, with a TID that can be a row's. */
+/* Entry i of a locked page; an error if its TID can't be a row's. */
 static inline MtpHashEntry *
 mtp_hash_entry(Relation rel, Buffer buf, int i)
 {
@@ -153,74 +165,75 @@ mtp_hash_entry(Relation rel, Buffer buf, int i)
 	return e;
 }
 
-/* ERROR if the index has no such block: before it is read. */
+/* Raises an error if the index has no such block; called before a block is read. */
 extern void mtp_hash_check_block(Relation rel, BlockNumber blkno);
 
 /*
- * Reads and locks (BUFFER_LOCK_*; or no lock: BUFFER_LOCK_UNLOCK) a page, and checks it when locked.  The caller releases
- * the buffer.  ERROR if this process has the page locked already, which only damaged links bring about.
+ * Reads a page, locks it (BUFFER_LOCK_UNLOCK: not) and, if locked, checks it.  The caller
+ * releases the buffer.  Raises an error if this process has the page locked already: only damaged
+ * links lead to that.
  */
-extern Buffer mtp_hash_read(Relation rel, BlockNumber blkno, int lock, int want, BufferAccessStrategy strategy);
+extern Buffer mtp_hash_read(Relation rel, BlockNumber blkno, int lock, int want,
+							BufferAccessStrategy strategy);
 
-/* The page reserved for a bucket that the index does not have yet, exclusively locked. */
+/* Returns the page reserved for a bucket that the index does not have yet, exclusively locked. */
 extern Buffer mtp_hash_read_reserved(Relation rel, const MtpHashMeta *meta, uint32 bucket);
 
 /*
- * Tells a walk along a bucket's chains (zeroes to begin with) of each page; raises an error if damaged links lead in a
- * circle, after a few times round at most.
+ * Notes each page that a walk along a bucket's chains comes to; w begins as zeroes.  Raises an
+ * error if damaged links lead in a circle, after a few times round at most.
  */
 extern void mtp_hash_walk_step(Relation rel, MtpWalk *w, BlockNumber blkno);
 
-/* A page for new content, exclusively locked: free (all readers gone) or new.  Like mtp_blink_alloc. */
+/* Returns a free or new page for new content, exclusively locked. */
 extern Buffer mtp_hash_alloc(Relation rel);
 
 /* keys.c: the columns' hashes */
 
 /*
- * The spread hash of an index row: column hashes combined, a NULL counting as a constant.  False if the
- * first column is NULL: such rows are left out.
+ * Computes the spread hash of an index row.  False if its first column is NULL: it is left out.
  */
 extern bool mtp_hash_row(Relation index, const Datum *values, const bool *isnull, uint32 *hash);
 
 /*
- * The spread hash that the scan keys ask for.  False if they don't have an equality for every column
- * (then the scan must walk all buckets), *none if one of them compares with NULL (nothing can match).
- * Cross-type operators are hashed by the hash function of their right side's type.
+ * Computes the spread hash that the scan keys ask for.  False if some column has no equality:
+ * then the scan must walk all buckets.  False and *none if a key compares with NULL: then nothing
+ * can match.  The hash function of a cross-type operator is that of its right side's type.
  */
 extern bool mtp_hash_keys(Relation index, ScanKey keys, int nkeys, uint32 *hash, bool *none);
 
 /*
- * Single entries are counted on the metapage in steps of so many, by whoever brings a page's number to a multiple of it: a
- * lock on the metapage for each entry would have all inserters queue up there.
+ * Single entries are counted on the metapage in steps of so many, by the inserter that brings a
+ * page's number of entries to a multiple: with a lock for each entry all inserters would queue up
+ * there.
  */
 #define MTP_HASH_COUNT_STEP		64
 
-/* put.c: putting entries in */
+/* put.c */
 
 typedef struct MtpHashPut
 {
 	Relation	rel;
-	Relation	heap;			/* for reclaiming dead entries' room, or NULL */
-	volatile uint32 *progress;	/* as MtpChange's, or NULL */
-	int			touched;		/* out: pages that took entries */
+	Relation	heap;			/* judges dead entries for their room, or NULL */
+	volatile uint32 *progress;	/* counts the entries that are in, as MtpChange's; or NULL */
+	int			touched;		/* out: times that a page took entries */
 	int			last_n;			/* out: entries on the page that took the last ones */
 } MtpHashPut;
 
 /*
- * Puts entries, which all belong to the bucket and are sorted by hash, in: on the primary page, then
- * on its stash, or on the chain of a heavy hash.  buf: the bucket's primary page, exclusively locked; stays
- * so.  One record per touched page, in which *progress advances.  May raise between records (no disk
- * space): what is in is in and counted.
+ * Puts entries in that all belong to one bucket and are sorted by hash: on its primary page, on
+ * its stash, or on a heavy hash's chain.  buf is the primary page, exclusively locked, and stays
+ * so.  Each page's change is one record, in which *progress advances (H13).  An error between two
+ * records (no disk space) leaves what is in, and counted.
  */
 extern void mtp_hash_put(MtpHashPut *put, Buffer buf, int n, const MtpHashEntry *entries);
 
-/* insert.c: a single entry; lets the index grow when it is due.  heap: as MtpHashPut's. */
+/*
+ * insert.c: inserts a single entry, and grows the index when that is due.  heap: as MtpHashPut's.
+ */
 extern void mtp_hash_insert(Relation rel, Relation heap, uint32 hash, ItemPointer tid);
 
-/*
- * kill.c: room from entries that scans have marked dead, on one page of a bucket, exclusively locked; true if there is
- * more room.
- */
+/* delete_dead.c: deletes entries marked dead from a page, locked exclusively; true if any. */
 extern bool mtp_hash_reclaim(Relation rel, Relation heap, Buffer buf);
 
 /* grow.c */
@@ -229,36 +242,37 @@ typedef struct MtpHashGrown
 {
 	uint32		splits;			/* buckets split */
 	uint32		moved;			/* entries moved */
-	const volatile bool *cancelled; /* becomes true when nobody needs the growth any more; or NULL */
+	const volatile bool *cancelled; /* true once the growth has become useless; or NULL */
 } MtpHashGrown;
 
 /*
- * Splits buckets until there are as many as `entries` entries more need, or until a bucket's cleanup lock is
- * not to be had at once.  The caller holds no lock on any page.  Adds `entries` to the metapage's count, unless
- * *counted says that this has been done; sets it.  After an error, and when *cancelled has become true, it has taken
- * them back.
+ * Splits buckets until there are as many as `entries` entries more need, or until a bucket's
+ * cleanup lock is not to be had at once.  The caller holds no lock on any page.  Adds `entries`
+ * to the metapage's count unless *counted says that this has been done, and sets *counted.  After
+ * an error, or when *cancelled has become true, it has taken them back.
  */
-extern void mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted, const volatile bool *cancelled,
-						  MtpHashGrown *grown);
+extern void mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted,
+						  const volatile bool *cancelled, MtpHashGrown *grown);
 
-/* wal_records.h and redo.c, redo_vacuum.c: replay */
+/* Called by _PG_init alone; mtp_hash_init calls the others. */
+extern void mtp_hash_init(void);
 extern void mtp_hash_redo_init(void);
 extern void mtp_hash_redo_vacuum_init(void);
-
-/* batch.c, build.c, vacuum.c, scan.c, cost.c, options.c, validate.c, handler.c */
 extern void mtp_hash_batch_init(void);
 extern void mtp_hash_inspect_init(void);
 extern void mtp_hash_options_init(void);
-extern void mtp_hash_init(void);
+
+/* The access method's functions: build.c, vacuum.c, validate.c, options.c, cost.c, scan.c */
 extern IndexBuildResult *mtp_hash_build(Relation heap, Relation index, struct IndexInfo *info);
 extern void mtp_hash_build_empty(Relation index);
-extern IndexBulkDeleteResult *mtp_hash_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
+extern IndexBulkDeleteResult *mtp_hash_bulkdelete(IndexVacuumInfo *info,
+												  IndexBulkDeleteResult *stats,
 												  IndexBulkDeleteCallback callback, void *state);
 extern IndexBulkDeleteResult *mtp_hash_vacuumcleanup(IndexVacuumInfo *info,
 													 IndexBulkDeleteResult *stats);
 extern bool mtp_hash_validate(Oid opclass);
 
-/* ambuild's first act: ERROR if a column's operator class has no usable hash function. */
+/* Raises an error if a column's operator class has no usable hash function. */
 extern void mtp_hash_check_support(Relation index);
 
 extern bytea *mtp_hash_options(Datum reloptions, bool validate);

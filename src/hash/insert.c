@@ -1,29 +1,14 @@
 /*
  * insert.c
- *	  Inserts single entries, and lets the index grow with them.
+ *	  Inserts single entries, and grows the index with them.
  */
 #include "core/core.h"
 
 #include "batch/batch.h"
 #include "hash/grow.h"
 
-/* Splits that one insertion pays for; more than its share, so that a debt gets smaller. */
+/* Splits that one insertion pays for; more than its share, so that a debt shrinks. */
 #define SPLITS_AT_ONCE	4
-
-static bool
-count_entries(Relation rel)
-{
-	Buffer		buf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
-									MTP_HASH_WANT_META, NULL);
-	MtpHashMeta *meta = MtpHashMetaOf(BufferGetPage(buf));
-	bool		due;
-
-	meta->entries += MTP_HASH_COUNT_STEP;
-	due = meta->entries > (uint64) meta->per_bucket * mtp_hash_space_size(&meta->space);
-	mtp_hash_count_changed(rel, buf);
-	UnlockReleaseBuffer(buf);
-	return due;
-}
 
 void
 mtp_hash_insert(Relation rel, Relation heap, uint32 hash, ItemPointer tid)
@@ -34,7 +19,7 @@ mtp_hash_insert(Relation rel, Relation heap, uint32 hash, ItemPointer tid)
 
 	mtp_hash_put(&put, buf, 1, &entry);
 	UnlockReleaseBuffer(buf);
-	if (put.last_n % MTP_HASH_COUNT_STEP == 0 && count_entries(rel))
+	if (put.last_n % MTP_HASH_COUNT_STEP == 0 && mtp_hash_count(rel, MTP_HASH_COUNT_STEP))
 	{
 		MtpHashGrown grown = {0};
 

@@ -1,9 +1,10 @@
 /*
  * keys.c
- *	  The hash of an index row, and of what a scan asks for.
+ *	  Hashes index rows and scan keys.
  *
- * Columns are hashed by support function 1 with the column's collation.  What operators of the family hold
- * to be equal has the same hash, whatever the types: that is what an operator family of hash classes promises.
+ * Support function 1 hashes a column, with the column's collation.  Values that operators of the
+ * family hold to be equal have equal hashes, whatever their types: an operator family of hash
+ * classes promises that.
  */
 #include "core/core.h"
 #include "hash/hash.h"
@@ -17,10 +18,10 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
-/* What a NULL behind the first column counts as. */
+/* The hash of a NULL behind the first column. */
 #define NULL_HASH 0x7F4A7C15
 
-/* Hash functions of types that aren't the column's own: comparisons as bigint = integer are common. */
+/* Hash functions of other types than the columns' own, as in bigint = integer. */
 #define KNOWN_TYPES 8
 
 static struct
@@ -36,7 +37,7 @@ forget_types(Datum arg, int cacheid, uint32 hashvalue)
 	memset(known, 0, sizeof(known));
 }
 
-/* The hash function of a type in an operator family. */
+/* Finds the hash function of a type in the operator family of a column. */
 static Oid
 type_hash_proc(Relation index, int col, Oid type)
 {
@@ -64,8 +65,8 @@ type_hash_proc(Relation index, int col, Oid type)
 }
 
 /*
- * The equality of names goes by a collation, also with text; their hash function does not.  Where strings that
- * differ may be equal, a name has the hash of its text.
+ * True if a name must have the hash of its text.  The equality of names goes by a collation, also
+ * with text, and their hash function does not: it fails where different strings may be equal.
  */
 static inline bool
 is_text_hash(Oid proc, Oid collation)
@@ -78,7 +79,8 @@ static uint32
 hash_name_text(Datum name, Oid collation)
 {
 	text	   *t = cstring_to_text(NameStr(*DatumGetName(name)));
-	uint32		hash = DatumGetUInt32(DirectFunctionCall1Coll(hashtext, collation, PointerGetDatum(t)));
+	uint32		hash = DatumGetUInt32(DirectFunctionCall1Coll(hashtext, collation,
+															  PointerGetDatum(t)));
 
 	pfree(t);
 	return hash;
@@ -95,6 +97,7 @@ hash_column(Relation index, int col, Datum value)
 	return DatumGetUInt32(FunctionCall1Coll(proc, collation, value));
 }
 
+/* Hashes a scan key's argument by the hash function of its own type. */
 static inline uint32
 hash_argument(Relation index, int col, ScanKey key)
 {
@@ -110,7 +113,7 @@ hash_argument(Relation index, int col, ScanKey key)
 	return DatumGetUInt32(OidFunctionCall1Coll(proc, collation, key->sk_argument));
 }
 
-/* Not symmetric, so that (1, 2) and (2, 1) are told apart; bijective in `column`. */
+/* Adds a column's hash: not symmetric, so (1, 2) is not (2, 1); bijective in `column`. */
 static inline uint32
 add_column(uint32 hash, uint32 column)
 {
@@ -132,10 +135,7 @@ mtp_hash_row(Relation index, const Datum *values, const bool *isnull, uint32 *ha
 	return true;
 }
 
-/*
- * Of several equalities for a column the first one is taken: rows are rechecked anyway.  Without an equality for
- * each column *none is told all the same.
- */
+/* Takes the first of several equalities for a column: rows are rechecked anyway. */
 bool
 mtp_hash_keys(Relation index, ScanKey keys, int nkeys, uint32 *hash, bool *none)
 {

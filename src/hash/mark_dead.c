@@ -1,12 +1,13 @@
 /*
  * mark_dead.c
- *	  Sets dead hints for rows that a scan found dead to everyone.
+ *	  Sets dead hints for rows that a scan has found dead to every transaction.
  */
 #include "hash/scan.h"
 
 /*
- * Looks among the n entries at[] for one with the TID, from *from on and round the end: where nothing has
- * moved the entries are in the order in which the scan found them dead.
+ * Looks among the n entries at[] for one with the TID, from *from on and round the end: where
+ * nothing has moved, the entries are in the order in which the scan found them dead.  True if it
+ * has set a hint.
  */
 static bool
 mark_dead(Page page, ItemPointer tid, int n, const uint16 *at, int *from)
@@ -27,43 +28,23 @@ mark_dead(Page page, ItemPointer tid, int n, const uint16 *at, int *from)
 	return false;
 }
 
-static bool
-mark_all(MtpHashScan *so, Page page)
-{
-	uint16		at[MTP_HASH_MAX_ENTRIES];
-	uint32		hash = 0;
-	int			n = -1;
-	int			from = 0;
-	bool		marked = false;
-
-	for (int i = 0; i < so->nkilled; i++)
-	{
-		int			k = so->killed[i];
-		uint32		h = so->one ? so->lo : so->hashes[k];
-
-		if (n < 0 || h != hash)
-		{
-			hash = h;
-			n = mtp_hash_bucket_find(page, hash, false, at);
-			from = 0;
-		}
-		marked |= mark_dead(page, &so->tids[k], n, at, &from);
-	}
-	return marked;
-}
-
 /*
- * The TIDs still mean the rows that the scan judged: before one is used again, VACUUM gets a cleanup lock
- * on the bucket's primary page (and on its source's, where the entry comes from that one's stash), and
- * both have been pinned since the entries were read, or the page has been what it was in its frame.  These pins also keep the page where it is in
- * the bucket.  An entry may have moved on its page or have been deleted, so it is looked for by hash
- * and TID.
+ * The TIDs still mean the rows that the scan judged (H9).  Before a TID is used again, VACUUM
+ * gets a cleanup lock on the bucket's primary page, and on its source's, where the entry comes
+ * from that one's stash.  The scan has had both pinned since it read the entries; or the page is
+ * what it was in its frame.  These pins also keep the page where it is in the bucket (H4).  An
+ * entry may have moved on its page or have been deleted, so it is looked for by hash and TID.
  */
 void
 mtp_hash_scan_kill(IndexScanDesc scan)
 {
 	MtpHashScan *so = scan->opaque;
 	Buffer		buf = so->primary;
+	uint16		at[MTP_HASH_MAX_ENTRIES];
+	uint32		hash = 0;
+	int			n = -1;
+	int			from = 0;
+	bool		marked = false;
 
 	Assert(so->in_frame || BufferIsValid(so->primary));
 	if (so->in_frame || so->page != BufferGetBlockNumber(buf))
@@ -71,8 +52,8 @@ mtp_hash_scan_kill(IndexScanDesc scan)
 	LockBuffer(buf, BUFFER_LOCK_SHARE);
 
 	/*
-	 * Without a pin, the frame tells whether the page is as it was: who changes it takes its frame
-	 * away before he unlocks it.
+	 * Without a pin, the frame tells whether the page is as it was: a process that changes the
+	 * page takes its frame away before it unlocks the page (H12).
 	 */
 	if (so->in_frame && !mtp_frame_still(&mtp_buffer, &so->ref))
 	{
@@ -83,7 +64,20 @@ mtp_hash_scan_kill(IndexScanDesc scan)
 	mtp_hash_check_page(scan->indexRelation, buf, MTP_HASH_WANT_BUCKET | MTP_HASH_WANT_STASH);
 
 	/* A share lock is enough for hints: at worst two scans set the same ones. */
-	if (mark_all(so, BufferGetPage(buf)))
+	for (int i = 0; i < so->nkilled; i++)
+	{
+		int			k = so->killed[i];
+		uint32		h = so->one ? so->lo : so->hashes[k];
+
+		if (n < 0 || h != hash)
+		{
+			hash = h;
+			n = mtp_hash_bucket_find(BufferGetPage(buf), hash, false, at);
+			from = 0;
+		}
+		marked |= mark_dead(BufferGetPage(buf), &so->tids[k], n, at, &from);
+	}
+	if (marked)
 	{
 		MarkBufferDirtyHint(buf, true);
 		mtp_buffer_stale_hints(buf);

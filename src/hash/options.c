@@ -9,7 +9,6 @@
 
 static relopt_kind hash_relopts;
 
-/* Only from _PG_init. */
 void
 mtp_hash_options_init(void)
 {

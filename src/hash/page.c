@@ -1,6 +1,6 @@
 /*
  * page.c
- *	  Reads and checks pages, and finds one for new content.
+ *	  Reads and checks pages, and finds a page for new content.
  */
 #include "hash/hash.h"
 
@@ -14,18 +14,12 @@ mtp_hash_check_page(Relation rel, Buffer buf, int want)
 	MtpHashHeader *h = MtpHashHead(page);
 
 	if (PageIsNew(page))
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" contains unexpected zero page at block %u",
-						RelationGetRelationName(rel), BufferGetBlockNumber(buf)),
-				 errhint("Please REINDEX it.")));
+		mtp_hash_corrupted("index \"%s\" contains unexpected zero page at block %u",
+						   RelationGetRelationName(rel), BufferGetBlockNumber(buf));
 	if (h->page_id != MTP_PAGE_ID || h->type < MTP_HASH_META || h->type > MTP_HASH_FREE ||
 		!mtp_hash_bucket_counts_fit(page))
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" contains corrupted page at block %u",
-						RelationGetRelationName(rel), BufferGetBlockNumber(buf)),
-				 errhint("Please REINDEX it.")));
+		mtp_hash_corrupted("index \"%s\" contains corrupted page at block %u",
+						   RelationGetRelationName(rel), BufferGetBlockNumber(buf));
 	if (h->format != MTP_HASH_FORMAT)
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
@@ -33,11 +27,8 @@ mtp_hash_check_page(Relation rel, Buffer buf, int want)
 						RelationGetRelationName(rel), h->format, BufferGetBlockNumber(buf)),
 				 errhint("It was written by a later version of mtpower, or is corrupted.")));
 	if ((want & (1 << (h->type - MTP_HASH_META))) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" contains a page of unexpected type %u at block %u",
-						RelationGetRelationName(rel), h->type, BufferGetBlockNumber(buf)),
-				 errhint("Please REINDEX it.")));
+		mtp_hash_corrupted("index \"%s\" contains a page of unexpected type %u at block %u",
+						   RelationGetRelationName(rel), h->type, BufferGetBlockNumber(buf));
 }
 
 void
@@ -65,29 +56,23 @@ mtp_hash_read(Relation rel, BlockNumber blkno, int lock, int want, BufferAccessS
 }
 
 /*
- * Growth writes such a page as a whole: it must not be one that is in use, which a damaged metapage could take it for.  It is zero, or
- * was made for this bucket by growth that did not get to an end.
+ * Growth writes such a page as a whole, so it must not be in use, which a damaged metapage may
+ * lead to.  It is zero, or growth that did not come to its end has made it for this very bucket.
  */
 Buffer
 mtp_hash_read_reserved(Relation rel, const MtpHashMeta *meta, uint32 bucket)
 {
 	BlockNumber blkno = mtp_hash_block(meta, bucket);
-	Buffer		buf;
-	MtpHashHeader *h;
+	Buffer		buf = mtp_hash_read(rel, blkno, BUFFER_LOCK_UNLOCK, 0, NULL);
+	MtpHashHeader *h = MtpHashHead(BufferGetPage(buf));
 
-	mtp_hash_check_block(rel, blkno);
-	buf = ReadBuffer(rel, blkno);
-	h = MtpHashHead(BufferGetPage(buf));
 	if (unlikely(mtp_link_locked(buf)))
 		mtp_link_fail_again(rel, blkno);
 	LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 	if (!PageIsNew(BufferGetPage(buf)) &&
 		(h->page_id != MTP_PAGE_ID || h->type != MTP_HASH_BUCKET || h->bucket != bucket))
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" is to get bucket %u at block %u, which is in use",
-						RelationGetRelationName(rel), bucket, blkno),
-				 errhint("Please REINDEX it.")));
+		mtp_hash_corrupted("index \"%s\" is to get bucket %u at block %u, which is in use",
+						   RelationGetRelationName(rel), bucket, blkno);
 	return buf;
 }
 
@@ -99,11 +84,12 @@ mtp_hash_walk_step(Relation rel, MtpWalk *w, BlockNumber blkno)
 }
 
 /*
- * The lock of a page out of the free space map is taken only if it is to be had at once, since the
- * caller has pages of a bucket locked; whoever holds it uses the page anyway.
+ * Takes a page of the free space map only if its lock is to be had at once: the caller has pages
+ * of a bucket locked, and a process that holds the page's lock is about to use it anyway.
  *
- * Only pages that say so are free: the map survives no crash, and what it says about a zero page may
- * be about one that an extent has got since.  VACUUM makes free pages of zero ones that failed growth left.
+ * Only a page that says so is free.  The map survives no crash, and what it says about a zero
+ * page may be about one that an extent has got since.  VACUUM makes zero pages that failed growth
+ * left free (H11).
  */
 Buffer
 mtp_hash_alloc(Relation rel)

@@ -1,9 +1,9 @@
 /*
  * put.c
- *	  Puts entries into their bucket: on its primary page, on its stash, or on a heavy hash's chain.
+ *	  Puts entries into their bucket: on its primary page, its stash, or a heavy hash's chain.
  *
- * Entries go in strictly in the caller's order, so that *progress says which ones are in.  Whatever a
- * chain's length, only its first page is looked at.
+ * Entries go in strictly in the caller's order, so that *progress says which ones are in (H13).
+ * However long a chain is, a call looks at its first page only.
  */
 #include "core/core.h"
 
@@ -12,7 +12,7 @@
 /* So many equal hashes that don't fit the primary page get a chain of their own at once. */
 #define HEAVY_RUN	128
 
-/* How many of n entries, at most a page full, have the first one's hash? */
+/* Counts how many of n entries, at most a page full, have the first one's hash. */
 static int
 run_length(int n, const MtpHashEntry *entries)
 {
@@ -25,7 +25,7 @@ run_length(int n, const MtpHashEntry *entries)
 	return len;
 }
 
-/* How many of n entries, at most a page full, come before one whose hash is heavy? */
+/* Counts how many of n entries, at most a page full, come before one whose hash is heavy. */
 static int
 plain_length(const MtpHashPrimary *p, int n, const MtpHashEntry *entries)
 {
@@ -39,7 +39,7 @@ plain_length(const MtpHashPrimary *p, int n, const MtpHashEntry *entries)
 	return len;
 }
 
-/* How many of n entries come before a run that would make its hash heavy? */
+/* Counts how many of n entries come before a run that would make its hash heavy. */
 static int
 light_length(const MtpHashPrimary *p, int n, const MtpHashEntry *entries)
 {
@@ -58,9 +58,9 @@ light_length(const MtpHashPrimary *p, int n, const MtpHashEntry *entries)
 	return len;
 }
 
-/* Counts k entries as put, in the change that puts them in. */
+/* Has the change that puts k entries in count them as well (H13). */
 static void
-advance(MtpHashPut *put, MtpChange *c, int k)
+advance_progress(MtpHashPut *put, MtpChange *c, int k)
 {
 	c->progress = put->progress;
 	if (put->progress != NULL)
@@ -68,11 +68,12 @@ advance(MtpHashPut *put, MtpChange *c, int k)
 }
 
 /*
- * Appends k entries, which fit, to a page.  primary: the bucket's primary page if the page is of its
- * stash, and the filter has to know of the entries.
+ * Appends k entries, which fit, to an exclusively locked page, in one record.  primary: the
+ * bucket's primary page if the page is of its stash, so that the filter gets the entries' bits
+ * (H6); else InvalidBuffer.
  */
 static void
-append(MtpHashPut *put, Buffer buf, Buffer primary, int k, const MtpHashEntry *entries)
+append_entries(MtpHashPut *put, Buffer buf, Buffer primary, int k, const MtpHashEntry *entries)
 {
 	Page		page = BufferGetPage(buf);
 	MtpHashPrimary *p = NULL;
@@ -87,7 +88,7 @@ append(MtpHashPut *put, Buffer buf, Buffer primary, int k, const MtpHashEntry *e
 	mtp_change_buffer(&c, buf, REGBUF_STANDARD | (p ? REGBUF_KEEP_DATA : 0));
 	if (p)
 		mtp_change_buffer(&c, primary, REGBUF_STANDARD);
-	advance(put, &c, k);
+	advance_progress(put, &c, k);
 
 	mtp_change_begin(&c);
 	mtp_hash_bucket_append(page, k, entries);
@@ -100,7 +101,12 @@ append(MtpHashPut *put, Buffer buf, Buffer primary, int k, const MtpHashEntry *e
 	put->last_n = MtpHashHead(page)->n;
 }
 
-/* Puts up to a page full of n entries on a new page, the first of the stash or of their hash's chain. */
+/*
+ * Puts up to a page full of n entries on a new page, which becomes the first of the stash or of
+ * their hash's chain, in one record.  Returns how many are in.  The page is allocated before the
+ * change, and locked behind the primary page in buf, so an error for want of disk space leaves no
+ * link to it.
+ */
 static int
 add_page(MtpHashPut *put, Buffer buf, bool heavy, int n, const MtpHashEntry *entries)
 {
@@ -121,11 +127,12 @@ add_page(MtpHashPut *put, Buffer buf, bool heavy, int n, const MtpHashEntry *ent
 	rec.hi = p->h.hi;
 	rec.next = !heavy ? p->h.next : slot >= 0 ? p->heavy[slot].first : InvalidBlockNumber;
 
+	/* A new page comes behind the primary page in the order of locks, and before the change. */
 	nbuf = mtp_hash_alloc(put->rel);
 	mtp_change_init(&c, put->rel, MTP_WAL_HASH_ADD);
 	mtp_change_buffer(&c, buf, REGBUF_STANDARD);
 	mtp_change_buffer(&c, nbuf, REGBUF_WILL_INIT | REGBUF_STANDARD);
-	advance(put, &c, k);
+	advance_progress(put, &c, k);
 
 	mtp_change_begin(&c);
 	mtp_hash_make_stash(BufferGetPage(nbuf), &rec, entries);
@@ -140,44 +147,38 @@ add_page(MtpHashPut *put, Buffer buf, bool heavy, int n, const MtpHashEntry *ent
 }
 
 /*
- * Takes back the counts of entries that were removed from a page; else updates that make room for themselves would
- * have the index grow without end.  Those of a batch count each, single ones where they bring a page's number to a step.
+ * Makes sure that the locked page has room for an entry, if need be from entries that are known
+ * to be dead; false if it can't.
+ *
+ * The metapage's count loses the entries that were removed: else updates that make room for
+ * themselves would have the index grow without end.  A batch takes off each of them.  A single
+ * insertion takes off a step where they bring the page's number of entries across one, as it has
+ * been counted.
  */
-static void
-uncount(MtpHashPut *put, int before, int after)
-{
-	int			n = before - after;
-	Buffer		buf;
-	MtpHashMeta *meta;
-
-	if (put->progress == NULL)
-		n = (before / MTP_HASH_COUNT_STEP - after / MTP_HASH_COUNT_STEP) * MTP_HASH_COUNT_STEP;
-	if (n == 0)
-		return;
-	buf = mtp_hash_read(put->rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
-						MTP_HASH_WANT_META, NULL);
-	meta = MtpHashMetaOf(BufferGetPage(buf));
-	meta->entries -= Min(meta->entries, n);
-	mtp_hash_count_changed(put->rel, buf);
-	UnlockReleaseBuffer(buf);
-}
-
-/* Has the page room, or can it be had from entries that are known to be dead? */
 static bool
-has_room(MtpHashPut *put, Buffer buf)
+make_room(MtpHashPut *put, Buffer buf)
 {
 	Page		page = BufferGetPage(buf);
 	int			before = MtpHashHead(page)->n;
+	int			after;
+	int			gone;
 
 	if (mtp_hash_bucket_room(page) > 0)
 		return true;
 	if (!mtp_hash_reclaim(put->rel, put->heap, buf))
 		return false;
-	uncount(put, before, MtpHashHead(page)->n);
+	after = MtpHashHead(page)->n;
+	gone = before - after;
+	if (put->progress == NULL)
+		gone = (before / MTP_HASH_COUNT_STEP - after / MTP_HASH_COUNT_STEP) * MTP_HASH_COUNT_STEP;
+	if (gone != 0)
+		(void) mtp_hash_count(put->rel, -gone);
 	return true;
 }
 
-/* n entries of one heavy hash; returns how many are in. */
+/*
+ * Puts some of n entries of a heavy hash on its chain, which begins at `first`; returns how many.
+ */
 static int
 put_heavy(MtpHashPut *put, Buffer buf, BlockNumber first, int n, const MtpHashEntry *entries)
 {
@@ -187,17 +188,17 @@ put_heavy(MtpHashPut *put, Buffer buf, BlockNumber first, int n, const MtpHashEn
 	if (first != InvalidBlockNumber)
 	{
 		sbuf = mtp_hash_read(put->rel, first, BUFFER_LOCK_EXCLUSIVE, MTP_HASH_WANT_STASH, NULL);
-		if (has_room(put, sbuf))
+		if (make_room(put, sbuf))
 		{
 			k = Min(n, mtp_hash_bucket_room(BufferGetPage(sbuf)));
-			append(put, sbuf, InvalidBuffer, k, entries);
+			append_entries(put, sbuf, InvalidBuffer, k, entries);
 		}
 		UnlockReleaseBuffer(sbuf);
 	}
 	return k > 0 ? k : add_page(put, buf, true, n, entries);
 }
 
-/* Does the full page have so many entries of a hash that these are what fills it? */
+/* True if the full page has so many entries of a hash that these are what fills it: a quarter. */
 static bool
 crowded(Page page, uint32 hash)
 {
@@ -206,7 +207,11 @@ crowded(Page page, uint32 hash)
 	return mtp_hash_bucket_count(page, hash, limit) >= limit;
 }
 
-/* n entries that the primary page has no room for, none of them known as heavy; returns how many are in. */
+/*
+ * Puts some of n entries, none of a heavy hash, on the stash: the primary page has no room for
+ * them.  Their hash becomes heavy if a long run of it comes, or if it is what has filled the page
+ * before.  Returns how many are in.
+ */
 static int
 put_stash(MtpHashPut *put, Buffer buf, int n, const MtpHashEntry *entries)
 {
@@ -217,6 +222,7 @@ put_stash(MtpHashPut *put, Buffer buf, int n, const MtpHashEntry *entries)
 	int			len = light_length(p, n, entries);
 	bool		heavy;
 
+	/* A long run of one hash gets a chain of its own at once. */
 	if (len == 0)
 		return add_page(put, buf, true, run, entries);
 	if (p->h.next == InvalidBlockNumber)
@@ -226,17 +232,19 @@ put_stash(MtpHashPut *put, Buffer buf, int n, const MtpHashEntry *entries)
 		Buffer		sbuf = mtp_hash_read(put->rel, p->h.next, BUFFER_LOCK_EXCLUSIVE,
 										 MTP_HASH_WANT_STASH, NULL);
 
-		if (has_room(put, sbuf))
+		if (make_room(put, sbuf))
 		{
 			int			k = Min(len, mtp_hash_bucket_room(BufferGetPage(sbuf)));
 
-			append(put, sbuf, buf, k, entries);
+			append_entries(put, sbuf, buf, k, entries);
 			UnlockReleaseBuffer(sbuf);
 			return k;
 		}
 		heavy = crowded(BufferGetPage(sbuf), hash);
 		UnlockReleaseBuffer(sbuf);
 	}
+
+	/* A page is due: for the hash that has filled the page before, or else for the stash. */
 	if (heavy && p->h.nheavy < MTP_HASH_MAX_HEAVY)
 		return add_page(put, buf, true, run, entries);
 	return add_page(put, buf, false, len, entries);
@@ -252,6 +260,7 @@ mtp_hash_put(MtpHashPut *put, Buffer buf, int n, const MtpHashEntry *entries)
 	Assert(MtpHashIsPrimary(page));
 	for (int at = 0; at < n;)
 	{
+		/* Each turn puts in the first entries that are left, as many as one page takes. */
 		const MtpHashEntry *e = &entries[at];
 		int			slot = mtp_hash_heavy_slot(p, mtp_entry_hash(e));
 
@@ -263,12 +272,12 @@ mtp_hash_put(MtpHashPut *put, Buffer buf, int n, const MtpHashEntry *entries)
 		{
 			int			len = plain_length(p, n - at, e);
 
-			/* Dead entries are looked for once, not for each page that the stash gets. */
-			if (!full && has_room(put, buf))
+			/* Look for dead entries once, not for each page that the stash gets. */
+			if (!full && make_room(put, buf))
 			{
 				int			k = Min(len, mtp_hash_bucket_room(page));
 
-				append(put, buf, InvalidBuffer, k, e);
+				append_entries(put, buf, InvalidBuffer, k, e);
 				at += k;
 				continue;
 			}

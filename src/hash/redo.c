@@ -2,9 +2,10 @@
  * redo.c
  *	  Replays and describes insertions, growth, and moves of entries.
  *
- * Redo takes all pages' locks before it changes the first and drops them after the last, in the
- * order of the primary: a reader on a standby, who holds one lock at a time, sees a change whole.  Where entries
- * move, the primary pages' locks are cleanup locks: a reader who stays in a bucket has a pin on its primary page.
+ * Replay takes all pages' locks before it changes the first and drops them after the last, in the
+ * order in which the primary took them: a reader on a standby holds one lock at a time, and so
+ * sees a change whole.  Where entries move, the locks on primary pages are cleanup locks: a scan
+ * that stays in a bucket has its primary page pinned (H4).
  */
 #include "core/core.h"
 
@@ -12,27 +13,29 @@
 #include "hash/change.h"
 
 static void
-release(XLogReaderState *record, Buffer *bufs)
+release_blocks(XLogReaderState *record, Buffer *bufs)
 {
 	for (int i = 0; i <= XLogRecMaxBlockId(record); i++)
 		if (BufferIsValid(bufs[i]))
 			UnlockReleaseBuffer(bufs[i]);
 }
 
+/* Marks a block as replayed. */
 static void
-done(XLogReaderState *record, Buffer buf)
+finish_block(XLogReaderState *record, Buffer buf)
 {
 	PageSetLSN(BufferGetPage(buf), record->EndRecPtr);
 	MarkBufferDirty(buf);
 }
 
+/* Reads and locks a block, with a cleanup lock if asked for; says what is to be done with it. */
 static XLogRedoAction
 read_block(XLogReaderState *record, int block, bool cleanup, Buffer *bufs)
 {
 	return XLogReadBufferForRedoExtended(record, block, RBM_NORMAL, cleanup, &bufs[block]);
 }
 
-/* A block of which there is an image. */
+/* Restores a block from its image, and leaves it locked. */
 static void
 restore_block(XLogReaderState *record, int block, bool cleanup, Buffer *bufs)
 {
@@ -40,7 +43,7 @@ restore_block(XLogReaderState *record, int block, bool cleanup, Buffer *bufs)
 		elog(ERROR, "block %d of an mtpower hash record has no image", block);
 }
 
-/* Blocks first, …, which are images all. */
+/* Restores the blocks from `first` to the last one. */
 static void
 restore(XLogReaderState *record, int first, Buffer *bufs)
 {
@@ -48,6 +51,10 @@ restore(XLogReaderState *record, int first, Buffer *bufs)
 		restore_block(record, i, false, bufs);
 }
 
+/*
+ * Locks the primary page first, as the inserter did.  The filter and the page change at one
+ * moment.
+ */
 static void
 redo_insert(XLogReaderState *record)
 {
@@ -61,16 +68,17 @@ redo_insert(XLogReaderState *record)
 	if (page == BLK_NEEDS_REDO)
 	{
 		mtp_hash_bucket_append(BufferGetPage(bufs[0]), rec->n, entries);
-		done(record, bufs[0]);
+		finish_block(record, bufs[0]);
 	}
 	if (primary == BLK_NEEDS_REDO)
 	{
 		mtp_hash_filter_entries(MtpHashPrimaryOf(BufferGetPage(bufs[1])), rec->n, entries);
-		done(record, bufs[1]);
+		finish_block(record, bufs[1]);
 	}
-	release(record, bufs);
+	release_blocks(record, bufs);
 }
 
+/* Makes the stash page anew, before the primary page leads to it. */
 static void
 redo_add(XLogReaderState *record)
 {
@@ -81,16 +89,22 @@ redo_add(XLogReaderState *record)
 
 	bufs[1] = XLogInitBufferForRedo(record, 1);
 	mtp_hash_make_stash(BufferGetPage(bufs[1]), rec, entries);
-	done(record, bufs[1]);
+	finish_block(record, bufs[1]);
 	if (primary == BLK_NEEDS_REDO)
 	{
 		mtp_hash_link(MtpHashPrimaryOf(BufferGetPage(bufs[0])), BufferGetBlockNumber(bufs[1]), rec,
 					  entries);
-		done(record, bufs[0]);
+		finish_block(record, bufs[0]);
 	}
-	release(record, bufs);
+	release_blocks(record, bufs);
 }
 
+/*
+ * Waits for the old bucket's cleanup lock first, with nothing else locked (H10).  The new bucket
+ * has no readers yet.  A split of the stash as well has an image of block 0; else it keeps what
+ * stays, by the function that the primary has used.  The locks on both buckets and the metapage
+ * keep the halves of H3 together for readers.
+ */
 static void
 redo_split(XLogReaderState *record)
 {
@@ -107,7 +121,7 @@ redo_split(XLogReaderState *record)
 		Page		page = BufferGetPage(bufs[0]);
 
 		mtp_hash_retain(page, MtpHashHead(page)->lo, rec->hi);
-		done(record, bufs[0]);
+		finish_block(record, bufs[0]);
 	}
 	if (meta == BLK_NEEDS_REDO)
 	{
@@ -115,35 +129,25 @@ redo_split(XLogReaderState *record)
 
 		(void) mtp_hash_space_grow(&m->space);
 		m->entries = rec->entries;
-		done(record, bufs[2]);
+		finish_block(record, bufs[2]);
 	}
-	release(record, bufs);
+	release_blocks(record, bufs);
 }
 
+/* Restores the metapage, and an extent's last page, which makes the file as long. */
 static void
 redo_meta(XLogReaderState *record)
 {
 	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
 
 	restore(record, 0, bufs);
-	release(record, bufs);
-}
-
-/* Pins a block that will get its image; what it holds now does not matter. */
-static Buffer
-pin_block(XLogReaderState *record, int block)
-{
-	MtpLocator	locator;
-	ForkNumber	fork;
-	BlockNumber blkno;
-
-	XLogRecGetBlockTag(record, block, &locator, &fork, &blkno);
-	return XLogReadBufferExtended(locator, fork, blkno, RBM_ZERO_ON_ERROR, InvalidBuffer);
+	release_blocks(record, bufs);
 }
 
 /*
- * Cleanup locks on two pages.  None is waited for while the other is held: a query with a pin on the one may
- * wait for the other's content lock, and that wait nothing can end.
+ * Takes cleanup locks on two pages, and waits for neither while it holds the other (H10).  A
+ * query that has one page pinned may wait for the other's content lock, and nothing can end that
+ * wait.
  */
 static void
 lock_both(Buffer a, Buffer b)
@@ -161,34 +165,42 @@ lock_both(Buffer a, Buffer b)
 	}
 }
 
-/* Both primary pages get their images; XLogReadBufferForRedo would lock one after the other. */
-static void
-restore_primaries(XLogReaderState *record, Buffer *bufs)
-{
-	for (int i = 0; i < 2; i++)
-		bufs[i] = pin_block(record, i);
-	lock_both(bufs[0], bufs[1]);
-	for (int i = 0; i < 2; i++)
-	{
-		if (!XLogRecBlockImageApply(record, i) ||
-			!RestoreBlockImage(record, i, BufferGetPage(bufs[i])))
-			elog(ERROR, "block %d of an mtpower hash record has no image", i);
-		done(record, bufs[i]);
-	}
-}
-
+/*
+ * Restores all pages from their images.  Where there are two primary pages, XLogReadBufferForRedo
+ * would lock one after the other; so this only pins them at first, and what they hold does not
+ * matter.
+ */
 static void
 redo_pages(XLogReaderState *record)
 {
 	MtpWalHashPages *rec = (MtpWalHashPages *) XLogRecGetData(record);
 	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
 
-	if (rec->two)
-		restore_primaries(record, bufs);
-	else
+	if (!rec->two)
 		restore_block(record, 0, true, bufs);
+	else
+	{
+		for (int i = 0; i < 2; i++)
+		{
+			MtpLocator	locator;
+			ForkNumber	fork;
+			BlockNumber blkno;
+
+			XLogRecGetBlockTag(record, i, &locator, &fork, &blkno);
+			bufs[i] = XLogReadBufferExtended(locator, fork, blkno, RBM_ZERO_ON_ERROR,
+											 InvalidBuffer);
+		}
+		lock_both(bufs[0], bufs[1]);
+		for (int i = 0; i < 2; i++)
+		{
+			if (!XLogRecBlockImageApply(record, i) ||
+				!RestoreBlockImage(record, i, BufferGetPage(bufs[i])))
+				elog(ERROR, "block %d of an mtpower hash record has no image", i);
+			finish_block(record, bufs[i]);
+		}
+	}
 	restore(record, rec->two ? 2 : 1, bufs);
-	release(record, bufs);
+	release_blocks(record, bufs);
 }
 
 static void
@@ -232,19 +244,19 @@ desc_pages(StringInfo buf, XLogReaderState *record)
 	appendStringInfo(buf, "blocks %d two %u", XLogRecMaxBlockId(record) + 1, rec->two);
 }
 
-static const MtpWalRecord insert_record = {"HASH_INSERT", redo_insert, desc_insert};
-static const MtpWalRecord add_record = {"HASH_ADD", redo_add, desc_add};
-static const MtpWalRecord split_record = {"HASH_SPLIT", redo_split, desc_split};
-static const MtpWalRecord meta_record = {"HASH_META", redo_meta, desc_meta};
-static const MtpWalRecord pages_record = {"HASH_PAGES", redo_pages, desc_pages};
-
 void
 mtp_hash_redo_init(void)
 {
+	static const MtpWalRecord insert = {"HASH_INSERT", redo_insert, desc_insert};
+	static const MtpWalRecord add = {"HASH_ADD", redo_add, desc_add};
+	static const MtpWalRecord split = {"HASH_SPLIT", redo_split, desc_split};
+	static const MtpWalRecord meta = {"HASH_META", redo_meta, desc_meta};
+	static const MtpWalRecord pages = {"HASH_PAGES", redo_pages, desc_pages};
+
 	mtp_wal_mask(MTP_HASH_META, mtp_hash_bucket_mask);
-	mtp_wal_record(MTP_WAL_HASH_INSERT, &insert_record);
-	mtp_wal_record(MTP_WAL_HASH_ADD, &add_record);
-	mtp_wal_record(MTP_WAL_HASH_SPLIT, &split_record);
-	mtp_wal_record(MTP_WAL_HASH_META, &meta_record);
-	mtp_wal_record(MTP_WAL_HASH_PAGES, &pages_record);
+	mtp_wal_record(MTP_WAL_HASH_INSERT, &insert);
+	mtp_wal_record(MTP_WAL_HASH_ADD, &add);
+	mtp_wal_record(MTP_WAL_HASH_SPLIT, &split);
+	mtp_wal_record(MTP_WAL_HASH_META, &meta);
+	mtp_wal_record(MTP_WAL_HASH_PAGES, &pages);
 }

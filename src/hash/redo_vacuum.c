@@ -1,8 +1,8 @@
 /*
  * redo_vacuum.c
- *	  Replays deletions of entries: by inserters, who make room, and by VACUUM.
+ *	  Replays deletions of entries: by inserters that make room, and by VACUUM.
  *
- * On a hot standby queries run beside this.  README.md, "VACUUM", says what they may meet.
+ * On a hot standby queries run beside this.  README.md, "Standbys", says what they may meet.
  */
 #include "hash/hash.h"
 
@@ -16,10 +16,7 @@ redo_delete(XLogReaderState *record)
 	mtp_dead_redo(record, mtp_hash_bucket_delete);
 }
 
-/*
- * The primary page is waited for first, while nothing is locked: a scan that has it pinned may need any
- * page of its chains to get on.
- */
+/* Waits for the primary page first (H10): a scan with a pin there may need any of its pages. */
 static void
 redo_vacuum(XLogReaderState *record)
 {

@@ -1,8 +1,8 @@
 /*
  * scan.c
- *	  Index scans: what the executor calls, and how a bucket is read.
+ *	  Index scans: the executor's entry points, and reading a bucket.
  *
- * README.md, "Scans", says what the pin on a bucket's primary page is good for.
+ * README.md, "Scans", argues why the pin on a bucket's primary page is enough (H4, H5).
  */
 #include "hash/scan.h"
 
@@ -28,7 +28,9 @@ mtp_hash_beginscan(Relation rel, int nkeys, int norderbys)
 	return scan;
 }
 
-/* Leaves the page that the entries come from; the bucket stays. */
+/*
+ * Leaves the page that the entries come from, and sets the dead hints for it; the bucket stays.
+ */
 static inline void
 leave_page(IndexScanDesc scan)
 {
@@ -40,6 +42,7 @@ leave_page(IndexScanDesc scan)
 	so->at = -1;
 }
 
+/* Leaves the bucket, and lets go of its pins. */
 static void
 leave_bucket(IndexScanDesc scan)
 {
@@ -79,7 +82,7 @@ mtp_hash_endscan(IndexScanDesc scan)
 	pfree(so);
 }
 
-/* Copies the entries of a locked page that have one of the hashes lo .. hi. */
+/* Copies the entries of a locked page that have one of the hashes lo .. hi, in a walk. */
 static void
 load_range(IndexScanDesc scan, Buffer buf)
 {
@@ -90,8 +93,7 @@ load_range(IndexScanDesc scan, Buffer buf)
 
 	for (int i = 0; i < n; i++)
 	{
-		const MtpHashEntry *entry = MtpHashEntryAt(page, i);
-		uint32		hash = mtp_entry_hash(entry);
+		uint32		hash = mtp_entry_hash(MtpHashEntryAt(page, i));
 
 		if (hash < so->lo || hash > so->hi)
 			continue;
@@ -102,8 +104,9 @@ load_range(IndexScanDesc scan, Buffer buf)
 	}
 }
 
+/* Copies the matching entries of a locked page. */
 static inline void
-load(IndexScanDesc scan, Buffer buf)
+load_page(IndexScanDesc scan, Buffer buf)
 {
 	MtpHashScan *so = scan->opaque;
 	Page		page = BufferGetPage(buf);
@@ -124,7 +127,7 @@ load(IndexScanDesc scan, Buffer buf)
 		load_range(scan, buf);
 }
 
-/* Notes the page that has been loaded as the bucket's next one with a match. */
+/* Adds the page that has been loaded to the trail: it has a match. */
 static inline void
 note_page(MtpHashScan *so)
 {
@@ -132,7 +135,8 @@ note_page(MtpHashScan *so)
 	{
 		so->maxtrail = Max(8, 2 * so->maxtrail);
 		if (so->trail == NULL)
-			so->trail = MemoryContextAlloc(GetMemoryChunkContext(so), so->maxtrail * sizeof(BlockNumber));
+			so->trail = MemoryContextAlloc(GetMemoryChunkContext(so),
+										   so->maxtrail * sizeof(BlockNumber));
 		else
 			so->trail = repalloc_huge(so->trail, so->maxtrail * sizeof(BlockNumber));
 	}
@@ -140,7 +144,11 @@ note_page(MtpHashScan *so)
 	so->trail[so->ntrail++] = so->page;
 }
 
-/* Notes which chains behind a locked primary page may have entries that the scan looks for. */
+/*
+ * Notes which chains behind a locked primary page may have matches.  They stay the bucket's while
+ * the page is pinned, and get pages in front only (H4), with entries that are younger than the
+ * scan.
+ */
 static inline void
 plan_chains(MtpHashScan *so, const MtpHashPrimary *p)
 {
@@ -155,8 +163,8 @@ plan_chains(MtpHashScan *so, const MtpHashPrimary *p)
 }
 
 /*
- * May the scan read a bucket in its frame?  One hash alone, since a walk needs the bucket to stay as it is; under an MVCC snapshot, since
- * there is no pin to keep VACUUM away.
+ * True if the scan may read a bucket in its frame.  It must look for one hash alone, since a walk
+ * needs the bucket to stay as it is, and under an MVCC snapshot, since no pin keeps VACUUM away.
  */
 static bool
 may_read_frame(IndexScanDesc scan)
@@ -165,20 +173,27 @@ may_read_frame(IndexScanDesc scan)
 		scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC && !MtpSnapshotsAge();
 }
 
-/* Does the primary page have all entries of the hash, and no other page any?  Then the page's version stands for them all. */
+/*
+ * True if the primary page has all entries of the hash, and no other page any.  Then the sequence
+ * lock of the page's frame stands for them all (H12).
+ */
 static bool
 has_all(const MtpHashPrimary *p, uint32 hash)
 {
 	for (int i = 0; i < p->h.nheavy && i < MTP_HASH_MAX_HEAVY; i++)
 		if (p->heavy[i].hash == hash)
 			return false;
-	return (p->h.next == InvalidBlockNumber && p->h.source == InvalidBlockNumber) || !mtp_filter_has(p, hash);
+	return (p->h.next == InvalidBlockNumber && p->h.source == InvalidBlockNumber) ||
+		!mtp_filter_has(p, hash);
 }
 
 /*
- * Reads all entries of the scan's hash in the frame of the bucket's primary page; false if it has none, or does not have them all, or
- * if somebody has changed it meanwhile.  The header is copied, and the version looked at; fingerprints and entries are read where the header says
- * that they are, and the version looked at once more.
+ * Reads all entries of the scan's hash in the frame of the bucket's primary page.  False if there
+ * is no frame, if it does not have them all, or if another process has changed it meanwhile.
+ *
+ * Copies the header, and checks the sequence lock: so the header is one.  Reads fingerprints and
+ * entries where the header says that they are, and checks the sequence lock once more: so they
+ * belong to it.  Nothing that is read in between is used before that.
  */
 static bool
 load_frame(IndexScanDesc scan, uint32 hash)
@@ -190,21 +205,20 @@ load_frame(IndexScanDesc scan, uint32 hash)
 	MtpHashPrimary p;
 	Page		page;
 	uint16		at[MTP_HASH_MAX_ENTRIES];
+	const Size	fps_at = MTP_HASH_FP_AT(MTP_HASH_BUCKET);
 
-	if (!mtp_buffer_find(rel, block, MTP_HASH_FP_AT(MTP_HASH_BUCKET) + MTP_HASH_CAP(MTP_HASH_BUCKET), &so->ref))
+	if (!mtp_buffer_find(rel, block, fps_at + MTP_HASH_CAP(MTP_HASH_BUCKET), &so->ref))
 		return false;
 	page = (Page) so->ref.image;
 	p = *MtpHashPrimaryOf(page);
 	if (mtp_frame_still(&mtp_buffer, &so->ref))
 	{
-		/*
-		 * It was the hash's bucket when it was published, or another one of this index; it may
-		 * have been split since the metapage was read.
-		 */
+		/* It may be another bucket's page, or have been split since the metapage was read. */
 		if (p.h.type != MTP_HASH_BUCKET || hash < p.h.lo || hash > p.h.hi || !has_all(&p, hash))
 			return false;
 		Assert(p.h.n <= MTP_HASH_CAP(MTP_HASH_BUCKET));
-		so->n = mtp_hash_bucket_find_among(page, (uint8 *) page + MTP_HASH_FP_AT(MTP_HASH_BUCKET), p.h.n, hash, !scan->ignore_killed_tuples, at);
+		so->n = mtp_hash_bucket_find_among(page, (uint8 *) page + fps_at, p.h.n, hash,
+										   !scan->ignore_killed_tuples, at);
 		MTP_INJECT("bucket_frame_read");
 		for (int i = 0; i < so->n; i++)
 			so->tids[i] = MtpHashEntryAt(page, at[i])->tid;
@@ -216,7 +230,7 @@ load_frame(IndexScanDesc scan, uint32 hash)
 		return false;
 	}
 
-	/* Who reads the page itself tells of damage. */
+	/* A damaged page: reading it in shared buffers gives the error. */
 	for (int i = 0; i < so->n; i++)
 		if (!mtp_tid_possible(&so->tids[i]))
 		{
@@ -234,11 +248,12 @@ load_frame(IndexScanDesc scan, uint32 hash)
 }
 
 /*
- * Enters the bucket of a hash and reads its primary page, looking for that hash or for those of the bucket from
- * it on, or up to it.
+ * Enters the bucket of a hash and reads its primary page.  The scan looks for that hash alone, or
+ * in a walk for those of the bucket from it on, backward up to it.
  *
- * The source's primary page is pinned while ours is locked: entries come over from its stash under cleanup
- * locks on both, so from here on they stay where they are.
+ * It pins the source's primary page while it has this bucket's locked (H5): entries come over
+ * from the source's stash under cleanup locks on both, so from here on they stay where they are.
+ * The way back begins with a trail of pages, so it reads no frame.
  */
 static void
 enter_bucket(IndexScanDesc scan, uint32 hash, bool backward)
@@ -246,9 +261,12 @@ enter_bucket(IndexScanDesc scan, uint32 hash, bool backward)
 	MtpHashScan *so = scan->opaque;
 	Relation	rel = scan->indexRelation;
 	const MtpHashPrimary *p;
-	bool		framed = !backward && may_read_frame(scan); /* the way back begins with a trail of
-															 * pages */
+	bool		framed = !backward && may_read_frame(scan);
 
+	/*
+	 * The flush before scan, for each bucket of a walk: entries may have been queued since the
+	 * last.
+	 */
 	mtp_batch_before_scan(rel, scan->xs_snapshot);
 	if (framed && load_frame(scan, hash))
 	{
@@ -262,7 +280,7 @@ enter_bucket(IndexScanDesc scan, uint32 hash, bool backward)
 	so->lo = so->one || !backward ? hash : p->h.lo;
 	so->hi = so->one || backward ? hash : p->h.hi;
 
-	load(scan, so->primary);
+	load_page(scan, so->primary);
 	plan_chains(so, p);
 	so->source_read = true;
 	if (unlikely(p->h.source != InvalidBlockNumber) && (!so->one || mtp_filter_has(p, hash)))
@@ -271,6 +289,8 @@ enter_bucket(IndexScanDesc scan, uint32 hash, bool backward)
 		so->source = ReadBuffer(rel, p->h.source);
 		so->source_read = false;
 	}
+
+	/* Publish the page while it is locked, so that the frame has it as it is (H12). */
 	if (framed && has_all(p, hash))
 		mtp_buffer_publish(rel, so->primary);
 	else
@@ -282,7 +302,7 @@ enter_bucket(IndexScanDesc scan, uint32 hash, bool backward)
 		note_page(so);
 }
 
-/* Begins the stash of the source, whose filter has our entries' bits as long as they are there. */
+/* Plans the source's stash, whose filter has the bits of all entries still there (H6). */
 static void
 plan_source(IndexScanDesc scan)
 {
@@ -298,7 +318,7 @@ plan_source(IndexScanDesc scan)
 	LockBuffer(so->source, BUFFER_LOCK_UNLOCK);
 }
 
-/* Reads the bucket's next page that has a match and has not been read yet; false if there is none. */
+/* Reads the bucket's next page with a match; false if there is none. */
 static bool
 next_page(IndexScanDesc scan)
 {
@@ -309,6 +329,7 @@ next_page(IndexScanDesc scan)
 	{
 		Buffer		buf;
 
+		/* First comes the stash, then the chains of heavy hashes, then the source's stash. */
 		if (so->next == InvalidBlockNumber)
 		{
 			if (so->nchains > 0)
@@ -324,7 +345,7 @@ next_page(IndexScanDesc scan)
 		buf = mtp_hash_read(scan->indexRelation, so->next, BUFFER_LOCK_SHARE,
 							MTP_HASH_WANT_STASH, NULL);
 		so->next = MtpHashHead(BufferGetPage(buf))->next;
-		load(scan, buf);
+		load_page(scan, buf);
 		UnlockReleaseBuffer(buf);
 		if (so->n > 0)
 		{
@@ -335,8 +356,8 @@ next_page(IndexScanDesc scan)
 }
 
 /*
- * Reads a page of the trail once more, which is still the bucket's.  It may have become empty, where its entries
- * were dead to everyone.
+ * Reads a page of the trail once more, which is still the bucket's (H4).  It may have no match
+ * any more, where its entries were dead to every transaction.
  */
 static void
 read_again(IndexScanDesc scan, int step)
@@ -350,15 +371,16 @@ read_again(IndexScanDesc scan, int step)
 		buf = ReadBuffer(scan->indexRelation, so->trail[step]);
 	LockBuffer(buf, BUFFER_LOCK_SHARE);
 	mtp_hash_check_page(scan->indexRelation, buf, MTP_HASH_WANT_BUCKET | MTP_HASH_WANT_STASH);
-	load(scan, buf);
+	load_page(scan, buf);
 	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 	if (buf != so->primary)
 		ReleaseBuffer(buf);
 }
 
 /*
- * Goes on until there are entries to return; false at the scan's end.  The walk through all buckets is in
- * the order of hashes, not of buckets: where it stands is a hash, whatever is split before or behind it.
+ * Goes on until there are entries to return; false at the scan's end.  The walk through all
+ * buckets is in the order of hashes, not of bucket numbers: it stands at a hash, whatever is
+ * split before or behind it (H2).
  */
 static bool
 go_on(IndexScanDesc scan)
@@ -369,6 +391,7 @@ go_on(IndexScanDesc scan)
 	{
 		uint32		hi = so->hi;
 
+		/* Where the scan has gone back, the rest of the trail comes first. */
 		if (unlikely(so->step + 1 < so->ntrail))
 		{
 			read_again(scan, so->step + 1);
@@ -378,6 +401,8 @@ go_on(IndexScanDesc scan)
 		}
 		if (next_page(scan))
 			return true;
+
+		/* Once the pins are gone the bucket may be split, but hi stays the end of an interval. */
 		leave_bucket(scan);
 		if (so->one || hi == PG_UINT32_MAX)
 		{
@@ -391,7 +416,7 @@ go_on(IndexScanDesc scan)
 	}
 }
 
-/* Enters the bucket of a hash for the way back, which begins with its last page. */
+/* Enters the bucket of a hash for the way back, which begins with the last page of its trail. */
 static void
 enter_backward(IndexScanDesc scan, uint32 hash)
 {
@@ -403,7 +428,7 @@ enter_backward(IndexScanDesc scan, uint32 hash)
 	so->step = so->ntrail;
 }
 
-/* The same in the other direction; false at the scan's beginning. */
+/* Goes back until there are entries to return; false at the scan's beginning. */
 static bool
 go_back(IndexScanDesc scan)
 {
@@ -433,21 +458,22 @@ go_back(IndexScanDesc scan)
 	return true;
 }
 
-/* Finds out what to look for; false if there is nothing to be found. */
+/* Hashes the scan keys; false if there is nothing to be found. */
 static bool
-begin(IndexScanDesc scan)
+hash_scan_keys(IndexScanDesc scan)
 {
 	MtpHashScan *so = scan->opaque;
 
 	pgstat_count_index_scan(scan->indexRelation);
 	so->began = true;
-	so->one = mtp_hash_keys(scan->indexRelation, scan->keyData, scan->numberOfKeys, &so->lo, &so->none);
+	so->one = mtp_hash_keys(scan->indexRelation, scan->keyData, scan->numberOfKeys, &so->lo,
+							&so->none);
 	return !so->none;
 }
 
-/* Reads the first page with a match. */
+/* Reads the first page with a match; false if there is none. */
 static bool
-start(IndexScanDesc scan)
+load_first(IndexScanDesc scan)
 {
 	MtpHashScan *so = scan->opaque;
 
@@ -456,23 +482,12 @@ start(IndexScanDesc scan)
 	return so->n > 0 || go_on(scan);
 }
 
-/* Reads the last one. */
-static bool
-start_backward(IndexScanDesc scan)
-{
-	MtpHashScan *so = scan->opaque;
-
-	so->outside = 0;
-	enter_backward(scan, so->one ? so->lo : PG_UINT32_MAX);
-	return go_back(scan);
-}
-
 static inline bool
 step_forward(IndexScanDesc scan)
 {
 	MtpHashScan *so = scan->opaque;
 
-	if (so->outside != 0 && (so->outside > 0 || !start(scan)))
+	if (so->outside != 0 && (so->outside > 0 || !load_first(scan)))
 		return false;
 	if (so->at + 1 >= so->n && !go_on(scan))
 		return false;
@@ -485,8 +500,15 @@ step_backward(IndexScanDesc scan)
 {
 	MtpHashScan *so = scan->opaque;
 
-	if (so->outside != 0 && (so->outside < 0 || !start_backward(scan)))
+	if (so->outside < 0)
 		return false;
+	if (so->outside > 0)
+	{
+		so->outside = 0;
+		enter_backward(scan, so->one ? so->lo : PG_UINT32_MAX);
+		if (!go_back(scan))
+			return false;
+	}
 	if (so->at <= 0 && !go_back(scan))
 		return false;
 	so->at--;
@@ -494,8 +516,9 @@ step_backward(IndexScanDesc scan)
 }
 
 /*
- * Behind the last entry the way back begins at the last one, and before the first one the way on at the first.
- * Where entries have come or gone in a bucket meanwhile they are none that the snapshot sees.
+ * Behind the last entry the way back begins at the last one, and before the first entry the way
+ * on at the first.  The snapshot sees none of the entries that have come to a bucket or gone
+ * meanwhile.
  */
 bool
 mtp_hash_gettuple(IndexScanDesc scan, ScanDirection dir)
@@ -503,11 +526,11 @@ mtp_hash_gettuple(IndexScanDesc scan, ScanDirection dir)
 	MtpHashScan *so = scan->opaque;
 	bool		backward = ScanDirectionIsBackward(dir);
 
-	/* A hash may be others' as well. */
+	/* Other keys may have the same hash. */
 	scan->xs_recheck = true;
 	if (!so->began)
 	{
-		if (begin(scan))
+		if (hash_scan_keys(scan))
 			so->outside = backward ? 1 : -1;
 	}
 	else if (scan->kill_prior_tuple && so->nkilled < MTP_HASH_MAX_ENTRIES)
@@ -526,11 +549,11 @@ mtp_hash_getbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 	Relation	heap;
 	int64		n = 0;
 
-	if (!begin(scan))
+	if (!hash_scan_keys(scan))
 		return 0;
-	/* Who asks for a bitmap has the table open. */
+	/* The executor has the table open and locked. */
 	heap = table_open(scan->indexRelation->rd_index->indrelid, NoLock);
-	for (bool found = start(scan); found; found = go_on(scan))
+	for (bool found = load_first(scan); found; found = go_on(scan))
 	{
 		for (int i = 0; i < so->n; i++)
 			mtp_tid_check_block(scan->indexRelation, so->page, heap, &so->tids[i]);

@@ -1,6 +1,6 @@
 /*
  * scan.h
- *	  State of a scan of a hash index, shared by scan.c and killed.c.
+ *	  State of a scan of a hash index, shared by scan.c and mark_dead.c.
  */
 #ifndef MTP_HASH_SCAN_H
 #define MTP_HASH_SCAN_H
@@ -9,8 +9,8 @@
 #include "hash/hash.h"
 
 /*
- * A scan stands in one bucket, or before or behind all its entries.  It reads a page at a time: the TIDs of
- * all matching entries are copied and returned from here while no page is locked.
+ * A scan stands in one bucket, or before or behind all its entries.  It reads a page at a time,
+ * copies the TIDs of all matching entries, and returns them from here, while no page is locked.
  */
 typedef struct MtpHashScan
 {
@@ -24,27 +24,24 @@ typedef struct MtpHashScan
 	uint32		lo;
 	uint32		hi;
 
-	/*
-	 * If the entries come from the bucket's frame, which has all that match: this one, while it is
-	 * of that version.  Then nothing is pinned.
-	 */
+	/* If all matches come from the bucket's frame, as this sequence lock has it: no pins then. */
 	bool		in_frame;
 	MtpFrameRef ref;
 
 	/*
-	 * The bucket's primary page, and that of the bucket whose stash has entries of ours; pinned
-	 * until the bucket is left, or InvalidBuffer.
+	 * The primary pages of the bucket, and of the bucket whose stash has entries of this one;
+	 * pinned until the scan leaves the bucket (H4, H5), or InvalidBuffer.
 	 */
 	Buffer		primary;
 	Buffer		source;
 
-	/* Pages still to be read. */
-	BlockNumber next;			/* of the chain that is being read */
+	/* Pages still to be read: next of the chain that is being read. */
+	BlockNumber next;
 	int			nchains;
 	BlockNumber chains[MTP_HASH_MAX_HEAVY + 1]; /* first pages of the others */
 	MtpWalk		walk;			/* over all of them: no page is in two chains */
 
-	/* The bucket's pages that had a match, in the order of their reading: the way back. */
+	/* The trail: the bucket's pages that had a match, in the order of reading, for the way back. */
 	int			ntrail;
 	int			maxtrail;
 	int			step;			/* the page that the entries come from, or -1 */
@@ -60,7 +57,9 @@ typedef struct MtpHashScan
 	ItemPointerData tids[MTP_HASH_MAX_ENTRIES];
 } MtpHashScan;
 
-/* killed.c: sets the dead hints that the scan has collected for its page, which is not locked. */
+/*
+ * mark_dead.c: sets the dead hints that the scan has collected for its page, which is not locked.
+ */
 extern void mtp_hash_scan_kill(IndexScanDesc scan);
 
 #endif							/* MTP_HASH_SCAN_H */

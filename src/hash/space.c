@@ -2,13 +2,14 @@
  * space.c
  *	  Which bucket a hash belongs to, and which hashes a bucket has.
  *
- * Let q be the bucket that a hash h would have if buckets were numbered in the order of hashes and all had been
- * split L times: q = h * M >> (32 - L).  r = q >> L is its bucket of level 0, and q's lower L bits, read backwards, say
- * how that one was split: the bucket's number is r + M * reverse(q's lower L bits).  q grows with h, so the hashes of q are
- * an interval, which begins at the smallest h with h * M >= q << (32 - L).  As M * 2^L <= 2^32, it is not empty.
+ * Suppose that buckets were numbered in the order of hashes, and that all had been split L times.
+ * Then hash h would be in bucket q = h * M >> (32 - L).  r = q >> L is its bucket of level 0, and
+ * q's lower L bits, read backwards, say how that one was split: the bucket's number is r + M *
+ * reverse(q's lower L bits).  q grows with h, so the hashes of q are an interval, which begins at
+ * the smallest h with h * M >= q << (32 - L).  As M * 2^L <= 2^32, it is not empty.
  *
- * A bucket p of level N is split in two by one more bit of q, which is the most significant one of the reversed
- * bits: so p becomes p and p + M * 2^N = p + S.
+ * A split of bucket p of level N looks at one more bit of q, the most significant one of the
+ * reversed bits: so p becomes p and p + M * 2^N = p + S (invariant H2).
  */
 #include "core/core.h"
 #include "hash/hash.h"
@@ -55,7 +56,7 @@ mtp_hash_space_bucket(const MtpHashSpace *s, uint32 hash)
 	return bucket;
 }
 
-/* The first hash of the q-th bucket in the order of hashes, of those split `level` times; q may be one too many. */
+/* The first hash of bucket q, with q and L = level as above; q may be one too many. */
 static inline uint64
 first_hash(const MtpHashSpace *s, uint32 level, uint64 q)
 {

@@ -2,8 +2,8 @@
  * split.c
  *	  Splits one bucket.
  *
- * One record makes two buckets of one, metapage included: there is no state in between.  Only a long
- * stash stays behind, and is dealt with in pieces (finish.c).
+ * One record makes two buckets of one, metapage included: there is no state in between.  A long
+ * stash alone stays behind, and split_finish.c deals with it in pieces.
  */
 #include "core/core.h"
 
@@ -16,21 +16,21 @@ typedef struct Split
 {
 	Relation	rel;
 	MtpHashMeta *meta;
-	MtpHashSpace space;			/* after it */
-	uint32		from;			/* bucket that is split */
-	uint32		to;				/* new one */
+	MtpHashSpace space;			/* after the split */
+	uint32		from;			/* old bucket */
+	uint32		to;				/* new bucket */
 	uint32		lo;				/* lo .. cut stay, cut + 1 .. hi go */
 	uint32		cut;
 	uint32		hi;
 	Buffer		oldbuf;
 	Buffer		newbuf;
-	Page		old;			/* image, or NULL: the old page keeps its entries up to the cut */
+	Page		old;			/* image, or NULL: the page keeps its entries up to the cut */
 	Page		new;			/* image */
 	MtpHashLayout *layout;		/* or NULL */
 	uint32		moved;
 } Split;
 
-/* The bucket that has `source` set if the last split of this one, as the old or the new bucket, is not finished. */
+/* The bucket that has `source` set if this one's last split, as old or new one, is unfinished. */
 static uint32
 last_split_off(const MtpHashSpace *space, uint32 bucket)
 {
@@ -42,11 +42,11 @@ last_split_off(const MtpHashSpace *space, uint32 bucket)
 	return bucket < half ? bucket + half : bucket;
 }
 
-/* An empty primary page with the heavy hashes of the interval. */
+/* Makes the image of an empty primary page with the old one's heavy hashes from lo to hi. */
 static Page
 make_primary(Split *s, uint32 bucket, uint32 lo, uint32 hi)
 {
-	Page		image = mtp_hash_layout_image(BufferGetPage(s->oldbuf));
+	Page		image = mtp_hash_layout_copy(s->oldbuf).image;
 	MtpHashPrimary was = *MtpHashPrimaryOf(image);
 	MtpHashPrimary *p = MtpHashPrimaryOf(image);
 
@@ -57,13 +57,17 @@ make_primary(Split *s, uint32 bucket, uint32 lo, uint32 hi)
 	return image;
 }
 
-/* The stash, if there is any, stays with the old bucket. */
+/*
+ * Plans a split of the primary page alone.  A stash stays with the old bucket, and becomes the
+ * new one's source; the new page keeps the old one's filter, which has the bits of all entries
+ * there (H6).
+ */
 static void
 plan_primary(Split *s)
 {
 	MtpHashPrimary *p;
 
-	s->new = mtp_hash_layout_image(BufferGetPage(s->oldbuf));
+	s->new = mtp_hash_layout_copy(s->oldbuf).image;
 	mtp_hash_retain(s->new, s->cut + 1, s->hi);
 	p = MtpHashPrimaryOf(s->new);
 	p->h.bucket = s->to;
@@ -73,35 +77,31 @@ plan_primary(Split *s)
 	s->moved = p->h.n;
 }
 
-/* Locks the stash, in its order; false if it is too long for one record. */
-static bool
-lock_stash(MtpHashLayout *l, BlockNumber blkno)
-{
-	while (blkno != InvalidBlockNumber)
-	{
-		Buffer		buf;
-
-		if (l->nsheets == MTP_HASH_PIECE)
-			return false;
-		buf = mtp_hash_read(l->rel, blkno, BUFFER_LOCK_EXCLUSIVE, MTP_HASH_WANT_STASH, NULL);
-		mtp_hash_layout_sheet(l, buf);
-		blkno = MtpHashHead(BufferGetPage(buf))->next;
-	}
-	return true;
-}
-
-/* All entries, of the primary page and the stash, are laid out anew over both buckets. */
+/*
+ * Plans a split that lays out all entries, of the primary page and the stash, over both buckets.
+ * Locks the stash in its order.  False, with nothing locked in addition, if it is too long for
+ * one record.
+ */
 static bool
 plan_whole(Split *s)
 {
 	Page		page = BufferGetPage(s->oldbuf);
 	MtpHashLayout *l = mtp_hash_layout_make(s->rel, s->cut);
+	BlockNumber blkno = MtpHashHead(page)->next;
 	int			at[2];
 
-	if (!lock_stash(l, MtpHashHead(page)->next))
+	while (blkno != InvalidBlockNumber)
 	{
-		mtp_hash_layout_release(l, false);
-		return false;
+		Buffer		buf;
+
+		if (l->nsheets == MTP_HASH_PIECE)
+		{
+			mtp_hash_layout_release(l, false);
+			return false;
+		}
+		buf = mtp_hash_read(l->rel, blkno, BUFFER_LOCK_EXCLUSIVE, MTP_HASH_WANT_STASH, NULL);
+		mtp_hash_layout_sheet(l, buf);
+		blkno = MtpHashHead(BufferGetPage(buf))->next;
 	}
 	s->layout = l;
 	mtp_hash_layout_take(l, page);
@@ -109,28 +109,23 @@ plan_whole(Split *s)
 		mtp_hash_layout_take(l, BufferGetPage(l->sheets[i].buf));
 	s->moved = l->n[1];
 
-	s->old = make_primary(s, s->from, s->lo, s->cut);
-	s->new = make_primary(s, s->to, s->cut + 1, s->hi);
-	l->primary[0] = (MtpHashSheet)
-	{
-		s->oldbuf, s->old
-	};
-	l->primary[1] = (MtpHashSheet)
-	{
-		s->newbuf, s->new
-	};
+	l->primary[0].buf = s->oldbuf;
+	l->primary[1].buf = s->newbuf;
+	l->primary[0].image = s->old = make_primary(s, s->from, s->lo, s->cut);
+	l->primary[1].image = s->new = make_primary(s, s->to, s->cut + 1, s->hi);
+
 	for (int i = 0; i < 2; i++)
 		at[i] = mtp_hash_layout_fill(l, i, &l->primary[i], 0);
-	mtp_hash_layout_reserve(l, mtp_hash_layout_pages(l->n[0] - at[0]) + mtp_hash_layout_pages(l->n[1] - at[1]));
-	for (int i = 0; i < 2; i++)
-		(void) mtp_hash_layout_spill(l, i, &l->primary[i], false, at[i]);
-	mtp_hash_layout_rest(l);
+	(void) mtp_hash_layout_spill(l, &l->primary[0], false, at[0], at[1]);
 	return true;
 }
 
-/* The record.  The metapage is locked, and says what it said when the split was planned. */
+/*
+ * Makes the planned split real, in one record: both buckets, their stash and the metapage (H3).
+ * The metapage is exclusively locked, and says what it said when the split was planned.
+ */
 static void
-publish(Split *s, Buffer metabuf)
+publish_split(Split *s, Buffer metabuf)
 {
 	MtpHashMeta *meta = MtpHashMetaOf(BufferGetPage(metabuf));
 	MtpHashLayout *l = s->layout;
@@ -142,6 +137,7 @@ publish(Split *s, Buffer metabuf)
 	rec.entries = meta->entries;
 	rec.whole = l != NULL;
 
+	/* Without a stash to split, replay repeats the old page's change, and needs no image of it. */
 	mtp_change_init(&c, s->rel, MTP_WAL_HASH_SPLIT);
 	mtp_change_buffer(&c, s->oldbuf, s->old ? MTP_HASH_IMAGE : REGBUF_STANDARD);
 	mtp_change_buffer(&c, s->newbuf, MTP_HASH_IMAGE);
@@ -162,7 +158,10 @@ publish(Split *s, Buffer metabuf)
 	mtp_change_finish(&c);
 }
 
-/* Both primary pages are locked.  False: somebody else has changed the address space. */
+/*
+ * Plans the split, then locks the metapage and carries it out.  Both primary pages are locked.
+ * False if another process has changed the address space meanwhile.
+ */
 static bool
 split_locked(Split *s)
 {
@@ -177,7 +176,7 @@ split_locked(Split *s)
 	meta = MtpHashMetaOf(BufferGetPage(metabuf));
 	same = memcmp(&meta->space, &s->meta->space, sizeof(MtpHashSpace)) == 0;
 	if (same)
-		publish(s, metabuf);
+		publish_split(s, metabuf);
 	*s->meta = *meta;
 	UnlockReleaseBuffer(metabuf);
 	if (s->layout)
@@ -185,66 +184,51 @@ split_locked(Split *s)
 	return same;
 }
 
-/* The page doesn't say what the copy of the metapage does: somebody has split the bucket since, or it's damage. */
-static void
-reread_meta(Split *s)
-{
-	MtpHashSpace was = s->meta->space;
-
-	mtp_hash_copy_meta(s->rel, s->meta);
-	if (memcmp(&was, &s->meta->space, sizeof(was)) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("hashes of bucket %u at block %u of index \"%s\" don't match its metapage",
-						s->from, mtp_hash_block(s->meta, s->from), RelationGetRelationName(s->rel)),
-				 errhint("Please REINDEX it.")));
-}
-
-/* The old primary page's cleanup lock is had, if at once. */
-static bool
-lock_old(Split *s)
-{
-	s->oldbuf = mtp_hash_read(s->rel, mtp_hash_block(s->meta, s->from), BUFFER_LOCK_UNLOCK,
-							  MTP_HASH_WANT_BUCKET, NULL);
-	if (!ConditionalLockBufferForCleanup(s->oldbuf))
-	{
-		ReleaseBuffer(s->oldbuf);
-		return false;
-	}
-	mtp_hash_check_page(s->rel, s->oldbuf, MTP_HASH_WANT_BUCKET);
-	return true;
-}
-
+/*
+ * Splits bucket s->from, if its cleanup lock is to be had at once: a scan with a pin would miss
+ * entries that move (H4), and the pin may be the loading session's own cursor's.
+ */
 static MtpHashSplitResult
-split(Split *s)
+split_bucket(Split *s)
 {
 	MtpHashHeader *h;
 	uint32		lo;
 	bool		done;
 
-	if (!lock_old(s))
+	s->oldbuf = mtp_hash_read(s->rel, mtp_hash_block(s->meta, s->from), BUFFER_LOCK_UNLOCK,
+							  MTP_HASH_WANT_BUCKET, NULL);
+	if (!ConditionalLockBufferForCleanup(s->oldbuf))
+	{
+		ReleaseBuffer(s->oldbuf);
 		return MTP_SPLIT_STOP;
+	}
+	mtp_hash_check_page(s->rel, s->oldbuf, MTP_HASH_WANT_BUCKET);
 	mtp_hash_space_interval(&s->meta->space, s->from, &s->lo, &s->hi);
 	mtp_hash_space_interval(&s->space, s->from, &s->lo, &s->cut);
 	mtp_hash_space_interval(&s->space, s->to, &lo, &s->hi);
 	h = MtpHashHead(BufferGetPage(s->oldbuf));
 	if (h->lo != s->lo || h->hi != s->hi)
 	{
+		MtpHashSpace was = s->meta->space;
+
+		/* Another process has split the bucket since, or it is damage (H3). */
 		UnlockReleaseBuffer(s->oldbuf);
-		reread_meta(s);
+		mtp_hash_copy_meta(s->rel, s->meta);
+		if (memcmp(&was, &s->meta->space, sizeof(was)) == 0)
+			mtp_hash_corrupted("hashes of bucket %u at block %u of index \"%s\" "
+							   "don't match its metapage", s->from,
+							   mtp_hash_block(s->meta, s->from), RelationGetRelationName(s->rel));
 		return MTP_SPLIT_AGAIN;
 	}
 	Assert(lo == s->cut + 1);
 
-	/* If the bucket's own split was not finished, it has been by now (mtp_hash_split). */
+	/* mtp_hash_split has finished the bucket's last split, if need be (H8). */
 	if (h->source != InvalidBlockNumber)
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("bucket %u at block %u of index \"%s\" has a source that it was not split off from",
-						s->from, BufferGetBlockNumber(s->oldbuf), RelationGetRelationName(s->rel)),
-				 errhint("Please REINDEX it.")));
+		mtp_hash_corrupted("bucket %u at block %u of index \"%s\" has a source "
+						   "that it was not split off from", s->from,
+						   BufferGetBlockNumber(s->oldbuf), RelationGetRelationName(s->rel));
 
-	/* Nobody else reads the page: only we, with this cleanup lock, can make it part of the index. */
+	/* Only the holder of this cleanup lock can make the page part of the index. */
 	s->newbuf = mtp_hash_read_reserved(s->rel, s->meta, s->to);
 	done = split_locked(s);
 	UnlockReleaseBuffer(s->newbuf);
@@ -269,7 +253,7 @@ mtp_hash_split(Relation rel, MtpHashMeta *meta, MtpHashGrown *grown)
 
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower hash split", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(cxt);
-	result = split(&s);
+	result = split_bucket(&s);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 
@@ -279,7 +263,7 @@ mtp_hash_split(Relation rel, MtpHashMeta *meta, MtpHashGrown *grown)
 		grown->moved += s.moved;
 		MTP_INJECT("hash_split");
 
-		/* If it can't be finished now, it is before either bucket is split again. */
+		/* What can't be finished now is finished before either bucket is split again (H8). */
 		(void) mtp_hash_finish(rel, mtp_hash_block(meta, s.to), grown);
 	}
 	return result;

@@ -1,17 +1,21 @@
 /*
  * squeeze.c
- *	  Puts the entries of a stash, or of a heavy hash's chain, on fewer pages, and frees the others.
+ *	  Puts the entries of a stash, or of a heavy hash's chain, on fewer pages, and frees the
+ *	  others.
  *
- * It goes along the chain window by window, a record each.  Under a cleanup lock on the primary page nobody
- * else has a link to any page of the bucket's chains, so what is freed may be used again at once.
+ * VACUUM goes along the chain window by window, with a record each.  Under a cleanup lock on the
+ * primary page no other process has a link to any page of the bucket's chains (H4), so freed
+ * pages may be used again at once.
  */
 #include "hash/vacuum.h"
 
 #include "commands/vacuum.h"
 #include "hash/change.h"
+#include "hash/grow.h"
 #include "storage/indexfsm.h"
 #include "core/inject.h"
 
+/* Pages that a record rewrites at most. */
 #define WINDOW 8
 
 typedef struct Window
@@ -23,7 +27,7 @@ typedef struct Window
 	BlockNumber after;			/* the page behind it, or InvalidBlockNumber */
 	int			npages;
 	Buffer		bufs[WINDOW];
-	uint32		lo;				/* of all its pages */
+	uint32		lo;				/* of all its pages together */
 	uint32		hi;
 	int			n;
 	MtpHashEntry *entries;		/* room for WINDOW pages */
@@ -40,25 +44,9 @@ first_page(const MtpHashPrimary *p, const MtpHashChain *chain)
 	return slot < 0 ? InvalidBlockNumber : p->heavy[slot].first;
 }
 
+/* Locks up to a window full of pages from `from` on, in their order, and takes their entries. */
 static void
-take_page(Window *w, BlockNumber blkno, BufferAccessStrategy strategy)
-{
-	Buffer		buf = mtp_hash_read(w->rel, blkno, BUFFER_LOCK_EXCLUSIVE, MTP_HASH_WANT_STASH,
-									strategy);
-	Page		page = BufferGetPage(buf);
-	MtpHashHeader *h = MtpHashHead(page);
-
-	for (int i = 0; i < h->n; i++)
-		w->entries[w->n++] = *MtpHashEntryAt(page, i);
-	w->lo = Min(w->lo, h->lo);
-	w->hi = Max(w->hi, h->hi);
-	w->after = h->next;
-	w->bufs[w->npages++] = buf;
-}
-
-/* Locks the pages from `from` on and takes their entries. */
-static void
-take(Window *w, BlockNumber from, BufferAccessStrategy strategy)
+take_window(Window *w, BlockNumber from, BufferAccessStrategy strategy)
 {
 	w->leads = from == first_page(MtpHashPrimaryOf(BufferGetPage(w->primary)), w->chain);
 	w->after = from;
@@ -66,43 +54,26 @@ take(Window *w, BlockNumber from, BufferAccessStrategy strategy)
 	w->lo = PG_UINT32_MAX;
 	w->hi = 0;
 	while (w->npages < WINDOW && w->after != InvalidBlockNumber)
-		take_page(w, w->after, strategy);
-}
-
-static void
-release(Window *w)
-{
-	for (int i = 0; i < w->npages; i++)
-		UnlockReleaseBuffer(w->bufs[i]);
-}
-
-/* The primary page's link to the window, which has become empty, leads behind it. */
-static void
-skip_window(Window *w, MtpHashPrimary *p)
-{
-	int			slot;
-
-	if (!w->chain->heavy)
 	{
-		p->h.next = w->after;
-		return;
-	}
-	slot = mtp_hash_heavy_slot(p, w->chain->hash);
-	p->heavy[slot].first = w->after;
-	if (w->after != InvalidBlockNumber)
-		return;
+		Buffer		buf = mtp_hash_read(w->rel, w->after, BUFFER_LOCK_EXCLUSIVE,
+										MTP_HASH_WANT_STASH, strategy);
+		Page		page = BufferGetPage(buf);
+		MtpHashHeader *h = MtpHashHead(page);
 
-	/* A heavy hash without a chain is none. */
-	p->h.nheavy--;
-	memmove(&p->heavy[slot], &p->heavy[slot + 1], (p->h.nheavy - slot) * sizeof(MtpHashHeavy));
-	p->heavy[p->h.nheavy].hash = 0;
-	p->heavy[p->h.nheavy].first = InvalidBlockNumber;
+		for (int i = 0; i < h->n; i++)
+			w->entries[w->n++] = *MtpHashEntryAt(page, i);
+		w->lo = Min(w->lo, h->lo);
+		w->hi = Max(w->hi, h->hi);
+		w->after = h->next;
+		w->bufs[w->npages++] = buf;
+	}
 }
 
 /*
- * Writes the entries on the first `keep` pages; lo .. hi tells mtp_hash_finish which of them may have
- * entries of the bucket that was split off.  All but the first get full: entries that come later look
- * for room on the first page of a chain only.
+ * Writes the entries on the first `keep` pages, and makes the others free.  lo .. hi of a page
+ * spans those of all pages taken: it tells mtp_hash_finish which pages may have entries of the
+ * bucket that was split off.  All pages but the first get full: later entries look for room on a
+ * chain's first page only.
  */
 static void
 fill_pages(Window *w, int keep)
@@ -131,43 +102,55 @@ fill_pages(Window *w, int keep)
 }
 
 /*
- * Where the window is the whole stash, the filter forgets what is gone.  It stays while the bucket has
- * entries in its source's stash, which it tells of as well.
+ * Rewrites the window in one record.  The primary page's link to a window that becomes empty
+ * leads behind it.  Where the window is the whole stash, the filter forgets what is gone (H6).
+ * The filter stays while the bucket has a source, as it covers the entries in the source's stash
+ * as well.
  */
 static void
-renew_filter(Window *w, MtpHashPrimary *p)
-{
-	if (w->chain->heavy || !w->leads || w->after != InvalidBlockNumber ||
-		p->h.source != InvalidBlockNumber)
-		return;
-	memset(p->filter, 0, sizeof(p->filter));
-	mtp_hash_filter_entries(p, w->n, w->entries);
-}
-
-static void
-rewrite(Window *w, int keep)
+rewrite_window(Window *w, int keep)
 {
 	MtpHashPrimary *p = MtpHashPrimaryOf(BufferGetPage(w->primary));
 	MtpWalHashPages rec = {.two = false};
 	MtpChange	c;
 
 	mtp_change_init(&c, w->rel, MTP_WAL_HASH_PAGES);
-	mtp_change_buffer(&c, w->primary, REGBUF_FORCE_IMAGE | REGBUF_STANDARD);
+	mtp_change_buffer(&c, w->primary, MTP_HASH_IMAGE);
 	for (int i = 0; i < w->npages; i++)
-		mtp_change_buffer(&c, w->bufs[i], REGBUF_FORCE_IMAGE | REGBUF_STANDARD);
+		mtp_change_buffer(&c, w->bufs[i], MTP_HASH_IMAGE);
 	mtp_change_begin(&c);
 	fill_pages(w, keep);
-	if (keep == 0)
-		skip_window(w, p);
-	renew_filter(w, p);
+	if (keep == 0 && !w->chain->heavy)
+		p->h.next = w->after;
+	else if (keep == 0)
+	{
+		int			slot = mtp_hash_heavy_slot(p, w->chain->hash);
+
+		p->heavy[slot].first = w->after;
+		if (w->after == InvalidBlockNumber)
+		{
+			int			n = --p->h.nheavy;
+
+			/* A hash without a chain is heavy no more. */
+			memmove(&p->heavy[slot], &p->heavy[slot + 1], (n - slot) * sizeof(MtpHashHeavy));
+			p->heavy[n].hash = 0;
+			p->heavy[n].first = InvalidBlockNumber;
+		}
+	}
+	if (!w->chain->heavy && w->leads && w->after == InvalidBlockNumber &&
+		p->h.source == InvalidBlockNumber)
+	{
+		memset(p->filter, 0, sizeof(p->filter));
+		mtp_hash_filter_entries(p, w->n, w->entries);
+	}
 	mtp_change_data(&c, &rec, sizeof(rec));
 	mtp_change_finish(&c);
 }
 
 /*
- * Squeezes the window from page *from on, under a cleanup lock on the primary page.  *from: where the next one
- * begins, with the last page that this one kept, or InvalidBlockNumber at the chain's end.  The freed pages
- * are noted.
+ * Squeezes the window from page *from on, under a cleanup lock on the primary page.  Sets *from
+ * to where the next window begins: with the last page that this one kept, or InvalidBlockNumber
+ * at the chain's end.  Writes the freed pages to freed[], and returns how many.
  */
 static int
 squeeze_window(Window *w, BlockNumber *from, BlockNumber *freed, BufferAccessStrategy strategy)
@@ -175,31 +158,21 @@ squeeze_window(Window *w, BlockNumber *from, BlockNumber *freed, BufferAccessStr
 	int			keep;
 	int			nfreed = 0;
 
-	take(w, *from, strategy);
-	keep = (w->n + MTP_HASH_MAX_ENTRIES - 1) / MTP_HASH_MAX_ENTRIES;
+	take_window(w, *from, strategy);
+	keep = mtp_hash_layout_pages(w->n);
 	if (!w->leads)
-		keep = Max(keep, 1);	/* some page leads to its first one */
+		keep = Max(keep, 1);	/* a page before the window leads to its first one */
 	for (int i = keep; i < w->npages; i++)
 		freed[nfreed++] = BufferGetBlockNumber(w->bufs[i]);
 	if (nfreed > 0)
-		rewrite(w, keep);
+		rewrite_window(w, keep);
 	if (w->after == InvalidBlockNumber || keep == 0)
 		*from = w->after;
 	else
 		*from = BufferGetBlockNumber(w->bufs[keep - 1]);
-	release(w);
+	for (int i = 0; i < w->npages; i++)
+		UnlockReleaseBuffer(w->bufs[i]);
 	return nfreed;
-}
-
-/*
- * What a window can't get rid of is less than a page; it is not worth looking for again and again.
- */
-static bool
-worthwhile(const MtpHashChain *chain)
-{
-	uint64		needed = (chain->entries + MTP_HASH_MAX_ENTRIES - 1) / MTP_HASH_MAX_ENTRIES;
-
-	return chain->pages > needed && chain->pages - needed > chain->pages / (WINDOW - 2);
 }
 
 BlockNumber
@@ -210,8 +183,10 @@ mtp_hash_squeeze(Relation rel, Buffer primary, const MtpHashChain *chain,
 	BlockNumber from = InvalidBlockNumber;
 	BlockNumber nfreed = 0;
 	bool		more = true;
+	uint64		needed = (chain->entries + MTP_HASH_MAX_ENTRIES - 1) / MTP_HASH_MAX_ENTRIES;
 
-	if (!worthwhile(chain))
+	/* A window may leave up to a page too many, which is not worth looking for again and again. */
+	if (chain->pages <= needed || chain->pages - needed <= chain->pages / (WINDOW - 2))
 		return 0;
 	w.entries = palloc(WINDOW * MTP_HASH_MAX_ENTRIES * sizeof(MtpHashEntry));
 	while (more)
@@ -220,8 +195,8 @@ mtp_hash_squeeze(Relation rel, Buffer primary, const MtpHashChain *chain,
 		int			n = 0;
 
 		/*
-		 * Between two windows scans and inserters get their turn.  Our pin keeps the chain from
-		 * `from` on as it is; in front of it there may be new pages.
+		 * Between two windows scans and inserters get their turn.  The caller's pin keeps the
+		 * chain from `from` on as it is (H4); in front of it there may be new pages.
 		 */
 		MTP_INJECT("vacuum_squeeze");
 		MtpVacuumDelayPoint();

@@ -1,6 +1,6 @@
 /*
  * validate.c
- *	  Checks operator classes of mtpower_hash, as core's hash access method checks its own.
+ *	  Checks operator classes of mtpower_hash as core's hash access method checks its own.
  */
 #include "core/core.h"
 #include "hash/hash.h"
@@ -16,8 +16,9 @@
 #include "utils/regproc.h"
 
 /*
- * Can a hash function with this argument serve the type?  Some built-in operator classes use the function of another
- * type with the same representation, where no cast says so; theirs may be used as they use it.
+ * True if a hash function with this argument can serve the type.  Some built-in operator classes
+ * use the function of another type with the same representation, where no cast says so; this one
+ * may do the same.
  */
 static bool
 serves_type(Oid proc, int number, Oid argtype, Oid type)
@@ -31,33 +32,35 @@ serves_type(Oid proc, int number, Oid argtype, Oid type)
 		get_opfamily_proc(get_opclass_family(original), type, type, number) == proc;
 }
 
-/* integer f(type), or with a seed: bigint f(type, bigint). */
-static bool
-is_hash_function(Oid proc, int number, Oid type)
-{
-	bool		extended = number == HASHEXTENDED_PROC;
-	Oid		   *argtypes;
-	int			nargs;
-
-	if (get_func_signature(proc, &argtypes, &nargs) != (extended ? INT8OID : INT4OID) ||
-		get_func_retset(proc) || nargs != (extended ? 2 : 1))
-		return false;
-	return serves_type(proc, number, argtypes[0], type) && (!extended || argtypes[1] == INT8OID);
-}
-
+/*
+ * True for integer f(type), and with a seed for bigint f(type, bigint); or for the options'
+ * function.
+ */
 static bool
 is_signature(Form_pg_amproc form)
 {
+	bool		extended = form->amprocnum == HASHEXTENDED_PROC;
+	Oid			type = form->amproclefttype;
+	Oid		   *argtypes;
+	int			nargs;
+
 	if (form->amprocnum == HASHOPTIONS_PROC)
 		return check_amoptsproc_signature(form->amproc);
-	return is_hash_function(form->amproc, form->amprocnum, form->amproclefttype);
+	if (get_func_signature(form->amproc, &argtypes, &nargs) != (extended ? INT8OID : INT4OID) ||
+		get_func_retset(form->amproc) || nargs != (extended ? 2 : 1))
+		return false;
+	return serves_type(form->amproc, form->amprocnum, argtypes[0], type) &&
+		(!extended || argtypes[1] == INT8OID);
 }
 
-/* The types that the family has a hash function for: a List of OIDs. */
-static List *
-check_functions(MtpOpclassCheck *check)
+/* Each two hashable types must have their operator; true if the family has one of `intype`. */
+static bool
+check_family(MtpOpclassCheck *check, Oid intype)
 {
-	List	   *hashable = NIL;
+	List	   *groups = identify_opfamily_groups(check->operators, check->functions);
+	List	   *hashable = NIL; /* OIDs of types that have a hash function */
+	bool		found = false;
+	ListCell   *lc;
 
 	for (int i = 0; i < check->functions->n_members; i++)
 	{
@@ -65,17 +68,12 @@ check_functions(MtpOpclassCheck *check)
 
 		if (form->amproclefttype != form->amprocrighttype)
 			mtp_opclass_complain(check,
-								 "operator family \"%s\" of access method %s contains support function %s with different left and right input types",
+								 "operator family \"%s\" of access method %s contains support "
+								 "function %s with different left and right input types",
 								 check->family, check->am, format_procedure(form->amproc));
 		if (form->amprocnum == HASHSTANDARD_PROC && is_signature(form))
 			hashable = list_append_unique_oid(hashable, form->amproclefttype);
 	}
-	return hashable;
-}
-
-static void
-check_operators(MtpOpclassCheck *check, List *hashable)
-{
 	for (int i = 0; i < check->operators->n_members; i++)
 	{
 		Form_pg_amop form = (Form_pg_amop) GETSTRUCT(&check->operators->members[i]->tuple);
@@ -83,21 +81,10 @@ check_operators(MtpOpclassCheck *check, List *hashable)
 		if (!list_member_oid(hashable, form->amoplefttype) ||
 			!list_member_oid(hashable, form->amoprighttype))
 			mtp_opclass_complain(check,
-								 "operator family \"%s\" of access method %s lacks support function for operator %s",
+								 "operator family \"%s\" of access method %s lacks support "
+								 "function for operator %s",
 								 check->family, check->am, format_operator(form->amopopr));
 	}
-}
-
-/* Each pair of types must have its operator, and there must be such a pair for every two hashable types. */
-static bool
-check_family(MtpOpclassCheck *check, Oid intype)
-{
-	List	   *groups = identify_opfamily_groups(check->operators, check->functions);
-	List	   *hashable = check_functions(check);
-	bool		found = false;
-	ListCell   *lc;
-
-	check_operators(check, hashable);
 	foreach(lc, groups)
 	{
 		OpFamilyOpFuncGroup *group = lfirst(lc);
@@ -132,6 +119,7 @@ void
 mtp_hash_check_support(Relation index)
 {
 	mtp_opclass_check_support(index, 1,
-							  "Add a function that hashes a value to the operator family: ALTER OPERATOR FAMILY ... ADD FUNCTION 1.",
+							  "Add a function that hashes a value to the operator family: "
+							  "ALTER OPERATOR FAMILY ... ADD FUNCTION 1.",
 							  "A hash function takes one argument and returns integer.");
 }

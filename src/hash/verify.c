@@ -1,14 +1,14 @@
 /*
  * verify.c
- *	  Checks a hash index beside whatever others do to it.
+ *	  Checks a hash index while other processes work on it.
  *
- * Only AccessShareLock is held, one page's share lock at a time for as long as copying the page takes, and
- * a pin on the primary page of the bucket that is looked at.  As long as it is there, no entry leaves the
- * bucket and no page its chains: both take a cleanup lock.  What may happen is that entries come, that a
- * chain gets another first page, and that entries which are dead to all make room.
+ * Holds only AccessShareLock, one page's share lock at a time for as long as copying the page
+ * takes, and a pin on the primary page of the bucket that it checks.  Under the pin no entry
+ * leaves the bucket, and no page its chains (H4).  But entries come, a chain gets another first
+ * page, and inserters make room from entries that are dead to all.
  *
- * Buckets are visited by number.  A split moves entries to a bucket with a higher number than all, so every
- * entry that was there when the check began, and stays, is seen.
+ * Visits buckets by number.  A split moves entries upwards (H7), so every entry that was there
+ * when the check began, and stays, is seen.
  */
 #include "hash/verify.h"
 
@@ -27,7 +27,8 @@ mtp_hash_verify_copy(MtpHashVerify *hv, BlockNumber blkno, BlockNumber from, uin
 
 	CHECK_FOR_INTERRUPTS();
 	if (!mtp_verify_has_block(v, blkno))
-		mtp_verify_fail(v, from, -1, "Page leads to block %u, which is no page of the index.", blkno);
+		mtp_verify_fail(v, from, -1, "Page leads to block %u, which is no page of the index.",
+						blkno);
 	v->blkno = blkno;
 	buf = ReadBufferExtended(v->rel, MAIN_FORKNUM, blkno, RBM_NORMAL, v->strategy);
 	LockBuffer(buf, BUFFER_LOCK_SHARE);
@@ -47,9 +48,7 @@ mtp_hash_verify_copy(MtpHashVerify *hv, BlockNumber blkno, BlockNumber from, uin
 	return InvalidBuffer;
 }
 
-/* ---------- metapage ---------- */
-
-/* Blocks of extent i. */
+/* The number of blocks of extent i. */
 static uint32
 extent_size(const MtpHashMeta *meta, int i)
 {
@@ -63,28 +62,6 @@ in_extent(const MtpHashMeta *meta, int i, BlockNumber blkno)
 	return blkno >= meta->extents[i].block && blkno - meta->extents[i].block < extent_size(meta, i);
 }
 
-static const char *
-extents_fault(const MtpHashMeta *meta)
-{
-	if (meta->nextents == 0 || meta->nextents > MTP_HASH_MAX_EXTENTS || meta->extents[0].bucket != 0)
-		return "Metapage has no valid extents.";
-	for (int i = 0; i < meta->nextents; i++)
-	{
-		uint32		end = i + 1 < meta->nextents ? meta->extents[i + 1].bucket : meta->reserved;
-
-		if (end <= meta->extents[i].bucket)
-			return "Extents of the metapage do not ascend.";
-		if (meta->extents[i].block == MTP_HASH_META_BLOCK ||
-			(uint64) meta->extents[i].block + extent_size(meta, i) > MaxBlockNumber)
-			return "An extent of the metapage lies outside of any file.";
-		for (int j = 0; j < i; j++)
-			if (in_extent(meta, i, meta->extents[j].block) ||
-				in_extent(meta, j, meta->extents[i].block))
-				return "Extents of the metapage overlap.";
-	}
-	return NULL;
-}
-
 /* Reads the metapage, and checks it. */
 static void
 read_meta(MtpHashVerify *hv)
@@ -92,7 +69,6 @@ read_meta(MtpHashVerify *hv)
 	MtpVerify  *v = hv->v;
 	MtpHashMeta *meta = &hv->meta;
 	uint64		size;
-	const char *what;
 
 	if (!mtp_verify_has_block(v, MTP_HASH_META_BLOCK))
 		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Index has no metapage.");
@@ -114,14 +90,27 @@ read_meta(MtpHashVerify *hv)
 						size, meta->space.next, meta->reserved);
 	if (meta->per_bucket == 0)
 		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Metapage allows no entries in a bucket.");
-	what = extents_fault(meta);
-	if (what != NULL)
-		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "%s", what);
+	if (meta->nextents == 0 || meta->nextents > MTP_HASH_MAX_EXTENTS ||
+		meta->extents[0].bucket != 0)
+		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Metapage has no valid extents.");
+	for (int i = 0; i < meta->nextents; i++)
+	{
+		uint32		end = i + 1 < meta->nextents ? meta->extents[i + 1].bucket : meta->reserved;
+
+		if (end <= meta->extents[i].bucket)
+			mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Extents of the metapage do not ascend.");
+		if (meta->extents[i].block == MTP_HASH_META_BLOCK ||
+			(uint64) meta->extents[i].block + extent_size(meta, i) > MaxBlockNumber)
+			mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1,
+							"An extent of the metapage lies outside of any file.");
+		for (int j = 0; j < i; j++)
+			if (in_extent(meta, i, meta->extents[j].block) ||
+				in_extent(meta, j, meta->extents[i].block))
+				mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Extents of the metapage overlap.");
+	}
 }
 
-/* ---------- chains ---------- */
-
-/* Does a chain that begins at `first` have the page?  Its bucket is pinned. */
+/* True if the chain that begins at `first` has the page; its bucket is pinned. */
 static bool
 chain_has(MtpHashVerify *hv, BlockNumber first, BlockNumber from, BlockNumber blkno)
 {
@@ -139,7 +128,7 @@ chain_has(MtpHashVerify *hv, BlockNumber first, BlockNumber from, BlockNumber bl
 	return false;
 }
 
-/* Does another bucket's chain still have a page that it had when it was looked at? */
+/* True if another bucket's chain still has a page that it had when that bucket was checked. */
 static bool
 still_has(MtpHashVerify *hv, uint32 bucket, BlockNumber blkno)
 {
@@ -155,15 +144,20 @@ still_has(MtpHashVerify *hv, uint32 bucket, BlockNumber blkno)
 	return has;
 }
 
-/* A chain of the bucket has the page: it must be nobody else's. */
+/*
+ * Notes that a chain of the bucket has the page, which must be no other chain's nor in an extent.
+ */
 static void
-claim(MtpHashVerify *hv, BlockNumber blkno, BlockNumber from)
+claim_page(MtpHashVerify *hv, BlockNumber blkno, BlockNumber from)
 {
 	MtpVerify  *v = hv->v;
 	uint32		owner;
 
 	if (!mtp_verify_has_block(v, blkno))
-		mtp_verify_fail(v, from, -1, "Page leads to block %u, which is no page of the index.", blkno);
+		mtp_verify_fail(v, from, -1, "Page leads to block %u, which is no page of the index.",
+						blkno);
+
+	/* The index has grown since. */
 	if (blkno >= hv->nowners)
 	{
 		hv->owners = repalloc_huge(hv->owners, (Size) v->nblocks * sizeof(uint32));
@@ -174,17 +168,21 @@ claim(MtpHashVerify *hv, BlockNumber blkno, BlockNumber from)
 		if (in_extent(&hv->meta, i, blkno))
 			mtp_verify_fail(v, from, -1, "Page leads to block %u, which is a bucket's own.", blkno);
 
+	/* Another bucket had the page, but may have lost it since: look again. */
 	owner = hv->owners[blkno];
 	if (owner == hv->bucket + 1)
-		mtp_verify_fail(v, from, -1, "Page leads to block %u, which the bucket has already.", blkno);
+		mtp_verify_fail(v, from, -1, "Page leads to block %u, which the bucket has already.",
+						blkno);
 	if (owner != 0 && still_has(hv, owner - 1, blkno))
-		mtp_verify_fail(v, from, -1, "Page leads to block %u, which is bucket %u's.", blkno, owner - 1);
+		mtp_verify_fail(v, from, -1, "Page leads to block %u, which is bucket %u's.", blkno,
+						owner - 1);
 	hv->owners[blkno] = hv->bucket + 1;
 }
 
 /*
- * An entry of the bucket's stash.  The copy of the primary page may be older than the entry.  What is
- * not the bucket's belongs to one that was split off from it, and which says so.
+ * Checks an entry of the bucket's stash.  The copy of the primary page may be older than the
+ * entry, so a bit that the filter lacks is looked for once more (H6).  An entry that is not the
+ * bucket's belongs to one that was split off from it, and whose `source` says so.
  */
 static void
 check_stashed(MtpHashVerify *hv, BlockNumber blkno, int pos, uint32 hash)
@@ -213,7 +211,7 @@ check_stashed(MtpHashVerify *hv, BlockNumber blkno, int pos, uint32 hash)
 	}
 }
 
-/* Walks one of the bucket's chains. */
+/* Checks one of the bucket's chains, and its entries. */
 static void
 check_chain(MtpHashVerify *hv, BlockNumber first, bool heavy, uint32 hash)
 {
@@ -222,7 +220,7 @@ check_chain(MtpHashVerify *hv, BlockNumber first, bool heavy, uint32 hash)
 
 	for (BlockNumber blkno = first; blkno != InvalidBlockNumber; blkno = MtpHashHead(page)->next)
 	{
-		claim(hv, blkno, from);
+		claim_page(hv, blkno, from);
 		(void) mtp_hash_verify_copy(hv, blkno, from, MTP_HASH_STASH, &hv->page, false);
 		for (int i = 0; i < MtpHashHead(page)->n; i++)
 		{
@@ -240,27 +238,10 @@ check_chain(MtpHashVerify *hv, BlockNumber first, bool heavy, uint32 hash)
 	}
 }
 
-/* ---------- buckets ---------- */
-
-/* The bucket whose stash still has entries of ours must be one that was split before. */
-static void
-check_source(MtpHashVerify *hv)
-{
-	BlockNumber source = MtpHashHead(hv->primary.data)->source;
-	MtpHashHeader *h = MtpHashHead(hv->scratch.data);
-
-	if (source == InvalidBlockNumber)
-		return;
-	(void) mtp_hash_verify_copy(hv, source, hv->primary_block, MTP_HASH_BUCKET, &hv->scratch, false);
-	if (h->bucket >= hv->bucket || mtp_hash_block(&hv->meta, h->bucket) != source)
-		mtp_verify_fail(hv->v, hv->primary_block, -1,
-						"Source is block %u, which is not a bucket that this one was split off from.",
-						source);
-}
-
 /*
- * Pins the bucket's primary page.  Splits change it and the metapage at one moment; our copies are from
- * two.
+ * Copies and pins the bucket's primary page, and checks its number and interval.  A split changes
+ * the page and the metapage at one moment (H3), but the copies are from two.  So they must differ
+ * several times.
  */
 static void
 pin_bucket(MtpHashVerify *hv, uint32 bucket)
@@ -296,18 +277,31 @@ static void
 check_bucket(MtpHashVerify *hv, uint32 bucket)
 {
 	MtpHashPrimary *p = MtpHashPrimaryOf(hv->primary.data);
+	BlockNumber source;
 	BlockNumber next;
 	int			nheavy;
 	MtpHashHeavy heavy[MTP_HASH_MAX_HEAVY];
 
 	pin_bucket(hv, bucket);
 
-	/* check_stashed may look again, and then see chains grown. */
+	/* Keep these: check_stashed may copy the page anew, with chains that have grown. */
+	source = p->h.source;
 	next = p->h.next;
 	nheavy = p->h.nheavy;
 	memcpy(heavy, p->heavy, sizeof(heavy));
 
-	check_source(hv);
+	/* A source, whose stash still has entries of this bucket, is one that was split before. */
+	if (source != InvalidBlockNumber)
+	{
+		MtpHashHeader *h = MtpHashHead(hv->scratch.data);
+
+		(void) mtp_hash_verify_copy(hv, source, hv->primary_block, MTP_HASH_BUCKET, &hv->scratch,
+									false);
+		if (h->bucket >= bucket || mtp_hash_block(&hv->meta, h->bucket) != source)
+			mtp_verify_fail(hv->v, hv->primary_block, -1,
+							"Source is block %u, which is not a bucket that this one was split off "
+							"from.", source);
+	}
 	if (hv->v->rows)
 		mtp_hash_verify_entries(hv, (Page) hv->primary.data);
 	check_chain(hv, next, false, 0);
@@ -331,6 +325,7 @@ mtp_hash_verify(MtpVerify *v)
 	read_meta(hv);
 	for (uint32 bucket = 0;; bucket++)
 	{
+		/* Go on with the buckets that splits have made meanwhile (H7). */
 		if (bucket == mtp_hash_space_size(&hv->meta.space))
 		{
 			read_meta(hv);

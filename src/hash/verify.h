@@ -15,11 +15,11 @@ typedef struct MtpHashVerify
 	MtpVerify  *v;
 	MtpHashMeta meta;
 
-	/* whose chains have the page: bucket + 1, or 0 */
+	/* for each block the bucket whose chains have it, + 1, or 0 */
 	uint32	   *owners;
 	BlockNumber nowners;
 
-	/* the bucket being looked at: its primary page is pinned */
+	/* the bucket that is being checked; its primary page is pinned */
 	uint32		bucket;
 	BlockNumber primary_block;
 	Buffer		pin;
@@ -28,30 +28,32 @@ typedef struct MtpHashVerify
 	PGAlignedBlock scratch;
 	PGAlignedBlock scratch_primary;
 
-	/* with rows: what was found, by hash and TID */
+	/* with rows: entries and rows that were found, by hash and TID */
 	MtpOrder	order;
 	MtpSpool   *entries;
 	MtpSpool   *rows;
-	uint64		counted;		/* hash of which an entry has been counted last, + 1 */
+	uint64		counted;		/* hash whose entries were counted last, + 1 */
 } MtpHashVerify;
 
 /*
- * Copies a page that `from` leads to, and raises an error for what is wrong with it by itself or if it
- * is of another type.  With keep, the buffer stays pinned and is returned.
+ * Copies a page that `from` leads to.  Raises an error if the page is wrong by itself or of
+ * another type.  With keep, the buffer stays pinned and is returned.
  */
-extern Buffer mtp_hash_verify_copy(MtpHashVerify *hv, BlockNumber blkno, BlockNumber from, uint8 type,
-								   PGAlignedBlock *to, bool keep);
+extern Buffer mtp_hash_verify_copy(MtpHashVerify *hv, BlockNumber blkno, BlockNumber from,
+								   uint8 type, PGAlignedBlock *to, bool keep);
 
-/* verify.c: raises an error at the first thing that is wrong with the index. */
+/* verify.c: raises an error at the first fault of the index. */
 extern void mtp_hash_verify(MtpVerify *v);
 
 /* verify_rows.c */
 extern void mtp_hash_verify_rows_begin(MtpHashVerify *hv);
 
-/* Raises an error if an entry of the page has no row.  Its bucket is pinned. */
+/*
+ * Raises an error if an entry of the page has no row; collects the others.  Its bucket is pinned.
+ */
 extern void mtp_hash_verify_entries(MtpHashVerify *hv, Page page);
 
-/* What inspect/rows.c asks for (MtpInspectOps). */
+/* Callbacks of index/verify_rows.c (MtpInspectOps) */
 extern bool mtp_hash_verify_matches(MtpVerify *v, const void *entry, const Datum *values,
 									const bool *isnull);
 extern void mtp_hash_verify_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,

@@ -2,11 +2,12 @@
  * verify_rows.c
  *	  Checks a hash index against its table: every entry has its row, every row its entry.
  *
- * While a bucket is pinned, VACUUM can't pass it, so line pointers that its entries lead to stay in use
- * (inspect/rows.c).
+ * VACUUM can't pass a bucket that is pinned, so line pointers that its entries lead to stay in
+ * use (src/index/README.md).
  *
- * Rows of one hash may be many, and to look each of them up among as many entries would take for ever: so
- * both are sorted and compared.  What is missing among the entries is then looked for in the index.
+ * Many rows may have one hash, and to look each of them up among as many entries would take for
+ * ever.  So rows and entries are sorted and compared.  An entry that is missing is then looked
+ * for in the index.
  */
 #include "hash/verify.h"
 
@@ -18,26 +19,24 @@ mtp_hash_verify_rows_begin(MtpHashVerify *hv)
 {
 	Size		memory = Max((Size) maintenance_work_mem * 1024 / 2, 64 * 1024);
 
-	hv->order = (MtpOrder)
-	{
-		.code = MTP_NORM_OID,.narrow = true,.norm_heads = true
-	};
+	memset(&hv->order, 0, sizeof(MtpOrder));
+	hv->order.code = MTP_NORM_OID;
+	hv->order.narrow = true;
+	hv->order.norm_heads = true;
 	hv->entries = mtp_batch_spool_begin(&hv->order, memory);
 	hv->rows = mtp_batch_spool_begin(&hv->order, memory);
 }
 
-/* ---------- looking for an entry ---------- */
-
 typedef struct Found
 {
-	BlockNumber blkno;			/* where it is, or else its bucket's primary page */
-	int			pos;			/* -1: nowhere */
+	BlockNumber blkno;			/* the page that has it, or else its bucket's primary page */
+	int			pos;			/* -1: no page has it */
 	bool		dead;
-	bool		all;			/* the search goes on where it is found, and counts */
+	bool		all;			/* the search goes on, and counts */
 	int			times;
 } Found;
 
-/* True ends the search. */
+/* Looks for the entry on a page; true ends the search. */
 static bool
 search_page(Page page, BlockNumber blkno, const MtpHashEntry *e, Found *found)
 {
@@ -54,6 +53,7 @@ search_page(Page page, BlockNumber blkno, const MtpHashEntry *e, Found *found)
 	return false;
 }
 
+/* Looks for the entry on the pages of a chain; true ends the search. */
 static bool
 search_chain(MtpHashVerify *hv, BlockNumber first, BlockNumber from, const MtpHashEntry *e,
 			 Found *found)
@@ -72,7 +72,9 @@ search_chain(MtpHashVerify *hv, BlockNumber first, BlockNumber from, const MtpHa
 	return false;
 }
 
-/* Looks on the pages where the entry can be, on all of them or until it is found; its bucket comes back pinned. */
+/*
+ * Looks for an entry where it can be: once, or all.  Returns its bucket's primary page, pinned.
+ */
 static Buffer
 find_entry(MtpHashVerify *hv, const MtpHashEntry *e, bool all, Found *found)
 {
@@ -82,10 +84,10 @@ find_entry(MtpHashVerify *hv, const MtpHashEntry *e, bool all, Found *found)
 	MtpHashPrimary *p = MtpHashPrimaryOf(page);
 	BlockNumber source;
 
-	*found = (Found)
-	{
-		.blkno = BufferGetBlockNumber(buf),.pos = -1,.all = all
-	};
+	memset(found, 0, sizeof(*found));
+	found->blkno = BufferGetBlockNumber(buf);
+	found->pos = -1;
+	found->all = all;
 	memcpy(page, BufferGetPage(buf), BLCKSZ);
 	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 	if (search_page(page, found->blkno, e, found) ||
@@ -96,7 +98,7 @@ find_entry(MtpHashVerify *hv, const MtpHashEntry *e, bool all, Found *found)
 			search_chain(hv, p->heavy[i].first, found->blkno, e, found))
 			return buf;
 
-	/* Entries don't leave the source's stash while their bucket is pinned. */
+	/* Entries don't leave the source's stash while their bucket is pinned (H5). */
 	source = p->h.source;
 	if (source != InvalidBlockNumber)
 	{
@@ -109,8 +111,6 @@ find_entry(MtpHashVerify *hv, const MtpHashEntry *e, bool all, Found *found)
 	return buf;
 }
 
-/* ---------- entry to row ---------- */
-
 bool
 mtp_hash_verify_matches(MtpVerify *v, const void *entry, const Datum *values, const bool *isnull)
 {
@@ -120,11 +120,12 @@ mtp_hash_verify_matches(MtpVerify *v, const void *entry, const Datum *values, co
 }
 
 /*
- * An entry has no row, says mtp_verify_entry_fault.  Looked at beside others' changes that counts only if
- * the entry was there before and after: an inserter may have made room of it.
+ * Looks again at an entry that has no row, as mtp_verify_entry_fault says.  That counts only if
+ * the entry was there before and after, since an inserter may have removed it meanwhile to make
+ * room.
  */
 static void
-entry_again(MtpHashVerify *hv, MtpHashEntry *e)
+check_entry_again(MtpHashVerify *hv, MtpHashEntry *e)
 {
 	Found		found;
 	Buffer		buf = find_entry(hv, e, false, &found);
@@ -155,17 +156,16 @@ mtp_hash_verify_entries(MtpHashVerify *hv, Page page)
 
 		CHECK_FOR_INTERRUPTS();
 		if (mtp_verify_entry_fault(hv->v, &e.tid, &e) != NULL)
-			entry_again(hv, &e);
+			check_entry_again(hv, &e);
 		MemoryContextReset(context);
 
-		/* No row that the snapshot sees may have a dead entry: such a one is looked for later. */
+		/* A row that the snapshot sees must have no dead entry: check_missing finds such a one. */
 		if (MtpHashFps(page)[i] != MTP_FP_DEAD)
-			mtp_batch_spool_put_narrow(hv->entries, mtp_narrow_of_hash(mtp_entry_hash(&e), &e.tid));
+			mtp_batch_spool_put_narrow(hv->entries,
+									   mtp_narrow_of_hash(mtp_entry_hash(&e), &e.tid));
 	}
 	MemoryContextSwitchTo(old);
 }
-
-/* ---------- row to entry ---------- */
 
 void
 mtp_hash_verify_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive,
@@ -179,17 +179,26 @@ mtp_hash_verify_row(Relation index, ItemPointer tid, Datum *values, bool *isnull
 		mtp_batch_spool_put_narrow(hv->rows, mtp_narrow_of_hash(hash, tid));
 }
 
-/* A row whose entry was not among those that are alive. */
-static void
-check_missing(MtpHashVerify *hv, const MtpNarrow *row)
+/* Looks for an entry as the sort has it, and returns its TID. */
+static ItemPointerData
+find_narrow(MtpHashVerify *hv, const MtpNarrow *narrow, bool all, Found *found)
 {
 	ItemPointerData tid;
 	MtpHashEntry e;
-	Found		found;
 
-	mtp_rid_to_tid(row->rid, &tid);
-	e = mtp_entry((uint32) row->norm, &tid);
-	ReleaseBuffer(find_entry(hv, &e, false, &found));
+	mtp_rid_to_tid(narrow->rid, &tid);
+	e = mtp_entry((uint32) narrow->norm, &tid);
+	ReleaseBuffer(find_entry(hv, &e, all, found));
+	return tid;
+}
+
+/* Raises an error if a row, whose entry was not among those without dead hint, has none. */
+static void
+check_missing(MtpHashVerify *hv, const MtpNarrow *row)
+{
+	Found		found;
+	ItemPointerData tid = find_narrow(hv, row, false, &found);
+
 	if (found.pos < 0)
 		mtp_verify_fail(hv->v, found.blkno, -1, "Row with TID (%u,%u) has no entry.",
 						ItemPointerGetBlockNumber(&tid), ItemPointerGetOffsetNumber(&tid));
@@ -200,38 +209,27 @@ check_missing(MtpHashVerify *hv, const MtpNarrow *row)
 }
 
 /*
- * Equal entries were met.  Perhaps it was one, which a split has moved to a bucket that was visited later; then all entries of its
- * hash have, and these may be many: so one of them is counted.
+ * Steps from one entry to the next; false behind the last.  If the two are equal, counts the
+ * entry in the index.  A split may have moved it to a bucket that was visited later; then it has
+ * moved all entries of the hash, and these may be many: so only one of them is counted.
  */
-static void
-check_twice(MtpHashVerify *hv, const MtpNarrow *entry)
-{
-	ItemPointerData tid;
-	MtpHashEntry e;
-	Found		found;
-
-	if (hv->counted == entry->norm + 1)
-		return;
-	hv->counted = entry->norm + 1;
-	mtp_rid_to_tid(entry->rid, &tid);
-	e = mtp_entry((uint32) entry->norm, &tid);
-	ReleaseBuffer(find_entry(hv, &e, true, &found));
-	if (found.times > 1)
-		mtp_verify_fail(hv->v, found.blkno, found.pos, "Row with TID (%u,%u) has %d entries.",
-						ItemPointerGetBlockNumber(&tid), ItemPointerGetOffsetNumber(&tid),
-						found.times);
-}
-
-/* Steps from one entry to the next; false behind the last. */
 static bool
 next_entry(MtpHashVerify *hv, MtpNarrow *entry)
 {
 	MtpNarrow	last = *entry;
+	ItemPointerData tid;
+	Found		found;
 
 	if (!mtp_batch_spool_next_narrow(hv->entries, entry))
 		return false;
-	if (!mtp_narrow_less(&last, entry))
-		check_twice(hv, entry);
+	if (mtp_narrow_less(&last, entry) || hv->counted == entry->norm + 1)
+		return true;
+	hv->counted = entry->norm + 1;
+	tid = find_narrow(hv, entry, true, &found);
+	if (found.times > 1)
+		mtp_verify_fail(hv->v, found.blkno, found.pos, "Row with TID (%u,%u) has %d entries.",
+						ItemPointerGetBlockNumber(&tid), ItemPointerGetOffsetNumber(&tid),
+						found.times);
 	return true;
 }
 

@@ -3,8 +3,8 @@
  *	  Main data of the hash index's records.
  *
  * Every block that a record changes is one of its block references.  Records that move or delete
- * entries have the bucket's primary page as block 0 and are replayed under a cleanup lock on it, so that a
- * scan on a standby, which pins the primary page, never sees a bucket half changed.
+ * entries have the bucket's primary page as block 0, and replay takes a cleanup lock on it: a
+ * scan on a standby pins the primary page, and so never sees a bucket half changed (H4).
  */
 #ifndef MTP_HASH_WAL_RECORDS_H
 #define MTP_HASH_WAL_RECORDS_H
@@ -14,9 +14,9 @@
 #include "hash/hash.h"
 
 /*
- * MTP_WAL_HASH_INSERT: entries are appended.  Block 0: the page that takes them; data: n entries, in order.
- * Block 1, if the page is a stash page that is not a heavy hash's: the primary page, whose filter gets
- * their bits; left out if it has them.  (Heavy: block 0 only.)
+ * MTP_WAL_HASH_INSERT appends entries.  Block 0: the page that takes them; data: n entries, in
+ * order.  Block 1, if the page is of the stash and the filter lacks some of the entries' bits:
+ * the primary page, which gets them.
  */
 typedef struct MtpWalHashInsert
 {
@@ -24,9 +24,9 @@ typedef struct MtpWalHashInsert
 } MtpWalHashInsert;
 
 /*
- * MTP_WAL_HASH_ADD: a stash page, with entries on it, becomes the first of a chain.  Block 0: the primary page: its
- * next, or the heavy hash's first page, is now block 1, and without heavy its filter gets the entries' bits.  Block 1, init:
- * the new page; data: n entries.
+ * MTP_WAL_HASH_ADD puts a new stash page, with entries, in front of a chain.  Block 0: the
+ * primary page, whose next or, if heavy, whose heavy hash's first page becomes block 1; if not
+ * heavy, the filter gets the entries' bits.  Block 1, init: the new page; data: n entries.
  */
 typedef struct MtpWalHashAdd
 {
@@ -36,13 +36,14 @@ typedef struct MtpWalHashAdd
 	uint32		bucket;
 	uint32		lo;
 	uint32		hi;
-	BlockNumber next;			/* what was first in the chain */
+	BlockNumber next;			/* the chain's first page before */
 } MtpWalHashAdd;
 
 /*
- * MTP_WAL_HASH_SPLIT: one bucket becomes two.  Block 0, cleanup lock: the old primary page; block 1, image: the new
- * one; block 2: the metapage, whose space grows by one bucket and whose count becomes entries.  If whole: blocks 0, 3, …
- * have images (the stash was split as well).  Else block 0 keeps its entries up to hi, its heavy hashes up to hi, and its next and filter.
+ * MTP_WAL_HASH_SPLIT makes two buckets of one.  Block 0, cleanup lock: the old primary page.
+ * Block 1, image: the new one.  Block 2: the metapage, whose address space grows by one bucket
+ * and whose count becomes `entries`.  If whole, the stash was split as well: blocks 0, 3, … have
+ * images.  Else block 0 keeps its entries and heavy hashes up to hi, its next and its filter.
  */
 typedef struct MtpWalHashSplit
 {
@@ -52,15 +53,15 @@ typedef struct MtpWalHashSplit
 } MtpWalHashSplit;
 
 /*
- * MTP_WAL_HASH_META: the metapage changes as a whole: block 0, image.  Block 1, image: an extent's last page, so that
- * replay makes the file as long.
+ * MTP_WAL_HASH_META changes the metapage as a whole: block 0, image.  Block 1, image: an extent's
+ * last page, so that replay makes the file as long.  No main data.
+ *
+ * MTP_WAL_HASH_DELETE, by which an inserter makes room, is in index/dead.h.
  */
 
-/* MTP_WAL_HASH_DELETE: an inserter makes room; see wal/dead.h. */
-
 /*
- * MTP_WAL_HASH_VACUUM: VACUUM deletes entries.  Block 0, cleanup lock: the primary page; block 1: the page, if it is
- * another; data of the last block: uint16 at[n].
+ * MTP_WAL_HASH_VACUUM deletes entries for VACUUM.  Block 0, cleanup lock: the primary page.
+ * Block 1: the page that loses entries, if it is another.  Data of the last block: uint16 at[n].
  */
 typedef struct MtpWalHashVacuum
 {
@@ -68,10 +69,11 @@ typedef struct MtpWalHashVacuum
 } MtpWalHashVacuum;
 
 /*
- * MTP_WAL_HASH_PAGES: entries move within a bucket, or from a bucket to the one split off from it, and pages become
- * free.  Block 0, cleanup lock, image: the primary page; if two: block 1, cleanup lock, image: the other bucket's primary
- * page.  All other blocks have images: stash pages and free ones, or the metapage, where the initial number of buckets changes
- * and entries leave the first bucket for others that have been made for them.
+ * MTP_WAL_HASH_PAGES moves entries within a bucket, or from a bucket to the one split off from
+ * it, and frees pages.  Block 0, cleanup lock, image: the primary page.  If two, block 1, cleanup
+ * lock, image: the other bucket's primary page.  All other blocks have images: stash pages and
+ * free ones; or the metapage, where the first number of buckets changes, and entries leave bucket
+ * 0 for buckets made for them.
  */
 typedef struct MtpWalHashPages
 {

@@ -1,10 +1,10 @@
 /*
- * finish.c
+ * split_finish.c
  *	  Finishes the split of a bucket with a long stash, some stash pages at a time.
  *
- * The new bucket's `source` says that stash pages of the old one, those whose `hi` is above the old bucket's,
- * may still have entries of the new one.  A piece takes some of them, lays their entries out over kept and moved
- * pages, and the last one clears `source`.
+ * The new bucket's `source` says that stash pages of the old one may still have entries of the
+ * new one: those whose `hi` is above the old bucket's.  A piece takes some of these pages and
+ * lays their entries out over pages that stay and pages that go.  The last piece clears `source`.
  */
 #include "core/core.h"
 
@@ -19,11 +19,11 @@ typedef struct Finish
 	Relation	rel;
 	Buffer		oldbuf;
 	Buffer		newbuf;
-	BlockNumber prev;			/* pages up to this one are done; invalid: not even the first is */
+	BlockNumber prev;			/* stash pages up to this one are done; invalid: none is */
 	uint32		moved;
 } Finish;
 
-/* Moves f->prev over pages that are done; returns what comes behind it. */
+/* Moves f->prev over pages that are done, and returns the page behind it. */
 static BlockNumber
 skip_done(Finish *f)
 {
@@ -52,21 +52,20 @@ skip_done(Finish *f)
 static MtpHashSheet
 lock_sheet(Finish *f, BlockNumber blkno)
 {
-	Buffer		buf = mtp_hash_read(f->rel, blkno, BUFFER_LOCK_EXCLUSIVE, MTP_HASH_WANT_STASH, NULL);
-
-	return (MtpHashSheet)
-	{
-		buf, mtp_hash_layout_image(BufferGetPage(buf))
-	};
+	return mtp_hash_layout_copy(mtp_hash_read(f->rel, blkno, BUFFER_LOCK_EXCLUSIVE,
+											  MTP_HASH_WANT_STASH, NULL));
 }
 
-/* Locks the next pages that are not done, and takes their entries; returns what comes behind them. */
+/*
+ * Locks the next pages that are not done, takes their entries, and returns the page behind them.
+ */
 static BlockNumber
 take_pages(Finish *f, MtpHashLayout *l, BlockNumber blkno)
 {
 	while (blkno != InvalidBlockNumber && l->nsheets < MTP_HASH_PIECE)
 	{
-		Buffer		buf = mtp_hash_read(f->rel, blkno, BUFFER_LOCK_EXCLUSIVE, MTP_HASH_WANT_STASH, NULL);
+		Buffer		buf = mtp_hash_read(f->rel, blkno, BUFFER_LOCK_EXCLUSIVE,
+										MTP_HASH_WANT_STASH, NULL);
 		Page		page = BufferGetPage(buf);
 
 		if (MtpHashHead(page)->hi <= l->cut)
@@ -81,40 +80,17 @@ take_pages(Finish *f, MtpHashLayout *l, BlockNumber blkno)
 	return blkno;
 }
 
-static void
-publish(Finish *f, MtpHashLayout *l, int nextra, MtpHashSheet *extra)
-{
-	MtpWalHashPages rec = {.two = true};
-	MtpHashSheet all[2 + 2 + MTP_HASH_SHEETS];
-	int			n = 0;
-	MtpChange	c;
-
-	all[n++] = l->primary[0];
-	all[n++] = l->primary[1];
-	for (int i = 0; i < nextra; i++)
-		all[n++] = extra[i];
-	for (int i = 0; i < l->nsheets; i++)
-		all[n++] = l->sheets[i];
-
-	mtp_change_init(&c, f->rel, MTP_WAL_HASH_PAGES);
-	for (int i = 0; i < n; i++)
-		mtp_change_buffer(&c, all[i].buf, MTP_HASH_IMAGE);
-	mtp_change_begin(&c);
-	for (int i = 0; i < n; i++)
-		memcpy(BufferGetPage(all[i].buf), all[i].image, BLCKSZ);
-	mtp_change_data(&c, &rec, sizeof(rec));
-	mtp_change_finish(&c);
-}
-
 /*
- * One piece, under the cleanup locks of both primary pages; true if there is more to do.
+ * Does one piece, under the cleanup locks of both primary pages (H5).  True if there is more to
+ * do.
  *
- * Entries that stay fill the page before and then pages in the same place; those that go fill the new
- * bucket's primary page, the first page of its stash, and then pages in front of that.  The old bucket's filter
- * keeps its bits, which is a superset: to know better would need the whole stash.
+ * Entries that stay fill the page before the piece and then pages in the same place.  Those that
+ * go fill the new bucket's primary page, its stash's first page, and then pages in front of that.
+ * The old bucket's filter keeps its bits, a superset (H6): to know better would need the whole
+ * stash.
  */
 static bool
-piece(Finish *f)
+finish_piece(Finish *f)
 {
 	uint32		hi = MtpHashHead(BufferGetPage(f->oldbuf))->hi;
 	MtpHashLayout *l = mtp_hash_layout_make(f->rel, hi);
@@ -123,18 +99,18 @@ piece(Finish *f)
 	BlockNumber behind;
 	MtpHashSheet extra[2];
 	MtpHashSheet *before = &l->primary[0];
+	MtpHashSheet all[2 + lengthof(extra) + MTP_HASH_SHEETS];
+	MtpWalHashPages rec = {.two = true};
+	MtpChange	c;
 	int			nextra = 0;
+	int			n = 0;
 	int			kept,
 				gone;
 
-	l->primary[0] = (MtpHashSheet)
-	{
-		f->oldbuf, mtp_hash_layout_image(BufferGetPage(f->oldbuf))
-	};
-	l->primary[1] = (MtpHashSheet)
-	{
-		f->newbuf, mtp_hash_layout_image(BufferGetPage(f->newbuf))
-	};
+	l->primary[0] = mtp_hash_layout_copy(f->oldbuf);
+	l->primary[1] = mtp_hash_layout_copy(f->newbuf);
+
+	/* The page before the piece leads behind it in future, and takes entries that stay. */
 	if (f->prev != InvalidBlockNumber)
 	{
 		extra[nextra] = lock_sheet(f, f->prev);
@@ -151,14 +127,29 @@ piece(Finish *f)
 		extra[nextra] = lock_sheet(f, first);
 		gone = mtp_hash_layout_fill(l, 1, &extra[nextra++], gone);
 	}
-	mtp_hash_layout_reserve(l, mtp_hash_layout_pages(l->n[0] - kept) + mtp_hash_layout_pages(l->n[1] - gone));
-	before = mtp_hash_layout_spill(l, 0, before, true, kept);
-	(void) mtp_hash_layout_spill(l, 1, &l->primary[1], false, gone);
-	mtp_hash_layout_rest(l);
+	before = mtp_hash_layout_spill(l, before, true, kept, gone);
+
+	/* Behind the last piece no page has entries of the new bucket. */
 	if (behind == InvalidBlockNumber)
 		MtpHashHead(l->primary[1].image)->source = InvalidBlockNumber;
 
-	publish(f, l, nextra, extra);
+	/* One record has the images of all pages: the primary pages first. */
+	all[n++] = l->primary[0];
+	all[n++] = l->primary[1];
+	for (int i = 0; i < nextra; i++)
+		all[n++] = extra[i];
+	for (int i = 0; i < l->nsheets; i++)
+		all[n++] = l->sheets[i];
+	mtp_change_init(&c, f->rel, MTP_WAL_HASH_PAGES);
+	for (int i = 0; i < n; i++)
+		mtp_change_buffer(&c, all[i].buf, MTP_HASH_IMAGE);
+	mtp_change_begin(&c);
+	for (int i = 0; i < n; i++)
+		memcpy(BufferGetPage(all[i].buf), all[i].image, BLCKSZ);
+	mtp_change_data(&c, &rec, sizeof(rec));
+	mtp_change_finish(&c);
+
+	/* The next piece begins behind the last page that stays. */
 	if (before->buf != f->oldbuf)
 		f->prev = BufferGetBlockNumber(before->buf);
 	for (int i = 0; i < nextra; i++)
@@ -168,8 +159,10 @@ piece(Finish *f)
 }
 
 /*
- * Both pages stay pinned between pieces: nobody else gets a cleanup lock, so the chain changes at its front only,
- * where inserters add pages, and f->prev stays what it is.
+ * Takes both cleanup locks for a piece; false if one is not to be had at once.  *more: there is
+ * more to do.  Both pages stay pinned between pieces, and so no other process gets a cleanup lock
+ * (H4): inserters add pages in front of the chain, nothing else changes in it, and f->prev stays
+ * what it is.
  */
 static bool
 next_piece(Finish *f, bool *more)
@@ -191,7 +184,7 @@ next_piece(Finish *f, bool *more)
 		cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower hash split",
 									ALLOCSET_DEFAULT_SIZES);
 		old = MemoryContextSwitchTo(cxt);
-		*more = piece(f);
+		*more = finish_piece(f);
 		MemoryContextSwitchTo(old);
 		MemoryContextDelete(cxt);
 	}

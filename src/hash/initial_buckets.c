@@ -1,5 +1,5 @@
 /*
- * initial.c
+ * initial_buckets.c
  *	  Gives an index that is empty, or nearly so, its first number of buckets.
  */
 #include "core/core.h"
@@ -10,15 +10,7 @@
 #include "miscadmin.h"
 #include "core/inject.h"
 
-/* Might the number of initial buckets still be chosen? */
-static bool
-is_initial(const MtpHashMeta *meta)
-{
-	return !meta->fixed && meta->space.initial == 1 && meta->space.level == 0 &&
-		meta->space.next == 0;
-}
-
-/* The only bucket's entries, sorted, for them to be dealt out. */
+/* The only bucket's entries, sorted by hash, and the address space that they are dealt out to. */
 typedef struct Deal
 {
 	MtpHashSpace space;			/* with the number of buckets that has been chosen */
@@ -26,7 +18,15 @@ typedef struct Deal
 	MtpHashEntry entries[MTP_HASH_MAX_ENTRIES];
 } Deal;
 
-/* Does the only bucket have all its entries on its page? */
+/* True if the first number of buckets may still be chosen. */
+static bool
+is_initial(const MtpHashMeta *meta)
+{
+	return !meta->fixed && meta->space.initial == 1 && meta->space.level == 0 &&
+		meta->space.next == 0;
+}
+
+/* True if the only bucket has all its entries on its page. */
 static bool
 is_small(Page page)
 {
@@ -44,16 +44,7 @@ compare_hashes(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void
-take_entries(Deal *deal, Page page)
-{
-	deal->n = MtpHashHead(page)->n;
-	for (int i = 0; i < deal->n; i++)
-		deal->entries[i] = *MtpHashEntryAt(page, i);
-	qsort(deal->entries, deal->n, sizeof(MtpHashEntry), compare_hashes);
-}
-
-/* The first entry from `from` on that is not a bucket's. */
+/* Finds a bucket's interval, and the first entry from `from` on that lies behind it. */
 static int
 end_of_bucket(const Deal *deal, uint32 bucket, int from, uint32 *lo, uint32 *hi)
 {
@@ -64,8 +55,9 @@ end_of_bucket(const Deal *deal, uint32 bucket, int from, uint32 *lo, uint32 *hi)
 }
 
 /*
- * Makes the pages of buckets 1, … with their entries; nobody reads them before they are part of the address space.  At level
- * 0 the order of buckets is that of hashes.  Returns how many entries stay in bucket 0.
+ * Makes the pages of buckets 1, … with their entries.  No process reads them before they are part
+ * of the address space.  At level 0 the order of buckets is that of hashes.  Returns how many
+ * entries stay in bucket 0.
  */
 static int
 make_buckets(Relation rel, const MtpHashMeta *meta, const Deal *deal)
@@ -80,6 +72,7 @@ make_buckets(Relation rel, const MtpHashMeta *meta, const Deal *deal)
 		Buffer		buf = mtp_hash_read_reserved(rel, meta, i);
 		int			end = end_of_bucket(deal, i, from, &lo, &hi);
 
+		/* Nothing leads to the page: after a crash the next growth makes it anew. */
 		START_CRIT_SECTION();
 		mtp_hash_bucket_init(BufferGetPage(buf), MTP_HASH_BUCKET, i, lo, hi);
 		mtp_hash_bucket_append(BufferGetPage(buf), end - from, &deal->entries[from]);
@@ -94,7 +87,10 @@ make_buckets(Relation rel, const MtpHashMeta *meta, const Deal *deal)
 	return stay;
 }
 
-/* The buckets that have been made become part of the index, and bucket 0 loses what they have. */
+/*
+ * Makes the new buckets part of the index, and takes their entries off bucket 0's page, in one
+ * record.  The caller has this page, in buf, exclusively locked.
+ */
 static void
 publish_initial(Relation rel, MtpHashMeta *meta, const MtpHashSpace *space, Buffer buf)
 {
@@ -121,11 +117,12 @@ publish_initial(Relation rel, MtpHashMeta *meta, const MtpHashSpace *space, Buff
 }
 
 /*
- * Bucket 0's page is locked from the look at it to the end, which keeps everybody from inserting, and from splitting
- * it: there is no other bucket, so the address space stays as it is.
+ * Bucket 0's page stays locked from the look at it to the end.  This keeps everybody from
+ * inserting and from splitting it: there is no other bucket, so the address space stays as it is.
  *
- * Where it is empty an exclusive lock will do: a scan that has a pin on the page has seen that, and what comes is not
- * visible to it.  Where entries move nobody else may have a pin; it is not waited for.
+ * Where the page is empty an exclusive lock will do: a scan that has it pinned has found it
+ * empty, and does not see what comes.  Where entries move no other backend may have a pin (H4);
+ * it is not waited for.
  */
 bool
 mtp_hash_choose_initial(Relation rel, MtpHashMeta *meta, uint32 target, MtpHashGrown *grown)
@@ -138,26 +135,30 @@ mtp_hash_choose_initial(Relation rel, MtpHashMeta *meta, uint32 target, MtpHashG
 	if (!is_initial(meta))
 		return false;
 	deal = palloc(sizeof(Deal));
-	buf = mtp_hash_read(rel, mtp_hash_block(meta, 0), BUFFER_LOCK_SHARE, MTP_HASH_WANT_BUCKET,
-						NULL);
+	buf = mtp_hash_read(rel, mtp_hash_block(meta, 0), BUFFER_LOCK_SHARE,
+						MTP_HASH_WANT_BUCKET, NULL);
 	page = BufferGetPage(buf);
 	chosen = is_small(page);
 	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+
+	/* Add blocks while no page is locked: the extension lock comes first. */
 	while (chosen && meta->reserved < target)
 		chosen = mtp_hash_reserve(rel, meta, target);
 	if (chosen)
 	{
+		/* Look again: other processes may have inserted or split meanwhile. */
 		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 		mtp_hash_copy_meta(rel, meta);
 		chosen = is_initial(meta) && is_small(page) &&
 			(MtpHashHead(page)->n == 0 || IsBufferCleanupOK(buf));
 		if (chosen)
 		{
-			deal->space = (MtpHashSpace)
-			{
-				.initial = target
-			};
-			take_entries(deal, page);
+			memset(&deal->space, 0, sizeof(MtpHashSpace));
+			deal->space.initial = target;
+			deal->n = MtpHashHead(page)->n;
+			for (int i = 0; i < deal->n; i++)
+				deal->entries[i] = *MtpHashEntryAt(page, i);
+			qsort(deal->entries, deal->n, sizeof(MtpHashEntry), compare_hashes);
 			grown->moved += deal->n - make_buckets(rel, meta, deal);
 			publish_initial(rel, meta, &deal->space, buf);
 		}

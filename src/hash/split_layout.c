@@ -1,9 +1,9 @@
 /*
- * layout.c
+ * split_layout.c
  *	  Lays entries out anew over the pages of two buckets, in private memory.
  *
- * All pages concerned are locked by the caller, who publishes the images in one change.  Everything that may fail
- * happens here, before it.
+ * The caller has all pages locked, and publishes the images in one change.  Everything that may
+ * fail happens here, before it (H13).
  */
 #include "core/core.h"
 
@@ -27,13 +27,13 @@ mtp_hash_layout_make(Relation rel, uint32 cut)
 	return l;
 }
 
-Page
-mtp_hash_layout_image(Page page)
+MtpHashSheet
+mtp_hash_layout_copy(Buffer buf)
 {
-	Page		image = palloc(BLCKSZ);
+	MtpHashSheet sheet = {.buf = buf,.image = palloc(BLCKSZ)};
 
-	memcpy(image, page, BLCKSZ);
-	return image;
+	memcpy(sheet.image, BufferGetPage(buf), BLCKSZ);
+	return sheet;
 }
 
 void
@@ -76,20 +76,9 @@ mtp_hash_layout_fill(MtpHashLayout *l, int side, MtpHashSheet *to, int from)
 	return from + k;
 }
 
-void
-mtp_hash_layout_reserve(MtpHashLayout *l, int npages)
-{
-	while (l->nsheets - l->used < npages)
-	{
-		if (l->nsheets == MTP_HASH_SHEETS)
-			elog(ERROR, "too many pages in one split of index \"%s\"",
-				 RelationGetRelationName(l->rel));
-		mtp_hash_layout_sheet(l, mtp_hash_alloc(l->rel));
-	}
-}
-
-MtpHashSheet *
-mtp_hash_layout_spill(MtpHashLayout *l, int side, MtpHashSheet *after, bool forward, int from)
+/* Puts the rest of a side's entries on sheets; mtp_hash_layout_spill says where these stand. */
+static MtpHashSheet *
+fill_sheets(MtpHashLayout *l, int side, MtpHashSheet *after, bool forward, int from)
 {
 	MtpHashHeader *h = MtpHashHead(l->primary[side].image);
 
@@ -108,11 +97,24 @@ mtp_hash_layout_spill(MtpHashLayout *l, int side, MtpHashSheet *after, bool forw
 	return after;
 }
 
-void
-mtp_hash_layout_rest(MtpHashLayout *l)
+MtpHashSheet *
+mtp_hash_layout_spill(MtpHashLayout *l, MtpHashSheet *after, bool forward, int kept, int gone)
 {
+	int			needed = mtp_hash_layout_pages(l->n[0] - kept) +
+	mtp_hash_layout_pages(l->n[1] - gone);
+
+	while (l->nsheets < needed)
+	{
+		if (l->nsheets == MTP_HASH_SHEETS)
+			elog(ERROR, "too many pages in one split of index \"%s\"",
+				 RelationGetRelationName(l->rel));
+		mtp_hash_layout_sheet(l, mtp_hash_alloc(l->rel));
+	}
+	after = fill_sheets(l, 0, after, forward, kept);
+	(void) fill_sheets(l, 1, &l->primary[1], false, gone);
 	for (int i = l->used; i < l->nsheets; i++)
 		mtp_hash_bucket_init_free(l->sheets[i].image);
+	return after;
 }
 
 void
