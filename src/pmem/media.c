@@ -1,6 +1,6 @@
 /*
  * media.c
- *	  Maps files, writes to them, and makes that durable, by libpmem.
+ *	  Maps files, writes to them, and makes the writes durable, by libpmem.
  */
 #include "pmem/media.h"
 
