@@ -27,23 +27,6 @@ mtp_page_init(Page page, uint8 type, uint16 level, uint8 norm)
 	((PageHeader) page)->pd_lower = MTP_DIR_AT + h->cap * 5;
 }
 
-/* Appends a body and its slot to a page that is being rewritten. */
-static void
-append(Page page, int rank, int fill, IndexTuple itup, uint32 head, uint16 flags)
-{
-	PageHeader	ph = (PageHeader) page;
-	MtpNode    *node = &MtpNodes(page)[rank / fill];
-	Size		size = MAXALIGN(IndexTupleSize(itup));
-
-	ph->pd_upper -= size;
-	memset((char *) page + ph->pd_upper + size - MAXIMUM_ALIGNOF, 0, MAXIMUM_ALIGNOF);
-	memcpy((char *) page + ph->pd_upper, itup, IndexTupleSize(itup));
-	node->heads[rank % fill] = head;
-	node->offs[rank % fill] = ph->pd_upper | flags;
-	MtpCounts(page)[rank / fill]++;
-	MtpDir(page)[rank / fill] = head;
-}
-
 /*
  * Rewrites directory and bodies without garbage, and merges n new items in (mtp_page_insert).  The
  * window stays, and so do dead hints.
@@ -55,7 +38,7 @@ rewrite(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint
 	Page		old = copy.data;
 	PageHeader	ph = (PageHeader) page;
 	MtpPageHeader *h = MtpHead(page);
-	Size		bytes = ph->pd_special - ph->pd_upper - h->garbage;
+	Size		bytes = mtp_page_body_bytes(page);
 	int			fill;
 	int			rank = 0,
 				next = 0,
@@ -64,25 +47,15 @@ rewrite(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint
 	memcpy(old, page, BLCKSZ);
 	for (int i = 0; i < n; i++)
 		bytes += MAXALIGN(IndexTupleSize(items[i]));
-	h->nitems += n;
-	fill = mtp_page_fill(h->nitems, bytes);
-	h->nnodes = (h->nitems + fill - 1) / fill;
-	h->cap = TYPEALIGN(MTP_DIR_STEP, Max(h->nnodes, 1));
+	fill = mtp_page_lay_out(page, h->nitems + n, bytes);
 	h->garbage = 0;
-	ph->pd_lower = MTP_DIR_AT + h->cap * 5 + h->nnodes * sizeof(MtpNode);
 	ph->pd_upper = ph->pd_special;
 	if (ph->pd_lower + bytes > ph->pd_special)
 		elog(PANIC, "items do not fit on an mtpower index page");
 	memset(MtpDir(page), 0, ph->pd_special - MTP_DIR_AT);
 
 	if (h->highkey != 0)
-	{
-		Size		size = MAXALIGN(IndexTupleSize(MtpHighKey(old)));
-
-		ph->pd_upper -= size;
-		memcpy((char *) page + ph->pd_upper, (char *) old + h->highkey, size);
-		h->highkey = ph->pd_upper;
-	}
+		h->highkey = mtp_page_put_body(page, MtpHighKey(old));
 	for (int i = 0; i < MtpHead(old)->nnodes; i++)
 	{
 		MtpNode    *from = &MtpNodes(old)[i];
@@ -90,13 +63,13 @@ rewrite(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint
 		for (int j = 0; j < MtpCounts(old)[i]; j++, seen++)
 		{
 			for (; next < n && pos[next] == seen; next++)
-				append(page, rank++, fill, items[next], mtp_page_head(h, norms[next]), 0);
-			append(page, rank++, fill, mtp_slot_item(old, i, j), from->heads[j],
-				   from->offs[j] & MTP_SLOT_FLAGS);
+				mtp_page_append(page, rank++, fill, items[next], mtp_page_head(h, norms[next]), 0);
+			mtp_page_append(page, rank++, fill, mtp_slot_item(old, i, j), from->heads[j],
+							from->offs[j] & MTP_SLOT_FLAGS);
 		}
 	}
 	for (; next < n; next++)
-		append(page, rank++, fill, items[next], mtp_page_head(h, norms[next]), 0);
+		mtp_page_append(page, rank++, fill, items[next], mtp_page_head(h, norms[next]), 0);
 	Assert(rank == h->nitems);
 }
 
@@ -382,15 +355,13 @@ insert_one(Page page, int pos, IndexTuple itup, uint32 head)
 	if (gap(page) < size)
 		return false;
 
-	/* Take the body's room first, so that a new node cannot have it. */
-	ph->pd_upper -= size;
+	/* The body takes its room first, so that a new node cannot have it. */
+	(void) mtp_page_put_body(page, itup);
 	if (!make_slot(page, pos, &p))
 	{
 		ph->pd_upper += size;
 		return false;
 	}
-	memset((char *) page + ph->pd_upper + size - MAXIMUM_ALIGNOF, 0, MAXIMUM_ALIGNOF);
-	memcpy((char *) page + ph->pd_upper, itup, IndexTupleSize(itup));
 
 	node = &MtpNodes(page)[p.node];
 	tail = MtpCounts(page)[p.node] - p.slot;
@@ -439,8 +410,8 @@ mtp_page_insert_reads(Page page, int n, Size bytes)
 		return true;
 
 	/*
-	 * One item takes its body's room first, and then any slot if there is no room for a node.
-	 * Else a page that fills slowly would be read at each insertion.
+	 * One item takes its body's room first, and then any slot if there is no room for a node. Else
+	 * a page that fills slowly would be read at each insertion.
 	 */
 	if (n == 1 && h->nitems < h->nnodes * MTP_NODE_SLOTS)
 		return gap(page) < bytes;

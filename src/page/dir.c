@@ -36,22 +36,16 @@ mtp_page_items(Page page, IndexTuple *items)
 Size
 mtp_page_item_bytes(Page page)
 {
-	PageHeader	ph = (PageHeader) page;
-	MtpPageHeader *h = MtpHead(page);
-	Size		bytes = ph->pd_special - ph->pd_upper - h->garbage;
+	Size		highkey = MtpHead(page)->highkey != 0 ? IndexTupleSize(MtpHighKey(page)) : 0;
 
-	if (h->highkey != 0)
-		bytes -= MAXALIGN(IndexTupleSize(MtpHighKey(page)));
-	return bytes;
+	return mtp_page_body_bytes(page) - MAXALIGN(highkey);
 }
 
 Size
 mtp_page_free(Page page)
 {
-	PageHeader	ph = (PageHeader) page;
-	MtpPageHeader *h = MtpHead(page);
-	Size		used = MTP_DIR_BYTES(MTP_NODES_FOR(h->nitems)) +
-	ph->pd_special - ph->pd_upper - h->garbage;
+	Size		used = MTP_DIR_BYTES(MTP_NODES_FOR(MtpHead(page)->nitems)) +
+	mtp_page_body_bytes(page);
 
 	return used < MTP_PAGE_ROOM ? MTP_PAGE_ROOM - used : 0;
 }
@@ -59,11 +53,8 @@ mtp_page_free(Page page)
 bool
 mtp_page_fits(Page page, int n, Size bytes)
 {
-	PageHeader	ph = (PageHeader) page;
-	MtpPageHeader *h = MtpHead(page);
-
-	return MTP_DIR_BYTES(MTP_NODES_FOR(h->nitems + n)) + bytes +
-		(ph->pd_special - ph->pd_upper - h->garbage) <= MTP_PAGE_ROOM;
+	return MTP_DIR_BYTES(MTP_NODES_FOR(MtpHead(page)->nitems + n)) + bytes +
+		mtp_page_body_bytes(page) <= MTP_PAGE_ROOM;
 }
 
 /* True if there is a whole tuple at this offset of the page. */

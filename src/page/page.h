@@ -255,6 +255,15 @@ extern IndexTuple mtp_page_item(Page page, int pos);
 /* Copies pointers to all items, in order, to `items` (room for nitems).  Returns their number. */
 extern int	mtp_page_items(Page page, IndexTuple *items);
 
+/* The bytes of all bodies, the high key's included */
+static inline Size
+mtp_page_body_bytes(Page page)
+{
+	PageHeader	ph = (PageHeader) page;
+
+	return ph->pd_special - ph->pd_upper - MtpHead(page)->garbage;
+}
+
 /* The bytes of the bodies of all items, without the high key */
 extern Size mtp_page_item_bytes(Page page);
 
@@ -348,6 +357,48 @@ mtp_page_fill(int nitems, Size bytes)
 		   bytes > MTP_PAGE_ROOM)
 		fill++;
 	return fill;
+}
+
+/*
+ * Lays out the directory of a page that is filled anew, for items of `bytes` bytes, high key
+ * included.  Returns how many items each node gets.  The caller clears the directory.
+ */
+static inline int
+mtp_page_lay_out(Page page, int nitems, Size bytes)
+{
+	MtpPageHeader *h = MtpHead(page);
+	int			fill = mtp_page_fill(nitems, bytes);
+
+	h->nitems = nitems;
+	h->nnodes = (nitems + fill - 1) / fill;
+	h->cap = TYPEALIGN(MTP_DIR_STEP, Max(h->nnodes, 1));
+	((PageHeader) page)->pd_lower = MTP_DIR_AT + h->cap * 5 + h->nnodes * sizeof(MtpNode);
+	return fill;
+}
+
+/* Puts a body below the others, with zeros behind it.  There is room for it. */
+static inline uint16
+mtp_page_put_body(Page page, IndexTuple itup)
+{
+	PageHeader	ph = (PageHeader) page;
+	Size		size = MAXALIGN(IndexTupleSize(itup));
+
+	ph->pd_upper -= size;
+	memset((char *) page + ph->pd_upper + size - MAXIMUM_ALIGNOF, 0, MAXIMUM_ALIGNOF);
+	memcpy((char *) page + ph->pd_upper, itup, IndexTupleSize(itup));
+	return ph->pd_upper;
+}
+
+/* Appends the item of this rank to a page that was laid out, with flags in its slot. */
+static inline void
+mtp_page_append(Page page, int rank, int fill, IndexTuple itup, uint32 head, uint16 flags)
+{
+	MtpNode    *node = &MtpNodes(page)[rank / fill];
+
+	node->heads[rank % fill] = head;
+	node->offs[rank % fill] = mtp_page_put_body(page, itup) | flags;
+	MtpCounts(page)[rank / fill]++;
+	MtpDir(page)[rank / fill] = head;
 }
 
 #endif							/* MTP_PAGE_H */

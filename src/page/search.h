@@ -142,7 +142,8 @@ mtp_node_rank(const uint8 *counts, int node, int cap)
 	{
 		__m128i		below = mtp_first_bytes(Min(Max(node - i, 0), 16));
 
-		sum = _mm_add_epi64(sum, _mm_sad_epu8(_mm_and_si128(_mm_loadu_si128((const __m128i *) (counts + i)), below), _mm_setzero_si128()));
+		below = _mm_and_si128(_mm_loadu_si128((const __m128i *) (counts + i)), below);
+		sum = _mm_add_epi64(sum, _mm_sad_epu8(below, _mm_setzero_si128()));
 	}
 	return _mm_cvtsi128_si32(sum) + _mm_cvtsi128_si32(_mm_srli_si128(sum, 8));
 }
