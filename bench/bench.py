@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
-"""Measures mtpower beside its peers; bench/run prepares what this needs.  README.md tells what each part measures."""
+"""Runs parts of the benchmark; bench/run prepares what this needs.  README.md lists the parts."""
 import argparse, sys
-import loads, steady, hashes, instructions, pages, frames, directories, recorded, before, restarts          # each registers its parts
+# Each registers its parts.
+import loads, partitions, steady, hashes, instructions, pages, frames, directories, policies
+import recorded, before, restarts
 from harness import PARTS, Bench
 from server import Failed
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument('--bindir', required=True, help='PostgreSQL\'s programs, mtpower installed')
+    parser.add_argument('--bindir', required=True, help='PostgreSQL\'s programs, with mtpower')
     parser.add_argument('--source', required=True, help='the source tree')
     parser.add_argument('--pg-config', required=True)
-    parser.add_argument('--before', help='PostgreSQL\'s programs, an older mtpower installed; without it the part that compares with it is skipped')
-    parser.add_argument('--dir', required=True, help='where servers, rows and results.csv lie')
+    parser.add_argument('--before', help='PostgreSQL\'s programs, with an older mtpower; '
+                        'without it the part that compares with it is skipped')
+    parser.add_argument('--dir', required=True, help='where servers, rows and RESULTS.md lie')
     parser.add_argument('parts', nargs='*', metavar='PART', help='of ' + ', '.join(PARTS))
     args = parser.parse_args()
     for part in args.parts:
@@ -24,7 +27,7 @@ def main():
             try:
                 bench.run(part)
             except Failed as e:
-                bench.report.fail(part, e)
+                bench.report.fail(e)
     finally:
         bench.close()
     return 0 if bench.report.summary() else 1

@@ -1,19 +1,28 @@
-"""What directories of table pages gain: scans that select a thousandth of the rows, without any index."""
+"""Measures scans that select a thousandth of the rows, without any index."""
 import time
 from harness import PAIRS, ROUNDS, ROWS, part
 from server import Failed, Server
 
 # A thousandth of the rows: of the order in which they were loaded, and anywhere
-CASES = (('clustered', 'seq', 'SELECT count(*), sum(d) FROM {t} WHERE a BETWEEN %d AND %d' % (ROWS // 2, ROWS // 2 + ROWS // 1000 - 1)),
-         ('random', 'ints', 'SELECT count(*), sum(d) FROM {t} WHERE a BETWEEN 0 AND %d' % (2 ** 32 // 1000)))
+CASES = (('clustered', 'seq', 'SELECT count(*), sum(d) FROM {t} WHERE a BETWEEN %d AND %d' %
+          (ROWS // 2, ROWS // 2 + ROWS // 1000 - 1)),
+         ('random', 'ints',
+          'SELECT count(*), sum(d) FROM {t} WHERE a BETWEEN 0 AND %d' % (2 ** 32 // 1000)))
 SERIAL = 'SET max_parallel_workers_per_gather = 0; SET jit = off'
 NODE = 'Custom Scan (directory scan)'
 
 
 def have(server, table):
     """Pairs that have directories, and all."""
-    return (int(server.sql("SELECT count(*) FROM mtpower.stat_get_content() WHERE kind = 'directory' AND relation = '%s'::regclass" % table)),
-            int(server.sql("SELECT (pg_relation_size('%s') / current_setting('block_size')::int + 1) / 2" % table)))
+    return (int(
+        server.sql(
+            "SELECT count(*) FROM mtpower.stat_get_content() WHERE kind = 'directory' AND relation "
+            "= '%s'::regclass"
+            % table)),
+            int(
+                server.sql(
+                    "SELECT (pg_relation_size('%s') / current_setting('block_size')::int + 1) / 2" %
+                    table)))
 
 
 def wait(server, table, most=60.0):
@@ -25,7 +34,8 @@ def wait(server, table, most=60.0):
         if some == every:
             return now
         if now > most:
-            raise Failed('%d of %d pairs of %s have directories after %d s' % (some, every, table, most))
+            raise Failed(
+                '%d of %d pairs of %s have directories after %d s' % (some, every, table, most))
         time.sleep(0.005)
 
 
@@ -43,8 +53,15 @@ def check(server, query, settings):
 
 
 def fresh(server, b, name, kind, query, workers):
-    """Loads both tables anew in each round, waits for the directories, and scans; and scans again after VACUUM."""
-    sides = {phase: {'mtpower': [], 'heap': []} for phase in ('after COPY', 'the same, parallel', 'after VACUUM')}
+    """Loads both tables anew in each round, waits for the directories, and scans; and scans again
+    after VACUUM."""
+    sides = {
+        phase: {
+            'mtpower': [],
+            'heap': []
+        }
+        for phase in ('after COPY', 'the same, parallel', 'after VACUUM')
+    }
     share = []
     for i in range(ROUNDS):
         for am in sorted(('mtpower', 'heap'), reverse=i % 2 == 1):
@@ -61,12 +78,15 @@ def fresh(server, b, name, kind, query, workers):
             server.sql('VACUUM t_' + am)
             sides['after VACUUM'][am].append(server.timed(text, SERIAL))
     for phase, results in sides.items():
-        b.show('%s, %s, %s' % (name, workers, phase), results, targets={} if 'parallel' in phase else {'heap': 10})
+        b.show('%s, %s, %s' % (name, workers, phase),
+               results,
+               targets={} if 'parallel' in phase else {'heap': 10})
     b.show('%s, %s: waited, of the COPY' % (name, workers), {'mtpower': share}, unit='', most=0.25)
 
 
 def later(server, b, name, prepare):
-    """The first and the fifth scan of a table that had no directories when there came to be room."""
+    """The first and the fifth scan of a table that had no directories when there came to be
+    room."""
     first, fifth = [], []
     query = CASES[0][2].format(t='t_mtpower')
     for _ in range(ROUNDS):
@@ -77,15 +97,25 @@ def later(server, b, name, prepare):
             time.sleep(1)
         first.append(times[0])
         fifth.append(times[4])
-    b.show('%s: fifth scan, beside the first' % name, {'mtpower': fifth, 'first': first}, targets={'first': 5})
+    b.show('%s: fifth scan, beside the first' % name, {
+        'mtpower': fifth,
+        'first': first
+    },
+           targets={'first': 5})
 
 
 @part
 def part_directory(b):
-    """Scans that select a thousandth of the rows, beside heap's sequential scan, without any index: directly after COPY, and after VACUUM, with one worker and with none; with a buffer
-    of 128 MB; by a learnt column; of tables whose pages have got no directories when they were loaded; and a scan that gains nothing."""
+    """Scans that select a thousandth of the rows, beside heap's sequential scan, without any index:
+    directly after COPY, and after VACUUM, with one worker and with none; with a buffer of 128 MB;
+    by a learnt column; of tables whose pages have got no directories when they were loaded; and a
+    scan that gains nothing."""
     for workers in (1, 0):
-        server = Server(b.args, 'dirs%d' % workers, {'mtpower.buffer_size': '256MB', 'mtpower.workers': str(workers), 'autovacuum': 'off'})
+        server = Server(b.args, 'dirs%d' % workers, {
+            'mtpower.buffer_size': '256MB',
+            'mtpower.workers': str(workers),
+            'autovacuum': 'off'
+        })
         for name, kind, query in CASES:
             fresh(server, b, name, kind, query, '%d workers' % workers)
         if workers == 1:
@@ -93,16 +123,30 @@ def part_directory(b):
             load(server, b, 'mtpower', 'seq', None)
             server.sql('VACUUM ANALYZE t_heap; VACUUM ANALYZE t_mtpower')
             every = 'SELECT count(*), sum(d) FROM t_{0} WHERE b + 0 > 0 AND c >= 0'
-            b.compare('a scan that gains nothing', {am: (lambda am=am: server.timed(every.format(am), SERIAL)) for am in ('mtpower', 'heap')}, rounds=PAIRS, targets={'heap': 1 / 1.1})
+            b.compare('a scan that gains nothing', {
+                am: (lambda am=am: server.timed(every.format(am), SERIAL))
+                for am in ('mtpower', 'heap')
+            },
+                      rounds=PAIRS,
+                      targets={'heap': 1 / 1.1})
             learnt = CASES[0][2]
             for _ in range(5):
                 server.timed(learnt.format(t='t_mtpower'), SERIAL)
                 time.sleep(1)
-            b.compare('clustered, learnt column', {am: (lambda am=am: server.timed(learnt.format(t='t_' + am), SERIAL)) for am in ('mtpower', 'heap')}, targets={'heap': 10})
+            b.compare('clustered, learnt column', {
+                am: (lambda am=am: server.timed(learnt.format(t='t_' + am), SERIAL))
+                for am in ('mtpower', 'heap')
+            },
+                      targets={'heap': 10})
 
             def adopted():
                 load(server, b, 'heap', 'seq')
-                server.sql("DROP TABLE t_mtpower; ALTER TABLE t_heap RENAME TO t_mtpower; SELECT mtpower.adopt('t_mtpower'), mtpower.set_directory('t_mtpower', 'a'); ANALYZE t_mtpower")
+                server.sql(
+                    "DROP TABLE t_mtpower; ALTER TABLE t_heap RENAME TO t_mtpower; "
+                    "SELECT mtpower.adopt('t_mtpower'), mtpower.set_directory('t_mtpower', 'a'); "
+                    "ANALYZE t_mtpower"
+                )
+
             later(server, b, 'adopted', adopted)
         server.remove()
     server = Server(b.args, 'dirs128', {'mtpower.buffer_size': '128MB', 'autovacuum': 'off'})
@@ -111,7 +155,8 @@ def part_directory(b):
     server = Server(b.args, 'dirsfull', {'mtpower.buffer_size': '32MB', 'autovacuum': 'off'})
 
     def full():
-        """All frames are another table's, and warm, when this one is loaded; it is gone when this one is scanned."""
+        """All frames are another table's, and warm, when this one is loaded; it is gone when this
+        one is scanned."""
         b.table('other', 'mtpower', n=0, server=server)
         server.sql("SELECT mtpower.set_directory('other', 'a')")
         server.sql(b.copy(b.file('ints'), 'other'))
@@ -121,8 +166,10 @@ def part_directory(b):
             server.sql('%s; SELECT count(*) FROM other WHERE a = 1' % SERIAL)
         fit, pairs = have(server, 'other')
         if fit == pairs:
-            raise Failed('the buffer is not full: all %d pairs of the other table have directories' % pairs)
+            raise Failed(
+                'the buffer is not full: all %d pairs of the other table have directories' % pairs)
         load(server, b, 'mtpower', 'seq')
         server.sql('DROP TABLE other; ANALYZE t_mtpower')
+
     later(server, b, 'loaded while the buffer was full', full)
     server.remove()

@@ -1,9 +1,10 @@
-"""What the parts have in common.
+"""Runs the cases of a part.
 
-A part is a list of cases; a case has sides that are run in turn, round after round, so that what slows the machine down
-slows all of them.  Every other round runs them in the reverse order.
+A case has sides that run in turn, round after round, so that what slows the machine down slows all
+of them.  Every other round runs them in the reverse order.
 """
 import os
+from conditions import conditions
 from data import METHODS, TYPES, columns, indexes, make_rows
 from report import Report
 from server import Server
@@ -23,7 +24,9 @@ def part(function):
 
 class Bench:
     def __init__(self, args):
-        self.args, self.report = args, Report(os.path.join(args.dir, 'results.csv'))
+        self.args = args
+        self.report = Report(os.path.join(args.dir, 'RESULTS.md'), PARTS,
+                             conditions(args, ROWS, ROUNDS))
         self.main, self.files = None, {}
 
     @property
@@ -34,9 +37,14 @@ class Bench:
         return self.main
 
     def run(self, name):
-        self.name = name
+        self.notes = []
         self.report.begin(name, PARTS[name].__doc__)
         PARTS[name](self)
+        self.report.end(self.notes)
+
+    def note(self, text):
+        """A line below the part's table."""
+        self.notes.append(text)
 
     def close(self):
         if self.main is not None:
@@ -53,8 +61,10 @@ class Bench:
         return self.files[key]
 
     def table(self, name, am, kind='ints', n=4, extra='', server=None, db='postgres'):
-        (server or self.server).sql('DROP TABLE IF EXISTS {0};\nCREATE TABLE {0} ({1}{2}) USING {3};\n{4}CHECKPOINT'.format(
-            name, TYPES.get(kind, TYPES['ints']), extra, METHODS[am][0], indexes(name, am, columns(kind, n, am))), db)
+        (server or self.server).sql(
+            'DROP TABLE IF EXISTS {0};\nCREATE TABLE {0} ({1}{2}) USING {3};\n{4}CHECKPOINT'.format(
+                name, TYPES.get(kind, TYPES['ints']), extra, METHODS[am][0],
+                indexes(name, am, columns(kind, n, am))), db)
 
     def copy(self, path, table='t', cols=''):
         return "COPY %s%s FROM '%s' WITH (FORMAT csv)" % (table, cols, path)
@@ -68,8 +78,14 @@ class Bench:
 
     def sizes(self, table, server=None):
         """Index -> megabytes."""
-        out = (server or self.server).sql("SELECT indexrelid::regclass, pg_relation_size(indexrelid) FROM pg_index WHERE indrelid = '%s'::regclass ORDER BY 1" % table)
-        return {name: int(size) / 2 ** 20 for name, size in (line.split('|') for line in out.split())}
+        out = (server or self.server).sql(
+            "SELECT indexrelid::regclass, pg_relation_size(indexrelid) FROM pg_index WHERE "
+            "indrelid = '%s'::regclass ORDER BY 1"
+            % table)
+        return {
+            name: int(size) / 2 ** 20
+            for name, size in (line.split('|') for line in out.split())
+        }
 
     def compare(self, case, sides, rounds=ROUNDS, **show):
         results = {name: [] for name in sides}
@@ -80,4 +96,4 @@ class Bench:
         return results
 
     def show(self, case, results, **show):
-        self.report.show(self.name, case, results, **show)
+        self.report.show(case, results, **show)

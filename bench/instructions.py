@@ -1,10 +1,11 @@
-"""Instructions instead of seconds, where a target is so near to one that a machine's noise hides it.
+"""Counts instructions instead of seconds, where a target is nearer to one than a machine's noise.
 
-A server makes the data and is shut down.  Then each case is a list of statements that a single-user backend runs on a copy of
-that data, under valgrind's cachegrind, which counts what the process executes (the kernel apart).  Its first half warms up caches,
-its second half is the case; the count of a run of the first half alone is taken off.  At the end the process gets SIGABRT, so that
-no shutdown checkpoint is counted.  mtpower's tables lie in one database and the library is loaded; the peer's lie in another, and
-PostgreSQL runs without the library.
+A server makes the data and is shut down.  A case is a list of statements that a single-user backend
+runs on a copy of that data, under valgrind's cachegrind, which counts what the process executes
+without the kernel.  The first half warms up caches, the second half is the case: the count of a run
+of the first half alone is taken off.  The process ends by SIGABRT, so no shutdown checkpoint is
+counted.  mtpower's tables lie in one database, and the library is loaded; the peer's lie in
+another, and PostgreSQL runs without the library.
 """
 import os, random, re, resource, shutil, subprocess
 from collections import namedtuple
@@ -13,15 +14,21 @@ from harness import ROUNDS, ROWS, part
 from server import Failed, Server, together
 from steady import PEER, PLAIN, READS, check_plan, pgbench_tables
 
-COUNT = max(ROWS // 20, 1000)           # rows of a table
-STEPS = max(ROWS // 1000, 100)          # single-row statements, transactions
-RUNS = min(ROUNDS, 2)                   # the second one shows how repeatable a count is
+COUNT = max(ROWS // 20, 1000)  # rows of a table
+STEPS = max(ROWS // 1000, 100)  # single-row statements, transactions
+RUNS = min(ROUNDS, 2)  # the second one shows how repeatable a count is
 DATABASES = {'mtpower': 'own', 'heap': 'peer'}
-HASHES = dict(zip(AMS, HASH_AMS))       # what the two sides' hash indexes are
+HASHES = dict(zip(AMS, HASH_AMS))  # what the two sides' hash indexes are
 # Where data are made.
-SIZES = {'shared_buffers': '256MB', 'autovacuum': 'off', 'wal_level': 'replica', 'max_wal_size': '64MB', 'min_wal_size': '32MB'}
+SIZES = {
+    'shared_buffers': '256MB',
+    'autovacuum': 'off',
+    'wal_level': 'replica',
+    'max_wal_size': '64MB',
+    'min_wal_size': '32MB'
+}
 
-# What is counted: a single-user backend of these programs, on copies of these data, with options of its own.
+# A single-user backend of these programs, on copies of these data, with these options
 Backend = namedtuple('Backend', 'name bindir data db options')
 
 
@@ -35,7 +42,10 @@ def prepare(b, server, am):
     def table(name, n=0, kind='ints', extra='', rows=COUNT):
         b.table(name, am, kind, n, extra, server, db)
         if rows:
-            server.sql(b.copy(b.file(kind, rows), name, ' (a, b, c, d, t)') + '; VACUUM ANALYZE ' + name, db)
+            server.sql(
+                b.copy(b.file(kind, rows), name, ' (a, b, c, d, t)') + '; VACUUM ANALYZE ' + name,
+                db)
+
     for name in 'first_loaded', 'loaded':
         table(name, rows=0)
     for name, rows in ('first_ints', 100), ('ints', COUNT):
@@ -49,7 +59,10 @@ def prepare(b, server, am):
     b.table('hashed', HASHES[am], server=server, db=db)
     server.sql(b.copy(b.file(rows=COUNT), 'hashed') + '; VACUUM ANALYZE hashed', db)
     table('read', n=1)
-    server.sql('CREATE TABLE probes AS SELECT a FROM read ORDER BY hashint4(b) LIMIT %d; VACUUM ANALYZE probes' % (COUNT // 4), db)
+    server.sql(
+        'CREATE TABLE probes AS SELECT a FROM read ORDER BY hashint4(b) LIMIT %d; '
+        'VACUUM ANALYZE probes'
+        % (COUNT // 4), db)
     for _, query, settings, node in READS:
         check_plan(server, query.format(t='read'), '%s; %s' % (PLAIN, settings), node, db)
     pgbench_tables(server, db, 1, am)
@@ -64,15 +77,27 @@ def halves(make, seed=11):
 
 def tpcb(r):
     a, t, d = r.randint(1, 100_000), r.randint(1, 10), r.randint(-5000, 5000)
-    return ['BEGIN', 'EXECUTE accounts (%d, %d)' % (d, a), 'EXECUTE balance (%d)' % a, 'EXECUTE tellers (%d, %d)' % (d, t),
-            'EXECUTE branches (%d, 1)' % d, 'EXECUTE history (%d, 1, %d, %d)' % (t, a, d), 'END']
+    return [
+        'BEGIN',
+        'EXECUTE accounts (%d, %d)' % (d, a),
+        'EXECUTE balance (%d)' % a,
+        'EXECUTE tellers (%d, %d)' % (d, t),
+        'EXECUTE branches (%d, 1)' % d,
+        'EXECUTE history (%d, 1, %d, %d)' % (t, a, d), 'END'
+    ]
 
 
-TPCB = ['PREPARE accounts (int, int) AS UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid = $2',
-        'PREPARE balance (int) AS SELECT abalance FROM pgbench_accounts WHERE aid = $1',
-        'PREPARE tellers (int, int) AS UPDATE pgbench_tellers SET tbalance = tbalance + $1 WHERE tid = $2',
-        'PREPARE branches (int, int) AS UPDATE pgbench_branches SET bbalance = bbalance + $1 WHERE bid = $2',
-        'PREPARE history (int, int, int, int) AS INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES ($1, $2, $3, $4, now())']
+TPCB = [
+    'PREPARE accounts (int, int) AS UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid '
+    '= $2',
+    'PREPARE balance (int) AS SELECT abalance FROM pgbench_accounts WHERE aid = $1',
+    'PREPARE tellers (int, int) AS UPDATE pgbench_tellers SET tbalance = tbalance + $1 WHERE tid = '
+    '$2',
+    'PREPARE branches (int, int) AS UPDATE pgbench_branches SET bbalance = bbalance + $1 WHERE bid '
+    '= $2',
+    'PREPARE history (int, int, int, int) AS INSERT INTO pgbench_history (tid, bid, aid, delta, '
+    'mtime) VALUES ($1, $2, $3, $4, now())'
+]
 
 
 def cases(b, am):
@@ -81,13 +106,19 @@ def cases(b, am):
     alike = lambda text, names: [[text % name] for name in names]
     index = 'CREATE INDEX ON %s USING {} (a)'.format(AMS[am][1])
     insert = 'PREPARE ins (int, int, int, int, text) AS INSERT INTO {} VALUES ($1, $2, $3, $4, $5)'
-    row = lambda r: ["EXECUTE ins (%d, %d, %d, %d, '%032x')" % (key(r), key(r), key(r), key(r), r.getrandbits(128))]
-    yield 'COPY without index', 0.97, [], [b.copy(b.file(rows=100), 'first_loaded')], [b.copy(b.file(rows=COUNT), 'loaded')]
-    yield 'sequential scan', 0.97, [PLAIN], *alike('SELECT count(*), sum(d) FROM %s', ('ints', 'ints'))
+    row = lambda r: [
+        "EXECUTE ins (%d, %d, %d, %d, '%032x')" %
+        (key(r), key(r), key(r), key(r), r.getrandbits(128))
+    ]
+    yield 'COPY without index', 0.97, [], [b.copy(
+        b.file(rows=100), 'first_loaded')], [b.copy(b.file(rows=COUNT), 'loaded')]
+    yield 'sequential scan', 0.97, [PLAIN], *alike('SELECT count(*), sum(d) FROM %s',
+                                                   ('ints', 'ints'))
     yield 'single-row INSERTs', 0.95, [insert.format('written')], *halves(row)
     yield 'single-row INSERTs, hash indexes', 0.95, [insert.format('hashed')], *halves(row)
-    yield ('single-row UPDATEs', 0.95, ['PREPARE upd (int, int) AS UPDATE written SET a = $1 WHERE id = $2'],
-           *halves(lambda r: ['EXECUTE upd (%d, %d)' % (key(r), r.randint(1, COUNT))]))
+    yield ('single-row UPDATEs', 0.95, [
+        'PREPARE upd (int, int) AS UPDATE written SET a = $1 WHERE id = $2'
+    ], *halves(lambda r: ['EXECUTE upd (%d, %d)' % (key(r), r.randint(1, COUNT))]))
     yield 'TPC-B as pgbench has it', 0.95, TPCB, *halves(tpcb)
     for name, query, settings, _ in READS:
         yield name, 1.0, [PLAIN, settings], [query.format(t='read')], [query.format(t='read')]
@@ -101,16 +132,24 @@ def count(b, backend, statements):
     copy, log = b.path('count-' + backend.name), b.path('count-%s.log' % backend.name)
     subprocess.run(['cp', '-a', '--reflink=auto', backend.data, copy], check=True)
     try:
-        lines = [piece.strip() for s in statements for piece in s.split(';')] + ["COPY (SELECT 1) TO PROGRAM 'kill -ABRT $PPID'"]
-        done = subprocess.run(
-            ['valgrind', '--tool=cachegrind', '--cache-sim=no', '--cachegrind-out-file=/dev/null', '--log-file=' + log,
-             os.path.join(backend.bindir, 'postgres'), '--single', '-D', copy, '-F', *backend.options, backend.db],
-            input='\n'.join(lines) + '\n', stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
+        lines = [piece.strip() for s in statements
+                 for piece in s.split(';')] + ["COPY (SELECT 1) TO PROGRAM 'kill -ABRT $PPID'"]
+        done = subprocess.run([
+            'valgrind', '--tool=cachegrind', '--cache-sim=no', '--cachegrind-out-file=/dev/null',
+            '--log-file=' + log,
+            os.path.join(backend.bindir,
+                         'postgres'), '--single', '-D', copy, '-F', *backend.options, backend.db
+        ],
+                              input='\n'.join(lines) + '\n',
+                              stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT,
+                              text=True,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
         with open(log) as f:
             counted = re.search(r'I\s+refs:\s+([0-9,]+)', f.read())
         if done.returncode != -6 or not counted or 'ERROR:' in done.stdout:
-            raise Failed('a single-user backend ended with %d: %s' % (done.returncode, done.stdout[-1000:]))
+            raise Failed(
+                'a single-user backend ended with %d: %s' % (done.returncode, done.stdout[-1000:]))
         return int(counted.group(1).replace(',', '')) / 1e6
     finally:
         shutil.rmtree(copy)
@@ -123,8 +162,10 @@ def counts(b, backend, setup, first, second):
 
 
 def compare_counts(b, name, target, peer, sides, **show):
-    """sides: two pairs of a backend and its (setup, first half, second half), mtpower's and the peer's."""
-    mine, theirs = together(*(lambda backend=backend, case=case: counts(b, backend, *case) for backend, case in sides))
+    """sides: two pairs of a backend and its (setup, first half, second half), mtpower's and the
+    peer's."""
+    mine, theirs = together(*(lambda backend=backend, case=case: counts(b, backend, *case)
+                              for backend, case in sides))
     b.show(name, {'mtpower': mine, peer: theirs}, unit='M', targets={peer: target}, **show)
 
 
@@ -135,13 +176,17 @@ def check_valgrind():
 
 def backends(b, server):
     """Of both sides, after the server has been stopped: the library is loaded for mtpower alone."""
-    return {am: Backend(am, b.args.bindir, server.data, db, [] if am == 'mtpower' else ['-c', 'shared_preload_libraries=']) for am, db in DATABASES.items()}
+    return {
+        am: Backend(am, b.args.bindir, server.data, db,
+                    [] if am == 'mtpower' else ['-c', 'shared_preload_libraries='])
+        for am, db in DATABASES.items()
+    }
 
 
 @part
 def part_instructions(b):
-    """Millions of instructions that a single-user backend executes, on a twentieth of the rows, counted by cachegrind; PostgreSQL
-    without mtpower loaded is the peer."""
+    """Millions of instructions that a single-user backend executes, on a twentieth of the rows,
+    counted by cachegrind; PostgreSQL without mtpower loaded is the peer."""
     check_valgrind()
     server = Server(b.args, 'counted', SIZES)
     try:
@@ -152,5 +197,6 @@ def part_instructions(b):
     both = backends(b, server)
     own, peers = ({name: (target, case) for name, target, *case in cases(b, am)} for am in AMS)
     for name, (target, case) in own.items():
-        compare_counts(b, name, target, PEER, [(both['mtpower'], case), (both['heap'], peers[name][1])])
+        compare_counts(b, name, target, PEER, [(both['mtpower'], case),
+                                               (both['heap'], peers[name][1])])
     shutil.rmtree(server.data)

@@ -1,11 +1,10 @@
-"""Loads into tables with live indexes."""
-import datetime, lzma, os, shutil, sys, threading, time
+"""Measures loads into tables with live indexes."""
+import os, sys, threading, time
 from data import AMS, TYPES, columns, indexes
 from harness import PAIRS, ROUNDS, ROWS, part
 from server import Failed, Server, call, together
 
 LIVE = 'heap+btree live'
-UNBATCHED = 'batching off'
 
 
 def both(run, peer=LIVE):
@@ -21,24 +20,40 @@ def after(b):
 
 @part
 def part_copy(b):
-    """One COPY, four indexes live: the main target, with btrees live, built afterwards, fed with rows that are sorted by the
-    first index's column (the sorting not counted), and without any index."""
+    """One COPY, four indexes live: the main target, with btrees live, built afterwards, fed with
+    rows that are sorted by the first index's column (the sorting not counted), and without any
+    index."""
     sides = both(b.load)
-    sides.update({LIVE + ', sorted rows': lambda: b.load('heap', path=b.file('sorted')), 'heap, then CREATE INDEX': lambda: after(b),
-                  'heap, no index': lambda: b.load('heap', n=0)})
-    b.compare('4 indexes', sides, targets={LIVE: 4.8, 'heap, then CREATE INDEX': 1.0, 'heap, no index': 0.5})
+    sides.update({
+        LIVE + ', sorted rows': lambda: b.load('heap', path=b.file('sorted')),
+        'heap, then CREATE INDEX': lambda: after(b),
+        'heap, no index': lambda: b.load('heap', n=0)
+    })
+    b.compare('4 indexes',
+              sides,
+              targets={
+                  LIVE: 4.8,
+                  'heap, then CREATE INDEX': 1.0,
+                  'heap, no index': 0.5
+              })
 
 
 @part
 def part_after(b):
-    """COPY with four B-link indexes live, and COPY followed by four CREATE INDEX: the harder peer, in more rounds."""
-    b.compare('4 indexes', {'mtpower': lambda: b.load('mtpower'), 'heap, then CREATE INDEX': lambda: after(b)},
-              rounds=PAIRS, targets={'heap, then CREATE INDEX': 1.0})
+    """COPY with four B-link indexes live, and COPY followed by four CREATE INDEX: the harder peer,
+    in more rounds."""
+    b.compare('4 indexes', {
+        'mtpower': lambda: b.load('mtpower'),
+        'heap, then CREATE INDEX': lambda: after(b)
+    },
+              rounds=PAIRS,
+              targets={'heap, then CREATE INDEX': 1.0})
 
 
 @part
 def part_workers(b):
-    """The main load with 0 to 3 workers, and the percentage of its index entries that workers put in at the default setting."""
+    """The main load with 0 to 3 workers, and the percentage of its index entries that workers put
+    in at the default setting."""
     def run(workers):
         b.server.setting('mtpower.workers', workers)
         return b.load('mtpower')
@@ -46,16 +61,23 @@ def part_workers(b):
     def share():
         b.server.sql("SELECT mtpower.stat_reset('batches')")
         b.load('mtpower')
-        return b.server.number('SELECT 100.0 * sum(entries_workers) / sum(entries) FROM mtpower.stat_batches WHERE entries > 0')
+        return b.server.number(
+            'SELECT 100.0 * sum(entries_workers) / sum(entries) FROM mtpower.stat_batches WHERE '
+            'entries > 0'
+        )
 
-    b.compare('4 indexes', {'%d workers' % w: lambda w=w: run(str(w)) for w in range(4)}, own='1 workers', targets={'0 workers': 1.4})
+    b.compare('4 indexes', {'%d workers' % w: lambda w=w: run(str(w))
+                            for w in range(4)},
+              own='1 workers',
+              targets={'0 workers': 1.4})
     b.server.setting('mtpower.workers', None)
     b.compare('entries applied by workers', {'mtpower': share}, unit='%', least=30)
 
 
 @part
 def part_indexes(b):
-    """0 to 4 and 8 indexes, and the percentage of the COPY's time that goes to them (figure 2 of the MTPower paper)."""
+    """0 to 4 and 8 indexes, and the percentage of the COPY's time that goes to them (figure 2 of
+    the MTPower paper)."""
     base = {}
     for n in (0, 1, 2, 3, 4, 8):
         name = '%d index%s' % (n, '' if n == 1 else 'es')
@@ -66,39 +88,56 @@ def part_indexes(b):
         if n == 0:
             base = took
         elif n <= 4:
-            b.show(name + ', share of the time', {side: [100 * (t - t0) / t for t, t0 in zip(took[side], base[side])] for side in base},
-                   unit='%', ratios=False)
+            b.show(name + ', share of the time', {
+                side: [100 * (t - t0) / t for t, t0 in zip(took[side], base[side])]
+                for side in base
+            },
+                   unit='%',
+                   ratios=False)
 
 
 @part
 def part_keys(b):
-    """Four indexes on other kinds of keys, and their size: text in the C collation, uuid, (int, timestamp), text in an ICU
-    collation, sequential ints, ints of few distinct values."""
-    for kind, target in (('text', 3), ('uuid', 3), ('intts', 3), ('icu', 1.5), ('seq', None), ('low', None)):
+    """Four indexes on other kinds of keys, and their size: text in the C collation, uuid, (int,
+    timestamp), text in an ICU collation, sequential ints, ints of few distinct values."""
+    for kind, target in (('text', 3), ('uuid', 3), ('intts', 3), ('icu', 1.5), ('seq', None),
+                         ('low', None)):
         sizes = {'mtpower': [], LIVE: []}
 
         def run(am):
             took = b.load(am, kind)
             sizes['mtpower' if am == 'mtpower' else LIVE].append(b.sizes('t'))
             return took
+
         b.compare(kind, both(run), targets={LIVE: target} if target else {})
         for column, names in zip('abcd', zip(*(sorted(s[0]) for s in sizes.values()))):
-            if kind == 'low':           # each column has another number of values
-                b.show('%s, size of %s' % (kind, names[0]), {side: [s[name] for s in sizes[side]] for side, name in zip(sizes, names)}, unit='MB')
-        b.show(kind + ', size of all', {side: [sum(s.values()) for s in runs] for side, runs in sizes.items()}, unit='MB')
+            if kind == 'low':  # each column has another number of values
+                b.show('%s, size of %s' % (kind, names[0]), {
+                    side: [s[name] for s in sizes[side]]
+                    for side, name in zip(sizes, names)
+                },
+                       unit='MB')
+        b.show(kind + ', size of all', {
+            side: [sum(s.values()) for s in runs]
+            for side, runs in sizes.items()
+        },
+               unit='MB')
 
 
 @part
 def part_pk(b):
     """A primary key (core's btree on both sides) and four more indexes."""
-    for name, extra in (('bigint', ', id bigserial PRIMARY KEY'), ('uuid', ', id uuid DEFAULT gen_random_uuid() PRIMARY KEY')):
-        b.compare(name + ' primary key + 4', both(lambda am: b.load(am, extra=extra, cols=' (a, b, c, d, t)')))
+    for name, extra in (('bigint', ', id bigserial PRIMARY KEY'),
+                        ('uuid', ', id uuid DEFAULT gen_random_uuid() PRIMARY KEY')):
+        b.compare(name + ' primary key + 4',
+                  both(lambda am: b.load(am, extra=extra, cols=' (a, b, c, d, t)')))
 
 
 @part
 def part_locked(b):
     """COPYs whose table no worker can lock."""
-    ddl = lambda am: 'CREATE TABLE n (%s) USING %s;\n%s' % (TYPES['ints'], AMS[am][0], indexes('n', am, columns('ints')))
+    ddl = lambda am: 'CREATE TABLE n (%s) USING %s;\n%s' % (TYPES['ints'], AMS[am][0],
+                                                            indexes('n', am, columns('ints')))
 
     def truncated(am):
         b.table('t', am)
@@ -112,25 +151,37 @@ def part_locked(b):
         b.table('t', am)
         return b.server.timed(b.copy(b.file()) + ';\nCOMMIT', 'BEGIN;\nLOCK TABLE t')
 
-    for name, run in (('after TRUNCATE', truncated), ('created in the transaction', created), ('under LOCK TABLE', locked)):
+    for name, run in (('after TRUNCATE', truncated), ('created in the transaction', created),
+                      ('under LOCK TABLE', locked)):
         b.compare(name, both(run), targets={LIVE: 3})
 
 
 @part
 def part_two(b):
-    """Two COPYs at once: into two tables, into one; and in two databases, one of them ten times larger and under way when
-    the other begins. Does either starve? The ratio of a load alone is the share of its speed that it keeps beside the other."""
+    """Two COPYs at once: into two tables, into one; and in two databases, one of them ten times
+    larger and under way when the other begins. Does either starve? The ratio of a load alone is the
+    share of its speed that it keeps beside the other."""
     def pair(am, tables, took):
         for table in set(tables):
             b.table(table, am)
         files = b.file(), b.file(seed=8)
-        took.append(sorted(together(*(lambda t=t, f=f: b.server.timed(b.copy(f, t)) for t, f in zip(tables, files)))))
+        took.append(
+            sorted(
+                together(*(lambda t=t, f=f: b.server.timed(b.copy(f, t))
+                           for t, f in zip(tables, files)))))
         return took[-1][1]
 
-    for name, tables, target in (('into two tables', ('t', 'u'), 3), ('into one table', ('t', 't'), 2.5)):
+    for name, tables, target in (('into two tables', ('t', 'u'), 3), ('into one table', ('t', 't'),
+                                                                      2.5)):
         took = {'mtpower': [], 'heap': []}
-        b.compare(name + ', the slower', both(lambda am: pair(am, tables, took[am])), targets={LIVE: target})
-        b.show(name + ', the faster', {'mtpower': [t[0] for t in took['mtpower']], LIVE: [t[0] for t in took['heap']]}, targets={LIVE: target})
+        b.compare(name + ', the slower',
+                  both(lambda am: pair(am, tables, took[am])),
+                  targets={LIVE: target})
+        b.show(name + ', the faster', {
+            'mtpower': [t[0] for t in took['mtpower']],
+            LIVE: [t[0] for t in took['heap']]
+        },
+               targets={LIVE: target})
 
     b.server.sql('DROP DATABASE IF EXISTS other; CREATE DATABASE other')
     b.server.sql('CREATE EXTENSION mtpower', 'other')
@@ -156,18 +207,23 @@ def part_two(b):
             def later():
                 time.sleep(wait)
                 return b.server.timed(b.copy(small), db='other')
+
             times = together(lambda: b.server.timed(b.copy(large)), later)
             others[side].append(times[0])
             took[side].append(times[1])
-    for name, times in (('the smaller of two databases', took), ('the larger of two databases', others)):
+    for name, times in (('the smaller of two databases', took), ('the larger of two databases',
+                                                                 others)):
         b.show(name, times, targets={'mtpower, alone': 1 / 3})
 
 
 @part
 def part_memory(b):
     """8 MB of batch memory, and shared buffers of half an index's size."""
-    for name, extra in (('8 MB of batch memory', {'mtpower.batch_memory': '8MB'}),
-                        ('shared_buffers of half an index', {'shared_buffers': '%dkB' % max(2048, ROWS * 11 // 1024)})):
+    for name, extra in (('8 MB of batch memory', {
+            'mtpower.batch_memory': '8MB'
+    }), ('shared_buffers of half an index', {
+            'shared_buffers': '%dkB' % max(2048, ROWS * 11 // 1024)
+    })):
         server = Server(b.args, 'memory', extra)
         try:
             b.compare(name, both(lambda am: b.load(am, server=server)))
@@ -177,15 +233,21 @@ def part_memory(b):
 
 @part
 def part_long(b):
-    """25 times the rows of the other loads (50,000,000) in one COPY, one int column and one index, with 8 MB and with 64 MB of
-    batch memory: time, what the processes and the engine used at most, what is still held at the end. Then verify_index."""
+    """25 times the rows of the other loads (50,000,000) in one COPY, one int column and one index,
+    with 8 MB and with 64 MB of batch memory: time, what the processes and the engine used at most,
+    what is still held at the end. Then verify_index."""
     rows = 25 * ROWS
-    query = "COPY t FROM PROGRAM 'awk ''BEGIN { srand(7); for (i = 0; i < %d; i++) printf \"%%d\\n\", (rand() - 0.5) * 4294967295 }'''" % rows
+    awk = ('BEGIN { srand(7); for (i = 0; i < %d; i++) '
+           'printf "%%d\\n", (rand() - 0.5) * 4294967295 }')
+    query = "COPY t FROM PROGRAM 'awk ''%s'''" % (awk % rows)
 
     def run(memory):
         server = Server(b.args, 'long', {'mtpower.batch_memory': memory})
         try:
-            server.sql('CREATE TABLE t (a int) USING mtpower; CREATE INDEX t_a ON t USING mtpower_blink (a); CHECKPOINT')
+            server.sql(
+                'CREATE TABLE t (a int) USING mtpower; CREATE INDEX t_a ON t USING mtpower_blink '
+                '(a); CHECKPOINT'
+            )
             with Watch(server) as watch:
                 took = server.timed(query)
             if server.number('SELECT count(*) FROM t') != rows:
@@ -199,17 +261,18 @@ def part_long(b):
     figures = {memory: run(memory) for memory in ('8MB', '64MB')}
     side = 'mtpower, {} of memory'.format
     took, held, verified, watch = figures['8MB']
-    b.show('COPY of {:,} rows'.format(rows), {side(memory): [f[0]] for memory, f in figures.items()}, own=side('8MB'))
-    for what, figure, most, unit in (('memory held at the end', held, 0, 'B'), ('memory held at most', watch.held / 2 ** 20, 8, 'MB'),
-                                     ('backend\'s own memory, at most', watch.backend / 2 ** 20, None, 'MB'),
-                                     ('workers\' own memory, at most', watch.worker / 2 ** 20, None, 'MB'),
-                                     ('verify_index(…, true)', verified, None, 's')):
+    b.show('the COPY', {side(memory): [f[0]] for memory, f in figures.items()}, own=side('8MB'))
+    for what, figure, most, unit in (('memory held at the end', held, 0,
+                                      'B'), ('memory held at most', watch.held / 2 ** 20, 8,
+                                             'MB'), ('backend\'s own memory, at most',
+                                                     watch.backend / 2 ** 20, None, 'MB'),
+                                     ('workers\' own memory, at most', watch.worker / 2 ** 20, None,
+                                      'MB'), ('verify_index(…, true)', verified, None, 's')):
         b.show(what, {side('8MB'): [figure]}, own=side('8MB'), unit=unit, most=most)
 
 
 class Watch:
     """The most memory that backends, workers and the engine's shared memory were seen to use."""
-
     def __init__(self, server):
         self.server, self.backend, self.worker, self.held = server, 0, 0, 0
         self.over = threading.Event()
@@ -217,7 +280,8 @@ class Watch:
 
     def look(self):
         while not self.over.wait(0.5):
-            self.held = max(self.held, self.server.number('SELECT held_bytes FROM mtpower.stat_memory'))
+            self.held = max(self.held,
+                            self.server.number('SELECT held_bytes FROM mtpower.stat_memory'))
             for title, size in self.server.private_memory().items():
                 if 'mtpower worker' in title:
                     self.worker = max(self.worker, size)
@@ -234,94 +298,9 @@ class Watch:
 
 
 @part
-def part_partitions(b):
-    """1,500 and 4,000 partitions with a B-link and a hash index each, by INSERT … SELECT and by COPY, by one session and by four:
-    rows that come in the order of the partitions (clustered), or each for another one (scattered). The flights by day and lineitem
-    by month, with six B-links each. The peer is mtpower.batching = off on the same table; of
-    flights and lineitem, heap with btrees too. The same partitions without indexes are the bound: what no index could be faster than."""
-    server = Server(b.args, 'partitions', {'max_locks_per_transaction': '2000'})
-    try:
-        for n in (1500, 4000):
-            for table in 'parts', 'bare':
-                server.sql('SET default_table_access_method = mtpower; DROP TABLE IF EXISTS %s; CREATE TABLE %s (p int, a int, b int) PARTITION BY LIST (p)' % (table, table))
-                server.sql(';'.join('CREATE TABLE %s_%d PARTITION OF %s FOR VALUES IN (%d) USING mtpower' % (table, p, table, p) for p in range(n)))
-            server.sql('CREATE INDEX ON parts USING mtpower_blink (a); CREATE INDEX ON parts USING mtpower_hash (b)')
-            for order, expression in (('clustered', '(g - 1)::bigint * %d / %d'), ('scattered', 'g::bigint * 7919 %% %d')):
-                for loaders in (1, 4):
-                    compare_partitions(b, server, n, order, expression, loaders)
-        compare_flights(b, server)
-        compare_lineitem(b, server)
-    finally:
-        server.remove()
-
-
-def compare_partitions(b, server, n, order, expression, loaders):
-    rows = ROWS // loaders
-    partition = expression % ((n, rows) if order == 'clustered' else n)
-    select = ['SELECT %s, hashint4(g + %d), hashint4(g - %d) FROM generate_series(1, %d) g' % (partition, i * ROWS, i * ROWS + 7, rows) for i in range(loaders)]
-    files = [b.path('parts-%d.csv' % i) for i in range(loaders)]
-    server.sql(';'.join("COPY (%s) TO '%s' (FORMAT csv)" % pair for pair in zip(select, files)))
-
-    for how, commands in (('INSERT', ['INSERT INTO {table} ' + s for s in select]), ('COPY', ["COPY {table} FROM '%s' (FORMAT csv)" % f for f in files])):
-        b.compare('%d partitions, %s, %s, %d session%s' % (n, order, how, loaders, '' if loaders == 1 else 's'),
-                  {'mtpower': lambda: fill(server, 'parts', commands), UNBATCHED: lambda: fill(server, 'parts', commands, 'off'),
-                   'no index': lambda: fill(server, 'bare', commands)},
-                  targets={UNBATCHED: 2 if order == 'clustered' else 0.95})
-
-
-def fill(server, table, commands, batching='on'):
-    """Seconds that the commands take side by side, each in a session of its own, to fill the table that is emptied before."""
-    server.sql('TRUNCATE %s; CHECKPOINT' % table)
-    return max(together(*(lambda c=c: server.timed(c.format(table=table), 'SET mtpower.batching = ' + batching) for c in commands)))
-
-
-def make_partitions(server, name, partitions, make, index):
-    """The partitioned table in three schemas: power, with B-links, plain, with btrees on heap, and bare, without indexes."""
-    for schema, am in (('power', 'mtpower'), ('plain', 'heap'), ('bare', 'mtpower')):
-        begin = 'CREATE SCHEMA IF NOT EXISTS %s; SET search_path = %s, public; SET default_table_access_method = %s;\n' % (schema, schema, AMS[am][0])
-        server.sql(begin + ';'.join([make] + ['CREATE TABLE %s_%d PARTITION OF %s FOR VALUES FROM (%s) TO (%s)' % (name, i, name, *bounds)
-                                              for i, bounds in enumerate(partitions)]))
-        if schema != 'bare':
-            server.sql(begin + index(am))
-
-
-def compare_schemas(b, server, case, name, command, order):
-    """One command on the three schemas of make_partitions, and on the first of them without batches."""
-    b.compare('%s, %s, %s' % (case, order, command.split()[0]),
-              {'mtpower': lambda: fill(server, 'power.' + name, [command]), UNBATCHED: lambda: fill(server, 'power.' + name, [command], 'off'),
-               LIVE: lambda: fill(server, 'plain.' + name, [command]), 'no index': lambda: fill(server, 'bare.' + name, [command])},
-              targets=dict.fromkeys((UNBATCHED, LIVE), 2 if order == 'clustered' else 0.95))
-
-
-def compare_flights(b, server):
-    """The flights of 2013 by day: in the order of their file, which is the days', and in the order of the airplanes."""
-    source = os.path.join(b.args.source, 'data', 'nycflights13')
-    text = lambda name: open(os.path.join(source, name)).read()
-    path = b.path('flights.csv')
-    with lzma.open(os.path.join(source, 'flights.csv.xz')) as packed, open(path, 'wb') as f:
-        shutil.copyfileobj(packed, f)
-    copy = "COPY {table} FROM '%s' (FORMAT csv, HEADER)" % path
-    server.sql('\\set am heap\n' + text('tables.sql'))
-    server.sql(copy.format(table='flights'))
-    days = [datetime.date(2013, 1, 1) + datetime.timedelta(i) for i in range(365)]
-    make_partitions(server, 'flights', [('%d, %d' % (d.month, d.day), '%d, %d' % (d.month, d.day + 1)) for d in days],
-                    'CREATE TABLE flights (LIKE public.flights) PARTITION BY RANGE (month, day)',
-                    lambda am: '\\set index_am %s\n%s' % (AMS[am][1], text('indexes.sql')))
-    compare_schemas(b, server, 'flights by day', 'flights', copy, 'clustered')
-    compare_schemas(b, server, 'flights by day', 'flights', 'INSERT INTO {table} SELECT * FROM public.flights ORDER BY tailnum', 'scattered')
-
-
-def compare_lineitem(b, server):
-    """lineitem by month of the ship date: in the order of its file, in which each row is for another month."""
-    months = ["'%d-%02d-01'" % (1992 + i // 12, 1 + i % 12) for i in range(7 * 12 + 1)]
-    make_partitions(server, 'lineitem', list(zip(months, months[1:])), 'CREATE TABLE lineitem (%s) PARTITION BY RANGE (l_shipdate)' % LINEITEM,
-                    lambda am: indexes('lineitem', am, LINEITEM_INDEXES))
-    compare_schemas(b, server, 'lineitem by month', 'lineitem', "COPY {table} FROM '%s' (FORMAT csv, HEADER)" % lineitem_file(b), 'scattered')
-
-
-@part
 def part_wal(b):
-    """Bytes of WAL per index entry, the table's share taken off, and the size of an index after the load."""
+    """Bytes of WAL per index entry, the table's share taken off, and the size of an index after the
+    load."""
     wal, sizes = {'mtpower': [], LIVE: []}, {'mtpower': [], LIVE: []}
 
     def load(am, n):
@@ -339,20 +318,30 @@ def part_wal(b):
     b.show('size of an index', sizes, unit='MB', targets={LIVE: 1 / 1.1})
 
 
-LINEITEM = ('l_orderkey bigint, l_partkey int, l_suppkey int, l_linenumber int, l_quantity numeric, l_extendedprice numeric, l_discount numeric,'
-            ' l_tax numeric, l_returnflag char(1), l_linestatus char(1), l_shipdate date, l_commitdate date, l_receiptdate date,'
-            ' l_shipinstruct char(25), l_shipmode char(10), l_comment varchar(44)')
-LINEITEM_INDEXES = ['l_orderkey, l_linenumber', 'l_partkey, l_suppkey', 'l_suppkey', 'l_shipdate', 'l_receiptdate', 'l_commitdate']
+LINEITEM = (
+    'l_orderkey bigint, l_partkey int, l_suppkey int, l_linenumber int, l_quantity numeric, '
+    'l_extendedprice numeric, l_discount numeric,'
+    ' l_tax numeric, l_returnflag char(1), l_linestatus char(1), l_shipdate date, l_commitdate '
+    'date, l_receiptdate date,'
+    ' l_shipinstruct char(25), l_shipmode char(10), l_comment varchar(44)')
+LINEITEM_INDEXES = [
+    'l_orderkey, l_linenumber', 'l_partkey, l_suppkey', 'l_suppkey', 'l_shipdate', 'l_receiptdate',
+    'l_commitdate'
+]
 
 
 def lineitem_file(b):
-    """The rows, made by the PyPI package tpchgen-cli: at scale 1 for 2,000,000 rows of the other parts."""
+    """The rows, made by the PyPI package tpchgen-cli: at scale 1 for 2,000,000 rows of the other
+    parts."""
     path = b.path('lineitem.csv')
     if not os.path.exists(path):
         venv = b.path('venv')
         call([sys.executable, '-m', 'venv', venv])
         call([venv + '/bin/pip', '-q', 'install', 'tpchgen-cli==4.0.0'])
-        call([venv + '/bin/tpchgen-cli', 'csv', '-s', '%g' % (ROWS / 2_000_000), '--tables', 'lineitem', '--output-dir', b.args.dir])
+        call([
+            venv + '/bin/tpchgen-cli', 'csv', '-s',
+            '%g' % (ROWS / 2_000_000), '--tables', 'lineitem', '--output-dir', b.args.dir
+        ])
     return path
 
 
@@ -362,15 +351,18 @@ def part_lineitem(b):
     path = lineitem_file(b)
 
     def load(am):
-        b.server.sql('DROP TABLE IF EXISTS lineitem; CREATE TABLE lineitem (%s) USING %s;\n%sCHECKPOINT'
-                     % (LINEITEM, AMS[am][0], indexes('lineitem', am, LINEITEM_INDEXES)))
+        b.server.sql(
+            'DROP TABLE IF EXISTS lineitem; CREATE TABLE lineitem (%s) USING %s;\n%sCHECKPOINT' %
+            (LINEITEM, AMS[am][0], indexes('lineitem', am, LINEITEM_INDEXES)))
         return b.server.timed("COPY lineitem FROM '%s' WITH (FORMAT csv, HEADER)" % path)
+
     b.compare('6 indexes', both(load), targets={LIVE: 3.5})
 
 
 @part
 def part_subscription(b):
-    """Initial sync of a subscription into a table with four indexes, from a heap table without any."""
+    """Initial sync of a subscription into a table with four indexes, from a heap table without
+    any."""
     b.table('p', 'heap', n=0)
     b.server.sql(b.copy(b.file(), 'p'))
     b.server.sql('DROP PUBLICATION IF EXISTS pub; CREATE PUBLICATION pub FOR TABLE p')
@@ -379,12 +371,16 @@ def part_subscription(b):
     def sync(am):
         b.table('p', am, server=other)
         start = time.time()
-        other.psql("CREATE SUBSCRIPTION sub CONNECTION 'host=%s port=%s user=postgres dbname=postgres' PUBLICATION pub;" % (b.args.dir, b.server.port))
+        other.psql(
+            "CREATE SUBSCRIPTION sub CONNECTION 'host=%s port=%s user=postgres dbname=postgres' "
+            "PUBLICATION pub;"
+            % (b.args.dir, b.server.port))
         while other.number("SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> 'r'") > 0:
             time.sleep(0.05)
         took = time.time() - start
         other.psql('DROP SUBSCRIPTION sub;')
         return took
+
     try:
         b.compare('initial sync, 4 indexes', both(sync))
     finally:

@@ -1,82 +1,115 @@
-"""The table that is printed, and the CSV that stays."""
-import csv, statistics
-from math import comb
+"""Writes RESULTS.md: a section for each part, a table row for each figure.  Prints the same."""
+import math, re, statistics
+
+HEAD = '''# Results
+
+`make bench` writes this file. A run of some parts replaces their sections. [README.md](README.md)
+says how to read it.
+'''
+ROW = '| %-84s | %10s | %-4s | %10s | %10s | %5s | %-9s | %-6s |'
 
 
-def interval(ratios):
-    """An interval of the median by order statistics (sign test), and how sure it is: the narrowest that is so for at
-    least 95 % where there are enough ratios, else all of them."""
-    ratios = sorted(ratios)
-    n, tail, k = len(ratios), 0.0, 0
-    while k < n // 2 and tail + comb(n, k) / 2 ** n <= 0.025:
-        tail += comb(n, k) / 2 ** n
+def interval(values):
+    """The interval of the median by order statistics (sign test): the narrowest one that holds with
+    95 % certainty where there are enough values, else from the least to the greatest."""
+    values, tail, k = sorted(values), 0.0, 0
+    n = len(values)
+    while k < n // 2 and tail + math.comb(n, k) / 2 ** n <= 0.025:
+        tail += math.comb(n, k) / 2 ** n
         k += 1
-    if k == 0:
-        return ratios[0], ratios[-1], 1 - 2 / 2 ** n
-    return ratios[k - 1], ratios[n - k], 1 - 2 * tail
+    return values[max(k, 1) - 1], values[n - max(k, 1)]
 
 
 def number(x):
-    return '%.3f' % x if abs(x) < 1000 else '%.1f' % x
+    """Four digits that count."""
+    return '%.*f' % (max(3 - math.floor(math.log10(abs(x))), 0) if x else 0, x)
+
+
+def key_of(*names):
+    """The key of a figure: lower case, words joined by _, names joined by dots."""
+    return '.'.join(re.sub(r'\W+', '_', name.lower(), flags=re.A).strip('_') for name in names)
 
 
 class Report:
-    FIELDS = ['part', 'case', 'side', 'runs', 'median', 'min', 'max', 'unit', 'ratio', 'low', 'high', 'sure', 'target', 'verdict']
-    LINE = '%-42s %-27s %10s %10s %10s %-4s %8s %-17s %-10s %s'
-
-    def __init__(self, path):
-        self.file = open(path, 'w', newline='')
-        self.csv = csv.DictWriter(self.file, self.FIELDS)
-        self.csv.writeheader()
+    def __init__(self, path, parts, conditions):
+        """path: the file, which may have sections already; parts: the order of sections."""
+        self.path, self.parts, self.conditions = path, list(parts), conditions
         self.verdicts, self.failed = [], []
+        try:
+            with open(path) as f:
+                _, *old = re.split(r'^## ', f.read(), flags=re.M)
+        except FileNotFoundError:
+            old = []
+        self.sections = {text.split('\n', 1)[0]: '## ' + text.rstrip() + '\n' for text in old}
 
     def begin(self, part, about):
-        print('\n%s: %s' % (part, ' '.join(about.split())))
-        print(self.LINE % ('case', 'side', 'median', 'min', 'max', 'unit', 'ratio', 'interval', 'target', ''), flush=True)
+        self.part, self.keys, self.lines = part, set(), []
+        self.write('## %s\n\n%s\n\n%s\n' % (part, ' '.join(about.split()), self.conditions))
+        self.write(ROW % ('key', 'figure', 'unit', 'low', 'high', 'pairs', 'target', ''))
+        self.write('|---|--:|---|--:|--:|--:|---|---|')
 
-    def fail(self, part, why):
-        self.failed.append(part)
-        print('%s FAILED: %s' % (part, why), flush=True)
+    def write(self, line):
+        self.lines.append(line)
+        print(line, flush=True)
 
-    def show(self, part, case, results, unit='s', own='mtpower', targets={}, most=None, least=None, ratios=True):
+    def end(self, notes):
+        """Replaces the part's section in the file."""
+        for note in notes:
+            self.write('\n' + note)
+        print()
+        self.sections[self.part] = '\n'.join(self.lines) + '\n'
+        with open(self.path, 'w') as f:
+            sections = [self.sections[p] for p in self.parts if p in self.sections]
+            f.write('\n'.join([HEAD] + sections))
+
+    def fail(self, why):
+        """The part's section stays as it was."""
+        self.failed.append(self.part)
+        print('%s FAILED: %s\n' % (self.part, why), flush=True)
+
+    def result(self, key, values, unit, most=None, least=None):
+        """A figure: the median of values.  most, least: what it must not exceed, or must reach."""
+        if key in self.keys:
+            raise ValueError('two figures have the key ' + key)
+        self.keys.add(key)
+        median, (low, high) = statistics.median(values), interval(values)
+        target = verdict = ''
+        if most is not None:
+            target, verdict = '<= %.4g' % most, verdict_of(median <= most, low <= most)
+        elif least is not None:
+            target, verdict = '>= %.4g' % least, verdict_of(median >= least, high >= least)
+        if target:
+            self.verdicts.append((verdict, key))
+        self.write(ROW % (key, number(median), unit, number(low), number(high), len(values), target,
+                          verdict))
+
+    def show(self, case, results, unit='s', own='mtpower', targets={}, most=None, least=None,
+             ratios=True):
         """results: side -> figures in round order.
 
-        Ratios are side / own of the same round.  targets: side -> what its ratio must reach; most, least: what the median of
-        `own` must not exceed, or must reach.  ratios: do they mean anything?"""
+        A ratio is side / own of the same round.  targets: side -> what its ratio must reach; most,
+        least: what the median of `own` must not exceed, or must reach.  ratios: write them."""
         for side, runs in results.items():
-            row = dict(part=part, case=case, side=side, runs=len(runs), median=statistics.median(runs), min=min(runs), max=max(runs), unit=unit)
-            goal = ''
+            key = key_of(self.part, case, side)
+            self.result(key, runs, unit, *((most, least) if side == own else ()))
             if side != own and ratios:
-                pairs = [a / b for a, b in zip(runs, results[own])]
-                row['ratio'] = statistics.median(pairs)
-                row['low'], row['high'], row['sure'] = interval(pairs)
-                if side in targets:
-                    goal = '>= %.2f' % targets[side]
-                    row['verdict'] = verdict(row['ratio'] >= targets[side], row['high'] >= targets[side])
-            elif side == own and most is not None:
-                goal = '<= %g' % most
-                row['verdict'] = verdict(row['median'] <= most, row['min'] <= most)
-            elif side == own and least is not None:
-                goal = '>= %g' % least
-                row['verdict'] = verdict(row['median'] >= least, row['max'] >= least)
-            if goal:
-                row['target'] = goal
-                self.verdicts.append((row['verdict'], '%s: %s, %s' % (part, case, side)))
-            print(self.LINE % (case, side, number(row['median']), number(row['min']), number(row['max']), unit,
-                               '%.3f' % row['ratio'] if 'ratio' in row else '',
-                               '%.3f .. %.3f' % (row['low'], row['high']) if 'ratio' in row else '', goal, row.get('verdict', '')), flush=True)
-            self.csv.writerow(row)
-        self.file.flush()
+                self.result(key + '.ratio', [a / b for a, b in zip(runs, results[own])], '×',
+                            least=targets.get(side))
 
     def summary(self):
         """One line; true if no part failed (a missed target is a result)."""
-        names = lambda v: [name for verdict, name in self.verdicts if verdict == v]
-        shown = lambda v: '%d %s%s' % (len(names(v)), v, ' (%s)' % '; '.join(names(v)) if names(v) and v != 'met' else '')
-        print('\n%d targets: %s%s' % (len(self.verdicts), ', '.join(shown(v) for v in ('met', 'open', 'missed')),
-                                      '; FAILED: ' + ', '.join(self.failed) if self.failed else ''), flush=True)
+        def shown(verdict):
+            keys = [key for v, key in self.verdicts if v == verdict]
+            names = ' (%s)' % '; '.join(keys) if keys and verdict != 'met' else ''
+            return '%d %s%s' % (len(keys), verdict, names)
+        print('%d targets: %s%s' % (len(self.verdicts), ', '.join(map(shown, VERDICTS)),
+                                    '; FAILED: ' + ', '.join(self.failed) if self.failed else ''))
         return not self.failed
 
 
-def verdict(median_does, best_does):
+VERDICTS = ('met', 'open', 'missed')
+
+
+def verdict_of(median_does, best_does):
     """open: the median falls short of the target, the interval does not."""
-    return 'met' if median_does else 'open' if best_does else 'missed'
+    return VERDICTS[0 if median_does else 1 if best_does else 2]

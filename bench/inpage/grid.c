@@ -1,13 +1,17 @@
 /*
  * grid.c
- *	  Times layouts of directories for pairs of table blocks: keys of 8, 16 and 64 bytes, rows of 16, 100 and 400 bytes, nodes of 8, 16, 32 and √N heads, with
- *	  and without prefetching the first level.
+ *	  Times layouts of directories for pairs of table blocks.
+ *
+ * Keys have 8, 16 and 64 bytes, rows 16, 100 and 400; nodes have 8, 16, 32 and √N heads, with and
+ * without prefetching the first level.
  *
  *	  grid BYTES SEARCHES
  *
- * Pairs are 16 kB of rows as core lays them out, in random order; the key is in front of a row's data.  An entry of a directory is a head of 32 bits, of
- * the key's first eight bytes, and an item's number; a search finds the entry, and compares the row's key.  Line pointers: a binary search over rows that are in key order, by a
- * comparison function.  Prints "case|side|number": ns of a search over BYTES of pages and directories, and in 0.5 MB; bytes of a directory for a row.
+ * Pairs are 16 kB of rows as core lays them out, in random order; the key is in front of a row's
+ * data.  An entry of a directory is a head of 32 bits, of the key's first eight bytes, and an
+ * item's number; a search finds the entry, and compares the row's key.  "Line pointers" is a binary
+ * search over rows in key order, by a comparison function.  Prints "case|side|number": ns of a
+ * search over BYTES of pages and directories, and in 0.5 MB; bytes of a directory for a row.
  */
 #include "core/core.h"
 
@@ -33,7 +37,8 @@ typedef struct Layout
 } Layout;
 
 static const Layout layouts[] = {
-	{"mtpower", 16, true}, {"no prefetch", 16, false}, {"8", 8, true}, {"8, no prefetch", 8, false}, {"32", 32, true}, {"32, no prefetch", 32, false},
+	{"mtpower", 16, true}, {"no prefetch", 16, false}, {"8", 8, true}, {"8, no prefetch", 8, false},
+	{"32", 32, true}, {"32, no prefetch", 32, false},
 	{"sqrt N", 0, true}, {"sqrt N, no prefetch", 0, false}
 };
 
@@ -118,7 +123,8 @@ make_pair(char *pair, Made *m, bool in_order)
 		int			first = PageGetMaxOffsetNumber(pair);
 
 		for (int i = 0; i < m->n; i++)
-			ItemIdSetNormal(i < first ? &lp[i] : &((PageHeader) (pair + BLCKSZ))->pd_linp[i - first], m->at[i], size);
+			ItemIdSetNormal(i < first ? &lp[i] :
+							&((PageHeader) (pair + BLCKSZ))->pd_linp[i - first], m->at[i], size);
 	}
 }
 
@@ -169,7 +175,8 @@ find(const char *directory, const char *pair, const char *key, uint64 norm, bool
 	rank = mtp_count_below(first, d->nnodes, head, false) * d->node;
 	heads = (const uint32 *) (directory + d->heads) + rank;
 	rank += mtp_count_below(heads, Min(d->node, d->nitems - rank), head, false);
-	while (rank < d->nitems && compare(pair + ((const uint16 *) (directory + d->items))[rank], key, key_len) != 0)
+	while (rank < d->nitems &&
+		   compare(pair + ((const uint16 *) (directory + d->items))[rank], key, key_len) != 0)
 		rank++;
 	return rank;
 }
@@ -184,7 +191,8 @@ find_by_line_pointers(const char *pair, const char *key)
 	while (lo < hi)
 	{
 		int			mid = lo + (hi - lo) / 2;
-		ItemId		lp = mid < first ? &((PageHeader) pair)->pd_linp[mid] : &((PageHeader) (pair + BLCKSZ))->pd_linp[mid - first];
+		ItemId		lp = mid < first ? &((PageHeader) pair)->pd_linp[mid] :
+			&((PageHeader) (pair + BLCKSZ))->pd_linp[mid - first];
 
 		if (compare(pair + ItemIdGetOffset(lp), key, key_len) < 0)
 			lo = mid + 1;
@@ -205,7 +213,8 @@ typedef struct Probe
 
 /* layout NULL: by line pointers */
 static double
-search(const Layout *layout, const char *pairs, const char *directories, Size stride, int npairs, int searches)
+search(const Layout *layout, const char *pairs, const char *directories, Size stride, int npairs,
+	   int searches)
 {
 	static Probe probes[CHUNK];
 	static char copies[DISTINCT][8][64];	/* keys, apart from their pages */
@@ -241,7 +250,9 @@ search(const Layout *layout, const char *pairs, const char *directories, Size st
 		for (int i = 0; i < CHUNK; i++)
 		{
 			const Probe *probe = &probes[(i + (ahead & 1)) % CHUNK];
-			int			found = layout ? find(probe->directory, probe->pair, probe->key, probe->norm, layout->prefetch) : find_by_line_pointers(probe->pair, probe->key);
+			int			found = layout ?
+				find(probe->directory, probe->pair, probe->key, probe->norm, layout->prefetch) :
+				find_by_line_pointers(probe->pair, probe->key);
 
 			if (found != probe->want)
 				die("found item %d instead of %d", found, probe->want);
@@ -274,7 +285,8 @@ cell(const char *temperature, Size bytes, int searches, bool sizes)
 				memcpy(pairs + (Size) i * PAIR, pairs + (Size) (i % DISTINCT) * PAIR, PAIR);
 		}
 		if (in_order)
-			printf("%s, %s|line pointers|%.1f\n", of, temperature, search(NULL, pairs, NULL, 0, npairs, searches));
+			printf("%s, %s|line pointers|%.1f\n", of, temperature,
+				   search(NULL, pairs, NULL, 0, npairs, searches));
 	}
 	for (int l = 0; l < lengthof(layouts); l++)
 	{
@@ -298,8 +310,10 @@ cell(const char *temperature, Size bytes, int searches, bool sizes)
 				memcpy(directories + i * stride, directories + (i % DISTINCT) * stride, stride);
 		}
 		if (sizes && layouts[l].prefetch)
-			printf("%s, bytes of directory a row|%s|%.2f\n", of, layouts[l].name, (double) size / made[0].n);
-		printf("%s, %s|%s|%.1f\n", of, temperature, layouts[l].name, search(&layouts[l], pairs, directories, stride, npairs, searches));
+			printf("%s, bytes of directory a row|%s|%.2f\n", of, layouts[l].name,
+				   (double) size / made[0].n);
+		printf("%s, %s|%s|%.1f\n", of, temperature, layouts[l].name,
+			   search(&layouts[l], pairs, directories, stride, npairs, searches));
 	}
 	free(pairs);
 	free(directories);

@@ -1,14 +1,17 @@
 /*
  * real.c
- *	  Times searches in leaf pages that a server has made: of mtpower_blink by src/page, of nbtree as core searches them.
+ *	  Times searches in leaf pages that a server has made: of mtpower_blink by src/page, of nbtree
+ *	  as core searches them.
  *
  *	  real int8|text NBTREE-FILE MTPOWER-FILE BYTES SEARCHES SIDE
  *
- * Both files are indexes of one column, unique values, without deduplication.  Prints "what|side|number" for searches in pages that lie in a cache, and for
- * searches over BYTES of pages: copies of the pages, if there are fewer.  With SIDE (mtpower, nbtree, none) only these are done, over BYTES, and nothing is
- * printed: for cachegrind.
+ * Both files are indexes of one column, with unique values and without deduplication.  Prints
+ * "what|side|number" for searches in pages that a cache holds, and over BYTES of pages: copies of
+ * them, if there are fewer.  With SIDE (mtpower, nbtree, none) it does only these, over BYTES, and
+ * prints nothing: for cachegrind.
  *
- * nbtree's side is _bt_binsrch and _bt_compare of PostgreSQL 15, by the server's own macros, with a comparison function that is called as core calls it.
+ * nbtree's side is _bt_binsrch and _bt_compare of PostgreSQL 15, by the server's own macros, with a
+ * comparison function that is called as core calls it.
  */
 #include "core/core.h"
 
@@ -61,7 +64,7 @@ static ScanKeyData scankey;
 static Leaves leaves[2];		/* mtpower's, nbtree's */
 static Key *keys;
 static int	nkeys;
-static int	nhot;				/* leading keys, of the first HOT_PAGES pages of nbtree's: few, so that they leave the caches to the pages */
+static int	nhot;			/* keys of nbtree's first pages: few, so that pages have the caches */
 
 /* ---------- what the server has ---------- */
 
@@ -135,7 +138,8 @@ bttextcmp(PG_FUNCTION_ARGS)
 	text	   *arg1 = PG_GETARG_TEXT_PP(0);
 	text	   *arg2 = PG_GETARG_TEXT_PP(1);
 
-	PG_RETURN_INT32(varstr_cmp_c(VARDATA_ANY(arg1), VARSIZE_ANY_EXHDR(arg1), VARDATA_ANY(arg2), VARSIZE_ANY_EXHDR(arg2), PG_GET_COLLATION()));
+	PG_RETURN_INT32(varstr_cmp_c(VARDATA_ANY(arg1), VARSIZE_ANY_EXHDR(arg1),
+								 VARDATA_ANY(arg2), VARSIZE_ANY_EXHDR(arg2), PG_GET_COLLATION()));
 }
 
 /* ---------- the two searches ---------- */
@@ -162,7 +166,8 @@ nb_compare(Relation rel, ScanKey key, Page page, OffsetNumber offnum)
 			result = (key->sk_flags & SK_BT_NULLS_FIRST) ? 1 : -1;
 		else
 		{
-			result = DatumGetInt32(FunctionCall2Coll(&key->sk_func, key->sk_collation, datum, key->sk_argument));
+			result = DatumGetInt32(FunctionCall2Coll(&key->sk_func, key->sk_collation,
+													 datum, key->sk_argument));
 			if (!(key->sk_flags & SK_BT_DESC))
 				INVERT_COMPARE_RESULT(result);
 		}
@@ -205,7 +210,8 @@ before(void *arg, IndexTuple item)
 	Datum		value;
 
 	if (mtp_norm_is_exact(code))
-		return mtp_norm_fixed(code, (char *) item + IndexInfoFindDataOffset(item->t_info)) < probe->norm;
+		return mtp_norm_fixed(code, (char *) item + IndexInfoFindDataOffset(item->t_info)) <
+			probe->norm;
 	value = index_getattr(item, 1, RelationGetDescr(&relation), &isnull);
 	return DatumGetInt32(FunctionCall2Coll(&scankey.sk_func, COLLATION, value, probe->value)) < 0;
 }
@@ -231,7 +237,8 @@ static int
 compare_keys(const char *a, const char *b)
 {
 	if (is_text)
-		return varstr_cmp_c(VARDATA_ANY(a), VARSIZE_ANY_EXHDR(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(b), COLLATION);
+		return varstr_cmp_c(VARDATA_ANY(a), VARSIZE_ANY_EXHDR(a),
+							VARDATA_ANY(b), VARSIZE_ANY_EXHDR(b), COLLATION);
 	return (*(int64 *) a > *(int64 *) b) - (*(int64 *) a < *(int64 *) b);
 }
 
@@ -241,21 +248,27 @@ is_leaf(int side, Page page)
 	if (PageIsNew(page))
 		return false;
 	if (side == 0)
-		return MtpHead(page)->page_id == MTP_PAGE_ID && MtpIsLeaf(page) && MtpHead(page)->nitems > 0;
-	return P_ISLEAF(BTPageGetOpaque(page)) && !P_IGNORE(BTPageGetOpaque(page)) && !P_ISMETA(BTPageGetOpaque(page)) &&
+		return MtpHead(page)->page_id == MTP_PAGE_ID && MtpIsLeaf(page) &&
+			MtpHead(page)->nitems > 0;
+	return P_ISLEAF(BTPageGetOpaque(page)) && !P_IGNORE(BTPageGetOpaque(page)) &&
+		!P_ISMETA(BTPageGetOpaque(page)) &&
 		PageGetMaxOffsetNumber(page) >= P_FIRSTDATAKEY(BTPageGetOpaque(page));
 }
 
 static IndexTuple
 item_of(int side, Page page, int i)
 {
-	return side == 0 ? mtp_page_item(page, i) : (IndexTuple) PageGetItem(page, PageGetItemId(page, P_FIRSTDATAKEY(BTPageGetOpaque(page)) + i));
+	if (side == 0)
+		return mtp_page_item(page, i);
+	i += P_FIRSTDATAKEY(BTPageGetOpaque(page));
+	return (IndexTuple) PageGetItem(page, PageGetItemId(page, i));
 }
 
 static int
 compare_first(const void *a, const void *b, void *side)
 {
-	return compare_keys(key_of(item_of(*(int *) side, (Page) a, 0)), key_of(item_of(*(int *) side, (Page) b, 0)));
+	return compare_keys(key_of(item_of(*(int *) side, (Page) a, 0)),
+						key_of(item_of(*(int *) side, (Page) b, 0)));
 }
 
 static void
@@ -330,27 +343,33 @@ check_key(const Key *key)
 	Probe		probe = {key};
 	MtpPos		pos;
 	OffsetNumber off;
+	IndexTuple	item;
 
 	probe.value = is_text ? PointerGetDatum(key->bytes) : Int64GetDatum(*(int64 *) key->bytes);
 	probe.norm = mtp_norm_datum(code, probe.value, false);
 	pos = mtp_search(page_of(0, key->page[0]), &probe, true);
 	if (pos.pos >= MtpHead(page_of(0, key->page[0]))->nitems ||
-		ItemPointerCompare(&mtp_slot_item(page_of(0, key->page[0]), pos.node, pos.slot)->t_tid, (ItemPointer) &key->tid) != 0)
+		ItemPointerCompare(&mtp_slot_item(page_of(0, key->page[0]), pos.node, pos.slot)->t_tid,
+						   (ItemPointer) &key->tid) != 0)
 		die("mtpower's page has another row");
 	off = nb_search(page_of(1, key->page[1]), &probe);
-	if (ItemPointerCompare(&((IndexTuple) PageGetItem(page_of(1, key->page[1]), PageGetItemId(page_of(1, key->page[1]), off)))->t_tid, (ItemPointer) &key->tid) != 0)
+	item = (IndexTuple) PageGetItem(page_of(1, key->page[1]),
+									PageGetItemId(page_of(1, key->page[1]), off));
+	if (ItemPointerCompare(&item->t_tid, (ItemPointer) &key->tid) != 0)
 		die("nbtree's page has another row");
 }
 
 /* ---------- timing ---------- */
 
-/* Counts loads that miss the last-level cache, in user space; -1 where the processor or the kernel does not. */
+/* Counts loads that miss the last-level cache, in user space; -1 where the machine does not. */
 static int
 open_misses(void)
 {
 	struct perf_event_attr attr = {
-		.type = PERF_TYPE_HW_CACHE,.size = sizeof(attr),.disabled = 1,.exclude_kernel = 1,.exclude_hv = 1,
-		.config = PERF_COUNT_HW_CACHE_LL | PERF_COUNT_HW_CACHE_OP_READ << 8 | PERF_COUNT_HW_CACHE_RESULT_MISS << 16
+		.type = PERF_TYPE_HW_CACHE,.size = sizeof(attr),
+		.disabled = 1,.exclude_kernel = 1,.exclude_hv = 1,
+		.config = PERF_COUNT_HW_CACHE_LL | PERF_COUNT_HW_CACHE_OP_READ << 8 |
+		PERF_COUNT_HW_CACHE_RESULT_MISS << 16
 	};
 
 	return syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
@@ -379,10 +398,13 @@ prepare(Probe *probes, bool hot)
 		const Key  *key = &keys[rnd64() % (hot ? nhot : nkeys)];
 
 		probes[i].key = key;
-		probes[i].value = is_text ? PointerGetDatum(key->bytes) : Int64GetDatum(*(int64 *) key->bytes);
+		probes[i].value = is_text ? PointerGetDatum(key->bytes) :
+			Int64GetDatum(*(int64 *) key->bytes);
 		probes[i].norm = mtp_norm_datum(code, probes[i].value, false);
 		for (int side = 0; side < 2; side++)
-			probes[i].pages[side] = page_of(side, key->page[side] + (hot ? 0 : rnd64() % leaves[side].copies * leaves[side].n));
+			probes[i].pages[side] =
+				page_of(side, key->page[side] +
+						(hot ? 0 : rnd64() % leaves[side].copies * leaves[side].n));
 	}
 }
 
@@ -432,7 +454,8 @@ int
 main(int argc, char **argv)
 {
 	static FormData_pg_index index = {.indnatts = 1,.indnkeyatts = 1};
-	TupleDesc	desc = calloc(1, offsetof(struct TupleDescData, attrs) + sizeof(FormData_pg_attribute));
+	TupleDesc	desc = calloc(1, offsetof(struct TupleDescData, attrs) +
+							  sizeof(FormData_pg_attribute));
 	Size		bytes;
 	int			searches;
 
@@ -441,7 +464,8 @@ main(int argc, char **argv)
 	is_text = strcmp(argv[1], "text") == 0;
 	code = is_text ? MTP_NORM_BYTES : MTP_NORM_INT8;
 	desc->natts = 1;
-	*TupleDescAttr(desc, 0) = (FormData_pg_attribute) {.attnum = 1,.attlen = is_text ? -1 : 8,.attbyval = !is_text,.attcacheoff = 0};
+	*TupleDescAttr(desc, 0) = (FormData_pg_attribute) {.attnum = 1,.attlen = is_text ? -1 : 8,
+		.attbyval = !is_text,.attcacheoff = 0};
 	relation.rd_att = desc;
 	relation.rd_index = &index;
 	scankey.sk_attno = 1;

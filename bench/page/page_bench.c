@@ -250,8 +250,8 @@ show(const char *what, const char *of, const char *side, double ns)
 /* ---------- searching ---------- */
 
 /*
- * Searches that each depend on the one before, over so many bytes of pages.  The probes are items of the
- * pages, in random order, kept apart from them and touched ahead, so that only the page is cold.
+ * Searches that each depend on the one before, over so many bytes of pages.  The probes are items
+ * of the pages, in random order, kept apart from them and touched ahead: only the page is cold.
  */
 static void
 search(const char *what, const char *of, Size bytes)
@@ -296,7 +296,8 @@ search(const char *what, const char *of, Size bytes)
 			{
 				/* The result decides about the next probe: none of this runs ahead of it. */
 				const Keyed *probe = &probes[(i + (ahead & 1)) % 1000];
-				Page		page = pages[layout] + (Size) page_of[(i + (ahead & 1)) % 1000] * BLCKSZ;
+				Page		page = pages[layout] +
+					(Size) page_of[(i + (ahead & 1)) % 1000] * BLCKSZ;
 
 				ahead += layout == 0 ? mtp_find(page, probe) : nb_find(page, probe);
 			}
@@ -372,7 +373,8 @@ merge(const char *of, int m)
 			}
 			took += now() - start;
 		}
-		show(what, of, side == 0 ? "mtpower" : side == 1 ? "mtpower, one by one" : "as nbtree", took / rounds / PAGES / m);
+		show(what, of, side == 0 ? "mtpower" : side == 1 ? "mtpower, one by one" : "as nbtree",
+			 took / rounds / PAGES / m);
 	}
 	for (int i = 0; i < PAGES; i++)
 		free_items(coming[i], m);
@@ -522,7 +524,8 @@ main(void)
 		uint8		code;
 		const char *name;
 		Compare		compare;
-	}			keys[] = {{MTP_NORM_INT4, "int4", compare_int4}, {MTP_NORM_BYTES, "text of 16", compare_text}};
+	}			keys[] = {{MTP_NORM_INT4, "int4", compare_int4},
+	{MTP_NORM_BYTES, "text of 16", compare_text}};
 
 	for (int i = 0; i < lengthof(keys); i++)
 	{

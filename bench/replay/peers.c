@@ -1,7 +1,7 @@
 /*
  * peers.c
- *	  Replacement policies beside which the buffer's is shown.  Room is counted in units of the smallest page; one that needs more gets them
- *	  from as many others as it takes.
+ *	  Replays page accesses against other replacement policies.  Room is counted in units of the
+ *	  smallest page; a larger one evicts as many others as it takes.
  */
 #include "replay.h"
 
@@ -137,7 +137,7 @@ lru(const Trace *t, bool *miss)
 	finish(&s);
 }
 
-/* As core's shared buffers have it: up to five accesses are counted, and a page comes in with one. */
+/* As core's shared buffers: up to five accesses are counted, and a page comes in with one. */
 static void
 clock_sweep(const Trace *t, bool *miss)
 {
@@ -199,7 +199,8 @@ lfu(const Trace *t, bool *miss)
 			{
 				uint32		n = mtp_pool_random(&random) % nnodes;
 
-				if (s.nodes[n].list == 0 && (least == NONE || s.nodes[n].count < s.nodes[least].count))
+				if (s.nodes[n].list == 0 &&
+					(least == NONE || s.nodes[n].count < s.nodes[least].count))
 					least = n;
 			}
 			drop(&s, least);
@@ -365,5 +366,6 @@ sieve(const Trace *t, bool *miss)
 }
 
 const Cache peers[] = {
-	{"LRU", lru}, {"clock", clock_sweep}, {"LFU", lfu}, {"ARC", arc}, {"S3-FIFO", s3_fifo}, {"SIEVE", sieve}, {NULL, NULL}
+	{"LRU", lru}, {"clock", clock_sweep}, {"LFU", lfu}, {"ARC", arc}, {"S3-FIFO", s3_fifo},
+	{"SIEVE", sieve}, {NULL, NULL}
 };

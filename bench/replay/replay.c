@@ -2,23 +2,18 @@
  * replay.c
  *	  Replays page accesses against the buffer's own policy and against others.
  *
- *	  replay			prints lines of "misses|trace|held out|policy|per cent of accesses", of which the first tenth of a trace is not counted, and of
- *						"shift|work|held out|from|to|turnovers|turnovers with the best split at once|per cent of hits late|the same of the best fixed split", and of
- *						"restart|trace|hot list|accesses per block until 90 % of the hits are back|per cent of hits in the first 10,000|the same without a restart"
- *	  replay FILE...	the same lines of misses for recorded traces, files of page numbers; the name of a file is the trace's, and "held out" if
- *						it ends in that; memory for a quarter of their pages
- *	  replay HALFLIFE	the same with another half-life of heat, misses of our policy alone
+ * replay FILE...: recorded traces, files of page numbers, with memory for a quarter of their pages.
+ * A trace is held out if its file's name says so.  replay: the traces and shifts of traces.c.
+ *
+ * Lines are "misses|trace|tuning or held out|policy|per cent of accesses", without the first tenth
+ * of a trace, and "shift|work|tuning or held out|from|to|turnovers".
  */
 #include "replay.h"
-
-static double half_life = 0;
 
 static void
 mtpower(const Trace *t, bool *miss)
 {
-	Options		o = {.half_life = half_life};
-
-	ours(t, miss, &o);
+	ours(t, miss, NULL);
 }
 
 static const char *
@@ -42,17 +37,28 @@ report(const Trace *t, const char *name, void (*replay) (const Trace *t, bool *m
 	free(miss);
 }
 
+/* The buffer's own policy, and its peers */
+static void
+report_all(const Trace *t)
+{
+	report(t, "mtpower", mtpower);
+	for (const Cache *c = peers; c->name != NULL; c++)
+		report(t, c->name, c->replay);
+	free(t->pages);
+}
+
 static void
 report_shift(const Shift *s)
 {
-	static const char *kinds[MTP_FRAME_KINDS] = {"index pages", "pairs", "directories"};
-	Turnovers	r[PHASES];
+	static const char *kinds[] = {"index pages", "pairs", "directories", "small directories"};
+	double		turnovers[PHASES];
 
-	measure_shift(s, r);
+	measure_shift(s, turnovers);
 	for (int p = 1; p < PHASES; p++)
-		printf("shift|%s|%s|%s|%s|%.2f|%.2f|%.1f|%.1f\n", s->trace.name, sort_of(&s->trace), kinds[s->kinds[1 - p % 2]], kinds[s->kinds[p % 2]],
-			   r[p].turnovers, r[p].at_once, 100 * r[p].reached, 100 * r[p].best);
+		printf("shift|%s|%s|%s|%s|%.2f\n", s->trace.name, sort_of(&s->trace),
+			   kinds[s->kinds[1 - p % 2]], kinds[s->kinds[p % 2]], turnovers[p]);
 	fflush(stdout);
+	free(s->trace.pages);
 }
 
 static int
@@ -96,45 +102,21 @@ replay_file(const char *path)
 		exit(1);
 	fclose(f);
 	t.extents = Max(megabytes(&t) / 4, 4);
-	report(&t, "mtpower", mtpower);
-	for (const Cache *c = peers; c->name != NULL; c++)
-		report(&t, c->name, c->replay);
-	free(t.pages);
+	report_all(&t);
 }
 
 int
 main(int argc, char **argv)
 {
+	Trace		t;
+	Shift		s;
+
 	mtp_heat_init();
-	if (argc > 1 && atof(argv[1]) == 0)
-	{
-		for (int i = 1; i < argc; i++)
-			replay_file(argv[i]);
-		return 0;
-	}
-	if (argc > 1)
-		half_life = atof(argv[1]);
-	for (int i = 0;; i++)
-	{
-		Trace		t = make_trace(i, 1);
-
-		if (t.name == NULL)
-			break;
-		report(&t, "mtpower", mtpower);
-		for (const Cache *c = peers; argc == 1 && c->name != NULL; c++)
-			report(&t, c->name, c->replay);
-		if (argc == 1)
-			measure_restart(&t);
-		free(t.pages);
-	}
-	for (int i = 0; argc == 1; i++)
-	{
-		Shift		s = make_shift(i, 1);
-
-		if (s.trace.name == NULL)
-			break;
+	for (int i = 1; i < argc; i++)
+		replay_file(argv[i]);
+	for (int i = 0; argc == 1 && (t = make_trace(i, 1, 0)).name != NULL; i++)
+		report_all(&t);
+	for (int i = 0; argc == 1 && (s = make_shift(i, 1, 0)).trace.name != NULL; i++)
 		report_shift(&s);
-		free(s.trace.pages);
-	}
 	return 0;
 }

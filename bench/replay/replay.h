@@ -13,39 +13,36 @@
 #undef printf
 #undef qsort
 
-/* A page: its kind, relation and block (of a table: pair of blocks) in one number.  Peers count room in frames of the smallest kind. */
+/*
+ * A page: the kind of its frame, relation and block (of a table: pair of blocks) in one number.
+ * Peers count room in frames of the smallest kind.
+ */
 #define PAGE(kind, rel, block) ((uint64) (kind) << 62 | (uint64) (rel) << 32 | (uint32) (block))
 #define INDEX_PAGE(rel, block) PAGE(MTP_FRAME_INDEX, rel, block)
 #define TABLE_PAIR(rel, pair) PAGE(MTP_FRAME_TABLE, rel, pair)
-#define DIRECTORY(rel, pair) PAGE(MTP_FRAME_DIRECTORY, rel, pair)
 #define KIND(page)			((int) ((page) >> 62))
-#define UNITS(page)			(mtp_pool_frame_bytes(KIND(page)) / (MTP_EXTENT_BYTES / MTP_EXTENT_FRAMES))
+#define UNITS(page) \
+	(mtp_pool_frame_bytes(KIND(page)) / (MTP_EXTENT_BYTES / MTP_EXTENT_FRAMES))
 
 typedef struct Trace
 {
 	const char *name;
 	bool		held_out;		/* not one of those that settings were chosen by */
+	int			draw;			/* of random numbers, the policy's as well */
 	uint32		extents;		/* memory, in megabytes */
 	uint64	   *pages;
 	size_t		n;
 } Trace;
 
-/* The share of n accesses, from one on, that are hits */
-static inline double
-hits(const bool *miss, size_t from, size_t n)
-{
-	size_t		nhits = 0;
-
-	for (size_t i = from; i < from + n; i++)
-		nhits += !miss[i];
-	return (double) nhits / n;
-}
-
-/* traces.c: the i-th trace, or NULL name behind the last.  shrink: by so much are rows, memory and accesses fewer.  The caller frees pages. */
-extern Trace make_trace(int i, int shrink);
+/*
+ * traces.c: the i-th trace, or one whose name is NULL behind the last.  shrink divides rows, memory
+ * and accesses.  The caller frees pages.
+ */
+extern Trace make_trace(int i, int shrink, int draw);
 
 /*
- * The i-th work that shifts from index pages to pages of another kind and back, twice, in phases of equal length.
+ * The i-th work that shifts from index pages to pages of another kind and back, twice, in phases of
+ * equal length.
  */
 #define PHASES				5
 
@@ -56,35 +53,13 @@ typedef struct Shift
 	size_t		length;			/* of a phase, in accesses */
 } Shift;
 
-extern Shift make_shift(int i, int shrink);
+extern Shift make_shift(int i, int shrink, int draw);
 
-/* shift.c: turnovers until memory is where the work of a phase is. */
-typedef struct Turnovers
-{
-	double		best;			/* hit ratio of the best fixed split */
-	double		reached;		/* hit ratio late in the phase */
-	double		turnovers;		/* until 95 % of the best are there */
-	double		at_once;		/* the same for who gets the best split when the phase begins */
-} Turnovers;
+/* shift.c: turnovers of each phase until memory is where its work is. */
+extern void measure_shift(const Shift *s, double turnovers[PHASES]);
 
-extern void measure_shift(const Shift *s, Turnovers result[PHASES]);
-
-/* restart.c: prints a line for each way to restart in the middle of a trace. */
-extern void measure_restart(const Trace *t);
-
-/* ours.c */
-typedef struct Options
-{
-	double		half_life;		/* or 0, for the server's */
-	const uint32 *split;		/* extents of each kind, which stay so; or NULL */
-	size_t		split_from;		/* this access on; before it memory goes where the policy says */
-	size_t		restart;		/* before this access, or 0 */
-	size_t		list_age;		/* accesses between the hot list and the restart */
-	double		list_share;		/* of the memory, that its pages fill */
-	bool		list_heat;		/* they come with the heat that they had; else as after one access */
-} Options;
-
-extern void ours(const Trace *t, bool *miss, const Options *o);
+/* ours.c.  split: extents of each kind of frames, which stay so; NULL: the policy decides. */
+extern void ours(const Trace *t, bool *miss, const uint32 *split);
 
 /*
  * A cache replays a trace.  miss[i] tells whether access i found nothing.

@@ -1,9 +1,10 @@
 /*
  * traces.c
- *	  Makes page accesses as kinds of work have them: which pages of indexes and tables, and directories of pages, in which order.
+ *	  Makes page accesses as kinds of work have them: pages of indexes and tables, and directories.
  *
- * Rows are asked for by Zipf's law; which row is how popular is mixed up, so popular rows stand on pages of their own.  An entry of a
- * B-link tree is found by way of an inner page and a leaf (the root is always there); 300 entries are on a leaf, 110 rows on a block.
+ * Work asks for rows by Zipf's law.  Popular rows are spread over the table.  A probe of a B-link
+ * tree reads an inner page and a leaf (the root is always in the buffer).  A leaf has 300 entries,
+ * a block 110 rows.
  */
 #include "replay.h"
 
@@ -12,6 +13,7 @@
 #define ACCESSES		3000000	/* of a trace that is not shrunk */
 #define ON_LEAF			300
 #define ON_PAIR			220
+#define SEED(i, draw)	(UINT64CONST(0x9E3779B97F4A7C15) + (i) + 1000 * (draw))
 
 typedef struct Maker
 {
@@ -190,7 +192,7 @@ bank(Maker *m)
 	}
 }
 
-/* As a warehouse: ranges of dates, whose rows lie together, and what they lead to in three tables. */
+/* As a warehouse: ranges of dates, whose rows lie together, and their joins to three tables. */
 static void
 ranges(Maker *m)
 {
@@ -216,7 +218,7 @@ ranges(Maker *m)
 	}
 }
 
-/* Long ranges of a table, each of which is read again at once by the next one, half of it; and probes. */
+/* Long ranges of a table, each of which begins in the middle of the last one; and probes. */
 static void
 overlaps(Maker *m)
 {
@@ -237,19 +239,23 @@ overlaps(Maker *m)
 	}
 }
 
-/* Directory scans of tables, the small ones more often, that lead to some pairs; and probes. */
+/*
+ * Directory scans of tables, the small ones more often, that lead to some pairs; and probes.  The
+ * last nsmall tables have directories of half the size.
+ */
 static void
-directories(Maker *m, uint32 ntables, uint32 npairs, double probe_share)
+directories(Maker *m, uint32 ntables, uint32 nsmall, uint32 npairs, double probe_share)
 {
 	popularity(m, 2000000, 0.9);
 	while (more(m))
 	{
 		uint32		table = mtp_pool_random(&m->random) % ntables;
 		uint32		n = npairs / m->shrink / (1 + table);
+		int			kind = table < ntables - nsmall ? MTP_FRAME_PAGEDIR : MTP_FRAME_SMALL;
 
 		for (uint32 i = 0; i < n; i++)
 		{
-			visit(m, DIRECTORY(20 + table, i));
+			visit(m, PAGE(kind, 20 + table, i));
 			if (fraction(m) < 0.02)
 				visit(m, TABLE_PAIR(20 + table, i));
 			while (fraction(m) < probe_share)
@@ -264,7 +270,7 @@ directories(Maker *m, uint32 ntables, uint32 npairs, double probe_share)
 }
 
 Trace
-make_trace(int i, int shrink)
+make_trace(int i, int shrink, int draw)
 {
 	static const struct
 	{
@@ -285,10 +291,11 @@ make_trace(int i, int shrink)
 		{"ranges and what they lead to", true, 48},
 		{"ranges that overlap", true, 64},
 		{"more directory scans, of more tables", true, 64},
+		{"scans of small and large directories", true, 48},
 		{NULL, false, 0}
 	};
-	Trace		t = {traces[i].name, traces[i].held_out, traces[i].extents / shrink, NULL, 0};
-	Maker		m = {.t = &t,.accesses = ACCESSES / shrink,.shrink = shrink,.random = UINT64CONST(0x9E3779B97F4A7C15) + i};
+	Trace		t = {traces[i].name, traces[i].held_out, draw, traces[i].extents / shrink};
+	Maker		m = {&t, ACCESSES / shrink, shrink, SEED(i, draw)};
 
 	if (t.name == NULL)
 		return t;
@@ -299,7 +306,7 @@ make_trace(int i, int shrink)
 		case 1: ingest(&m, 1, 0.5, 0.9); break;
 		case 2: shifting(&m, 8, 0.9); break;
 		case 3: turns(&m, 0.1, 0.8, 16000, 8000); break;
-		case 4: directories(&m, 3, 20000, 0.2); break;
+		case 4: directories(&m, 3, 0, 20000, 0.2); break;
 		case 5: probes(&m, 4, 0.75); break;
 		case 6: ingest(&m, 3, 0.3, 0.8); break;
 		case 7: shifting(&m, 20, 1.0); break;
@@ -307,7 +314,8 @@ make_trace(int i, int shrink)
 		case 9: bank(&m); break;
 		case 10: ranges(&m); break;
 		case 11: overlaps(&m); break;
-		case 12: directories(&m, 8, 40000, 0.05); break;
+		case 12: directories(&m, 8, 0, 40000, 0.05); break;
+		case 13: directories(&m, 4, 2, 30000, 0.2); break;
 	}
 	free(m.sums);
 	return t;
@@ -321,7 +329,7 @@ typedef struct Work
 	bool		held_out;
 	uint32		extents;
 	int			to;				/* kind of pages, from index pages and back */
-	bool		scans;			/* of directories, from end to end; else pages by their popularity */
+	bool		scans;			/* of directories; else pages by popularity */
 	double		size;			/* of the pages of each kind, in buffers */
 	double		skew;
 	double		other;			/* share of accesses to the pages of the other kind */
@@ -349,29 +357,32 @@ phase(Maker *m, const Work *w, double bytes, int kind, int other, size_t until)
 }
 
 Shift
-make_shift(int i, int shrink)
+make_shift(int i, int shrink, int draw)
 {
 	static const Work works[] = {
-		{"directories of popular rows", false, 32, MTP_FRAME_DIRECTORY, false, 2, 0.8, 0},
-		{"directory scans that fit", false, 32, MTP_FRAME_DIRECTORY, true, 0.8, 0.8, 0.02},
+		{"directories of popular rows", false, 32, MTP_FRAME_PAGEDIR, false, 2, 0.8, 0},
+		{"directory scans that fit", false, 32, MTP_FRAME_PAGEDIR, true, 0.8, 0.8, 0.02},
 		{"pairs", false, 32, MTP_FRAME_TABLE, false, 3, 0.9, 0.05},
 		{"pairs that all fit", false, 32, MTP_FRAME_TABLE, false, 0.7, 0.7, 0},
-		{"directories of popular rows, a tenth of the other kind", true, 64, MTP_FRAME_DIRECTORY, false, 3, 0.9, 0.1},
-		{"directory scans that do not fit", true, 48, MTP_FRAME_DIRECTORY, true, 1.5, 0.9, 0.05},
+		{"directories and other pages", true, 64, MTP_FRAME_PAGEDIR, false, 3, 0.9, 0.1},
+		{"directory scans that do not fit", true, 48, MTP_FRAME_PAGEDIR, true, 1.5, 0.9, 0.05},
 		{"pairs, less skewed", true, 64, MTP_FRAME_TABLE, false, 2, 0.6, 0.02},
-		{"directory scans that fill a small buffer", true, 8, MTP_FRAME_DIRECTORY, true, 0.9, 0.8, 0},
+		{"scans that fill a small buffer", true, 8, MTP_FRAME_PAGEDIR, true, 0.9, 0.8, 0},
+		{"small directories of popular rows", true, 32, MTP_FRAME_SMALL, false, 2, 0.8, 0},
 		{NULL}
 	};
 	const Work *w = &works[i];
-	Shift		s = {.trace = {w->name, w->held_out, Max(w->extents / shrink, 8), NULL, 0},.kinds = {MTP_FRAME_INDEX, w->to}};
-	Maker		m = {.t = &s.trace,.shrink = 1,.random = UINT64CONST(0x9E3779B97F4A7C15) + 100 + i};
+	Shift		s = {{w->name, w->held_out, draw, Max(w->extents / shrink, 8)},
+	{MTP_FRAME_INDEX, w->to}};
+	Maker		m = {&s.trace, 0, 1, SEED(100 + i, draw)};
 
 	if (w->name == NULL)
 		return s;
 	s.length = (size_t) s.trace.extents * MTP_EXTENT_BLOCKS * 60;
 	s.trace.pages = malloc(PHASES * s.length * sizeof(uint64));
 	for (int p = 0; p < PHASES; p++)
-		phase(&m, w, w->size * s.trace.extents * MTP_EXTENT_BYTES, s.kinds[p % 2], s.kinds[1 - p % 2], (p + 1) * s.length);
+		phase(&m, w, w->size * s.trace.extents * MTP_EXTENT_BYTES, s.kinds[p % 2],
+			  s.kinds[1 - p % 2], (p + 1) * s.length);
 	free(m.sums);
 	return s;
 }

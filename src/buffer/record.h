@@ -1,9 +1,7 @@
 /*
  * record.h
- *	  Accesses to pages, written down for bench/replay.  In builds with -DMTP_RECORD alone.
- *
- * A process that finds a directory "record" in the data directory when it looks for a page first writes its accesses there, to a file by its number: records of 16 bytes, nanoseconds of the
- * machine's clock, then a page as bench/replay has it: kind, file, block (or pair).
+ *	  The hook of the benchmark's recorder (bench/recorder): builds with -DMTP_RECORD call it for
+ *	  each page that they look for in the buffer, others have no code for it.
  */
 #ifndef MTP_RECORD_H
 #define MTP_RECORD_H

@@ -1,10 +1,14 @@
 /*
  * record.c
- *	  Writes accesses to pages down.
+ *	  Writes down which pages a server looks for in the buffer.
+ *
+ * The part "recorded" copies this file to src/buffer and builds the library with -DMTP_RECORD.
+ *
+ * A process writes if there is a directory "record" in the data directory when it looks for its
+ * first page: to a file by its number, in records of 16 bytes, nanoseconds of the machine's clock
+ * and a page as bench/replay has it.
  */
 #include "buffer/record.h"
-
-#ifdef MTP_RECORD
 
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -54,9 +58,8 @@ mtp_record(MtpPageTag tag, int kind)
 		return;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	records[nrecords].time = (uint64) now.tv_sec * 1000000000 + now.tv_nsec;
-	records[nrecords].page = (uint64) kind << 62 | (tag.page >> 32 & 0x3FFFFFFF) << 32 | (kind == MTP_FRAME_INDEX ? block : block / 2);
+	records[nrecords].page = (uint64) kind << 62 | (tag.page >> 32 & 0x3FFFFFFF) << 32 |
+		(kind == MTP_FRAME_INDEX ? block : block / 2);
 	if (++nrecords == MOST)
 		flush(0, 0);
 }
-
-#endif
