@@ -48,8 +48,7 @@ typedef struct MtpFrameHead
 {
 	pg_atomic_uint64 version;
 	MtpPageTag	tag;			/* zero: the frame is free */
-	uint32		paid;			/* a guess, written without locks: reads have paid for the copy
-								 * (mtp_paid_odds) */
+	uint32		paid;			/* a guess: reads have paid for its copy (mtp_paid_odds) */
 	uint32		unused;			/* two heads in a cache line */
 } MtpFrameHead;
 
@@ -60,8 +59,7 @@ typedef enum MtpFrameCount
 	MTP_COUNT_TORN,				/* frames that changed before they were read */
 	MTP_COUNT_MISSES,			/* reads in shared buffers that a frame would have served */
 	MTP_COUNT_PUBLISHED,
-	MTP_COUNT_REFUSED,			/* no place: the page is too cold, or another process has the frame
-								 * or the page */
+	MTP_COUNT_REFUSED,			/* too cold, or another process has frame or page */
 	MTP_COUNT_EVICTED,
 	MTP_COUNT_STALED,			/* by a change of the page */
 	MTP_COUNT_PURGED,			/* with the page's file */
@@ -124,17 +122,13 @@ typedef struct MtpBuffer
 	pg_atomic_uint64 *words;	/* buckets */
 	uint32		bucket_mask;	/* buckets of a partition, less one */
 	LWLockPadded *locks;		/* of each partition; then the one for extents */
-	void		(*copy) (void *to, const void *from, Size size);	/* writes an image, where
-																	 * memcpy is not enough
-																	 * (src/pmem) */
+	void		(*copy) (void *to, const void *from, Size size);	/* images; NULL: memcpy */
 	MtpRest    *rests;			/* of each kind */
 	uint32		rest_mask;		/* rests of a kind, less one */
 	pg_atomic_uint32 *files;	/* frames of the files of each hash */
 	uint32		file_mask;
-	uint32		spare;			/* a frame that this process has freed, still in its cache, plus
-								 * one; or 0 */
-	uint32		behind;			/* the frame behind the page directory that this process published
-								 * last; or 0 */
+	uint32		spare;			/* a frame that this process has freed, plus one; or 0 */
+	uint32		behind;			/* the frame behind its last page directory; or 0 */
 	MtpAdmission admissions[MTP_POOL_KINDS];	/* of this process's misses */
 	uint64		counts[MTP_FRAME_KINDS][MTP_FRAME_COUNTS];	/* this process's */
 } MtpBuffer;

@@ -12,8 +12,7 @@
 #define WARMER			8		/* levels by which a page must be warmer than its victim */
 #define SAMPLES			8		/* samples that tell what an extent is worth */
 #define RECENT			1		/* epochs, besides the present one, in which a hit is seen */
-#define WORTH_MORE		1.5f	/* extents of a kind must be worth so much more than those that it
-								 * gets */
+#define WORTH_MORE		1.5f	/* how much more than another kind's extents */
 #define HASTE			3		/* most halvings (MtpPoolKind.haste) */
 #define MEAN			64		/* pages in a running mean of heat */
 #define SWEEP			32		/* epochs in which all words are brought up to date once */
@@ -469,8 +468,7 @@ mtp_pool_change(MtpPool *pool, uint32 extent, int kind)
 		while (list[i] != extent)
 			i++;
 		list[i] = list[--o->nextents];
-		o->fresh = mtp_pool_frames(old);	/* only the newest one had free frames, and that is the
-											 * one taken */
+		o->fresh = mtp_pool_frames(old);	/* only the newest one had free frames */
 	}
 	else
 		pool->nfree--;

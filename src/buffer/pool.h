@@ -50,11 +50,9 @@ typedef struct MtpPoolKind
 {
 	uint32		nextents;
 	uint32		fresh;			/* frames of the newest extent that have been given out */
-	uint32		homeless;		/* pages refused, or driven out by others of the kind, since the
-								 * kind last asked for an extent */
+	uint32		homeless;		/* refused or driven out since an extent was asked for */
 	uint32		haste;			/* halvings of the pages that it takes to ask for one */
-	float		asked;			/* running mean of the heat, in accesses per megabyte, of pages
-								 * that came when no frame was free */
+	float		asked;			/* mean heat per megabyte of pages that found no free frame */
 } MtpPoolKind;
 
 typedef struct MtpPool

@@ -264,16 +264,15 @@ shift_right(Page page, int at)
 
 /*
  * Makes a slot where all nodes that could take the new item are full: from the nearest node that
- * is not full, at most `reach` nodes away, each node in between passes one item on.  False if
- * there is none.
+ * is not full, at most `reach` nodes away, each node in between passes one item on.  In front of a
+ * node is behind the one before it.  False if there is none.
  */
 static bool
 borrow_slot(Page page, MtpPos *p, int reach)
 {
 	const uint8 *counts = MtpCounts(page);
 	int			nnodes = MtpHead(page)->nnodes;
-	int			end = p->slot > 0 ? p->node : p->node - 1;	/* the front of a node is the end of
-															 * the one before */
+	int			end = p->slot > 0 ? p->node : p->node - 1;
 	int			right = p->node;
 	int			left = end;
 

@@ -36,8 +36,7 @@ mtp_count_below_sse2(const uint32 *a, int n, uint32 key, bool or_equal)
 {
 	const __m128i sign = _mm_set1_epi32((int) 0x80000000);
 	const __m128i k = _mm_set1_epi32((int) (key ^ 0x80000000));
-	__m128i		count = _mm_setzero_si128();	/* minus the values below; or_equal: minus those
-												 * above */
+	__m128i		count = _mm_setzero_si128();	/* minus those below (or_equal: above) */
 	int			i;
 
 	for (i = 0; i + 4 <= n; i += 4)

@@ -48,8 +48,7 @@ typedef struct MtpPmemState
 	uint64		checkpoint;
 	uint64		redo;
 	int64		time;
-	uint64		file;			/* inode of the control file: a copy of the data directory has
-								 * another one */
+	uint64		file;			/* inode of the control file: a copy has another one */
 	uint32		timeline;
 	uint32		path;			/* a hash of the data directory's */
 	uint32		server;			/* version of PostgreSQL */
@@ -93,8 +92,7 @@ typedef struct MtpPmem
 	uint32		nextents;
 	MtpPmemHeader *headers;
 	char	   *images;
-	uint64	   *sealed;			/* shared: of each frame, the version that the file has sealed, or
-								 * 0 */
+	uint64	   *sealed;			/* shared: of each frame, the version sealed, or 0 */
 } MtpPmem;
 
 typedef struct MtpSealed

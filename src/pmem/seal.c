@@ -302,7 +302,7 @@ level_of_header(MtpPmem *file, MtpBuffer *b, uint32 frame)
 
 /* Takes a frame over.  False if it is not what was sealed, or its page has a frame. */
 static bool
-take_frame(MtpPmem *file, MtpBuffer *b, uint32 frame)
+take_over_frame(MtpPmem *file, MtpBuffer *b, uint32 frame)
 {
 	MtpPmemHeader h = file->headers[frame];
 	char	   *image = mtp_frame_image(b, frame, h.kind);
@@ -353,7 +353,7 @@ mtp_pmem_take_over(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpTaken *
 			taken->left = n - i;
 			break;
 		}
-		if (take_frame(file, b, order[i]))
+		if (take_over_frame(file, b, order[i]))
 			taken->taken++;
 		else
 			taken->wrong++;
