@@ -278,6 +278,7 @@ take_frame(MtpBuffer *b, uint32 frame, MtpFrameCount why)
 	pg_read_barrier();
 	if (version % 2 != 0)
 		return false;
+	/* Behind the version, so the compare-and-swap below vouches for it. */
 	tag = head->tag;
 	MTP_FRAME_STEP(chosen);
 	if (tag.page == 0)
@@ -410,6 +411,10 @@ frame_behind(MtpBuffer *b, int kind, uint32 *frame)
 		mtp_pool_was_given(b->pool, kind, b->behind) && b->heads[b->behind].tag.page == 0;
 }
 
+/*
+ * In this order: does this miss look at all, does the page rest, is there a frame for nothing, is
+ * there a colder page.  None of it needs a lock, since nothing is reserved.
+ */
 bool
 mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *random,
 				MtpFramePlace *place)
@@ -510,6 +515,10 @@ copy_image(MtpBuffer *b, uint32 frame, int kind, const char *const *blocks)
 	}
 }
 
+/*
+ * The image is complete, and has its page's identity, before a word leads to it; and the version is
+ * odd from take_frame to let_go, so that no reader believes the image earlier (invariants F1, F3).
+ */
 bool
 mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *place,
 				  const char *const *blocks, MtpFrameRef *ref)
@@ -520,12 +529,14 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *p
 	pg_atomic_uint64 *word;
 
 	MTP_FRAME_STEP(placed);
+	/* The place was not reserved: another process may have the frame by now. */
 	if (!take_frame(b, frame, MTP_COUNT_EVICTED))
 	{
 		count_event(b, kind, MTP_COUNT_REFUSED);
 		return false;
 	}
 	MTP_FRAME_STEP(mine);
+	/* Or its extent has changed its kind since the frame was chosen (invariant F6). */
 	if (mtp_frame_kind(b, frame) != kind)
 	{
 		let_go(b, frame);
@@ -536,9 +547,11 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *p
 	MTP_FRAME_STEP(copied);
 	b->heads[frame].tag = tag;
 	b->heads[frame].paid = 0;
+	/* Before the word comes, so that a purge does not miss the frame (invariant F8). */
 	pg_atomic_fetch_add_u32(frames_of_file(b, tag), 1);
 
 	LWLockAcquire(partition_lock(b, hash), LW_EXCLUSIVE);
+	/* Another process with a share lock may have been faster (invariant F7). */
 	word = word_of(b, tag, kind, hash) == NULL ? free_word(b, hash) : NULL;
 	MTP_FRAME_STEP(word_chosen);
 	if (word != NULL)
@@ -554,6 +567,7 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *p
 		pg_atomic_fetch_sub_u32(frames_of_file(b, tag), 1);
 		b->heads[frame].tag = no_page;
 	}
+	/* Under the lock still: a word of this page that others find leads to an even frame. */
 	let_go(b, frame);
 	if (ref != NULL)
 		*ref = (MtpFrameRef)
@@ -668,6 +682,10 @@ mtp_frame_stale_pair(MtpBuffer *b, MtpPageTag tag, bool new_rows)
 	}
 }
 
+/*
+ * Holds the partition's lock from the look at the version to the even version, so that a change of
+ * the pair finds the frame even: still empty, which it takes away, or filled (invariant F9).
+ */
 bool
 mtp_frame_fill(MtpBuffer *b, MtpPageTag tag, const MtpFrameRef *ref, const char *data, Size size)
 {
@@ -692,6 +710,7 @@ mtp_frame_fill(MtpBuffer *b, MtpPageTag tag, const MtpFrameRef *ref, const char 
 	}
 	kind = mtp_frame_kind(b, ref->frame);
 	Assert(size <= mtp_pool_frame_bytes(kind));
+	/* Odd without compare-and-swap: others make this frame odd under the lock only. */
 	pg_atomic_write_u64(&head->version, ref->version + 1);
 	pg_write_barrier();
 	MTP_FRAME_STEP(fill_odd);
@@ -738,6 +757,7 @@ mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *ar
 	}
 }
 
+/* Finds the words without a lock: none of the page comes, by the caller's locks. */
 void
 mtp_frame_purge_page(MtpBuffer *b, MtpPageTag tag)
 {
@@ -775,6 +795,7 @@ mtp_frame_has_file(MtpBuffer *b, MtpPageTag tag)
 
 /* ---------- the server's start ---------- */
 
+/* Nobody else is there, so order and locks do not matter. */
 bool
 mtp_frame_adopt(MtpBuffer *b, uint32 frame, MtpPageTag tag, uint64 version, int level)
 {

@@ -58,6 +58,7 @@ index_of(Relation index)
 	return (uint64) MyDatabaseId << 32 | RelationGetRelid(index);
 }
 
+/* Only counts in this process's memory: the slot announces nothing yet. */
 int
 mtp_hazard_take(Relation index)
 {
@@ -169,6 +170,10 @@ wait_for_slot(Slot *s, uint64 index)
 	}
 }
 
+/*
+ * Looks at each slot once.  A slot that is set behind the first barrier has a reader that finds the
+ * changes, so nothing needs to be waited for there.
+ */
 void
 mtp_hazard_wait(Relation index)
 {

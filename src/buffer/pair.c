@@ -272,6 +272,10 @@ mtp_pair_copy(Relation rel, uint32 pair, BlockNumber nblocks, BufferAccessStrate
 	return copy_pair(rel, pair, nblocks, strategy, copy, MTP_FRAME_NONE, NULL, NULL, &single);
 }
 
+/*
+ * Publishes the directory empty under the locks, copies the pages, and lets the locks go: making a
+ * directory takes too long for them (README.md, "Page directories").
+ */
 bool
 mtp_pair_reserve(Relation rel, uint32 pair, int *kind, BlockNumber nblocks,
 				 BufferAccessStrategy strategy,

@@ -15,6 +15,7 @@ static uint64 random_state = 0;
 
 #define TELL	64				/* accesses between two calls of mtp_buffer_tell */
 
+/* Accesses to page directories are those that hit and those that missed; they take less time. */
 void
 mtp_buffer_tell(void)
 {
@@ -113,6 +114,7 @@ mtp_buffer_find(Relation rel, BlockNumber block, Size first, MtpFrameRef *ref)
 	return mtp_frame_find(&mtp_buffer, tag, MTP_FRAME_INDEX, mtp_buffer_random(), 0, first, ref);
 }
 
+/* Counts only; the caller calls mtp_buffer_consider when it has unlocked the page. */
 void
 mtp_buffer_publish(Relation rel, Buffer buf)
 {

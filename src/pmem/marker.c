@@ -119,6 +119,7 @@ why_not(MtpMark what, const MtpPmemMarker *marker)
 	return difference(&marker->state, &state);
 }
 
+/* The marker goes first of all, whatever it says: frames change from here on (invariant M3). */
 static void
 take_over(void)
 {

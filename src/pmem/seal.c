@@ -36,6 +36,7 @@ mtp_pmem_lay_out(MtpPmem *file, uint32 nextents)
 	file->images = file->media.base + images_at(nextents);
 }
 
+/* Invariant M1: on x86-64 nothing but a drain orders these stores with those of the version. */
 void
 mtp_pmem_copy(void *to, const void *from, Size size)
 {
@@ -142,6 +143,7 @@ read_frame(MtpPmem *file, MtpBuffer *b, uint32 frame, MtpPmemHeader *h, char *co
 	return pg_atomic_read_u64(&head->version) == h->serial;
 }
 
+/* The header is durable before `sealed` says so (invariant M2). */
 bool
 mtp_seal_frame(MtpPmem *file, MtpBuffer *b, uint32 frame, char *copy)
 {
@@ -175,6 +177,7 @@ level_of_unsealed(MtpPmem *file, MtpBuffer *b, uint32 frame)
 	return mtp_heat_level(b->pool->heat[frame], mtp_pool_epoch(b->pool));
 }
 
+/* Steps 1 to 3 of the server's end (README.md, "The end"; invariant M3). */
 void
 mtp_seal_rest(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpSealed *sealed)
 {
@@ -198,6 +201,7 @@ mtp_seal_rest(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpSealed *seal
 	mtp_media_drain();			/* before there is a marker */
 }
 
+/* Step 4.  All headers are durable. */
 void
 mtp_seal_mark(MtpPmem *file, const MtpPmemState *state, uint32 sealed)
 {
@@ -337,6 +341,10 @@ find_fresh(MtpBuffer *b)
 	}
 }
 
+/*
+ * The marker vouches for the headers (invariant M3); the checksums find images that were damaged,
+ * or not durable.
+ */
 void
 mtp_pmem_take_over(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpTaken *taken)
 {
