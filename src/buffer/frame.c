@@ -113,7 +113,7 @@ extent_lock(MtpBuffer *b)
 /* ---------- words ---------- */
 
 /* True if the word has the page's mark, and its frame has the page or is about to lose it. */
-static inline bool
+static pg_attribute_always_inline bool
 leads_to(MtpBuffer *b, uint64 word, MtpPageTag tag, uint64 hash)
 {
 	MtpPageTag *has = &b->heads[(uint32) word].tag;
