@@ -7,17 +7,30 @@ PGFILEDESC = "mtpower - bulk loading of heavily indexed tables"
 
 OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
 PG_CPPFLAGS = -I$(srcdir)/src
-PG_CFLAGS = -std=gnu11 -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Wno-cast-function-type -Wno-declaration-after-statement
+PG_CFLAGS = \
+	-std=gnu11 -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare \
+	-Wno-missing-field-initializers -Wno-cast-function-type -Wno-declaration-after-statement
 
-# The buffer can live in a file on persistent memory where libpmem is: WITH_PMEM=yes insists on it, WITH_PMEM=no does without.
+# The buffer can live in a file on persistent memory where libpmem is: WITH_PMEM=yes insists on it,
+# WITH_PMEM=no does without.
 WITH_PMEM ?= $(if $(shell pkg-config --exists libpmem 2>/dev/null && echo found),yes,no)
 ifeq (yes,$(WITH_PMEM))
 PG_CPPFLAGS += -DMTP_WITH_PMEM $(shell pkg-config --cflags libpmem)
 SHLIB_LINK += $(shell pkg-config --libs libpmem || echo -lpmem)
 endif
 
+# make installcheck, make prove_installcheck PROVE_TESTS=t/batch/faults.pl: test/README.md says what
+# they need.
 REGRESS = $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
-REGRESS_OPTS = --inputdir=. --outputdir=. --no-locale --encoding=UTF8
+REGRESS_OPTS = --no-locale --encoding=UTF8
+# Specs that hold a process at an injection point need a server with assertions.
+HAS_ASSERTIONS = $(shell grep '^.define USE_ASSERT_CHECKING' \
+	'$(shell $(PG_CONFIG) --includedir-server)/pg_config.h')
+SPECS = $(if $(HAS_ASSERTIONS),$(wildcard test/isolation/specs/*.spec), \
+	$(shell grep -L debug_injection test/isolation/specs/*.spec))
+ISOLATION = $(sort $(basename $(notdir $(SPECS))))
+ISOLATION_OPTS = --inputdir=test/isolation --no-locale --encoding=UTF8
+PROVE_TESTS ?= t/*/*.pl
 
 # The server's headers and flags were made for gcc.
 ifneq (,$(findstring clang,$(CC)))
@@ -32,11 +45,23 @@ ifneq (,$(PGXS))
 include $(PGXS)
 else
 all install installcheck clean:
-	@echo "no PostgreSQL server development files: $(PG_CONFIG) --pgxs finds none (make test and make demo install them)" >&2; exit 1
+	@echo "no PostgreSQL server development files: $(PG_CONFIG) --pgxs finds none" \
+		"(make test and make demo install them)" >&2; exit 1
 endif
 
+# What TAP tests take from the environment
+installcheck prove_installcheck: export PERL5LIB := $(CURDIR)/test/perl:$(PERL5LIB)
+installcheck prove_installcheck: export TEMP_CONFIG := $(CURDIR)/test/tap.conf
+installcheck prove_installcheck: export PG_CONFIG := $(PG_CONFIG)
+.PHONY: prove_installcheck
+prove_installcheck:
+	$(prove_installcheck)
+
 # The install script is the subsystems' parts, in the order of their dependencies.
-SQL_PARTS = src/core/prelude.sql src/buffer/buffer.sql src/table/table.sql src/blink/blink.sql src/hash/hash.sql src/index/inspect.sql src/opclass/opclass.sql src/batch/batch.sql src/pagedir/pagedir.sql src/warm/warm.sql
+SQL_PARTS = \
+	src/core/prelude.sql src/buffer/buffer.sql src/table/table.sql src/blink/blink.sql \
+	src/hash/hash.sql src/index/inspect.sql src/opclass/opclass.sql src/batch/batch.sql \
+	src/pagedir/pagedir.sql src/warm/warm.sql
 
 mtpower--1.0.sql: $(SQL_PARTS)
 	cat $^ > $@
@@ -44,12 +69,18 @@ mtpower--1.0.sql: $(SQL_PARTS)
 # Every object depends on every header: the tree is small, a stale object is expensive.
 $(OBJS): $(wildcard src/*.h src/*/*.h)
 
-# These work on a machine without PostgreSQL as well: they install what is missing.
-.PHONY: test test-assert judge soak
-test:
+# These work on a machine without PostgreSQL as well: they install what is missing.  There are three
+# tiers, which PARTS and TESTS narrow further: what takes less than five minutes on two cores, less
+# than 15, and everything.
+.PHONY: quicktest test test-all
+quicktest test: export PARTS := $(or $(PARTS),layers indent regress isolation tap)
+quicktest: export TESTS_tap := crash/judge
+test: export TESTS_tap := backup/* crash/* house/* replication/* unit/*
+quicktest test test-all:
 	@test/run
 
-# The same with an assertion-enabled PostgreSQL, which is built first where it is not there.
+# Everything, with an assertion-enabled PostgreSQL, which is built first where it is not there.
+.PHONY: test-assert
 ASSERT_PREFIX ?= /opt/mtpower-pg15-assert
 test-assert:
 	@test/build-server assert $(ASSERT_PREFIX)
@@ -60,30 +91,47 @@ test-assert:
 SANITIZE_PREFIX ?= /opt/mtpower-pg15-sanitize
 test-sanitize: export PARTS := $(or $(PARTS),regress isolation tap)
 test-sanitize: export ROUNDS := $(or $(ROUNDS),2)
-test-sanitize: export TESTS_tap = batch_callers batch_c_code batch_faults batch_interrupts batch_split_crash batch_stress blink_scan_race blink_vacuum_race disk_full hash_c_code \
-	buffer_coherence buffer_hotlist buffer_oracle buffer_pmem_files buffer_race buffer_tables buffer_warm directory directory_admit directory_learnt directory_race directory_scan \
-	hash_crash hash_damage hash_edges hash_faults hash_unfinished hash_vacuum hash_worker_kill judge regress_replay verify_damage
+test-sanitize: export TESTS_tap = \
+	batch/c_code batch/callers batch/faults \
+	batch/interrupts batch/stress batch/vacuum:hash batch/worker_kill:hash \
+	blink/scan_race blink/vacuum_race buffer/coherence buffer/hotlist buffer/oracle \
+	buffer/pmem_files buffer/race buffer/tables buffer/warm crash/disk_full \
+	crash/hash_loads crash/hash_splits crash/judge crash/leaf_split fuzz/blink_damage \
+	fuzz/hash_damage hash/edges pagedir/admit pagedir/learnt pagedir/race pagedir/scan \
+	pagedir/types replication/regress
 test-sanitize:
 	@test/build-server sanitize $(SANITIZE_PREFIX)
 	@PG_CONFIG=$(SANITIZE_PREFIX)/bin/pg_config test/run
 
 VALGRIND_PREFIX ?= /opt/mtpower-pg15-valgrind
 test-valgrind: export PARTS := $(or $(PARTS),regress)
-test-valgrind: export TESTS_regress = batch_errors batch_subxact blink_build blink_scan blink_vacuum buffer_hash directory_scan hash_basic hash_changes hash_reads page_info prepared table_am table_build table_directory verify
+test-valgrind: export TESTS_regress = \
+	batch_errors batch_subxact blink_build blink_scan blink_vacuum buffer_hash \
+	directory_scan hash_basic hash_changes hash_reads page_info prepared table_am \
+	table_build table_directory verify
 test-valgrind:
 	@test/build-server valgrind $(VALGRIND_PREFIX)
 	@PG_CONFIG=$(VALGRIND_PREFIX)/bin/pg_config test/run
 
-# What the compilers' analysers find
-.PHONY: analyse
+# What the compilers' analysers find; whether subsystems include what lies below them alone
+.PHONY: analyse layers pgindent
 analyse:
 	@PARTS=analyse test/run
 
-# While one works: less than five minutes
-.PHONY: quicktest
-quicktest: export ROUNDS := $(or $(ROUNDS),2)
-quicktest:
-	@PARTS="regress isolation tap" TESTS_tap=judge test/run
+layers:
+	@test/layers.sh
+
+pgindent:
+	@test/indent.sh
+
+# What editors and language servers read
+.PHONY: compile_commands
+compile_commands:
+	@{ echo '['; separator=; for source in $(OBJS:.o=.c); do \
+		printf '%s{"directory": "%s", "file": "%s", "command": "%s"}\n' \
+			"$$separator" '$(CURDIR)' $$source \
+			'$(CC) $(CFLAGS) $(CPPFLAGS) -c '$$source; separator=,; \
+	done; echo ']'; } > compile_commands.json
 
 .PHONY: demo demo-stop
 demo:
@@ -97,11 +145,13 @@ demo-stop:
 bench:
 	@bench/run $(PARTS)
 
-# The judge and the oracle of the buffer at length: make soak [MINUTES=10]; or the judge until so many kill -9: make judge [ROUNDS=20].  Both take SEED=, CLIENTS= and JUDGE_SECONDS=.
+# The judge and the oracle of the buffer at length: make soak [MINUTES=10]; or the judge until so
+# many kill -9: make judge [ROUNDS=20].  Both take SEED=, CLIENTS= and JUDGE_SECONDS=.
+.PHONY: soak judge
 soak: export MINUTES := $(or $(MINUTES),10)
 soak:
-	@PARTS=tap TESTS="judge buffer_oracle" test/run
+	@PARTS=tap TESTS="crash/judge buffer/oracle" test/run
 
 judge: export ROUNDS := $(or $(ROUNDS),20)
 judge:
-	@PARTS=tap TESTS="judge judge_promote" test/run
+	@PARTS=tap TESTS="crash/judge replication/judge_promote" test/run

@@ -1,4 +1,4 @@
--- The directory scan in the place of sequential scans: where it is planned, and that it does what they do.  (With directories: directory_scan.pl.)
+-- The directory scan in the place of sequential scans: where it is planned, and that it does what they do.  (With directories: t/pagedir/scan.pl.)
 SET max_parallel_workers_per_gather = 0;
 CREATE TABLE ds (id int, k int, t text, c text COLLATE "C", f float8, b bool, n numeric) USING mtpower;
 INSERT INTO ds SELECT g, (g * 7919) % 10007, 'v' || g, md5(g::text), CASE WHEN g % 10 > 0 THEN g / 4.0 END, g % 2 = 0, g FROM generate_series(1, 8000) g;
@@ -8,7 +8,7 @@ INSERT INTO ds_small VALUES (1), (2);
 INSERT INTO ds_temp SELECT id, t || t || t FROM ds;
 CREATE TABLE ds_heap USING heap AS SELECT * FROM ds;
 ANALYZE ds, ds_small, ds_temp, ds_heap;
--- Nothing is learnt meanwhile: directories of numbers without normal keys say nothing of other columns.
+-- Nothing is learnt meanwhile: directories of numbers without normalized keys say nothing of other columns.
 SELECT mtpower.set_directory('ds', 'n');
 
 -- A query's kind of scan

@@ -1,7 +1,7 @@
 -- What users get wrong when they define tables and indexes or call functions without the rights: each is refused with a
 -- SQLSTATE, and where core's words do not say all, with a detail and a hint.  (Wrong rows are in batch_copy and blink_build, wrong
 -- relations and blocks in table_adopt, table_index_ddl, page_info and verify, types without operator class in opclass_check,
--- settings in settings, the missing preload in test/t/preload.pl.)
+-- settings in settings, the missing preload in t/house/preload.pl.)
 SET client_min_messages = warning;
 CREATE SCHEMA mistakes;
 SET search_path = mistakes;

@@ -9,7 +9,7 @@ CREATE FUNCTION verify_all(tab regclass) RETURNS SETOF text LANGUAGE sql AS $$
 	FROM pg_index i WHERE i.indrelid = tab ORDER BY 1
 $$;
 
--- Values on which normal keys could stumble.
+-- Values on which normalized keys could stumble.
 CREATE TABLE kinds (
 	i2 int2, i4 int4, i8 int8, o oid, b bool, c "char", f4 float4, f8 float8, n numeric,
 	d date, ts timestamp, tz timestamptz, ti time, u uuid, x bytea, t text, tc text COLLATE "C", v varchar(20),

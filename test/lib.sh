@@ -7,7 +7,8 @@
 say() { printf '%s\n' "$@"; }
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
-# Everything below runs in one locale and connects where it says, whatever the caller's environment is.
+# Everything below runs in one locale and connects where it says, whatever the caller's environment
+# is.
 export LC_ALL=C
 # What a program leaks when it ends is no matter (test/build-server sanitize; pg_config would fail).
 export ASAN_OPTIONS=detect_leaks=0
@@ -17,7 +18,8 @@ unset LANGUAGE PGHOST PGPORT PGUSER PGDATABASE PGOPTIONS PGSERVICE PGSSLMODE PGD
 find_postgres() {
 	[ -z "${PG_CONFIG:-}" ] || return 0
 	PG_CONFIG=/usr/lib/postgresql/15/bin/pg_config
-	[ -x "$PG_CONFIG" ] || [ -e /etc/debian_version ] || PG_CONFIG=$(command -v pg_config) || PG_CONFIG=pg_config
+	[ -x "$PG_CONFIG" ] || [ -e /etc/debian_version ] ||
+		PG_CONFIG=$(command -v pg_config) || PG_CONFIG=pg_config
 }
 
 # Prints the Debian packages that provide what is missing here, if anything is.
@@ -31,18 +33,20 @@ missing_packages() {
 	[ -e /usr/include/postgresql/15/server/postgres.h ] || echo postgresql-server-dev-15
 }
 
-# Installs what is missing, which takes root and a Debian.  The server package would create and start a
-# cluster of its own, on the default port: it is told not to, for as long as this takes.
+# install_missing [PACKAGE...]: installs what is missing, and these where it can.  It takes root and
+# a Debian.  The server package would create and start a cluster of its own, on the default port: it
+# is told not to, for as long as this takes.
 install_missing() {
 	local packages conf=/etc/postgresql-common/createcluster.d/mtpower-build.conf
 	packages=$(missing_packages | sort -u | tr '\n' ' ')
 	# Without libpmem mtpower is built without what needs it, and tests of that are skipped.
-	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! pkg-config --exists libpmem 2>/dev/null; then
-		packages+="libpmem-dev pkg-config "
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		pkg-config --exists libpmem 2>/dev/null || packages+="libpmem-dev pkg-config "
+		packages+="$*"
 	fi
 	if [ -n "$packages" ]; then
 		[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
-			die "missing on this machine: $packages(run this as root on Debian, or install them)"
+			die "missing here: ${packages% } (run this as root on Debian, or install them)"
 		say "installing $packages"
 		case $packages in *postgresql-15*)
 			mkdir -p "${conf%/*}"
@@ -63,36 +67,44 @@ apt_install() {
 	apt-get update && apt-get install -y --no-install-recommends "$@"
 }
 
-# Has the server assertions, and so stop points?
-has_stop_points() { grep -q '^#define USE_ASSERT_CHECKING' "$("$PG_CONFIG" --includedir-server)/pg_config.h"; }
+# Has the server assertions, and so injection points?
+has_injection_points() {
+	grep -q '^#define USE_ASSERT_CHECKING' "$("$PG_CONFIG" --includedir-server)/pg_config.h"
+}
 
-# Sets RUN, the prefix of commands that must not run as root, and worker, the user they run as: servers
-# refuse to run as root.  The user is made when it is not there, and stays.  (It is not called mtpower: a database role
-# of that name would have the extension's schema as its "$user" schema.)
+# Sets RUN, the prefix of commands that must not run as root, and worker, the user they run as:
+# servers refuse to run as root.  The user is made when it is not there, and stays.  (It is not
+# called mtpower: a database role of that name would have the extension's schema as its "$user"
+# schema.)
 choose_user() {
 	RUN=()
 	worker=$(id -un)
 	if [ "$(id -u)" = 0 ]; then
 		worker=mtptest
 		id "$worker" >/dev/null 2>&1 ||
-			useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin "$worker"
+			useradd --system --user-group --no-create-home --home-dir /nonexistent \
+				--shell /usr/sbin/nologin "$worker"
 		RUN=(setpriv --reuid="$worker" --regid="$worker" --init-groups --)
 	fi
 }
 
-# copy_source DIR: copies the source tree to DIR, without what was built in it, unless OBJECTS is set.
+# copy_source DIR: copies the source tree to DIR, without what was built in it, unless OBJECTS is
+# set.
 copy_source() {
 	local built=(--exclude='*.o' --exclude='*.so')
 	[ -z "${OBJECTS:-}" ] || built=()
 	mkdir "$1"
-	tar -C "$top" -cf - --exclude=./.git "${built[@]}" --exclude='*.bc' --exclude='./mtpower--*.sql' \
-		--exclude=./results --exclude=./output_iso --exclude=./tmp_check --exclude=./log . | tar -C "$1" -xf - --no-same-owner
+	tar -C "$top" -cf - --exclude=./.git "${built[@]}" \
+		--exclude='*.bc' --exclude='./mtpower--*.sql' \
+		--exclude=./results --exclude=./output_iso --exclude=./tmp_check --exclude=./log . |
+		tar -C "$1" -xf - --no-same-owner
 	[ "$(id -u)" != 0 ] || chown -R "$worker:$worker" "$1"
 }
 
-# copy_postgres DIR: copies PostgreSQL's programs, libraries and shared files to below DIR.  A server finds its
-# libraries and extensions relative to its own program, so the copy can have mtpower installed in it
-# (make install DESTDIR=DIR) while the original stays as it is.  Sets bindir, pkglibdir and pgxs to the copy's.
+# copy_postgres DIR: copies PostgreSQL's programs, libraries and shared files to below DIR.  A
+# server finds its libraries and extensions relative to its own program, so the copy can have
+# mtpower installed in it (make install DESTDIR=DIR) while the original stays as it is.  Sets
+# bindir, pkglibdir and pgxs to the copy's.
 copy_postgres() {
 	local what dir
 	for what in bindir pkglibdir sharedir; do
@@ -110,7 +122,8 @@ copy_postgres() {
 make_quietly() {
 	local dir=$1
 	shift
-	"${RUN[@]}" env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -C "$dir" -j "$(nproc)" PG_CONFIG="$PG_CONFIG" with_llvm=no "$@"
+	"${RUN[@]}" env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS \
+		make -C "$dir" -j "$(nproc)" PG_CONFIG="$PG_CONFIG" with_llvm=no "$@"
 }
 
 # stop_servers: ends the servers whose data directories lie below $work, if any are left.

@@ -1,77 +1,100 @@
-# test/tap.pl RESULT JOBS FILE...: runs TAP tests and writes "passed failed skipped" to the file RESULT, and below it what failed, and what was said of it.
+# test/tap.pl RESULT JOBS TEST...: runs TAP tests, JOBS at a time, and writes "passed failed
+# skipped" to the file RESULT, and below it what failed, and what was said of it.
 #
-# A file that ends early, with a wrong plan or with an error, counts as one failure more than its failed tests when
-# those do not explain it.  Exit status 0 only if everything passed or was skipped.
+# A TEST is a file, or FILE:VARIANT, whose MTP_VARIANT is that variant.  t/batch/faults.pl:hash
+# is called batch/faults:hash, and has its servers and logs in TESTDIR/batch/faults-hash.
+#
+# A file that ends early, with a wrong plan or with an error, counts as one failure more than its
+# failed tests when those do not explain it.  The exit status is 0 if all passed or was skipped.
 use strict;
 use warnings;
+use File::Path qw(make_path);
 use TAP::Harness;
 
 my $LINES = 15;		# as many of what was said of a failure go to RESULT
 
-my ($result, $jobs, @files) = @ARGV;
+my ($result, $jobs, @tests) = @ARGV;
+my $base = $ENV{TESTDIR} // '.';
 my @reasons;
-my %bad;		# by file, the numbers and descriptions of the tests that failed
+my %bad;		# by name, the numbers and descriptions of the tests that failed
 
-my $harness = TAP::Harness->new({ jobs => $jobs, timer => 1 });
+sub name_of { return $_[0] =~ s{^(?:.*/)?t/|\.pl\b}{}gr; }
+sub dir_of { return "$base/" . name_of($_[0]) =~ s{^/}{}r =~ s{:}{-}r; }
+
+# The command that runs a test
+sub command
+{
+	my (undef, $test) = @_;
+	my ($file, $variant) = split(/:/, $test);
+	my $dir = dir_of($test);
+	make_path($dir);
+	return [ 'env', "TESTDIR=$dir", $variant ? "MTP_VARIANT=$variant" : (), $^X, $file ];
+}
+
+my $harness = TAP::Harness->new({ jobs => $jobs, timer => 1, exec => \&command });
 $harness->callback(
 	made_parser => sub {
 		my ($parser, $job) = @_;
-		my $file = $job->[1];
+		my $name = $job->[1];
 		$parser->callback(
 			test => sub {
-				push @reasons, "$file: " . $_[0]->explanation if $_[0]->has_skip;
-				push @{ $bad{$file} }, [ $_[0]->number, $_[0]->description ] unless $_[0]->is_ok;
+				push @reasons, "$name: " . $_[0]->explanation if $_[0]->has_skip;
+				push @{ $bad{$name} }, [ $_[0]->number, $_[0]->description ] unless $_[0]->is_ok;
 			});
 	});
-my $sum = $harness->runtests(@files);
+my $sum = $harness->runtests(map { [ $_, name_of($_) ] } @tests);
 
-# What a file said, as PostgreSQL::Test keeps it, without times; nothing of a file that does not use that.
+# What a test said, as PostgreSQL::Test keeps it, without times; nothing of one that has no log.
 sub log_of
 {
-	my ($file) = @_;
-	my $log = ($ENV{TESTDIR} // '.') . '/tmp_check/log/regress_log_' . $file =~ s{.*/|\.pl$}{}gr;
-	open(my $in, '<', $log) or return;
+	my ($test) = @_;
+	my ($log) = glob(dir_of($test) . '/tmp_check/log/regress_log_*');
+	open(my $in, '<', $log // '') or return;
 	chomp(my @lines = <$in>);
 	return grep { $_ ne '' } map { s/^\[[\d:.]+\]\([\d.]+s\) //r } @lines;
 }
 
-# The comments behind a failed test
+# The comments behind a failed assertion
 sub said_of
 {
-	my ($file, $number) = @_;
-	my @lines = log_of($file);
+	my ($test, $number) = @_;
+	my @lines = log_of($test);
 	while (@lines && shift(@lines) !~ /^not ok $number\b/) { }
 	my @said;
-	while (@lines && $lines[0] =~ /^# / && $lines[0] !~ /^# Running: / && @said < $LINES) { push @said, shift @lines; }
+	while (@lines && $lines[0] =~ /^# / && $lines[0] !~ /^# Running: / && @said < $LINES)
+	{
+		push @said, shift @lines;
+	}
 	return @said;
 }
 
 sub last_words
 {
-	my ($file) = @_;
-	my @lines = grep { !/^(ok|#) / } log_of($file);
+	my ($test) = @_;
+	my @lines = grep { !/^(ok|#) / } log_of($test);
 	return map { "# $_" } splice(@lines, @lines > $LINES ? -$LINES : 0);
 }
 
 my ($failed, $skipped) = (0, scalar @reasons);
 my $passed = $sum->passed - $skipped;
 my @what;
-foreach my $file (@files)
+foreach my $test (@tests)
 {
-	my ($parser) = $sum->parsers($file);
-	my @failures = @{ $bad{$file} // [] };
+	my $name = name_of($test);
+	my ($parser) = $sum->parsers($name);
+	my @failures = @{ $bad{$name} // [] };
 	$failed += @failures;
-	push @what, map { ("$file: $_->[0] $_->[1]", said_of($file, $_->[0])) } @failures;
-	next if @failures || !($parser->has_problems || (!$parser->tests_run && !$parser->skip_all));
-	$failed++;
-	push @what, "$file: " . join(', ', 'ended early', $parser->parse_errors), last_words($file);
-}
-foreach my $file (@files)
-{
-	my ($parser) = $sum->parsers($file);
-	next unless $parser && $parser->skip_all;
-	push @reasons, "$file: " . $parser->skip_all;
-	$skipped++;
+	push @what, map { ("$name: $_->[0] $_->[1]", said_of($test, $_->[0])) } @failures;
+	if ($parser->skip_all && !$parser->has_problems)
+	{
+		push @reasons, "$name: " . $parser->skip_all;
+		$skipped++;
+	}
+	elsif (!@failures && ($parser->has_problems || !$parser->tests_run))
+	{
+		$failed++;
+		push @what, "$name: " . join(', ', 'ended early', $parser->parse_errors), last_words($test);
+	}
 }
 print "skipped: $_\n" foreach @reasons;
 

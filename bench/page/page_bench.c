@@ -24,7 +24,7 @@
 
 typedef int (*Compare) (const char *a, const char *b);
 
-/* A key, its tuple and its normal key. */
+/* A key, its tuple and its normalized key. */
 typedef struct Keyed
 {
 	IndexTuple	itup;

@@ -1,4 +1,4 @@
--- The queries of test/t/hash_flights.pl, in the form of queries.sql.  The plan is that of mtpower_hash; answers are compared with those of
+-- The queries of t/index/flights.pl, in the form of queries.sql.  The plan is that of mtpower_hash; answers are compared with those of
 -- core's hash (of several columns: btree) and of sequential scans.
 
 -- name: text

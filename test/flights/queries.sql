@@ -1,4 +1,4 @@
--- The queries of test/t/flights.pl: a block each, of a name, the plan to expect (a Perl regular expression), settings, and
+-- The queries of t/index/flights.pl: a block each, of a name, the plan to expect (a Perl regular expression), settings, and
 -- FETCH commands for those that are read through a cursor.  Rows with equal sort keys may come in any order (nbtree's posting
 -- lists come forwards in a backward scan): such queries show sort keys only.
 

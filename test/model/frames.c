@@ -1,14 +1,16 @@
 /*
  * frames.c
- *	  The protocol of src/buffer/frame.h and frame.c: readers, a writer, and others who publish, evict, purge and change kinds (pairs.c: what
- *	  table pages have besides).
+ *	  The protocol of src/buffer/frame.h and frame.c: readers, a writer, and others that publish,
+ *	  evict, purge and change kinds.  pairs.c has what table pages have besides.
  *
- * What is called as in the code does what it does there, access by access.  The name of a step is that of its function, and of the
- * MTP_FRAME_STEP before it in the code (or behind it, where that comes last).  with("...") is what can be taken out: frame_removals below.
+ * A function does what its counterpart in the code does, access by access: accesses says which that
+ * is, and buffer_model.pl compares the two.  A step is named after its function and the
+ * MTP_FRAME_STEP before it in the code (or behind it, where that comes last).  with("...") is what
+ * can be taken out: frame_removals below.
  *
- * Left out: heat and places, which nothing relies on, so any frame may be chosen at any time; and looks that spare work alone
- * (mtp_frame_publish's first one).  A page is of two words, and has two numbers at the most; words (of buckets) have no mark, so they
- * mislead whenever they can.
+ * Heat and places are left out, since nothing relies on them: any frame may be chosen at any time.
+ * So are looks that spare work alone (mtp_frame_publish's first one).  A page is of two words, and
+ * has two numbers at the most.  Words (of buckets) have no mark, so they mislead whenever they can.
  */
 #include <stddef.h>
 
@@ -407,7 +409,7 @@ read_page(int kind, int which, Value known)
 		check("a reader believed an empty directory", not(equal(first, number(0))));
 	check("a reader accepted half a page", equal(first, second));
 	check("a reader accepted another page", equal(shifted(first, 3), number(said(kind, which) / 8)));
-	check("a reader accepted a page older than what he knew of", least(result.number, known));
+	check("a reader accepted a page older than what it knew of", least(result.number, known));
 	end_when();
 	end_when();
 	return result;
@@ -493,7 +495,7 @@ must_hold(void)
 
 /* ---------- scenarios ---------- */
 
-/* One who learns from the writer, and one who learns from him as well */
+/* A reader that learns from the writer, and one that learns from that reader as well */
 void
 two_readers(int kind)
 {

@@ -1,6 +1,6 @@
 /*
  * frames.h
- *	  What the models of table pages and of hazard slots have of the one of frames.
+ *	  What the models of table pages and of hazard pointers have of the one of frames.
  */
 #ifndef MODEL_FRAMES_H
 #define MODEL_FRAMES_H
@@ -19,7 +19,7 @@
 /* What is wrong */
 #define HALF	"a reader accepted half a page"
 #define OTHER	"a reader accepted another page"
-#define OLD		"a reader accepted a page older than what he knew of"
+#define OLD		"a reader accepted a page older than what it knew of"
 #define EMPTY	"a reader believed an empty directory"
 #define DOUBLE	"a page has two frames"
 #define END		"at the end, a frame is not whole, not its page, or has not one word"
@@ -91,7 +91,7 @@ extern Read read_page(int kind, int which, Value known);
 extern void tell(int place, Value n);
 extern Value hear(int place);
 
-/* One who learns of P from place 0, and one who learns from him as well */
+/* A reader that learns of P from place 0, and one that learns from that reader as well */
 extern void two_readers(int kind);
 
 /* Changes leave directories right. */

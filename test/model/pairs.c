@@ -1,10 +1,11 @@
 /*
  * pairs.c
- *	  Table pages in the buffer: core changes them and has unlocked them when their frames are made stale, before the writer commits; and directories
- *	  are reserved while the page is locked, and filled later (mtp_frame_stale_pair, mtp_frame_fill).
+ *	  Table pages in the buffer.  Core changes and unlocks them before their frames are made stale;
+ *	  that comes before the writer commits.  Page directories are reserved while the page is locked,
+ *	  and filled later (mtp_frame_stale_pair, mtp_frame_fill).
  *
- * Readers know of changes by their snapshots alone: what committed before is what they must find.  A pair is one page here, with one lock; a directory that is
- * empty has nothing in its first word.
+ * Readers know of changes by their snapshots alone: they must find what committed before.  A pair is
+ * one page here, with one lock; a directory that is empty has nothing in its first word.
  */
 #include <stddef.h>
 
@@ -16,9 +17,10 @@
 static void
 take_away(Found its, Value which)
 {
-	Value		frame = frame_of(its.led),
+	Value		frame,
 				from;
 
+	frame = frame_of(load("take_away: the word", word, its.at));
 	from = load("take_away: the version", version, frame);
 	check("a frame that a word leads to is odd under its lock", not(odd(from)));
 	if (with("pair_odd"))
@@ -75,45 +77,43 @@ fill(int which, int frame, Value reserved, Value its_number, bool size)
 		lock("fill: partition", partition, partition_of(t));
 	from = load("fill: fill_locked; the version", version, f);
 	mine = with("fill_version") ? equal(from, reserved) : not(odd(from));
-	when(mine);
-	if (size)
-	{
-		if (!with("fill_lock"))
-		{
-			Value		odd_now = compare_and_swap("fill: odd if unchanged", version, f, from, plus(from, number(1)));
-
-			when(odd_now);
-		}
-		else if (with("fill_odd"))
-			store("fill: odd", version, f, plus(from, number(1)));
-		if (with("fill_write_barrier"))
-			write_barrier("fill: the odd version before the directory");
-		store("fill: fill_odd; the directory", image, image_at(f), plus(number(DIRECTORY_OF(which) * 8), its_number));
-		if (image_words(DIRECTORY) > 1)
-			store("fill: the directory's end", image, plus(image_at(f), number(1)), plus(number(DIRECTORY_OF(which) * 8), its_number));
-		if (with("fill_odd"))
-			let_go(f);
-		if (!with("fill_lock"))
-			end_when();
-		else
-			unlock("fill: partition", partition, partition_of(t));
-	}
-	else
-	{
-		its = word_of(t, number(DIRECTORY));
-		check("a frame that is reserved has no word", its.found);
-		take_away(its, t);
-	}
-	end_when();
 	if (with("fill_lock"))
 	{
 		when(not(mine));
 		unlock("fill: partition", partition, partition_of(t));
 		end_when();
 	}
+	when(mine);
+	if (!size)
+	{
+		its = word_of(t, number(DIRECTORY));
+		check("a frame that is reserved has no word", its.found);
+		take_away(its, t);
+	}
+	else
+	{
+		if (!with("fill_lock"))
+			when(compare_and_swap("fill: odd if unchanged", version, f, from, plus(from, number(1))));
+		else if (with("fill_odd"))
+			store("fill: odd", version, f, plus(from, number(1)));
+		if (with("fill_write_barrier"))
+			write_barrier("fill: the odd version before the directory");
+		store("fill: fill_odd; the directory", image, image_at(f),
+			  plus(number(DIRECTORY_OF(which) * 8), its_number));
+		if (image_words(DIRECTORY) > 1)
+			store("fill: the directory's end", image, plus(image_at(f), number(1)),
+				  plus(number(DIRECTORY_OF(which) * 8), its_number));
+		if (with("fill_odd"))
+			let_go(f);
+		if (with("fill_lock"))
+			unlock("fill: partition", partition, partition_of(t));
+		else
+			end_when();
+	}
+	end_when();
 }
 
-/* ---------- who does what ---------- */
+/* ---------- processes ---------- */
 
 /* Core changes the pair; frames of these kinds go; then the writer commits. */
 static void
@@ -157,7 +157,7 @@ build(int which, int frame, bool size)
 	build_as(DIRECTORY, which, frame, size);
 }
 
-/* His snapshot comes before he looks for a frame. */
+/* The snapshot comes before the look for a frame. */
 static Read
 read_with_snapshot(int kind, int which)
 {
@@ -166,8 +166,27 @@ read_with_snapshot(int kind, int which)
 
 /* ---------- scenarios ---------- */
 
+/* Is the table's end still where it was?  If not, the directory that was reserved is taken away. */
+static Value
+look_again(Place size, Value end, Value reserved)
+{
+	Value		same;
+
+	if (with("pair_grown_barrier"))
+		full_barrier("reserve: the word before the table's end");
+	same = equal(end, load("reserve: the table's end again", size, number(0)));
+	if (with("pair_grown"))
+	{
+		when(not(same));
+		fill(P, 0, reserved, number(0), false);
+		end_when();
+	}
+	return same;
+}
+
 /*
- * The writer's block is new: the table grows, and the builder, who has looked for its end before, does not lock that block.  When the frame has its word he looks again.
+ * The writer's block is new: the table grows.  The builder has looked for its end before, so it does
+ * not lock that block.  It looks again when the frame has its word.
  */
 static void
 grown(void)
@@ -175,7 +194,7 @@ grown(void)
 	Place		extension,
 				size;
 	Value		end,
-				later,
+				same,
 				its_number;
 	Published	reserved;
 
@@ -204,17 +223,10 @@ grown(void)
 	when(end);
 	unlock_share("content", content, number(P - 1));
 	end_when();
-	if (with("pair_grown_barrier"))
-		full_barrier("reserve: the word before the table's end");
-	later = load("reserve: the table's end again", size, number(0));
 	when(reserved.done);
+	same = look_again(size, end, reserved.version);
 	if (with("pair_grown"))
-	{
-		when(not(equal(end, later)));
-		fill(P, 0, reserved.version, its_number, false);
-		end_when();
-		when(equal(end, later));
-	}
+		when(same);
 	fill(P, 0, reserved.version, its_number, true);
 	if (with("pair_grown"))
 		end_when();
@@ -446,7 +458,7 @@ const Removal pair_removals[] = {
 	{"pair_stale", "rebuilt", OLD, "the stale mark of a directory"},
 	{"pair_stale_first", "core", OLD, "that the frame goes before the writer commits"},
 	{"snapshot_first", "core", OLD, "that the snapshot is taken before a frame is looked for"},
-	{"pair_lock", "rebuilt", OLD, "the partition's lock when a directory is made stale: who fills it has the frame odd, and lets it live"},
+	{"pair_lock", "rebuilt", OLD, "the partition's lock when a directory is made stale: its builder has the frame odd, and lets it live"},
 	{"pair_look", "core", HALF, "the second look for the word, under the lock"},
 	{"pair_odd", "core", WORDLESS, "the odd version when a pair is made stale"},
 	{"pair_write_barrier", "core", HALF, "the write barrier behind it"},

@@ -1,10 +1,12 @@
 /*
  * slots.c
- *	  Hazard slots: readers of frames who keep VACUUM from giving away what they have read of (src/buffer/README.md).
+ *	  Hazard pointers: readers of frames keep VACUUM from giving away what they have read of
+ *	  (src/buffer/README.md).
  *
- * A leaf of number 0 has an entry whose row is dead.  VACUUM changes leaves, so their number becomes 1; then it waits for slots; then the
- * rows' places are used again.  A reader who has an entry from a leaf's frame looks at its row's place some time later (an index-only scan: at
- * the visibility map), and must not find there what came after VACUUM.
+ * A leaf of number 0 has an entry whose row is dead.  VACUUM changes leaves, so their number becomes
+ * 1; then it waits for slots; then the rows' places are used again.  A reader that has an entry from
+ * a leaf's frame looks at its row's place some time later (an index-only scan: at the visibility
+ * map), and must not find there what came after VACUUM.
  */
 #include <stddef.h>
 
@@ -30,13 +32,14 @@ make_slots(void)
  * Before a leaf is read.  What was done with the leaf before is done.
  */
 static void
-set_slot(int slot, int sequence)
+set_slot(int slot)
 {
 	if (with("slot_release"))
 		acquire_barrier("set_slot: what was done under the slot before it changes");
 	if (with("slot_set"))
 	{
-		store("set_slot: the sequence", slot_sequence, number(slot), number(sequence));
+		store("set_slot: the sequence", slot_sequence, number(slot),
+			  plus(load("set_slot: its own sequence", slot_sequence, number(slot)), number(1)));
 		store("set_slot: the index", slot_index, number(slot), number(THE_INDEX));
 	}
 	if (with("slot_reader_barrier"))
@@ -82,6 +85,34 @@ look_at_slots(Value *index, Value *sequence)
 	}
 }
 
+/* Waits until no slot is as it was. */
+static void
+wait_for_slots(Value *index, Value *sequence)
+{
+	if (with("slot_vacuum_barrier"))
+		full_barrier("wait_for_slots: the changes before the look at the slots");
+	if (with("slot_look"))
+		look_at_slots(index, sequence);
+	for (int i = 0; i < SLOTS && with("slot_wait"); i++)
+	{
+		when(equal(index[i], number(THE_INDEX)));
+		if (with("slot_index") && with("slot_sequence"))
+			wait_for_other("wait_for_slots", slot_index, number(i), index[i],
+						   slot_sequence, number(i), sequence[i]);
+		else
+		{
+			/* Without a look at one of the two words, the other one has to change. */
+			Place		alone = with("slot_index") ? slot_index : slot_sequence;
+			Value		was = with("slot_index") ? index[i] : sequence[i];
+
+			wait_for_other("wait_for_slots", alone, number(i), was, alone, number(i), was);
+		}
+		end_when();
+	}
+	if (with("slot_wait_barrier"))
+		acquire_barrier("wait_for_slots: the slots before what is done with the rows' places");
+}
+
 static void
 vacuum(int leaves)
 {
@@ -93,24 +124,7 @@ vacuum(int leaves)
 		look_at_slots(index, sequence);
 	for (int leaf = P; leaf < P + leaves; leaf++)
 		change_page(leaf);
-	if (with("slot_vacuum_barrier"))
-		full_barrier("wait_for_slots: the changes before the look at the slots");
-	if (with("slot_look"))
-		look_at_slots(index, sequence);
-	for (int i = 0; i < SLOTS && with("slot_wait"); i++)
-	{
-		/* Without a look at one of the two words, the other one has to change. */
-		bool		both = with("slot_index") && with("slot_sequence");
-		Place		first = with("slot_index") ? slot_index : slot_sequence,
-					second = with("slot_sequence") ? slot_sequence : slot_index;
-
-		when(equal(index[i], number(THE_INDEX)));
-		wait_for_other("wait_for_slots", first, number(i), with("slot_index") ? index[i] : sequence[i],
-					   both ? second : first, number(i), both || !with("slot_index") ? sequence[i] : index[i]);
-		end_when();
-	}
-	if (with("slot_wait_barrier"))
-		acquire_barrier("wait_for_slots: the slots before what is done with the rows' places");
+	wait_for_slots(index, sequence);
 	for (int leaf = P; leaf < P + leaves; leaf++)
 		store("the row's place is used again", used_again, number(leaf - 1), number(1));
 }
@@ -128,12 +142,12 @@ scans(void)
 	in_frame(INDEX, P, 0);
 	in_frame(INDEX, Q, 1);
 	process("scan");
-	set_slot(0, 1);
+	set_slot(0);
 	r = read_page(INDEX, P, number(0));
 	if (!with("slot_kept"))
 		clear_slot(0);
 	act(P, r);
-	set_slot(0, 2);
+	set_slot(0);
 	r = read_page(INDEX, Q, number(0));
 	act(Q, r);
 	clear_slot(0);
@@ -141,7 +155,7 @@ scans(void)
 	must_hold();
 }
 
-/* Two scans, and one who takes the leaf's frame, and publishes the leaf again */
+/* Two scans, and an evictor that takes the leaf's frame, and publishes the leaf again */
 static void
 evicted(void)
 {
@@ -151,12 +165,12 @@ evicted(void)
 	make_slots();
 	in_frame(INDEX, P, 0);
 	process("scan");
-	set_slot(0, 1);
+	set_slot(0);
 	r = read_page(INDEX, P, number(0));
 	act(P, r);
 	clear_slot(0);
 	process("other scan");
-	set_slot(1, 1);
+	set_slot(1);
 	r = read_page(INDEX, P, number(0));
 	act(P, r);
 	clear_slot(1);
@@ -179,7 +193,7 @@ rescan(void)
 	process("scan");
 	for (int i = 1; i <= 2; i++)
 	{
-		set_slot(0, i);
+		set_slot(0);
 		r = read_page(INDEX, P, number(0));
 		act(P, r);
 		clear_slot(0);
@@ -207,15 +221,15 @@ mark(void)
 	in_frame(INDEX, P, 0);
 	in_frame(INDEX, Q, 1);
 	process("scan");
-	set_slot(0, 1);
+	set_slot(0);
 	first = read_page(INDEX, P, number(0));
 	if (!with("slot_handed_over"))
 	{
-		set_slot(1, 1);
+		set_slot(1);
 		marks = 1;
 		goes_on = 0;
 	}
-	set_slot(goes_on, 2);
+	set_slot(goes_on);
 	second = read_page(INDEX, Q, number(0));
 	act(Q, second);
 	act(P, first);
@@ -238,7 +252,7 @@ const Scenario slot_scenarios[] = {
 const Removal slot_removals[] = {
 	{"slot_wait", "scans", AGAIN, "VACUUM's wait for slots"},
 	{"slot_set", "scans", AGAIN, "the slot"},
-	{"slot_kept", "scans", AGAIN, "that the slot stands until the reader has done what he does with the leaf's entries"},
+	{"slot_kept", "scans", AGAIN, "that the slot stands until the reader has dealt with the leaf's entries"},
 	{"slot_look", "scans", AGAIN, "that VACUUM looks at slots after its last change"},
 	{"slot_reader_barrier", "scans", AGAIN, "the full barrier between slot and leaf (read and write barriers are not enough)"},
 	{"slot_vacuum_barrier", "scans", AGAIN, "the full barrier between VACUUM's changes and the slots"},

@@ -1,6 +1,6 @@
 /*
  * c_inserts.c
- *	  Inserts rows as C code may do it, outside of the executor's statements: for test/t/batch_c_code.pl.
+ *	  Inserts rows as C code may do it, outside of the executor's statements: for t/batch/c_code.pl.
  *
  * c_inserts.at_commit names a table into which each committing transaction inserts 2,000 rows, by SPI and directly;
  * c_inserts.at_subcommit one for 1,000 rows of each committing subtransaction.  The library is to be loaded

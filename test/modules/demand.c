@@ -28,7 +28,7 @@ demand_count(PG_FUNCTION_ARGS)
 	Relation	rel = relation_open(PG_GETARG_OID(0), AccessShareLock);
 	Datum	   *elements;
 	int			n;
-	AttrNumber	attnums[MTP_DEMAND_ASKED];
+	AttrNumber	attnums[MTP_LEARN_ASKED];
 	MemoryContext query = AllocSetContextCreate(CurrentMemoryContext, "execution", ALLOCSET_SMALL_SIZES);
 
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), INT2OID, 2, true, TYPALIGN_SHORT, &elements, NULL, &n);
@@ -36,7 +36,7 @@ demand_count(PG_FUNCTION_ARGS)
 		elog(ERROR, "%d columns", n);
 	for (int i = 0; i < n; i++)
 		attnums[i] = DatumGetInt16(elements[i]);
-	mtp_demand_count(rel, query, n, attnums);
+	mtp_pagedir_learn_count(rel, query, n, attnums);
 	MemoryContextDelete(query);
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_VOID();
@@ -52,8 +52,8 @@ directory_ask(PG_FUNCTION_ARGS)
 	Relation	rel = relation_open(PG_GETARG_OID(0), AccessShareLock);
 
 	for (int pair = PG_GETARG_INT32(1); pair <= PG_GETARG_INT32(2); pair++)
-		mtp_admit_ask(rel, pair);
-	mtp_admit_flush();
+		mtp_pagedir_request(rel, pair);
+	mtp_pagedir_request_flush();
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_VOID();
 }
@@ -73,15 +73,15 @@ directory_frames(PG_FUNCTION_ARGS)
 
 	for (uint32 pair = 0; pair < npairs; pair++)
 	{
-		MtpDirectoryHead head = {0};
+		MtpPagedirHead head = {0};
 		MtpFrameRef ref;
 		char		kind[200] = "none";
 		int			i = 0;
 
-		if (mtp_pair_find(rel, pair, MTP_FRAME_DIRECTORY, 0, sizeof(head), &ref))
+		if (mtp_pair_find(rel, pair, MTP_FRAME_PAGEDIR, 0, sizeof(head), &ref))
 		{
 			memcpy(&head, ref.image, sizeof(head));
-			strcpy(kind, !mtp_frame_still(&mtp_buffer, &ref) ? "torn" : head.format != MTP_DIRECTORY_FORMAT ? "empty" : "");
+			strcpy(kind, !mtp_frame_still(&mtp_buffer, &ref) ? "torn" : head.format != MTP_PAGEDIR_FORMAT ? "empty" : "");
 		}
 		for (int c = 0; kind[0] == '\0' || kind[strlen(kind) - 1] == ','; c++)
 			snprintf(kind + strlen(kind), 100, "%s%s", NameStr(TupleDescAttr(RelationGetDescr(rel), head.column[c].tag.attnum - 1)->attname), c + 1 < head.ncolumns ? "," : "");

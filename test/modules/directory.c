@@ -47,14 +47,14 @@ written(TransactionId xmin)
 }
 
 static bool
-describe(Relation rel, ArrayType *names, MtpDirectoryColumns *c)
+describe(Relation rel, ArrayType *names, MtpPagedirColumns *c)
 {
 	Datum	   *elements;
 	int			n;
-	AttrNumber	attnums[MTP_DIRECTORY_COLUMNS];
+	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
 
 	deconstruct_array(names, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &elements, NULL, &n);
-	if (n < 1 || n > MTP_DIRECTORY_COLUMNS)
+	if (n < 1 || n > MTP_PAGEDIR_COLUMNS)
 		elog(ERROR, "%d columns", n);
 	for (int i = 0; i < n; i++)
 	{
@@ -64,7 +64,7 @@ describe(Relation rel, ArrayType *names, MtpDirectoryColumns *c)
 	}
 	memset(c, 0, sizeof(*c));
 	c->written = written;
-	return mtp_directory_describe(c, RelationGetDescr(rel), n, attnums);
+	return mtp_pagedir_describe(c, RelationGetDescr(rel), n, attnums);
 }
 
 static void
@@ -86,7 +86,7 @@ directory_make(PG_FUNCTION_ARGS)
 {
 	Relation	rel = relation_open(PG_GETARG_OID(0), AccessShareLock);
 	BlockNumber nblocks = RelationGetNumberOfBlocks(rel);
-	MtpDirectoryColumns c;
+	MtpPagedirColumns c;
 	MemoryContext build;
 	int64		made = 0,
 				sorted = 0,
@@ -112,16 +112,16 @@ directory_make(PG_FUNCTION_ARGS)
 
 		p->nblocks = Min(2, nblocks - 2 * i);
 		p->image = MemoryContextAllocZero(kept, 2 * BLCKSZ);
-		p->directory = (char *) TYPEALIGN(MTP_DIRECTORY_ALIGN, MemoryContextAlloc(kept, MTP_DIRECTORY_MOST + MTP_DIRECTORY_ALIGN));
+		p->directory = (char *) TYPEALIGN(MTP_PAGEDIR_ALIGN, MemoryContextAlloc(kept, MTP_PAGEDIR_MOST + MTP_PAGEDIR_ALIGN));
 		for (int half = 0; half < p->nblocks; half++)
 			copy_block(rel, 2 * i + half, p->image + half * BLCKSZ);
 		old = MemoryContextSwitchTo(build);
-		p->size = mtp_directory_build(&c, p->image, p->nblocks, p->directory);
+		p->size = mtp_pagedir_build(&c, p->image, p->nblocks, p->directory);
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(build);
 		if (p->size > 0)
 		{
-			MtpDirectoryHead *head = (MtpDirectoryHead *) p->directory;
+			MtpPagedirHead *head = (MtpPagedirHead *) p->directory;
 
 			made++;
 			sorted += head->nsorted;
@@ -146,12 +146,12 @@ is_still(void *arg)
  * column's.
  */
 static void
-make_key(MtpDirectoryColumns *c, Datum *parts, bool *nulls, MtpDirectoryKey *key)
+make_key(MtpPagedirColumns *c, Datum *parts, bool *nulls, MtpPagedirKey *key)
 {
 	int			column = pg_strtoint32(TextDatumGetCString(parts[0])) - 1;
 	char	   *what = TextDatumGetCString(parts[1]);
 	List	   *name = list_make1(makeString(what));
-	MtpDirectoryTag *tag = &c->column[column].tag;
+	MtpPagedirTag *tag = &c->column[column].tag;
 	Oid			own = c->column[column].input;
 	Oid			type = tag->type;
 	Oid			input,
@@ -160,7 +160,7 @@ make_key(MtpDirectoryColumns *c, Datum *parts, bool *nulls, MtpDirectoryKey *key
 
 	if (strcmp(what, "NULL") == 0 || strcmp(what, "NOTNULL") == 0)
 	{
-		mtp_directory_key_null(column, what[1] == 'U', key);
+		mtp_pagedir_key_null(column, what[1] == 'U', key);
 		return;
 	}
 	if (!nulls[3])
@@ -169,7 +169,7 @@ make_key(MtpDirectoryColumns *c, Datum *parts, bool *nulls, MtpDirectoryKey *key
 	if (!OidIsValid(op))
 		op = OpernameGetOprid(name, own, own);
 	getTypeInputInfo(type, &input, &ioparam);
-	if (!mtp_directory_key(c, column, op, tag->collation,
+	if (!mtp_pagedir_key(c, column, op, tag->collation,
 						   OidInputFunctionCall(input, TextDatumGetCString(parts[2]), ioparam, nulls[3] ? tag->typmod : -1), key))
 		elog(ERROR, "no key for operator %s", what);
 }
@@ -182,8 +182,8 @@ directory_search(PG_FUNCTION_ARGS)
 {
 	Relation	rel = relation_open(PG_GETARG_OID(0), AccessShareLock);
 	ArrayType  *texts = PG_GETARG_ARRAYTYPE_P(2);
-	MtpDirectoryColumns c;
-	MtpDirectoryKey keys[16];
+	MtpPagedirColumns c;
+	MtpPagedirKey keys[16];
 	int			nkeys;
 	Datum	   *elements;
 	bool	   *isnull;
@@ -201,24 +201,24 @@ directory_search(PG_FUNCTION_ARGS)
 		elog(ERROR, "%d keys", nkeys);
 	for (int i = 0; i < nkeys; i++)
 		make_key(&c, elements + 4 * i, isnull + 4 * i, &keys[i]);
-	tids = palloc((npairs + 1) * MTP_DIRECTORY_ITEMS * sizeof(Datum));
+	tids = palloc((npairs + 1) * MTP_PAGEDIR_ITEMS * sizeof(Datum));
 	for (int i = 0; i < npairs; i++)
 	{
-		MtpDirectoryItems items = {0};
-		MtpDirectoryFound found = mtp_directory_search(pairs[i].directory, pairs[i].size, &c, keys, nkeys, is_still, NULL, &items);
+		MtpPagedirItems items = {0};
+		MtpPagedirFound found = mtp_pagedir_search(pairs[i].directory, pairs[i].size, &c, keys, nkeys, is_still, NULL, &items);
 
-		if (found == MTP_DIRECTORY_UNUSABLE)
+		if (found == MTP_PAGEDIR_UNUSABLE)
 		{
 			relation_close(rel, AccessShareLock);
 			PG_RETURN_NULL();
 		}
-		if (found == MTP_DIRECTORY_CHANGED)
+		if (found == MTP_PAGEDIR_CHANGED)
 			elog(ERROR, "memory that is private has changed");
-		for (int item = mtp_directory_next(&items, 0); item >= 0; item = mtp_directory_next(&items, item + 1))
+		for (int item = mtp_pagedir_next(&items, 0); item >= 0; item = mtp_pagedir_next(&items, item + 1))
 		{
 			ItemPointer tid = palloc(sizeof(ItemPointerData));
 
-			if (found == MTP_DIRECTORY_NOTHING)
+			if (found == MTP_PAGEDIR_NOTHING)
 				elog(ERROR, "items where there is nothing");
 			ItemPointerSet(tid, 2 * i + MtpItemHalf(item), MtpItemOffset(item));
 			tids[n++] = PointerGetDatum(tid);

@@ -40,9 +40,9 @@ pairs_build(PG_FUNCTION_ARGS)
 	BlockNumber nblocks = RelationGetNumberOfBlocks(rel);
 	int64		last = Min(PG_GETARG_INT32(2), ((int64) nblocks + 1) / 2 - 1);
 	char	   *copy = palloc0(2 * BLCKSZ);
-	char	   *directory = (char *) TYPEALIGN(MTP_DIRECTORY_ALIGN, palloc(MTP_DIRECTORY_MOST + MTP_DIRECTORY_ALIGN));
-	MtpDirectoryColumns c = {.written = written};
-	AttrNumber	attnums[MTP_DIRECTORY_COLUMNS];
+	char	   *directory = (char *) TYPEALIGN(MTP_PAGEDIR_ALIGN, palloc(MTP_PAGEDIR_MOST + MTP_PAGEDIR_ALIGN));
+	MtpPagedirColumns c = {.written = written};
+	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
 	Datum	   *names;
 	int			n;
 	int64		built = 0;
@@ -50,19 +50,19 @@ pairs_build(PG_FUNCTION_ARGS)
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(3), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &names, NULL, &n);
 	for (int i = 0; i < n; i++)
 		attnums[i] = get_attnum(RelationGetRelid(rel), NameStr(*DatumGetName(names[i])));
-	if (!mtp_directory_describe(&c, RelationGetDescr(rel), n, attnums))
+	if (!mtp_pagedir_describe(&c, RelationGetDescr(rel), n, attnums))
 		elog(ERROR, "no directories of these columns");
 	for (int64 pair = PG_GETARG_INT32(1); pair <= last; pair++)
 	{
 		MtpFrameRef ref;
 		Size		size;
-		int			kind = MTP_FRAME_DIRECTORY;
+		int			kind = MTP_FRAME_PAGEDIR;
 
 		CHECK_FOR_INTERRUPTS();
 		/* As pages that are known to be warm: these do not rest. */
 		if (!mtp_pair_reserve(rel, pair, &kind, nblocks, NULL, true, MTP_HEAT_ONE, copy, &ref))
 			continue;
-		size = mtp_directory_build(&c, copy, Min(2, nblocks - 2 * pair), directory);
+		size = mtp_pagedir_build(&c, copy, Min(2, nblocks - 2 * pair), directory);
 		if (mtp_pair_fill(rel, pair, &ref, directory, size) && size > 0)
 			built++;
 	}
@@ -79,7 +79,7 @@ pairs_have(PG_FUNCTION_ARGS)
 	int64		have = 0;
 
 	for (int64 pair = 0; pair < npairs; pair++)
-		have += mtp_pair_has(rel, pair, MTP_FRAME_DIRECTORY);
+		have += mtp_pair_has(rel, pair, MTP_FRAME_PAGEDIR);
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_INT64(have);
 }

@@ -1,4 +1,4 @@
-# MtpFaults: sessions in the background, stop points, and what faults must leave behind.
+# MtpFaults: sessions in the background, injection points, and what faults must leave behind.
 package MtpFaults;
 
 use strict;
@@ -114,7 +114,7 @@ sub wait_for
 	die "waited in vain for $what";
 }
 
-# ---------- stop points ----------
+# ---------- injection points ----------
 
 sub has_stops
 {
@@ -143,7 +143,7 @@ sub release
 sub stop_all
 {
 	my ($self, $stop) = @_;
-	return $self->set_all('mtpower.debug_stop', $stop);
+	return $self->set_all('mtpower.debug_injection', $stop);
 }
 
 # A setting of the server, in force when this returns.
@@ -156,7 +156,7 @@ sub set_all
 	return;
 }
 
-# Waits until so many processes of a kind stand at stop points; returns their pids.
+# Waits until so many processes of a kind stand at injection points; returns their pids.
 sub stopped
 {
 	my ($self, $which, $n, $what) = @_;

@@ -1,5 +1,5 @@
 # Ends a test file soon after its first failure, at its next assertion, for those who only want to know whether there is one:
-# test/sabotage.sh has perl load it (PERL5OPT).
+# test/mutation.sh has perl load it (PERL5OPT).
 package MtpFirst;
 use strict;
 use warnings;

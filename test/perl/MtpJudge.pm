@@ -18,7 +18,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 use MtpFaults;
-use MtpHome;
+use MtpPmem;
 use MtpJudgeClient;
 use MtpJudgeCompare;
 use MtpJudgeDisturb;
@@ -356,11 +356,11 @@ sub new_complaints
 	my $log = slurp_file($node->logfile, $from) // '';
 	$self->{log}{ $node->name } = $from + length($log);
 	$log = without_orphans($log) if $self->{orphaned};
-	# A crash at a stop point is one of the disturbances.
-	my $stops = () = $log =~ /PANIC:  crash at stop point/g;
+	# A crash at an injection point is one of the disturbances.
+	my $stops = () = $log =~ /PANIC:  crash at injection point/g;
 	$log =~ s/\N*\(PID \d+\) was terminated by signal 6:\N*\n// for 1 .. $stops;
-	$self->{kinds}{'crash at a stop point'} += $stops if $stops;
-	return join("\n", grep { /TRAP|PANIC:  (?!crash at stop point)|inconsistent page|\(PID \d+\) was terminated by signal (?!9:)|not closed|leak|page verification failed|WARNING:  (?!$core_warns)/ }
+	$self->{kinds}{'crash at an injection point'} += $stops if $stops;
+	return join("\n", grep { /TRAP|PANIC:  (?!crash at injection point)|inconsistent page|\(PID \d+\) was terminated by signal (?!9:)|not closed|leak|page verification failed|WARNING:  (?!$core_warns)/ }
 		grep { !/LOG:  statement|STATEMENT:/ } split /\n/, $log);
 }
 

@@ -157,7 +157,7 @@ sub transaction
 	return;
 }
 
-# With stop points, now and then one that crashes the server: where one of two records is logged.
+# With injection points, now and then one that crashes the server: where one of two records is logged.
 my @halfway = qw(inner_split leaf_split root_full unlink_found hash_split hash_piece hash_extended step_applied);
 
 sub settings
@@ -168,7 +168,7 @@ sub settings
 	$sql .= "SET enable_seqscan = off;\n" if rand(3) < 1;
 	$sql .= 'SET mtpower.batch_min_rows = ' . (0, 20, 1000)[ rand(3) ] . ";\n" if rand(2) < 1;
 	$sql .= "SET default_transaction_isolation = 'repeatable read';\n" if rand(10) < 1;
-	$sql .= "SET mtpower.debug_stop = '$halfway[ rand(@halfway) ]=panic';\n" if $self->{stops} && rand(50) < 1;
+	$sql .= "SET mtpower.debug_injection = '$halfway[ rand(@halfway) ]=panic';\n" if $self->{stops} && rand(50) < 1;
 	return $sql;
 }
 

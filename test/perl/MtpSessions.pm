@@ -1,4 +1,4 @@
-# Sessions beside each other, and processes held at stop points (test/README.md).
+# Sessions beside each other, and processes held at injection points (test/README.md).
 package MtpSessions;
 
 use strict;
@@ -75,7 +75,7 @@ sub kill_a_session
 	die 'no restart';
 }
 
-# Holds the advisory lock that a stop point waits for, in a session of its own, until it is released.
+# Holds the advisory lock that an injection point waits for, in a session of its own, until it is released.
 my %holders;
 
 sub hold
@@ -95,12 +95,12 @@ sub release
 sub set_stop
 {
 	my ($node, $stop) = @_;
-	$node->safe_psql('postgres', "ALTER SYSTEM SET mtpower.debug_stop = '$stop'");
+	$node->safe_psql('postgres', "ALTER SYSTEM SET mtpower.debug_injection = '$stop'");
 	$node->safe_psql('postgres', 'SELECT pg_reload_conf()');
-	$node->poll_query_until('postgres', "SELECT current_setting('mtpower.debug_stop') = '$stop'") or die "stop point $stop is not set";
+	$node->poll_query_until('postgres', "SELECT current_setting('mtpower.debug_injection') = '$stop'") or die "injection point $stop is not set";
 }
 
-# Does anybody whom the condition describes stand at a stop point?
+# Does anybody whom the condition describes stand at an injection point?
 sub waits_sql
 {
 	my ($who) = @_;

@@ -169,7 +169,7 @@ build_in(int file, int block, int kind, uint64 n)
 {
 	TestPage   *page = &pages[file][block];
 	MtpPageTag	tag = tag_of(file, block);
-	uint64		directory[MTP_DIRECTORY_BYTES / sizeof(uint64)];
+	uint64		directory[MTP_PAGEDIR_BYTES / sizeof(uint64)];
 	uint64		rows;
 	MtpFramePlace place;
 	MtpFrameRef ref;
@@ -191,7 +191,7 @@ build_in(int file, int block, int kind, uint64 n)
 		mtp_frame_fill(&buffer, tag, &ref, NULL, 0);
 		delay();
 		pg_atomic_fetch_add_u64(&noutgrown, 1);
-		build_in(file, block, MTP_FRAME_DIRECTORY, n);
+		build_in(file, block, MTP_FRAME_PAGEDIR, n);
 	}
 	else
 		pg_atomic_fetch_add_u64(mtp_frame_fill(&buffer, tag, &ref, (char *) directory, n * sizeof(uint64)) ? &nfilled : &ndropped, 1);
@@ -200,7 +200,7 @@ build_in(int file, int block, int kind, uint64 n)
 static int
 some_directory(void)
 {
-	return rnd() % 2 == 0 ? MTP_FRAME_SMALL : MTP_FRAME_DIRECTORY;
+	return rnd() % 2 == 0 ? MTP_FRAME_SMALL : MTP_FRAME_PAGEDIR;
 }
 
 static void
@@ -273,7 +273,7 @@ read_directory(int file, int block, uint64 known)
 	bool		found;
 
 	ref.frame = was[file][block] - 1 - rnd() % 2;
-	found = (rnd() % 2 == 0 ? mtp_frame_find_next : mtp_frame_find) (&buffer, tag_of(file, block), MTP_FRAME_DIRECTORY, (uint8) rnd(), 0, 0, &ref);
+	found = (rnd() % 2 == 0 ? mtp_frame_find_next : mtp_frame_find) (&buffer, tag_of(file, block), MTP_FRAME_PAGEDIR, (uint8) rnd(), 0, 0, &ref);
 	if (found)
 		was[file][block] = ref.frame;
 	if (!found)
@@ -286,7 +286,7 @@ read_directory(int file, int block, uint64 known)
 	n = ((const volatile uint64 *) ref.image)[3];
 	for (int i = 7; i >= 0; i--)
 	{
-		at[i] = i < 4 || n < 8 || n > words_of(MTP_FRAME_DIRECTORY) ? i : 4 + rnd() % (n - 4);
+		at[i] = i < 4 || n < 8 || n > words_of(MTP_FRAME_PAGEDIR) ? i : 4 + rnd() % (n - 4);
 		copy[i] = ((const volatile uint64 *) ref.image)[at[i]];
 		delay();
 	}
@@ -414,7 +414,7 @@ purge_file(int file)
 	for (int block = 0; block < BLOCKS; block++)
 	{
 		check(!mtp_frame_find(&buffer, tag_of(file, block), kind_of(file), 0, 0, 0, &ref));
-		check(!mtp_frame_find(&buffer, tag_of(file, block), MTP_FRAME_DIRECTORY, 0, 0, 0, &ref));
+		check(!mtp_frame_find(&buffer, tag_of(file, block), MTP_FRAME_PAGEDIR, 0, 0, 0, &ref));
 	}
 	for (int block = 0; block < BLOCKS; block++)
 		pthread_rwlock_unlock(&pages[file][block].content);
@@ -499,11 +499,11 @@ check_end(void)
 				check(((const uint64 *) ref.image)[2] == pages[file][block].number);
 				check(buffer.pool->kind_of[ref.frame / MTP_EXTENT_FRAMES] == kind_of(file));
 			}
-			if (mtp_frame_find(&buffer, tag_of(file, block), MTP_FRAME_DIRECTORY, 0, 0, 0, &ref))
+			if (mtp_frame_find(&buffer, tag_of(file, block), MTP_FRAME_PAGEDIR, 0, 0, 0, &ref))
 			{
 				used--;
 				check(((const uint64 *) ref.image)[0] == DIRECTORY_OF(file) && ((const uint64 *) ref.image)[2] == pages[file][block].rows);
-				check(kind_of(file) == MTP_FRAME_TABLE && mtp_pool_page_kind(mtp_frame_kind(&buffer, ref.frame)) == MTP_FRAME_DIRECTORY);
+				check(kind_of(file) == MTP_FRAME_TABLE && mtp_pool_page_kind(mtp_frame_kind(&buffer, ref.frame)) == MTP_FRAME_PAGEDIR);
 				check(((const uint64 *) ref.image)[3] <= words_of(mtp_frame_kind(&buffer, ref.frame)));
 			}
 		}
@@ -529,13 +529,13 @@ copies(int kind, int block, int reads)
 			if (mtp_frame_find(&buffer, tag, kind, (uint8) rnd(), 0, 0, &ref))
 			{
 				/* A directory's reader counts its access. */
-				if (kind == MTP_FRAME_DIRECTORY)
+				if (kind == MTP_FRAME_PAGEDIR)
 					mtp_frame_accessed(&buffer, ref.frame, kind, (uint8) rnd());
 				continue;
 			}
 			mtp_frame_consider(&buffer, kind, &state);
 			n += mtp_frame_place(&buffer, tag, kind, false, &state, &place) &&
-				mtp_frame_publish(&buffer, tag, kind, &place, kind == MTP_FRAME_DIRECTORY ? NULL : blocks, NULL);
+				mtp_frame_publish(&buffer, tag, kind, &place, kind == MTP_FRAME_PAGEDIR ? NULL : blocks, NULL);
 		}
 		else if (kind == MTP_FRAME_INDEX)
 			mtp_frame_stale(&buffer, tag, false);
@@ -604,7 +604,7 @@ test_behind(int kind)
 	check(n > nframes / 2 && beside > n * 3 / 4);
 	ref.frame = 0;
 	for (int block = 0; block < nframes * 3 / 4; block++)
-		if (mtp_frame_find_next(&buffer, tag_of(file, block), MTP_FRAME_DIRECTORY, 0, 0, 0, &ref))
+		if (mtp_frame_find_next(&buffer, tag_of(file, block), MTP_FRAME_PAGEDIR, 0, 0, 0, &ref))
 		{
 			check(buffer.heads[ref.frame].tag.page == tag_of(file, block).page && mtp_frame_still(&buffer, &ref));
 			found++;
@@ -624,8 +624,8 @@ test_rests_of_pairs(void)
 
 	check(copies(MTP_FRAME_TABLE, 0, 2) < 100);
 	check(copies(MTP_FRAME_TABLE, 1, 200) > 900);
-	check(copies(MTP_FRAME_DIRECTORY, 2, 1) < 60);
-	check(copies(MTP_FRAME_DIRECTORY, 3, 8) > 900);
+	check(copies(MTP_FRAME_PAGEDIR, 2, 1) < 60);
+	check(copies(MTP_FRAME_PAGEDIR, 3, 8) > 900);
 	mtp_frame_purge(&buffer, of_file, &file);
 }
 
@@ -653,7 +653,7 @@ main(int argc, char **argv)
 	state = seed + 1;
 	test_rests();
 	test_spare();
-	test_behind(MTP_FRAME_DIRECTORY);
+	test_behind(MTP_FRAME_PAGEDIR);
 	test_behind(MTP_FRAME_SMALL);
 	test_rests_of_pairs();
 	for (uint64 i = 0; i < THREADS; i++)

@@ -70,13 +70,13 @@ check_find(uint32 hash)
 		for (int i = 0; i < nmodel; i++)
 			if (mtp_entry_hash(&model[i].e) == hash && (with_dead || !model[i].dead))
 				want[n++] = i;
-		check(mtp_bucket_find(page, hash, with_dead, got) == n);
+		check(mtp_hash_bucket_find(page, hash, with_dead, got) == n);
 		check(memcmp(want, got, n * sizeof(uint16)) == 0);
-		check(mtp_bucket_find_scalar(page, MtpHashFps(page), MtpHashHead(page)->n, hash, with_dead, got) == n);
+		check(mtp_hash_bucket_find_scalar(page, MtpHashFps(page), MtpHashHead(page)->n, hash, with_dead, got) == n);
 		check(memcmp(want, got, n * sizeof(uint16)) == 0);
 	}
 	for (int limit = 0; limit < 4; limit++)
-		check(mtp_bucket_count(page, hash, limit) == Min(n, limit));
+		check(mtp_hash_bucket_count(page, hash, limit) == Min(n, limit));
 }
 
 static void
@@ -89,7 +89,7 @@ check_page(void)
 	int			at;
 	int			ndead = 0;
 
-	fault = mtp_bucket_fault(page, &at);
+	fault = mtp_hash_bucket_fault(page, &at);
 	if (fault != NULL)
 		die("entry %d: %s", at, fault);
 	check(h->n == nmodel);
@@ -106,8 +106,8 @@ check_page(void)
 
 	memcpy(a.data, page, BLCKSZ);
 	memcpy(b.data, twin, BLCKSZ);
-	mtp_bucket_mask(a.data);
-	mtp_bucket_mask(b.data);
+	mtp_hash_bucket_mask(a.data);
+	mtp_hash_bucket_mask(b.data);
 	check(memcmp(a.data, b.data, ((PageHeader) page)->pd_lower) == 0);
 	check(memcmp(a.data + ((PageHeader) page)->pd_upper, b.data + ((PageHeader) page)->pd_upper,
 				 BLCKSZ - ((PageHeader) page)->pd_upper) == 0);
@@ -117,7 +117,7 @@ static void
 append(void)
 {
 	MtpHashEntry some[MTP_HASH_MAX_ENTRIES];
-	int			room = mtp_bucket_room(page);
+	int			room = mtp_hash_bucket_room(page);
 	int			n = rnd(rnd(3) ? 8 : room + 1);
 
 	n = Min(n, room);
@@ -133,8 +133,8 @@ append(void)
 		some[i] = mtp_entry(hash, &tid);
 		model[nmodel++] = (Entry) {.e = some[i]};
 	}
-	mtp_bucket_append(page, n, some);
-	mtp_bucket_append(twin, n, some);
+	mtp_hash_bucket_append(page, n, some);
+	mtp_hash_bucket_append(twin, n, some);
 }
 
 /* The rule told otherwise: from the left, each hole takes the last entry that stays. */
@@ -153,8 +153,8 @@ delete(void)
 			at[n++] = i;
 			gone[i] = true;
 		}
-	mtp_bucket_delete(page, n, at);
-	mtp_bucket_delete(twin, n, at);
+	mtp_hash_bucket_delete(page, n, at);
+	mtp_hash_bucket_delete(twin, n, at);
 
 	stay = nmodel - n;
 	for (int hole = 0, from = nmodel - 1; hole < stay; hole++)
@@ -182,8 +182,8 @@ retain(void)
 	lo = rnd(2) ? h->lo : mid;
 	hi = lo == mid ? h->hi : mid;
 
-	mtp_bucket_retain(page, lo, hi);
-	mtp_bucket_retain(twin, lo, hi);
+	mtp_hash_bucket_retain(page, lo, hi);
+	mtp_hash_bucket_retain(twin, lo, hi);
 	check(h->lo == lo && h->hi == hi);
 	for (int i = 0; i < nmodel; i++)
 		if (mtp_entry_hash(&model[i].e) >= lo && mtp_entry_hash(&model[i].e) <= hi)
@@ -220,8 +220,8 @@ check_mask(void)
 	memcpy(a.data, page, BLCKSZ);
 	memcpy(b.data, page, BLCKSZ);
 	b.data[at] ^= 1 << rnd(8);
-	mtp_bucket_mask(a.data);
-	mtp_bucket_mask(b.data);
+	mtp_hash_bucket_mask(a.data);
+	mtp_hash_bucket_mask(b.data);
 	check(a.data[at] != b.data[at]);
 }
 
@@ -243,8 +243,8 @@ check_meta_mask(void)
 	memcpy(b.data, a.data, BLCKSZ);
 	at += (char *) meta - a.data;
 	b.data[at] ^= 1 << rnd(8);
-	mtp_bucket_mask(a.data);
-	mtp_bucket_mask(b.data);
+	mtp_hash_bucket_mask(a.data);
+	mtp_hash_bucket_mask(b.data);
 	at -= (char *) meta - a.data;
 	check((memcmp(a.data, b.data, BLCKSZ) == 0) ==
 		  (at >= offsetof(MtpHashMeta, entries) && at < offsetof(MtpHashMeta, reserved)));
@@ -264,7 +264,7 @@ check_damage(void)
 
 		page[from] ^= 1 << rnd(8);
 		page[from + rnd(3)] = (char) rnd(256);
-		(void) mtp_bucket_fault(page, &at);
+		(void) mtp_hash_bucket_fault(page, &at);
 		if (i % 4 == 3)
 			memcpy(page, whole.data, BLCKSZ);
 	}
@@ -276,7 +276,7 @@ static void
 check_fault(const char *want, const PGAlignedBlock *whole)
 {
 	int			at;
-	const char *fault = mtp_bucket_fault(page, &at);
+	const char *fault = mtp_hash_bucket_fault(page, &at);
 
 	if (fault == NULL || strcmp(fault, want) != 0)
 		die("found \"%s\" where \"%s\" was expected", fault ? fault : "nothing", want);
@@ -292,12 +292,12 @@ test_faults(void)
 	ItemPointerData tid;
 	MtpHashEntry e;
 
-	mtp_bucket_init(page, MTP_HASH_BUCKET, 3, 1000, 2000);
+	mtp_hash_bucket_init(page, MTP_HASH_BUCKET, 3, 1000, 2000);
 	ItemPointerSet(&tid, 1, 1);
 	e = mtp_entry(1000, &tid);
-	mtp_bucket_append(page, 1, &e);
+	mtp_hash_bucket_append(page, 1, &e);
 	e = mtp_entry(2000, &tid);
-	mtp_bucket_append(page, 1, &e);
+	mtp_hash_bucket_append(page, 1, &e);
 	p->heavy[0] = (MtpHashHeavy) {1000, 9};
 	p->heavy[1] = (MtpHashHeavy) {2000, 9};
 	h->nheavy = 2;
@@ -344,7 +344,7 @@ test_faults(void)
 	ItemPointerSetInvalid(&MtpHashEntryAt(page, 0)->tid);
 	check_fault("an entry points to no row", &whole);
 
-	mtp_bucket_init(page, MTP_HASH_STASH, 3, 1000, 2000);
+	mtp_hash_bucket_init(page, MTP_HASH_STASH, 3, 1000, 2000);
 	memcpy(whole.data, page, BLCKSZ);
 	h->nheavy = 1;
 	check_fault("a stash page has what only a bucket's first page can have", &whole);
@@ -360,9 +360,9 @@ test_bucket(void)
 
 	distinct = 1 + rnd(rnd(2) ? 5 : 2000);
 	nmodel = 0;
-	mtp_bucket_init(page, type, 7, 0, PG_UINT32_MAX);
-	mtp_bucket_init(twin, type, 7, 0, PG_UINT32_MAX);
-	check(mtp_bucket_room(page) == MTP_HASH_CAP(type));
+	mtp_hash_bucket_init(page, type, 7, 0, PG_UINT32_MAX);
+	mtp_hash_bucket_init(twin, type, 7, 0, PG_UINT32_MAX);
+	check(mtp_hash_bucket_room(page) == MTP_HASH_CAP(type));
 	for (int step = 0; step < 200; step++)
 	{
 		switch (rnd(10))
@@ -380,7 +380,7 @@ test_bucket(void)
 				{
 					int			k = rnd(nmodel);
 
-					mtp_bucket_set_dead(page, k);
+					mtp_hash_bucket_set_dead(page, k);
 					model[k].dead = true;
 				}
 				break;
@@ -394,8 +394,8 @@ test_bucket(void)
 			check_find(nmodel > 0 && rnd(2) ? mtp_entry_hash(&model[rnd(nmodel)].e) : random_hash());
 	}
 	check_damage();
-	mtp_bucket_init_free(page);
-	check(mtp_bucket_fault(page, &at) == NULL);
+	mtp_hash_bucket_init_free(page);
+	check(mtp_hash_bucket_fault(page, &at) == NULL);
 }
 
 /* ---------- space.c ---------- */
@@ -428,13 +428,13 @@ compare_intervals(const void *a, const void *b)
 static void
 check_hash(const MtpHashSpace *s, uint32 hash)
 {
-	uint32		bucket = mtp_space_bucket(s, hash);
+	uint32		bucket = mtp_hash_space_bucket(s, hash);
 	uint32		lo;
 	uint32		hi;
 
 	check(bucket == plain_bucket(s, hash));
-	check(bucket < mtp_space_size(s));
-	mtp_space_interval(s, bucket, &lo, &hi);
+	check(bucket < mtp_hash_space_size(s));
+	mtp_hash_space_interval(s, bucket, &lo, &hi);
 	check(lo <= hash && hash <= hi);
 }
 
@@ -442,14 +442,14 @@ check_hash(const MtpHashSpace *s, uint32 hash)
 static void
 check_tiles(const MtpHashSpace *s)
 {
-	uint32		b = mtp_space_size(s);
+	uint32		b = mtp_hash_space_size(s);
 	uint32		(*all)[2] = malloc(b * sizeof(*all));
 
 	for (uint32 i = 0; i < b; i++)
 	{
-		mtp_space_interval(s, i, &all[i][0], &all[i][1]);
+		mtp_hash_space_interval(s, i, &all[i][0], &all[i][1]);
 		check(all[i][0] <= all[i][1]);
-		check(mtp_space_bucket(s, all[i][0]) == i && mtp_space_bucket(s, all[i][1]) == i);
+		check(mtp_hash_space_bucket(s, all[i][0]) == i && mtp_hash_space_bucket(s, all[i][1]) == i);
 	}
 	qsort(all, b, sizeof(*all), compare_intervals);
 	check(all[0][0] == 0 && all[b - 1][1] == PG_UINT32_MAX);
@@ -463,24 +463,24 @@ static void
 check_grow(MtpHashSpace *s)
 {
 	MtpHashSpace old = *s;
-	uint32		b = mtp_space_size(s);
-	uint32		split = mtp_space_grow(s);
+	uint32		b = mtp_hash_space_size(s);
+	uint32		split = mtp_hash_space_grow(s);
 	uint32		lo[3];
 	uint32		hi[3];
 
 	check(split == old.next);
-	check(mtp_space_size(s) == b + 1);
+	check(mtp_hash_space_size(s) == b + 1);
 	check(b == split + (old.initial << old.level));
-	mtp_space_interval(&old, split, &lo[0], &hi[0]);
-	mtp_space_interval(s, split, &lo[1], &hi[1]);
-	mtp_space_interval(s, b, &lo[2], &hi[2]);
+	mtp_hash_space_interval(&old, split, &lo[0], &hi[0]);
+	mtp_hash_space_interval(s, split, &lo[1], &hi[1]);
+	mtp_hash_space_interval(s, b, &lo[2], &hi[2]);
 	check(lo[1] == lo[0] && hi[2] == hi[0] && hi[1] < lo[2] && lo[2] == hi[1] + 1);
 	for (int i = 0; i < 20; i++)
 	{
 		uint32		other = rnd(b);
 
-		mtp_space_interval(&old, other, &lo[0], &hi[0]);
-		mtp_space_interval(s, other, &lo[1], &hi[1]);
+		mtp_hash_space_interval(&old, other, &lo[0], &hi[0]);
+		mtp_hash_space_interval(s, other, &lo[1], &hi[1]);
 		check(other == split || (lo[0] == lo[1] && hi[0] == hi[1]));
 	}
 }

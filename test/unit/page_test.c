@@ -704,7 +704,7 @@ test_counting(void)
 	}
 }
 
-/* Normal keys keep the values' order, and exact ones come back. */
+/* Normalized keys keep the values' order, and exact ones come back. */
 static void
 test_norms(void)
 {

@@ -275,7 +275,7 @@ test_scans(int kind)
 			bool		found;
 
 			if (page % 64 == 0)
-				mtp_pool_tick(pool, kind < MTP_FRAME_DIRECTORY ? 64 : 0, kind < MTP_FRAME_DIRECTORY ? 0 : 64);
+				mtp_pool_tick(pool, kind < MTP_FRAME_PAGEDIR ? 64 : 0, kind < MTP_FRAME_PAGEDIR ? 0 : 64);
 			if (frame_of[page] != 0)
 			{
 				mtp_pool_hit(pool, frame, (uint8) rnd());

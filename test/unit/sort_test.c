@@ -31,7 +31,7 @@ ProcessInterrupts(void)
 }
 
 int
-mtp_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b)
+mtp_batch_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b)
 {
 	if (stop_after > 0 && --stop_after == 0)
 		longjmp(stop, 1);
@@ -112,7 +112,7 @@ test_narrow(uint32 n, int kind, int rids)
 	}
 	memcpy(b, a, n * sizeof(MtpNarrow));
 	qsort(b, n, sizeof(MtpNarrow), compare);
-	mtp_sort_narrow(a, scratch, n);
+	mtp_batch_sort_narrow(a, scratch, n);
 	check("narrow", a, b, n);
 	free(a);
 	free(b);
@@ -135,7 +135,7 @@ test_wide(uint32 n, int kind, bool with_error)
 	qsort(b, n, sizeof(MtpWide), compare);
 	stop_after = with_error ? 1 + rnd() % (n + 1) : 0;
 	if (setjmp(stop) == 0)
-		mtp_sort_wide(NULL, a, scratch, n);
+		mtp_batch_sort_wide(NULL, a, scratch, n);
 	else
 		qsort(a, n, sizeof(MtpWide), compare);
 	check("wide", a, b, n);

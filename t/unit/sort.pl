@@ -1,0 +1,9 @@
+# The sorting of index entries is compared with qsort (test/unit/sort_test.c).
+use strict;
+use warnings;
+use MtpUnit;
+use Test::More;
+
+run_unit('sort', [ 'test/unit/sort_test.c', 'src/batch/sort.c' ], [ 1, 60 ]);
+
+done_testing();

@@ -1,9 +1,0 @@
-# Loads into hash indexes that are cancelled, terminated, without memory or workers: batch_faults.pl with hash in place of B-link.
-use strict;
-use warnings;
-use FindBin;
-use PostgreSQL::Test::Cluster;		# now: its INIT block does not run when it is loaded by do
-
-$ENV{MTP_INDEX_AM} = 'mtpower_hash';
-do "$FindBin::Bin/batch_faults.pl";
-die $@ if $@;

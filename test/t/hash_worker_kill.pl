@@ -1,9 +1,0 @@
-# Workers that die while they load hash indexes: batch_worker_kill.pl with hash in place of B-link.
-use strict;
-use warnings;
-use FindBin;
-use PostgreSQL::Test::Cluster;		# now: its INIT block does not run when it is loaded by do
-
-$ENV{MTP_INDEX_AM} = 'mtpower_hash';
-do "$FindBin::Bin/batch_worker_kill.pl";
-die $@ if $@;

@@ -1,9 +1,0 @@
-# The buffer's heat and its pool of frames (test/unit/pool_test.c).
-use strict;
-use warnings;
-use MtpUnit;
-use Test::More;
-
-run_unit('pool', [ 'test/unit/pool_test.c', 'src/buffer/heat.c', 'src/buffer/pool.c' ], [ 1, 6 ]);
-
-done_testing();

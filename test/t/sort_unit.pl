@@ -1,9 +1,0 @@
-# The sorting of index entries against qsort (test/unit/sort_test.c).
-use strict;
-use warnings;
-use MtpUnit;
-use Test::More;
-
-run_unit('sort', [ 'test/unit/sort_test.c', 'src/batch/sort.c' ], [ 1, 60 ]);
-
-done_testing();
