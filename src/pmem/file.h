@@ -14,7 +14,7 @@
  * which contents of the file are valid: it is written last, at the server's end, and taken away
  * first, at its start.  README.md argues why.
  *
- * seal.c needs nothing of the server, so that test/unit/pool_file_test.c can run it alone.  It needs
+ * seal.c needs nothing of the server, so test/unit/pool_file_test.c can run it alone.  It needs
  * of file.c the file, and of marker.c the state of the data directory.
  */
 #ifndef MTP_PMEM_H
