@@ -2,14 +2,20 @@
  * frame.c
  *	  Publishes frames, makes them stale, and takes them away.
  *
- * Who changes a frame has made its version odd, by a compare-and-swap, and is alone until he makes it even again.  A frame that a word
- * leads to is made odd only under the lock of its page's partition, and the word goes before that lock does.
+ * A process that changes a frame makes its version odd first, by compare-and-swap, and is alone
+ * with the frame until it makes the version even again (invariant F3).  If a word leads to the
+ * frame, the process holds the lock of the page's partition while it makes the version odd, and
+ * takes the word away before it releases the lock.
+ *
+ * Invariants F1 to F8 are in README.md, "Frames".
  */
 #include "buffer/frame.h"
 
 #include "port/pg_bitutils.h"
 
-#define MOST_TRIES 1000			/* for a frame that somebody else is at */
+#define MOST_TRIES 1000			/* for a frame that another process has */
+
+static const MtpPageTag no_page = {0, 0};	/* of a frame that is free */
 
 static uint32
 buckets(uint32 nextents)
@@ -18,14 +24,18 @@ buckets(uint32 nextents)
 
 	/*
 	 * A quarter of the words are in use if all frames are of blocks, half of them if all are of
-	 * directories.
+	 * page directories.
 	 */
-	while ((uint64) n * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS < (uint64) nextents * Max(MTP_EXTENT_BLOCKS * 4, MTP_EXTENT_FRAMES * 2))
+	while ((uint64) n * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS <
+		   (uint64) nextents * Max(MTP_EXTENT_BLOCKS * 4, MTP_EXTENT_FRAMES * 2))
 		n *= 2;
 	return n;
 }
 
-/* One for each block that there is room for, and more where that is little, so that a page seldom rests for another one. */
+/*
+ * One for each block that the buffer has room for, and at least 8192, so that pages seldom share
+ * one.
+ */
 static uint32
 rests_of_a_kind(uint32 nextents)
 {
@@ -46,7 +56,8 @@ Size
 mtp_frame_size(uint32 nextents)
 {
 	Size		heads = mul_size(nextents, MTP_EXTENT_FRAMES * sizeof(MtpFrameHead));
-	Size		words = mul_size(buckets(nextents), MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS * sizeof(uint64));
+	Size		words = mul_size(buckets(nextents),
+								 MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS * sizeof(uint64));
 	Size		files = mul_size(file_counters(nextents), sizeof(pg_atomic_uint32));
 	Size		rests = mul_size(rests_of_a_kind(nextents), MTP_FRAME_KINDS * sizeof(MtpRest));
 
@@ -64,7 +75,8 @@ mtp_frame_make(MtpBuffer *b, MtpPool *pool, void *memory, char *images, LWLockPa
 	b->locks = locks;
 	b->bucket_mask = nbuckets - 1;
 	b->words = memory;
-	b->heads = (MtpFrameHead *) (b->words + (Size) nbuckets * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS);
+	b->heads = (MtpFrameHead *) (b->words +
+								 (Size) nbuckets * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS);
 	b->files = (pg_atomic_uint32 *) (b->heads + nframes);
 	b->file_mask = file_counters(pool->nextents) - 1;
 	for (uint32 i = 0; i <= b->file_mask; i++)
@@ -75,19 +87,13 @@ mtp_frame_make(MtpBuffer *b, MtpPool *pool, void *memory, char *images, LWLockPa
 	b->spare = 0;
 	b->behind = 0;
 	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
-		b->admissions[kind] = (MtpAdmission)
-	{
-		.mean = MTP_ADMITTED_ALL
-	};
+		b->admissions[kind].mean = MTP_ADMITTED_ALL;
 	for (uint32 i = 0; i < nbuckets * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS; i++)
 		pg_atomic_init_u64(&b->words[i], 0);
 	for (uint32 i = 0; i < nframes; i++)
 	{
 		pg_atomic_init_u64(&b->heads[i].version, 0);
-		b->heads[i].tag = (MtpPageTag)
-		{
-			0, 0
-		};
+		b->heads[i].tag = no_page;
 		b->heads[i].paid = 0;
 	}
 }
@@ -106,9 +112,20 @@ extent_lock(MtpBuffer *b)
 
 /* ---------- words ---------- */
 
+/* True if the word has the page's mark, and its frame has the page or is about to lose it. */
+static pg_attribute_always_inline bool
+leads_to(MtpBuffer *b, uint64 word, MtpPageTag tag, uint64 hash)
+{
+	MtpPageTag *has = &b->heads[(uint32) word].tag;
+
+	return word >> 32 == mtp_frame_mark(hash) && has->page == tag.page && has->space == tag.space;
+}
+
 /*
- * The word of a page, or NULL: of a directory, whatever its frame's size.  Exact under the partition's lock.  Without it, a word may go that is found, but none comes while
- * the caller has locked the page's content exclusively.
+ * The word that leads to a page's frame, or NULL.  The word of a page directory is found whatever
+ * its frame's size (invariant F7).  Exact under the partition's lock.  Without the lock a word
+ * that is found may go; but none comes while the caller holds the page's content lock exclusively
+ * (invariant F4).
  */
 static pg_atomic_uint64 *
 word_of(MtpBuffer *b, MtpPageTag tag, int kind, uint64 hash)
@@ -120,9 +137,8 @@ word_of(MtpBuffer *b, MtpPageTag tag, int kind, uint64 hash)
 		for (int i = 0; i < MTP_BUCKET_WORDS; i++)
 		{
 			uint64		word = pg_atomic_read_u64(&words[i]);
-			MtpPageTag *has = &b->heads[(uint32) word].tag;
 
-			if (word >> 32 == mtp_frame_mark(hash) && has->page == tag.page && has->space == tag.space &&
+			if (leads_to(b, word, tag, hash) &&
 				mtp_pool_page_kind(mtp_frame_kind(b, (uint32) word)) == mtp_pool_page_kind(kind))
 				return &words[i];
 		}
@@ -130,7 +146,7 @@ word_of(MtpBuffer *b, MtpPageTag tag, int kind, uint64 hash)
 	return NULL;
 }
 
-/* A free word of the emptier bucket, or NULL. */
+/* A free word of the page's emptier bucket, or NULL */
 static pg_atomic_uint64 *
 free_word(MtpBuffer *b, uint64 hash)
 {
@@ -159,12 +175,16 @@ free_word(MtpBuffer *b, uint64 hash)
 }
 
 static inline void
-count(MtpBuffer *b, int kind, MtpFrameCount what)
+count_event(MtpBuffer *b, int kind, MtpFrameCount what)
 {
 	b->counts[mtp_pool_page_kind(kind)][what]++;
 }
 
-/* How many frames have pages of the tag's file, and of others that share the counter: raised before a page's word comes, lowered when it has gone. */
+/*
+ * How many frames have pages of the tag's file, and of files that share the counter.  Raised
+ * before a page's word comes, and lowered when the word has gone: in both cases while the frame is
+ * odd (invariant F8).
+ */
 static pg_atomic_uint32 *
 frames_of_file(MtpBuffer *b, MtpPageTag tag)
 {
@@ -172,7 +192,7 @@ frames_of_file(MtpBuffer *b, MtpPageTag tag)
 	return &b->files[mtp_tag_hash(tag) & b->file_mask];
 }
 
-/* What pages that are not there are known by: a pair and its directory are two. */
+/* What the sketch knows a page by: a pair and its page directory are two pages there. */
 static inline uint64
 sketch_hash(uint64 hash, int kind)
 {
@@ -182,12 +202,13 @@ sketch_hash(uint64 hash, int kind)
 static inline volatile MtpRest *
 rest_of(MtpBuffer *b, int kind, uint64 hash)
 {
-	return &b->rests[mtp_pool_page_kind(kind) * ((Size) b->rest_mask + 1) + (hash >> 8 & b->rest_mask)];
+	return &b->rests[mtp_pool_page_kind(kind) * ((Size) b->rest_mask + 1) +
+					 (hash >> 8 & b->rest_mask)];
 }
 
-/* Has the page to be read where it lies once more before it is published? */
+/* True if the page rests: it must miss once more before it may be published.  Counts this miss. */
 static bool
-rests(MtpBuffer *b, int kind, uint64 hash)
+page_rests(MtpBuffer *b, int kind, uint64 hash)
 {
 	volatile MtpRest *rest = rest_of(b, kind, hash);
 	uint8		misses = rest->misses;
@@ -199,8 +220,9 @@ rests(MtpBuffer *b, int kind, uint64 hash)
 }
 
 /*
- * The page's frame goes.  forgiven: the first one that has not paid is, where that mostly happens to a page once: dead hints are all
- * that has changed, or rows of a table.
+ * Sets the rest of a page whose frame goes by a change.  paid: its frame was read often enough to
+ * be worth the copy.  forgiven: the first frame that has not paid costs no rest.  That is for
+ * changes that mostly happen to a page once: dead hints, and rows of a table.
  */
 static void
 send_to_rest(MtpBuffer *b, int kind, uint64 hash, bool paid, bool forgiven)
@@ -216,29 +238,36 @@ send_to_rest(MtpBuffer *b, int kind, uint64 hash, bool paid, bool forgiven)
 	rest->misses = useless > 1 ? 1 << useless : forgiven ? 0 : 2;
 }
 
-/* ---------- one's own frames ---------- */
+/* ---------- taking frames ---------- */
 
-/* The frame is odd, and its word has gone: so does its page.  why: what is counted. */
+/*
+ * Makes a frame free: its page moves to the sketch.  The caller has made the version odd, and the
+ * page's word has gone.  why: what to count.
+ */
 static void
 forget_page(MtpBuffer *b, uint32 frame, uint64 hash, MtpFrameCount why)
 {
 	int			kind = b->pool->kind_of[frame / MTP_EXTENT_FRAMES];
 
 	mtp_pool_left(b->pool, frame, sketch_hash(hash, kind));
-	count(b, kind, why);
+	count_event(b, kind, why);
 	MTP_FRAME_STEP(taken);
 	pg_atomic_fetch_sub_u32(frames_of_file(b, b->heads[frame].tag), 1);
-	b->heads[frame].tag = (MtpPageTag)
-	{
-		0, 0
-	};
+	b->heads[frame].tag = no_page;
 }
 
 /*
- * Makes a frame one's own: odd, free, and with no word.  False if somebody else is at it.  why: what is counted if it has a page.
+ * Takes a frame: makes its version odd, takes its page's word away, and makes it free.  False if
+ * another process has it, or it has changed since the look at it; then nothing is done.  why: what
+ * to count, if the frame has a page.
+ *
+ * The compare-and-swap starts from the version that was read before the identity, so the identity
+ * is still that one when it succeeds.  On AArch64 the stores behind a compare-and-swap may become
+ * visible before its own store: therefore the write barrier (invariant F3).  A frame that is taken
+ * from a page never comes back to that page (invariant F5).
  */
 static bool
-take(MtpBuffer *b, uint32 frame, MtpFrameCount why)
+take_frame(MtpBuffer *b, uint32 frame, MtpFrameCount why)
 {
 	MtpFrameHead *head = &b->heads[frame];
 	uint64		version = pg_atomic_read_u64(&head->version);
@@ -249,6 +278,7 @@ take(MtpBuffer *b, uint32 frame, MtpFrameCount why)
 	pg_read_barrier();
 	if (version % 2 != 0)
 		return false;
+	/* Behind the version, so the compare-and-swap below vouches for it. */
 	tag = head->tag;
 	MTP_FRAME_STEP(chosen);
 	if (tag.page == 0)
@@ -266,7 +296,7 @@ take(MtpBuffer *b, uint32 frame, MtpFrameCount why)
 	{
 		pg_atomic_uint64 *word = word_of(b, tag, b->pool->kind_of[frame / MTP_EXTENT_FRAMES], hash);
 
-		Assert(word != NULL);	/* it came before the version was even, and goes here alone */
+		Assert(word != NULL);	/* the word came before the version was even, and goes here alone */
 		pg_atomic_write_u64(word, 0);
 	}
 	LWLockRelease(partition_lock(b, hash));
@@ -275,20 +305,25 @@ take(MtpBuffer *b, uint32 frame, MtpFrameCount why)
 	return taken;
 }
 
-/* Lets go of one's own frame: what it has is complete. */
+/*
+ * Lets a frame go that this process has taken: the version is even again.  What the frame has is
+ * complete.
+ */
 static void
 let_go(MtpBuffer *b, uint32 frame)
 {
 	MtpFrameHead *head = &b->heads[frame];
 
 	MTP_FRAME_STEP(complete);
-	pg_write_barrier();			/* what the version protects before it */
+	pg_write_barrier();			/* the image and the identity before the version */
 	pg_atomic_write_u64(&head->version, pg_atomic_read_u64(&head->version) + 1);
 }
 
 /*
- * Has an extent change its kind, while all its frames are one's own: who takes one before that lets go of it, and who takes one later
- * sees the new kind (mtp_frame_publish).  If somebody keeps one for long the extent stays what it is.
+ * Changes the kind of an extent, while this process has all its frames (invariant F6).  A process
+ * that chose one of the frames before, and takes it later, sees the new kind and lets the frame go
+ * (mtp_frame_publish).  If another process keeps a frame for long, the extent stays as it is.  The
+ * caller holds the lock for extents.
  */
 static void
 change_extent(MtpBuffer *b, uint32 extent, int kind)
@@ -300,7 +335,7 @@ change_extent(MtpBuffer *b, uint32 extent, int kind)
 	{
 		int			tries = 0;
 
-		while (!take(b, first + n, MTP_COUNT_EVICTED) && ++tries < MOST_TRIES)
+		while (!take_frame(b, first + n, MTP_COUNT_EVICTED) && ++tries < MOST_TRIES)
 			pg_spin_delay();
 		if (tries == MOST_TRIES)
 			break;
@@ -317,7 +352,8 @@ mtp_frame_consider(MtpBuffer *b, int kind, uint64 *random)
 {
 	uint32		extent;
 
-	if (!mtp_pool_may_want(b->pool, kind) || !LWLockConditionalAcquire(extent_lock(b), LW_EXCLUSIVE))
+	if (!mtp_pool_may_want(b->pool, kind) ||
+		!LWLockConditionalAcquire(extent_lock(b), LW_EXCLUSIVE))
 		return;
 	if (mtp_pool_wants(b->pool, kind, random, &extent))
 		change_extent(b, extent, kind);
@@ -345,8 +381,9 @@ mtp_frame_copy(MtpBuffer *b, MtpPageTag tag, int kind, void *to, Size size)
 }
 
 /*
- * The index frame that this process has made free last, if it is still free, and one: its memory is at hand, and no other page needs to go.  It is none for other kinds, even if
- * the extent has become theirs: their frames begin at other numbers.
+ * The index frame that this process has freed last, if it is still free: its memory is in the
+ * processor's cache, and no page must go for it.  For index pages alone.  If the frame's extent
+ * has become one of another kind, the number may be none of a frame.
  */
 static bool
 spare_frame(MtpBuffer *b, int kind, uint32 *frame)
@@ -362,16 +399,25 @@ spare_frame(MtpBuffer *b, int kind, uint32 *frame)
 	return true;
 }
 
-/* For a directory, the frame behind the last one, if it is to be had for nothing: who goes through a table finds them side by side (mtp_frame_find_next). */
+/*
+ * For a page directory, the frame behind the one published last, if it is free: a scan of the
+ * table then finds the frames side by side (mtp_frame_find_next).
+ */
 static bool
 frame_behind(MtpBuffer *b, int kind, uint32 *frame)
 {
 	*frame = b->behind;
-	return mtp_pool_page_kind(kind) == MTP_FRAME_PAGEDIR && b->behind != 0 && mtp_pool_was_given(b->pool, kind, b->behind) && b->heads[b->behind].tag.page == 0;
+	return mtp_pool_page_kind(kind) == MTP_FRAME_PAGEDIR && b->behind != 0 &&
+		mtp_pool_was_given(b->pool, kind, b->behind) && b->heads[b->behind].tag.page == 0;
 }
 
+/*
+ * In this order: does this miss look at all, does the page rest, is there a frame for nothing, is
+ * there a colder page.  None of it needs a lock, since nothing is reserved.
+ */
 bool
-mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *random, MtpFramePlace *place)
+mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *random,
+				MtpFramePlace *place)
 {
 	uint64		hash = mtp_tag_hash(tag);
 	MtpAdmission *admission = &b->admissions[kind];
@@ -379,8 +425,9 @@ mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *
 
 	place->level = MTP_HEAT_ONE;
 	if (!only_free)
-		place->level = mtp_pool_miss(b->pool, kind, sketch_hash(hash, kind), admission, (uint16) (*random >> 8));
-	if (place->level >= 0 && rests(b, kind, hash))
+		place->level = mtp_pool_miss(b->pool, kind, sketch_hash(hash, kind), admission,
+									 (uint16) (*random >> 8));
+	if (place->level >= 0 && page_rests(b, kind, hash))
 		place->level = -1;
 	if (place->level < 0)
 		found = false;
@@ -388,25 +435,27 @@ mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *
 		found = true;
 	else
 	{
-		found = mtp_pool_place(b->pool, kind, only_free ? 0 : place->level, admission->stands_for, random, &place->frame);
+		found = mtp_pool_place(b->pool, kind, only_free ? 0
+							   : place->level, admission->stands_for, random, &place->frame);
 		if (!only_free)
 			mtp_pool_tried(admission, found);
 	}
 	if (!found)
 	{
-		count(b, kind, MTP_COUNT_REFUSED);
+		count_event(b, kind, MTP_COUNT_REFUSED);
 		return false;
 	}
 
 	/*
-	 * Somebody else with a share lock may have been faster, and there may be no word; better known
-	 * before a page has to go.
+	 * Another process with a share lock may have been faster, or the buckets may be full.  Better
+	 * to know that before a page must go.
 	 */
 	return word_of(b, tag, kind, hash) == NULL && free_word(b, hash) != NULL;
 }
 
 bool
-mtp_frame_place_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level, uint64 *random, MtpFramePlace *place)
+mtp_frame_place_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level, uint64 *random,
+					 MtpFramePlace *place)
 {
 	uint64		hash = mtp_tag_hash(tag);
 
@@ -414,13 +463,17 @@ mtp_frame_place_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level, uint64 *
 	mtp_pool_warm(b->pool, sketch_hash(hash, kind), level);
 	if (word_of(b, tag, kind, hash) != NULL || free_word(b, hash) == NULL)
 		return false;
-	if (frame_behind(b, kind, &place->frame) || mtp_pool_place(b->pool, kind, level, 1, random, &place->frame))
+	if (frame_behind(b, kind, &place->frame) ||
+		mtp_pool_place(b->pool, kind, level, 1, random, &place->frame))
 		return true;
-	count(b, kind, MTP_COUNT_REFUSED);
+	count_event(b, kind, MTP_COUNT_REFUSED);
 	return false;
 }
 
-/* The frame may be another page's by now, which is warmer then for a while. */
+/*
+ * The frame may have another page by the time it is warmed.  That page is too warm then for a
+ * while.
+ */
 bool
 mtp_frame_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level)
 {
@@ -454,10 +507,7 @@ copy_image(MtpBuffer *b, uint32 frame, int kind, const char *const *blocks)
 	{
 		const char *block = blocks[i] != NULL ? blocks[i] : zeros;
 
-		/*
-		 * In a file that is persistent memory this takes more, and has barriers of its own
-		 * (home.h).
-		 */
+		/* In the pool file a copy takes more than memcpy, with barriers of its own (src/pmem). */
 		if (b->copy != NULL)
 			b->copy(image + i * BLCKSZ, block, BLCKSZ);
 		else
@@ -465,8 +515,13 @@ copy_image(MtpBuffer *b, uint32 frame, int kind, const char *const *blocks)
 	}
 }
 
+/*
+ * The image is complete, and has its page's identity, before a word leads to it; and the version is
+ * odd from take_frame to let_go, so that no reader believes the image earlier (invariants F1, F3).
+ */
 bool
-mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *place, const char *const *blocks, MtpFrameRef *ref)
+mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *place,
+				  const char *const *blocks, MtpFrameRef *ref)
 {
 	MtpPool    *pool = b->pool;
 	uint64		hash = mtp_tag_hash(tag);
@@ -474,12 +529,14 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *p
 	pg_atomic_uint64 *word;
 
 	MTP_FRAME_STEP(placed);
-	if (!take(b, frame, MTP_COUNT_EVICTED))
+	/* The place was not reserved: another process may have the frame by now. */
+	if (!take_frame(b, frame, MTP_COUNT_EVICTED))
 	{
-		count(b, kind, MTP_COUNT_REFUSED);
+		count_event(b, kind, MTP_COUNT_REFUSED);
 		return false;
 	}
 	MTP_FRAME_STEP(mine);
+	/* Or its extent has changed its kind since the frame was chosen (invariant F6). */
 	if (mtp_frame_kind(b, frame) != kind)
 	{
 		let_go(b, frame);
@@ -490,27 +547,27 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *p
 	MTP_FRAME_STEP(copied);
 	b->heads[frame].tag = tag;
 	b->heads[frame].paid = 0;
+	/* Before the word comes, so that a purge does not miss the frame (invariant F8). */
 	pg_atomic_fetch_add_u32(frames_of_file(b, tag), 1);
 
 	LWLockAcquire(partition_lock(b, hash), LW_EXCLUSIVE);
+	/* Another process with a share lock may have been faster (invariant F7). */
 	word = word_of(b, tag, kind, hash) == NULL ? free_word(b, hash) : NULL;
 	MTP_FRAME_STEP(word_chosen);
 	if (word != NULL)
 	{
 		pg_atomic_write_u64(word, (uint64) mtp_frame_mark(hash) << 32 | frame);
 		mtp_pool_came(pool, frame, place->level);
-		count(b, kind, MTP_COUNT_PUBLISHED);
+		count_event(b, kind, MTP_COUNT_PUBLISHED);
 		if (mtp_pool_page_kind(kind) == MTP_FRAME_PAGEDIR)
 			b->behind = frame + 1;
 	}
 	else
 	{
 		pg_atomic_fetch_sub_u32(frames_of_file(b, tag), 1);
-		b->heads[frame].tag = (MtpPageTag)
-		{
-			0, 0
-		};
+		b->heads[frame].tag = no_page;
 	}
+	/* Under the lock still: a word of this page that others find leads to an even frame. */
 	let_go(b, frame);
 	if (ref != NULL)
 		*ref = (MtpFrameRef)
@@ -522,7 +579,9 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *p
 }
 
 /*
- * Where taking the frame fails, somebody else has taken it from the page: nobody publishes the page meanwhile.
+ * No lock is needed to find the word: the caller's content lock keeps words of this page from
+ * coming.  Where take_frame fails another process has taken the frame from the page, so it is
+ * gone; and nobody publishes the page meanwhile.
  */
 void
 mtp_frame_stale(MtpBuffer *b, MtpPageTag tag, bool hints)
@@ -535,7 +594,7 @@ mtp_frame_stale(MtpBuffer *b, MtpPageTag tag, bool hints)
 		return;
 	led = pg_atomic_read_u64(word);
 	MTP_FRAME_STEP(word_found);
-	if (led != 0 && take(b, (uint32) led, MTP_COUNT_STALED))
+	if (led != 0 && take_frame(b, (uint32) led, MTP_COUNT_STALED))
 	{
 		send_to_rest(b, MTP_FRAME_INDEX, hash, b->heads[(uint32) led].paid != 0, hints);
 		let_go(b, (uint32) led);
@@ -546,8 +605,10 @@ mtp_frame_stale(MtpBuffer *b, MtpPageTag tag, bool hints)
 /* ---------- pairs ---------- */
 
 /*
- * Takes a frame away that a word leads to, under the lock of its partition, which it releases.  With the lock a frame that a word leads to is even: who
- * makes it odd has the lock, and either takes the word away or makes the frame even again before he releases it.
+ * Takes away the frame that a word leads to.  The caller holds the partition's lock, and found the
+ * word under it; the lock is released here.  Under the lock such a frame is even: a process that
+ * makes it odd holds the lock too, and either takes the word away or makes the version even again
+ * before it releases the lock.
  */
 static void
 take_away(MtpBuffer *b, pg_atomic_uint64 *word, uint64 hash, MtpFrameCount why)
@@ -568,13 +629,17 @@ take_away(MtpBuffer *b, pg_atomic_uint64 *word, uint64 hash, MtpFrameCount why)
 	let_go(b, frame);
 }
 
-/* Is there a word that may be the page's? */
+/*
+ * True if some word has the mark of the page.  Mostly there is none, and then no frame needs a
+ * look.
+ */
 static bool
 has_mark(MtpBuffer *b, uint64 hash)
 {
 	MtpPoolKind *kinds = b->pool->kinds;
 
-	if (kinds[MTP_FRAME_TABLE].nextents + kinds[MTP_FRAME_PAGEDIR].nextents + kinds[MTP_FRAME_SMALL].nextents == 0)
+	if (kinds[MTP_FRAME_TABLE].nextents + kinds[MTP_FRAME_PAGEDIR].nextents +
+		kinds[MTP_FRAME_SMALL].nextents == 0)
 		return false;
 	for (int which = 0; which < 2; which++)
 	{
@@ -588,18 +653,20 @@ has_mark(MtpBuffer *b, uint64 hash)
 }
 
 /*
- * The frames that must go were published before the caller's transaction locked the page, so their words are found without a lock.  Whether they are being
- * filled is another matter: a frame that is odd for that comes back.  So they are taken with the lock.
+ * Finds the word first without a lock: the frames that must go were published before the caller's
+ * transaction locked the page.  But such a frame may be odd while it is filled (mtp_frame_fill),
+ * and then it comes back.  So the frame is taken under the lock, behind a second look for the word
+ * (invariant F9).
  */
 void
 mtp_frame_stale_pair(MtpBuffer *b, MtpPageTag tag, bool new_rows)
 {
 	uint64		hash = mtp_tag_hash(tag);
 
-	/* Mostly there is nothing. */
 	if (!has_mark(b, hash))
 		return;
-	for (int kind = MTP_FRAME_TABLE; kind <= (new_rows ? MTP_FRAME_PAGEDIR : MTP_FRAME_TABLE); kind++)
+	for (int kind = MTP_FRAME_TABLE; kind <= (new_rows ? MTP_FRAME_PAGEDIR : MTP_FRAME_TABLE);
+		 kind++)
 	{
 		pg_atomic_uint64 *word;
 
@@ -615,6 +682,10 @@ mtp_frame_stale_pair(MtpBuffer *b, MtpPageTag tag, bool new_rows)
 	}
 }
 
+/*
+ * Holds the partition's lock from the look at the version to the even version, so that a change of
+ * the pair finds the frame even: still empty, which it takes away, or filled (invariant F9).
+ */
 bool
 mtp_frame_fill(MtpBuffer *b, MtpPageTag tag, const MtpFrameRef *ref, const char *data, Size size)
 {
@@ -639,6 +710,7 @@ mtp_frame_fill(MtpBuffer *b, MtpPageTag tag, const MtpFrameRef *ref, const char 
 	}
 	kind = mtp_frame_kind(b, ref->frame);
 	Assert(size <= mtp_pool_frame_bytes(kind));
+	/* Odd without compare-and-swap: others make this frame odd under the lock only. */
 	pg_atomic_write_u64(&head->version, ref->version + 1);
 	pg_write_barrier();
 	MTP_FRAME_STEP(fill_odd);
@@ -651,27 +723,27 @@ mtp_frame_fill(MtpBuffer *b, MtpPageTag tag, const MtpFrameRef *ref, const char 
 /* ---------- files ---------- */
 
 /*
- * A frame that somebody is at, or that changes under this look, has been taken from the page that it had, and gets none of those that go: who fills a directory
- * comes back to the page that it had, but does that under a lock on the table, from before it was reserved.
+ * Takes a frame away if its page is one of those that go.  A frame that another process has, or
+ * that changes under the look, needs nothing: it was taken from its page, and gets none of those
+ * that go.  The exception is a frame that is being filled, which comes back to its page; but the
+ * process that fills it holds a lock on the table since before it reserved the frame, so that the
+ * caller cannot be here.
  */
 static void
 purge_frame(MtpBuffer *b, uint32 frame, bool (*gone) (MtpPageTag tag, void *arg), void *arg)
 {
-	MtpFrameHead *head = &b->heads[frame];
-	uint64		version = pg_atomic_read_u64(&head->version);
 	MtpPageTag	tag;
+	int			kind;
 
-	pg_read_barrier();
-	tag = head->tag;
-	MTP_FRAME_STEP(looked_at);
-	pg_read_barrier();
-	if (version % 2 != 0 || pg_atomic_read_u64(&head->version) != version)
-		return;
-	if (tag.page != 0 && gone(tag, arg) && take(b, frame, MTP_COUNT_PURGED))
+	if (mtp_frame_page(b, frame, &tag, &kind) && gone(tag, arg) &&
+		take_frame(b, frame, MTP_COUNT_PURGED))
 		let_go(b, frame);
 }
 
-/* Frames of a kind that the extent takes on meanwhile have none of these pages. */
+/*
+ * An extent that changes its kind meanwhile gives up all its pages, and gets none of those that
+ * go.
+ */
 void
 mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *arg)
 {
@@ -685,6 +757,7 @@ mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *ar
 	}
 }
 
+/* Finds the words without a lock: none of the page comes, by the caller's locks. */
 void
 mtp_frame_purge_page(MtpBuffer *b, MtpPageTag tag)
 {
@@ -697,10 +770,8 @@ mtp_frame_purge_page(MtpBuffer *b, MtpPageTag tag)
 		for (int i = 0; i < MTP_BUCKET_WORDS; i++)
 		{
 			uint64		word = pg_atomic_read_u64(&words[i]);
-			MtpPageTag *has = &b->heads[(uint32) word].tag;
 
-			if (word >> 32 == mtp_frame_mark(hash) && has->page == tag.page && has->space == tag.space &&
-				take(b, (uint32) word, MTP_COUNT_PURGED))
+			if (leads_to(b, word, tag, hash) && take_frame(b, (uint32) word, MTP_COUNT_PURGED))
 				let_go(b, (uint32) word);
 		}
 	}
@@ -724,6 +795,7 @@ mtp_frame_has_file(MtpBuffer *b, MtpPageTag tag)
 
 /* ---------- the server's start ---------- */
 
+/* Nobody else is there, so order and locks do not matter. */
 bool
 mtp_frame_adopt(MtpBuffer *b, uint32 frame, MtpPageTag tag, uint64 version, int level)
 {
@@ -734,7 +806,7 @@ mtp_frame_adopt(MtpBuffer *b, uint32 frame, MtpPageTag tag, uint64 version, int 
 	if (word == NULL)
 		return false;
 	b->heads[frame].tag = tag;
-	b->heads[frame].paid = 1;	/* a guess is as good as another */
+	b->heads[frame].paid = 1;	/* a guess, as good as another */
 	pg_atomic_fetch_add_u32(frames_of_file(b, tag), 1);
 	pg_atomic_write_u64(&b->heads[frame].version, version);
 	pg_atomic_write_u64(word, (uint64) mtp_frame_mark(hash) << 32 | frame);

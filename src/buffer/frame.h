@@ -2,13 +2,17 @@
  * frame.h
  *	  Frames: copies of pages that readers find and read without locks.
  *
- * A frame has a version, which only grows: odd while its page or its identity changes.  A reader finds a frame (mtp_frame_find), reads
- * of its image what he needs, copies it out, and asks whether the frame is still what it was (mtp_frame_still); if not, nothing that he
- * has read may be used.  What changes underneath may say anything: a reader follows no offset and no length that he has not bounded.
+ * A frame has a sequence lock: a version that only grows, and is odd while the frame's image or
+ * identity changes.  A reader finds a frame (mtp_frame_find), copies out of its image what it
+ * needs, and asks whether the frame is still the same (mtp_frame_still).  If not, the reader uses
+ * nothing of what it has read.  An image may change under the reader and say anything, so a reader
+ * bounds each offset and each length before it follows it.
  *
- * A frame is published by whoever has locked the page's content, share or exclusive, for as long as that takes.  Whoever changes pages
- * makes the frames of all of them stale before he unlocks the first one.  So what a reader finds is what he would have found with locks.
- * README.md has the argument.
+ * A process publishes a frame while it holds the page's content lock, share or exclusive.  A
+ * process that changes pages makes the frames of all of them stale before it unlocks the first
+ * one: stale means that the frame goes, and is never patched.  So a reader finds what it would
+ * have found with locks.  README.md, "Frames", numbers the invariants (F1, F2 ...) and argues
+ * them.
  */
 #ifndef MTP_BUFFER_FRAME_H
 #define MTP_BUFFER_FRAME_H
@@ -18,8 +22,10 @@
 #include "storage/lwlock.h"
 
 /*
- * Steps of the protocol, by name: "frame_copied" is an injection point.  Tests put delays there (test/unit/frame_test.c, buffer_oracle.pl), and go through all orders
- * of them (test/model).  Some are in critical sections: these may be delayed, but must not wait or fail.
+ * Steps of the protocol.  Step "copied" is the injection point "frame_copied".  Tests put delays
+ * there (test/unit/frame_test.c), and the model goes through all orders of them (test/model).
+ * Some steps are in critical sections: a test may delay these, but must not make them wait or
+ * fail.
  */
 #ifndef MTP_FRAME_STEP
 #include "core/inject.h"
@@ -27,9 +33,10 @@
 #endif
 
 /*
- * Which page: never zero in any part, since block 0 counts as 1.  A pair of a table's blocks is named by the first one, and so is its directory: which of
- * them a frame has follows from its extent's kind.  Directories have frames of two sizes, each a kind
- * of extents; who looks for a directory finds it in either.
+ * The identity of a page.  No part is ever zero, since block 0 counts as 1.  The first block names
+ * a pair of table blocks, and names the pair's page directory too: which of them a frame has
+ * follows from the kind of its extent.  Page directories have frames of two sizes, each a kind of
+ * extents of its own.  A look for a page directory finds it in either.
  */
 typedef struct MtpPageTag
 {
@@ -41,26 +48,24 @@ typedef struct MtpFrameHead
 {
 	pg_atomic_uint64 version;
 	MtpPageTag	tag;			/* zero: the frame is free */
-	uint32		paid;			/* a guess: it has been read more often than a copy costs
-								 * (mtp_paid_odds); written without locks, by readers too */
+	uint32		paid;			/* a guess: reads have paid for its copy (mtp_paid_odds) */
 	uint32		unused;			/* two heads in a cache line */
 } MtpFrameHead;
 
-/* What a process counts, of each kind */
+/* What a process counts for each kind of pages */
 typedef enum MtpFrameCount
 {
-	MTP_COUNT_HITS,				/* found, and of use */
-	MTP_COUNT_TORN,				/* changed by somebody before they were read */
-	MTP_COUNT_MISSES,			/* read where it lay, by who would have read its frame */
+	MTP_COUNT_HITS,				/* frames found, and of use */
+	MTP_COUNT_TORN,				/* frames that changed before they were read */
+	MTP_COUNT_MISSES,			/* reads in shared buffers that a frame would have served */
 	MTP_COUNT_PUBLISHED,
-	MTP_COUNT_REFUSED,			/* colder than what is there, or somebody was at the frame or the
-								 * page */
+	MTP_COUNT_REFUSED,			/* too cold, or another process has frame or page */
 	MTP_COUNT_EVICTED,
 	MTP_COUNT_STALED,			/* by a change of the page */
 	MTP_COUNT_PURGED,			/* with the page's file */
-	MTP_COUNT_WAITS,			/* of VACUUM, for who has read a frame (slot.h) */
-	MTP_COUNT_SEALED,			/* written down to be found again after a restart (home.h) */
-	MTP_COUNT_TAKEN_OVER,		/* found so */
+	MTP_COUNT_WAITS,			/* of VACUUM, for a reader of a frame (hazard.h) */
+	MTP_COUNT_SEALED,			/* written to the pool file (src/pmem) */
+	MTP_COUNT_TAKEN_OVER,		/* found there at the server's start */
 	MTP_FRAME_COUNTS
 } MtpFrameCount;
 
@@ -69,8 +74,9 @@ typedef enum MtpFrameCount
 #define MTP_FRAME_PARTITIONS 64
 
 /*
- * A copy costs as much as some ten reads in a frame save, and a directory as some two reads of its pair.  Nobody counts a frame's hits:
- * each sets, with this chance in 256, a mark that the frame has paid.
+ * A copy costs as much as some ten reads in a frame save, and a page directory as much as two
+ * reads of its pair.  Nobody counts the hits of a frame.  Instead each hit sets, with this chance
+ * in 256, the mark that the frame has paid: it was read often enough to be worth its copy.
  */
 static inline int
 mtp_paid_odds(int kind)
@@ -79,9 +85,10 @@ mtp_paid_odds(int kind)
 }
 
 /*
- * A page whose frame was made stale is read where it lies some times before it gets one again.  Each frame that goes before it has paid
- * (mtp_paid_odds) raises the page's rest to twice as many misses, up to 2^mtp_most_rest; one that has paid halves it.  So pages that
- * change more often than it takes to pay, as those at the ends of a queue do, are hardly ever copied.
+ * The limit of a page's rest: the number of misses until the page may be published again.  A frame
+ * that goes before it has paid doubles the rest, up to 2^mtp_most_rest misses; one that has paid
+ * halves it.  So a page that changes more often than a frame takes to pay, such as the ends of a
+ * queue, is hardly ever copied.
  */
 static inline int
 mtp_most_rest(int kind)
@@ -90,14 +97,20 @@ mtp_most_rest(int kind)
 	return kind == MTP_FRAME_PAGEDIR ? 5 : 7;
 }
 
-/* By a page's hash: pages of a kind share them, and processes lose some of each other's steps.  Both only cost time. */
+/*
+ * Pages of a kind share rests by hash, and processes lose some of each other's steps.  Both only
+ * cost time.
+ */
 typedef struct MtpRest
 {
-	uint8		misses;			/* still to come before the page is published */
+	uint8		misses;			/* misses to come before the page may be published */
 	uint8		useless;		/* frames that have not paid, less those that have */
 } MtpRest;
 
-/* Counters of files' frames, for each extent: many more than files that have any, mostly.  Files that share one are taken for each other (mtp_frame_has_file). */
+/*
+ * For each extent, counters of the frames that files have: mostly many more than there are files.
+ * Files that share a counter are taken for each other (mtp_frame_has_file).
+ */
 #define MTP_FILES_PER_EXTENT 64
 
 /* A process's way to the buffer */
@@ -109,22 +122,18 @@ typedef struct MtpBuffer
 	pg_atomic_uint64 *words;	/* buckets */
 	uint32		bucket_mask;	/* buckets of a partition, less one */
 	LWLockPadded *locks;		/* of each partition; then the one for extents */
-	void		(*copy) (void *to, const void *from, Size size);	/* writes images, where that
-																	 * takes more than memcpy
-																	 * (home.h) */
+	void		(*copy) (void *to, const void *from, Size size);	/* images; NULL: memcpy */
 	MtpRest    *rests;			/* of each kind */
 	uint32		rest_mask;		/* rests of a kind, less one */
 	pg_atomic_uint32 *files;	/* frames of the files of each hash */
 	uint32		file_mask;
-	uint32		spare;			/* a frame that this process has made free, and that is still warm
-								 * in its cache, plus one; or 0 */
-	uint32		behind;			/* the frame behind the one that this process has filled last with
-								 * a directory; or 0 */
+	uint32		spare;			/* a frame that this process has freed, plus one; or 0 */
+	uint32		behind;			/* the frame behind its last page directory; or 0 */
 	MtpAdmission admissions[MTP_POOL_KINDS];	/* of this process's misses */
 	uint64		counts[MTP_FRAME_KINDS][MTP_FRAME_COUNTS];	/* this process's */
 } MtpBuffer;
 
-/* What a reader has found */
+/* A frame that a reader has found, at one version */
 typedef struct MtpFrameRef
 {
 	uint32		frame;
@@ -135,9 +144,11 @@ typedef struct MtpFrameRef
 static inline MtpPageTag
 mtp_page_tag(MtpLocator file, BlockNumber block)
 {
-	MtpPageTag	tag = {(uint64) MtpLocatorSpace(file) << 32 | MtpLocatorDatabase(file), (uint64) MtpLocatorFile(file) << 32 | (uint32) (block + 1)};
-
-	return tag;
+	return (MtpPageTag)
+	{
+		.space = (uint64) MtpLocatorSpace(file) << 32 | MtpLocatorDatabase(file),
+			.page = (uint64) MtpLocatorFile(file) << 32 | (uint32) (block + 1)
+	};
 }
 
 static inline MtpLocator
@@ -152,15 +163,20 @@ mtp_tag_file(MtpPageTag tag)
 	return file;
 }
 
-/* Bytes that heads and words take beside the pool and the images; makes a buffer of them, with memory that is cache-line aligned. */
+/*
+ * The bytes of heads, words, counters and rests.  mtp_frame_make makes a buffer of them, in memory
+ * that is aligned to cache lines.
+ */
 extern Size mtp_frame_size(uint32 nextents);
-extern void mtp_frame_make(MtpBuffer *b, MtpPool *pool, void *memory, char *images, LWLockPadded *locks);
+extern void mtp_frame_make(MtpBuffer *b, MtpPool *pool, void *memory, char *images,
+						   LWLockPadded *locks);
 
 static inline uint64
 mtp_tag_hash(MtpPageTag tag)
 {
-	uint64		h = (tag.page ^ tag.space * UINT64CONST(0x9E3779B97F4A7C15)) * UINT64CONST(0xff51afd7ed558ccd);
+	uint64		h = tag.page ^ tag.space * UINT64CONST(0x9E3779B97F4A7C15);
 
+	h *= UINT64CONST(0xff51afd7ed558ccd);
 	h = (h ^ h >> 33) * UINT64CONST(0xc4ceb9fe1a85ec53);
 	return h ^ h >> 33;
 }
@@ -172,7 +188,7 @@ mtp_frame_image(MtpBuffer *b, uint32 frame, int kind)
 		(Size) (frame % MTP_EXTENT_FRAMES) * (MTP_EXTENT_BYTES / mtp_pool_frames(kind));
 }
 
-/* The two buckets that may have a page's word; both belong to its partition. */
+/* The two buckets that may have a page's words.  Both belong to the page's partition. */
 static inline pg_atomic_uint64 *
 mtp_frame_bucket(MtpBuffer *b, uint64 hash, int which)
 {
@@ -181,7 +197,10 @@ mtp_frame_bucket(MtpBuffer *b, uint64 hash, int which)
 	return &b->words[((hash % MTP_FRAME_PARTITIONS) * (b->bucket_mask + 1) + n) * MTP_BUCKET_WORDS];
 }
 
-/* A word: what distinguishes pages of a bucket, as far as it does, never zero, and the frame. */
+/*
+ * A word: a mark made of the page's hash, never zero, and the number of a frame.  The mark tells
+ * most pages of a bucket apart.  Tests make it narrower.
+ */
 #ifndef MTP_FRAME_MARK_BITS
 #define MTP_FRAME_MARK_BITS 32
 #endif
@@ -192,7 +211,7 @@ mtp_frame_mark(uint64 hash)
 	return (uint32) (hash >> 32 << (32 - MTP_FRAME_MARK_BITS)) | 1;
 }
 
-/* A frame's kind: the same one for as long as it has a page */
+/* A frame's kind.  It stays the same for as long as the frame has a page (invariant F6). */
 static inline int
 mtp_frame_kind(MtpBuffer *b, uint32 frame)
 {
@@ -200,8 +219,8 @@ mtp_frame_kind(MtpBuffer *b, uint32 frame)
 }
 
 /*
- * A frame's kind if it has a page of this one, else any.  An index's file has pages of one kind alone, and
- * they have frames of one kind.
+ * The kind of a frame that has a page of this kind; any kind if it has another page.  The file of
+ * an index has pages of one kind, and they have frames of one kind: then no look is needed.
  */
 static inline int
 mtp_frame_kind_for(MtpBuffer *b, uint32 frame, int kind)
@@ -209,7 +228,10 @@ mtp_frame_kind_for(MtpBuffer *b, uint32 frame, int kind)
 	return kind == MTP_FRAME_INDEX ? MTP_FRAME_INDEX : mtp_frame_kind(b, frame);
 }
 
-/* Counts an access to the page of this kind that a frame has. */
+/*
+ * Counts an access to a frame's page, which is of this kind.  random rounds (mtp_heat_hit), and
+ * decides whether the frame has paid.
+ */
 static inline void
 mtp_frame_accessed(MtpBuffer *b, uint32 frame, int kind, uint8 random)
 {
@@ -220,7 +242,11 @@ mtp_frame_accessed(MtpBuffer *b, uint32 frame, int kind, uint8 random)
 		*(volatile uint32 *) &head->paid = 1;
 }
 
-/* Is it the page's frame?  Then *ref is it.  False may mean that somebody is at it. */
+/*
+ * True if the frame has this page; then *ref is the frame at the version that was read.  False may
+ * also mean that another process has the frame.  Nothing is counted.  Invariants F1 and F6: the
+ * kind is read behind the version too.
+ */
 static inline bool
 mtp_frame_peek(MtpBuffer *b, MtpPageTag tag, int kind, uint32 frame, MtpFrameRef *ref)
 {
@@ -240,7 +266,10 @@ mtp_frame_peek(MtpBuffer *b, MtpPageTag tag, int kind, uint32 frame, MtpFrameRef
 	return true;
 }
 
-/* The same; an access is counted, unless it is a directory: whether that is of use its reader finds out. */
+/*
+ * As mtp_frame_peek, and counts an access.  An access to a page directory is not counted here: its
+ * reader finds out whether it is of use, and then calls mtp_pair_answered.
+ */
 static inline bool
 mtp_frame_look(MtpBuffer *b, MtpPageTag tag, int kind, uint32 frame, uint8 random, MtpFrameRef *ref)
 {
@@ -252,7 +281,25 @@ mtp_frame_look(MtpBuffer *b, MtpPageTag tag, int kind, uint32 frame, uint8 rando
 	return true;
 }
 
-/* Asks for bytes from … to of the image of a page of this kind, if the frame has one. */
+/*
+ * True if the frame has a page, and *tag and *kind are those of one version (invariant F1).  False
+ * also if another process has the frame, or it has changed under the look.
+ */
+static inline bool
+mtp_frame_page(MtpBuffer *b, uint32 frame, MtpPageTag *tag, int *kind)
+{
+	MtpFrameHead *head = &b->heads[frame];
+	uint64		version = pg_atomic_read_u64(&head->version);
+
+	pg_read_barrier();			/* the version before what it protects */
+	*tag = head->tag;
+	*kind = b->pool->kind_of[frame / MTP_EXTENT_FRAMES];
+	MTP_FRAME_STEP(looked_at);
+	pg_read_barrier();			/* all of it before the version */
+	return version % 2 == 0 && pg_atomic_read_u64(&head->version) == version && tag->page != 0;
+}
+
+/* Prefetches bytes from .. to of the image, if the frame has a page of this kind. */
 static inline void
 mtp_frame_prefetch(MtpBuffer *b, uint32 frame, int kind, Size from, Size to)
 {
@@ -263,10 +310,13 @@ mtp_frame_prefetch(MtpBuffer *b, uint32 frame, int kind, Size from, Size to)
 }
 
 /*
- * Finds a page's frame.  Which bytes of the image the caller reads first, if he knows: they are asked for together with the frame's head.
+ * Finds the frame of a page: true, and *ref is the frame.  The caller reads bytes from .. to of
+ * the image first; they are prefetched together with the frame's head.  Takes no lock.  A word is
+ * a hint, so neither its age nor a collision matters (invariant F2).
  */
 static inline bool
-mtp_frame_find(MtpBuffer *b, MtpPageTag tag, int kind, uint8 random, Size from, Size to, MtpFrameRef *ref)
+mtp_frame_find(MtpBuffer *b, MtpPageTag tag, int kind, uint8 random, Size from, Size to,
+			   MtpFrameRef *ref)
 {
 	uint64		hash = mtp_tag_hash(tag);
 	uint32		mark = mtp_frame_mark(hash);
@@ -291,47 +341,59 @@ mtp_frame_find(MtpBuffer *b, MtpPageTag tag, int kind, uint8 random, Size from, 
 }
 
 /*
- * The same for who goes from page to page.  Pages that were published one after the other mostly have frames side by side (mtp_frame_place), so he looks behind the frame that he found last (ref->frame; any number
- * will do) before he looks for the word: a frame's head says what page it is of, so a guess is as good as a word, which is a hint as well.  What the frames behind it have is asked
- * for meanwhile.
+ * Finds the frame of the next page for a reader that goes from page to page.  ref->frame is the
+ * frame that it found last, or any number.  Pages that were published one after the other mostly
+ * have frames side by side (frame_behind in frame.c), so a look at the next two frames comes
+ * before the look for a word.  A head says which page its frame has, so a guess is as good as a
+ * word.  Heads further on are prefetched meanwhile.
  */
 #define MTP_FRAMES_AHEAD	6
 
 static inline bool
-mtp_frame_find_next(MtpBuffer *b, MtpPageTag tag, int kind, uint8 random, Size from, Size to, MtpFrameRef *ref)
+mtp_frame_find_next(MtpBuffer *b, MtpPageTag tag, int kind, uint8 random, Size from, Size to,
+					MtpFrameRef *ref)
 {
 	uint32		last = ref->frame;
 
 	if (last < b->pool->nextents * MTP_EXTENT_FRAMES - MTP_FRAMES_AHEAD)
 	{
 		mtp_frame_prefetch(b, last + MTP_FRAMES_AHEAD, kind, from, to);
-		/* Two, since two processes may have been at it. */
-		if (mtp_frame_look(b, tag, kind, last + 1, random, ref) || mtp_frame_look(b, tag, kind, last + 2, random, ref))
+		/* Two, since two processes may have filled frames in turns. */
+		if (mtp_frame_look(b, tag, kind, last + 1, random, ref) ||
+			mtp_frame_look(b, tag, kind, last + 2, random, ref))
 			return true;
 	}
 	return mtp_frame_find(b, tag, kind, random, from, to, ref);
 }
 
-/* Is all that was read of the frame since it was found one and the same page's? */
+/*
+ * True if all that was read of the frame since it was found is of the one page, at one version
+ * (invariant F1).  If false, the caller must use nothing of it.
+ */
 static inline bool
 mtp_frame_still(MtpBuffer *b, const MtpFrameRef *ref)
 {
 	MTP_FRAME_STEP(image_read);
-	pg_read_barrier();			/* what was read before the version */
+	pg_read_barrier();			/* all reads before the version */
 	return pg_atomic_read_u64(&b->heads[ref->frame].version) == ref->version;
 }
 
 /*
- * Publishing, in two steps, so that who has to read a page for it knows whether that is worth it.
- * kind: of the frame, which for a directory is one of two.  *random is a state of random numbers, not 0.
+ * Publishing has two steps, so that a caller that must read the page first knows whether that is
+ * worth it.  kind is the frame's kind: for a page directory, one of two.  *random is a state of
+ * random numbers, not 0.
  *
- * mtp_frame_place: where the page may be, if it has no frame and is warm enough (counts an access), or, with only_free, if there is a
- * free one, or one whose page is of level 0.  Nothing is reserved.
- * place->level is negative if none was looked for: the page rests, or misses look seldom.
+ * mtp_frame_place chooses a frame.  It counts an access, and is true if the page has no frame yet
+ * and is warm enough for one.  With only_free it counts nothing, and takes only a free frame, or
+ * one whose page has level 0.  Nothing is reserved.  place->level is negative if no frame was
+ * looked for: the page rests, or few misses look (mtp_pool_miss).
  *
- * mtp_frame_publish: gives the page that frame.  The caller has locked the page's content, share or exclusive; blocks: the image's, of which NULL stands for
- * zeros; or NULL for a directory, which is empty then (its first word is zero).  *ref, if not NULL: what was published.  Takes locks of partitions, one at a time.
- * Raises no error unless 200 locks are held.
+ * mtp_frame_publish gives the page that frame.  The caller holds the content lock of all blocks of
+ * the page, share or exclusive (invariant F4).  blocks are the page's blocks, NULL for one of
+ * zeros.  For a page directory blocks is NULL: the directory is empty then, which its first word,
+ * zero, says.  *ref, if not NULL, is the frame that was published.  False if another process has
+ * the frame, or was faster.  Takes locks of partitions, one at a time.  Raises no error, unless
+ * the caller holds 200 LWLocks.
  */
 typedef struct MtpFramePlace
 {
@@ -339,57 +401,77 @@ typedef struct MtpFramePlace
 	int			level;
 } MtpFramePlace;
 
-extern bool mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *random, MtpFramePlace *place);
-
-/* The same for a page that is known to be as warm as this (0 … MTP_HEAT_MOST); counts no access. */
-extern bool mtp_frame_place_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level, uint64 *random, MtpFramePlace *place);
-extern bool mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *place, const char *const *blocks, MtpFrameRef *ref);
+extern bool mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *random,
+							MtpFramePlace *place);
 
 /*
- * Fills a directory's frame with what was made of the blocks that were locked when it was published, and fits it, or takes it away (size 0).  False if it
- * is not the one that was published any more; then nothing is done.
+ * As mtp_frame_place for a page that the caller knows to be this warm (0 .. MTP_HEAT_MOST).  No
+ * access is counted.
  */
-extern bool mtp_frame_fill(MtpBuffer *b, MtpPageTag tag, const MtpFrameRef *ref, const char *data, Size size);
+extern bool mtp_frame_place_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level, uint64 *random,
+								 MtpFramePlace *place);
+extern bool mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *place,
+							  const char *const *blocks, MtpFrameRef *ref);
 
 /*
- * After pages were published, with no lock held: lets memory change its kind, if pages of this one are worth more.  May take a while, now and then.
+ * Fills the page directory that was published empty as *ref, with what was made of the blocks that
+ * were locked then.  data must fit in the frame.  With size 0 the directory is taken away instead.
+ * False, with nothing done, if the frame's version is not the one that was published.
+ */
+extern bool mtp_frame_fill(MtpBuffer *b, MtpPageTag tag, const MtpFrameRef *ref, const char *data,
+						   Size size);
+
+/*
+ * Lets an extent change to this kind, if pages of this kind are worth more.  For callers that have
+ * published pages, or were refused, and hold no lock.  May take a while now and then.
  */
 extern void mtp_frame_consider(MtpBuffer *b, int kind, uint64 *random);
 
-/* hints: they alone were changed, so the page may well be copied again at once.  The page is changed by the caller, who has locked its content exclusively, and unlocks nothing of this change before this.  For critical sections. */
+/*
+ * Makes an index page stale: takes its frame away.  hints: only dead hints have changed, so the
+ * page may be copied again at once.  The caller holds the content lock of the page, exclusive (for
+ * hints: share), and unlocks no page of its change before it has called this for all of them
+ * (invariant F5).  For critical sections.
+ */
 extern void mtp_frame_stale(MtpBuffer *b, MtpPageTag tag, bool hints);
 
 /*
- * A pair of table blocks was changed, and is unlocked again, by a transaction that has not committed: its image goes, and, if it has new rows, its
- * directory.  Not for critical sections.
+ * Makes a pair of table blocks stale: takes its image away, and with new_rows its page directory
+ * too.  The caller has changed and unlocked the pair, and its transaction has not committed.  Not
+ * for critical sections.
  */
 extern void mtp_frame_stale_pair(MtpBuffer *b, MtpPageTag tag, bool new_rows);
 
-/* Has the pair a page of this kind?  A guess. */
+/* True if the page has a frame of this kind: a guess. */
 extern bool mtp_frame_has(MtpBuffer *b, MtpPageTag tag, int kind);
 
-/* Copies so many bytes of a page's frame, without an access; false if it has none, or somebody is at it. */
+/*
+ * Copies the first `size` bytes of a page's image, without an access.  False if the page has no
+ * frame, or another process has it.
+ */
 extern bool mtp_frame_copy(MtpBuffer *b, MtpPageTag tag, int kind, void *to, Size size);
 
-/* A page is at least as warm as this, with a frame or without; false if it has none. */
+/* Makes a page at least this warm, with a frame or without.  False if it has no frame. */
 extern bool mtp_frame_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level);
 
 /*
- * Takes all pages away for which gone says yes; or those of one block, whatever frames it has.  The caller sees to it that none of these is published
- * meanwhile, and no directory filled.
+ * Take pages away: mtp_frame_purge those for which `gone` is true, after a look at all heads;
+ * mtp_frame_purge_page those of one block, of each kind.  The caller makes sure that nobody
+ * publishes one of these pages meanwhile, nor fills one of their directories.
  */
 extern void mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *arg);
 extern void mtp_frame_purge_page(MtpBuffer *b, MtpPageTag tag);
 
-/* How many heads a purge looks at. */
+/* The number of heads that mtp_frame_purge looks at */
 extern uint64 mtp_frame_heads(MtpBuffer *b);
 
-/* May a page of the tag's file have a frame?  No is certain, for such a caller. */
+/* True if a page of the tag's file may have a frame.  False is certain, for a caller as above. */
 extern bool mtp_frame_has_file(MtpBuffer *b, MtpPageTag tag);
 
 /*
- * Gives a frame the page whose image it has, while nobody else has the buffer: at the server's start.  The version is even, and not 0.  False if
- * the page has a frame already, or there is no word.
+ * Gives a frame the page whose image it has.  Only at the server's start, while no other process
+ * has the buffer.  The version is even and not 0.  False if the page has a frame already, or its
+ * buckets have no free word.
  */
 extern bool mtp_frame_adopt(MtpBuffer *b, uint32 frame, MtpPageTag tag, uint64 version, int level);
 

@@ -1,6 +1,6 @@
 /*
  * hazard.c
- *	  Announces what is read in frames, and waits for it.
+ *	  Announces reads of frames, and waits for them.
  */
 #include "buffer/hazard.h"
 
@@ -10,7 +10,7 @@
 #include "utils/resowner.h"
 #include "core/inject.h"
 
-/* The index is 0 if the slot announces nothing. */
+/* The index is 0 if the slot announces nothing.  Only the slot's own backend writes it. */
 typedef struct Slot
 {
 	pg_atomic_uint64 index;		/* database and OID */
@@ -58,6 +58,7 @@ index_of(Relation index)
 	return (uint64) MyDatabaseId << 32 | RelationGetRelid(index);
 }
 
+/* Only counts in this process's memory: the slot announces nothing yet. */
 int
 mtp_hazard_take(Relation index)
 {
@@ -77,9 +78,10 @@ mtp_hazard_take(Relation index)
 }
 
 /*
- * The full barrier stands between the announcement and the reads of the frame, as VACUUM's between its changes and its look at the slots: so
- * VACUUM sees the announcement, or the reader sees that the frame is gone.  What was read of the last leaf, and of the visibility map for it,
- * comes before the new sequence, or VACUUM might take it for done too early.
+ * The full barrier stands between the announcement and the reads of the frame, as VACUUM's stands
+ * between its changes and its look at the slots.  So VACUUM sees the announcement, or the reader
+ * finds the frame gone.  The first barrier keeps what was read of the last leaf, and of the
+ * visibility map for it, before the new sequence; else VACUUM might end its wait too early.
  */
 void
 mtp_hazard_announce(int slot)
@@ -87,8 +89,7 @@ mtp_hazard_announce(int slot)
 	Slot	   *s = my_slot(slot);
 
 	Assert(mine[slot].shares == 1);
-	pg_read_barrier();			/* loads before stores as well, where it is an instruction at all:
-								 * README.md */
+	pg_read_barrier();			/* loads before stores too, where it is an instruction: README.md */
 	MTP_FRAME_STEP(set_slot);
 	pg_atomic_write_u64(&s->sequence, pg_atomic_read_u64(&s->sequence) + 1);
 	pg_atomic_write_u64(&s->index, mine[slot].index);
@@ -109,9 +110,9 @@ mtp_hazard_shared(int slot)
 	return mine[slot].shares > 1;
 }
 
-/* As above. */
+/* Ends an announcement.  The barrier is the first one of mtp_hazard_announce. */
 static void
-end(int slot)
+clear_slot(int slot)
 {
 	pg_read_barrier();
 	MTP_FRAME_STEP(clear_slot);
@@ -123,16 +124,16 @@ end(int slot)
 void
 mtp_hazard_drop(int slot)
 {
-	/* After an error the resource owner may have been faster. */
+	/* After an error the resource owner may have given the slot back before. */
 	if (mine[slot].shares > 1)
 		mine[slot].shares--;
 	else if (mine[slot].shares == 1)
-		end(slot);
+		clear_slot(slot);
 }
 
-/* A scan that ended well has given its slots back. */
+/* Gives back the slots of a resource owner that ends.  A scan that ended well has left none. */
 static void
-release(ResourceReleasePhase phase, bool is_commit, bool is_top, void *arg)
+release_slots(ResourceReleasePhase phase, bool is_commit, bool is_top, void *arg)
 {
 	if (ntaken == 0 || phase != RESOURCE_RELEASE_BEFORE_LOCKS)
 		return;
@@ -141,13 +142,13 @@ release(ResourceReleasePhase phase, bool is_commit, bool is_top, void *arg)
 		{
 			if (is_commit)
 				elog(WARNING, "mtpower slot of index %u was not given back", (Oid) mine[i].index);
-			end(i);
+			clear_slot(i);
 		}
 }
 
-/* Waits for one slot, if it announces the index. */
+/* Waits for one slot, if it announces the index, until its index or its sequence changes. */
 static void
-wait_for(Slot *s, uint64 index)
+wait_for_slot(Slot *s, uint64 index)
 {
 	uint64		sequence;
 	long		timeout = 1;	/* ms */
@@ -162,12 +163,17 @@ wait_for(Slot *s, uint64 index)
 		if (pg_atomic_read_u64(&s->index) != index || pg_atomic_read_u64(&s->sequence) != sequence)
 			break;
 		MTP_INJECT("slot_wait");
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout, MtpWaitEventNew("MtpowerSlot"));
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout,
+						 MtpWaitEventNew("MtpowerSlot"));
 		ResetLatch(MyLatch);
 		timeout = Min(timeout * 2, 100);
 	}
 }
 
+/*
+ * Looks at each slot once.  A slot that is set behind the first barrier has a reader that finds the
+ * changes, so nothing needs to be waited for there.
+ */
 void
 mtp_hazard_wait(Relation index)
 {
@@ -175,15 +181,15 @@ mtp_hazard_wait(Relation index)
 
 	if (slots == NULL)
 		return;
-	pg_memory_barrier();		/* see mtp_hazard_announce */
+	pg_memory_barrier();		/* as in mtp_hazard_announce */
 	MTP_FRAME_STEP(wait_for_slots);
 	for (int i = 0; i < MaxBackends * MTP_SLOTS; i++)
-		wait_for(&slots[i], id);
-	pg_read_barrier();			/* the slots before what is done with the rows' places */
+		wait_for_slot(&slots[i], id);
+	pg_read_barrier();			/* the slots before what the caller does with freed rows */
 }
 
 void
 mtp_hazard_init(void)
 {
-	RegisterResourceReleaseCallback(release, NULL);
+	RegisterResourceReleaseCallback(release_slots, NULL);
 }

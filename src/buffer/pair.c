@@ -1,6 +1,6 @@
 /*
  * pair.c
- *	  Finds, publishes and makes stale what tables have in the buffer.
+ *	  Serves tables: finds, publishes and makes stale the images and page directories of pairs.
  */
 #include "buffer/pair.h"
 #include "buffer/record.h"
@@ -27,7 +27,8 @@ bool
 mtp_pair_find_next(Relation rel, uint32 pair, int kind, Size from, Size to, MtpFrameRef *ref)
 {
 	mtp_record(tag_of(rel, pair), kind);
-	return mtp_frame_find_next(&mtp_buffer, tag_of(rel, pair), kind, mtp_buffer_random(), from, to, ref);
+	return mtp_frame_find_next(&mtp_buffer, tag_of(rel, pair), kind, mtp_buffer_random(), from, to,
+							   ref);
 }
 
 void
@@ -58,9 +59,32 @@ mtp_pair_stale(Relation rel, BlockNumber block, bool new_rows)
 
 /* ---------- publishing ---------- */
 
+/* Pins the pair's blocks below nblocks. */
+static void
+read_pair(Relation rel, uint32 pair, BlockNumber nblocks, BufferAccessStrategy strategy,
+		  Buffer bufs[2])
+{
+	for (int half = 0; half < 2; half++)
+	{
+		BlockNumber block = MtpPairBlock(pair) + half;
+
+		bufs[half] = block >= nblocks ? InvalidBuffer :
+			ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+	}
+}
+
+static void
+release_pair(const Buffer bufs[2])
+{
+	for (int half = 0; half < 2; half++)
+		if (BufferIsValid(bufs[half]))
+			ReleaseBuffer(bufs[half]);
+}
+
 /*
- * Locks a pair's blocks, those that there are, in their order; the second one only if nobody changes it: who does may be waiting for the first.  False if somebody has;
- * then nothing is locked.
+ * Locks a pair's blocks, those that there are, in their order.  A process that changes the second
+ * block may be waiting for the first: so this does not wait for the second one.  False, with
+ * nothing locked, if another process has it.
  */
 static bool
 lock_pair(const Buffer bufs[2])
@@ -69,7 +93,8 @@ lock_pair(const Buffer bufs[2])
 		LockBuffer(bufs[0], BUFFER_LOCK_SHARE);
 	if (!BufferIsValid(bufs[1]))
 		return true;
-	if (LWLockConditionalAcquire(BufferDescriptorGetContentLock(GetBufferDescriptor(bufs[1] - 1)), LW_SHARED))
+	if (LWLockConditionalAcquire(BufferDescriptorGetContentLock(GetBufferDescriptor(bufs[1] - 1)),
+								 LW_SHARED))
 		return true;
 	if (BufferIsValid(bufs[0]))
 		LockBuffer(bufs[0], BUFFER_LOCK_UNLOCK);
@@ -84,7 +109,7 @@ unlock_pair(const Buffer bufs[2])
 			LockBuffer(bufs[half], BUFFER_LOCK_UNLOCK);
 }
 
-/* A page as it is locked; NULL for one that there is not, or that nobody has written yet. */
+/* A locked page; NULL if the block is missing, or nobody has written it yet. */
 static const char *
 page_of(Buffer buf)
 {
@@ -97,9 +122,22 @@ page_of(Buffer buf)
 	return PageIsNew(page) ? NULL : page;
 }
 
+/* Publishes the image of pinned blocks, unless another process changes the second one. */
+static void
+publish_image(MtpPageTag tag, const MtpFramePlace *place, const Buffer bufs[2])
+{
+	if (lock_pair(bufs))
+	{
+		const char *const blocks[2] = {page_of(bufs[0]), page_of(bufs[1])};
+
+		(void) mtp_frame_publish(&mtp_buffer, tag, MTP_FRAME_TABLE, place, blocks, NULL);
+		unlock_pair(bufs);
+	}
+}
+
 /*
- * The other block of a pair, pinned, if it is in shared buffers.  It is not worth a read, nor one ahead; and what is wrong with a block that nobody has asked for is
- * no error of this query's.
+ * Pins the other block of a pair, if it is in shared buffers.  It is not worth a read; and an
+ * error in reading a block that no query has asked for must not fail this query.
  */
 static Buffer
 other_half(Relation rel, BlockNumber block)
@@ -122,7 +160,8 @@ other_half(Relation rel, BlockNumber block)
 }
 
 /*
- * A frame that there is already was of no use: it has the other half, or this one as it was before all its rows were visible to all.
+ * A frame that there is already was of no use: it has the other half, or this half as it was
+ * before its rows were visible to all.  So it goes first.
  */
 void
 mtp_pair_offer(Relation rel, Buffer buf)
@@ -141,13 +180,7 @@ mtp_pair_offer(Relation rel, Buffer buf)
 
 		bufs[MtpPairHalf(block)] = buf;
 		bufs[1 - MtpPairHalf(block)] = other_half(rel, block);
-		if (lock_pair(bufs))
-		{
-			const char *const blocks[2] = {page_of(bufs[0]), page_of(bufs[1])};
-
-			(void) mtp_frame_publish(&mtp_buffer, tag, MTP_FRAME_TABLE, &place, blocks, NULL);
-			unlock_pair(bufs);
-		}
+		publish_image(tag, &place, bufs);
 		if (BufferIsValid(bufs[1 - MtpPairHalf(block)]))
 			ReleaseBuffer(bufs[1 - MtpPairHalf(block)]);
 	}
@@ -156,73 +189,59 @@ mtp_pair_offer(Relation rel, Buffer buf)
 }
 
 void
-mtp_pair_load(Relation rel, uint32 pair, BlockNumber nblocks, int level, BufferAccessStrategy strategy)
+mtp_pair_load(Relation rel, uint32 pair, BlockNumber nblocks, int level,
+			  BufferAccessStrategy strategy)
 {
 	MtpPageTag	tag = tag_of(rel, pair);
-	Buffer		bufs[2] = {InvalidBuffer, InvalidBuffer};
-	bool		visible = false;
+	Buffer		bufs[2];
 	MtpFramePlace place;
 
-	if (!mtp_frame_place_warm(&mtp_buffer, tag, MTP_FRAME_TABLE, level, mtp_buffer_random_state(), &place))
-	{
-		if (mtp_pair_has(rel, pair, MTP_FRAME_TABLE))
-			return;
-		mtp_buffer_consider(MTP_FRAME_TABLE);
-		if (!mtp_frame_place_warm(&mtp_buffer, tag, MTP_FRAME_TABLE, level, mtp_buffer_random_state(), &place))
-			return;
-	}
-	for (int half = 0; half < 2 && MtpPairBlock(pair) + half < nblocks; half++)
-	{
-		bufs[half] = ReadBufferExtended(rel, MAIN_FORKNUM, MtpPairBlock(pair) + half, RBM_NORMAL, strategy);
-		visible |= PageIsAllVisible(BufferGetPage(bufs[half]));
-	}
-	if (visible && lock_pair(bufs))
-	{
-		const char *const blocks[2] = {page_of(bufs[0]), page_of(bufs[1])};
-
-		(void) mtp_frame_publish(&mtp_buffer, tag, MTP_FRAME_TABLE, &place, blocks, NULL);
-		unlock_pair(bufs);
-	}
-	for (int half = 0; half < 2; half++)
-		if (BufferIsValid(bufs[half]))
-			ReleaseBuffer(bufs[half]);
+	if (!mtp_buffer_place_loaded(tag, MTP_FRAME_TABLE, level, &place))
+		return;
+	read_pair(rel, pair, nblocks, strategy, bufs);
+	if ((BufferIsValid(bufs[0]) && PageIsAllVisible(BufferGetPage(bufs[0]))) ||
+		(BufferIsValid(bufs[1]) && PageIsAllVisible(BufferGetPage(bufs[1]))))
+		publish_image(tag, &place, bufs);
+	release_pair(bufs);
 }
 
-/* Where a directory may be, in frames of this kind.  Where no frame is free, an extent may be that has no kind yet. */
-static bool
-place_in(MtpPageTag tag, int kind, bool only_free, int level, MtpFramePlace *place)
-{
-	mtp_buffer_consider(kind);
-	if (level >= 0)
-		return mtp_frame_place_warm(&mtp_buffer, tag, kind, level, mtp_buffer_random_state(), place);
-	return mtp_frame_place(&mtp_buffer, tag, kind, only_free, mtp_buffer_miss(MTP_FRAME_PAGEDIR), place);
-}
-
-/* The same for a small one: a large frame that is free does, too, and *kind says so. */
+/*
+ * Chooses a frame for a page directory (mtp_pair_reserve).  An extent that has no kind yet may
+ * become one of theirs first.
+ */
 static bool
 place_directory(MtpPageTag tag, int *kind, bool only_free, int level, MtpFramePlace *place)
 {
-	if (place_in(tag, *kind, only_free, level, place))
-		return true;
-	if (*kind != MTP_FRAME_SMALL || place->level < 0)
-		return false;
+	bool		found;
+
+	mtp_buffer_consider(*kind);
+	if (level >= 0)
+		found = mtp_frame_place_warm(&mtp_buffer, tag, *kind, level, mtp_buffer_random_state(),
+									 place);
+	else
+		found = mtp_frame_place(&mtp_buffer, tag, *kind, only_free,
+								mtp_buffer_miss(MTP_FRAME_PAGEDIR), place);
+	if (found || *kind != MTP_FRAME_SMALL || place->level < 0)
+		return found;
+
+	/* A large frame that is free does for a small directory, too. */
 	*kind = MTP_FRAME_PAGEDIR;
 	return mtp_frame_place(&mtp_buffer, tag, *kind, true, mtp_buffer_random_state(), place);
 }
 
 /*
- * Copies the pair's blocks, those below nblocks, as they are locked; with a place, if an empty directory is
- * published there meanwhile.  *single: the second block was not locked.
+ * Copies the pair's blocks below nblocks while they are locked.  With a place, publishes an empty
+ * page directory there meanwhile.  *single: the second block was not locked, as it does not exist
+ * below nblocks.
  */
 static bool
 copy_pair(Relation rel, uint32 pair, BlockNumber nblocks, BufferAccessStrategy strategy, char *copy,
 		  int kind, const MtpFramePlace *place, MtpFrameRef *ref, bool *single)
 {
-	Buffer		bufs[2] = {InvalidBuffer, InvalidBuffer};
+	Buffer		bufs[2];
 	bool		good;
 
-	for (int half = 0; half < 2 && MtpPairBlock(pair) + half < nblocks; half++)
-		bufs[half] = ReadBufferExtended(rel, MAIN_FORKNUM, MtpPairBlock(pair) + half, RBM_NORMAL, strategy);
+	read_pair(rel, pair, nblocks, strategy, bufs);
 	*single = !BufferIsValid(bufs[1]);
 	good = lock_pair(bufs);
 	if (good)
@@ -240,22 +259,26 @@ copy_pair(Relation rel, uint32 pair, BlockNumber nblocks, BufferAccessStrategy s
 		}
 		unlock_pair(bufs);
 	}
-	for (int half = 0; half < 2; half++)
-		if (BufferIsValid(bufs[half]))
-			ReleaseBuffer(bufs[half]);
+	release_pair(bufs);
 	return good;
 }
 
 bool
-mtp_pair_copy(Relation rel, uint32 pair, BlockNumber nblocks, BufferAccessStrategy strategy, char *copy)
+mtp_pair_copy(Relation rel, uint32 pair, BlockNumber nblocks, BufferAccessStrategy strategy,
+			  char *copy)
 {
 	bool		single;
 
 	return copy_pair(rel, pair, nblocks, strategy, copy, MTP_FRAME_NONE, NULL, NULL, &single);
 }
 
+/*
+ * Publishes the directory empty under the locks, copies the pages, and lets the locks go: making a
+ * directory takes too long for them (README.md, "Page directories").
+ */
 bool
-mtp_pair_reserve(Relation rel, uint32 pair, int *kind, BlockNumber nblocks, BufferAccessStrategy strategy,
+mtp_pair_reserve(Relation rel, uint32 pair, int *kind, BlockNumber nblocks,
+				 BufferAccessStrategy strategy,
 				 bool only_free, int level, char *copy, MtpFrameRef *ref)
 {
 	MtpPageTag	tag = tag_of(rel, pair);
@@ -263,18 +286,19 @@ mtp_pair_reserve(Relation rel, uint32 pair, int *kind, BlockNumber nblocks, Buff
 	bool		single,
 				reserved;
 
-	if (mtp_pair_has(rel, pair, MTP_FRAME_PAGEDIR) || !place_directory(tag, kind, only_free, level, &place))
+	if (mtp_pair_has(rel, pair, MTP_FRAME_PAGEDIR) ||
+		!place_directory(tag, kind, only_free, level, &place))
 		return false;
 	reserved = copy_pair(rel, pair, nblocks, strategy, copy, *kind, &place, ref, &single);
 
 	/*
-	 * A block that has come since the table's end was looked for was not locked: who put rows on
-	 * it may have found no frame to take away, and the copy has not got them.  Who comes later
-	 * finds it.
+	 * A block may have come since the caller read the table's length.  It was not locked: a writer
+	 * of rows on it may have found no frame to take away, and the copy lacks its rows.  A later
+	 * writer finds the frame.
 	 */
 	if (reserved && single)
 	{
-		pg_memory_barrier();	/* the word before the table's end */
+		pg_memory_barrier();	/* the word before the table's length */
 		if (RelationGetNumberOfBlocks(rel) > MtpPairBlock(pair) + 1)
 		{
 			(void) mtp_frame_fill(&mtp_buffer, tag, ref, NULL, 0);

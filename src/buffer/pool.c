@@ -8,25 +8,23 @@
 
 #include <math.h>
 
-#define SAMPLE			16		/* frames that are looked at for a victim */
-#define WARMER			8		/* levels that a page must have more than its victim */
-#define SAMPLES			8		/* that tell what an extent is worth */
-#define RECENT			1		/* epochs in which a page that is asked for is seen to be, and the
-								 * one that has begun */
-#define WORTH_MORE		1.5f	/* so much more must extents of a kind be worth than those that it
-								 * gets */
-#define HASTE			3		/* halvings of what an extent has to be asked for, while one
-								 * follows another */
-#define MEAN			64		/* of so many pages are the running means */
-#define SWEEP			32		/* all words are brought up to date once in so many epochs */
-#define OLD				16		/* the age that words have then, at most */
+#define SAMPLE			16		/* frames among which a victim is chosen */
+#define WARMER			8		/* levels by which a page must be warmer than its victim */
+#define SAMPLES			8		/* samples that tell what an extent is worth */
+#define RECENT			1		/* epochs, besides the present one, in which a hit is seen */
+#define WORTH_MORE		1.5f	/* how much more than another kind's extents */
+#define HASTE			3		/* most halvings (MtpPoolKind.haste) */
+#define MEAN			64		/* pages in a running mean of heat */
+#define SWEEP			32		/* epochs in which all words are brought up to date once */
+#define OLD				16		/* the most age that a word has then */
 #define SKETCH_PER_BLOCK 4
-#define FEW				(MTP_ADMITTED_ALL / 64) /* misses that are admitted */
-#define ONE_IN			4		/* misses that look for a frame then */
-#define TRIES			32		/* of so many is their running mean */
+#define FEW				(MTP_ADMITTED_ALL / 64) /* if fewer misses than this are admitted .. */
+#define ONE_IN			4		/* .. one in so many looks for a frame */
+#define TRIES			32		/* looks in the running mean of admissions */
 
 StaticAssertDecl(2 * SWEEP + OLD <= 127, "no word is so old that it could be taken for a newer one");
-StaticAssertDecl(OLD > RECENT && MTP_HEAT_MOST + OLD <= 255, "a word that is brought up to date says of no hit that was not");
+StaticAssertDecl(OLD > RECENT && MTP_HEAT_MOST + OLD <= 255,
+				 "a word that is brought up to date says of no hit that was not");
 
 static Size
 sketch_width(uint32 nextents)
@@ -81,7 +79,10 @@ mtp_pool_make(void *memory, uint32 nextents, double half_life)
 
 /* ---------- time ---------- */
 
-/* Brings a share of an array's words up to date, [part, part + 1) of SWEEP.  Their ages still tell that there was no hit lately. */
+/*
+ * Brings the words of one part in SWEEP of an array up to date.  Their ages still tell that there
+ * was no hit lately.
+ */
 static void
 refresh(MtpHeat *words, uint64 n, uint32 part, uint8 epoch)
 {
@@ -94,11 +95,12 @@ refresh(MtpHeat *words, uint64 n, uint32 part, uint8 epoch)
 	}
 }
 
-/* Directories that have room in a block, by the frames that most of them have. */
+/* The page directories that a block has room for, by the size that most of their frames have */
 static uint32
 directories_of_block(MtpPool *pool)
 {
-	bool		small = pool->kinds[MTP_FRAME_SMALL].nextents >= pool->kinds[MTP_FRAME_PAGEDIR].nextents;
+	MtpPoolKind *kinds = pool->kinds;
+	bool		small = kinds[MTP_FRAME_SMALL].nextents >= kinds[MTP_FRAME_PAGEDIR].nextents;
 
 	return mtp_pool_frames(small ? MTP_FRAME_SMALL : MTP_FRAME_PAGEDIR) / MTP_EXTENT_BLOCKS;
 }
@@ -109,31 +111,37 @@ mtp_pool_tick(MtpPool *pool, uint32 pages, uint32 directories)
 	uint32		n = pages + directories / directories_of_block(pool);
 	uint64		before = pg_atomic_fetch_add_u64(&pool->accesses, n);
 
-	/* Each border that is crossed is crossed by one process. */
+	/* Exactly one process crosses each border of an epoch. */
 	for (uint64 i = before / pool->epoch_length; i < (before + n) / pool->epoch_length; i++)
 	{
 		uint32		epoch = pg_atomic_add_fetch_u32(&pool->epoch, 1);
 
-		refresh(pool->heat, (uint64) pool->nextents * MTP_EXTENT_FRAMES, epoch % SWEEP, (uint8) epoch);
-		refresh(pool->sketch, (uint64) MTP_SKETCH_ROWS * (pool->sketch_mask + 1), epoch % SWEEP, (uint8) epoch);
+		refresh(pool->heat, (uint64) pool->nextents * MTP_EXTENT_FRAMES, epoch % SWEEP,
+				(uint8) epoch);
+		refresh(pool->sketch, (uint64) MTP_SKETCH_ROWS * (pool->sketch_mask + 1), epoch % SWEEP,
+				(uint8) epoch);
 	}
 }
 
 /* ---------- pages without frames ---------- */
 
-/* A page's word in a row, and its level */
+/* The word of a page in one row of the sketch, and its level */
 typedef struct SketchWord
 {
 	MtpHeat    *heat;
 	int			level;
 } SketchWord;
 
-/* The page's level.  Other pages may have raised some of its words. */
+/*
+ * Finds a page's words.  Returns the page's level: the least of them, since other pages may have
+ * raised some.
+ */
 static inline int
 sketch_look(MtpPool *pool, uint64 page, uint8 epoch, SketchWord words[MTP_SKETCH_ROWS])
 {
 	static const uint64 spread[MTP_SKETCH_ROWS] = {
-		UINT64CONST(0x9E3779B97F4A7C15), UINT64CONST(0xC2B2AE3D27D4EB4F), UINT64CONST(0xD6E8FEB86659FD93)
+		UINT64CONST(0x9E3779B97F4A7C15), UINT64CONST(0xC2B2AE3D27D4EB4F),
+		UINT64CONST(0xD6E8FEB86659FD93)
 	};
 	MtpHeat    *row = pool->sketch;
 	int			level = MTP_HEAT_MOST;
@@ -155,7 +163,10 @@ sketch_raise(const SketchWord words[MTP_SKETCH_ROWS], int level, uint8 epoch)
 			*words[i].heat = mtp_heat_of(level, epoch);
 }
 
-/* While extents of the kind follow one another its pages are about to be admitted. */
+/*
+ * While extents of the kind follow one another (haste), its pages are about to be admitted: then
+ * all misses look.
+ */
 int
 mtp_pool_miss(MtpPool *pool, int kind, uint64 page, MtpAdmission *admission, uint16 random)
 {
@@ -201,8 +212,9 @@ per_megabyte(int kind, int level)
 }
 
 /*
- * The extents of a kind.  Read once: another process may change their number, and a list's entry may then be of another kind already, which
- * whoever takes the frame looks at again.
+ * The number of a kind's extents.  The caller reads it once: another process may change the
+ * number.  The list's last entry may already be of another kind; the process that takes a frame
+ * looks at the kind again.
  */
 static uint32
 number_of_extents(MtpPool *pool, int kind)
@@ -214,8 +226,9 @@ number_of_extents(MtpPool *pool, int kind)
 }
 
 /*
- * A frame of the kind that nobody has had yet, or none.  Two processes may get the same one; one of them will have it.  The number may run
- * back when they are at it at once: so it is asked whether the frame really is cold.
+ * A frame of the kind that nobody has had yet.  False if there is none.  Two processes may get the
+ * same frame; one of them will have it.  The count may run back when two processes raise it at
+ * once: so the frame counts only if it is cold.
  */
 static bool
 fresh_frame(MtpPool *pool, int kind, uint32 *frame)
@@ -230,7 +243,10 @@ fresh_frame(MtpPool *pool, int kind, uint32 *frame)
 	return mtp_heat_level(pool->heat[*frame], mtp_pool_epoch(pool)) == 0;
 }
 
-/* What frames of a kind are sampled from: those that have been given out, all but the last ones of the newest extent. */
+/*
+ * The frames of a kind that were given out: all but the last ones of the newest extent.  Samples
+ * are taken from these.
+ */
 typedef struct Given
 {
 	const uint32 *extents;
@@ -247,11 +263,12 @@ given_frames(MtpPool *pool, int kind)
 	return (Given)
 	{
 		.extents = pool->extents[kind],.shift = pg_leftmost_one_pos32(frames),
-			.n = n == 0 ? 0 : (n - 1) * frames + Min(*(volatile uint32 *) &pool->kinds[kind].fresh, frames)
+			.n = n == 0 ? 0 : (n - 1) * frames +
+			Min(*(volatile uint32 *) &pool->kinds[kind].fresh, frames)
 	};
 }
 
-/* The one that 32 random bits choose, if there is any. */
+/* The frame that 32 random bits choose.  There is at least one. */
 static inline uint32
 some_frame(const Given *given, uint32 random)
 {
@@ -267,11 +284,16 @@ mtp_pool_was_given(MtpPool *pool, int kind, uint32 frame)
 	uint32		extent = frame / MTP_EXTENT_FRAMES;
 	uint32		at = frame % MTP_EXTENT_FRAMES;
 
-	return n > 0 && extent < pool->nextents && pool->kind_of[extent] == kind && at < mtp_pool_frames(kind) &&
-		(pool->extents[kind][n - 1] != extent || at < *(volatile uint32 *) &pool->kinds[kind].fresh);
+	return n > 0 && extent < pool->nextents && pool->kind_of[extent] == kind &&
+		at < mtp_pool_frames(kind) &&
+		(pool->extents[kind][n - 1] != extent ||
+		 at < *(volatile uint32 *) &pool->kinds[kind].fresh);
 }
 
-/* The coldest of some frames of the kind; returns its level, or more than any if there are none. */
+/*
+ * Chooses the coldest of SAMPLE frames of the kind.  Returns its level, or more than any if there
+ * are no frames.
+ */
 static int
 coldest_of(MtpPool *pool, int kind, uint64 *random, uint32 *frame)
 {
@@ -299,7 +321,8 @@ coldest_of(MtpPool *pool, int kind, uint64 *random, uint32 *frame)
 }
 
 /*
- * A newcomer has been asked for just now, and the others have not: so the page must be warmer by some.
+ * The newcomer was asked for just now, and the pages that it is compared with were not: so it must
+ * be warmer by WARMER levels.
  */
 bool
 mtp_pool_place(MtpPool *pool, int kind, int level, int stands_for, uint64 *random, uint32 *frame)
@@ -322,8 +345,10 @@ mtp_pool_place(MtpPool *pool, int kind, int level, int stands_for, uint64 *rando
 /* ---------- extents ---------- */
 
 /*
- * What the coldest pages of the kind are worth, per megabyte, if they are asked for as their heat says.  That is not so when work has shifted to other pages: heat
- * tells that late.  So what it promises for some epochs is set beside what there was: the age of a page's word is the time since it was asked for.
+ * What the coldest pages of a kind are worth per megabyte: their heat, times the share of the hits
+ * promised by heat that there were lately.  For heat alone tells late that work has shifted to
+ * other pages.  The age of a page's word is the time since its last access, so it tells whether a
+ * page was hit.
  */
 static float
 worth(MtpPool *pool, int kind, uint64 *random)
@@ -331,7 +356,8 @@ worth(MtpPool *pool, int kind, uint64 *random)
 	uint64		accesses = pg_atomic_read_u64(&pool->accesses);
 	uint8		epoch = mtp_pool_epoch(pool);
 	Given		given = given_frames(pool, kind);
-	float		half_lives = (RECENT + accesses % pool->epoch_length / (float) pool->epoch_length) / MTP_HEAT_STEPS;
+	float		part = accesses % pool->epoch_length / (float) pool->epoch_length;
+	float		half_lives = (RECENT + part) / MTP_HEAT_STEPS;
 	float		coldest_sum = 0,
 				promised = 0,
 				seen = 0;
@@ -359,7 +385,10 @@ worth(MtpPool *pool, int kind, uint64 *random)
 	return promised > 0 ? coldest_sum / SAMPLES * seen / promised : 0;
 }
 
-/* The kind whose extents are worth least, and less than that; or -1.  Who has few of them loses more than the coldest pages with one. */
+/*
+ * The kind whose extents are worth least, if that is less than `least`; else -1.  A kind of few
+ * extents loses more than its coldest pages with one of them, so it counts for more.
+ */
 static int
 least_worth(MtpPool *pool, int kind, float least, uint64 *random)
 {
@@ -406,22 +435,24 @@ mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent)
 		return true;
 	}
 	k->homeless = 0;
-	from = k->nextents == pool->nextents ? -1 : /* nobody has any to give */
-		least_worth(pool, kind, (k->nextents > 0 ? worth(pool, kind, random) : k->asked) / WORTH_MORE, random);
+	from = k->nextents == pool->nextents ? -1 : /* no other kind has any */
+		least_worth(pool, kind, (k->nextents > 0 ? worth(pool, kind, random)
+								 : k->asked) / WORTH_MORE, random);
 	k->haste = from < 0 ? 0 : Min(k->haste + 1, HASTE);
 	if (from < 0)
 		return false;
 
-	/*
-	 * The newest one, if it has frames that are free; else any: there is none that is cold as a
-	 * whole.
-	 */
+	/* The newest one, if it has free frames; else any, since no extent is cold as a whole. */
 	k = &pool->kinds[from];
-	*extent = pool->extents[from][k->fresh < mtp_pool_frames(from) ? k->nextents - 1 : mtp_pool_random(random) % k->nextents];
+	*extent = pool->extents[from][k->fresh < mtp_pool_frames(from) ? k->nextents - 1
+								  : mtp_pool_random(random) % k->nextents];
 	return true;
 }
 
-/* The caller is alone, and the extent's frames have no pages.  Other processes may look at the lists meanwhile. */
+/*
+ * The caller is alone, and holds all frames of the extent.  Other processes may read the lists
+ * meanwhile.
+ */
 void
 mtp_pool_change(MtpPool *pool, uint32 extent, int kind)
 {
@@ -437,8 +468,7 @@ mtp_pool_change(MtpPool *pool, uint32 extent, int kind)
 		while (list[i] != extent)
 			i++;
 		list[i] = list[--o->nextents];
-		o->fresh = mtp_pool_frames(old);	/* only the newest one had free frames, and it was
-											 * taken */
+		o->fresh = mtp_pool_frames(old);	/* only the newest one had free frames */
 	}
 	else
 		pool->nfree--;

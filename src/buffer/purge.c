@@ -1,9 +1,10 @@
 /*
  * purge.c
- *	  Takes the pages of files away that go, or begin anew, or come back.
+ *	  Takes away the pages of files that go, begin anew, or come back.
  *
- * A file's number may be used again after a checkpoint, so its pages go before that.  The lock that whoever gives the file up has on its
- * relation keeps others from publishing pages of it meanwhile: a transaction's callbacks run before its locks go.
+ * A file's number may be used again after a checkpoint, so its pages go before that.  The process
+ * that gives a file up holds a lock on its relation, which keeps others from publishing pages of
+ * it: a transaction's callbacks run before its locks go.
  */
 #include "buffer/buffer.h"
 
@@ -22,7 +23,7 @@
 #include "utils/syscache.h"
 #include "core/inject.h"
 
-/* To look for a block's frames is as much work as to look at so many heads. */
+/* A look for the frames of one block costs as much as a look at so many heads. */
 #define HEADS_PER_BLOCK	16
 
 static object_access_hook_type next_access = NULL;
@@ -58,7 +59,7 @@ is_of_files(MtpPageTag tag, void *arg)
 	return bsearch(&file, f->files, f->n, sizeof(MtpLocator), compare_files) != NULL;
 }
 
-/* Moves those that may have frames to the front; returns how many they are. */
+/* Moves those files that may have frames to the front.  Returns how many they are. */
 static int
 with_frames(int n, MtpLocator *files)
 {
@@ -71,8 +72,9 @@ with_frames(int n, MtpLocator *files)
 }
 
 /*
- * Blocks of a file, for a guess: many if there is more than one segment, none if it can't be told.  Asks the operating system, since core's storage manager
- * raises errors, which an abort must not, and opens the file.
+ * A guess of the blocks of a file: more than any if it has more than one segment, none if it
+ * cannot be told.  Asks the operating system: core's storage manager opens the file, and raises
+ * errors, which an abort must not.
  */
 static BlockNumber
 blocks_of(MtpLocator file)
@@ -87,7 +89,10 @@ blocks_of(MtpLocator file)
 	return blocks;
 }
 
-/* Looks for each block's frames, if that is less work than a look at all heads; else does nothing. */
+/*
+ * Looks for the frames of each block, if that is less work than a look at all heads; else does
+ * nothing.
+ */
 static void
 purge_blocks(int n, const MtpLocator *files)
 {
@@ -115,7 +120,7 @@ purge_files(int n, MtpLocator *files)
 		return;
 	purge_blocks(f.n, files);
 
-	/* A file may have been cut shorter, and a counter is other files' as well. */
+	/* A file may have been longer once, and other files may share its counter. */
 	f.n = with_frames(f.n, files);
 	if (f.n == 0)
 		return;
@@ -130,7 +135,7 @@ mtp_buffer_purge_file(MtpLocator file)
 		purge_files(1, &file);
 }
 
-/* Those that this transaction deletes, or will delete, when it commits or when it does not. */
+/* Purges the files that this transaction deletes when it commits, or when it does not. */
 static void
 purge_pending(bool for_commit)
 {
@@ -161,8 +166,8 @@ purge_database(Oid database)
 }
 
 /*
- * Has the command that is under way given the database another tablespace?  Its row as it was is what this process's
- * catalog says until the command has ended; as it is now, what a look at the table itself finds.
+ * True if the command under way has given the database another tablespace.  The catalog cache has
+ * its row as it was, until the command ends; a scan of the table finds the new one.
  */
 static bool
 is_moved(Oid database)
@@ -189,8 +194,8 @@ is_moved(Oid database)
 }
 
 /*
- * Core says here which database a command drops or moves, when it has found that the caller may do that.  It has locked the
- * database until behind the commit.
+ * Core calls this with a database that a command drops or moves, after it has found that the
+ * caller may do so.  The database is locked until behind the commit.
  */
 static void
 note_database(ObjectAccessType access, Oid class, Oid object, int sub_id, void *arg)
@@ -237,8 +242,9 @@ mtp_buffer_redo_begins(void)
 /* ---------- transactions ---------- */
 
 /*
- * What goes if the transaction commits, its own catalog does not lead to any more, and its locks keep others from it to the end.  So does a
- * prepared one with both, and nobody has published a page since then.
+ * At commit: the transaction's own catalog does not lead to the files that go, and its locks keep
+ * others from them to the end.  PREPARE keeps the locks too, so it purges for both outcomes:
+ * nobody publishes a page until the transaction has ended.
  */
 static void
 xact_callback(XactEvent event, void *arg)
@@ -252,7 +258,7 @@ xact_callback(XactEvent event, void *arg)
 			purge_pending(false);
 			break;
 		case XACT_EVENT_PRE_COMMIT:
-			/* Behind the commit record nothing may fail, and a list takes memory. */
+			/* Nothing may fail behind the commit record, and a list takes memory. */
 			purge_databases();
 			purge_pending(true);
 			break;

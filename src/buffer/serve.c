@@ -1,6 +1,6 @@
 /*
  * serve.c
- *	  Serves the access methods: finds, publishes and makes stale what the server's relations have in the buffer.
+ *	  Serves access methods: finds, publishes, loads and makes stale their index pages; counts.
  */
 #include "buffer/buffer.h"
 #include "buffer/record.h"
@@ -9,12 +9,13 @@
 #include "executor/instrument.h"
 #include "pgstat.h"
 
-/* Accesses of this process that the pool has not been told of, and the state of its random numbers. */
+/* Accesses of this process that the pool does not know yet */
 static uint32 untold = 0;
 static uint64 random_state = 0;
 
-#define TELL	64				/* accesses */
+#define TELL	64				/* accesses between two calls of mtp_buffer_tell */
 
+/* Accesses to page directories are those that hit and those that missed; they take less time. */
 void
 mtp_buffer_tell(void)
 {
@@ -40,13 +41,15 @@ mtp_buffer_reset(void)
 	mtp_buffer_tell();
 	for (int i = 0; i < MTP_BUFFER_COUNTS; i++)
 		pg_atomic_write_u64(&mtp_buffer_counts[i], 0);
-	pg_atomic_write_u64(&mtp_buffer_counts[MTP_BUFFER_COUNTS], pg_atomic_read_u32(&mtp_buffer.pool->epoch));
+	pg_atomic_write_u64(&mtp_buffer_counts[MTP_BUFFER_COUNTS],
+						pg_atomic_read_u32(&mtp_buffer.pool->epoch));
 }
 
 uint32
 mtp_buffer_aged(void)
 {
-	return pg_atomic_read_u32(&mtp_buffer.pool->epoch) - (uint32) pg_atomic_read_u64(&mtp_buffer_counts[MTP_BUFFER_COUNTS]);
+	return pg_atomic_read_u32(&mtp_buffer.pool->epoch) -
+		(uint32) pg_atomic_read_u64(&mtp_buffer_counts[MTP_BUFFER_COUNTS]);
 }
 
 static inline uint64
@@ -64,7 +67,7 @@ count_access(int kind, MtpFrameCount what)
 	untold++;
 }
 
-/* Ageing may take a while, now and then: so who has a page locked only counts (mtp_buffer_miss). */
+/* Ageing may take a while.  So a caller that holds a page's lock only counts (mtp_buffer_miss). */
 static inline void
 tell_in_time(void)
 {
@@ -111,6 +114,7 @@ mtp_buffer_find(Relation rel, BlockNumber block, Size first, MtpFrameRef *ref)
 	return mtp_frame_find(&mtp_buffer, tag, MTP_FRAME_INDEX, mtp_buffer_random(), 0, first, ref);
 }
 
+/* Counts only; the caller calls mtp_buffer_consider when it has unlocked the page. */
 void
 mtp_buffer_publish(Relation rel, Buffer buf)
 {
@@ -118,7 +122,8 @@ mtp_buffer_publish(Relation rel, Buffer buf)
 	const char *page = BufferGetPage(buf);
 	MtpFramePlace place;
 
-	if (mtp_frame_place(&mtp_buffer, tag, MTP_FRAME_INDEX, false, mtp_buffer_miss(MTP_FRAME_INDEX), &place))
+	if (mtp_frame_place(&mtp_buffer, tag, MTP_FRAME_INDEX, false, mtp_buffer_miss(MTP_FRAME_INDEX),
+						&place))
 		(void) mtp_frame_publish(&mtp_buffer, tag, MTP_FRAME_INDEX, &place, &page, NULL);
 }
 
@@ -158,6 +163,19 @@ mtp_buffer_fits(Relation index)
 	return NULL;
 }
 
+bool
+mtp_buffer_place_loaded(MtpPageTag tag, int kind, int level, MtpFramePlace *place)
+{
+	uint64	   *random = mtp_buffer_random_state();
+
+	if (mtp_frame_place_warm(&mtp_buffer, tag, kind, level, random, place))
+		return true;
+	if (mtp_frame_has(&mtp_buffer, tag, kind))
+		return false;
+	mtp_buffer_consider(kind);
+	return mtp_frame_place_warm(&mtp_buffer, tag, kind, level, mtp_buffer_random_state(), place);
+}
+
 void
 mtp_buffer_load(Relation rel, BlockNumber block, int level, BufferAccessStrategy strategy)
 {
@@ -166,14 +184,8 @@ mtp_buffer_load(Relation rel, BlockNumber block, int level, BufferAccessStrategy
 	Buffer		buf;
 	const char *page;
 
-	if (!mtp_frame_place_warm(&mtp_buffer, tag, MTP_FRAME_INDEX, level, mtp_buffer_random_state(), &place))
-	{
-		if (mtp_frame_has(&mtp_buffer, tag, MTP_FRAME_INDEX))
-			return;
-		mtp_buffer_consider(MTP_FRAME_INDEX);
-		if (!mtp_frame_place_warm(&mtp_buffer, tag, MTP_FRAME_INDEX, level, mtp_buffer_random_state(), &place))
-			return;
-	}
+	if (!mtp_buffer_place_loaded(tag, MTP_FRAME_INDEX, level, &place))
+		return;
 	buf = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 	LockBuffer(buf, BUFFER_LOCK_SHARE);
 	page = BufferGetPage(buf);
@@ -185,7 +197,7 @@ mtp_buffer_load(Relation rel, BlockNumber block, int level, BufferAccessStrategy
 /* ---------- changes ---------- */
 
 static void
-stale(Buffer buf, bool hints)
+make_stale(Buffer buf, bool hints)
 {
 	MtpLocator	file;
 	ForkNumber	fork;
@@ -201,11 +213,11 @@ stale(Buffer buf, bool hints)
 void
 mtp_buffer_stale(Buffer buf)
 {
-	stale(buf, false);
+	make_stale(buf, false);
 }
 
 void
 mtp_buffer_stale_hints(Buffer buf)
 {
-	stale(buf, true);
+	make_stale(buf, true);
 }

@@ -20,16 +20,16 @@ const MtpBufferStore *mtp_buffer_store = NULL;
 static shmem_request_hook_type next_request = NULL;
 static shmem_startup_hook_type next_startup = NULL;
 
-/* Who reads a frame that changes may be led this far behind its end. */
+/* A reader of a frame that changes may be led so many bytes beyond the last image. */
 #define SLACK	BLCKSZ
 
-/* Images begin at a page of the operating system's. */
+/* Images begin at a page of the operating system. */
 #define SYSTEM_PAGE	4096
 
-/* Of the buffer: mtpower.buffer_size, or what a file gives room to. */
+/* Of the buffer: mtpower.buffer_size, or what the store has room for */
 static uint32 nextents = 0;
 
-/* The images in the store; NULL: they are in shared memory. */
+/* The images in the store, or NULL: they are in shared memory */
 static char *stored = NULL;
 
 static Size
@@ -39,7 +39,7 @@ images_size(void)
 }
 
 static void
-request(void)
+request_shmem(void)
 {
 	if (next_request)
 		next_request();
@@ -49,16 +49,18 @@ request(void)
 	stored = mtp_buffer_store ? mtp_buffer_store->images() : NULL;
 	RequestAddinShmemSpace(add_size(mtp_pool_size(nextents), mtp_frame_size(nextents)));
 	RequestAddinShmemSpace(sizeof(pg_atomic_uint64[MTP_BUFFER_COUNTS + 1]));
-	RequestAddinShmemSpace(stored != NULL ? mtp_buffer_store->shared_size(nextents) : images_size());
+	RequestAddinShmemSpace(stored != NULL ? mtp_buffer_store->shared_size(nextents)
+						   : images_size());
 	RequestAddinShmemSpace(mtp_hazard_size());
 	RequestNamedLWLockTranche("mtpower_buffer", MTP_FRAME_PARTITIONS + 1);
 }
 
 /*
- * What is not in shared memory is the same in all processes: children have it from the postmaster.
+ * Addresses outside shared memory are the same in all processes: children inherit them from the
+ * postmaster.
  */
 static void
-startup(void)
+make_shmem(void)
 {
 	bool		found;
 	void	   *pool;
@@ -73,15 +75,18 @@ startup(void)
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	pool = ShmemInitStruct("mtpower buffer: heat", mtp_pool_size(nextents), &found);
 	frames = ShmemInitStruct("mtpower buffer: heads", mtp_frame_size(nextents), &found);
-	images = stored != NULL ? stored : ShmemInitStruct("mtpower buffer: images", images_size(), &found);
-	mtp_buffer_counts = ShmemInitStruct("mtpower buffer: counts", sizeof(pg_atomic_uint64[MTP_BUFFER_COUNTS + 1]), &found);
+	images = stored != NULL ? stored : ShmemInitStruct("mtpower buffer: images", images_size(),
+													   &found);
+	mtp_buffer_counts = ShmemInitStruct("mtpower buffer: counts",
+										sizeof(pg_atomic_uint64[MTP_BUFFER_COUNTS + 1]), &found);
 	if (!found)
 	{
 		mtp_heat_init();
 		for (int i = 0; i <= MTP_BUFFER_COUNTS; i++)
 			pg_atomic_init_u64(&mtp_buffer_counts[i], 0);
 		mtp_frame_make(&mtp_buffer, mtp_pool_make(pool, nextents, MTP_POOL_HALF_LIFE), frames,
-					   (char *) TYPEALIGN(SYSTEM_PAGE, images), GetNamedLWLockTranche("mtpower_buffer"));
+					   (char *) TYPEALIGN(SYSTEM_PAGE, images),
+					   GetNamedLWLockTranche("mtpower_buffer"));
 	}
 	mtp_hazard_make(ShmemInitStruct("mtpower buffer: slots", mtp_hazard_size(), &found));
 	LWLockRelease(AddinShmemInitLock);
@@ -101,9 +106,9 @@ mtp_buffer_init(void)
 							 "Reads pages in mtpower's buffer where they have a copy there.",
 							 NULL, &mtp_use_frames, true, PGC_USERSET, 0, NULL, NULL, NULL);
 	next_request = shmem_request_hook;
-	shmem_request_hook = request;
+	shmem_request_hook = request_shmem;
 	next_startup = shmem_startup_hook;
-	shmem_startup_hook = startup;
+	shmem_startup_hook = make_shmem;
 	mtp_buffer_purge_init();
 	mtp_hazard_init();
 	mtp_reset_register(MTP_RESET_BUFFER, mtp_buffer_reset);

@@ -1,6 +1,6 @@
 /*
  * view.c
- *	  Shows users what the buffer did, and what is in it.
+ *	  The views stat_buffer and buffer_content: what the buffer did, and what is in it.
  */
 #include "buffer/buffer.h"
 
@@ -18,7 +18,7 @@ PG_FUNCTION_INFO_V1(mtp_buffer_content);
 
 static const char *const kind_names[MTP_FRAME_KINDS] = {"index", "table", "directory"};
 
-/* A row for each kind, and one for what has none yet. */
+/* One row for each kind, and one for extents that have no kind yet */
 Datum
 mtp_stat_buffer(PG_FUNCTION_ARGS)
 {
@@ -34,6 +34,7 @@ mtp_stat_buffer(PG_FUNCTION_ARGS)
 	{
 		bool		is_free = kind == MTP_FRAME_KINDS;
 		uint64		bytes = is_free ? (uint64) pool->nfree * MTP_EXTENT_BYTES : 0;
+		pg_atomic_uint64 *counts = mtp_buffer_counts + kind * MTP_FRAME_COUNTS;
 		uint64		frames = 0;
 		Datum		values[4 + MTP_FRAME_COUNTS] = {0};
 		bool		nulls[4 + MTP_FRAME_COUNTS] = {false};
@@ -52,27 +53,13 @@ mtp_stat_buffer(PG_FUNCTION_ARGS)
 		{
 			nulls[3 + i] = is_free;
 			if (!is_free)
-				values[3 + i] = Int64GetDatum(pg_atomic_read_u64(&mtp_buffer_counts[kind * MTP_FRAME_COUNTS + i]));
+				values[3 + i] = Int64GetDatum(pg_atomic_read_u64(counts + i));
 		}
-		values[3 + MTP_FRAME_COUNTS] = Int64GetDatum(mtp_buffer_aged());	/* all pages age alike */
+		values[3 + MTP_FRAME_COUNTS] = Int64GetDatum(mtp_buffer_aged());
 		nulls[3 + MTP_FRAME_COUNTS] = is_free;
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;
-}
-
-/* The page of a frame, if it is one of this database. */
-static bool
-page_of(uint32 frame, MtpPageTag *tag)
-{
-	MtpFrameHead *head = &mtp_buffer.heads[frame];
-	uint64		version = pg_atomic_read_u64(&head->version);
-
-	pg_read_barrier();
-	*tag = head->tag;
-	pg_read_barrier();
-	return version % 2 == 0 && pg_atomic_read_u64(&head->version) == version &&
-		tag->page != 0 && MtpLocatorDatabase(mtp_tag_file(*tag)) == MyDatabaseId;
 }
 
 Datum
@@ -86,7 +73,7 @@ mtp_buffer_content(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	for (uint32 frame = 0; frame < nframes; frame++)
 	{
-		int			kind = pool->kind_of[frame / MTP_EXTENT_FRAMES];
+		int			kind;
 		MtpPageTag	tag;
 		MtpLocator	file;
 		Oid			space;
@@ -95,17 +82,19 @@ mtp_buffer_content(PG_FUNCTION_ARGS)
 		bool		nulls[4] = {false};
 
 		CHECK_FOR_INTERRUPTS();
-		if (kind == MTP_FRAME_NONE || !page_of(frame, &tag))
+		if (!mtp_frame_page(&mtp_buffer, frame, &tag, &kind))
 			continue;
 		file = mtp_tag_file(tag);
+		if (MtpLocatorDatabase(file) != MyDatabaseId)
+			continue;
 		space = MtpLocatorSpace(file) == MyDatabaseTableSpace ? InvalidOid : MtpLocatorSpace(file);
 		relid = RelidByRelfilenumber(space, MtpLocatorFile(file));
 		values[0] = ObjectIdGetDatum(relid);
-		nulls[0] = !OidIsValid(relid);	/* of a transaction that has not ended, or that nobody has
-										 * heard of yet */
+		nulls[0] = !OidIsValid(relid);	/* of a transaction that has not ended, or not known yet */
 		values[1] = Int64GetDatum((int64) (uint32) tag.page - 1);
 		values[2] = CStringGetTextDatum(kind_names[mtp_pool_page_kind(kind)]);
-		values[3] = Float4GetDatum(mtp_heat_accesses(mtp_heat_level(pool->heat[frame], mtp_pool_epoch(pool))));
+		values[3] = Float4GetDatum(mtp_heat_accesses(mtp_heat_level(pool->heat[frame],
+																	mtp_pool_epoch(pool))));
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

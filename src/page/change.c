@@ -2,12 +2,12 @@
  * change.c
  *	  Changes a page's items in place.
  *
- * Everything here runs in critical sections and in redo: it raises no error, allocates nothing and
- * looks at nothing but the page (without its hints) and its arguments.
+ * Everything here runs in critical sections and in redo.  It raises no error, allocates nothing,
+ * and looks at nothing but its arguments and the page without its hints.
  */
 #include "page/page.h"
 
-/* A slot so many nodes away is cheaper than a new node. */
+/* A slot at most so many nodes away is cheaper than a new node. */
 #define NEAR 2
 
 void
@@ -27,25 +27,8 @@ mtp_page_init(Page page, uint8 type, uint16 level, uint8 norm)
 	((PageHeader) page)->pd_lower = MTP_DIR_AT + h->cap * 5;
 }
 
-/* Appends a body and its slot to a page that is being rewritten. */
-static void
-append(Page page, int rank, int fill, IndexTuple itup, uint32 head, uint16 flags)
-{
-	PageHeader	ph = (PageHeader) page;
-	MtpNode    *node = &MtpNodes(page)[rank / fill];
-	Size		size = MAXALIGN(IndexTupleSize(itup));
-
-	ph->pd_upper -= size;
-	memset((char *) page + ph->pd_upper + size - MAXIMUM_ALIGNOF, 0, MAXIMUM_ALIGNOF);
-	memcpy((char *) page + ph->pd_upper, itup, IndexTupleSize(itup));
-	node->heads[rank % fill] = head;
-	node->offs[rank % fill] = ph->pd_upper | flags;
-	MtpCounts(page)[rank / fill]++;
-	MtpDir(page)[rank / fill] = head;
-}
-
 /*
- * Rewrites directory and bodies without garbage, merging n new items in (as mtp_page_insert); the
+ * Rewrites directory and bodies without garbage, and merges n new items in (mtp_page_insert).  The
  * window stays, and so do dead hints.
  */
 static void
@@ -55,7 +38,7 @@ rewrite(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint
 	Page		old = copy.data;
 	PageHeader	ph = (PageHeader) page;
 	MtpPageHeader *h = MtpHead(page);
-	Size		bytes = ph->pd_special - ph->pd_upper - h->garbage;
+	Size		bytes = mtp_page_body_bytes(page);
 	int			fill;
 	int			rank = 0,
 				next = 0,
@@ -64,25 +47,15 @@ rewrite(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint
 	memcpy(old, page, BLCKSZ);
 	for (int i = 0; i < n; i++)
 		bytes += MAXALIGN(IndexTupleSize(items[i]));
-	h->nitems += n;
-	fill = mtp_page_fill(h->nitems, bytes);
-	h->nnodes = (h->nitems + fill - 1) / fill;
-	h->cap = TYPEALIGN(MTP_DIR_STEP, Max(h->nnodes, 1));
+	fill = mtp_page_lay_out(page, h->nitems + n, bytes);
 	h->garbage = 0;
-	ph->pd_lower = MTP_DIR_AT + h->cap * 5 + h->nnodes * sizeof(MtpNode);
 	ph->pd_upper = ph->pd_special;
 	if (ph->pd_lower + bytes > ph->pd_special)
 		elog(PANIC, "items do not fit on an mtpower index page");
 	memset(MtpDir(page), 0, ph->pd_special - MTP_DIR_AT);
 
 	if (h->highkey != 0)
-	{
-		Size		size = MAXALIGN(IndexTupleSize(MtpHighKey(old)));
-
-		ph->pd_upper -= size;
-		memcpy((char *) page + ph->pd_upper, (char *) old + h->highkey, size);
-		h->highkey = ph->pd_upper;
-	}
+		h->highkey = mtp_page_put_body(page, MtpHighKey(old));
 	for (int i = 0; i < MtpHead(old)->nnodes; i++)
 	{
 		MtpNode    *from = &MtpNodes(old)[i];
@@ -90,22 +63,20 @@ rewrite(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint
 		for (int j = 0; j < MtpCounts(old)[i]; j++, seen++)
 		{
 			for (; next < n && pos[next] == seen; next++)
-				append(page, rank++, fill, items[next], mtp_page_head(h, norms[next]), 0);
-			append(page, rank++, fill, mtp_slot_item(old, i, j), from->heads[j],
-				   from->offs[j] & MTP_SLOT_FLAGS);
+				mtp_page_append(page, rank++, fill, items[next], mtp_page_head(h, norms[next]), 0);
+			mtp_page_append(page, rank++, fill, mtp_slot_item(old, i, j), from->heads[j],
+							from->offs[j] & MTP_SLOT_FLAGS);
 		}
 	}
 	for (; next < n; next++)
-		append(page, rank++, fill, items[next], mtp_page_head(h, norms[next]), 0);
+		mtp_page_append(page, rank++, fill, items[next], mtp_page_head(h, norms[next]), 0);
 	Assert(rank == h->nitems);
 }
 
 /*
- * Gives the page a window on its items' norms (nitems of them).  An inner page's first item, minus
- * infinity, and nulls say nothing about where the others lie.
- *
- * A page without a neighbour on one side will mostly grow there, so its window leaves 15 times the
- * span of its items on that side.
+ * The first item of an inner page, minus infinity, and nulls say nothing about where the other
+ * items lie, so they do not count.  A page without a sibling on one side mostly grows there, so
+ * its window leaves 15 times the span of its items on that side.
  */
 void
 mtp_page_set_window(Page page, const uint64 *norms)
@@ -130,12 +101,13 @@ mtp_page_set_window(Page page, const uint64 *norms)
 
 	span = norms[hi] - norms[lo];
 	while (shift < 32 &&
-		   (span >> shift) > (MtpLeftmost(page) || MtpRightmost(page) ? PG_UINT32_MAX / 31 : PG_UINT32_MAX))
+		   (span >> shift) > (MtpLeftmost(page) ||
+							  MtpRightmost(page) ? PG_UINT32_MAX / 31 : PG_UINT32_MAX))
 		shift++;
 	h->shift = shift;
 	if (shift == 32)
 	{
-		h->base = 0;			/* all there is */
+		h->base = 0;			/* all numbers */
 		return;
 	}
 
@@ -148,8 +120,8 @@ mtp_page_set_window(Page page, const uint64 *norms)
 }
 
 /*
- * Renews the window of a page that has grown from a few items: it was a guess.  Norms that can't be
- * had without allocating leave it as it is.
+ * Renews the window of a page that has grown from a few items: it was a guess.  It stays if some
+ * normalized key cannot be had without allocating.
  */
 static void
 rewindow(Page page)
@@ -184,7 +156,7 @@ rewindow(Page page)
 	}
 }
 
-/* Does growing from `before` to `after` items pass one of 4, 16, 64, 256? */
+/* True if growing from `before` to `after` items passes 4, 16, 64 or 256. */
 static bool
 grew_much(int before, int after)
 {
@@ -194,7 +166,7 @@ grew_much(int before, int after)
 	return false;
 }
 
-/* Bytes between directory and bodies. */
+/* The bytes between directory and bodies */
 static inline Size
 gap(Page page)
 {
@@ -203,7 +175,7 @@ gap(Page page)
 	return ph->pd_upper - ph->pd_lower;
 }
 
-/* Opens room for one more node at index `at`; false if the gap does not have it. */
+/* Opens room for one more node at index `at`.  False if the gap is too small. */
 static bool
 open_node(Page page, int at)
 {
@@ -236,7 +208,7 @@ open_node(Page page, int at)
 	return true;
 }
 
-/* Moves the items from slot `from` on to the (empty) next node. */
+/* Moves the items from slot `from` on to the next node, which is empty. */
 static void
 spill_node(Page page, int at, int from)
 {
@@ -291,16 +263,16 @@ shift_right(Page page, int at)
 }
 
 /*
- * Makes a slot where all nodes that could take the new item are full, from the nearest one that is not, if that is no more than
- * `reach` nodes away: each node in between passes one item on.  False if there is none.
+ * Makes a slot where all nodes that could take the new item are full: from the nearest node that
+ * is not full, at most `reach` nodes away, each node in between passes one item on.  In front of a
+ * node is behind the one before it.  False if there is none.
  */
 static bool
 borrow_slot(Page page, MtpPos *p, int reach)
 {
 	const uint8 *counts = MtpCounts(page);
 	int			nnodes = MtpHead(page)->nnodes;
-	int			end = p->slot > 0 ? p->node : p->node - 1;	/* in front of a node is behind the one
-															 * before */
+	int			end = p->slot > 0 ? p->node : p->node - 1;
 	int			right = p->node;
 	int			left = end;
 
@@ -308,7 +280,8 @@ borrow_slot(Page page, MtpPos *p, int reach)
 		right++;
 	while (left >= 0 && end - left < reach && counts[left] == MTP_NODE_SLOTS)
 		left--;
-	if (right < nnodes && counts[right] < MTP_NODE_SLOTS && (left < 0 || right - p->node <= end - left))
+	if (right < nnodes && counts[right] < MTP_NODE_SLOTS &&
+		(left < 0 || right - p->node <= end - left))
 	{
 		for (; right > p->node; right--)
 			shift_right(page, right - 1);
@@ -323,7 +296,10 @@ borrow_slot(Page page, MtpPos *p, int reach)
 	return true;
 }
 
-/* Splits the full node of p in two, or opens one behind the end or between full nodes.  False if there is no room for it. */
+/*
+ * Splits the full node of p in two, or opens one behind the end or between full nodes.  False if
+ * there is no room for it.
+ */
 static bool
 add_node(Page page, MtpPos *p)
 {
@@ -341,8 +317,9 @@ add_node(Page page, MtpPos *p)
 }
 
 /*
- * Finds the node and slot for a new item at rank `pos`.  A node costs as much room as six small items, so there is a new one only
- * where no slot is near.  False if there is no slot, and no room for a node.
+ * Finds the node and slot for a new item at rank `pos`.  A node takes the room of six small items,
+ * so a new one comes only where no slot is near.  False if there is no slot, and no room for a
+ * node.
  */
 static bool
 make_slot(Page page, int pos, MtpPos *p)
@@ -353,7 +330,7 @@ make_slot(Page page, int pos, MtpPos *p)
 	*p = mtp_page_locate(page, pos);
 	counts = MtpCounts(page);
 
-	/* At a boundary between two nodes the left one takes it, if it can. */
+	/* At a border between two nodes the left one takes the item, if it can. */
 	if (p->slot == 0 && p->node > 0 && counts[p->node - 1] < MTP_NODE_SLOTS)
 	{
 		p->node--;
@@ -364,7 +341,7 @@ make_slot(Page page, int pos, MtpPos *p)
 	return borrow_slot(page, p, NEAR) || add_node(page, p) || borrow_slot(page, p, h->nnodes);
 }
 
-/* Puts one item in at rank pos, or returns false for want of contiguous room. */
+/* Inserts one item at rank pos.  False, with the page as it was, if the gap is too small. */
 static bool
 insert_one(Page page, int pos, IndexTuple itup, uint32 head)
 {
@@ -377,15 +354,13 @@ insert_one(Page page, int pos, IndexTuple itup, uint32 head)
 	if (gap(page) < size)
 		return false;
 
-	/* Take the body's room first, so that a new node can't have it. */
-	ph->pd_upper -= size;
+	/* The body takes its room first, so that a new node cannot have it. */
+	(void) mtp_page_put_body(page, itup);
 	if (!make_slot(page, pos, &p))
 	{
 		ph->pd_upper += size;
 		return false;
 	}
-	memset((char *) page + ph->pd_upper + size - MAXIMUM_ALIGNOF, 0, MAXIMUM_ALIGNOF);
-	memcpy((char *) page + ph->pd_upper, itup, IndexTupleSize(itup));
 
 	node = &MtpNodes(page)[p.node];
 	tail = MtpCounts(page)[p.node] - p.slot;
@@ -407,8 +382,7 @@ mtp_page_insert(Page page, int n, const uint16 *pos, const IndexTuple *items, co
 
 	/*
 	 * Many new items are merged in one pass.  Few go in one by one, from the last to the first, so
-	 * that the ranks of those still to come stay; where the gap gets too small, what is left is
-	 * merged too.
+	 * that the ranks of the others stay.  Where the gap gets too small the rest is merged too.
 	 */
 	if (n > 4 && n > before / 2)
 		rewrite(page, n, pos, items, norms);
@@ -416,7 +390,7 @@ mtp_page_insert(Page page, int n, const uint16 *pos, const IndexTuple *items, co
 		for (int i = n - 1; i >= 0; i--)
 			if (!insert_one(page, pos[i], items[i], mtp_page_head(h, norms[i])))
 			{
-				/* The caller has seen it coming (mtp_page_insert_reads); redo trusts the page. */
+				/* The caller knew it (mtp_page_insert_reads); redo trusts the page. */
 				Assert(n > 1 || mtp_page_insert_reads(page, n, MAXALIGN(IndexTupleSize(items[0]))));
 				rewrite(page, i + 1, pos, items, norms);
 				break;
@@ -435,13 +409,13 @@ mtp_page_insert_reads(Page page, int n, Size bytes)
 		return true;
 
 	/*
-	 * One item takes its body's room first, and any slot if there is no room for a node: a page
-	 * that fills slowly would be read each time else.
+	 * One item takes its body's room first, and then any slot if there is no room for a node. Else
+	 * a page that fills slowly would be read at each insertion.
 	 */
 	if (n == 1 && h->nitems < h->nnodes * MTP_NODE_SLOTS)
 		return gap(page) < bytes;
 
-	/* Each item may open a node; and 16 of them, enlarge the directory's first level. */
+	/* Each item may open a node, and 16 nodes may enlarge the directory's first level. */
 	return gap(page) < bytes + n * sizeof(MtpNode) + (n / MTP_DIR_STEP + 1) * MTP_DIR_STEP * 5;
 }
 
@@ -468,7 +442,7 @@ delete_one(Page page, int pos)
 		return;
 	}
 
-	/* The node is empty: close up. */
+	/* The node is empty: close the gap. */
 	h->nnodes--;
 	memmove(node, node + 1, (h->nnodes - p.node) * sizeof(MtpNode));
 	memmove(&MtpCounts(page)[p.node], &MtpCounts(page)[p.node + 1], h->nnodes - p.node);
@@ -487,7 +461,7 @@ mtp_page_delete(Page page, int n, const uint16 *pos)
 	if (MtpHead(page)->ndead == 0)
 		MtpHead(page)->flags &= ~MTP_HAS_DEAD;
 	if (MtpHead(page)->nitems == 0)
-		rewrite(page, 0, NULL, NULL, NULL); /* gives the room back at once */
+		rewrite(page, 0, NULL, NULL, NULL); /* gives the bodies' room back */
 }
 
 void
@@ -510,7 +484,7 @@ mtp_page_mask(Page page)
 
 	h->ndead = 0;
 	h->flags &= ~MTP_HAS_DEAD;
-	h->cycleid = 0;				/* VACUUM takes it off like a hint */
+	h->cycleid = 0;				/* VACUUM takes it away like a hint */
 	if (h->type != MTP_PAGE_LEAF && h->type != MTP_PAGE_INNER)
 		return;
 	for (int i = 0; i < h->nnodes; i++)

@@ -1,6 +1,6 @@
 /*
  * dir.c
- *	  Reads a page's two-level directory.
+ *	  Reads a page's two-level directory, and checks it.
  */
 #include "page/search.h"
 
@@ -36,22 +36,16 @@ mtp_page_items(Page page, IndexTuple *items)
 Size
 mtp_page_item_bytes(Page page)
 {
-	PageHeader	ph = (PageHeader) page;
-	MtpPageHeader *h = MtpHead(page);
-	Size		bytes = ph->pd_special - ph->pd_upper - h->garbage;
+	Size		highkey = MtpHead(page)->highkey != 0 ? IndexTupleSize(MtpHighKey(page)) : 0;
 
-	if (h->highkey != 0)
-		bytes -= MAXALIGN(IndexTupleSize(MtpHighKey(page)));
-	return bytes;
+	return mtp_page_body_bytes(page) - MAXALIGN(highkey);
 }
 
 Size
 mtp_page_free(Page page)
 {
-	PageHeader	ph = (PageHeader) page;
-	MtpPageHeader *h = MtpHead(page);
-	Size		used = MTP_DIR_BYTES(MTP_NODES_FOR(h->nitems)) +
-	ph->pd_special - ph->pd_upper - h->garbage;
+	Size		used = MTP_DIR_BYTES(MTP_NODES_FOR(MtpHead(page)->nitems)) +
+	mtp_page_body_bytes(page);
 
 	return used < MTP_PAGE_ROOM ? MTP_PAGE_ROOM - used : 0;
 }
@@ -59,14 +53,11 @@ mtp_page_free(Page page)
 bool
 mtp_page_fits(Page page, int n, Size bytes)
 {
-	PageHeader	ph = (PageHeader) page;
-	MtpPageHeader *h = MtpHead(page);
-
-	return MTP_DIR_BYTES(MTP_NODES_FOR(h->nitems + n)) + bytes +
-		(ph->pd_special - ph->pd_upper - h->garbage) <= MTP_PAGE_ROOM;
+	return MTP_DIR_BYTES(MTP_NODES_FOR(MtpHead(page)->nitems + n)) + bytes +
+		mtp_page_body_bytes(page) <= MTP_PAGE_ROOM;
 }
 
-/* Is there a whole tuple at this offset of the page? */
+/* True if there is a whole tuple at this offset of the page. */
 static bool
 body_ok(Page page, unsigned off)
 {
@@ -122,7 +113,7 @@ check_nodes(Page page, int *pos)
 	return NULL;
 }
 
-/* Does each node in use have 1 .. 16 items, and all of them as many as the page says? */
+/* True if each node in use has 1 .. 16 items, and all together have as many as the page says. */
 #ifdef MTP_USE_SSE2
 static bool
 counts_ok(Page page)
@@ -135,16 +126,18 @@ counts_ok(Page page)
 	__m128i		sum = zero;
 
 	/*
-	 * There is room for a multiple of 16 counts.  The page is locked, or the caller's own, so
-	 * their number stays.
+	 * There is room for a multiple of 16 counts.  The page is locked or the caller's own, so their
+	 * number stays.
 	 */
 	for (int i = 0; i < h->nnodes; i += 16)
 	{
 		__m128i		used = mtp_first_bytes(Min(h->nnodes - i, 16));
-		__m128i		c = _mm_and_si128(_mm_loadu_si128((const __m128i *) (MtpCounts(page) + i)), used);
-		__m128i		less = _mm_sub_epi8(c, one);	/* of 0 the most there is */
+		__m128i		c = _mm_and_si128(_mm_loadu_si128((const __m128i *) (MtpCounts(page) + i)),
+									  used);
+		__m128i		less = _mm_sub_epi8(c, one);	/* 0 becomes the largest byte */
 
-		bad = _mm_or_si128(bad, _mm_andnot_si128(_mm_cmpeq_epi8(_mm_min_epu8(less, most), less), used));
+		bad = _mm_or_si128(bad, _mm_andnot_si128(_mm_cmpeq_epi8(_mm_min_epu8(less, most), less),
+												 used));
 		sum = _mm_add_epi64(sum, _mm_sad_epu8(c, zero));
 	}
 	return _mm_movemask_epi8(bad) == 0 &&
@@ -169,8 +162,9 @@ counts_ok(Page page)
 #endif
 
 /*
- * What is wrong with the page, as far as it can be told without its items, or NULL: where this finds nothing, the directory can be
- * searched, and slots looked at (mtp_slot_in_page), without leaving the page.  Cheap enough to be asked at each visit.
+ * Checks the page as far as it can be told without its items (part of invariants P1, P4, P5).
+ * Where this finds nothing, a search of the directory does not leave the page, and slots can be
+ * looked at (mtp_slot_in_page).  Cheap enough for each visit of a page.
  */
 const char *
 mtp_page_shape(Page page)

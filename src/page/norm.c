@@ -1,6 +1,6 @@
 /*
  * norm.c
- *	  Computes normalized keys (norm.h).
+ *	  Computes normalized keys.
  */
 #include "core/core.h"
 
@@ -67,7 +67,8 @@ mtp_norm_kind(Oid cmp_proc, Oid collation)
 uint8
 mtp_norm_code(Relation index)
 {
-	uint8		code = mtp_norm_kind(index_getprocid(index, 1, BTORDER_PROC), index->rd_indcollation[0]);
+	uint8		code = mtp_norm_kind(index_getprocid(index, 1, BTORDER_PROC),
+									 index->rd_indcollation[0]);
 
 	if (index->rd_indoption[0] & INDOPTION_DESC)
 		code |= MTP_NORM_DESC;
@@ -76,7 +77,7 @@ mtp_norm_code(Relation index)
 	return code;
 }
 
-/* IEEE 754 doubles as integers of the same order; all NaNs equal and above the rest. */
+/* IEEE 754 doubles as integers of the same order.  All NaNs are equal, and above the rest. */
 static uint64
 norm_float8(double d)
 {
@@ -92,7 +93,7 @@ norm_float8(double d)
 	return (x.u & SIGN_BIT) ? ~x.u : (x.u | SIGN_BIT);
 }
 
-/* The first eight bytes, zero-padded: memcmp order. */
+/* The first eight bytes, filled with zeros: the order of memcmp */
 static uint64
 norm_bytes(const char *data, Size len)
 {
@@ -160,8 +161,8 @@ mtp_norm_datum(uint8 code, Datum value, bool isnull)
 	if ((code & MTP_NORM_KIND) == MTP_NORM_NONE)
 	{
 		/*
-		 * Between the nulls' norms nothing is known, so all values share one; it must still keep
-		 * its side of the nulls.
+		 * Nothing is known of the values, so all share one number.  It must keep its side of the
+		 * nulls.
 		 */
 		return (code & MTP_NORM_NULLS_FIRST) ? PG_UINT64_MAX : 0;
 	}
@@ -184,8 +185,8 @@ first_null(IndexTuple itup)
 }
 
 /*
- * The first column starts right behind the header (and null bitmap), whatever its alignment; only
- * its presence has to be found out.
+ * The first column starts right behind the header and the null bitmap, whatever its alignment.
+ * The caller knows that it is there.
  */
 static inline char *
 first_data(IndexTuple itup)
@@ -230,7 +231,7 @@ mtp_norm_inline(uint8 code, IndexTuple itup)
 		!VARATT_IS_EXTENDED(first_data(itup)) || VARATT_IS_SHORT(first_data(itup));
 }
 
-/* Indexes never hold pointers to values elsewhere. */
+/* False for a pointer to a value elsewhere, which no index holds. */
 bool
 mtp_varlena_whole(const char *data, Size room)
 {

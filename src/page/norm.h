@@ -1,10 +1,10 @@
 /*
  * norm.h
- *	  Normalized keys: 64-bit images of a column's values that keep their order.
+ *	  Normalized keys: 64-bit numbers made of a column's values, in the order of the values.
  *
- * norm(a) < norm(b) implies a < b in the index's order, and a = b implies norm(a) = norm(b); the
- * converse holds only for "exact" kinds.  A code is one byte, kept in every page, and its
- * functions need neither catalogs nor the relation: redo rebuilds directories with it.
+ * norm(a) < norm(b) implies a < b in the index's order, and a = b implies norm(a) = norm(b).  The
+ * converse holds only for "exact" kinds.  A code is one byte, kept in every page.  Its functions
+ * need neither catalogs nor the relation, so that redo can rebuild directories.
  */
 #ifndef MTP_NORM_H
 #define MTP_NORM_H
@@ -12,8 +12,8 @@
 #include "core/core.h"
 #include "access/itup.h"
 
-/* Kinds, on disk: never renumber. */
-#define MTP_NORM_NONE		0	/* every key is 0: ask the comparator */
+/* Kinds, on disk: never renumber them. */
+#define MTP_NORM_NONE		0	/* every key is 0: only the comparison function tells */
 #define MTP_NORM_INT2		1
 #define MTP_NORM_INT4		2	/* also date */
 #define MTP_NORM_INT8		3	/* also timestamp[tz], time, money */
@@ -30,7 +30,7 @@
 #define MTP_NORM_DESC		0x40	/* order reversed */
 #define MTP_NORM_NULLS_FIRST 0x80
 
-/* Does an equal norm mean an equal, indeed the very same, datum (nulls aside)? */
+/* True if equal normalized keys mean the very same datum, nulls aside. */
 static inline bool
 mtp_norm_is_exact(uint8 code)
 {
@@ -40,37 +40,38 @@ mtp_norm_is_exact(uint8 code)
 }
 
 /*
- * The code for an index's first key column: the kind by its comparison function (support
- * function 1) and collation, and the column's ordering options.
+ * The code for an index's first key column: the kind by its comparison function (support function
+ * 1) and collation, and the column's ordering options
  */
 extern uint8 mtp_norm_code(Relation index);
 
-/* The kind for values that a btree comparison function takes on both sides, under a collation. */
+/* The kind for values that this btree comparison function takes on both sides, under a collation */
 extern uint8 mtp_norm_kind(Oid cmp_proc, Oid collation);
 
-/* Norm of a value, or of null.  May palloc for a compressed varlena. */
+/* The normalized key of a value, or of null.  May allocate, for a compressed varlena. */
 extern uint64 mtp_norm_datum(uint8 code, Datum value, bool isnull);
 
-/* Norm of a tuple's first key column; 0 for a pivot without any. */
+/* The normalized key of a tuple's first key column; 0 for a pivot that has none.  May allocate. */
 extern uint64 mtp_norm_tuple(uint8 code, IndexTuple itup);
 
-/* Can a tuple's norm be had without palloc (its first column is not compressed)? */
+/* True if mtp_norm_tuple allocates nothing: the first column is not compressed. */
 extern bool mtp_norm_inline(uint8 code, IndexTuple itup);
 
 /*
- * Does a tuple hold what mtp_norm_tuple reads of it?  itup: IndexTupleSize(itup) readable bytes, at
- * least a tuple header.
+ * True if a tuple holds what mtp_norm_tuple reads of it.  itup has IndexTupleSize(itup) readable
+ * bytes, at least a tuple header.
  */
 extern bool mtp_norm_whole(uint8 code, IndexTuple itup);
 
-/* Does a varlena end within `room` bytes, itself and not elsewhere? */
+/* True if a varlena ends within `room` bytes, and has its value here and not elsewhere. */
 extern bool mtp_varlena_whole(const char *data, Size room);
 
-/* The datum that an exact norm stands for. */
+/* The datum of an exact normalized key */
 extern Datum mtp_norm_to_datum(uint8 code, uint64 norm);
 
 /*
- * For exact codes: reads the first column of a tuple that has it and has no nulls, inline.
+ * The normalized key of a tuple's first column, inline, for exact codes.  data is the column's
+ * value, not null.
  */
 static inline uint64
 mtp_norm_fixed(uint8 code, const char *data)

@@ -1,9 +1,9 @@
 /*
  * page.h
- *	  Layout of mtpower's index pages, and the two-level directory inside them.
+ *	  The layout of mtpower's index pages, and the two-level directory inside them.
  *
- * Drawing, invariants and evidence are in README.md.  A page is BLCKSZ bytes with a standard
- * page header; items are IndexTuples ("bodies") kept in key order by the directory alone.
+ * A page is BLCKSZ bytes with a standard page header.  Its items are IndexTuples ("bodies"), which
+ * the directory alone keeps in key order.  README.md has a drawing and the invariants (P1 ... P6).
  */
 #ifndef MTP_PAGE_H
 #define MTP_PAGE_H
@@ -15,13 +15,13 @@
 #include "page/norm.h"
 #include "storage/bufpage.h"
 
-/* The last two bytes of the header tell other tools whose page this is. */
+/* The last two bytes of the header tell other tools that this is mtpower's page. */
 #define MTP_PAGE_ID			0xFF9B
 
-/* On-disk format of a page; a later layout gets the next number and needs no REINDEX. */
+/* The on-disk format of a page.  A later layout gets the next number, and needs no REINDEX. */
 #define MTP_PAGE_FORMAT		1
 
-/* Kinds of pages (MtpPageHeader.type). */
+/* Kinds of pages (MtpPageHeader.type) */
 #define MTP_PAGE_META		1
 #define MTP_PAGE_LEAF		2
 #define MTP_PAGE_INNER		3
@@ -34,15 +34,15 @@
 #define MTP_HAS_DEAD		0x0008	/* hint: some item has its dead bit set */
 
 #define MTP_NODE_SLOTS		16	/* items in a directory node */
-#define MTP_NODE_FILL		12	/* items a fresh node gets where there is room */
+#define MTP_NODE_FILL		12	/* items that a fresh node gets where there is room */
 #define MTP_DIR_STEP		16	/* granularity of the first level, in nodes */
 
 /*
- * Follows PageHeaderData, so that both fill the page's first cache line.
+ * Follows PageHeaderData; both together fill the page's first cache line.
  *
- * base and shift are the page's window on normalized keys: the head of a key is
- * (norm - base) >> shift, clamped to 32 bits.  The map is monotone, so any window is correct; a
- * good one is merely faster.
+ * base and shift are the page's window on normalized keys: the head of a key is (norm - base) >>
+ * shift, clamped to 32 bits.  The map is monotone, so any window is correct; a good one tells more
+ * items apart.
  */
 typedef struct MtpPageHeader
 {
@@ -73,7 +73,7 @@ typedef struct MtpNode
 	uint16		offs[MTP_NODE_SLOTS];	/* body's offset | MTP_SLOT_* */
 } MtpNode;
 
-/* Bodies are MAXALIGNed, so the low bits of a slot's offset are free for flags. */
+/* Bodies are MAXALIGNed, so the low bits of an offset are free for flags. */
 #define MTP_SLOT_DEAD		0x0001	/* hint: the row is dead to everyone */
 #define MTP_SLOT_FLAGS		0x0007
 
@@ -92,45 +92,48 @@ typedef struct MtpNode
 #define MtpIsDeleted(page)	(MtpHead(page)->type == MTP_PAGE_DELETED)
 #define MtpIncomplete(page) ((MtpHead(page)->flags & MTP_INCOMPLETE) != 0)
 
-/* Bytes of a page that directory and bodies share. */
+/* The bytes of a page that directory and bodies share */
 #define MTP_PAGE_ROOM		(BLCKSZ - MTP_DIR_AT)
 
-/* Bytes of a directory of so many nodes, and the fewest nodes for so many items. */
+/* The bytes of a directory of so many nodes, and the fewest nodes for so many items */
 #define MTP_DIR_BYTES(nnodes) \
 	(TYPEALIGN(MTP_DIR_STEP, Max(nnodes, 1)) * 5 + (nnodes) * sizeof(MtpNode))
 #define MTP_NODES_FOR(nitems) (((nitems) + MTP_NODE_SLOTS - 1) / MTP_NODE_SLOTS)
 
 /*
- * For filling pages part by part: the room that an item takes with its share of the directory, and
- * the room of items on a page that is filled to so many percent.
+ * For filling pages one by one: the room of an item with its share of the directory, and the room
+ * for items on a page that is filled to so many percent
  */
 #define MTP_ITEM_ROOM(itup) \
 	(MAXALIGN(IndexTupleSize(itup)) + sizeof(MtpNode) / MTP_NODE_SLOTS)
 #define MTP_FILL_ROOM(percent) ((MTP_PAGE_ROOM - MTP_DIR_STEP * 10) * (percent) / 100)
 
 /*
- * Largest tuple: nbtree's limit (BTMaxItemSize), so that whatever a btree takes is taken here.  One of its size, and a high key of
- * its size and a heap TID, must fit on a leaf; two downlinks and a high key on an inner page, whose first item has no key.  A tuple
- * header has only 13 bits for the size, which counts from 32 KB blocks on.
+ * The largest tuple.  nbtree's limit (BTMaxItemSize), so that mtpower takes whatever a btree
+ * takes.  A leaf must have room for one tuple of this size, and a high key of this size with a
+ * heap TID; an inner page for two downlinks and a high key, where the first item has no key.  A
+ * tuple header has only 13 bits for the size, which matters from 32 KB blocks on.
  */
 #define MTP_MAX_ITEM \
 	(MAXALIGN_DOWN(Min((BLCKSZ - MAXALIGN(SizeOfPageHeaderData + 3 * sizeof(ItemIdData)) - \
 						MAXALIGN(sizeof(BTPageOpaqueData))) / 3, INDEX_SIZE_MASK)) - \
 	 MAXALIGN(sizeof(ItemPointerData)))
 
-/* The same with a heap TID: the largest high key or downlink. */
+/* The largest high key or downlink: the same with a heap TID */
 #define MTP_MAX_PIVOT (MTP_MAX_ITEM + MAXALIGN(sizeof(ItemPointerData)))
 
-StaticAssertDecl(MTP_DIR_BYTES(1) + MAXALIGN(sizeof(IndexTupleData)) + 2 * MTP_MAX_PIVOT <= MTP_PAGE_ROOM,
+StaticAssertDecl(MTP_DIR_BYTES(1) + MAXALIGN(sizeof(IndexTupleData)) +
+				 2 * MTP_MAX_PIVOT <= MTP_PAGE_ROOM,
 				 "two items of the largest size fit on a page");
 
-/* No page holds more items than this. */
+/* More than the items of any page */
 #define MTP_MAX_ITEMS \
 	((int) (MTP_PAGE_ROOM / (MAXALIGN(sizeof(IndexTupleData) + 1) + 6) + 1))
 
 /*
- * Where an item stands: pos is its rank; node and slot, where the directory keeps it.  A search that is no inline function hands it out through a pointer: gcc puts a value of
- * this size together on the stack and loads eight bytes of two stores, which waits for all that came before (README.md).
+ * The place of an item: its rank (pos), and where the directory keeps it (node, slot).  A function
+ * that is not inline returns it through a pointer.  By value, gcc would build it on the stack and
+ * load eight bytes of two stores, which waits for all stores before (README.md).
  */
 typedef struct MtpPos
 {
@@ -139,7 +142,7 @@ typedef struct MtpPos
 	int			slot;
 } MtpPos;
 
-/* The head of a normalized key through a window; shift: 0 .. 63. */
+/* The head of a normalized key through a window.  shift: 0 .. 63. */
 static inline uint32
 mtp_window_head(uint64 base, uint8 shift, uint64 norm)
 {
@@ -171,7 +174,10 @@ mtp_slot_item(Page page, int node, int slot)
 	return mtp_node_item(page, &MtpNodes(page)[node], slot);
 }
 
-/* Does the slot lead to a whole tuple on the page?  The page's shape has been checked (mtp_page_shape). */
+/*
+ * True if the slot leads to a whole tuple on the page.  The caller has checked the page's shape
+ * (mtp_page_shape).
+ */
 static inline bool
 mtp_slot_in_page(Page page, int node, int slot)
 {
@@ -191,9 +197,10 @@ mtp_slot_dead(Page page, int node, int slot)
 }
 
 /*
- * Steps to the next item, or back to the previous one, by a page's counts and header; false behind the last, or before
- * the first.  A place may be behind the last item.  The page may change meanwhile if the header is a copy: then where
- * they lead is any place, but in the directory, and they end.
+ * Steps to the next item or back to the previous one, by the counts and the header of a page.
+ * False behind the last item, or before the first.  A place may start behind the last item.  If
+ * the header is a copy the page may change meanwhile: then the steps lead to some place within the
+ * directory, and they end.
  */
 static inline bool
 mtp_pos_forward(const uint8 *counts, const MtpPageHeader *h, MtpPos *p)
@@ -223,7 +230,7 @@ mtp_pos_back(const uint8 *counts, MtpPos *p)
 	return true;
 }
 
-/* The place of an item by its rank. */
+/* The place of an item by its rank */
 static inline MtpPos
 mtp_pos_locate(const uint8 *counts, int nnodes, int pos)
 {
@@ -234,83 +241,97 @@ mtp_pos_locate(const uint8 *counts, int nnodes, int pos)
 	return p;
 }
 
-/* Steps to the next item; false behind the last. */
+/* Steps to the next item.  False behind the last. */
 static inline bool
 mtp_pos_next(Page page, MtpPos *p)
 {
 	return mtp_pos_forward(MtpCounts(page), MtpHead(page), p);
 }
 
-/*
- * dir.c: reading.  Positions are 0 .. nitems; nitems stands behind the last item.
- */
+/* dir.c: reading.  Ranks are 0 .. nitems; nitems stands behind the last item. */
 extern MtpPos mtp_page_locate(Page page, int pos);
 extern IndexTuple mtp_page_item(Page page, int pos);
 
-/* All items in order into `items` (room for nitems); returns how many. */
+/* Copies pointers to all items, in order, to `items` (room for nitems).  Returns their number. */
 extern int	mtp_page_items(Page page, IndexTuple *items);
 
-/* Bytes of all bodies of items (high key not counted). */
+/* The bytes of all bodies, the high key's included */
+static inline Size
+mtp_page_body_bytes(Page page)
+{
+	PageHeader	ph = (PageHeader) page;
+
+	return ph->pd_special - ph->pd_upper - MtpHead(page)->garbage;
+}
+
+/* The bytes of the bodies of all items, without the high key */
 extern Size mtp_page_item_bytes(Page page);
 
-/* Bytes that inserts could still use, compaction included. */
+/* The bytes that insertions can still use, after a rewrite of the page */
 extern Size mtp_page_free(Page page);
 
-/* Do n more items of `bytes` bytes in all (each MAXALIGNed) fit, compaction included? */
+/*
+ * True if n more items of `bytes` bytes in all (each MAXALIGNed) fit, after a rewrite (invariant
+ * P6).
+ */
 extern bool mtp_page_fits(Page page, int n, Size bytes);
 
 /*
- * What is wrong with the page's structure, or NULL.  Safe on any bytes; static strings.  *pos gets the
- * item's position, or -1 if it is not about one.
+ * What is wrong with the page, or NULL: a static string.  Safe on any bytes.  *pos is the item's
+ * rank, or -1 if the fault is not about one.
  */
 extern const char *mtp_page_fault(Page page, int *pos);
 
-/* The same without what is said of items: enough to search the page.  Safe on any bytes. */
+/*
+ * mtp_page_shape looks at no item: enough to search the page safely.  mtp_page_check is
+ * mtp_page_fault without the rank.  Safe on any bytes.
+ */
 extern const char *mtp_page_shape(Page page);
 extern const char *mtp_page_check(Page page);
 
 /*
- * change.c: changing in place.  Deterministic in the page without its hints and the arguments, so
- * that redo does the same; never raises an error, so fit for critical sections.
+ * change.c: changing in place.  Each change is a function of the page without its hints, and of
+ * the arguments, so that redo does the same.  Raises no error, so that it can run in critical
+ * sections.
  */
 extern void mtp_page_init(Page page, uint8 type, uint16 level, uint8 norm);
 
 /*
- * Puts n items in; item i goes before the item at pos[i] of the page as it was (ascending; equal
- * ones keep their order).  norms[i] is the normalized key of items[i].  Must fit (mtp_page_fits).  Items
- * must not lie on the page itself.
+ * Inserts n items.  Item i goes before the item at rank pos[i] of the page as it was; ranks
+ * ascend, and items of equal ranks keep their order.  norms[i] is the normalized key of items[i].
+ * The items must fit (mtp_page_fits), and must not lie on the page itself.
  */
 extern void mtp_page_insert(Page page, int n, const uint16 *pos,
 							const IndexTuple *items, const uint64 *norms);
 
 /*
- * May mtp_page_insert look at items that are there already, and not only at the directory?  bytes: of the new ones.  If so,
- * mtp_page_fault must have found the page good.
+ * True if mtp_page_insert may read items that are there already, and not only the directory.  Then
+ * mtp_page_fault must have found the page good.  bytes: of the new items.
  */
 extern bool mtp_page_insert_reads(Page page, int n, Size bytes);
 
-/* Takes the items at pos[0] < pos[1] < … out. */
+/* Deletes the items at ranks pos[0] < pos[1] < ... */
 extern void mtp_page_delete(Page page, int n, const uint16 *pos);
 
 /* Sets the dead hint of an item. */
 extern void mtp_page_set_dead(Page page, int node, int slot);
 
 /*
- * Chooses the page's window by its items' norms (nitems of them) and whether it has neighbours.  For
- * pages that are being filled: heads that are there already are not renewed.
+ * Chooses the page's window by the normalized keys of its items (nitems of them), and by its
+ * siblings.  For pages that are being filled: heads that are there already are not renewed.
  */
 extern void mtp_page_set_window(Page page, const uint64 *norms);
 
-/* Clears hints that may differ between a page and its replay. */
+/* Clears hints, which may differ between a page and its replay. */
 extern void mtp_page_mask(Page page);
 
 /*
- * pack.c: fills a fresh page (mtp_page_init, links set) with n items in key order and, if not NULL, a
- * high key.  Deterministic, but may palloc: not for critical sections.
+ * pack.c: fills a fresh page (mtp_page_init, links set) with n items in key order, and a high key
+ * if that is not NULL.  May allocate: not for critical sections.
  */
 extern void mtp_page_pack(Page page, int n, const IndexTuple *items, IndexTuple highkey);
 
-/* Bytes of MTP_PAGE_ROOM that n items of `bytes` bytes need, high key's bytes included. */
+/* The bytes of MTP_PAGE_ROOM that n items need.  bytes: their bodies, and that of the high key. */
 static inline Size
 mtp_page_need(int n, Size bytes)
 {
@@ -318,8 +339,9 @@ mtp_page_need(int n, Size bytes)
 }
 
 /*
- * Items that each node of a rewritten page gets, so that the nodes have slots for all items that the page still has room for, and
- * at least MTP_NODE_FILL.  bytes: all bodies, high key included.
+ * How many items each node of a rewritten page gets: at least MTP_NODE_FILL, and so few that the
+ * nodes have slots for all items that the page still has room for.  bytes: all bodies, high key
+ * included.
  */
 static inline int
 mtp_page_fill(int nitems, Size bytes)
@@ -330,10 +352,53 @@ mtp_page_fill(int nitems, Size bytes)
 	int			nodes = Max(MTP_NODES_FOR(nitems + more), 1);
 	int			fill = Max((nitems + nodes - 1) / nodes, MTP_NODE_FILL);
 
-	/* A directory grows by steps, so it may not quite fit. */
-	while (fill < MTP_NODE_SLOTS && MTP_DIR_BYTES((nitems + fill - 1) / fill) + bytes > MTP_PAGE_ROOM)
+	/* A directory grows in steps, so it may not quite fit. */
+	while (fill < MTP_NODE_SLOTS && MTP_DIR_BYTES((nitems + fill - 1) / fill) +
+		   bytes > MTP_PAGE_ROOM)
 		fill++;
 	return fill;
+}
+
+/*
+ * Lays out the directory of a page that is filled anew, for items of `bytes` bytes, high key
+ * included.  Returns how many items each node gets.  The caller clears the directory.
+ */
+static inline int
+mtp_page_lay_out(Page page, int nitems, Size bytes)
+{
+	MtpPageHeader *h = MtpHead(page);
+	int			fill = mtp_page_fill(nitems, bytes);
+
+	h->nitems = nitems;
+	h->nnodes = (nitems + fill - 1) / fill;
+	h->cap = TYPEALIGN(MTP_DIR_STEP, Max(h->nnodes, 1));
+	((PageHeader) page)->pd_lower = MTP_DIR_AT + h->cap * 5 + h->nnodes * sizeof(MtpNode);
+	return fill;
+}
+
+/* Puts a body below the others, with zeros behind it.  There is room for it. */
+static inline uint16
+mtp_page_put_body(Page page, IndexTuple itup)
+{
+	PageHeader	ph = (PageHeader) page;
+	Size		size = MAXALIGN(IndexTupleSize(itup));
+
+	ph->pd_upper -= size;
+	memset((char *) page + ph->pd_upper + size - MAXIMUM_ALIGNOF, 0, MAXIMUM_ALIGNOF);
+	memcpy((char *) page + ph->pd_upper, itup, IndexTupleSize(itup));
+	return ph->pd_upper;
+}
+
+/* Appends the item of this rank to a page that was laid out, with flags in its slot. */
+static inline void
+mtp_page_append(Page page, int rank, int fill, IndexTuple itup, uint32 head, uint16 flags)
+{
+	MtpNode    *node = &MtpNodes(page)[rank / fill];
+
+	node->heads[rank % fill] = head;
+	node->offs[rank % fill] = mtp_page_put_body(page, itup) | flags;
+	MtpCounts(page)[rank / fill]++;
+	MtpDir(page)[rank / fill] = head;
 }
 
 #endif							/* MTP_PAGE_H */

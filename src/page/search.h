@@ -1,9 +1,9 @@
 /*
  * search.h
- *	  Finding a place on a page by its two-level directory, inline.
+ *	  Finds a place on a page by its two-level directory, inline.
  *
- * The directory narrows the place down to the items whose head equals the probe's; the caller's
- * predicate decides among these.  Never touches bodies outside of that range.
+ * The directory narrows the place down to the items whose head equals the probe's.  The caller's
+ * predicate decides among these.  No other body is read.
  */
 #ifndef MTP_SEARCH_H
 #define MTP_SEARCH_H
@@ -16,8 +16,8 @@
 #endif
 
 /*
- * How many of the n leading values of a sorted array are below `key` (not above it, if or_equal)?
- * `a` may be read up to the next multiple of four.
+ * How many leading values of a sorted array of n are below the key, or with or_equal not above it.
+ * `a` may be read up to the next multiple of four values.
  */
 static inline int
 mtp_count_below_scalar(const uint32 *a, int n, uint32 key, bool or_equal)
@@ -30,14 +30,13 @@ mtp_count_below_scalar(const uint32 *a, int n, uint32 key, bool or_equal)
 }
 
 #ifdef MTP_USE_SSE2
-/* Looks at all of them, so that no branch depends on the key. */
+/* Compares all values, so that no branch depends on the key. */
 static inline int
 mtp_count_below_sse2(const uint32 *a, int n, uint32 key, bool or_equal)
 {
 	const __m128i sign = _mm_set1_epi32((int) 0x80000000);
 	const __m128i k = _mm_set1_epi32((int) (key ^ 0x80000000));
-	__m128i		count = _mm_setzero_si128();	/* less the values that are below; or_equal: that
-												 * are above */
+	__m128i		count = _mm_setzero_si128();	/* minus those below (or_equal: above) */
 	int			i;
 
 	for (i = 0; i + 4 <= n; i += 4)
@@ -51,7 +50,8 @@ mtp_count_below_sse2(const uint32 *a, int n, uint32 key, bool or_equal)
 		__m128i		v = _mm_xor_si128(_mm_loadu_si128((const __m128i *) (a + i)), sign);
 		__m128i		used = _mm_cmplt_epi32(_mm_setr_epi32(0, 1, 2, 3), _mm_set1_epi32(n - i));
 
-		count = _mm_add_epi32(count, _mm_and_si128(or_equal ? _mm_cmpgt_epi32(v, k) : _mm_cmplt_epi32(v, k), used));
+		count = _mm_add_epi32(count, _mm_and_si128(or_equal ? _mm_cmpgt_epi32(v, k)
+												   : _mm_cmplt_epi32(v, k), used));
 	}
 	count = _mm_add_epi32(count, _mm_shuffle_epi32(count, _MM_SHUFFLE(1, 0, 3, 2)));
 	count = _mm_add_epi32(count, _mm_shuffle_epi32(count, _MM_SHUFFLE(2, 3, 0, 1)));
@@ -63,8 +63,9 @@ mtp_count_below_sse2(const uint32 *a, int n, uint32 key, bool or_equal)
 #endif
 
 /*
- * Of the n heads of a node, how many are below the key, and how many are not above it?  No branch depends on it: all of the
- * node's are compared, and the first one that is not so tells, as they are sorted.
+ * Of the n heads of a node, how many are below the key, and how many are not above it.  No branch
+ * depends on the key: all heads are compared, and the first one that differs tells, since they are
+ * sorted.
  */
 #ifdef MTP_USE_SSE2
 static inline int
@@ -83,10 +84,12 @@ mtp_node_range(const uint32 *heads, int n, uint32 key, int *below, int *not_abov
 				v1 = _mm_xor_si128(_mm_loadu_si128(h + 1), sign),
 				v2 = _mm_xor_si128(_mm_loadu_si128(h + 2), sign),
 				v3 = _mm_xor_si128(_mm_loadu_si128(h + 3), sign);
-	int			less = mtp_node_mask(_mm_cmplt_epi32(v0, k), _mm_cmplt_epi32(v1, k), _mm_cmplt_epi32(v2, k), _mm_cmplt_epi32(v3, k));
-	int			more = mtp_node_mask(_mm_cmpgt_epi32(v0, k), _mm_cmpgt_epi32(v1, k), _mm_cmpgt_epi32(v2, k), _mm_cmpgt_epi32(v3, k));
+	int			less = mtp_node_mask(_mm_cmplt_epi32(v0, k), _mm_cmplt_epi32(v1, k),
+									 _mm_cmplt_epi32(v2, k), _mm_cmplt_epi32(v3, k));
+	int			more = mtp_node_mask(_mm_cmpgt_epi32(v0, k), _mm_cmpgt_epi32(v1, k),
+									 _mm_cmpgt_epi32(v2, k), _mm_cmpgt_epi32(v3, k));
 
-	/* Behind the last one may be anything. */
+	/* Slots behind the last head may hold anything. */
 	*below = Min(__builtin_ctz(~less), n);
 	*not_above = Min(__builtin_ctz(more | 1 << MTP_NODE_SLOTS), n);
 }
@@ -102,7 +105,7 @@ mtp_node_range(const uint32 *heads, int n, uint32 key, int *below, int *not_abov
 
 #define MTP_PAGE_FIRST_BYTES	256
 
-/* Starts loading the directory's first level; call as soon as the page is known. */
+/* Prefetches the header and the directory's first level.  Call it as soon as the page is known. */
 static inline void
 mtp_page_prefetch(Page page)
 {
@@ -116,14 +119,18 @@ static inline __m128i
 mtp_first_bytes(int n)
 {
 	static const uint8 bytes[32] = {
-		0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF
+		0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,
+		0xFF
 	};
 
 	return _mm_loadu_si128((const __m128i *) (bytes + 16 - n));
 }
 #endif
 
-/* Rank of the first item of a node, of a directory that has room for cap ones, a multiple of 16. */
+/*
+ * The rank of a node's first item.  cap: the nodes that the directory has room for, a multiple of
+ * 16.
+ */
 #ifdef MTP_USE_SSE2
 static inline int
 mtp_node_rank(const uint8 *counts, int node, int cap)
@@ -134,7 +141,8 @@ mtp_node_rank(const uint8 *counts, int node, int cap)
 	{
 		__m128i		below = mtp_first_bytes(Min(Max(node - i, 0), 16));
 
-		sum = _mm_add_epi64(sum, _mm_sad_epu8(_mm_and_si128(_mm_loadu_si128((const __m128i *) (counts + i)), below), _mm_setzero_si128()));
+		below = _mm_and_si128(_mm_loadu_si128((const __m128i *) (counts + i)), below);
+		sum = _mm_add_epi64(sum, _mm_sad_epu8(below, _mm_setzero_si128()));
 	}
 	return _mm_cvtsi128_si32(sum) + _mm_cvtsi128_si32(_mm_srli_si128(sum, 8));
 }
@@ -150,13 +158,17 @@ mtp_node_rank(const uint8 *counts, int node, int cap)
 }
 #endif
 
-/* Which of a node's `count` items (0 … MTP_NODE_SLOTS) are not marked dead?  Bit i stands for slot i. */
+/*
+ * The slots of a node whose items are not marked dead, as bits: bit i stands for slot i.  count:
+ * the node's items, 0 .. MTP_NODE_SLOTS.
+ */
 static inline uint32
 mtp_node_live(const MtpNode *node, int count)
 {
 	uint32		dead = 0;
 
-	StaticAssertStmt(MTP_NODE_SLOTS == 16 && MTP_SLOT_DEAD == 1, "two vectors of eight, and the lowest bit");
+	StaticAssertStmt(MTP_NODE_SLOTS == 16 &&
+					 MTP_SLOT_DEAD == 1, "two vectors of eight, and the lowest bit");
 #ifdef MTP_USE_SSE2
 	{
 		__m128i		low = _mm_slli_epi16(_mm_loadu_si128((const __m128i *) node->offs), 15);
@@ -172,15 +184,18 @@ mtp_node_live(const MtpNode *node, int count)
 }
 
 /*
- * Is the item before the wanted place?  Must be monotone along the page: true … true false … false.
+ * True if the item is before the wanted place.  Along the page it must be true up to some item,
+ * and false from there on.
  */
 typedef bool (*MtpBefore) (void *arg, IndexTuple item);
 
 /*
- * The place among the items whose heads equal the probe's, of which the first one is in node p->node; without heads among all.
+ * Finds the place among the items whose heads equal the probe's.  The first of these is in node
+ * p->node.  Without by_head, among all items.
  */
 static inline void
-mtp_place_among(Page page, const MtpPageHeader *h, bool by_head, uint32 head, MtpBefore before, void *arg, MtpPos *p)
+mtp_place_among(Page page, const MtpPageHeader *h, bool by_head, uint32 head, MtpBefore before,
+				void *arg, MtpPos *p)
 {
 	const uint32 *dir = MtpDir(page);
 	const uint8 *counts = (const uint8 *) (dir + h->cap);
@@ -210,7 +225,7 @@ mtp_place_among(Page page, const MtpPageHeader *h, bool by_head, uint32 head, Mt
 	p->slot = 0;
 	if (lo == h->nnodes)
 		return;
-	shi = counts[lo] - 1;		/* the last one has been asked about */
+	shi = counts[lo] - 1;		/* the predicate has judged the last one */
 	if (by_head)
 		mtp_node_range(nodes[lo].heads, counts[lo], head, &slo, &shi);
 	while (slo < shi)
@@ -226,18 +241,22 @@ mtp_place_among(Page page, const MtpPageHeader *h, bool by_head, uint32 head, Mt
 }
 
 /*
- * The first place whose item is not `before` the probe.  norm is the probe's normalized key; by_head is false if it has none comparable with
- * this page's (then all items are candidates).
+ * Finds the first place whose item is not `before` the probe.  norm is the probe's normalized key.
+ * by_head is false if the page's heads do not compare with it: then all items are candidates.
+ * With ranked, pos is the place's rank; without, it only tells the page's first place, 0, from the
+ * others.
  *
- * The header is the caller's, the page's own or a copy: the page itself may change meanwhile, and then the place is any, and `before` may be
- * asked about any 16 bits behind the page's start.  Reads at most a kilobyte behind the page's end.  ranked: is the place's rank
- * wanted?  Else pos only tells the page's first place, 0, from the others.
+ * h is the page's header, or a copy of it.  With a copy the page may change meanwhile: then the
+ * result is any place, and `before` may be asked about any 16 bits behind the page's start.  Reads
+ * at most a kilobyte behind the page's end.
  *
- * Where heads tell the items apart the place is the first whose head is not below the probe's, and its item is asked about to be sure: a branch that is
- * guessed, so nobody waits for the item.
+ * Where heads tell the items apart, the place is the first whose head is not below the probe's.
+ * `before` is asked about its item only to make sure: that is a branch which the processor
+ * guesses, so nothing waits for the item.
  */
 static pg_attribute_always_inline MtpPos
-mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head, bool ranked, MtpBefore before, void *arg)
+mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head, bool ranked,
+				   MtpBefore before, void *arg)
 {
 	const uint32 *dir = MtpDir(page);
 	const uint8 *counts = (const uint8 *) (dir + h->cap);
@@ -250,7 +269,7 @@ mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head,
 	{
 		p.node = mtp_count_below(dir, h->nnodes, head, false);
 
-		/* The whole node: its items' offsets lie in other cache lines than its heads. */
+		/* The whole node: the offsets of its items lie in other cache lines than its heads. */
 		__builtin_prefetch((const char *) &nodes[p.node]);
 		__builtin_prefetch((const char *) &nodes[p.node] + 64);
 		__builtin_prefetch((const char *) &nodes[p.node + 1] - 1);
@@ -271,7 +290,7 @@ mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head,
 	}
 	p.pos = ranked ? mtp_node_rank(counts, p.node, h->cap) + p.slot : (p.node | p.slot) != 0;
 
-	/* Behind a node's last item is where the next one starts. */
+	/* Behind a node's last item the next node starts. */
 	if (p.node < h->nnodes && p.slot == counts[p.node])
 	{
 		p.node++;

@@ -1,6 +1,8 @@
 /*
  * background.c
- *	  A background worker that seals frames while the server runs, so that there is less to be done at its end.
+ *	  The sealer: a background worker that seals frames while the server runs.
+ *
+ * So little is left to be done at the server's end.
  */
 #include "core/process.h"
 #include "buffer/buffer.h"
@@ -15,17 +17,18 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
-#define TURN_BYTES	(1024 * 1024)	/* between two rests */
-#define REST_MS		10
-#define RESTART		10			/* seconds, after whatever ended it */
+#define TURN_BYTES	(1024 * 1024)	/* between two pauses */
+#define PAUSE_MS	10
+#define RESTART		10			/* seconds, whatever ended the worker */
 
 PGDLLEXPORT void mtp_sealer_main(Datum arg);
 
-/* Waits, or ends the process. */
+/* Sleeps for so many milliseconds, or ends the process. */
 static void
-rest(long ms)
+sleep_ms(long ms)
 {
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, PG_WAIT_EXTENSION);
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms,
+					 PG_WAIT_EXTENSION);
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
 	if (ConfigReloadPending)
@@ -37,7 +40,7 @@ rest(long ms)
 		proc_exit(1);
 }
 
-/* Seals what is as it was in the round before. */
+/* Seals the frames that have not changed since the round before.  seen has their versions. */
 static void
 seal_round(uint64 *seen, char *copy)
 {
@@ -49,13 +52,14 @@ seal_round(uint64 *seen, char *copy)
 		int			kind = pool->kind_of[frame / MTP_EXTENT_FRAMES];
 		uint64		version = pg_atomic_read_u64(&mtp_buffer.heads[frame].version);
 
-		if (kind != MTP_FRAME_NONE && version == seen[frame] && version != mtp_pmem.sealed[frame] && mtp_seal_frame(&mtp_pmem, &mtp_buffer, frame, copy))
+		if (kind != MTP_FRAME_NONE && version == seen[frame] && version != mtp_pmem.sealed[frame] &&
+			mtp_seal_frame(&mtp_pmem, &mtp_buffer, frame, copy))
 			done += mtp_pool_frame_bytes(kind);
 		seen[frame] = version;
 		if (done >= TURN_BYTES)
 		{
 			done = 0;
-			rest(REST_MS);
+			sleep_ms(PAUSE_MS);
 		}
 	}
 	mtp_buffer_tell();
@@ -73,17 +77,19 @@ mtp_sealer_main(Datum arg)
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
-	BackgroundWorkerInitializeConnection(NULL, NULL, 0);	/* to no database: for pg_stat_activity */
-	seen = MemoryContextAllocExtended(TopMemoryContext, mtp_pmem_shared(mtp_pmem.nextents), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	/* To no database: for pg_stat_activity. */
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	seen = MemoryContextAllocExtended(TopMemoryContext, mtp_pmem_shared(mtp_pmem.nextents),
+									  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	copy = palloc(2 * BLCKSZ);
 	for (;;)
 	{
-		rest(mtp_pmem_seal_after * 1000L);
+		sleep_ms(mtp_pmem_seal_after * 1000L);
 		seal_round(seen, copy);
 	}
 }
 
-/* In _PG_init, when the settings are known. */
+/* For _PG_init, when the settings are known */
 void
 mtp_pmem_background_init(void)
 {

@@ -1,9 +1,10 @@
 /*
  * file.c
- *	  The file of frames: opened, locked and mapped.
+ *	  Opens, locks and maps the pool file.
  *
- * The postmaster does this once, before there is shared memory.  Its children inherit the mapping, at the same address, and the lock, which
- * so goes with the last of them.  After a crash of one of them both stay as they are.
+ * The postmaster does this once, before there is shared memory.  Its children inherit the mapping,
+ * at the same address, and the lock, which goes with the last of them.  After a crash of one child
+ * both stay as they are.
  */
 #include "pmem/file.h"
 
@@ -22,13 +23,15 @@ int			mtp_pmem_size = 0;
 int			mtp_pmem_seal_timeout = 10000;
 int			mtp_pmem_seal_after = 60;
 
-/* Processes of a server that has just ended, the logger for instance, keep its lock for a moment. */
+/*
+ * Processes of a server that has just ended, its logger for instance, keep the lock for a moment.
+ */
 #define LOCK_TRIES		60
 #define LOCK_WAIT_US	50000
 
 #define TMPFS			0x01021994
 
-/* A file that is of no use to us is left as it is; frames then live in shared memory. */
+/* Leaves a file that is of no use as it is.  Frames then live in shared memory. */
 static void
 refuse(int fd, const char *why)
 {
@@ -40,7 +43,7 @@ refuse(int fd, const char *why)
 			 errdetail("Frames live in shared memory, of the size of \"mtpower.buffer_size\", and are gone when the server stops.")));
 }
 
-/* Opens it, or makes it.  The setting is wrong if that cannot be. */
+/* Opens the file, or makes it.  FATAL if that cannot be: the setting is wrong. */
 static int
 open_file(struct stat *st)
 {
@@ -76,7 +79,10 @@ lock_file(int fd)
 	return false;
 }
 
-/* What it says of itself.  False: it is something else's file, which nothing may be written to.  A new one is empty, or zero. */
+/*
+ * True if the file is a pool file, or empty, or zero at its beginning; *head is what it says of
+ * itself.  If false the file belongs to something else, and nothing may be written to it.
+ */
 static bool
 is_ours(int fd, MtpPmemHead *head)
 {
@@ -92,7 +98,7 @@ is_ours(int fd, MtpPmemHead *head)
 	return n >= 0;
 }
 
-/* Is what has been mapped what has been locked? */
+/* True if the file that was mapped is the one that was locked. */
 static bool
 is_same_file(const struct stat *st)
 {
@@ -110,8 +116,9 @@ on_tmpfs(int fd)
 }
 
 /*
- * Maps it, for so many extents.  Not where the kernel writes its pages back to a disk: who writes to one may have to wait until it has, with the
- * content of a page of the database locked.
+ * Maps the file for so many extents, unless the kernel writes its pages back to a disk: a process
+ * that writes to a page then waits until the kernel has written it, and meanwhile keeps a page of
+ * the database locked.
  */
 static bool
 map_file(int fd, const struct stat *st, uint32 extents, Size slack)
@@ -129,26 +136,29 @@ map_file(int fd, const struct stat *st, uint32 extents, Size slack)
 		mtp_media_unmap(&file->media);
 		why = "it is neither on persistent memory nor on tmpfs";
 	}
-	/* One that had nothing in it must take no room. */
+	/* A file that had nothing in it must take no room. */
 	if (st->st_size == 0 && ftruncate(fd, 0) != 0)
-		ereport(LOG, (errcode_for_file_access(), errmsg("could not truncate file \"%s\": %m", mtp_pmem_path)));
+		ereport(LOG, (errcode_for_file_access(),
+					  errmsg("could not truncate file \"%s\": %m", mtp_pmem_path)));
 	refuse(fd, why);
 	return false;
 }
 
-/* The file is what it says, or is made so. */
+/* Empties the file, unless it has the size and the layout that it must have. */
 static void
 prepare_file(const struct stat *st, const MtpPmemHead *head)
 {
 	MtpPmem    *file = &mtp_pmem;
 
-	if (st->st_size == file->media.size && head->layout == MTP_PMEM_LAYOUT && head->nextents == file->nextents)
+	if (st->st_size == file->media.size && head->layout == MTP_PMEM_LAYOUT &&
+		head->nextents == file->nextents)
 		return;
 	if (st->st_size != 0)
 		ereport(LOG,
 				(errmsg("file \"%s\" has another size or layout, and is emptied", mtp_pmem_path),
 				 errdetail("It has %lld bytes, room for %u extents, layout %u, instead of %zu, %u, %u.",
-						   (long long) st->st_size, head->nextents, head->layout, file->media.size, file->nextents, MTP_PMEM_LAYOUT)));
+						   (long long) st->st_size, head->nextents, head->layout, file->media.size,
+						   file->nextents, MTP_PMEM_LAYOUT)));
 	mtp_pmem_format(file);
 }
 

@@ -1,6 +1,6 @@
 /*
  * init.c
- *	  Settings of the pool file, and its share of _PG_init.
+ *	  The settings of the pool file, and its share of _PG_init.
  */
 #include "pmem/file.h"
 
@@ -9,13 +9,13 @@
 #include "utils/guc.h"
 
 static char *
-images(void)
+stored_images(void)
 {
 	return mtp_pmem.media.base != NULL ? mtp_pmem.images : NULL;
 }
 
 static void
-start(uint32 extents)
+start_store(uint32 extents)
 {
 	bool		found;
 
@@ -29,13 +29,15 @@ void
 mtp_pmem_init(void)
 {
 	static const MtpBufferStore store = {
-		.open = mtp_pmem_open,.images = images,.shared_size = mtp_pmem_shared,.start = start
+		.open = mtp_pmem_open,.images = stored_images,.shared_size = mtp_pmem_shared,.start =
+		start_store
 	};
 
 	DefineCustomStringVariable("mtpower.pmem_path",
 							   "File on persistent memory that mtpower's buffer lives in.",
 							   "Empty: it lives in shared memory.",
-							   &mtp_pmem_path, "", PGC_POSTMASTER, GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
+							   &mtp_pmem_path, "", PGC_POSTMASTER, GUC_SUPERUSER_ONLY, NULL, NULL,
+							   NULL);
 	DefineCustomIntVariable("mtpower.pmem_size",
 							"Size of mtpower's buffer where it lives in a file.",
 							"Zero: mtpower.buffer_size.",

@@ -1,9 +1,10 @@
 /*
  * marker.c
- *	  What binds the file of frames to the state of the data directory: the postmaster's beginning, and its end.
+ *	  Binds the pool file to the state of the data directory, at the postmaster's start and end.
  *
- * Frames are copies of pages as they are on disk when the server has shut down.  They are of use to the next server only if nothing has changed the
- * data directory since: the control file names the checkpoint that was the last thing to be done, and the marker has the same.
+ * At the server's end frames are copies of pages as they are on disk.  They are of use to the next
+ * server only if nothing has changed the data directory since.  The control file names the last
+ * checkpoint, which was the last thing to be done; the marker names the same one.
  */
 #include "buffer/buffer.h"
 #include "pmem/file.h"
@@ -24,42 +25,34 @@
 /* A start looks at images for so long at the most. */
 #define START_MS	10000
 
-static struct timespec deadline;
+static int64 deadline;			/* in microseconds of now_us */
 
-/* ---------- how long ---------- */
-
-static void
-begin_time(int ms)
+static int64
+now_us(void)
 {
-	clock_gettime(CLOCK_MONOTONIC, &deadline);
-	deadline.tv_sec += ms / 1000;
-	deadline.tv_nsec += ms % 1000 * 1000000L;
-	if (deadline.tv_nsec >= 1000000000L)
-	{
-		deadline.tv_sec++;
-		deadline.tv_nsec -= 1000000000L;
-	}
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64CONST(1000000) + now.tv_nsec / 1000;
 }
 
 static bool
 is_time_left(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec != deadline.tv_sec ? now.tv_sec < deadline.tv_sec : now.tv_nsec < deadline.tv_nsec;
+	return now_us() < deadline;
 }
 
 /* ---------- the state of the data directory ---------- */
 
-/* As the control file says, if the server has been shut down.  Else, false. */
+/* The state that the control file gives.  False if the server was not shut down. */
 static bool
 read_state(MtpPmemState *state)
 {
 	bool		right;
 	ControlFileData *control = get_controlfile(DataDir, &right);
 	struct stat st;
-	bool		down = right && control->state == DB_SHUTDOWNED && stat(XLOG_CONTROL_FILE, &st) == 0;
+	bool		down = right && control->state == DB_SHUTDOWNED &&
+	stat(XLOG_CONTROL_FILE, &st) == 0;
 
 	memset(state, 0, sizeof(*state));
 	if (down)
@@ -80,7 +73,7 @@ read_state(MtpPmemState *state)
 	return down;
 }
 
-/* Why frames of one state are not those of the other, or NULL. */
+/* Why frames of state a are of no use in state b, or NULL */
 static const char *
 difference(const MtpPmemState *a, const MtpPmemState *b)
 {
@@ -95,11 +88,12 @@ difference(const MtpPmemState *a, const MtpPmemState *b)
 	return NULL;
 }
 
-/* What keeps the server from going on where it was shut down, or NULL. */
+/* The file that keeps the server from going on where it was shut down, or NULL */
 static const char *
 redo_to_come(void)
 {
-	static const char *const signals[] = {STANDBY_SIGNAL_FILE, RECOVERY_SIGNAL_FILE, BACKUP_LABEL_FILE};
+	static const char *const signals[] = {STANDBY_SIGNAL_FILE, RECOVERY_SIGNAL_FILE,
+	BACKUP_LABEL_FILE};
 
 	for (int i = 0; i < lengthof(signals); i++)
 		if (access(signals[i], F_OK) == 0)
@@ -109,7 +103,7 @@ redo_to_come(void)
 
 /* ---------- the beginning ---------- */
 
-/* Why nothing can be taken over, or NULL. */
+/* Why nothing can be taken over, or NULL */
 static const char *
 why_not(MtpMark what, const MtpPmemMarker *marker)
 {
@@ -125,6 +119,7 @@ why_not(MtpMark what, const MtpPmemMarker *marker)
 	return difference(&marker->state, &state);
 }
 
+/* The marker goes first of all, whatever it says: frames change from here on (invariant M3). */
 static void
 take_over(void)
 {
@@ -144,18 +139,21 @@ take_over(void)
 		ereport(LOG, (errmsg("file \"%s\" is emptied: %s", mtp_pmem_path, why)));
 		return;
 	}
-	begin_time(START_MS);
+	deadline = now_us() + START_MS * INT64CONST(1000);
 	mtp_pmem_take_over(&mtp_pmem, &mtp_buffer, is_time_left, &taken);
 	ereport(LOG,
-			(errmsg("took %u of %u frames over from file \"%s\"", taken.taken, marker.sealed, mtp_pmem_path),
-			 taken.wrong + taken.left == 0 ? 0 : errdetail("%u are damaged, and there was no time for %u.", taken.wrong, taken.left)));
+			(errmsg("took %u of %u frames over from file \"%s\"", taken.taken, marker.sealed,
+					mtp_pmem_path),
+			 taken.wrong + taken.left == 0 ? 0
+			 : errdetail("%u are damaged, and there was no time for %u.", taken.wrong,
+						 taken.left)));
 }
 
 /* ---------- the end ---------- */
 
 /*
- * The postmaster's last act, when it ends well and all others have ended: what is in the frames is what is on disk.  After an immediate shutdown
- * the control file says that it isn't.
+ * The postmaster's last act, if it ends well: all other processes have ended, and what is in the
+ * frames is what is on disk.  After an immediate shutdown the control file says that it is not.
  */
 static void
 at_exit(int code, Datum arg)
@@ -165,7 +163,7 @@ at_exit(int code, Datum arg)
 
 	if (code != 0 || IsUnderPostmaster || MyProcPid != PostmasterPid || !read_state(&state))
 		return;
-	begin_time(mtp_pmem_seal_timeout);
+	deadline = now_us() + mtp_pmem_seal_timeout * INT64CONST(1000);
 	mtp_seal_rest(&mtp_pmem, &mtp_buffer, is_time_left, &sealed);
 	mtp_seal_mark(&mtp_pmem, &state, sealed.sealed);
 	ereport(LOG,
@@ -174,7 +172,8 @@ at_exit(int code, Datum arg)
 }
 
 /*
- * Called for each new shared memory, which begins with what is to be done at its end.
+ * Called for each new shared memory.  A second one begins after a crash, and finds the images
+ * worthless: words and heads were lost.
  */
 void
 mtp_pmem_start(void)
@@ -185,10 +184,11 @@ mtp_pmem_start(void)
 	if (IsUnderPostmaster)
 		return;
 	if (begun)
-		ereport(LOG, (errmsg("file \"%s\" is emptied: a process of the server has crashed", mtp_pmem_path)));
+		ereport(LOG, (errmsg("file \"%s\" is emptied: a process of the server has crashed",
+							 mtp_pmem_path)));
 	else
 		take_over();
 	begun = true;
-	mtp_buffer_tell();			/* before there are children, who would tell it once more each */
+	mtp_buffer_tell();			/* before there are children, each of which would tell it again */
 	on_shmem_exit(at_exit, (Datum) 0);
 }

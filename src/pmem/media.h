@@ -1,6 +1,6 @@
 /*
  * media.h
- *	  A file that is mapped, and may be persistent memory: all that mtpower uses of libpmem.
+ *	  The media: mapped memory of a file, which may be persistent.  All of libpmem that is used.
  *
  * Without libpmem (make WITH_PMEM=no) nothing can be mapped, so nothing else here is called.
  */
@@ -13,27 +13,31 @@ typedef struct MtpMedia
 {
 	char	   *base;			/* NULL: nothing is mapped */
 	Size		size;
-	bool		is_pmem;		/* persistent memory; else nothing in it outlives the machine */
+	bool		is_pmem;		/* persistent memory; else nothing outlives the machine */
 } MtpMedia;
 
-/* Was mtpower built with libpmem? */
+/* True if mtpower was built with libpmem */
 extern bool mtp_media_built(void);
 
 /*
- * Maps a file, which is made as large as that, and gets all its room on the device.  False if that fails; *why then says why, in words that
- * stay valid until the next call.
+ * Maps a file, makes it that large, and allocates all its room on the device.  False if that
+ * fails: *why says why, in words that stay valid until the next call.
  */
 extern bool mtp_media_map(MtpMedia *m, const char *path, Size size, const char **why);
 extern void mtp_media_unmap(MtpMedia *m);
 
 /*
- * Writes to it, past the caches where the processor can.  On x86-64 such stores are ordered by nothing but a drain: not by pg_write_barrier, which
- * there is one for the compiler alone, and not with stores of other kinds.
+ * Write to the media, past the caches where the processor can.  On x86-64 only a drain orders such
+ * stores: pg_write_barrier does not, since it is one for the compiler alone there, and nor do
+ * other stores.
  */
 extern void mtp_media_write(void *to, const void *from, Size size);
 extern void mtp_media_clear(void *at, Size size);
 
-/* All this process has written is visible to others before what it stores from now on, and durable if the file is persistent memory. */
+/*
+ * Orders writes: all that this process has written is visible to others before anything that it
+ * stores from now on; and it is durable, if the file is persistent memory.
+ */
 extern void mtp_media_drain(void);
 
 #endif							/* MTP_MEDIA_H */

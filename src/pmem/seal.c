@@ -1,8 +1,8 @@
 /*
  * seal.c
- *	  What is written to the file of frames, and read of it, in which order: the end and the beginning of a server.
+ *	  What the pool file gets at a server's end and gives at its start, and in which order.
  *
- * README.md argues each step.  Each write goes past the caches, and counts as durable when it is drained.
+ * README.md argues each step.  Each write goes past the caches, and is durable once it is drained.
  */
 #include "pmem/file.h"
 
@@ -18,7 +18,8 @@ mtp_pmem_shared(uint32 nextents)
 static Size
 images_at(uint32 nextents)
 {
-	return TYPEALIGN(MTP_EXTENT_BYTES, MTP_PMEM_HEADERS_AT + (Size) nextents * MTP_EXTENT_FRAMES * sizeof(MtpPmemHeader));
+	return TYPEALIGN(MTP_EXTENT_BYTES, MTP_PMEM_HEADERS_AT +
+					 (Size) nextents * MTP_EXTENT_FRAMES * sizeof(MtpPmemHeader));
 }
 
 Size
@@ -35,12 +36,13 @@ mtp_pmem_lay_out(MtpPmem *file, uint32 nextents)
 	file->images = file->media.base + images_at(nextents);
 }
 
+/* Invariant M1: on x86-64 nothing but a drain orders these stores with those of the version. */
 void
 mtp_pmem_copy(void *to, const void *from, Size size)
 {
-	mtp_media_drain();			/* the version, odd, before the image */
+	mtp_media_drain();			/* the odd version before the image */
 	mtp_media_write(to, from, size);
-	mtp_media_drain();			/* the image before the version */
+	mtp_media_drain();			/* the image before the even version */
 }
 
 /* ---------- checksums ---------- */
@@ -70,7 +72,7 @@ frame_crc(const MtpPmemHeader *h, const char *image)
 
 /* ---------- which frames ---------- */
 
-/* Directories are made anew. */
+/* True for kinds that the file keeps.  Page directories are made anew. */
 static bool
 is_kept(int kind)
 {
@@ -78,11 +80,13 @@ is_kept(int kind)
 }
 
 /*
- * The numbers of those frames that level_of gives a level of heat, the warmest first; *n of them.  NULL if there is no memory: nothing here
- * may raise an error, since it is called at the postmaster's end.
+ * The numbers of the frames to which level_of gives a level of heat (not negative), the warmest
+ * first; *n of them.  NULL if there is no memory: this runs at the postmaster's end, where nothing
+ * may raise an error.
  */
 static uint32 *
-warmest_first(MtpPmem *file, MtpBuffer *b, int (*level_of) (MtpPmem *file, MtpBuffer *b, uint32 frame), uint32 *n)
+warmest_first(MtpPmem *file, MtpBuffer *b,
+			  int (*level_of) (MtpPmem *file, MtpBuffer *b, uint32 frame), uint32 *n)
 {
 	uint32		nframes = file->nextents * MTP_EXTENT_FRAMES;
 	uint32		at[MTP_HEAT_MOST + 1] = {0};
@@ -93,7 +97,7 @@ warmest_first(MtpPmem *file, MtpBuffer *b, int (*level_of) (MtpPmem *file, MtpBu
 	{
 		int			level = level_of(file, b, frame);
 
-		/* Frames of this level begin behind those of all warmer ones. */
+		/* Frames of a level begin behind those of all warmer ones. */
 		if (level > 0)
 			at[level - 1]++;
 		*n += level >= 0;
@@ -113,7 +117,10 @@ warmest_first(MtpPmem *file, MtpBuffer *b, int (*level_of) (MtpPmem *file, MtpBu
 
 /* ---------- the end ---------- */
 
-/* The page that a frame has now, and its image: one version's, or false. */
+/*
+ * Reads the header and a copy of the image of a frame, of one version, as any reader does.  False
+ * if the frame has nothing to keep, or changes meanwhile.
+ */
 static bool
 read_frame(MtpPmem *file, MtpBuffer *b, uint32 frame, MtpPmemHeader *h, char *copy)
 {
@@ -124,7 +131,8 @@ read_frame(MtpPmem *file, MtpBuffer *b, uint32 frame, MtpPmemHeader *h, char *co
 	pg_read_barrier();			/* the version before what it protects */
 	h->tag = head->tag;
 	h->kind = b->pool->kind_of[frame / MTP_EXTENT_FRAMES];
-	if (h->serial % 2 != 0 || h->tag.page == 0 || !is_kept(h->kind) || frame % MTP_EXTENT_FRAMES >= mtp_pool_frames(h->kind))
+	if (h->serial % 2 != 0 || h->tag.page == 0 || !is_kept(h->kind) ||
+		frame % MTP_EXTENT_FRAMES >= mtp_pool_frames(h->kind))
 		return false;
 	memcpy(copy, mtp_frame_image(b, frame, h->kind), mtp_pool_frame_bytes(h->kind));
 	h->magic = MTP_PMEM_FRAME;
@@ -135,6 +143,7 @@ read_frame(MtpPmem *file, MtpBuffer *b, uint32 frame, MtpPmemHeader *h, char *co
 	return pg_atomic_read_u64(&head->version) == h->serial;
 }
 
+/* The header is durable before `sealed` says so (invariant M2). */
 bool
 mtp_seal_frame(MtpPmem *file, MtpBuffer *b, uint32 frame, char *copy)
 {
@@ -144,7 +153,7 @@ mtp_seal_frame(MtpPmem *file, MtpBuffer *b, uint32 frame, char *copy)
 		return false;
 	h.crc = frame_crc(&h, copy);
 	mtp_media_write(&file->headers[frame], &h, sizeof(h));
-	mtp_media_drain();			/* before anybody relies on it */
+	mtp_media_drain();			/* before any process relies on it */
 	file->sealed[frame] = h.serial;
 	b->counts[h.kind][MTP_COUNT_SEALED]++;
 	return true;
@@ -153,7 +162,9 @@ mtp_seal_frame(MtpPmem *file, MtpBuffer *b, uint32 frame, char *copy)
 static bool
 is_sealed(MtpPmem *file, MtpBuffer *b, uint32 frame)
 {
-	return file->sealed[frame] != 0 && file->sealed[frame] == pg_atomic_read_u64(&b->heads[frame].version) && b->heads[frame].tag.page != 0;
+	return file->sealed[frame] != 0 &&
+		file->sealed[frame] == pg_atomic_read_u64(&b->heads[frame].version) &&
+		b->heads[frame].tag.page != 0;
 }
 
 static int
@@ -166,6 +177,7 @@ level_of_unsealed(MtpPmem *file, MtpBuffer *b, uint32 frame)
 	return mtp_heat_level(b->pool->heat[frame], mtp_pool_epoch(b->pool));
 }
 
+/* Steps 1 to 3 of the server's end (README.md, "The end"; invariant M3). */
 void
 mtp_seal_rest(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpSealed *sealed)
 {
@@ -189,11 +201,13 @@ mtp_seal_rest(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpSealed *seal
 	mtp_media_drain();			/* before there is a marker */
 }
 
+/* Step 4.  All headers are durable. */
 void
 mtp_seal_mark(MtpPmem *file, const MtpPmemState *state, uint32 sealed)
 {
 	char	   *at = file->media.base + MTP_PMEM_MARKER_AT;
-	MtpPmemMarker marker = {.magic = MTP_PMEM_MARKED,.state = *state,.layout = MTP_PMEM_LAYOUT,.sealed = sealed};
+	MtpPmemMarker marker = {.magic = MTP_PMEM_MARKED,.state = *state,.layout =
+	MTP_PMEM_LAYOUT,.sealed = sealed};
 
 	marker.crc = marker_crc(&marker);
 	mtp_media_write(at, &marker, sizeof(marker));
@@ -202,7 +216,7 @@ mtp_seal_mark(MtpPmem *file, const MtpPmemState *state, uint32 sealed)
 
 /* ---------- the beginning ---------- */
 
-/* Durably, before anything else changes. */
+/* Takes the marker away, durably, before anything else changes. */
 static void
 clear_marker(MtpPmem *file)
 {
@@ -213,9 +227,10 @@ clear_marker(MtpPmem *file)
 void
 mtp_pmem_format(MtpPmem *file)
 {
-	MtpPmemHead head = {.magic = MTP_PMEM_MAGIC,.layout = MTP_PMEM_LAYOUT,.nextents = file->nextents};
+	MtpPmemHead head = {.magic = MTP_PMEM_MAGIC,.layout = MTP_PMEM_LAYOUT,.nextents =
+	file->nextents};
 
-	/* The marker first: else what is new might be taken for what it was before. */
+	/* The marker first: else the new contents may pass for those that it was written for. */
 	clear_marker(file);
 	mtp_media_write(file->media.base, &head, sizeof(head));
 	mtp_media_drain();
@@ -227,34 +242,44 @@ mtp_pmem_unmark(MtpPmem *file, MtpPmemMarker *marker)
 	MtpPmemMarker none = {0};
 
 	memcpy(marker, file->media.base + MTP_PMEM_MARKER_AT, sizeof(*marker));
-	/* Also if there seems to be none: that may not have been durable. */
+	/* Even if there seems to be none: the emptiness may not be durable yet. */
 	clear_marker(file);
 	if (memcmp(marker, &none, sizeof(none)) == 0)
 		return MTP_MARK_NONE;
-	if (marker->magic != MTP_PMEM_MARKED || marker->crc != marker_crc(marker) || marker->layout != MTP_PMEM_LAYOUT || marker->state.nextents != file->nextents)
+	if (marker->magic != MTP_PMEM_MARKED || marker->crc != marker_crc(marker) ||
+		marker->layout != MTP_PMEM_LAYOUT || marker->state.nextents != file->nextents)
 		return MTP_MARK_WRONG;
 	return MTP_MARK_FOUND;
 }
 
-/* Can this be a frame's header?  Whether it is, and the image as well, its checksum says. */
+/*
+ * True if this can be the frame's header.  Its checksum decides whether it is, and whether the
+ * image is intact.
+ */
 static bool
 is_header(const MtpPmemHeader *h, uint32 frame)
 {
-	return h->magic == MTP_PMEM_FRAME && h->frame == frame && is_kept(h->kind) && frame % MTP_EXTENT_FRAMES < mtp_pool_frames(h->kind) &&
-		h->level <= MTP_HEAT_MOST && h->serial != 0 && h->serial % 2 == 0 && (uint32) h->tag.page != 0;
+	return h->magic == MTP_PMEM_FRAME && h->frame == frame && is_kept(h->kind) &&
+		frame % MTP_EXTENT_FRAMES < mtp_pool_frames(h->kind) &&
+		h->level <= MTP_HEAT_MOST && h->serial != 0 && h->serial % 2 == 0 &&
+		(uint32) h->tag.page != 0;
 }
 
-/* The kind that an extent had: that of the first header that can be one. */
+/* The kind that an extent had: that of the first header that can be one */
 static int
 kind_of_extent(MtpPmem *file, uint32 extent)
 {
-	for (uint32 frame = extent * MTP_EXTENT_FRAMES; frame < (extent + 1) * MTP_EXTENT_FRAMES; frame++)
+	for (uint32 frame = extent * MTP_EXTENT_FRAMES; frame < (extent + 1) * MTP_EXTENT_FRAMES;
+		 frame++)
 		if (is_header(&file->headers[frame], frame))
 			return file->headers[frame].kind;
 	return MTP_FRAME_NONE;
 }
 
-/* Extents without a kind are the first ones (mtp_pool_wants).  One among the others that has no frames any more gets a kind all the same. */
+/*
+ * Gives each extent its kind.  Extents without a kind come first (mtp_pool_wants).  One behind
+ * these that has no frames left gets a kind all the same.
+ */
 static void
 give_kinds(MtpPmem *file, MtpBuffer *b)
 {
@@ -275,12 +300,13 @@ level_of_header(MtpPmem *file, MtpBuffer *b, uint32 frame)
 {
 	MtpPmemHeader *h = &file->headers[frame];
 
-	return is_header(h, frame) && h->kind == b->pool->kind_of[frame / MTP_EXTENT_FRAMES] ? h->level : -1;
+	return is_header(h, frame) && h->kind == b->pool->kind_of[frame / MTP_EXTENT_FRAMES] ? h->level
+		: -1;
 }
 
-/* False: it is not what was sealed. */
+/* Takes a frame over.  False if it is not what was sealed, or its page has a frame. */
 static bool
-take_frame(MtpPmem *file, MtpBuffer *b, uint32 frame)
+take_over_frame(MtpPmem *file, MtpBuffer *b, uint32 frame)
 {
 	MtpPmemHeader h = file->headers[frame];
 	char	   *image = mtp_frame_image(b, frame, h.kind);
@@ -294,7 +320,10 @@ take_frame(MtpPmem *file, MtpBuffer *b, uint32 frame)
 	return true;
 }
 
-/* Of each kind's newest extent, frames behind the last one that has a page have not been given out. */
+/*
+ * Sets where the unused frames of each kind's newest extent begin: behind the last one that has a
+ * page.
+ */
 static void
 find_fresh(MtpBuffer *b)
 {
@@ -305,12 +334,17 @@ find_fresh(MtpBuffer *b)
 
 		if (k->nextents == 0)
 			continue;
-		while (fresh > 0 && b->heads[b->pool->extents[kind][k->nextents - 1] * MTP_EXTENT_FRAMES + fresh - 1].tag.page == 0)
+		while (fresh > 0 && b->heads[b->pool->extents[kind][k->nextents - 1] * MTP_EXTENT_FRAMES +
+									 fresh - 1].tag.page == 0)
 			fresh--;
 		k->fresh = fresh;
 	}
 }
 
+/*
+ * The marker vouches for the headers (invariant M3); the checksums find images that were damaged,
+ * or not durable.
+ */
 void
 mtp_pmem_take_over(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpTaken *taken)
 {
@@ -327,7 +361,7 @@ mtp_pmem_take_over(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpTaken *
 			taken->left = n - i;
 			break;
 		}
-		if (take_frame(file, b, order[i]))
+		if (take_over_frame(file, b, order[i]))
 			taken->taken++;
 		else
 			taken->wrong++;

@@ -1,6 +1,6 @@
 /*
  * change.c
- *	  Brackets a change of index pages: critical section, dirty marks, WAL record, LSNs.
+ *	  Brackets a change of index pages: critical section, dirty marks, WAL record, LSNs, frames.
  */
 #include "core/core.h"
 
@@ -35,9 +35,7 @@ mtp_change_buffer(MtpChange *c, Buffer buf, uint8 flags)
 	return c->nbufs++;
 }
 
-/*
- * The last call that may fail: it reserves what the record needs.
- */
+/* The last call that may fail: it reserves the record's space (invariant W2). */
 void
 mtp_change_begin(MtpChange *c)
 {
@@ -74,7 +72,10 @@ mtp_change_bufdata(MtpChange *c, int buf, const void *data, uint32 len)
 }
 
 #ifdef USE_ASSERT_CHECKING
-/* As core does in later versions: a page that is logged is locked, and marked dirty first, or a checkpoint could miss it. */
+/*
+ * True if the page is locked exclusively and dirty.  A page must be dirty before it is logged, or
+ * a checkpoint may miss it.  Later versions of core assert the same.
+ */
 static bool
 may_be_logged(Buffer buf)
 {
@@ -106,8 +107,10 @@ log_change(MtpChange *c)
 }
 
 /*
- * A batch task's progress moves in here, so that it tells the truth whatever happens before or
- * after: entries count as in the index exactly if the pages have them.
+ * The order is the point.  Pages are dirty before the record is written, and have its LSN before
+ * anyone may write them out.  Their frames go while all pages are still locked (buffer/README.md,
+ * invariant F5).  A task's progress moves in the same critical section, so its entries count as
+ * put in exactly if the pages have them (invariant W7).
  */
 void
 mtp_change_finish(MtpChange *c)
@@ -124,7 +127,6 @@ mtp_change_finish(MtpChange *c)
 		for (int i = 0; i < c->nbufs; i++)
 			PageSetLSN(BufferGetPage(c->bufs[i]), lsn);
 	}
-	/* Nothing of the change has been unlocked yet: buffer/README.md. */
 	for (int i = 0; i < c->nbufs; i++)
 		mtp_buffer_stale(c->bufs[i]);
 	if (c->progress != NULL)

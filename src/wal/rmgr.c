@@ -1,6 +1,6 @@
 /*
  * rmgr.c
- *	  Registers mtpower's resource manager and hands records to whom they belong.
+ *	  Registers mtpower's resource manager, and hands each record to the room that registered it.
  */
 #include "core/core.h"
 
@@ -13,7 +13,7 @@
 
 static const MtpWalRecord *records[16];
 
-/* Masks of the kinds of pages from least_type up, in descending order. */
+/* Masks of the kinds of pages from least_type up, the highest first */
 static struct
 {
 	uint8		least_type;
@@ -22,7 +22,7 @@ static struct
 static int	nmasks = 0;
 
 static const MtpWalRecord *
-lookup(uint8 info)
+record_of(uint8 info)
 {
 	return records[(info & XLR_RMGR_INFO_MASK) >> 4];
 }
@@ -45,17 +45,17 @@ mtp_wal_mask(uint8 least_type, void (*mask) (Page page))
 	masks[at].mask = mask;
 }
 
-/* Called when there is something to be replayed, before that. */
+/* Called before the first record is replayed, if there is one. */
 static void
-startup(void)
+begin_redo(void)
 {
 	mtp_buffer_redo_begins();
 }
 
 static void
-redo(XLogReaderState *record)
+redo_record(XLogReaderState *record)
 {
-	const MtpWalRecord *rec = lookup(XLogRecGetInfo(record));
+	const MtpWalRecord *rec = record_of(XLogRecGetInfo(record));
 
 	if (rec == NULL)
 		elog(PANIC, "unknown mtpower record type %u", XLogRecGetInfo(record));
@@ -63,25 +63,25 @@ redo(XLogReaderState *record)
 }
 
 static void
-desc(StringInfo buf, XLogReaderState *record)
+describe_record(StringInfo buf, XLogReaderState *record)
 {
-	const MtpWalRecord *rec = lookup(XLogRecGetInfo(record));
+	const MtpWalRecord *rec = record_of(XLogRecGetInfo(record));
 
 	if (rec != NULL)
 		rec->desc(buf, record);
 }
 
 static const char *
-identify(uint8 info)
+name_of_record(uint8 info)
 {
-	const MtpWalRecord *rec = lookup(info);
+	const MtpWalRecord *rec = record_of(info);
 
 	return rec ? rec->name : NULL;
 }
 
 /* Hides what replay need not reproduce: LSN, checksum, hints, the hole. */
 static void
-mask(char *page, BlockNumber blkno)
+mask_page(char *page, BlockNumber blkno)
 {
 	mask_page_lsn_and_checksum((Page) page);
 	mask_page_hint_bits((Page) page);
@@ -96,11 +96,11 @@ mask(char *page, BlockNumber blkno)
 
 static RmgrData mtp_rmgr = {
 	.rm_name = "mtpower",
-	.rm_redo = redo,
-	.rm_desc = desc,
-	.rm_identify = identify,
-	.rm_startup = startup,
-	.rm_mask = mask
+	.rm_redo = redo_record,
+	.rm_desc = describe_record,
+	.rm_identify = name_of_record,
+	.rm_startup = begin_redo,
+	.rm_mask = mask_page
 };
 
 void

@@ -2,8 +2,8 @@
  * wal.h
  *	  mtpower's resource manager, and the one way to change an mtpower index page.
  *
- * Records are listed in README.md.  Each subsystem registers its records here; their redo functions
- * live with the subsystem.
+ * README.md lists the records.  Each room registers its records here, and has their redo
+ * functions.
  */
 #ifndef MTP_WAL_H
 #define MTP_WAL_H
@@ -16,12 +16,10 @@
 #include "storage/buf.h"
 #include "storage/bufpage.h"
 
-/*
- * The resource manager's id.  One constant for ever: it is in every record of every cluster.
- */
+/* The resource manager's id, one for ever: it is in every record of every cluster. */
 #define MTP_RMGR_ID			155
 
-/* Records (xl_info's upper four bits); 0x80 and above are the hash index's. */
+/* Records (the upper four bits of xl_info).  Those from 0x80 on are the hash index's. */
 #define MTP_WAL_INSERT		0x00
 #define MTP_WAL_SPLIT		0x10
 #define MTP_WAL_NEWROOT		0x20
@@ -44,12 +42,13 @@ typedef struct MtpWalRecord
 	void		(*desc) (StringInfo buf, XLogReaderState *record);
 } MtpWalRecord;
 
-/* Makes a record known; only from _PG_init.  rec must live for ever. */
+/* Makes a record known.  Only from _PG_init; *rec must live for ever. */
 extern void mtp_wal_record(uint8 info, const MtpWalRecord *rec);
 
 /*
- * Says how pages of kinds least_type and above (MtpPageHeader.type), up to those of another mask, are made
- * comparable: mask hides what replay need not reproduce.  Only from _PG_init.
+ * Registers how to make a page comparable with its replay: mask hides what replay need not
+ * reproduce.  It serves pages of types (MtpPageHeader.type) from least_type up to those of another
+ * mask.  Only from _PG_init.
  */
 extern void mtp_wal_mask(uint8 least_type, void (*mask) (Page page));
 
@@ -57,19 +56,20 @@ extern void mtp_wal_mask(uint8 least_type, void (*mask) (Page page));
 extern void mtp_wal_init(void);
 
 /*
- * A page change: every modification of an mtpower index page that is logged, or would be if its
- * relation were, is bracketed by mtp_change_begin and mtp_change_finish, while the caller holds all
- * buffers' exclusive content locks.
+ * A change of index pages.  Every modification of an mtpower index page that is logged, or would
+ * be if its relation were, stands between mtp_change_begin and mtp_change_finish.  The caller holds
+ * the content locks of all buffers, exclusive, from before begin until finish has returned.
  *
  *	mtp_change_init(&c, rel, MTP_WAL_INSERT);
  *	n = mtp_change_buffer(&c, buf, REGBUF_STANDARD);
  *	mtp_change_begin(&c);			-- may raise an error; nothing is changed yet
  *	... change the pages ...
- *	mtp_change_data(&c, &xlrec, sizeof(xlrec));		-- what is passed must live till finish
+ *	mtp_change_data(&c, &xlrec, sizeof(xlrec));		-- what is passed must live until finish
  *	mtp_change_bufdata(&c, n, data, len);
  *	mtp_change_finish(&c);
  *
- * Block n of the record is the n-th buffer.  Between begin and finish runs a critical section.
+ * Block n of the record is the n-th buffer.  A critical section lasts from begin to finish: between
+ * them nothing may raise an error, allocate, or wait.  README.md numbers the rules (W1 ... W7).
  */
 #define MTP_CHANGE_BUFFERS	32
 #define MTP_CHANGE_CHUNKS	48
@@ -81,7 +81,7 @@ typedef struct MtpChange
 	uint8		info;
 	int			nbufs;
 	int			nchunks;
-	volatile uint32 *progress;	/* set to progress_to inside the critical section */
+	volatile uint32 *progress;	/* set to progress_to in the critical section */
 	uint32		progress_to;
 	Buffer		bufs[MTP_CHANGE_BUFFERS];
 	uint8		bufflags[MTP_CHANGE_BUFFERS];

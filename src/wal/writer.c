@@ -1,6 +1,6 @@
 /*
  * writer.c
- *	  Writes the pages of a new file (writer.h).
+ *	  Writes the pages of a new file past shared buffers.
  */
 #include "wal/writer.h"
 
@@ -10,7 +10,7 @@
 #include "storage/smgr.h"
 #include "utils/memdebug.h"
 
-/* Direct I/O, where the server does it, wants buffers aligned like this. */
+/* Direct I/O, where the server uses it, needs buffers that are aligned like this. */
 #define IO_ALIGN		4096
 
 void
@@ -21,16 +21,13 @@ mtp_writer_init(MtpWriter *w, Relation rel, ForkNumber fork, BlockNumber allocat
 	pages = (char *) TYPEALIGN(IO_ALIGN, pages);
 	memset(w, 0, sizeof(MtpWriter));
 
-	/*
-	 * A file that was truncated (by TRUNCATE of a table made in this transaction) begins anew, and
-	 * has had pages.
-	 */
+	/* TRUNCATE of a table made in this transaction empties its file, which has had pages. */
 	if (fork == MAIN_FORKNUM)
 		mtp_buffer_purge_file(MtpRelLocator(rel));
 	w->rel = rel;
 	w->fork = fork;
 
-	/* An init fork must be there after a crash, whatever it is the beginning of. */
+	/* An init fork must be there after a crash, so it is always logged. */
 	w->logged = RelationNeedsWAL(rel) || fork == INIT_FORKNUM;
 	w->allocated = allocated;
 	for (int i = 0; i < MTP_WRITER_GROUP; i++)
@@ -38,12 +35,9 @@ mtp_writer_init(MtpWriter *w, Relation rel, ForkNumber fork, BlockNumber allocat
 	w->zeros = memset(pages + MTP_WRITER_GROUP * BLCKSZ, 0, BLCKSZ);
 }
 
-/*
- * Writes the group's pages.  Where pages further on come first, zeros stand in the places of those
- * before them.
- */
+/* Writes the group's pages.  If a page further on comes first, zeros take the places before it. */
 static void
-flush(MtpWriter *w)
+write_group(MtpWriter *w)
 {
 	SMgrRelation smgr = RelationGetSmgr(w->rel);
 
@@ -77,21 +71,21 @@ mtp_writer_page(MtpWriter *w, BlockNumber blkno)
 	if (w->n == MTP_WRITER_GROUP)
 	{
 		CHECK_FOR_INTERRUPTS();
-		flush(w);
+		write_group(w);
 	}
 	w->blknos[w->n] = blkno;
 	return w->pages[w->n++];
 }
 
 /*
- * An unlogged relation's file must survive a crash of the machine after a clean shutdown, and no
- * checkpoint would sync what was not written through shared buffers; one that skips WAL (wal_level =
- * minimal) is synced when its transaction commits.
+ * The file of an unlogged relation must survive a crash of the machine after a clean shutdown, and
+ * no checkpoint syncs what was not written through shared buffers.  Core syncs a relation that
+ * skips WAL (wal_level = minimal) when its transaction commits.
  */
 void
 mtp_writer_finish(MtpWriter *w)
 {
-	flush(w);
+	write_group(w);
 	if (w->logged || w->rel->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED)
 		smgrimmedsync(RelationGetSmgr(w->rel), w->fork);
 }

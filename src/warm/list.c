@@ -77,18 +77,14 @@ static bool
 page_of(uint32 frame, MtpListPage *page)
 {
 	MtpPool    *pool = mtp_buffer.pool;
-	MtpFrameHead *head = &mtp_buffer.heads[frame];
-	uint64		version = pg_atomic_read_u64(&head->version);
 	MtpPageTag	tag;
 	MtpLocator	file;
+	int			kind;
 
-	pg_read_barrier();			/* the version before what it protects */
-	tag = head->tag;
 	memset(page, 0, sizeof(*page));
-	page->kind = pool->kind_of[frame / MTP_EXTENT_FRAMES];
-	pg_read_barrier();			/* all of it before the version */
-	if (version % 2 != 0 || pg_atomic_read_u64(&head->version) != version || tag.page == 0 || page->kind == MTP_FRAME_NONE)
+	if (!mtp_frame_page(&mtp_buffer, frame, &tag, &kind))
 		return false;
+	page->kind = kind;
 	file = mtp_tag_file(tag);
 	page->space = MtpLocatorSpace(file);
 	page->dbid = MtpLocatorDatabase(file);
