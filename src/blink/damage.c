@@ -1,5 +1,5 @@
 /*
- * check.c
+ * damage.c
  *	  Checks what is read of an index before it is relied on.
  *
  * Whoever reads a page asks for its shape, and for each item that he looks at whether it lies on the page and is whole.  So a damaged page

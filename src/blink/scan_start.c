@@ -1,5 +1,5 @@
 /*
- * start.c
+ * scan_start.c
  *	  Where a scan starts.
  *
  * Core's _bt_preprocess_keys has put the scan keys in the index's order: sorted by column, strategies

@@ -1,5 +1,5 @@
 /*
- * put.c
+ * split.c
  *	  Puts items on a page; where they don't fit, splits it K ways and tells the parent.
  *
  * MTPower's split: W = items there + items coming, K = the pages that W fills, K - 1 new pages, all

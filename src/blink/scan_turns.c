@@ -1,5 +1,5 @@
 /*
- * parallel.c
+ * scan_turns.c
  *	  Turns: which process of a parallel scan reads the next leaf.
  *
  * What the processes share is core's (nbtree.c: btinitparallelscan and the functions used here), with

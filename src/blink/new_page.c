@@ -1,5 +1,5 @@
 /*
- * alloc.c
+ * new_page.c
  *	  Finds a page for new content: a deleted one that nobody can reach any more, or a new block.
  */
 #include "blink/blink.h"

@@ -1,5 +1,5 @@
 /*
- * step.c
+ * scan_leaves.c
  *	  Reads leaves for a scan, and walks from leaf to leaf in both directions.
  *
  * Going right needs the right link of the time when the page was read: what a later split moved

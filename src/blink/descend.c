@@ -1,5 +1,5 @@
 /*
- * tree.c
+ * descend.c
  *	  Gets about in the tree: root, descent, moving right, parents, ends of levels.
  *
  * Lehman & Yao's rules as nbtree has them: a process holds at most one page's lock while it goes
