@@ -455,21 +455,11 @@ mtp_blink_moveright(Relation rel, MtpBlinkKey *key, Buffer buf)
 }
 
 bool
-mtp_blink_find(Relation rel, MtpBlinkKey *key, bool framed, MtpPageReader *v)
+mtp_blink_find(Relation rel, MtpBlinkKey *key, bool rightmost, bool framed, MtpPageReader *v)
 {
 	Walk		w;
 
 	init_walk(&w, rel, key, BUFFER_LOCK_SHARE, 0, NULL);
-	w.framed = framed;
-	return descend(&w, v);
-}
-
-bool
-mtp_blink_find_end(Relation rel, bool rightmost, bool framed, MtpPageReader *v)
-{
-	Walk		w;
-
-	init_walk(&w, rel, NULL, BUFFER_LOCK_SHARE, 0, NULL);
 	w.rightmost = rightmost;
 	w.framed = framed;
 	return descend(&w, v);

@@ -57,27 +57,24 @@ mtp_blink_handler(PG_FUNCTION_ARGS)
 {
 	IndexAmRoutine *am = makeNode(IndexAmRoutine);
 
+	/* The fields left out are false or 0, as nbtree has them. */
 	mtp_require_preload();
 	am->amstrategies = BTMaxStrategyNumber;
 	am->amsupport = BTNProcs;
 	am->amoptsprocnum = BTOPTIONS_PROC;
 	am->amcanorder = true;
-	am->amcanorderbyop = false;
 	am->amcanbackward = true;
 	am->amcanunique = false;
 	am->amcanmulticol = true;
 	am->amoptionalkey = true;
 	am->amsearcharray = true;
 	am->amsearchnulls = true;
-	am->amstorage = false;
 	am->amclusterable = true;
 	am->ampredlocks = false;
 	am->amcanparallel = true;
 	am->amcaninclude = true;
-	am->amusemaintenanceworkmem = false;
 	am->amparallelvacuumoptions =
 		VACUUM_OPTION_PARALLEL_BULKDEL | VACUUM_OPTION_PARALLEL_COND_CLEANUP;
-	am->amkeytype = InvalidOid;
 
 	am->ambuild = mtp_blink_build;
 	am->ambuildempty = mtp_blink_build_empty;

@@ -164,13 +164,12 @@ extern void mtp_blink_reader_place(MtpBlinkKey *key, MtpPageReader *v, bool rank
 extern IndexTuple mtp_blink_reader_before(MtpPageReader *v, MtpPos *p);
 
 /*
- * descend.c: opens the leaf that key belongs to: in its frame if `framed` and there is one, else
- * share-locked.  False if the tree is empty.
+ * descend.c: opens the leaf that key belongs to; without a key (NULL) the index's first leaf, or
+ * its last one.  In its frame if `framed` and there is one, else share-locked.  False if the tree
+ * is empty.
  */
-extern bool mtp_blink_find(Relation rel, MtpBlinkKey *key, bool framed, MtpPageReader *v);
-
-/* The same for the index's first leaf, or its last one. */
-extern bool mtp_blink_find_end(Relation rel, bool rightmost, bool framed, MtpPageReader *v);
+extern bool mtp_blink_find(Relation rel, MtpBlinkKey *key, bool rightmost, bool framed,
+						   MtpPageReader *v);
 
 /* Closes a page: unlocks and unpins it if it was locked. */
 static inline void

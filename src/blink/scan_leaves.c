@@ -337,9 +337,9 @@ mtp_blink_scan_announce(IndexScanDesc scan)
 }
 
 /*
- * So many leaves that a scan had to lock get frames: a scan that reads more is no probe.  Leaves
- * whose items are all marked dead get frames beyond that: a scan that reads them may be looking for
- * the end of a queue, and comes by again.
+ * Of its first leaves, so many, a scan publishes those that it had to lock: a scan that reads more
+ * is no probe.  Leaves whose items are all marked dead are published beyond that: a scan that reads
+ * them may be looking for the end of a queue, and comes by again.
  */
 #define PUBLISH_LEAVES 8
 

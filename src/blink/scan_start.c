@@ -282,10 +282,9 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 	/* Find the leaf where the bounds lead, or the one at the index's end; if torn, anew, locked. */
 	for (framed = so->framed && mtp_blink_scan_announce(scan);; framed = false)
 	{
-		bool		found = bounds.n > 0 ? mtp_blink_find(rel, key, framed, &v) :
-		mtp_blink_find_end(rel, !forward, framed, &v);
+		bool		found;
 
-		if (!found)
+		if (!mtp_blink_find(rel, bounds.n > 0 ? key : NULL, !forward, framed, &v))
 		{
 			mtp_blink_scan_drop_slot(&so->slot);
 			_bt_parallel_done(scan);

@@ -420,8 +420,8 @@ lock_meta_if_root(Relation rel, Buffer buf)
 /*
  * Posts the downlinks of bufs[1 .. k - 1], whose left neighbours in bufs[] are flagged, and clears
  * the flags: in the parent, which may be split in turn, or in a new root.  The pivots separate the
- * pages.  All bufs[] are locked exclusively, and stay so: nobody meets a flag of a split that is
- * under way.  Raises ERRCODE_INDEX_CORRUPTED if no page leads to bufs[0].
+ * pages.  All bufs[] are locked exclusively, and stay so: no process meets a flag of a split that
+ * is under way.  Raises ERRCODE_INDEX_CORRUPTED if no page leads to bufs[0].
  */
 static void
 post_downlinks(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)

@@ -91,10 +91,7 @@ same_downlinks(MtpVerifyPage *a, MtpVerifyPage *b)
 
 /* ---------- neighbours ---------- */
 
-/*
- * Checks the page that a right link leads to: it links back, and holds only what is above the high
- * key.
- */
+/* Checks the page that a right link leads to: it links back, and is above the high key. */
 static void
 check_pair(MtpVerify *v, MtpVerifyPage *left, MtpVerifyPage *p, MtpVerifyFault *f)
 {
@@ -507,53 +504,40 @@ check_meta(MtpVerify *v, BlockNumber *root, uint32 *level)
 	return *root != InvalidBlockNumber;
 }
 
-/*
- * Finds the root; false if the tree is empty.  The root must be alone on its level, but for the
- * pages of an incomplete split.
- */
-static bool
-find_root(MtpVerify *v, BlockNumber *root, uint32 *level)
+/* The root must be alone on its level, but for the pages of an incomplete split. */
+void
+mtp_blink_verify(MtpVerify *v)
 {
 	MtpVerifyPage *p = palloc(sizeof(MtpVerifyPage));
 	MtpVerifyFault f = {0},
 				last = {0};
 	int			strikes = 0;
+	BlockNumber root;
+	uint32		level;
 
-	while (check_meta(v, root, level))
+	while (check_meta(v, &root, &level))
 	{
 		BlockNumber again;
 		uint32		again_level;
 
-		read_page(v, p, *root, MTP_BLINK_META, false);
-		if (MtpIsDeleted(MtpVerifyPageOf(p)) || MtpVerifyHeadOf(p)->level != *level)
+		read_page(v, p, root, MTP_BLINK_META, false);
+		if (MtpIsDeleted(MtpVerifyPageOf(p)) || MtpVerifyHeadOf(p)->level != level)
 			mtp_verify_fault(&f, MTP_BLINK_META, -1,
-							 "Metapage leads to block %u, which is not on level %u.",
-							 *root, *level);
+							 "Metapage leads to block %u, which is not on level %u.", root, level);
 		else if (!MtpRightmost(MtpVerifyPageOf(p)) && !MtpIncomplete(MtpVerifyPageOf(p)))
-			mtp_verify_fault(&f, *root, -1, "Root page has a sibling.");
+			mtp_verify_fault(&f, root, -1, "Root page has a sibling.");
 		else
 		{
-			pfree(p);
-			return true;
+			BlockNumber start = root;
+
+			do
+			{
+				start = check_level(v, level, start);
+			} while (level-- > 0);
+			break;
 		}
-		if (check_meta(v, &again, &again_level) && again == *root)
+		if (check_meta(v, &again, &again_level) && again == root)
 			mtp_verify_strike(v, &f, &last, &strikes);
 	}
 	pfree(p);
-	return false;
-}
-
-void
-mtp_blink_verify(MtpVerify *v)
-{
-	BlockNumber start;
-	uint32		level;
-
-	if (find_root(v, &start, &level))
-	{
-		do
-		{
-			start = check_level(v, level, start);
-		} while (level-- > 0);
-	}
 }

@@ -122,12 +122,16 @@ check_order(MtpVerify *v, MtpVerifyPage *p, int pos, IndexTuple a, IndexTuple b)
 		mtp_verify_fail(v, p->blkno, pos, "Normalized keys contradict the keys' order.");
 }
 
-static void
-check_header(MtpVerify *v, MtpVerifyPage *p, uint32 level)
+void
+mtp_blink_verify_page(MtpVerify *v, MtpVerifyPage *p, uint32 level)
 {
 	Page		page = MtpVerifyPageOf(p);
 	MtpPageHeader *h = MtpHead(page);
+	MtpPos		pos = {0};
+	IndexTuple	last = NULL;
+	int			att;
 
+	mtp_blink_verify_page_sane(v, p);
 	if (!MtpIsLeaf(page) && !MtpIsInner(page))
 		mtp_verify_fail(v, p->blkno, -1, "Page is no page of the tree.");
 	if (h->level != level)
@@ -142,19 +146,6 @@ check_header(MtpVerify *v, MtpVerifyPage *p, uint32 level)
 		mtp_verify_fail(v, p->blkno, -1, "Page is its own sibling.");
 	if (MtpIsInner(page) && h->nitems == 0)
 		mtp_verify_fail(v, p->blkno, -1, "Inner page has no downlinks.");
-}
-
-void
-mtp_blink_verify_page(MtpVerify *v, MtpVerifyPage *p, uint32 level)
-{
-	Page		page = MtpVerifyPageOf(p);
-	MtpPageHeader *h = MtpHead(page);
-	MtpPos		pos = {0};
-	IndexTuple	last = NULL;
-	int			att;
-
-	mtp_blink_verify_page_sane(v, p);
-	check_header(v, p, level);
 	if (h->nitems > 0)
 	{
 		do
