@@ -44,6 +44,10 @@ release_buffers(Buffer *bufs, int n)
 			UnlockReleaseBuffer(bufs[i]);
 }
 
+/*
+ * The record has positions and tuples; the norms are computed from the tuples again, since the page
+ * knows their kind.
+ */
 static void
 redo_insert(XLogReaderState *record)
 {
@@ -122,6 +126,10 @@ redo_page(XLogReaderState *record, int block, Buffer buf)
 	pfree(items);
 }
 
+/*
+ * All pages are whole in the record, so none of them needs an old state.  The right sibling is the
+ * exception: replay changes its left link alone.
+ */
 static void
 redo_split(XLogReaderState *record)
 {
@@ -250,6 +258,7 @@ redo_unlink(XLogReaderState *record)
 	release_buffers(bufs, n + 1);
 }
 
+/* Nothing is changed here: queries with snapshots as old as the page's deletion are cancelled. */
 static void
 redo_reuse(XLogReaderState *record)
 {

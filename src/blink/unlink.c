@@ -213,7 +213,7 @@ lock_parent(Unlink *u)
 	u->parent = mtp_blink_parent(u->rel, &u->stack, u->nlevels, u->pivot, top->page, &u->pos);
 	if (!BufferIsValid(u->parent))
 	{
-		/* Damage, which is no reason to leave the rest of the index uncleaned. */
+		/* This is damage, but no reason to leave the rest of the index uncleaned. */
 		ereport(LOG,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
 				 errmsg("failed to re-find parent key in index \"%s\" for deletion of block %u",

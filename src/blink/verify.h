@@ -26,7 +26,7 @@ extern void mtp_blink_verify(MtpVerify *v);
 /* verify_page.c: raises an error for whatever is wrong with a page of the tree by itself. */
 extern void mtp_blink_verify_page(MtpVerify *v, MtpVerifyPage *p, uint32 level);
 
-/* The part of that without which it is not safe to read the page's items. */
+/* The same for the faults alone that make it unsafe to read the page's items. */
 extern void mtp_blink_verify_page_sane(MtpVerify *v, MtpVerifyPage *p);
 
 /*
