@@ -7,7 +7,7 @@
 #include "batch/stream.h"
 #include "utils/memutils.h"
 
-/* The entry as a key; the tuple it is made of stays valid as long as the caller's memory context. */
+/* The tuple of an entry, palloc'd. */
 static IndexTuple
 narrow_tuple(uint8 code, const MtpNarrow *e)
 {
@@ -17,26 +17,27 @@ narrow_tuple(uint8 code, const MtpNarrow *e)
 	return itup;
 }
 
-/* A leaf's high key as a narrow entry: entries not above it belong to the leaf. */
+/*
+ * An item, or a leaf's high key, as a narrow entry.  Entries that are not above the high key belong
+ * to the leaf.
+ */
 static MtpNarrow
-narrow_high(uint8 code, IndexTuple high)
+narrow_item(uint8 code, IndexTuple item)
 {
-	ItemPointer tid = BTreeTupleGetHeapTID(high);
-	bool		null = IndexTupleHasNulls(high) &&
-	att_isnull(0, (bits8 *) ((char *) high + sizeof(IndexTupleData)));
+	ItemPointer tid = BTreeTupleGetHeapTID(item);
 	MtpNarrow	e;
 
 	/* A truncated TID is minus infinity. */
-	e.norm = mtp_norm_tuple(code, high);
+	e.norm = mtp_norm_tuple(code, item);
 	e.rid = tid ? mtp_rid_from_tid(tid) : 0;
-	if (null != ((code & MTP_NORM_NULLS_FIRST) != 0))
+	if (mtp_blink_first_null(item) != ((code & MTP_NORM_NULLS_FIRST) != 0))
 		e.rid |= MTP_RID_LAST;
 	return e;
 }
 
 /*
- * Each sample is widened to the end of the leaf that it falls on.  The leaf may be split later; its
- * end stays an end.
+ * Moves each sample to the end of the leaf that it falls on.  The leaf may be split later; its end
+ * stays an end.
  */
 static int
 blink_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow,
@@ -55,7 +56,7 @@ blink_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow
 		mtp_blink_key_tuple(index, &key, itup);
 		buf = mtp_blink_descend(index, &key, BUFFER_LOCK_SHARE, 0, NULL);
 		if (!BufferIsValid(buf))
-			return 0;			/* an empty index is packed by one */
+			return 0;			/* a single task packs an empty index */
 		page = BufferGetPage(buf);
 		if (MtpRightmost(page) || MtpHead(page)->nitems == 0)
 		{
@@ -64,18 +65,19 @@ blink_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow
 		}
 		if (narrow)
 		{
-			narrow_bounds[n] = narrow_high(code, MtpHighKey(page));
+			narrow_bounds[n] = narrow_item(code, MtpHighKey(page));
 			if (n == 0 || mtp_narrow_less(&narrow_bounds[n - 1], &narrow_bounds[n]))
 				n++;
 		}
 		else
 		{
 			/*
-			 * A high key may be truncated, and then is no entry that others compare with; the
-			 * leaf's last item is one, and nothing of the batch between it and the high key
-			 * matters for more than speed.
+			 * A truncated high key is no entry that others can be compared with.  The leaf's last
+			 * item is one.  What of the batch lies between it and the high key matters for speed
+			 * alone.
 			 */
-			wide_bounds[n].itup = CopyIndexTuple(mtp_blink_item_at(index, page, MtpHead(page)->nitems - 1));
+			wide_bounds[n].itup =
+				CopyIndexTuple(mtp_blink_item_at(index, page, MtpHead(page)->nitems - 1));
 			wide_bounds[n].head = mtp_batch_order_head(order, wide_bounds[n].itup);
 			if (n == 0 || mtp_batch_order_compare(order, &wide_bounds[n - 1], &wide_bounds[n]) < 0)
 				n++;
@@ -85,21 +87,21 @@ blink_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow
 	return n;
 }
 
-/* What one leaf takes in one step. */
+/* The entries that one leaf takes in one step. */
 typedef struct Share
 {
 	int			n;
 	int			room;			/* of the arrays */
 	Size		bytes;
 	Size		limit;			/* for bytes */
-	bool		limited;		/* the leaf's share was larger */
+	bool		limited;		/* the leaf's share is larger */
 	IndexTuple *items;
 	uint64	   *norms;
 	uint16	   *pos;
 } Share;
 
 static void
-add(Share *s, IndexTuple itup, uint64 norm)
+add_item(Share *s, IndexTuple itup, uint64 norm)
 {
 	if (s->n == s->room)
 	{
@@ -114,20 +116,7 @@ add(Share *s, IndexTuple itup, uint64 norm)
 	s->bytes += MAXALIGN(IndexTupleSize(itup)) + 8;
 }
 
-static void
-init_share(Share *s, Relation index, bool narrow)
-{
-	s->n = 0;
-	s->bytes = 0;
-	s->limit = mtp_blink_put_limit(index, narrow);
-	s->limited = false;
-	s->room = 512;
-	s->items = palloc(s->room * sizeof(IndexTuple));
-	s->norms = palloc(s->room * sizeof(uint64));
-	s->pos = palloc(s->room * sizeof(uint16));
-}
-
-/* Takes the entries that belong to the leaf, at most what one put can take. */
+/* Takes the entries that belong to the leaf, at most as many as one put can take. */
 static void
 take_narrow(MtpBatchStream *stream, uint8 code, Page page, Share *s)
 {
@@ -137,7 +126,7 @@ take_narrow(MtpBatchStream *stream, uint8 code, Page page, Share *s)
 	int			left = 0;
 
 	if (bounded)
-		high = narrow_high(code, MtpHighKey(page));
+		high = narrow_item(code, MtpHighKey(page));
 	while (!mtp_stream_end(stream))
 	{
 		MtpNarrow	e = *mtp_stream_narrow(stream);
@@ -155,13 +144,14 @@ take_narrow(MtpBatchStream *stream, uint8 code, Page page, Share *s)
 			chunk = palloc(left * MTP_NARROW_TUPLE);
 		}
 		(void) mtp_batch_narrow_tuple(code, e, chunk);
-		add(s, (IndexTuple) chunk, e.norm);
+		add_item(s, (IndexTuple) chunk, e.norm);
 		chunk += MTP_NARROW_TUPLE;
 		left--;
 		mtp_stream_next(stream);
 	}
 }
 
+/* The same for wide entries.  The first one always belongs to the leaf: its descent found it. */
 static void
 take_wide(Relation index, MtpBatchStream *stream, uint8 code, Page page, Share *s)
 {
@@ -185,14 +175,14 @@ take_wide(Relation index, MtpBatchStream *stream, uint8 code, Page page, Share *
 			if (mtp_blink_compare(&key, high) > 0)
 				break;
 		}
-		add(s, itup, mtp_norm_tuple(code, itup));
+		add_item(s, itup, mtp_norm_tuple(code, itup));
 		mtp_stream_next(stream);
 	}
 }
 
 /*
- * Finds the share's places on the page.  Both are sorted, so each search starts where the last one
- * ended: by heads, node by node, then by key.
+ * Finds the places of the share's entries on the page.  Both are sorted, so each search starts
+ * where the last one ended: by heads, node by node, then by key.
  */
 static void
 place_narrow(Relation index, Page page, uint8 code, Share *s)
@@ -207,7 +197,7 @@ place_narrow(Relation index, Page page, uint8 code, Share *s)
 	for (int i = 0; i < s->n; i++)
 	{
 		uint32		head = mtp_page_head(h, s->norms[i]);
-		MtpNarrow	e = narrow_high(code, s->items[i]);
+		MtpNarrow	e = narrow_item(code, s->items[i]);
 
 		while (node < h->nnodes && dir[node] < head)
 		{
@@ -223,7 +213,7 @@ place_narrow(Relation index, Page page, uint8 code, Share *s)
 				break;
 			if (MtpNodes(page)[node].heads[slot] == head)
 			{
-				item = narrow_high(code, mtp_blink_item(index, page, node, slot));
+				item = narrow_item(code, mtp_blink_item(index, page, node, slot));
 				if (!mtp_narrow_less(&item, &e))
 					break;
 			}
@@ -256,8 +246,11 @@ place_wide(Relation index, Buffer buf, Share *s)
 }
 
 /*
- * One leaf: the first entry finds it; it takes what belongs to it, in one change or, where that is
- * more than one split can make room for, in several steps.
+ * Fills one leaf.  The first entry finds the leaf, which takes all entries that belong to it: in
+ * one change, or in several steps where they are more than one split can make room for.
+ *
+ * The task's progress moves in the critical section that puts the entries in (invariant B6).  Taken
+ * entries that are not counted after an error are taken again when the task is repeated.
  */
 static void
 blink_step(MtpBatchApply *a)
@@ -270,12 +263,14 @@ blink_step(MtpBatchApply *a)
 	IndexTuple	first = stream->narrow ? narrow_tuple(code, mtp_stream_narrow(stream)) :
 	mtp_stream_wide(stream)->itup;
 	Buffer		buf;
-	Share		s;
+	Share		s = {.room = 512,.limit = mtp_blink_put_limit(a->index, stream->narrow)};
 
 	mtp_blink_key_tuple(a->index, &key, first);
 	buf = mtp_blink_find_leaf(a->index, &key, &stack);
 
-	init_share(&s, a->index, stream->narrow);
+	s.items = palloc(s.room * sizeof(IndexTuple));
+	s.norms = palloc(s.room * sizeof(uint64));
+	s.pos = palloc(s.room * sizeof(uint16));
 	if (stream->narrow)
 		take_narrow(stream, code, BufferGetPage(buf), &s);
 	else
@@ -304,7 +299,6 @@ static const MtpBatchOps blink_ops = {
 	.step = blink_step
 };
 
-/* Only from _PG_init. */
 void
 mtp_blink_batch_init(void)
 {

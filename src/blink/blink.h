@@ -1,10 +1,11 @@
 /*
  * blink.h
- *	  mtpower_blink, the B-link tree: shapes and functions shared by its files.
+ *	  mtpower_blink, the B-link tree: the shapes and functions that its files share.
  *
- * README.md has the protocol: order of locks, splits, page deletion, interlock with VACUUM.
- * Tuples on pages have nbtree's format (access/nbtree.h), pivot tuples with truncated attributes
- * included, so core's _bt_truncate, _bt_preprocess_keys, _bt_checkkeys and friends serve here too.
+ * README.md has the protocol: order of locks, splits, page deletion, interlock with VACUUM.  Its
+ * invariants have numbers, B1 to B14, which comments cite.  Tuples on pages have nbtree's format
+ * (access/nbtree.h), pivot tuples with truncated attributes included.  So core's _bt_truncate,
+ * _bt_preprocess_keys, _bt_checkkeys and others serve here too.
  */
 #ifndef MTP_BLINK_H
 #define MTP_BLINK_H
@@ -15,24 +16,24 @@
 #include "access/genam.h"
 #include "access/nbtree.h"
 #include "access/relscan.h"
+#include "access/tupmacs.h"
 #include "batch/batch.h"
+#include "core/links.h"
 #include "nodes/execnodes.h"
 #include "page/page.h"
 #include "page/search.h"
 #include "storage/bufmgr.h"
 #include "utils/sortsupport.h"
-#include "core/links.h"
 #include "wal/wal.h"
 
 #define MTP_BLINK_META		0	/* the metapage's block */
 #define MTP_BLINK_MAGIC		0x4D54424C
 #define MTP_BLINK_VERSION	1
-#define MTP_BLINK_HEIGHT	48	/* levels a tree can have: of keys that leave room for two on an
-								 * inner page, many */
+#define MTP_BLINK_HEIGHT	48	/* most levels: the widest keys leave an inner page two children */
 #define MTP_BLINK_FILLFACTOR 90
 #define MTP_BLINK_MIN_FILLFACTOR 10
 
-/* Most pages that one split makes of one page, and as long as items leave a choice. */
+/* The most pages that one split makes of one page, and the most where the items leave a choice. */
 #define MTP_BLINK_MAX_K		16
 #define MTP_BLINK_USUAL_K	12
 
@@ -43,12 +44,12 @@ typedef struct MtpBlinkMeta
 	uint32		version;
 	BlockNumber root;
 	uint32		level;			/* the root's level */
-	BlockNumber delpages;		/* deleted, not yet recyclable pages seen by the last VACUUM */
+	BlockNumber delpages;		/* deleted pages that the last VACUUM could not free yet */
 } MtpBlinkMeta;
 
 #define MtpBlinkMetaOf(page) ((MtpBlinkMeta *) ((char *) (page) + MTP_DIR_AT))
 
-/* On a deleted page, at MTP_DIR_AT: reusable once no snapshot can see this xid as running. */
+/* On a deleted page, at MTP_DIR_AT.  Reusable once no snapshot sees this xid as running (B13). */
 typedef struct MtpBlinkDeleted
 {
 	FullTransactionId safexid;
@@ -64,8 +65,8 @@ typedef struct MtpBlinkOptions
 } MtpBlinkOptions;
 
 /*
- * What is known of an index without reading it; kept in rd_amcache.  root/level are a hint that
- * mtp_blink_root verifies.
+ * What is known of an index without reading it; kept in rd_amcache.  root and level are a hint,
+ * which each descent verifies.
  */
 typedef struct MtpBlinkInfo
 {
@@ -73,14 +74,13 @@ typedef struct MtpBlinkInfo
 	bool		single;			/* one key column, exact norm: norm and TID decide everything */
 	int16		nkeyatts;
 	int16		natts;
-	uint16		fixed;			/* least size of an entry without nulls; 0 if the columns don't
-								 * tell */
+	uint16		fixed;			/* least size of an entry without nulls; 0: columns don't tell */
 	uint16		fixed_key;		/* the same of its key columns */
 	BlockNumber root;			/* InvalidBlockNumber: not known */
 	uint32		level;
 } MtpBlinkInfo;
 
-/* Valid until the next relcache invalidation is processed: copy what has to last. */
+/* Valid until the next relcache invalidation is processed: the caller copies what must last. */
 extern MtpBlinkInfo *mtp_blink_make_info(Relation rel);
 
 static inline MtpBlinkInfo *
@@ -90,10 +90,11 @@ mtp_blink_info(Relation rel)
 }
 
 /*
- * A key to search for: core's insertion scan key, and its normal form.
+ * A key to search for: core's insertion scan key, and its normalized form.
  *
- * bt.keysz attributes are compared, then bt.scantid if not NULL.  As in nbtree, a place is the first
- * item >= key (bt.nextkey false) or > key (true), and bt.pivotsearch finds a page by its high key.
+ * bt.keysz attributes are compared, then bt.scantid if it is not NULL.  As in nbtree, a place is
+ * the first item >= key (bt.nextkey false) or > key (true); bt.pivotsearch finds a page by its high
+ * key.
  */
 typedef struct MtpBlinkKey
 {
@@ -103,104 +104,87 @@ typedef struct MtpBlinkKey
 	bool		null;			/* first column is NULL */
 	uint64		norm;
 	Relation	rel;
-	SortSupport order;			/* compares the first column as the operator class's function does,
-								 * cheaper; or NULL */
-	struct MtpPageReader *view; /* that is being searched (view.h) */
+	SortSupport order;			/* compares the first column with less effort; or NULL */
+	struct MtpPageReader *view; /* the page that is being searched (reader.h) */
 	BTScanInsertData bt;
 } MtpBlinkKey;
 
-/* Parents seen on the way down; at[l] is a page of level l that was a parent (or left of one). */
+/* Parents seen on the way down: at[l] is a page of level l that was a parent, or left of one. */
 typedef struct MtpBlinkStack
 {
 	BlockNumber at[MTP_BLINK_HEIGHT];	/* InvalidBlockNumber: not known */
 } MtpBlinkStack;
 
-/*
- * key.c: making and comparing keys
- */
+/* key.c: makes and compares keys */
 
-/* Key for a leaf tuple with its TID (inserting, looking up); points into itup. */
+/* Makes the key of a leaf tuple with its TID, for an insertion or a look-up; points into itup. */
 extern void mtp_blink_key_tuple(Relation rel, MtpBlinkKey *key, IndexTuple itup);
 
 /*
- * Key without values: caller fills bt.scankeys (three-way functions, flags, arguments) and bt.keysz,
- * then calls …_key_done with the type of the first argument.
+ * Makes a key without values.  The caller fills bt.scankeys (three-way functions, flags, arguments)
+ * and bt.keysz, then calls mtp_blink_key_done with the type of the first argument.
  */
 extern void mtp_blink_key_empty(Relation rel, MtpBlinkKey *key);
 extern void mtp_blink_key_done(MtpBlinkKey *key, Oid subtype);
 
-/* Key for re-finding the page that has this high key (a pivot). */
+/* Makes a key that finds the page with this high key (a pivot) again. */
 extern void mtp_blink_key_pivot(Relation rel, MtpBlinkKey *key, IndexTuple pivot);
 
-/* < 0, 0, > 0 as key is below, equal to, above the item (leaf tuple or pivot). */
+/* < 0, 0, > 0 as the key is below, equal to, above the item (leaf tuple or pivot). */
 extern int	mtp_blink_compare(MtpBlinkKey *key, IndexTuple item);
 
-/*
- * tree.c: getting about.  Buffers come back pinned and locked as asked for (BUFFER_LOCK_SHARE or
- * BUFFER_LOCK_EXCLUSIVE); all errors are ERRORs with everything released by the resource owner.
- */
-
-/* Reads and locks a page, and checks that it is one of ours (ERRCODE_INDEX_CORRUPTED). */
-extern Buffer mtp_blink_read(Relation rel, BlockNumber blkno, int access);
-
-/* The same with the caller's strategy. */
-extern Buffer mtp_blink_read_ext(Relation rel, BlockNumber blkno, int access,
-								 BufferAccessStrategy strategy);
-
-/* A page that a link to this level leads to: on that level, or deleted there. */
-extern Buffer mtp_blink_read_link(Relation rel, BlockNumber blkno, uint32 level, int access);
-
-/* Locks the metapage, and checks it. */
-extern Buffer mtp_blink_read_meta(Relation rel, int access);
+/* True if the first attribute is NULL. */
+static inline bool
+mtp_blink_first_null(IndexTuple itup)
+{
+	return IndexTupleHasNulls(itup) &&
+		att_isnull(0, (bits8 *) ((char *) itup + sizeof(IndexTupleData)));
+}
 
 /*
- * check.c: what is read of an index, before it is relied on.  All raise ERRCODE_INDEX_CORRUPTED, naming index and block.
+ * damage.c: checks what is read of an index before anything relies on it (invariant B14).  All
+ * raise ERRCODE_INDEX_CORRUPTED and name index and block.
  */
 
-/* A locked page: if it is one of the tree, its directory can be searched, and its high key compared. */
+/* A locked page: if it is one of the tree, its directory and its high key can be relied on. */
 extern void mtp_blink_check_page(Relation rel, Buffer buf);
 
-/* All items of a locked page, too: before what rewrites or splits it. */
+/* All items of a locked page as well: for a caller that rewrites or splits the page. */
 extern void mtp_blink_check_items(Relation rel, Buffer buf);
 
-/*
- * What a link to a page of a level led to; the metapage; a page that is about to be locked; a block that is about to be read; a
- * page that a walk comes to.
- */
-extern void mtp_blink_check_level(Relation rel, Buffer buf, uint32 level);
-extern MtpBlinkMeta *mtp_blink_check_meta(Relation rel, Buffer buf);
+/* A page that is about to be locked: this process must not have locked it already. */
 extern void mtp_blink_check_unlocked(Relation rel, Buffer buf);
-extern void mtp_blink_check_block(Relation rel, BlockNumber blkno);
+
+/* A page that a walk comes to: it must not have been there. */
 extern void mtp_blink_check_walk(Relation rel, MtpWalk *w, BlockNumber blkno);
 
 /* An item that lies on the page: of the kind that belongs there, and whole. */
 extern void mtp_blink_check_item(Relation rel, Page page, IndexTuple itup);
 extern void mtp_blink_fail_page(Relation rel, Page page, const char *what) pg_attribute_noreturn();
 
-/* What is wrong with a tuple of at least its own size, or NULL. */
+/* Say what is wrong with a tuple of at least its own size, or return NULL. */
 extern const char *mtp_blink_pivot_fault(Relation rel, IndexTuple itup);
 extern const char *mtp_blink_entry_fault(Relation rel, IndexTuple itup);
 
-/* Do all attributes that a leaf tuple or pivot of this index should have lie within it? */
-extern bool mtp_blink_tuple_whole(Relation rel, IndexTuple itup);
-
 /*
- * Does a glance tell that a pivot tuple is good?  Of those with no attribute or with all of them, without nulls and TID, it does where the key
- * columns have a fixed length.
+ * True if a glance tells that a pivot tuple is good.  It does for one with no attribute, and where
+ * the key columns have a fixed length for one with all of them; neither with nulls or a TID.
  */
 static inline bool
 mtp_blink_pivot_plain(Relation rel, IndexTuple itup)
 {
 	const MtpBlinkInfo *info = rel->rd_amcache;
-	OffsetNumber natts = ItemPointerGetOffsetNumberNoCheck(&itup->t_tid);	/* with no bit of
-																			 * BT_STATUS_OFFSET_MASK */
+
+	/* With a bit of BT_STATUS_OFFSET_MASK the offset equals neither number below. */
+	OffsetNumber natts = ItemPointerGetOffsetNumberNoCheck(&itup->t_tid);
 
 	return (itup->t_info & (INDEX_ALT_TID_MASK | INDEX_NULL_MASK)) == INDEX_ALT_TID_MASK &&
 		(natts == 0 ||
-		 (info != NULL && info->fixed_key != 0 && natts == info->nkeyatts && IndexTupleSize(itup) >= info->fixed_key));
+		 (info != NULL && info->fixed_key != 0 && natts == info->nkeyatts &&
+		  IndexTupleSize(itup) >= info->fixed_key));
 }
 
-/* The same of a leaf's item, and of one that lies on the page. */
+/* The same for a leaf's item. */
 static inline bool
 mtp_blink_entry_plain(Relation rel, IndexTuple itup)
 {
@@ -211,6 +195,7 @@ mtp_blink_entry_plain(Relation rel, IndexTuple itup)
 		IndexTupleSize(itup) >= info->fixed && mtp_tid_possible(&itup->t_tid);
 }
 
+/* The same for an item of a page. */
 static inline bool
 mtp_blink_item_plain(Relation rel, Page page, IndexTuple itup)
 {
@@ -230,7 +215,7 @@ mtp_blink_item(Relation rel, Page page, int node, int slot)
 	return itup;
 }
 
-/* The same where nothing but its TID matters (of a leaf). */
+/* The same on a leaf, for a caller that needs nothing but the item's TID. */
 static inline IndexTuple
 mtp_blink_tid_item(Relation rel, Page page, int node, int slot)
 {
@@ -252,48 +237,57 @@ mtp_blink_item_at(Relation rel, Page page, int pos)
 }
 
 /*
- * The root, or InvalidBuffer if the tree is empty; *level gets its level.  Locked with `access` if
- * it is on level `target`, else shared.
+ * descend.c: the ways through the tree.  Buffers come back pinned and locked as asked for
+ * (BUFFER_LOCK_SHARE or BUFFER_LOCK_EXCLUSIVE).  All failures are ERRORs; the resource owner then
+ * releases everything.
  */
-extern Buffer mtp_blink_root(Relation rel, int access, uint32 target, uint32 *level);
 
-/* Height for cost estimates: the root's level, 0 for a tree of one leaf, -1 never. */
+/* Reads and locks a page, and checks that it is one of this index (ERRCODE_INDEX_CORRUPTED). */
+extern Buffer mtp_blink_read(Relation rel, BlockNumber blkno, int access);
+
+/* The same with the caller's strategy. */
+extern Buffer mtp_blink_read_ext(Relation rel, BlockNumber blkno, int access,
+								 BufferAccessStrategy strategy);
+
+/* The same for a page that a link to this level leads to: it must be there, or deleted there. */
+extern Buffer mtp_blink_read_link(Relation rel, BlockNumber blkno, uint32 level, int access);
+
+/* The same for the metapage, whose contents are checked, too. */
+extern Buffer mtp_blink_read_meta(Relation rel, int access);
+
+/* The root's level, for cost estimates; 0 for an empty tree or one of a single leaf. */
 extern int	mtp_blink_height(Relation rel);
 
 /*
- * Descends to the page of the given level that key belongs to; with BUFFER_LOCK_EXCLUSIVE it
- * finishes incomplete splits in its way (heap may be NULL).  Fills *stack (may be NULL).
- * InvalidBuffer if the tree is empty (or lower than level).
+ * Descends to the page of the given level that key belongs to.  With BUFFER_LOCK_EXCLUSIVE it is a
+ * writer's descent, which finishes the incomplete splits in its way.  Fills *stack (may be NULL).
+ * InvalidBuffer if the tree is empty, or lower than level.
  */
 extern Buffer mtp_blink_descend(Relation rel, MtpBlinkKey *key, int access, uint32 level,
 								MtpBlinkStack *stack);
 
-/* Moves right, as a reader, from a page that is locked share until key belongs to it. */
+/* Moves right, as a reader, from a page that is share-locked until key belongs to the page. */
 extern Buffer mtp_blink_moveright(Relation rel, MtpBlinkKey *key, Buffer buf);
 
 /*
- * Locks the parent page that has the downlink to child, which is on level - 1, exclusively, and
- * tells the downlink's position.  Finishes incomplete splits of the level in its way, from left to
- * right.  Caller holds an exclusive lock on child; what *stack (may be NULL) has is of a descent that
- * finished splits, so each page in it has its own downlink.  InvalidBuffer if no page has the
- * downlink, which is damage unless somebody has yet to post it.
+ * Locks the parent that has the downlink to child, a page of level - 1, exclusively; *pos gets the
+ * downlink's position.  Finishes incomplete splits of the level in its way, from left to right.
+ *
+ * The caller has locked child exclusively.  What *stack (may be NULL) has must come from a writer's
+ * descent, so that each page in it has its own downlink (invariant B5).  InvalidBuffer if no page
+ * has the downlink, which is damage unless it has yet to be posted.
  */
 extern Buffer mtp_blink_parent(Relation rel, MtpBlinkStack *stack, uint32 level, IndexTuple pivot,
 							   BlockNumber child, int *pos);
 
-/* Creates an empty leaf as root if there is none; returns nothing, races are fine. */
-extern void mtp_blink_make_root(Relation rel);
-
 /*
- * alloc.c: a new page, exclusively locked, contents undefined (a free one or a new block).  The
- * page is not yet part of the tree: after an error VACUUM finds it again.
+ * new_page.c: a page for new content, free or at the index's end, locked exclusively; its contents
+ * are undefined.  The page is not part of the tree yet: after an error VACUUM finds it again.
  */
 extern Buffer mtp_blink_alloc(Relation rel);
 extern bool mtp_blink_recyclable(Page page);
 
-/*
- * put.c: putting items on a page, splitting it K ways where they don't fit.
- */
+/* split.c: puts items on a page, and splits it K ways where they do not fit */
 typedef struct MtpBlinkPut
 {
 	Relation	rel;
@@ -302,15 +296,19 @@ typedef struct MtpBlinkPut
 	uint32		progress_to;
 	bool		more;			/* items above these will come: fill the pages left of them */
 	uint32		k;				/* out: pages that the page was split into, 1 if none */
+	int			nchildren;		/* items that are downlinks: pages whose flags they clear, … */
+	Buffer	   *children;		/* … locked exclusively */
 } MtpBlinkPut;
 
 /*
- * With what a page already has, so many bytes of new items (MAXALIGNed) never make too many pages: two neighbours together hold
- * more than a page has room for beside a high key (README, "Splits").
+ * With what a page already has, this many bytes of new items (MAXALIGNed) never make too many
+ * pages: two neighbours together hold more than a page has room for beside a high key (README,
+ * "Splits").
  */
 #define MTP_BLINK_PUT_BYTES \
 	((Size) Min(4 * MTP_PAGE_ROOM, \
-				MTP_BLINK_MAX_K / 2 * (MTP_PAGE_ROOM - MTP_DIR_BYTES(1) - MTP_MAX_PIVOT) - MTP_PAGE_ROOM))
+				MTP_BLINK_MAX_K / 2 * (MTP_PAGE_ROOM - MTP_DIR_BYTES(1) - MTP_MAX_PIVOT) - \
+				MTP_PAGE_ROOM))
 
 /*
  * The same, and few enough that their pages need not be filled beyond the fill factor.  Small items
@@ -320,46 +318,43 @@ extern Size mtp_blink_put_limit(Relation rel, bool small);
 
 /*
  * Puts n items, of at most MTP_BLINK_PUT_BYTES with 8 bytes added to each, at pos (as
- * mtp_page_insert) on the exclusively locked leaf or inner page, which it unlocks and unpins in any
- * case.  All items must belong to the page by their keys.
+ * mtp_page_insert) on the leaf or inner page, which is locked exclusively, and which it unlocks and
+ * unpins in any case.  All items must belong to the page by their keys (invariant B1).
  */
 extern void mtp_blink_put(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos,
 						  IndexTuple *items, uint64 *norms);
 
-/* Finishes the split whose left page is locked exclusively; unlocks and unpins it. */
+/* Finishes the split whose left page is locked exclusively; unlocks and unpins the page. */
 extern void mtp_blink_finish_split(Relation rel, Buffer left, MtpBlinkStack *stack);
 
-/*
- * insert.c
- */
+/* Makes an empty leaf the root of a tree that has none.  Another backend may do so meanwhile. */
+extern void mtp_blink_make_root(Relation rel);
+
+/* insert.c.  itup's size has been checked; heap is for mtp_blink_reclaim. */
 extern void mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpArrival arrival);
 
 /*
- * The index tuple of an entry, palloc'd.  Raises ERRCODE_PROGRAM_LIMIT_EXCEEDED if it is too large
- * to be stored.
+ * Makes the index tuple of an entry, palloc'd.  Raises ERRCODE_PROGRAM_LIMIT_EXCEEDED if it is too
+ * large to be stored.
  */
 extern IndexTuple mtp_blink_form_tuple(Relation rel, Datum *values, bool *isnull, ItemPointer tid);
 
-/* The leaf that key belongs to, exclusively locked; makes the first one. */
+/* The leaf that key belongs to, locked exclusively; makes the first leaf. */
 extern Buffer mtp_blink_find_leaf(Relation rel, MtpBlinkKey *key, MtpBlinkStack *stack);
 
 /*
- * kill.c: making room on a locked leaf from what is dead.  True if something was deleted.
+ * delete_dead.c: makes room on a leaf, which is locked exclusively, from entries of dead rows.
+ * need is the size in bytes of the entries that have no room.  True if something was deleted.
  */
 extern bool mtp_blink_reclaim(Relation rel, Relation heap, Buffer buf, Size need,
 							  MtpArrival arrival);
 
-/*
- * build.c
- */
+/* build.c */
 extern IndexBuildResult *mtp_blink_build(Relation heap, Relation index, struct IndexInfo *info);
 extern void mtp_blink_build_empty(Relation index);
-
 extern void mtp_blink_meta_init(Page page, BlockNumber root, uint32 level);
 
-/*
- * scan.c
- */
+/* scan.c */
 extern IndexScanDesc mtp_blink_beginscan(Relation rel, int nkeys, int norderbys);
 extern void mtp_blink_rescan(IndexScanDesc scan, ScanKey keys, int nkeys,
 							 ScanKey orderbys, int norderbys);
@@ -370,9 +365,7 @@ extern void mtp_blink_markpos(IndexScanDesc scan);
 extern void mtp_blink_restrpos(IndexScanDesc scan);
 extern bool mtp_blink_canreturn(Relation index, int attno);
 
-/*
- * vacuum.c, unlink.c
- */
+/* vacuum.c */
 extern IndexBulkDeleteResult *mtp_blink_bulkdelete(IndexVacuumInfo *info,
 												   IndexBulkDeleteResult *stats,
 												   IndexBulkDeleteCallback callback,
@@ -380,7 +373,7 @@ extern IndexBulkDeleteResult *mtp_blink_bulkdelete(IndexVacuumInfo *info,
 extern IndexBulkDeleteResult *mtp_blink_vacuumcleanup(IndexVacuumInfo *info,
 													  IndexBulkDeleteResult *stats);
 
-/* Pages that left the tree together, leaf first. */
+/* unlink.c: pages that left the tree together, the leaf first */
 typedef struct MtpBlinkUnlinked
 {
 	int			npages;
@@ -390,43 +383,39 @@ typedef struct MtpBlinkUnlinked
 
 /*
  * Deletes an empty leaf from the tree, and the inner pages above it that would be left without a
- * child; false if it has to stay for now.  The buffer is exclusively locked on entry, unlocked and
+ * child; false if it must stay for now.  The buffer is locked exclusively on entry, unlocked and
  * unpinned on return.
  */
 extern bool mtp_blink_unlink(Relation rel, Buffer leaf, MtpBlinkUnlinked *gone);
 
-/* What this does to pages, for redo; never raise errors. */
+/* What a page deletion does to pages, for redo; never raise errors. */
 extern void mtp_blink_mark_deleted(Page page, uint16 level, BlockNumber left, BlockNumber right,
 								   FullTransactionId safexid);
 extern void mtp_blink_drop_downlink(Page page, int pos, BlockNumber child);
 
-/*
- * describe.c: registers what looks into an index (blink/verify.h)
- */
-extern void mtp_blink_inspect_init(void);
-
-/*
- * cost.c, options.c, validate.c, redo.c
- */
+/* cost.c, options.c */
 extern void mtp_blink_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_count,
 						   Cost *startup, Cost *total, Selectivity *selectivity,
 						   double *correlation, double *pages);
-extern void mtp_blink_options_init(void);
 extern bytea *mtp_blink_options(Datum reloptions, bool validate);
 extern int	mtp_blink_fillfactor(Relation rel);
+
+/* validate.c */
 extern bool mtp_blink_validate(Oid opclass);
 
 /*
- * For builds: raises ERRCODE_INVALID_OBJECT_DEFINITION if a key column's operator class has no comparison
- * function or an impossible one, since core looks for it only when it is needed, and then says less; and
- * ERRCODE_FEATURE_NOT_SUPPORTED if it compares bytes where a nondeterministic collation does not.
+ * For builds.  Raises ERRCODE_INVALID_OBJECT_DEFINITION if a key column's operator class has no
+ * comparison function or an impossible one: core looks for it only when it is needed, and then says
+ * less.  Raises ERRCODE_FEATURE_NOT_SUPPORTED if the class compares bytes where a nondeterministic
+ * collation does not.
  */
 extern void mtp_blink_check_support(Relation index);
-extern void mtp_blink_redo_init(void);
-extern void mtp_blink_redo_vacuum_init(void);
-extern void mtp_blink_batch_init(void);
 
-/* Its share of _PG_init. */
+/* Their shares of _PG_init: the last one's includes the others. */
+extern void mtp_blink_options_init(void);
+extern void mtp_blink_redo_init(void);
+extern void mtp_blink_batch_init(void);
+extern void mtp_blink_inspect_init(void);
 extern void mtp_blink_init(void);
 
 #endif							/* MTP_BLINK_H */

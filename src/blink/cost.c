@@ -1,6 +1,6 @@
 /*
  * cost.c
- *	  Costs: nbtree's own estimate, which asks the tree's height in addition.
+ *	  Costs: nbtree's own estimate, which also wants the tree's height.
  */
 #include "blink/blink.h"
 
@@ -8,11 +8,11 @@
 #include "utils/index_selfuncs.h"
 
 /*
- * Up to PostgreSQL 17, core learns the height of btrees only; for others the planner's node has -1.
- * It is filled in once per planning.  The planner has locked the index.
+ * Up to PostgreSQL 17, core learns the height of btrees only; the planner's node has -1 for others.
+ * It is filled in here, once in a planning.  The planner has locked the index.
  *
- * An index whose "<" operator is in no btree operator family counts as unordered, and then has no
- * reverse_sort, which the estimate looks at all the same.
+ * An index whose "<" operator is in no btree operator family counts as unordered.  It has no
+ * reverse_sort then, but the estimate looks at reverse_sort all the same.
  */
 void
 mtp_blink_cost(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup, Cost *total,

@@ -1,63 +1,48 @@
 /*
  * delete_dead.c
- *	  Makes room on a full leaf from entries whose rows are dead, before it would be split.
+ *	  Makes room on a full leaf from entries whose rows are dead, before the leaf would be split.
  *
- * Two ways, both with the table's help, which has the last word on what is dead and tells the
- * standbys' conflict horizon: entries that scans have marked, and entries that look like old versions
- * of rows (bottom-up deletion, as PostgreSQL 14 introduced it).
+ * There are two ways: entries that scans have marked, and entries that look like old versions of
+ * rows (bottom-up deletion, as PostgreSQL 14 introduced it).  Both need the table, which has the
+ * last word on what is dead, and tells the standbys' conflict horizon.
+ *
+ * The vacuum cycle id stays on the leaf: only VACUUM knows whether it has been here (invariant
+ * B11).
  */
 #include "blink/blink.h"
 
 #include "index/dead.h"
 
-/* Bytes that a bottom-up deletion asks the table for, at least. */
+/* A bottom-up deletion asks the table for so many bytes, at least. */
 #define BOTTOMUP_ROOM (BLCKSZ / 8)
 
-static TM_IndexDeleteOp *
-begin(Relation rel, Buffer buf)
-{
-	return mtp_dead_begin(rel, buf, MtpHead(BufferGetPage(buf))->nitems);
-}
-
-/* The vacuum cycle id stays: only VACUUM knows whether it has been here. */
-static bool
-judge(TM_IndexDeleteOp *op, Relation heap, Buffer buf)
-{
-	return mtp_dead_delete(op, heap, buf, MTP_WAL_DELETE, mtp_page_delete);
-}
-
-/* The table's blocks that dead-marked items lead to, sorted; returns how many (with repetitions). */
-static int
-dead_blocks(Relation rel, Page page, BlockNumber *blocks)
-{
-	MtpPos		p = mtp_page_locate(page, 0);
-	int			n = 0;
-
-	do
-	{
-		if (mtp_slot_dead(page, p.node, p.slot))
-			blocks[n++] = ItemPointerGetBlockNumber(&mtp_blink_tid_item(rel, page, p.node, p.slot)->t_tid);
-	} while (mtp_pos_next(page, &p));
-	mtp_dead_sort_blocks(blocks, n);
-	return n;
-}
-
 /*
- * Deletes the items that scans have marked as dead.  The table has to read their blocks anyway, for
- * the horizon, so it is asked about all other items of these blocks as well.
+ * Deletes the items that scans have marked dead.  The table reads their blocks anyway, for the
+ * horizon: so it is also asked about all other items that lead to these blocks.
  */
 static bool
 delete_marked(Relation rel, Relation heap, Buffer buf)
 {
 	Page		page = BufferGetPage(buf);
 	MtpPos		p = mtp_page_locate(page, 0);
-	BlockNumber blocks[MTP_MAX_ITEMS];
-	int			nblocks = dead_blocks(rel, page, blocks);
+	BlockNumber blocks[MTP_MAX_ITEMS];	/* of the marked items; a block may be there twice */
+	int			nblocks = 0;
 	TM_IndexDeleteOp *op;
 
+	do
+	{
+		if (mtp_slot_dead(page, p.node, p.slot))
+		{
+			IndexTuple	item = mtp_blink_tid_item(rel, page, p.node, p.slot);
+
+			blocks[nblocks++] = ItemPointerGetBlockNumber(&item->t_tid);
+		}
+	} while (mtp_pos_next(page, &p));
 	if (nblocks == 0)
 		return false;
-	op = begin(rel, buf);
+	mtp_dead_sort_blocks(blocks, nblocks);
+	op = mtp_dead_begin(rel, buf, MtpHead(page)->nitems);
+	p = mtp_page_locate(page, 0);
 	do
 	{
 		IndexTuple	item = mtp_blink_tid_item(rel, page, p.node, p.slot);
@@ -67,15 +52,15 @@ delete_marked(Relation rel, Relation heap, Buffer buf)
 			mtp_dead_ask(op, p.pos, &item->t_tid)->knowndeletable =
 				mtp_slot_dead(page, p.node, p.slot);
 	} while (mtp_pos_next(page, &p));
-	return judge(op, heap, buf);
+	return mtp_dead_delete(op, heap, buf, MTP_WAL_DELETE, mtp_page_delete);
 }
 
 /*
- * Marks, in old[], the items that share their key with the next one.  Of a key's entries the last has
- * the highest TID, which mostly is the newest version: to have the table look at that first, where
- * several rows were just updated, would end the search before it began.
+ * Sets old[] for each item that shares its key with the next one.  The last entry of a key has the
+ * highest TID, and mostly is the newest version.  It is left out: where several rows were just
+ * updated, the table would look at it first, and end the search before it began.
  *
- * Returns how many; *nkeys gets the number of keys that they have.
+ * Returns the number of these items; *nkeys gets the number of their keys.
  */
 static int
 find_old_versions(Relation rel, Page page, bool *old, int *nkeys)
@@ -93,7 +78,7 @@ find_old_versions(Relation rel, Page page, bool *old, int *nkeys)
 		IndexTuple	item = mtp_blink_item(rel, page, p.node, p.slot);
 		uint32		head = MtpNodes(page)[p.node].heads[p.slot];
 
-		/* Equal keys have equal heads, so most neighbours need not be looked at. */
+		/* Equal keys have equal heads, so most neighbours need no comparison. */
 		if (last != NULL && head == last_head && _bt_keep_natts_fast(rel, last, item) > nkeyatts)
 		{
 			n++;
@@ -109,13 +94,13 @@ find_old_versions(Relation rel, Page page, bool *old, int *nkeys)
 
 /*
  * Asks the table for the items that look like old versions: several entries of one key.  All items
- * take part, so that a block of the table that is read anyway is used well; the table decides how
+ * take part, so that a block of the table that is read anyway is used well.  The table decides how
  * far it goes to free `room` bytes.
  *
- * An UPDATE that sets a column of the key may set it to what it was, and leave an old version here, or not.
- * Then the page must look like it: a few entries each of many keys.  Many entries of few keys may all be
- * alive.  And where each key has one entry, that is the newest version of its row, or one that the
- * transaction under way replaces.
+ * An UPDATE that sets a column of the key may set it to what it was, and leave an old version here,
+ * or not.  Then the page must look like it: a few entries each of many keys.  Many entries of few
+ * keys may all be alive.  And the only entry of a key is the newest version of its row, or one that
+ * the transaction under way replaces.
  */
 static bool
 delete_versions(Relation rel, Relation heap, Buffer buf, Size room, MtpArrival arrival)
@@ -129,7 +114,7 @@ delete_versions(Relation rel, Relation heap, Buffer buf, Size room, MtpArrival a
 
 	if (n == 0 || (arrival != MTP_SAME_KEY && (n < MtpHead(page)->nitems / 4 || n > nkeys * 8)))
 		return false;
-	op = begin(rel, buf);
+	op = mtp_dead_begin(rel, buf, MtpHead(page)->nitems);
 	op->bottomup = true;
 	op->bottomupfreespace = Max(BOTTOMUP_ROOM, room);
 	do
@@ -140,12 +125,12 @@ delete_versions(Relation rel, Relation heap, Buffer buf, Size room, MtpArrival a
 		status->promising = old[p.pos];
 		status->freespace = MAXALIGN(IndexTupleSize(item)) + sizeof(MtpNode) / MTP_NODE_SLOTS;
 	} while (mtp_pos_next(page, &p));
-	return judge(op, heap, buf);
+	return mtp_dead_delete(op, heap, buf, MTP_WAL_DELETE, mtp_page_delete);
 }
 
 /*
- * need: bytes of the entries that have no room.  Entries of new rows say nothing of old versions: those of one
- * key mostly are as many rows, all alive, and the table would be asked in vain, under the leaf's lock.
+ * Entries of new rows (MTP_NEW_ROW) say nothing of old versions.  Entries of one key are mostly as
+ * many rows then, all alive; the table would be asked in vain, under the leaf's lock.
  */
 bool
 mtp_blink_reclaim(Relation rel, Relation heap, Buffer buf, Size need, MtpArrival arrival)

@@ -1,6 +1,6 @@
 /*
  * describe.c
- *	  A B-link page as page_info shows it.
+ *	  Describes a B-link page for page_info.
  */
 #include "blink/blink.h"
 
@@ -9,23 +9,6 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-
-static const char *
-page_type(Page page)
-{
-	switch (MtpHead(page)->type)
-	{
-		case MTP_PAGE_META:
-			return "meta";
-		case MTP_PAGE_LEAF:
-			return "leaf";
-		case MTP_PAGE_INNER:
-			return "inner";
-		case MTP_PAGE_DELETED:
-			return "deleted";
-	}
-	return "unknown";
-}
 
 static Datum
 page_flags(uint16 flags)
@@ -45,8 +28,8 @@ page_flags(uint16 flags)
 }
 
 /*
- * A pivot as text: (1, foo), null for NULL, -inf for each attribute that it lacks, and the TID if it
- * has one.
+ * A pivot as text: (1, foo), with null for NULL, -inf for each attribute that it lacks, and the TID
+ * if it has one.
  */
 static char *
 pivot_text(Relation rel, IndexTuple itup)
@@ -81,17 +64,6 @@ pivot_text(Relation rel, IndexTuple itup)
 	return buf.data;
 }
 
-static int
-count_dead(Page page)
-{
-	int			dead = 0;
-
-	for (int i = 0; i < MtpHead(page)->nnodes; i++)
-		for (int j = 0; j < MtpCounts(page)[i]; j++)
-			dead += mtp_slot_dead(page, i, j);
-	return dead;
-}
-
 static Datum
 link_datum(BlockNumber blkno, bool *null)
 {
@@ -102,14 +74,21 @@ link_datum(BlockNumber blkno, bool *null)
 static void
 describe_page(Relation rel, Page page, BlockNumber blkno, Datum *values, bool *nulls)
 {
+	static const char *const types[] = {
+		[MTP_PAGE_META] = "meta",[MTP_PAGE_LEAF] = "leaf",
+		[MTP_PAGE_INNER] = "inner",[MTP_PAGE_DELETED] = "deleted"
+	};
 	MtpPageHeader *h = MtpHead(page);
+	const char *type = h->type < lengthof(types) ? types[h->type] : NULL;
 	const char *fault;
+	int			dead = 0;
 
-	values[MTP_INFO_TYPE] = CStringGetTextDatum(page_type(page));
+	values[MTP_INFO_TYPE] = CStringGetTextDatum(type ? type : "unknown");
 	nulls[MTP_INFO_TYPE] = false;
 	values[MTP_INFO_FLAGS] = page_flags(h->flags);
 	values[MTP_INFO_FORMAT] = Int32GetDatum(h->format);
-	values[MTP_INFO_LEVEL] = Int32GetDatum(h->type == MTP_PAGE_META ? MtpBlinkMetaOf(page)->level : h->level);
+	values[MTP_INFO_LEVEL] = Int32GetDatum(h->type == MTP_PAGE_META ?
+										   MtpBlinkMetaOf(page)->level : h->level);
 	nulls[MTP_INFO_FLAGS] = nulls[MTP_INFO_FORMAT] = nulls[MTP_INFO_LEVEL] = false;
 	values[MTP_INFO_LEFT] = link_datum(h->left, &nulls[MTP_INFO_LEFT]);
 	values[MTP_INFO_RIGHT] = link_datum(h->right, &nulls[MTP_INFO_RIGHT]);
@@ -118,15 +97,19 @@ describe_page(Relation rel, Page page, BlockNumber blkno, Datum *values, bool *n
 	{
 		ereport(WARNING,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("block %u of index \"%s\" is corrupted", blkno, RelationGetRelationName(rel)),
+				 errmsg("block %u of index \"%s\" is corrupted",
+						blkno, RelationGetRelationName(rel)),
 				 errdetail("The %s.", fault)));
 		return;
 	}
 	if (h->type != MTP_PAGE_LEAF && h->type != MTP_PAGE_INNER)
 		return;
 
+	for (int i = 0; i < h->nnodes; i++)
+		for (int j = 0; j < MtpCounts(page)[i]; j++)
+			dead += mtp_slot_dead(page, i, j);
 	values[MTP_INFO_ITEMS] = Int32GetDatum(h->nitems);
-	values[MTP_INFO_DEAD] = Int32GetDatum(count_dead(page));
+	values[MTP_INFO_DEAD] = Int32GetDatum(dead);
 	values[MTP_INFO_FREE] = Int32GetDatum((int32) mtp_page_free(page));
 	nulls[MTP_INFO_ITEMS] = nulls[MTP_INFO_DEAD] = nulls[MTP_INFO_FREE] = false;
 	if (h->highkey != 0 && mtp_blink_pivot_fault(rel, MtpHighKey(page)) == NULL)
@@ -144,7 +127,6 @@ static const MtpInspectOps blink_inspect = {
 	.describe = describe_page
 };
 
-/* Only from _PG_init. */
 void
 mtp_blink_inspect_init(void)
 {

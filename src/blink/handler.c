@@ -1,33 +1,23 @@
 /*
  * handler.c
- *	  The access method mtpower_blink: what core may ask of it.
+ *	  The access method mtpower_blink: the functions that core calls, and insertion.
  */
-#include "blink/blink.h"
 #include "blink/reader.h"
 
 #include "access/xact.h"
 #include "batch/batch.h"
 #include "catalog/pg_am.h"
 #include "commands/vacuum.h"
+#include "core/inject.h"
 #include "opclass/opclass.h"
 #include "storage/predicate.h"
 #include "utils/memutils.h"
-#include "core/inject.h"
 
 PG_FUNCTION_INFO_V1(mtp_blink_handler);
 
-/* Core asks whether an UPDATE changes the key, and keeps the answer in *info. */
-static inline MtpArrival
-arrival_of(const IndexInfo *info, bool unchanged)
-{
-	if (unchanged)
-		return MTP_SAME_KEY;
-	return info != NULL && info->ii_CheckedUnchanged ? MTP_NEW_VERSION : MTP_NEW_ROW;
-}
-
 /*
- * The entry goes into the batch engine's queue if a bulk load is under way, else into the tree.
- * What is wrong with it is said here, in the statement that brought it.
+ * Puts the entry into the batch engine's queue if a bulk load is under way, else into the tree.
+ * Raises errors about the entry itself here, in the statement that brings it.
  */
 static bool
 blink_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
@@ -35,8 +25,14 @@ blink_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relat
 {
 	MtpBlinkInfo *known = mtp_blink_info(index);
 	bool		narrow = known->single && known->natts == 1;
-	MtpArrival	arrival = arrival_of(info, unchanged);
+	MtpArrival	arrival = MTP_NEW_ROW;
 	IndexTuple	itup;
+
+	/* Core asks whether an UPDATE changes the key, and keeps the answer in *info. */
+	if (unchanged)
+		arrival = MTP_SAME_KEY;
+	else if (info != NULL && info->ii_CheckedUnchanged)
+		arrival = MTP_NEW_VERSION;
 
 	if (narrow && mtp_batch_enqueue_narrow(index, heap, known->norm, values[0], isnull[0], tid,
 										   check, arrival))
@@ -48,7 +44,7 @@ blink_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relat
 		MTP_INJECT("insert_begins");
 		mtp_blink_insert(index, heap, itup, arrival);
 
-		/* Core has looked for readers of the index, but one may have missed the entry since. */
+		/* Core looked for readers of the index before; one may have missed the entry since. */
 		if (IsolationIsSerializable())
 			CheckForSerializableConflictIn(index, NULL, InvalidBlockNumber);
 	}
@@ -61,26 +57,24 @@ mtp_blink_handler(PG_FUNCTION_ARGS)
 {
 	IndexAmRoutine *am = makeNode(IndexAmRoutine);
 
+	/* The fields left out are false or 0, as nbtree has them. */
 	mtp_require_preload();
 	am->amstrategies = BTMaxStrategyNumber;
 	am->amsupport = BTNProcs;
 	am->amoptsprocnum = BTOPTIONS_PROC;
 	am->amcanorder = true;
-	am->amcanorderbyop = false;
 	am->amcanbackward = true;
 	am->amcanunique = false;
 	am->amcanmulticol = true;
 	am->amoptionalkey = true;
 	am->amsearcharray = true;
 	am->amsearchnulls = true;
-	am->amstorage = false;
 	am->amclusterable = true;
 	am->ampredlocks = false;
 	am->amcanparallel = true;
 	am->amcaninclude = true;
-	am->amusemaintenanceworkmem = false;
-	am->amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL | VACUUM_OPTION_PARALLEL_COND_CLEANUP;
-	am->amkeytype = InvalidOid;
+	am->amparallelvacuumoptions =
+		VACUUM_OPTION_PARALLEL_BULKDEL | VACUUM_OPTION_PARALLEL_COND_CLEANUP;
 
 	am->ambuild = mtp_blink_build;
 	am->ambuildempty = mtp_blink_build_empty;
@@ -111,7 +105,6 @@ mtp_blink_init(void)
 {
 	mtp_blink_options_init();
 	mtp_blink_redo_init();
-	mtp_blink_redo_vacuum_init();
 	mtp_blink_batch_init();
 	mtp_blink_inspect_init();
 	mtp_buffer_register(mtp_blink_build, mtp_blink_reader_fits);

@@ -5,8 +5,8 @@
 #include "blink/reader.h"
 
 #include "batch/batch.h"
-#include "utils/memutils.h"
 #include "core/inject.h"
+#include "utils/memutils.h"
 
 static int
 hint_size(void)
@@ -15,24 +15,7 @@ hint_size(void)
 				   "Consider an index on a hash of the value, such as md5().");
 }
 
-static void
-check_size(Relation rel, IndexTuple itup)
-{
-	Size		size = MAXALIGN(IndexTupleSize(itup));
-
-	if (size <= MTP_MAX_ITEM)
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-			 errmsg("index row size %zu exceeds mtpower_blink maximum %zu for index \"%s\"",
-					size, (Size) MTP_MAX_ITEM, RelationGetRelationName(rel)),
-			 errdetail("Index row references tuple (%u,%u).",
-					   ItemPointerGetBlockNumber(&itup->t_tid),
-					   ItemPointerGetOffsetNumber(&itup->t_tid)),
-			 hint_size()));
-}
-
-/* Core refuses to form the largest tuples, but has no advice. */
+/* An error context callback: core refuses to form the largest tuples, but gives no hint. */
 static void
 add_size_hint(void *arg)
 {
@@ -45,18 +28,25 @@ mtp_blink_form_tuple(Relation rel, Datum *values, bool *isnull, ItemPointer tid)
 {
 	ErrorContextCallback context = {.previous = error_context_stack,.callback = add_size_hint};
 	IndexTuple	itup;
+	Size		size;
 
 	error_context_stack = &context;
 	itup = index_form_tuple(RelationGetDescr(rel), values, isnull);
 	error_context_stack = context.previous;
 	itup->t_tid = *tid;
-	check_size(rel, itup);
+	size = MAXALIGN(IndexTupleSize(itup));
+	if (size > MTP_MAX_ITEM)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("index row size %zu exceeds mtpower_blink maximum %zu for index \"%s\"",
+						size, (Size) MTP_MAX_ITEM, RelationGetRelationName(rel)),
+				 errdetail("Index row references tuple (%u,%u).",
+						   ItemPointerGetBlockNumber(&itup->t_tid),
+						   ItemPointerGetOffsetNumber(&itup->t_tid)),
+				 hint_size()));
 	return itup;
 }
 
-/*
- * The leaf that the key belongs to, exclusively locked; makes the first one.
- */
 Buffer
 mtp_blink_find_leaf(Relation rel, MtpBlinkKey *key, MtpBlinkStack *stack)
 {
@@ -71,9 +61,6 @@ mtp_blink_find_leaf(Relation rel, MtpBlinkKey *key, MtpBlinkStack *stack)
 	}
 }
 
-/*
- * itup's size has been checked.  heap: the table, for reclaiming dead entries' room.
- */
 void
 mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpArrival arrival)
 {

@@ -4,12 +4,13 @@
  */
 #include "blink/reader.h"
 
-#include "access/tupmacs.h"
 #include "catalog/pg_type.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* The least size of a tuple with so many columns, none of them null, if all have a fixed length; else 0. */
+/*
+ * The least size of a tuple of natts columns, none of them null; 0 unless all have a fixed length.
+ */
 static uint16
 fixed_size(Relation rel, int natts)
 {
@@ -43,8 +44,8 @@ mtp_blink_make_info(Relation rel)
 	return info;
 }
 
-static void
-init_key(Relation rel, MtpBlinkKey *key)
+void
+mtp_blink_key_empty(Relation rel, MtpBlinkKey *key)
 {
 	key->rel = rel;
 	key->order = NULL;
@@ -63,22 +64,10 @@ init_key(Relation rel, MtpBlinkKey *key)
 	key->bt.keysz = 0;
 }
 
-/* Scan key for attribute i (from 0), to be compared by the operator class's own order. */
-static void
-init_scankey(Relation rel, ScanKey sk, int i, Datum value, bool isnull)
-{
-	ScanKeyEntryInitializeWithInfo(sk,
-								   (isnull ? SK_ISNULL : 0) |
-								   (rel->rd_indoption[i] << SK_BT_INDOPTION_SHIFT),
-								   i + 1, InvalidStrategy, InvalidOid,
-								   rel->rd_indcollation[i],
-								   index_getprocinfo(rel, i + 1, BTORDER_PROC),
-								   value);
-}
-
 /*
- * Takes over the attributes of a tuple, from the second on if the norm decides the first.  An
- * index of one exact column needs no scan keys at all: its norm and TID are the key.
+ * Makes scan keys of a tuple's first natts attributes, to be compared by the operator class's own
+ * order.  The first attribute needs none if the norm decides it; so an index of one exact column
+ * has no scan keys at all: norm and TID are the key.
  */
 static void
 keys_of_tuple(MtpBlinkKey *key, IndexTuple itup, int natts)
@@ -89,8 +78,7 @@ keys_of_tuple(MtpBlinkKey *key, IndexTuple itup, int natts)
 	key->norm = mtp_norm_tuple(key->code, itup);
 	key->by_head = natts > 0;
 	key->by_norm = natts > 0 && mtp_norm_is_exact(key->code);
-	key->null = natts > 0 && IndexTupleHasNulls(itup) &&
-		att_isnull(0, (bits8 *) ((char *) itup + sizeof(IndexTupleData)));
+	key->null = natts > 0 && mtp_blink_first_null(itup);
 	key->bt.keysz = natts;
 
 	for (int i = key->by_norm ? 1 : 0; i < natts; i++)
@@ -98,14 +86,18 @@ keys_of_tuple(MtpBlinkKey *key, IndexTuple itup, int natts)
 		bool		isnull;
 		Datum		value = index_getattr(itup, i + 1, tupdesc, &isnull);
 
-		init_scankey(rel, &key->bt.scankeys[i], i, value, isnull);
+		ScanKeyEntryInitializeWithInfo(&key->bt.scankeys[i],
+									   (isnull ? SK_ISNULL : 0) |
+									   (rel->rd_indoption[i] << SK_BT_INDOPTION_SHIFT),
+									   i + 1, InvalidStrategy, InvalidOid, rel->rd_indcollation[i],
+									   index_getprocinfo(rel, i + 1, BTORDER_PROC), value);
 	}
 }
 
 void
 mtp_blink_key_tuple(Relation rel, MtpBlinkKey *key, IndexTuple itup)
 {
-	init_key(rel, key);
+	mtp_blink_key_empty(rel, key);
 	keys_of_tuple(key, itup, IndexRelationGetNumberOfKeyAttributes(rel));
 	key->bt.scantid = &itup->t_tid;
 }
@@ -113,19 +105,13 @@ mtp_blink_key_tuple(Relation rel, MtpBlinkKey *key, IndexTuple itup)
 void
 mtp_blink_key_pivot(Relation rel, MtpBlinkKey *key, IndexTuple pivot)
 {
-	init_key(rel, key);
+	mtp_blink_key_empty(rel, key);
 	keys_of_tuple(key, pivot, BTreeTupleGetNAtts(pivot, rel));
 	key->bt.scantid = BTreeTupleGetHeapTID(pivot);
 	key->bt.pivotsearch = true;
 }
 
-void
-mtp_blink_key_empty(Relation rel, MtpBlinkKey *key)
-{
-	init_key(rel, key);
-}
-
-/* The norm kind that values of a type have as probes, or MTP_NORM_NONE. */
+/* The kind of norm that a probe of type subtype has in a column of this kind, or MTP_NORM_NONE. */
 static uint8
 probe_kind(uint8 kind, Oid subtype)
 {
@@ -148,8 +134,8 @@ probe_kind(uint8 kind, Oid subtype)
 }
 
 /*
- * A probe of another type than the column's is compared by norm only within the integers and
- * within the floats, which share one space each; all others ask the comparator.
+ * The integers share one space of norms, and so do the floats.  A probe of another type than the
+ * column's is compared by norm only within one of these; else the comparator is asked.
  */
 void
 mtp_blink_key_done(MtpBlinkKey *key, Oid subtype)
@@ -170,15 +156,13 @@ mtp_blink_key_done(MtpBlinkKey *key, Oid subtype)
 	key->by_norm = mtp_norm_is_exact(key->code) && (key->null || mtp_norm_is_exact(kind));
 }
 
-/* Compares the first column where norms decide it. */
+/* Compares the first column of a key whose norm decides it. */
 static inline int
 compare_norm(MtpBlinkKey *key, IndexTuple item)
 {
-	bool		null = false;
+	bool		null = mtp_blink_first_null(item);
 	uint64		norm;
 
-	if (IndexTupleHasNulls(item))
-		null = att_isnull(0, (bits8 *) ((char *) item + sizeof(IndexTupleData)));
 	if (unlikely(null || key->null))
 	{
 		if (null && key->null)
@@ -210,7 +194,8 @@ compare_attr(MtpBlinkKey *key, IndexTuple item, int i)
 	if (i == 0 && key->order != NULL)
 		cmp = key->order->comparator(value, sk->sk_argument, key->order);
 	else
-		cmp = DatumGetInt32(FunctionCall2Coll(&sk->sk_func, sk->sk_collation, value, sk->sk_argument));
+		cmp = DatumGetInt32(FunctionCall2Coll(&sk->sk_func, sk->sk_collation,
+											  value, sk->sk_argument));
 	if (!(sk->sk_flags & SK_BT_DESC))
 		INVERT_COMPARE_RESULT(cmp);
 	return cmp;
@@ -254,16 +239,33 @@ mtp_blink_compare(MtpBlinkKey *key, IndexTuple item)
 }
 
 /*
- * Is the item before the place that the key asks for?  An MtpBefore; item is where the directory leads, and is
- * checked before it is compared.
+ * The item that a search has come to (`item` is where the directory leads), checked before it is
+ * compared (invariant B14).  NULL if the reader is torn.
  */
+static inline IndexTuple
+checked_item(MtpPageReader *v, IndexTuple item)
+{
+	Size		off = (char *) item - v->page;
+
+	if (!BufferIsValid(v->buf))
+		return v->torn ? NULL : mtp_blink_reader_copy(v, off, v->head.type != MTP_PAGE_LEAF);
+	if (unlikely(off < ((PageHeader) v->page)->pd_upper || off > BLCKSZ - sizeof(IndexTupleData) ||
+				 IndexTupleSize(item) < sizeof(IndexTupleData) ||
+				 off + IndexTupleSize(item) > BLCKSZ))
+		mtp_blink_fail_page(v->rel, v->page, "directory points to something that is not an item");
+	if (!mtp_blink_item_plain(v->rel, v->page, item))
+		mtp_blink_check_item(v->rel, v->page, item);
+	return item;
+}
+
+/* True if the item is before the place that the key asks for: an MtpBefore. */
 static bool
 is_before(void *arg, IndexTuple item)
 {
 	MtpBlinkKey *key = arg;
 	int			cmp;
 
-	item = mtp_blink_reader_at(key->view, item);
+	item = checked_item(key->view, item);
 	if (unlikely(item == NULL))
 		return false;
 	cmp = mtp_blink_compare(key, item);

@@ -5,8 +5,8 @@
 #include "blink/scan.h"
 
 /*
- * Finds the item of a TID from where the scan saw it on to the right, and marks it.  It may have moved
- * by inserts, or gone to another page by a split: then some later scan will mark it.
+ * Finds the item of a TID, from the place where the scan saw it to the right, and marks it.
+ * Inserts may have moved the item.  If a split took it to another page, some later scan marks it.
  */
 static bool
 mark_dead(Relation rel, Page page, const BTScanPosItem *item)
@@ -32,8 +32,9 @@ mark_dead(Relation rel, Page page, const BTScanPosItem *item)
 }
 
 /*
- * Is the page, which is locked and has no pin since it was read, as it was?  If it was read in a frame, and is there still, it is: who changes
- * a page takes its frame away before he unlocks it.  Otherwise its LSN tells, if its changes are logged.
+ * True if the page, which is locked and has had no pin since it was read, is as it was.  If it was
+ * read in a frame that is still there, it is: a backend that changes a page takes the frame away
+ * before it unlocks the page.  Otherwise the page's LSN tells, if its changes are logged.
  */
 static bool
 unchanged(IndexScanDesc scan, Buffer buf)
@@ -46,8 +47,9 @@ unchanged(IndexScanDesc scan, Buffer buf)
 }
 
 /*
- * The TIDs must still mean the rows that the scan judged.  Under a pin held since the page was read
- * they do, since VACUUM could not pass the page.  Without it, the page must be as it was.
+ * The TIDs must still mean the rows that the scan judged (invariant B10).  Under a pin held since
+ * the page was read they do, since VACUUM cannot pass the page.  Without it, the page must be as it
+ * was.
  */
 void
 mtp_blink_scan_kill(IndexScanDesc scan)
@@ -77,7 +79,7 @@ mtp_blink_scan_kill(IndexScanDesc scan)
 		}
 	}
 
-	/* A share lock is enough for hints: at worst two scans set the same ones. */
+	/* A share lock is enough for hints: at worst two scans set the same hints. */
 	for (int i = 0; i < n; i++)
 		if (mark_dead(scan->indexRelation, BufferGetPage(buf), &pos->items[bt->killedItems[i]]))
 			marked = true;
@@ -85,8 +87,9 @@ mtp_blink_scan_kill(IndexScanDesc scan)
 		MarkBufferDirtyHint(buf, true);
 
 	/*
-	 * Those who read the frame would go on without the hints.  It may lack them though they are on
-	 * the page already: if it was copied before another scan set them, and was found after that.
+	 * The frame must go, or its readers would go on without the hints.  It may lack hints that are
+	 * on the page already: if it was copied before another scan set them, and was found after
+	 * that.
 	 */
 	if (marked || so->in_frame)
 		mtp_buffer_stale_hints(buf);

@@ -8,7 +8,6 @@
 
 static relopt_kind blink_relopts;
 
-/* Only from _PG_init. */
 void
 mtp_blink_options_init(void)
 {

@@ -7,7 +7,8 @@
 #include "core/inject.h"
 
 /*
- * The page was checked before it was published (mtp_blink_check_page), so a header that is still the frame's is a good one.
+ * The page was checked before it was published (mtp_blink_check_page).  So a header that was copied
+ * while the sequence lock did not change is a good one (invariant B8).
  */
 bool
 mtp_blink_reader_frame(MtpPageReader *v, Relation rel, BlockNumber block, uint32 level)
@@ -20,7 +21,8 @@ mtp_blink_reader_frame(MtpPageReader *v, Relation rel, BlockNumber block, uint32
 	v->buf = InvalidBuffer;
 	v->torn = false;
 	v->head = *MtpHead(v->page);
-	if (!mtp_blink_reader_good(v) || v->head.level != level || v->head.norm != mtp_blink_info(rel)->norm)
+	if (!mtp_blink_reader_good(v) || v->head.level != level ||
+		v->head.norm != mtp_blink_info(rel)->norm)
 		return false;
 	Assert(v->head.type == MTP_PAGE_LEAF || v->head.type == MTP_PAGE_INNER);
 	mtp_blink_reader_set_directory(v);
@@ -39,14 +41,10 @@ mtp_blink_reader_fits(Relation rel, Buffer buf)
 	return type == MTP_PAGE_LEAF || type == MTP_PAGE_INNER;
 }
 
-static IndexTuple
-not_good(MtpPageReader *v)
-{
-	if (mtp_blink_reader_good(v))
-		v->torn = true;
-	return NULL;
-}
-
+/*
+ * The length that the item itself tells is read once, and bounded by the page before anything is
+ * copied.  Only after another look at the sequence lock is the copy's contents judged.
+ */
 IndexTuple
 mtp_blink_reader_copy(MtpPageReader *v, unsigned off, bool pivot)
 {
@@ -54,17 +52,19 @@ mtp_blink_reader_copy(MtpPageReader *v, unsigned off, bool pivot)
 	Size		size;
 
 	if (off > BLCKSZ - sizeof(IndexTupleData))
-		return not_good(v);
-	size = *(volatile unsigned short *) ((char *) v->page + off + offsetof(IndexTupleData, t_info)) & INDEX_SIZE_MASK;
+		return mtp_blink_reader_give_up(v);
+	size = *(volatile unsigned short *) ((char *) v->page + off +
+										 offsetof(IndexTupleData, t_info)) & INDEX_SIZE_MASK;
 	if (size < sizeof(IndexTupleData) || size > Min(BLCKSZ - off, sizeof(v->item)))
-		return not_good(v);
+		return mtp_blink_reader_give_up(v);
 	memcpy(itup, (char *) v->page + off, size);
 	MTP_INJECT(v->head.level == 0 ? "leaf_frame_read" : "inner_frame_read");
 	if (!mtp_blink_reader_good(v))
 		return NULL;
-	if (pivot ? !mtp_blink_pivot_plain(v->rel, itup) && mtp_blink_pivot_fault(v->rel, itup) != NULL :
+	if (pivot ?
+		!mtp_blink_pivot_plain(v->rel, itup) && mtp_blink_pivot_fault(v->rel, itup) != NULL :
 		!mtp_blink_entry_plain(v->rel, itup) && mtp_blink_entry_fault(v->rel, itup) != NULL)
-		return not_good(v);
+		return mtp_blink_reader_give_up(v);
 	return itup;
 }
 
@@ -72,11 +72,11 @@ IndexTuple
 mtp_blink_reader_copy_tid(MtpPageReader *v, unsigned off)
 {
 	if (off > BLCKSZ - sizeof(IndexTupleData))
-		return not_good(v);
+		return mtp_blink_reader_give_up(v);
 	memcpy(&v->tid, (char *) v->page + off, sizeof(IndexTupleData));
 	MTP_INJECT("frame_tid_read");
 	if ((v->tid.t_info & INDEX_ALT_TID_MASK) != 0 || !mtp_tid_possible(&v->tid.t_tid))
-		return not_good(v);
+		return mtp_blink_reader_give_up(v);
 	return &v->tid;
 }
 
@@ -85,11 +85,11 @@ mtp_blink_reader_before(MtpPageReader *v, MtpPos *p)
 {
 	if (v->torn)
 		return NULL;
-	if (mtp_blink_reader_prev(v, p))
+	if (mtp_pos_back(v->counts, p))
 		return mtp_blink_reader_item(v, p->node, p->slot);
 
-	/* An inner page's first item is minus infinity, so something is always before the place. */
+	/* An inner page's first item is minus infinity, so an item is always before the place. */
 	if (BufferIsValid(v->buf))
 		mtp_blink_fail_page(v->rel, v->page, "first item of an inner page is not minus infinity");
-	return not_good(v);
+	return mtp_blink_reader_give_up(v);
 }

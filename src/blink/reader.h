@@ -1,12 +1,15 @@
 /*
  * reader.h
- *	  A page of the tree as a reader sees it: locked in shared buffers, or a frame, which may change at any time.
+ *	  A page of the tree as its reader has it: locked in shared buffers, or a frame, which may
+ *	  change at any time.
  *
- * Of a frame, the header is copied when the view is opened, and found to be of the page; so the directory's bounds, which depend on
- * it alone, are good whatever becomes of the rest.  Items are copied out one at a time, and are whole and of the page if the caller gets
- * them.  What else is read of the directory (counts, heads, offsets) may be nonsense until an item is got, or mtp_blink_reader_good says yes:
- * it leads at most a kilobyte behind the page, where there is still memory of the buffer's (buffer/shmem.c).
- * step.c copies the rest of a leaf that matches as a whole by itself, and asks mtp_blink_reader_good behind it.
+ * Of a frame, the header is copied when the page reader is opened, and found to be the page's.  The
+ * directory's bounds depend on the header alone, so they stay good whatever becomes of the rest.
+ * Items are copied out one at a time; an item that the caller gets is whole and is the page's
+ * (invariant B8).  What else is read of the directory (counts, heads, offsets) may be nonsense
+ * until an item is got or mtp_blink_reader_good returns true.  Nonsense leads at most a kilobyte
+ * behind the page, where the buffer still has memory (buffer/shmem.c). scan_leaves.c copies the
+ * rest of a leaf that matches as a whole by itself, and then calls mtp_blink_reader_good.
  */
 #ifndef MTP_BLINK_READER_H
 #define MTP_BLINK_READER_H
@@ -23,12 +26,13 @@ typedef struct MtpPageReader
 	BlockNumber block;
 	Buffer		buf;			/* locked; InvalidBuffer for a frame */
 	MtpFrameRef ref;			/* of a frame */
-	bool		torn;			/* the frame has changed: the page is to be read in shared buffers */
+	bool		torn;			/* the frame is of no use: read the page in shared buffers */
 	const uint8 *counts;		/* of the directory, and … */
 	const MtpNode *nodes;
 	MtpPageHeader head;			/* a copy */
-	IndexTupleData tid;			/* mtp_blink_reader_tid's */
-	char		item[MAXALIGN_DOWN(MTP_MAX_PIVOT) + MAXIMUM_ALIGNOF] pg_attribute_aligned(MAXIMUM_ALIGNOF); /* mtp_blink_reader_item's */
+	IndexTupleData tid;			/* mtp_blink_reader_tid's copy, and mtp_blink_reader_item's */
+	char		item[MAXALIGN_DOWN(MTP_MAX_PIVOT) + MAXIMUM_ALIGNOF]
+				pg_attribute_aligned(MAXIMUM_ALIGNOF);
 } MtpPageReader;
 
 static inline void
@@ -38,7 +42,7 @@ mtp_blink_reader_set_directory(MtpPageReader *v)
 	v->nodes = (const MtpNode *) (v->counts + v->head.cap);
 }
 
-/* The page in a buffer that is locked, and has been checked. */
+/* Opens the page in a buffer that is locked, and has been checked. */
 static inline void
 mtp_blink_reader_page(MtpPageReader *v, Relation rel, Buffer buf)
 {
@@ -52,14 +56,15 @@ mtp_blink_reader_page(MtpPageReader *v, Relation rel, Buffer buf)
 }
 
 /*
- * The frame of a page, if there is one, and the page is a leaf or an inner page of that level.  The caller knows that mtp_buffer_serves.
+ * Opens the frame of a page.  False if it has none, or is neither a leaf nor an inner page of that
+ * level.  The caller knows that mtp_buffer_serves.
  */
 extern bool mtp_blink_reader_frame(MtpPageReader *v, Relation rel, BlockNumber block, uint32 level);
 
-/* May this page, which is not new, and locked, be in a frame?  Raises an error if it is damaged. */
+/* True if this page, which is locked and not new, may be in a frame.  A damaged one is an error. */
 extern bool mtp_blink_reader_fits(Relation rel, Buffer buf);
 
-/* Is all that was read of it so far good? */
+/* True if all that was read of the page so far is good: the frame's sequence lock is unchanged. */
 static inline bool
 mtp_blink_reader_good(MtpPageReader *v)
 {
@@ -74,22 +79,38 @@ mtp_blink_reader_good(MtpPageReader *v)
 }
 
 /*
- * Copies of the item at an offset, and of the TID of one: NULL if the view is torn, or if they are not good, which is for whoever reads
- * the page in shared buffers to tell.  Valid until the next one.
+ * Gives a frame up in which something is wrong, and returns NULL.  If the frame has not changed,
+ * the page itself is damaged: a reader that locks it reports that.
+ */
+static inline IndexTuple
+mtp_blink_reader_give_up(MtpPageReader *v)
+{
+	if (mtp_blink_reader_good(v))
+		v->torn = true;
+	return NULL;
+}
+
+/*
+ * Copy the item at an offset of a frame, or the TID of one.  NULL if the reader is torn, or if they
+ * are not good.  Valid until the next copy.
  */
 extern IndexTuple mtp_blink_reader_copy(MtpPageReader *v, unsigned off, bool pivot);
 extern IndexTuple mtp_blink_reader_copy_tid(MtpPageReader *v, unsigned off);
 
+/* The offset of a slot of a frame; false, and the reader is torn, if there is no such slot. */
 static inline bool
 mtp_blink_reader_slot(MtpPageReader *v, int node, int slot, unsigned *off)
 {
 	if (node < 0 || node >= v->head.nnodes || slot < 0 || slot >= MTP_NODE_SLOTS)
+	{
+		(void) mtp_blink_reader_give_up(v);
 		return false;
+	}
 	*off = v->nodes[node].offs[slot] & ~MTP_SLOT_FLAGS;
 	return true;
 }
 
-/* The item of a slot: whole, of its kind; NULL if the view is torn. */
+/* The item of a slot: whole, and of its kind.  NULL if the reader is torn. */
 static inline IndexTuple
 mtp_blink_reader_item(MtpPageReader *v, int node, int slot)
 {
@@ -98,15 +119,11 @@ mtp_blink_reader_item(MtpPageReader *v, int node, int slot)
 	if (BufferIsValid(v->buf))
 		return mtp_blink_item(v->rel, v->page, node, slot);
 	if (!mtp_blink_reader_slot(v, node, slot, &off))
-	{
-		(void) mtp_blink_reader_good(v);
-		v->torn = true;
 		return NULL;
-	}
 	return mtp_blink_reader_copy(v, off, v->head.type != MTP_PAGE_LEAF);
 }
 
-/* The same where nothing but its TID matters; of a frame, it may be nonsense until mtp_blink_reader_good. */
+/* The same for a caller that needs the TID alone, which may be nonsense until …_reader_good. */
 static inline IndexTuple
 mtp_blink_reader_tid(MtpPageReader *v, int node, int slot)
 {
@@ -114,77 +131,16 @@ mtp_blink_reader_tid(MtpPageReader *v, int node, int slot)
 
 	if (BufferIsValid(v->buf))
 		return mtp_blink_tid_item(v->rel, v->page, node, slot);
-	if (!mtp_blink_reader_slot(v, node, slot, &off))
-	{
-		(void) mtp_blink_reader_good(v);
-		v->torn = true;
-		return NULL;
-	}
-	return mtp_blink_reader_copy_tid(v, off);
+	return mtp_blink_reader_slot(v, node, slot, &off) ? mtp_blink_reader_copy_tid(v, off) : NULL;
 }
 
-/* The same where a search has found it: `item` is where the directory leads. */
-static inline IndexTuple
-mtp_blink_reader_at(MtpPageReader *v, IndexTuple item)
-{
-	Size		off = (char *) item - v->page;
-
-	if (!BufferIsValid(v->buf))
-		return v->torn ? NULL : mtp_blink_reader_copy(v, off, v->head.type != MTP_PAGE_LEAF);
-	if (unlikely(off < ((PageHeader) v->page)->pd_upper || off > BLCKSZ - sizeof(IndexTupleData) ||
-				 IndexTupleSize(item) < sizeof(IndexTupleData) || off + IndexTupleSize(item) > BLCKSZ))
-		mtp_blink_fail_page(v->rel, v->page, "directory points to something that is not an item");
-	if (!mtp_blink_item_plain(v->rel, v->page, item))
-		mtp_blink_check_item(v->rel, v->page, item);
-	return item;
-}
-
-/* The high key; NULL if the view is torn.  There is one. */
+/* The high key, which must exist; NULL if the reader is torn. */
 static inline IndexTuple
 mtp_blink_reader_high(MtpPageReader *v)
 {
 	if (BufferIsValid(v->buf))
 		return MtpHighKey(v->page);
 	return mtp_blink_reader_copy(v, v->head.highkey, true);
-}
-
-static inline bool
-mtp_blink_reader_dead(MtpPageReader *v, int node, int slot)
-{
-	return (v->nodes[node].offs[slot] & MTP_SLOT_DEAD) != 0;
-}
-
-static inline bool
-mtp_blink_reader_next(MtpPageReader *v, MtpPos *p)
-{
-	return mtp_pos_forward(v->counts, &v->head, p);
-}
-
-/* From an item that is marked dead to the next one that is not, or behind the last one: node by node, since a queue leaves whole leaves of them. */
-static inline void
-mtp_blink_reader_skip_dead(MtpPageReader *v, MtpPos *p)
-{
-	while (p->node < v->head.nnodes)
-	{
-		int			count = Min(v->counts[p->node], MTP_NODE_SLOTS);
-		uint32		live = p->slot < count ? mtp_node_live(&v->nodes[p->node], count) >> p->slot : 0;
-
-		if (live != 0)
-		{
-			p->slot += pg_rightmost_one_pos32(live);
-			p->pos += pg_rightmost_one_pos32(live);
-			return;
-		}
-		p->pos += Max(count - p->slot, 0);
-		p->node++;
-		p->slot = 0;
-	}
-}
-
-static inline bool
-mtp_blink_reader_prev(MtpPageReader *v, MtpPos *p)
-{
-	return mtp_pos_back(v->counts, p);
 }
 
 /* The place of an item by its rank. */
@@ -195,23 +151,27 @@ mtp_blink_reader_locate(MtpPageReader *v, int pos)
 }
 
 /*
- * key.c: the place on the page, the first item that is not before the key; where not ranked, pos only tells the
- * page's first place.  Of a frame, good only if v->torn is not set, and mtp_blink_reader_good later.
+ * key.c: *p gets the place on the page of the first item that is not before the key.  Unless
+ * ranked, p->pos only tells the page's first place.  In a frame it is good if v->torn is not set
+ * now and mtp_blink_reader_good returns true later.
  */
 extern void mtp_blink_reader_place(MtpBlinkKey *key, MtpPageReader *v, bool ranked, MtpPos *p);
 
-/* The item before a place, which *p becomes.  On an inner page, the key's child is there; NULL if the view is torn. */
+/*
+ * The item before a place; *p becomes that item's place.  On an inner page, it leads to the child
+ * for the key.  NULL if the reader is torn.
+ */
 extern IndexTuple mtp_blink_reader_before(MtpPageReader *v, MtpPos *p);
 
 /*
- * tree.c: the leaf that key belongs to: if framed, in its frame, where there is one; else locked, share.  False if the tree is empty.
+ * descend.c: opens the leaf that key belongs to; without a key (NULL) the index's first leaf, or
+ * its last one.  In its frame if `framed` and there is one, else share-locked.  False if the tree
+ * is empty.
  */
-extern bool mtp_blink_find(Relation rel, MtpBlinkKey *key, bool framed, MtpPageReader *v);
+extern bool mtp_blink_find(Relation rel, MtpBlinkKey *key, bool rightmost, bool framed,
+						   MtpPageReader *v);
 
-/* The same for the index's first leaf, or its last one. */
-extern bool mtp_blink_find_end(Relation rel, bool rightmost, bool framed, MtpPageReader *v);
-
-/* Done with a page that was locked: unlocks and unpins it. */
+/* Closes a page: unlocks and unpins it if it was locked. */
 static inline void
 mtp_blink_reader_release(MtpPageReader *v)
 {

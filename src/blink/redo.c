@@ -1,16 +1,21 @@
 /*
  * redo.c
- *	  Replays and describes insertions, splits and new roots.
+ *	  Replays and describes the B-link tree's WAL records.
  *
- * Redo takes all pages' locks before it changes the first and drops them after the last, in the
- * order of the primary: a reader on a standby, who holds one lock at a time, sees a change whole.
+ * Queries run beside this on a hot standby.  So redo takes all pages' locks before it changes the
+ * first, and drops them after the last, in the order of the primary: a reader, which holds one lock
+ * at a time, sees the tree before a change or after it.  README.md, "VACUUM and scans" and "Page
+ * deletion", says what queries may meet.
  */
 #include "blink/blink.h"
 
 #include "access/xlogutils.h"
 #include "blink/wal_records.h"
+#include "index/dead.h"
+#include "index/passed.h"
+#include "storage/standby.h"
 
-/* Last block reference of a record plus one. */
+/* The number of blocks of a record. */
 static int
 block_count(XLogReaderState *record)
 {
@@ -32,20 +37,24 @@ redo_children(XLogReaderState *record, int first, Buffer *bufs)
 }
 
 static void
-release(Buffer *bufs, int n)
+release_buffers(Buffer *bufs, int n)
 {
 	for (int i = 0; i < n; i++)
 		if (BufferIsValid(bufs[i]))
 			UnlockReleaseBuffer(bufs[i]);
 }
 
+/*
+ * The record has positions and tuples; the norms are computed from the tuples again, since the page
+ * knows their kind.
+ */
 static void
 redo_insert(XLogReaderState *record)
 {
 	MtpWalInsert *rec = (MtpWalInsert *) XLogRecGetData(record);
 	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
 
-	/* Children first: on the primary they are locked before their parent. */
+	/* Children come first: on the primary they are locked before their parent. */
 	redo_children(record, 1, bufs);
 	if (XLogReadBufferForRedo(record, 0, &bufs[0]) == BLK_NEEDS_REDO)
 	{
@@ -74,10 +83,10 @@ redo_insert(XLogReaderState *record)
 		pfree(norms);
 		pfree(copy);
 	}
-	release(bufs, block_count(record));
+	release_buffers(bufs, block_count(record));
 }
 
-/* Rebuilds a page from its header and bodies (see wal_records.h). */
+/* Makes a page of its header and bodies (see wal_records.h). */
 static void
 redo_page(XLogReaderState *record, int block, Buffer buf)
 {
@@ -117,6 +126,10 @@ redo_page(XLogReaderState *record, int block, Buffer buf)
 	pfree(items);
 }
 
+/*
+ * All pages are whole in the record, so none of them needs an old state.  The right sibling is the
+ * exception: replay changes its left link alone.
+ */
 static void
 redo_split(XLogReaderState *record)
 {
@@ -137,11 +150,12 @@ redo_split(XLogReaderState *record)
 	}
 	for (int i = rec->k - 1; i >= 0; i--)
 	{
+		/* As on the primary, no page leads to one that is not there yet (invariant B3). */
 		Assert(i == rec->k - 1 ||
 			   MtpHead(BufferGetPage(bufs[i + 1]))->left == BufferGetBlockNumber(bufs[i]));
 		redo_page(record, i, bufs[i]);
 	}
-	release(bufs, block_count(record));
+	release_buffers(bufs, block_count(record));
 }
 
 static void
@@ -157,7 +171,101 @@ redo_newroot(XLogReaderState *record)
 	mtp_blink_meta_init(BufferGetPage(bufs[0]), rec->root, rec->level);
 	PageSetLSN(BufferGetPage(bufs[0]), record->EndRecPtr);
 	MarkBufferDirty(bufs[0]);
-	release(bufs, block_count(record));
+	release_buffers(bufs, block_count(record));
+}
+
+static void
+redo_delete(XLogReaderState *record)
+{
+	mtp_dead_redo(record, mtp_page_delete);
+}
+
+static void
+redo_vacuum(XLogReaderState *record)
+{
+	MtpWalVacuum *rec = (MtpWalVacuum *) XLogRecGetData(record);
+	Buffer		buf;
+
+	/* Without a block the record names leaves that VACUUM passed without a change. */
+	if (!XLogRecHasBlockRef(record, 0))
+	{
+		mtp_wal_redo_passed(record);
+		return;
+	}
+
+	/* A leaf is changed under a cleanup lock, as on the primary (invariant B10). */
+	if (XLogReadBufferForRedoExtended(record, 0, RBM_NORMAL, rec->nitems > 0, &buf) ==
+		BLK_NEEDS_REDO)
+	{
+		mtp_dead_redo_page(record, 0, buf, rec->nitems, mtp_page_delete);
+		MtpHead(BufferGetPage(buf))->cycleid = 0;
+	}
+	if (BufferIsValid(buf))
+		UnlockReleaseBuffer(buf);
+}
+
+static BlockNumber
+block_number(XLogReaderState *record, int block)
+{
+	BlockNumber blkno;
+
+	XLogRecGetBlockTag(record, block, NULL, NULL, &blkno);
+	return blkno;
+}
+
+/*
+ * Blocks: for each level from the leaf up, left sibling (if any), page, right sibling; the parent.
+ */
+static void
+redo_unlink(XLogReaderState *record)
+{
+	MtpWalUnlink *rec = (MtpWalUnlink *) XLogRecGetData(record);
+	Buffer		bufs[XLR_MAX_BLOCK_ID + 1];
+	int			n = 0;
+	BlockNumber right = InvalidBlockNumber;
+
+	for (int level = 0; level < rec->levels; level++)
+	{
+		bool		has_left = (rec->lefts & (1U << level)) != 0;
+		BlockNumber left = has_left ? block_number(record, n) : InvalidBlockNumber;
+		int			at = n + (has_left ? 1 : 0);
+
+		right = block_number(record, at + 1);
+		if (has_left && XLogReadBufferForRedo(record, n, &bufs[n]) == BLK_NEEDS_REDO)
+		{
+			MtpHead(BufferGetPage(bufs[n]))->right = right;
+			PageSetLSN(BufferGetPage(bufs[n]), record->EndRecPtr);
+			MarkBufferDirty(bufs[n]);
+		}
+		bufs[at] = XLogInitBufferForRedo(record, at);
+		mtp_blink_mark_deleted(BufferGetPage(bufs[at]), level, left, right, rec->safexid);
+		PageSetLSN(BufferGetPage(bufs[at]), record->EndRecPtr);
+		MarkBufferDirty(bufs[at]);
+		if (XLogReadBufferForRedo(record, at + 1, &bufs[at + 1]) == BLK_NEEDS_REDO)
+		{
+			MtpHead(BufferGetPage(bufs[at + 1]))->left = left;
+			PageSetLSN(BufferGetPage(bufs[at + 1]), record->EndRecPtr);
+			MarkBufferDirty(bufs[at + 1]);
+		}
+		n = at + 2;
+	}
+	if (XLogReadBufferForRedo(record, n, &bufs[n]) == BLK_NEEDS_REDO)
+	{
+		mtp_blink_drop_downlink(BufferGetPage(bufs[n]), rec->pos, right);
+		PageSetLSN(BufferGetPage(bufs[n]), record->EndRecPtr);
+		MarkBufferDirty(bufs[n]);
+	}
+	release_buffers(bufs, n + 1);
+}
+
+/* Nothing is changed here: queries with snapshots as old as the page's deletion are cancelled. */
+static void
+redo_reuse(XLogReaderState *record)
+{
+	MtpWalReuse *rec = (MtpWalReuse *) XLogRecGetData(record);
+
+	if (InHotStandby)
+		MtpResolveSnapshotConflictFullXid(rec->safexid, rec->locator);
 }
 
 static void
@@ -185,15 +293,51 @@ desc_newroot(StringInfo buf, XLogReaderState *record)
 	appendStringInfo(buf, "root %u level %u", rec->root, rec->level);
 }
 
-static const MtpWalRecord insert_record = {"BLINK_INSERT", redo_insert, desc_insert};
-static const MtpWalRecord split_record = {"BLINK_SPLIT", redo_split, desc_split};
-static const MtpWalRecord newroot_record = {"BLINK_NEWROOT", redo_newroot, desc_newroot};
+static void
+desc_vacuum(StringInfo buf, XLogReaderState *record)
+{
+	if (XLogRecHasBlockRef(record, 0))
+		appendStringInfo(buf, "items %u", ((MtpWalVacuum *) XLogRecGetData(record))->nitems);
+	else
+		mtp_wal_desc_passed(buf, record);
+}
+
+static void
+desc_unlink(StringInfo buf, XLogReaderState *record)
+{
+	MtpWalUnlink *rec = (MtpWalUnlink *) XLogRecGetData(record);
+
+	appendStringInfo(buf, "levels %u pos %u safexid %u:%u", rec->levels, rec->pos,
+					 EpochFromFullTransactionId(rec->safexid),
+					 XidFromFullTransactionId(rec->safexid));
+}
+
+static void
+desc_reuse(StringInfo buf, XLogReaderState *record)
+{
+	MtpWalReuse *rec = (MtpWalReuse *) XLogRecGetData(record);
+
+	appendStringInfo(buf, "block %u safexid %u:%u", rec->block,
+					 EpochFromFullTransactionId(rec->safexid),
+					 XidFromFullTransactionId(rec->safexid));
+}
 
 void
 mtp_blink_redo_init(void)
 {
+	static const MtpWalRecord records[] = {
+		{"BLINK_INSERT", redo_insert, desc_insert},
+		{"BLINK_SPLIT", redo_split, desc_split},
+		{"BLINK_NEWROOT", redo_newroot, desc_newroot},
+		{"BLINK_DELETE", redo_delete, mtp_dead_desc},
+		{"BLINK_VACUUM", redo_vacuum, desc_vacuum},
+		{"BLINK_UNLINK", redo_unlink, desc_unlink},
+		{"BLINK_REUSE", redo_reuse, desc_reuse}
+	};
+
+	/* The records' ids follow one another: wal.h. */
+	StaticAssertStmt(MTP_WAL_REUSE == (lengthof(records) - 1) << 4, "a record for each id");
 	mtp_wal_mask(0, mtp_page_mask);
-	mtp_wal_record(MTP_WAL_INSERT, &insert_record);
-	mtp_wal_record(MTP_WAL_SPLIT, &split_record);
-	mtp_wal_record(MTP_WAL_NEWROOT, &newroot_record);
+	for (int i = 0; i < lengthof(records); i++)
+		mtp_wal_record(i << 4, &records[i]);
 }

@@ -1,9 +1,10 @@
 /*
  * scan.c
- *	  Index scans: what the executor calls.
+ *	  Index scans: the functions that the executor calls.
  *
- * Scan keys, arrays and their bookkeeping are core's (nbtutils.c): our tuples have nbtree's format
- * and our operator classes its strategies.  Where to start is start.c's, reading pages step.c's.
+ * Scan keys, arrays and their bookkeeping are core's (nbtutils.c): our tuples have nbtree's format,
+ * and our operator classes its strategies.  scan_start.c finds where to start, scan_leaves.c reads
+ * pages.
  */
 #include "blink/scan.h"
 
@@ -27,10 +28,7 @@ mtp_blink_beginscan(Relation rel, int nkeys, int norderbys)
 		bt->keyData = palloc(nkeys * sizeof(ScanKeyData));
 
 	so->left = so->mark_left = InvalidBlockNumber;
-	so->walk = (MtpWalk)
-	{
-		0
-	};
+	memset(&so->walk, 0, sizeof(so->walk));
 	so->walk_dir = NoMovementScanDirection;
 	so->convex = so->equal = false;
 	so->framed = so->in_frame = false;
@@ -46,9 +44,9 @@ mtp_blink_beginscan(Relation rel, int nkeys, int norderbys)
 	return scan;
 }
 
-/* Gives the current position up, with its pin or slot and what is to be said about killed items. */
+/* Gives the current position up, with its pin or slot.  First marks the items found dead there. */
 static void
-leave(IndexScanDesc scan)
+drop_position(IndexScanDesc scan)
 {
 	MtpBlinkScan *so = scan->opaque;
 	BTScanOpaque bt = &so->bt;
@@ -64,7 +62,7 @@ leave(IndexScanDesc scan)
 }
 
 static void
-forget_mark(MtpBlinkScan *so)
+drop_mark(MtpBlinkScan *so)
 {
 	so->bt.markItemIndex = -1;
 	BTScanPosUnpinIfPinned(so->bt.markPos);
@@ -77,11 +75,11 @@ mtp_blink_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, 
 {
 	BTScanOpaque bt = scan->opaque;
 
-	leave(scan);
-	forget_mark(scan->opaque);
+	drop_position(scan);
+	drop_mark(scan->opaque);
 	bt->arrayKeyCount = 0;
 
-	/* Whether the scan is index-only is not known before.  A page's tuples fit in a page. */
+	/* Only now is it known whether the scan is index-only.  A page's tuples fit in a page. */
 	if (scan->xs_want_itup && bt->currTuples == NULL)
 	{
 		bt->currTuples = MemoryContextAlloc(((MtpBlinkScan *) bt)->context, 2 * BLCKSZ);
@@ -98,8 +96,8 @@ mtp_blink_endscan(IndexScanDesc scan)
 {
 	BTScanOpaque bt = scan->opaque;
 
-	leave(scan);
-	forget_mark(scan->opaque);
+	drop_position(scan);
+	drop_mark(scan->opaque);
 	if (bt->keyData != NULL)
 		pfree(bt->keyData);
 	if (bt->arrayContext != NULL)
@@ -112,47 +110,22 @@ mtp_blink_endscan(IndexScanDesc scan)
 }
 
 /*
- * Remembers that the item just returned is dead to everyone.  A scan that turns round may meet an
- * item again: what does not fit is forgotten, being a hint.
- */
-static void
-remember_killed(MtpBlinkScan *so)
-{
-	BTScanOpaque bt = &so->bt;
-
-	if (bt->killedItems == NULL)
-		bt->killedItems = MemoryContextAlloc(so->context, MTP_MAX_ITEMS * sizeof(int));
-	if (bt->numKilled < MTP_MAX_ITEMS)
-		bt->killedItems[bt->numKilled++] = bt->currPos.itemIndex;
-}
-
-/* The next item of a scan that has a position. */
-static bool
-next_item(IndexScanDesc scan, ScanDirection dir)
-{
-	BTScanPos	pos = &((BTScanOpaque) scan->opaque)->currPos;
-
-	if (ScanDirectionIsForward(dir) ?
-		++pos->itemIndex > pos->lastItem : --pos->itemIndex < pos->firstItem)
-		return mtp_blink_scan_step(scan, dir);
-	return true;
-}
-
-/*
- * A scan that ran off one end has no position, and then starts anew at that end if it is told to go
- * back, as scrolling cursors need it.
+ * A scan that ran off one end has no position.  Told to go back, it starts anew at that end, as
+ * scrolling cursors need it.
  */
 bool
 mtp_blink_gettuple(IndexScanDesc scan, ScanDirection dir)
 {
-	BTScanOpaque bt = scan->opaque;
+	MtpBlinkScan *so = scan->opaque;
+	BTScanOpaque bt = &so->bt;
+	BTScanPos	pos = &bt->currPos;
 
 	/* Of an index that core takes for unordered, the plan has no direction. */
 	if (!ScanDirectionIsBackward(dir))
 		dir = ForwardScanDirection;
 	scan->xs_recheck = false;
 
-	if (bt->numArrayKeys != 0 && !BTScanPosIsValid(bt->currPos))
+	if (bt->numArrayKeys != 0 && !BTScanPosIsValid(*pos))
 	{
 		if (bt->numArrayKeys < 0)
 			return false;		/* an array without an element that could match */
@@ -160,48 +133,49 @@ mtp_blink_gettuple(IndexScanDesc scan, ScanDirection dir)
 	}
 	do
 	{
-		bool		found;
+		bool		found = true;
 
-		if (!BTScanPosIsValid(bt->currPos))
+		if (!BTScanPosIsValid(*pos))
 			found = mtp_blink_scan_start(scan, dir);
 		else
 		{
+			/*
+			 * The item returned last is dead to everyone.  A scan that turns round may meet an
+			 * item again.  What does not fit is forgotten: it is a hint.
+			 */
 			if (scan->kill_prior_tuple)
-				remember_killed(scan->opaque);
-			found = next_item(scan, dir);
+			{
+				if (bt->killedItems == NULL)
+					bt->killedItems = MemoryContextAlloc(so->context, MTP_MAX_ITEMS * sizeof(int));
+				if (bt->numKilled < MTP_MAX_ITEMS)
+					bt->killedItems[bt->numKilled++] = pos->itemIndex;
+			}
+			if (ScanDirectionIsForward(dir) ?
+				++pos->itemIndex > pos->lastItem : --pos->itemIndex < pos->firstItem)
+				found = mtp_blink_scan_step(scan, dir);
 		}
 		if (found)
 		{
-			mtp_blink_scan_return(scan);
+			BTScanPosItem *item = &pos->items[pos->itemIndex];
+
+			mtp_tid_check_block(scan->indexRelation, pos->currPage, scan->heapRelation,
+								&item->heapTid);
+			scan->xs_heaptid = item->heapTid;
+			if (scan->xs_want_itup)
+				scan->xs_itup = (IndexTuple) (bt->currTuples + item->tupleOffset);
 			return true;
 		}
 	} while (bt->numArrayKeys > 0 && _bt_advance_array_keys(scan, dir));
 	return false;
 }
 
-/* Adds all items of the current page. */
-static int
-add_page(IndexScanDesc scan, Relation heap, TIDBitmap *tbm)
-{
-	BTScanPos	pos = &((BTScanOpaque) scan->opaque)->currPos;
-	ItemPointerData tids[MTP_MAX_ITEMS];
-	int			n = 0;
-
-	for (int i = pos->firstItem; i <= pos->lastItem; i++)
-	{
-		mtp_tid_check_block(scan->indexRelation, pos->currPage, heap, &pos->items[i].heapTid);
-		tids[n++] = pos->items[i].heapTid;
-	}
-	tbm_add_tuples(tbm, tids, n, false);
-	return n;
-}
-
 int64
 mtp_blink_getbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 {
 	BTScanOpaque bt = scan->opaque;
+	BTScanPos	pos = &bt->currPos;
 	Relation	heap;
-	int64		n = 0;
+	int64		total = 0;
 
 	if (bt->numArrayKeys != 0)
 	{
@@ -209,7 +183,8 @@ mtp_blink_getbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 			return 0;
 		_bt_start_array_keys(scan, ForwardScanDirection);
 	}
-	/* Who asks for a bitmap has the table open. */
+
+	/* A caller that wants a bitmap has the table open. */
 	heap = table_open(scan->indexRelation->rd_index->indrelid, NoLock);
 	do
 	{
@@ -217,24 +192,34 @@ mtp_blink_getbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 
 		while (found)
 		{
-			n += add_page(scan, heap, tbm);
+			ItemPointerData tids[MTP_MAX_ITEMS];
+			int			n = 0;
+
+			for (int i = pos->firstItem; i <= pos->lastItem; i++)
+			{
+				mtp_tid_check_block(scan->indexRelation, pos->currPage, heap,
+									&pos->items[i].heapTid);
+				tids[n++] = pos->items[i].heapTid;
+			}
+			tbm_add_tuples(tbm, tids, n, false);
+			total += n;
 			found = mtp_blink_scan_step(scan, ForwardScanDirection);
 		}
 	} while (bt->numArrayKeys > 0 && _bt_advance_array_keys(scan, ForwardScanDirection));
 	table_close(heap, NoLock);
-	return n;
+	return total;
 }
 
 /*
- * A mark is first a mere item of the current page; mtp_blink_scan_step copies the position to
- * markPos when it leaves that page.
+ * A mark begins as a mere item of the current page.  mtp_blink_scan_step copies the position to
+ * markPos when the scan leaves that page.
  */
 void
 mtp_blink_markpos(IndexScanDesc scan)
 {
 	BTScanOpaque bt = scan->opaque;
 
-	forget_mark(scan->opaque);
+	drop_mark(scan->opaque);
 	if (BTScanPosIsValid(bt->currPos))
 		bt->markItemIndex = bt->currPos.itemIndex;
 	if (bt->numArrayKeys > 0)
@@ -254,17 +239,14 @@ mtp_blink_restrpos(IndexScanDesc scan)
 		mtp_blink_scan_keys_changed(so);
 	}
 
-	/* Still on the marked page? */
+	/* The scan is still on the marked page. */
 	if (bt->markItemIndex >= 0)
 	{
 		bt->currPos.itemIndex = bt->markItemIndex;
 		return;
 	}
-	leave(scan);
-	so->walk = (MtpWalk)
-	{
-		0
-	};
+	drop_position(scan);
+	memset(&so->walk, 0, sizeof(so->walk));
 	if (!BTScanPosIsValid(bt->markPos))
 		return;
 	if (BTScanPosIsPinned(bt->markPos))

@@ -3,18 +3,19 @@
  *	  Takes empty pages out of the tree, in one step under one WAL record.
  *
  * README.md, "Page deletion", has the argument.  In short: an empty leaf goes together with the
- * inner pages above it that have no other child, up to a parent that has; the key space falls to the
- * right siblings.  What to do is found out without locks that last, and everything is looked at again
- * once it is locked.  If anything is not as it was, the page stays: the next VACUUM tries again.
+ * inner pages above it that have no other child, up to a parent that has.  The key space falls to
+ * the right siblings.  Locks that do not last are enough to find out what to do.  Then everything
+ * is locked and looked at again.  If anything is not as it was, the page stays: the next VACUUM
+ * tries again.
  */
 #include "blink/reader.h"
 
 #include "access/transam.h"
-#include "blink/wal_deletes.h"
-#include "miscadmin.h"
+#include "blink/wal_records.h"
 #include "core/inject.h"
+#include "miscadmin.h"
 
-/* Most levels that go at once: three buffers each, and the parent. */
+/* The most levels that go at once: each takes three buffers, and the parent one. */
 #define UNLINK_LEVELS ((MTP_CHANGE_BUFFERS - 1) / 3)
 
 typedef struct UnlinkLevel
@@ -39,8 +40,8 @@ typedef struct Unlink
 } Unlink;
 
 /*
- * A deleted page keeps both links and its level: whoever still comes here moves right, or, going
- * left, finds the way back.
+ * A deleted page keeps both links and its level (invariant B13): a backend that still comes here
+ * moves right, or, going left, finds the way back.
  */
 void
 mtp_blink_mark_deleted(Page page, uint16 level, BlockNumber left, BlockNumber right,
@@ -53,8 +54,8 @@ mtp_blink_mark_deleted(Page page, uint16 level, BlockNumber left, BlockNumber ri
 }
 
 /*
- * The item at pos keeps its key and gets the child of the item behind it, which goes: the key space of
- * the old child falls to its right sibling.
+ * The item at pos keeps its key and gets the child of the item behind it, which goes: the key space
+ * of the old child falls to its right sibling.
  */
 void
 mtp_blink_drop_downlink(Page page, int pos, BlockNumber child)
@@ -66,8 +67,9 @@ mtp_blink_drop_downlink(Page page, int pos, BlockNumber child)
 }
 
 /*
- * May this page go, as far as it can tell itself?  The rightmost page of a level has nobody who could
- * take its key space over; a page whose right sibling has no downlink yet is still needed to find it.
+ * True if the page may go, as far as it can tell itself.  The rightmost page of a level has no
+ * neighbour that could take its key space over.  A page whose right sibling has no downlink yet is
+ * needed to find that sibling.
  */
 static bool
 may_go(Page page)
@@ -76,12 +78,12 @@ may_go(Page page)
 }
 
 /*
- * Finds the pages above the leaf that go with it, and the parent that stays; false if there is none
- * in which the topmost page has a right sibling.
+ * Finds the pages above the leaf that go with it, and the parent that stays.  False if there is no
+ * parent in which the topmost of these pages has a right sibling.  Holds one lock at a time.
  *
- * The descent is a writer's: it finishes the splits that it meets, so each page that the stack has is one with a downlink.  lock_parent()
- * begins there, and what it finishes in turn it finds from the left.  A page that is reached by moving right without finishing is not
- * remembered.
+ * The descent is a writer's, which finishes the splits that it meets: so each page in the stack has
+ * its own downlink (invariant B5).  lock_parent begins there, and finds further flags from the
+ * left.  A page reached by moving right as a reader is not remembered.
  */
 static bool
 find_chain(Unlink *u)
@@ -126,8 +128,8 @@ find_chain(Unlink *u)
 }
 
 /*
- * Locks the left sibling.  The one that was there may have been split meanwhile: then it is one of
- * the pages to the right.
+ * Locks the left sibling exclusively.  If the one that was found has been split meanwhile, it is
+ * one of the pages to the right.  False if there is none, or if the page has no downlink yet.
  */
 static bool
 lock_left(Unlink *u, UnlinkLevel *l, uint32 level)
@@ -145,6 +147,7 @@ lock_left(Unlink *u, UnlinkLevel *l, uint32 level)
 		if (!MtpIsDeleted(page) && blkno == l->page)
 		{
 			l->lbuf = buf;
+
 			/* Without a downlink to the page there is nothing to take away yet. */
 			return !MtpIncomplete(page);
 		}
@@ -156,7 +159,10 @@ lock_left(Unlink *u, UnlinkLevel *l, uint32 level)
 	return false;
 }
 
-/* Locks what a level loses, left to right, and makes sure that it is what was found. */
+/*
+ * Locks left sibling, page and right sibling of a level, in this order and exclusively.  False if
+ * they are not what was found, or if the links do not match, which is logged.
+ */
 static bool
 lock_level(Unlink *u, int level)
 {
@@ -177,7 +183,8 @@ lock_level(Unlink *u, int level)
 	if (h->type != (level == 0 ? MTP_PAGE_LEAF : MTP_PAGE_INNER) || h->level != level ||
 		h->left != left || h->nitems != (level == 0 ? 0 : 1) || !may_go(page))
 		return false;
-	if (level > 0 && BTreeTupleGetDownLink(mtp_blink_item_at(u->rel, page, 0)) != u->levels[level - 1].page)
+	if (level > 0 && BTreeTupleGetDownLink(mtp_blink_item_at(u->rel, page, 0)) !=
+		u->levels[level - 1].page)
 		return false;
 
 	l->rbuf = mtp_blink_read_link(u->rel, h->right, level, BUFFER_LOCK_EXCLUSIVE);
@@ -185,13 +192,17 @@ lock_level(Unlink *u, int level)
 		return true;
 	ereport(LOG,
 			(errcode(ERRCODE_INDEX_CORRUPTED),
-			 errmsg("right sibling's left link doesn't match in index \"%s\": block %u links to %u instead of %u",
+			 errmsg("right sibling's left link doesn't match in index \"%s\": "
+					"block %u links to %u instead of %u",
 					RelationGetRelationName(u->rel), BufferGetBlockNumber(l->rbuf),
 					MtpHead(BufferGetPage(l->rbuf))->left, l->page)));
 	return false;
 }
 
-/* Locks the parent of the topmost page that goes; the downlink behind its own must be its sibling's. */
+/*
+ * Locks the parent of the topmost page that goes.  False unless the downlink behind that page's own
+ * is its right sibling's.
+ */
 static bool
 lock_parent(Unlink *u)
 {
@@ -202,7 +213,7 @@ lock_parent(Unlink *u)
 	u->parent = mtp_blink_parent(u->rel, &u->stack, u->nlevels, u->pivot, top->page, &u->pos);
 	if (!BufferIsValid(u->parent))
 	{
-		/* Damage, which is no reason to leave the rest of the index uncleaned. */
+		/* This is damage, but no reason to leave the rest of the index uncleaned. */
 		ereport(LOG,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
 				 errmsg("failed to re-find parent key in index \"%s\" for deletion of block %u",
@@ -216,21 +227,17 @@ lock_parent(Unlink *u)
 	return BTreeTupleGetDownLink(mtp_blink_item_at(u->rel, page, u->pos + 1)) == right;
 }
 
+/*
+ * Changes all pages in one critical section, with one record (invariant B12).  Everything is
+ * locked, and as it should be.
+ */
 static void
-release(Buffer buf)
-{
-	if (BufferIsValid(buf))
-		UnlockReleaseBuffer(buf);
-}
-
-/* Changes all pages and logs it; everything is locked and as it should be. */
-static void
-apply(Unlink *u, MtpBlinkUnlinked *gone)
+unlink_pages(Unlink *u, MtpBlinkUnlinked *gone)
 {
 	MtpChange	c;
 	MtpWalUnlink rec;
 
-	/* Whoever has seen a link to one of the pages has a snapshot or xid from before this. */
+	/* A backend that has seen a link to one of the pages has a snapshot or xid from before this. */
 	gone->safexid = ReadNextFullTransactionId();
 	gone->npages = u->nlevels;
 	memset(&rec, 0, sizeof(rec));
@@ -302,13 +309,17 @@ mtp_blink_unlink(Relation rel, Buffer leaf, MtpBlinkUnlinked *gone)
 			good = lock_level(&u, level);
 		good = good && lock_parent(&u);
 		if (good)
-			apply(&u, gone);
-		release(u.parent);
+			unlink_pages(&u, gone);
+		if (BufferIsValid(u.parent))
+			UnlockReleaseBuffer(u.parent);
 		for (int level = u.nlevels - 1; level >= 0; level--)
 		{
-			release(u.levels[level].rbuf);
-			release(u.levels[level].buf);
-			release(u.levels[level].lbuf);
+			UnlinkLevel *l = &u.levels[level];
+			Buffer		bufs[] = {l->rbuf, l->buf, l->lbuf};
+
+			for (int i = 0; i < lengthof(bufs); i++)
+				if (BufferIsValid(bufs[i]))
+					UnlockReleaseBuffer(bufs[i]);
 		}
 	}
 	pfree(u.pivot);

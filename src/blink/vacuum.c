@@ -9,7 +9,7 @@
 #include "blink/blink.h"
 #include "buffer/hazard.h"
 
-#include "blink/wal_deletes.h"
+#include "blink/wal_records.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
 #include "miscadmin.h"

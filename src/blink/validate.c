@@ -2,7 +2,6 @@
  * validate.c
  *	  Checks operator classes of mtpower_blink, as nbtree checks its own.
  */
-#include "core/core.h"
 #include "blink/blink.h"
 
 #include "access/htup_details.h"
@@ -45,8 +44,8 @@ is_signature(Form_pg_amproc form)
 }
 
 /*
- * Each pair of types must have all its operators and a comparison function, and there must be such a
- * pair for every two types.
+ * Each pair of types must have all its operators and a comparison function.  There must be such a
+ * pair for every two types of the family.
  */
 static bool
 check_family(MtpOpclassCheck *check, Oid intype)
@@ -61,7 +60,7 @@ check_family(MtpOpclassCheck *check, Oid intype)
 	{
 		OpFamilyOpFuncGroup *group = lfirst(lc);
 
-		/* The offset's type of an in_range function need not belong to the family: interval. */
+		/* An in_range function's offset may be of a type outside of the family, as interval is. */
 		if (group->operatorset == 0 && group->functionset == (1 << BTINRANGE_PROC))
 			continue;
 
@@ -75,7 +74,8 @@ check_family(MtpOpclassCheck *check, Oid intype)
 			mtp_opclass_lacks_operators(check, group);
 		if ((group->functionset & (1 << BTORDER_PROC)) == 0)
 			mtp_opclass_complain(check,
-								 "operator family \"%s\" of access method %s is missing support function for types %s and %s",
+								 "operator family \"%s\" of access method %s is missing "
+								 "support function for types %s and %s",
 								 check->family, check->am,
 								 format_type_be(group->lefttype), format_type_be(group->righttype));
 	}
@@ -98,41 +98,36 @@ mtp_blink_validate(Oid opclass)
 	return mtp_opclass_validate(opclass, &rules);
 }
 
-/* The name of a column's operator class, which the relcache has no room for. */
-static char *
-opclass_name(Relation index, int col)
-{
-	Datum		classes;
-	HeapTuple	tuple;
-	bool		isnull;
-	char	   *name;
-
-	classes = SysCacheGetAttr(INDEXRELID, index->rd_indextuple, Anum_pg_index_indclass, &isnull);
-	Assert(!isnull);
-	tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(((oidvector *) DatumGetPointer(classes))->values[col]));
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for an operator class of index \"%s\"", RelationGetRelationName(index));
-	name = pstrdup(NameStr(((Form_pg_opclass) GETSTRUCT(tuple))->opcname));
-	ReleaseSysCache(tuple);
-	return name;
-}
-
 /*
- * Pattern operator classes compare bytes, but their "=" is the type's own: a scan would miss what a
- * nondeterministic collation holds to be equal.  Core knows this of btree's, by their OIDs.
+ * Pattern operator classes compare bytes, but their "=" is the type's own: a scan would miss values
+ * that a nondeterministic collation holds to be equal.  Core knows this of btree's, by their OIDs.
  */
 static void
 check_collation(Relation index, int col)
 {
 	Oid			proc = index_getprocid(index, col + 1, BTORDER_PROC);
 	Oid			collation = index->rd_indcollation[col];
+	Datum		classes;
+	Oid			opclass;
+	HeapTuple	tuple;
+	bool		isnull;
 
-	if ((proc == F_BTTEXT_PATTERN_CMP || proc == F_BTBPCHAR_PATTERN_CMP) &&
-		OidIsValid(collation) && !get_collation_isdeterministic(collation))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("nondeterministic collations are not supported for operator class \"%s\"",
-						opclass_name(index, col))));
+	if ((proc != F_BTTEXT_PATTERN_CMP && proc != F_BTBPCHAR_PATTERN_CMP) ||
+		!OidIsValid(collation) || get_collation_isdeterministic(collation))
+		return;
+
+	/* The relcache has no room for the operator class's name. */
+	classes = SysCacheGetAttr(INDEXRELID, index->rd_indextuple, Anum_pg_index_indclass, &isnull);
+	Assert(!isnull);
+	opclass = ((oidvector *) DatumGetPointer(classes))->values[col];
+	tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(opclass));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for an operator class of index \"%s\"",
+			 RelationGetRelationName(index));
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("nondeterministic collations are not supported for operator class \"%s\"",
+					NameStr(((Form_pg_opclass) GETSTRUCT(tuple))->opcname))));
 }
 
 StaticAssertDecl(BTORDER_PROC == MTP_OPCLASS_MAIN_PROC, "btree's main function");
@@ -141,7 +136,8 @@ void
 mtp_blink_check_support(Relation index)
 {
 	mtp_opclass_check_support(index, 2,
-							  "Add a function that compares two values to the operator family: ALTER OPERATOR FAMILY ... ADD FUNCTION 1.",
+							  "Add a function that compares two values to the operator family: "
+							  "ALTER OPERATOR FAMILY ... ADD FUNCTION 1.",
 							  "A comparison function takes two arguments and returns integer.");
 	for (int col = 0; col < IndexRelationGetNumberOfKeyAttributes(index); col++)
 		check_collation(index, col);

@@ -1,25 +1,22 @@
 /*
  * verify.c
- *	  Checks a B-link tree beside whatever others do to it.
+ *	  Checks a B-link tree beside whatever other backends do to it.
  *
- * Only AccessShareLock is held, and one page's share lock at a time, for as long as copying the page
- * takes.  All levels are walked from left to right, from the root's down.
+ * It holds AccessShareLock, and one page's share lock at a time, for as long as it copies the page.
+ * It walks all levels from left to right, from the root's down.
  *
- * What one page says is true at the moment of its copy.  What two pages say together was true at one
- * moment if the first, read again after the second, has not changed (in what matters): then the
- * second was read while both stood as they are.  So a contradiction between neighbours, or between a
- * parent and its children, counts only if the first page is still the same.  It must also be seen several
- * times over, in case the page was changed and changed back in between.
+ * What one page says is true at the moment of its copy.  What two pages say together was true at
+ * one moment if the first, read again after the second, has not changed in what matters: then the
+ * second was read while both stood as they are.  So a contradiction between neighbours, or between
+ * a parent and its children, counts only if the first page is still the same.  It must also be seen
+ * several times over, in case the page was changed and changed back in between.
  */
-#include "blink/blink.h"
-
 #include "blink/verify.h"
+
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-/*
- * Copies a page that `from` leads to.  With keep, the buffer stays pinned and is returned.
- */
+/* Copies a page that block `from` leads to.  With keep, the buffer stays pinned and is returned. */
 static Buffer
 read_page(MtpVerify *v, MtpVerifyPage *p, BlockNumber blkno, BlockNumber from, bool keep)
 {
@@ -27,7 +24,8 @@ read_page(MtpVerify *v, MtpVerifyPage *p, BlockNumber blkno, BlockNumber from, b
 
 	CHECK_FOR_INTERRUPTS();
 	if (blkno == MTP_BLINK_META || !mtp_verify_has_block(v, blkno))
-		mtp_verify_fail(v, from, -1, "Page leads to block %u, which is no page of the tree.", blkno);
+		mtp_verify_fail(v, from, -1, "Page leads to block %u, which is no page of the tree.",
+						blkno);
 	v->blkno = blkno;
 	p->blkno = blkno;
 	buf = ReadBufferExtended(v->rel, MAIN_FORKNUM, blkno, RBM_NORMAL, v->strategy);
@@ -49,7 +47,7 @@ on_level(MtpVerifyPage *p, uint32 level)
 		MtpVerifyHeadOf(p)->level == level;
 }
 
-/* Do two copies agree in what neighbours go by: being in the tree, right link, high key? */
+/* True if two copies agree in what neighbours go by: being in the tree, right link, high key. */
 static bool
 same_edge(MtpVerifyPage *a, MtpVerifyPage *b)
 {
@@ -69,7 +67,7 @@ same_edge(MtpVerifyPage *a, MtpVerifyPage *b)
 	return IndexTupleSize(ka) == IndexTupleSize(kb) && memcmp(ka, kb, IndexTupleSize(ka)) == 0;
 }
 
-/* Do two copies of an inner page agree in all they say? */
+/* True if two copies of an inner page agree in all they say. */
 static bool
 same_downlinks(MtpVerifyPage *a, MtpVerifyPage *b)
 {
@@ -93,7 +91,7 @@ same_downlinks(MtpVerifyPage *a, MtpVerifyPage *b)
 
 /* ---------- neighbours ---------- */
 
-/* The page that a right link leads to must link back, and hold only what is above the high key. */
+/* Checks the page that a right link leads to: it links back, and is above the high key. */
 static void
 check_pair(MtpVerify *v, MtpVerifyPage *left, MtpVerifyPage *p, MtpVerifyFault *f)
 {
@@ -104,7 +102,8 @@ check_pair(MtpVerify *v, MtpVerifyPage *left, MtpVerifyPage *p, MtpVerifyFault *
 
 	f->found = false;
 	if (MtpIsDeleted(page))
-		mtp_verify_fault(f, left->blkno, -1, "Right link leads to block %u, a deleted page.", p->blkno);
+		mtp_verify_fault(f, left->blkno, -1, "Right link leads to block %u, a deleted page.",
+						 p->blkno);
 	else if (h->level != MtpVerifyHeadOf(left)->level)
 		mtp_verify_fault(f, left->blkno, -1, "Right link leads to block %u on level %u.",
 						 p->blkno, h->level);
@@ -112,10 +111,11 @@ check_pair(MtpVerify *v, MtpVerifyPage *left, MtpVerifyPage *p, MtpVerifyFault *
 		mtp_verify_fault(f, p->blkno, -1, "Left link leads to block %d instead of block %u.",
 						 (int) h->left, left->blkno);
 	else if (h->nitems > first &&
-			 mtp_blink_verify_compare(v, mtp_page_item(page, first), MtpHighKey(MtpVerifyPageOf(left)),
-									  &att) <= 0)
+			 mtp_blink_verify_compare(v, mtp_page_item(page, first),
+									  MtpHighKey(MtpVerifyPageOf(left)), &att) <= 0)
 		mtp_verify_fault(f, p->blkno, first,
-						 "Item is not above the high key of the left sibling, block %u.", left->blkno);
+						 "Item is not above the high key of the left sibling, block %u.",
+						 left->blkno);
 }
 
 /* ---------- parent and children ---------- */
@@ -139,7 +139,10 @@ outside(MtpVerify *v, IndexTuple item, const Bounds *b)
 		(b->high && mtp_blink_verify_compare(v, item, b->high, &att) > 0);
 }
 
-/* The child itself.  If nothing of it is within the bounds, the downlink is to blame. */
+/*
+ * Checks the child itself.  If nothing of it is within the bounds, the downlink is to blame; else
+ * the child.
+ */
 static void
 check_child(MtpVerify *v, MtpVerifyPage *c, uint32 level, const Bounds *b, MtpVerifyFault *f)
 {
@@ -150,28 +153,29 @@ check_child(MtpVerify *v, MtpVerifyPage *c, uint32 level, const Bounds *b, MtpVe
 
 	mtp_blink_verify_page_sane(v, c);
 	if (MtpIsDeleted(page))
-		mtp_verify_fault(f, b->parent, b->pos, "Downlink leads to block %u, a deleted page.", c->blkno);
+		mtp_verify_fault(f, b->parent, b->pos, "Downlink leads to block %u, a deleted page.",
+						 c->blkno);
 	else if (!on_level(c, level))
-		mtp_verify_fault(f, b->parent, b->pos, "Downlink leads to block %u, which is not on level %u.",
-						 c->blkno, level);
-	if (f->found)
-		return;
-	if (h->nitems <= first)
+		mtp_verify_fault(f, b->parent, b->pos,
+						 "Downlink leads to block %u, which is not on level %u.", c->blkno, level);
+	if (f->found || h->nitems <= first)
 		return;
 	low = mtp_page_item(page, first);
 	if (!outside(v, low, b))
 		return;
 	if (outside(v, mtp_page_item(page, h->nitems - 1), b))
 		mtp_verify_fault(f, b->parent, b->pos,
-						 "Downlink leads to block %u, whose items are beyond the separators.", c->blkno);
+						 "Downlink leads to block %u, whose items are beyond the separators.",
+						 c->blkno);
 	else
-		mtp_verify_fault(f, c->blkno, first, "Item is not above the separator in block %u, offset %d.",
+		mtp_verify_fault(f, c->blkno, first,
+						 "Item is not above the separator in block %u, offset %d.",
 						 b->parent, b->pos + 1);
 }
 
 /*
- * Follows a child's incomplete splits to the page whose high key the parent has, and which the
- * parent's next child must follow.
+ * Follows a child's incomplete splits to the last page.  Its high key must be the next separator of
+ * the parent, and its right link must lead to the parent's next child.
  */
 static void
 check_child_chain(MtpVerify *v, MtpVerifyPage *c, uint32 level, const Bounds *b, MtpVerifyFault *f)
@@ -189,7 +193,8 @@ check_child_chain(MtpVerify *v, MtpVerifyPage *c, uint32 level, const Bounds *b,
 			mtp_blink_verify_compare(v, MtpHighKey(MtpVerifyPageOf(c)), b->high, &att) >= 0)
 		{
 			mtp_verify_fault(f, from, -1,
-							 "Page is marked as split, but block %u has all downlinks.", b->parent);
+							 "Page is marked as split, but block %u has all downlinks.",
+							 b->parent);
 			return;
 		}
 		if (limit-- == 0)
@@ -206,32 +211,20 @@ check_child_chain(MtpVerify *v, MtpVerifyPage *c, uint32 level, const Bounds *b,
 	if ((b->high == NULL) != MtpRightmost(MtpVerifyPageOf(c)))
 		mtp_verify_fault(f, c->blkno, -1, b->high ?
 						 "Page has no right sibling, but block %u has more downlinks." :
-						 "Page has a right sibling, but block %u has no downlink for it.", b->parent);
-	else if (b->high && mtp_blink_verify_compare(v, MtpHighKey(MtpVerifyPageOf(c)), b->high, &att) != 0)
-		mtp_verify_fault(f, c->blkno, -1, "High key differs from the separator in block %u, offset %d.",
+						 "Page has a right sibling, but block %u has no downlink for it.",
+						 b->parent);
+	else if (b->high &&
+			 mtp_blink_verify_compare(v, MtpHighKey(MtpVerifyPageOf(c)), b->high, &att) != 0)
+		mtp_verify_fault(f, c->blkno, -1,
+						 "High key differs from the separator in block %u, offset %d.",
 						 b->parent, b->pos + 2);
 	else if (MtpVerifyHeadOf(c)->right != b->next)
 		mtp_verify_fault(f, c->blkno, -1,
-						 "Right link leads to block %u, but the next downlink in block %u to block %u.",
-						 MtpVerifyHeadOf(c)->right, b->parent, b->next);
+						 "Right link leads to block %u, but the next downlink in block %u "
+						 "to block %u.", MtpVerifyHeadOf(c)->right, b->parent, b->next);
 }
 
-/* First downlink of a page's right sibling. */
-static BlockNumber
-first_downlink_right(MtpVerify *v, MtpVerifyPage *p, MtpVerifyPage *scratch)
-{
-	Page		page;
-
-	read_page(v, scratch, MtpVerifyHeadOf(p)->right, p->blkno, false);
-	page = MtpVerifyPageOf(scratch);
-	if (MtpIsInner(page))
-		mtp_blink_verify_page_sane(v, scratch);
-	if (!MtpIsInner(page) || MtpHead(page)->nitems == 0)
-		return InvalidBlockNumber;
-	return BTreeTupleGetDownLink(mtp_page_item(page, 0));
-}
-
-/* Checks the child that a downlink leads to.  *b gets its bounds, scratch its copy. */
+/* Checks the child that a downlink leads to.  *b gets the child's bounds, scratch its copy. */
 static void
 check_downlink(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, Bounds *b,
 			   MtpVerifyFault *f)
@@ -256,12 +249,20 @@ check_downlink(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, 
 	else if (!MtpRightmost(page))
 	{
 		b->high = MtpHighKey(page);
-		b->next = first_downlink_right(v, p, scratch);
+
+		/* The next page is the first child of the right sibling. */
+		read_page(v, scratch, h->right, p->blkno, false);
+		if (MtpIsInner(MtpVerifyPageOf(scratch)))
+		{
+			mtp_blink_verify_page_sane(v, scratch);
+			if (MtpVerifyHeadOf(scratch)->nitems > 0)
+				b->next = BTreeTupleGetDownLink(mtp_page_item(MtpVerifyPageOf(scratch), 0));
+		}
 	}
 	if (child == MTP_BLINK_META || !mtp_verify_has_block(v, child))
 	{
-		mtp_verify_fault(f, p->blkno, pos, "Downlink leads to block %u, which is no page of the tree.",
-						 child);
+		mtp_verify_fault(f, p->blkno, pos,
+						 "Downlink leads to block %u, which is no page of the tree.", child);
 		return;
 	}
 	read_page(v, scratch, child, p->blkno, false);
@@ -289,7 +290,7 @@ check_item(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, MtpV
 }
 
 /*
- * Checks all children of an inner page.  Where the page has changed in between, p becomes its new
+ * Checks all children of an inner page.  If the page has changed in between, p becomes its new
  * copy, and the checks go on at the separator where they were.
  */
 static void
@@ -337,8 +338,8 @@ check_children(MtpVerify *v, MtpVerifyPage *p, MtpVerifyPage *scratch)
 
 /* ---------- levels ---------- */
 
-/* Scratch space of a walk along a level. */
-typedef struct Walk
+/* A walk along a level. */
+typedef struct LevelWalk
 {
 	MtpVerifyPage *left;		/* the page to the left, if known */
 	MtpVerifyPage *page;
@@ -346,14 +347,14 @@ typedef struct Walk
 	bool		known;
 	MtpVerifyFault last;
 	int			strikes;
-} Walk;
+}			LevelWalk;
 
 /*
- * w->page contradicts w->left.  Tells where to go on: at the same page if there is reason to look
- * again, else where the left page leads now.
+ * Handles a contradiction between w->page and w->left.  Returns the block where the walk goes on:
+ * the same page if there is reason to look again, else the page to which the left one leads now.
  */
 static BlockNumber
-doubt(MtpVerify *v, Walk *w, const MtpVerifyFault *f)
+doubt_page(MtpVerify *v, LevelWalk * w, const MtpVerifyFault *f)
 {
 	MtpVerifyPage *tmp;
 
@@ -373,33 +374,18 @@ doubt(MtpVerify *v, Walk *w, const MtpVerifyFault *f)
 	w->known = !MtpIsDeleted(MtpVerifyPageOf(w->left)) &&
 		MtpVerifyHeadOf(w->left)->level == MtpVerifyHeadOf(tmp)->level;
 
-	/* A deleted page's right link leads to where its key range went, or further left of it. */
+	/* A deleted page's right link leads to where its key range went, or further left. */
 	return MtpVerifyHeadOf(w->left)->right;
 }
 
-/* The first page of a level has nothing to its left, if it was not deleted meanwhile. */
-static void
-check_leftmost(MtpVerify *v, Walk *w, uint32 level)
-{
-	MtpVerifyFault f = {0};
-
-	while (!MtpIsDeleted(MtpVerifyPageOf(w->page)) && !MtpLeftmost(MtpVerifyPageOf(w->page)))
-	{
-		mtp_verify_fault(&f, w->page->blkno, -1, "Leftmost page of level %u has a left sibling.", level);
-		mtp_verify_strike(v, &f, &w->last, &w->strikes);
-		read_page(v, w->page, w->page->blkno, w->page->blkno, false);
-	}
-	w->strikes = 0;
-	w->last.found = false;
-}
-
 /*
- * Checks a level from its leftmost page on; returns the leftmost page of the level below.
+ * Checks a level from its leftmost page on; returns the leftmost page of the level below.  A leaf
+ * stays pinned while its entries are checked against the table.
  */
 static BlockNumber
 check_level(MtpVerify *v, uint32 level, BlockNumber start)
 {
-	Walk		w = {.left = palloc(sizeof(MtpVerifyPage)),.page = palloc(sizeof(MtpVerifyPage)),
+	LevelWalk	w = {.left = palloc(sizeof(MtpVerifyPage)),.page = palloc(sizeof(MtpVerifyPage)),
 	.scratch = palloc(sizeof(MtpVerifyPage))};
 	MemoryContext old = MemoryContextSwitchTo(v->context);
 	BlockNumber blkno = start;
@@ -417,7 +403,18 @@ check_level(MtpVerify *v, uint32 level, BlockNumber start)
 		MemoryContextReset(v->context);
 		pin = read_page(v, w.page, blkno, from, level == 0 && v->rows != NULL);
 		if (first)
-			check_leftmost(v, &w, level);
+		{
+			/* A level's first page has nothing to its left, unless it was deleted meanwhile. */
+			while (!MtpIsDeleted(MtpVerifyPageOf(w.page)) && !MtpLeftmost(MtpVerifyPageOf(w.page)))
+			{
+				mtp_verify_fault(&f, blkno, -1, "Leftmost page of level %u has a left sibling.",
+								 level);
+				mtp_verify_strike(v, &f, &w.last, &w.strikes);
+				read_page(v, w.page, blkno, blkno, false);
+			}
+			w.strikes = 0;
+			w.last.found = false;
+		}
 		if (w.known)
 		{
 			if (!MtpIsDeleted(MtpVerifyPageOf(w.page)))
@@ -427,7 +424,7 @@ check_level(MtpVerify *v, uint32 level, BlockNumber start)
 			{
 				if (BufferIsValid(pin))
 					ReleaseBuffer(pin);
-				blkno = doubt(v, &w, &f);
+				blkno = doubt_page(v, &w, &f);
 				from = w.left->blkno;
 				continue;
 			}
@@ -469,7 +466,7 @@ check_level(MtpVerify *v, uint32 level, BlockNumber start)
 
 /* ---------- the whole tree ---------- */
 
-/* What the metapage says; false if the tree is empty. */
+/* Reads and checks the metapage; false if the tree is empty. */
 static bool
 check_meta(MtpVerify *v, BlockNumber *root, uint32 *level)
 {
@@ -499,58 +496,48 @@ check_meta(MtpVerify *v, BlockNumber *root, uint32 *level)
 						meta->version, MTP_BLINK_VERSION);
 	*root = meta->root;
 	*level = meta->level;
-	if (*root != InvalidBlockNumber && (*level >= MTP_BLINK_HEIGHT || !mtp_verify_has_block(v, *root)))
+	if (*root != InvalidBlockNumber &&
+		(*level >= MTP_BLINK_HEIGHT || !mtp_verify_has_block(v, *root)))
 		mtp_verify_fail(v, MTP_BLINK_META, -1, "Metapage leads to root block %u on level %u.",
 						*root, *level);
 	pfree(p);
 	return *root != InvalidBlockNumber;
 }
 
-/*
- * The root must be alone on its level, but for the halves of an incomplete split.
- */
-static bool
-find_root(MtpVerify *v, BlockNumber *root, uint32 *level)
+/* The root must be alone on its level, but for the pages of an incomplete split. */
+void
+mtp_blink_verify(MtpVerify *v)
 {
 	MtpVerifyPage *p = palloc(sizeof(MtpVerifyPage));
 	MtpVerifyFault f = {0},
 				last = {0};
 	int			strikes = 0;
+	BlockNumber root;
+	uint32		level;
 
-	while (check_meta(v, root, level))
+	while (check_meta(v, &root, &level))
 	{
 		BlockNumber again;
 		uint32		again_level;
 
-		read_page(v, p, *root, MTP_BLINK_META, false);
-		if (MtpIsDeleted(MtpVerifyPageOf(p)) || MtpVerifyHeadOf(p)->level != *level)
+		read_page(v, p, root, MTP_BLINK_META, false);
+		if (MtpIsDeleted(MtpVerifyPageOf(p)) || MtpVerifyHeadOf(p)->level != level)
 			mtp_verify_fault(&f, MTP_BLINK_META, -1,
-							 "Metapage leads to block %u, which is not on level %u.", *root, *level);
+							 "Metapage leads to block %u, which is not on level %u.", root, level);
 		else if (!MtpRightmost(MtpVerifyPageOf(p)) && !MtpIncomplete(MtpVerifyPageOf(p)))
-			mtp_verify_fault(&f, *root, -1, "Root page has a sibling.");
+			mtp_verify_fault(&f, root, -1, "Root page has a sibling.");
 		else
 		{
-			pfree(p);
-			return true;
+			BlockNumber start = root;
+
+			do
+			{
+				start = check_level(v, level, start);
+			} while (level-- > 0);
+			break;
 		}
-		if (check_meta(v, &again, &again_level) && again == *root)
+		if (check_meta(v, &again, &again_level) && again == root)
 			mtp_verify_strike(v, &f, &last, &strikes);
 	}
 	pfree(p);
-	return false;
-}
-
-void
-mtp_blink_verify(MtpVerify *v)
-{
-	BlockNumber start;
-	uint32		level;
-
-	if (find_root(v, &start, &level))
-	{
-		do
-		{
-			start = check_level(v, level, start);
-		} while (level-- > 0);
-	}
 }

@@ -2,14 +2,12 @@
  * verify_page.c
  *	  Checks a page of a B-link tree by itself: what must hold whatever other pages say.
  *
- * Comparisons are made with the operator classes' functions, not with the tree's own (key.c), which
- * trust normalized keys: so these are checked as well.
+ * It compares items with the operator classes' functions.  The tree's own comparison (key.c) trusts
+ * normalized keys; so these are checked as well.
  */
-#include "blink/blink.h"
-
 #include "blink/verify.h"
 
-/* Number of key attributes that an item has. */
+/* The number of key attributes that an item has. */
 static int
 count_atts(MtpVerify *v, IndexTuple itup)
 {
@@ -49,7 +47,7 @@ mtp_blink_verify_compare(MtpVerify *v, IndexTuple a, IndexTuple b, int *att)
 			return ((cmp < 0) != ((v->rel->rd_indoption[i] & INDOPTION_DESC) != 0)) ? -1 : 1;
 	}
 
-	/* What a pivot lacks is minus infinity. */
+	/* Attributes and TIDs that a pivot lacks are minus infinity. */
 	*att = Min(na, nb);
 	if (na != nb)
 		return na < nb ? -1 : 1;
@@ -60,7 +58,10 @@ mtp_blink_verify_compare(MtpVerify *v, IndexTuple a, IndexTuple b, int *att)
 	return ItemPointerCompare(ta, tb);
 }
 
-/* The same of a pivot, and may it stand on such a page, or be a high key (first: minus infinity)? */
+/*
+ * What is wrong with a pivot, or NULL.  `first`: it is an inner page's first item, which has no
+ * attributes; no other pivot lacks them all.
+ */
 static const char *
 pivot_fault(MtpVerify *v, IndexTuple itup, bool first)
 {
@@ -96,13 +97,14 @@ mtp_blink_verify_page_sane(MtpVerify *v, MtpVerifyPage *p)
 	{
 		IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
 
-		what = MtpIsLeaf(page) ? mtp_blink_entry_fault(v->rel, itup) : pivot_fault(v, itup, pos.pos == 0);
+		what = MtpIsLeaf(page) ? mtp_blink_entry_fault(v->rel, itup) :
+			pivot_fault(v, itup, pos.pos == 0);
 		if (what)
 			mtp_verify_fail(v, p->blkno, pos.pos, "The %s.", what);
 	} while (mtp_pos_next(page, &pos));
 }
 
-/* Two neighbours on a page must be in order, by their functions and by their norms. */
+/* Checks that two neighbours on a page are in order, by their functions and by their norms. */
 static void
 check_order(MtpVerify *v, MtpVerifyPage *p, int pos, IndexTuple a, IndexTuple b)
 {
@@ -120,12 +122,16 @@ check_order(MtpVerify *v, MtpVerifyPage *p, int pos, IndexTuple a, IndexTuple b)
 		mtp_verify_fail(v, p->blkno, pos, "Normalized keys contradict the keys' order.");
 }
 
-static void
-check_header(MtpVerify *v, MtpVerifyPage *p, uint32 level)
+void
+mtp_blink_verify_page(MtpVerify *v, MtpVerifyPage *p, uint32 level)
 {
 	Page		page = MtpVerifyPageOf(p);
 	MtpPageHeader *h = MtpHead(page);
+	MtpPos		pos = {0};
+	IndexTuple	last = NULL;
+	int			att;
 
+	mtp_blink_verify_page_sane(v, p);
 	if (!MtpIsLeaf(page) && !MtpIsInner(page))
 		mtp_verify_fail(v, p->blkno, -1, "Page is no page of the tree.");
 	if (h->level != level)
@@ -140,19 +146,6 @@ check_header(MtpVerify *v, MtpVerifyPage *p, uint32 level)
 		mtp_verify_fail(v, p->blkno, -1, "Page is its own sibling.");
 	if (MtpIsInner(page) && h->nitems == 0)
 		mtp_verify_fail(v, p->blkno, -1, "Inner page has no downlinks.");
-}
-
-void
-mtp_blink_verify_page(MtpVerify *v, MtpVerifyPage *p, uint32 level)
-{
-	Page		page = MtpVerifyPageOf(p);
-	MtpPageHeader *h = MtpHead(page);
-	MtpPos		pos = {0};
-	IndexTuple	last = NULL;
-	int			att;
-
-	mtp_blink_verify_page_sane(v, p);
-	check_header(v, p, level);
 	if (h->nitems > 0)
 	{
 		do
@@ -165,7 +158,7 @@ mtp_blink_verify_page(MtpVerify *v, MtpVerifyPage *p, uint32 level)
 		} while (mtp_pos_next(page, &pos));
 	}
 
-	/* A leaf's high key may equal its last entry; an inner page's is the next page's first bound. */
+	/* A leaf's high key may equal its last entry; an inner page's must be above its last item. */
 	if (last != NULL && h->highkey != 0)
 	{
 		int			cmp = mtp_blink_verify_compare(v, last, MtpHighKey(page), &att);

@@ -2,9 +2,10 @@
  * verify_rows.c
  *	  Checks a B-link tree against its table: every entry has its row, every row its entry.
  *
- * While a leaf is pinned, VACUUM can't pass it, so line pointers that the leaf's entries lead to stay
- * in use (inspect/rows.c).  The caller reads a leaf and keeps its pin until its entries are checked
- * here.  Rows are looked up in the tree as an insertion would look for its place.
+ * While a leaf is pinned, VACUUM cannot pass it (invariant B10): line pointers that the leaf's
+ * entries lead to stay in use (index/verify_rows.c).  The caller reads a leaf and keeps its pin
+ * until this file has checked its entries.  Rows are looked up in the tree as an insertion looks
+ * for its place.
  */
 #include "blink/reader.h"
 
@@ -13,7 +14,7 @@
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
-/* Has the entry exactly these values? */
+/* True if the entry has exactly these values. */
 bool
 mtp_blink_verify_matches(MtpVerify *v, const void *entry, const Datum *values, const bool *isnull)
 {
@@ -36,8 +37,9 @@ mtp_blink_verify_matches(MtpVerify *v, const void *entry, const Datum *values, c
 /* ---------- entry to row ---------- */
 
 /*
- * Finds the entry equal to itup, TID included.  Its leaf comes back pinned and share-locked, or not at
- * all; *where and *pos get the leaf and the place where the entry is or should be.
+ * Finds the entry equal to itup, TID included.  Its leaf comes back pinned and share-locked;
+ * InvalidBuffer if there is no such entry.  *where and *pos get the leaf and the place where the
+ * entry is or should be.
  */
 static Buffer
 find_entry(MtpVerify *v, IndexTuple itup, MtpPos *pos, BlockNumber *where)
@@ -50,10 +52,7 @@ find_entry(MtpVerify *v, IndexTuple itup, MtpPos *pos, BlockNumber *where)
 	mtp_blink_key_tuple(v->rel, &key, itup);
 	buf = mtp_blink_descend(v->rel, &key, BUFFER_LOCK_SHARE, 0, NULL);
 	*where = MTP_BLINK_META;
-	*pos = (MtpPos)
-	{
-		0
-	};
+	memset(pos, 0, sizeof(*pos));
 	if (!BufferIsValid(buf))
 		return buf;
 	page = BufferGetPage(buf);
@@ -68,11 +67,12 @@ find_entry(MtpVerify *v, IndexTuple itup, MtpPos *pos, BlockNumber *where)
 }
 
 /*
- * An entry has no row, says mtp_verify_entry_fault.  Looked at beside others' changes that counts only if the
- * entry was there before and after, so: still there, with its leaf pinned still wrong, and there again.
+ * Looks again at an entry that has no row, as mtp_verify_entry_fault says.  Beside other backends'
+ * changes that counts only if the entry was there before and after.  So it must still be there,
+ * still be wrong while its leaf is pinned, and be there again.
  */
 static void
-entry_again(MtpVerify *v, IndexTuple itup)
+recheck_entry(MtpVerify *v, IndexTuple itup)
 {
 	BlockNumber blkno;
 	MtpPos		pos;
@@ -113,7 +113,7 @@ mtp_blink_verify_entries(MtpVerify *v, MtpVerifyPage *p)
 
 			CHECK_FOR_INTERRUPTS();
 			if (mtp_verify_entry_fault(v, &itup->t_tid, itup) != NULL)
-				entry_again(v, itup);
+				recheck_entry(v, itup);
 			MemoryContextReset(v->rows->context);
 		} while (mtp_pos_next(page, &pos));
 	}
@@ -123,7 +123,8 @@ mtp_blink_verify_entries(MtpVerify *v, MtpVerifyPage *p)
 /* ---------- row to entry ---------- */
 
 void
-mtp_blink_verify_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive, void *state)
+mtp_blink_verify_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive,
+					 void *state)
 {
 	MtpVerify  *v = state;
 	MtpVerifyRows *r = v->rows;
@@ -144,7 +145,8 @@ mtp_blink_verify_row(Relation index, ItemPointer tid, Datum *values, bool *isnul
 	dead = mtp_slot_dead(BufferGetPage(buf), pos.node, pos.slot);
 	UnlockReleaseBuffer(buf);
 	if (dead && !r->ignore_dead)
-		mtp_verify_fail(v, blkno, pos.pos, "Row with TID (%u,%u) is alive, but its entry marked dead.",
+		mtp_verify_fail(v, blkno, pos.pos,
+						"Row with TID (%u,%u) is alive, but its entry marked dead.",
 						ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid));
 	if (!mtp_blink_verify_matches(v, found, values, isnull))
 		mtp_verify_fail(v, blkno, pos.pos, "Entry of the row with TID (%u,%u) has other values.",

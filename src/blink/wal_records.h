@@ -1,11 +1,15 @@
 /*
  * wal_records.h
- *	  Main data of the B-link tree's WAL records; src/wal/README.md lists blocks and block data.
+ *	  Main data of the B-link tree's WAL records.  src/wal/README.md lists blocks and block data.
+ *
+ * MTP_WAL_DELETE, with which an inserter makes room, is in index/dead.h.
  */
 #ifndef MTP_BLINK_WAL_RECORDS_H
 #define MTP_BLINK_WAL_RECORDS_H
 
 #include "core/core.h"
+
+#include "access/transam.h"
 #include "storage/block.h"
 
 /*
@@ -38,5 +42,44 @@ typedef struct MtpWalNewRoot
 	BlockNumber root;
 	uint32		level;
 } MtpWalNewRoot;
+
+/*
+ * MTP_WAL_VACUUM: what ambulkdelete did.
+ *
+ * With a block: it deleted items.  Block 0: the leaf, under a cleanup lock; data: uint16
+ * pos[nitems].  Or the metapage, with nitems 0 and always an image.
+ *
+ * Without a block: it passed the blocks from .. to - 1, leaves among them under a cleanup lock.
+ * Replay waits until no scan stands on one of them (index/passed.h).
+ */
+typedef struct MtpWalVacuum
+{
+	uint16		nitems;
+} MtpWalVacuum;
+
+/*
+ * MTP_WAL_UNLINK: a leaf leaves the tree, with the inner pages that lead to it alone.  Blocks, for
+ * each level from the leaf up: the left sibling (if bit `level` of lefts is set), the page
+ * (initialized), the right sibling.  Then the parent, whose item at pos gets the topmost right
+ * sibling as child, and whose item at pos + 1 goes.
+ */
+typedef struct MtpWalUnlink
+{
+	FullTransactionId safexid;
+	uint32		lefts;
+	uint16		levels;
+	uint16		pos;
+} MtpWalUnlink;
+
+/*
+ * MTP_WAL_REUSE: a deleted page is about to become another one.  No blocks: later records change
+ * the page.  A standby cancels the queries that may still be on their way to the old page.
+ */
+typedef struct MtpWalReuse
+{
+	FullTransactionId safexid;
+	MtpLocator	locator;
+	BlockNumber block;
+} MtpWalReuse;
 
 #endif							/* MTP_BLINK_WAL_RECORDS_H */

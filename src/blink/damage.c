@@ -1,49 +1,48 @@
 /*
- * check.c
- *	  Checks what is read of an index before it is relied on.
+ * damage.c
+ *	  Checks what is read of an index before anything relies on it (invariant B14).
  *
- * Whoever reads a page asks for its shape, and for each item that he looks at whether it lies on the page and is whole.  So a damaged page
- * is an error that names it, and neither a crash nor an endless loop.  README.md, "Damaged pages".
+ * A backend that reads a page checks the page's shape, and of each item that it looks at whether
+ * the item lies on the page and is whole.  So a damaged page is an error that names it, and neither
+ * a crash nor an endless loop.  README.md, "Damaged pages".
  */
 #include "blink/blink.h"
 
-#include "access/tupmacs.h"
-
 static void
-fail(Relation rel, BlockNumber blkno, const char *what)
+fail_block(Relation rel, BlockNumber blkno, const char *what)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INDEX_CORRUPTED),
-			 errmsg("index \"%s\" contains corrupted page at block %u", RelationGetRelationName(rel), blkno),
+			 errmsg("index \"%s\" contains corrupted page at block %u",
+					RelationGetRelationName(rel), blkno),
 			 what ? errdetail("The %s.", what) : 0,
 			 errhint("Please REINDEX it.")));
-}
-
-/* The block of a page in a buffer, for messages. */
-static BlockNumber
-block_of(Page page)
-{
-	Size		off = (char *) page - BufferBlocks;
-
-	if ((char *) page >= BufferBlocks && off / BLCKSZ < NBuffers)
-		return BufferGetBlockNumber(off / BLCKSZ + 1);
-	for (int i = 0; i < NLocBuffer; i++)
-		if (LocalBufferBlockPointers[i] == (Block) page)
-			return BufferGetBlockNumber(-i - 1);
-	return InvalidBlockNumber;
 }
 
 void
 mtp_blink_fail_page(Relation rel, Page page, const char *what)
 {
-	fail(rel, block_of(page), what);
+	BlockNumber blkno = InvalidBlockNumber;
+	Size		off = (char *) page - BufferBlocks;
+
+	/* The caller knows the page alone: the message names the block whose buffer it is in. */
+	if ((char *) page >= BufferBlocks && off / BLCKSZ < NBuffers)
+		blkno = BufferGetBlockNumber(off / BLCKSZ + 1);
+	else
+	{
+		for (int i = 0; i < NLocBuffer; i++)
+			if (LocalBufferBlockPointers[i] == (Block) page)
+				blkno = BufferGetBlockNumber(-i - 1);
+	}
+	fail_block(rel, blkno, what);
 	pg_unreachable();
 }
 
 /* ---------- items ---------- */
 
-bool
-mtp_blink_tuple_whole(Relation rel, IndexTuple itup)
+/* True if all attributes that a leaf tuple or pivot of this index should have lie within it. */
+static bool
+tuple_whole(Relation rel, IndexTuple itup)
 {
 	TupleDesc	tupdesc = RelationGetDescr(rel);
 	int			natts = BTreeTupleGetNAtts(itup, rel);
@@ -94,7 +93,7 @@ mtp_blink_pivot_fault(Relation rel, IndexTuple itup)
 						IndexTupleSize(itup) < sizeof(IndexTupleData) + sizeof(ItemPointerData) ||
 						!ItemPointerIsValid(tid)))
 		return "pivot tuple has a wrong TID";
-	if (!mtp_blink_tuple_whole(rel, itup))
+	if (!tuple_whole(rel, itup))
 		return "pivot tuple is damaged";
 	return NULL;
 }
@@ -106,16 +105,17 @@ mtp_blink_entry_fault(Relation rel, IndexTuple itup)
 		return "entry is not a plain tuple";
 	if (!mtp_tid_possible(&itup->t_tid))
 		return "entry has an invalid TID";
-	if (!mtp_blink_tuple_whole(rel, itup))
+	if (!tuple_whole(rel, itup))
 		return "entry is damaged";
 	return NULL;
 }
 
-/* What mtp_blink_item does not see at a glance. */
+/* Checks what mtp_blink_item does not see at a glance. */
 void
 mtp_blink_check_item(Relation rel, Page page, IndexTuple itup)
 {
-	const char *what = MtpIsLeaf(page) ? mtp_blink_entry_fault(rel, itup) : mtp_blink_pivot_fault(rel, itup);
+	const char *what = MtpIsLeaf(page) ? mtp_blink_entry_fault(rel, itup) :
+	mtp_blink_pivot_fault(rel, itup);
 
 	if (unlikely(what != NULL))
 		mtp_blink_fail_page(rel, page, what);
@@ -124,7 +124,8 @@ mtp_blink_check_item(Relation rel, Page page, IndexTuple itup)
 /* ---------- pages ---------- */
 
 /*
- * A page that is locked; a page of the tree is one that can be searched then.
+ * Checks the header, the bounds of the directory and the high key, but no item.  That is enough to
+ * search the directory, and to change it.
  */
 void
 mtp_blink_check_page(Relation rel, Buffer buf)
@@ -160,10 +161,10 @@ mtp_blink_check_page(Relation rel, Buffer buf)
 			what = mtp_blink_pivot_fault(rel, MtpHighKey(page));
 	}
 	if (unlikely(what != NULL))
-		fail(rel, BufferGetBlockNumber(buf), what);
+		fail_block(rel, BufferGetBlockNumber(buf), what);
 }
 
-/* A page that is to be rewritten or split: everything that is read of its items. */
+/* Checks everything that a rewrite or split reads of the items: it ends in a critical section. */
 void
 mtp_blink_check_items(Relation rel, Buffer buf)
 {
@@ -172,7 +173,7 @@ mtp_blink_check_items(Relation rel, Buffer buf)
 	const char *what = mtp_page_fault(page, &pos);
 
 	if (unlikely(what != NULL))
-		fail(rel, BufferGetBlockNumber(buf), what);
+		fail_block(rel, BufferGetBlockNumber(buf), what);
 	for (int i = 0; i < MtpHead(page)->nnodes; i++)
 		for (int j = 0; j < MtpCounts(page)[i]; j++)
 			(void) mtp_blink_item(rel, page, i, j);
@@ -186,51 +187,8 @@ mtp_blink_check_unlocked(Relation rel, Buffer buf)
 }
 
 void
-mtp_blink_check_block(Relation rel, BlockNumber blkno)
-{
-	if (unlikely(mtp_link_beyond(rel, blkno)))
-		mtp_link_fail_beyond(rel, blkno);
-}
-
-void
 mtp_blink_check_walk(Relation rel, MtpWalk *w, BlockNumber blkno)
 {
 	if (unlikely(mtp_walk_again(w, blkno)))
 		mtp_link_fail_again(rel, blkno);
-}
-
-/* A link to a page of a level, or to one that was deleted there. */
-void
-mtp_blink_check_level(Relation rel, Buffer buf, uint32 level)
-{
-	MtpPageHeader *h = MtpHead(BufferGetPage(buf));
-
-	if (unlikely(h->level != level || h->type == MTP_PAGE_META))
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("link in index \"%s\" leads to block %u, which is not on level %u",
-						RelationGetRelationName(rel), BufferGetBlockNumber(buf), level),
-				 errhint("Please REINDEX it.")));
-}
-
-MtpBlinkMeta *
-mtp_blink_check_meta(Relation rel, Buffer buf)
-{
-	MtpBlinkMeta *meta = MtpBlinkMetaOf(BufferGetPage(buf));
-
-	if (MtpHead(BufferGetPage(buf))->type != MTP_PAGE_META || meta->magic != MTP_BLINK_MAGIC)
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" is not an mtpower_blink index",
-						RelationGetRelationName(rel)),
-				 errdetail("Its metapage, block %u, is corrupted.", MTP_BLINK_META)));
-	if (meta->version != MTP_BLINK_VERSION)
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("version mismatch in index \"%s\": file version %u, current version %u",
-						RelationGetRelationName(rel), meta->version, MTP_BLINK_VERSION),
-				 errdetail("Its metapage, block %u, was written by a later version of mtpower, or is corrupted.", MTP_BLINK_META)));
-	if (meta->root != InvalidBlockNumber && (meta->level >= MTP_BLINK_HEIGHT || meta->root == MTP_BLINK_META))
-		fail(rel, MTP_BLINK_META, "metapage leads to an impossible root");
-	return meta;
 }

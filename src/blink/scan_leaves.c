@@ -1,26 +1,26 @@
 /*
- * step.c
+ * scan_leaves.c
  *	  Reads leaves for a scan, and walks from leaf to leaf in both directions.
  *
- * Going right needs the right link of the time when the page was read: what a later split moved
- * right has been seen already.  Going left needs the page whose right link leads to where the scan
- * stands, whatever was split or deleted since; see left_neighbour.
+ * To go right, the scan needs the right link of the time when it read the page: what a later split
+ * moved right, it has seen already.  To go left, it needs the page whose right link leads to where
+ * it stands, whatever was split or deleted since; see left_neighbour.  Both rest on invariant B7: a
+ * leaf's links and its items are of one moment.
  *
- * In a parallel scan a process takes a turn before it goes to a page (parallel.c), and whether a page
- * follows is told to the others while this one is locked.
+ * In a parallel scan a process takes a turn before it goes to a page (scan_turns.c).  Whether a
+ * page follows, it tells the others while it has this one locked (invariant B9).
  */
 #include "blink/scan.h"
 
-#include "access/tupmacs.h"
-#include "miscadmin.h"
 #include "core/inject.h"
+#include "miscadmin.h"
 
-/* Having found so many matches in a row, look whether the page's last item matches as well. */
+/* After so many matches in a row, the scan looks whether the page's last item matches as well. */
 #define SURE_AFTER 4
 
 /*
- * Does an item match?  *more is cleared if it does not, and nothing beyond it in the scan's direction
- * does either.
+ * True if an item matches.  If it does not, and nothing beyond it in the scan's direction does
+ * either, clears *more.
  */
 static inline bool
 matches(IndexScanDesc scan, IndexTuple itup, ScanDirection dir, bool *more)
@@ -29,11 +29,9 @@ matches(IndexScanDesc scan, IndexTuple itup, ScanDirection dir, bool *more)
 
 	if (so->equal)
 	{
-		bool		null = IndexTupleHasNulls(itup) &&
-		att_isnull(0, (bits8 *) ((char *) itup + sizeof(IndexTupleData)));
+		char	   *data = (char *) itup + IndexInfoFindDataOffset(itup->t_info);
 
-		if (!null && so->start.norm ==
-			mtp_norm_fixed(so->code, (char *) itup + IndexInfoFindDataOffset(itup->t_info)))
+		if (!mtp_blink_first_null(itup) && so->start.norm == mtp_norm_fixed(so->code, data))
 			return true;
 		*more = false;
 		return false;
@@ -41,6 +39,7 @@ matches(IndexScanDesc scan, IndexTuple itup, ScanDirection dir, bool *more)
 	return _bt_checkkeys(scan, itup, so->natts, dir, more);
 }
 
+/* Saves an item as number `index` of the current position, with its tuple if the scan wants it. */
 static inline void
 save_item(IndexScanDesc scan, MtpPageReader *v, int index, IndexTuple itup, int pos)
 {
@@ -55,13 +54,14 @@ save_item(IndexScanDesc scan, MtpPageReader *v, int index, IndexTuple itup, int 
 
 		if (unlikely(bt->currPos.nextTupleOffset + MAXALIGN(size) > BLCKSZ))
 		{
-			/* Who reads the page itself says so. */
+			/* Of a frame that is no error: the page is read locked next, which finds damage. */
 			if (!BufferIsValid(v->buf))
 			{
 				v->torn = true;
 				return;
 			}
-			mtp_blink_fail_page(scan->indexRelation, v->page, "directory points to some item more than once");
+			mtp_blink_fail_page(scan->indexRelation, v->page,
+								"directory points to some item more than once");
 		}
 		item->tupleOffset = bt->currPos.nextTupleOffset;
 		memcpy(bt->currTuples + item->tupleOffset, itup, size);
@@ -70,8 +70,8 @@ save_item(IndexScanDesc scan, MtpPageReader *v, int index, IndexTuple itup, int 
 }
 
 /*
- * Having seen a match, is the item at the page's other end one too?  Then so is all in between, since
- * the matches are a range.
+ * True if the item at pos, the page's other end, matches.  The scan has seen a match, and the
+ * matches are a range: then everything in between matches, too.
  */
 static bool
 all_match(IndexScanDesc scan, MtpPageReader *v, int pos, ScanDirection dir)
@@ -84,30 +84,38 @@ all_match(IndexScanDesc scan, MtpPageReader *v, int pos, ScanDirection dir)
 }
 
 /*
- * Saves the item at an offset as save_item does, where a glance tells that it is good: it lies behind low, and its columns have a fixed length or only its TID
- * matters.  Its head is read once, and of a frame the version is looked at when the leaf has been read.  False if it takes a closer look.
+ * Saves the item at an offset as save_item does, if a glance tells that the item is good: it lies
+ * behind `low`, and its columns have a fixed length or only its TID matters.  Else false: the
+ * caller takes a closer look.
+ *
+ * The item's head is read once, since a frame may change.  The caller looks at the frame's sequence
+ * lock when it has read the leaf (invariant B8).
  */
 static inline bool
-save_plain(BTScanPos pos, char *tuples, const MtpBlinkInfo *info, const char *page, unsigned low, int index, unsigned off, int rank)
+save_plain_item(BTScanPos pos, char *tuples, const MtpBlinkInfo *info, const char *page,
+				unsigned low, int index, unsigned off, int rank)
 {
 	BTScanPosItem *item = &pos->items[index];
 	IndexTupleData head;
 	uint64		word;
 	Size		size;
 
-	StaticAssertStmt(sizeof(word) == sizeof(head) && MAXIMUM_ALIGNOF == sizeof(word), "a tuple's head is a word");
+	StaticAssertStmt(sizeof(word) == sizeof(head) && MAXIMUM_ALIGNOF == sizeof(word),
+					 "a tuple's head is a word");
 	if (off < low || off > BLCKSZ - sizeof(head))
 		return false;
 	word = *(const volatile uint64 *) (page + off);
 	memcpy(&head, &word, sizeof(head));
 	size = head.t_info & INDEX_SIZE_MASK;
-	if (size < sizeof(head) || size > BLCKSZ - off || (head.t_info & INDEX_ALT_TID_MASK) != 0 || !mtp_tid_possible(&head.t_tid))
+	if (size < sizeof(head) || size > BLCKSZ - off || (head.t_info & INDEX_ALT_TID_MASK) != 0 ||
+		!mtp_tid_possible(&head.t_tid))
 		return false;
 	if (tuples != NULL)
 	{
 		int			at = pos->nextTupleOffset;
 
-		if (info->fixed == 0 || (head.t_info & INDEX_NULL_MASK) != 0 || size < info->fixed || at + MAXALIGN(size) > BLCKSZ)
+		if (info->fixed == 0 || (head.t_info & INDEX_NULL_MASK) != 0 || size < info->fixed ||
+			at + MAXALIGN(size) > BLCKSZ)
 			return false;
 		memcpy(tuples + at, &word, sizeof(word));
 		for (Size i = sizeof(word); i < size; i += sizeof(word))
@@ -123,9 +131,9 @@ save_plain(BTScanPos pos, char *tuples, const MtpBlinkInfo *info, const char *pa
 	return true;
 }
 
-/* Saves all items from p on as number n and up; returns the next number. */
+/* Saves all items from p to the page's end, as number n and up; returns the next number. */
 static int
-save_rest(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
+save_to_end(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
 {
 	BTScanOpaque bt = scan->opaque;
 	const MtpBlinkInfo *info = mtp_blink_info(scan->indexRelation);
@@ -139,7 +147,8 @@ save_rest(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
 	{
 		const MtpNode *node = &v->nodes[p.node];
 		int			count = Min(v->counts[p.node], MTP_NODE_SLOTS);
-		uint32		left = scan->ignore_killed_tuples ? mtp_node_live(node, count) : (1u << count) - 1;
+		uint32		left = scan->ignore_killed_tuples ? mtp_node_live(node, count) :
+		(1u << count) - 1;
 
 		for (left &= ~0u << Min(p.slot, MTP_NODE_SLOTS); left != 0; left &= left - 1)
 		{
@@ -153,7 +162,8 @@ save_rest(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
 				v->torn = true;
 				return n;
 			}
-			if (save_plain(&bt->currPos, bt->currTuples, info, v->page, low, n, off, first + p.slot))
+			if (save_plain_item(&bt->currPos, bt->currTuples, info, v->page, low, n, off,
+								first + p.slot))
 			{
 				n++;
 				if (!locked)
@@ -162,7 +172,8 @@ save_rest(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
 				}
 				continue;
 			}
-			itup = whole ? mtp_blink_reader_item(v, p.node, p.slot) : mtp_blink_reader_tid(v, p.node, p.slot);
+			itup = whole ? mtp_blink_reader_item(v, p.node, p.slot) :
+				mtp_blink_reader_tid(v, p.node, p.slot);
 			if (itup == NULL)
 				return n;
 			save_item(scan, v, n++, itup, first + p.slot);
@@ -172,7 +183,35 @@ save_rest(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
 	return n;
 }
 
-/* Saves what matches from p to the end of the page. */
+/*
+ * Moves p from an item that is marked dead to the next one that is not, or behind the last one.  It
+ * goes node by node: a queue leaves whole leaves of dead items behind.
+ */
+static inline void
+skip_dead(MtpPageReader *v, MtpPos *p)
+{
+	while (p->node < v->head.nnodes)
+	{
+		int			count = Min(v->counts[p->node], MTP_NODE_SLOTS);
+		uint32		live = p->slot < count ?
+		mtp_node_live(&v->nodes[p->node], count) >> p->slot : 0;
+
+		if (live != 0)
+		{
+			p->slot += pg_rightmost_one_pos32(live);
+			p->pos += pg_rightmost_one_pos32(live);
+			return;
+		}
+		p->pos += Max(count - p->slot, 0);
+		p->node++;
+		p->slot = 0;
+	}
+}
+
+/*
+ * Saves what matches from p to the end of the page.  Returns early if the reader is torn: the
+ * caller asks for that.  So does read_backward.
+ */
 static void
 read_forward(IndexScanDesc scan, MtpPageReader *v, MtpPos p)
 {
@@ -183,15 +222,16 @@ read_forward(IndexScanDesc scan, MtpPageReader *v, MtpPos p)
 	int			run = 0;
 	int			n = 0;
 
-	for (; p.pos < v->head.nitems && p.node < v->head.nnodes && !sure; mtp_blink_reader_next(v, &p))
+	for (; p.pos < v->head.nitems && p.node < v->head.nnodes && !sure;
+		 mtp_pos_forward(v->counts, &v->head, &p))
 	{
 		IndexTuple	itup;
 
 		if (v->torn)
 			return;
-		if (scan->ignore_killed_tuples && mtp_blink_reader_dead(v, p.node, p.slot))
+		if (scan->ignore_killed_tuples && (v->nodes[p.node].offs[p.slot] & MTP_SLOT_DEAD))
 		{
-			mtp_blink_reader_skip_dead(v, &p);
+			skip_dead(v, &p);
 			if (p.node >= v->head.nnodes)
 				break;
 		}
@@ -210,7 +250,7 @@ read_forward(IndexScanDesc scan, MtpPageReader *v, MtpPos p)
 			break;
 	}
 	if (sure)
-		n = save_rest(scan, v, p, n);
+		n = save_to_end(scan, v, p, n);
 
 	/* The high key may tell that the pages to the right have no match. */
 	if (more && v->head.right != InvalidBlockNumber && bt->numberOfKeys > 0)
@@ -240,16 +280,16 @@ read_backward(IndexScanDesc scan, MtpPageReader *v, MtpPos p)
 	int			run = 0;
 	int			n = MTP_MAX_ITEMS;
 
-	while (mtp_blink_reader_prev(v, &p))
+	while (mtp_pos_back(v->counts, &p))
 	{
 		IndexTuple	itup;
 		bool		dead;
 
 		if (v->torn)
 			return;
-		dead = scan->ignore_killed_tuples && mtp_blink_reader_dead(v, p.node, p.slot);
+		dead = scan->ignore_killed_tuples && (v->nodes[p.node].offs[p.slot] & MTP_SLOT_DEAD) != 0;
 
-		/* The page's first item is looked at for what it says about the pages to the left. */
+		/* The page's first item is looked at all the same: it tells about the pages to the left. */
 		if (dead && (p.pos > 0 || sure))
 			continue;
 		itup = mtp_blink_reader_item(v, p.node, p.slot);
@@ -285,7 +325,7 @@ mtp_blink_scan_announce(IndexScanDesc scan)
 	if (!scan->xs_want_itup)
 		return true;
 
-	/* What the mark has is still held by its share. */
+	/* Of a slot that the mark shares, the mark keeps its share. */
 	if (so->slot != MTP_NO_SLOT && mtp_hazard_shared(so->slot))
 		mtp_blink_scan_drop_slot(&so->slot);
 	if (so->slot == MTP_NO_SLOT)
@@ -297,20 +337,22 @@ mtp_blink_scan_announce(IndexScanDesc scan)
 }
 
 /*
- * Pages to the right of the leaf where the scan began that are worth a frame, at the most: what reads more is no probe.  Leaves whose items are all marked dead don't count: what
- * reads them may be looking for the end of a queue, and will come by again.
+ * Of its first leaves, so many, a scan publishes those that it had to lock: a scan that reads more
+ * is no probe.  Leaves whose items are all marked dead are published beyond that: a scan that reads
+ * them may be looking for the end of a queue, and comes by again.
  */
 #define PUBLISH_LEAVES 8
 
 /*
- * Loads currPos from a leaf; true if it got an item.  If the leaf's view is torn afterwards, nothing has happened.
+ * Loads currPos from a leaf, which is locked or in a frame; true if it got an item.  If the reader
+ * is torn afterwards, nothing has happened.
  *
- * Old snapshots are looked for on leaves alone: pruning that such a snapshot may miss took an item
- * from a leaf that the scan reads, or the whole leaf, and then its right sibling's left link changed,
- * which the scan reads instead.
+ * Old snapshots are tested on leaves alone.  Pruning that such a snapshot may miss took an item
+ * from a leaf that the scan reads.  Or it took the whole leaf: then the left link of its right
+ * sibling changed, which the scan reads instead.
  */
 static bool
-load(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v, MtpPos from)
+load_leaf(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v, MtpPos from)
 {
 	MtpBlinkScan *so = scan->opaque;
 	BTScanPos	pos = &so->bt.currPos;
@@ -328,7 +370,7 @@ load(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v, MtpPos from)
 	pos->nextTupleOffset = 0;
 	so->left = v->head.left;
 
-	/* The others need not wait for the items to be read. */
+	/* The other processes of the scan need not wait until the items are read. */
 	if (scan->parallel_scan != NULL)
 		mtp_blink_scan_pass_turn(scan, dir);
 
@@ -349,15 +391,13 @@ load(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v, MtpPos from)
 	else
 		mtp_blink_scan_drop_slot(&so->slot);	/* the page is pinned, or needs neither */
 
-	/* Only where links are damaged does a scan come to a leaf twice, unless it turns round. */
+	/* A scan comes to a leaf twice only where links are damaged, unless it turns round. */
 	if (so->walk_dir != dir)
-		so->walk = (MtpWalk)
-	{
-		0
-	};
+		memset(&so->walk, 0, sizeof(so->walk));
 	so->walk_dir = dir;
 	mtp_blink_check_walk(scan->indexRelation, &so->walk, v->block);
-	if (so->framed && !so->in_frame && (so->nleaves < PUBLISH_LEAVES || v->head.ndead >= v->head.nitems))
+	if (so->framed && !so->in_frame &&
+		(so->nleaves < PUBLISH_LEAVES || v->head.ndead >= v->head.nitems))
 		mtp_buffer_publish(scan->indexRelation, v->buf);
 	so->nleaves++;
 	return pos->firstItem <= pos->lastItem;
@@ -365,7 +405,7 @@ load(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v, MtpPos from)
 
 /* Leaves the leaf that has just been loaded, and had no match. */
 static inline void
-pass_by(IndexScanDesc scan, MtpPageReader *v)
+pass_leaf(IndexScanDesc scan, MtpPageReader *v)
 {
 	mtp_blink_reader_release(v);
 	((BTScanOpaque) scan->opaque)->currPos.buf = InvalidBuffer;
@@ -374,12 +414,15 @@ pass_by(IndexScanDesc scan, MtpPageReader *v)
 }
 
 /*
- * Unlocks the leaf that has just been loaded.  Its pin keeps VACUUM from passing it, and so TIDs that
- * the scan has read from being used anew.  Without it that can happen: harmless if the row is fetched
- * and judged by an MVCC snapshot, and if later changes of the page show in its LSN, which killed.c asks.
+ * Unlocks the leaf that has just been loaded, and keeps its pin if the scan needs it.
+ *
+ * The pin keeps VACUUM from passing the leaf, and so the TIDs that the scan has read from being
+ * used anew (invariant B10).  Without the pin that may happen.  It is harmless if the rows are
+ * fetched and judged by an MVCC snapshot, and if later changes of the page show in its LSN, which
+ * mark_dead.c asks for.
  */
 static inline void
-settle(IndexScanDesc scan)
+unlock_leaf(IndexScanDesc scan)
 {
 	MtpBlinkScan *so = scan->opaque;
 	BTScanPos	pos = &so->bt.currPos;
@@ -398,7 +441,7 @@ settle(IndexScanDesc scan)
 		mtp_buffer_consider(MTP_FRAME_INDEX);
 }
 
-/* The page `blkno`, locked, or what has taken its place to the right; InvalidBuffer if there is none. */
+/* The page blkno, or what has taken its place to the right, share-locked; or InvalidBuffer. */
 static Buffer
 live_page(Relation rel, BlockNumber blkno)
 {
@@ -419,28 +462,7 @@ live_page(Relation rel, BlockNumber blkno)
 	return InvalidBuffer;
 }
 
-/* Loads leaf `next`, or what has taken its place to the right; false if there is none.  *found: it has a match. */
-static bool
-load_right(IndexScanDesc scan, BlockNumber next, MtpPageReader *v, bool *found)
-{
-	MtpPos		first = {0, 0, 0};
-	Buffer		buf;
-
-	if (mtp_blink_scan_announce(scan) && mtp_blink_reader_frame(v, scan->indexRelation, next, 0))
-	{
-		*found = load(scan, ForwardScanDirection, v, first);
-		if (!v->torn)
-			return true;
-	}
-	buf = live_page(scan->indexRelation, next);
-	if (!BufferIsValid(buf))
-		return false;
-	mtp_blink_reader_page(v, scan->indexRelation, buf);
-	*found = load(scan, ForwardScanDirection, v, first);
-	return true;
-}
-
-/* The scan has come to its end in this direction. */
+/* Gives the position up: the scan has come to its end in this direction. */
 static void
 lose_position(IndexScanDesc scan)
 {
@@ -450,27 +472,38 @@ lose_position(IndexScanDesc scan)
 	mtp_blink_scan_drop_slot(&so->slot);
 }
 
-/* Reads pages to the right, from `next` on. */
+/* Reads pages to the right, from `next` on, until one has a match. */
 static bool
 walk_right(IndexScanDesc scan, BlockNumber next)
 {
 	BTScanPos	pos = &((BTScanOpaque) scan->opaque)->currPos;
+	MtpPos		first = {0, 0, 0};
 	MtpPageReader v;
-	bool		found;
 
 	do
 	{
-		if (!load_right(scan, next, &v, &found))
+		bool		in_frame = mtp_blink_scan_announce(scan) &&
+		mtp_blink_reader_frame(&v, scan->indexRelation, next, 0);
+		bool		found = in_frame && load_leaf(scan, ForwardScanDirection, &v, first);
+
+		if (!in_frame || v.torn)
 		{
-			_bt_parallel_done(scan);
-			break;
+			Buffer		buf = live_page(scan->indexRelation, next);
+
+			if (!BufferIsValid(buf))
+			{
+				_bt_parallel_done(scan);
+				break;
+			}
+			mtp_blink_reader_page(&v, scan->indexRelation, buf);
+			found = load_leaf(scan, ForwardScanDirection, &v, first);
 		}
 		if (found)
 		{
-			settle(scan);
+			unlock_leaf(scan);
 			return true;
 		}
-		pass_by(scan, &v);
+		pass_leaf(scan, &v);
 		next = pos->nextPage;
 	} while (mtp_blink_scan_take_turn(scan, ForwardScanDirection, &next));
 	lose_position(scan);
@@ -478,8 +511,8 @@ walk_right(IndexScanDesc scan, BlockNumber next)
 }
 
 /*
- * The left link, of now, of page *origin.  If that was deleted, the next live page on its right has
- * the left end that it had, and becomes *origin.
+ * The left link that page *origin has now.  If the page was deleted, the next live page on its
+ * right has the left end that it had, and becomes *origin.
  */
 static BlockNumber
 left_link(Relation rel, BlockNumber *origin)
@@ -490,7 +523,8 @@ left_link(Relation rel, BlockNumber *origin)
 	if (!BufferIsValid(buf))
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("fell off the end of index \"%s\" at block %u", RelationGetRelationName(rel), *origin),
+				 errmsg("fell off the end of index \"%s\" at block %u",
+						RelationGetRelationName(rel), *origin),
 				 errhint("Please REINDEX it.")));
 	*origin = BufferGetBlockNumber(buf);
 	left = MtpHead(BufferGetPage(buf))->left;
@@ -499,12 +533,12 @@ left_link(Relation rel, BlockNumber *origin)
 }
 
 /*
- * The leaf left of page `origin`, locked; InvalidBuffer if there is none.  `left` was once origin's
- * left link.
+ * The leaf left of page `origin`, share-locked; InvalidBuffer if there is none.  `left` was once
+ * origin's left link.
  *
- * That page may have been split since: then the right one is a few right links further.  Or it has
- * been deleted, or origin has: left_link tells.  No page can have been reused, because the scan's
- * snapshot is older than its deletion.
+ * If the page there has been split since, the neighbour is a few right links further: K - 1 at most
+ * for one split.  If it has been deleted, or origin has, left_link tells where to look.  No page
+ * can have been reused, because the scan's snapshot is older than the deletion (invariant B13).
  */
 static Buffer
 left_neighbour(Relation rel, BlockNumber origin, BlockNumber left)
@@ -531,7 +565,7 @@ left_neighbour(Relation rel, BlockNumber origin, BlockNumber left)
 			blkno = right;
 		}
 
-		/* Every change of the neighbourhood changes the left link, so this can't go on for long. */
+		/* Each change of the neighbourhood changes the left link: this soon ends. */
 		if (tries >= 1000)
 			ereport(ERROR,
 					(errcode(ERRCODE_INDEX_CORRUPTED),
@@ -544,7 +578,7 @@ left_neighbour(Relation rel, BlockNumber origin, BlockNumber left)
 	return InvalidBuffer;
 }
 
-/* Reads the pages left of `origin`. */
+/* Reads the pages left of `origin`, until one has a match. */
 static bool
 walk_left(IndexScanDesc scan, BlockNumber origin)
 {
@@ -557,7 +591,7 @@ walk_left(IndexScanDesc scan, BlockNumber origin)
 		MtpPageReader v;
 		Buffer		buf;
 
-		/* It may be another process that has read origin. */
+		/* In a parallel scan another process may have read origin: so->left is not of it. */
 		if (scan->parallel_scan != NULL)
 			left = left_link(scan->indexRelation, &origin);
 		buf = left_neighbour(scan->indexRelation, origin, left);
@@ -567,12 +601,12 @@ walk_left(IndexScanDesc scan, BlockNumber origin)
 			break;
 		}
 		mtp_blink_reader_page(&v, scan->indexRelation, buf);
-		if (load(scan, BackwardScanDirection, &v, mtp_blink_reader_locate(&v, v.head.nitems)))
+		if (load_leaf(scan, BackwardScanDirection, &v, mtp_blink_reader_locate(&v, v.head.nitems)))
 		{
-			settle(scan);
+			unlock_leaf(scan);
 			return true;
 		}
-		pass_by(scan, &v);
+		pass_leaf(scan, &v);
 		origin = pos->currPage;
 	} while (mtp_blink_scan_take_turn(scan, BackwardScanDirection, &origin));
 	lose_position(scan);
@@ -585,9 +619,9 @@ mtp_blink_scan_walk(IndexScanDesc scan, ScanDirection dir, BlockNumber from)
 	return ScanDirectionIsForward(dir) ? walk_right(scan, from) : walk_left(scan, from);
 }
 
-/* Goes on from the current position, which is neither pinned nor locked. */
+/* Goes on from the current position, whose page is neither pinned nor locked. */
 static bool
-go_on(IndexScanDesc scan, ScanDirection dir)
+read_next_leaf(IndexScanDesc scan, ScanDirection dir)
 {
 	BTScanPos	pos = &((BTScanOpaque) scan->opaque)->currPos;
 	BlockNumber from = ScanDirectionIsForward(dir) ? pos->nextPage : pos->currPage;
@@ -601,15 +635,15 @@ go_on(IndexScanDesc scan, ScanDirection dir)
 bool
 mtp_blink_scan_read(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v, MtpPos from)
 {
-	if (load(scan, dir, v, from))
+	if (load_leaf(scan, dir, v, from))
 	{
-		settle(scan);
+		unlock_leaf(scan);
 		return true;
 	}
 	if (v->torn)
 		return false;
-	pass_by(scan, v);
-	return go_on(scan, dir);
+	pass_leaf(scan, v);
+	return read_next_leaf(scan, dir);
 }
 
 void
@@ -633,7 +667,7 @@ mtp_blink_scan_step(IndexScanDesc scan, ScanDirection dir)
 	if (bt->numKilled > 0)
 		mtp_blink_scan_kill(scan);
 
-	/* A mark on this page needs a copy of its own now, and a pin if the page is pinned. */
+	/* A mark on this page needs a copy of the position now, and a pin or slot of its own. */
 	if (bt->markItemIndex >= 0)
 	{
 		if (BTScanPosIsPinned(bt->currPos))
@@ -647,10 +681,10 @@ mtp_blink_scan_step(IndexScanDesc scan, ScanDirection dir)
 	}
 	BTScanPosUnpinIfPinned(bt->currPos);
 
-	/* This page had matches, so the scan may find some beyond it when it turns round. */
+	/* This page had matches: a scan that turns round may find some on its other side. */
 	if (ScanDirectionIsForward(dir))
 		bt->currPos.moreLeft = true;
 	else
 		bt->currPos.moreRight = true;
-	return go_on(scan, dir);
+	return read_next_leaf(scan, dir);
 }

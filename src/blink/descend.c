@@ -1,9 +1,9 @@
 /*
- * tree.c
- *	  Gets about in the tree: root, descent, moving right, parents, ends of levels.
+ * descend.c
+ *	  Ways through the tree: root, descent, moving right, parents, ends of levels.
  *
- * Lehman & Yao's rules as nbtree has them: a process holds at most one page's lock while it goes
- * down or right, and recovers from splits by high keys and right links.
+ * The rules are Lehman and Yao's as nbtree has them.  A process holds at most one page's lock while
+ * it goes down or right, and recovers from splits by high keys and right links (invariant B1).
  */
 #include "blink/reader.h"
 
@@ -14,7 +14,8 @@ mtp_blink_read_ext(Relation rel, BlockNumber blkno, int access, BufferAccessStra
 {
 	Buffer		buf;
 
-	mtp_blink_check_block(rel, blkno);
+	if (unlikely(mtp_link_beyond(rel, blkno)))
+		mtp_link_fail_beyond(rel, blkno);
 	buf = ReadBufferExtended(rel, MAIN_FORKNUM, blkno, RBM_NORMAL, strategy);
 	mtp_page_prefetch(BufferGetPage(buf));
 	mtp_blink_check_unlocked(rel, buf);
@@ -33,8 +34,14 @@ Buffer
 mtp_blink_read_link(Relation rel, BlockNumber blkno, uint32 level, int access)
 {
 	Buffer		buf = mtp_blink_read(rel, blkno, access);
+	MtpPageHeader *h = MtpHead(BufferGetPage(buf));
 
-	mtp_blink_check_level(rel, buf, level);
+	if (unlikely(h->level != level || h->type == MTP_PAGE_META))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("link in index \"%s\" leads to block %u, which is not on level %u",
+						RelationGetRelationName(rel), BufferGetBlockNumber(buf), level),
+				 errhint("Please REINDEX it.")));
 	return buf;
 }
 
@@ -42,12 +49,28 @@ Buffer
 mtp_blink_read_meta(Relation rel, int access)
 {
 	Buffer		buf = mtp_blink_read(rel, MTP_BLINK_META, access);
+	Page		page = BufferGetPage(buf);
+	MtpBlinkMeta *meta = MtpBlinkMetaOf(page);
 
-	(void) mtp_blink_check_meta(rel, buf);
+	if (MtpHead(page)->type != MTP_PAGE_META || meta->magic != MTP_BLINK_MAGIC)
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" is not an mtpower_blink index", RelationGetRelationName(rel)),
+				 errdetail("Its metapage, block %u, is corrupted.", MTP_BLINK_META)));
+	if (meta->version != MTP_BLINK_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("version mismatch in index \"%s\": file version %u, current version %u",
+						RelationGetRelationName(rel), meta->version, MTP_BLINK_VERSION),
+				 errdetail("Its metapage, block %u, was written by a later version of mtpower, "
+						   "or is corrupted.", MTP_BLINK_META)));
+	if (meta->root != InvalidBlockNumber &&
+		(meta->level >= MTP_BLINK_HEIGHT || meta->root == MTP_BLINK_META))
+		mtp_blink_fail_page(rel, page, "metapage leads to an impossible root");
 	return buf;
 }
 
-/* Is a remembered root still the only page of its level? */
+/* True if a remembered root is still the only page of its level. */
 static bool
 still_root(Page page, uint32 level)
 {
@@ -58,9 +81,9 @@ still_root(Page page, uint32 level)
 		h->level == level && h->left == InvalidBlockNumber && h->right == InvalidBlockNumber;
 }
 
-/* Reads the metapage into the relation's cache; false if the tree is empty. */
+/* Reads from the metapage where the root is, and remembers it; false if the tree is empty. */
 static bool
-load_root(Relation rel, BlockNumber *root, uint32 *level)
+read_root(Relation rel, BlockNumber *root, uint32 *level)
 {
 	Buffer		buf = mtp_blink_read_meta(rel, BUFFER_LOCK_SHARE);
 	MtpBlinkMeta *meta = MtpBlinkMetaOf(BufferGetPage(buf));
@@ -76,17 +99,34 @@ load_root(Relation rel, BlockNumber *root, uint32 *level)
 	return *root != InvalidBlockNumber;
 }
 
-Buffer
-mtp_blink_root(Relation rel, int access, uint32 target, uint32 *level)
+int
+mtp_blink_height(Relation rel)
+{
+	MtpBlinkInfo *info = mtp_blink_info(rel);
+	uint32		level;
+	BlockNumber root;
+
+	/* A root that is out of date is good enough, and the next descent notices. */
+	if (info->root != InvalidBlockNumber)
+		return info->level;
+	return read_root(rel, &root, &level) ? (int) level : 0;
+}
+
+/*
+ * Locks the root: with `access` if it is on level `target`, else shared.  *level gets its level.
+ * InvalidBuffer if the tree is empty.
+ */
+static Buffer
+lock_root(Relation rel, int access, uint32 target, uint32 *level)
 {
 	MtpBlinkInfo *info = mtp_blink_info(rel);
 	BlockNumber root = info->root;
 	Buffer		buf;
 
 	/*
-	 * Whoever looks for a page above the remembered root, the parent of a page that was the root
-	 * when it came there, may have the latter locked.  What is remembered may be of another file,
-	 * which was longer.
+	 * A remembered root below `target` is not even looked at: a backend that looks for the parent
+	 * of a page that was the root when it came there may have that page locked.  Nor is one beyond
+	 * the file's end: what is remembered may be of another file, which was longer.
 	 */
 	*level = info->level;
 	if (root != InvalidBlockNumber && *level >= target && !mtp_link_beyond(rel, root))
@@ -102,49 +142,19 @@ mtp_blink_root(Relation rel, int access, uint32 target, uint32 *level)
 		}
 		UnlockReleaseBuffer(buf);
 	}
-	if (!load_root(rel, &root, level))
+	if (!read_root(rel, &root, level))
 		return InvalidBuffer;
 
 	/* It may have been split since: its level is the same, and moving right does the rest. */
 	return mtp_blink_read_link(rel, root, *level, *level == target ? access : BUFFER_LOCK_SHARE);
 }
 
-int
-mtp_blink_height(Relation rel)
-{
-	MtpBlinkInfo *info = mtp_blink_info(rel);
-	uint32		level;
-	BlockNumber root;
-
-	/* A root that is out of date is good enough, and the next descent finds out. */
-	if (info->root != InvalidBlockNumber)
-		return info->level;
-	return load_root(rel, &root, &level) ? (int) level : 0;
-}
-
-/*
- * Finishes the split that the page's flag tells of.  The lock is traded for an exclusive one where
- * needed; releases the buffer.
- */
-static void
-finish_if_incomplete(Relation rel, Buffer buf, int access, MtpBlinkStack *stack)
-{
-	if (access != BUFFER_LOCK_EXCLUSIVE)
-	{
-		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
-		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
-	}
-	if (MtpIncomplete(BufferGetPage(buf)) && !MtpIsDeleted(BufferGetPage(buf)))
-		mtp_blink_finish_split(rel, buf, stack);
-	else
-		UnlockReleaseBuffer(buf);
-}
-
 /* ---------- walks ---------- */
 
 /*
- * A copy of the separator that the key was found not to be behind, if it is small and comparing it again takes
- * longer than looking whether it is the same: mostly it is the child's high key, bit for bit.  size 0: none.
+ * A copy of the separator that the key was found not to be behind.  Mostly it is the child's high
+ * key bit for bit, and then the comparison of the two replaces that with the key.  Kept only if it
+ * is small and comparing the key takes longer.  size 0: none.
  */
 typedef struct Bound
 {
@@ -166,7 +176,7 @@ keep_bound(Bound *bound, MtpBlinkKey *key, IndexTuple item)
 	memcpy(&bound->item, item, bound->size);
 }
 
-/* Is it the same but for the page that it leads to? */
+/* True if the high key is the bound but for the page that it leads to. */
 static bool
 is_bound(const Bound *bound, IndexTuple high)
 {
@@ -179,10 +189,11 @@ is_bound(const Bound *bound, IndexTuple high)
 /*
  * A walk to the page of a level that a key belongs to, or to the level's first or last page.
  *
- * Each step is taken on a view: in a frame, or on the locked page.  It makes no difference to what follows: a
- * frame says what the page said at some moment after the walk began (buffer/README.md), and pages that were
- * split or deleted since are met with right links either way.  Only a locked page can be changed, though, so a
- * step that has to, or that the frame is not good for, is taken again with the page locked.
+ * Each step is taken on a page reader: in a frame, or on the locked page.  It makes no difference
+ * to what follows.  A frame says what the page said at some moment after the walk began
+ * (buffer/README.md), and right links lead past pages that were split or deleted since either way.
+ * But only a locked page can be changed.  So a step that must change the page, or that the frame is
+ * of no use for, is taken again with the page locked.
  */
 typedef struct Walk
 {
@@ -191,14 +202,12 @@ typedef struct Walk
 	bool		rightmost;		/* … to the last one */
 	int			access;			/* how to lock a page of the level; others are share-locked */
 	uint32		level;
-	bool		forupdate;		/* finishes the splits that it comes upon, and steps over none */
+	bool		forupdate;		/* finishes the splits that it meets, and steps over none */
 	bool		serves;			/* what is locked above the level gets a frame */
-	bool		frames;			/* pages above the level are read in frames, as long as there are
-								 * some … */
-	bool		framed;			/* … and that of the level as well */
+	bool		frames;			/* pages above the level are still read in frames, … */
+	bool		framed;			/* … and the one of the level is to be, too */
 	MtpBlinkStack *stack;		/* to be filled, or NULL */
-	Bound		bound;			/* what a copy saves shows in frames alone: to lock a page costs
-								 * more */
+	Bound		bound;			/* for frames alone: to lock a page costs more than it saves */
 } Walk;
 
 static inline void
@@ -225,10 +234,14 @@ access_to(const Walk *w, uint32 level)
 static inline void
 lock_page(const Walk *w, BlockNumber block, uint32 level, MtpPageReader *v)
 {
-	mtp_blink_reader_page(v, w->rel, mtp_blink_read_link(w->rel, block, level, access_to(w, level)));
+	mtp_blink_reader_page(v, w->rel,
+						  mtp_blink_read_link(w->rel, block, level, access_to(w, level)));
 }
 
-/* Is a page that has a right sibling the one that the walk looks for on its level?  False, too, if the view is torn. */
+/*
+ * True if a page that has a right sibling is the one of its level that the walk looks for.  False,
+ * too, if the reader is torn.
+ */
 static inline bool
 belongs(Walk *w, MtpPageReader *v)
 {
@@ -249,25 +262,13 @@ belongs(Walk *w, MtpPageReader *v)
 	return true;
 }
 
-/* Goes to the right sibling; false if there is no frame of it. */
-static bool
-step_right(Walk *w, MtpWalk *seen, MtpPageReader *v)
-{
-	BlockNumber right = v->head.right;
-	uint32		level = v->head.level;
-
-	if (!BufferIsValid(v->buf))
-		return !mtp_walk_again(seen, right) && mtp_blink_reader_frame(v, w->rel, right, level);
-	UnlockReleaseBuffer(v->buf);
-	CHECK_FOR_INTERRUPTS();
-	mtp_blink_check_walk(w->rel, seen, right);
-	lock_page(w, right, level, v);
-	return true;
-}
-
 /*
- * Moves right to the page that the walk looks for on this level; false if that takes locks.  A writer steps
- * over no split that is incomplete: the pages behind it have no downlink, and could not be split in turn.
+ * Moves right to the page that the walk looks for on this level.  False if the page must be locked
+ * for that: the frame is of no use, or there is none of the right sibling, or a split must be
+ * finished.
+ *
+ * A writer steps over no incomplete split (invariant B5): the pages behind it have no downlink, and
+ * could not be split in turn.
  */
 static bool
 move_right(Walk *w, MtpPageReader *v)
@@ -277,18 +278,28 @@ move_right(Walk *w, MtpPageReader *v)
 	for (;;)
 	{
 		bool		deleted = v->head.type == MTP_PAGE_DELETED;
+		BlockNumber right = v->head.right;
+		uint32		level = v->head.level;
 
 		if (w->forupdate && (v->head.flags & MTP_INCOMPLETE) && !deleted)
 		{
-			uint32		level = v->head.level;
-
 			if (!BufferIsValid(v->buf))
 				return false;
-			finish_if_incomplete(w->rel, v->buf, access_to(w, level), w->stack);
+
+			/* Above the walk's level the lock is traded for an exclusive one; then look again. */
+			if (access_to(w, level) != BUFFER_LOCK_EXCLUSIVE)
+			{
+				LockBuffer(v->buf, BUFFER_LOCK_UNLOCK);
+				LockBuffer(v->buf, BUFFER_LOCK_EXCLUSIVE);
+			}
+			if (MtpIncomplete(BufferGetPage(v->buf)) && !MtpIsDeleted(BufferGetPage(v->buf)))
+				mtp_blink_finish_split(w->rel, v->buf, w->stack);
+			else
+				UnlockReleaseBuffer(v->buf);
 			lock_page(w, v->block, level, v);
 			continue;
 		}
-		if (v->head.right == InvalidBlockNumber)
+		if (right == InvalidBlockNumber)
 		{
 			if (deleted)
 				ereport(ERROR,
@@ -299,12 +310,21 @@ move_right(Walk *w, MtpPageReader *v)
 		}
 		if (!deleted && belongs(w, v))
 			return true;
-		if (v->torn || !step_right(w, &seen, v))
+		if (v->torn)
+			return false;
+		if (BufferIsValid(v->buf))
+		{
+			UnlockReleaseBuffer(v->buf);
+			CHECK_FOR_INTERRUPTS();
+			mtp_blink_check_walk(w->rel, &seen, right);
+			lock_page(w, right, level, v);
+		}
+		else if (mtp_walk_again(&seen, right) || !mtp_blink_reader_frame(v, w->rel, right, level))
 			return false;
 	}
 }
 
-/* From an inner page to the child's block; false if the view is torn. */
+/* Finds the child's block on an inner page; false if the reader is torn. */
 static bool
 find_child(Walk *w, MtpPageReader *v, BlockNumber *child)
 {
@@ -316,7 +336,7 @@ find_child(Walk *w, MtpPageReader *v, BlockNumber *child)
 	{
 		mtp_blink_reader_place(key, v, false, &p);
 
-		/* Behind the last item it is the page's high key, which the bound is already. */
+		/* Behind the last item stands the page's high key, which the bound is already. */
 		if (w->frames && !key->by_norm && p.node < v->head.nnodes && !v->torn)
 			keep_bound(&w->bound, key, mtp_blink_reader_item(v, p.node, p.slot));
 		item = mtp_blink_reader_before(v, &p);
@@ -332,28 +352,22 @@ find_child(Walk *w, MtpPageReader *v, BlockNumber *child)
 	return true;
 }
 
-/* Has the remembered root, on `level` or above, a frame that says that it is still one? */
-static bool
-root_frame(Relation rel, uint32 level, MtpPageReader *v)
-{
-	MtpBlinkInfo *info = mtp_blink_info(rel);
-
-	return info->root != InvalidBlockNumber && info->level >= level &&
-		mtp_blink_reader_frame(v, rel, info->root, info->level) &&
-		v->head.left == InvalidBlockNumber && v->head.right == InvalidBlockNumber;
-}
-
-/* False if there is no page of the walk's level. */
+/* Opens the root; false if there is no page of the walk's level. */
 static bool
 open_root(Walk *w, MtpPageReader *v)
 {
+	MtpBlinkInfo *info = mtp_blink_info(w->rel);
 	uint32		at;
 	Buffer		buf;
 
-	if (w->frames && root_frame(w->rel, w->framed ? w->level : w->level + 1, v))
+	/* The remembered root serves if it has a frame, and that says that it is still the root. */
+	if (w->frames && info->root != InvalidBlockNumber &&
+		info->level >= (w->framed ? w->level : w->level + 1) &&
+		mtp_blink_reader_frame(v, w->rel, info->root, info->level) &&
+		v->head.left == InvalidBlockNumber && v->head.right == InvalidBlockNumber)
 		return true;
 	w->frames = false;
-	buf = mtp_blink_root(w->rel, w->access, w->level, &at);
+	buf = lock_root(w->rel, w->access, w->level, &at);
 	if (!BufferIsValid(buf))
 		return false;
 	mtp_blink_reader_page(v, w->rel, buf);
@@ -363,22 +377,13 @@ open_root(Walk *w, MtpPageReader *v)
 	return false;
 }
 
-/* Done with an inner page: if it was locked, it gets a frame. */
-static inline void
-leave(const Walk *w, MtpPageReader *v)
-{
-	if (!BufferIsValid(v->buf))
-		return;
-	if (w->serves)
-		mtp_buffer_publish(w->rel, v->buf);
-	UnlockReleaseBuffer(v->buf);
-
-	/* A walk to a parent has the child locked, and changes no extents meanwhile. */
-	if (w->serves && w->level == 0)
-		mtp_buffer_consider(MTP_FRAME_INDEX);
-}
-
-/* From the root down.  False if there is no page of the level; else *v is the page that the walk was to find. */
+/*
+ * Walks from the root down.  False if there is no page of the level; else *v is the page that the
+ * walk was to find.
+ *
+ * While all goes well in frames, no page is locked.  From the first step that fails, the walk goes
+ * on locked: the page of that step is locked and the step taken again.
+ */
 static bool
 descend(Walk *w, MtpPageReader *v)
 {
@@ -404,11 +409,21 @@ descend(Walk *w, MtpPageReader *v)
 			{
 				if (w->stack != NULL)
 					w->stack->at[at] = here;
-				leave(w, v);
+				if (BufferIsValid(v->buf))
+				{
+					if (w->serves)
+						mtp_buffer_publish(w->rel, v->buf);
+					UnlockReleaseBuffer(v->buf);
+
+					/* A walk to a parent has the child locked, and changes no extents meanwhile. */
+					if (w->serves && w->level == 0)
+						mtp_buffer_consider(MTP_FRAME_INDEX);
+				}
 				at--;
 			}
 		}
-		if (good && w->frames && (at > w->level || w->framed) && mtp_blink_reader_frame(v, w->rel, block, at))
+		if (good && w->frames && (at > w->level || w->framed) &&
+			mtp_blink_reader_frame(v, w->rel, block, at))
 			continue;
 		w->frames = false;
 		lock_page(w, block, at, v);
@@ -440,21 +455,11 @@ mtp_blink_moveright(Relation rel, MtpBlinkKey *key, Buffer buf)
 }
 
 bool
-mtp_blink_find(Relation rel, MtpBlinkKey *key, bool framed, MtpPageReader *v)
+mtp_blink_find(Relation rel, MtpBlinkKey *key, bool rightmost, bool framed, MtpPageReader *v)
 {
 	Walk		w;
 
 	init_walk(&w, rel, key, BUFFER_LOCK_SHARE, 0, NULL);
-	w.framed = framed;
-	return descend(&w, v);
-}
-
-bool
-mtp_blink_find_end(Relation rel, bool rightmost, bool framed, MtpPageReader *v)
-{
-	Walk		w;
-
-	init_walk(&w, rel, NULL, BUFFER_LOCK_SHARE, 0, NULL);
 	w.rightmost = rightmost;
 	w.framed = framed;
 	return descend(&w, v);
@@ -462,7 +467,10 @@ mtp_blink_find_end(Relation rel, bool rightmost, bool framed, MtpPageReader *v)
 
 /* ---------- parents ---------- */
 
-/* Position of the downlink to child on a locked page, or -1; the key's place is the likely one. */
+/*
+ * The position of the downlink to child on a locked page, or -1.  The key's place is the likely
+ * one; if the downlink is not there, all items are looked at.
+ */
 static int
 find_downlink(MtpBlinkKey *key, Buffer buf, BlockNumber child)
 {
@@ -478,10 +486,15 @@ find_downlink(MtpBlinkKey *key, Buffer buf, BlockNumber child)
 	{
 		if (BTreeTupleGetDownLink(mtp_blink_reader_item(&v, p.node, p.slot)) == child)
 			return p.pos;
-	} while (mtp_blink_reader_next(&v, &p));
+	} while (mtp_pos_forward(v.counts, &v.head, &p));
 	return -1;
 }
 
+/*
+ * The search begins at the page that the stack names, and goes right: splits move downlinks right
+ * only.  It meets each flag from the left, and finishes the split (invariant B5).  If the stack has
+ * nothing, or the search ends without the downlink, a writer's descent gives a place to begin anew.
+ */
 Buffer
 mtp_blink_parent(Relation rel, MtpBlinkStack *stack, uint32 level, IndexTuple pivot,
 				 BlockNumber child, int *pos)
@@ -502,16 +515,13 @@ mtp_blink_parent(Relation rel, MtpBlinkStack *stack, uint32 level, IndexTuple pi
 
 		if (!BufferIsValid(buf))
 		{
-			/* Nothing known of that level, or what was known led nowhere. */
+			/* Nothing is known of that level, or what was known led nowhere. */
 			if (descended)
 				return InvalidBuffer;
 			descended = true;
 			stack = &fresh;
 			buf = mtp_blink_descend(rel, &key, BUFFER_LOCK_EXCLUSIVE, level, stack);
-			walk = (MtpWalk)
-			{
-				0
-			};
+			memset(&walk, 0, sizeof(walk));
 			if (!BufferIsValid(buf))
 				continue;
 		}

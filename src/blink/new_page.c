@@ -1,23 +1,25 @@
 /*
- * alloc.c
- *	  Finds a page for new content: a deleted one that nobody can reach any more, or a new block.
+ * new_page.c
+ *	  Finds a page for new content: a deleted one that no backend can reach any more, or a new
+ *	  block.
  */
 #include "blink/blink.h"
 
 #include "access/xlog.h"
-#include "blink/wal_deletes.h"
+#include "blink/wal_records.h"
 #include "storage/indexfsm.h"
 #include "utils/snapmgr.h"
 
 /*
- * Whoever reads a link to a page holds, while he follows it, a snapshot or xid that was there
- * before the page was deleted, so the page must stay a signpost until nobody has so old a one.  A zero
- * page is what a backend left that extended the relation and then failed.
+ * True if a page may get new content.  A backend that reads a link to a page and follows it holds a
+ * snapshot or xid from before the page was deleted.  So the deleted page must stay a signpost until
+ * no backend has one that old (invariant B13).  A zero page comes from a backend that extended the
+ * relation and then failed.
  */
 bool
 mtp_blink_recyclable(Page page)
 {
-	/* A page that says whose it is, and yet looks new, is a damaged one. */
+	/* A page that says whose it is, and yet looks new, is damaged. */
 	if (PageIsNew(page))
 		return MtpHead(page)->page_id != MTP_PAGE_ID;
 	return MtpHead(page)->page_id == MTP_PAGE_ID && MtpIsDeleted(page) &&
@@ -25,8 +27,9 @@ mtp_blink_recyclable(Page page)
 }
 
 /*
- * The reuse changes nothing yet, but queries on a standby, which the primary's horizon does not know
- * of, may be on their way to the page: they are cancelled before its new content is replayed.
+ * Logs that a page is reused, which changes nothing yet.  The primary's horizon does not know of
+ * queries on a standby, which may be on their way to the page: replay cancels them before it
+ * replays the page's new content.
  */
 static void
 log_reuse(Relation rel, Buffer buf)
@@ -44,9 +47,9 @@ log_reuse(Relation rel, Buffer buf)
 }
 
 /*
- * The free space map only proposes: a page may have been taken since VACUUM listed it.  Waiting for
- * its lock could be a deadlock, because the caller, or someone who waits for the caller, may hold it;
- * whoever holds it uses the page anyway.
+ * The free space map only proposes: a page may have been taken since VACUUM listed it.  A wait for
+ * the page's lock could be a deadlock, because the caller, or a backend that waits for the caller,
+ * may hold the lock.  The holder uses the page anyway.
  */
 Buffer
 mtp_blink_alloc(Relation rel)

@@ -1,46 +1,44 @@
 /*
- * put.c
- *	  Puts items on a page; where they don't fit, splits it K ways and tells the parent.
+ * split.c
+ *	  Puts items on a page.  Where they do not fit, splits the page K ways and tells the parent.
  *
- * MTPower's split: W = items there + items coming, K = the pages that W fills, K - 1 new pages, all
- * items distributed anew, K - 1 pointers for the parent, recursion upward.  Under WAL it takes two
- * records (README, "Splits"): the first makes the K pages, reachable by right links; the second
- * posts the downlinks and clears the flags that tell of their absence.
+ * MTPower's split: W = items there + items that come, K = the pages that W fills, K - 1 new pages.
+ * All items are distributed anew, the parent gets K - 1 pointers, and the recursion goes upward.
+ * Under WAL this takes two records (README, "Splits").  The first makes the K pages, which right
+ * links reach.  The second posts the downlinks and clears the flags that tell of their absence.
  */
 #include "blink/blink.h"
 
-#include "access/xloginsert.h"
 #include "blink/wal_records.h"
 #include "common/pg_prng.h"
+#include "core/inject.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
-#include "core/inject.h"
 
-/* A page about to be split, and what becomes of it. */
+/* A page that is about to be split, and what becomes of it. */
 typedef struct Split
 {
 	MtpBlinkPut *put;
 	Page		orig;
-	bool		append;			/* all new items behind the old ones */
-	int			n;				/* merged items */
+	bool		append;			/* all new items are behind the old ones */
+	int			n;				/* old and new items */
 	IndexTuple *items;
 	int			k;
 	int			cuts[MTP_BLINK_MAX_K + 1];	/* page i gets items cuts[i] .. cuts[i + 1] - 1 */
 	Buffer		bufs[MTP_BLINK_MAX_K];
-	Page		pages[MTP_BLINK_MAX_K];
-	IndexTuple	pivots[MTP_BLINK_MAX_K];	/* [i]: separates page i from page i - 1 */
+	Page		pages[MTP_BLINK_MAX_K]; /* their images, in private memory */
+	IndexTuple	pivots[MTP_BLINK_MAX_K];	/* [i] separates page i from page i - 1 */
 } Split;
 
-static void put_items(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items,
-					  uint64 *norms, int nchildren, Buffer *children);
-
 /*
- * The plain case: everything fits.  One record over the page and the children whose flags the
- * items, their right siblings' downlinks, clear.
+ * Inserts the items on a page that has room for them, with one record over the page and the
+ * children.  The items are the downlinks of the children's right siblings, so the same change
+ * clears the children's flags (invariant B4).  A task's progress moves in it too (B6).
+ *
+ * The page and the children are locked exclusively.  Unlocks and unpins the page.
  */
 static void
-put_in_place(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items, uint64 *norms,
-			 int nchildren, Buffer *children)
+put_in_place(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items, uint64 *norms)
 {
 	MtpChange	c;
 	MtpWalInsert rec = {.nitems = n};
@@ -50,12 +48,13 @@ put_in_place(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items
 
 	mtp_change_init(&c, put->rel, MTP_WAL_INSERT);
 	mtp_change_buffer(&c, buf, REGBUF_STANDARD);
-	for (int i = 0; i < nchildren; i++)
-		mtp_change_buffer(&c, children[i], REGBUF_STANDARD);
+	for (int i = 0; i < put->nchildren; i++)
+		mtp_change_buffer(&c, put->children[i], REGBUF_STANDARD);
 	c.progress = put->progress;
 	c.progress_to = put->progress_to;
 	if (c.logged && n > 1)
 	{
+		/* The record wants the items in one piece, each MAXALIGNed. */
 		for (int i = 0; i < n; i++)
 			bytes += MAXALIGN(IndexTupleSize(items[i]));
 		flat = bytes <= BLCKSZ ? small.data : palloc(bytes);
@@ -68,14 +67,15 @@ put_in_place(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items
 	}
 	else if (c.logged)
 	{
+		/* One item needs no copy. */
 		flat = (char *) items[0];
 		bytes = IndexTupleSize(items[0]);
 	}
 
 	mtp_change_begin(&c);
 	mtp_page_insert(BufferGetPage(buf), n, pos, items, norms);
-	for (int i = 0; i < nchildren; i++)
-		MtpHead(BufferGetPage(children[i]))->flags &= ~MTP_INCOMPLETE;
+	for (int i = 0; i < put->nchildren; i++)
+		MtpHead(BufferGetPage(put->children[i]))->flags &= ~MTP_INCOMPLETE;
 	mtp_change_data(&c, &rec, sizeof(rec));
 	mtp_change_bufdata(&c, 0, pos, n * sizeof(uint16));
 	mtp_change_bufdata(&c, 0, flat, bytes);
@@ -86,9 +86,9 @@ put_in_place(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items
 		pfree(flat);
 }
 
-/* Old and new items in key order. */
+/* Merges the page's items and the n new ones, which go to pos[], into s->items. */
 static void
-merge(Split *s, int n, const uint16 *pos, IndexTuple *items)
+merge_items(Split *s, int n, const uint16 *pos, IndexTuple *items)
 {
 	int			nold = MtpHead(s->orig)->nitems;
 	IndexTuple *old = palloc(Max(nold, 1) * sizeof(IndexTuple));
@@ -109,16 +109,10 @@ merge(Split *s, int n, const uint16 *pos, IndexTuple *items)
 	pfree(old);
 }
 
-/* Bytes of item `at` on a page that begins with item `from`: an inner page's first item keeps its downlink only. */
-static Size
-bytes_on_page(Split *s, int from, int at)
-{
-	if (at == from && MtpIsInner(s->orig))
-		return MAXALIGN(sizeof(IndexTupleData));
-	return MAXALIGN(IndexTupleSize(s->items[at]));
-}
-
-/* Do items from .. to - 1, of so many bytes there, and a high key made from item `to`, fit on one page? */
+/*
+ * True if the items from .. to - 1 fit on one page, with the high key that is made from item `to`.
+ * bytes: what the items take there.  A leaf's high key may be a heap TID larger than the item.
+ */
 static bool
 range_fits(Split *s, int from, int to, Size bytes)
 {
@@ -132,12 +126,13 @@ range_fits(Split *s, int from, int to, Size bytes)
 }
 
 /*
- * Distributes the items over k pages by their bytes.  The shares are equal; or, where the page grows
- * at its end or more items will follow, the left pages get `full` bytes, and the last one what is
- * left.  False if k pages are too few.
+ * Distributes the items over k pages by their bytes; false if k pages are too few.
+ *
+ * With full = 0 the shares are equal.  Otherwise each page but the last gets `full` bytes: the page
+ * grows at its end, or more items will follow.
  */
 static bool
-distribute(Split *s, int k, Size total, Size full)
+distribute_items(Split *s, int k, Size total, Size full)
 {
 	int			at = 0;
 	Size		left = total;
@@ -153,10 +148,14 @@ distribute(Split *s, int k, Size total, Size full)
 		while (at < s->n - (k - 1 - p))
 		{
 			Size		r = MTP_ITEM_ROOM(s->items[at]);
-			Size		more = bytes_on_page(s, from, at);
+			Size		more = MAXALIGN(IndexTupleSize(s->items[at]));
 
+			/* An inner page's first item keeps its downlink alone. */
+			if (at == from && MtpIsInner(s->orig))
+				more = MAXALIGN(sizeof(IndexTupleData));
 			if (at > from &&
-				((p < k - 1 && room + r / 2 > target) || !range_fits(s, from, at + 1, bytes + more)))
+				((p < k - 1 && room + r / 2 > target) ||
+				 !range_fits(s, from, at + 1, bytes + more)))
 				break;
 			bytes += more;
 			room += r;
@@ -170,20 +169,20 @@ distribute(Split *s, int k, Size total, Size full)
 }
 
 /*
- * Three children and keys so wide that a page has room for two: one page gets one of them, and takes the next key that comes there
- * without a split.  No rule knows which page that will be, and one that is wrong each time would leave pages of one child behind,
- * and a level as long as the one below it: so chance decides.
+ * Decides how many pages the items fill, and where one page ends and the next one begins.
+ *
+ * A single new item halves the page, which leaves room for the items to come.  Two kinds of pages
+ * see no such items and are packed to the fill factor: one that grows at its end, and all below the
+ * rest of a batch.  Elsewhere a batch fills its pages a little beyond the fill factor if that saves
+ * a page: as many entries again as a packed page has, new versions of its rows, make two pages.  A
+ * page keeps two items on the average, whatever the fill factor.  With one child on each inner
+ * page, the levels would not get smaller upward.
  */
-static bool
-distribute_three(Split *s, Size total)
-{
-	return distribute(s, 2, total, pg_prng_bool(&pg_global_prng_state) ? 1 : total);
-}
-
 static void
-plan(Split *s, int n)
+plan_split(Split *s, int n)
 {
-	int			percent = MtpIsLeaf(s->orig) ? mtp_blink_fillfactor(s->put->rel) : BTREE_NONLEAF_FILLFACTOR;
+	int			percent = MtpIsLeaf(s->orig) ? mtp_blink_fillfactor(s->put->rel) :
+	BTREE_NONLEAF_FILLFACTOR;
 	Size		fill = MTP_FILL_ROOM(percent);
 	Size		total = 0;
 	bool		pack = s->append || s->put->more;
@@ -193,32 +192,33 @@ plan(Split *s, int n)
 
 	for (int i = 0; i < s->n; i++)
 		total += MTP_ITEM_ROOM(s->items[i]);
-	if (n == 1 && s->n == 3 && MtpIsInner(s->orig) && distribute_three(s, total))
-		return;
 
 	/*
-	 * One more item halves the page, and so leaves room for those to come; a page that grows at
-	 * its end won't see any, nor do the pages below the rest of a batch.  A batch fills its pages,
-	 * and elsewhere a little more than the fill factor if that saves one: as many entries again as
-	 * a packed page has, new versions of its rows, make two pages.  On the average a page keeps
-	 * two items, whatever the fill factor: with one child each, levels would never get smaller.
+	 * Three children, and keys so wide that a page has room for two.  The page that gets one child
+	 * takes the next key that comes there without a split.  No rule knows which page that will be.
+	 * A rule that is wrong each time leaves pages of one child behind, and a level as long as the
+	 * one below it: so chance decides.
 	 */
+	if (n == 1 && s->n == 3 && MtpIsInner(s->orig) &&
+		distribute_items(s, 2, total, pg_prng_bool(&pg_global_prng_state) ? 1 : total))
+		return;
+
 	if (n == 1)
 		k = 2;
 	else
 		k = Max(2, Min((total + most - 1) / most, Min(MTP_BLINK_USUAL_K, s->n / 2)));
-	while (!(pack && distribute(s, k, total, fill)) && !distribute(s, k, total, 0))
+	while (!(pack && distribute_items(s, k, total, fill)) && !distribute_items(s, k, total, 0))
 		if (++k > max)
 		{
-			/* Shares went wrong, by large items in bad places: filling each page must do. */
-			if (distribute(s, max, total, total))
+			/* Large items stand in bad places: no shares fit.  Filling each page must do. */
+			if (distribute_items(s, max, total, total))
 				break;
 			elog(ERROR, "too many items for one split of index \"%s\"",
 				 RelationGetRelationName(s->put->rel));
 		}
 }
 
-/* A pivot that leads to blkno. */
+/* Makes a pivot of a high key: it leads to blkno. */
 static IndexTuple
 make_pivot(IndexTuple highkey, BlockNumber blkno)
 {
@@ -228,7 +228,7 @@ make_pivot(IndexTuple highkey, BlockNumber blkno)
 	return pivot;
 }
 
-/* An inner page's first item: minus infinity, with its downlink. */
+/* Makes an inner page's first item: minus infinity, with the downlink of `item`. */
 static IndexTuple
 make_first(IndexTuple item)
 {
@@ -240,7 +240,10 @@ make_first(IndexTuple item)
 	return first;
 }
 
-/* Allocates the new pages and gives all pages their places in the chain, flags and high keys. */
+/*
+ * Allocates the K - 1 new pages, exclusively locked, and makes the images of all K: links, flags,
+ * high keys and items.  All this may fail; no page of the tree has changed yet (invariant B2).
+ */
 static void
 make_pages(Split *s)
 {
@@ -264,8 +267,8 @@ make_pages(Split *s)
 	}
 
 	/*
-	 * Only now: a VACUUM that began before a page was allocated, and locked, may have passed its
-	 * block, and has to be told to come back.
+	 * The cycle id is asked for behind the allocation (invariant B11).  A VACUUM that began before
+	 * a page was allocated and locked may have passed its block, and must be told to come back.
 	 */
 	cycleid = leaf ? _bt_vacuum_cycleid(rel) : 0;
 	for (int i = 0; i < s->k; i++)
@@ -279,6 +282,7 @@ make_pages(Split *s)
 		h->left = i == 0 ? oh->left : BufferGetBlockNumber(s->bufs[i - 1]);
 		h->right = last ? oh->right : BufferGetBlockNumber(s->bufs[i + 1]);
 		h->cycleid = cycleid;
+		/* No right sibling but the last page's has a downlink yet (B4). */
 		h->flags = last ? (oh->flags & MTP_INCOMPLETE) : MTP_INCOMPLETE;
 		if (i > 0)
 			s->pivots[i] = make_pivot(s->pivots[i], BufferGetBlockNumber(s->bufs[i]));
@@ -295,11 +299,14 @@ make_pages(Split *s)
 }
 
 /*
- * Publishes the pages: one record over all of them, the old right sibling and the children.  All
- * pages are logged whole, so no full-page image is ever needed.
+ * Puts the K images in place, with one record over these pages, the old right sibling (rbuf, or
+ * InvalidBuffer) and the children.  All of them are locked exclusively.  The record has all K pages
+ * whole, so replay needs no old state and no full-page image is written.
+ *
+ * The order is from right to left: no page leads to one that is not there yet (invariant B3).
  */
 static void
-publish(Split *s, Buffer rbuf, int nchildren, Buffer *children)
+publish_pages(Split *s, Buffer rbuf)
 {
 	MtpChange	c;
 	MtpWalSplit rec = {.k = s->k,.has_right = BufferIsValid(rbuf)};
@@ -310,8 +317,8 @@ publish(Split *s, Buffer rbuf, int nchildren, Buffer *children)
 		mtp_change_buffer(&c, s->bufs[i], REGBUF_WILL_INIT | REGBUF_STANDARD);
 	if (BufferIsValid(rbuf))
 		mtp_change_buffer(&c, rbuf, REGBUF_STANDARD);
-	for (int i = 0; i < nchildren; i++)
-		mtp_change_buffer(&c, children[i], REGBUF_STANDARD);
+	for (int i = 0; i < put->nchildren; i++)
+		mtp_change_buffer(&c, put->children[i], REGBUF_STANDARD);
 	c.progress = put->progress;
 	c.progress_to = put->progress_to;
 
@@ -320,13 +327,12 @@ publish(Split *s, Buffer rbuf, int nchildren, Buffer *children)
 		MtpHead(BufferGetPage(rbuf))->left = BufferGetBlockNumber(s->bufs[s->k - 1]);
 	for (int i = s->k - 1; i >= 0; i--)
 	{
-		/* No page leads to one that is not there yet. */
 		Assert(i == s->k - 1 ||
 			   MtpHead(BufferGetPage(s->bufs[i + 1]))->left == BufferGetBlockNumber(s->bufs[i]));
 		memcpy(BufferGetPage(s->bufs[i]), s->pages[i], BLCKSZ);
 	}
-	for (int i = 0; i < nchildren; i++)
-		MtpHead(BufferGetPage(children[i]))->flags &= ~MTP_INCOMPLETE;
+	for (int i = 0; i < put->nchildren; i++)
+		MtpHead(BufferGetPage(put->children[i]))->flags &= ~MTP_INCOMPLETE;
 	mtp_change_data(&c, &rec, sizeof(rec));
 	for (int i = 0; i < s->k; i++)
 	{
@@ -338,45 +344,43 @@ publish(Split *s, Buffer rbuf, int nchildren, Buffer *children)
 	mtp_change_finish(&c);
 }
 
-/* Of k pages, how many does one page have room to lead to?  Two at least. */
-static int
-root_room(int k, IndexTuple *pivots)
-{
-	Size		bytes = MAXALIGN(sizeof(IndexTupleData));
-	int			n;
-
-	for (n = 1; n < k; n++)
-	{
-		bytes += MAXALIGN(IndexTupleSize(pivots[n]));
-		if (mtp_page_need(n + 1, bytes) > MTP_PAGE_ROOM)
-			break;
-	}
-	return n;
-}
-
 /*
- * Makes a new root above the pages of a split root, or the first of them where the pivots of all are
- * too wide for a page; returns above how many.  meta is locked exclusively; releases it.
+ * Makes a new root above the pages bufs[] of a split root, with one record, and clears the flags of
+ * the pages whose right siblings get their downlinks there (invariant B4).  Returns how many pages
+ * it leads to: all npages, or as many as it has room for where pivots are wide, two at least.  With
+ * npages = 0 the root is the first leaf of an empty tree.
+ *
+ * meta and bufs[] are locked exclusively.  Unlocks and unpins meta.
  */
 static int
-new_root(Relation rel, Buffer meta, uint32 level, int npages, Buffer *bufs, IndexTuple *pivots)
+make_new_root(Relation rel, Buffer meta, uint32 level, int npages, Buffer *bufs, IndexTuple *pivots)
 {
-	int			k = root_room(npages, pivots);
+	int			k = 0;
+	Size		bytes = MAXALIGN(sizeof(IndexTupleData));
 	Buffer		rootbuf = mtp_blink_alloc(rel);
-	BlockNumber root = BufferGetBlockNumber(rootbuf);
 	Page		page = palloc(BLCKSZ);
 	PageHeader	ph = (PageHeader) page;
-	MtpWalNewRoot rec = {.root = root,.level = level};
+	MtpWalNewRoot rec = {.root = BufferGetBlockNumber(rootbuf),.level = level};
 	MtpChange	c;
 	IndexTupleData first = {0};
 
 	if (level >= MTP_BLINK_HEIGHT)
 		elog(ERROR, "index \"%s\" has too many levels", RelationGetRelationName(rel));
-	BTreeTupleSetDownLink(&first, BufferGetBlockNumber(bufs[0]));
-	pivots[0] = make_first(&first);
-	mtp_page_init(page, MTP_PAGE_INNER, level, mtp_blink_info(rel)->norm);
+	mtp_page_init(page, npages > 0 ? MTP_PAGE_INNER : MTP_PAGE_LEAF, level,
+				  mtp_blink_info(rel)->norm);
 	MtpHead(page)->flags = MTP_ROOT;
-	mtp_page_pack(page, k, pivots, NULL);
+	if (npages > 0)
+	{
+		for (k = 1; k < npages; k++)
+		{
+			bytes += MAXALIGN(IndexTupleSize(pivots[k]));
+			if (mtp_page_need(k + 1, bytes) > MTP_PAGE_ROOM)
+				break;
+		}
+		BTreeTupleSetDownLink(&first, BufferGetBlockNumber(bufs[0]));
+		pivots[0] = make_first(&first);
+		mtp_page_pack(page, k, pivots, NULL);
+	}
 
 	mtp_change_init(&c, rel, MTP_WAL_NEWROOT);
 	mtp_change_buffer(&c, meta, REGBUF_WILL_INIT | REGBUF_STANDARD);
@@ -384,7 +388,7 @@ new_root(Relation rel, Buffer meta, uint32 level, int npages, Buffer *bufs, Inde
 	for (int i = 0; i < k - 1; i++)
 		mtp_change_buffer(&c, bufs[i], REGBUF_STANDARD);
 	mtp_change_begin(&c);
-	mtp_blink_meta_init(BufferGetPage(meta), root, level);
+	mtp_blink_meta_init(BufferGetPage(meta), rec.root, level);
 	memcpy(BufferGetPage(rootbuf), page, BLCKSZ);
 	for (int i = 0; i < k - 1; i++)
 		MtpHead(BufferGetPage(bufs[i]))->flags &= ~MTP_INCOMPLETE;
@@ -398,7 +402,7 @@ new_root(Relation rel, Buffer meta, uint32 level, int npages, Buffer *bufs, Inde
 	return k;
 }
 
-/* If the page is the root, returns the metapage exclusively locked. */
+/* Returns the metapage, locked exclusively, if the page is the root; else InvalidBuffer. */
 static Buffer
 lock_meta_if_root(Relation rel, Buffer buf)
 {
@@ -413,23 +417,14 @@ lock_meta_if_root(Relation rel, Buffer buf)
 	return InvalidBuffer;
 }
 
-/* The downlink that is going to be posted is not there yet; if it is, the left page's flag is damage. */
-static void
-check_missing(Relation rel, Buffer parent, int pos, Buffer left, Buffer buf)
-{
-	Page		page = BufferGetPage(parent);
-
-	if (pos < MtpHead(page)->nitems &&
-		BTreeTupleGetDownLink(mtp_blink_item_at(rel, page, pos)) == BufferGetBlockNumber(buf))
-		mtp_blink_fail_page(rel, BufferGetPage(left), "page is marked as split, but its right sibling has a downlink");
-}
-
 /*
- * Posts the downlinks of bufs[1 .. k-1], whose left neighbours in bufs are flagged, and clears the
- * flags.  All bufs stay locked.
+ * Posts the downlinks of bufs[1 .. k - 1], whose left neighbours in bufs[] are flagged, and clears
+ * the flags: in the parent, which may be split in turn, or in a new root.  The pivots separate the
+ * pages.  All bufs[] are locked exclusively, and stay so: no process meets a flag of a split that
+ * is under way.  Raises ERRCODE_INDEX_CORRUPTED if no page leads to bufs[0].
  */
 static void
-post(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
+post_downlinks(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 {
 	MtpBlinkPut up = {.rel = put->rel,.stack = put->stack};
 	uint32		level = MtpHead(BufferGetPage(bufs[0]))->level + 1;
@@ -441,11 +436,12 @@ post(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 
 	if (BufferIsValid(meta))
 	{
-		int			done = new_root(put->rel, meta, level, k, bufs, pivots);
+		int			done = make_new_root(put->rel, meta, level, k, bufs, pivots);
 
 		if (done == k)
 			return;
-		/* The root is a parent now; the last page that it leads to is the first of the rest. */
+
+		/* The root is a parent now.  The last page that it leads to is the first of the rest. */
 		MTP_INJECT("root_full");
 		k -= done - 1;
 		bufs += done - 1;
@@ -458,72 +454,62 @@ post(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 				(errcode(ERRCODE_INDEX_CORRUPTED),
 				 errmsg("failed to re-find parent key in index \"%s\" for block %u",
 						RelationGetRelationName(put->rel), BufferGetBlockNumber(bufs[0]))));
-	check_missing(put->rel, parent, at + 1, bufs[0], bufs[1]);
+
+	/* The downlink must not be there yet: if it is, the left page's flag is damage. */
+	if (at + 1 < MtpHead(BufferGetPage(parent))->nitems &&
+		BTreeTupleGetDownLink(mtp_blink_item_at(put->rel, BufferGetPage(parent), at + 1)) ==
+		BufferGetBlockNumber(bufs[1]))
+		mtp_blink_fail_page(put->rel, BufferGetPage(bufs[0]),
+							"page is marked as split, but its right sibling has a downlink");
 	for (int i = 1; i < k; i++)
 	{
 		pos[i - 1] = at + 1;
 		norms[i - 1] = mtp_norm_tuple(MtpHead(BufferGetPage(parent))->norm, pivots[i]);
 	}
-	put_items(&up, parent, k - 1, pos, pivots + 1, norms, k - 1, bufs);
+	up.nchildren = k - 1;
+	up.children = bufs;
+	mtp_blink_put(&up, parent, k - 1, pos, pivots + 1, norms);
 }
 
+/*
+ * Splits the page, with n new items for it, into as many pages as they fill, and posts the
+ * downlinks.  Locks, in the order of the tree: the page, which the caller has locked exclusively,
+ * new pages, the right sibling, then the parent.  Unlocks and unpins all of them.
+ */
 static void
-split(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items,
-	  int nchildren, Buffer *children)
+split_page(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items)
 {
 	Split		s = {.put = put,.orig = BufferGetPage(buf)};
 	Buffer		rbuf = InvalidBuffer;
 
-	merge(&s, n, pos, items);
-	plan(&s, n);
+	merge_items(&s, n, pos, items);
+	plan_split(&s, n);
 	s.bufs[0] = buf;
 	make_pages(&s);
 	if (!MtpRightmost(s.orig))
 	{
-		rbuf = mtp_blink_read_link(put->rel, MtpHead(s.orig)->right, MtpHead(s.orig)->level, BUFFER_LOCK_EXCLUSIVE);
+		rbuf = mtp_blink_read_link(put->rel, MtpHead(s.orig)->right, MtpHead(s.orig)->level,
+								   BUFFER_LOCK_EXCLUSIVE);
 		if (MtpHead(BufferGetPage(rbuf))->left != BufferGetBlockNumber(buf))
 			ereport(ERROR,
 					(errcode(ERRCODE_INDEX_CORRUPTED),
-					 errmsg("right sibling's left link doesn't match in index \"%s\": block %u links to %u instead of %u",
+					 errmsg("right sibling's left link doesn't match in index \"%s\": "
+							"block %u links to %u instead of %u",
 							RelationGetRelationName(put->rel), BufferGetBlockNumber(rbuf),
 							MtpHead(BufferGetPage(rbuf))->left, BufferGetBlockNumber(buf))));
-		/* Lets VACUUM stop following this split where another one's pages begin. */
+
+		/* VACUUM stops following this split where another one's pages begin (invariant B11). */
 		if (MtpHead(BufferGetPage(rbuf))->cycleid != MtpHead(s.pages[0])->cycleid)
 			MtpHead(s.pages[s.k - 1])->flags |= MTP_SPLIT_END;
 	}
-	publish(&s, rbuf, nchildren, children);
+	publish_pages(&s, rbuf);
 	put->k = s.k;
 	if (BufferIsValid(rbuf))
 		UnlockReleaseBuffer(rbuf);
 	MTP_INJECT(MtpIsLeaf(s.pages[0]) ? "leaf_split" : "inner_split");
-	post(put, s.k, s.bufs, s.pivots);
+	post_downlinks(put, s.k, s.bufs, s.pivots);
 	for (int i = 0; i < s.k; i++)
 		UnlockReleaseBuffer(s.bufs[i]);
-}
-
-static void
-put_items(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items, uint64 *norms,
-		  int nchildren, Buffer *children)
-{
-	Size		bytes = 0;
-	MemoryContext old,
-				cxt;
-
-	put->k = 1;
-	for (int i = 0; i < n; i++)
-		bytes += MAXALIGN(IndexTupleSize(items[i]));
-	if (mtp_page_insert_reads(BufferGetPage(buf), n, bytes))
-		mtp_blink_check_items(put->rel, buf);
-	if (mtp_page_fits(BufferGetPage(buf), n, bytes))
-	{
-		put_in_place(put, buf, n, pos, items, norms, nchildren, children);
-		return;
-	}
-	cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower split", ALLOCSET_DEFAULT_SIZES);
-	old = MemoryContextSwitchTo(cxt);
-	split(put, buf, n, pos, items, nchildren, children);
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(cxt);
 }
 
 Size
@@ -538,7 +524,27 @@ mtp_blink_put_limit(Relation rel, bool small)
 void
 mtp_blink_put(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items, uint64 *norms)
 {
-	put_items(put, buf, n, pos, items, norms, 0, NULL);
+	Size		bytes = 0;
+	MemoryContext old,
+				cxt;
+
+	put->k = 1;
+	for (int i = 0; i < n; i++)
+		bytes += MAXALIGN(IndexTupleSize(items[i]));
+
+	/* An insertion that reads the page's items relies on them (invariant B14). */
+	if (mtp_page_insert_reads(BufferGetPage(buf), n, bytes))
+		mtp_blink_check_items(put->rel, buf);
+	if (mtp_page_fits(BufferGetPage(buf), n, bytes))
+	{
+		put_in_place(put, buf, n, pos, items, norms);
+		return;
+	}
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower split", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(cxt);
+	split_page(put, buf, n, pos, items);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
 }
 
 void
@@ -551,12 +557,13 @@ mtp_blink_finish_split(Relation rel, Buffer left, MtpBlinkStack *stack)
 
 	Assert(MtpIncomplete(page));
 	bufs[0] = left;
-	bufs[1] = mtp_blink_read_link(rel, MtpHead(page)->right, MtpHead(page)->level, BUFFER_LOCK_EXCLUSIVE);
+	bufs[1] = mtp_blink_read_link(rel, MtpHead(page)->right, MtpHead(page)->level,
+								  BUFFER_LOCK_EXCLUSIVE);
 	pivots[1] = make_pivot(MtpHighKey(page), BufferGetBlockNumber(bufs[1]));
 	elog(DEBUG1, "finishing incomplete split of index \"%s\" at block %u",
 		 RelationGetRelationName(rel), BufferGetBlockNumber(left));
 	MTP_INJECT("split_repair");
-	post(&put, 2, bufs, pivots);
+	post_downlinks(&put, 2, bufs, pivots);
 	pfree(pivots[1]);
 	UnlockReleaseBuffer(bufs[1]);
 	UnlockReleaseBuffer(left);
@@ -566,30 +573,10 @@ void
 mtp_blink_make_root(Relation rel)
 {
 	Buffer		meta = mtp_blink_read_meta(rel, BUFFER_LOCK_EXCLUSIVE);
-	Buffer		buf;
-	Page		page;
-	MtpWalNewRoot rec;
-	MtpChange	c;
 
+	/* Another backend may have made the root before the metapage was locked. */
 	if (MtpBlinkMetaOf(BufferGetPage(meta))->root != InvalidBlockNumber)
-	{
 		UnlockReleaseBuffer(meta);
-		return;
-	}
-	buf = mtp_blink_alloc(rel);
-	page = BufferGetPage(buf);
-	rec.root = BufferGetBlockNumber(buf);
-	rec.level = 0;
-	mtp_change_init(&c, rel, MTP_WAL_NEWROOT);
-	mtp_change_buffer(&c, meta, REGBUF_WILL_INIT | REGBUF_STANDARD);
-	mtp_change_buffer(&c, buf, REGBUF_WILL_INIT | REGBUF_STANDARD);
-	mtp_change_begin(&c);
-	mtp_page_init(page, MTP_PAGE_LEAF, 0, mtp_blink_info(rel)->norm);
-	MtpHead(page)->flags = MTP_ROOT;
-	mtp_blink_meta_init(BufferGetPage(meta), rec.root, 0);
-	mtp_change_data(&c, &rec, sizeof(rec));
-	mtp_change_bufdata(&c, 1, MtpHead(page), sizeof(MtpPageHeader));
-	mtp_change_finish(&c);
-	UnlockReleaseBuffer(buf);
-	UnlockReleaseBuffer(meta);
+	else
+		(void) make_new_root(rel, meta, 0, 0, NULL, NULL);
 }

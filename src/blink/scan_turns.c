@@ -1,12 +1,13 @@
 /*
- * parallel.c
+ * scan_turns.c
  *	  Turns: which process of a parallel scan reads the next leaf.
  *
- * What the processes share is core's (nbtree.c: btinitparallelscan and the functions used here), with
- * core's count of the array keys' combinations that are done, which core's _bt_advance_array_keys
- * moves on.  One process at a time has the turn.  It takes the scan to a leaf and passes the turn on,
- * while the leaf is locked, together with the block from which to go on: the leaf's right link, or,
- * backward, the leaf itself.  README.md, "Parallel scans", says why this is right.
+ * What the processes share is core's (nbtree.c: btinitparallelscan and the functions used here).
+ * It includes core's count of the combinations of array keys that are done, which core's
+ * _bt_advance_array_keys moves on.  One process at a time has the turn (invariant B9).  It takes
+ * the scan to a leaf.  While the leaf is locked, it passes the turn on with the block from which to
+ * go on: the leaf's right link, or, backward, the leaf itself.  README.md, "Parallel scans", argues
+ * it.
  */
 #include "blink/scan.h"
 
@@ -34,8 +35,8 @@ mtp_blink_scan_take_turn(IndexScanDesc scan, ScanDirection dir, BlockNumber *fro
 		return false;
 
 	/*
-	 * Only who has the turn may end the scan: another one who had it now would pass it on later,
-	 * and so undo the end.
+	 * Only the process that has the turn may end the scan: if another one had it now, that one
+	 * would pass it on later, and so undo the end.
 	 */
 	if (!more)
 		_bt_parallel_done(scan);
@@ -49,7 +50,7 @@ mtp_blink_scan_pass_turn(IndexScanDesc scan, ScanDirection dir)
 	BTScanPos	pos = &so->bt.currPos;
 	BlockNumber neighbour = ScanDirectionIsForward(dir) ? pos->nextPage : so->left;
 
-	/* At the index's end.  What later splits move beyond this page is read here and now. */
+	/* At the index's end the scan is over: what later splits move beyond this page is read now. */
 	if (neighbour == InvalidBlockNumber)
 		_bt_parallel_done(scan);
 	else

@@ -1,9 +1,9 @@
 /*
- * start.c
- *	  Where a scan starts.
+ * scan_start.c
+ *	  Finds where a scan starts.
  *
- * Core's _bt_preprocess_keys has put the scan keys in the index's order: sorted by column, strategies
- * of DESC columns turned round, so that "low" here always means towards the tree's left end.
+ * Core's _bt_preprocess_keys has put the scan keys in the index's order: sorted by column, with the
+ * strategies of DESC columns turned round.  So "low" here always means towards the tree's left end.
  */
 #include "blink/scan.h"
 
@@ -12,12 +12,12 @@
 #include "pgstat.h"
 #include "utils/lsyscache.h"
 
-/* The keys that say where to start, one per column from the first on. */
+/* The keys that say where to start: one for each column, from the first on. */
 typedef struct Bounds
 {
 	int			n;
 	ScanKey		keys[INDEX_MAX_KEYS];
-	ScanKeyData notnull;		/* made up: at most one, since it is strict and so the last */
+	ScanKeyData notnull;		/* made up; at most one: being strict, it is the last */
 	bool		strict;			/* items equal to the bounds don't match */
 } Bounds;
 
@@ -28,7 +28,7 @@ mtp_blink_scan_keys_changed(MtpBlinkScan *so)
 	so->convex = true;
 
 	/*
-	 * A key is "required" if all columns before its own are fixed by =.  If all are, then the
+	 * A key is "required" if all columns before its own are fixed by =.  If all keys are, the
 	 * matches are a range of the index: = on some columns, bounds on the next.
 	 */
 	for (int i = 0; i < so->bt.numberOfKeys; i++)
@@ -40,30 +40,28 @@ mtp_blink_scan_keys_changed(MtpBlinkScan *so)
 	}
 }
 
-static inline bool
-is_low_bound(ScanKey key)
-{
-	return key->sk_strategy == BTGreaterStrategyNumber ||
-		key->sk_strategy == BTGreaterEqualStrategyNumber;
-}
-
 /*
- * The key among n of one column that bounds it where the scan starts, or NULL.
+ * Chooses the one of n keys of one column that bounds the column where the scan starts; NULL if
+ * none does.
  *
- * An = has precedence: _bt_checkkeys ends the scan where it fails.  Where only the far end is bounded
- * but nulls lie at the near one, they can be passed over, since every operator is strict.
+ * A key with = has precedence: _bt_checkkeys ends the scan where it fails.  If only the far end is
+ * bounded, but nulls lie at the near one, the scan passes over the nulls, since every operator is
+ * strict: *notnull becomes the bound.
  */
 static ScanKey
-choose(ScanKey keys, int n, bool forward, ScanKey notnull)
+choose_bound(ScanKey keys, int n, bool forward, ScanKey notnull)
 {
 	ScanKey		bound = NULL;
 	ScanKey		far = NULL;
 
 	for (int i = 0; i < n; i++)
 	{
+		bool		low = keys[i].sk_strategy == BTGreaterStrategyNumber ||
+		keys[i].sk_strategy == BTGreaterEqualStrategyNumber;
+
 		if (keys[i].sk_strategy == BTEqualStrategyNumber)
 			return &keys[i];
-		if (is_low_bound(&keys[i]) != forward)
+		if (low != forward)
 			far = &keys[i];
 		else if (bound == NULL)
 			bound = &keys[i];
@@ -82,8 +80,8 @@ choose(ScanKey keys, int n, bool forward, ScanKey notnull)
 }
 
 /*
- * Replaces a row comparison among the bounds, which is always the last one used, by its members as
- * far as they are on the columns that follow and point the same way.  False if none can match.
+ * Replaces a row comparison, the last of the bounds, by its members: those on the columns that
+ * follow, as long as they point the same way.  False if no row can match.
  */
 static bool
 unfold_row(Bounds *b)
@@ -108,16 +106,16 @@ unfold_row(Bounds *b)
 		}
 	}
 
-	/* (a, b) > (1, 2) means a >= 1, if a is all that is used of it. */
+	/* (a, b) > (1, 2) means a >= 1 if only a is used of it. */
 	if (!all)
 		b->strict = false;
 	return true;
 }
 
 /*
- * Chooses bounds for as many leading columns as have them; false if the scan can't have a match.
- *
- * Only =, >= and <= let the next column's bound count as well.  A row comparison ends the list.
+ * Chooses bounds for as many leading columns as have them; false if the scan can have no match.
+ * Only behind =, >= and <= does the next column's bound count as well.  A row comparison is the
+ * last.
  */
 static bool
 choose_bounds(BTScanOpaque bt, bool forward, Bounds *b)
@@ -133,7 +131,7 @@ choose_bounds(BTScanOpaque bt, bool forward, Bounds *b)
 
 		while (next < bt->numberOfKeys && bt->keyData[next].sk_attno == b->n + 1)
 			next++;
-		key = choose(&bt->keyData[i], next - i, forward, &b->notnull);
+		key = choose_bound(&bt->keyData[i], next - i, forward, &b->notnull);
 		if (key == NULL)
 			break;
 		b->keys[b->n++] = key;
@@ -149,8 +147,9 @@ choose_bounds(BTScanOpaque bt, bool forward, Bounds *b)
 }
 
 /*
- * The operator class's sort support compares text without looking for the collation, and copying what it has copied before, each time.  Its order is that of
- * the comparison function: CREATE INDEX sorts by it.
+ * Prepares a cheaper comparison of the first column.  The operator class's sort support, unlike its
+ * comparison function, does not look for the collation each time, nor copy again what it has
+ * copied.  Its order is that of the comparison function: CREATE INDEX sorts by it.
  */
 static void
 make_order(MtpBlinkScan *so, Relation rel, Oid subtype)
@@ -160,7 +159,8 @@ make_order(MtpBlinkScan *so, Relation rel, Oid subtype)
 	memset(&so->order, 0, sizeof(so->order));
 	if (OidIsValid(subtype) || mtp_norm_is_exact(so->code))
 		return;
-	proc = get_opfamily_proc(rel->rd_opfamily[0], rel->rd_opcintype[0], rel->rd_opcintype[0], BTSORTSUPPORT_PROC);
+	proc = get_opfamily_proc(rel->rd_opfamily[0], rel->rd_opcintype[0], rel->rd_opcintype[0],
+							 BTSORTSUPPORT_PROC);
 	if (!OidIsValid(proc))
 		return;
 	so->order.ssup_cxt = so->context;
@@ -171,7 +171,7 @@ make_order(MtpBlinkScan *so, Relation rel, Oid subtype)
 
 /*
  * Makes scan key i of the place to search for.  Its function compares the column with the bound's
- * type; it is looked up when it is not yet there from an earlier start.
+ * type.  The function is looked up unless an earlier start of the scan has done so.
  */
 static void
 set_scankey(IndexScanDesc scan, int i, ScanKey bound)
@@ -208,61 +208,6 @@ set_scankey(IndexScanDesc scan, int i, ScanKey bound)
 	sk->sk_argument = bound->sk_argument;
 }
 
-/* Makes so->start from the bounds. */
-static void
-make_start(IndexScanDesc scan, const Bounds *b, bool forward)
-{
-	MtpBlinkScan *so = scan->opaque;
-	MtpBlinkKey *key = &so->start;
-
-	mtp_blink_key_empty(scan->indexRelation, key);
-	for (int i = 0; i < b->n; i++)
-		set_scankey(scan, i, b->keys[i]);
-	key->bt.keysz = b->n;
-	if (so->order.comparator != NULL)
-		key->order = &so->order;
-
-	/* Forward: the first item >= or > the bounds; backward: one before the first > or >= them. */
-	key->bt.nextkey = b->strict == forward;
-	mtp_blink_key_done(key, b->keys[0]->sk_subtype);
-
-	so->equal = so->bt.numberOfKeys == 1 && key->by_norm && !key->null &&
-		so->bt.keyData[0].sk_strategy == BTEqualStrategyNumber;
-}
-
-/* The leaf where the bounds lead, or the one at the index's end; false if the tree is empty.  *from: the place on it. */
-static bool
-find_start(IndexScanDesc scan, bool forward, const Bounds *b, bool framed, MtpPageReader *v, MtpPos *from)
-{
-	MtpBlinkScan *so = scan->opaque;
-
-	if (b->n > 0)
-	{
-		if (!mtp_blink_find(scan->indexRelation, &so->start, framed, v))
-			return false;
-		mtp_blink_reader_place(&so->start, v, true, from);
-	}
-	else
-	{
-		if (!mtp_blink_find_end(scan->indexRelation, !forward, framed, v))
-			return false;
-		*from = mtp_blink_reader_locate(v, forward ? 0 : v->head.nitems);
-	}
-	return true;
-}
-
-/*
- * May the scan read leaves in frames?  Under an MVCC snapshot it needs no interlock with VACUUM: rows that have gone, or others in their
- * places, are not visible.  Unless it is an index-only scan: then it announces what it reads (slot.h).  A parallel scan passes the turn on with what the leaf's links say while it is locked.  How old a page is asked of
- * the page itself.
- */
-static bool
-may_read_frames(IndexScanDesc scan)
-{
-	return mtp_buffer_serves(scan->indexRelation) && scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC &&
-		scan->parallel_scan == NULL && !MtpSnapshotsAge();
-}
-
 bool
 mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 {
@@ -270,6 +215,7 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 	BTScanOpaque bt = &so->bt;
 	Relation	rel = scan->indexRelation;
 	bool		forward = ScanDirectionIsForward(dir);
+	MtpBlinkKey *key = &so->start;
 	BlockNumber at;
 	Bounds		bounds;
 	MtpPageReader v;
@@ -297,11 +243,17 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 	bt->currPos.moreRight = forward;
 	bt->numKilled = 0;
 	bt->markItemIndex = -1;
-	so->walk = (MtpWalk)
-	{
-		0
-	};
-	so->framed = may_read_frames(scan);
+	memset(&so->walk, 0, sizeof(so->walk));
+
+	/*
+	 * The scan may read leaves in frames under an MVCC snapshot: rows that have gone, or others in
+	 * their places, are not visible, and an index-only scan announces what it reads (invariant
+	 * B10). A parallel scan must lock leaves: it passes the turn on with what the links say then
+	 * (B9).  So must all scans under old_snapshot_threshold: how old a page is, they ask the page
+	 * itself.
+	 */
+	so->framed = mtp_buffer_serves(rel) && scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC &&
+		scan->parallel_scan == NULL && !MtpSnapshotsAge();
 	so->nleaves = 0;
 	if (at != InvalidBlockNumber)
 		return mtp_blink_scan_walk(scan, dir, at);
@@ -312,17 +264,36 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 		return false;
 	}
 	if (bounds.n > 0)
-		make_start(scan, &bounds, forward);
+	{
+		mtp_blink_key_empty(rel, key);
+		for (int i = 0; i < bounds.n; i++)
+			set_scankey(scan, i, bounds.keys[i]);
+		key->bt.keysz = bounds.n;
+		if (so->order.comparator != NULL)
+			key->order = &so->order;
+
+		/* Forward: the first item >= or > the bounds.  Backward: before the first > or >= them. */
+		key->bt.nextkey = bounds.strict == forward;
+		mtp_blink_key_done(key, bounds.keys[0]->sk_subtype);
+		so->equal = bt->numberOfKeys == 1 && key->by_norm && !key->null &&
+			bt->keyData[0].sk_strategy == BTEqualStrategyNumber;
+	}
+
+	/* Find the leaf where the bounds lead, or the one at the index's end; if torn, anew, locked. */
 	for (framed = so->framed && mtp_blink_scan_announce(scan);; framed = false)
 	{
 		bool		found;
 
-		if (!find_start(scan, forward, &bounds, framed, &v, &from))
+		if (!mtp_blink_find(rel, bounds.n > 0 ? key : NULL, !forward, framed, &v))
 		{
 			mtp_blink_scan_drop_slot(&so->slot);
 			_bt_parallel_done(scan);
 			return false;
 		}
+		if (bounds.n > 0)
+			mtp_blink_reader_place(key, &v, true, &from);
+		else
+			from = mtp_blink_reader_locate(&v, forward ? 0 : v.head.nitems);
 		found = mtp_blink_scan_read(scan, dir, &v, from);
 		if (!v.torn)
 			return found;
