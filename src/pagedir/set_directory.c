@@ -1,5 +1,5 @@
 /*
- * set.c
+ * set_directory.c
  *	  mtpower.set_directory(): its owner says which columns the directories of a table's pages are made of.
  */
 #include "core/core.h"

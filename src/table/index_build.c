@@ -1,5 +1,5 @@
 /*
- * build.c
+ * index_build.c
  *	  The scans behind CREATE INDEX and its concurrent variants.
  *
  * Both visit the table with heap_getnextslot() and say again, for tables whose access method is not

@@ -1,5 +1,5 @@
 /*
- * write.c
+ * layout.c
  *	  Makes a directory of two blocks.
  */
 #include "pagedir/pagedir.h"
