@@ -1,6 +1,7 @@
 /*
  * clause.c
- *	  Which clauses directories can be asked: column op value, in the order of the column's type.
+ *	  Finds the clauses that directories can be asked: `column op value`, in the order of the
+ *	  column's type.
  */
 #include "dirscan/dirscan.h"
 
@@ -15,12 +16,15 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
-/* What a plan's list has of each clause; the last one is flags. */
+/* A plan's list has so many numbers for each clause; the last one holds the flags. */
 #define PLAN_FIELDS		5
 #define PLAN_NARROW		1
 #define PLAN_LOWEST		2
 
-/* Operators that were looked for last: a plan of many partitions looks for the same ones in each. */
+/*
+ * The last operators that were looked up.  A plan of many partitions looks up the same ones for
+ * each.
+ */
 #define KNOWN_OPERATORS	16
 
 static struct
@@ -40,8 +44,8 @@ forget_operators(Datum arg, int cacheid, uint32 hashvalue)
 }
 
 /*
- * An operator's place in the default btree operator family of a type, or 0.  What changes while the
- * catalogs are read is not remembered.
+ * Returns an operator's strategy in the default btree operator family of a type, or 0.  Remembers
+ * it unless the catalogs change while it reads them.
  */
 static int
 strategy_of(Oid type, Oid op)
@@ -71,7 +75,10 @@ strategy_of(Oid type, Oid op)
 	return strategy;
 }
 
-/* The column that an expression is, as indexes see it: the type may be relabelled. */
+/*
+ * Returns the column that an expression is, as indexes see it: its type may be relabelled.  NULL
+ * if it is none.
+ */
 static Var *
 column_of(RelOptInfo *rel, Expr *expr)
 {
@@ -82,7 +89,7 @@ column_of(RelOptInfo *rel, Expr *expr)
 	return NULL;
 }
 
-/* Does it stay the same during a scan, and may it be evaluated apart? */
+/* True if the expression stays the same during a scan and may be evaluated apart from the row. */
 static bool
 is_value(PlannerInfo *root, RelOptInfo *rel, Expr *expr)
 {
@@ -92,7 +99,7 @@ is_value(PlannerInfo *root, RelOptInfo *rel, Expr *expr)
 		!contain_subplans((Node *) expr);
 }
 
-/* Is it of the order that the column's directories have? */
+/* True if the operator belongs to the order that the column's directories have. */
 static bool
 in_order(Var *column, Oid op, Oid collation, int strategy)
 {
@@ -159,8 +166,9 @@ of_null_test(RelOptInfo *rel, NullTest *test)
 }
 
 /*
- * Has the planner drawn conclusions about the table's columns from clauses of several security levels?  They have the lowest one's, whosesoever values are in them, and are
- * copied to a partitioned table's members without a word of where they come from.
+ * True if the planner has derived clauses on the table's columns from clauses of several security
+ * levels.  Derived clauses have the lowest of these levels, whatever values are in them, and the
+ * planner copies them to members of a partitioned table without their origin.
  */
 static bool
 has_mixed_levels(PlannerInfo *root, RelOptInfo *rel)
@@ -179,10 +187,11 @@ has_mixed_levels(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
- * May the table be behind a view that is a security barrier?  Core hands clauses from above it down into its query if they are leakproof, where nothing tells them from the view's own.
+ * True if the table may be behind a security barrier view.  Core hands leakproof clauses from
+ * above the view down into its query, where nothing tells them from the view's own.
  */
 static bool
-is_below_flush(PlannerInfo *root)
+is_below_security_barrier(PlannerInfo *root)
 {
 	ListCell   *lc;
 
@@ -194,7 +203,9 @@ is_below_flush(PlannerInfo *root)
 }
 
 /*
- * Values are evaluated before the row's other clauses are, so clauses that wait for those of a security barrier ask nothing.
+ * Makes a directory scan's clause of a restriction, or returns NULL. The scan evaluates values
+ * before the row's other clauses, so it asks nothing by a clause that must wait for those of a
+ * security barrier.
  */
 static MtpDirscanClause *
 clause_of(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *rinfo)
@@ -230,7 +241,7 @@ mtp_dirscan_clauses(PlannerInfo *root, RelOptInfo *rel, List *rinfos)
 	}
 	if (clauses == NIL)
 		return NIL;
-	lowest = !has_mixed_levels(root, rel) && !is_below_flush(root);
+	lowest = !has_mixed_levels(root, rel) && !is_below_security_barrier(root);
 	foreach(lc, clauses)
 	{
 		MtpDirscanClause *clause = lfirst(lc);

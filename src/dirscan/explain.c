@@ -1,12 +1,12 @@
 /*
  * explain.c
- *	  Says in EXPLAIN what directories a scan asks, and with ANALYZE how its pages were read.
+ *	  Shows in EXPLAIN which directories a scan asks, and with ANALYZE how it read its pages.
  */
 #include "dirscan/dirscan.h"
 
 #include "commands/explain.h"
 
-/* The columns of the table's directories, as far as the scan's clauses ask them; else nothing. */
+/* Shows the columns of the table's directories, if clauses of the scan ask them. */
 static void
 explain_columns(MtpDirscanState *s, ExplainState *es)
 {

@@ -1,6 +1,7 @@
 /*
  * node.c
- *	  The directory scan as a node of the executor: begins, ends, is run again, and is shared by parallel workers.
+ *	  The directory scan as a node of the executor: begin, end, rescan, and sharing with
+ *	  parallel workers.
  */
 #include "dirscan/dirscan.h"
 
@@ -61,9 +62,9 @@ begin(CustomScanState *node, EState *estate, int eflags)
 #if MTP_CUSTOM_SLOT_IS_VIRTUAL
 
 	/*
-	 * What core has prepared until now is for a virtual slot.  With a slot of the table's kind,
-	 * rows need not be copied into it, and have their system columns; the expressions are compiled
-	 * for the slot's kind, so they are made anew.
+	 * Core has prepared a virtual slot.  With a slot of the table's kind the scan need not copy
+	 * rows, and they have their system columns.  Expressions are compiled for a kind of slot, so
+	 * this makes them anew.
 	 */
 	ExecInitScanTupleSlot(estate, &node->ss, RelationGetDescr(node->ss.ss_currentRelation), table_slot_callbacks(node->ss.ss_currentRelation));
 	node->ss.ps.subPlan = NIL;
@@ -81,7 +82,7 @@ begin(CustomScanState *node, EState *estate, int eflags)
 	s->key_context = CreateExprContext(estate);
 }
 
-/* The first row of an execution is asked for. */
+/* Begins an execution when it asks for its first row. */
 static void
 begin_execution(MtpDirscanState *s)
 {
@@ -95,7 +96,7 @@ begin_execution(MtpDirscanState *s)
 	mtp_dirscan_begin_reading(s);
 }
 
-/* What is asked for of this table is counted, once for an execution, whoever reads. */
+/* Counts what the scan asks of this table, once for an execution, in the leader. */
 static void
 count_demand(MtpDirscanState *s)
 {
@@ -123,14 +124,17 @@ next(ScanState *node)
 	return mtp_dirscan_next(s);
 }
 
-/* All clauses are in the plan's qual, which is tested behind this. */
+/* All clauses are in the plan's qual, which ExecScan tests. */
 static bool
 recheck(ScanState *node, TupleTableSlot *slot)
 {
 	return true;
 }
 
-/* What a qualifying row gives.  Where nobody wants a column of it (count(*)) core would have the slot of a sequential scan as it is. */
+/*
+ * Returns what a qualifying row yields.  If the query needs no column (count(*)), a sequential
+ * scan would return its slot as it is; so does this, without projecting.
+ */
 static inline TupleTableSlot *
 project(CustomScanState *node, TupleTableSlot *slot)
 {
@@ -143,7 +147,9 @@ project(CustomScanState *node, TupleTableSlot *slot)
 	return ExecProject(projection);
 }
 
-/* ExecScan, less what a row costs there that EvalPlanQual may have replaced. */
+/*
+ * ExecScan without the tests that each row costs there because EvalPlanQual may have replaced it.
+ */
 static TupleTableSlot *
 execute(CustomScanState *node)
 {
@@ -193,7 +199,7 @@ rescan(CustomScanState *node)
 	ExecScanReScan(&node->ss);
 }
 
-/* Which blocks are whose is core's to say: what a parallel sequential scan has in shared memory is behind the counts. */
+/* Core hands out blocks: its descriptor of a parallel sequential scan lies behind the counts. */
 static ParallelTableScanDesc
 blocks_behind(void *shared)
 {
@@ -211,7 +217,10 @@ begin_shared(CustomScanState *node, ParallelContext *pcxt, void *shared)
 {
 	MtpDirscanState *s = (MtpDirscanState *) node;
 
-	/* Below a LIMIT that is run again there may have been others before, whose memory has gone. */
+	/*
+	 * Below a LIMIT that is run again there may have been an earlier descriptor, whose memory is
+	 * gone.
+	 */
 	if (node->ss.ss_currentScanDesc != NULL)
 		table_endscan(node->ss.ss_currentScanDesc);
 	s->begun = false;
@@ -239,7 +248,8 @@ begin_worker(CustomScanState *node, shm_toc *toc, void *shared)
 }
 
 /*
- * The shared memory is about to go.  In the leader workers have ended, except below a LIMIT: what those have counted is lost.
+ * Adds up the counts before the shared memory goes.  When the leader comes here its workers have
+ * ended, except below a LIMIT; their counts are lost.
  */
 static void
 finish_shared(CustomScanState *node)

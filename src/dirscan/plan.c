@@ -1,6 +1,7 @@
 /*
  * plan.c
- *	  Offers directory scans to the planner: the setting, the hook, paths and plans; and the subsystem's share of _PG_init.
+ *	  Offers directory scans to the planner: the setting, the hook, paths and plans; and the
+ *	  room's part of _PG_init.
  */
 #include "dirscan/dirscan.h"
 
@@ -19,13 +20,13 @@
 #include "utils/guc.h"
 #include "utils/selfuncs.h"
 
-/* Smaller tables are read as ever. */
+/* Smaller tables get no directory scan. */
 #define FEWEST_BLOCKS	32
 
-/* Pairs that stand for all when it is estimated how many have directories */
+/* The planner looks at so many pairs to estimate how many have directories. */
 #define SAMPLE			16
 
-/* What asking a directory costs, beside reading its pair */
+/* What asking a directory costs, as a share of reading its pair */
 #define ASKING			0.02
 
 bool		mtp_enable_directoryscan = true;
@@ -40,9 +41,9 @@ static const CustomPathMethods path_methods = {
 };
 
 /*
- * Does what is asked of this column leave few rows?  Where nothing is known of an inequality, the planner
- * supposes a third: so that many are few.  What one clause leaves is known from the table's estimate, two
- * together are estimated anew.
+ * True if the clauses on this column leave few rows.  Without statistics the planner assumes a
+ * third for an inequality, so a third counts as few.  The selectivity of one clause is cached;
+ * that of several together is estimated anew.
  */
 static bool
 leaves_few(PlannerInfo *root, RelOptInfo *rel, List *clauses, AttrNumber attnum)
@@ -63,7 +64,7 @@ leaves_few(PlannerInfo *root, RelOptInfo *rel, List *clauses, AttrNumber attnum)
 	return list_length(on) > 1 && clauselist_selectivity(root, on, rel->relid, JOIN_INNER, NULL) <= DEFAULT_INEQ_SEL;
 }
 
-/* Says of each clause whether what is asked of its column leaves few rows. */
+/* Sets narrow for each clause. */
 static void
 mark_narrow(PlannerInfo *root, RelOptInfo *rel, List *clauses)
 {
@@ -77,7 +78,7 @@ mark_narrow(PlannerInfo *root, RelOptInfo *rel, List *clauses)
 	}
 }
 
-/* Which share of the table's pairs have directories of these columns? */
+/* Estimates the share of the table's pairs that have directories of these columns. */
 static double
 share_with_directories(Relation table, BlockNumber nblocks, int ncolumns, const AttrNumber *attnums)
 {
@@ -99,8 +100,9 @@ share_with_directories(Relation table, BlockNumber nblocks, int ncolumns, const 
 }
 
 /*
- * What the scan costs, beside a sequential one: pairs with directories cost the question, and a page the more of its whole, the more of its
- * rows are candidates.  Nobody answers serializable transactions.
+ * Returns what the scan costs as a share of a sequential scan.  A pair with a directory costs
+ * asking it, and a page costs the more of its whole the more of its rows are candidates.  A
+ * serializable transaction asks no directories.
  */
 static double
 cost_share(PlannerInfo *root, RelOptInfo *rel, Relation table, List *clauses)
@@ -122,14 +124,17 @@ cost_share(PlannerInfo *root, RelOptInfo *rel, Relation table, List *clauses)
 	return 1 - share + share * Min(1, ASKING + candidates / MTP_DIRSCAN_FEW);
 }
 
-/* What is done before the first row costs as much as before a sequential scan's. */
+/* Startup costs as much as that of a sequential scan. */
 static inline Cost
 total_cost(const Path *seq, double share)
 {
 	return seq->startup_cost + (seq->total_cost - seq->startup_cost) * share;
 }
 
-/* The path has the clauses as they are here, and the plan gets them as nodes: nobody copies a path's private data. */
+/*
+ * The path carries the clauses as they are here, since nothing copies a path's private data.  The
+ * plan gets them as nodes.
+ */
 static CustomPath *
 make_path(const Path *seq, double share, List *clauses)
 {
@@ -159,9 +164,9 @@ seq_path_of(List *paths)
 }
 
 /*
- * Does another path cost less than a directory scan could at its best?  Not where core has kept a
- * sequential path: none was better in every respect.  This spares statements that find a row by an
- * index the rest.
+ * True if another path costs less than a directory scan could at best.  If core has kept a
+ * sequential path, none was better in every respect.  This spares statements that find a row by an
+ * index the rest of the work.
  */
 static bool
 is_beaten(RelOptInfo *rel, const Path *seq)
@@ -181,7 +186,7 @@ is_beaten(RelOptInfo *rel, const Path *seq)
 	return false;
 }
 
-/* Puts a path where its cost belongs, whatever others cost. */
+/* Inserts a path by its cost, without comparing it with others. */
 static List *
 insert_path(List *paths, Path *path)
 {
@@ -193,8 +198,8 @@ insert_path(List *paths, Path *path)
 }
 
 /*
- * Can paths of this table's siblings in a partition tree have parameters?  All members have what their
- * parent has that gives them.
+ * True if paths of this table's siblings in a partition tree may have parameters.  All members
+ * inherit from their parent what gives them parameters.
  */
 static bool
 siblings_have_parameters(RelOptInfo *rel)
@@ -204,9 +209,9 @@ siblings_have_parameters(RelOptInfo *rel)
 }
 
 /*
- * The sequential path leaves the list before the directory scan competes with the others, since it would
- * win where both cost the same.  It stays nevertheless where core may give it the parameters of another
- * member's path, which it can't do with ours.
+ * Removes the sequential path before it adds the directory scan, since the former would win if
+ * both cost the same.  Puts it back if core may give it the parameters of another member's path,
+ * which core cannot do with a custom path.
  */
 static void
 add_scan(RelOptInfo *rel, Path *seq, double share, List *clauses)
@@ -217,7 +222,7 @@ add_scan(RelOptInfo *rel, Path *seq, double share, List *clauses)
 		rel->pathlist = insert_path(rel->pathlist, seq);
 }
 
-/* For as many parallel workers as core lets read a table of this size. */
+/* Adds a scan for as many parallel workers as core lets read a table of this size. */
 static void
 add_partial_scan(PlannerInfo *root, RelOptInfo *rel, double share, List *clauses)
 {
@@ -236,8 +241,9 @@ add_partial_scan(PlannerInfo *root, RelOptInfo *rel, double share, List *clauses
 }
 
 /*
- * Offers directory scans, whether the sequential path that they are made of has survived or not: an index that makes it look expensive says nothing of them.  What clauses ask and
- * directories answer is found out once, for all paths and the plan.
+ * Offers directory scans, even if the sequential path that they derive from did not survive: a
+ * cheaper index says nothing of them.  Clauses and directories are looked at once, for all paths
+ * and the plan.
  */
 static void
 offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
@@ -261,7 +267,7 @@ offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
 	if (rel->consider_parallel && bms_is_empty(rel->lateral_relids))
 		add_partial_scan(root, rel, share, clauses);
 
-	/* Whoever wants the first rows alone reads little, whatever the rest would cost. */
+	/* A query that wants only the first rows reads little, whatever the rest would cost. */
 	if (root->tuple_fraction == 0 &&
 		(mtp_dirscan_teach_reads_most(rel->pathlist, seq) || mtp_dirscan_teach_reads_most(rel->partial_pathlist, seq)))
 	{
@@ -270,7 +276,7 @@ offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
 	}
 }
 
-/* WHERE CURRENT OF finds its row by TID, and raises an error in any other scan. */
+/* True for WHERE CURRENT OF, which finds its row by TID and raises an error in any other scan. */
 static bool
 is_current_of(RelOptInfo *rel)
 {

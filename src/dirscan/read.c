@@ -1,9 +1,11 @@
 /*
  * read.c
- *	  Goes through a table's blocks, forward and backward, and through the rows of each in the order of their line pointers.
+ *	  Reads a table's blocks, forward and backward, and the rows of each in the order of their
+ *	  line pointers.
  *
- * The position is the scan's own, so that it does not depend on how a block was answered: a cursor may go back to a block that a directory has
- * answered, and find it read as a whole, or the other way round.
+ * The scan keeps its own position, which does not depend on how a block was read.  A cursor may go
+ * back to a block that a directory has answered and find it read as a whole, or the other way
+ * round.
  */
 #include "dirscan/dirscan.h"
 
@@ -17,14 +19,16 @@
 #include "utils/snapmgr.h"
 #include "core/inject.h"
 
-/* Core reads rows one by one under snapshots that are not MVCC ones; then so do we. */
+/*
+ * True if pages are read as a whole.  Core reads row by row under snapshots that are not MVCC, and
+ * then so does this scan.
+ */
 static inline bool
 page_at_a_time(HeapScanDesc scan)
 {
 	return (scan->rs_base.rs_flags & SO_ALLOW_PAGEMODE) != 0;
 }
 
-/* The scan's descriptor has just been made, or been set to its start. */
 void
 mtp_dirscan_begin_reading(MtpDirscanState *s)
 {
@@ -38,7 +42,7 @@ mtp_dirscan_begin_reading(MtpDirscanState *s)
 		scan->rs_startblock -= scan->rs_startblock % 2;
 }
 
-/* Lets go of the page that the descriptor has pinned. */
+/* Releases the page that the descriptor has pinned. */
 static void
 leave_page(HeapScanDesc scan)
 {
@@ -48,7 +52,10 @@ leave_page(HeapScanDesc scan)
 	scan->rs_cblock = InvalidBlockNumber;
 }
 
-/* Takes the block's rows from what its pair's directory has named, if these are few. */
+/*
+ * Takes the block's rows from the items that its pair's directory named.  Returns false if they
+ * are many.
+ */
 static bool
 take_named(MtpDirscanState *s, BlockNumber block)
 {
@@ -102,7 +109,7 @@ load(MtpDirscanState *s, BlockNumber block)
 	s->counts[MTP_DIRSCAN_READ]++;
 }
 
-/* Loads the next block; false if there is none. */
+/* Loads the next block.  Returns false if there is none. */
 static bool
 next_block(MtpDirscanState *s)
 {
@@ -124,7 +131,10 @@ next_block(MtpDirscanState *s)
 	{
 		block = scan->rs_nblocks == 0 ? InvalidBlockNumber : (scan->rs_startblock + s->at) % scan->rs_nblocks;
 
-		/* Others go along with who reads pages, as in core: at the end, too. */
+		/*
+		 * Synchronized scans follow scans that read pages, at the end of the table too, as in
+		 * core.
+		 */
 		if (scan->rs_base.rs_flags & SO_ALLOW_SYNC && s->at > 0 && !s->named)
 			ss_report_location(scan->rs_base.rs_rd, block);
 		if (s->at == scan->rs_nblocks)
@@ -155,7 +165,7 @@ previous_block(MtpDirscanState *s)
 	return true;
 }
 
-/* Puts the row at the position into the slot; false if it is none that the snapshot sees. */
+/* Puts the row at the position into the slot.  Returns false if the snapshot does not see it. */
 static inline bool
 fetch_row(MtpDirscanState *s, TupleTableSlot *slot)
 {

@@ -1,13 +1,17 @@
 /*
  * codes.c
- *	  Makes codes of a column's values: small numbers in the order of the values, that one can compare without knowing the type.
+ *	  Makes codes of a column's values: small numbers in the values' order, which a search
+ *	  compares without knowing the type (invariant D1).
  */
 #include "pagedir/pagedir.h"
 
 #include "access/tupmacs.h"
 #include "page/page.h"
 
-/* Of entries that share their codes with other values so many bear a dictionary: one in */
+/*
+ * A column gets a dictionary if more than one in so many of its entries share their codes with
+ * other values.
+ */
 #define MIXED	8
 
 static inline const MtpPagedirColumn *
@@ -40,7 +44,7 @@ compare_places(const void *x, const void *y, void *arg)
 	return cmp != 0 ? cmp : (int) a - (int) b;
 }
 
-/* The largest code of a value */
+/* Returns the largest code that a value may have. */
 static inline uint32
 most_of(const MtpPagedirCoding *c)
 {
@@ -58,7 +62,9 @@ set_window(MtpPagedirCoding *c)
 		c->codes.shift++;
 }
 
-/* Values in the dictionary: each step-th one before the last, and the last. */
+/*
+ * Returns the number of values in the dictionary: each step-th one before the last, and the last.
+ */
 static inline int
 dictionary_values(const MtpPagedirCoding *c)
 {
@@ -79,7 +85,10 @@ set_dictionary(MtpPagedirCoding *c, int step)
 	c->codes.u.dictionary.size = mtp_pagedir_dictionary_size(c);
 }
 
-/* Brings the entries with a value into the column's order.  Those of the first column are. */
+/*
+ * Sorts the entries with a value by this column, and ranks them.  Entries come in the order of the
+ * first column.
+ */
 static void
 sort(MtpPagedirCoding *c)
 {
@@ -101,7 +110,7 @@ sort(MtpPagedirCoding *c)
 	}
 }
 
-/* How many entries share the window's code with others of another value? */
+/* Counts the entries that share their code in the window with another value. */
 static int
 count_mixed(const MtpPagedirCoding *c)
 {
@@ -187,7 +196,7 @@ mtp_pagedir_code_less(MtpPagedirCoding *c)
 
 /* ---------- dictionaries ---------- */
 
-/* Where a value is put behind `at`, and how long it is. */
+/* Aligns *at for the value and returns the value's size. */
 static Size
 place_value(Form_pg_attribute att, Datum value, Size *at)
 {
@@ -200,7 +209,7 @@ place_value(Form_pg_attribute att, Datum value, Size *at)
 	return att->attlen > 0 ? att->attlen : strlen(DatumGetCString(value)) + 1;
 }
 
-/* Writes it, if there is room given; returns its size. */
+/* Writes the dictionary unless `to` is NULL, and returns its size. */
 static Size
 write_dictionary(const MtpPagedirCoding *c, char *to)
 {

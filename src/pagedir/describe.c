@@ -1,6 +1,6 @@
 /*
  * describe.c
- *	  What the catalogs say of a directory's columns, and of the keys that are looked for.
+ *	  Describes a directory's columns, and the keys that a search looks for, by the catalogs.
  */
 #include "pagedir/pagedir.h"
 
@@ -20,7 +20,7 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
-/* A string of a catalog's row, or NULL */
+/* Returns a string of a catalog's row, or NULL. */
 static char *
 get_string(int cache, HeapTuple tuple, AttrNumber attnum)
 {
@@ -31,8 +31,9 @@ get_string(int cache, HeapTuple tuple, AttrNumber attnum)
 }
 
 /*
- * What stands for the version that the library has of a locale; 0 if it tells none.  ICU opens the locale for that, which takes longer than a directory scan may at its
- * begin; a process keeps its libraries, so the last few are remembered.
+ * Returns a number for the version that the library has of a locale; 0 if it tells none.  ICU
+ * opens the locale for that, which is too slow for the start of each scan.  A process keeps its
+ * libraries, so this remembers the last few locales.
  */
 static uint32
 locale_version(char provider, const char *locale)
@@ -62,7 +63,10 @@ locale_version(char provider, const char *locale)
 	return hash;
 }
 
-/* What stands for the version of a collation as the libraries have it now; 0 if they tell none. */
+/*
+ * Returns a number for the version that the libraries now have of a collation; 0 if they tell
+ * none.
+ */
 static uint32
 collation_version(Oid collation)
 {
@@ -91,8 +95,9 @@ collation_version(Oid collation)
 }
 
 /*
- * What stands for the value that rows have from before the column was added; 0 if that is null.  No page has it: a column that is added, rolled back and added again has another
- * one, and the same number and file.
+ * Returns a number for the value of rows from before the column was added; 0 if that is null.  No
+ * page has this value.  A column that is added, rolled back and added again may have another
+ * value, but the same number and file.
  */
 static uint32
 missing_value(TupleDesc desc, Form_pg_attribute att)
@@ -106,8 +111,10 @@ missing_value(TupleDesc desc, Form_pg_attribute att)
 }
 
 /*
- * Does the order that a comparison function gives a type stay as it is, while a table has a column of the type?  Not that of rows: attributes come to a row type and go, and no table of such a
- * column is told.  Arrays and ranges have their elements' orders.  Adds what stands for it to *version.
+ * True if the order that a comparison function gives a type stays the same while a table has a
+ * column of the type.  A row type's order does not: ALTER TYPE adds and drops attributes and tells
+ * no table.  Arrays and ranges have the orders of their elements.  Adds to *version what the order
+ * depends on.
  */
 static bool
 has_lasting_order(Oid type, Oid proc, uint32 *version)
@@ -135,7 +142,10 @@ has_lasting_order(Oid type, Oid proc, uint32 *version)
 	return true;
 }
 
-/* The type's comparison function, which core says there is none of where there is none for what the type consists of; and what stands for its order. */
+/*
+ * Returns the type's comparison function, and in *version a number for its order; InvalidOid if
+ * the type, or a type within it, has none that lasts.
+ */
 static Oid
 order_of(Oid type, TypeCacheEntry **entry, uint32 *version)
 {
@@ -163,7 +173,7 @@ mtp_pagedir_has_order(Oid type)
 	return OidIsValid(order_of(type, &entry, &version));
 }
 
-/* The type's order is asked of the cache of types: a scan describes its columns each time that it is executed. */
+/* Asks the type cache for the order, since each execution of a scan describes its columns. */
 static bool
 describe_column(MtpPagedirColumn *column, TupleDesc desc, Form_pg_attribute att)
 {
@@ -248,8 +258,8 @@ mtp_pagedir_key(const MtpPagedirColumns *c, int column, Oid op, Oid collation, D
 	fmgr_info(proc, &key->compare);
 
 	/*
-	 * In local time, a timestamp may be before another and stand for a later moment: the column's
-	 * order is not that of the comparison with timestamptz.
+	 * A timestamp in local time may be before another and stand for a later moment.  So the
+	 * column's order is not that of the comparison with timestamptz.
 	 */
 	if (right != input && func_volatile(proc) != PROVOLATILE_IMMUTABLE)
 		key->compare.fn_addr = NULL;

@@ -1,14 +1,15 @@
 /*
  * label.c
- *	  Directory columns as security labels: 'directory 1', 'directory 2', ... on columns, 'no directory' on tables.
+ *	  The label provider: the owner's choice as security labels, 'directory 1', 'directory 2',
+ *	  ... on columns and 'no directory' on tables.
  *
- * Core keeps the labels: it checks who may set them, dumps them, and drops them along with their column
- * or table.  They are ours to check, to read, and to tell other sessions of: core sends no invalidation
- * for them.
+ * Core keeps the labels: it checks who may set them, dumps them, and drops them with their column
+ * or table.  This file checks their text, replaces and removes them, and invalidates the relations
+ * that they apply to, since core sends no invalidation for labels.
  *
- * A label may stand alone, since a restore sets them one by one, and so may SECURITY LABEL by hand.
- * Nothing here needs the extension's SQL objects: labels can be restored before CREATE EXTENSION, or
- * without it.
+ * A label may stand alone: a restore sets them one by one, and so does SECURITY LABEL by hand.
+ * Nothing here needs the extension's SQL objects, so labels can be restored before CREATE
+ * EXTENSION or without it.
  */
 #include "core/core.h"
 
@@ -37,12 +38,12 @@
 #define LABEL_OFF		"no directory"
 #define LABEL_COLUMN	"directory "
 
-/* In columns[] while labels are read: a number that two columns have. */
+/* In columns[] while labels are read: several columns have this number. */
 #define TWICE			(-1)
 
 static object_access_hook_type previous_access_hook = NULL;
 
-/* Which column of the directory a label makes a column, from 1; 0 if the label is no such. */
+/* Returns which column of the directory a label names, from 1, or 0 if it names none. */
 static int
 label_number(const char *label)
 {
@@ -57,7 +58,7 @@ label_number(const char *label)
 	return digit - '0';
 }
 
-/* The label that column subid (0: the table itself) has to have, or NULL; palloc'd. */
+/* Returns the label that column subid (0: the table itself) must have, palloc'd, or NULL. */
 static char *
 wanted_label(const MtpPagedirChoice *own, int subid)
 {
@@ -74,9 +75,7 @@ wanted_label(const MtpPagedirChoice *own, int subid)
 	return NULL;
 }
 
-/*
- * Has all sessions forget what they know of a relation.  It may be gone.
- */
+/* Makes all sessions forget what they know of a relation, unless it is gone. */
 static void
 invalidate(Oid relid)
 {
@@ -89,12 +88,12 @@ invalidate(Oid relid)
 }
 
 /*
- * The same for a relation whose labels change, and for all partitions below it, to which they may apply
- * as well.
+ * Invalidates a relation whose labels change, and all partitions below it, since its labels may
+ * apply to them.
  *
- * Partitioned tables in between are locked as ALTER TABLE ... ATTACH PARTITION does it, so that no
- * partition comes to them that we don't see and that doesn't see what we have done.  The partitions
- * themselves need no lock.
+ * Locks partitioned tables in between as ALTER TABLE ... ATTACH PARTITION does.  So no partition
+ * can join them that neither sees this change nor is invalidated here.  The partitions themselves
+ * need no lock.
  */
 static void
 invalidate_tree(Oid relid)
@@ -143,8 +142,8 @@ check_labelled(Oid relid)
 }
 
 /*
- * Called for each SECURITY LABEL FOR mtpower; core has locked the object, and knows that the user owns
- * it.  A label that goes (NULL) may go from anywhere.
+ * Core calls this for each SECURITY LABEL FOR mtpower.  It has locked the object and checked that
+ * the user owns it.  A label may be removed (NULL) from any object.
  */
 static void
 check_label(const ObjectAddress *object, const char *label)
@@ -174,8 +173,8 @@ check_label(const ObjectAddress *object, const char *label)
 }
 
 /*
- * Begins a scan of the labels of one relation and its columns, or of all relations if relid is invalid,
- * by whatever provider.
+ * Begins a scan of the labels of one relation and its columns, or of all relations if relid is
+ * invalid.  It yields the labels of all providers.
  */
 static SysScanDesc
 begin_scan(Relation catalog, Oid relid)
@@ -192,7 +191,10 @@ begin_scan(Relation catalog, Oid relid)
 							  one ? keys : &keys[1]);
 }
 
-/* The next label of ours, or false.  *label is palloc'd; it may be NULL for callers that don't ask. */
+/*
+ * Returns the next label of this provider, or false.  *label is palloc'd; callers that need none
+ * pass NULL.
+ */
 static bool
 next_label(SysScanDesc scan, Relation catalog, Oid *relid, int *subid, char **label)
 {
@@ -217,7 +219,10 @@ next_label(SysScanDesc scan, Relation catalog, Oid *relid, int *subid, char **la
 	return false;
 }
 
-/* What this session knows of the database's labels, by whatever provider and on whatever object, until a relation changes. */
+/*
+ * What this session knows of the database's labels, of all providers and on all objects, until a
+ * relation changes
+ */
 static enum
 {
 	ANY_UNKNOWN,
@@ -234,7 +239,8 @@ relation_changed(Datum arg, Oid relid)
 }
 
 /*
- * Whoever sets a label invalidates the relation that it is on, so the answer stands until then; one that was read while somebody did is not kept.
+ * Setting a label invalidates its relation, so the answer is good until then.  An answer that such
+ * an invalidation overtakes is not kept.
  */
 bool
 mtp_pagedir_label_any(void)
@@ -261,8 +267,8 @@ mtp_pagedir_label_any(void)
 }
 
 /*
- * Columns count up to the first number that no column has, or that several have.  If that is the first,
- * nothing was said.
+ * Columns count up to the first number that none or several of them have.  If that is the first
+ * number, the labels say nothing.
  */
 void
 mtp_pagedir_label_read(Oid relid, MtpPagedirChoice *own)
@@ -297,7 +303,10 @@ mtp_pagedir_label_read(Oid relid, MtpPagedirChoice *own)
 		own->origin = relid;
 }
 
-/* The columns of a relation that have labels of ours; 0 stands for the relation itself. */
+/*
+ * Returns the columns of a relation that have labels of this provider; 0 stands for the relation
+ * itself.
+ */
 static List *
 labelled_columns(Oid relid)
 {
@@ -314,7 +323,7 @@ labelled_columns(Oid relid)
 	return subids;
 }
 
-/* Each label is written once, since changes are not visible before the command's end. */
+/* Writes each label once: changes are not visible before the end of the command. */
 void
 mtp_pagedir_label_write(Oid relid, const MtpPagedirChoice *own)
 {
@@ -357,9 +366,10 @@ mtp_pagedir_label_relations(void)
 }
 
 /*
- * Labels would outlive the extension: they belong to tables, which may be heap's by now.  A dump could
- * then be restored only where the library is.  A drop, by whichever command, calls this for each object
- * before it is dropped; tables that go along with the extension have gone by then.
+ * Removes all labels with the extension.  They belong to tables, which may be heap's by now, and
+ * would outlive it; a dump could then be restored only where the library is.  Core calls this for
+ * each object before it drops it, by whichever command.  Tables that go with the extension have
+ * gone by then.
  */
 static void
 remove_with_extension(ObjectAccessType access, Oid class, Oid object, int sub_id, void *arg)

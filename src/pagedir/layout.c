@@ -1,6 +1,6 @@
 /*
  * layout.c
- *	  Makes a directory of two blocks.
+ *	  Makes a directory: sorts the rows of two blocks, codes their values, lays out the bytes.
  */
 #include "pagedir/pagedir.h"
 
@@ -10,7 +10,7 @@ typedef struct Build
 {
 	MtpPagedirColumns *columns;
 	MtpPagedirHead head;
-	MtpPagedirEntry *entries;	/* room for all items, each */
+	MtpPagedirEntry *entries;	/* room for all items, in each array */
 	int			nentries;
 	uint16	   *others;
 	MtpPagedirCoding coding[MTP_PAGEDIR_COLUMNS];
@@ -42,7 +42,10 @@ mtp_pagedir_shape(const MtpPagedirHead *head)
 	return s;
 }
 
-/* By the first column, nulls last, and by the item where values are equal: the same directory of the same pages, always. */
+/*
+ * Orders entries by the first column, nulls last, then by item.  So equal pages always give equal
+ * directories.
+ */
 static int
 compare_entries(const void *x, const void *y, void *arg)
 {
@@ -64,7 +67,10 @@ compare_entries(const void *x, const void *y, void *arg)
 	return (int) a->item - (int) b->item;
 }
 
-/* Where a row belongs: it is damaged, or anything, if its transaction was aborted. */
+/*
+ * Puts a row among the entries, or among the others if it is damaged, aborted or has a value that
+ * must not be compared (invariants D6 and D7).
+ */
 static void
 add_row(Build *b, int item, HeapTupleHeader row, Size size)
 {
@@ -91,7 +97,7 @@ add_row(Build *b, int item, HeapTupleHeader row, Size size)
 	b->nentries++;
 }
 
-/* False if the page is damaged. */
+/* Adds the block's rows.  Returns false if its line pointers are damaged. */
 static bool
 add_block(Build *b, int half, const char *page)
 {
@@ -119,7 +125,7 @@ add_block(Build *b, int half, const char *page)
 	return true;
 }
 
-/* Sets dictionaries' places, and the whole size. */
+/* Sets the dictionaries' places and returns the whole size. */
 static Size
 set_places(Build *b)
 {
@@ -141,7 +147,10 @@ set_places(Build *b)
 	return size;
 }
 
-/* Finds codes for all columns.  Where there is no room for them, those tell less that take most.  Returns the directory's size. */
+/*
+ * Codes all columns.  While the directory is too large, the column that takes most room tells
+ * less.  Returns the directory's size.
+ */
 static Size
 set_codes(Build *b)
 {

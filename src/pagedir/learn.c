@@ -1,11 +1,12 @@
 /*
  * learn.c
- *	  Learns from executed scans which column a table's directories shall be made of.
+ *	  Learns from executed scans which column a table's directories are made of.
  *
- * Of each table that is scanned so there is an entry in shared memory, with a count for each of a few columns; of a partition tree one for all of its
- * tables, under the number of its root and with the numbers that columns have there.  Nothing here is certain: an entry may go when others
- * need its room, and may be of a table that was dropped and had the number of another one.  So whoever reads a column's number looks whether there is such a
- * column.
+ * Shared memory has an entry for each table that is scanned so, with a count for each of a few
+ * columns.  All tables of a partition tree share one entry, under the number of the root and with
+ * the root's column numbers.  Entries are hints (invariant D8): one may go when others need its
+ * place, and may be left from a dropped table whose number another table has now.  So each reader
+ * checks that there is such a column.
  */
 #include "pagedir/learn.h"
 
@@ -27,28 +28,29 @@
 typedef struct DemandKey
 {
 	Oid			dbid;
-	Oid			relid;			/* of a partition, the topmost partitioned ancestor's */
+	Oid			relid;			/* a partition's is that of its topmost ancestor */
 } DemandKey;
 
 typedef struct Demand
 {
 	DemandKey	key;
-	uint32		scans;			/* that were counted, up to 2 */
+	uint32		scans;			/* counted scans, up to 2 */
 	AttrNumber	learnt;			/* what directories are made of, or 0 */
-	AttrNumber	attnums[MTP_LEARN_COLUMNS]; /* 0: no column's */
+	AttrNumber	attnums[MTP_LEARN_COLUMNS]; /* 0: a free place */
 	float		counts[MTP_LEARN_COLUMNS];
 } Demand;
 
 typedef struct DemandShared
 {
 	LWLock	   *lock;			/* guards all entries */
-	pg_atomic_uint64 changes;	/* of what is learnt of any table; never 0; by holders of the lock */
+	pg_atomic_uint64 changes;	/* counts changes of what is learnt of any table; never 0; written
+								 * under the lock */
 } DemandShared;
 
 static DemandShared *shared = NULL;
 static HTAB *demands = NULL;
 
-/* Is there such a column, and has its type an order? */
+/* True if there is such a column and its type has an order. */
 static bool
 is_orderable(TupleDesc desc, AttrNumber attnum)
 {
@@ -60,7 +62,7 @@ is_orderable(TupleDesc desc, AttrNumber attnum)
 	return !att->attisdropped && mtp_pagedir_has_order(att->atttypid);
 }
 
-/* What is learnt of this table, or may be, is another column: under the lock. */
+/* Sets the learnt column.  The caller holds the lock exclusively. */
 static void
 set_learnt(Demand *d, AttrNumber learnt)
 {
@@ -69,7 +71,9 @@ set_learnt(Demand *d, AttrNumber learnt)
 	d->learnt = learnt;
 }
 
-/* The learnt column, or 0: whether there is one is for the caller to see. */
+/*
+ * Returns the learnt column of a table or tree, or 0.  The caller must check that it exists (D8).
+ */
 static AttrNumber
 learnt_of(Oid relid)
 {
@@ -86,9 +90,10 @@ learnt_of(Oid relid)
 }
 
 /*
- * The same with the table's own number, if it is a column that can be asked.  It is noted with the relation until anything is learnt of any
- * table: that is rare, and a plan asks of each partition.  Whatever changes root and numbers takes the
- * note away, also while the catalog is read here.
+ * Returns the learnt column by the table's own number, if it can be used.  The relation's cache
+ * entry keeps it until anything is learnt of any table, which is rare; a plan asks for each
+ * partition.  A change of the root or of column numbers frees the note, even while this reads the
+ * catalog.
  */
 static AttrNumber
 noted_learnt_of(Relation rel, Oid root)
@@ -153,7 +158,7 @@ mtp_pagedir_off(Relation rel)
 
 /* ---------- counting ---------- */
 
-/* Makes room for another table: any one goes. */
+/* Makes room for another table: drops one at random. */
 static void
 evict(void)
 {
@@ -164,13 +169,15 @@ evict(void)
 	for (uint64 left = pg_prng_uint64_range(&pg_global_prng_state, 1, hash_get_num_entries(demands)); left > 0; left--)
 		d = hash_seq_search(&seq);
 	hash_seq_term(&seq);
-	Assert(d != NULL);			/* there is no room, so there are some */
+	Assert(d != NULL);			/* the table is full */
 	set_learnt(d, 0);
 	hash_search(demands, &d->key, HASH_REMOVE, NULL);
 }
 
 /*
- * A table's entry.  Where there is none, and no place is free, it gets one only with a chance of one in MTP_LEARN_CHANCE, or always; else NULL.
+ * Finds a table's entry, or makes one.  If no place is free it makes one with a chance of one in
+ * MTP_LEARN_CHANCE, or always if the caller says so; else it returns NULL. The caller holds the
+ * lock exclusively.
  */
 static Demand *
 demand_of(Oid dbid, Oid relid, bool always)
@@ -192,7 +199,10 @@ demand_of(Oid dbid, Oid relid, bool always)
 	return d;
 }
 
-/* A column's place; if it has none, a free one, or that of the least count, if this is worth less than one scan.  -1 if there is none. */
+/*
+ * Returns a column's place.  A new column gets a free place, or the place of the least count if
+ * that is worth less than one scan; else -1.
+ */
 static int
 place_of(Demand *d, AttrNumber attnum)
 {
@@ -212,7 +222,7 @@ place_of(Demand *d, AttrNumber attnum)
 	return least;
 }
 
-/* Another column than the learnt one must have twice its count. */
+/* Lets another column take over if it has twice the learnt one's count. */
 static void
 learn(Demand *d)
 {
@@ -230,7 +240,7 @@ learn(Demand *d)
 		set_learnt(d, d->attnums[most]);
 }
 
-/* What is known of numbers that are no column's any more, or of a table that had this one's number before, goes. */
+/* Forgets numbers that are no columns now, or were another table's (D8). */
 static void
 forget_others(Demand *d, const bool *good)
 {
@@ -246,13 +256,16 @@ forget_others(Demand *d, const bool *good)
 
 /* ---------- partition trees ---------- */
 
-/* What an execution has counted of partition trees.  It is in the execution's memory, and goes with it. */
+/*
+ * The partition trees that an execution has counted.  It lies in the execution's memory and goes
+ * with it.
+ */
 typedef struct Execution
 {
 	MemoryContextCallback gone;
 	MemoryContext query;
 	struct Execution *outer;
-	List	   *scans;			/* of lists: a tree's root, columns */
+	List	   *scans;			/* lists of a tree's root and columns */
 } Execution;
 
 static Execution *executions = NULL;
@@ -287,7 +300,7 @@ execution_of(MemoryContext query)
 	return e;
 }
 
-/* Is this the execution's first scan of the tree with clauses on these columns? */
+/* True if this is the execution's first scan of the tree with clauses on these columns. */
 static bool
 is_first(MemoryContext query, Oid root, int n, const AttrNumber *attnums)
 {
@@ -309,7 +322,7 @@ is_first(MemoryContext query, Oid root, int n, const AttrNumber *attnums)
 
 /* ---------- a scan ---------- */
 
-/* Counts it in the entry, which is locked. */
+/* Counts a scan in its entry.  The caller holds the lock exclusively. */
 static void
 count(Demand *d, int n, const AttrNumber *attnums)
 {
@@ -331,7 +344,8 @@ count(Demand *d, int n, const AttrNumber *attnums)
 }
 
 /*
- * Columns are looked at with no lock held: names and types may have to be read from the catalog.  What comes in between is looked at next time.
+ * Checking columns may read the catalog, so this releases the lock meanwhile.  If the entry's
+ * columns change in between, the next scan checks them.
  */
 void
 mtp_pagedir_learn_count(Relation rel, MemoryContext query, int n, const AttrNumber *attnums)
@@ -400,7 +414,10 @@ mtp_pagedir_learn_save(MtpLearnt *tables)
 	return n;
 }
 
-/* Can this have been saved?  A count's limit is that of a column that each scan names. */
+/*
+ * True if mtp_pagedir_learn_save can have written this.  A column that each scan names has the
+ * largest possible count.
+ */
 static bool
 is_possible(const MtpLearnt *t)
 {

@@ -1,9 +1,9 @@
 /*
  * queue.c
- *	  Pairs of blocks that shall have directories, in shared memory, for workers.
+ *	  The queue in shared memory of pairs that wait for directories.
  *
- * A few ranges, in their order.  Where there is no room the first one is forgotten, which nobody has taken for longest: whoever scans asks again.  Those of a
- * database that is dropped go with it.
+ * It holds a few ranges in their order.  If it is full it forgets the first one, which has waited
+ * longest: a scan asks again.  Dropping a database drops its ranges.
  */
 #include "pagedir/request.h"
 
@@ -19,7 +19,7 @@
 PG_FUNCTION_INFO_V1(mtp_stat_directories);
 
 #define MOST_RANGES		256
-#define MOST_RETURNS	200		/* of a range, with a pause each (work.c) */
+#define MOST_RETURNS	200		/* of a range, with a pause each (chore.c) */
 
 typedef struct Queued
 {
@@ -66,7 +66,7 @@ remove_at(int i)
 	queue->n--;
 }
 
-/* Under the lock: adds to a range that overlaps this one, or that is next to it. */
+/* Adds to a range that overlaps this one or lies next to it.  The caller holds the lock. */
 static bool
 merge(const MtpRange *range, uint32 returns)
 {
@@ -136,7 +136,10 @@ mtp_pagedir_queue_take(Oid relid, uint32 most, MtpRange *range)
 	return found;
 }
 
-/* Under the lock: moves the table's ranges to the end, and says how often they were returned. */
+/*
+ * Moves the table's ranges to the end and returns the largest number of their returns.  The caller
+ * holds the lock.
+ */
 static uint32
 rotate(Oid relid)
 {
@@ -166,7 +169,7 @@ mtp_pagedir_queue_rotate(Oid relid)
 	LWLockRelease(queue->lock);
 }
 
-/* Under the lock */
+/* Drops a table's ranges, or those of loads alone.  The caller holds the lock. */
 static void
 drop(Oid relid, bool only_fresh)
 {
@@ -203,7 +206,7 @@ mtp_pagedir_queue_drop(Oid relid, bool only_fresh)
 	LWLockRelease(queue->lock);
 }
 
-/* Of a database that nobody is connected to */
+/* Drops the ranges of a database.  No backend is connected to it. */
 static void
 drop_database(Oid database)
 {
@@ -217,7 +220,7 @@ drop_database(Oid database)
 	LWLockRelease(queue->lock);
 }
 
-/* Counts of all time, and how many pairs are in the queue now. */
+/* Returns how many pairs are queued, and the counts since the last reset. */
 Datum
 mtp_stat_directories(PG_FUNCTION_ARGS)
 {

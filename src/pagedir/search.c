@@ -2,9 +2,11 @@
  * search.c
  *	  Finds items that may match, in memory that may change meanwhile.
  *
- * What is read there is read once and bounded before it is used: the head is copied first, and where everything else stands follows from the copy; counting
- * in nodes yields at most what there is; an item's number is looked at before it is used.  No comparison function sees that memory, only values of dictionaries that were copied out
- * of it and that `still` has found unchanged.
+ * A search reads each word once and bounds it before use (invariant D3).  It copies the head
+ * first; the copy says where everything else lies.  Counting within nodes yields at most what
+ * nodes hold.  An item's number is bounded before it is used.  No comparison function sees this
+ * memory: it sees values of a dictionary's copy, after `still` has confirmed the copy (invariant
+ * D4).
  */
 #include "pagedir/pagedir.h"
 
@@ -30,22 +32,22 @@ typedef struct Search
 /* What the keys on a column ask for */
 typedef struct Wanted
 {
-	bool		asked;			/* for anything */
+	bool		asked;			/* true if there is a key on the column */
 	bool		nulls;
-	bool		values;			/* that have a code of lo … hi */
+	bool		values;			/* values whose code is lo … hi */
 	int64		lo;
 	int64		hi;
 } Wanted;
 
-/* Where a key's value is among the codes of a column */
+/* Where a key's value lies among the codes of a column */
 typedef struct Place
 {
 	int64		code;
-	bool		sure;			/* values with this code are equal to it; else they may be anything
-								 * between those of the codes beside */
+	bool		sure;			/* values with this code equal the key's; else they may be anything
+								 * between those of the codes beside (invariant D2) */
 } Place;
 
-/* Items of ranks lo … hi whose code, of a further column, is least … least + span: all if there are no codes */
+/* Passes ranks whose code of a further column is least … least + span */
 typedef struct Filter
 {
 	const char *codes;
@@ -56,7 +58,7 @@ typedef struct Filter
 
 /* ---------- the head ---------- */
 
-/* Do the column's parts lie within the directory? */
+/* True if the column's parts lie within the directory. */
 static bool
 is_whole(const MtpPagedirHead *h, const MtpPagedirCodes *codes)
 {
@@ -67,7 +69,10 @@ is_whole(const MtpPagedirHead *h, const MtpPagedirCodes *codes)
 		 codes->u.dictionary.size <= h->size - codes->u.dictionary.at && codes->nvalues * sizeof(uint16) <= codes->u.dictionary.size);
 }
 
-/* Copies the head, and sees whether it is one, and of these columns. */
+/*
+ * Copies the head word by word.  Returns false unless it is that of a directory of these columns,
+ * with all parts within its size.
+ */
 static bool
 read_head(Search *s, Size size)
 {
@@ -111,7 +116,10 @@ place_in_window(const MtpPagedirCodes *codes, const MtpPagedirKey *key)
 	};
 }
 
-/* The i-th value of a dictionary's copy; false if it does not lie there. */
+/*
+ * Reads the i-th value of a dictionary's copy.  Returns false unless it lies within the copy,
+ * whole and aligned.
+ */
 static bool
 get_value(const Search *s, int column, const char *copy, int i, Datum *value)
 {
@@ -130,7 +138,7 @@ get_value(const Search *s, int column, const char *copy, int i, Datum *value)
 	return true;
 }
 
-/* By binary search.  False if memory has changed. */
+/* Finds a key's place by binary search.  Returns false if memory has changed. */
 static bool
 place_in_dictionary(const Search *s, const char *copy, MtpPagedirKey *key, Place *place)
 {
@@ -192,7 +200,7 @@ narrow(Wanted *w, StrategyNumber what, Place place)
 	}
 }
 
-/* What the keys on a column ask for.  False if memory has changed. */
+/* Combines the keys on a column.  Returns false if memory has changed. */
 static bool
 find_wanted(const Search *s, int column, Wanted *w)
 {
@@ -247,7 +255,7 @@ find_wanted(const Search *s, int column, Wanted *w)
 
 /* ---------- items ---------- */
 
-/* How many entries have a smaller head (not a larger one, if or_equal)? */
+/* Returns how many entries have a smaller head, or with or_equal one that is not larger. */
 static int
 rank_of(const Search *s, uint32 head, bool or_equal)
 {
@@ -261,7 +269,7 @@ rank_of(const Search *s, uint32 head, bool or_equal)
 	return rank + mtp_count_below(heads + rank, Min(s->u.head.nsorted - rank, MTP_NODE_SLOTS), head, or_equal);
 }
 
-/* Is the code at a rank one that is asked for? */
+/* True if the code at a rank is within the filter's range. */
 static inline bool
 passes(const Filter *f, int rank)
 {
@@ -276,7 +284,7 @@ passes(const Filter *f, int rank)
 	return code - f->least <= f->span;
 }
 
-/* A filter for what is asked for of a further column.  False if it says nothing. */
+/* Makes the filter for a further column.  Returns false if it would let everything pass. */
 static bool
 make_filter(const Search *s, int column, const Wanted *w, Filter *f)
 {
@@ -292,14 +300,17 @@ make_filter(const Search *s, int column, const Wanted *w, Filter *f)
 	};
 	if (w->values)
 	{
-		/* Values and nulls are asked for by no condition. */
+		/* No condition asks for both values and nulls. */
 		f->least = Min(Max(w->lo, 0), null - 1);
 		f->span = Min(w->hi, null - 1) - f->least;
 	}
 	return true;
 }
 
-/* Adds those of the items of ranks lo … hi that pass.  False if there are none such items. */
+/*
+ * Adds the items of ranks lo … hi - 1 that pass.  Returns false if an item's number is impossible:
+ * memory has changed.
+ */
 static bool
 add_items(const Search *s, int lo, int hi, const Filter *filters, int nfilters, MtpPagedirItems *items, bool *any)
 {
@@ -339,7 +350,7 @@ mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPa
 	bool		none = false,
 				any = false;
 
-	/* The first level, wherever it begins: it is waited for once, with the head. */
+	/* Fetches the first level, wherever it begins, so that one wait covers it and the head. */
 	for (int line = 1; line < 4; line++)
 		__builtin_prefetch(directory + line * MTP_PAGEDIR_ALIGN);
 	if (!read_head(&s, size))

@@ -1,6 +1,6 @@
 /*
  * set_directory.c
- *	  mtpower.set_directory(): its owner says which columns the directories of a table's pages are made of.
+ *	  mtpower.set_directory(): the owner chooses the columns of a table's directories.
  */
 #include "core/core.h"
 
@@ -26,7 +26,7 @@
 
 PG_FUNCTION_INFO_V1(mtp_table_set_directory);
 
-/* What was asked for: names that are not looked up yet. */
+/* What the caller asks for: names that are not looked up yet */
 typedef struct Request
 {
 	MtpPagedirChosen choice;
@@ -103,7 +103,9 @@ check_access_method(Form_pg_class rel)
 			 errhint("Use ALTER TABLE ... SET ACCESS METHOD.")));
 }
 
-/* What label.c refuses for SECURITY LABEL as well, and what that need not know. */
+/*
+ * Checks what the label provider checks for SECURITY LABEL, and that the table is an mtpower one.
+ */
 static void
 check_target(Form_pg_class rel, MtpPagedirChosen choice)
 {
@@ -112,12 +114,12 @@ check_target(Form_pg_class rel, MtpPagedirChosen choice)
 					   NameStr(rel->relname));
 	mtp_pagedir_label_check_relation(rel);
 
-	/* Labels that a table has kept from the time when it was ours can be removed. */
+	/* Labels that a table has kept from its time as an mtpower table can be removed. */
 	if (choice != MTP_PAGEDIR_LEARNT)
 		check_access_method(rel);
 }
 
-/* Whether values of a type have an order; in arrays and rows, all that is in them. */
+/* True if values of the type have an order; of arrays and rows, also what they contain. */
 static bool
 has_order(Oid type)
 {
@@ -190,9 +192,9 @@ report_undefined(Oid relid)
 }
 
 /*
- * Checks before the lock is requested, so that nobody can block tables that are not his, and again
- * under it.  The lock is SECURITY LABEL's, and is kept to the end of the transaction: reads and writes
- * of the table go on.
+ * Checks before it requests the lock, so that no user can block tables of others, and again under
+ * the lock.  The lock is that of SECURITY LABEL and lasts to the end of the transaction; readers
+ * and writers of the table go on.
  */
 Datum
 mtp_table_set_directory(PG_FUNCTION_ARGS)

@@ -1,6 +1,7 @@
 /*
  * shmem.c
- *	  The subsystem's shared memory: what scans ask for (demand.c), and what shall be built (queue.c).  Where there is no buffer there is none.
+ *	  The room's shared memory: what is learnt (learn.c) and the queue (queue.c).  Without a
+ *	  buffer there is none.
  */
 #include "core/core.h"
 

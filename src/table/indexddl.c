@@ -1,13 +1,14 @@
 /*
  * indexddl.c
- *	  The commands that move an index between core's access method and mtpower's.
+ *	  Writes the commands that move an index between core's access method and mtpower's.
  *
- * An index can't change its access method in place.  mtpower.index_ddl() spells out what a careful
- * administrator would type: build the new index beside the old one, drop the old one, give its name
- * to the new.  Nothing is executed here, since CREATE INDEX CONCURRENTLY must run on its own.
+ * An index cannot change its access method in place. mtpower.index_ddl() spells out what a careful
+ * administrator would type: build the new index beside the old one, drop the old one, give its
+ * name to the new.  It executes nothing, since CREATE INDEX CONCURRENTLY must be a transaction of
+ * its own.
  *
- * The function's declaration pins search_path, so all names come out qualified and the commands mean
- * the same under every search_path.
+ * The function's declaration pins search_path.  So all names come out qualified, and the commands
+ * mean the same under every search_path.
  */
 #include "core/core.h"
 
@@ -34,8 +35,8 @@
 PG_FUNCTION_INFO_V1(mtp_table_index_ddl);
 
 /*
- * Access methods that can take an index over: core's and ours for each other, and a tree for our hash, as it
- * answers whatever that one does; core's hash can't where there are several columns.
+ * Access methods that can replace each other.  A tree answers all that mtpower_hash does.  Core's
+ * hash cannot replace an index of several columns.
  */
 static const struct
 {
@@ -52,7 +53,7 @@ static const struct
 	{"mtpower_hash", "mtpower_blink"},
 };
 
-/* The index whose commands are being written. */
+/* The index whose commands are written */
 typedef struct IndexDdl
 {
 	Relation	rel;			/* locked until the end of the transaction */
@@ -158,8 +159,9 @@ check_replaceable(Relation rel)
 }
 
 /*
- * Core writes an operator class into a definition by its name, and leaves it out where it is the type's default.  What the target access method takes
- * for that must have the same name and type.
+ * Checks that the definition means the same under the new access method.  Core writes an operator
+ * class by its name, and leaves out a type's default.  The class that the target access method
+ * takes for that must have the same name and type.
  */
 static void
 check_operator_class(Relation rel, int col, Oid to_am)
@@ -194,8 +196,8 @@ is_hash(Oid am)
 }
 
 /*
- * Storage parameter "fillfactor" is the only one that access methods share: for trees it is how full a build makes leaves, for hash indexes how full
- * buckets are when the index grows.
+ * Access methods share one storage parameter, "fillfactor": in trees how full a build makes
+ * leaves, in hash indexes how full buckets are when the index grows.
  */
 static void
 check_storage_parameters(Relation rel, Oid to_am)
@@ -222,7 +224,7 @@ check_storage_parameters(Relation rel, Oid to_am)
 	ReleaseSysCache(tup);
 }
 
-/* The index's definition as core has it, under the new name and with the new access method. */
+/* Returns core's definition of the index with the new name and the new access method. */
 static char *
 create_command(const IndexDdl *ddl)
 {
@@ -252,7 +254,7 @@ statistics_target(const IndexDdl *ddl, int col)
 	return isnull ? -1 : MtpDatumGetStatTarget(target);
 }
 
-/* Commands that give the new index what hangs on the old one beside its definition. */
+/* Returns the commands that give the new index the old one's properties beside its definition. */
 static List *
 property_commands(const IndexDdl *ddl)
 {
@@ -282,7 +284,7 @@ property_commands(const IndexDdl *ddl)
 		cmds = lappend(cmds, psprintf("COMMENT ON INDEX %s IS %s;",
 									  ddl->new_qualified, quote_literal_cstr(comment)));
 
-	/* Statistics of an expression belong to the index, and go with the old one. */
+	/* Statistics of an expression belong to the index and go with the old one. */
 	if (has_expressions)
 		cmds = lappend(cmds, psprintf("ANALYZE %s;", ddl->table));
 	return cmds;

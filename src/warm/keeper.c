@@ -1,6 +1,7 @@
 /*
  * keeper.c
- *	  The keeper, a background worker: has the hot list read when the server starts, and writes it while it runs and when it ends.
+ *	  The keeper, a background worker: has the hot list read when the server starts, and writes
+ *	  it while the server runs and when it ends.
  */
 #include "warm/keeper.h"
 #include "warm/list.h"
@@ -25,8 +26,8 @@
 #include "core/process.h"
 #include "worker/worker.h"
 
-#define RESTART			10		/* seconds, after whatever ended it */
-#define POLL_MS			100		/* while a loader is at it */
+#define RESTART			10		/* seconds after the keeper ends for whatever reason */
+#define POLL_MS			100		/* while a loader runs */
 #define MOST_DATABASES	65536
 
 PGDLLEXPORT void mtp_keeper_main(Datum arg);
@@ -35,13 +36,13 @@ MtpKeeperShared *mtp_keeper_shared = NULL;
 bool		mtp_hot_list = true;
 int			mtp_hot_list_interval = 300;
 
-/* When the list was written last, or this process began */
+/* when the list was written last, or this process began */
 static TimestampTz written;
 
 static shmem_request_hook_type next_request = NULL;
 static shmem_startup_hook_type next_startup = NULL;
 
-/* Waits; false if the process must end. */
+/* Waits.  Returns false if the process must end. */
 static bool
 rest(long ms)
 {
@@ -58,7 +59,7 @@ rest(long ms)
 	return !ShutdownRequestPending;
 }
 
-/* Milliseconds until the list is to be written; -1: not before the end. */
+/* Returns the milliseconds until the list is due; -1: not before the end. */
 static long
 until_due(void)
 {
@@ -75,7 +76,7 @@ write_list(bool loading)
 	written = GetCurrentTimestamp();
 }
 
-/* Waits a little while a loader is at it; false if the process must end. */
+/* Waits a little while a loader runs.  Returns false if the process must end. */
 static bool
 rest_while_loading(void)
 {
@@ -128,7 +129,10 @@ warmer_first(const void *a, const void *b)
 	return p->heat != q->heat ? (p->heat > q->heat ? -1 : 1) : 0;
 }
 
-/* Is there such a database, not half dropped?  For a process that is connected to none, and can open no index. */
+/*
+ * True if the database exists and is not half dropped.  The keeper is connected to no database and
+ * can open no index.
+ */
 static bool
 database_exists(Oid dbid)
 {
@@ -150,7 +154,10 @@ database_exists(Oid dbid)
 	return exists;
 }
 
-/* Has a loader load the database's pages, and waits for it.  False if the process must end. */
+/*
+ * Starts a loader for the database's pages and waits for it.  Returns false if the process must
+ * end.
+ */
 static bool
 load_database(Oid dbid)
 {
@@ -175,7 +182,10 @@ load_database(Oid dbid)
 	return true;
 }
 
-/* False if the process ends before all is loaded. */
+/*
+ * Loads the databases, that with the most heat first.  Returns false if the process must end
+ * before.
+ */
 static bool
 load_databases(Summary *s)
 {
@@ -188,7 +198,7 @@ load_databases(Summary *s)
 	while ((d = hash_seq_search(&seq)) != NULL)
 		all[n++] = *d;
 	qsort(all, n, sizeof(Database), warmer_first);
-	/* One that the keeper before this one has started? */
+	/* The loader of an earlier keeper may still run. */
 	while (mtp_visited())
 		if (!rest_while_loading())
 			return false;
@@ -238,7 +248,8 @@ restore(void)
 /* ---------- the process ---------- */
 
 /*
- * At the end no list is written before what the one before had is loaded: that one, or what has been written of it meanwhile, says more.
+ * Until all is loaded the keeper writes no list at its end: the earlier list, or what was written
+ * of it meanwhile, says more.
  */
 void
 mtp_keeper_main(Datum arg)

@@ -33,7 +33,7 @@ typedef struct Writer
 {
 	int			fd;
 	uint64		npages;
-	bool		failed;			/* errno says how */
+	bool		failed;			/* errno says why */
 	Size		used;
 	pg_crc32c	crc;
 	char		chunk[CHUNK];
@@ -58,7 +58,7 @@ flush(Writer *w)
 {
 	put_out(w, w->chunk, w->used);
 	w->used = 0;
-	if (!w->failed)				/* errno */
+	if (!w->failed)				/* an interrupt would change errno */
 		CHECK_FOR_INTERRUPTS();
 }
 
@@ -72,7 +72,10 @@ put(Writer *w, const void *data, Size size)
 	COMP_CRC32C(w->crc, data, size);
 }
 
-/* The page that a frame has, and how warm it is; false if it has none, or somebody is at it. */
+/*
+ * Reads the page of a frame and its heat, without a lock.  Returns false if the frame has no page
+ * or changes meanwhile.
+ */
 static bool
 page_of(uint32 frame, MtpListPage *page)
 {
@@ -82,11 +85,11 @@ page_of(uint32 frame, MtpListPage *page)
 	MtpPageTag	tag;
 	MtpLocator	file;
 
-	pg_read_barrier();			/* the version before what it protects */
+	pg_read_barrier();			/* reads the version before what it protects */
 	tag = head->tag;
 	memset(page, 0, sizeof(*page));
 	page->kind = pool->kind_of[frame / MTP_EXTENT_FRAMES];
-	pg_read_barrier();			/* all of it before the version */
+	pg_read_barrier();			/* reads all of it before the version */
 	if (version % 2 != 0 || pg_atomic_read_u64(&head->version) != version || tag.page == 0 || page->kind == MTP_FRAME_NONE)
 		return false;
 	file = mtp_tag_file(tag);
@@ -105,7 +108,7 @@ put_page(Writer *w, const MtpListPage *page)
 	w->npages++;
 }
 
-/* A page of the list of before, which has not been loaded, or not yet. */
+/* Keeps a page of the earlier list that has no frame, or none yet. */
 static void
 keep_page(const MtpListPage *page, void *arg)
 {
@@ -129,11 +132,11 @@ write_all(Writer *w, MtpListHead *head, bool loading)
 	MtpLearnt  *learnt = palloc(MTP_LEARN_TABLES * sizeof(MtpLearnt));
 
 	INIT_CRC32C(w->crc);
-	put_out(w, head, sizeof(*head));	/* room for it */
+	put_out(w, head, sizeof(*head));	/* room for the head */
 
 	/*
-	 * First what has no frame yet: a page that gets one meanwhile comes twice, rather than not at
-	 * all.
+	 * What has no frame yet comes first.  So a page that gets a frame meanwhile comes twice rather
+	 * than not at all.
 	 */
 	if (loading)
 		(void) mtp_list_read(keep_page, w, NULL, NULL, &why);
@@ -187,7 +190,7 @@ mtp_list_write(bool loading)
 	if (w->failed)
 		ereport(LOG, (errcode_for_file_access(), errmsg("could not write file \"%s\": %m", MTP_LIST_TEMPORARY)));
 	MTP_INJECT("hot_list_written");
-	/* This makes it durable first, and tells of what fails. */
+	/* This makes the file durable before it renames it, and logs what fails. */
 	written = !w->failed && durable_rename(MTP_LIST_TEMPORARY, MTP_LIST_FILE, LOG) == 0;
 	if (!written)
 		(void) unlink(MTP_LIST_TEMPORARY);
@@ -206,7 +209,7 @@ typedef struct Reader
 	char		chunk[CHUNK];
 } Reader;
 
-/* The next bytes; false if there are no more, or they can't be read. */
+/* Reads the next bytes.  Returns false if there are none or they cannot be read. */
 static bool
 get(Reader *r, void *data, Size size)
 {
@@ -229,7 +232,10 @@ get(Reader *r, void *data, Size size)
 	return true;
 }
 
-/* Why a file of so many bytes with this head is none of ours, or NULL.  What it claims to have it must have. */
+/*
+ * Returns why a file of this size with this head is not ours, or NULL. The file must have all that
+ * its head claims.
+ */
 static const char *
 wrong_head(const MtpListHead *head, uint64 size)
 {

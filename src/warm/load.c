@@ -2,7 +2,8 @@
  * load.c
  *	  Loads pages of one relation into frames.
  *
- * A page comes into a frame as if it had been read: it takes one that is free, or that of a page which is colder by some.
+ * A page gets a frame as if it had been read: a free one, or that of a page which is colder by
+ * some.
  */
 #include "warm/load.h"
 
@@ -24,7 +25,10 @@ mtp_loader_takes(Relation rel)
 	}
 }
 
-/* Pages of an index that is being built, or dropped, have no frames: nobody reads it, and who drops it does not lock its table. */
+/*
+ * True if pages of the index may have frames.  An index that is being built or dropped has no
+ * readers, and dropping it does not lock its table.
+ */
 static bool
 is_in_use(Relation index)
 {
@@ -44,7 +48,8 @@ mtp_loader_open(MtpLoader *l, Relation rel, BufferAccessStrategy strategy)
 	l->strategy = strategy;
 	l->has_builder = !l->is_index && mtp_pagedir_builder_open(&l->builder, rel);
 	if (l->has_builder)
-		l->builder.strategy = strategy; /* rather than its own, which goes with its context */
+		l->builder.strategy = strategy; /* rather than the builder's own, which goes with its
+										 * context */
 }
 
 void
@@ -67,7 +72,7 @@ mtp_loader_has(MtpLoader *l, int kind, BlockNumber block)
 	return l->serves && mtp_frame_has(&mtp_buffer, tag_of(l, block), kind);
 }
 
-/* A list may name what the relation has no more, or never had. */
+/* True if the relation can have this page.  A list may name others. */
 static bool
 can_load(MtpLoader *l, int kind, BlockNumber block)
 {
@@ -105,7 +110,7 @@ mtp_loader_load(MtpLoader *l, int kind, BlockNumber block, int level)
 		return;
 	if (mtp_frame_warm(&mtp_buffer, tag_of(l, block), kind, level))
 	{
-		/* A directory may be one of other columns. */
+		/* The directory may be of other columns. */
 		if (mtp_pool_page_kind(kind) != MTP_FRAME_PAGEDIR)
 			return;
 	}

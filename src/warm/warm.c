@@ -1,6 +1,6 @@
 /*
  * warm.c
- *	  mtpower.warm: loads a relation's pages because somebody says so.
+ *	  mtpower.warm(): loads a relation's pages at a user's request.
  */
 #include "warm/load.h"
 
@@ -20,7 +20,7 @@
 
 PG_FUNCTION_INFO_V1(mtp_warm);
 
-/* All pages of a kind; or counts those that have frames. */
+/* Loads all pages of a kind, or counts those that have frames. */
 static int64
 all_pages(MtpLoader *l, int kind, bool load)
 {
@@ -39,7 +39,7 @@ all_pages(MtpLoader *l, int kind, bool load)
 	return found;
 }
 
-/* Directories first: they are worth more than images, for their size. */
+/* Loads directories first: they are worth more than images for their size. */
 static int64
 warm(Relation rel, BufferAccessStrategy strategy)
 {
@@ -61,7 +61,10 @@ warm(Relation rel, BufferAccessStrategy strategy)
 	return n;
 }
 
-/* An index that has come to a partitioned one since the partitions were locked is one of a table that is not. */
+/*
+ * True if the table of an index is locked.  An index that joined a partitioned one after the
+ * partitions were locked belongs to a table that is not.
+ */
 static bool
 table_is_locked(Relation rel)
 {
@@ -79,7 +82,8 @@ table_is_locked(Relation rel)
 }
 
 /*
- * The relation, or the partitions of one that is partitioned: those that are ours, whoever owns them, as for a query.
+ * Warms the relation, or a partitioned relation's mtpower partitions, whoever owns them, as for a
+ * query.
  */
 static int64
 warm_all(Relation rel)
@@ -106,7 +110,7 @@ warm_all(Relation rel)
 	return n;
 }
 
-/* Who may read the table may have it and its indexes read. */
+/* A user who may read the table may have it and its indexes loaded. */
 static void
 check_rights(Oid relid, Oid tableid)
 {
@@ -130,7 +134,8 @@ check_kind(Relation rel)
 }
 
 /*
- * The table is locked first, as everybody locks; of a partitioned index all partitions of its table.
+ * Opens the relation and locks its table first, as all code does.  For a partitioned index it
+ * locks all partitions of the table.
  */
 static Relation
 open_relation(Oid relid)
@@ -160,7 +165,7 @@ open_relation(Oid relid)
 	return rel;
 }
 
-/* How many frames the relation's pages have afterwards. */
+/* Returns how many frames the relation's pages have afterwards. */
 Datum
 mtp_warm(PG_FUNCTION_ARGS)
 {
