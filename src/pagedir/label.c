@@ -13,63 +13,37 @@
  */
 #include "core/core.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/objectaccess.h"
 #include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_inherits.h"
-#include "catalog/pg_seclabel.h"
 #include "commands/extension.h"
 #include "commands/seclabel.h"
 #include "storage/lmgr.h"
-#include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 #include "pagedir/choice.h"
-
-#define LABEL_PROVIDER	"mtpower"
-#define LABEL_OFF		"no directory"
-#define LABEL_COLUMN	"directory "
-
-/* In columns[] while labels are read: several columns have this number. */
-#define TWICE			(-1)
+#include "pagedir/label.h"
 
 static object_access_hook_type previous_access_hook = NULL;
-
-/* Returns which column of the directory a label names, from 1, or 0 if it names none. */
-static int
-label_number(const char *label)
-{
-	size_t		len = strlen(LABEL_COLUMN);
-	char		digit;
-
-	if (strncmp(label, LABEL_COLUMN, len) != 0)
-		return 0;
-	digit = label[len];
-	if (digit < '1' || digit > '0' + MTP_LABEL_COLUMNS || label[len + 1] != '\0')
-		return 0;
-	return digit - '0';
-}
 
 /* Returns the label that column subid (0: the table itself) must have, palloc'd, or NULL. */
 static char *
 wanted_label(const MtpPagedirChoice *own, int subid)
 {
 	if (subid == 0)
-		return own->choice == MTP_PAGEDIR_OFF ? pstrdup(LABEL_OFF) : NULL;
+		return own->choice == MTP_PAGEDIR_OFF ? pstrdup(MTP_LABEL_OFF) : NULL;
 	if (own->choice == MTP_PAGEDIR_FIXED)
 	{
 		for (int i = 0; i < own->ncolumns; i++)
 		{
 			if (own->columns[i] == subid)
-				return psprintf("%s%d", LABEL_COLUMN, i + 1);
+				return psprintf("%s%d", MTP_LABEL_COLUMN, i + 1);
 		}
 	}
 	return NULL;
@@ -154,180 +128,29 @@ check_label(const ObjectAddress *object, const char *label)
 			ereport(ERROR,
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 					 errmsg("security label provider \"%s\" labels only tables and their columns",
-							LABEL_PROVIDER)));
+							MTP_LABEL_PROVIDER)));
 		check_labelled(object->objectId);
 		if (object->objectSubId < 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("page directories on system columns are not supported")));
-		if (object->objectSubId == 0 ? strcmp(label, LABEL_OFF) != 0 : label_number(label) == 0)
+		if (object->objectSubId == 0 ? strcmp(label, MTP_LABEL_OFF) != 0 : mtp_pagedir_label_number(label) == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_NAME),
 					 errmsg("invalid security label: \"%s\"", label),
-					 errdetail("Security label provider \"%s\" knows \"" LABEL_COLUMN "1\" to \"" LABEL_COLUMN "%d\" for columns, and \"" LABEL_OFF "\" for tables.",
-							   LABEL_PROVIDER, MTP_LABEL_COLUMNS),
+					 errdetail("Security label provider \"%s\" knows \"" MTP_LABEL_COLUMN "1\" to \"" MTP_LABEL_COLUMN "%d\" for columns, and \"" MTP_LABEL_OFF "\" for tables.",
+							   MTP_LABEL_PROVIDER, MTP_LABEL_COLUMNS),
 					 errhint("Use mtpower.set_directory().")));
 	}
 	if (object->classId == RelationRelationId)
 		invalidate_tree(object->objectId);
 }
 
-/*
- * Begins a scan of the labels of one relation and its columns, or of all relations if relid is
- * invalid.  It yields the labels of all providers.
- */
-static SysScanDesc
-begin_scan(Relation catalog, Oid relid)
-{
-	bool		one = OidIsValid(relid);
-	ScanKeyData keys[2];
-
-	/* The catalog's only index begins with the objects' OIDs. */
-	ScanKeyInit(&keys[0], Anum_pg_seclabel_objoid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(relid));
-	ScanKeyInit(&keys[1], Anum_pg_seclabel_classoid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(RelationRelationId));
-	return systable_beginscan(catalog, SecLabelObjectIndexId, one, NULL, one ? 2 : 1,
-							  one ? keys : &keys[1]);
-}
-
-/*
- * Returns the next label of this provider, or false.  *label is palloc'd; callers that need none
- * pass NULL.
- */
-static bool
-next_label(SysScanDesc scan, Relation catalog, Oid *relid, int *subid, char **label)
-{
-	HeapTuple	tup;
-
-	while (HeapTupleIsValid(tup = systable_getnext(scan)))
-	{
-		FormData_pg_seclabel *row = (FormData_pg_seclabel *) GETSTRUCT(tup);
-		bool		isnull;
-		Datum		provider = heap_getattr(tup, Anum_pg_seclabel_provider,
-											RelationGetDescr(catalog), &isnull);
-
-		if (isnull || strcmp(TextDatumGetCString(provider), LABEL_PROVIDER) != 0)
-			continue;
-		*relid = row->objoid;
-		*subid = row->objsubid;
-		if (label != NULL)
-			*label = TextDatumGetCString(heap_getattr(tup, Anum_pg_seclabel_label,
-													  RelationGetDescr(catalog), &isnull));
-		return true;
-	}
-	return false;
-}
-
-/*
- * What this session knows of the database's labels, of all providers and on all objects, until a
- * relation changes
- */
-static enum
-{
-	ANY_UNKNOWN,
-	ANY_NONE,
-	ANY_SOME
-}			any_label = ANY_UNKNOWN;
-static uint64 nchanges = 0;
-
-static void
-relation_changed(Datum arg, Oid relid)
-{
-	any_label = ANY_UNKNOWN;
-	nchanges++;
-}
-
-/*
- * Setting a label invalidates its relation, so the answer is good until then.  An answer that such
- * an invalidation overtakes is not kept.
- */
-bool
-mtp_pagedir_label_any(void)
-{
-	static bool registered = false;
-	uint64		before = nchanges;
-	Relation	catalog;
-	SysScanDesc scan;
-	bool		any;
-
-	if (any_label != ANY_UNKNOWN)
-		return any_label == ANY_SOME;
-	if (!registered)
-		CacheRegisterRelcacheCallback(relation_changed, (Datum) 0);
-	registered = true;
-	catalog = table_open(SecLabelRelationId, AccessShareLock);
-	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
-	any = HeapTupleIsValid(systable_getnext(scan));
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-	if (nchanges == before)
-		any_label = any ? ANY_SOME : ANY_NONE;
-	return any;
-}
-
-/*
- * Columns count up to the first number that none or several of them have.  If that is the first
- * number, the labels say nothing.
- */
-void
-mtp_pagedir_label_read(Oid relid, MtpPagedirChoice *own)
-{
-	Relation	catalog = table_open(SecLabelRelationId, AccessShareLock);
-	SysScanDesc scan = begin_scan(catalog, relid);
-	Oid			object;
-	int			subid;
-	char	   *label;
-
-	memset(own, 0, sizeof(*own));
-	while (next_label(scan, catalog, &object, &subid, &label))
-	{
-		int			number = label_number(label);
-
-		if (subid == 0 && strcmp(label, LABEL_OFF) == 0)
-			own->choice = MTP_PAGEDIR_OFF;
-		else if (subid > 0 && number > 0)
-			own->columns[number - 1] = own->columns[number - 1] == 0 ? subid : TWICE;
-		pfree(label);
-	}
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-
-	if (own->choice == MTP_PAGEDIR_OFF)
-		memset(own->columns, 0, sizeof(own->columns));
-	while (own->ncolumns < MTP_LABEL_COLUMNS && own->columns[own->ncolumns] > 0)
-		own->ncolumns++;
-	if (own->ncolumns > 0)
-		own->choice = MTP_PAGEDIR_FIXED;
-	if (own->choice != MTP_PAGEDIR_LEARNT)
-		own->origin = relid;
-}
-
-/*
- * Returns the columns of a relation that have labels of this provider; 0 stands for the relation
- * itself.
- */
-static List *
-labelled_columns(Oid relid)
-{
-	Relation	catalog = table_open(SecLabelRelationId, AccessShareLock);
-	SysScanDesc scan = begin_scan(catalog, relid);
-	List	   *subids = NIL;
-	Oid			object;
-	int			subid;
-
-	while (next_label(scan, catalog, &object, &subid, NULL))
-		subids = lappend_int(subids, subid);
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-	return subids;
-}
-
 /* Writes each label once: changes are not visible before the end of the command. */
 void
 mtp_pagedir_label_write(Oid relid, const MtpPagedirChoice *own)
 {
-	List	   *subids = labelled_columns(relid);
+	List	   *subids = mtp_pagedir_label_columns(relid);
 	ListCell   *lc;
 
 	if (own->choice == MTP_PAGEDIR_OFF)
@@ -340,29 +163,10 @@ mtp_pagedir_label_write(Oid relid, const MtpPagedirChoice *own)
 		ObjectAddress object;
 
 		ObjectAddressSubSet(object, RelationRelationId, relid, lfirst_int(lc));
-		SetSecurityLabel(&object, LABEL_PROVIDER, wanted_label(own, lfirst_int(lc)));
+		SetSecurityLabel(&object, MTP_LABEL_PROVIDER, wanted_label(own, lfirst_int(lc)));
 	}
 	invalidate_tree(relid);
 	CommandCounterIncrement();
-}
-
-List *
-mtp_pagedir_label_relations(void)
-{
-	Relation	catalog = table_open(SecLabelRelationId, AccessShareLock);
-	SysScanDesc scan = begin_scan(catalog, InvalidOid);
-	List	   *relids = NIL;
-	Oid			relid;
-	int			subid;
-
-	while (next_label(scan, catalog, &relid, &subid, NULL))
-		relids = lappend_oid(relids, relid);
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-
-	list_sort(relids, list_oid_cmp);
-	list_deduplicate_oid(relids);
-	return relids;
 }
 
 /*
@@ -396,7 +200,7 @@ remove_with_extension(ObjectAccessType access, Oid class, Oid object, int sub_id
 void
 mtp_pagedir_label_init(void)
 {
-	register_label_provider(LABEL_PROVIDER, check_label);
+	register_label_provider(MTP_LABEL_PROVIDER, check_label);
 	previous_access_hook = object_access_hook;
 	object_access_hook = remove_with_extension;
 }
