@@ -32,9 +32,11 @@ mtp_dirscan_begin_asking(MtpDirscanState *s)
 		return;
 	s->asking = mtp_dirscan_asking(scan->rs_rd, s->clauses, &n, attnums);
 	s->asks = s->asking != NIL &&
-		mtp_pagedir_describe(&s->columns, s->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor, n, attnums);
+		mtp_pagedir_describe(&s->columns, s->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor, n,
+							 attnums);
 	if (s->asks && s->search_context == NULL)
-		s->search_context = AllocSetContextCreate(s->css.ss.ps.state->es_query_cxt, "directory scan", ALLOCSET_SMALL_SIZES);
+		s->search_context = AllocSetContextCreate(s->css.ss.ps.state->es_query_cxt,
+												  "directory scan", ALLOCSET_SMALL_SIZES);
 }
 
 /* Returns the place of a clause's column among the directory's. */
@@ -52,11 +54,13 @@ place_of(const MtpDirscanState *s, const MtpDirscanClause *clause)
  * the column's order any more.
  */
 static bool
-make_key(MtpDirscanState *s, const MtpDirscanClause *clause, Datum value, int16 typlen, MtpPagedirKey *key)
+make_key(MtpDirscanState *s, const MtpDirscanClause *clause, Datum value, int16 typlen,
+		 MtpPagedirKey *key)
 {
 	if (typlen == -1)
 		value = PointerGetDatum(PG_DETOAST_DATUM(value));
-	return mtp_pagedir_key(&s->columns, place_of(s, clause), clause->op, clause->collation, value, key);
+	return mtp_pagedir_key(&s->columns, place_of(s, clause), clause->op, clause->collation, value,
+						   key);
 }
 
 /*
@@ -75,9 +79,11 @@ add_range(MtpDirscanState *s, MtpPagedirKey *keys, int n, bool own_type)
 
 		if (own_type)
 		{
-			if (DatumGetInt32(FunctionCall2Coll(&key->compare, key->collation, key->value, least->value)) < 0)
+			if (DatumGetInt32(FunctionCall2Coll(&key->compare, key->collation, key->value,
+												least->value)) < 0)
 				least = key;
-			if (DatumGetInt32(FunctionCall2Coll(&key->compare, key->collation, key->value, largest->value)) > 0)
+			if (DatumGetInt32(FunctionCall2Coll(&key->compare, key->collation, key->value,
+												largest->value)) > 0)
 				largest = key;
 			continue;
 		}
@@ -154,10 +160,12 @@ make_keys(MtpDirscanState *s)
 		if (isnull)
 			s->nothing = true;
 		else if (clause->state == NULL)
-			mtp_pagedir_key_null(place_of(s, clause), clause->kind == MTP_CLAUSE_NULL, &s->keys[s->nkeys++]);
+			mtp_pagedir_key_null(place_of(s, clause), clause->kind == MTP_CLAUSE_NULL,
+								 &s->keys[s->nkeys++]);
 		else if (clause->kind == MTP_CLAUSE_ANY)
 			add_array(s, clause, DatumGetArrayTypeP(value));
-		else if (make_key(s, clause, value, get_typlen(exprType((Node *) clause->value)), &s->keys[s->nkeys]))
+		else if (make_key(s, clause, value, get_typlen(exprType((Node *) clause->value)),
+						  &s->keys[s->nkeys]))
 			s->nkeys++;
 	}
 	MemoryContextSwitchTo(old);
@@ -185,7 +193,8 @@ search(MtpDirscanState *s, MtpFrameRef *ref)
 
 		if (s->nany > 0)
 			s->keys[s->nkeys] = s->any[i];
-		found = mtp_pagedir_search(ref->image, MTP_PAGEDIR_MOST, &s->columns, s->keys, s->nkeys + (s->nany > 0), is_still, ref, &s->items);
+		found = mtp_pagedir_search(ref->image, MTP_PAGEDIR_MOST, &s->columns, s->keys,
+								   s->nkeys + (s->nany > 0), is_still, ref, &s->items);
 		/* Keeps what the comparison function has cached. */
 		if (s->nany > 0)
 			s->any[i].compare = s->keys[s->nkeys].compare;

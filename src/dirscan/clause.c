@@ -84,7 +84,8 @@ column_of(RelOptInfo *rel, Expr *expr)
 {
 	if (IsA(expr, RelabelType))
 		expr = ((RelabelType *) expr)->arg;
-	if (IsA(expr, Var) && ((Var *) expr)->varno == rel->relid && ((Var *) expr)->varlevelsup == 0 && ((Var *) expr)->varattno > 0)
+	if (IsA(expr, Var) && ((Var *) expr)->varno == rel->relid && ((Var *) expr)->varlevelsup == 0 &&
+		((Var *) expr)->varattno > 0)
 		return (Var *) expr;
 	return NULL;
 }
@@ -95,7 +96,8 @@ is_value(PlannerInfo *root, RelOptInfo *rel, Expr *expr)
 {
 	if (IsA(expr, Const) || IsA(expr, Param))
 		return true;
-	return !bms_is_member(rel->relid, pull_varnos(root, (Node *) expr)) && !contain_volatile_functions((Node *) expr) &&
+	return !bms_is_member(rel->relid, pull_varnos(root, (Node *) expr)) &&
+		!contain_volatile_functions((Node *) expr) &&
 		!contain_subplans((Node *) expr);
 }
 
@@ -139,7 +141,8 @@ of_operator(PlannerInfo *root, RelOptInfo *rel, OpExpr *expr)
 		right = left;
 		op = column == NULL ? InvalidOid : get_commutator(op);
 	}
-	if (column == NULL || !OidIsValid(op) || !in_order(column, op, expr->inputcollid, 0) || !is_value(root, rel, right))
+	if (column == NULL || !OidIsValid(op) || !in_order(column, op, expr->inputcollid, 0) ||
+		!is_value(root, rel, right))
 		return NULL;
 	return make_clause(MTP_CLAUSE_OP, column, op, expr->inputcollid, right);
 }
@@ -150,7 +153,9 @@ of_array(PlannerInfo *root, RelOptInfo *rel, ScalarArrayOpExpr *expr)
 	Var		   *column = column_of(rel, linitial(expr->args));
 	Expr	   *value = lsecond(expr->args);
 
-	if (!expr->useOr || column == NULL || !in_order(column, expr->opno, expr->inputcollid, BTEqualStrategyNumber) || !is_value(root, rel, value))
+	if (!expr->useOr || column == NULL ||
+		!in_order(column, expr->opno, expr->inputcollid, BTEqualStrategyNumber) ||
+		!is_value(root, rel, value))
 		return NULL;
 	return make_clause(MTP_CLAUSE_ANY, column, expr->opno, expr->inputcollid, value);
 }
@@ -160,9 +165,11 @@ of_null_test(RelOptInfo *rel, NullTest *test)
 {
 	Var		   *column = test->argisrow ? NULL : column_of(rel, test->arg);
 
-	if (column == NULL || !OidIsValid(lookup_type_cache(column->vartype, TYPECACHE_BTREE_OPFAMILY)->btree_opf))
+	if (column == NULL || !OidIsValid(lookup_type_cache(column->vartype,
+														TYPECACHE_BTREE_OPFAMILY)->btree_opf))
 		return NULL;
-	return make_clause(test->nulltesttype == IS_NULL ? MTP_CLAUSE_NULL : MTP_CLAUSE_NOT_NULL, column, InvalidOid, InvalidOid, NULL);
+	return make_clause(test->nulltesttype == IS_NULL ? MTP_CLAUSE_NULL : MTP_CLAUSE_NOT_NULL,
+					   column, InvalidOid, InvalidOid, NULL);
 }
 
 /*
@@ -197,7 +204,8 @@ is_below_security_barrier(PlannerInfo *root)
 
 	for (root = root->parent_root; root != NULL; root = root->parent_root)
 		foreach(lc, root->parse->rtable)
-			if (lfirst_node(RangeTblEntry, lc)->rtekind == RTE_SUBQUERY && lfirst_node(RangeTblEntry, lc)->security_barrier)
+			if (lfirst_node(RangeTblEntry, lc)->rtekind == RTE_SUBQUERY &&
+				lfirst_node(RangeTblEntry, lc)->security_barrier)
 			return true;
 	return false;
 }
@@ -260,8 +268,10 @@ mtp_dirscan_write_clauses(List *clauses, List **kinds, List **values)
 	{
 		MtpDirscanClause *clause = lfirst(lc);
 
-		*kinds = list_concat(*kinds, list_make5_oid(clause->kind, clause->attnum, clause->op, clause->collation,
-													(clause->narrow ? PLAN_NARROW : 0) | (clause->lowest ? PLAN_LOWEST : 0)));
+		*kinds = list_concat(*kinds, list_make5_oid(clause->kind, clause->attnum, clause->op,
+													clause->collation,
+													(clause->narrow ? PLAN_NARROW : 0) |
+													(clause->lowest ? PLAN_LOWEST : 0)));
 		if (clause->value != NULL)
 			*values = lappend(*values, clause->value);
 	}
@@ -280,10 +290,13 @@ mtp_dirscan_read_clauses(CustomScan *plan)
 
 		*clause = (MtpDirscanClause)
 		{
-			.kind = list_nth_oid(of, i),.attnum = list_nth_oid(of, i + 1),.op = list_nth_oid(of, i + 2),.collation = list_nth_oid(of, i + 3),
-				.narrow = (list_nth_oid(of, i + 4) & PLAN_NARROW) != 0,.lowest = (list_nth_oid(of, i + 4) & PLAN_LOWEST) != 0
+			.kind = list_nth_oid(of, i),.attnum = list_nth_oid(of, i + 1),
+				.op = list_nth_oid(of, i + 2),.collation = list_nth_oid(of, i + 3),
+				.narrow = (list_nth_oid(of, i + 4) & PLAN_NARROW) != 0,
+				.lowest = (list_nth_oid(of, i + 4) & PLAN_LOWEST) != 0
 		};
-		if (plan->custom_exprs != NIL && (clause->kind == MTP_CLAUSE_OP || clause->kind == MTP_CLAUSE_ANY))
+		if (plan->custom_exprs != NIL &&
+			(clause->kind == MTP_CLAUSE_OP || clause->kind == MTP_CLAUSE_ANY))
 		{
 			Assert(value != NULL);
 			clause->value = lfirst(value);

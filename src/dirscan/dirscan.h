@@ -90,7 +90,7 @@ typedef struct MtpDirscanState
 	int64		at;				/* blocks from the scan's first one: -1 before it, the number of
 								 * blocks behind the last */
 	BlockNumber block;
-	bool		named;			/* the block's rows are rows[], else those of the scan's descriptor */
+	bool		named;			/* the rows are rows[], else those of the scan's descriptor */
 	int			nrows;
 	int			row;
 	OffsetNumber rows[MaxHeapTuplesPerPage];

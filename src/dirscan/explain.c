@@ -18,7 +18,8 @@ explain_columns(MtpDirscanState *s, ExplainState *es)
 	if (mtp_dirscan_asking(table, s->clauses, &n, attnums) == NIL)
 		return;
 	for (int i = 0; i < n; i++)
-		names = lappend(names, NameStr(TupleDescAttr(RelationGetDescr(table), attnums[i] - 1)->attname));
+		names = lappend(names, NameStr(TupleDescAttr(RelationGetDescr(table),
+													 attnums[i] - 1)->attname));
 	ExplainPropertyList("Directory", names, es);
 }
 
@@ -34,7 +35,9 @@ mtp_dirscan_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 	if (es->format == EXPLAIN_FORMAT_TEXT)
 	{
 		ExplainPropertyText("Pages", psprintf(UINT64_FORMAT " by directory, " UINT64_FORMAT " skipped, " UINT64_FORMAT " scanned",
-											  counts[MTP_DIRSCAN_ASKED], counts[MTP_DIRSCAN_SKIPPED], counts[MTP_DIRSCAN_READ]), es);
+											  counts[MTP_DIRSCAN_ASKED],
+											  counts[MTP_DIRSCAN_SKIPPED],
+											  counts[MTP_DIRSCAN_READ]), es);
 		return;
 	}
 	ExplainPropertyUInteger("Pages by Directory", NULL, counts[MTP_DIRSCAN_ASKED], es);

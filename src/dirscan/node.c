@@ -66,7 +66,8 @@ begin(CustomScanState *node, EState *estate, int eflags)
 	 * rows, and they have their system columns.  Expressions are compiled for a kind of slot, so
 	 * this makes them anew.
 	 */
-	ExecInitScanTupleSlot(estate, &node->ss, RelationGetDescr(node->ss.ss_currentRelation), table_slot_callbacks(node->ss.ss_currentRelation));
+	ExecInitScanTupleSlot(estate, &node->ss, RelationGetDescr(node->ss.ss_currentRelation),
+						  table_slot_callbacks(node->ss.ss_currentRelation));
 	node->ss.ps.subPlan = NIL;
 	ExecAssignScanProjectionInfo(&node->ss);
 	node->ss.ps.qual = ExecInitQual(plan->scan.plan.qual, &node->ss.ps);
@@ -91,7 +92,8 @@ begin_execution(MtpDirscanState *s)
 
 	s->begun = true;
 	if (ss->ss_currentScanDesc == NULL)
-		ss->ss_currentScanDesc = table_beginscan(ss->ss_currentRelation, estate->es_snapshot, 0, NULL);
+		ss->ss_currentScanDesc = table_beginscan(ss->ss_currentRelation, estate->es_snapshot, 0,
+												 NULL);
 	mtp_dirscan_begin_asking(s);
 	mtp_dirscan_begin_reading(s);
 }
@@ -108,7 +110,8 @@ count_demand(MtpDirscanState *s)
 	s->counted = true;
 	n = mtp_dirscan_narrow_columns(s->clauses, attnums);
 	if (n > 0)
-		mtp_pagedir_learn_count(s->css.ss.ss_currentRelation, s->css.ss.ps.state->es_query_cxt, n, attnums);
+		mtp_pagedir_learn_count(s->css.ss.ss_currentRelation, s->css.ss.ps.state->es_query_cxt, n,
+								attnums);
 }
 
 static TupleTableSlot *
@@ -209,7 +212,9 @@ blocks_behind(void *shared)
 static Size
 estimate_shared(CustomScanState *node, ParallelContext *pcxt)
 {
-	return add_size(MAXALIGN(sizeof(MtpDirscanShared)), table_parallelscan_estimate(node->ss.ss_currentRelation, node->ss.ps.state->es_snapshot));
+	return add_size(MAXALIGN(sizeof(MtpDirscanShared)),
+					table_parallelscan_estimate(node->ss.ss_currentRelation,
+												node->ss.ps.state->es_snapshot));
 }
 
 static void
@@ -227,8 +232,10 @@ begin_shared(CustomScanState *node, ParallelContext *pcxt, void *shared)
 	s->shared = shared;
 	for (int i = 0; i < MTP_DIRSCAN_COUNTS; i++)
 		pg_atomic_init_u64(&s->shared->counts[i], 0);
-	table_parallelscan_initialize(node->ss.ss_currentRelation, blocks_behind(shared), node->ss.ps.state->es_snapshot);
-	node->ss.ss_currentScanDesc = table_beginscan_parallel(node->ss.ss_currentRelation, blocks_behind(shared));
+	table_parallelscan_initialize(node->ss.ss_currentRelation, blocks_behind(shared),
+								  node->ss.ps.state->es_snapshot);
+	node->ss.ss_currentScanDesc = table_beginscan_parallel(node->ss.ss_currentRelation,
+														   blocks_behind(shared));
 	count_demand(s);
 }
 
@@ -244,7 +251,8 @@ begin_worker(CustomScanState *node, shm_toc *toc, void *shared)
 	MtpDirscanState *s = (MtpDirscanState *) node;
 
 	s->shared = shared;
-	node->ss.ss_currentScanDesc = table_beginscan_parallel(node->ss.ss_currentRelation, blocks_behind(shared));
+	node->ss.ss_currentScanDesc = table_beginscan_parallel(node->ss.ss_currentRelation,
+														   blocks_behind(shared));
 }
 
 /*

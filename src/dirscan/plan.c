@@ -33,7 +33,8 @@ bool		mtp_enable_directoryscan = true;
 
 static set_rel_pathlist_hook_type next_hook = NULL;
 
-static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *custom_plans);
+static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
+					   List *clauses, List *custom_plans);
 
 static const CustomPathMethods path_methods = {
 	.CustomName = "directory scan",
@@ -57,11 +58,13 @@ leaves_few(PlannerInfo *root, RelOptInfo *rel, List *clauses, AttrNumber attnum)
 
 		if (clause->attnum != attnum)
 			continue;
-		if (clause_selectivity(root, (Node *) clause->rinfo, rel->relid, JOIN_INNER, NULL) <= DEFAULT_INEQ_SEL)
+		if (clause_selectivity(root, (Node *) clause->rinfo, rel->relid, JOIN_INNER, NULL) <=
+			DEFAULT_INEQ_SEL)
 			return true;
 		on = lappend(on, clause->rinfo);
 	}
-	return list_length(on) > 1 && clauselist_selectivity(root, on, rel->relid, JOIN_INNER, NULL) <= DEFAULT_INEQ_SEL;
+	return list_length(on) > 1 &&
+		clauselist_selectivity(root, on, rel->relid, JOIN_INNER, NULL) <= DEFAULT_INEQ_SEL;
 }
 
 /* Sets narrow for each clause. */
@@ -90,9 +93,11 @@ share_with_directories(Relation table, BlockNumber nblocks, int ncolumns, const 
 
 	for (int i = 0; i < n; i++)
 	{
-		if (!mtp_pair_peek(table, (uint64) npairs * (2 * i + 1) / (2 * n), MTP_FRAME_PAGEDIR, &head, sizeof(head)))
+		if (!mtp_pair_peek(table, (uint64) npairs * (2 * i + 1) / (2 * n), MTP_FRAME_PAGEDIR, &head,
+						   sizeof(head)))
 			continue;
-		if (columns.n == 0 && !mtp_pagedir_describe(&columns, RelationGetDescr(table), ncolumns, attnums))
+		if (columns.n == 0 && !mtp_pagedir_describe(&columns, RelationGetDescr(table), ncolumns,
+													attnums))
 			return 0;
 		has += mtp_pagedir_is_of(&head, &columns);
 	}
@@ -120,7 +125,8 @@ cost_share(PlannerInfo *root, RelOptInfo *rel, Relation table, List *clauses)
 		share = share_with_directories(table, rel->pages, n, attnums);
 	if (share == 0)
 		return 1;
-	candidates = clauselist_selectivity(root, asking, rel->relid, JOIN_INNER, NULL) * rel->tuples / Max(rel->pages, 1);
+	candidates = clauselist_selectivity(root, asking, rel->relid, JOIN_INNER, NULL) *
+		rel->tuples / Max(rel->pages, 1);
 	return 1 - share + share * Min(1, ASKING + candidates / MTP_DIRSCAN_FEW);
 }
 
@@ -179,7 +185,8 @@ is_beaten(RelOptInfo *rel, const Path *seq)
 	{
 		Path	   *path = lfirst(lc);
 
-		if (path->total_cost < total_cost(seq, ASKING) && path->parallel_safe >= seq->parallel_safe &&
+		if (path->total_cost < total_cost(seq, ASKING) &&
+			path->parallel_safe >= seq->parallel_safe &&
 			bms_is_subset(PATH_REQ_OUTER(path), PATH_REQ_OUTER(seq)))
 			return true;
 	}
@@ -192,7 +199,8 @@ insert_path(List *paths, Path *path)
 {
 	int			at = 0;
 
-	while (at < list_length(paths) && ((Path *) list_nth(paths, at))->total_cost <= path->total_cost)
+	while (at < list_length(paths) &&
+		   ((Path *) list_nth(paths, at))->total_cost <= path->total_cost)
 		at++;
 	return list_insert_nth(paths, at, path);
 }
@@ -230,7 +238,8 @@ add_partial_scan(PlannerInfo *root, RelOptInfo *rel, double share, List *clauses
 
 	if (seq == NULL)
 	{
-		int			workers = compute_parallel_worker(rel, rel->pages, -1, max_parallel_workers_per_gather);
+		int			workers = compute_parallel_worker(rel, rel->pages, -1,
+													  max_parallel_workers_per_gather);
 
 		if (workers <= 0)
 			return;
@@ -269,7 +278,8 @@ offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
 
 	/* A query that wants only the first rows reads little, whatever the rest would cost. */
 	if (root->tuple_fraction == 0 &&
-		(mtp_dirscan_teach_reads_most(rel->pathlist, seq) || mtp_dirscan_teach_reads_most(rel->partial_pathlist, seq)))
+		(mtp_dirscan_teach_reads_most(rel->pathlist, seq) ||
+		 mtp_dirscan_teach_reads_most(rel->partial_pathlist, seq)))
 	{
 		mark_narrow(root, rel, clauses);
 		mtp_dirscan_teach_note(RelationGetRelid(table), rel, seq, clauses);
@@ -295,8 +305,10 @@ offer_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 
 	if (next_hook)
 		next_hook(root, rel, rti, rte);
-	if (!mtp_enable_directoryscan || rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION || rte->inh || rte->tablesample != NULL ||
-		rel->pages < FEWEST_BLOCKS || IsCatalogRelationOid(rte->relid) || IS_DUMMY_REL(rel) || is_current_of(rel))
+	if (!mtp_enable_directoryscan || rte->rtekind != RTE_RELATION ||
+		rte->relkind != RELKIND_RELATION || rte->inh || rte->tablesample != NULL ||
+		rel->pages < FEWEST_BLOCKS || IsCatalogRelationOid(rte->relid) || IS_DUMMY_REL(rel) ||
+		is_current_of(rel))
 		return;
 	table = table_open(rte->relid, NoLock);
 	if (mtp_table_is_ours(table) && mtp_pair_serves(table))
@@ -305,7 +317,8 @@ offer_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 }
 
 static Plan *
-plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *custom_plans)
+plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
+		  List *custom_plans)
 {
 	CustomScan *plan = makeNode(CustomScan);
 
@@ -324,7 +337,8 @@ mtp_dirscan_init(void)
 {
 	DefineCustomBoolVariable("mtpower.enable_directoryscan",
 							 "Enables the planner's use of directory scans in place of sequential ones.",
-							 NULL, &mtp_enable_directoryscan, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+							 NULL, &mtp_enable_directoryscan, true, PGC_USERSET, GUC_EXPLAIN, NULL,
+							 NULL, NULL);
 	mtp_dirscan_teach_init();
 	RegisterCustomScanMethods(&mtp_dirscan_methods);
 	next_hook = set_rel_pathlist_hook;

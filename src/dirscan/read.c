@@ -62,7 +62,8 @@ take_named(MtpDirscanState *s, BlockNumber block)
 	int			half = block % 2;
 
 	s->nrows = 0;
-	for (int item = half * MaxHeapTuplesPerPage; (item = mtp_pagedir_next(&s->items, item)) >= 0 && MtpItemHalf(item) == half; item++)
+	for (int item = half * MaxHeapTuplesPerPage; (item = mtp_pagedir_next(&s->items, item)) >= 0 &&
+		 MtpItemHalf(item) == half; item++)
 	{
 		if (s->nrows == MTP_DIRSCAN_FEW)
 			return false;
@@ -124,12 +125,15 @@ next_block(MtpDirscanState *s)
 		ParallelBlockTableScanDesc shared = (ParallelBlockTableScanDesc) scan->rs_base.rs_parallel;
 
 		if (s->at == 0)
-			table_block_parallelscan_startblock_init(scan->rs_base.rs_rd, scan->rs_parallelworkerdata, shared);
-		block = table_block_parallelscan_nextpage(scan->rs_base.rs_rd, scan->rs_parallelworkerdata, shared);
+			table_block_parallelscan_startblock_init(scan->rs_base.rs_rd,
+													 scan->rs_parallelworkerdata, shared);
+		block = table_block_parallelscan_nextpage(scan->rs_base.rs_rd, scan->rs_parallelworkerdata,
+												  shared);
 	}
 	else
 	{
-		block = scan->rs_nblocks == 0 ? InvalidBlockNumber : (scan->rs_startblock + s->at) % scan->rs_nblocks;
+		block = scan->rs_nblocks == 0 ? InvalidBlockNumber :
+			(scan->rs_startblock + s->at) % scan->rs_nblocks;
 
 		/*
 		 * Synchronized scans follow scans that read pages, at the end of the table too, as in
@@ -179,7 +183,8 @@ fetch_row(MtpDirscanState *s, TupleTableSlot *slot)
 		ItemPointerData tid;
 
 		ItemPointerSet(&tid, s->block, s->rows[s->row]);
-		return table_tuple_fetch_row_version(scan->rs_base.rs_rd, &tid, scan->rs_base.rs_snapshot, slot);
+		return table_tuple_fetch_row_version(scan->rs_base.rs_rd, &tid, scan->rs_base.rs_snapshot,
+											 slot);
 	}
 	page = BufferGetPage(scan->rs_cbuf);
 	MtpTestForOldSnapshot(scan->rs_base.rs_snapshot, scan->rs_base.rs_rd, page);

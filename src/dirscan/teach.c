@@ -167,7 +167,8 @@ plan_statement(Query *parse, const char *query_string, int cursor_options, Param
 	notes = NIL;
 	PG_TRY();
 	{
-		stmt = (next_hook ? next_hook : standard_planner) (parse, query_string, cursor_options, params);
+		stmt = (next_hook ? next_hook : standard_planner) (parse, query_string, cursor_options,
+														   params);
 		if (notes != NIL)
 		{
 			List	   *subplans = list_copy(stmt->subplans);

@@ -50,7 +50,8 @@ written(TransactionId xmin)
 {
 	if (xmin != asked_xid)
 	{
-		asked_written = TransactionIdIsCurrentTransactionId(xmin) || TransactionIdIsInProgress(xmin) || TransactionIdDidCommit(xmin);
+		asked_written = TransactionIdIsCurrentTransactionId(xmin) ||
+			TransactionIdIsInProgress(xmin) || TransactionIdDidCommit(xmin);
 		asked_xid = xmin;
 	}
 	return asked_written;
@@ -65,7 +66,8 @@ is_trusted(const MtpPagedirColumn *column)
 {
 	Oid			type = getBaseType(column->tag.type);
 
-	return column->compare.fn_oid < FirstNormalObjectId && type < FirstNormalObjectId && get_typtype(type) == TYPTYPE_BASE &&
+	return column->compare.fn_oid < FirstNormalObjectId && type < FirstNormalObjectId &&
+		get_typtype(type) == TYPTYPE_BASE &&
 		type != RECORDOID && !OidIsValid(get_element_type(type));
 }
 
@@ -113,7 +115,8 @@ mtp_pagedir_builder_open(MtpPagedirBuilder *b, Relation rel)
 	memset(b, 0, sizeof(*b));
 	b->rel = rel;
 	b->nblocks = RelationGetNumberOfBlocks(rel);
-	b->context = AllocSetContextCreate(CurrentMemoryContext, "mtpower directories", ALLOCSET_DEFAULT_SIZES);
+	b->context = AllocSetContextCreate(CurrentMemoryContext, "mtpower directories",
+									   ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(b->context);
 	b->columns.written = written;
 	described = mtp_pagedir_describe(&b->columns, RelationGetDescr(rel), n, attnums);
@@ -122,10 +125,12 @@ mtp_pagedir_builder_open(MtpPagedirBuilder *b, Relation rel)
 		b->trusted = true;
 		for (int i = 0; i < n; i++)
 			b->trusted &= is_trusted(&b->columns.column[i]);
-		b->build = AllocSetContextCreate(b->context, "mtpower directory", ALLOCSET_DEFAULT_MINSIZE, 128 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
+		b->build = AllocSetContextCreate(b->context, "mtpower directory", ALLOCSET_DEFAULT_MINSIZE,
+										 128 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
 		b->strategy = GetAccessStrategy(BAS_BULKREAD);
 		b->copy = palloc(2 * BLCKSZ);
-		b->directory = (char *) TYPEALIGN(MTP_PAGEDIR_ALIGN, palloc(MTP_PAGEDIR_MOST + MTP_PAGEDIR_ALIGN));
+		b->directory = (char *) TYPEALIGN(MTP_PAGEDIR_ALIGN,
+										  palloc(MTP_PAGEDIR_MOST + MTP_PAGEDIR_ALIGN));
 	}
 	MemoryContextSwitchTo(old);
 	if (!described)
@@ -245,7 +250,8 @@ build_in(MtpPagedirBuilder *b, uint32 pair, int *kind, bool only_free, int *leve
 				filled;
 
 	*size = 0;
-	if (!mtp_pair_reserve(b->rel, pair, kind, b->nblocks, b->strategy, only_free, *level, b->copy, &reserved_ref))
+	if (!mtp_pair_reserve(b->rel, pair, kind, b->nblocks, b->strategy, only_free, *level, b->copy,
+						  &reserved_ref))
 		return MTP_BUILT_REFUSED;
 	reserved_tag = mtp_page_tag(MtpRelLocator(b->rel), MtpPairBlock(pair));
 	reserved = true;

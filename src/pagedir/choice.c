@@ -62,7 +62,8 @@ translate_columns(Relation rel, MtpPagedirChoice *directory)
 {
 	for (int i = 0; i < directory->ncolumns; i++)
 	{
-		directory->columns[i] = mtp_pagedir_translate(directory->origin, RelationGetRelid(rel), directory->columns[i]);
+		directory->columns[i] = mtp_pagedir_translate(directory->origin, RelationGetRelid(rel),
+													  directory->columns[i]);
 
 		/* Another session is changing the ancestor, and will invalidate rel. */
 		if (directory->columns[i] == InvalidAttrNumber)
@@ -171,7 +172,8 @@ add_learnt(Relation rel, MtpPagedirChoice *directory)
 	learnt = mtp_pagedir_learnt(rel);
 	if (!AttributeNumberIsValid(learnt) ||
 		(pg_class_aclcheck(RelationGetRelid(rel), GetUserId(), ACL_SELECT) != ACLCHECK_OK &&
-		 pg_attribute_aclcheck(RelationGetRelid(rel), learnt, GetUserId(), ACL_SELECT) != ACLCHECK_OK))
+		 pg_attribute_aclcheck(RelationGetRelid(rel), learnt, GetUserId(), ACL_SELECT) !=
+		 ACLCHECK_OK))
 		return;
 	directory->columns[0] = learnt;
 	directory->ncolumns = 1;

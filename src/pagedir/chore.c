@@ -156,7 +156,8 @@ turn(void)
 	if (!locked)
 	{
 		mtp_pagedir_queue_return(&range, true);
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, PAUSE_MS, PG_WAIT_EXTENSION);
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, PAUSE_MS,
+						 PG_WAIT_EXTENSION);
 	}
 	return true;
 }

@@ -23,7 +23,8 @@ column_of(const MtpPagedirCoding *c)
 static inline uint64
 norm_of(const MtpPagedirCoding *c, int entry)
 {
-	return c->column == 0 ? c->entries[entry].norm : mtp_norm_datum(column_of(c)->norm, c->entries[entry].values[c->column], false);
+	return c->column == 0 ? c->entries[entry].norm :
+		mtp_norm_datum(column_of(c)->norm, c->entries[entry].values[c->column], false);
 }
 
 static int
@@ -31,7 +32,9 @@ compare_entries(const MtpPagedirCoding *c, int a, int b)
 {
 	MtpPagedirColumn *column = &c->columns->column[c->column];
 
-	return DatumGetInt32(FunctionCall2Coll(&column->compare, column->tag.collation, c->entries[a].values[c->column], c->entries[b].values[c->column]));
+	return DatumGetInt32(FunctionCall2Coll(&column->compare, column->tag.collation,
+										   c->entries[a].values[c->column],
+										   c->entries[b].values[c->column]));
 }
 
 static int
@@ -48,7 +51,8 @@ compare_places(const void *x, const void *y, void *arg)
 static inline uint32
 most_of(const MtpPagedirCoding *c)
 {
-	return c->column == 0 ? PG_UINT32_MAX : MtpCodeOfNull(c->codes.width == 0 ? 4 : c->codes.width) - 1;
+	return c->column == 0 ? PG_UINT32_MAX : MtpCodeOfNull(c->codes.width == 0 ? 4 :
+														  c->codes.width) - 1;
 }
 
 static void
@@ -78,7 +82,8 @@ set_dictionary(MtpPagedirCoding *c, int step)
 	c->codes.how = MTP_CODES_DICTIONARY;
 	c->codes.shift = 0;
 	c->codes.nvalues = dictionary_values(c);
-	c->codes.width = c->column == 0 || c->codes.width == 0 ? c->codes.width : 2 * c->codes.nvalues - 2 < MtpCodeOfNull(1) ? 1 : 2;
+	c->codes.width = c->column == 0 || c->codes.width == 0 ? c->codes.width :
+		2 * c->codes.nvalues - 2 < MtpCodeOfNull(1) ? 1 : 2;
 	c->codes.u.dictionary.at = 0;
 	c->codes.u.dictionary.unused = 0;
 	c->codes.u.dictionary.size = 0;
@@ -120,7 +125,8 @@ count_mixed(const MtpPagedirCoding *c)
 	{
 		uint32		code = mtp_window_head(c->min, c->codes.shift, norm_of(c, c->order[i]));
 
-		for (end = i + 1; end < c->nvalues && mtp_window_head(c->min, c->codes.shift, norm_of(c, c->order[end])) == code; end++)
+		for (end = i + 1; end < c->nvalues &&
+			 mtp_window_head(c->min, c->codes.shift, norm_of(c, c->order[end])) == code; end++)
 			;
 		if (c->place[i] != c->place[end - 1])
 			mixed += end - i;
@@ -172,7 +178,8 @@ mtp_pagedir_code_less(MtpPagedirCoding *c)
 {
 	if (c->codes.how == MTP_CODES_DICTIONARY)
 	{
-		if (c->codes.nvalues > 2 && (c->codes.width == 2 || c->codes.u.dictionary.size >= c->n * c->codes.width))
+		if (c->codes.nvalues > 2 && (c->codes.width == 2 ||
+									 c->codes.u.dictionary.size >= c->n * c->codes.width))
 			set_dictionary(c, c->step * 2);
 		else if (c->codes.width > 0)
 		{
@@ -223,7 +230,8 @@ write_dictionary(const MtpPagedirCoding *c, char *to)
 		Datum		value = c->entries[c->order[i]].values[c->column];
 		Size		size;
 
-		if ((i > 0 && place == c->place[i - 1]) || (place % c->step != 0 && place != c->ndifferent - 1))
+		if ((i > 0 && place == c->place[i - 1]) ||
+			(place % c->step != 0 && place != c->ndifferent - 1))
 			continue;
 		size = place_value(att, value, &at);
 		if (to != NULL)

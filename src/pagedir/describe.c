@@ -77,18 +77,21 @@ collation_version(Oid collation)
 
 	if (!OidIsValid(collation) || lc_collate_is_c(collation))
 		return 0;
-	tuple = is_default ? SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId)) : SearchSysCache1(COLLOID, ObjectIdGetDatum(collation));
+	tuple = is_default ? SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId)) :
+		SearchSysCache1(COLLOID, ObjectIdGetDatum(collation));
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for collation %u", collation);
 	if (is_default)
 	{
 		provider = ((Form_pg_database) GETSTRUCT(tuple))->datlocprovider;
-		locale = get_string(DATABASEOID, tuple, provider == COLLPROVIDER_ICU ? Anum_pg_database_daticulocale : Anum_pg_database_datcollate);
+		locale = get_string(DATABASEOID, tuple, provider == COLLPROVIDER_ICU ?
+							Anum_pg_database_daticulocale : Anum_pg_database_datcollate);
 	}
 	else
 	{
 		provider = ((Form_pg_collation) GETSTRUCT(tuple))->collprovider;
-		locale = get_string(COLLOID, tuple, provider == COLLPROVIDER_ICU ? Anum_pg_collation_colliculocale : Anum_pg_collation_collcollate);
+		locale = get_string(COLLOID, tuple, provider == COLLPROVIDER_ICU ?
+							Anum_pg_collation_colliculocale : Anum_pg_collation_collcollate);
 	}
 	ReleaseSysCache(tuple);
 	return locale == NULL ? 0 : locale_version(provider, locale);
@@ -131,13 +134,15 @@ has_lasting_order(Oid type, Oid proc, uint32 *version)
 	}
 	if (proc == F_RANGE_CMP || proc == F_MULTIRANGE_CMP)
 	{
-		inner = lookup_type_cache(getBaseType(type), TYPECACHE_RANGE_INFO | TYPECACHE_MULTIRANGE_INFO);
+		inner = lookup_type_cache(getBaseType(type),
+								  TYPECACHE_RANGE_INFO | TYPECACHE_MULTIRANGE_INFO);
 		if (proc == F_MULTIRANGE_CMP)
 			inner = inner->rngtype;
 		if (inner == NULL || inner->rngelemtype == NULL)
 			return false;
 		*version = hash_combine(*version, collation_version(inner->rng_collation));
-		return has_lasting_order(inner->rngelemtype->type_id, inner->rng_cmp_proc_finfo.fn_oid, version);
+		return has_lasting_order(inner->rngelemtype->type_id, inner->rng_cmp_proc_finfo.fn_oid,
+								 version);
 	}
 	return true;
 }
@@ -186,8 +191,11 @@ describe_column(MtpPagedirColumn *column, TupleDesc desc, Form_pg_attribute att)
 	column->input = type->btree_opintype;
 	column->tag = (MtpPagedirTag)
 	{
-		.attnum = att->attnum,.type = att->atttypid,.typmod = att->atttypmod,.collation = att->attcollation,
-			.version = hash_combine(hash_combine(collation_version(att->attcollation), missing_value(desc, att)), order),.family = type->btree_opf
+		.attnum = att->attnum,.type = att->atttypid,.typmod = att->atttypmod,
+			.collation = att->attcollation,
+			.version = hash_combine(hash_combine(collation_version(att->attcollation),
+												 missing_value(desc, att)), order),
+			.family = type->btree_opf
 	};
 	column->norm = mtp_norm_kind(proc, att->attcollation);
 	fmgr_info(proc, &column->compare);
@@ -219,7 +227,8 @@ is_float(Oid type)
 }
 
 bool
-mtp_pagedir_key(const MtpPagedirColumns *c, int column, Oid op, Oid collation, Datum value, MtpPagedirKey *key)
+mtp_pagedir_key(const MtpPagedirColumns *c, int column, Oid op, Oid collation, Datum value,
+				MtpPagedirKey *key)
 {
 	const MtpPagedirColumn *col = &c->column[column];
 	Oid			family = col->tag.family;
@@ -237,7 +246,9 @@ mtp_pagedir_key(const MtpPagedirColumns *c, int column, Oid op, Oid collation, D
 	if (left != input || !OidIsValid(proc))
 		return false;
 
-	/* Values of two types have normalized keys in one space if both are integers, or both floats. */
+	/*
+	 * Values of two types have normalized keys in one space if both are integers, or both floats.
+	 */
 	if (right == input || (is_int(input) && is_int(right)) || (is_float(input) && is_float(right)))
 	{
 		Oid			own = get_opfamily_proc(family, right, right, BTORDER_PROC);

@@ -134,7 +134,8 @@ check_label(const ObjectAddress *object, const char *label)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("page directories on system columns are not supported")));
-		if (object->objectSubId == 0 ? strcmp(label, MTP_LABEL_OFF) != 0 : mtp_pagedir_label_number(label) == 0)
+		if (object->objectSubId == 0 ? strcmp(label, MTP_LABEL_OFF) != 0 :
+			mtp_pagedir_label_number(label) == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_NAME),
 					 errmsg("invalid security label: \"%s\"", label),

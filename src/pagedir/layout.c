@@ -19,7 +19,8 @@ typedef struct Build
 static inline bool
 has_nodes(const MtpPagedirHead *head)
 {
-	return head->column[0].codes.how == MTP_CODES_WINDOW || head->column[0].codes.how == MTP_CODES_DICTIONARY;
+	return head->column[0].codes.how == MTP_CODES_WINDOW ||
+		head->column[0].codes.how == MTP_CODES_DICTIONARY;
 }
 
 MtpPagedirShape
@@ -59,7 +60,8 @@ compare_entries(const void *x, const void *y, void *arg)
 		return a->norm < b->norm ? -1 : 1;
 	if (a->kinds[0] == MTP_VALUE_GOOD && !mtp_norm_is_exact(column->norm))
 	{
-		int			cmp = DatumGetInt32(FunctionCall2Coll(&column->compare, column->tag.collation, a->values[0], b->values[0]));
+		int			cmp = DatumGetInt32(FunctionCall2Coll(&column->compare, column->tag.collation,
+														  a->values[0], b->values[0]));
 
 		if (cmp != 0)
 			return cmp;
@@ -76,8 +78,10 @@ add_row(Build *b, int item, HeapTupleHeader row, Size size)
 {
 	MtpPagedirColumns *c = b->columns;
 	MtpPagedirEntry *entry = &b->entries[b->nentries];
-	bool		apart = !mtp_pagedir_written(c, row) || !mtp_pagedir_values(c, row, size, entry->values, entry->kinds);
+	bool		apart;
 
+	apart = !mtp_pagedir_written(c, row) ||
+		!mtp_pagedir_values(c, row, size, entry->values, entry->kinds);
 	for (int i = 0; i < c->n && !apart; i++)
 		apart = entry->kinds[i] == MTP_VALUE_APART;
 	if (apart)
@@ -118,9 +122,11 @@ add_block(Build *b, int half, const char *page)
 		if (!ItemIdIsNormal(lp))
 			continue;
 		if (ItemIdGetLength(lp) < SizeofHeapTupleHeader || ItemIdGetOffset(lp) < header->pd_lower ||
-			ItemIdGetOffset(lp) + ItemIdGetLength(lp) > BLCKSZ || ItemIdGetOffset(lp) != MAXALIGN(ItemIdGetOffset(lp)))
+			ItemIdGetOffset(lp) + ItemIdGetLength(lp) > BLCKSZ ||
+			ItemIdGetOffset(lp) != MAXALIGN(ItemIdGetOffset(lp)))
 			return false;
-		add_row(b, half * MaxHeapTuplesPerPage + i, (HeapTupleHeader) (page + ItemIdGetOffset(lp)), ItemIdGetLength(lp));
+		add_row(b, half * MaxHeapTuplesPerPage + i, (HeapTupleHeader) (page + ItemIdGetOffset(lp)),
+				ItemIdGetLength(lp));
 	}
 	return true;
 }
@@ -172,11 +178,13 @@ set_codes(Build *b)
 		for (int i = 0; i < b->columns->n; i++)
 		{
 			const MtpPagedirCodes *codes = &b->coding[i].codes;
-			Size		dictionary = codes->how == MTP_CODES_DICTIONARY ? codes->u.dictionary.size : 0;
+			Size		room = codes->width * b->nentries;
 
-			if (Max(dictionary, codes->width * b->nentries) > takes)
+			if (codes->how == MTP_CODES_DICTIONARY)
+				room = Max(room, codes->u.dictionary.size);
+			if (room > takes)
 			{
-				takes = Max(dictionary, codes->width * b->nentries);
+				takes = room;
 				largest = i;
 			}
 		}

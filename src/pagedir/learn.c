@@ -39,9 +39,10 @@ evict_entry(void)
 {
 	HASH_SEQ_STATUS seq;
 	Demand	   *d = NULL;
+	uint64		left = hash_get_num_entries(mtp_pagedir_demands);
 
 	hash_seq_init(&seq, mtp_pagedir_demands);
-	for (uint64 left = pg_prng_uint64_range(&pg_global_prng_state, 1, hash_get_num_entries(mtp_pagedir_demands)); left > 0; left--)
+	for (left = pg_prng_uint64_range(&pg_global_prng_state, 1, left); left > 0; left--)
 		d = hash_seq_search(&seq);
 	hash_seq_term(&seq);
 	Assert(d != NULL);			/* the table is full */
@@ -246,7 +247,8 @@ mtp_pagedir_learn_count(Relation rel, MemoryContext query, int n, const AttrNumb
 	if (d == NULL)
 		return;
 	for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
-		good[i] = mtp_pagedir_can_use(RelationGetDescr(rel), mtp_pagedir_translate(directory.root, relid, seen[i]));
+		good[i] = mtp_pagedir_can_use(RelationGetDescr(rel),
+									  mtp_pagedir_translate(directory.root, relid, seen[i]));
 
 	LWLockAcquire(mtp_pagedir_demand_shared->lock, LW_EXCLUSIVE);
 	d = mtp_pagedir_demand(MyDatabaseId, directory.root, true);
@@ -261,7 +263,8 @@ mtp_pagedir_learn_count(Relation rel, MemoryContext query, int n, const AttrNumb
 Size
 mtp_pagedir_learn_size(void)
 {
-	return add_size(MAXALIGN(sizeof(DemandShared)), hash_estimate_size(MTP_LEARN_TABLES, sizeof(Demand)));
+	return add_size(MAXALIGN(sizeof(DemandShared)),
+					hash_estimate_size(MTP_LEARN_TABLES, sizeof(Demand)));
 }
 
 void
@@ -278,5 +281,6 @@ mtp_pagedir_learn_make(LWLock *lock)
 		mtp_pagedir_demand_shared->lock = lock;
 		pg_atomic_init_u64(&mtp_pagedir_demand_shared->changes, 1);
 	}
-	mtp_pagedir_demands = ShmemInitHash("mtpower demand of tables", MTP_LEARN_TABLES, MTP_LEARN_TABLES, &ctl, HASH_ELEM | HASH_BLOBS);
+	mtp_pagedir_demands = ShmemInitHash("mtpower demand of tables", MTP_LEARN_TABLES,
+										MTP_LEARN_TABLES, &ctl, HASH_ELEM | HASH_BLOBS);
 }

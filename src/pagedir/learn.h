@@ -52,7 +52,8 @@ extern bool mtp_pagedir_off(Relation rel);
  * that one execution scans by the same columns only the first counts: `query` is the execution's
  * memory.  The rules of mtp_pagedir_columns apply.
  */
-extern void mtp_pagedir_learn_count(Relation rel, MemoryContext query, int n, const AttrNumber *attnums);
+extern void mtp_pagedir_learn_count(Relation rel, MemoryContext query, int n,
+									const AttrNumber *attnums);
 
 /* What is known of a table, in a file that outlives restarts (src/warm).  It has no padding. */
 typedef struct MtpLearnt

@@ -42,8 +42,8 @@ typedef struct MtpPagedirTag
 	Oid			type;
 	int32		typmod;
 	Oid			collation;
-	uint32		version;		/* a hash of the collation's version, of the value that rows from
-								 * before the column have, and of the comparison function's number */
+	uint32		version;		/* of the collation's version, the value of rows from before the
+								 * column, the comparison function's number: a hash */
 	Oid			family;			/* of the type's default btree operator class */
 } MtpPagedirTag;
 
@@ -86,7 +86,8 @@ extern void mtp_pagedir_layout(MtpPagedirColumns *c);
  * caller has the table locked.  Returns false if a column is dropped or its type has no lasting
  * order (mtp_pagedir_has_order).
  */
-extern bool mtp_pagedir_describe(MtpPagedirColumns *c, TupleDesc desc, int n, const AttrNumber *attnums);
+extern bool mtp_pagedir_describe(MtpPagedirColumns *c, TupleDesc desc, int n,
+								 const AttrNumber *attnums);
 
 /*
  * True if the type has a default btree operator class whose order lasts as long as a column of the
@@ -106,7 +107,8 @@ typedef enum MtpValueKind
  * row.c: reads the columns' values in a row of `size` bytes, MAXALIGNed, in memory that does not
  * change.  Returns false if the row is damaged.
  */
-extern bool mtp_pagedir_values(const MtpPagedirColumns *c, HeapTupleHeader row, Size size, Datum *values, MtpValueKind *kinds);
+extern bool mtp_pagedir_values(const MtpPagedirColumns *c, HeapTupleHeader row, Size size,
+							   Datum *values, MtpValueKind *kinds);
 
 /* True if the row's transaction was not aborted, so that its values may be compared. */
 extern bool mtp_pagedir_written(const MtpPagedirColumns *c, HeapTupleHeader row);
@@ -142,7 +144,8 @@ typedef struct MtpPagedirKey
  * describe.c: makes the key for `column op value`; the value is not null.  Returns false if the
  * operator is none of the column's order. mtp_pagedir_key_null makes the key for IS [NOT] NULL.
  */
-extern bool mtp_pagedir_key(const MtpPagedirColumns *c, int column, Oid op, Oid collation, Datum value, MtpPagedirKey *key);
+extern bool mtp_pagedir_key(const MtpPagedirColumns *c, int column, Oid op, Oid collation,
+							Datum value, MtpPagedirKey *key);
 extern void mtp_pagedir_key_null(int column, bool isnull, MtpPagedirKey *key);
 
 /* A set of items */
@@ -188,7 +191,8 @@ typedef bool (*MtpPagedirStill) (void *arg);
  *
  * Raises what the keys' comparison functions raise, and holds nothing then.  These may allocate.
  */
-extern MtpPagedirFound mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPagedirKey *keys, int nkeys,
+extern MtpPagedirFound mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c,
+										  MtpPagedirKey *keys, int nkeys,
 										  MtpPagedirStill still, void *arg, MtpPagedirItems *items);
 
 /*
@@ -252,9 +256,12 @@ typedef struct MtpPagedirHead
 	}			column[MTP_PAGEDIR_COLUMNS];
 } MtpPagedirHead;
 
-StaticAssertDecl(offsetof(MtpPagedirHead, column) == 16 && sizeof(((MtpPagedirHead *) NULL)->column[0]) == 48, "one column's head is a cache line");
+StaticAssertDecl(offsetof(MtpPagedirHead, column) == 16 &&
+				 sizeof(((MtpPagedirHead *) NULL)->column[0]) == 48,
+				 "one column's head is a cache line");
 
-#define MtpPagedirHeadSize(ncolumns)	(offsetof(MtpPagedirHead, column) + (ncolumns) * sizeof(((MtpPagedirHead *) NULL)->column[0]))
+#define MtpPagedirHeadSize(ncolumns)	(offsetof(MtpPagedirHead, column) + (ncolumns) * \
+	sizeof(((MtpPagedirHead *) NULL)->column[0]))
 
 /* describe.c: true if this head, a copy, is that of a directory of these columns. */
 extern bool mtp_pagedir_is_of(const MtpPagedirHead *head, const MtpPagedirColumns *c);

@@ -73,11 +73,12 @@ merge(const MtpRange *range, uint32 returns)
 	for (int i = 0; i < queue->n; i++)
 	{
 		Queued	   *q = &queue->queued[i];
-		uint64		end = Max((uint64) q->range.first + q->range.n, (uint64) range->first + range->n);
+		uint64		end = Max((uint64) q->range.first + q->range.n,
+							  (uint64) range->first + range->n);
 		uint32		first = Min(q->range.first, range->first);
 
-		if (q->dbid != MyDatabaseId || q->range.relid != range->relid || q->range.fresh != range->fresh ||
-			end - first > (uint64) q->range.n + range->n)
+		if (q->dbid != MyDatabaseId || q->range.relid != range->relid ||
+			q->range.fresh != range->fresh || end - first > (uint64) q->range.n + range->n)
 			continue;
 		q->range.first = first;
 		q->range.n = end - first;

@@ -52,7 +52,8 @@ add_range(MtpRange *list, int *n, int most, const MtpRange *range)
 static bool
 is_new(Relation rel)
 {
-	return rel->rd_createSubid != InvalidSubTransactionId || rel->rd_newRelfilenodeSubid != InvalidSubTransactionId ||
+	return rel->rd_createSubid != InvalidSubTransactionId ||
+		rel->rd_newRelfilenodeSubid != InvalidSubTransactionId ||
 		rel->rd_firstRelfilenodeSubid != InvalidSubTransactionId;
 }
 
@@ -97,7 +98,8 @@ mtp_pagedir_request(Relation rel, uint32 pair)
 		build_one(rel, pair);
 		return;
 	}
-	if (asked.n > 0 && (asked.relid != RelationGetRelid(rel) || asked.first + asked.n != pair || asked.n == SCAN_RANGE))
+	if (asked.n > 0 && (asked.relid != RelationGetRelid(rel) || asked.first + asked.n != pair ||
+						asked.n == SCAN_RANGE))
 		mtp_pagedir_request_flush();
 	if (asked.n == 0)
 		asked = (MtpRange)
@@ -200,7 +202,8 @@ mtp_pagedir_request_loaded(Relation rel, TupleTableSlot **slots, int nslots)
 	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
 	Load	   *load;
 
-	if (!mtp_pagedir_queue_possible() || !mtp_pair_serves(rel) || mtp_pagedir_columns(rel, attnums, NULL) == 0)
+	if (!mtp_pagedir_queue_possible() || !mtp_pair_serves(rel) ||
+		mtp_pagedir_columns(rel, attnums, NULL) == 0)
 		return;
 	load = load_of(RelationGetRelid(rel), true);
 	load->used = ++ticks;

@@ -54,7 +54,8 @@ extern void mtp_pagedir_builder_close(MtpPagedirBuilder *b);
  * cooled to nothing. level is as for mtp_pair_reserve.  Raises what comparison functions raise,
  * unless they are trusted; the pair has no directory then.  The caller holds no lock on a page.
  */
-extern MtpBuilt mtp_pagedir_builder_build(MtpPagedirBuilder *b, uint32 pair, bool only_free, int level);
+extern MtpBuilt mtp_pagedir_builder_build(MtpPagedirBuilder *b, uint32 pair, bool only_free,
+										  int level);
 
 /* ---------- queue.c ---------- */
 

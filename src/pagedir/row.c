@@ -35,7 +35,8 @@ mtp_pagedir_layout(MtpPagedirColumns *c)
 
 /* Stores an attribute's value (from 0) in the place of its column. */
 static inline void
-put_value(const MtpPagedirColumns *c, int att, Datum value, MtpValueKind kind, Datum *values, MtpValueKind *kinds)
+put_value(const MtpPagedirColumns *c, int att, Datum value, MtpValueKind kind, Datum *values,
+		  MtpValueKind *kinds)
 {
 	for (int i = 0; i < c->n; i++)
 	{
@@ -64,7 +65,8 @@ varlena_size(const char *data, Size room, MtpValueKind *kind)
 	if (!mtp_varlena_whole(data, room))
 		return 0;
 	size = VARSIZE_ANY(data);
-	*kind = size > MTP_PAGEDIR_WIDTH || VARATT_IS_COMPRESSED(data) ? MTP_VALUE_APART : MTP_VALUE_GOOD;
+	*kind = size > MTP_PAGEDIR_WIDTH || VARATT_IS_COMPRESSED(data) ? MTP_VALUE_APART :
+		MTP_VALUE_GOOD;
 	return size;
 }
 
@@ -110,7 +112,8 @@ get_missing(const MtpPagedirColumns *c, int i, Datum *value, MtpValueKind *kind)
 }
 
 bool
-mtp_pagedir_values(const MtpPagedirColumns *c, HeapTupleHeader row, Size size, Datum *values, MtpValueKind *kinds)
+mtp_pagedir_values(const MtpPagedirColumns *c, HeapTupleHeader row, Size size, Datum *values,
+				   MtpValueKind *kinds)
 {
 	const bits8 *nulls = NULL;
 	const char *data;
@@ -119,7 +122,8 @@ mtp_pagedir_values(const MtpPagedirColumns *c, HeapTupleHeader row, Size size, D
 	int			att = c->start;
 	int			natts;
 
-	if (size < SizeofHeapTupleHeader || row->t_hoff < SizeofHeapTupleHeader || row->t_hoff > size || row->t_hoff != MAXALIGN(row->t_hoff))
+	if (size < SizeofHeapTupleHeader || row->t_hoff < SizeofHeapTupleHeader || row->t_hoff > size ||
+		row->t_hoff != MAXALIGN(row->t_hoff))
 		return false;
 	natts = HeapTupleHeaderGetNatts(row);
 	if (row->t_infomask & HEAP_HASNULL)
@@ -147,7 +151,8 @@ mtp_pagedir_values(const MtpPagedirColumns *c, HeapTupleHeader row, Size size, D
 		bytes = attribute_size(form, data, room, &at, &kind);
 		if (bytes == 0)
 			return false;
-		put_value(c, att, kind == MTP_VALUE_GOOD ? fetchatt(form, data + at) : (Datum) 0, kind, values, kinds);
+		put_value(c, att, kind == MTP_VALUE_GOOD ? fetchatt(form, data + at) :
+				  (Datum) 0, kind, values, kinds);
 		at += bytes;
 	}
 	for (int i = 0; i < c->n; i++)

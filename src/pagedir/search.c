@@ -65,8 +65,10 @@ is_whole(const MtpPagedirHead *h, const MtpPagedirCodes *codes)
 	if (codes->shift > 63 || codes->width > 4 || codes->width == 3)
 		return false;
 	return codes->how != MTP_CODES_DICTIONARY ||
-		(codes->nvalues > 0 && codes->u.dictionary.at % MAXIMUM_ALIGNOF == 0 && codes->u.dictionary.at <= h->size &&
-		 codes->u.dictionary.size <= h->size - codes->u.dictionary.at && codes->nvalues * sizeof(uint16) <= codes->u.dictionary.size);
+		(codes->nvalues > 0 && codes->u.dictionary.at % MAXIMUM_ALIGNOF == 0 &&
+		 codes->u.dictionary.at <= h->size &&
+		 codes->u.dictionary.size <= h->size - codes->u.dictionary.at &&
+		 codes->nvalues * sizeof(uint16) <= codes->u.dictionary.size);
 }
 
 /*
@@ -85,7 +87,8 @@ read_head(Search *s, Size size)
 		return false;
 	for (int i = 0; i < bytes / sizeof(uint64); i++)
 		s->u.words[i] = words[i];
-	if (h->format != MTP_PAGEDIR_FORMAT || h->ncolumns != c->n || h->size > Min(size, MTP_PAGEDIR_MOST))
+	if (h->format != MTP_PAGEDIR_FORMAT || h->ncolumns != c->n ||
+		h->size > Min(size, MTP_PAGEDIR_MOST))
 		return false;
 	for (int i = 0; i < c->n; i++)
 		if (memcmp(&h->column[i].tag, &c->column[i].tag, sizeof(MtpPagedirTag)) != 0 ||
@@ -112,7 +115,8 @@ place_in_window(const MtpPagedirCodes *codes, const MtpPagedirKey *key)
 	};
 	return (Place)
 	{
-		mtp_window_head(codes->u.window.min, codes->shift, key->norm), key->exact && codes->shift == 0
+		mtp_window_head(codes->u.window.min, codes->shift, key->norm),
+			key->exact && codes->shift == 0
 	};
 }
 
@@ -123,16 +127,19 @@ place_in_window(const MtpPagedirCodes *codes, const MtpPagedirKey *key)
 static bool
 get_value(const Search *s, int column, const char *copy, int i, Datum *value)
 {
-	Form_pg_attribute att = TupleDescAttr(s->columns->desc, s->columns->column[column].tag.attnum - 1);
+	Form_pg_attribute att = TupleDescAttr(s->columns->desc,
+										  s->columns->column[column].tag.attnum - 1);
 	Size		size = s->u.head.column[column].codes.u.dictionary.size;
 	Size		at = ((const uint16 *) copy)[i];
 
 	if (at >= size)
 		return false;
-	if (att->attlen == -1 ? !mtp_varlena_whole(copy + at, size - at) || VARATT_IS_COMPRESSED(copy + at) :
+	if (att->attlen == -1 ? !mtp_varlena_whole(copy + at, size - at) ||
+		VARATT_IS_COMPRESSED(copy + at) :
 		att->attlen == -2 ? strnlen(copy + at, size - at) == size - at : att->attlen > size - at)
 		return false;
-	if (at != att_align_nominal(at, att->attalign) && !(att->attlen == -1 && VARATT_IS_SHORT(copy + at)))
+	if (at != att_align_nominal(at, att->attalign) &&
+		!(att->attlen == -1 && VARATT_IS_SHORT(copy + at)))
 		return false;
 	*value = fetch_att(copy + at, att->attbyval, att->attlen);
 	return true;
@@ -266,7 +273,8 @@ rank_of(const Search *s, uint32 head, bool or_equal)
 
 	if (node == s->shape.nnodes)
 		return s->u.head.nsorted;
-	return rank + mtp_count_below(heads + rank, Min(s->u.head.nsorted - rank, MTP_NODE_SLOTS), head, or_equal);
+	return rank + mtp_count_below(heads + rank, Min(s->u.head.nsorted - rank, MTP_NODE_SLOTS), head,
+								  or_equal);
 }
 
 /* True if the code at a rank is within the filter's range. */
@@ -308,11 +316,12 @@ make_filter(const Search *s, int column, const Wanted *w, Filter *f)
 }
 
 /*
- * Adds the items of ranks lo … hi - 1 that pass.  Returns false if an item's number is impossible:
+ * Adds the items of ranks lo … hi - 1 that pass.  Returns false if a number is impossible:
  * memory has changed.
  */
 static bool
-add_items(const Search *s, int lo, int hi, const Filter *filters, int nfilters, MtpPagedirItems *items, bool *any)
+add_items(const Search *s, int lo, int hi, const Filter *filters, int nfilters,
+		  MtpPagedirItems *items, bool *any)
 {
 	const volatile uint16 *at = (const volatile uint16 *) (s->at + s->shape.items);
 
@@ -335,10 +344,11 @@ add_items(const Search *s, int lo, int hi, const Filter *filters, int nfilters, 
 }
 
 MtpPagedirFound
-mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPagedirKey *keys, int nkeys,
-				   MtpPagedirStill still, void *arg, MtpPagedirItems *items)
+mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPagedirKey *keys,
+				   int nkeys, MtpPagedirStill still, void *arg, MtpPagedirItems *items)
 {
-	Search		s = {.at = directory,.columns = c,.keys = keys,.nkeys = nkeys,.still = still,.arg = arg};
+	Search		s = {.at = directory,.columns = c,.keys = keys,.nkeys = nkeys,.still = still,
+	.arg = arg};
 	const MtpPagedirHead *h = &s.u.head;
 	Wanted		w,
 				further;

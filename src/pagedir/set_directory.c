@@ -80,8 +80,7 @@ read_request(FunctionCallInfo fcinfo)
 	if (request.ncolumns > MTP_LABEL_COLUMNS)
 		ereport(ERROR,
 				(errcode(ERRCODE_TOO_MANY_COLUMNS),
-				 errmsg("page directories cannot have more than %d columns",
-						MTP_LABEL_COLUMNS)));
+				 errmsg("page directories cannot have more than %d columns", MTP_LABEL_COLUMNS)));
 	return request;
 }
 

@@ -110,8 +110,7 @@ check_relkind(const Handover *h, Form_pg_class rel)
 				 errmsg("cannot %s relation \"%s\"", h->verb, name),
 				 errdetail_relkind_not_supported(rel->relkind)));
 
-	if (rel->relpersistence == RELPERSISTENCE_TEMP &&
-		isOtherTempNamespace(rel->relnamespace))
+	if (rel->relpersistence == RELPERSISTENCE_TEMP && isOtherTempNamespace(rel->relnamespace))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot %s temporary tables of other sessions", h->verb)));
@@ -272,8 +271,7 @@ may_release(const Handover *h, Oid relid)
 
 	if (!MtpOwnsRelation(relid, GetUserId()))
 		reason = "You are not its owner.";
-	else if (rel->relpersistence == RELPERSISTENCE_TEMP &&
-			 isOtherTempNamespace(rel->relnamespace))
+	else if (rel->relpersistence == RELPERSISTENCE_TEMP && isOtherTempNamespace(rel->relnamespace))
 		reason = "It is a temporary table of another session.";
 
 	if (reason != NULL)

@@ -64,7 +64,8 @@ read_line_pointer(const char *page, OffsetNumber offset, ItemIdData *lp)
 static bool
 find_row(const char *page, OffsetNumber *offset, ItemIdData *lp)
 {
-	if ((((const volatile PageHeaderData *) page)->pd_flags & PD_ALL_VISIBLE) == 0 || !read_line_pointer(page, *offset, lp))
+	if ((((const volatile PageHeaderData *) page)->pd_flags & PD_ALL_VISIBLE) == 0 ||
+		!read_line_pointer(page, *offset, lp))
 		return false;
 	if (ItemIdIsRedirected(lp))
 	{
@@ -72,7 +73,8 @@ find_row(const char *page, OffsetNumber *offset, ItemIdData *lp)
 		if (!read_line_pointer(page, *offset, lp))
 			return false;
 	}
-	return ItemIdIsNormal(lp) && ItemIdGetLength(lp) >= SizeofHeapTupleHeader && ItemIdGetOffset(lp) + ItemIdGetLength(lp) <= BLCKSZ;
+	return ItemIdIsNormal(lp) && ItemIdGetLength(lp) >= SizeofHeapTupleHeader &&
+		ItemIdGetOffset(lp) + ItemIdGetLength(lp) <= BLCKSZ;
 }
 
 /* Gives a copied row to the slot, as ExecForceStoreHeapTuple does, with one copy less. */
@@ -111,7 +113,8 @@ fetch_from_frame(MtpFetch *f, ItemPointer tid, TupleTableSlot *slot)
 	ItemIdData	lp;
 	HeapTuple	row;
 
-	if (!find_frame(f, MtpPairOf(block), half, half + SizeOfPageHeaderData + offset * sizeof(ItemIdData)))
+	if (!find_frame(f, MtpPairOf(block), half,
+					half + SizeOfPageHeaderData + offset * sizeof(ItemIdData)))
 		return false;
 	page = f->ref.image + half;
 	MTP_INJECT("image_found");
@@ -147,15 +150,16 @@ fetch_from_frame(MtpFetch *f, ItemPointer tid, TupleTableSlot *slot)
 }
 
 bool
-mtp_table_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot,
-							bool *call_again, bool *all_dead)
+mtp_table_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snapshot,
+							TupleTableSlot *slot, bool *call_again, bool *all_dead)
 {
 	MtpFetch   *f = (MtpFetch *) scan;
 	bool		serves;
 	bool		found;
 
 	if (!f->serves)
-		return GetHeapamTableAmRoutine()->index_fetch_tuple(scan, tid, snapshot, slot, call_again, all_dead);
+		return GetHeapamTableAmRoutine()->index_fetch_tuple(scan, tid, snapshot, slot, call_again,
+															all_dead);
 	serves = !*call_again && mtp_pair_serves_snapshot(snapshot);
 	if (serves && fetch_from_frame(f, tid, slot))
 	{
@@ -163,7 +167,8 @@ mtp_table_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot
 			*all_dead = false;
 		return true;
 	}
-	found = GetHeapamTableAmRoutine()->index_fetch_tuple(scan, tid, snapshot, slot, call_again, all_dead);
+	found = GetHeapamTableAmRoutine()->index_fetch_tuple(scan, tid, snapshot, slot, call_again,
+														 all_dead);
 	if (serves && found)
 		mtp_pair_offer(f->heap.xs_base.rel, f->heap.xs_cbuf);
 	return found;

@@ -315,8 +315,7 @@ begin_build_scan(IndexFeed *st, bool allow_sync, BlockNumber start_blockno,
 	{
 		if (st->info->ii_Concurrent)
 			registered = RegisterSnapshot(GetTransactionSnapshot());
-		scan = table_beginscan_strat(st->heap,
-									 registered ? registered : SnapshotAny,
+		scan = table_beginscan_strat(st->heap, registered ? registered : SnapshotAny,
 									 0, NULL, true, allow_sync);
 	}
 	st->scan = (HeapScanDesc) scan;
@@ -481,8 +480,7 @@ mtp_table_index_validate_scan(Relation heap, Relation index, IndexInfo *info,
 		 * reason to check may have updated it (HOT), so the entry stands for the whole chain.
 		 */
 		index_insert(index, st.values, st.isnull, &tid, heap,
-					 info->ii_Unique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
-					 false, info);
+					 info->ii_Unique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, info);
 		state->tups_inserted += 1;
 	}
 

@@ -175,14 +175,16 @@ check_operator_class(Relation rel, int col, Oid to_am)
 	if (opclass == GetDefaultOpClass(type, rel->rd_rel->relam))
 		taken = GetDefaultOpClass(type, to_am);
 	else
-		taken = get_opclass_oid(to_am, list_make2(makeString(get_namespace_name(original->nsp)), makeString(NameStr(original->name))), true);
+		taken = get_opclass_oid(to_am, list_make2(makeString(get_namespace_name(original->nsp)),
+												  makeString(NameStr(original->name))), true);
 	counterpart = OidIsValid(taken) ? mtp_opclass_row(taken) : NULL;
 	if (counterpart == NULL || counterpart->intype != original->intype ||
 		strcmp(NameStr(counterpart->name), NameStr(original->name)) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("operator class \"%s\" for type %s has no counterpart in access method \"%s\"",
-						NameStr(original->name), format_type_be(original->intype), get_am_name(to_am)),
+						NameStr(original->name), format_type_be(original->intype),
+						get_am_name(to_am)),
 				 is_ours(get_am_name(to_am)) ?
 				 errhint("Call mtpower.sync_opclasses() to mirror operator classes of extensions and of your own.") : 0));
 }
@@ -214,7 +216,8 @@ check_storage_parameters(Relation rel, Oid to_am)
 	{
 		DefElem    *def = lfirst_node(DefElem, lc);
 
-		if (strcmp(def->defname, "fillfactor") != 0 || is_hash(rel->rd_rel->relam) != is_hash(to_am))
+		if (strcmp(def->defname, "fillfactor") != 0 ||
+			is_hash(rel->rd_rel->relam) != is_hash(to_am))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("storage parameter \"%s\" of index \"%s\" cannot be taken over by access method \"%s\"",
@@ -277,8 +280,7 @@ property_commands(const IndexDdl *ddl)
 	}
 
 	foreach(lc, getAutoExtensionsOfObject(RelationRelationId, ddl->rel->rd_id))
-		cmds = lappend(cmds, psprintf("ALTER INDEX %s DEPENDS ON EXTENSION %s;",
-									  ddl->new_qualified,
+		cmds = lappend(cmds, psprintf("ALTER INDEX %s DEPENDS ON EXTENSION %s;", ddl->new_qualified,
 									  quote_identifier(get_extension_name(lfirst_oid(lc)))));
 	if (comment != NULL)
 		cmds = lappend(cmds, psprintf("COMMENT ON INDEX %s IS %s;",
@@ -297,11 +299,9 @@ all_commands(const IndexDdl *ddl)
 
 	cmds = list_concat(cmds, property_commands(ddl));
 	cmds = lappend(cmds, psprintf("DROP INDEX CONCURRENTLY %s;", ddl->qualified));
-	cmds = lappend(cmds, psprintf("ALTER INDEX %s RENAME TO %s;",
-								  ddl->new_qualified, ddl->name));
+	cmds = lappend(cmds, psprintf("ALTER INDEX %s RENAME TO %s;", ddl->new_qualified, ddl->name));
 	if (ddl->form->indisclustered)
-		cmds = lappend(cmds, psprintf("ALTER TABLE %s CLUSTER ON %s;",
-									  ddl->table, ddl->name));
+		cmds = lappend(cmds, psprintf("ALTER TABLE %s CLUSTER ON %s;", ddl->table, ddl->name));
 	return cmds;
 }
 

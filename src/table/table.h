@@ -22,10 +22,8 @@
 extern double mtp_table_index_build_range_scan(Relation heap, Relation index,
 											   IndexInfo *info, bool allow_sync,
 											   bool anyvisible, bool progress,
-											   BlockNumber start_blockno,
-											   BlockNumber numblocks,
-											   IndexBuildCallback callback,
-											   void *callback_state,
+											   BlockNumber start_blockno, BlockNumber numblocks,
+											   IndexBuildCallback callback, void *callback_state,
 											   TableScanDesc scan);
 
 /*
@@ -42,9 +40,11 @@ extern void mtp_table_index_validate_scan(Relation heap, Relation index,
  * mtp_table_tuple_satisfies_snapshot also serves slots without a buffer.
  */
 extern IndexFetchTableData *mtp_table_index_fetch_begin(Relation rel);
-extern bool mtp_table_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snapshot,
+extern bool mtp_table_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid,
+										Snapshot snapshot,
 										TupleTableSlot *slot, bool *call_again, bool *all_dead);
-extern bool mtp_table_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot);
+extern bool mtp_table_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot,
+											   Snapshot snapshot);
 
 /*
  * write.c: sets the callbacks that change rows as heap does and then take the frames of the

@@ -32,14 +32,16 @@ changed(Relation rel, ItemPointer tid, bool new_rows)
 }
 
 static void
-tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options, BulkInsertState bistate)
+tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
+			 BulkInsertState bistate)
 {
 	heap->tuple_insert(rel, slot, cid, options, bistate);
 	changed(rel, &slot->tts_tid, true);
 }
 
 static void
-tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int options, BulkInsertState bistate, uint32 token)
+tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
+						 BulkInsertState bistate, uint32 token)
 {
 	heap->tuple_insert_speculative(rel, slot, cid, options, bistate, token);
 	changed(rel, &slot->tts_tid, true);
@@ -50,7 +52,8 @@ tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int 
  * tells the engine that there will be many.
  */
 static void
-multi_insert(Relation rel, TupleTableSlot **slots, int ntuples, CommandId cid, int options, BulkInsertState bistate)
+multi_insert(Relation rel, TupleTableSlot **slots, int ntuples, CommandId cid, int options,
+			 BulkInsertState bistate)
 {
 	BlockNumber last = InvalidBlockNumber;
 
@@ -68,10 +71,11 @@ multi_insert(Relation rel, TupleTableSlot **slots, int ntuples, CommandId cid, i
 }
 
 static TM_Result
-tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, Snapshot crosscheck, bool wait, TM_FailureData *tmfd,
-			 bool changing_part)
+tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, Snapshot crosscheck,
+			 bool wait, TM_FailureData *tmfd, bool changing_part)
 {
-	TM_Result	result = heap->tuple_delete(rel, tid, cid, snapshot, crosscheck, wait, tmfd, changing_part);
+	TM_Result	result = heap->tuple_delete(rel, tid, cid, snapshot, crosscheck, wait, tmfd,
+											changing_part);
 
 	if (result == TM_Ok)
 		changed(rel, tid, false);
@@ -85,15 +89,18 @@ tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, Sn
 #endif
 
 static TM_Result
-tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid, Snapshot snapshot, Snapshot crosscheck, bool wait,
+tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid, Snapshot snapshot,
+			 Snapshot crosscheck, bool wait,
 			 TM_FailureData *tmfd, LockTupleMode *lockmode, UpdateIndexes * update_indexes)
 {
-	TM_Result	result = heap->tuple_update(rel, otid, slot, cid, snapshot, crosscheck, wait, tmfd, lockmode, update_indexes);
+	TM_Result	result = heap->tuple_update(rel, otid, slot, cid, snapshot, crosscheck, wait, tmfd,
+											lockmode, update_indexes);
 
 	if (result == TM_Ok)
 	{
 		changed(rel, &slot->tts_tid, true);
-		if (MtpPairOf(ItemPointerGetBlockNumber(otid)) != MtpPairOf(ItemPointerGetBlockNumber(&slot->tts_tid)))
+		if (MtpPairOf(ItemPointerGetBlockNumber(otid)) !=
+			MtpPairOf(ItemPointerGetBlockNumber(&slot->tts_tid)))
 			changed(rel, otid, false);
 	}
 	return result;

@@ -48,7 +48,8 @@ rest(long ms)
 {
 	if (ShutdownRequestPending)
 		return false;
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (ms < 0 ? 0 : WL_TIMEOUT), ms, PG_WAIT_EXTENSION);
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (ms < 0 ? 0 : WL_TIMEOUT), ms,
+					 PG_WAIT_EXTENSION);
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
 	if (ConfigReloadPending)
@@ -66,7 +67,9 @@ until_due(void)
 	if (mtp_hot_list_interval == 0)
 		return -1;
 	return TimestampDifferenceMilliseconds(GetCurrentTimestamp(),
-										   TimestampTzPlusMilliseconds(written, mtp_hot_list_interval * INT64CONST(1000)));
+										   TimestampTzPlusMilliseconds(written,
+																	   mtp_hot_list_interval *
+																	   INT64CONST(1000)));
 }
 
 static void
@@ -108,7 +111,8 @@ sum_up(const MtpListPage *page, void *arg)
 	Database   *d;
 
 	s->pages++;
-	d = hash_search(s->databases, &page->dbid, hash_get_num_entries(s->databases) < MOST_DATABASES ? HASH_ENTER : HASH_FIND, &found);
+	d = hash_search(s->databases, &page->dbid, hash_get_num_entries(s->databases) < MOST_DATABASES ?
+					HASH_ENTER : HASH_FIND, &found);
 	if (d == NULL)
 		return;
 	if (!found)
@@ -218,7 +222,8 @@ restore(void)
 	HASHCTL		ctl = {
 		.keysize = sizeof(Oid),.entrysize = sizeof(Database)
 	};
-	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "mtpower hot list", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "mtpower hot list",
+												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	MtpLearnt  *learnt = palloc(MTP_LEARN_TABLES * sizeof(MtpLearnt));
 	Summary		s = {0};
@@ -227,7 +232,8 @@ restore(void)
 	bool		done = true;
 
 	ctl.hcxt = context;
-	s.databases = hash_create("databases of the hot list", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	s.databases = hash_create("databases of the hot list", 64, &ctl,
+							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	switch (mtp_list_read(sum_up, &s, learnt, &nlearnt, &why))
 	{
 		case MTP_LIST_GOOD:

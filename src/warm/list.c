@@ -90,7 +90,8 @@ page_of(uint32 frame, MtpListPage *page)
 	memset(page, 0, sizeof(*page));
 	page->kind = pool->kind_of[frame / MTP_EXTENT_FRAMES];
 	pg_read_barrier();			/* reads all of it before the version */
-	if (version % 2 != 0 || pg_atomic_read_u64(&head->version) != version || tag.page == 0 || page->kind == MTP_FRAME_NONE)
+	if (version % 2 != 0 || pg_atomic_read_u64(&head->version) != version || tag.page == 0 ||
+		page->kind == MTP_FRAME_NONE)
 		return false;
 	file = mtp_tag_file(tag);
 	page->space = MtpLocatorSpace(file);
@@ -166,7 +167,8 @@ bool
 mtp_list_write(bool loading)
 {
 	MtpListHead head = {
-		.magic = MTP_LIST_MAGIC,.version = MTP_LIST_VERSION,.block = BLCKSZ,.system = GetSystemIdentifier(),.time = GetCurrentTimestamp()
+		.magic = MTP_LIST_MAGIC,.version = MTP_LIST_VERSION,.block = BLCKSZ,
+		.system = GetSystemIdentifier(),.time = GetCurrentTimestamp()
 	};
 	Writer	   *w = palloc0(sizeof(Writer));
 	bool		written;
@@ -188,7 +190,8 @@ mtp_list_write(bool loading)
 			w->failed = true;
 	}
 	if (w->failed)
-		ereport(LOG, (errcode_for_file_access(), errmsg("could not write file \"%s\": %m", MTP_LIST_TEMPORARY)));
+		ereport(LOG, (errcode_for_file_access(),
+					  errmsg("could not write file \"%s\": %m", MTP_LIST_TEMPORARY)));
 	MTP_INJECT("hot_list_written");
 	/* This makes the file durable before it renames it, and logs what fails. */
 	written = !w->failed && durable_rename(MTP_LIST_TEMPORARY, MTP_LIST_FILE, LOG) == 0;
@@ -260,11 +263,13 @@ wrong_head(const MtpListHead *head, uint64 size)
 static bool
 is_page(const MtpListPage *page)
 {
-	return page->kind < MTP_POOL_KINDS && page->level <= MTP_HEAT_MOST && page->file != 0 && page->block != InvalidBlockNumber;
+	return page->kind < MTP_POOL_KINDS && page->level <= MTP_HEAT_MOST && page->file != 0 &&
+		page->block != InvalidBlockNumber;
 }
 
 static const char *
-read_all(Reader *r, const MtpListHead *head, void (*page) (const MtpListPage *page, void *arg), void *arg, MtpLearnt *learnt)
+read_all(Reader *r, const MtpListHead *head, void (*page) (const MtpListPage *page, void *arg),
+		 void *arg, MtpLearnt *learnt)
 {
 	INIT_CRC32C(r->crc);
 	for (uint64 i = 0; i < head->npages; i++)
@@ -289,7 +294,8 @@ read_all(Reader *r, const MtpListHead *head, void (*page) (const MtpListPage *pa
 }
 
 MtpListRead
-mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg, MtpLearnt *learnt, int *nlearnt, const char **why)
+mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg, MtpLearnt *learnt,
+			  int *nlearnt, const char **why)
 {
 	Reader	   *r;
 	MtpListHead head;
@@ -306,7 +312,8 @@ mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg, MtpL
 	}
 	r = palloc0(sizeof(Reader));
 	r->fd = fd;
-	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < sizeof(head) || !get(r, &head, sizeof(head)))
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < sizeof(head) ||
+		!get(r, &head, sizeof(head)))
 		*why = "it is no hot list";
 	else
 		*why = wrong_head(&head, st.st_size);

@@ -53,7 +53,8 @@ typedef struct MtpListPage
 	uint16		unused;
 } MtpListPage;
 
-StaticAssertDecl(sizeof(MtpListHead) == 56 && sizeof(MtpListPage) == 20 && sizeof(MtpLearnt) == 60, "no padding: it is summed up as it is");
+StaticAssertDecl(sizeof(MtpListHead) == 56 && sizeof(MtpListPage) == 20 &&
+				 sizeof(MtpLearnt) == 60, "no padding: it is summed up as it is");
 
 /*
  * Writes what the buffer has now.  While pages are being loaded it also keeps what the buffer
@@ -75,7 +76,8 @@ typedef enum MtpListRead
  * this returns MTP_LIST_GOOD. learnt has room for MTP_LEARN_TABLES, or is NULL; *nlearnt is their
  * number.  If the file is wrong *why says why.  Can be interrupted.
  */
-extern MtpListRead mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg, MtpLearnt *learnt, int *nlearnt, const char **why);
+extern MtpListRead mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg,
+								 MtpLearnt *learnt, int *nlearnt, const char **why);
 
 /*
  * Chooses which pages of a list the buffer has room for: those of level mtp_choice_least and

@@ -76,7 +76,8 @@ mtp_loader_has(MtpLoader *l, int kind, BlockNumber block)
 static bool
 can_load(MtpLoader *l, int kind, BlockNumber block)
 {
-	return l->serves && block < l->nblocks && l->is_index == (kind == MTP_FRAME_INDEX) && (kind == MTP_FRAME_INDEX || block % 2 == 0);
+	return l->serves && block < l->nblocks && l->is_index == (kind == MTP_FRAME_INDEX) &&
+		(kind == MTP_FRAME_INDEX || block % 2 == 0);
 }
 
 void
@@ -100,7 +101,8 @@ load_directory(MtpLoader *l, uint32 pair, int level)
 		mtp_pagedir_request(l->rel, pair);
 		return;
 	}
-	mtp_pagedir_queue_count(MTP_PAIRS_BUILT, mtp_pagedir_builder_build(&l->builder, pair, false, level) == MTP_BUILT_IT);
+	mtp_pagedir_queue_count(MTP_PAIRS_BUILT, mtp_pagedir_builder_build(&l->builder, pair, false,
+																	   level) == MTP_BUILT_IT);
 }
 
 void

@@ -169,7 +169,8 @@ same_file(const MtpListPage *p, const MtpListPage *q)
 static Relation
 open_relation(const MtpListPage *page, bool *locked)
 {
-	Oid			relid = RelidByRelfilenumber(page->space == MyDatabaseTableSpace ? InvalidOid : page->space, page->file);
+	Oid			relid = RelidByRelfilenumber(page->space == MyDatabaseTableSpace ? InvalidOid :
+											 page->space, page->file);
 	Oid			tableid = InvalidOid;
 	Relation	rel = NULL;
 
@@ -190,7 +191,8 @@ open_relation(const MtpListPage *page, bool *locked)
 	rel = try_relation_open(relid, NoLock);
 	if (rel == NULL)
 		return NULL;
-	if (MtpLocatorFile(MtpRelLocator(rel)) == page->file && MtpLocatorSpace(MtpRelLocator(rel)) == page->space &&
+	if (MtpLocatorFile(MtpRelLocator(rel)) == page->file &&
+		MtpLocatorSpace(MtpRelLocator(rel)) == page->space &&
 		(!OidIsValid(tableid) || tableid == IndexGetRelation(relid, true)) && mtp_loader_takes(rel))
 		return rel;
 	relation_close(rel, NoLock);
@@ -208,7 +210,8 @@ skip(Todo *todo, uint64 *at)
 
 /* Keeps some reads under way: a file's pages on the list are seldom side by side. */
 static void
-read_ahead(MtpLoader *l, const Todo *todo, const MtpListPage *first, int nreads, uint64 at, uint64 *ahead)
+read_ahead(MtpLoader *l, const Todo *todo, const MtpListPage *first, int nreads, uint64 at,
+		   uint64 *ahead)
 {
 	uint64		end = Min(todo->n, at + nreads);
 
@@ -315,7 +318,8 @@ load_all(Todo *todo)
 		/* The loader waits for locked tables, but not for ever. */
 		if (!had && ++waits > MOST_WAITS)
 			skip(todo, &at);
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, REST_MS, PG_WAIT_EXTENSION);
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, REST_MS,
+						 PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
@@ -330,11 +334,13 @@ mtp_loader_main(Datum arg)
 	BackgroundWorkerUnblockSignals();
 	if (!mtp_visit_begin(DatumGetObjectId(arg)))
 		return;
-	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, BGWORKER_BYPASS_ALLOWCONN);
+	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid,
+											  BGWORKER_BYPASS_ALLOWCONN);
 	mtp_process_reset_settings();
 	SetConfigOption("lock_timeout", LOCK_TIMEOUT, PGC_SUSET, PGC_S_OVERRIDE);
 	pgstat_report_activity(STATE_RUNNING, "loading the hot list");
-	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "mtpower hot list", ALLOCSET_DEFAULT_SIZES));
+	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "mtpower hot list",
+												ALLOCSET_DEFAULT_SIZES));
 	todo = palloc0(sizeof(Todo));
 	todo->strategy = GetAccessStrategy(BAS_BULKREAD);
 	if (read_list(todo))

@@ -93,7 +93,8 @@ warm_all(Relation rel)
 	int64		n = 0;
 	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
 
-	if (rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE && rel->rd_rel->relkind != RELKIND_PARTITIONED_INDEX)
+	if (rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE &&
+		rel->rd_rel->relkind != RELKIND_PARTITIONED_INDEX)
 		return warm(rel, strategy);
 	relids = find_all_inheritors(RelationGetRelid(rel), AccessShareLock, NULL);
 	foreach(lc, relids)
@@ -126,11 +127,13 @@ check_kind(Relation rel)
 	char		relkind = rel->rd_rel->relkind;
 	const char *am = OidIsValid(rel->rd_rel->relam) ? get_am_name(rel->rd_rel->relam) : NULL;
 
-	if (relkind != RELKIND_PARTITIONED_TABLE && relkind != RELKIND_PARTITIONED_INDEX && !mtp_loader_takes(rel))
+	if (relkind != RELKIND_PARTITIONED_TABLE && relkind != RELKIND_PARTITIONED_INDEX &&
+		!mtp_loader_takes(rel))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is neither an mtpower table nor an mtpower index", RelationGetRelationName(rel)),
-				 am != NULL ? errdetail("Its access method is \"%s\".", am) : errdetail_relkind_not_supported(relkind)));
+				 am != NULL ? errdetail("Its access method is \"%s\".", am) :
+				 errdetail_relkind_not_supported(relkind)));
 }
 
 /*
