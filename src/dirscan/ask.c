@@ -180,7 +180,7 @@ is_still(void *arg)
 }
 
 static bool
-search(MtpDirscanState *s, MtpFrameRef *ref)
+search_directory(MtpDirscanState *s, MtpFrameRef *ref)
 {
 	int			n = Max(s->nany, 1);
 	bool		good = true;
@@ -228,7 +228,7 @@ mtp_dirscan_ask(MtpDirscanState *s, uint32 pair)
 		memset(&s->items, 0, sizeof(s->items));
 		return true;
 	}
-	found = search(s, &s->ref);
+	found = search_directory(s, &s->ref);
 	MTP_INJECT("directory_searched");
 	if (!mtp_frame_still(&mtp_buffer, &s->ref))
 	{

@@ -83,24 +83,9 @@ begin(CustomScanState *node, EState *estate, int eflags)
 	s->key_context = CreateExprContext(estate);
 }
 
-/* Begins an execution when it asks for its first row. */
-static void
-begin_execution(MtpDirscanState *s)
-{
-	ScanState  *ss = &s->css.ss;
-	EState	   *estate = ss->ps.state;
-
-	s->begun = true;
-	if (ss->ss_currentScanDesc == NULL)
-		ss->ss_currentScanDesc = table_beginscan(ss->ss_currentRelation, estate->es_snapshot, 0,
-												 NULL);
-	mtp_dirscan_begin_asking(s);
-	mtp_dirscan_begin_reading(s);
-}
-
 /* Counts what the scan asks of this table, once for an execution, in the leader. */
 static void
-count_demand(MtpDirscanState *s)
+count_scan(MtpDirscanState *s)
 {
 	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
 	int			n;
@@ -115,14 +100,19 @@ count_demand(MtpDirscanState *s)
 }
 
 static TupleTableSlot *
-next(ScanState *node)
+next_row(ScanState *node)
 {
 	MtpDirscanState *s = (MtpDirscanState *) node;
 
 	if (unlikely(!s->begun))
 	{
-		count_demand(s);
-		begin_execution(s);
+		count_scan(s);
+		s->begun = true;
+		if (node->ss_currentScanDesc == NULL)
+			node->ss_currentScanDesc = table_beginscan(node->ss_currentRelation,
+													   node->ps.state->es_snapshot, 0, NULL);
+		mtp_dirscan_begin_asking(s);
+		mtp_dirscan_begin_reading(s);
 	}
 	return mtp_dirscan_next(s);
 }
@@ -160,9 +150,9 @@ execute(CustomScanState *node)
 	TupleTableSlot *slot;
 
 	if (unlikely(node->ss.ps.state->es_epq_active != NULL))
-		return ExecScan(&node->ss, next, recheck);
+		return ExecScan(&node->ss, next_row, recheck);
 	ResetExprContext(econtext);
-	while ((slot = next(&node->ss)) != NULL)
+	while ((slot = next_row(&node->ss)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
 		econtext->ecxt_scantuple = slot;
@@ -236,7 +226,7 @@ begin_shared(CustomScanState *node, ParallelContext *pcxt, void *shared)
 								  node->ss.ps.state->es_snapshot);
 	node->ss.ss_currentScanDesc = table_beginscan_parallel(node->ss.ss_currentRelation,
 														   blocks_behind(shared));
-	count_demand(s);
+	count_scan(s);
 }
 
 static void

@@ -42,32 +42,10 @@ static const CustomPathMethods path_methods = {
 };
 
 /*
- * True if the clauses on this column leave few rows.  Without statistics the planner assumes a
- * third for an inequality, so a third counts as few.  The selectivity of one clause is cached;
- * that of several together is estimated anew.
+ * Sets narrow for each clause: true if the clauses on its column leave few rows.  Without
+ * statistics the planner assumes a third for an inequality, so a third counts as few.  The
+ * selectivity of one clause is cached; that of several together is estimated anew.
  */
-static bool
-leaves_few(PlannerInfo *root, RelOptInfo *rel, List *clauses, AttrNumber attnum)
-{
-	List	   *on = NIL;
-	ListCell   *lc;
-
-	foreach(lc, clauses)
-	{
-		MtpDirscanClause *clause = lfirst(lc);
-
-		if (clause->attnum != attnum)
-			continue;
-		if (clause_selectivity(root, (Node *) clause->rinfo, rel->relid, JOIN_INNER, NULL) <=
-			DEFAULT_INEQ_SEL)
-			return true;
-		on = lappend(on, clause->rinfo);
-	}
-	return list_length(on) > 1 &&
-		clauselist_selectivity(root, on, rel->relid, JOIN_INNER, NULL) <= DEFAULT_INEQ_SEL;
-}
-
-/* Sets narrow for each clause. */
 static void
 mark_narrow(PlannerInfo *root, RelOptInfo *rel, List *clauses)
 {
@@ -76,8 +54,25 @@ mark_narrow(PlannerInfo *root, RelOptInfo *rel, List *clauses)
 	foreach(lc, clauses)
 	{
 		MtpDirscanClause *clause = lfirst(lc);
+		List	   *on = NIL;
+		ListCell   *other;
 
-		clause->narrow = leaves_few(root, rel, clauses, clause->attnum);
+		clause->narrow = false;
+		foreach(other, clauses)
+		{
+			MtpDirscanClause *o = lfirst(other);
+
+			if (o->attnum != clause->attnum)
+				continue;
+			clause->narrow = clause_selectivity(root, (Node *) o->rinfo, rel->relid, JOIN_INNER,
+												NULL) <= DEFAULT_INEQ_SEL;
+			if (clause->narrow)
+				break;
+			on = lappend(on, o->rinfo);
+		}
+		if (!clause->narrow && list_length(on) > 1)
+			clause->narrow = clauselist_selectivity(root, on, rel->relid, JOIN_INNER,
+													NULL) <= DEFAULT_INEQ_SEL;
 	}
 }
 
@@ -193,18 +188,6 @@ is_beaten(RelOptInfo *rel, const Path *seq)
 	return false;
 }
 
-/* Inserts a path by its cost, without comparing it with others. */
-static List *
-insert_path(List *paths, Path *path)
-{
-	int			at = 0;
-
-	while (at < list_length(paths) &&
-		   ((Path *) list_nth(paths, at))->total_cost <= path->total_cost)
-		at++;
-	return list_insert_nth(paths, at, path);
-}
-
 /*
  * True if paths of this table's siblings in a partition tree may have parameters.  All members
  * inherit from their parent what gives them parameters.
@@ -227,7 +210,14 @@ add_scan(RelOptInfo *rel, Path *seq, double share, List *clauses)
 	rel->pathlist = list_delete_ptr(rel->pathlist, seq);
 	add_path(rel, &make_path(seq, share, clauses)->path);
 	if (siblings_have_parameters(rel))
-		rel->pathlist = insert_path(rel->pathlist, seq);
+	{
+		int			at = 0;
+
+		while (at < list_length(rel->pathlist) &&
+			   ((Path *) list_nth(rel->pathlist, at))->total_cost <= seq->total_cost)
+			at++;
+		rel->pathlist = list_insert_nth(rel->pathlist, at, seq);
+	}
 }
 
 /* Adds a scan for as many parallel workers as core lets read a table of this size. */

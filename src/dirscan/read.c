@@ -19,16 +19,6 @@
 #include "utils/snapmgr.h"
 #include "core/inject.h"
 
-/*
- * True if pages are read as a whole.  Core reads row by row under snapshots that are not MVCC, and
- * then so does this scan.
- */
-static inline bool
-page_at_a_time(HeapScanDesc scan)
-{
-	return (scan->rs_base.rs_flags & SO_ALLOW_PAGEMODE) != 0;
-}
-
 void
 mtp_dirscan_begin_reading(MtpDirscanState *s)
 {
@@ -73,7 +63,7 @@ take_named(MtpDirscanState *s, BlockNumber block)
 }
 
 static void
-load(MtpDirscanState *s, BlockNumber block)
+load_block(MtpDirscanState *s, BlockNumber block)
 {
 	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
 	uint32		pair = block / 2;
@@ -149,7 +139,7 @@ next_block(MtpDirscanState *s)
 		s->at = scan->rs_nblocks;
 		return false;
 	}
-	load(s, block);
+	load_block(s, block);
 	return true;
 }
 
@@ -165,7 +155,7 @@ previous_block(MtpDirscanState *s)
 		s->at = -1;
 		return false;
 	}
-	load(s, (scan->rs_startblock + s->at) % scan->rs_nblocks);
+	load_block(s, (scan->rs_startblock + s->at) % scan->rs_nblocks);
 	return true;
 }
 
@@ -204,7 +194,8 @@ mtp_dirscan_next(MtpDirscanState *s)
 	ScanDirection direction = s->css.ss.ps.state->es_direction;
 	int			step = ScanDirectionIsBackward(direction) ? -1 : 1;
 
-	if (unlikely(!page_at_a_time(scan)))
+	/* Core reads row by row under snapshots that are not MVCC, and then so does this scan. */
+	if (unlikely((scan->rs_base.rs_flags & SO_ALLOW_PAGEMODE) == 0))
 		return table_scan_getnextslot(&scan->rs_base, direction, slot) ? slot : NULL;
 	for (;;)
 	{

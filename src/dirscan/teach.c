@@ -97,18 +97,6 @@ static const CustomScanMethods methods = {
 	.CreateCustomScanState = create_state
 };
 
-/* The subplan is not parallel safe, so workers don't get it. */
-static void
-add_lesson(PlannedStmt *stmt, Index scanrelid, const Note *note)
-{
-	CustomScan *plan = makeNode(CustomScan);
-
-	plan->scan.scanrelid = scanrelid;
-	plan->custom_private = note->clauses;
-	plan->methods = &methods;
-	stmt->subplans = lappend(stmt->subplans, plan);
-}
-
 static void teach_by(PlannedStmt *stmt, Plan *plan);
 
 static void
@@ -135,7 +123,15 @@ teach_by(PlannedStmt *stmt, Plan *plan)
 				const Note *note = note_of(scan, rt_fetch(scan->scanrelid, stmt->rtable)->relid);
 
 				if (note != NULL)
-					add_lesson(stmt, scan->scanrelid, note);
+				{
+					CustomScan *lesson = makeNode(CustomScan);
+
+					/* The subplan is not parallel safe, so workers don't get it. */
+					lesson->scan.scanrelid = scan->scanrelid;
+					lesson->custom_private = note->clauses;
+					lesson->methods = &methods;
+					stmt->subplans = lappend(stmt->subplans, lesson);
+				}
 				return;
 			}
 		case T_Append:

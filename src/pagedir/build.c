@@ -71,12 +71,6 @@ is_trusted(const MtpPagedirColumn *column)
 		type != RECORDOID && !OidIsValid(get_element_type(type));
 }
 
-static void
-take_away(const MtpFrameRef *ref, MtpPageTag tag)
-{
-	(void) mtp_frame_fill(&mtp_buffer, tag, ref, NULL, 0);
-}
-
 /*
  * Takes the reserved frame away: after an error, and when the process ends, which may be told to
  * while a comparison function runs (invariant D5).
@@ -87,7 +81,7 @@ abandon(void)
 	if (reserved)
 	{
 		reserved = false;
-		take_away(&reserved_ref, reserved_tag);
+		(void) mtp_frame_fill(&mtp_buffer, reserved_tag, &reserved_ref, NULL, 0);
 	}
 }
 
@@ -145,19 +139,6 @@ mtp_pagedir_builder_close(MtpPagedirBuilder *b)
 }
 
 /*
- * True if the directory is of these columns, or not filled yet.  It may change meanwhile; the
- * caller asks mtp_frame_still.
- */
-static bool
-is_of_columns(const MtpPagedirBuilder *b, const char *directory)
-{
-	MtpPagedirHead head;
-
-	memcpy(&head, directory, sizeof(head));
-	return head.format != MTP_PAGEDIR_FORMAT || mtp_pagedir_is_of(&head, &b->columns);
-}
-
-/*
  * True if the pair has a usable directory, or another process is building one.  Takes away a
  * directory of other columns.
  */
@@ -165,14 +146,21 @@ static bool
 has_one(MtpPagedirBuilder *b, uint32 pair)
 {
 	MtpFrameRef ref;
+	MtpPageTag	tag;
+	MtpPagedirHead head;
 
 	if (!mtp_pair_has(b->rel, pair, MTP_FRAME_PAGEDIR))
 		return false;
 	if (!mtp_pair_find(b->rel, pair, MTP_FRAME_PAGEDIR, 0, sizeof(MtpPagedirHead), &ref))
 		return true;			/* another process changes the frame */
-	if (is_of_columns(b, ref.image) || !mtp_frame_still(&mtp_buffer, &ref))
+
+	/* The copy may be torn; mtp_frame_still tells.  Without the format it is not filled yet. */
+	memcpy(&head, ref.image, sizeof(head));
+	if (head.format != MTP_PAGEDIR_FORMAT || mtp_pagedir_is_of(&head, &b->columns) ||
+		!mtp_frame_still(&mtp_buffer, &ref))
 		return true;
-	take_away(&ref, mtp_page_tag(MtpRelLocator(b->rel), MtpPairBlock(pair)));
+	tag = mtp_page_tag(MtpRelLocator(b->rel), MtpPairBlock(pair));
+	(void) mtp_frame_fill(&mtp_buffer, tag, &ref, NULL, 0);
 	return false;
 }
 

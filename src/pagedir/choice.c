@@ -53,27 +53,6 @@ mtp_pagedir_translate(Oid from, Oid to, AttrNumber attnum)
 	return translated;
 }
 
-/*
- * Renumbers an ancestor's columns for rel.  Partitions have the same names, but not always the
- * same numbers.
- */
-static void
-translate_columns(Relation rel, MtpPagedirChoice *directory)
-{
-	for (int i = 0; i < directory->ncolumns; i++)
-	{
-		directory->columns[i] = mtp_pagedir_translate(directory->origin, RelationGetRelid(rel),
-													  directory->columns[i]);
-
-		/* Another session is changing the ancestor, and will invalidate rel. */
-		if (directory->columns[i] == InvalidAttrNumber)
-		{
-			memset(directory, 0, sizeof(*directory));
-			return;
-		}
-	}
-}
-
 static void
 look_up(Relation rel, MtpPagedirChoice *directory)
 {
@@ -92,7 +71,18 @@ look_up(Relation rel, MtpPagedirChoice *directory)
 		mtp_pagedir_label_read(lfirst_oid(lc), directory);
 		if (directory->choice != MTP_PAGEDIR_LEARNT)
 		{
-			translate_columns(rel, directory);
+			/* Partitions have the same names, but not always the same numbers. */
+			for (int i = 0; i < directory->ncolumns; i++)
+			{
+				directory->columns[i] = mtp_pagedir_translate(directory->origin, relid,
+															  directory->columns[i]);
+				if (directory->columns[i] == InvalidAttrNumber)
+				{
+					/* Another session is changing the ancestor, and will invalidate rel. */
+					memset(directory, 0, sizeof(*directory));
+					break;
+				}
+			}
 			break;
 		}
 	}
@@ -136,14 +126,6 @@ mtp_pagedir_note(Relation rel)
 	TableCache *cache = mtp_table_is_ours(rel) ? rel->rd_amcache : NULL;
 
 	return cache == NULL || !cache->known ? NULL : &cache->note;
-}
-
-/* Partitioned tables have no directories, but their partitions do. */
-static bool
-can_have_directories(Relation rel)
-{
-	return rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP &&
-		(mtp_table_is_ours(rel) || rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE);
 }
 
 static Datum
@@ -202,8 +184,10 @@ mtp_table_show_directory(PG_FUNCTION_ARGS)
 		elog(ERROR, "return type must be a row type");
 
 	rel = try_relation_open(PG_GETARG_OID(0), AccessShareLock);
-	if (rel != NULL && can_have_directories(rel))
+	if (rel != NULL && rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP &&
+		(mtp_table_is_ours(rel) || rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE))
 	{
+		/* A partitioned table has no directories, but its partitions do. */
 		mtp_pagedir_choice(rel, &directory);
 		add_learnt(rel, &directory);
 		values[0] = CStringGetTextDatum(choices[directory.choice]);

@@ -39,7 +39,7 @@ static MtpRange range;
  * does not ask for them: the turn is short.
  */
 static bool
-is_over(TimestampTz began)
+turn_is_over(TimestampTz began)
 {
 	return mtp_worker_called() || TimestampDifferenceExceeds(began, GetCurrentTimestamp(), TURN_MS);
 }
@@ -61,7 +61,7 @@ build_range(MtpPagedirBuilder *b, TimestampTz began)
 		counts[built]++;
 		in_a_row = built == MTP_BUILT_REFUSED && range.fresh ? in_a_row + 1 : 0;
 		/* The clock is read after each pair: its pages or comparison functions may be slow. */
-		over = is_over(began);
+		over = turn_is_over(began);
 	}
 	mtp_pagedir_queue_count(MTP_PAIRS_BUILT, counts[MTP_BUILT_IT]);
 	mtp_pagedir_queue_count(MTP_PAIRS_REFUSED, counts[MTP_BUILT_REFUSED]);
@@ -71,7 +71,7 @@ build_range(MtpPagedirBuilder *b, TimestampTz began)
 
 /* Drops what is left of the range, and all else that the queue has of the table. */
 static void
-drop_all(Oid relid, bool only_fresh)
+drop_table(Oid relid, bool only_fresh)
 {
 	mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, range.n);
 	range.n = 0;
@@ -79,7 +79,7 @@ drop_all(Oid relid, bool only_fresh)
 }
 
 static void
-build_for(Relation rel)
+build_table(Relation rel)
 {
 	TimestampTz began;
 	Oid			relid = RelationGetRelid(rel);
@@ -87,7 +87,7 @@ build_for(Relation rel)
 
 	if (!mtp_table_is_ours(rel) || !mtp_pagedir_builder_open(&b, rel))
 	{
-		drop_all(relid, false);
+		drop_table(relid, false);
 		return;
 	}
 	InvalidateCatalogSnapshot();
@@ -99,8 +99,8 @@ build_for(Relation rel)
 	do
 	{
 		if (!build_range(&b, began))
-			drop_all(relid, true);
-	} while (!is_over(began) && mtp_pagedir_queue_take(relid, CHUNK, &range));
+			drop_table(relid, true);
+	} while (!turn_is_over(began) && mtp_pagedir_queue_take(relid, CHUNK, &range));
 	if (range.n > 0)
 		mtp_pagedir_queue_return(&range, false);
 	else
@@ -108,29 +108,14 @@ build_for(Relation rel)
 	mtp_pagedir_builder_close(&b);
 }
 
-/*
- * Builds as core runs functions in maintenance commands.  An abort of the transaction restores
- * settings and user, too.
- */
-static void
-build_as_owner(Relation rel)
-{
-	Oid			userid;
-	int			context;
-	int			level = NewGUCNestLevel();
-
-	GetUserIdAndSecContext(&userid, &context);
-	SetUserIdAndSecContext(rel->rd_rel->relowner, context | SECURITY_RESTRICTED_OPERATION);
-	build_for(rel);
-	AtEOXact_GUC(false, level);
-	SetUserIdAndSecContext(userid, context);
-}
-
 static bool
-turn(void)
+build_turn(void)
 {
 	char		activity[64];
 	Relation	rel = NULL;
+	Oid			userid;
+	int			context;
+	int			level;
 	bool		locked;
 
 	if (!mtp_pagedir_queue_possible() || !mtp_pagedir_queue_take(InvalidOid, CHUNK, &range))
@@ -145,11 +130,20 @@ turn(void)
 		rel = try_relation_open(range.relid, NoLock);
 	if (rel != NULL)
 	{
-		build_as_owner(rel);
+		/*
+		 * Runs as core runs functions in maintenance commands.  An abort of the transaction
+		 * restores settings and user, too.
+		 */
+		level = NewGUCNestLevel();
+		GetUserIdAndSecContext(&userid, &context);
+		SetUserIdAndSecContext(rel->rd_rel->relowner, context | SECURITY_RESTRICTED_OPERATION);
+		build_table(rel);
+		AtEOXact_GUC(false, level);
+		SetUserIdAndSecContext(userid, context);
 		relation_close(rel, NoLock);
 	}
 	else if (locked)
-		drop_all(range.relid, false);
+		drop_table(range.relid, false);
 	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 	CommitTransactionCommand();
 
@@ -167,17 +161,17 @@ turn(void)
  * The next scan asks again.
  */
 static void
-failed(void)
+turn_failed(void)
 {
 	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 	mtp_pagedir_queue_count(MTP_PAIRS_FAILED, 1);
-	drop_all(range.relid, false);
+	drop_table(range.relid, false);
 }
 
 void
 mtp_pagedir_chore_init(void)
 {
-	static const MtpWork work = {.turn = turn,.failed = failed};
+	static const MtpWork work = {.turn = build_turn,.failed = turn_failed};
 
 	mtp_worker_register(MTP_WORK_CHORE, &work);
 }

@@ -66,22 +66,13 @@ set_window(MtpPagedirCoding *c)
 		c->codes.shift++;
 }
 
-/*
- * Returns the number of values in the dictionary: each step-th one before the last, and the last.
- */
-static inline int
-dictionary_values(const MtpPagedirCoding *c)
-{
-	return (c->ndifferent - 1 + c->step - 1) / c->step + 1;
-}
-
 static void
 set_dictionary(MtpPagedirCoding *c, int step)
 {
 	c->step = step;
 	c->codes.how = MTP_CODES_DICTIONARY;
 	c->codes.shift = 0;
-	c->codes.nvalues = dictionary_values(c);
+	c->codes.nvalues = (c->ndifferent - 1 + c->step - 1) / c->step + 1;
 	c->codes.width = c->column == 0 || c->codes.width == 0 ? c->codes.width :
 		2 * c->codes.nvalues - 2 < MtpCodeOfNull(1) ? 1 : 2;
 	c->codes.u.dictionary.at = 0;
@@ -95,7 +86,7 @@ set_dictionary(MtpPagedirCoding *c, int step)
  * first column.
  */
 static void
-sort(MtpPagedirCoding *c)
+sort_entries(MtpPagedirCoding *c)
 {
 	int			n = 0;
 
@@ -168,7 +159,7 @@ mtp_pagedir_code(MtpPagedirCoding *c)
 		if (mtp_norm_is_exact(norm) && c->codes.shift == 0)
 			return;
 	}
-	sort(c);
+	sort_entries(c);
 	if (norm == MTP_NORM_NONE || count_mixed(c) > c->nvalues / MIXED)
 		set_dictionary(c, 1);
 }
@@ -253,14 +244,6 @@ mtp_pagedir_dictionary_size(const MtpPagedirCoding *c)
 	return c->codes.how == MTP_CODES_DICTIONARY ? write_dictionary(c, NULL) : 0;
 }
 
-static uint32
-code_of_place(const MtpPagedirCoding *c, int place)
-{
-	if (place == c->ndifferent - 1)
-		return 2 * (c->codes.nvalues - 1);
-	return 2 * (place / c->step) + (place % c->step != 0);
-}
-
 void
 mtp_pagedir_write_codes(const MtpPagedirCoding *c, uint32 *codes, char *directory)
 {
@@ -268,7 +251,12 @@ mtp_pagedir_write_codes(const MtpPagedirCoding *c, uint32 *codes, char *director
 	{
 		write_dictionary(c, directory + c->codes.u.dictionary.at);
 		for (int i = 0; i < c->nvalues; i++)
-			codes[c->order[i]] = code_of_place(c, c->place[i]);
+		{
+			int			place = c->place[i];
+
+			codes[c->order[i]] = place == c->ndifferent - 1 ? 2 * (c->codes.nvalues - 1) :
+				2 * (place / c->step) + (place % c->step != 0);
+		}
 	}
 	for (int i = 0; i < c->n; i++)
 	{

@@ -93,24 +93,6 @@ place_of(Demand *d, AttrNumber attnum)
 	return least;
 }
 
-/* Lets another column take over if it has twice the learnt one's count. */
-static void
-choose_column(Demand *d)
-{
-	int			most = 0;
-	float		learnt = 0;
-
-	for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
-	{
-		if (d->counts[i] > d->counts[most])
-			most = i;
-		if (d->learnt != 0 && d->attnums[i] == d->learnt)
-			learnt = d->counts[i];
-	}
-	if (d->scans >= 2 && d->counts[most] > 0 && d->counts[most] >= 2 * learnt)
-		mtp_pagedir_set_learnt(d, d->attnums[most]);
-}
-
 /* Forgets numbers that are no columns now, or were another table's (D8). */
 static void
 forget_others(Demand *d, const bool *good)
@@ -151,16 +133,20 @@ forget_execution(void *arg)
 	*e = (*e)->outer;
 }
 
-static Execution *
-execution_of(MemoryContext query)
+/* True if this is the execution's first scan of the tree with clauses on these columns. */
+static bool
+is_first(MemoryContext query, Oid root, int n, const AttrNumber *attnums)
 {
 	Execution  *e = executions;
+	MemoryContext old = MemoryContextSwitchTo(query);
+	List	   *scan = list_make1_oid(root);
+	bool		first;
 
 	while (e != NULL && e->query != query)
 		e = e->outer;
 	if (e == NULL)
 	{
-		e = MemoryContextAllocZero(query, sizeof(Execution));
+		e = palloc0(sizeof(Execution));
 		e->query = query;
 		e->outer = executions;
 		e->gone.func = forget_execution;
@@ -168,18 +154,6 @@ execution_of(MemoryContext query)
 		MemoryContextRegisterResetCallback(query, &e->gone);
 		executions = e;
 	}
-	return e;
-}
-
-/* True if this is the execution's first scan of the tree with clauses on these columns. */
-static bool
-is_first(MemoryContext query, Oid root, int n, const AttrNumber *attnums)
-{
-	Execution  *e = execution_of(query);
-	MemoryContext old = MemoryContextSwitchTo(query);
-	List	   *scan = list_make1_oid(root);
-	bool		first;
-
 	for (int i = 0; i < n; i++)
 		scan = lappend_oid(scan, attnums[i]);
 	first = !list_member(e->scans, scan);
@@ -193,11 +167,16 @@ is_first(MemoryContext query, Oid root, int n, const AttrNumber *attnums)
 
 /* ---------- a scan ---------- */
 
-/* Counts a scan in its entry.  The caller holds the lock exclusively. */
+/*
+ * Counts a scan in its entry.  Lets another column take over if it has twice the learnt one's
+ * count.  The caller holds the lock exclusively.
+ */
 static void
 count_scan(Demand *d, int n, const AttrNumber *attnums)
 {
 	static float factor = 0;
+	int			most = 0;
+	float		learnt = 0;
 
 	if (factor == 0)
 		factor = exp2(-1.0 / MTP_LEARN_HALF_LIFE);
@@ -211,7 +190,16 @@ count_scan(Demand *d, int n, const AttrNumber *attnums)
 			d->counts[place] += 1;
 	}
 	d->scans = Min(d->scans + 1, 2);
-	choose_column(d);
+
+	for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
+	{
+		if (d->counts[i] > d->counts[most])
+			most = i;
+		if (d->learnt != 0 && d->attnums[i] == d->learnt)
+			learnt = d->counts[i];
+	}
+	if (d->scans >= 2 && d->counts[most] > 0 && d->counts[most] >= 2 * learnt)
+		mtp_pagedir_set_learnt(d, d->attnums[most]);
 }
 
 /*

@@ -68,7 +68,7 @@ remove_at(int i)
 
 /* Adds to a range that overlaps this one or lies next to it.  The caller holds the lock. */
 static bool
-merge(const MtpRange *range, uint32 returns)
+merge_range(const MtpRange *range, uint32 returns)
 {
 	for (int i = 0; i < queue->n; i++)
 	{
@@ -89,9 +89,9 @@ merge(const MtpRange *range, uint32 returns)
 }
 
 static void
-put(const MtpRange *range, uint32 returns)
+put_range(const MtpRange *range, uint32 returns)
 {
-	if (merge(range, returns))
+	if (merge_range(range, returns))
 		return;
 	if (queue->n == MOST_RANGES)
 	{
@@ -109,7 +109,7 @@ mtp_pagedir_queue_put(const MtpRange *range)
 {
 	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
 	mtp_pagedir_queue_count(MTP_PAIRS_ASKED, range->n);
-	put(range, 0);
+	put_range(range, 0);
 	LWLockRelease(queue->lock);
 }
 
@@ -142,7 +142,7 @@ mtp_pagedir_queue_take(Oid relid, uint32 most, MtpRange *range)
  * holds the lock.
  */
 static uint32
-rotate(Oid relid)
+rotate_table(Oid relid)
 {
 	uint32		returns = 0;
 
@@ -166,13 +166,13 @@ void
 mtp_pagedir_queue_rotate(Oid relid)
 {
 	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
-	rotate(relid);
+	rotate_table(relid);
 	LWLockRelease(queue->lock);
 }
 
 /* Drops a table's ranges, or those of loads alone.  The caller holds the lock. */
 static void
-drop(Oid relid, bool only_fresh)
+drop_ranges(Oid relid, bool only_fresh)
 {
 	for (int i = queue->n - 1; i >= 0; i--)
 	{
@@ -186,27 +186,6 @@ drop(Oid relid, bool only_fresh)
 	}
 }
 
-void
-mtp_pagedir_queue_return(const MtpRange *range, bool locked)
-{
-	uint32		returns;
-
-	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
-	returns = rotate(range->relid) + locked;
-	put(range, returns);
-	if (returns > MOST_RETURNS)
-		drop(range->relid, false);
-	LWLockRelease(queue->lock);
-}
-
-void
-mtp_pagedir_queue_drop(Oid relid, bool only_fresh)
-{
-	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
-	drop(relid, only_fresh);
-	LWLockRelease(queue->lock);
-}
-
 /* Drops the ranges of a database.  No backend is connected to it. */
 static void
 drop_database(Oid database)
@@ -218,6 +197,27 @@ drop_database(Oid database)
 			mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, queue->queued[i].range.n);
 			remove_at(i);
 		}
+	LWLockRelease(queue->lock);
+}
+
+void
+mtp_pagedir_queue_return(const MtpRange *range, bool locked)
+{
+	uint32		returns;
+
+	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
+	returns = rotate_table(range->relid) + locked;
+	put_range(range, returns);
+	if (returns > MOST_RETURNS)
+		drop_ranges(range->relid, false);
+	LWLockRelease(queue->lock);
+}
+
+void
+mtp_pagedir_queue_drop(Oid relid, bool only_fresh)
+{
+	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
+	drop_ranges(relid, only_fresh);
 	LWLockRelease(queue->lock);
 }
 

@@ -140,7 +140,7 @@ static uint32 ticks = 0;
  * since workers cannot see it before.
  */
 static void
-send(Relation rel, Load *load)
+send_ranges(Relation rel, Load *load)
 {
 	if (!mtp_workers_allowed())
 		return;
@@ -184,12 +184,12 @@ leave_pair(Relation rel, Load *load)
 		return;
 	if (!add_range(load->left, &load->n, MOST_LEFT, &range))
 	{
-		send(rel, load);
+		send_ranges(rel, load);
 		if (!add_range(load->left, &load->n, MOST_LEFT, &range))
 			mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, 1);
 	}
 	else if (load->left[load->n - 1].n >= LOAD_RANGE)
-		send(rel, load);
+		send_ranges(rel, load);
 }
 
 /*
@@ -254,7 +254,7 @@ mtp_pagedir_request_load_end(Relation rel)
 	leave_pair(rel, load);
 	load->relid = InvalidOid;	/* first, since building may raise an error */
 	load->used = 0;
-	send(rel, load);
+	send_ranges(rel, load);
 	build_left(rel, load);
 	load->n = 0;
 }

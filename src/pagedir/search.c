@@ -103,21 +103,16 @@ read_head(Search *s, Size size)
 static Place
 place_in_window(const MtpPagedirCodes *codes, const MtpPagedirKey *key)
 {
-	if (key->norm < codes->u.window.min)
-		return (Place)
-	{
-		-1, true
-	};
+	Place		place = {.code = -1,.sure = true};
+
 	if (key->norm > codes->u.window.max)
-		return (Place)
+		place.code = (int64) PG_UINT32_MAX + 1;
+	else if (key->norm >= codes->u.window.min)
 	{
-		(int64) PG_UINT32_MAX + 1, true
-	};
-	return (Place)
-	{
-		mtp_window_head(codes->u.window.min, codes->shift, key->norm),
-			key->exact && codes->shift == 0
-	};
+		place.code = mtp_window_head(codes->u.window.min, codes->shift, key->norm);
+		place.sure = key->exact && codes->shift == 0;
+	}
+	return place;
 }
 
 /*
@@ -163,11 +158,8 @@ place_in_dictionary(const Search *s, const char *copy, MtpPagedirKey *key, Place
 		cmp = DatumGetInt32(FunctionCall2Coll(&key->compare, key->collation, value, key->value));
 		if (cmp == 0)
 		{
-			*place = (Place)
-			{
-				2		   *mid,
-							true
-			};
+			place->code = 2 * mid;
+			place->sure = true;
 			return true;
 		}
 		if (cmp < 0)
@@ -175,11 +167,8 @@ place_in_dictionary(const Search *s, const char *copy, MtpPagedirKey *key, Place
 		else
 			hi = mid;
 	}
-	*place = (Place)
-	{
-		2		   *lo - 1,
-					false
-	};
+	place->code = 2 * lo - 1;
+	place->sure = false;
 	return true;
 }
 

@@ -84,24 +84,6 @@ read_request(FunctionCallInfo fcinfo)
 	return request;
 }
 
-static void
-check_access_method(Form_pg_class rel)
-{
-	const char *name = NameStr(rel->relname);
-
-	if (rel->relkind == RELKIND_PARTITIONED_TABLE ||
-		rel->relam == get_table_am_oid(MTP_TABLE_AM_NAME, true))
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-			 errmsg("table \"%s\" is not of access method \"%s\"", name, MTP_TABLE_AM_NAME),
-			 errdetail("Only tables of access method \"%s\" have page directories.",
-					   MTP_TABLE_AM_NAME),
-			 rel->oid < FirstNormalObjectId ? 0 :
-			 rel->relam == HEAP_TABLE_AM_OID ? errhint("Call mtpower.adopt() for it first.") :
-			 errhint("Use ALTER TABLE ... SET ACCESS METHOD.")));
-}
-
 /*
  * Checks what the label provider checks for SECURITY LABEL, and that the table is an mtpower one.
  */
@@ -114,16 +96,17 @@ check_target(Form_pg_class rel, MtpPagedirChosen choice)
 	mtp_pagedir_label_check_relation(rel);
 
 	/* Labels that a table has kept from its time as an mtpower table can be removed. */
-	if (choice != MTP_PAGEDIR_LEARNT)
-		check_access_method(rel);
-}
-
-/* True if values of the type have an order; of arrays and rows, also what they contain. */
-static bool
-has_order(Oid type)
-{
-	return OidIsValid(GetDefaultOpClass(type, BTREE_AM_OID)) &&
-		OidIsValid(lookup_type_cache(type, TYPECACHE_CMP_PROC)->cmp_proc);
+	if (choice != MTP_PAGEDIR_LEARNT && rel->relkind != RELKIND_PARTITIONED_TABLE &&
+		rel->relam != get_table_am_oid(MTP_TABLE_AM_NAME, true))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("table \"%s\" is not of access method \"%s\"", NameStr(rel->relname),
+						MTP_TABLE_AM_NAME),
+				 errdetail("Only tables of access method \"%s\" have page directories.",
+						   MTP_TABLE_AM_NAME),
+				 rel->oid < FirstNormalObjectId ? 0 :
+				 rel->relam == HEAP_TABLE_AM_OID ? errhint("Call mtpower.adopt() for it first.") :
+				 errhint("Use ALTER TABLE ... SET ACCESS METHOD.")));
 }
 
 static AttrNumber
@@ -143,7 +126,8 @@ find_column(Relation rel, const char *name)
 				 errmsg("page directories on system columns are not supported"),
 				 errdetail("Column \"%s\" is a system column.", name)));
 	type = get_atttype(RelationGetRelid(rel), attnum);
-	if (!has_order(type))
+	if (!OidIsValid(GetDefaultOpClass(type, BTREE_AM_OID)) ||
+		!OidIsValid(lookup_type_cache(type, TYPECACHE_CMP_PROC)->cmp_proc))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("column \"%s\" of table \"%s\" cannot be a directory column",

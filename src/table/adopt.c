@@ -330,20 +330,6 @@ remove_labels(const Handover *h, Oid relid)
 		mtp_pagedir_label_write(relid, &nothing);
 }
 
-/* Releases a table if the current user may, and returns true if it did. */
-static bool
-release_one(const Handover *h, Oid relid)
-{
-	/* A session that drops or releases the table meanwhile has done the work. */
-	if (!may_release(h, relid))
-		return false;
-	LockRelationOid(relid, AccessExclusiveLock);
-	if (!may_release(h, relid))
-		return false;
-	handover(h, relid);
-	return true;
-}
-
 /*
  * Releases every table that the current user may release, in one transaction, and returns them.
  * Removes their directory columns, and those of partitioned tables and of tables that were
@@ -367,9 +353,19 @@ mtp_table_release_all(PG_FUNCTION_ARGS)
 		Oid			relid = lfirst_oid(lc);
 		Datum		value = ObjectIdGetDatum(relid);
 		bool		isnull = false;
+		bool		released = false;
 
-		if (release_one(&h, relid))
+		/* A session that drops or releases the table meanwhile has done the work. */
+		if (may_release(&h, relid))
+		{
+			LockRelationOid(relid, AccessExclusiveLock);
+			released = may_release(&h, relid);
+		}
+		if (released)
+		{
+			handover(&h, relid);
 			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, &value, &isnull);
+		}
 		else if (!list_member_oid(labelled, relid))
 			continue;
 		remove_labels(&h, relid);

@@ -67,17 +67,6 @@ typedef struct IndexDdl
 } IndexDdl;
 
 static bool
-can_replace(const char *from, const char *to)
-{
-	for (int i = 0; i < lengthof(replacements); i++)
-	{
-		if (strcmp(from, replacements[i].from) == 0 && strcmp(to, replacements[i].to) == 0)
-			return true;
-	}
-	return false;
-}
-
-static bool
 is_ours(const char *am_name)
 {
 	return strcmp(am_name, "mtpower_blink") == 0 || strcmp(am_name, "mtpower_hash") == 0;
@@ -88,13 +77,17 @@ check_access_methods(Relation rel, Oid to_am)
 {
 	char	   *from = get_am_name(rel->rd_rel->relam);
 	char	   *to = get_am_name(to_am);
+	bool		can_replace = false;
 
 	if (rel->rd_rel->relam == to_am)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("index \"%s\" already uses access method \"%s\"",
 						RelationGetRelationName(rel), to)));
-	if (!can_replace(from, to))
+	for (int i = 0; i < lengthof(replacements) && !can_replace; i++)
+		can_replace = strcmp(from, replacements[i].from) == 0 &&
+			strcmp(to, replacements[i].to) == 0;
+	if (!can_replace)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("index \"%s\" of access method \"%s\" cannot be replaced by one of access method \"%s\"",
@@ -292,19 +285,6 @@ property_commands(const IndexDdl *ddl)
 	return cmds;
 }
 
-static List *
-all_commands(const IndexDdl *ddl)
-{
-	List	   *cmds = list_make1(create_command(ddl));
-
-	cmds = list_concat(cmds, property_commands(ddl));
-	cmds = lappend(cmds, psprintf("DROP INDEX CONCURRENTLY %s;", ddl->qualified));
-	cmds = lappend(cmds, psprintf("ALTER INDEX %s RENAME TO %s;", ddl->new_qualified, ddl->name));
-	if (ddl->form->indisclustered)
-		cmds = lappend(cmds, psprintf("ALTER TABLE %s CLUSTER ON %s;", ddl->table, ddl->name));
-	return cmds;
-}
-
 /* Locks the index, checks it, and makes up the names. */
 static void
 index_ddl_begin(IndexDdl *ddl, Oid relid, const char *to_am)
@@ -340,12 +320,19 @@ mtp_table_index_ddl(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	IndexDdl	ddl;
+	List	   *cmds;
 	ListCell   *lc;
 
 	index_ddl_begin(&ddl, PG_GETARG_OID(0), NameStr(*PG_GETARG_NAME(1)));
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	foreach(lc, all_commands(&ddl))
+	cmds = list_make1(create_command(&ddl));
+	cmds = list_concat(cmds, property_commands(&ddl));
+	cmds = lappend(cmds, psprintf("DROP INDEX CONCURRENTLY %s;", ddl.qualified));
+	cmds = lappend(cmds, psprintf("ALTER INDEX %s RENAME TO %s;", ddl.new_qualified, ddl.name));
+	if (ddl.form->indisclustered)
+		cmds = lappend(cmds, psprintf("ALTER TABLE %s CLUSTER ON %s;", ddl.table, ddl.name));
+	foreach(lc, cmds)
 	{
 		Datum		value = CStringGetTextDatum(lfirst(lc));
 		bool		isnull = false;

@@ -24,8 +24,9 @@
 
 static const TableAmRoutine *heap;
 
+/* Takes the frames of a changed page away; its directory only with new rows. */
 static void
-changed(Relation rel, ItemPointer tid, bool new_rows)
+take_frames(Relation rel, ItemPointer tid, bool new_rows)
 {
 	MTP_INJECT("table_changed");
 	mtp_pair_stale(rel, ItemPointerGetBlockNumber(tid), new_rows);
@@ -36,7 +37,7 @@ tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 			 BulkInsertState bistate)
 {
 	heap->tuple_insert(rel, slot, cid, options, bistate);
-	changed(rel, &slot->tts_tid, true);
+	take_frames(rel, &slot->tts_tid, true);
 }
 
 static void
@@ -44,7 +45,7 @@ tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int 
 						 BulkInsertState bistate, uint32 token)
 {
 	heap->tuple_insert_speculative(rel, slot, cid, options, bistate, token);
-	changed(rel, &slot->tts_tid, true);
+	take_frames(rel, &slot->tts_tid, true);
 }
 
 /*
@@ -64,7 +65,7 @@ multi_insert(Relation rel, TupleTableSlot **slots, int ntuples, CommandId cid, i
 		BlockNumber block = ItemPointerGetBlockNumber(&slots[i]->tts_tid);
 
 		if (i == 0 || MtpPairOf(block) != MtpPairOf(last))
-			changed(rel, &slots[i]->tts_tid, true);
+			take_frames(rel, &slots[i]->tts_tid, true);
 		last = block;
 	}
 	mtp_pagedir_request_loaded(rel, slots, ntuples);
@@ -78,7 +79,7 @@ tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, Sn
 											changing_part);
 
 	if (result == TM_Ok)
-		changed(rel, tid, false);
+		take_frames(rel, tid, false);
 	return result;
 }
 
@@ -98,10 +99,10 @@ tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid
 
 	if (result == TM_Ok)
 	{
-		changed(rel, &slot->tts_tid, true);
+		take_frames(rel, &slot->tts_tid, true);
 		if (MtpPairOf(ItemPointerGetBlockNumber(otid)) !=
 			MtpPairOf(ItemPointerGetBlockNumber(&slot->tts_tid)))
-			changed(rel, otid, false);
+			take_frames(rel, otid, false);
 	}
 	return result;
 }

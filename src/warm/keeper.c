@@ -44,7 +44,7 @@ static shmem_startup_hook_type next_startup = NULL;
 
 /* Waits.  Returns false if the process must end. */
 static bool
-rest(long ms)
+wait_for_work(long ms)
 {
 	if (ShutdownRequestPending)
 		return false;
@@ -81,11 +81,11 @@ write_list(bool loading)
 
 /* Waits a little while a loader runs.  Returns false if the process must end. */
 static bool
-rest_while_loading(void)
+wait_for_loader(void)
 {
 	if (until_due() == 0)
 		write_list(true);
-	return rest(POLL_MS);
+	return wait_for_work(POLL_MS);
 }
 
 /* ---------- reading ---------- */
@@ -104,7 +104,7 @@ typedef struct Summary
 } Summary;
 
 static void
-sum_up(const MtpListPage *page, void *arg)
+sum_up_page(const MtpListPage *page, void *arg)
 {
 	Summary    *s = arg;
 	bool		found;
@@ -180,7 +180,7 @@ load_database(Oid dbid)
 		return true;
 	}
 	while (GetBackgroundWorkerPid(handle, &pid) != BGWH_STOPPED)
-		if (!rest_while_loading())
+		if (!wait_for_loader())
 			return false;
 	pfree(handle);
 	return true;
@@ -204,7 +204,7 @@ load_databases(Summary *s)
 	qsort(all, n, sizeof(Database), warmer_first);
 	/* The loader of an earlier keeper may still run. */
 	while (mtp_visited())
-		if (!rest_while_loading())
+		if (!wait_for_loader())
 			return false;
 	pg_atomic_write_u64(&mtp_keeper_shared->loaded, 0);
 	for (int i = 0; i < n; i++)
@@ -217,7 +217,7 @@ load_databases(Summary *s)
 }
 
 static bool
-restore(void)
+restore_list(void)
 {
 	HASHCTL		ctl = {
 		.keysize = sizeof(Oid),.entrysize = sizeof(Database)
@@ -234,7 +234,7 @@ restore(void)
 	ctl.hcxt = context;
 	s.databases = hash_create("databases of the hot list", 64, &ctl,
 							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	switch (mtp_list_read(sum_up, &s, learnt, &nlearnt, &why))
+	switch (mtp_list_read(sum_up_page, &s, learnt, &nlearnt, &why))
 	{
 		case MTP_LIST_GOOD:
 			mtp_pagedir_learn_restore(learnt, nlearnt);
@@ -266,20 +266,20 @@ mtp_keeper_main(Datum arg)
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);	/* to no database */
 	pgstat_report_activity(STATE_RUNNING, NULL);
 	written = GetCurrentTimestamp();
-	if (!mtp_keeper_shared->restored && !restore())
+	if (!mtp_keeper_shared->restored && !restore_list())
 		proc_exit(1);
 	mtp_keeper_shared->restored = true;
 	do
 	{
 		if (until_due() == 0)
 			write_list(false);
-	} while (rest(until_due()));
+	} while (wait_for_work(until_due()));
 	write_list(false);
 	proc_exit(1);
 }
 
 static void
-request(void)
+request_shmem(void)
 {
 	if (next_request)
 		next_request();
@@ -288,7 +288,7 @@ request(void)
 }
 
 static void
-startup(void)
+startup_shmem(void)
 {
 	bool		found;
 
@@ -306,16 +306,6 @@ startup(void)
 	LWLockRelease(AddinShmemInitLock);
 }
 
-static void
-register_keeper(void)
-{
-	BackgroundWorker bgw;
-
-	mtp_process_describe(&bgw, "mtpower hot list keeper", "mtp_keeper_main");
-	bgw.bgw_restart_time = RESTART;
-	RegisterBackgroundWorker(&bgw);
-}
-
 void
 mtp_warm_init(void)
 {
@@ -328,9 +318,15 @@ mtp_warm_init(void)
 							&mtp_hot_list_interval, 300, 0, 24 * 3600,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	next_request = shmem_request_hook;
-	shmem_request_hook = request;
+	shmem_request_hook = request_shmem;
 	next_startup = shmem_startup_hook;
-	shmem_startup_hook = startup;
+	shmem_startup_hook = startup_shmem;
 	if (mtp_hot_list && mtp_buffer_size > 0)
-		register_keeper();
+	{
+		BackgroundWorker bgw;
+
+		mtp_process_describe(&bgw, "mtpower hot list keeper", "mtp_keeper_main");
+		bgw.bgw_restart_time = RESTART;
+		RegisterBackgroundWorker(&bgw);
+	}
 }

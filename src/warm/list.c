@@ -54,7 +54,7 @@ put_out(Writer *w, const void *data, Size size)
 }
 
 static void
-flush(Writer *w)
+flush_chunk(Writer *w)
 {
 	put_out(w, w->chunk, w->used);
 	w->used = 0;
@@ -63,10 +63,10 @@ flush(Writer *w)
 }
 
 static void
-put(Writer *w, const void *data, Size size)
+put_bytes(Writer *w, const void *data, Size size)
 {
 	if (w->used + size > CHUNK)
-		flush(w);
+		flush_chunk(w);
 	memcpy(w->chunk + w->used, data, size);
 	w->used += size;
 	COMP_CRC32C(w->crc, data, size);
@@ -105,7 +105,7 @@ page_of(uint32 frame, MtpListPage *page)
 static void
 put_page(Writer *w, const MtpListPage *page)
 {
-	put(w, page, sizeof(*page));
+	put_bytes(w, page, sizeof(*page));
 	w->npages++;
 }
 
@@ -126,7 +126,7 @@ keep_page(const MtpListPage *page, void *arg)
 }
 
 static void
-write_all(Writer *w, MtpListHead *head, bool loading)
+write_pages(Writer *w, MtpListHead *head, bool loading)
 {
 	uint32		nframes = mtp_buffer.pool->nextents * MTP_EXTENT_FRAMES;
 	const char *why;
@@ -151,9 +151,9 @@ write_all(Writer *w, MtpListHead *head, bool loading)
 	head->npages = w->npages;
 	head->nlearnt = mtp_pagedir_learn_save(learnt);
 	for (uint32 i = 0; i < head->nlearnt; i++)
-		put(w, &learnt[i], sizeof(MtpLearnt));
+		put_bytes(w, &learnt[i], sizeof(MtpLearnt));
 	pfree(learnt);
-	flush(w);
+	flush_chunk(w);
 	MTP_INJECT("hot_list_half");
 	FIN_CRC32C(w->crc);
 	head->rest_crc = w->crc;
@@ -178,7 +178,7 @@ mtp_list_write(bool loading)
 		w->failed = true;
 	else
 	{
-		write_all(w, &head, loading);
+		write_pages(w, &head, loading);
 		if (w->failed)
 		{
 			int			save_errno = errno;
@@ -214,7 +214,7 @@ typedef struct Reader
 
 /* Reads the next bytes.  Returns false if there are none or they cannot be read. */
 static bool
-get(Reader *r, void *data, Size size)
+get_bytes(Reader *r, void *data, Size size)
 {
 	while (r->to - r->from < size)
 	{
@@ -260,23 +260,17 @@ wrong_head(const MtpListHead *head, uint64 size)
 	return NULL;
 }
 
-static bool
-is_page(const MtpListPage *page)
-{
-	return page->kind < MTP_POOL_KINDS && page->level <= MTP_HEAT_MOST && page->file != 0 &&
-		page->block != InvalidBlockNumber;
-}
-
 static const char *
-read_all(Reader *r, const MtpListHead *head, void (*page) (const MtpListPage *page, void *arg),
-		 void *arg, MtpLearnt *learnt)
+read_pages(Reader *r, const MtpListHead *head, void (*page) (const MtpListPage *page, void *arg),
+		   void *arg, MtpLearnt *learnt)
 {
 	INIT_CRC32C(r->crc);
 	for (uint64 i = 0; i < head->npages; i++)
 	{
 		MtpListPage p;
 
-		if (!get(r, &p, sizeof(p)) || !is_page(&p))
+		if (!get_bytes(r, &p, sizeof(p)) || p.kind >= MTP_POOL_KINDS || p.level > MTP_HEAT_MOST ||
+			p.file == 0 || p.block == InvalidBlockNumber)
 			return "it is damaged";
 		page(&p, arg);
 	}
@@ -284,7 +278,7 @@ read_all(Reader *r, const MtpListHead *head, void (*page) (const MtpListPage *pa
 	{
 		MtpLearnt	l;
 
-		if (!get(r, &l, sizeof(l)))
+		if (!get_bytes(r, &l, sizeof(l)))
 			return "it is damaged";
 		if (learnt != NULL)
 			learnt[i] = l;
@@ -313,12 +307,12 @@ mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg, MtpL
 	r = palloc0(sizeof(Reader));
 	r->fd = fd;
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < sizeof(head) ||
-		!get(r, &head, sizeof(head)))
+		!get_bytes(r, &head, sizeof(head)))
 		*why = "it is no hot list";
 	else
 		*why = wrong_head(&head, st.st_size);
 	if (*why == NULL)
-		*why = read_all(r, &head, page, arg, learnt);
+		*why = read_pages(r, &head, page, arg, learnt);
 	if (*why == NULL && nlearnt != NULL)
 		*nlearnt = head.nlearnt;
 	CloseTransientFile(fd);

@@ -25,23 +25,22 @@ mtp_loader_takes(Relation rel)
 	}
 }
 
-/*
- * True if pages of the index may have frames.  An index that is being built or dropped has no
- * readers, and dropping it does not lock its table.
- */
-static bool
-is_in_use(Relation index)
-{
-	return index->rd_index->indisvalid && index->rd_index->indisready && index->rd_index->indislive;
-}
-
 void
 mtp_loader_open(MtpLoader *l, Relation rel, BufferAccessStrategy strategy)
 {
 	memset(l, 0, sizeof(*l));
 	l->rel = rel;
 	l->is_index = rel->rd_rel->relkind == RELKIND_INDEX;
-	l->serves = l->is_index ? mtp_buffer_serves(rel) && is_in_use(rel) : mtp_pair_serves(rel);
+
+	/*
+	 * An index that is being built or dropped has no readers, and dropping it does not lock its
+	 * table: its pages may have no frames.
+	 */
+	if (l->is_index)
+		l->serves = mtp_buffer_serves(rel) && rel->rd_index->indisvalid &&
+			rel->rd_index->indisready && rel->rd_index->indislive;
+	else
+		l->serves = mtp_pair_serves(rel);
 	if (!l->serves)
 		return;
 	l->nblocks = RelationGetNumberOfBlocks(rel);
@@ -110,12 +109,11 @@ mtp_loader_load(MtpLoader *l, int kind, BlockNumber block, int level)
 {
 	if (!can_load(l, kind, block))
 		return;
-	if (mtp_frame_warm(&mtp_buffer, tag_of(l, block), kind, level))
-	{
-		/* The directory may be of other columns. */
-		if (mtp_pool_page_kind(kind) != MTP_FRAME_PAGEDIR)
-			return;
-	}
+
+	/* A directory that is there may be of other columns. */
+	if (mtp_frame_warm(&mtp_buffer, tag_of(l, block), kind, level) &&
+		mtp_pool_page_kind(kind) != MTP_FRAME_PAGEDIR)
+		return;
 	switch (kind)
 	{
 		case MTP_FRAME_INDEX:

@@ -76,7 +76,7 @@ give_way(Todo *todo)
 }
 
 static void
-choose(const MtpListPage *page, void *arg)
+count_page(const MtpListPage *page, void *arg)
 {
 	Todo	   *todo = arg;
 
@@ -85,7 +85,7 @@ choose(const MtpListPage *page, void *arg)
 }
 
 static void
-collect(const MtpListPage *page, void *arg)
+collect_page(const MtpListPage *page, void *arg)
 {
 	Todo	   *todo = arg;
 
@@ -107,7 +107,7 @@ warmth(const MtpListPage *page)
 }
 
 static int
-compare(const void *a, const void *b)
+compare_pages(const void *a, const void *b)
 {
 	const MtpListPage *p = a;
 	const MtpListPage *q = b;
@@ -136,12 +136,12 @@ read_list(Todo *todo)
 	todo->most = (uint64) mtp_buffer.pool->nextents * MTP_EXTENT_FRAMES;
 	todo->room = Min(1024, todo->most);
 	todo->pages = palloc(todo->room * sizeof(MtpListPage));
-	if (mtp_list_read(choose, todo, NULL, NULL, &why) != MTP_LIST_GOOD)
+	if (mtp_list_read(count_page, todo, NULL, NULL, &why) != MTP_LIST_GOOD)
 		return false;
 	todo->least = mtp_choice_least(&todo->choice);
-	if (mtp_list_read(collect, todo, NULL, NULL, &why) != MTP_LIST_GOOD)
+	if (mtp_list_read(collect_page, todo, NULL, NULL, &why) != MTP_LIST_GOOD)
 		return false;
-	qsort(todo->pages, todo->n, sizeof(MtpListPage), compare);
+	qsort(todo->pages, todo->n, sizeof(MtpListPage), compare_pages);
 	return true;
 }
 
@@ -200,7 +200,7 @@ open_relation(const MtpListPage *page, bool *locked)
 }
 
 static void
-skip(Todo *todo, uint64 *at)
+skip_file(Todo *todo, uint64 *at)
 {
 	uint64		first = *at;
 
@@ -234,7 +234,7 @@ load_some(Todo *todo, uint64 *at)
 	if (rel == NULL)
 	{
 		if (!locked)
-			skip(todo, at);
+			skip_file(todo, at);
 		return !locked;
 	}
 	mtp_loader_open(&l, rel, todo->strategy);
@@ -292,7 +292,7 @@ load_safely(Todo *todo, uint64 *at)
 		AbortCurrentTransaction();
 		RESUME_INTERRUPTS();
 		if (had)
-			skip(todo, &to);
+			skip_file(todo, &to);
 		next = to;
 	}
 	PG_END_TRY();
@@ -317,7 +317,7 @@ load_all(Todo *todo)
 		while (had && at < todo->n && !turn_is_over(todo) && !mtp_database_wanted(MyDatabaseId));
 		/* The loader waits for locked tables, but not for ever. */
 		if (!had && ++waits > MOST_WAITS)
-			skip(todo, &at);
+			skip_file(todo, &at);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, REST_MS,
 						 PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);

@@ -41,7 +41,7 @@ all_pages(MtpLoader *l, int kind, bool load)
 
 /* Loads directories first: they are worth more than images for their size. */
 static int64
-warm(Relation rel, BufferAccessStrategy strategy)
+warm_one(Relation rel, BufferAccessStrategy strategy)
 {
 	MtpLoader	l;
 	int64		n = 0;
@@ -95,7 +95,7 @@ warm_all(Relation rel)
 
 	if (rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE &&
 		rel->rd_rel->relkind != RELKIND_PARTITIONED_INDEX)
-		return warm(rel, strategy);
+		return warm_one(rel, strategy);
 	relids = find_all_inheritors(RelationGetRelid(rel), AccessShareLock, NULL);
 	foreach(lc, relids)
 	{
@@ -104,21 +104,11 @@ warm_all(Relation rel)
 		if (part == NULL)
 			continue;
 		if (mtp_loader_takes(part) && table_is_locked(part))
-			n += warm(part, strategy);
+			n += warm_one(part, strategy);
 		relation_close(part, NoLock);
 	}
 	list_free(relids);
 	return n;
-}
-
-/* A user who may read the table may have it and its indexes loaded. */
-static void
-check_rights(Oid relid, Oid tableid)
-{
-	AclResult	aclresult = pg_class_aclcheck(tableid, GetUserId(), ACL_SELECT);
-
-	if (aclresult != ACLCHECK_OK)
-		aclcheck_error(aclresult, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
 }
 
 static void
@@ -146,6 +136,7 @@ open_relation(Oid relid)
 	char		relkind = get_rel_relkind(relid);
 	bool		is_index = relkind == RELKIND_INDEX || relkind == RELKIND_PARTITIONED_INDEX;
 	Oid			tableid = is_index ? IndexGetRelation(relid, true) : relid;
+	AclResult	aclresult;
 	Relation	rel;
 
 	if (is_index && OidIsValid(tableid))
@@ -163,7 +154,11 @@ open_relation(Oid relid)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("could not open parent table of index \"%s\"", RelationGetRelationName(rel))));
-	check_rights(relid, tableid);
+
+	/* A user who may read the table may have it and its indexes loaded. */
+	aclresult = pg_class_aclcheck(tableid, GetUserId(), ACL_SELECT);
+	if (aclresult != ACLCHECK_OK)
+		aclcheck_error(aclresult, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
 	check_kind(rel);
 	return rel;
 }
