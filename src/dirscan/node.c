@@ -12,46 +12,6 @@
 #include "pagedir/request.h"
 #include "pagedir/learn.h"
 
-static void begin(CustomScanState *node, EState *estate, int eflags);
-static TupleTableSlot *execute(CustomScanState *node);
-static void end(CustomScanState *node);
-static void rescan(CustomScanState *node);
-static Size estimate_shared(CustomScanState *node, ParallelContext *pcxt);
-static void begin_shared(CustomScanState *node, ParallelContext *pcxt, void *shared);
-static void rescan_shared(CustomScanState *node, ParallelContext *pcxt, void *shared);
-static void begin_worker(CustomScanState *node, shm_toc *toc, void *shared);
-static void finish_shared(CustomScanState *node);
-
-CustomScanMethods mtp_dirscan_methods = {
-	.CustomName = "directory scan",
-	.CreateCustomScanState = mtp_dirscan_create_state
-};
-
-static const CustomExecMethods exec_methods = {
-	.CustomName = "directory scan",
-	.BeginCustomScan = begin,
-	.ExecCustomScan = execute,
-	.EndCustomScan = end,
-	.ReScanCustomScan = rescan,
-	.EstimateDSMCustomScan = estimate_shared,
-	.InitializeDSMCustomScan = begin_shared,
-	.ReInitializeDSMCustomScan = rescan_shared,
-	.InitializeWorkerCustomScan = begin_worker,
-	.ShutdownCustomScan = finish_shared,
-	.ExplainCustomScan = mtp_dirscan_explain
-};
-
-Node *
-mtp_dirscan_create_state(CustomScan *plan)
-{
-	MtpDirscanState *s = palloc0(sizeof(MtpDirscanState));
-
-	NodeSetTag(&s->css, T_CustomScanState);
-	s->css.methods = &exec_methods;
-	MtpSetCustomSlot(&s->css, &TTSOpsBufferHeapTuple);
-	return (Node *) s;
-}
-
 static void
 begin(CustomScanState *node, EState *estate, int eflags)
 {
@@ -265,3 +225,33 @@ finish_shared(CustomScanState *node)
 	}
 	s->shared = NULL;
 }
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = "directory scan",
+	.BeginCustomScan = begin,
+	.ExecCustomScan = execute,
+	.EndCustomScan = end,
+	.ReScanCustomScan = rescan,
+	.EstimateDSMCustomScan = estimate_shared,
+	.InitializeDSMCustomScan = begin_shared,
+	.ReInitializeDSMCustomScan = rescan_shared,
+	.InitializeWorkerCustomScan = begin_worker,
+	.ShutdownCustomScan = finish_shared,
+	.ExplainCustomScan = mtp_dirscan_explain
+};
+
+Node *
+mtp_dirscan_create_state(CustomScan *plan)
+{
+	MtpDirscanState *s = palloc0(sizeof(MtpDirscanState));
+
+	NodeSetTag(&s->css, T_CustomScanState);
+	s->css.methods = &exec_methods;
+	MtpSetCustomSlot(&s->css, &TTSOpsBufferHeapTuple);
+	return (Node *) s;
+}
+
+CustomScanMethods mtp_dirscan_methods = {
+	.CustomName = "directory scan",
+	.CreateCustomScanState = mtp_dirscan_create_state
+};

@@ -49,18 +49,6 @@ wanted_label(const MtpPagedirChoice *own, int subid)
 	return NULL;
 }
 
-/* Makes all sessions forget what they know of a relation, unless it is gone. */
-static void
-invalidate(Oid relid)
-{
-	HeapTuple	tup = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-
-	if (!HeapTupleIsValid(tup))
-		return;
-	CacheInvalidateRelcacheByTuple(tup);
-	ReleaseSysCache(tup);
-}
-
 /*
  * Invalidates a relation whose labels change, and all partitions below it, since its labels may
  * apply to them.
@@ -72,9 +60,14 @@ invalidate(Oid relid)
 static void
 invalidate_tree(Oid relid)
 {
+	HeapTuple	tup = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	ListCell   *lc;
 
-	invalidate(relid);
+	if (HeapTupleIsValid(tup))	/* the relation may be gone */
+	{
+		CacheInvalidateRelcacheByTuple(tup);
+		ReleaseSysCache(tup);
+	}
 	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
 		return;
 	foreach(lc, find_inheritance_children_extended(relid, false, NoLock, NULL, NULL))
@@ -104,17 +97,6 @@ mtp_pagedir_label_check_relation(Form_pg_class rel)
 				 errdetail("Page directories are in shared memory, where there are no pages of temporary tables.")));
 }
 
-static void
-check_labelled(Oid relid)
-{
-	HeapTuple	tup = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-
-	if (!HeapTupleIsValid(tup))
-		elog(ERROR, "cache lookup failed for relation %u", relid);
-	mtp_pagedir_label_check_relation((Form_pg_class) GETSTRUCT(tup));
-	ReleaseSysCache(tup);
-}
-
 /*
  * Core calls this for each SECURITY LABEL FOR mtpower.  It has locked the object and checked that
  * the user owns it.  A label may be removed (NULL) from any object.
@@ -122,6 +104,8 @@ check_labelled(Oid relid)
 static void
 check_label(const ObjectAddress *object, const char *label)
 {
+	HeapTuple	tup;
+
 	if (label != NULL)
 	{
 		if (object->classId != RelationRelationId)
@@ -129,7 +113,11 @@ check_label(const ObjectAddress *object, const char *label)
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 					 errmsg("security label provider \"%s\" labels only tables and their columns",
 							MTP_LABEL_PROVIDER)));
-		check_labelled(object->objectId);
+		tup = SearchSysCache1(RELOID, ObjectIdGetDatum(object->objectId));
+		if (!HeapTupleIsValid(tup))
+			elog(ERROR, "cache lookup failed for relation %u", object->objectId);
+		mtp_pagedir_label_check_relation((Form_pg_class) GETSTRUCT(tup));
+		ReleaseSysCache(tup);
 		if (object->objectSubId < 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

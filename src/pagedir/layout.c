@@ -16,20 +16,15 @@ typedef struct Build
 	MtpPagedirCoding coding[MTP_PAGEDIR_COLUMNS];
 } Build;
 
-static inline bool
-has_nodes(const MtpPagedirHead *head)
-{
-	return head->column[0].codes.how == MTP_CODES_WINDOW ||
-		head->column[0].codes.how == MTP_CODES_DICTIONARY;
-}
-
 MtpPagedirShape
 mtp_pagedir_shape(const MtpPagedirHead *head)
 {
 	MtpPagedirShape s = {0};
 	int			n = head->nsorted + head->nnulls;
+	uint8		how = head->column[0].codes.how;
 
-	s.nnodes = has_nodes(head) ? (head->nsorted + MTP_NODE_SLOTS - 1) / MTP_NODE_SLOTS : 0;
+	if (how == MTP_CODES_WINDOW || how == MTP_CODES_DICTIONARY)
+		s.nnodes = (head->nsorted + MTP_NODE_SLOTS - 1) / MTP_NODE_SLOTS;
 	s.first = TYPEALIGN(MTP_PAGEDIR_ALIGN, MtpPagedirHeadSize(head->ncolumns));
 	s.heads = s.first + TYPEALIGN(MTP_PAGEDIR_ALIGN, s.nnodes * sizeof(uint32));
 	s.items = s.heads + s.nnodes * MTP_NODE_SLOTS * sizeof(uint32);

@@ -147,26 +147,6 @@ find_column(Relation rel, const char *name)
 }
 
 static void
-find_columns(Relation rel, const Request *request, MtpPagedirChoice *own)
-{
-	own->choice = request->choice;
-	own->ncolumns = request->ncolumns;
-	for (int i = 0; i < request->ncolumns; i++)
-	{
-		const char *name = NameStr(*DatumGetName(request->names[i]));
-
-		own->columns[i] = find_column(rel, name);
-		for (int j = 0; j < i; j++)
-		{
-			if (own->columns[j] == own->columns[i])
-				ereport(ERROR,
-						(errcode(ERRCODE_DUPLICATE_COLUMN),
-						 errmsg("column \"%s\" specified more than once", name)));
-		}
-	}
-}
-
-static void
 report_undefined(Oid relid)
 {
 	ereport(ERROR,
@@ -205,7 +185,19 @@ mtp_table_set_directory(PG_FUNCTION_ARGS)
 	if (rel == NULL)
 		report_undefined(relid);
 	check_target(rel->rd_rel, request.choice);
-	find_columns(rel, &request, &own);
+	own.choice = request.choice;
+	own.ncolumns = request.ncolumns;
+	for (int i = 0; i < request.ncolumns; i++)
+	{
+		const char *name = NameStr(*DatumGetName(request.names[i]));
+
+		own.columns[i] = find_column(rel, name);
+		for (int j = 0; j < i; j++)
+			if (own.columns[j] == own.columns[i])
+				ereport(ERROR,
+						(errcode(ERRCODE_DUPLICATE_COLUMN),
+						 errmsg("column \"%s\" specified more than once", name)));
+	}
 	relation_close(rel, NoLock);
 
 	mtp_pagedir_label_write(relid, &own);

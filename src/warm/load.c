@@ -90,23 +90,11 @@ mtp_loader_prefetch(MtpLoader *l, int kind, BlockNumber block)
 		(void) PrefetchBuffer(l->rel, MAIN_FORKNUM, block + 1);
 }
 
-static void
-load_directory(MtpLoader *l, uint32 pair, int level)
-{
-	if (!l->has_builder)
-		return;
-	if (!l->builder.trusted)
-	{
-		mtp_pagedir_request(l->rel, pair);
-		return;
-	}
-	mtp_pagedir_queue_count(MTP_PAIRS_BUILT, mtp_pagedir_builder_build(&l->builder, pair, false,
-																	   level) == MTP_BUILT_IT);
-}
-
 void
 mtp_loader_load(MtpLoader *l, int kind, BlockNumber block, int level)
 {
+	MtpBuilt	built;
+
 	if (!can_load(l, kind, block))
 		return;
 
@@ -123,6 +111,12 @@ mtp_loader_load(MtpLoader *l, int kind, BlockNumber block, int level)
 			mtp_pair_load(l->rel, MtpPairOf(block), l->nblocks, level, l->strategy);
 			break;
 		default:
-			load_directory(l, MtpPairOf(block), level);
+			if (l->has_builder && l->builder.trusted)
+			{
+				built = mtp_pagedir_builder_build(&l->builder, MtpPairOf(block), false, level);
+				mtp_pagedir_queue_count(MTP_PAIRS_BUILT, built == MTP_BUILT_IT);
+			}
+			else if (l->has_builder)
+				mtp_pagedir_request(l->rel, MtpPairOf(block));
 	}
 }

@@ -111,21 +111,6 @@ warm_all(Relation rel)
 	return n;
 }
 
-static void
-check_kind(Relation rel)
-{
-	char		relkind = rel->rd_rel->relkind;
-	const char *am = OidIsValid(rel->rd_rel->relam) ? get_am_name(rel->rd_rel->relam) : NULL;
-
-	if (relkind != RELKIND_PARTITIONED_TABLE && relkind != RELKIND_PARTITIONED_INDEX &&
-		!mtp_loader_takes(rel))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is neither an mtpower table nor an mtpower index", RelationGetRelationName(rel)),
-				 am != NULL ? errdetail("Its access method is \"%s\".", am) :
-				 errdetail_relkind_not_supported(relkind)));
-}
-
 /*
  * Opens the relation and locks its table first, as all code does.  For a partitioned index it
  * locks all partitions of the table.
@@ -159,7 +144,20 @@ open_relation(Oid relid)
 	aclresult = pg_class_aclcheck(tableid, GetUserId(), ACL_SELECT);
 	if (aclresult != ACLCHECK_OK)
 		aclcheck_error(aclresult, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
-	check_kind(rel);
+
+	relkind = rel->rd_rel->relkind;
+	if (relkind != RELKIND_PARTITIONED_TABLE && relkind != RELKIND_PARTITIONED_INDEX &&
+		!mtp_loader_takes(rel))
+	{
+		const char *am = OidIsValid(rel->rd_rel->relam) ? get_am_name(rel->rd_rel->relam) : NULL;
+
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is neither an mtpower table nor an mtpower index",
+						RelationGetRelationName(rel)),
+				 am != NULL ? errdetail("Its access method is \"%s\".", am) :
+				 errdetail_relkind_not_supported(relkind)));
+	}
 	return rel;
 }
 
