@@ -2,8 +2,9 @@
  * ask.c
  *	  Asks the directories of a table's pairs of blocks.
  *
- * Values are evaluated when the first directory is found, once for a scan: until then a statement does what a sequential scan would do, and raises
- * what that would raise.  Comparison functions are called as an index scan with these clauses would call them.
+ * The scan evaluates its values when it finds the first directory, once for a scan.  Until then a
+ * statement does what a sequential scan would do and raises what that would raise.  Comparison
+ * functions are called as an index scan with these clauses would call them.
  */
 #include "dirscan/dirscan.h"
 
@@ -16,7 +17,7 @@
 #include "utils/lsyscache.h"
 #include "core/inject.h"
 
-/* Elements of an array beyond which only their least and largest are looked for */
+/* An array of more elements is replaced by the range from its least to its largest one. */
 #define MOST_ELEMENTS	64
 
 void
@@ -31,12 +32,14 @@ mtp_dirscan_begin_asking(MtpDirscanState *s)
 		return;
 	s->asking = mtp_dirscan_asking(scan->rs_rd, s->clauses, &n, attnums);
 	s->asks = s->asking != NIL &&
-		mtp_pagedir_describe(&s->columns, s->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor, n, attnums);
+		mtp_pagedir_describe(&s->columns, s->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor, n,
+							 attnums);
 	if (s->asks && s->search_context == NULL)
-		s->search_context = AllocSetContextCreate(s->css.ss.ps.state->es_query_cxt, "directory scan", ALLOCSET_SMALL_SIZES);
+		s->search_context = AllocSetContextCreate(s->css.ss.ps.state->es_query_cxt,
+												  "directory scan", ALLOCSET_SMALL_SIZES);
 }
 
-/* The place of a clause's column among the directory's */
+/* Returns the place of a clause's column among the directory's. */
 static int
 place_of(const MtpDirscanState *s, const MtpDirscanClause *clause)
 {
@@ -46,16 +49,24 @@ place_of(const MtpDirscanState *s, const MtpDirscanClause *clause)
 	pg_unreachable();
 }
 
-/* A key for a value, which is detoasted; false if the column's order is not the operator's any more. */
+/*
+ * Makes a key for a value, which it detoasts.  Returns false if the operator does not belong to
+ * the column's order any more.
+ */
 static bool
-make_key(MtpDirscanState *s, const MtpDirscanClause *clause, Datum value, int16 typlen, MtpPagedirKey *key)
+make_key(MtpDirscanState *s, const MtpDirscanClause *clause, Datum value, int16 typlen,
+		 MtpPagedirKey *key)
 {
 	if (typlen == -1)
 		value = PointerGetDatum(PG_DETOAST_DATUM(value));
-	return mtp_pagedir_key(&s->columns, place_of(s, clause), clause->op, clause->collation, value, key);
+	return mtp_pagedir_key(&s->columns, place_of(s, clause), clause->op, clause->collation, value,
+						   key);
 }
 
-/* Instead of many elements, a range: if they can be compared with each other, by normalized keys or as values of the column's own type. */
+/*
+ * Adds the range from the least to the largest key, if these can be compared with each other: by
+ * normalized keys, or as values of the column's own type.
+ */
 static void
 add_range(MtpDirscanState *s, MtpPagedirKey *keys, int n, bool own_type)
 {
@@ -68,9 +79,11 @@ add_range(MtpDirscanState *s, MtpPagedirKey *keys, int n, bool own_type)
 
 		if (own_type)
 		{
-			if (DatumGetInt32(FunctionCall2Coll(&key->compare, key->collation, key->value, least->value)) < 0)
+			if (DatumGetInt32(FunctionCall2Coll(&key->compare, key->collation, key->value,
+												least->value)) < 0)
 				least = key;
-			if (DatumGetInt32(FunctionCall2Coll(&key->compare, key->collation, key->value, largest->value)) > 0)
+			if (DatumGetInt32(FunctionCall2Coll(&key->compare, key->collation, key->value,
+												largest->value)) > 0)
 				largest = key;
 			continue;
 		}
@@ -125,7 +138,7 @@ add_array(MtpDirscanState *s, const MtpDirscanClause *clause, ArrayType *array)
 	}
 }
 
-/* Makes keys of the values that the clauses have now. */
+/* Makes keys of the clauses' current values, in key_context. */
 static void
 make_keys(MtpDirscanState *s)
 {
@@ -147,10 +160,12 @@ make_keys(MtpDirscanState *s)
 		if (isnull)
 			s->nothing = true;
 		else if (clause->state == NULL)
-			mtp_pagedir_key_null(place_of(s, clause), clause->kind == MTP_CLAUSE_NULL, &s->keys[s->nkeys++]);
+			mtp_pagedir_key_null(place_of(s, clause), clause->kind == MTP_CLAUSE_NULL,
+								 &s->keys[s->nkeys++]);
 		else if (clause->kind == MTP_CLAUSE_ANY)
 			add_array(s, clause, DatumGetArrayTypeP(value));
-		else if (make_key(s, clause, value, get_typlen(exprType((Node *) clause->value)), &s->keys[s->nkeys]))
+		else if (make_key(s, clause, value, get_typlen(exprType((Node *) clause->value)),
+						  &s->keys[s->nkeys]))
 			s->nkeys++;
 	}
 	MemoryContextSwitchTo(old);
@@ -165,7 +180,7 @@ is_still(void *arg)
 }
 
 static bool
-search(MtpDirscanState *s, MtpFrameRef *ref)
+search_directory(MtpDirscanState *s, MtpFrameRef *ref)
 {
 	int			n = Max(s->nany, 1);
 	bool		good = true;
@@ -178,8 +193,9 @@ search(MtpDirscanState *s, MtpFrameRef *ref)
 
 		if (s->nany > 0)
 			s->keys[s->nkeys] = s->any[i];
-		found = mtp_pagedir_search(ref->image, MTP_PAGEDIR_MOST, &s->columns, s->keys, s->nkeys + (s->nany > 0), is_still, ref, &s->items);
-		/* The function keeps what it has prepared. */
+		found = mtp_pagedir_search(ref->image, MTP_PAGEDIR_MOST, &s->columns, s->keys,
+								   s->nkeys + (s->nany > 0), is_still, ref, &s->items);
+		/* Keeps what the comparison function has cached. */
 		if (s->nany > 0)
 			s->any[i].compare = s->keys[s->nkeys].compare;
 		good = found != MTP_PAGEDIR_CHANGED && found != MTP_PAGEDIR_UNUSABLE;
@@ -190,8 +206,12 @@ search(MtpDirscanState *s, MtpFrameRef *ref)
 }
 
 /*
- * The scan's snapshot was taken before the frame is found, so the directory has every row that it sees, and goes on having it: who puts a row on a
- * page takes the directory away before he can commit, and no row that somebody sees moves to another line pointer.
+ * Asks a pair's directory and sets s->items.  Returns false if the pair has none, or it changed
+ * meanwhile.
+ *
+ * The scan's snapshot is older than the look into the buffer (invariant S1).  So the directory has
+ * every row that the snapshot sees, and keeps them: a writer that puts a row on a page takes the
+ * directory away before it can commit, and no visible row moves to another line pointer.
  */
 bool
 mtp_dirscan_ask(MtpDirscanState *s, uint32 pair)
@@ -208,7 +228,7 @@ mtp_dirscan_ask(MtpDirscanState *s, uint32 pair)
 		memset(&s->items, 0, sizeof(s->items));
 		return true;
 	}
-	found = search(s, &s->ref);
+	found = search_directory(s, &s->ref);
 	MTP_INJECT("directory_searched");
 	if (!mtp_frame_still(&mtp_buffer, &s->ref))
 	{
@@ -217,5 +237,6 @@ mtp_dirscan_ask(MtpDirscanState *s, uint32 pair)
 	}
 	if (found)
 		mtp_pair_answered(table, &s->ref);
-	return found;				/* one of other columns, or that is not filled yet, is none */
+	return found;				/* false: a directory of other columns, or one that is not filled
+								 * yet */
 }

@@ -1,6 +1,7 @@
 /*
  * clause.c
- *	  Which clauses directories can be asked: column op value, in the order of the column's type.
+ *	  Finds the clauses that directories can be asked: `column op value`, in the order of the
+ *	  column's type.
  */
 #include "dirscan/dirscan.h"
 
@@ -15,12 +16,15 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
-/* What a plan's list has of each clause; the last one is flags. */
+/* A plan's list has so many numbers for each clause; the last one holds the flags. */
 #define PLAN_FIELDS		5
 #define PLAN_NARROW		1
 #define PLAN_LOWEST		2
 
-/* Operators that were looked for last: a plan of many partitions looks for the same ones in each. */
+/*
+ * The last operators that were looked up.  A plan of many partitions looks up the same ones for
+ * each.
+ */
 #define KNOWN_OPERATORS	16
 
 static struct
@@ -40,8 +44,8 @@ forget_operators(Datum arg, int cacheid, uint32 hashvalue)
 }
 
 /*
- * An operator's place in the default btree operator family of a type, or 0.  What changes while the
- * catalogs are read is not remembered.
+ * Returns an operator's strategy in the default btree operator family of a type, or 0.  Remembers
+ * it unless the catalogs change while it reads them.
  */
 static int
 strategy_of(Oid type, Oid op)
@@ -71,28 +75,33 @@ strategy_of(Oid type, Oid op)
 	return strategy;
 }
 
-/* The column that an expression is, as indexes see it: the type may be relabelled. */
+/*
+ * Returns the column that an expression is, as indexes see it: its type may be relabelled.  NULL
+ * if it is none.
+ */
 static Var *
 column_of(RelOptInfo *rel, Expr *expr)
 {
 	if (IsA(expr, RelabelType))
 		expr = ((RelabelType *) expr)->arg;
-	if (IsA(expr, Var) && ((Var *) expr)->varno == rel->relid && ((Var *) expr)->varlevelsup == 0 && ((Var *) expr)->varattno > 0)
+	if (IsA(expr, Var) && ((Var *) expr)->varno == rel->relid && ((Var *) expr)->varlevelsup == 0 &&
+		((Var *) expr)->varattno > 0)
 		return (Var *) expr;
 	return NULL;
 }
 
-/* Does it stay the same during a scan, and may it be evaluated apart? */
+/* True if the expression stays the same during a scan and may be evaluated apart from the row. */
 static bool
 is_value(PlannerInfo *root, RelOptInfo *rel, Expr *expr)
 {
 	if (IsA(expr, Const) || IsA(expr, Param))
 		return true;
-	return !bms_is_member(rel->relid, pull_varnos(root, (Node *) expr)) && !contain_volatile_functions((Node *) expr) &&
+	return !bms_is_member(rel->relid, pull_varnos(root, (Node *) expr)) &&
+		!contain_volatile_functions((Node *) expr) &&
 		!contain_subplans((Node *) expr);
 }
 
-/* Is it of the order that the column's directories have? */
+/* True if the operator belongs to the order that the column's directories have. */
 static bool
 in_order(Var *column, Oid op, Oid collation, int strategy)
 {
@@ -132,7 +141,8 @@ of_operator(PlannerInfo *root, RelOptInfo *rel, OpExpr *expr)
 		right = left;
 		op = column == NULL ? InvalidOid : get_commutator(op);
 	}
-	if (column == NULL || !OidIsValid(op) || !in_order(column, op, expr->inputcollid, 0) || !is_value(root, rel, right))
+	if (column == NULL || !OidIsValid(op) || !in_order(column, op, expr->inputcollid, 0) ||
+		!is_value(root, rel, right))
 		return NULL;
 	return make_clause(MTP_CLAUSE_OP, column, op, expr->inputcollid, right);
 }
@@ -143,7 +153,9 @@ of_array(PlannerInfo *root, RelOptInfo *rel, ScalarArrayOpExpr *expr)
 	Var		   *column = column_of(rel, linitial(expr->args));
 	Expr	   *value = lsecond(expr->args);
 
-	if (!expr->useOr || column == NULL || !in_order(column, expr->opno, expr->inputcollid, BTEqualStrategyNumber) || !is_value(root, rel, value))
+	if (!expr->useOr || column == NULL ||
+		!in_order(column, expr->opno, expr->inputcollid, BTEqualStrategyNumber) ||
+		!is_value(root, rel, value))
 		return NULL;
 	return make_clause(MTP_CLAUSE_ANY, column, expr->opno, expr->inputcollid, value);
 }
@@ -153,14 +165,17 @@ of_null_test(RelOptInfo *rel, NullTest *test)
 {
 	Var		   *column = test->argisrow ? NULL : column_of(rel, test->arg);
 
-	if (column == NULL || !OidIsValid(lookup_type_cache(column->vartype, TYPECACHE_BTREE_OPFAMILY)->btree_opf))
+	if (column == NULL || !OidIsValid(lookup_type_cache(column->vartype,
+														TYPECACHE_BTREE_OPFAMILY)->btree_opf))
 		return NULL;
-	return make_clause(test->nulltesttype == IS_NULL ? MTP_CLAUSE_NULL : MTP_CLAUSE_NOT_NULL, column, InvalidOid, InvalidOid, NULL);
+	return make_clause(test->nulltesttype == IS_NULL ? MTP_CLAUSE_NULL : MTP_CLAUSE_NOT_NULL,
+					   column, InvalidOid, InvalidOid, NULL);
 }
 
 /*
- * Has the planner drawn conclusions about the table's columns from clauses of several security levels?  They have the lowest one's, whosesoever values are in them, and are
- * copied to a partitioned table's members without a word of where they come from.
+ * True if the planner has derived clauses on the table's columns from clauses of several security
+ * levels.  Derived clauses have the lowest of these levels, whatever values are in them, and the
+ * planner copies them to members of a partitioned table without their origin.
  */
 static bool
 has_mixed_levels(PlannerInfo *root, RelOptInfo *rel)
@@ -179,22 +194,26 @@ has_mixed_levels(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
- * May the table be behind a view that is a security barrier?  Core hands clauses from above it down into its query if they are leakproof, where nothing tells them from the view's own.
+ * True if the table may be behind a security barrier view.  Core hands leakproof clauses from
+ * above the view down into its query, where nothing tells them from the view's own.
  */
 static bool
-is_below_flush(PlannerInfo *root)
+is_below_security_barrier(PlannerInfo *root)
 {
 	ListCell   *lc;
 
 	for (root = root->parent_root; root != NULL; root = root->parent_root)
 		foreach(lc, root->parse->rtable)
-			if (lfirst_node(RangeTblEntry, lc)->rtekind == RTE_SUBQUERY && lfirst_node(RangeTblEntry, lc)->security_barrier)
+			if (lfirst_node(RangeTblEntry, lc)->rtekind == RTE_SUBQUERY &&
+				lfirst_node(RangeTblEntry, lc)->security_barrier)
 			return true;
 	return false;
 }
 
 /*
- * Values are evaluated before the row's other clauses are, so clauses that wait for those of a security barrier ask nothing.
+ * Makes a directory scan's clause of a restriction, or returns NULL. The scan evaluates values
+ * before the row's other clauses, so it asks nothing by a clause that must wait for those of a
+ * security barrier.
  */
 static MtpDirscanClause *
 clause_of(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *rinfo)
@@ -230,7 +249,7 @@ mtp_dirscan_clauses(PlannerInfo *root, RelOptInfo *rel, List *rinfos)
 	}
 	if (clauses == NIL)
 		return NIL;
-	lowest = !has_mixed_levels(root, rel) && !is_below_flush(root);
+	lowest = !has_mixed_levels(root, rel) && !is_below_security_barrier(root);
 	foreach(lc, clauses)
 	{
 		MtpDirscanClause *clause = lfirst(lc);
@@ -249,8 +268,10 @@ mtp_dirscan_write_clauses(List *clauses, List **kinds, List **values)
 	{
 		MtpDirscanClause *clause = lfirst(lc);
 
-		*kinds = list_concat(*kinds, list_make5_oid(clause->kind, clause->attnum, clause->op, clause->collation,
-													(clause->narrow ? PLAN_NARROW : 0) | (clause->lowest ? PLAN_LOWEST : 0)));
+		*kinds = list_concat(*kinds, list_make5_oid(clause->kind, clause->attnum, clause->op,
+													clause->collation,
+													(clause->narrow ? PLAN_NARROW : 0) |
+													(clause->lowest ? PLAN_LOWEST : 0)));
 		if (clause->value != NULL)
 			*values = lappend(*values, clause->value);
 	}
@@ -269,10 +290,13 @@ mtp_dirscan_read_clauses(CustomScan *plan)
 
 		*clause = (MtpDirscanClause)
 		{
-			.kind = list_nth_oid(of, i),.attnum = list_nth_oid(of, i + 1),.op = list_nth_oid(of, i + 2),.collation = list_nth_oid(of, i + 3),
-				.narrow = (list_nth_oid(of, i + 4) & PLAN_NARROW) != 0,.lowest = (list_nth_oid(of, i + 4) & PLAN_LOWEST) != 0
+			.kind = list_nth_oid(of, i),.attnum = list_nth_oid(of, i + 1),
+				.op = list_nth_oid(of, i + 2),.collation = list_nth_oid(of, i + 3),
+				.narrow = (list_nth_oid(of, i + 4) & PLAN_NARROW) != 0,
+				.lowest = (list_nth_oid(of, i + 4) & PLAN_LOWEST) != 0
 		};
-		if (plan->custom_exprs != NIL && (clause->kind == MTP_CLAUSE_OP || clause->kind == MTP_CLAUSE_ANY))
+		if (plan->custom_exprs != NIL &&
+			(clause->kind == MTP_CLAUSE_OP || clause->kind == MTP_CLAUSE_ANY))
 		{
 			Assert(value != NULL);
 			clause->value = lfirst(value);

@@ -1,6 +1,7 @@
 /*
  * node.c
- *	  The directory scan as a node of the executor: begins, ends, is run again, and is shared by parallel workers.
+ *	  The directory scan as a node of the executor: begin, end, rescan, and sharing with
+ *	  parallel workers.
  */
 #include "dirscan/dirscan.h"
 
@@ -10,46 +11,6 @@
 #include "miscadmin.h"
 #include "pagedir/request.h"
 #include "pagedir/learn.h"
-
-static void begin(CustomScanState *node, EState *estate, int eflags);
-static TupleTableSlot *execute(CustomScanState *node);
-static void end(CustomScanState *node);
-static void rescan(CustomScanState *node);
-static Size estimate_shared(CustomScanState *node, ParallelContext *pcxt);
-static void begin_shared(CustomScanState *node, ParallelContext *pcxt, void *shared);
-static void rescan_shared(CustomScanState *node, ParallelContext *pcxt, void *shared);
-static void begin_worker(CustomScanState *node, shm_toc *toc, void *shared);
-static void finish_shared(CustomScanState *node);
-
-CustomScanMethods mtp_dirscan_methods = {
-	.CustomName = "directory scan",
-	.CreateCustomScanState = mtp_dirscan_create_state
-};
-
-static const CustomExecMethods exec_methods = {
-	.CustomName = "directory scan",
-	.BeginCustomScan = begin,
-	.ExecCustomScan = execute,
-	.EndCustomScan = end,
-	.ReScanCustomScan = rescan,
-	.EstimateDSMCustomScan = estimate_shared,
-	.InitializeDSMCustomScan = begin_shared,
-	.ReInitializeDSMCustomScan = rescan_shared,
-	.InitializeWorkerCustomScan = begin_worker,
-	.ShutdownCustomScan = finish_shared,
-	.ExplainCustomScan = mtp_dirscan_explain
-};
-
-Node *
-mtp_dirscan_create_state(CustomScan *plan)
-{
-	MtpDirscanState *s = palloc0(sizeof(MtpDirscanState));
-
-	NodeSetTag(&s->css, T_CustomScanState);
-	s->css.methods = &exec_methods;
-	MtpSetCustomSlot(&s->css, &TTSOpsBufferHeapTuple);
-	return (Node *) s;
-}
 
 static void
 begin(CustomScanState *node, EState *estate, int eflags)
@@ -61,11 +22,12 @@ begin(CustomScanState *node, EState *estate, int eflags)
 #if MTP_CUSTOM_SLOT_IS_VIRTUAL
 
 	/*
-	 * What core has prepared until now is for a virtual slot.  With a slot of the table's kind,
-	 * rows need not be copied into it, and have their system columns; the expressions are compiled
-	 * for the slot's kind, so they are made anew.
+	 * Core has prepared a virtual slot.  With a slot of the table's kind the scan need not copy
+	 * rows, and they have their system columns.  Expressions are compiled for a kind of slot, so
+	 * this makes them anew.
 	 */
-	ExecInitScanTupleSlot(estate, &node->ss, RelationGetDescr(node->ss.ss_currentRelation), table_slot_callbacks(node->ss.ss_currentRelation));
+	ExecInitScanTupleSlot(estate, &node->ss, RelationGetDescr(node->ss.ss_currentRelation),
+						  table_slot_callbacks(node->ss.ss_currentRelation));
 	node->ss.ps.subPlan = NIL;
 	ExecAssignScanProjectionInfo(&node->ss);
 	node->ss.ps.qual = ExecInitQual(plan->scan.plan.qual, &node->ss.ps);
@@ -81,23 +43,9 @@ begin(CustomScanState *node, EState *estate, int eflags)
 	s->key_context = CreateExprContext(estate);
 }
 
-/* The first row of an execution is asked for. */
+/* Counts what the scan asks of this table, once for an execution, in the leader. */
 static void
-begin_execution(MtpDirscanState *s)
-{
-	ScanState  *ss = &s->css.ss;
-	EState	   *estate = ss->ps.state;
-
-	s->begun = true;
-	if (ss->ss_currentScanDesc == NULL)
-		ss->ss_currentScanDesc = table_beginscan(ss->ss_currentRelation, estate->es_snapshot, 0, NULL);
-	mtp_dirscan_begin_asking(s);
-	mtp_dirscan_begin_reading(s);
-}
-
-/* What is asked for of this table is counted, once for an execution, whoever reads. */
-static void
-count_demand(MtpDirscanState *s)
+count_scan(MtpDirscanState *s)
 {
 	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
 	int			n;
@@ -107,30 +55,39 @@ count_demand(MtpDirscanState *s)
 	s->counted = true;
 	n = mtp_dirscan_narrow_columns(s->clauses, attnums);
 	if (n > 0)
-		mtp_pagedir_learn_count(s->css.ss.ss_currentRelation, s->css.ss.ps.state->es_query_cxt, n, attnums);
+		mtp_pagedir_learn_count(s->css.ss.ss_currentRelation, s->css.ss.ps.state->es_query_cxt, n,
+								attnums);
 }
 
 static TupleTableSlot *
-next(ScanState *node)
+next_row(ScanState *node)
 {
 	MtpDirscanState *s = (MtpDirscanState *) node;
 
 	if (unlikely(!s->begun))
 	{
-		count_demand(s);
-		begin_execution(s);
+		count_scan(s);
+		s->begun = true;
+		if (node->ss_currentScanDesc == NULL)
+			node->ss_currentScanDesc = table_beginscan(node->ss_currentRelation,
+													   node->ps.state->es_snapshot, 0, NULL);
+		mtp_dirscan_begin_asking(s);
+		mtp_dirscan_begin_reading(s);
 	}
 	return mtp_dirscan_next(s);
 }
 
-/* All clauses are in the plan's qual, which is tested behind this. */
+/* All clauses are in the plan's qual, which ExecScan tests. */
 static bool
 recheck(ScanState *node, TupleTableSlot *slot)
 {
 	return true;
 }
 
-/* What a qualifying row gives.  Where nobody wants a column of it (count(*)) core would have the slot of a sequential scan as it is. */
+/*
+ * Returns what a qualifying row yields.  If the query needs no column (count(*)), a sequential
+ * scan would return its slot as it is; so does this, without projecting.
+ */
 static inline TupleTableSlot *
 project(CustomScanState *node, TupleTableSlot *slot)
 {
@@ -143,7 +100,9 @@ project(CustomScanState *node, TupleTableSlot *slot)
 	return ExecProject(projection);
 }
 
-/* ExecScan, less what a row costs there that EvalPlanQual may have replaced. */
+/*
+ * ExecScan without the tests that each row costs there because EvalPlanQual may have replaced it.
+ */
 static TupleTableSlot *
 execute(CustomScanState *node)
 {
@@ -151,9 +110,9 @@ execute(CustomScanState *node)
 	TupleTableSlot *slot;
 
 	if (unlikely(node->ss.ps.state->es_epq_active != NULL))
-		return ExecScan(&node->ss, next, recheck);
+		return ExecScan(&node->ss, next_row, recheck);
 	ResetExprContext(econtext);
-	while ((slot = next(&node->ss)) != NULL)
+	while ((slot = next_row(&node->ss)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
 		econtext->ecxt_scantuple = slot;
@@ -193,7 +152,7 @@ rescan(CustomScanState *node)
 	ExecScanReScan(&node->ss);
 }
 
-/* Which blocks are whose is core's to say: what a parallel sequential scan has in shared memory is behind the counts. */
+/* Core hands out blocks: its descriptor of a parallel sequential scan lies behind the counts. */
 static ParallelTableScanDesc
 blocks_behind(void *shared)
 {
@@ -203,7 +162,9 @@ blocks_behind(void *shared)
 static Size
 estimate_shared(CustomScanState *node, ParallelContext *pcxt)
 {
-	return add_size(MAXALIGN(sizeof(MtpDirscanShared)), table_parallelscan_estimate(node->ss.ss_currentRelation, node->ss.ps.state->es_snapshot));
+	return add_size(MAXALIGN(sizeof(MtpDirscanShared)),
+					table_parallelscan_estimate(node->ss.ss_currentRelation,
+												node->ss.ps.state->es_snapshot));
 }
 
 static void
@@ -211,16 +172,21 @@ begin_shared(CustomScanState *node, ParallelContext *pcxt, void *shared)
 {
 	MtpDirscanState *s = (MtpDirscanState *) node;
 
-	/* Below a LIMIT that is run again there may have been others before, whose memory has gone. */
+	/*
+	 * Below a LIMIT that is run again there may have been an earlier descriptor, whose memory is
+	 * gone.
+	 */
 	if (node->ss.ss_currentScanDesc != NULL)
 		table_endscan(node->ss.ss_currentScanDesc);
 	s->begun = false;
 	s->shared = shared;
 	for (int i = 0; i < MTP_DIRSCAN_COUNTS; i++)
 		pg_atomic_init_u64(&s->shared->counts[i], 0);
-	table_parallelscan_initialize(node->ss.ss_currentRelation, blocks_behind(shared), node->ss.ps.state->es_snapshot);
-	node->ss.ss_currentScanDesc = table_beginscan_parallel(node->ss.ss_currentRelation, blocks_behind(shared));
-	count_demand(s);
+	table_parallelscan_initialize(node->ss.ss_currentRelation, blocks_behind(shared),
+								  node->ss.ps.state->es_snapshot);
+	node->ss.ss_currentScanDesc = table_beginscan_parallel(node->ss.ss_currentRelation,
+														   blocks_behind(shared));
+	count_scan(s);
 }
 
 static void
@@ -235,11 +201,13 @@ begin_worker(CustomScanState *node, shm_toc *toc, void *shared)
 	MtpDirscanState *s = (MtpDirscanState *) node;
 
 	s->shared = shared;
-	node->ss.ss_currentScanDesc = table_beginscan_parallel(node->ss.ss_currentRelation, blocks_behind(shared));
+	node->ss.ss_currentScanDesc = table_beginscan_parallel(node->ss.ss_currentRelation,
+														   blocks_behind(shared));
 }
 
 /*
- * The shared memory is about to go.  In the leader workers have ended, except below a LIMIT: what those have counted is lost.
+ * Adds up the counts before the shared memory goes.  When the leader comes here its workers have
+ * ended, except below a LIMIT; their counts are lost.
  */
 static void
 finish_shared(CustomScanState *node)
@@ -257,3 +225,33 @@ finish_shared(CustomScanState *node)
 	}
 	s->shared = NULL;
 }
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = "directory scan",
+	.BeginCustomScan = begin,
+	.ExecCustomScan = execute,
+	.EndCustomScan = end,
+	.ReScanCustomScan = rescan,
+	.EstimateDSMCustomScan = estimate_shared,
+	.InitializeDSMCustomScan = begin_shared,
+	.ReInitializeDSMCustomScan = rescan_shared,
+	.InitializeWorkerCustomScan = begin_worker,
+	.ShutdownCustomScan = finish_shared,
+	.ExplainCustomScan = mtp_dirscan_explain
+};
+
+Node *
+mtp_dirscan_create_state(CustomScan *plan)
+{
+	MtpDirscanState *s = palloc0(sizeof(MtpDirscanState));
+
+	NodeSetTag(&s->css, T_CustomScanState);
+	s->css.methods = &exec_methods;
+	MtpSetCustomSlot(&s->css, &TTSOpsBufferHeapTuple);
+	return (Node *) s;
+}
+
+CustomScanMethods mtp_dirscan_methods = {
+	.CustomName = "directory scan",
+	.CreateCustomScanState = mtp_dirscan_create_state
+};

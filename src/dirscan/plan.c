@@ -1,6 +1,7 @@
 /*
  * plan.c
- *	  Offers directory scans to the planner: the setting, the hook, paths and plans; and the subsystem's share of _PG_init.
+ *	  Offers directory scans to the planner: the setting, the hook, paths and plans; and the
+ *	  room's part of _PG_init.
  */
 #include "dirscan/dirscan.h"
 
@@ -19,20 +20,21 @@
 #include "utils/guc.h"
 #include "utils/selfuncs.h"
 
-/* Smaller tables are read as ever. */
+/* Smaller tables get no directory scan. */
 #define FEWEST_BLOCKS	32
 
-/* Pairs that stand for all when it is estimated how many have directories */
+/* The planner looks at so many pairs to estimate how many have directories. */
 #define SAMPLE			16
 
-/* What asking a directory costs, beside reading its pair */
+/* What asking a directory costs, as a share of reading its pair */
 #define ASKING			0.02
 
 bool		mtp_enable_directoryscan = true;
 
 static set_rel_pathlist_hook_type next_hook = NULL;
 
-static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *custom_plans);
+static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
+					   List *clauses, List *custom_plans);
 
 static const CustomPathMethods path_methods = {
 	.CustomName = "directory scan",
@@ -40,30 +42,10 @@ static const CustomPathMethods path_methods = {
 };
 
 /*
- * Does what is asked of this column leave few rows?  Where nothing is known of an inequality, the planner
- * supposes a third: so that many are few.  What one clause leaves is known from the table's estimate, two
- * together are estimated anew.
+ * Sets narrow for each clause: true if the clauses on its column leave few rows.  Without
+ * statistics the planner assumes a third for an inequality, so a third counts as few.  The
+ * selectivity of one clause is cached; that of several together is estimated anew.
  */
-static bool
-leaves_few(PlannerInfo *root, RelOptInfo *rel, List *clauses, AttrNumber attnum)
-{
-	List	   *on = NIL;
-	ListCell   *lc;
-
-	foreach(lc, clauses)
-	{
-		MtpDirscanClause *clause = lfirst(lc);
-
-		if (clause->attnum != attnum)
-			continue;
-		if (clause_selectivity(root, (Node *) clause->rinfo, rel->relid, JOIN_INNER, NULL) <= DEFAULT_INEQ_SEL)
-			return true;
-		on = lappend(on, clause->rinfo);
-	}
-	return list_length(on) > 1 && clauselist_selectivity(root, on, rel->relid, JOIN_INNER, NULL) <= DEFAULT_INEQ_SEL;
-}
-
-/* Says of each clause whether what is asked of its column leaves few rows. */
 static void
 mark_narrow(PlannerInfo *root, RelOptInfo *rel, List *clauses)
 {
@@ -72,12 +54,29 @@ mark_narrow(PlannerInfo *root, RelOptInfo *rel, List *clauses)
 	foreach(lc, clauses)
 	{
 		MtpDirscanClause *clause = lfirst(lc);
+		List	   *on = NIL;
+		ListCell   *other;
 
-		clause->narrow = leaves_few(root, rel, clauses, clause->attnum);
+		clause->narrow = false;
+		foreach(other, clauses)
+		{
+			MtpDirscanClause *o = lfirst(other);
+
+			if (o->attnum != clause->attnum)
+				continue;
+			clause->narrow = clause_selectivity(root, (Node *) o->rinfo, rel->relid, JOIN_INNER,
+												NULL) <= DEFAULT_INEQ_SEL;
+			if (clause->narrow)
+				break;
+			on = lappend(on, o->rinfo);
+		}
+		if (!clause->narrow && list_length(on) > 1)
+			clause->narrow = clauselist_selectivity(root, on, rel->relid, JOIN_INNER,
+													NULL) <= DEFAULT_INEQ_SEL;
 	}
 }
 
-/* Which share of the table's pairs have directories of these columns? */
+/* Estimates the share of the table's pairs that have directories of these columns. */
 static double
 share_with_directories(Relation table, BlockNumber nblocks, int ncolumns, const AttrNumber *attnums)
 {
@@ -89,9 +88,11 @@ share_with_directories(Relation table, BlockNumber nblocks, int ncolumns, const 
 
 	for (int i = 0; i < n; i++)
 	{
-		if (!mtp_pair_peek(table, (uint64) npairs * (2 * i + 1) / (2 * n), MTP_FRAME_PAGEDIR, &head, sizeof(head)))
+		if (!mtp_pair_peek(table, (uint64) npairs * (2 * i + 1) / (2 * n), MTP_FRAME_PAGEDIR, &head,
+						   sizeof(head)))
 			continue;
-		if (columns.n == 0 && !mtp_pagedir_describe(&columns, RelationGetDescr(table), ncolumns, attnums))
+		if (columns.n == 0 && !mtp_pagedir_describe(&columns, RelationGetDescr(table), ncolumns,
+													attnums))
 			return 0;
 		has += mtp_pagedir_is_of(&head, &columns);
 	}
@@ -99,8 +100,9 @@ share_with_directories(Relation table, BlockNumber nblocks, int ncolumns, const 
 }
 
 /*
- * What the scan costs, beside a sequential one: pairs with directories cost the question, and a page the more of its whole, the more of its
- * rows are candidates.  Nobody answers serializable transactions.
+ * Returns what the scan costs as a share of a sequential scan.  A pair with a directory costs
+ * asking it, and a page costs the more of its whole the more of its rows are candidates.  A
+ * serializable transaction asks no directories.
  */
 static double
 cost_share(PlannerInfo *root, RelOptInfo *rel, Relation table, List *clauses)
@@ -118,18 +120,22 @@ cost_share(PlannerInfo *root, RelOptInfo *rel, Relation table, List *clauses)
 		share = share_with_directories(table, rel->pages, n, attnums);
 	if (share == 0)
 		return 1;
-	candidates = clauselist_selectivity(root, asking, rel->relid, JOIN_INNER, NULL) * rel->tuples / Max(rel->pages, 1);
+	candidates = clauselist_selectivity(root, asking, rel->relid, JOIN_INNER, NULL) *
+		rel->tuples / Max(rel->pages, 1);
 	return 1 - share + share * Min(1, ASKING + candidates / MTP_DIRSCAN_FEW);
 }
 
-/* What is done before the first row costs as much as before a sequential scan's. */
+/* Startup costs as much as that of a sequential scan. */
 static inline Cost
 total_cost(const Path *seq, double share)
 {
 	return seq->startup_cost + (seq->total_cost - seq->startup_cost) * share;
 }
 
-/* The path has the clauses as they are here, and the plan gets them as nodes: nobody copies a path's private data. */
+/*
+ * The path carries the clauses as they are here, since nothing copies a path's private data.  The
+ * plan gets them as nodes.
+ */
 static CustomPath *
 make_path(const Path *seq, double share, List *clauses)
 {
@@ -159,9 +165,9 @@ seq_path_of(List *paths)
 }
 
 /*
- * Does another path cost less than a directory scan could at its best?  Not where core has kept a
- * sequential path: none was better in every respect.  This spares statements that find a row by an
- * index the rest.
+ * True if another path costs less than a directory scan could at best.  If core has kept a
+ * sequential path, none was better in every respect.  This spares statements that find a row by an
+ * index the rest of the work.
  */
 static bool
 is_beaten(RelOptInfo *rel, const Path *seq)
@@ -174,27 +180,17 @@ is_beaten(RelOptInfo *rel, const Path *seq)
 	{
 		Path	   *path = lfirst(lc);
 
-		if (path->total_cost < total_cost(seq, ASKING) && path->parallel_safe >= seq->parallel_safe &&
+		if (path->total_cost < total_cost(seq, ASKING) &&
+			path->parallel_safe >= seq->parallel_safe &&
 			bms_is_subset(PATH_REQ_OUTER(path), PATH_REQ_OUTER(seq)))
 			return true;
 	}
 	return false;
 }
 
-/* Puts a path where its cost belongs, whatever others cost. */
-static List *
-insert_path(List *paths, Path *path)
-{
-	int			at = 0;
-
-	while (at < list_length(paths) && ((Path *) list_nth(paths, at))->total_cost <= path->total_cost)
-		at++;
-	return list_insert_nth(paths, at, path);
-}
-
 /*
- * Can paths of this table's siblings in a partition tree have parameters?  All members have what their
- * parent has that gives them.
+ * True if paths of this table's siblings in a partition tree may have parameters.  All members
+ * inherit from their parent what gives them parameters.
  */
 static bool
 siblings_have_parameters(RelOptInfo *rel)
@@ -204,9 +200,9 @@ siblings_have_parameters(RelOptInfo *rel)
 }
 
 /*
- * The sequential path leaves the list before the directory scan competes with the others, since it would
- * win where both cost the same.  It stays nevertheless where core may give it the parameters of another
- * member's path, which it can't do with ours.
+ * Removes the sequential path before it adds the directory scan, since the former would win if
+ * both cost the same.  Puts it back if core may give it the parameters of another member's path,
+ * which core cannot do with a custom path.
  */
 static void
 add_scan(RelOptInfo *rel, Path *seq, double share, List *clauses)
@@ -214,10 +210,17 @@ add_scan(RelOptInfo *rel, Path *seq, double share, List *clauses)
 	rel->pathlist = list_delete_ptr(rel->pathlist, seq);
 	add_path(rel, &make_path(seq, share, clauses)->path);
 	if (siblings_have_parameters(rel))
-		rel->pathlist = insert_path(rel->pathlist, seq);
+	{
+		int			at = 0;
+
+		while (at < list_length(rel->pathlist) &&
+			   ((Path *) list_nth(rel->pathlist, at))->total_cost <= seq->total_cost)
+			at++;
+		rel->pathlist = list_insert_nth(rel->pathlist, at, seq);
+	}
 }
 
-/* For as many parallel workers as core lets read a table of this size. */
+/* Adds a scan for as many parallel workers as core lets read a table of this size. */
 static void
 add_partial_scan(PlannerInfo *root, RelOptInfo *rel, double share, List *clauses)
 {
@@ -225,7 +228,8 @@ add_partial_scan(PlannerInfo *root, RelOptInfo *rel, double share, List *clauses
 
 	if (seq == NULL)
 	{
-		int			workers = compute_parallel_worker(rel, rel->pages, -1, max_parallel_workers_per_gather);
+		int			workers = compute_parallel_worker(rel, rel->pages, -1,
+													  max_parallel_workers_per_gather);
 
 		if (workers <= 0)
 			return;
@@ -236,8 +240,9 @@ add_partial_scan(PlannerInfo *root, RelOptInfo *rel, double share, List *clauses
 }
 
 /*
- * Offers directory scans, whether the sequential path that they are made of has survived or not: an index that makes it look expensive says nothing of them.  What clauses ask and
- * directories answer is found out once, for all paths and the plan.
+ * Offers directory scans, even if the sequential path that they derive from did not survive: a
+ * cheaper index says nothing of them.  Clauses and directories are looked at once, for all paths
+ * and the plan.
  */
 static void
 offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
@@ -261,16 +266,17 @@ offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
 	if (rel->consider_parallel && bms_is_empty(rel->lateral_relids))
 		add_partial_scan(root, rel, share, clauses);
 
-	/* Whoever wants the first rows alone reads little, whatever the rest would cost. */
+	/* A query that wants only the first rows reads little, whatever the rest would cost. */
 	if (root->tuple_fraction == 0 &&
-		(mtp_dirscan_teach_reads_most(rel->pathlist, seq) || mtp_dirscan_teach_reads_most(rel->partial_pathlist, seq)))
+		(mtp_dirscan_teach_reads_most(rel->pathlist, seq) ||
+		 mtp_dirscan_teach_reads_most(rel->partial_pathlist, seq)))
 	{
 		mark_narrow(root, rel, clauses);
 		mtp_dirscan_teach_note(RelationGetRelid(table), rel, seq, clauses);
 	}
 }
 
-/* WHERE CURRENT OF finds its row by TID, and raises an error in any other scan. */
+/* True for WHERE CURRENT OF, which finds its row by TID and raises an error in any other scan. */
 static bool
 is_current_of(RelOptInfo *rel)
 {
@@ -289,8 +295,10 @@ offer_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 
 	if (next_hook)
 		next_hook(root, rel, rti, rte);
-	if (!mtp_enable_directoryscan || rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION || rte->inh || rte->tablesample != NULL ||
-		rel->pages < FEWEST_BLOCKS || IsCatalogRelationOid(rte->relid) || IS_DUMMY_REL(rel) || is_current_of(rel))
+	if (!mtp_enable_directoryscan || rte->rtekind != RTE_RELATION ||
+		rte->relkind != RELKIND_RELATION || rte->inh || rte->tablesample != NULL ||
+		rel->pages < FEWEST_BLOCKS || IsCatalogRelationOid(rte->relid) || IS_DUMMY_REL(rel) ||
+		is_current_of(rel))
 		return;
 	table = table_open(rte->relid, NoLock);
 	if (mtp_table_is_ours(table) && mtp_pair_serves(table))
@@ -299,7 +307,8 @@ offer_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 }
 
 static Plan *
-plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *custom_plans)
+plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
+		  List *custom_plans)
 {
 	CustomScan *plan = makeNode(CustomScan);
 
@@ -318,7 +327,8 @@ mtp_dirscan_init(void)
 {
 	DefineCustomBoolVariable("mtpower.enable_directoryscan",
 							 "Enables the planner's use of directory scans in place of sequential ones.",
-							 NULL, &mtp_enable_directoryscan, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+							 NULL, &mtp_enable_directoryscan, true, PGC_USERSET, GUC_EXPLAIN, NULL,
+							 NULL, NULL);
 	mtp_dirscan_teach_init();
 	RegisterCustomScanMethods(&mtp_dirscan_methods);
 	next_hook = set_rel_pathlist_hook;

@@ -1,9 +1,11 @@
 /*
  * read.c
- *	  Goes through a table's blocks, forward and backward, and through the rows of each in the order of their line pointers.
+ *	  Reads a table's blocks, forward and backward, and the rows of each in the order of their
+ *	  line pointers.
  *
- * The position is the scan's own, so that it does not depend on how a block was answered: a cursor may go back to a block that a directory has
- * answered, and find it read as a whole, or the other way round.
+ * The scan keeps its own position, which does not depend on how a block was read.  A cursor may go
+ * back to a block that a directory has answered and find it read as a whole, or the other way
+ * round.
  */
 #include "dirscan/dirscan.h"
 
@@ -17,14 +19,6 @@
 #include "utils/snapmgr.h"
 #include "core/inject.h"
 
-/* Core reads rows one by one under snapshots that are not MVCC ones; then so do we. */
-static inline bool
-page_at_a_time(HeapScanDesc scan)
-{
-	return (scan->rs_base.rs_flags & SO_ALLOW_PAGEMODE) != 0;
-}
-
-/* The scan's descriptor has just been made, or been set to its start. */
 void
 mtp_dirscan_begin_reading(MtpDirscanState *s)
 {
@@ -38,7 +32,7 @@ mtp_dirscan_begin_reading(MtpDirscanState *s)
 		scan->rs_startblock -= scan->rs_startblock % 2;
 }
 
-/* Lets go of the page that the descriptor has pinned. */
+/* Releases the page that the descriptor has pinned. */
 static void
 leave_page(HeapScanDesc scan)
 {
@@ -48,14 +42,18 @@ leave_page(HeapScanDesc scan)
 	scan->rs_cblock = InvalidBlockNumber;
 }
 
-/* Takes the block's rows from what its pair's directory has named, if these are few. */
+/*
+ * Takes the block's rows from the items that its pair's directory named.  Returns false if they
+ * are many.
+ */
 static bool
 take_named(MtpDirscanState *s, BlockNumber block)
 {
 	int			half = block % 2;
 
 	s->nrows = 0;
-	for (int item = half * MaxHeapTuplesPerPage; (item = mtp_pagedir_next(&s->items, item)) >= 0 && MtpItemHalf(item) == half; item++)
+	for (int item = half * MaxHeapTuplesPerPage; (item = mtp_pagedir_next(&s->items, item)) >= 0 &&
+		 MtpItemHalf(item) == half; item++)
 	{
 		if (s->nrows == MTP_DIRSCAN_FEW)
 			return false;
@@ -65,7 +63,7 @@ take_named(MtpDirscanState *s, BlockNumber block)
 }
 
 static void
-load(MtpDirscanState *s, BlockNumber block)
+load_block(MtpDirscanState *s, BlockNumber block)
 {
 	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
 	uint32		pair = block / 2;
@@ -102,7 +100,7 @@ load(MtpDirscanState *s, BlockNumber block)
 	s->counts[MTP_DIRSCAN_READ]++;
 }
 
-/* Loads the next block; false if there is none. */
+/* Loads the next block.  Returns false if there is none. */
 static bool
 next_block(MtpDirscanState *s)
 {
@@ -117,14 +115,20 @@ next_block(MtpDirscanState *s)
 		ParallelBlockTableScanDesc shared = (ParallelBlockTableScanDesc) scan->rs_base.rs_parallel;
 
 		if (s->at == 0)
-			table_block_parallelscan_startblock_init(scan->rs_base.rs_rd, scan->rs_parallelworkerdata, shared);
-		block = table_block_parallelscan_nextpage(scan->rs_base.rs_rd, scan->rs_parallelworkerdata, shared);
+			table_block_parallelscan_startblock_init(scan->rs_base.rs_rd,
+													 scan->rs_parallelworkerdata, shared);
+		block = table_block_parallelscan_nextpage(scan->rs_base.rs_rd, scan->rs_parallelworkerdata,
+												  shared);
 	}
 	else
 	{
-		block = scan->rs_nblocks == 0 ? InvalidBlockNumber : (scan->rs_startblock + s->at) % scan->rs_nblocks;
+		block = scan->rs_nblocks == 0 ? InvalidBlockNumber :
+			(scan->rs_startblock + s->at) % scan->rs_nblocks;
 
-		/* Others go along with who reads pages, as in core: at the end, too. */
+		/*
+		 * Synchronized scans follow scans that read pages, at the end of the table too, as in
+		 * core.
+		 */
 		if (scan->rs_base.rs_flags & SO_ALLOW_SYNC && s->at > 0 && !s->named)
 			ss_report_location(scan->rs_base.rs_rd, block);
 		if (s->at == scan->rs_nblocks)
@@ -135,7 +139,7 @@ next_block(MtpDirscanState *s)
 		s->at = scan->rs_nblocks;
 		return false;
 	}
-	load(s, block);
+	load_block(s, block);
 	return true;
 }
 
@@ -151,11 +155,11 @@ previous_block(MtpDirscanState *s)
 		s->at = -1;
 		return false;
 	}
-	load(s, (scan->rs_startblock + s->at) % scan->rs_nblocks);
+	load_block(s, (scan->rs_startblock + s->at) % scan->rs_nblocks);
 	return true;
 }
 
-/* Puts the row at the position into the slot; false if it is none that the snapshot sees. */
+/* Puts the row at the position into the slot.  Returns false if the snapshot does not see it. */
 static inline bool
 fetch_row(MtpDirscanState *s, TupleTableSlot *slot)
 {
@@ -169,7 +173,8 @@ fetch_row(MtpDirscanState *s, TupleTableSlot *slot)
 		ItemPointerData tid;
 
 		ItemPointerSet(&tid, s->block, s->rows[s->row]);
-		return table_tuple_fetch_row_version(scan->rs_base.rs_rd, &tid, scan->rs_base.rs_snapshot, slot);
+		return table_tuple_fetch_row_version(scan->rs_base.rs_rd, &tid, scan->rs_base.rs_snapshot,
+											 slot);
 	}
 	page = BufferGetPage(scan->rs_cbuf);
 	MtpTestForOldSnapshot(scan->rs_base.rs_snapshot, scan->rs_base.rs_rd, page);
@@ -189,7 +194,8 @@ mtp_dirscan_next(MtpDirscanState *s)
 	ScanDirection direction = s->css.ss.ps.state->es_direction;
 	int			step = ScanDirectionIsBackward(direction) ? -1 : 1;
 
-	if (unlikely(!page_at_a_time(scan)))
+	/* Core reads row by row under snapshots that are not MVCC, and then so does this scan. */
+	if (unlikely((scan->rs_base.rs_flags & SO_ALLOW_PAGEMODE) == 0))
 		return table_scan_getnextslot(&scan->rs_base, direction, slot) ? slot : NULL;
 	for (;;)
 	{

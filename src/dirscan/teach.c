@@ -1,11 +1,11 @@
 /*
  * teach.c
- *	  What a scan by an index teaches that costs about as much as reading the table.
+ *	  Teaches by index scans that cost about as much as reading the table.
  *
- * Such a scan is core's own node.  While a statement is planned, tables are noted that have paths like
- * that; and for each of them that is in the plan, the plan gets a subplan that nothing refers to.  The
- * executor begins it along with the rest: it counts the scan, asks for directories, and is never run.
- * Plans without such scans are as they would be, and cost nothing when they are executed.
+ * Such a scan is core's own node.  While a statement is planned this file notes tables that have
+ * such paths.  For each of them in the finished plan it adds a subplan that nothing refers to.
+ * The executor begins that subplan with the rest: it counts the scan, asks for directories, and is
+ * never run.  Other plans stay as they are and cost nothing more.
  */
 #include "dirscan/dirscan.h"
 
@@ -18,19 +18,19 @@
 #include "pagedir/learn.h"
 #include "storage/bufmgr.h"
 
-/* What a scan by an index that reads most of the table costs at least, of what a sequential one does */
+/* A scan by an index teaches if it costs at least this share of the sequential scan. */
 #define MOST			0.5
 
-/* A table that is being planned. */
+/* A table of the statement that is being planned */
 typedef struct Note
 {
 	Oid			relid;
-	Cost		least;			/* of a scan that teaches */
+	Cost		least;			/* the least cost of a scan that teaches */
 	double		rows;			/* of a scan, unless it is parallel */
 	List	   *clauses;		/* as a plan has them, without values */
 } Note;
 
-/* Of the innermost statement that is being planned, in its planner's memory */
+/* of the innermost statement that is being planned, in its planner's memory */
 static List *notes = NIL;
 
 static planner_hook_type next_hook = NULL;
@@ -70,8 +70,9 @@ mtp_dirscan_teach_note(Oid relid, RelOptInfo *rel, const Path *seq, List *clause
 /* ---------- when the plan is made ---------- */
 
 /*
- * The note of a scan, or NULL.  A table may be in a statement several times: then rows tell which it is,
- * and where they don't, it teaches what another one of the same statement asks.
+ * Returns the note of a scan, or NULL. If a statement names a table several times, the number of
+ * rows tells which scan it is; where it does not, the scan teaches what another one of the same
+ * statement asks.
  */
 static const Note *
 note_of(const Scan *scan, Oid relid)
@@ -95,18 +96,6 @@ static const CustomScanMethods methods = {
 	.CustomName = "directory lesson",
 	.CreateCustomScanState = create_state
 };
-
-/* It is not safe in parallel, so workers don't get it. */
-static void
-add_lesson(PlannedStmt *stmt, Index scanrelid, const Note *note)
-{
-	CustomScan *plan = makeNode(CustomScan);
-
-	plan->scan.scanrelid = scanrelid;
-	plan->custom_private = note->clauses;
-	plan->methods = &methods;
-	stmt->subplans = lappend(stmt->subplans, plan);
-}
 
 static void teach_by(PlannedStmt *stmt, Plan *plan);
 
@@ -134,7 +123,15 @@ teach_by(PlannedStmt *stmt, Plan *plan)
 				const Note *note = note_of(scan, rt_fetch(scan->scanrelid, stmt->rtable)->relid);
 
 				if (note != NULL)
-					add_lesson(stmt, scan->scanrelid, note);
+				{
+					CustomScan *lesson = makeNode(CustomScan);
+
+					/* The subplan is not parallel safe, so workers don't get it. */
+					lesson->scan.scanrelid = scan->scanrelid;
+					lesson->custom_private = note->clauses;
+					lesson->methods = &methods;
+					stmt->subplans = lappend(stmt->subplans, lesson);
+				}
 				return;
 			}
 		case T_Append:
@@ -156,7 +153,7 @@ teach_by(PlannedStmt *stmt, Plan *plan)
 	teach_by(stmt, plan->righttree);
 }
 
-/* What is planned within, by a function that is folded, has notes of its own. */
+/* A function that the planner folds may plan statements of its own, which have their own notes. */
 static PlannedStmt *
 plan_statement(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
 {
@@ -166,7 +163,8 @@ plan_statement(Query *parse, const char *query_string, int cursor_options, Param
 	notes = NIL;
 	PG_TRY();
 	{
-		stmt = (next_hook ? next_hook : standard_planner) (parse, query_string, cursor_options, params);
+		stmt = (next_hook ? next_hook : standard_planner) (parse, query_string, cursor_options,
+														   params);
 		if (notes != NIL)
 		{
 			List	   *subplans = list_copy(stmt->subplans);
@@ -185,7 +183,10 @@ plan_statement(Query *parse, const char *query_string, int cursor_options, Param
 
 /* ---------- when it is executed ---------- */
 
-/* Asks for directories of all pairs that have none, as a directory scan asks for those that it has read. */
+/*
+ * Asks for directories of all pairs that have none, as a directory scan does for pairs that it has
+ * read.
+ */
 static void
 ask_for_directories(Relation rel, List *clauses)
 {

@@ -1,12 +1,16 @@
 /*
  * build.c
- *	  Builds the directory of a pair of blocks.
+ *	  Builds the directory of a pair of blocks in a frame of the buffer.
  *
- * The pair's frame is reserved while its pages are locked, and filled afterwards: what has become of the pages in between has taken it away, and then there is nothing to
- * fill.  A frame that is reserved says nothing, so whoever does not fill it takes it away: else the pair would have none for ever.
+ * The builder locks the pair's pages, copies them, and reserves the pair's frame before it unlocks
+ * them.  It makes the directory of the copy without a lock and then fills the frame.  A writer
+ * that changes the pages meanwhile takes the frame away, and nothing is left to fill.  A reserved
+ * frame answers no search and keeps others from building.  So the process that reserved it must
+ * fill it or take it away (invariant D5).
  *
- * How much room a directory takes is known when it is made, so its frame's size is a guess: what the last
- * pair of the table needed.  Where that is too small the frame goes, and all begins anew with a large one.
+ * The directory's size is known only when it is made, so the frame's kind is a guess: the kind
+ * that the last pair of the table needed.  If the guess is too small the builder drops the frame
+ * and starts again with a large one.
  */
 #include "pagedir/request.h"
 
@@ -22,57 +26,62 @@
 #include "pagedir/learn.h"
 #include "core/inject.h"
 
-/* The frame that this process has reserved and not filled. */
+/* The frame that this process has reserved and not yet filled (invariant D5) */
 static bool reserved = false;
 static MtpPageTag reserved_tag;
 static MtpFrameRef reserved_ref;
 
-/* The table that this process has made a directory of last, and the kind of frame that would have done. */
+/* The table of this process's last directory, and the kind of frame that it needed */
 static Oid	last_table = InvalidOid;
 static int	last_kind = MTP_FRAME_SMALL;
 
-/* What was found out of the last transaction, for one pair: of a load all rows are of one. */
+/*
+ * The last transaction that written() looked up for this pair.  All rows of a load have the same.
+ */
 static TransactionId asked_xid = InvalidTransactionId;
 static bool asked_written;
 
-/* Not aborted, as of now.  In this order: a transaction that ends in between is found to have ended. */
+/*
+ * True unless the transaction was aborted.  The order of the tests matters: a transaction that
+ * ends between them is found to have ended.
+ */
 static bool
 written(TransactionId xmin)
 {
 	if (xmin != asked_xid)
 	{
-		asked_written = TransactionIdIsCurrentTransactionId(xmin) || TransactionIdIsInProgress(xmin) || TransactionIdDidCommit(xmin);
+		asked_written = TransactionIdIsCurrentTransactionId(xmin) ||
+			TransactionIdIsInProgress(xmin) || TransactionIdDidCommit(xmin);
 		asked_xid = xmin;
 	}
 	return asked_written;
 }
 
 /*
- * Is a column compared by core's functions, which read no catalogs?  Those of arrays, records and ranges call others, those of enums read pg_enum.
+ * True if core's functions compare the column and read no catalogs.  Comparison functions of
+ * arrays, records and ranges call others; those of enums read pg_enum.
  */
 static bool
 is_trusted(const MtpPagedirColumn *column)
 {
 	Oid			type = getBaseType(column->tag.type);
 
-	return column->compare.fn_oid < FirstNormalObjectId && type < FirstNormalObjectId && get_typtype(type) == TYPTYPE_BASE &&
+	return column->compare.fn_oid < FirstNormalObjectId && type < FirstNormalObjectId &&
+		get_typtype(type) == TYPTYPE_BASE &&
 		type != RECORDOID && !OidIsValid(get_element_type(type));
 }
 
-static void
-take_away(const MtpFrameRef *ref, MtpPageTag tag)
-{
-	(void) mtp_frame_fill(&mtp_buffer, tag, ref, NULL, 0);
-}
-
-/* After an error, and when the process ends: it may be told to while a comparison function runs. */
+/*
+ * Takes the reserved frame away: after an error, and when the process ends, which may be told to
+ * while a comparison function runs (invariant D5).
+ */
 static void
 abandon(void)
 {
 	if (reserved)
 	{
 		reserved = false;
-		take_away(&reserved_ref, reserved_tag);
+		(void) mtp_frame_fill(&mtp_buffer, reserved_tag, &reserved_ref, NULL, 0);
 	}
 }
 
@@ -100,7 +109,8 @@ mtp_pagedir_builder_open(MtpPagedirBuilder *b, Relation rel)
 	memset(b, 0, sizeof(*b));
 	b->rel = rel;
 	b->nblocks = RelationGetNumberOfBlocks(rel);
-	b->context = AllocSetContextCreate(CurrentMemoryContext, "mtpower directories", ALLOCSET_DEFAULT_SIZES);
+	b->context = AllocSetContextCreate(CurrentMemoryContext, "mtpower directories",
+									   ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(b->context);
 	b->columns.written = written;
 	described = mtp_pagedir_describe(&b->columns, RelationGetDescr(rel), n, attnums);
@@ -109,10 +119,12 @@ mtp_pagedir_builder_open(MtpPagedirBuilder *b, Relation rel)
 		b->trusted = true;
 		for (int i = 0; i < n; i++)
 			b->trusted &= is_trusted(&b->columns.column[i]);
-		b->build = AllocSetContextCreate(b->context, "mtpower directory", ALLOCSET_DEFAULT_MINSIZE, 128 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
+		b->build = AllocSetContextCreate(b->context, "mtpower directory", ALLOCSET_DEFAULT_MINSIZE,
+										 128 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
 		b->strategy = GetAccessStrategy(BAS_BULKREAD);
 		b->copy = palloc(2 * BLCKSZ);
-		b->directory = (char *) TYPEALIGN(MTP_PAGEDIR_ALIGN, palloc(MTP_PAGEDIR_MOST + MTP_PAGEDIR_ALIGN));
+		b->directory = (char *) TYPEALIGN(MTP_PAGEDIR_ALIGN,
+										  palloc(MTP_PAGEDIR_MOST + MTP_PAGEDIR_ALIGN));
 	}
 	MemoryContextSwitchTo(old);
 	if (!described)
@@ -126,34 +138,35 @@ mtp_pagedir_builder_close(MtpPagedirBuilder *b)
 	MemoryContextDelete(b->context);
 }
 
-/* Is it of these columns, or not there yet?  It may change meanwhile; then it is somebody else's business. */
-static bool
-is_of_columns(const MtpPagedirBuilder *b, const char *directory)
-{
-	MtpPagedirHead head;
-
-	memcpy(&head, directory, sizeof(head));
-	return head.format != MTP_PAGEDIR_FORMAT || mtp_pagedir_is_of(&head, &b->columns);
-}
-
-/* Has the pair a directory that is of use?  One of other columns goes. */
+/*
+ * True if the pair has a usable directory, or another process is building one.  Takes away a
+ * directory of other columns.
+ */
 static bool
 has_one(MtpPagedirBuilder *b, uint32 pair)
 {
 	MtpFrameRef ref;
+	MtpPageTag	tag;
+	MtpPagedirHead head;
 
 	if (!mtp_pair_has(b->rel, pair, MTP_FRAME_PAGEDIR))
 		return false;
 	if (!mtp_pair_find(b->rel, pair, MTP_FRAME_PAGEDIR, 0, sizeof(MtpPagedirHead), &ref))
-		return true;			/* somebody is at it */
-	if (is_of_columns(b, ref.image) || !mtp_frame_still(&mtp_buffer, &ref))
+		return true;			/* another process changes the frame */
+
+	/* The copy may be torn; mtp_frame_still tells.  Without the format it is not filled yet. */
+	memcpy(&head, ref.image, sizeof(head));
+	if (head.format != MTP_PAGEDIR_FORMAT || mtp_pagedir_is_of(&head, &b->columns) ||
+		!mtp_frame_still(&mtp_buffer, &ref))
 		return true;
-	take_away(&ref, mtp_page_tag(MtpRelLocator(b->rel), MtpPairBlock(pair)));
+	tag = mtp_page_tag(MtpRelLocator(b->rel), MtpPairBlock(pair));
+	(void) mtp_frame_fill(&mtp_buffer, tag, &ref, NULL, 0);
 	return false;
 }
 
 /*
- * Makes it of the copy.  Comparison functions that are not trusted may want a snapshot, and may be interrupted.
+ * Makes the directory of the copy and returns its size.  Comparison functions that are not trusted
+ * may need a snapshot, and may be interrupted.
  */
 static Size
 build(MtpPagedirBuilder *b, uint32 pair)
@@ -182,7 +195,10 @@ kind_for(Size size)
 	return size <= MTP_SMALL_BYTES ? MTP_FRAME_SMALL : MTP_FRAME_PAGEDIR;
 }
 
-/* What a pair has needed, if it is not the last one, which may have hardly begun. */
+/*
+ * Remembers the kind of frame that a pair needed.  The last pair of a table is left out: it may be
+ * nearly empty.
+ */
 static void
 remember(MtpPagedirBuilder *b, uint32 pair, Size size)
 {
@@ -192,7 +208,10 @@ remember(MtpPagedirBuilder *b, uint32 pair, Size size)
 	last_kind = kind_for(size);
 }
 
-/* A guess out of nothing might cost an extent of the wrong kind, so a table's first directory is a trial. */
+/*
+ * Guesses the kind of frame.  Reserving the wrong kind might cost an extent, so a process makes
+ * its first directory of a table on trial.
+ */
 static int
 guess_kind(MtpPagedirBuilder *b, uint32 pair)
 {
@@ -207,8 +226,9 @@ guess_kind(MtpPagedirBuilder *b, uint32 pair)
 }
 
 /*
- * Builds it in a frame of this kind.  *size: what it takes, or 0; *level: how warm the pair is, once that is
- * known.  With more than the frame has nothing is left of it.  (Who takes free frames alone goes on doing so.)
+ * Builds the directory in a frame of this kind.  Sets *size to the directory's size, or to 0 if
+ * there is none, and *level to the pair's heat, unless only_free: then a second try takes a free
+ * frame, too.  If the directory does not fit the frame goes.
  */
 static MtpBuilt
 build_in(MtpPagedirBuilder *b, uint32 pair, int *kind, bool only_free, int *level, Size *size)
@@ -218,7 +238,8 @@ build_in(MtpPagedirBuilder *b, uint32 pair, int *kind, bool only_free, int *leve
 				filled;
 
 	*size = 0;
-	if (!mtp_pair_reserve(b->rel, pair, kind, b->nblocks, b->strategy, only_free, *level, b->copy, &reserved_ref))
+	if (!mtp_pair_reserve(b->rel, pair, kind, b->nblocks, b->strategy, only_free, *level, b->copy,
+						  &reserved_ref))
 		return MTP_BUILT_REFUSED;
 	reserved_tag = mtp_page_tag(MtpRelLocator(b->rel), MtpPairBlock(pair));
 	reserved = true;
@@ -251,7 +272,7 @@ mtp_pagedir_builder_build(MtpPagedirBuilder *b, uint32 pair, bool only_free, int
 	Size		size;
 	int			kind;
 
-	/* A load goes on while its first pages are at it. */
+	/* The table may have grown while its first pages were built. */
 	if (MtpPairBlock(pair) + 1 >= b->nblocks)
 		b->nblocks = RelationGetNumberOfBlocks(b->rel);
 	if (MtpPairBlock(pair) >= b->nblocks)

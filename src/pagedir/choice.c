@@ -1,11 +1,11 @@
 /*
  * choice.c
- *	  Tells which columns the directories of a table's pages are made of.
+ *	  Tells which columns the owner of a table has chosen for its directories.
  *
- * The answer comes from the labels of the table, or else of its nearest ancestor that has some.  It is
- * kept in rd_amcache, which core leaves to the access method and frees at each invalidation of the
- * table: label.c sends one when the labels of the table or of an ancestor change, core when a table
- * becomes a partition or ceases to be one, and when columns are renamed or dropped.
+ * The answer comes from the labels of the table, or of its nearest ancestor that has some.  It
+ * lies in rd_amcache, which core leaves to the access method and frees at each invalidation of the
+ * table. label.c invalidates a table when its labels or those of an ancestor change.  Core does so
+ * when a table becomes a partition or ceases to be one, and when columns are renamed or dropped.
  */
 #include "core/core.h"
 
@@ -28,10 +28,10 @@
 
 PG_FUNCTION_INFO_V1(mtp_table_show_directory);
 
-/* What rd_amcache of our tables is.  Core frees it as one chunk. */
+/* rd_amcache of an mtpower table.  Core frees it as one chunk. */
 typedef struct TableCache
 {
-	bool		known;			/* is directory the answer? */
+	bool		known;			/* true if directory is the answer */
 	MtpPagedirChoice directory;
 	MtpPagedirNote note;
 } TableCache;
@@ -53,23 +53,6 @@ mtp_pagedir_translate(Oid from, Oid to, AttrNumber attnum)
 	return translated;
 }
 
-/* An ancestor's columns as rel has them: partitions have the same names, not always the same numbers. */
-static void
-translate_columns(Relation rel, MtpPagedirChoice *directory)
-{
-	for (int i = 0; i < directory->ncolumns; i++)
-	{
-		directory->columns[i] = mtp_pagedir_translate(directory->origin, RelationGetRelid(rel), directory->columns[i]);
-
-		/* Somebody is changing the ancestor just now; we'll be told. */
-		if (directory->columns[i] == InvalidAttrNumber)
-		{
-			memset(directory, 0, sizeof(*directory));
-			return;
-		}
-	}
-}
-
 static void
 look_up(Relation rel, MtpPagedirChoice *directory)
 {
@@ -88,7 +71,18 @@ look_up(Relation rel, MtpPagedirChoice *directory)
 		mtp_pagedir_label_read(lfirst_oid(lc), directory);
 		if (directory->choice != MTP_PAGEDIR_LEARNT)
 		{
-			translate_columns(rel, directory);
+			/* Partitions have the same names, but not always the same numbers. */
+			for (int i = 0; i < directory->ncolumns; i++)
+			{
+				directory->columns[i] = mtp_pagedir_translate(directory->origin, relid,
+															  directory->columns[i]);
+				if (directory->columns[i] == InvalidAttrNumber)
+				{
+					/* Another session is changing the ancestor, and will invalidate rel. */
+					memset(directory, 0, sizeof(*directory));
+					break;
+				}
+			}
 			break;
 		}
 	}
@@ -97,8 +91,8 @@ look_up(Relation rel, MtpPagedirChoice *directory)
 }
 
 /*
- * An invalidation that arrives while the catalogs are being read takes the new cache entry away, and
- * what was read is not kept.
+ * An invalidation that arrives while this reads catalogs frees the new cache entry; then the
+ * answer is not kept.
  */
 void
 mtp_pagedir_choice(Relation rel, MtpPagedirChoice *directory)
@@ -134,14 +128,6 @@ mtp_pagedir_note(Relation rel)
 	return cache == NULL || !cache->known ? NULL : &cache->note;
 }
 
-/* Partitioned tables have none themselves, but their partitions do. */
-static bool
-can_have_directories(Relation rel)
-{
-	return rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP &&
-		(mtp_table_is_ours(rel) || rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE);
-}
-
 static Datum
 column_names(Relation rel, const MtpPagedirChoice *directory)
 {
@@ -155,7 +141,8 @@ column_names(Relation rel, const MtpPagedirChoice *directory)
 }
 
 /*
- * The column that scans have asked for, if there is one, where the owner has left it to them.  Who may not read it is not told what others look for.
+ * Adds the learnt column, if the owner has left the choice to scans.  A user who may not read the
+ * column is not told what others look for.
  */
 static void
 add_learnt(Relation rel, MtpPagedirChoice *directory)
@@ -167,15 +154,16 @@ add_learnt(Relation rel, MtpPagedirChoice *directory)
 	learnt = mtp_pagedir_learnt(rel);
 	if (!AttributeNumberIsValid(learnt) ||
 		(pg_class_aclcheck(RelationGetRelid(rel), GetUserId(), ACL_SELECT) != ACLCHECK_OK &&
-		 pg_attribute_aclcheck(RelationGetRelid(rel), learnt, GetUserId(), ACL_SELECT) != ACLCHECK_OK))
+		 pg_attribute_aclcheck(RelationGetRelid(rel), learnt, GetUserId(), ACL_SELECT) !=
+		 ACLCHECK_OK))
 		return;
 	directory->columns[0] = learnt;
 	directory->ncolumns = 1;
 }
 
 /*
- * mtpower.directory(): NULLs for what can have no directories, so that the function can be asked of all
- * relations of a catalog query.
+ * mtpower.directory() returns NULLs for relations that can have no directories, so that a query
+ * may call it for all relations.
  */
 Datum
 mtp_table_show_directory(PG_FUNCTION_ARGS)
@@ -196,8 +184,10 @@ mtp_table_show_directory(PG_FUNCTION_ARGS)
 		elog(ERROR, "return type must be a row type");
 
 	rel = try_relation_open(PG_GETARG_OID(0), AccessShareLock);
-	if (rel != NULL && can_have_directories(rel))
+	if (rel != NULL && rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP &&
+		(mtp_table_is_ours(rel) || rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE))
 	{
+		/* A partitioned table has no directories, but its partitions do. */
 		mtp_pagedir_choice(rel, &directory);
 		add_learnt(rel, &directory);
 		values[0] = CStringGetTextDatum(choices[directory.choice]);

@@ -1,8 +1,8 @@
 /*
  * choice.h
- *	  Which columns the directories of a table's pages are made of, as its owner has said.
+ *	  The owner's choice: which columns the directories of a table's pages are made of.
  *
- * See README.md in this directory.
+ * README.md has the rules.
  */
 #ifndef MTP_PAGEDIR_CHOICE_H
 #define MTP_PAGEDIR_CHOICE_H
@@ -14,13 +14,16 @@
 #include "nodes/pg_list.h"
 #include "utils/rel.h"
 
-/* As many can be said; those beyond what a directory has (directory/directory.h) don't count.  One digit: label.c relies on it. */
+/*
+ * An owner may name so many columns; a directory uses the first MTP_PAGEDIR_COLUMNS of them.  The
+ * number has one digit, and labels rely on that.
+ */
 #define MTP_LABEL_COLUMNS 8
 
 typedef enum MtpPagedirChosen
 {
-	MTP_PAGEDIR_LEARNT,			/* nobody has said anything */
-	MTP_PAGEDIR_OFF,			/* none shall be built */
+	MTP_PAGEDIR_LEARNT,			/* the owner has said nothing */
+	MTP_PAGEDIR_OFF,			/* there must be none */
 	MTP_PAGEDIR_FIXED			/* the columns below, in this order */
 } MtpPagedirChosen;
 
@@ -29,35 +32,36 @@ typedef struct MtpPagedirChoice
 	MtpPagedirChosen choice;
 	int			ncolumns;		/* at least 1 if FIXED, else 0 */
 	AttrNumber	columns[MTP_LABEL_COLUMNS];
-	Oid			origin;			/* whose labels say so: the relation or an ancestor; InvalidOid if
-								 * LEARNT */
-	Oid			root;			/* the topmost partitioned ancestor, or the relation; not of its
-								 * labels */
+	Oid			origin;			/* the relation whose labels say so, itself or an ancestor;
+								 * InvalidOid if LEARNT */
+	Oid			root;			/* the topmost partitioned ancestor, or the relation itself,
+								 * whoever has labels */
 } MtpPagedirChoice;
 
 /*
- * What was said of rel, or, if nothing was, of its nearest partitioned ancestor of which something was,
- * with the numbers that the columns have in rel.  For tables of access method mtpower and for
- * partitioned tables; the caller has rel open and locked, in any mode, a transaction, and no lock on a
- * page, since catalogs may have to be read.
+ * Returns the choice for rel: its own labels, or else those of its nearest partitioned ancestor
+ * that has some.  Columns are numbered as in rel. rel is a partitioned table or a table of access
+ * method mtpower.  The caller has rel open and locked, in any mode, is in a transaction, and holds
+ * no lock on a page, since this may read catalogs.
  *
- * For tables of access method mtpower the answer is kept in the relation's cache entry, so asking again
- * costs a comparison and a copy; whatever changes the answer invalidates the entry.  The columns are
- * there and are not system columns.  Whether a column's type has an order is for the caller to find
- * out: it had one when set_directory() was called, but ALTER TYPE, or a label that was set without that
- * function, may give another type.
+ * For tables of access method mtpower the relation's cache entry keeps the answer.  So asking
+ * again costs a comparison and a copy, and whatever changes the answer invalidates the entry.  The
+ * columns exist and are no system columns.  The caller must check that a column's type has an
+ * order: ALTER TYPE may have changed it, and SECURITY LABEL does not check it.
  */
 extern void mtp_pagedir_choice(Relation rel, MtpPagedirChoice *directory);
 
 /*
- * The number that column attnum of one relation of a partition tree has in another one: that of the same name.  InvalidAttrNumber if there is
- * none, as while somebody is changing the tree.  Reads the catalog.
+ * Translates a column's number from one relation of a partition tree to another, by its name.
+ * Returns InvalidAttrNumber if there is no such column, as while another session changes the tree.
+ * Reads the catalog.
  */
 extern AttrNumber mtp_pagedir_translate(Oid from, Oid to, AttrNumber attnum);
 
 /*
- * Room for what src/scan knows of a table (scan/demand.c), kept with the answer and gone with it; all
- * zeros at first.  NULL where no answer is kept.  The pointer is good until the catalog is read.
+ * What this session knows of the table's learnt column (columns.c).  The relation's cache entry
+ * keeps it beside the choice, all zeros at first. mtp_pagedir_note returns NULL if no choice is
+ * kept.  The pointer is good until the caller reads a catalog.
  */
 typedef struct MtpPagedirNote
 {
@@ -67,29 +71,38 @@ typedef struct MtpPagedirNote
 
 extern MtpPagedirNote *mtp_pagedir_note(Relation rel);
 
-/* Raises an ERROR for relations that cannot have labels of ours: what has no rows of its own, temporary tables. */
+/*
+ * Raises an ERROR for relations that can have no labels of this provider: those without rows, and
+ * temporary tables.
+ */
 extern void mtp_pagedir_label_check_relation(Form_pg_class rel);
 
 /*
- * The labels of a relation itself, which say what the struct says; columns with its own numbers.  Reads
- * the catalog.
+ * Reads the labels of the relation itself.  Columns have the relation's own numbers.  Reads the
+ * catalog.
  */
 extern void mtp_pagedir_label_read(Oid relid, MtpPagedirChoice *own);
 
-/* Are there any labels in this database?  Mostly there are none, and whoever opens a thousand partitions need not look for those of each, and of its ancestors. */
+/*
+ * True if this database has any labels.  Mostly it has none, and this spares a plan of many
+ * partitions the search for the labels of each partition and its ancestors.
+ */
 extern bool mtp_pagedir_label_any(void);
 
 /*
- * Replaces all labels of a relation by those that say what own says (origin is not looked at).  The
- * caller holds ShareUpdateExclusiveLock on it, which SECURITY LABEL takes as well, or a stronger lock,
- * and keeps it until the end of the transaction.  Does CommandCounterIncrement().
+ * Replaces all labels of a relation by those that say what own says; ignores origin.  The caller
+ * holds ShareUpdateExclusiveLock, which SECURITY LABEL takes as well, or a stronger lock, and
+ * keeps it until the end of the transaction.  Calls CommandCounterIncrement().
  */
 extern void mtp_pagedir_label_write(Oid relid, const MtpPagedirChoice *own);
 
-/* The OIDs of all relations of this database with labels of ours, ascending; palloc'd. */
+/*
+ * Returns the OIDs of all relations of this database that have labels of this provider, ascending;
+ * palloc'd.
+ */
 extern List *mtp_pagedir_label_relations(void);
 
-/* Registers the label provider, and what removes the labels along with the extension. */
+/* Registers the label provider, and the hook that removes the labels with the extension. */
 extern void mtp_pagedir_label_init(void);
 
 #endif							/* MTP_PAGEDIR_CHOICE_H */

@@ -2,8 +2,10 @@
  * chore.c
  *	  Workers take pairs of blocks from the queue and build their directories.
  *
- * A turn is a short transaction under a lock that readers take, which is given back at its end, however much there is to do: who waits for the table gets it then.  It has no snapshot unless comparison functions
- * want one.  Code of users runs as the table's owner, with the restrictions that maintenance commands have.
+ * A turn is one short transaction under AccessShareLock.  The worker gives the lock back at the
+ * end of the turn, however much is left to do; a backend that waits for the table gets it then.
+ * The worker takes a snapshot only if comparison functions need one.  Code of users runs as the
+ * table's owner, with the restrictions of maintenance commands.
  */
 #include "pagedir/request.h"
 
@@ -21,28 +23,28 @@
 #include "core/identity.h"
 #include "core/inject.h"
 
-#define TURN_MS			20		/* as long as somebody may have to wait for the table */
-#define CHUNK			64		/* pairs that are taken at a time */
-#define PAUSE_MS		10		/* after a lock was not to be had */
+#define TURN_MS			20		/* how long a backend may have to wait for the table */
+#define CHUNK			64		/* pairs that a worker takes at a time */
+#define PAUSE_MS		10		/* after a lock was not free */
 #define LOCK_TIMEOUT	"100ms" /* for catalogs */
 
-/* What this worker is at, and how much of it is left. */
+/* What is left of the range that this worker builds */
 static MtpRange range;
 
-/* Of pairs that found no free frame there are so many in a row: there are none. */
+/* So many pairs in a row without a free frame mean that there is none. */
 #define ENOUGH_REFUSALS	64
 
 /*
- * Has the turn to end?  Whether somebody waits for the lock is not asked (core does not tell of locks that were taken on its fast path): it is short, and who waits gets
- * the table when it ends.
+ * True if the turn must end.  Core does not tell of waiters for locks of the fast path, so this
+ * does not ask for them: the turn is short.
  */
 static bool
-is_over(TimestampTz began)
+turn_is_over(TimestampTz began)
 {
 	return mtp_worker_called() || TimestampDifferenceExceeds(began, GetCurrentTimestamp(), TURN_MS);
 }
 
-/* Builds what is left of the range; false if there is no free frame for fresh pages. */
+/* Builds what is left of the range.  Returns false if there is no free frame for fresh pages. */
 static bool
 build_range(MtpPagedirBuilder *b, TimestampTz began)
 {
@@ -58,8 +60,8 @@ build_range(MtpPagedirBuilder *b, TimestampTz began)
 		built = mtp_pagedir_builder_build(b, range.first, range.fresh, -1);
 		counts[built]++;
 		in_a_row = built == MTP_BUILT_REFUSED && range.fresh ? in_a_row + 1 : 0;
-		/* A pair takes as long as its pages and comparison functions take. */
-		over = is_over(began);
+		/* The clock is read after each pair: its pages or comparison functions may be slow. */
+		over = turn_is_over(began);
 	}
 	mtp_pagedir_queue_count(MTP_PAIRS_BUILT, counts[MTP_BUILT_IT]);
 	mtp_pagedir_queue_count(MTP_PAIRS_REFUSED, counts[MTP_BUILT_REFUSED]);
@@ -67,9 +69,9 @@ build_range(MtpPagedirBuilder *b, TimestampTz began)
 	return in_a_row < ENOUGH_REFUSALS;
 }
 
-/* Drops what is left of it, and what else the table has in the queue. */
+/* Drops what is left of the range, and all else that the queue has of the table. */
 static void
-drop_all(Oid relid, bool only_fresh)
+drop_table(Oid relid, bool only_fresh)
 {
 	mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, range.n);
 	range.n = 0;
@@ -77,7 +79,7 @@ drop_all(Oid relid, bool only_fresh)
 }
 
 static void
-build_for(Relation rel)
+build_table(Relation rel)
 {
 	TimestampTz began;
 	Oid			relid = RelationGetRelid(rel);
@@ -85,20 +87,20 @@ build_for(Relation rel)
 
 	if (!mtp_table_is_ours(rel) || !mtp_pagedir_builder_open(&b, rel))
 	{
-		drop_all(relid, false);
+		drop_table(relid, false);
 		return;
 	}
 	InvalidateCatalogSnapshot();
 	if (b.trusted)
-		SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);	/* nothing waits for a
-																			 * lock from here on */
+		SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);	/* from here on nothing
+																			 * waits for a lock */
 	MTP_INJECT("admit_opened");
 	began = GetCurrentTimestamp();
 	do
 	{
 		if (!build_range(&b, began))
-			drop_all(relid, true);
-	} while (!is_over(began) && mtp_pagedir_queue_take(relid, CHUNK, &range));
+			drop_table(relid, true);
+	} while (!turn_is_over(began) && mtp_pagedir_queue_take(relid, CHUNK, &range));
 	if (range.n > 0)
 		mtp_pagedir_queue_return(&range, false);
 	else
@@ -106,26 +108,14 @@ build_for(Relation rel)
 	mtp_pagedir_builder_close(&b);
 }
 
-/* As core runs functions in maintenance commands.  Settings and user are put back by whoever aborts the transaction, too. */
-static void
-build_as_owner(Relation rel)
-{
-	Oid			userid;
-	int			context;
-	int			level = NewGUCNestLevel();
-
-	GetUserIdAndSecContext(&userid, &context);
-	SetUserIdAndSecContext(rel->rd_rel->relowner, context | SECURITY_RESTRICTED_OPERATION);
-	build_for(rel);
-	AtEOXact_GUC(false, level);
-	SetUserIdAndSecContext(userid, context);
-}
-
 static bool
-turn(void)
+build_turn(void)
 {
 	char		activity[64];
 	Relation	rel = NULL;
+	Oid			userid;
+	int			context;
+	int			level;
 	bool		locked;
 
 	if (!mtp_pagedir_queue_possible() || !mtp_pagedir_queue_take(InvalidOid, CHUNK, &range))
@@ -140,35 +130,48 @@ turn(void)
 		rel = try_relation_open(range.relid, NoLock);
 	if (rel != NULL)
 	{
-		build_as_owner(rel);
+		/*
+		 * Runs as core runs functions in maintenance commands.  An abort of the transaction
+		 * restores settings and user, too.
+		 */
+		level = NewGUCNestLevel();
+		GetUserIdAndSecContext(&userid, &context);
+		SetUserIdAndSecContext(rel->rd_rel->relowner, context | SECURITY_RESTRICTED_OPERATION);
+		build_table(rel);
+		AtEOXact_GUC(false, level);
+		SetUserIdAndSecContext(userid, context);
 		relation_close(rel, NoLock);
 	}
 	else if (locked)
-		drop_all(range.relid, false);
+		drop_table(range.relid, false);
 	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 	CommitTransactionCommand();
 
 	if (!locked)
 	{
 		mtp_pagedir_queue_return(&range, true);
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, PAUSE_MS, PG_WAIT_EXTENSION);
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, PAUSE_MS,
+						 PG_WAIT_EXTENSION);
 	}
 	return true;
 }
 
-/* An error is the comparison functions', or the table's: the rest of it is not tried.  Who scans it asks again. */
+/*
+ * After an error of a comparison function, or of the table, drops the rest of the table's ranges.
+ * The next scan asks again.
+ */
 static void
-failed(void)
+turn_failed(void)
 {
 	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 	mtp_pagedir_queue_count(MTP_PAIRS_FAILED, 1);
-	drop_all(range.relid, false);
+	drop_table(range.relid, false);
 }
 
 void
 mtp_pagedir_chore_init(void)
 {
-	static const MtpWork work = {.turn = turn,.failed = failed};
+	static const MtpWork work = {.turn = build_turn,.failed = turn_failed};
 
 	mtp_worker_register(MTP_WORK_CHORE, &work);
 }

@@ -1,13 +1,17 @@
 /*
  * codes.c
- *	  Makes codes of a column's values: small numbers in the order of the values, that one can compare without knowing the type.
+ *	  Makes codes of a column's values: small numbers in the values' order, which a search
+ *	  compares without knowing the type (invariant D1).
  */
 #include "pagedir/pagedir.h"
 
 #include "access/tupmacs.h"
 #include "page/page.h"
 
-/* Of entries that share their codes with other values so many bear a dictionary: one in */
+/*
+ * A column gets a dictionary if more than one in so many of its entries share their codes with
+ * other values.
+ */
 #define MIXED	8
 
 static inline const MtpPagedirColumn *
@@ -19,7 +23,8 @@ column_of(const MtpPagedirCoding *c)
 static inline uint64
 norm_of(const MtpPagedirCoding *c, int entry)
 {
-	return c->column == 0 ? c->entries[entry].norm : mtp_norm_datum(column_of(c)->norm, c->entries[entry].values[c->column], false);
+	return c->column == 0 ? c->entries[entry].norm :
+		mtp_norm_datum(column_of(c)->norm, c->entries[entry].values[c->column], false);
 }
 
 static int
@@ -27,7 +32,9 @@ compare_entries(const MtpPagedirCoding *c, int a, int b)
 {
 	MtpPagedirColumn *column = &c->columns->column[c->column];
 
-	return DatumGetInt32(FunctionCall2Coll(&column->compare, column->tag.collation, c->entries[a].values[c->column], c->entries[b].values[c->column]));
+	return DatumGetInt32(FunctionCall2Coll(&column->compare, column->tag.collation,
+										   c->entries[a].values[c->column],
+										   c->entries[b].values[c->column]));
 }
 
 static int
@@ -40,11 +47,12 @@ compare_places(const void *x, const void *y, void *arg)
 	return cmp != 0 ? cmp : (int) a - (int) b;
 }
 
-/* The largest code of a value */
+/* Returns the largest code that a value may have. */
 static inline uint32
 most_of(const MtpPagedirCoding *c)
 {
-	return c->column == 0 ? PG_UINT32_MAX : MtpCodeOfNull(c->codes.width == 0 ? 4 : c->codes.width) - 1;
+	return c->column == 0 ? PG_UINT32_MAX : MtpCodeOfNull(c->codes.width == 0 ? 4 :
+														  c->codes.width) - 1;
 }
 
 static void
@@ -58,30 +66,27 @@ set_window(MtpPagedirCoding *c)
 		c->codes.shift++;
 }
 
-/* Values in the dictionary: each step-th one before the last, and the last. */
-static inline int
-dictionary_values(const MtpPagedirCoding *c)
-{
-	return (c->ndifferent - 1 + c->step - 1) / c->step + 1;
-}
-
 static void
 set_dictionary(MtpPagedirCoding *c, int step)
 {
 	c->step = step;
 	c->codes.how = MTP_CODES_DICTIONARY;
 	c->codes.shift = 0;
-	c->codes.nvalues = dictionary_values(c);
-	c->codes.width = c->column == 0 || c->codes.width == 0 ? c->codes.width : 2 * c->codes.nvalues - 2 < MtpCodeOfNull(1) ? 1 : 2;
+	c->codes.nvalues = (c->ndifferent - 1 + c->step - 1) / c->step + 1;
+	c->codes.width = c->column == 0 || c->codes.width == 0 ? c->codes.width :
+		2 * c->codes.nvalues - 2 < MtpCodeOfNull(1) ? 1 : 2;
 	c->codes.u.dictionary.at = 0;
 	c->codes.u.dictionary.unused = 0;
 	c->codes.u.dictionary.size = 0;
 	c->codes.u.dictionary.size = mtp_pagedir_dictionary_size(c);
 }
 
-/* Brings the entries with a value into the column's order.  Those of the first column are. */
+/*
+ * Sorts the entries with a value by this column, and ranks them.  Entries come in the order of the
+ * first column.
+ */
 static void
-sort(MtpPagedirCoding *c)
+sort_entries(MtpPagedirCoding *c)
 {
 	int			n = 0;
 
@@ -101,7 +106,7 @@ sort(MtpPagedirCoding *c)
 	}
 }
 
-/* How many entries share the window's code with others of another value? */
+/* Counts the entries that share their code in the window with another value. */
 static int
 count_mixed(const MtpPagedirCoding *c)
 {
@@ -111,7 +116,8 @@ count_mixed(const MtpPagedirCoding *c)
 	{
 		uint32		code = mtp_window_head(c->min, c->codes.shift, norm_of(c, c->order[i]));
 
-		for (end = i + 1; end < c->nvalues && mtp_window_head(c->min, c->codes.shift, norm_of(c, c->order[end])) == code; end++)
+		for (end = i + 1; end < c->nvalues &&
+			 mtp_window_head(c->min, c->codes.shift, norm_of(c, c->order[end])) == code; end++)
 			;
 		if (c->place[i] != c->place[end - 1])
 			mixed += end - i;
@@ -153,7 +159,7 @@ mtp_pagedir_code(MtpPagedirCoding *c)
 		if (mtp_norm_is_exact(norm) && c->codes.shift == 0)
 			return;
 	}
-	sort(c);
+	sort_entries(c);
 	if (norm == MTP_NORM_NONE || count_mixed(c) > c->nvalues / MIXED)
 		set_dictionary(c, 1);
 }
@@ -163,7 +169,8 @@ mtp_pagedir_code_less(MtpPagedirCoding *c)
 {
 	if (c->codes.how == MTP_CODES_DICTIONARY)
 	{
-		if (c->codes.nvalues > 2 && (c->codes.width == 2 || c->codes.u.dictionary.size >= c->n * c->codes.width))
+		if (c->codes.nvalues > 2 && (c->codes.width == 2 ||
+									 c->codes.u.dictionary.size >= c->n * c->codes.width))
 			set_dictionary(c, c->step * 2);
 		else if (c->codes.width > 0)
 		{
@@ -187,7 +194,7 @@ mtp_pagedir_code_less(MtpPagedirCoding *c)
 
 /* ---------- dictionaries ---------- */
 
-/* Where a value is put behind `at`, and how long it is. */
+/* Aligns *at for the value and returns the value's size. */
 static Size
 place_value(Form_pg_attribute att, Datum value, Size *at)
 {
@@ -200,7 +207,7 @@ place_value(Form_pg_attribute att, Datum value, Size *at)
 	return att->attlen > 0 ? att->attlen : strlen(DatumGetCString(value)) + 1;
 }
 
-/* Writes it, if there is room given; returns its size. */
+/* Writes the dictionary unless `to` is NULL, and returns its size. */
 static Size
 write_dictionary(const MtpPagedirCoding *c, char *to)
 {
@@ -214,7 +221,8 @@ write_dictionary(const MtpPagedirCoding *c, char *to)
 		Datum		value = c->entries[c->order[i]].values[c->column];
 		Size		size;
 
-		if ((i > 0 && place == c->place[i - 1]) || (place % c->step != 0 && place != c->ndifferent - 1))
+		if ((i > 0 && place == c->place[i - 1]) ||
+			(place % c->step != 0 && place != c->ndifferent - 1))
 			continue;
 		size = place_value(att, value, &at);
 		if (to != NULL)
@@ -236,14 +244,6 @@ mtp_pagedir_dictionary_size(const MtpPagedirCoding *c)
 	return c->codes.how == MTP_CODES_DICTIONARY ? write_dictionary(c, NULL) : 0;
 }
 
-static uint32
-code_of_place(const MtpPagedirCoding *c, int place)
-{
-	if (place == c->ndifferent - 1)
-		return 2 * (c->codes.nvalues - 1);
-	return 2 * (place / c->step) + (place % c->step != 0);
-}
-
 void
 mtp_pagedir_write_codes(const MtpPagedirCoding *c, uint32 *codes, char *directory)
 {
@@ -251,7 +251,12 @@ mtp_pagedir_write_codes(const MtpPagedirCoding *c, uint32 *codes, char *director
 	{
 		write_dictionary(c, directory + c->codes.u.dictionary.at);
 		for (int i = 0; i < c->nvalues; i++)
-			codes[c->order[i]] = code_of_place(c, c->place[i]);
+		{
+			int			place = c->place[i];
+
+			codes[c->order[i]] = place == c->ndifferent - 1 ? 2 * (c->codes.nvalues - 1) :
+				2 * (place / c->step) + (place % c->step != 0);
+		}
 	}
 	for (int i = 0; i < c->n; i++)
 	{

@@ -1,6 +1,6 @@
 /*
  * describe.c
- *	  What the catalogs say of a directory's columns, and of the keys that are looked for.
+ *	  Describes a directory's columns, and the keys that a search looks for, by the catalogs.
  */
 #include "pagedir/pagedir.h"
 
@@ -20,7 +20,7 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
-/* A string of a catalog's row, or NULL */
+/* Returns a string of a catalog's row, or NULL. */
 static char *
 get_string(int cache, HeapTuple tuple, AttrNumber attnum)
 {
@@ -31,8 +31,9 @@ get_string(int cache, HeapTuple tuple, AttrNumber attnum)
 }
 
 /*
- * What stands for the version that the library has of a locale; 0 if it tells none.  ICU opens the locale for that, which takes longer than a directory scan may at its
- * begin; a process keeps its libraries, so the last few are remembered.
+ * Returns a number for the version that the library has of a locale; 0 if it tells none.  ICU
+ * opens the locale for that, which is too slow for the start of each scan.  A process keeps its
+ * libraries, so this remembers the last few locales.
  */
 static uint32
 locale_version(char provider, const char *locale)
@@ -62,7 +63,10 @@ locale_version(char provider, const char *locale)
 	return hash;
 }
 
-/* What stands for the version of a collation as the libraries have it now; 0 if they tell none. */
+/*
+ * Returns a number for the version that the libraries now have of a collation; 0 if they tell
+ * none.
+ */
 static uint32
 collation_version(Oid collation)
 {
@@ -73,26 +77,30 @@ collation_version(Oid collation)
 
 	if (!OidIsValid(collation) || lc_collate_is_c(collation))
 		return 0;
-	tuple = is_default ? SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId)) : SearchSysCache1(COLLOID, ObjectIdGetDatum(collation));
+	tuple = is_default ? SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId)) :
+		SearchSysCache1(COLLOID, ObjectIdGetDatum(collation));
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for collation %u", collation);
 	if (is_default)
 	{
 		provider = ((Form_pg_database) GETSTRUCT(tuple))->datlocprovider;
-		locale = get_string(DATABASEOID, tuple, provider == COLLPROVIDER_ICU ? Anum_pg_database_daticulocale : Anum_pg_database_datcollate);
+		locale = get_string(DATABASEOID, tuple, provider == COLLPROVIDER_ICU ?
+							Anum_pg_database_daticulocale : Anum_pg_database_datcollate);
 	}
 	else
 	{
 		provider = ((Form_pg_collation) GETSTRUCT(tuple))->collprovider;
-		locale = get_string(COLLOID, tuple, provider == COLLPROVIDER_ICU ? Anum_pg_collation_colliculocale : Anum_pg_collation_collcollate);
+		locale = get_string(COLLOID, tuple, provider == COLLPROVIDER_ICU ?
+							Anum_pg_collation_colliculocale : Anum_pg_collation_collcollate);
 	}
 	ReleaseSysCache(tuple);
 	return locale == NULL ? 0 : locale_version(provider, locale);
 }
 
 /*
- * What stands for the value that rows have from before the column was added; 0 if that is null.  No page has it: a column that is added, rolled back and added again has another
- * one, and the same number and file.
+ * Returns a number for the value of rows from before the column was added; 0 if that is null.  No
+ * page has this value.  A column that is added, rolled back and added again may have another
+ * value, but the same number and file.
  */
 static uint32
 missing_value(TupleDesc desc, Form_pg_attribute att)
@@ -106,8 +114,10 @@ missing_value(TupleDesc desc, Form_pg_attribute att)
 }
 
 /*
- * Does the order that a comparison function gives a type stay as it is, while a table has a column of the type?  Not that of rows: attributes come to a row type and go, and no table of such a
- * column is told.  Arrays and ranges have their elements' orders.  Adds what stands for it to *version.
+ * True if the order that a comparison function gives a type stays the same while a table has a
+ * column of the type.  A row type's order does not: ALTER TYPE adds and drops attributes and tells
+ * no table.  Arrays and ranges have the orders of their elements.  Adds to *version what the order
+ * depends on.
  */
 static bool
 has_lasting_order(Oid type, Oid proc, uint32 *version)
@@ -124,18 +134,23 @@ has_lasting_order(Oid type, Oid proc, uint32 *version)
 	}
 	if (proc == F_RANGE_CMP || proc == F_MULTIRANGE_CMP)
 	{
-		inner = lookup_type_cache(getBaseType(type), TYPECACHE_RANGE_INFO | TYPECACHE_MULTIRANGE_INFO);
+		inner = lookup_type_cache(getBaseType(type),
+								  TYPECACHE_RANGE_INFO | TYPECACHE_MULTIRANGE_INFO);
 		if (proc == F_MULTIRANGE_CMP)
 			inner = inner->rngtype;
 		if (inner == NULL || inner->rngelemtype == NULL)
 			return false;
 		*version = hash_combine(*version, collation_version(inner->rng_collation));
-		return has_lasting_order(inner->rngelemtype->type_id, inner->rng_cmp_proc_finfo.fn_oid, version);
+		return has_lasting_order(inner->rngelemtype->type_id, inner->rng_cmp_proc_finfo.fn_oid,
+								 version);
 	}
 	return true;
 }
 
-/* The type's comparison function, which core says there is none of where there is none for what the type consists of; and what stands for its order. */
+/*
+ * Returns the type's comparison function, and in *version a number for its order; InvalidOid if
+ * the type, or a type within it, has none that lasts.
+ */
 static Oid
 order_of(Oid type, TypeCacheEntry **entry, uint32 *version)
 {
@@ -163,7 +178,7 @@ mtp_pagedir_has_order(Oid type)
 	return OidIsValid(order_of(type, &entry, &version));
 }
 
-/* The type's order is asked of the cache of types: a scan describes its columns each time that it is executed. */
+/* Asks the type cache for the order, since each execution of a scan describes its columns. */
 static bool
 describe_column(MtpPagedirColumn *column, TupleDesc desc, Form_pg_attribute att)
 {
@@ -176,8 +191,11 @@ describe_column(MtpPagedirColumn *column, TupleDesc desc, Form_pg_attribute att)
 	column->input = type->btree_opintype;
 	column->tag = (MtpPagedirTag)
 	{
-		.attnum = att->attnum,.type = att->atttypid,.typmod = att->atttypmod,.collation = att->attcollation,
-			.version = hash_combine(hash_combine(collation_version(att->attcollation), missing_value(desc, att)), order),.family = type->btree_opf
+		.attnum = att->attnum,.type = att->atttypid,.typmod = att->atttypmod,
+			.collation = att->attcollation,
+			.version = hash_combine(hash_combine(collation_version(att->attcollation),
+												 missing_value(desc, att)), order),
+			.family = type->btree_opf
 	};
 	column->norm = mtp_norm_kind(proc, att->attcollation);
 	fmgr_info(proc, &column->compare);
@@ -209,7 +227,8 @@ is_float(Oid type)
 }
 
 bool
-mtp_pagedir_key(const MtpPagedirColumns *c, int column, Oid op, Oid collation, Datum value, MtpPagedirKey *key)
+mtp_pagedir_key(const MtpPagedirColumns *c, int column, Oid op, Oid collation, Datum value,
+				MtpPagedirKey *key)
 {
 	const MtpPagedirColumn *col = &c->column[column];
 	Oid			family = col->tag.family;
@@ -227,7 +246,9 @@ mtp_pagedir_key(const MtpPagedirColumns *c, int column, Oid op, Oid collation, D
 	if (left != input || !OidIsValid(proc))
 		return false;
 
-	/* Values of two types have normalized keys in one space if both are integers, or both floats. */
+	/*
+	 * Values of two types have normalized keys in one space if both are integers, or both floats.
+	 */
 	if (right == input || (is_int(input) && is_int(right)) || (is_float(input) && is_float(right)))
 	{
 		Oid			own = get_opfamily_proc(family, right, right, BTORDER_PROC);
@@ -248,8 +269,8 @@ mtp_pagedir_key(const MtpPagedirColumns *c, int column, Oid op, Oid collation, D
 	fmgr_info(proc, &key->compare);
 
 	/*
-	 * In local time, a timestamp may be before another and stand for a later moment: the column's
-	 * order is not that of the comparison with timestamptz.
+	 * A timestamp in local time may be before another and stand for a later moment.  So the
+	 * column's order is not that of the comparison with timestamptz.
 	 */
 	if (right != input && func_volatile(proc) != PROVOLATILE_IMMUTABLE)
 		key->compare.fn_addr = NULL;

@@ -1,107 +1,73 @@
 /*
  * label.c
- *	  Directory columns as security labels: 'directory 1', 'directory 2', ... on columns, 'no directory' on tables.
+ *	  The label provider: the owner's choice as security labels, 'directory 1', 'directory 2',
+ *	  ... on columns and 'no directory' on tables.
  *
- * Core keeps the labels: it checks who may set them, dumps them, and drops them along with their column
- * or table.  They are ours to check, to read, and to tell other sessions of: core sends no invalidation
- * for them.
+ * Core keeps the labels: it checks who may set them, dumps them, and drops them with their column
+ * or table.  This file checks their text, replaces and removes them, and invalidates the relations
+ * that they apply to, since core sends no invalidation for labels.
  *
- * A label may stand alone, since a restore sets them one by one, and so may SECURITY LABEL by hand.
- * Nothing here needs the extension's SQL objects: labels can be restored before CREATE EXTENSION, or
- * without it.
+ * A label may stand alone: a restore sets them one by one, and so does SECURITY LABEL by hand.
+ * Nothing here needs the extension's SQL objects, so labels can be restored before CREATE
+ * EXTENSION or without it.
  */
 #include "core/core.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/objectaccess.h"
 #include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_inherits.h"
-#include "catalog/pg_seclabel.h"
 #include "commands/extension.h"
 #include "commands/seclabel.h"
 #include "storage/lmgr.h"
-#include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 #include "pagedir/choice.h"
-
-#define LABEL_PROVIDER	"mtpower"
-#define LABEL_OFF		"no directory"
-#define LABEL_COLUMN	"directory "
-
-/* In columns[] while labels are read: a number that two columns have. */
-#define TWICE			(-1)
+#include "pagedir/label.h"
 
 static object_access_hook_type previous_access_hook = NULL;
 
-/* Which column of the directory a label makes a column, from 1; 0 if the label is no such. */
-static int
-label_number(const char *label)
-{
-	size_t		len = strlen(LABEL_COLUMN);
-	char		digit;
-
-	if (strncmp(label, LABEL_COLUMN, len) != 0)
-		return 0;
-	digit = label[len];
-	if (digit < '1' || digit > '0' + MTP_LABEL_COLUMNS || label[len + 1] != '\0')
-		return 0;
-	return digit - '0';
-}
-
-/* The label that column subid (0: the table itself) has to have, or NULL; palloc'd. */
+/* Returns the label that column subid (0: the table itself) must have, palloc'd, or NULL. */
 static char *
 wanted_label(const MtpPagedirChoice *own, int subid)
 {
 	if (subid == 0)
-		return own->choice == MTP_PAGEDIR_OFF ? pstrdup(LABEL_OFF) : NULL;
+		return own->choice == MTP_PAGEDIR_OFF ? pstrdup(MTP_LABEL_OFF) : NULL;
 	if (own->choice == MTP_PAGEDIR_FIXED)
 	{
 		for (int i = 0; i < own->ncolumns; i++)
 		{
 			if (own->columns[i] == subid)
-				return psprintf("%s%d", LABEL_COLUMN, i + 1);
+				return psprintf("%s%d", MTP_LABEL_COLUMN, i + 1);
 		}
 	}
 	return NULL;
 }
 
 /*
- * Has all sessions forget what they know of a relation.  It may be gone.
- */
-static void
-invalidate(Oid relid)
-{
-	HeapTuple	tup = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-
-	if (!HeapTupleIsValid(tup))
-		return;
-	CacheInvalidateRelcacheByTuple(tup);
-	ReleaseSysCache(tup);
-}
-
-/*
- * The same for a relation whose labels change, and for all partitions below it, to which they may apply
- * as well.
+ * Invalidates a relation whose labels change, and all partitions below it, since its labels may
+ * apply to them.
  *
- * Partitioned tables in between are locked as ALTER TABLE ... ATTACH PARTITION does it, so that no
- * partition comes to them that we don't see and that doesn't see what we have done.  The partitions
- * themselves need no lock.
+ * Locks partitioned tables in between as ALTER TABLE ... ATTACH PARTITION does.  So no partition
+ * can join them that neither sees this change nor is invalidated here.  The partitions themselves
+ * need no lock.
  */
 static void
 invalidate_tree(Oid relid)
 {
+	HeapTuple	tup = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	ListCell   *lc;
 
-	invalidate(relid);
+	if (HeapTupleIsValid(tup))	/* the relation may be gone */
+	{
+		CacheInvalidateRelcacheByTuple(tup);
+		ReleaseSysCache(tup);
+	}
 	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
 		return;
 	foreach(lc, find_inheritance_children_extended(relid, false, NoLock, NULL, NULL))
@@ -131,194 +97,49 @@ mtp_pagedir_label_check_relation(Form_pg_class rel)
 				 errdetail("Page directories are in shared memory, where there are no pages of temporary tables.")));
 }
 
-static void
-check_labelled(Oid relid)
-{
-	HeapTuple	tup = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-
-	if (!HeapTupleIsValid(tup))
-		elog(ERROR, "cache lookup failed for relation %u", relid);
-	mtp_pagedir_label_check_relation((Form_pg_class) GETSTRUCT(tup));
-	ReleaseSysCache(tup);
-}
-
 /*
- * Called for each SECURITY LABEL FOR mtpower; core has locked the object, and knows that the user owns
- * it.  A label that goes (NULL) may go from anywhere.
+ * Core calls this for each SECURITY LABEL FOR mtpower.  It has locked the object and checked that
+ * the user owns it.  A label may be removed (NULL) from any object.
  */
 static void
 check_label(const ObjectAddress *object, const char *label)
 {
+	HeapTuple	tup;
+
 	if (label != NULL)
 	{
 		if (object->classId != RelationRelationId)
 			ereport(ERROR,
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 					 errmsg("security label provider \"%s\" labels only tables and their columns",
-							LABEL_PROVIDER)));
-		check_labelled(object->objectId);
+							MTP_LABEL_PROVIDER)));
+		tup = SearchSysCache1(RELOID, ObjectIdGetDatum(object->objectId));
+		if (!HeapTupleIsValid(tup))
+			elog(ERROR, "cache lookup failed for relation %u", object->objectId);
+		mtp_pagedir_label_check_relation((Form_pg_class) GETSTRUCT(tup));
+		ReleaseSysCache(tup);
 		if (object->objectSubId < 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("page directories on system columns are not supported")));
-		if (object->objectSubId == 0 ? strcmp(label, LABEL_OFF) != 0 : label_number(label) == 0)
+		if (object->objectSubId == 0 ? strcmp(label, MTP_LABEL_OFF) != 0 :
+			mtp_pagedir_label_number(label) == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_NAME),
 					 errmsg("invalid security label: \"%s\"", label),
-					 errdetail("Security label provider \"%s\" knows \"" LABEL_COLUMN "1\" to \"" LABEL_COLUMN "%d\" for columns, and \"" LABEL_OFF "\" for tables.",
-							   LABEL_PROVIDER, MTP_LABEL_COLUMNS),
+					 errdetail("Security label provider \"%s\" knows \"" MTP_LABEL_COLUMN "1\" to \"" MTP_LABEL_COLUMN "%d\" for columns, and \"" MTP_LABEL_OFF "\" for tables.",
+							   MTP_LABEL_PROVIDER, MTP_LABEL_COLUMNS),
 					 errhint("Use mtpower.set_directory().")));
 	}
 	if (object->classId == RelationRelationId)
 		invalidate_tree(object->objectId);
 }
 
-/*
- * Begins a scan of the labels of one relation and its columns, or of all relations if relid is invalid,
- * by whatever provider.
- */
-static SysScanDesc
-begin_scan(Relation catalog, Oid relid)
-{
-	bool		one = OidIsValid(relid);
-	ScanKeyData keys[2];
-
-	/* The catalog's only index begins with the objects' OIDs. */
-	ScanKeyInit(&keys[0], Anum_pg_seclabel_objoid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(relid));
-	ScanKeyInit(&keys[1], Anum_pg_seclabel_classoid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(RelationRelationId));
-	return systable_beginscan(catalog, SecLabelObjectIndexId, one, NULL, one ? 2 : 1,
-							  one ? keys : &keys[1]);
-}
-
-/* The next label of ours, or false.  *label is palloc'd; it may be NULL for callers that don't ask. */
-static bool
-next_label(SysScanDesc scan, Relation catalog, Oid *relid, int *subid, char **label)
-{
-	HeapTuple	tup;
-
-	while (HeapTupleIsValid(tup = systable_getnext(scan)))
-	{
-		FormData_pg_seclabel *row = (FormData_pg_seclabel *) GETSTRUCT(tup);
-		bool		isnull;
-		Datum		provider = heap_getattr(tup, Anum_pg_seclabel_provider,
-											RelationGetDescr(catalog), &isnull);
-
-		if (isnull || strcmp(TextDatumGetCString(provider), LABEL_PROVIDER) != 0)
-			continue;
-		*relid = row->objoid;
-		*subid = row->objsubid;
-		if (label != NULL)
-			*label = TextDatumGetCString(heap_getattr(tup, Anum_pg_seclabel_label,
-													  RelationGetDescr(catalog), &isnull));
-		return true;
-	}
-	return false;
-}
-
-/* What this session knows of the database's labels, by whatever provider and on whatever object, until a relation changes. */
-static enum
-{
-	ANY_UNKNOWN,
-	ANY_NONE,
-	ANY_SOME
-}			any_label = ANY_UNKNOWN;
-static uint64 nchanges = 0;
-
-static void
-relation_changed(Datum arg, Oid relid)
-{
-	any_label = ANY_UNKNOWN;
-	nchanges++;
-}
-
-/*
- * Whoever sets a label invalidates the relation that it is on, so the answer stands until then; one that was read while somebody did is not kept.
- */
-bool
-mtp_pagedir_label_any(void)
-{
-	static bool registered = false;
-	uint64		before = nchanges;
-	Relation	catalog;
-	SysScanDesc scan;
-	bool		any;
-
-	if (any_label != ANY_UNKNOWN)
-		return any_label == ANY_SOME;
-	if (!registered)
-		CacheRegisterRelcacheCallback(relation_changed, (Datum) 0);
-	registered = true;
-	catalog = table_open(SecLabelRelationId, AccessShareLock);
-	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
-	any = HeapTupleIsValid(systable_getnext(scan));
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-	if (nchanges == before)
-		any_label = any ? ANY_SOME : ANY_NONE;
-	return any;
-}
-
-/*
- * Columns count up to the first number that no column has, or that several have.  If that is the first,
- * nothing was said.
- */
-void
-mtp_pagedir_label_read(Oid relid, MtpPagedirChoice *own)
-{
-	Relation	catalog = table_open(SecLabelRelationId, AccessShareLock);
-	SysScanDesc scan = begin_scan(catalog, relid);
-	Oid			object;
-	int			subid;
-	char	   *label;
-
-	memset(own, 0, sizeof(*own));
-	while (next_label(scan, catalog, &object, &subid, &label))
-	{
-		int			number = label_number(label);
-
-		if (subid == 0 && strcmp(label, LABEL_OFF) == 0)
-			own->choice = MTP_PAGEDIR_OFF;
-		else if (subid > 0 && number > 0)
-			own->columns[number - 1] = own->columns[number - 1] == 0 ? subid : TWICE;
-		pfree(label);
-	}
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-
-	if (own->choice == MTP_PAGEDIR_OFF)
-		memset(own->columns, 0, sizeof(own->columns));
-	while (own->ncolumns < MTP_LABEL_COLUMNS && own->columns[own->ncolumns] > 0)
-		own->ncolumns++;
-	if (own->ncolumns > 0)
-		own->choice = MTP_PAGEDIR_FIXED;
-	if (own->choice != MTP_PAGEDIR_LEARNT)
-		own->origin = relid;
-}
-
-/* The columns of a relation that have labels of ours; 0 stands for the relation itself. */
-static List *
-labelled_columns(Oid relid)
-{
-	Relation	catalog = table_open(SecLabelRelationId, AccessShareLock);
-	SysScanDesc scan = begin_scan(catalog, relid);
-	List	   *subids = NIL;
-	Oid			object;
-	int			subid;
-
-	while (next_label(scan, catalog, &object, &subid, NULL))
-		subids = lappend_int(subids, subid);
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-	return subids;
-}
-
-/* Each label is written once, since changes are not visible before the command's end. */
+/* Writes each label once: changes are not visible before the end of the command. */
 void
 mtp_pagedir_label_write(Oid relid, const MtpPagedirChoice *own)
 {
-	List	   *subids = labelled_columns(relid);
+	List	   *subids = mtp_pagedir_label_columns(relid);
 	ListCell   *lc;
 
 	if (own->choice == MTP_PAGEDIR_OFF)
@@ -331,35 +152,17 @@ mtp_pagedir_label_write(Oid relid, const MtpPagedirChoice *own)
 		ObjectAddress object;
 
 		ObjectAddressSubSet(object, RelationRelationId, relid, lfirst_int(lc));
-		SetSecurityLabel(&object, LABEL_PROVIDER, wanted_label(own, lfirst_int(lc)));
+		SetSecurityLabel(&object, MTP_LABEL_PROVIDER, wanted_label(own, lfirst_int(lc)));
 	}
 	invalidate_tree(relid);
 	CommandCounterIncrement();
 }
 
-List *
-mtp_pagedir_label_relations(void)
-{
-	Relation	catalog = table_open(SecLabelRelationId, AccessShareLock);
-	SysScanDesc scan = begin_scan(catalog, InvalidOid);
-	List	   *relids = NIL;
-	Oid			relid;
-	int			subid;
-
-	while (next_label(scan, catalog, &relid, &subid, NULL))
-		relids = lappend_oid(relids, relid);
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-
-	list_sort(relids, list_oid_cmp);
-	list_deduplicate_oid(relids);
-	return relids;
-}
-
 /*
- * Labels would outlive the extension: they belong to tables, which may be heap's by now.  A dump could
- * then be restored only where the library is.  A drop, by whichever command, calls this for each object
- * before it is dropped; tables that go along with the extension have gone by then.
+ * Removes all labels with the extension.  They belong to tables, which may be heap's by now, and
+ * would outlive it; a dump could then be restored only where the library is.  Core calls this for
+ * each object before it drops it, by whichever command.  Tables that go with the extension have
+ * gone by then.
  */
 static void
 remove_with_extension(ObjectAccessType access, Oid class, Oid object, int sub_id, void *arg)
@@ -386,7 +189,7 @@ remove_with_extension(ObjectAccessType access, Oid class, Oid object, int sub_id
 void
 mtp_pagedir_label_init(void)
 {
-	register_label_provider(LABEL_PROVIDER, check_label);
+	register_label_provider(MTP_LABEL_PROVIDER, check_label);
 	previous_access_hook = object_access_hook;
 	object_access_hook = remove_with_extension;
 }

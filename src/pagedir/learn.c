@@ -1,11 +1,12 @@
 /*
  * learn.c
- *	  Learns from executed scans which column a table's directories shall be made of.
+ *	  Learns from executed scans which column a table's directories are made of.
  *
- * Of each table that is scanned so there is an entry in shared memory, with a count for each of a few columns; of a partition tree one for all of its
- * tables, under the number of its root and with the numbers that columns have there.  Nothing here is certain: an entry may go when others
- * need its room, and may be of a table that was dropped and had the number of another one.  So whoever reads a column's number looks whether there is such a
- * column.
+ * Shared memory has an entry for each table that is scanned so, with a count for each of a few
+ * columns.  All tables of a partition tree share one entry, under the number of the root and with
+ * the root's column numbers.  Entries are hints (invariant D8): one may go when others need its
+ * place, and may be left from a dropped table whose number another table has now.  So each reader
+ * checks that there is such a column.
  */
 #include "pagedir/learn.h"
 
@@ -14,185 +15,65 @@
 #include "access/parallel.h"
 #include "common/pg_prng.h"
 #include "miscadmin.h"
-#include "port/atomics.h"
-#include "storage/lwlock.h"
 #include "storage/shmem.h"
-#include "utils/hsearch.h"
-#include "utils/memutils.h"
 
-#include "buffer/buffer.h"
-#include "pagedir/pagedir.h"
 #include "pagedir/choice.h"
+#include "pagedir/demand.h"
 
-typedef struct DemandKey
-{
-	Oid			dbid;
-	Oid			relid;			/* of a partition, the topmost partitioned ancestor's */
-} DemandKey;
+DemandShared *mtp_pagedir_demand_shared = NULL;
+HTAB	   *mtp_pagedir_demands = NULL;
 
-typedef struct Demand
-{
-	DemandKey	key;
-	uint32		scans;			/* that were counted, up to 2 */
-	AttrNumber	learnt;			/* what directories are made of, or 0 */
-	AttrNumber	attnums[MTP_LEARN_COLUMNS]; /* 0: no column's */
-	float		counts[MTP_LEARN_COLUMNS];
-} Demand;
-
-typedef struct DemandShared
-{
-	LWLock	   *lock;			/* guards all entries */
-	pg_atomic_uint64 changes;	/* of what is learnt of any table; never 0; by holders of the lock */
-} DemandShared;
-
-static DemandShared *shared = NULL;
-static HTAB *demands = NULL;
-
-/* Is there such a column, and has its type an order? */
-static bool
-is_orderable(TupleDesc desc, AttrNumber attnum)
-{
-	Form_pg_attribute att;
-
-	if (attnum < 1 || attnum > desc->natts)
-		return false;
-	att = TupleDescAttr(desc, attnum - 1);
-	return !att->attisdropped && mtp_pagedir_has_order(att->atttypid);
-}
-
-/* What is learnt of this table, or may be, is another column: under the lock. */
-static void
-set_learnt(Demand *d, AttrNumber learnt)
+void
+mtp_pagedir_set_learnt(Demand *d, AttrNumber learnt)
 {
 	if (d->learnt != learnt)
-		pg_atomic_fetch_add_u64(&shared->changes, 1);
+		pg_atomic_fetch_add_u64(&mtp_pagedir_demand_shared->changes, 1);
 	d->learnt = learnt;
-}
-
-/* The learnt column, or 0: whether there is one is for the caller to see. */
-static AttrNumber
-learnt_of(Oid relid)
-{
-	DemandKey	key = {.dbid = MyDatabaseId,.relid = relid};
-	Demand	   *d;
-	AttrNumber	learnt = 0;
-
-	LWLockAcquire(shared->lock, LW_SHARED);
-	d = hash_search(demands, &key, HASH_FIND, NULL);
-	if (d != NULL)
-		learnt = d->learnt;
-	LWLockRelease(shared->lock);
-	return learnt;
-}
-
-/*
- * The same with the table's own number, if it is a column that can be asked.  It is noted with the relation until anything is learnt of any
- * table: that is rare, and a plan asks of each partition.  Whatever changes root and numbers takes the
- * note away, also while the catalog is read here.
- */
-static AttrNumber
-noted_learnt_of(Relation rel, Oid root)
-{
-	MtpPagedirNote *note = mtp_pagedir_note(rel);
-	uint64		changes;
-	AttrNumber	learnt;
-
-	if (shared == NULL)
-		return InvalidAttrNumber;
-	changes = pg_atomic_read_u64(&shared->changes);
-	if (note != NULL && note->changes == changes)
-		learnt = note->learnt;
-	else
-	{
-		learnt = mtp_pagedir_translate(root, RelationGetRelid(rel), learnt_of(root));
-		if (note != NULL && note == mtp_pagedir_note(rel))
-			*note = (MtpPagedirNote)
-		{
-			.changes = changes,.learnt = learnt
-		};
-	}
-	return is_orderable(RelationGetDescr(rel), learnt) ? learnt : InvalidAttrNumber;
-}
-
-AttrNumber
-mtp_pagedir_learnt(Relation rel)
-{
-	MtpPagedirChoice directory;
-
-	mtp_pagedir_choice(rel, &directory);
-	return noted_learnt_of(rel, directory.root);
-}
-
-int
-mtp_pagedir_columns(Relation rel, AttrNumber *attnums, bool *learnt)
-{
-	MtpPagedirChoice directory;
-	int			n;
-
-	mtp_pagedir_choice(rel, &directory);
-	if (learnt != NULL)
-		*learnt = directory.choice == MTP_PAGEDIR_LEARNT;
-	if (directory.choice == MTP_PAGEDIR_LEARNT)
-	{
-		attnums[0] = noted_learnt_of(rel, directory.root);
-		return AttributeNumberIsValid(attnums[0]) ? 1 : 0;
-	}
-	n = Min(directory.ncolumns, MTP_PAGEDIR_COLUMNS);
-	memcpy(attnums, directory.columns, n * sizeof(AttrNumber));
-	return n;
-}
-
-bool
-mtp_pagedir_off(Relation rel)
-{
-	MtpPagedirChoice directory;
-
-	mtp_pagedir_choice(rel, &directory);
-	return directory.choice == MTP_PAGEDIR_OFF;
 }
 
 /* ---------- counting ---------- */
 
-/* Makes room for another table: any one goes. */
+/* Makes room for another table: drops one at random. */
 static void
-evict(void)
+evict_entry(void)
 {
 	HASH_SEQ_STATUS seq;
 	Demand	   *d = NULL;
+	uint64		left = hash_get_num_entries(mtp_pagedir_demands);
 
-	hash_seq_init(&seq, demands);
-	for (uint64 left = pg_prng_uint64_range(&pg_global_prng_state, 1, hash_get_num_entries(demands)); left > 0; left--)
+	hash_seq_init(&seq, mtp_pagedir_demands);
+	for (left = pg_prng_uint64_range(&pg_global_prng_state, 1, left); left > 0; left--)
 		d = hash_seq_search(&seq);
 	hash_seq_term(&seq);
-	Assert(d != NULL);			/* there is no room, so there are some */
-	set_learnt(d, 0);
-	hash_search(demands, &d->key, HASH_REMOVE, NULL);
+	Assert(d != NULL);			/* the table is full */
+	mtp_pagedir_set_learnt(d, 0);
+	hash_search(mtp_pagedir_demands, &d->key, HASH_REMOVE, NULL);
 }
 
-/*
- * A table's entry.  Where there is none, and no place is free, it gets one only with a chance of one in MTP_LEARN_CHANCE, or always; else NULL.
- */
-static Demand *
-demand_of(Oid dbid, Oid relid, bool always)
+Demand *
+mtp_pagedir_demand(Oid dbid, Oid relid, bool always)
 {
 	DemandKey	key = {.dbid = dbid,.relid = relid};
-	Demand	   *d = hash_search(demands, &key, HASH_FIND, NULL);
+	Demand	   *d = hash_search(mtp_pagedir_demands, &key, HASH_FIND, NULL);
 
 	if (d == NULL)
 	{
-		if (hash_get_num_entries(demands) >= MTP_LEARN_TABLES)
+		if (hash_get_num_entries(mtp_pagedir_demands) >= MTP_LEARN_TABLES)
 		{
 			if (!always && pg_prng_uint32(&pg_global_prng_state) % MTP_LEARN_CHANCE != 0)
 				return NULL;
-			evict();
+			evict_entry();
 		}
-		d = hash_search(demands, &key, HASH_ENTER, NULL);
+		d = hash_search(mtp_pagedir_demands, &key, HASH_ENTER, NULL);
 		memset((char *) d + sizeof(key), 0, sizeof(*d) - sizeof(key));
 	}
 	return d;
 }
 
-/* A column's place; if it has none, a free one, or that of the least count, if this is worth less than one scan.  -1 if there is none. */
+/*
+ * Returns a column's place.  A new column gets a free place, or the place of the least count if
+ * that is worth less than one scan; else -1.
+ */
 static int
 place_of(Demand *d, AttrNumber attnum)
 {
@@ -212,25 +93,7 @@ place_of(Demand *d, AttrNumber attnum)
 	return least;
 }
 
-/* Another column than the learnt one must have twice its count. */
-static void
-learn(Demand *d)
-{
-	int			most = 0;
-	float		learnt = 0;
-
-	for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
-	{
-		if (d->counts[i] > d->counts[most])
-			most = i;
-		if (d->learnt != 0 && d->attnums[i] == d->learnt)
-			learnt = d->counts[i];
-	}
-	if (d->scans >= 2 && d->counts[most] > 0 && d->counts[most] >= 2 * learnt)
-		set_learnt(d, d->attnums[most]);
-}
-
-/* What is known of numbers that are no column's any more, or of a table that had this one's number before, goes. */
+/* Forgets numbers that are no columns now, or were another table's (D8). */
 static void
 forget_others(Demand *d, const bool *good)
 {
@@ -238,7 +101,7 @@ forget_others(Demand *d, const bool *good)
 		if (!good[i])
 		{
 			if (d->learnt == d->attnums[i])
-				set_learnt(d, 0);
+				mtp_pagedir_set_learnt(d, 0);
 			d->attnums[i] = 0;
 			d->counts[i] = 0;
 		}
@@ -246,13 +109,16 @@ forget_others(Demand *d, const bool *good)
 
 /* ---------- partition trees ---------- */
 
-/* What an execution has counted of partition trees.  It is in the execution's memory, and goes with it. */
+/*
+ * The partition trees that an execution has counted.  It lies in the execution's memory and goes
+ * with it.
+ */
 typedef struct Execution
 {
 	MemoryContextCallback gone;
 	MemoryContext query;
 	struct Execution *outer;
-	List	   *scans;			/* of lists: a tree's root, columns */
+	List	   *scans;			/* lists of a tree's root and columns */
 } Execution;
 
 static Execution *executions = NULL;
@@ -267,16 +133,20 @@ forget_execution(void *arg)
 	*e = (*e)->outer;
 }
 
-static Execution *
-execution_of(MemoryContext query)
+/* True if this is the execution's first scan of the tree with clauses on these columns. */
+static bool
+is_first(MemoryContext query, Oid root, int n, const AttrNumber *attnums)
 {
 	Execution  *e = executions;
+	MemoryContext old = MemoryContextSwitchTo(query);
+	List	   *scan = list_make1_oid(root);
+	bool		first;
 
 	while (e != NULL && e->query != query)
 		e = e->outer;
 	if (e == NULL)
 	{
-		e = MemoryContextAllocZero(query, sizeof(Execution));
+		e = palloc0(sizeof(Execution));
 		e->query = query;
 		e->outer = executions;
 		e->gone.func = forget_execution;
@@ -284,18 +154,6 @@ execution_of(MemoryContext query)
 		MemoryContextRegisterResetCallback(query, &e->gone);
 		executions = e;
 	}
-	return e;
-}
-
-/* Is this the execution's first scan of the tree with clauses on these columns? */
-static bool
-is_first(MemoryContext query, Oid root, int n, const AttrNumber *attnums)
-{
-	Execution  *e = execution_of(query);
-	MemoryContext old = MemoryContextSwitchTo(query);
-	List	   *scan = list_make1_oid(root);
-	bool		first;
-
 	for (int i = 0; i < n; i++)
 		scan = lappend_oid(scan, attnums[i]);
 	first = !list_member(e->scans, scan);
@@ -309,11 +167,16 @@ is_first(MemoryContext query, Oid root, int n, const AttrNumber *attnums)
 
 /* ---------- a scan ---------- */
 
-/* Counts it in the entry, which is locked. */
+/*
+ * Counts a scan in its entry.  Lets another column take over if it has twice the learnt one's
+ * count.  The caller holds the lock exclusively.
+ */
 static void
-count(Demand *d, int n, const AttrNumber *attnums)
+count_scan(Demand *d, int n, const AttrNumber *attnums)
 {
 	static float factor = 0;
+	int			most = 0;
+	float		learnt = 0;
 
 	if (factor == 0)
 		factor = exp2(-1.0 / MTP_LEARN_HALF_LIFE);
@@ -327,11 +190,21 @@ count(Demand *d, int n, const AttrNumber *attnums)
 			d->counts[place] += 1;
 	}
 	d->scans = Min(d->scans + 1, 2);
-	learn(d);
+
+	for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
+	{
+		if (d->counts[i] > d->counts[most])
+			most = i;
+		if (d->learnt != 0 && d->attnums[i] == d->learnt)
+			learnt = d->counts[i];
+	}
+	if (d->scans >= 2 && d->counts[most] > 0 && d->counts[most] >= 2 * learnt)
+		mtp_pagedir_set_learnt(d, d->attnums[most]);
 }
 
 /*
- * Columns are looked at with no lock held: names and types may have to be read from the catalog.  What comes in between is looked at next time.
+ * Checking columns may read the catalog, so this releases the lock meanwhile.  If the entry's
+ * columns change in between, the next scan checks them.
  */
 void
 mtp_pagedir_learn_count(Relation rel, MemoryContext query, int n, const AttrNumber *attnums)
@@ -343,7 +216,7 @@ mtp_pagedir_learn_count(Relation rel, MemoryContext query, int n, const AttrNumb
 	bool		good[MTP_LEARN_COLUMNS];
 	Demand	   *d;
 
-	if (shared == NULL || IsParallelWorker() || RecoveryInProgress())
+	if (mtp_pagedir_demand_shared == NULL || IsParallelWorker() || RecoveryInProgress())
 		return;
 	mtp_pagedir_choice(rel, &directory);
 	if (directory.choice != MTP_PAGEDIR_LEARNT)
@@ -354,84 +227,23 @@ mtp_pagedir_learn_count(Relation rel, MemoryContext query, int n, const AttrNumb
 	if (directory.root != relid && !is_first(query, directory.root, n, asked))
 		return;
 
-	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	d = demand_of(MyDatabaseId, directory.root, false);
+	LWLockAcquire(mtp_pagedir_demand_shared->lock, LW_EXCLUSIVE);
+	d = mtp_pagedir_demand(MyDatabaseId, directory.root, false);
 	if (d != NULL)
 		memcpy(seen, d->attnums, sizeof(seen));
-	LWLockRelease(shared->lock);
+	LWLockRelease(mtp_pagedir_demand_shared->lock);
 	if (d == NULL)
 		return;
 	for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
-		good[i] = is_orderable(RelationGetDescr(rel), mtp_pagedir_translate(directory.root, relid, seen[i]));
+		good[i] = mtp_pagedir_can_use(RelationGetDescr(rel),
+									  mtp_pagedir_translate(directory.root, relid, seen[i]));
 
-	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	d = demand_of(MyDatabaseId, directory.root, true);
+	LWLockAcquire(mtp_pagedir_demand_shared->lock, LW_EXCLUSIVE);
+	d = mtp_pagedir_demand(MyDatabaseId, directory.root, true);
 	if (memcmp(seen, d->attnums, sizeof(seen)) == 0)
 		forget_others(d, good);
-	count(d, n, asked);
-	LWLockRelease(shared->lock);
-}
-
-/* ---------- over restarts ---------- */
-
-int
-mtp_pagedir_learn_save(MtpLearnt *tables)
-{
-	HASH_SEQ_STATUS seq;
-	Demand	   *d;
-	int			n = 0;
-
-	if (shared == NULL)
-		return 0;
-	LWLockAcquire(shared->lock, LW_SHARED);
-	hash_seq_init(&seq, demands);
-	while ((d = hash_seq_search(&seq)) != NULL)
-	{
-		Assert(n < MTP_LEARN_TABLES);
-		tables[n] = (MtpLearnt)
-		{
-			.dbid = d->key.dbid,.relid = d->key.relid,.learnt = d->learnt,.scans = d->scans
-		};
-		memcpy(tables[n].attnums, d->attnums, sizeof(d->attnums));
-		memcpy(tables[n].counts, d->counts, sizeof(d->counts));
-		n++;
-	}
-	LWLockRelease(shared->lock);
-	return n;
-}
-
-/* Can this have been saved?  A count's limit is that of a column that each scan names. */
-static bool
-is_possible(const MtpLearnt *t)
-{
-	if (!OidIsValid(t->dbid) || !OidIsValid(t->relid) || t->scans > 2 || t->learnt < 0)
-		return false;
-	for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
-		if (t->attnums[i] < 0 || !(t->counts[i] >= 0 && t->counts[i] <= 2 * MTP_LEARN_HALF_LIFE))
-			return false;
-	return true;
-}
-
-void
-mtp_pagedir_learn_restore(const MtpLearnt *tables, int n)
-{
-	if (shared == NULL)
-		return;
-	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < n; i++)
-	{
-		const MtpLearnt *t = &tables[i];
-		Demand	   *d;
-
-		if (!is_possible(t))
-			continue;
-		d = demand_of(t->dbid, t->relid, true);
-		d->scans = t->scans;
-		set_learnt(d, t->learnt);
-		memcpy(d->attnums, t->attnums, sizeof(d->attnums));
-		memcpy(d->counts, t->counts, sizeof(d->counts));
-	}
-	LWLockRelease(shared->lock);
+	count_scan(d, n, asked);
+	LWLockRelease(mtp_pagedir_demand_shared->lock);
 }
 
 /* ---------- shared memory ---------- */
@@ -439,7 +251,8 @@ mtp_pagedir_learn_restore(const MtpLearnt *tables, int n)
 Size
 mtp_pagedir_learn_size(void)
 {
-	return add_size(MAXALIGN(sizeof(DemandShared)), hash_estimate_size(MTP_LEARN_TABLES, sizeof(Demand)));
+	return add_size(MAXALIGN(sizeof(DemandShared)),
+					hash_estimate_size(MTP_LEARN_TABLES, sizeof(Demand)));
 }
 
 void
@@ -450,11 +263,12 @@ mtp_pagedir_learn_make(LWLock *lock)
 	};
 	bool		found;
 
-	shared = ShmemInitStruct("mtpower demand", sizeof(DemandShared), &found);
+	mtp_pagedir_demand_shared = ShmemInitStruct("mtpower demand", sizeof(DemandShared), &found);
 	if (!found)
 	{
-		shared->lock = lock;
-		pg_atomic_init_u64(&shared->changes, 1);
+		mtp_pagedir_demand_shared->lock = lock;
+		pg_atomic_init_u64(&mtp_pagedir_demand_shared->changes, 1);
 	}
-	demands = ShmemInitHash("mtpower demand of tables", MTP_LEARN_TABLES, MTP_LEARN_TABLES, &ctl, HASH_ELEM | HASH_BLOBS);
+	mtp_pagedir_demands = ShmemInitHash("mtpower demand of tables", MTP_LEARN_TABLES,
+										MTP_LEARN_TABLES, &ctl, HASH_ELEM | HASH_BLOBS);
 }

@@ -1,6 +1,6 @@
 /*
  * learn.h
- *	  Which columns a table's directories are made of, and who asks for them.
+ *	  Which columns a table's directories are made of, as its owner and its scans say.
  *
  * README.md has the rules.
  */
@@ -13,54 +13,71 @@
 #include "pagedir/pagedir.h"
 #include "storage/lwlock.h"
 
-/* Tables, and partition trees, whose scans are counted, in the cluster; columns of one. */
+/* Tables and partition trees of the cluster whose scans are counted, and the columns of one */
 #define MTP_LEARN_TABLES		1024
 #define MTP_LEARN_COLUMNS		8
 
 /* Columns that one scan may count for */
 #define MTP_LEARN_ASKED		16
 
-/* Where all places for tables are taken, one scan in so many gets one for a table that has none. */
+/* If all places are taken, one scan in so many gets a place for its table. */
 #define MTP_LEARN_CHANCE		16
 
-/* A table's scan counts half as much after so many others. */
+/* After so many further scans of its table, a scan counts half. */
 #define MTP_LEARN_HALF_LIFE	32
 
 /*
- * The columns that the table's directories are made of now, in order: what its owner has fixed, or the learnt one; returns how many, at most
- * MTP_PAGEDIR_COLUMNS.  0 if there shall be none, or nothing has been learnt.  *learnt (NULL: whichever) says that it is not the owner's choice.  Each is there, and a learnt one's type has an order.  For tables of access method
- * mtpower; the caller has rel open and locked, in any mode, a transaction, and no lock on a page, since catalogs may have to be read.
+ * columns.c: returns how many columns the table's directories are made of, at most
+ * MTP_PAGEDIR_COLUMNS, and sets attnums in their order.  The owner has fixed them, or scans have
+ * taught one: *learnt, unless NULL, says which.  Returns 0 if the owner wants none or nothing is
+ * learnt yet.  Each column exists; a learnt one's type has an order. rel is of access method
+ * mtpower.  The caller has rel open and locked, in any mode, is in a transaction, and holds no
+ * lock on a page, since this may read catalogs.
  */
 extern int	mtp_pagedir_columns(Relation rel, AttrNumber *attnums, bool *learnt);
 
-/* The column that was learnt of the table, or of the partition tree that it is in, whatever the owner has said; InvalidAttrNumber if there is none. */
+/*
+ * Returns the learnt column of the table, or of its partition tree, whatever the owner has said;
+ * InvalidAttrNumber if there is none.  The rules of mtp_pagedir_columns apply.
+ */
 extern AttrNumber mtp_pagedir_learnt(Relation rel);
 
-/* Has the owner said that there shall be none?  As mtp_pagedir_columns. */
+/* True if the owner wants no directories.  The rules of mtp_pagedir_columns apply. */
 extern bool mtp_pagedir_off(Relation rel);
 
 /*
- * A scan is executed that has usable clauses on these columns, each named once, and that no index answers: counted, if the table's columns are learnt.  Once per execution, however
- * often it is rescanned, and by the leader alone; of the partitions of a tree that it scans by the same columns, one counts: `query` is the execution's memory.  At most MTP_LEARN_ASKED columns.  As mtp_pagedir_columns.
+ * learn.c: counts an executed scan with usable clauses on these columns, each named once, at most
+ * MTP_LEARN_ASKED, that no index answers.  Counts only if the table's columns are learnt.  The
+ * leader calls it once per execution, however often the scan is rescanned.  Of a tree's partitions
+ * that one execution scans by the same columns only the first counts: `query` is the execution's
+ * memory.  The rules of mtp_pagedir_columns apply.
  */
-extern void mtp_pagedir_learn_count(Relation rel, MemoryContext query, int n, const AttrNumber *attnums);
+extern void mtp_pagedir_learn_count(Relation rel, MemoryContext query, int n,
+									const AttrNumber *attnums);
 
-/* What is known of a table, in a file that outlives restarts (src/warm).  No padding. */
+/* What is known of a table, in a file that outlives restarts (src/warm).  It has no padding. */
 typedef struct MtpLearnt
 {
 	Oid			dbid;
 	Oid			relid;
 	AttrNumber	learnt;			/* 0: none yet */
 	uint16		scans;
-	AttrNumber	attnums[MTP_LEARN_COLUMNS]; /* 0: no column's */
+	AttrNumber	attnums[MTP_LEARN_COLUMNS]; /* 0: a free place */
 	float		counts[MTP_LEARN_COLUMNS];
 } MtpLearnt;
 
-/* Everything that is known, room for MTP_LEARN_TABLES; returns how many.  And the reverse: what can't be right is left out, what is known of a table already is replaced. */
+/*
+ * learn_save.c: copies everything that is known into an array of MTP_LEARN_TABLES, and returns the
+ * number of entries. mtp_pagedir_learn_restore takes them back: it leaves out what cannot be
+ * right, and replaces what is known of a table already.
+ */
 extern int	mtp_pagedir_learn_save(MtpLearnt *tables);
 extern void mtp_pagedir_learn_restore(const MtpLearnt *tables, int n);
 
-/* Its shared memory, for shmem.c: how much, and making it or finding it; lock guards it. */
+/*
+ * The shared memory of learning, for shmem.c: its size, and making or finding it.  The lock guards
+ * it.
+ */
 extern Size mtp_pagedir_learn_size(void);
 extern void mtp_pagedir_learn_make(LWLock *lock);
 

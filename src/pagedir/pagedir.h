@@ -1,12 +1,13 @@
 /*
  * pagedir.h
- *	  Directories of table pages: which items of a pair of blocks may have a key, in two levels of heads, and codes of further columns.
+ *	  Page directories: which items of a pair of table blocks may match a condition.
  *
- * A directory is made of a private copy of two blocks of a heap-format table, and says for a condition on its columns which of the
- * copy's items are worth a look.  It never misses one that matches; whoever asks tests what he gets (visibility first, then the condition itself).
+ * A directory describes a private copy of two blocks of a heap-format table.  For a condition on
+ * its columns it names the items of the copy that are worth a look.  It never misses a match.  The
+ * caller tests what it gets: visibility first, then the condition itself.
  *
- * It is searched without locks, while the memory that it stands in may change: what is read says anything then, and is bounded before it
- * is used.  README.md has the layout and the argument.
+ * A search takes no lock, and the memory that it reads may change meanwhile.  So a search reads
+ * each word once and bounds it before use.  README.md has the layout and the argument.
  */
 #ifndef MTP_PAGEDIR_H
 #define MTP_PAGEDIR_H
@@ -20,19 +21,19 @@
 #include "storage/bufpage.h"
 
 #define MTP_PAGEDIR_MOST		4096	/* bytes of a directory */
-#define MTP_PAGEDIR_ALIGN		64	/* of the memory that it stands in: its parts begin with cache
+#define MTP_PAGEDIR_ALIGN		64	/* of the memory that holds it: its parts begin with cache
 									 * lines */
 #define MTP_PAGEDIR_COLUMNS	4
 #define MTP_PAGEDIR_WIDTH		256 /* bytes of a value that is sorted */
 
-/* Items of a pair are numbered in the order of their line pointers, those of the second block behind the first one's. */
+/* Items of a pair are numbered by line pointer; the second block's follow the first one's. */
 #define MTP_PAGEDIR_ITEMS		(2 * MaxHeapTuplesPerPage)
 #define MtpItemHalf(item)		((item) / MaxHeapTuplesPerPage)
 #define MtpItemOffset(item)		((OffsetNumber) ((item) % MaxHeapTuplesPerPage + FirstOffsetNumber))
 
 /*
- * What a column's order depends on.  A directory whose tags are not those of its reader's columns says nothing to him: some changes
- * of a column's type keep the file and change the order.
+ * What a column's order depends on.  Some changes of a column's type keep the file and change the
+ * order.  So a reader uses a directory only if its tags equal those of the reader's own columns.
  */
 typedef struct MtpPagedirTag
 {
@@ -41,8 +42,8 @@ typedef struct MtpPagedirTag
 	Oid			type;
 	int32		typmod;
 	Oid			collation;
-	uint32		version;		/* a hash of the collation's, of the value of rows from before the
-								 * column was added, and of the comparison function's number */
+	uint32		version;		/* of the collation's version, the value of rows from before the
+								 * column, the comparison function's number: a hash */
 	Oid			family;			/* of the type's default btree operator class */
 } MtpPagedirTag;
 
@@ -54,7 +55,10 @@ typedef struct MtpPagedirColumn
 	FmgrInfo	compare;		/* the operator class's, of two values of the column */
 } MtpPagedirColumn;
 
-/* A directory's columns, in order.  Neither of two processes' business: each makes its own, for as long as the table's descriptor is the same. */
+/*
+ * A directory's columns, in order.  Each process makes its own description, which is good as long
+ * as the table's descriptor stays the same.
+ */
 typedef struct MtpPagedirColumns
 {
 	TupleDesc	desc;
@@ -62,28 +66,33 @@ typedef struct MtpPagedirColumns
 	MtpPagedirColumn column[MTP_PAGEDIR_COLUMNS];
 
 	/*
-	 * Has the transaction that wrote a row not been aborted?  Values of rows whose transaction was
-	 * are never compared: they may be of a column that was rolled back as well, and of another
-	 * type.
+	 * True unless the transaction that wrote a row was aborted.  Values of an aborted row are
+	 * never compared: their column may have been rolled back too, and may have had another type
+	 * (invariant D6).
 	 */
 	bool		(*written) (TransactionId xmin);
 
-	/* mtp_pagedir_layout */
+	/* set by mtp_pagedir_layout */
 	int			last;			/* attributes up to the last one that is a column */
 	int			start;			/* leading ones of fixed length before the first that is, */
 	Size		start_at;		/* and where they end in a row without nulls */
 } MtpPagedirColumns;
 
-/* Completes a description of which desc, n, column[] and written are set. */
+/* Completes a description whose desc, n, column[] and written are set. */
 extern void mtp_pagedir_layout(MtpPagedirColumns *c);
 
 /*
- * describe.c: a description by the catalogs, for columns of a table that the caller has locked, in the current memory context.  False if one of them is
- * dropped, or its type has no order (mtp_pagedir_has_order).
+ * describe.c: describes columns of a table by the catalogs, in the current memory context.  The
+ * caller has the table locked.  Returns false if a column is dropped or its type has no lasting
+ * order (mtp_pagedir_has_order).
  */
-extern bool mtp_pagedir_describe(MtpPagedirColumns *c, TupleDesc desc, int n, const AttrNumber *attnums);
+extern bool mtp_pagedir_describe(MtpPagedirColumns *c, TupleDesc desc, int n,
+								 const AttrNumber *attnums);
 
-/* Has a type a default btree operator class whose order lasts as long as a column of the type?  Rows' does not, nor that of what consists of rows. */
+/*
+ * True if the type has a default btree operator class whose order lasts as long as a column of the
+ * type.  A row type's order does not, nor that of a type that contains rows.
+ */
 extern bool mtp_pagedir_has_order(Oid type);
 
 /* What is known of a column's value in a row */
@@ -94,16 +103,22 @@ typedef enum MtpValueKind
 	MTP_VALUE_APART				/* toasted, compressed or wide: not to be compared */
 } MtpValueKind;
 
-/* row.c: the columns' values in a row of `size` bytes, MAXALIGNed, in memory that does not change.  False if it is not one. */
-extern bool mtp_pagedir_values(const MtpPagedirColumns *c, HeapTupleHeader row, Size size, Datum *values, MtpValueKind *kinds);
+/*
+ * row.c: reads the columns' values in a row of `size` bytes, MAXALIGNed, in memory that does not
+ * change.  Returns false if the row is damaged.
+ */
+extern bool mtp_pagedir_values(const MtpPagedirColumns *c, HeapTupleHeader row, Size size,
+							   Datum *values, MtpValueKind *kinds);
 
-/* Was the row's transaction not aborted, and may so its values be compared? */
+/* True if the row's transaction was not aborted, so that its values may be compared. */
 extern bool mtp_pagedir_written(const MtpPagedirColumns *c, HeapTupleHeader row);
 
 /*
- * build.c: makes a directory of an image of nblocks (1 or 2) blocks, MAXALIGNed, that does not change.  Writes at most MTP_PAGEDIR_MOST bytes to `to` (of
- * MTP_PAGEDIR_ALIGN) and returns how many; 0 if it would take more or a page is damaged.  Raises what the columns' comparison functions raise, and has written nothing
- * then.  These may allocate: to be called in a memory context that is reset afterwards.
+ * layout.c: makes a directory of an image of nblocks (1 or 2) blocks, MAXALIGNed, that does not
+ * change.  Writes at most MTP_PAGEDIR_MOST bytes to `to` (aligned to MTP_PAGEDIR_ALIGN) and
+ * returns their number, or 0 if the directory does not fit or a page is damaged.  Raises what the
+ * columns' comparison functions raise, and has written nothing then.  These may allocate: the
+ * caller resets the current memory context afterwards.
  */
 extern Size mtp_pagedir_build(MtpPagedirColumns *c, const char *image, int nblocks, char *to);
 
@@ -111,24 +126,26 @@ extern Size mtp_pagedir_build(MtpPagedirColumns *c, const char *image, int nbloc
 #define MTP_PAGEDIR_NULL		(BTMaxStrategyNumber + 1)
 #define MTP_PAGEDIR_NOT_NULL	(BTMaxStrategyNumber + 2)
 
-/* A part of a condition: column, operator, value.  The operator finds no null. */
+/* One part of a condition: column, operator, value.  The operator finds no null. */
 typedef struct MtpPagedirKey
 {
 	int			column;			/* of the directory, from 0 */
 	StrategyNumber what;
-	bool		by_norm;		/* the value's normalized key is in the column's space, */
-	bool		exact;			/* and if it is equal to a value's, so are the values */
+	bool		by_norm;		/* true if the value's normalized key is in the column's space */
+	bool		exact;			/* true if equal normalized keys mean equal values */
 	uint64		norm;
 	Datum		value;
 	Oid			collation;
-	FmgrInfo	compare;		/* of the column's type with the value's; fn_addr NULL: not to be
-								 * called */
+	FmgrInfo	compare;		/* of the column's type with the value's; it must not be called if
+								 * fn_addr is NULL */
 } MtpPagedirKey;
 
 /*
- * describe.c: the key for `column op value`, value not null; false if the operator is none of the column's order.  mtp_pagedir_key_null: for IS [NOT] NULL.
+ * describe.c: makes the key for `column op value`; the value is not null.  Returns false if the
+ * operator is none of the column's order. mtp_pagedir_key_null makes the key for IS [NOT] NULL.
  */
-extern bool mtp_pagedir_key(const MtpPagedirColumns *c, int column, Oid op, Oid collation, Datum value, MtpPagedirKey *key);
+extern bool mtp_pagedir_key(const MtpPagedirColumns *c, int column, Oid op, Oid collation,
+							Datum value, MtpPagedirKey *key);
 extern void mtp_pagedir_key_null(int column, bool isnull, MtpPagedirKey *key);
 
 /* A set of items */
@@ -139,7 +156,7 @@ typedef struct MtpPagedirItems
 	uint64		words[MTP_PAGEDIR_WORDS];
 } MtpPagedirItems;
 
-/* The first item from `item` on, or -1: in the order of line pointers. */
+/* Returns the first item from `item` on, in the order of line pointers, or -1. */
 static inline int
 mtp_pagedir_next(const MtpPagedirItems *items, int item)
 {
@@ -159,37 +176,41 @@ typedef enum MtpPagedirFound
 {
 	MTP_PAGEDIR_NOTHING,		/* no item can match */
 	MTP_PAGEDIR_SOME,
-	MTP_PAGEDIR_CHANGED,		/* memory has changed: as if nobody had looked */
+	MTP_PAGEDIR_CHANGED,		/* memory has changed: the search says nothing */
 	MTP_PAGEDIR_UNUSABLE		/* not a directory of these columns: all items must be looked at */
 } MtpPagedirFound;
 
-/* Is all that has been read of the directory up to now one and the same (mtp_frame_still)? */
+/* True if all that was read of the directory until now is one version of it (mtp_frame_still). */
 typedef bool (*MtpPagedirStill) (void *arg);
 
 /*
- * search.c: adds to *items those that may match all of the keys, which are in any order; a condition with OR or IN is several
- * searches.  `size` bytes can be read at `directory`, whatever they are.  What is found holds only if the caller sees afterwards that
- * the directory has not changed.
+ * search.c: adds to *items those that may match all of the keys.  Keys come in any order; a
+ * condition with OR or IN is several searches.  `size` bytes can be read at `directory`, whatever
+ * they are.  The result holds only if the caller finds afterwards that the directory has not
+ * changed.
  *
- * Raises what the keys' comparison functions raise; holds nothing then.  They may allocate.
+ * Raises what the keys' comparison functions raise, and holds nothing then.  These may allocate.
  */
-extern MtpPagedirFound mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPagedirKey *keys, int nkeys,
+extern MtpPagedirFound mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c,
+										  MtpPagedirKey *keys, int nkeys,
 										  MtpPagedirStill still, void *arg, MtpPagedirItems *items);
 
 /*
- * In memory: the head; the largest head of each node, to a whole number of cache lines; nodes of 16 heads, a cache line each; items (uint16): in the order of the first
- * column, then those where it is null, then those that were not looked at; codes of further columns, in the order of the items; dictionaries.
+ * A directory in memory: the head; the largest head of each node, padded to whole cache lines;
+ * nodes of 16 heads, one cache line each; items (uint16), first those in the order of the first
+ * column, then those where it is null, then those that were not compared; codes of further
+ * columns, in the order of the items; dictionaries.
  */
 #define MTP_PAGEDIR_FORMAT	0xD202
 
-/* How values of a column become codes, which have their order */
+/* How a column's values become codes, which keep their order (invariant D1) */
 typedef enum MtpPagedirHow
 {
 	MTP_CODES_EMPTY,			/* there are no values, only nulls */
-	MTP_CODES_SILENT,			/* there is no room: nothing is known of values */
+	MTP_CODES_SILENT,			/* no room: nothing is known of the values */
 	MTP_CODES_WINDOW,			/* (normalized key - min) >> shift */
-	MTP_CODES_DICTIONARY		/* by their place among values that are in the directory: 2 i for
-								 * the i-th one, 2 i + 1 for what is behind it */
+	MTP_CODES_DICTIONARY		/* the i-th value of the dictionary has the code 2 i; values
+								 * between it and the next have 2 i + 1 */
 }			MtpPagedirHow;
 
 typedef struct MtpPagedirCodes
@@ -197,9 +218,9 @@ typedef struct MtpPagedirCodes
 	uint8		how;			/* MtpPagedirHow */
 	uint8		norm;			/* MTP_NORM_* */
 	uint8		shift;
-	uint8		width;			/* bytes of an item's code, of a further column: 4, 2, 1, or 0:
-								 * there are none */
-	uint8		nulls;			/* 1 if there are any: their code is the largest of its width */
+	uint8		width;			/* bytes of an item's code, of a further column: 4, 2, 1, or 0 if
+								 * there are no codes */
+	uint8		nulls;			/* 1 if there are nulls: their code is the largest of its width */
 	uint8		unused;			/* 0 */
 	uint16		nvalues;		/* in the dictionary */
 	union
@@ -214,7 +235,8 @@ typedef struct MtpPagedirCodes
 			uint32		at;		/* in the directory, MAXALIGNed */
 			uint32		size;
 			uint64		unused;
-		}			dictionary; /* where values are (uint16, from its start), and they, as in a row */
+		}			dictionary; /* first the values' places (uint16, from its start), then the
+								 * values, as in a row */
 	}			u;
 } MtpPagedirCodes;
 
@@ -234,14 +256,17 @@ typedef struct MtpPagedirHead
 	}			column[MTP_PAGEDIR_COLUMNS];
 } MtpPagedirHead;
 
-StaticAssertDecl(offsetof(MtpPagedirHead, column) == 16 && sizeof(((MtpPagedirHead *) NULL)->column[0]) == 48, "one column's head is a cache line");
+StaticAssertDecl(offsetof(MtpPagedirHead, column) == 16 &&
+				 sizeof(((MtpPagedirHead *) NULL)->column[0]) == 48,
+				 "one column's head is a cache line");
 
-#define MtpPagedirHeadSize(ncolumns)	(offsetof(MtpPagedirHead, column) + (ncolumns) * sizeof(((MtpPagedirHead *) NULL)->column[0]))
+#define MtpPagedirHeadSize(ncolumns)	(offsetof(MtpPagedirHead, column) + (ncolumns) * \
+	sizeof(((MtpPagedirHead *) NULL)->column[0]))
 
-/* describe.c: is this, a copy, the head of a directory of these columns? */
+/* describe.c: true if this head, a copy, is that of a directory of these columns. */
 extern bool mtp_pagedir_is_of(const MtpPagedirHead *head, const MtpPagedirColumns *c);
 
-/* Where things stand in a directory */
+/* Where the parts of a directory begin, in bytes from its start */
 typedef struct MtpPagedirShape
 {
 	int			nnodes;
@@ -252,15 +277,15 @@ typedef struct MtpPagedirShape
 	Size		size;			/* without dictionaries */
 } MtpPagedirShape;
 
-/* In codes of so many bytes, which is the largest */
+/* The code of null, the largest of its width */
 #define MtpCodeOfNull(width)	(PG_UINT32_MAX >> (32 - 8 * (width)))
 
-/* By the head's counts, and its columns' how and width */
+/* layout.c: computes the shape from the head's counts, and its columns' how and width. */
 extern MtpPagedirShape mtp_pagedir_shape(const MtpPagedirHead *head);
 
 /* ---------- codes.c: how a build makes codes ---------- */
 
-/* An item with all values known */
+/* An item all of whose values are known */
 typedef struct MtpPagedirEntry
 {
 	uint64		norm;			/* of the first column */
@@ -269,7 +294,7 @@ typedef struct MtpPagedirEntry
 	MtpValueKind kinds[MTP_PAGEDIR_COLUMNS];
 } MtpPagedirEntry;
 
-/* How a column of the entries is coded.  Memory is of the current context's. */
+/* How a column of the entries is coded.  Its memory belongs to the current context. */
 typedef struct MtpPagedirCoding
 {
 	MtpPagedirColumns *columns;
@@ -277,25 +302,31 @@ typedef struct MtpPagedirCoding
 	const MtpPagedirEntry *entries;
 	int			n;				/* entries, those with null included */
 	int			nvalues;		/* those without */
-	uint16	   *order;			/* for a dictionary: entries with a value, in their order, */
-	uint16	   *place;			/* and which different value each of these has */
+	uint16	   *order;			/* for a dictionary: the entries with a value, in the column's
+								 * order, */
+	uint16	   *place;			/* and the rank of each one's value among the different ones */
 	int			ndifferent;
-	int			step;			/* of different values each step-th one is in the dictionary, and
-								 * the last */
+	int			step;			/* the dictionary has each step-th of the different values, and the
+								 * last */
 	uint64		min;			/* normalized keys */
 	uint64		max;
 	MtpPagedirCodes codes;
 } MtpPagedirCoding;
 
-/* Chooses: a window, or a dictionary where that tells values apart that have no normalized keys, or nearly the same ones.  Calls the column's comparison function. */
+/*
+ * Chooses a window, or a dictionary where normalized keys tell too few values apart.  Calls the
+ * column's comparison function.
+ */
 extern void mtp_pagedir_code(MtpPagedirCoding *c);
 
-/* Makes it take less room, and tell less.  False if it takes none any more. */
+/* Makes the codes take less room and tell less.  Returns false if they take none any more. */
 extern bool mtp_pagedir_code_less(MtpPagedirCoding *c);
 
 extern Size mtp_pagedir_dictionary_size(const MtpPagedirCoding *c);
 
-/* Writes the dictionary, for which codes.u.dictionary.at is set, and a code for each entry. */
+/*
+ * Writes the dictionary to its place, codes.u.dictionary.at, and a code for each entry to codes[].
+ */
 extern void mtp_pagedir_write_codes(const MtpPagedirCoding *c, uint32 *codes, char *directory);
 
 #endif							/* MTP_PAGEDIR_H */

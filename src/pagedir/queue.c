@@ -1,9 +1,9 @@
 /*
  * queue.c
- *	  Pairs of blocks that shall have directories, in shared memory, for workers.
+ *	  The queue in shared memory of pairs that wait for directories.
  *
- * A few ranges, in their order.  Where there is no room the first one is forgotten, which nobody has taken for longest: whoever scans asks again.  Those of a
- * database that is dropped go with it.
+ * It holds a few ranges in their order.  If it is full it forgets the first one, which has waited
+ * longest: a scan asks again.  Dropping a database drops its ranges.
  */
 #include "pagedir/request.h"
 
@@ -19,7 +19,7 @@
 PG_FUNCTION_INFO_V1(mtp_stat_directories);
 
 #define MOST_RANGES		256
-#define MOST_RETURNS	200		/* of a range, with a pause each (work.c) */
+#define MOST_RETURNS	200		/* of a range, with a pause each (chore.c) */
 
 typedef struct Queued
 {
@@ -66,18 +66,19 @@ remove_at(int i)
 	queue->n--;
 }
 
-/* Under the lock: adds to a range that overlaps this one, or that is next to it. */
+/* Adds to a range that overlaps this one or lies next to it.  The caller holds the lock. */
 static bool
-merge(const MtpRange *range, uint32 returns)
+merge_range(const MtpRange *range, uint32 returns)
 {
 	for (int i = 0; i < queue->n; i++)
 	{
 		Queued	   *q = &queue->queued[i];
-		uint64		end = Max((uint64) q->range.first + q->range.n, (uint64) range->first + range->n);
+		uint64		end = Max((uint64) q->range.first + q->range.n,
+							  (uint64) range->first + range->n);
 		uint32		first = Min(q->range.first, range->first);
 
-		if (q->dbid != MyDatabaseId || q->range.relid != range->relid || q->range.fresh != range->fresh ||
-			end - first > (uint64) q->range.n + range->n)
+		if (q->dbid != MyDatabaseId || q->range.relid != range->relid ||
+			q->range.fresh != range->fresh || end - first > (uint64) q->range.n + range->n)
 			continue;
 		q->range.first = first;
 		q->range.n = end - first;
@@ -88,9 +89,9 @@ merge(const MtpRange *range, uint32 returns)
 }
 
 static void
-put(const MtpRange *range, uint32 returns)
+put_range(const MtpRange *range, uint32 returns)
 {
-	if (merge(range, returns))
+	if (merge_range(range, returns))
 		return;
 	if (queue->n == MOST_RANGES)
 	{
@@ -108,7 +109,7 @@ mtp_pagedir_queue_put(const MtpRange *range)
 {
 	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
 	mtp_pagedir_queue_count(MTP_PAIRS_ASKED, range->n);
-	put(range, 0);
+	put_range(range, 0);
 	LWLockRelease(queue->lock);
 }
 
@@ -136,9 +137,12 @@ mtp_pagedir_queue_take(Oid relid, uint32 most, MtpRange *range)
 	return found;
 }
 
-/* Under the lock: moves the table's ranges to the end, and says how often they were returned. */
+/*
+ * Moves the table's ranges to the end and returns the largest number of their returns.  The caller
+ * holds the lock.
+ */
 static uint32
-rotate(Oid relid)
+rotate_table(Oid relid)
 {
 	uint32		returns = 0;
 
@@ -162,13 +166,13 @@ void
 mtp_pagedir_queue_rotate(Oid relid)
 {
 	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
-	rotate(relid);
+	rotate_table(relid);
 	LWLockRelease(queue->lock);
 }
 
-/* Under the lock */
+/* Drops a table's ranges, or those of loads alone.  The caller holds the lock. */
 static void
-drop(Oid relid, bool only_fresh)
+drop_ranges(Oid relid, bool only_fresh)
 {
 	for (int i = queue->n - 1; i >= 0; i--)
 	{
@@ -182,28 +186,7 @@ drop(Oid relid, bool only_fresh)
 	}
 }
 
-void
-mtp_pagedir_queue_return(const MtpRange *range, bool locked)
-{
-	uint32		returns;
-
-	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
-	returns = rotate(range->relid) + locked;
-	put(range, returns);
-	if (returns > MOST_RETURNS)
-		drop(range->relid, false);
-	LWLockRelease(queue->lock);
-}
-
-void
-mtp_pagedir_queue_drop(Oid relid, bool only_fresh)
-{
-	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
-	drop(relid, only_fresh);
-	LWLockRelease(queue->lock);
-}
-
-/* Of a database that nobody is connected to */
+/* Drops the ranges of a database.  No backend is connected to it. */
 static void
 drop_database(Oid database)
 {
@@ -217,7 +200,28 @@ drop_database(Oid database)
 	LWLockRelease(queue->lock);
 }
 
-/* Counts of all time, and how many pairs are in the queue now. */
+void
+mtp_pagedir_queue_return(const MtpRange *range, bool locked)
+{
+	uint32		returns;
+
+	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
+	returns = rotate_table(range->relid) + locked;
+	put_range(range, returns);
+	if (returns > MOST_RETURNS)
+		drop_ranges(range->relid, false);
+	LWLockRelease(queue->lock);
+}
+
+void
+mtp_pagedir_queue_drop(Oid relid, bool only_fresh)
+{
+	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
+	drop_ranges(relid, only_fresh);
+	LWLockRelease(queue->lock);
+}
+
+/* Returns how many pairs are queued, and the counts since the last reset. */
 Datum
 mtp_stat_directories(PG_FUNCTION_ARGS)
 {

@@ -2,8 +2,9 @@
  * request.c
  *	  Scans and loads ask for directories.
  *
- * Both collect ranges of pairs, and hand them over to workers through the queue.  Where there are none, a load builds its pairs' directories itself when it ends, and a scan
- * one pair in 16: but only if comparison functions can be trusted to run in somebody's query.
+ * Both collect ranges of pairs and hand them to workers through the queue.  Without workers a load
+ * builds its pairs' directories itself at its end, and a scan builds one pair in 16.  Both do so
+ * only if the comparison functions may run within a user's query.
  */
 #include "pagedir/request.h"
 
@@ -17,20 +18,21 @@
 #include "core/identity.h"
 
 #define SCAN_RANGE		512		/* pairs that a scan collects */
-#define LOAD_RANGE		256		/* pairs that a load has left before workers are told */
-#define ONE_IN			16		/* pairs of a scan that it builds itself */
+#define LOAD_RANGE		256		/* pairs that a load leaves behind before it tells workers */
+#define ONE_IN			16		/* a scan without workers builds one pair in so many */
 #define MOST_LOADS		16		/* tables loaded at a time, as partitions are */
-#define MOST_LEFT		32		/* ranges that a load itself has to do at its end */
+#define MOST_LEFT		32		/* ranges that a load without workers builds at its end */
 #define MOST_AT_COMMIT	32		/* ranges of new files */
-#define ENOUGH_REFUSALS	64		/* frames that are not free, in a row: there are none */
+#define ENOUGH_REFUSALS	64		/* so many frames in a row that are not free mean that there are
+								 * none */
 
 /* ---------- handing over ---------- */
 
-/* Ranges of files that no other process sees before this transaction commits. */
+/* Ranges of files that no other process sees before this transaction commits */
 static int	nat_commit = 0;
 static MtpRange at_commit[MOST_AT_COMMIT];
 
-/* Adds a range to the last one of a list, or behind it; false if there is no room. */
+/* Adds a range to the last one of a list, or behind it.  Returns false if there is no room. */
 static bool
 add_range(MtpRange *list, int *n, int most, const MtpRange *range)
 {
@@ -50,7 +52,8 @@ add_range(MtpRange *list, int *n, int most, const MtpRange *range)
 static bool
 is_new(Relation rel)
 {
-	return rel->rd_createSubid != InvalidSubTransactionId || rel->rd_newRelfilenodeSubid != InvalidSubTransactionId ||
+	return rel->rd_createSubid != InvalidSubTransactionId ||
+		rel->rd_newRelfilenodeSubid != InvalidSubTransactionId ||
 		rel->rd_firstRelfilenodeSubid != InvalidSubTransactionId;
 }
 
@@ -63,10 +66,10 @@ hand_over(const MtpRange *range)
 
 /* ---------- scans ---------- */
 
-static MtpRange asked;			/* what a scan has collected; n is 0 if it is nothing */
-static uint32 nasked = 0;		/* without workers */
+static MtpRange asked;			/* what a scan has collected; n is 0 if that is nothing */
+static uint32 nasked = 0;		/* pairs that scans without workers have asked for */
 
-/* One pair in a few, since it is the query that pays. */
+/* Builds one pair in ONE_IN, since the query pays for it. */
 static void
 build_one(Relation rel, uint32 pair)
 {
@@ -95,7 +98,8 @@ mtp_pagedir_request(Relation rel, uint32 pair)
 		build_one(rel, pair);
 		return;
 	}
-	if (asked.n > 0 && (asked.relid != RelationGetRelid(rel) || asked.first + asked.n != pair || asked.n == SCAN_RANGE))
+	if (asked.n > 0 && (asked.relid != RelationGetRelid(rel) || asked.first + asked.n != pair ||
+						asked.n == SCAN_RANGE))
 		mtp_pagedir_request_flush();
 	if (asked.n == 0)
 		asked = (MtpRange)
@@ -117,12 +121,12 @@ mtp_pagedir_request_flush(void)
 
 /* ---------- loads ---------- */
 
-/* Pairs of a table that this transaction loads, and has left. */
+/* Pairs of a table that this transaction loads and has left behind */
 typedef struct Load
 {
-	Oid			relid;			/* InvalidOid: nobody's */
-	uint32		used;			/* for whoever needs its place */
-	uint32		pair;			/* where its last row is */
+	Oid			relid;			/* InvalidOid: free */
+	uint32		used;			/* when the load last used it: the oldest gives way */
+	uint32		pair;			/* the pair of the last row */
 	int			n;
 	MtpRange	left[MOST_LEFT];
 } Load;
@@ -131,9 +135,12 @@ static Load loads[MOST_LOADS];
 static bool any_load = false;
 static uint32 ticks = 0;
 
-/* Tells workers, if there are any and they can see the table. */
+/*
+ * Hands the load's ranges to workers, if there are any.  A new file's ranges wait for the commit,
+ * since workers cannot see it before.
+ */
 static void
-send(Relation rel, Load *load)
+send_ranges(Relation rel, Load *load)
 {
 	if (!mtp_workers_allowed())
 		return;
@@ -177,16 +184,17 @@ leave_pair(Relation rel, Load *load)
 		return;
 	if (!add_range(load->left, &load->n, MOST_LEFT, &range))
 	{
-		send(rel, load);
+		send_ranges(rel, load);
 		if (!add_range(load->left, &load->n, MOST_LEFT, &range))
 			mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, 1);
 	}
 	else if (load->left[load->n - 1].n >= LOAD_RANGE)
-		send(rel, load);
+		send_ranges(rel, load);
 }
 
 /*
- * A pair that the load has left is full, as a rule; if it comes back, the pair's directory goes, and the pair is told again.
+ * A pair that the load has left behind is full, as a rule.  If the load comes back its insertion
+ * takes the directory away, and the load names the pair again.
  */
 void
 mtp_pagedir_request_loaded(Relation rel, TupleTableSlot **slots, int nslots)
@@ -194,7 +202,8 @@ mtp_pagedir_request_loaded(Relation rel, TupleTableSlot **slots, int nslots)
 	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
 	Load	   *load;
 
-	if (!mtp_pagedir_queue_possible() || !mtp_pair_serves(rel) || mtp_pagedir_columns(rel, attnums, NULL) == 0)
+	if (!mtp_pagedir_queue_possible() || !mtp_pair_serves(rel) ||
+		mtp_pagedir_columns(rel, attnums, NULL) == 0)
 		return;
 	load = load_of(RelationGetRelid(rel), true);
 	load->used = ++ticks;
@@ -209,7 +218,7 @@ mtp_pagedir_request_loaded(Relation rel, TupleTableSlot **slots, int nslots)
 	}
 }
 
-/* Without workers: what the load has left is built by itself. */
+/* Builds what the load has left behind, if there are no workers. */
 static void
 build_left(Relation rel, Load *load)
 {
@@ -243,16 +252,16 @@ mtp_pagedir_request_load_end(Relation rel)
 	if (load == NULL)
 		return;
 	leave_pair(rel, load);
-	load->relid = InvalidOid;	/* also if building raises an error */
+	load->relid = InvalidOid;	/* first, since building may raise an error */
 	load->used = 0;
-	send(rel, load);
+	send_ranges(rel, load);
 	build_left(rel, load);
 	load->n = 0;
 }
 
 /* ---------- transactions ---------- */
 
-/* At the commit others see the table; its locks go in a moment. */
+/* Other sessions see a new table from the commit on; its locks go a moment later. */
 static void
 xact_callback(XactEvent event, void *arg)
 {

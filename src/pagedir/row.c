@@ -1,9 +1,10 @@
 /*
  * row.c
- *	  Gets columns' values out of rows.
+ *	  Reads columns' values in rows.
  *
- * Core's functions trust a row.  Rows here may be of transactions that were aborted, and with them changes of the table's columns, so a value may be of another type than it is
- * read as: no length is followed out of the row.
+ * Core's functions trust a row.  A row here may be an aborted transaction's that also changed the
+ * table's columns, so a value may have another type than the descriptor says.  This file follows
+ * no length out of the row.
  */
 #include "pagedir/pagedir.h"
 
@@ -32,9 +33,10 @@ mtp_pagedir_layout(MtpPagedirColumns *c)
 	}
 }
 
-/* Puts an attribute's value (from 0) where it is a column's. */
+/* Stores an attribute's value (from 0) in the place of its column. */
 static inline void
-put_value(const MtpPagedirColumns *c, int att, Datum value, MtpValueKind kind, Datum *values, MtpValueKind *kinds)
+put_value(const MtpPagedirColumns *c, int att, Datum value, MtpValueKind kind, Datum *values,
+		  MtpValueKind *kinds)
 {
 	for (int i = 0; i < c->n; i++)
 	{
@@ -46,7 +48,7 @@ put_value(const MtpPagedirColumns *c, int att, Datum value, MtpValueKind kind, D
 	}
 }
 
-/* The size of a varlena that begins within `room` bytes, or 0 if it does not end there. */
+/* Returns the size of a varlena that begins within `room` bytes, or 0 if it does not end there. */
 static Size
 varlena_size(const char *data, Size room, MtpValueKind *kind)
 {
@@ -63,11 +65,15 @@ varlena_size(const char *data, Size room, MtpValueKind *kind)
 	if (!mtp_varlena_whole(data, room))
 		return 0;
 	size = VARSIZE_ANY(data);
-	*kind = size > MTP_PAGEDIR_WIDTH || VARATT_IS_COMPRESSED(data) ? MTP_VALUE_APART : MTP_VALUE_GOOD;
+	*kind = size > MTP_PAGEDIR_WIDTH || VARATT_IS_COMPRESSED(data) ? MTP_VALUE_APART :
+		MTP_VALUE_GOOD;
 	return size;
 }
 
-/* Finds an attribute from *at on: *at becomes where it begins, and its size is returned; 0 if it is not within the room. */
+/*
+ * Finds the attribute at or behind *at: sets *at to its start and returns its size, or 0 if it
+ * does not lie within the room.
+ */
 static Size
 attribute_size(Form_pg_attribute att, const char *data, Size room, Size *at, MtpValueKind *kind)
 {
@@ -90,7 +96,7 @@ attribute_size(Form_pg_attribute att, const char *data, Size room, Size *at, Mtp
 	return size <= room - *at ? size : 0;
 }
 
-/* The i-th column's value in a row from before it was added */
+/* Returns the i-th column's value in a row from before the column was added. */
 static void
 get_missing(const MtpPagedirColumns *c, int i, Datum *value, MtpValueKind *kind)
 {
@@ -106,7 +112,8 @@ get_missing(const MtpPagedirColumns *c, int i, Datum *value, MtpValueKind *kind)
 }
 
 bool
-mtp_pagedir_values(const MtpPagedirColumns *c, HeapTupleHeader row, Size size, Datum *values, MtpValueKind *kinds)
+mtp_pagedir_values(const MtpPagedirColumns *c, HeapTupleHeader row, Size size, Datum *values,
+				   MtpValueKind *kinds)
 {
 	const bits8 *nulls = NULL;
 	const char *data;
@@ -115,7 +122,8 @@ mtp_pagedir_values(const MtpPagedirColumns *c, HeapTupleHeader row, Size size, D
 	int			att = c->start;
 	int			natts;
 
-	if (size < SizeofHeapTupleHeader || row->t_hoff < SizeofHeapTupleHeader || row->t_hoff > size || row->t_hoff != MAXALIGN(row->t_hoff))
+	if (size < SizeofHeapTupleHeader || row->t_hoff < SizeofHeapTupleHeader || row->t_hoff > size ||
+		row->t_hoff != MAXALIGN(row->t_hoff))
 		return false;
 	natts = HeapTupleHeaderGetNatts(row);
 	if (row->t_infomask & HEAP_HASNULL)
@@ -143,7 +151,8 @@ mtp_pagedir_values(const MtpPagedirColumns *c, HeapTupleHeader row, Size size, D
 		bytes = attribute_size(form, data, room, &at, &kind);
 		if (bytes == 0)
 			return false;
-		put_value(c, att, kind == MTP_VALUE_GOOD ? fetchatt(form, data + at) : (Datum) 0, kind, values, kinds);
+		put_value(c, att, kind == MTP_VALUE_GOOD ? fetchatt(form, data + at) :
+				  (Datum) 0, kind, values, kinds);
 		at += bytes;
 	}
 	for (int i = 0; i < c->n; i++)
@@ -158,7 +167,7 @@ mtp_pagedir_written(const MtpPagedirColumns *c, HeapTupleHeader row)
 	TransactionId xmin = HeapTupleHeaderGetRawXmin(row);
 
 	if (row->t_infomask & HEAP_MOVED)
-		return false;			/* by a VACUUM FULL of long ago, done or not */
+		return false;			/* moved by a VACUUM FULL of an old release, finished or not */
 	if (HeapTupleHeaderXminCommitted(row))
 		return true;
 	return !HeapTupleHeaderXminInvalid(row) && TransactionIdIsNormal(xmin) && c->written(xmin);

@@ -2,9 +2,11 @@
  * search.c
  *	  Finds items that may match, in memory that may change meanwhile.
  *
- * What is read there is read once and bounded before it is used: the head is copied first, and where everything else stands follows from the copy; counting
- * in nodes yields at most what there is; an item's number is looked at before it is used.  No comparison function sees that memory, only values of dictionaries that were copied out
- * of it and that `still` has found unchanged.
+ * A search reads each word once and bounds it before use (invariant D3).  It copies the head
+ * first; the copy says where everything else lies.  Counting within nodes yields at most what
+ * nodes hold.  An item's number is bounded before it is used.  No comparison function sees this
+ * memory: it sees values of a dictionary's copy, after `still` has confirmed the copy (invariant
+ * D4).
  */
 #include "pagedir/pagedir.h"
 
@@ -30,22 +32,22 @@ typedef struct Search
 /* What the keys on a column ask for */
 typedef struct Wanted
 {
-	bool		asked;			/* for anything */
+	bool		asked;			/* true if there is a key on the column */
 	bool		nulls;
-	bool		values;			/* that have a code of lo … hi */
+	bool		values;			/* values whose code is lo … hi */
 	int64		lo;
 	int64		hi;
 } Wanted;
 
-/* Where a key's value is among the codes of a column */
+/* Where a key's value lies among the codes of a column */
 typedef struct Place
 {
 	int64		code;
-	bool		sure;			/* values with this code are equal to it; else they may be anything
-								 * between those of the codes beside */
+	bool		sure;			/* values with this code equal the key's; else they may be anything
+								 * between those of the codes beside (invariant D2) */
 } Place;
 
-/* Items of ranks lo … hi whose code, of a further column, is least … least + span: all if there are no codes */
+/* Passes ranks whose code of a further column is least … least + span */
 typedef struct Filter
 {
 	const char *codes;
@@ -56,18 +58,23 @@ typedef struct Filter
 
 /* ---------- the head ---------- */
 
-/* Do the column's parts lie within the directory? */
+/* True if the column's parts lie within the directory. */
 static bool
 is_whole(const MtpPagedirHead *h, const MtpPagedirCodes *codes)
 {
 	if (codes->shift > 63 || codes->width > 4 || codes->width == 3)
 		return false;
 	return codes->how != MTP_CODES_DICTIONARY ||
-		(codes->nvalues > 0 && codes->u.dictionary.at % MAXIMUM_ALIGNOF == 0 && codes->u.dictionary.at <= h->size &&
-		 codes->u.dictionary.size <= h->size - codes->u.dictionary.at && codes->nvalues * sizeof(uint16) <= codes->u.dictionary.size);
+		(codes->nvalues > 0 && codes->u.dictionary.at % MAXIMUM_ALIGNOF == 0 &&
+		 codes->u.dictionary.at <= h->size &&
+		 codes->u.dictionary.size <= h->size - codes->u.dictionary.at &&
+		 codes->nvalues * sizeof(uint16) <= codes->u.dictionary.size);
 }
 
-/* Copies the head, and sees whether it is one, and of these columns. */
+/*
+ * Copies the head word by word.  Returns false unless it is that of a directory of these columns,
+ * with all parts within its size.
+ */
 static bool
 read_head(Search *s, Size size)
 {
@@ -80,7 +87,8 @@ read_head(Search *s, Size size)
 		return false;
 	for (int i = 0; i < bytes / sizeof(uint64); i++)
 		s->u.words[i] = words[i];
-	if (h->format != MTP_PAGEDIR_FORMAT || h->ncolumns != c->n || h->size > Min(size, MTP_PAGEDIR_MOST))
+	if (h->format != MTP_PAGEDIR_FORMAT || h->ncolumns != c->n ||
+		h->size > Min(size, MTP_PAGEDIR_MOST))
 		return false;
 	for (int i = 0; i < c->n; i++)
 		if (memcmp(&h->column[i].tag, &c->column[i].tag, sizeof(MtpPagedirTag)) != 0 ||
@@ -95,42 +103,44 @@ read_head(Search *s, Size size)
 static Place
 place_in_window(const MtpPagedirCodes *codes, const MtpPagedirKey *key)
 {
-	if (key->norm < codes->u.window.min)
-		return (Place)
-	{
-		-1, true
-	};
+	Place		place = {.code = -1,.sure = true};
+
 	if (key->norm > codes->u.window.max)
-		return (Place)
+		place.code = (int64) PG_UINT32_MAX + 1;
+	else if (key->norm >= codes->u.window.min)
 	{
-		(int64) PG_UINT32_MAX + 1, true
-	};
-	return (Place)
-	{
-		mtp_window_head(codes->u.window.min, codes->shift, key->norm), key->exact && codes->shift == 0
-	};
+		place.code = mtp_window_head(codes->u.window.min, codes->shift, key->norm);
+		place.sure = key->exact && codes->shift == 0;
+	}
+	return place;
 }
 
-/* The i-th value of a dictionary's copy; false if it does not lie there. */
+/*
+ * Reads the i-th value of a dictionary's copy.  Returns false unless it lies within the copy,
+ * whole and aligned.
+ */
 static bool
 get_value(const Search *s, int column, const char *copy, int i, Datum *value)
 {
-	Form_pg_attribute att = TupleDescAttr(s->columns->desc, s->columns->column[column].tag.attnum - 1);
+	Form_pg_attribute att = TupleDescAttr(s->columns->desc,
+										  s->columns->column[column].tag.attnum - 1);
 	Size		size = s->u.head.column[column].codes.u.dictionary.size;
 	Size		at = ((const uint16 *) copy)[i];
 
 	if (at >= size)
 		return false;
-	if (att->attlen == -1 ? !mtp_varlena_whole(copy + at, size - at) || VARATT_IS_COMPRESSED(copy + at) :
+	if (att->attlen == -1 ? !mtp_varlena_whole(copy + at, size - at) ||
+		VARATT_IS_COMPRESSED(copy + at) :
 		att->attlen == -2 ? strnlen(copy + at, size - at) == size - at : att->attlen > size - at)
 		return false;
-	if (at != att_align_nominal(at, att->attalign) && !(att->attlen == -1 && VARATT_IS_SHORT(copy + at)))
+	if (at != att_align_nominal(at, att->attalign) &&
+		!(att->attlen == -1 && VARATT_IS_SHORT(copy + at)))
 		return false;
 	*value = fetch_att(copy + at, att->attbyval, att->attlen);
 	return true;
 }
 
-/* By binary search.  False if memory has changed. */
+/* Finds a key's place by binary search.  Returns false if memory has changed. */
 static bool
 place_in_dictionary(const Search *s, const char *copy, MtpPagedirKey *key, Place *place)
 {
@@ -148,11 +158,8 @@ place_in_dictionary(const Search *s, const char *copy, MtpPagedirKey *key, Place
 		cmp = DatumGetInt32(FunctionCall2Coll(&key->compare, key->collation, value, key->value));
 		if (cmp == 0)
 		{
-			*place = (Place)
-			{
-				2		   *mid,
-							true
-			};
+			place->code = 2 * mid;
+			place->sure = true;
 			return true;
 		}
 		if (cmp < 0)
@@ -160,11 +167,8 @@ place_in_dictionary(const Search *s, const char *copy, MtpPagedirKey *key, Place
 		else
 			hi = mid;
 	}
-	*place = (Place)
-	{
-		2		   *lo - 1,
-					false
-	};
+	place->code = 2 * lo - 1;
+	place->sure = false;
 	return true;
 }
 
@@ -192,7 +196,7 @@ narrow(Wanted *w, StrategyNumber what, Place place)
 	}
 }
 
-/* What the keys on a column ask for.  False if memory has changed. */
+/* Combines the keys on a column.  Returns false if memory has changed. */
 static bool
 find_wanted(const Search *s, int column, Wanted *w)
 {
@@ -247,7 +251,7 @@ find_wanted(const Search *s, int column, Wanted *w)
 
 /* ---------- items ---------- */
 
-/* How many entries have a smaller head (not a larger one, if or_equal)? */
+/* Returns how many entries have a smaller head, or with or_equal one that is not larger. */
 static int
 rank_of(const Search *s, uint32 head, bool or_equal)
 {
@@ -258,10 +262,11 @@ rank_of(const Search *s, uint32 head, bool or_equal)
 
 	if (node == s->shape.nnodes)
 		return s->u.head.nsorted;
-	return rank + mtp_count_below(heads + rank, Min(s->u.head.nsorted - rank, MTP_NODE_SLOTS), head, or_equal);
+	return rank + mtp_count_below(heads + rank, Min(s->u.head.nsorted - rank, MTP_NODE_SLOTS), head,
+								  or_equal);
 }
 
-/* Is the code at a rank one that is asked for? */
+/* True if the code at a rank is within the filter's range. */
 static inline bool
 passes(const Filter *f, int rank)
 {
@@ -276,7 +281,7 @@ passes(const Filter *f, int rank)
 	return code - f->least <= f->span;
 }
 
-/* A filter for what is asked for of a further column.  False if it says nothing. */
+/* Makes the filter for a further column.  Returns false if it would let everything pass. */
 static bool
 make_filter(const Search *s, int column, const Wanted *w, Filter *f)
 {
@@ -292,16 +297,20 @@ make_filter(const Search *s, int column, const Wanted *w, Filter *f)
 	};
 	if (w->values)
 	{
-		/* Values and nulls are asked for by no condition. */
+		/* No condition asks for both values and nulls. */
 		f->least = Min(Max(w->lo, 0), null - 1);
 		f->span = Min(w->hi, null - 1) - f->least;
 	}
 	return true;
 }
 
-/* Adds those of the items of ranks lo … hi that pass.  False if there are none such items. */
+/*
+ * Adds the items of ranks lo … hi - 1 that pass.  Returns false if a number is impossible:
+ * memory has changed.
+ */
 static bool
-add_items(const Search *s, int lo, int hi, const Filter *filters, int nfilters, MtpPagedirItems *items, bool *any)
+add_items(const Search *s, int lo, int hi, const Filter *filters, int nfilters,
+		  MtpPagedirItems *items, bool *any)
 {
 	const volatile uint16 *at = (const volatile uint16 *) (s->at + s->shape.items);
 
@@ -324,10 +333,11 @@ add_items(const Search *s, int lo, int hi, const Filter *filters, int nfilters, 
 }
 
 MtpPagedirFound
-mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPagedirKey *keys, int nkeys,
-				   MtpPagedirStill still, void *arg, MtpPagedirItems *items)
+mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPagedirKey *keys,
+				   int nkeys, MtpPagedirStill still, void *arg, MtpPagedirItems *items)
 {
-	Search		s = {.at = directory,.columns = c,.keys = keys,.nkeys = nkeys,.still = still,.arg = arg};
+	Search		s = {.at = directory,.columns = c,.keys = keys,.nkeys = nkeys,.still = still,
+	.arg = arg};
 	const MtpPagedirHead *h = &s.u.head;
 	Wanted		w,
 				further;
@@ -339,7 +349,7 @@ mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPa
 	bool		none = false,
 				any = false;
 
-	/* The first level, wherever it begins: it is waited for once, with the head. */
+	/* Fetches the first level, wherever it begins, so that one wait covers it and the head. */
 	for (int line = 1; line < 4; line++)
 		__builtin_prefetch(directory + line * MTP_PAGEDIR_ALIGN);
 	if (!read_head(&s, size))

@@ -1,6 +1,7 @@
 /*
  * shmem.c
- *	  The subsystem's shared memory: what scans ask for (demand.c), and what shall be built (queue.c).  Where there is no buffer there is none.
+ *	  The room's shared memory: what is learnt (learn.c) and the queue (queue.c).  Without a
+ *	  buffer there is none.
  */
 #include "core/core.h"
 
@@ -17,7 +18,7 @@ static shmem_request_hook_type next_request = NULL;
 static shmem_startup_hook_type next_startup = NULL;
 
 static void
-request(void)
+request_shmem(void)
 {
 	if (next_request)
 		next_request();
@@ -29,7 +30,7 @@ request(void)
 }
 
 static void
-startup(void)
+startup_shmem(void)
 {
 	if (next_startup)
 		next_startup();
@@ -45,7 +46,7 @@ void
 mtp_pagedir_shmem_init(void)
 {
 	next_request = shmem_request_hook;
-	shmem_request_hook = request;
+	shmem_request_hook = request_shmem;
 	next_startup = shmem_startup_hook;
-	shmem_startup_hook = startup;
+	shmem_startup_hook = startup_shmem;
 }

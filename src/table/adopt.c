@@ -2,10 +2,10 @@
  * adopt.c
  *	  Hands tables over from heap to mtpower and back, without touching their files.
  *
- * The two access methods agree on every byte of a table, so only the catalogs change: pg_class.relam
- * and the table's dependency on its access method (heap is pinned, so there is none on it).  A plan,
- * a scan or a trigger queue that began under one access method must not go on under the other; hence
- * AccessExclusiveLock, and CheckTableNotInUse() for our own session.
+ * The two access methods agree on every byte of a table, so only the catalogs change:
+ * pg_class.relam, and the table's dependency on its access method (none on heap, which is pinned).
+ * A plan, a scan or a trigger queue that began under one access method must not go on under the
+ * other.  AccessExclusiveLock keeps out other sessions, and CheckTableNotInUse() this one.
  */
 #include "core/core.h"
 
@@ -41,7 +41,7 @@ PG_FUNCTION_INFO_V1(mtp_table_adopt);
 PG_FUNCTION_INFO_V1(mtp_table_release);
 PG_FUNCTION_INFO_V1(mtp_table_release_all);
 
-/* A direction in which a table can be handed over. */
+/* A direction in which a table is handed over */
 typedef struct Handover
 {
 	const char *verb;			/* for messages */
@@ -51,10 +51,11 @@ typedef struct Handover
 } Handover;
 
 /*
- * What every entry point needs first: the library, and a transaction that may change catalogs.
+ * Prepares an entry point: checks that the library is preloaded and that the transaction may
+ * change catalogs, and locks the access method.
  *
- * The access method itself is locked against DROP EXTENSION, which would otherwise not see the
- * dependency that we are about to record.  It comes before the tables' locks, as in a DROP.
+ * The lock keeps out DROP EXTENSION, which would not see the dependency that the caller is about
+ * to record.  It comes before the tables' locks, as in a DROP.
  */
 static Handover
 handover_begin(const char *verb, bool to_mtpower)
@@ -79,16 +80,16 @@ handover_begin(const char *verb, bool to_mtpower)
 	return h;
 }
 
-/* Refuses, with its reason, what has no rows of its own or none that are the user's. */
+/* Refuses relations without rows of their own, and those that are not a user's. */
 static void
 check_relkind(const Handover *h, Form_pg_class rel)
 {
 	const char *name = NameStr(rel->relname);
 
 	/*
-	 * By its OID a relation may be initdb's, by its schema one that dumps leave out.  Neither
-	 * comes back from a dump as it was, whatever allow_system_table_mods says.  What got our
-	 * access method all the same may be released.
+	 * initdb made relations with low OIDs, and dumps leave out the catalogs' schemas.  Neither
+	 * comes back from a dump as it was, whatever allow_system_table_mods says.  A relation that
+	 * has our access method all the same may be released.
 	 */
 	if (rel->relam != h->ours &&
 		(rel->oid < FirstNormalObjectId || IsCatalogNamespace(rel->relnamespace)))
@@ -109,8 +110,7 @@ check_relkind(const Handover *h, Form_pg_class rel)
 				 errmsg("cannot %s relation \"%s\"", h->verb, name),
 				 errdetail_relkind_not_supported(rel->relkind)));
 
-	if (rel->relpersistence == RELPERSISTENCE_TEMP &&
-		isOtherTempNamespace(rel->relnamespace))
+	if (rel->relpersistence == RELPERSISTENCE_TEMP && isOtherTempNamespace(rel->relnamespace))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot %s temporary tables of other sessions", h->verb)));
@@ -149,7 +149,7 @@ report_undefined(Oid relid)
 			 errmsg("relation with OID %u does not exist", relid)));
 }
 
-/* Changes the catalogs for a table that is locked and checked. */
+/* Changes the catalogs for a table that the caller has locked and checked. */
 static void
 change_access_method(const Handover *h, Oid relid)
 {
@@ -176,15 +176,15 @@ change_access_method(const Handover *h, Oid relid)
 	heap_freetuple(tup);
 	table_close(pg_class, RowExclusiveLock);
 
-	/* Later commands of this transaction, a next table's handover too, must see the change. */
+	/* Later commands of this transaction must see the change, the next handover among them. */
 	CommandCounterIncrement();
 }
 
 /*
- * Hands one table over.  The lock is kept to the end of the transaction.
+ * Hands one table over and keeps its lock to the end of the transaction.
  *
- * The checks are made before the lock is requested, so that nobody can block tables that are not
- * his, and again under it, since the table may have changed hands or been dropped while we waited.
+ * It checks before it requests the lock, so that no user can block tables of others, and again
+ * under the lock: the table may have changed hands or been dropped meanwhile.
  */
 static void
 handover(const Handover *h, Oid relid)
@@ -203,7 +203,7 @@ handover(const Handover *h, Oid relid)
 	check_target(h, rel->rd_rel);
 	CheckTableNotInUse(rel, h->verb);
 
-	/* While it is a heap table nobody tells the buffer of its changes. */
+	/* Heap does not tell the buffer of its changes. */
 	mtp_buffer_purge_file(MtpRelLocator(rel));
 	relation_close(rel, NoLock);
 
@@ -228,7 +228,7 @@ mtp_table_release(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* The OIDs of all tables and materialized views of an access method. */
+/* Returns the OIDs of all tables and materialized views of an access method. */
 static List *
 relations_of_am(Oid am)
 {
@@ -250,7 +250,8 @@ relations_of_am(Oid am)
 }
 
 /*
- * Whether release_all() takes this table on; says why if it leaves one that is still there.
+ * True if release_all() may release this table.  Reports why it leaves a table that is still
+ * there.
  */
 static bool
 may_release(const Handover *h, Oid relid)
@@ -270,8 +271,7 @@ may_release(const Handover *h, Oid relid)
 
 	if (!MtpOwnsRelation(relid, GetUserId()))
 		reason = "You are not its owner.";
-	else if (rel->relpersistence == RELPERSISTENCE_TEMP &&
-			 isOtherTempNamespace(rel->relnamespace))
+	else if (rel->relpersistence == RELPERSISTENCE_TEMP && isOtherTempNamespace(rel->relnamespace))
 		reason = "It is a temporary table of another session.";
 
 	if (reason != NULL)
@@ -285,8 +285,8 @@ may_release(const Handover *h, Oid relid)
 }
 
 /*
- * Whether release_all() removes the labels of a relation that is no mtpower table any more, or is
- * partitioned; says why if it leaves them.
+ * True if release_all() may remove the labels of a relation that is partitioned or not an mtpower
+ * table any more.  Reports why it leaves them.
  */
 static bool
 may_remove_labels(const Handover *h, Oid relid)
@@ -313,13 +313,16 @@ may_remove_labels(const Handover *h, Oid relid)
 	return result;
 }
 
-/* With labels of ours a table could not be restored from a dump where mtpower is not. */
+/*
+ * Removes the relation's labels.  With them a dump of the table could not be restored without
+ * mtpower.
+ */
 static void
 remove_labels(const Handover *h, Oid relid)
 {
 	const MtpPagedirChoice nothing = {.choice = MTP_PAGEDIR_LEARNT};
 
-	/* Asked again under the lock, as what we may do can change while we wait. */
+	/* Asks again under the lock: rights may change while this waits. */
 	if (!may_remove_labels(h, relid))
 		return;
 	LockRelationOid(relid, ShareUpdateExclusiveLock);
@@ -327,24 +330,10 @@ remove_labels(const Handover *h, Oid relid)
 		mtp_pagedir_label_write(relid, &nothing);
 }
 
-/* Releases a table, if the current user may, and returns whether it did. */
-static bool
-release_one(const Handover *h, Oid relid)
-{
-	/* Whoever drops or releases a table while we wait for its lock has done our work. */
-	if (!may_release(h, relid))
-		return false;
-	LockRelationOid(relid, AccessExclusiveLock);
-	if (!may_release(h, relid))
-		return false;
-	handover(h, relid);
-	return true;
-}
-
 /*
  * Releases every table that the current user may release, in one transaction, and returns them.
- * Directory columns go as well, also those of tables that were released one by one, and of partitioned
- * ones.
+ * Removes their directory columns, and those of partitioned tables and of tables that were
+ * released before.
  */
 Datum
 mtp_table_release_all(PG_FUNCTION_ARGS)
@@ -357,16 +346,26 @@ mtp_table_release_all(PG_FUNCTION_ARGS)
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 
-	/* Two sessions that release all at once must not lock each other out. */
+	/* The order of OIDs keeps two sessions that release all at once from a deadlock. */
 	list_sort(relids, list_oid_cmp);
 	foreach(lc, relids)
 	{
 		Oid			relid = lfirst_oid(lc);
 		Datum		value = ObjectIdGetDatum(relid);
 		bool		isnull = false;
+		bool		released = false;
 
-		if (release_one(&h, relid))
+		/* A session that drops or releases the table meanwhile has done the work. */
+		if (may_release(&h, relid))
+		{
+			LockRelationOid(relid, AccessExclusiveLock);
+			released = may_release(&h, relid);
+		}
+		if (released)
+		{
+			handover(&h, relid);
 			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, &value, &isnull);
+		}
 		else if (!list_member_oid(labelled, relid))
 			continue;
 		remove_labels(&h, relid);

@@ -1,10 +1,13 @@
 /*
  * fetch.c
- *	  Fetches a row that an index led to: from the image of its pair, where its page's rows are visible to all, or else as heap does.
+ *	  Fetches a row that an index names: from the image of its pair if all rows of its page are
+ *	  visible to all, else as heap does.
  *
- * What an image says holds for snapshots that were taken before it was found (src/buffer/README.md): whoever deletes or updates a row of a page takes the pair's image
- * away before he can commit.  All rows of a page that was all-visible when it was copied are so for such a snapshot: the row is that of the line pointer, or of the one it
- * redirects to, and there is no other version to look for.
+ * An image is right for snapshots that are older than the look into the buffer
+ * (src/buffer/README.md): a writer that deletes or updates a row takes the pair's image away
+ * before it can commit.  If a page was all-visible when it was copied, all its rows are visible to
+ * such a snapshot.  The row is that of the line pointer, or of the one that it redirects to, and
+ * has no other version.
  */
 #include "core/core.h"
 
@@ -17,12 +20,12 @@
 #include "table/table.h"
 #include "core/inject.h"
 
-/* heap's own comes first: it is heap's functions' that are called with it. */
+/* Heap's own struct comes first, since heap's functions are called with it. */
 typedef struct MtpFetch
 {
 	IndexFetchHeapData heap;
 	bool		serves;
-	bool		has_ref;		/* is ref the frame of pair? */
+	bool		has_ref;		/* true if ref is the frame of pair */
 	uint32		pair;
 	MtpFrameRef ref;
 } MtpFetch;
@@ -39,7 +42,8 @@ mtp_table_index_fetch_begin(Relation rel)
 }
 
 /*
- * The line pointer of a row, in memory that may change: read once, and within the page.
+ * Reads a row's line pointer in memory that may change.  Reads each word once and bounds it by the
+ * page.
  */
 static bool
 read_line_pointer(const char *page, OffsetNumber offset, ItemIdData *lp)
@@ -56,11 +60,12 @@ read_line_pointer(const char *page, OffsetNumber offset, ItemIdData *lp)
 	return true;
 }
 
-/* Finds a row's bytes in an image; *offset becomes the version's own. */
+/* Finds a row's bytes in an image.  Sets *offset to that of the version itself. */
 static bool
 find_row(const char *page, OffsetNumber *offset, ItemIdData *lp)
 {
-	if ((((const volatile PageHeaderData *) page)->pd_flags & PD_ALL_VISIBLE) == 0 || !read_line_pointer(page, *offset, lp))
+	if ((((const volatile PageHeaderData *) page)->pd_flags & PD_ALL_VISIBLE) == 0 ||
+		!read_line_pointer(page, *offset, lp))
 		return false;
 	if (ItemIdIsRedirected(lp))
 	{
@@ -68,10 +73,11 @@ find_row(const char *page, OffsetNumber *offset, ItemIdData *lp)
 		if (!read_line_pointer(page, *offset, lp))
 			return false;
 	}
-	return ItemIdIsNormal(lp) && ItemIdGetLength(lp) >= SizeofHeapTupleHeader && ItemIdGetOffset(lp) + ItemIdGetLength(lp) <= BLCKSZ;
+	return ItemIdIsNormal(lp) && ItemIdGetLength(lp) >= SizeofHeapTupleHeader &&
+		ItemIdGetOffset(lp) + ItemIdGetLength(lp) <= BLCKSZ;
 }
 
-/* Stores a copy of a row as the slot's own, as ExecForceStoreHeapTuple does, with one copy less. */
+/* Gives a copied row to the slot, as ExecForceStoreHeapTuple does, with one copy less. */
 static void
 store_row(TupleTableSlot *slot, HeapTuple row)
 {
@@ -88,7 +94,7 @@ find_frame(MtpFetch *f, uint32 pair, Size from, Size to)
 {
 	if (f->has_ref && f->pair == pair && mtp_frame_still(&mtp_buffer, &f->ref))
 	{
-		pg_read_barrier();		/* the version before what it protects */
+		pg_read_barrier();		/* reads the version before what it protects */
 		return true;
 	}
 	f->pair = pair;
@@ -107,7 +113,8 @@ fetch_from_frame(MtpFetch *f, ItemPointer tid, TupleTableSlot *slot)
 	ItemIdData	lp;
 	HeapTuple	row;
 
-	if (!find_frame(f, MtpPairOf(block), half, half + SizeOfPageHeaderData + offset * sizeof(ItemIdData)))
+	if (!find_frame(f, MtpPairOf(block), half,
+					half + SizeOfPageHeaderData + offset * sizeof(ItemIdData)))
 		return false;
 	page = f->ref.image + half;
 	MTP_INJECT("image_found");
@@ -128,8 +135,8 @@ fetch_from_frame(MtpFetch *f, ItemPointer tid, TupleTableSlot *slot)
 	}
 
 	/*
-	 * No chain begins with a heap-only row: the entry is of one that has gone, and heap finds
-	 * nothing.
+	 * No chain begins with a heap-only row: the entry belongs to a row that is gone, and heap
+	 * finds nothing.
 	 */
 	if (offset == ItemPointerGetOffsetNumber(tid) && HeapTupleHeaderIsHeapOnly(row->t_data))
 	{
@@ -143,15 +150,16 @@ fetch_from_frame(MtpFetch *f, ItemPointer tid, TupleTableSlot *slot)
 }
 
 bool
-mtp_table_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot,
-							bool *call_again, bool *all_dead)
+mtp_table_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snapshot,
+							TupleTableSlot *slot, bool *call_again, bool *all_dead)
 {
 	MtpFetch   *f = (MtpFetch *) scan;
 	bool		serves;
 	bool		found;
 
 	if (!f->serves)
-		return GetHeapamTableAmRoutine()->index_fetch_tuple(scan, tid, snapshot, slot, call_again, all_dead);
+		return GetHeapamTableAmRoutine()->index_fetch_tuple(scan, tid, snapshot, slot, call_again,
+															all_dead);
 	serves = !*call_again && mtp_pair_serves_snapshot(snapshot);
 	if (serves && fetch_from_frame(f, tid, slot))
 	{
@@ -159,13 +167,17 @@ mtp_table_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot
 			*all_dead = false;
 		return true;
 	}
-	found = GetHeapamTableAmRoutine()->index_fetch_tuple(scan, tid, snapshot, slot, call_again, all_dead);
+	found = GetHeapamTableAmRoutine()->index_fetch_tuple(scan, tid, snapshot, slot, call_again,
+														 all_dead);
 	if (serves && found)
 		mtp_pair_offer(f->heap.xs_base.rel, f->heap.xs_cbuf);
 	return found;
 }
 
-/* A slot that was filled from a frame has no buffer, and what it holds may be older than the row's page: so it is the row's page that is asked. */
+/*
+ * A slot that was filled from a frame has no buffer, and its contents may be older than the row's
+ * page.  So this asks the page.
+ */
 bool
 mtp_table_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot)
 {

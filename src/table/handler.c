@@ -1,15 +1,15 @@
 /*
  * handler.c
- *	  The table access method's routine: heap's callbacks, with a few of our own.
+ *	  The table access method's routine: a copy of heap's, with a few callbacks replaced.
  *
- * Tables of mtpower are heap tables in every byte.  All that reads or writes rows is core's code,
- * reached through the copy of its routine that is made here.  What differs:
+ * An mtpower table is a heap table in every byte.  Core's code reads and writes all rows; the
+ * copied routine reaches it.  What differs:
  *
- * - multi_insert and finish_bulk_insert tell the batch engine of a load's begin and end;
- * - rows that an index led to are read in the buffer (fetch.c), and what changes pages takes
- *   their frames away (write.c);
- * - the two scans behind CREATE INDEX, which in heapam go through heap_getnext(), a function that
- *   serves no other access method than heap (build.c);
+ * - multi_insert and finish_bulk_insert tell the batch engine where a load begins and ends;
+ * - index fetches read rows in the buffer (fetch.c), and writes take the frames of changed pages
+ *   away (write.c);
+ * - CREATE INDEX has scans of its own (index_build.c), since heapam's go through heap_getnext(),
+ *   which serves heap alone;
  * - TOAST tables stay on heap, since core's toasting code calls heap_insert() directly.
  */
 #include "core/core.h"
@@ -27,7 +27,7 @@ PG_FUNCTION_INFO_V1(mtp_table_handler);
 
 TableAmRoutine mtp_table_routine;
 
-/* Heap has nothing to do here. */
+/* Heap has no such callback. */
 static void
 mtp_table_finish_bulk_insert(Relation rel, int options)
 {

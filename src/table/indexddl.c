@@ -1,13 +1,14 @@
 /*
  * indexddl.c
- *	  The commands that move an index between core's access method and mtpower's.
+ *	  Writes the commands that move an index between core's access method and mtpower's.
  *
- * An index can't change its access method in place.  mtpower.index_ddl() spells out what a careful
- * administrator would type: build the new index beside the old one, drop the old one, give its name
- * to the new.  Nothing is executed here, since CREATE INDEX CONCURRENTLY must run on its own.
+ * An index cannot change its access method in place. mtpower.index_ddl() spells out what a careful
+ * administrator would type: build the new index beside the old one, drop the old one, give its
+ * name to the new.  It executes nothing, since CREATE INDEX CONCURRENTLY must be a transaction of
+ * its own.
  *
- * The function's declaration pins search_path, so all names come out qualified and the commands mean
- * the same under every search_path.
+ * The function's declaration pins search_path.  So all names come out qualified, and the commands
+ * mean the same under every search_path.
  */
 #include "core/core.h"
 
@@ -34,8 +35,8 @@
 PG_FUNCTION_INFO_V1(mtp_table_index_ddl);
 
 /*
- * Access methods that can take an index over: core's and ours for each other, and a tree for our hash, as it
- * answers whatever that one does; core's hash can't where there are several columns.
+ * Access methods that can replace each other.  A tree answers all that mtpower_hash does.  Core's
+ * hash cannot replace an index of several columns.
  */
 static const struct
 {
@@ -52,7 +53,7 @@ static const struct
 	{"mtpower_hash", "mtpower_blink"},
 };
 
-/* The index whose commands are being written. */
+/* The index whose commands are written */
 typedef struct IndexDdl
 {
 	Relation	rel;			/* locked until the end of the transaction */
@@ -66,17 +67,6 @@ typedef struct IndexDdl
 } IndexDdl;
 
 static bool
-can_replace(const char *from, const char *to)
-{
-	for (int i = 0; i < lengthof(replacements); i++)
-	{
-		if (strcmp(from, replacements[i].from) == 0 && strcmp(to, replacements[i].to) == 0)
-			return true;
-	}
-	return false;
-}
-
-static bool
 is_ours(const char *am_name)
 {
 	return strcmp(am_name, "mtpower_blink") == 0 || strcmp(am_name, "mtpower_hash") == 0;
@@ -87,13 +77,17 @@ check_access_methods(Relation rel, Oid to_am)
 {
 	char	   *from = get_am_name(rel->rd_rel->relam);
 	char	   *to = get_am_name(to_am);
+	bool		can_replace = false;
 
 	if (rel->rd_rel->relam == to_am)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("index \"%s\" already uses access method \"%s\"",
 						RelationGetRelationName(rel), to)));
-	if (!can_replace(from, to))
+	for (int i = 0; i < lengthof(replacements) && !can_replace; i++)
+		can_replace = strcmp(from, replacements[i].from) == 0 &&
+			strcmp(to, replacements[i].to) == 0;
+	if (!can_replace)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("index \"%s\" of access method \"%s\" cannot be replaced by one of access method \"%s\"",
@@ -158,8 +152,9 @@ check_replaceable(Relation rel)
 }
 
 /*
- * Core writes an operator class into a definition by its name, and leaves it out where it is the type's default.  What the target access method takes
- * for that must have the same name and type.
+ * Checks that the definition means the same under the new access method.  Core writes an operator
+ * class by its name, and leaves out a type's default.  The class that the target access method
+ * takes for that must have the same name and type.
  */
 static void
 check_operator_class(Relation rel, int col, Oid to_am)
@@ -173,14 +168,16 @@ check_operator_class(Relation rel, int col, Oid to_am)
 	if (opclass == GetDefaultOpClass(type, rel->rd_rel->relam))
 		taken = GetDefaultOpClass(type, to_am);
 	else
-		taken = get_opclass_oid(to_am, list_make2(makeString(get_namespace_name(original->nsp)), makeString(NameStr(original->name))), true);
+		taken = get_opclass_oid(to_am, list_make2(makeString(get_namespace_name(original->nsp)),
+												  makeString(NameStr(original->name))), true);
 	counterpart = OidIsValid(taken) ? mtp_opclass_row(taken) : NULL;
 	if (counterpart == NULL || counterpart->intype != original->intype ||
 		strcmp(NameStr(counterpart->name), NameStr(original->name)) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("operator class \"%s\" for type %s has no counterpart in access method \"%s\"",
-						NameStr(original->name), format_type_be(original->intype), get_am_name(to_am)),
+						NameStr(original->name), format_type_be(original->intype),
+						get_am_name(to_am)),
 				 is_ours(get_am_name(to_am)) ?
 				 errhint("Call mtpower.sync_opclasses() to mirror operator classes of extensions and of your own.") : 0));
 }
@@ -194,8 +191,8 @@ is_hash(Oid am)
 }
 
 /*
- * Storage parameter "fillfactor" is the only one that access methods share: for trees it is how full a build makes leaves, for hash indexes how full
- * buckets are when the index grows.
+ * Access methods share one storage parameter, "fillfactor": in trees how full a build makes
+ * leaves, in hash indexes how full buckets are when the index grows.
  */
 static void
 check_storage_parameters(Relation rel, Oid to_am)
@@ -212,7 +209,8 @@ check_storage_parameters(Relation rel, Oid to_am)
 	{
 		DefElem    *def = lfirst_node(DefElem, lc);
 
-		if (strcmp(def->defname, "fillfactor") != 0 || is_hash(rel->rd_rel->relam) != is_hash(to_am))
+		if (strcmp(def->defname, "fillfactor") != 0 ||
+			is_hash(rel->rd_rel->relam) != is_hash(to_am))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("storage parameter \"%s\" of index \"%s\" cannot be taken over by access method \"%s\"",
@@ -222,7 +220,7 @@ check_storage_parameters(Relation rel, Oid to_am)
 	ReleaseSysCache(tup);
 }
 
-/* The index's definition as core has it, under the new name and with the new access method. */
+/* Returns core's definition of the index with the new name and the new access method. */
 static char *
 create_command(const IndexDdl *ddl)
 {
@@ -252,7 +250,7 @@ statistics_target(const IndexDdl *ddl, int col)
 	return isnull ? -1 : MtpDatumGetStatTarget(target);
 }
 
-/* Commands that give the new index what hangs on the old one beside its definition. */
+/* Returns the commands that give the new index the old one's properties beside its definition. */
 static List *
 property_commands(const IndexDdl *ddl)
 {
@@ -275,31 +273,15 @@ property_commands(const IndexDdl *ddl)
 	}
 
 	foreach(lc, getAutoExtensionsOfObject(RelationRelationId, ddl->rel->rd_id))
-		cmds = lappend(cmds, psprintf("ALTER INDEX %s DEPENDS ON EXTENSION %s;",
-									  ddl->new_qualified,
+		cmds = lappend(cmds, psprintf("ALTER INDEX %s DEPENDS ON EXTENSION %s;", ddl->new_qualified,
 									  quote_identifier(get_extension_name(lfirst_oid(lc)))));
 	if (comment != NULL)
 		cmds = lappend(cmds, psprintf("COMMENT ON INDEX %s IS %s;",
 									  ddl->new_qualified, quote_literal_cstr(comment)));
 
-	/* Statistics of an expression belong to the index, and go with the old one. */
+	/* Statistics of an expression belong to the index and go with the old one. */
 	if (has_expressions)
 		cmds = lappend(cmds, psprintf("ANALYZE %s;", ddl->table));
-	return cmds;
-}
-
-static List *
-all_commands(const IndexDdl *ddl)
-{
-	List	   *cmds = list_make1(create_command(ddl));
-
-	cmds = list_concat(cmds, property_commands(ddl));
-	cmds = lappend(cmds, psprintf("DROP INDEX CONCURRENTLY %s;", ddl->qualified));
-	cmds = lappend(cmds, psprintf("ALTER INDEX %s RENAME TO %s;",
-								  ddl->new_qualified, ddl->name));
-	if (ddl->form->indisclustered)
-		cmds = lappend(cmds, psprintf("ALTER TABLE %s CLUSTER ON %s;",
-									  ddl->table, ddl->name));
 	return cmds;
 }
 
@@ -338,12 +320,19 @@ mtp_table_index_ddl(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	IndexDdl	ddl;
+	List	   *cmds;
 	ListCell   *lc;
 
 	index_ddl_begin(&ddl, PG_GETARG_OID(0), NameStr(*PG_GETARG_NAME(1)));
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	foreach(lc, all_commands(&ddl))
+	cmds = list_make1(create_command(&ddl));
+	cmds = list_concat(cmds, property_commands(&ddl));
+	cmds = lappend(cmds, psprintf("DROP INDEX CONCURRENTLY %s;", ddl.qualified));
+	cmds = lappend(cmds, psprintf("ALTER INDEX %s RENAME TO %s;", ddl.new_qualified, ddl.name));
+	if (ddl.form->indisclustered)
+		cmds = lappend(cmds, psprintf("ALTER TABLE %s CLUSTER ON %s;", ddl.table, ddl.name));
+	foreach(lc, cmds)
 	{
 		Datum		value = CStringGetTextDatum(lfirst(lc));
 		bool		isnull = false;

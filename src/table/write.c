@@ -1,12 +1,16 @@
 /*
  * write.c
- *	  What changes rows: heap's callbacks, after which the buffer's frames of the changed pages go.
+ *	  Changes rows by heap's callbacks, and then takes the frames of the changed pages out of
+ *	  the buffer.
  *
- * Heap has unlocked the page by then, but the caller has not committed: no snapshot that sees the change has been taken yet, and a transaction's own commands
- * see it only later.  So whoever may see it finds no frame without it.  If the callback raises an error between the change and the frame's end, the
- * transaction aborts, and what the frame says is right.  Locks on rows, hint bits, pruning and freezing leave frames as they are: nothing that a frame answers depends on them.
+ * By then heap has unlocked the page, but the caller has not committed.  No snapshot that sees the
+ * change exists yet, and the transaction's own commands see it only later.  So a reader that may
+ * see the change finds no frame without it.  If an error strikes between the change and the
+ * frame's end, the transaction aborts and the frame's contents are right.  Row locks, hint bits,
+ * pruning and freezing leave frames as they are: no answer of a frame depends on them.
  *
- * A directory leads to line pointers, whose rows are judged on their page.  So it goes only where new versions of rows come.
+ * A directory names line pointers, whose rows a reader judges on their page.  So it goes only when
+ * new versions of rows come.
  */
 #include "core/core.h"
 
@@ -20,33 +24,37 @@
 
 static const TableAmRoutine *heap;
 
+/* Takes the frames of a changed page away; its directory only with new rows. */
 static void
-changed(Relation rel, ItemPointer tid, bool new_rows)
+take_frames(Relation rel, ItemPointer tid, bool new_rows)
 {
 	MTP_INJECT("table_changed");
 	mtp_pair_stale(rel, ItemPointerGetBlockNumber(tid), new_rows);
 }
 
 static void
-tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options, BulkInsertState bistate)
+tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
+			 BulkInsertState bistate)
 {
 	heap->tuple_insert(rel, slot, cid, options, bistate);
-	changed(rel, &slot->tts_tid, true);
+	take_frames(rel, &slot->tts_tid, true);
 }
 
 static void
-tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int options, BulkInsertState bistate, uint32 token)
+tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
+						 BulkInsertState bistate, uint32 token)
 {
 	heap->tuple_insert_speculative(rel, slot, cid, options, bistate, token);
-	changed(rel, &slot->tts_tid, true);
+	take_frames(rel, &slot->tts_tid, true);
 }
 
 /*
- * COPY hands over its rows in batches, and asks for their index entries right afterwards: the
- * engine learns here that there will be many.
+ * COPY hands over its rows in batches and asks for their index entries right afterwards.  This
+ * tells the engine that there will be many.
  */
 static void
-multi_insert(Relation rel, TupleTableSlot **slots, int ntuples, CommandId cid, int options, BulkInsertState bistate)
+multi_insert(Relation rel, TupleTableSlot **slots, int ntuples, CommandId cid, int options,
+			 BulkInsertState bistate)
 {
 	BlockNumber last = InvalidBlockNumber;
 
@@ -57,20 +65,21 @@ multi_insert(Relation rel, TupleTableSlot **slots, int ntuples, CommandId cid, i
 		BlockNumber block = ItemPointerGetBlockNumber(&slots[i]->tts_tid);
 
 		if (i == 0 || MtpPairOf(block) != MtpPairOf(last))
-			changed(rel, &slots[i]->tts_tid, true);
+			take_frames(rel, &slots[i]->tts_tid, true);
 		last = block;
 	}
 	mtp_pagedir_request_loaded(rel, slots, ntuples);
 }
 
 static TM_Result
-tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, Snapshot crosscheck, bool wait, TM_FailureData *tmfd,
-			 bool changing_part)
+tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, Snapshot crosscheck,
+			 bool wait, TM_FailureData *tmfd, bool changing_part)
 {
-	TM_Result	result = heap->tuple_delete(rel, tid, cid, snapshot, crosscheck, wait, tmfd, changing_part);
+	TM_Result	result = heap->tuple_delete(rel, tid, cid, snapshot, crosscheck, wait, tmfd,
+											changing_part);
 
 	if (result == TM_Ok)
-		changed(rel, tid, false);
+		take_frames(rel, tid, false);
 	return result;
 }
 
@@ -81,21 +90,24 @@ tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, Sn
 #endif
 
 static TM_Result
-tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid, Snapshot snapshot, Snapshot crosscheck, bool wait,
+tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid, Snapshot snapshot,
+			 Snapshot crosscheck, bool wait,
 			 TM_FailureData *tmfd, LockTupleMode *lockmode, UpdateIndexes * update_indexes)
 {
-	TM_Result	result = heap->tuple_update(rel, otid, slot, cid, snapshot, crosscheck, wait, tmfd, lockmode, update_indexes);
+	TM_Result	result = heap->tuple_update(rel, otid, slot, cid, snapshot, crosscheck, wait, tmfd,
+											lockmode, update_indexes);
 
 	if (result == TM_Ok)
 	{
-		changed(rel, &slot->tts_tid, true);
-		if (MtpPairOf(ItemPointerGetBlockNumber(otid)) != MtpPairOf(ItemPointerGetBlockNumber(&slot->tts_tid)))
-			changed(rel, otid, false);
+		take_frames(rel, &slot->tts_tid, true);
+		if (MtpPairOf(ItemPointerGetBlockNumber(otid)) !=
+			MtpPairOf(ItemPointerGetBlockNumber(&slot->tts_tid)))
+			take_frames(rel, otid, false);
 	}
 	return result;
 }
 
-/* The file is the same afterwards, and its pages begin anew. */
+/* The file stays, and its pages begin anew. */
 static void
 relation_nontransactional_truncate(Relation rel)
 {
@@ -104,7 +116,8 @@ relation_nontransactional_truncate(Relation rel)
 }
 
 /*
- * What pages have lost by truncation comes again only by insertions, which take frames away.  Their frames go here, so that none lies there for nothing.
+ * A truncated page comes back only by insertions, which take frames away.  This takes the frames
+ * of the truncated pages, so that they do not lie there for nothing.
  */
 static void
 relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStrategy strategy)

@@ -1,6 +1,7 @@
 /*
  * keeper.c
- *	  The keeper, a background worker: has the hot list read when the server starts, and writes it while it runs and when it ends.
+ *	  The keeper, a background worker: has the hot list read when the server starts, and writes
+ *	  it while the server runs and when it ends.
  */
 #include "warm/keeper.h"
 #include "warm/list.h"
@@ -25,8 +26,8 @@
 #include "core/process.h"
 #include "worker/worker.h"
 
-#define RESTART			10		/* seconds, after whatever ended it */
-#define POLL_MS			100		/* while a loader is at it */
+#define RESTART			10		/* seconds after the keeper ends for whatever reason */
+#define POLL_MS			100		/* while a loader runs */
 #define MOST_DATABASES	65536
 
 PGDLLEXPORT void mtp_keeper_main(Datum arg);
@@ -35,19 +36,20 @@ MtpKeeperShared *mtp_keeper_shared = NULL;
 bool		mtp_hot_list = true;
 int			mtp_hot_list_interval = 300;
 
-/* When the list was written last, or this process began */
+/* when the list was written last, or this process began */
 static TimestampTz written;
 
 static shmem_request_hook_type next_request = NULL;
 static shmem_startup_hook_type next_startup = NULL;
 
-/* Waits; false if the process must end. */
+/* Waits.  Returns false if the process must end. */
 static bool
-rest(long ms)
+wait_for_work(long ms)
 {
 	if (ShutdownRequestPending)
 		return false;
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (ms < 0 ? 0 : WL_TIMEOUT), ms, PG_WAIT_EXTENSION);
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (ms < 0 ? 0 : WL_TIMEOUT), ms,
+					 PG_WAIT_EXTENSION);
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
 	if (ConfigReloadPending)
@@ -58,14 +60,16 @@ rest(long ms)
 	return !ShutdownRequestPending;
 }
 
-/* Milliseconds until the list is to be written; -1: not before the end. */
+/* Returns the milliseconds until the list is due; -1: not before the end. */
 static long
 until_due(void)
 {
 	if (mtp_hot_list_interval == 0)
 		return -1;
 	return TimestampDifferenceMilliseconds(GetCurrentTimestamp(),
-										   TimestampTzPlusMilliseconds(written, mtp_hot_list_interval * INT64CONST(1000)));
+										   TimestampTzPlusMilliseconds(written,
+																	   mtp_hot_list_interval *
+																	   INT64CONST(1000)));
 }
 
 static void
@@ -75,13 +79,13 @@ write_list(bool loading)
 	written = GetCurrentTimestamp();
 }
 
-/* Waits a little while a loader is at it; false if the process must end. */
+/* Waits a little while a loader runs.  Returns false if the process must end. */
 static bool
-rest_while_loading(void)
+wait_for_loader(void)
 {
 	if (until_due() == 0)
 		write_list(true);
-	return rest(POLL_MS);
+	return wait_for_work(POLL_MS);
 }
 
 /* ---------- reading ---------- */
@@ -100,14 +104,15 @@ typedef struct Summary
 } Summary;
 
 static void
-sum_up(const MtpListPage *page, void *arg)
+sum_up_page(const MtpListPage *page, void *arg)
 {
 	Summary    *s = arg;
 	bool		found;
 	Database   *d;
 
 	s->pages++;
-	d = hash_search(s->databases, &page->dbid, hash_get_num_entries(s->databases) < MOST_DATABASES ? HASH_ENTER : HASH_FIND, &found);
+	d = hash_search(s->databases, &page->dbid, hash_get_num_entries(s->databases) < MOST_DATABASES ?
+					HASH_ENTER : HASH_FIND, &found);
 	if (d == NULL)
 		return;
 	if (!found)
@@ -128,7 +133,10 @@ warmer_first(const void *a, const void *b)
 	return p->heat != q->heat ? (p->heat > q->heat ? -1 : 1) : 0;
 }
 
-/* Is there such a database, not half dropped?  For a process that is connected to none, and can open no index. */
+/*
+ * True if the database exists and is not half dropped.  The keeper is connected to no database and
+ * can open no index.
+ */
 static bool
 database_exists(Oid dbid)
 {
@@ -150,7 +158,10 @@ database_exists(Oid dbid)
 	return exists;
 }
 
-/* Has a loader load the database's pages, and waits for it.  False if the process must end. */
+/*
+ * Starts a loader for the database's pages and waits for it.  Returns false if the process must
+ * end.
+ */
 static bool
 load_database(Oid dbid)
 {
@@ -169,13 +180,16 @@ load_database(Oid dbid)
 		return true;
 	}
 	while (GetBackgroundWorkerPid(handle, &pid) != BGWH_STOPPED)
-		if (!rest_while_loading())
+		if (!wait_for_loader())
 			return false;
 	pfree(handle);
 	return true;
 }
 
-/* False if the process ends before all is loaded. */
+/*
+ * Loads the databases, that with the most heat first.  Returns false if the process must end
+ * before.
+ */
 static bool
 load_databases(Summary *s)
 {
@@ -188,9 +202,9 @@ load_databases(Summary *s)
 	while ((d = hash_seq_search(&seq)) != NULL)
 		all[n++] = *d;
 	qsort(all, n, sizeof(Database), warmer_first);
-	/* One that the keeper before this one has started? */
+	/* The loader of an earlier keeper may still run. */
 	while (mtp_visited())
-		if (!rest_while_loading())
+		if (!wait_for_loader())
 			return false;
 	pg_atomic_write_u64(&mtp_keeper_shared->loaded, 0);
 	for (int i = 0; i < n; i++)
@@ -203,12 +217,13 @@ load_databases(Summary *s)
 }
 
 static bool
-restore(void)
+restore_list(void)
 {
 	HASHCTL		ctl = {
 		.keysize = sizeof(Oid),.entrysize = sizeof(Database)
 	};
-	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "mtpower hot list", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "mtpower hot list",
+												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	MtpLearnt  *learnt = palloc(MTP_LEARN_TABLES * sizeof(MtpLearnt));
 	Summary		s = {0};
@@ -217,8 +232,9 @@ restore(void)
 	bool		done = true;
 
 	ctl.hcxt = context;
-	s.databases = hash_create("databases of the hot list", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	switch (mtp_list_read(sum_up, &s, learnt, &nlearnt, &why))
+	s.databases = hash_create("databases of the hot list", 64, &ctl,
+							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	switch (mtp_list_read(sum_up_page, &s, learnt, &nlearnt, &why))
 	{
 		case MTP_LIST_GOOD:
 			mtp_pagedir_learn_restore(learnt, nlearnt);
@@ -238,7 +254,8 @@ restore(void)
 /* ---------- the process ---------- */
 
 /*
- * At the end no list is written before what the one before had is loaded: that one, or what has been written of it meanwhile, says more.
+ * Until all is loaded the keeper writes no list at its end: the earlier list, or what was written
+ * of it meanwhile, says more.
  */
 void
 mtp_keeper_main(Datum arg)
@@ -249,20 +266,20 @@ mtp_keeper_main(Datum arg)
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);	/* to no database */
 	pgstat_report_activity(STATE_RUNNING, NULL);
 	written = GetCurrentTimestamp();
-	if (!mtp_keeper_shared->restored && !restore())
+	if (!mtp_keeper_shared->restored && !restore_list())
 		proc_exit(1);
 	mtp_keeper_shared->restored = true;
 	do
 	{
 		if (until_due() == 0)
 			write_list(false);
-	} while (rest(until_due()));
+	} while (wait_for_work(until_due()));
 	write_list(false);
 	proc_exit(1);
 }
 
 static void
-request(void)
+request_shmem(void)
 {
 	if (next_request)
 		next_request();
@@ -271,7 +288,7 @@ request(void)
 }
 
 static void
-startup(void)
+startup_shmem(void)
 {
 	bool		found;
 
@@ -289,16 +306,6 @@ startup(void)
 	LWLockRelease(AddinShmemInitLock);
 }
 
-static void
-register_keeper(void)
-{
-	BackgroundWorker bgw;
-
-	mtp_process_describe(&bgw, "mtpower hot list keeper", "mtp_keeper_main");
-	bgw.bgw_restart_time = RESTART;
-	RegisterBackgroundWorker(&bgw);
-}
-
 void
 mtp_warm_init(void)
 {
@@ -311,9 +318,15 @@ mtp_warm_init(void)
 							&mtp_hot_list_interval, 300, 0, 24 * 3600,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	next_request = shmem_request_hook;
-	shmem_request_hook = request;
+	shmem_request_hook = request_shmem;
 	next_startup = shmem_startup_hook;
-	shmem_startup_hook = startup;
+	shmem_startup_hook = startup_shmem;
 	if (mtp_hot_list && mtp_buffer_size > 0)
-		register_keeper();
+	{
+		BackgroundWorker bgw;
+
+		mtp_process_describe(&bgw, "mtpower hot list keeper", "mtp_keeper_main");
+		bgw.bgw_restart_time = RESTART;
+		RegisterBackgroundWorker(&bgw);
+	}
 }

@@ -1,6 +1,7 @@
 /*
  * keeper.h
- *	  The processes that keep the hot list: the keeper, which writes it and has it read, and loaders, one database's at a time.
+ *	  The processes that keep the hot list: the keeper writes it and has it read; a loader loads
+ *	  one database's pages.
  */
 #ifndef MTP_WARM_KEEPER_H
 #define MTP_WARM_KEEPER_H
@@ -11,8 +12,7 @@
 
 typedef struct MtpKeeperShared
 {
-	bool		restored;		/* what the list had is loaded, so that it may be written anew.
-								 * The keeper's */
+	bool		restored;		/* the list is loaded and may be written anew; the keeper's */
 	pg_atomic_uint64 loaded;	/* pages of the list that have frames now */
 } MtpKeeperShared;
 
@@ -22,7 +22,7 @@ extern MtpKeeperShared *mtp_keeper_shared;
 extern bool mtp_hot_list;
 extern int	mtp_hot_list_interval;
 
-/* Its share of _PG_init. */
+/* This room's part of _PG_init */
 extern void mtp_warm_init(void);
 
 #endif							/* MTP_WARM_KEEPER_H */

@@ -33,7 +33,7 @@ typedef struct Writer
 {
 	int			fd;
 	uint64		npages;
-	bool		failed;			/* errno says how */
+	bool		failed;			/* errno says why */
 	Size		used;
 	pg_crc32c	crc;
 	char		chunk[CHUNK];
@@ -54,25 +54,28 @@ put_out(Writer *w, const void *data, Size size)
 }
 
 static void
-flush(Writer *w)
+flush_chunk(Writer *w)
 {
 	put_out(w, w->chunk, w->used);
 	w->used = 0;
-	if (!w->failed)				/* errno */
+	if (!w->failed)				/* an interrupt would change errno */
 		CHECK_FOR_INTERRUPTS();
 }
 
 static void
-put(Writer *w, const void *data, Size size)
+put_bytes(Writer *w, const void *data, Size size)
 {
 	if (w->used + size > CHUNK)
-		flush(w);
+		flush_chunk(w);
 	memcpy(w->chunk + w->used, data, size);
 	w->used += size;
 	COMP_CRC32C(w->crc, data, size);
 }
 
-/* The page that a frame has, and how warm it is; false if it has none, or somebody is at it. */
+/*
+ * Reads the page of a frame and its heat, without a lock.  Returns false if the frame has no page
+ * or changes meanwhile.
+ */
 static bool
 page_of(uint32 frame, MtpListPage *page)
 {
@@ -97,11 +100,11 @@ page_of(uint32 frame, MtpListPage *page)
 static void
 put_page(Writer *w, const MtpListPage *page)
 {
-	put(w, page, sizeof(*page));
+	put_bytes(w, page, sizeof(*page));
 	w->npages++;
 }
 
-/* A page of the list of before, which has not been loaded, or not yet. */
+/* Keeps a page of the earlier list that has no frame, or none yet. */
 static void
 keep_page(const MtpListPage *page, void *arg)
 {
@@ -118,18 +121,18 @@ keep_page(const MtpListPage *page, void *arg)
 }
 
 static void
-write_all(Writer *w, MtpListHead *head, bool loading)
+write_pages(Writer *w, MtpListHead *head, bool loading)
 {
 	uint32		nframes = mtp_buffer.pool->nextents * MTP_EXTENT_FRAMES;
 	const char *why;
 	MtpLearnt  *learnt = palloc(MTP_LEARN_TABLES * sizeof(MtpLearnt));
 
 	INIT_CRC32C(w->crc);
-	put_out(w, head, sizeof(*head));	/* room for it */
+	put_out(w, head, sizeof(*head));	/* room for the head */
 
 	/*
-	 * First what has no frame yet: a page that gets one meanwhile comes twice, rather than not at
-	 * all.
+	 * What has no frame yet comes first.  So a page that gets a frame meanwhile comes twice rather
+	 * than not at all.
 	 */
 	if (loading)
 		(void) mtp_list_read(keep_page, w, NULL, NULL, &why);
@@ -143,9 +146,9 @@ write_all(Writer *w, MtpListHead *head, bool loading)
 	head->npages = w->npages;
 	head->nlearnt = mtp_pagedir_learn_save(learnt);
 	for (uint32 i = 0; i < head->nlearnt; i++)
-		put(w, &learnt[i], sizeof(MtpLearnt));
+		put_bytes(w, &learnt[i], sizeof(MtpLearnt));
 	pfree(learnt);
-	flush(w);
+	flush_chunk(w);
 	MTP_INJECT("hot_list_half");
 	FIN_CRC32C(w->crc);
 	head->rest_crc = w->crc;
@@ -159,7 +162,8 @@ bool
 mtp_list_write(bool loading)
 {
 	MtpListHead head = {
-		.magic = MTP_LIST_MAGIC,.version = MTP_LIST_VERSION,.block = BLCKSZ,.system = GetSystemIdentifier(),.time = GetCurrentTimestamp()
+		.magic = MTP_LIST_MAGIC,.version = MTP_LIST_VERSION,.block = BLCKSZ,
+		.system = GetSystemIdentifier(),.time = GetCurrentTimestamp()
 	};
 	Writer	   *w = palloc0(sizeof(Writer));
 	bool		written;
@@ -169,7 +173,7 @@ mtp_list_write(bool loading)
 		w->failed = true;
 	else
 	{
-		write_all(w, &head, loading);
+		write_pages(w, &head, loading);
 		if (w->failed)
 		{
 			int			save_errno = errno;
@@ -181,9 +185,10 @@ mtp_list_write(bool loading)
 			w->failed = true;
 	}
 	if (w->failed)
-		ereport(LOG, (errcode_for_file_access(), errmsg("could not write file \"%s\": %m", MTP_LIST_TEMPORARY)));
+		ereport(LOG, (errcode_for_file_access(),
+					  errmsg("could not write file \"%s\": %m", MTP_LIST_TEMPORARY)));
 	MTP_INJECT("hot_list_written");
-	/* This makes it durable first, and tells of what fails. */
+	/* This makes the file durable before it renames it, and logs what fails. */
 	written = !w->failed && durable_rename(MTP_LIST_TEMPORARY, MTP_LIST_FILE, LOG) == 0;
 	if (!written)
 		(void) unlink(MTP_LIST_TEMPORARY);
@@ -202,9 +207,9 @@ typedef struct Reader
 	char		chunk[CHUNK];
 } Reader;
 
-/* The next bytes; false if there are no more, or they can't be read. */
+/* Reads the next bytes.  Returns false if there are none or they cannot be read. */
 static bool
-get(Reader *r, void *data, Size size)
+get_bytes(Reader *r, void *data, Size size)
 {
 	while (r->to - r->from < size)
 	{
@@ -225,7 +230,10 @@ get(Reader *r, void *data, Size size)
 	return true;
 }
 
-/* Why a file of so many bytes with this head is none of ours, or NULL.  What it claims to have it must have. */
+/*
+ * Returns why a file of this size with this head is not ours, or NULL. The file must have all that
+ * its head claims.
+ */
 static const char *
 wrong_head(const MtpListHead *head, uint64 size)
 {
@@ -247,21 +255,17 @@ wrong_head(const MtpListHead *head, uint64 size)
 	return NULL;
 }
 
-static bool
-is_page(const MtpListPage *page)
-{
-	return page->kind < MTP_POOL_KINDS && page->level <= MTP_HEAT_MOST && page->file != 0 && page->block != InvalidBlockNumber;
-}
-
 static const char *
-read_all(Reader *r, const MtpListHead *head, void (*page) (const MtpListPage *page, void *arg), void *arg, MtpLearnt *learnt)
+read_pages(Reader *r, const MtpListHead *head, void (*page) (const MtpListPage *page, void *arg),
+		   void *arg, MtpLearnt *learnt)
 {
 	INIT_CRC32C(r->crc);
 	for (uint64 i = 0; i < head->npages; i++)
 	{
 		MtpListPage p;
 
-		if (!get(r, &p, sizeof(p)) || !is_page(&p))
+		if (!get_bytes(r, &p, sizeof(p)) || p.kind >= MTP_POOL_KINDS || p.level > MTP_HEAT_MOST ||
+			p.file == 0 || p.block == InvalidBlockNumber)
 			return "it is damaged";
 		page(&p, arg);
 	}
@@ -269,7 +273,7 @@ read_all(Reader *r, const MtpListHead *head, void (*page) (const MtpListPage *pa
 	{
 		MtpLearnt	l;
 
-		if (!get(r, &l, sizeof(l)))
+		if (!get_bytes(r, &l, sizeof(l)))
 			return "it is damaged";
 		if (learnt != NULL)
 			learnt[i] = l;
@@ -279,7 +283,8 @@ read_all(Reader *r, const MtpListHead *head, void (*page) (const MtpListPage *pa
 }
 
 MtpListRead
-mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg, MtpLearnt *learnt, int *nlearnt, const char **why)
+mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg, MtpLearnt *learnt,
+			  int *nlearnt, const char **why)
 {
 	Reader	   *r;
 	MtpListHead head;
@@ -296,12 +301,13 @@ mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg, MtpL
 	}
 	r = palloc0(sizeof(Reader));
 	r->fd = fd;
-	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < sizeof(head) || !get(r, &head, sizeof(head)))
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < sizeof(head) ||
+		!get_bytes(r, &head, sizeof(head)))
 		*why = "it is no hot list";
 	else
 		*why = wrong_head(&head, st.st_size);
 	if (*why == NULL)
-		*why = read_all(r, &head, page, arg, learnt);
+		*why = read_pages(r, &head, page, arg, learnt);
 	if (*why == NULL && nlearnt != NULL)
 		*nlearnt = head.nlearnt;
 	CloseTransientFile(fd);

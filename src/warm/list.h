@@ -1,13 +1,15 @@
 /*
  * list.h
- *	  The hot list: a file that says which pages had frames, how warm they were, and which columns directories were made of.
+ *	  The hot list: a file that says which pages had frames, how warm they were, and which
+ *	  columns scans have taught.
  *
  *	  MtpListHead
  *	  MtpListPage		npages of them, in no order; may name a page twice
  *	  MtpLearnt			nlearnt of them, in no order
  *
- * It is written beside its place, made durable, and renamed.  Whatever is in it, nothing comes of it but pages that are read and not needed: a page is loaded under its relation's lock, from the
- * relation.
+ * The writer writes it under another name, makes it durable and renames it.  Whatever it contains,
+ * nothing worse comes of it than pages that are read and not needed: a loader loads a page under
+ * its relation's lock, from the relation.
  */
 #ifndef MTP_WARM_LIST_H
 #define MTP_WARM_LIST_H
@@ -17,13 +19,13 @@
 #include "buffer/buffer.h"
 #include "pagedir/learn.h"
 
-/* In the data directory.  A base backup takes them along, and so does pg_rewind: they name the same pages there. */
+/* In the data directory.  A base backup and pg_rewind copy them: they name the same pages there. */
 #define MTP_LIST_FILE		"mtpower.hot"
 #define MTP_LIST_TEMPORARY	"mtpower.hot.tmp"
 
 #define MTP_LIST_MAGIC		UINT64CONST(0x7473694c74486d50)
 
-/* Another one for whatever changes below */
+/* To be raised with any change below */
 #define MTP_LIST_VERSION	1
 
 typedef struct MtpListHead
@@ -45,16 +47,20 @@ typedef struct MtpListPage
 	Oid			space;
 	Oid			dbid;
 	Oid			file;
-	BlockNumber block;			/* of a pair, the first one */
+	BlockNumber block;			/* a pair's first one */
 	uint8		kind;			/* MTP_FRAME_*, of the frame */
-	uint8		level;			/* of heat, when it was written */
+	uint8		level;			/* of heat, when the list was written */
 	uint16		unused;
 } MtpListPage;
 
-StaticAssertDecl(sizeof(MtpListHead) == 56 && sizeof(MtpListPage) == 20 && sizeof(MtpLearnt) == 60, "no padding: it is summed up as it is");
+StaticAssertDecl(sizeof(MtpListHead) == 56 && sizeof(MtpListPage) == 20 &&
+				 sizeof(MtpLearnt) == 60, "no padding: it is summed up as it is");
 
 /*
- * Writes what the buffer has now; while pages are being loaded, also what the list of before has that the buffer has not, as much again as the buffer could have at the most.  Can be interrupted: then it is an unfinished file beside the list that is left.  False, and a line in the log, if that fails; then the file is what it was.
+ * Writes what the buffer has now.  While pages are being loaded it also keeps what the buffer
+ * lacks of the earlier list, at most as much again as the buffer could have.  An interrupt leaves
+ * an unfinished file beside the list.  On failure it logs a line, leaves the list as it was and
+ * returns false.
  */
 extern bool mtp_list_write(bool loading);
 
@@ -66,13 +72,16 @@ typedef enum MtpListRead
 } MtpListRead;
 
 /*
- * Reads the file.  Each page is given to `page`, in no order, whether or not the rest turns out to be right: what it collects counts only if this returns MTP_LIST_GOOD.  learnt: room for
- * MTP_LEARN_TABLES, or NULL; *nlearnt of them.  If it is wrong, *why says so.  Can be interrupted.
+ * Reads the file and gives each page to `page`, in no order.  What `page` collects counts only if
+ * this returns MTP_LIST_GOOD. learnt has room for MTP_LEARN_TABLES, or is NULL; *nlearnt is their
+ * number.  If the file is wrong *why says why.  Can be interrupted.
  */
-extern MtpListRead mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg, MtpLearnt *learnt, int *nlearnt, const char **why);
+extern MtpListRead mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg,
+								 MtpLearnt *learnt, int *nlearnt, const char **why);
 
 /*
- * Of the pages of a list the buffer has room for those of this level and above, the last level not as a whole.  Filled by mtp_choice_add, for each page.
+ * Chooses which pages of a list the buffer has room for: those of level mtp_choice_least and
+ * above, of that level itself only some. mtp_choice_add counts each page.
  */
 typedef struct MtpChoice
 {

@@ -2,7 +2,8 @@
  * load.c
  *	  Loads pages of one relation into frames.
  *
- * A page comes into a frame as if it had been read: it takes one that is free, or that of a page which is colder by some.
+ * A page gets a frame as if it had been read: a free one, or that of a page which is colder by
+ * some.
  */
 #include "warm/load.h"
 
@@ -24,27 +25,30 @@ mtp_loader_takes(Relation rel)
 	}
 }
 
-/* Pages of an index that is being built, or dropped, have no frames: nobody reads it, and who drops it does not lock its table. */
-static bool
-is_in_use(Relation index)
-{
-	return index->rd_index->indisvalid && index->rd_index->indisready && index->rd_index->indislive;
-}
-
 void
 mtp_loader_open(MtpLoader *l, Relation rel, BufferAccessStrategy strategy)
 {
 	memset(l, 0, sizeof(*l));
 	l->rel = rel;
 	l->is_index = rel->rd_rel->relkind == RELKIND_INDEX;
-	l->serves = l->is_index ? mtp_buffer_serves(rel) && is_in_use(rel) : mtp_pair_serves(rel);
+
+	/*
+	 * An index that is being built or dropped has no readers, and dropping it does not lock its
+	 * table: its pages may have no frames.
+	 */
+	if (l->is_index)
+		l->serves = mtp_buffer_serves(rel) && rel->rd_index->indisvalid &&
+			rel->rd_index->indisready && rel->rd_index->indislive;
+	else
+		l->serves = mtp_pair_serves(rel);
 	if (!l->serves)
 		return;
 	l->nblocks = RelationGetNumberOfBlocks(rel);
 	l->strategy = strategy;
 	l->has_builder = !l->is_index && mtp_pagedir_builder_open(&l->builder, rel);
 	if (l->has_builder)
-		l->builder.strategy = strategy; /* rather than its own, which goes with its context */
+		l->builder.strategy = strategy; /* rather than the builder's own, which goes with its
+										 * context */
 }
 
 void
@@ -67,11 +71,12 @@ mtp_loader_has(MtpLoader *l, int kind, BlockNumber block)
 	return l->serves && mtp_frame_has(&mtp_buffer, tag_of(l, block), kind);
 }
 
-/* A list may name what the relation has no more, or never had. */
+/* True if the relation can have this page.  A list may name others. */
 static bool
 can_load(MtpLoader *l, int kind, BlockNumber block)
 {
-	return l->serves && block < l->nblocks && l->is_index == (kind == MTP_FRAME_INDEX) && (kind == MTP_FRAME_INDEX || block % 2 == 0);
+	return l->serves && block < l->nblocks && l->is_index == (kind == MTP_FRAME_INDEX) &&
+		(kind == MTP_FRAME_INDEX || block % 2 == 0);
 }
 
 void
@@ -85,30 +90,18 @@ mtp_loader_prefetch(MtpLoader *l, int kind, BlockNumber block)
 		(void) PrefetchBuffer(l->rel, MAIN_FORKNUM, block + 1);
 }
 
-static void
-load_directory(MtpLoader *l, uint32 pair, int level)
-{
-	if (!l->has_builder)
-		return;
-	if (!l->builder.trusted)
-	{
-		mtp_pagedir_request(l->rel, pair);
-		return;
-	}
-	mtp_pagedir_queue_count(MTP_PAIRS_BUILT, mtp_pagedir_builder_build(&l->builder, pair, false, level) == MTP_BUILT_IT);
-}
-
 void
 mtp_loader_load(MtpLoader *l, int kind, BlockNumber block, int level)
 {
+	MtpBuilt	built;
+
 	if (!can_load(l, kind, block))
 		return;
-	if (mtp_frame_warm(&mtp_buffer, tag_of(l, block), kind, level))
-	{
-		/* A directory may be one of other columns. */
-		if (mtp_pool_page_kind(kind) != MTP_FRAME_PAGEDIR)
-			return;
-	}
+
+	/* A directory that is there may be of other columns. */
+	if (mtp_frame_warm(&mtp_buffer, tag_of(l, block), kind, level) &&
+		mtp_pool_page_kind(kind) != MTP_FRAME_PAGEDIR)
+		return;
 	switch (kind)
 	{
 		case MTP_FRAME_INDEX:
@@ -118,6 +111,12 @@ mtp_loader_load(MtpLoader *l, int kind, BlockNumber block, int level)
 			mtp_pair_load(l->rel, MtpPairOf(block), l->nblocks, level, l->strategy);
 			break;
 		default:
-			load_directory(l, MtpPairOf(block), level);
+			if (l->has_builder && l->builder.trusted)
+			{
+				built = mtp_pagedir_builder_build(&l->builder, MtpPairOf(block), false, level);
+				mtp_pagedir_queue_count(MTP_PAIRS_BUILT, built == MTP_BUILT_IT);
+			}
+			else if (l->has_builder)
+				mtp_pagedir_request(l->rel, MtpPairOf(block));
 	}
 }

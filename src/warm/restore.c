@@ -2,8 +2,10 @@
  * restore.c
  *	  Loaders: each loads one database's pages of the hot list.
  *
- * The warmest come first, by factors of two, and of these those of one file in the order of its blocks.  Each file has a short transaction under a lock that readers take, if it is to be had at once;
- * a turn is so much work, of one file or of many, and between two of them there is a rest.  A loader leaves when a command wants the database.
+ * The warmest pages come first, by factors of two of their heat, and of these those of one file in
+ * the order of its blocks.  Each file has a short transaction under AccessShareLock, if that is
+ * free.  A turn is so much work, of one file or of many; the loader rests between turns.  It
+ * leaves when a command wants the database.
  */
 #include "warm/keeper.h"
 #include "warm/list.h"
@@ -37,13 +39,13 @@
 #include "core/inject.h"
 
 #define TURN_BYTES		(4 * 1024 * 1024)
-#define TURN_MS			20		/* as long as somebody may have to wait for the table */
-#define REST_MS			10		/* between turns: a third of the time, and 400 MB/s at the most */
+#define TURN_MS			20		/* how long a backend may have to wait for the table */
+#define REST_MS			10		/* between turns: a third of the time, and 400 MB/s at most */
 #define MOST_READS		64		/* under way, whatever maintenance_io_concurrency allows: they are
-								 * asked for before the time of a turn is looked at */
-#define LOOK			4096	/* entries of the list: as often a loader looks whether somebody
-								 * wants the database */
-#define MOST_WAITS		1500	/* of REST_MS, for tables that are locked */
+								 * requested before the loader looks at the clock */
+#define LOOK			4096	/* entries of the list: after so many the loader checks whether a
+								 * command wants the database */
+#define MOST_WAITS		1500	/* of REST_MS, for locked tables */
 #define LOCK_TIMEOUT	"100ms" /* for catalogs */
 
 PGDLLEXPORT void mtp_loader_main(Datum arg);
@@ -59,13 +61,13 @@ typedef struct Todo
 	uint64		seen;			/* entries of the list */
 	TimestampTz began;			/* this turn */
 	Size		bytes;			/* that have been loaded in it */
-	BufferAccessStrategy strategy;	/* one ring for all turns: else each would take buffers of its
-									 * own */
+	BufferAccessStrategy strategy;	/* one ring for all turns: else each turn would take buffers of
+									 * its own */
 } Todo;
 
 /* ---------- what is to be loaded ---------- */
 
-/* A long list takes seconds; whoever wants the database has not that long. */
+/* Ends the process if a command wants the database: a long list takes seconds. */
 static void
 give_way(Todo *todo)
 {
@@ -74,7 +76,7 @@ give_way(Todo *todo)
 }
 
 static void
-choose(const MtpListPage *page, void *arg)
+count_page(const MtpListPage *page, void *arg)
 {
 	Todo	   *todo = arg;
 
@@ -83,7 +85,7 @@ choose(const MtpListPage *page, void *arg)
 }
 
 static void
-collect(const MtpListPage *page, void *arg)
+collect_page(const MtpListPage *page, void *arg)
 {
 	Todo	   *todo = arg;
 
@@ -105,7 +107,7 @@ warmth(const MtpListPage *page)
 }
 
 static int
-compare(const void *a, const void *b)
+compare_pages(const void *a, const void *b)
 {
 	const MtpListPage *p = a;
 	const MtpListPage *q = b;
@@ -122,7 +124,10 @@ compare(const void *a, const void *b)
 	return (int) p->kind - (int) q->kind;
 }
 
-/* The keeper has found the file to be right; it may be another one since. */
+/*
+ * Reads this database's pages.  The keeper has found the file right, but another one may have
+ * replaced it.
+ */
 static bool
 read_list(Todo *todo)
 {
@@ -131,18 +136,18 @@ read_list(Todo *todo)
 	todo->most = (uint64) mtp_buffer.pool->nextents * MTP_EXTENT_FRAMES;
 	todo->room = Min(1024, todo->most);
 	todo->pages = palloc(todo->room * sizeof(MtpListPage));
-	if (mtp_list_read(choose, todo, NULL, NULL, &why) != MTP_LIST_GOOD)
+	if (mtp_list_read(count_page, todo, NULL, NULL, &why) != MTP_LIST_GOOD)
 		return false;
 	todo->least = mtp_choice_least(&todo->choice);
-	if (mtp_list_read(collect, todo, NULL, NULL, &why) != MTP_LIST_GOOD)
+	if (mtp_list_read(collect_page, todo, NULL, NULL, &why) != MTP_LIST_GOOD)
 		return false;
-	qsort(todo->pages, todo->n, sizeof(MtpListPage), compare);
+	qsort(todo->pages, todo->n, sizeof(MtpListPage), compare_pages);
 	return true;
 }
 
 /* ---------- loading ---------- */
 
-/* Before there is a rest; and as long as somebody may have to wait for the table */
+/* True if the loader must rest: a backend may be waiting for the table. */
 static bool
 turn_is_over(const Todo *todo)
 {
@@ -150,7 +155,7 @@ turn_is_over(const Todo *todo)
 		TimestampDifferenceExceeds(todo->began, GetCurrentTimestamp(), TURN_MS);
 }
 
-/* What one transaction may load */
+/* True if one transaction may load both pages. */
 static bool
 same_file(const MtpListPage *p, const MtpListPage *q)
 {
@@ -158,12 +163,14 @@ same_file(const MtpListPage *p, const MtpListPage *q)
 }
 
 /*
- * Opens the relation whose file this is, if it can be locked, and its table before it if it is an index.  NULL: there is none any more; or *locked says that somebody has it locked.
+ * Opens the relation of this file, with its table locked first if it is an index.  Returns NULL if
+ * the file is gone, or if a lock is not free: *locked tells which.
  */
 static Relation
 open_relation(const MtpListPage *page, bool *locked)
 {
-	Oid			relid = RelidByRelfilenumber(page->space == MyDatabaseTableSpace ? InvalidOid : page->space, page->file);
+	Oid			relid = RelidByRelfilenumber(page->space == MyDatabaseTableSpace ? InvalidOid :
+											 page->space, page->file);
 	Oid			tableid = InvalidOid;
 	Relation	rel = NULL;
 
@@ -184,7 +191,8 @@ open_relation(const MtpListPage *page, bool *locked)
 	rel = try_relation_open(relid, NoLock);
 	if (rel == NULL)
 		return NULL;
-	if (MtpLocatorFile(MtpRelLocator(rel)) == page->file && MtpLocatorSpace(MtpRelLocator(rel)) == page->space &&
+	if (MtpLocatorFile(MtpRelLocator(rel)) == page->file &&
+		MtpLocatorSpace(MtpRelLocator(rel)) == page->space &&
 		(!OidIsValid(tableid) || tableid == IndexGetRelation(relid, true)) && mtp_loader_takes(rel))
 		return rel;
 	relation_close(rel, NoLock);
@@ -192,7 +200,7 @@ open_relation(const MtpListPage *page, bool *locked)
 }
 
 static void
-skip(Todo *todo, uint64 *at)
+skip_file(Todo *todo, uint64 *at)
 {
 	uint64		first = *at;
 
@@ -200,9 +208,10 @@ skip(Todo *todo, uint64 *at)
 		++* at;
 }
 
-/* Keeps some reads under way: of pages of one file, but seldom side by side. */
+/* Keeps some reads under way: a file's pages on the list are seldom side by side. */
 static void
-read_ahead(MtpLoader *l, const Todo *todo, const MtpListPage *first, int nreads, uint64 at, uint64 *ahead)
+read_ahead(MtpLoader *l, const Todo *todo, const MtpListPage *first, int nreads, uint64 at,
+		   uint64 *ahead)
 {
 	uint64		end = Min(todo->n, at + nreads);
 
@@ -210,7 +219,7 @@ read_ahead(MtpLoader *l, const Todo *todo, const MtpListPage *first, int nreads,
 		mtp_loader_prefetch(l, todo->pages[*ahead].kind, todo->pages[*ahead].block);
 }
 
-/* Pages of one file, as far as the turn goes.  False: somebody has its table locked. */
+/* Loads pages of one file, as far as the turn goes.  Returns false if a table is locked. */
 static bool
 load_some(Todo *todo, uint64 *at)
 {
@@ -225,14 +234,14 @@ load_some(Todo *todo, uint64 *at)
 	if (rel == NULL)
 	{
 		if (!locked)
-			skip(todo, at);
+			skip_file(todo, at);
 		return !locked;
 	}
 	mtp_loader_open(&l, rel, todo->strategy);
 	nreads = Min(get_tablespace_maintenance_io_concurrency(rel->rd_rel->reltablespace), MOST_READS);
 	InvalidateCatalogSnapshot();
 	MTP_INJECT("hot_list_turn");
-	/* At least one page, however long opening has taken: else nothing might ever come of it. */
+	/* Loads one page at least, however long opening took: else the loader might never get on. */
 	do
 	{
 		const MtpListPage *page = &todo->pages[(*at)++];
@@ -250,7 +259,10 @@ load_some(Todo *todo, uint64 *at)
 	return true;
 }
 
-/* The same in a transaction of its own; an error is logged, and the rest of what would have come in it is passed over.  Who has a catalog locked is waited for as for a table. */
+/*
+ * Calls load_some in a transaction of its own.  Logs an error and skips what that transaction
+ * would have loaded.  Waits for a locked catalog as for a locked table.
+ */
 static bool
 load_safely(Todo *todo, uint64 *at)
 {
@@ -280,7 +292,7 @@ load_safely(Todo *todo, uint64 *at)
 		AbortCurrentTransaction();
 		RESUME_INTERRUPTS();
 		if (had)
-			skip(todo, &to);
+			skip_file(todo, &to);
 		next = to;
 	}
 	PG_END_TRY();
@@ -303,10 +315,11 @@ load_all(Todo *todo)
 		do
 			had = load_safely(todo, &at);
 		while (had && at < todo->n && !turn_is_over(todo) && !mtp_database_wanted(MyDatabaseId));
-		/* A table that is locked is waited for, but not for ever. */
+		/* The loader waits for locked tables, but not for ever. */
 		if (!had && ++waits > MOST_WAITS)
-			skip(todo, &at);
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, REST_MS, PG_WAIT_EXTENSION);
+			skip_file(todo, &at);
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, REST_MS,
+						 PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
@@ -321,11 +334,13 @@ mtp_loader_main(Datum arg)
 	BackgroundWorkerUnblockSignals();
 	if (!mtp_visit_begin(DatumGetObjectId(arg)))
 		return;
-	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, BGWORKER_BYPASS_ALLOWCONN);
+	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid,
+											  BGWORKER_BYPASS_ALLOWCONN);
 	mtp_process_reset_settings();
 	SetConfigOption("lock_timeout", LOCK_TIMEOUT, PGC_SUSET, PGC_S_OVERRIDE);
 	pgstat_report_activity(STATE_RUNNING, "loading the hot list");
-	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "mtpower hot list", ALLOCSET_DEFAULT_SIZES));
+	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "mtpower hot list",
+												ALLOCSET_DEFAULT_SIZES));
 	todo = palloc0(sizeof(Todo));
 	todo->strategy = GetAccessStrategy(BAS_BULKREAD);
 	if (read_list(todo))

@@ -1,6 +1,6 @@
 /*
  * warm.c
- *	  mtpower.warm: loads a relation's pages because somebody says so.
+ *	  mtpower.warm(): loads a relation's pages at a user's request.
  */
 #include "warm/load.h"
 
@@ -20,7 +20,7 @@
 
 PG_FUNCTION_INFO_V1(mtp_warm);
 
-/* All pages of a kind; or counts those that have frames. */
+/* Loads all pages of a kind, or counts those that have frames. */
 static int64
 all_pages(MtpLoader *l, int kind, bool load)
 {
@@ -39,9 +39,9 @@ all_pages(MtpLoader *l, int kind, bool load)
 	return found;
 }
 
-/* Directories first: they are worth more than images, for their size. */
+/* Loads directories first: they are worth more than images for their size. */
 static int64
-warm(Relation rel, BufferAccessStrategy strategy)
+warm_one(Relation rel, BufferAccessStrategy strategy)
 {
 	MtpLoader	l;
 	int64		n = 0;
@@ -61,7 +61,10 @@ warm(Relation rel, BufferAccessStrategy strategy)
 	return n;
 }
 
-/* An index that has come to a partitioned one since the partitions were locked is one of a table that is not. */
+/*
+ * True if the table of an index is locked.  An index that joined a partitioned one after the
+ * partitions were locked belongs to a table that is not.
+ */
 static bool
 table_is_locked(Relation rel)
 {
@@ -79,7 +82,8 @@ table_is_locked(Relation rel)
 }
 
 /*
- * The relation, or the partitions of one that is partitioned: those that are ours, whoever owns them, as for a query.
+ * Warms the relation, or a partitioned relation's mtpower partitions, whoever owns them, as for a
+ * query.
  */
 static int64
 warm_all(Relation rel)
@@ -89,8 +93,9 @@ warm_all(Relation rel)
 	int64		n = 0;
 	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
 
-	if (rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE && rel->rd_rel->relkind != RELKIND_PARTITIONED_INDEX)
-		return warm(rel, strategy);
+	if (rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE &&
+		rel->rd_rel->relkind != RELKIND_PARTITIONED_INDEX)
+		return warm_one(rel, strategy);
 	relids = find_all_inheritors(RelationGetRelid(rel), AccessShareLock, NULL);
 	foreach(lc, relids)
 	{
@@ -99,38 +104,16 @@ warm_all(Relation rel)
 		if (part == NULL)
 			continue;
 		if (mtp_loader_takes(part) && table_is_locked(part))
-			n += warm(part, strategy);
+			n += warm_one(part, strategy);
 		relation_close(part, NoLock);
 	}
 	list_free(relids);
 	return n;
 }
 
-/* Who may read the table may have it and its indexes read. */
-static void
-check_rights(Oid relid, Oid tableid)
-{
-	AclResult	aclresult = pg_class_aclcheck(tableid, GetUserId(), ACL_SELECT);
-
-	if (aclresult != ACLCHECK_OK)
-		aclcheck_error(aclresult, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
-}
-
-static void
-check_kind(Relation rel)
-{
-	char		relkind = rel->rd_rel->relkind;
-	const char *am = OidIsValid(rel->rd_rel->relam) ? get_am_name(rel->rd_rel->relam) : NULL;
-
-	if (relkind != RELKIND_PARTITIONED_TABLE && relkind != RELKIND_PARTITIONED_INDEX && !mtp_loader_takes(rel))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is neither an mtpower table nor an mtpower index", RelationGetRelationName(rel)),
-				 am != NULL ? errdetail("Its access method is \"%s\".", am) : errdetail_relkind_not_supported(relkind)));
-}
-
 /*
- * The table is locked first, as everybody locks; of a partitioned index all partitions of its table.
+ * Opens the relation and locks its table first, as all code does.  For a partitioned index it
+ * locks all partitions of the table.
  */
 static Relation
 open_relation(Oid relid)
@@ -138,6 +121,7 @@ open_relation(Oid relid)
 	char		relkind = get_rel_relkind(relid);
 	bool		is_index = relkind == RELKIND_INDEX || relkind == RELKIND_PARTITIONED_INDEX;
 	Oid			tableid = is_index ? IndexGetRelation(relid, true) : relid;
+	AclResult	aclresult;
 	Relation	rel;
 
 	if (is_index && OidIsValid(tableid))
@@ -155,12 +139,29 @@ open_relation(Oid relid)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("could not open parent table of index \"%s\"", RelationGetRelationName(rel))));
-	check_rights(relid, tableid);
-	check_kind(rel);
+
+	/* A user who may read the table may have it and its indexes loaded. */
+	aclresult = pg_class_aclcheck(tableid, GetUserId(), ACL_SELECT);
+	if (aclresult != ACLCHECK_OK)
+		aclcheck_error(aclresult, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
+
+	relkind = rel->rd_rel->relkind;
+	if (relkind != RELKIND_PARTITIONED_TABLE && relkind != RELKIND_PARTITIONED_INDEX &&
+		!mtp_loader_takes(rel))
+	{
+		const char *am = OidIsValid(rel->rd_rel->relam) ? get_am_name(rel->rd_rel->relam) : NULL;
+
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is neither an mtpower table nor an mtpower index",
+						RelationGetRelationName(rel)),
+				 am != NULL ? errdetail("Its access method is \"%s\".", am) :
+				 errdetail_relkind_not_supported(relkind)));
+	}
 	return rel;
 }
 
-/* How many frames the relation's pages have afterwards. */
+/* Returns how many frames the relation's pages have afterwards. */
 Datum
 mtp_warm(PG_FUNCTION_ARGS)
 {

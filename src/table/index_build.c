@@ -1,19 +1,10 @@
 /*
- * build.c
+ * index_build.c
  *	  The scans behind CREATE INDEX and its concurrent variants.
  *
- * Both visit the table with heap_getnextslot() and say again, for tables whose access method is not
- * heap itself, which row versions an index must hold and under which TID.  The rules:
- *
- * - An index entry points to the root line pointer of a HOT chain, so a heap-only version is
- *   indexed under its chain's root, with the values of the version itself.  Versions of one chain
- *   agree on every indexed column unless the chain is older than the index: then only its last
- *   version can be indexed, and a snapshot that still sees an earlier one must not use the index
- *   (ii_BrokenHotChain).
- * - A version that some snapshot may still see is indexed, dead or not.
- * - A version whose inserter or deleter is still running, and is not our own transaction, can only
- *   be met if somebody changed the table in spite of our lock.  Where the answer depends on how
- *   that transaction ends, we wait for it and judge again.
+ * Both visit the table with heap_getnextslot().  They decide again what heapam decides, for tables
+ * whose access method is not heap itself: which row versions an index must hold, and under which
+ * TID. README.md numbers the rules T1 to T6.
  */
 #include "core/core.h"
 
@@ -32,16 +23,16 @@
 
 #include "table/table.h"
 
-/* What the build scan does with a row version. */
+/* What the build scan does with a row version */
 typedef enum RowFate
 {
 	ROW_SKIP,					/* no index entry */
-	ROW_INDEX_DEAD,				/* index it, but leave it out of uniqueness checks */
+	ROW_INDEX_DEAD,				/* indexed, but left out of uniqueness checks */
 	ROW_INDEX_LIVE,
 	ROW_WAIT					/* depends on a transaction that still runs */
 } RowFate;
 
-/* State of a scan that hands rows to an index. */
+/* State of a scan that feeds rows to an index */
 typedef struct IndexFeed
 {
 	Relation	heap;
@@ -60,7 +51,7 @@ typedef struct IndexFeed
 	Datum		values[INDEX_MAX_KEYS];
 	bool		isnull[INDEX_MAX_KEYS];
 
-	/* Root line pointer of each heap-only version of root_block. */
+	/* the root line pointer of each heap-only version of root_block */
 	BlockNumber root_block;
 	OffsetNumber roots[MaxHeapTuplesPerPage];
 
@@ -109,11 +100,11 @@ load_roots(IndexFeed *st)
 }
 
 /*
- * The TID under which a version belongs into an index.
+ * Returns the TID under which a version belongs into an index (rule T1).
  *
- * The roots of a page are read once, when the scan reaches it: the scan's pin keeps pruning away,
- * so the roots of the versions that were there then stay what they are.  Without ShareLock a HOT
- * update may add versions meanwhile; meeting one of these, we read the roots again.
+ * The scan's pin keeps pruning away, so roots that were read when the scan reached the page stay
+ * what they are.  Without ShareLock a HOT update may add versions meanwhile; for one of these this
+ * reads the roots again.
  */
 static ItemPointerData
 root_tid(IndexFeed *st, HeapTuple tup)
@@ -138,8 +129,8 @@ root_tid(IndexFeed *st, HeapTuple tup)
 }
 
 /*
- * Computes the index's columns for the row in the slot into values and isnull.  Returns false if
- * the index is partial and leaves the row out.
+ * Computes the index's columns for the row in the slot.  Returns false if the index is partial and
+ * leaves the row out.
  */
 static bool
 form_index_row(IndexFeed *st)
@@ -154,8 +145,8 @@ form_index_row(IndexFeed *st)
 }
 
 /*
- * Fate of a version whose inserter still runs, or did when we looked.  Only our own transaction's
- * rows count as live, as ANALYZE counts them.
+ * Decides about a version whose inserter was running when HeapTupleSatisfiesVacuum looked (rule
+ * T4).  Only this transaction's rows count as live, as in ANALYZE.
  */
 static RowFate
 judge_insert_in_progress(IndexFeed *st, HeapTuple tup, TransactionId *xwait)
@@ -176,11 +167,14 @@ judge_insert_in_progress(IndexFeed *st, HeapTuple tup, TransactionId *xwait)
 	elog(WARNING, "concurrent insert in progress within table \"%s\"",
 		 RelationGetRelationName(st->heap));
 
-	/* If it aborts, a complaint about a duplicate would have been wrong. */
+	/* If the inserter aborts, a complaint about a duplicate would have been wrong. */
 	return st->checks_uniqueness ? ROW_WAIT : ROW_INDEX_LIVE;
 }
 
-/* Fate of a version whose deleter or updater still runs, or did when we looked. */
+/*
+ * Decides about a version whose deleter or updater was running when HeapTupleSatisfiesVacuum
+ * looked (rule T4).
+ */
 static RowFate
 judge_delete_in_progress(IndexFeed *st, HeapTuple tup, TransactionId *xwait)
 {
@@ -193,7 +187,7 @@ judge_delete_in_progress(IndexFeed *st, HeapTuple tup, TransactionId *xwait)
 	*xwait = HeapTupleHeaderGetUpdateXid(tup->t_data);
 	if (TransactionIdIsCurrentTransactionId(*xwait))
 	{
-		/* If we abort the index goes as well, so our deletion may be taken as done. */
+		/* If this transaction aborts the index goes as well, so its deletion counts as done. */
 		if (!HeapTupleIsHotUpdated(tup))
 			return ROW_INDEX_DEAD;
 		st->info->ii_BrokenHotChain = true;
@@ -204,8 +198,8 @@ judge_delete_in_progress(IndexFeed *st, HeapTuple tup, TransactionId *xwait)
 		 RelationGetRelationName(st->heap));
 
 	/*
-	 * If it aborts, this version is the live one after all: a duplicate would have gone unseen,
-	 * and of a HOT chain the wrong version would have been indexed.
+	 * If the deleter aborts this version is live after all: a duplicate would have gone unseen,
+	 * and the wrong version of a HOT chain would be indexed.
 	 */
 	if (st->checks_uniqueness || HeapTupleIsHotUpdated(tup))
 		return ROW_WAIT;
@@ -215,9 +209,9 @@ judge_delete_in_progress(IndexFeed *st, HeapTuple tup, TransactionId *xwait)
 }
 
 /*
- * Decides what becomes of a version found under SnapshotAny, and counts it if it is live by the
- * measure of heap's ANALYZE, lest the two disagree on reltuples.  The page is share-locked.  With
- * ROW_WAIT *xwait is the transaction to wait for.
+ * Decides about a version found under SnapshotAny (rules T2 to T4), and counts it if ANALYZE would
+ * count it as live (T5).  The caller holds a share lock on the page.  With ROW_WAIT *xwait is the
+ * transaction to wait for.
  */
 static RowFate
 judge_version(IndexFeed *st, HeapTuple tup, TransactionId *xwait)
@@ -234,7 +228,7 @@ judge_version(IndexFeed *st, HeapTuple tup, TransactionId *xwait)
 		case HEAPTUPLE_RECENTLY_DEAD:
 			if (!HeapTupleIsHotUpdated(tup))
 				return ROW_INDEX_DEAD;
-			/* The chain's last version stands for it; old snapshots can't use that. */
+			/* The chain's last version stands for it; old snapshots cannot use that one. */
 			st->info->ii_BrokenHotChain = true;
 			return ROW_SKIP;
 
@@ -249,7 +243,7 @@ judge_version(IndexFeed *st, HeapTuple tup, TransactionId *xwait)
 	return ROW_SKIP;			/* keep compiler quiet */
 }
 
-/* As judge_version, but locks the page for it, and waits for other transactions as needed. */
+/* Locks the page, decides with judge_version, and waits for other transactions as needed. */
 static RowFate
 settle_version(IndexFeed *st, HeapTuple tup)
 {
@@ -270,7 +264,7 @@ settle_version(IndexFeed *st, HeapTuple tup)
 	}
 }
 
-/* Number of blocks that the scan, as a whole if it is a parallel one, will visit. */
+/* Returns the number of blocks that the scan visits; a parallel one as a whole. */
 static BlockNumber
 blocks_total(HeapScanDesc scan)
 {
@@ -280,8 +274,8 @@ blocks_total(HeapScanDesc scan)
 }
 
 /*
- * Reports how far the scan is.  Scans may start anywhere and wrap around; in a parallel scan our
- * own position stands for everybody's.
+ * Reports the scan's progress.  A scan may start anywhere and wrap around.  In a parallel scan
+ * this participant's position stands for all.
  */
 static void
 report_progress(IndexFeed *st)
@@ -303,9 +297,10 @@ report_progress(IndexFeed *st)
 }
 
 /*
- * Starts the table scan of a serial build, or takes over that of a parallel one, whose snapshot its
- * leader chose by the same rule: SnapshotAny, or for a concurrent build an MVCC snapshot, which
- * leaves nothing to judge.  Returns the snapshot if it is registered for this scan, else NULL.
+ * Starts the table scan of a serial build, or takes over that of a parallel build, whose leader
+ * chose the snapshot by the same rule: SnapshotAny, or for a concurrent build an MVCC snapshot,
+ * which leaves nothing to judge (rule T6).  Returns the snapshot if it is registered for this
+ * scan, else NULL.
  */
 static Snapshot
 begin_build_scan(IndexFeed *st, bool allow_sync, BlockNumber start_blockno,
@@ -320,8 +315,7 @@ begin_build_scan(IndexFeed *st, bool allow_sync, BlockNumber start_blockno,
 	{
 		if (st->info->ii_Concurrent)
 			registered = RegisterSnapshot(GetTransactionSnapshot());
-		scan = table_beginscan_strat(st->heap,
-									 registered ? registered : SnapshotAny,
+		scan = table_beginscan_strat(st->heap, registered ? registered : SnapshotAny,
 									 0, NULL, true, allow_sync);
 	}
 	st->scan = (HeapScanDesc) scan;
@@ -401,13 +395,11 @@ mtp_table_index_build_range_scan(Relation heap, Relation index, IndexInfo *info,
 	return st.live_rows;
 }
 
-/*
- * The sorted TIDs of the index under validation, read page by page of the table.
- */
+/* The sorted TIDs of the index under validation, read page by page of the table */
 typedef struct SortedTids
 {
 	Tuplesortstate *sort;
-	ItemPointerData next;		/* read, but not yet used */
+	ItemPointerData next;		/* read but not yet used */
 	bool		have_next;
 	bool		present[MaxHeapTuplesPerPage];	/* offsets - 1 of one page */
 } SortedTids;
@@ -429,7 +421,7 @@ sorted_tids_advance(SortedTids *tids)
 #endif
 }
 
-/* Marks in present[] which line pointers of the block the index knows.  Blocks must ascend. */
+/* Marks in present[] the block's line pointers that the index has.  Blocks must ascend. */
 static void
 sorted_tids_load_block(SortedTids *tids, BlockNumber block)
 {
@@ -456,7 +448,7 @@ mtp_table_index_validate_scan(Relation heap, Relation index, IndexInfo *info,
 
 	feed_begin(&st, heap, index, info);
 
-	/* No synchronized scan: the blocks must come in the order of the sorted TIDs. */
+	/* Not a synchronized scan: blocks must come in the order of the sorted TIDs. */
 	scan = table_beginscan_strat(heap, snapshot, 0, NULL, true, false);
 	st.scan = (HeapScanDesc) scan;
 	pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, blocks_total(st.scan));
@@ -484,12 +476,11 @@ mtp_table_index_validate_scan(Relation heap, Relation index, IndexInfo *info,
 			continue;
 
 		/*
-		 * A unique index checks even a row that was deleted since: it may have been HOT-updated by
-		 * a transaction that had no reason to check, so the entry stands for its whole chain.
+		 * A unique index checks even a row that was deleted since.  A transaction that had no
+		 * reason to check may have updated it (HOT), so the entry stands for the whole chain.
 		 */
 		index_insert(index, st.values, st.isnull, &tid, heap,
-					 info->ii_Unique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
-					 false, info);
+					 info->ii_Unique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, info);
 		state->tups_inserted += 1;
 	}
 

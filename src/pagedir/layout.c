@@ -1,6 +1,6 @@
 /*
- * write.c
- *	  Makes a directory of two blocks.
+ * layout.c
+ *	  Makes a directory: sorts the rows of two blocks, codes their values, lays out the bytes.
  */
 #include "pagedir/pagedir.h"
 
@@ -10,25 +10,21 @@ typedef struct Build
 {
 	MtpPagedirColumns *columns;
 	MtpPagedirHead head;
-	MtpPagedirEntry *entries;	/* room for all items, each */
+	MtpPagedirEntry *entries;	/* room for all items, in each array */
 	int			nentries;
 	uint16	   *others;
 	MtpPagedirCoding coding[MTP_PAGEDIR_COLUMNS];
 } Build;
-
-static inline bool
-has_nodes(const MtpPagedirHead *head)
-{
-	return head->column[0].codes.how == MTP_CODES_WINDOW || head->column[0].codes.how == MTP_CODES_DICTIONARY;
-}
 
 MtpPagedirShape
 mtp_pagedir_shape(const MtpPagedirHead *head)
 {
 	MtpPagedirShape s = {0};
 	int			n = head->nsorted + head->nnulls;
+	uint8		how = head->column[0].codes.how;
 
-	s.nnodes = has_nodes(head) ? (head->nsorted + MTP_NODE_SLOTS - 1) / MTP_NODE_SLOTS : 0;
+	if (how == MTP_CODES_WINDOW || how == MTP_CODES_DICTIONARY)
+		s.nnodes = (head->nsorted + MTP_NODE_SLOTS - 1) / MTP_NODE_SLOTS;
 	s.first = TYPEALIGN(MTP_PAGEDIR_ALIGN, MtpPagedirHeadSize(head->ncolumns));
 	s.heads = s.first + TYPEALIGN(MTP_PAGEDIR_ALIGN, s.nnodes * sizeof(uint32));
 	s.items = s.heads + s.nnodes * MTP_NODE_SLOTS * sizeof(uint32);
@@ -42,7 +38,10 @@ mtp_pagedir_shape(const MtpPagedirHead *head)
 	return s;
 }
 
-/* By the first column, nulls last, and by the item where values are equal: the same directory of the same pages, always. */
+/*
+ * Orders entries by the first column, nulls last, then by item.  So equal pages always give equal
+ * directories.
+ */
 static int
 compare_entries(const void *x, const void *y, void *arg)
 {
@@ -56,7 +55,8 @@ compare_entries(const void *x, const void *y, void *arg)
 		return a->norm < b->norm ? -1 : 1;
 	if (a->kinds[0] == MTP_VALUE_GOOD && !mtp_norm_is_exact(column->norm))
 	{
-		int			cmp = DatumGetInt32(FunctionCall2Coll(&column->compare, column->tag.collation, a->values[0], b->values[0]));
+		int			cmp = DatumGetInt32(FunctionCall2Coll(&column->compare, column->tag.collation,
+														  a->values[0], b->values[0]));
 
 		if (cmp != 0)
 			return cmp;
@@ -64,14 +64,19 @@ compare_entries(const void *x, const void *y, void *arg)
 	return (int) a->item - (int) b->item;
 }
 
-/* Where a row belongs: it is damaged, or anything, if its transaction was aborted. */
+/*
+ * Puts a row among the entries, or among the others if it is damaged, aborted or has a value that
+ * must not be compared (invariants D6 and D7).
+ */
 static void
 add_row(Build *b, int item, HeapTupleHeader row, Size size)
 {
 	MtpPagedirColumns *c = b->columns;
 	MtpPagedirEntry *entry = &b->entries[b->nentries];
-	bool		apart = !mtp_pagedir_written(c, row) || !mtp_pagedir_values(c, row, size, entry->values, entry->kinds);
+	bool		apart;
 
+	apart = !mtp_pagedir_written(c, row) ||
+		!mtp_pagedir_values(c, row, size, entry->values, entry->kinds);
 	for (int i = 0; i < c->n && !apart; i++)
 		apart = entry->kinds[i] == MTP_VALUE_APART;
 	if (apart)
@@ -91,7 +96,7 @@ add_row(Build *b, int item, HeapTupleHeader row, Size size)
 	b->nentries++;
 }
 
-/* False if the page is damaged. */
+/* Adds the block's rows.  Returns false if its line pointers are damaged. */
 static bool
 add_block(Build *b, int half, const char *page)
 {
@@ -112,14 +117,16 @@ add_block(Build *b, int half, const char *page)
 		if (!ItemIdIsNormal(lp))
 			continue;
 		if (ItemIdGetLength(lp) < SizeofHeapTupleHeader || ItemIdGetOffset(lp) < header->pd_lower ||
-			ItemIdGetOffset(lp) + ItemIdGetLength(lp) > BLCKSZ || ItemIdGetOffset(lp) != MAXALIGN(ItemIdGetOffset(lp)))
+			ItemIdGetOffset(lp) + ItemIdGetLength(lp) > BLCKSZ ||
+			ItemIdGetOffset(lp) != MAXALIGN(ItemIdGetOffset(lp)))
 			return false;
-		add_row(b, half * MaxHeapTuplesPerPage + i, (HeapTupleHeader) (page + ItemIdGetOffset(lp)), ItemIdGetLength(lp));
+		add_row(b, half * MaxHeapTuplesPerPage + i, (HeapTupleHeader) (page + ItemIdGetOffset(lp)),
+				ItemIdGetLength(lp));
 	}
 	return true;
 }
 
-/* Sets dictionaries' places, and the whole size. */
+/* Sets the dictionaries' places and returns the whole size. */
 static Size
 set_places(Build *b)
 {
@@ -141,7 +148,10 @@ set_places(Build *b)
 	return size;
 }
 
-/* Finds codes for all columns.  Where there is no room for them, those tell less that take most.  Returns the directory's size. */
+/*
+ * Codes all columns.  While the directory is too large, the column that takes most room tells
+ * less.  Returns the directory's size.
+ */
 static Size
 set_codes(Build *b)
 {
@@ -163,11 +173,13 @@ set_codes(Build *b)
 		for (int i = 0; i < b->columns->n; i++)
 		{
 			const MtpPagedirCodes *codes = &b->coding[i].codes;
-			Size		dictionary = codes->how == MTP_CODES_DICTIONARY ? codes->u.dictionary.size : 0;
+			Size		room = codes->width * b->nentries;
 
-			if (Max(dictionary, codes->width * b->nentries) > takes)
+			if (codes->how == MTP_CODES_DICTIONARY)
+				room = Max(room, codes->u.dictionary.size);
+			if (room > takes)
 			{
-				takes = Max(dictionary, codes->width * b->nentries);
+				takes = room;
 				largest = i;
 			}
 		}

@@ -1,6 +1,6 @@
 /*
- * set.c
- *	  mtpower.set_directory(): its owner says which columns the directories of a table's pages are made of.
+ * set_directory.c
+ *	  mtpower.set_directory(): the owner chooses the columns of a table's directories.
  */
 #include "core/core.h"
 
@@ -26,7 +26,7 @@
 
 PG_FUNCTION_INFO_V1(mtp_table_set_directory);
 
-/* What was asked for: names that are not looked up yet. */
+/* What the caller asks for: names that are not looked up yet */
 typedef struct Request
 {
 	MtpPagedirChosen choice;
@@ -80,30 +80,13 @@ read_request(FunctionCallInfo fcinfo)
 	if (request.ncolumns > MTP_LABEL_COLUMNS)
 		ereport(ERROR,
 				(errcode(ERRCODE_TOO_MANY_COLUMNS),
-				 errmsg("page directories cannot have more than %d columns",
-						MTP_LABEL_COLUMNS)));
+				 errmsg("page directories cannot have more than %d columns", MTP_LABEL_COLUMNS)));
 	return request;
 }
 
-static void
-check_access_method(Form_pg_class rel)
-{
-	const char *name = NameStr(rel->relname);
-
-	if (rel->relkind == RELKIND_PARTITIONED_TABLE ||
-		rel->relam == get_table_am_oid(MTP_TABLE_AM_NAME, true))
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-			 errmsg("table \"%s\" is not of access method \"%s\"", name, MTP_TABLE_AM_NAME),
-			 errdetail("Only tables of access method \"%s\" have page directories.",
-					   MTP_TABLE_AM_NAME),
-			 rel->oid < FirstNormalObjectId ? 0 :
-			 rel->relam == HEAP_TABLE_AM_OID ? errhint("Call mtpower.adopt() for it first.") :
-			 errhint("Use ALTER TABLE ... SET ACCESS METHOD.")));
-}
-
-/* What label.c refuses for SECURITY LABEL as well, and what that need not know. */
+/*
+ * Checks what the label provider checks for SECURITY LABEL, and that the table is an mtpower one.
+ */
 static void
 check_target(Form_pg_class rel, MtpPagedirChosen choice)
 {
@@ -112,17 +95,18 @@ check_target(Form_pg_class rel, MtpPagedirChosen choice)
 					   NameStr(rel->relname));
 	mtp_pagedir_label_check_relation(rel);
 
-	/* Labels that a table has kept from the time when it was ours can be removed. */
-	if (choice != MTP_PAGEDIR_LEARNT)
-		check_access_method(rel);
-}
-
-/* Whether values of a type have an order; in arrays and rows, all that is in them. */
-static bool
-has_order(Oid type)
-{
-	return OidIsValid(GetDefaultOpClass(type, BTREE_AM_OID)) &&
-		OidIsValid(lookup_type_cache(type, TYPECACHE_CMP_PROC)->cmp_proc);
+	/* Labels that a table has kept from its time as an mtpower table can be removed. */
+	if (choice != MTP_PAGEDIR_LEARNT && rel->relkind != RELKIND_PARTITIONED_TABLE &&
+		rel->relam != get_table_am_oid(MTP_TABLE_AM_NAME, true))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("table \"%s\" is not of access method \"%s\"", NameStr(rel->relname),
+						MTP_TABLE_AM_NAME),
+				 errdetail("Only tables of access method \"%s\" have page directories.",
+						   MTP_TABLE_AM_NAME),
+				 rel->oid < FirstNormalObjectId ? 0 :
+				 rel->relam == HEAP_TABLE_AM_OID ? errhint("Call mtpower.adopt() for it first.") :
+				 errhint("Use ALTER TABLE ... SET ACCESS METHOD.")));
 }
 
 static AttrNumber
@@ -142,7 +126,8 @@ find_column(Relation rel, const char *name)
 				 errmsg("page directories on system columns are not supported"),
 				 errdetail("Column \"%s\" is a system column.", name)));
 	type = get_atttype(RelationGetRelid(rel), attnum);
-	if (!has_order(type))
+	if (!OidIsValid(GetDefaultOpClass(type, BTREE_AM_OID)) ||
+		!OidIsValid(lookup_type_cache(type, TYPECACHE_CMP_PROC)->cmp_proc))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("column \"%s\" of table \"%s\" cannot be a directory column",
@@ -162,26 +147,6 @@ find_column(Relation rel, const char *name)
 }
 
 static void
-find_columns(Relation rel, const Request *request, MtpPagedirChoice *own)
-{
-	own->choice = request->choice;
-	own->ncolumns = request->ncolumns;
-	for (int i = 0; i < request->ncolumns; i++)
-	{
-		const char *name = NameStr(*DatumGetName(request->names[i]));
-
-		own->columns[i] = find_column(rel, name);
-		for (int j = 0; j < i; j++)
-		{
-			if (own->columns[j] == own->columns[i])
-				ereport(ERROR,
-						(errcode(ERRCODE_DUPLICATE_COLUMN),
-						 errmsg("column \"%s\" specified more than once", name)));
-		}
-	}
-}
-
-static void
 report_undefined(Oid relid)
 {
 	ereport(ERROR,
@@ -190,9 +155,9 @@ report_undefined(Oid relid)
 }
 
 /*
- * Checks before the lock is requested, so that nobody can block tables that are not his, and again
- * under it.  The lock is SECURITY LABEL's, and is kept to the end of the transaction: reads and writes
- * of the table go on.
+ * Checks before it requests the lock, so that no user can block tables of others, and again under
+ * the lock.  The lock is that of SECURITY LABEL and lasts to the end of the transaction; readers
+ * and writers of the table go on.
  */
 Datum
 mtp_table_set_directory(PG_FUNCTION_ARGS)
@@ -220,7 +185,19 @@ mtp_table_set_directory(PG_FUNCTION_ARGS)
 	if (rel == NULL)
 		report_undefined(relid);
 	check_target(rel->rd_rel, request.choice);
-	find_columns(rel, &request, &own);
+	own.choice = request.choice;
+	own.ncolumns = request.ncolumns;
+	for (int i = 0; i < request.ncolumns; i++)
+	{
+		const char *name = NameStr(*DatumGetName(request.names[i]));
+
+		own.columns[i] = find_column(rel, name);
+		for (int j = 0; j < i; j++)
+			if (own.columns[j] == own.columns[i])
+				ereport(ERROR,
+						(errcode(ERRCODE_DUPLICATE_COLUMN),
+						 errmsg("column \"%s\" specified more than once", name)));
+	}
 	relation_close(rel, NoLock);
 
 	mtp_pagedir_label_write(relid, &own);
