@@ -240,7 +240,7 @@ SELECT count(*) FROM ds_told_view WHERE k = 10;
 SELECT count(*) FROM ds_told_view WHERE k = 10;
 SELECT columns FROM mtpower.directory('ds_told');
 RESET ROLE;
--- From the owner's they do; and he alone hears of a hidden row by the pages, or whoever reads without a policy.
+-- From the owner's they do.  Only the owner, and users whom no policy holds, learn of a hidden row by the pages.
 SELECT count(*) FROM ds_told WHERE k = 10;
 SELECT count(*) FROM ds_told WHERE k = 10;
 SELECT columns FROM mtpower.directory('ds_told');

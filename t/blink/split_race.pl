@@ -42,8 +42,8 @@ foreach my $batching ('off', 'on')
 	$faults->sound("first page, batching $batching", 200);
 }
 
-# The root is a leaf, and somebody splits it.  Another one has read of this root in the metapage, comes to it when it is no
-# root any more, and has to split it again: he must not look for its parent there.
+# The root is a leaf, and one backend splits it.  Another has read of this root in the metapage, comes
+# to it after that split, and must split it again: it must not look for the parent there.
 foreach my $batching ('off', 'on')
 {
 	$node->safe_psql('postgres', q{

@@ -200,7 +200,8 @@ foreach my $end ('COMMIT', 'ROLLBACK')
 
 # ---------- dead hints ----------
 
-# A row a block: a queue whose left end has died.  Who reads on pays for the dead rows once, also where he reads the leaf in a frame.
+# A row a block: a queue whose left end has died.  A scan pays for the dead rows once, also where it
+# reads the leaf in a frame.
 foreach my $kind ('', 'UNLOGGED')
 {
 	my $what = "dead hints" . ($kind && ", $kind");

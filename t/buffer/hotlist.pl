@@ -341,8 +341,9 @@ like(said_now($node, $there), $there, 'after a crash');
 is($node->safe_psql('other', $of_o), $all, '... they are loaded');
 cmp_ok(sql(q{SELECT frames_of('fresh_a')}), '>', 20, '... and what was read meanwhile, too');
 
-# CONNECTION LIMIT suffers connections.  FORCE suffers none, and its user need not be a superuser, who alone may end a loader.  A session of his own keeps the loader waiting, who finds it in the queue
-# before the transaction from before ends.
+# CONNECTION LIMIT suffers connections.  FORCE suffers none, and its user need not be a superuser, and
+# only a superuser may end a loader.  A session of that user keeps the loader waiting; FORCE finds the
+# loader in the queue before that session's transaction ends.
 sql(q{CREATE ROLE owner LOGIN}, 'ALTER DATABASE other OWNER TO owner');
 $node->safe_psql('other', q{ALTER TABLE o OWNER TO owner; SELECT mtpower.warm('o_a'); BEGIN; LOCK TABLE o; PREPARE TRANSACTION 'locked'});
 $node->restart;

@@ -77,7 +77,8 @@ my @deleted = ('deletion and VACUUM', 'DELETE FROM r WHERE a BETWEEN 21 AND 29',
 # What is asked for; an index-only scan has all of it in the index.
 our $columns = 'a, v';
 
-# How many rows r has, where the reader stops, what he asks, what the others do; whether his frame must have been torn
+# How many rows r has, where the reader stops, what it asks, what the others do; 1 if its
+# frame must have been torn
 sub case
 {
 	my ($rows, $stop, $cond, $torn, $what, @do) = @_;
@@ -117,7 +118,7 @@ foreach my $do (\@inserted, \@split, \@split_evicted, \@deleted)
 	case(100, $_, 'a BETWEEN 20 AND 30', 0, @$do) foreach qw(frame_word_read frame_found leaf_frame_opened leaf_frame_read);
 }
 
-# Inner pages and leaves; VACUUM deletes leaves that the reader has to pass, and where he stands.
+# Inner pages and leaves; VACUUM deletes leaves that the reader has to pass, and where it stands.
 my @pages = ('page deletion', 'VACUUM r', 'INSERT INTO r SELECT g, -g FROM generate_series(9000, 14000, 3) g', $evict);
 my @splits = ('splits everywhere', 'INSERT INTO r SELECT g, -g FROM generate_series(1, 20000) g', $evict);
 foreach my $do (\@evicted, \@pages, \@splits)

@@ -246,7 +246,7 @@ SET mtpower.debug_injection = 'image_found=wait'; SELECT sum(v) FROM t WHERE a =
 	$late->quit;
 	sql('DROP TABLE other');
 
-	# A reader between the image and his last look at its version
+	# A reader between the image and its last look at the sequence lock
 	foreach my $step ('image_found', 'frame_version_read', 'frame_found')
 	{
 		warmed("a reader held at $step");
@@ -283,8 +283,8 @@ $reader->quit;
 # ---------- directories ----------
 # The buffer is empty, so there is room for them.
 
-# Of a pair whose second block comes after its builder has looked for the table's end: he does not lock that block, so whoever puts rows on it may have found no
-# directory that he could take away.
+# A pair whose second block comes after its builder has looked for the table's end: the builder does
+# not lock that block, so a writer of rows may find no directory there to take away.
 sql(q{CREATE FUNCTION pair_reserve(regclass, int, int) RETURNS bool LANGUAGE c STRICT AS 'reserve';
 CREATE FUNCTION directories(rel regclass) RETURNS bigint LANGUAGE sql AS $$ SELECT count(*) FROM mtpower.stat_get_content() WHERE kind = 'directory' AND relation = rel $$;
 CREATE TABLE grown (a int, b text) USING mtpower; INSERT INTO grown SELECT g, 'x' FROM generate_series(1, 100) g});

@@ -235,7 +235,7 @@ my $content = $node->safe_psql('postgres', $rows);
 my $wanted = $node->safe_psql('postgres', $indexes);
 is(scalar(() = $wanted =~ /^CREATE INDEX .*? USING mtpower_(blink|hash) \(/mg), 22, 'indexes of all kinds');
 
-# What it shall become: of the hash indexes, those of one column core's hash.
+# What it must become: of the hash indexes, those of one column core's hash.
 my $single = qr/(?:t_h[134]|x_a_excl1|events_payload_idx)/;
 $wanted =~ s/^(CREATE INDEX $single [^|]*?) USING mtpower_hash \(/$1 USING hash (/mg;
 $wanted =~ s/^(CREATE INDEX [^|]*?) USING mtpower_(blink|hash) \(/$1 USING btree (/mg;

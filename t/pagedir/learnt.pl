@@ -146,7 +146,7 @@ $node->safe_psql('postgres', "SELECT mtpower.set_directory('t', 'j', 'a')");
 is(learnt('t'), 'fixed {j,a}', 'what the owner fixes goes before it');
 $node->safe_psql('postgres', scan('t', 1) x 200);
 $node->safe_psql('postgres', "SELECT mtpower.set_directory('t', NULL)");
-is(learnt('t'), 'off ', 'and so does that he wants none');
+is(learnt('t'), 'off ', 'and so does the choice of none');
 $node->safe_psql('postgres', scan('t', 1) x 200);
 $node->safe_psql('postgres', "SELECT mtpower.set_directory('t')");
 is(learnt('t'), $before, 'scans are not counted meanwhile, and nothing is forgotten');

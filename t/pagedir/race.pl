@@ -68,7 +68,8 @@ sub rows { my ($query) = @_; return "SELECT 'rows ' || count(*) || coalesce(': '
 my $ready = q{SELECT pairs_build('t', 0, 1000000, '{k}'); SELECT pairs_have('t') >= pg_relation_size('t') / 16384};
 my $query = 'SELECT ctid, id, k, v FROM t WHERE k BETWEEN 20 AND 22';
 
-# Where the reader stops; what has happened before directories are built and his snapshot is taken; what others do then; whether he must find his directory changed.
+# Where the reader stops; what happens before directories are built and its snapshot is taken; what
+# others do then; 1 if the reader must find its directory changed.
 sub case
 {
 	my ($stop, $what, $before, $do, $torn, $question) = @_;

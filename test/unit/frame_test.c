@@ -8,8 +8,8 @@
  * writer changes a page and its neighbour, and tells the new numbers to everybody when their frames are stale ("commit").  A reader who
  * knows of a number, or has found it on the neighbour, must find no older page, no half of one, and no other one.
  *
- * Pairs of table blocks (here, one page with one lock) are unlocked before their frames are made stale, so what a reader has found tells him nothing:
- * he knows what has been committed.  A change has new rows or not, and their number is what a directory is made of: it is reserved
+ * Pairs of table blocks (here, one page with one lock) are unlocked before their frames are made stale, so what a reader has found tells it nothing:
+ * it knows what has been committed.  A change has new rows or not, and their number is what a directory is made of: it is reserved
  * under the lock, and filled later, or given up.  Its frame has one of two sizes, and what turns out to be too large for it is reserved anew.
  */
 #define MTP_FRAME_STEP(name) delay()
