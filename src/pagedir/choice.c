@@ -54,7 +54,7 @@ mtp_pagedir_translate(Oid from, Oid to, AttrNumber attnum)
 }
 
 static void
-look_up(Relation rel, MtpPagedirChoice *directory)
+look_up_choice(Relation rel, MtpPagedirChoice *directory)
 {
 	Oid			relid = RelationGetRelid(rel);
 	List	   *ancestors;
@@ -101,7 +101,7 @@ mtp_pagedir_choice(Relation rel, MtpPagedirChoice *directory)
 
 	if (!mtp_table_is_ours(rel))
 	{
-		look_up(rel, directory);
+		look_up_choice(rel, directory);
 		return;
 	}
 	if (cache == NULL || !cache->known)
@@ -109,7 +109,7 @@ mtp_pagedir_choice(Relation rel, MtpPagedirChoice *directory)
 		if (cache == NULL)
 			cache = rel->rd_amcache = MemoryContextAllocZero(CacheMemoryContext,
 															 sizeof(TableCache));
-		look_up(rel, directory);
+		look_up_choice(rel, directory);
 		if (rel->rd_amcache == cache)
 		{
 			cache->directory = *directory;
