@@ -4,7 +4,7 @@
  *
  * The answer comes from the labels of the table, or of its nearest ancestor that has some.  It
  * lies in rd_amcache, which core leaves to the access method and frees at each invalidation of the
- * table. label.c invalidates a table when its labels or those of an ancestor change.  Core does so
+ * table.  label.c invalidates a table when its labels or those of an ancestor change.  Core does so
  * when a table becomes a partition or ceases to be one, and when columns are renamed or dropped.
  */
 #include "core/core.h"
