@@ -211,7 +211,7 @@ is_below_security_barrier(PlannerInfo *root)
 }
 
 /*
- * Makes a directory scan's clause of a restriction, or returns NULL. The scan evaluates values
+ * Makes a directory scan's clause of a restriction, or returns NULL.  The scan evaluates values
  * before the row's other clauses, so it asks nothing by a clause that must wait for those of a
  * security barrier.
  */

@@ -115,7 +115,7 @@ typedef struct MtpDirscanState
 
 /*
  * read.c: returns the next row in the executor's direction, in the scan's slot, or NULL behind the
- * last one. mtp_dirscan_begin_reading sets the position to the start; the scan's descriptor is new
+ * last one.  mtp_dirscan_begin_reading sets the position to the start; the scan's descriptor is new
  * or was reset.
  */
 extern TupleTableSlot *mtp_dirscan_next(MtpDirscanState *s);

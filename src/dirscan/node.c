@@ -13,7 +13,7 @@
 #include "pagedir/learn.h"
 
 static void
-begin(CustomScanState *node, EState *estate, int eflags)
+begin_scan(CustomScanState *node, EState *estate, int eflags)
 {
 	MtpDirscanState *s = (MtpDirscanState *) node;
 	CustomScan *plan = castNode(CustomScan, node->ss.ps.plan);
@@ -79,7 +79,7 @@ next_row(ScanState *node)
 
 /* All clauses are in the plan's qual, which ExecScan tests. */
 static bool
-recheck(ScanState *node, TupleTableSlot *slot)
+recheck_row(ScanState *node, TupleTableSlot *slot)
 {
 	return true;
 }
@@ -89,7 +89,7 @@ recheck(ScanState *node, TupleTableSlot *slot)
  * scan would return its slot as it is; so does this, without projecting.
  */
 static inline TupleTableSlot *
-project(CustomScanState *node, TupleTableSlot *slot)
+project_row(CustomScanState *node, TupleTableSlot *slot)
 {
 	ProjectionInfo *projection = node->ss.ps.ps_ProjInfo;
 
@@ -104,20 +104,20 @@ project(CustomScanState *node, TupleTableSlot *slot)
  * ExecScan without the tests that each row costs there because EvalPlanQual may have replaced it.
  */
 static TupleTableSlot *
-execute(CustomScanState *node)
+execute_scan(CustomScanState *node)
 {
 	ExprContext *econtext = node->ss.ps.ps_ExprContext;
 	TupleTableSlot *slot;
 
 	if (unlikely(node->ss.ps.state->es_epq_active != NULL))
-		return ExecScan(&node->ss, next_row, recheck);
+		return ExecScan(&node->ss, next_row, recheck_row);
 	ResetExprContext(econtext);
 	while ((slot = next_row(&node->ss)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
 		econtext->ecxt_scantuple = slot;
 		if (ExecQual(node->ss.ps.qual, econtext))
-			return project(node, slot);
+			return project_row(node, slot);
 		InstrCountFiltered1(node, 1);
 		ResetExprContext(econtext);
 	}
@@ -127,7 +127,7 @@ execute(CustomScanState *node)
 }
 
 static void
-end(CustomScanState *node)
+end_scan(CustomScanState *node)
 {
 	MtpDirscanState *s = (MtpDirscanState *) node;
 
@@ -138,7 +138,7 @@ end(CustomScanState *node)
 }
 
 static void
-rescan(CustomScanState *node)
+rescan_from_start(CustomScanState *node)
 {
 	MtpDirscanState *s = (MtpDirscanState *) node;
 
@@ -228,10 +228,10 @@ finish_shared(CustomScanState *node)
 
 static const CustomExecMethods exec_methods = {
 	.CustomName = "directory scan",
-	.BeginCustomScan = begin,
-	.ExecCustomScan = execute,
-	.EndCustomScan = end,
-	.ReScanCustomScan = rescan,
+	.BeginCustomScan = begin_scan,
+	.ExecCustomScan = execute_scan,
+	.EndCustomScan = end_scan,
+	.ReScanCustomScan = rescan_from_start,
 	.EstimateDSMCustomScan = estimate_shared,
 	.InitializeDSMCustomScan = begin_shared,
 	.ReInitializeDSMCustomScan = rescan_shared,

@@ -159,7 +159,10 @@ previous_block(MtpDirscanState *s)
 	return true;
 }
 
-/* Puts the row at the position into the slot.  Returns false if the snapshot does not see it. */
+/*
+ * Puts the row at the position into the slot.  Returns false if the snapshot does not see it
+ * (invariant S2).
+ */
 static inline bool
 fetch_row(MtpDirscanState *s, TupleTableSlot *slot)
 {

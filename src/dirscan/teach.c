@@ -70,7 +70,7 @@ mtp_dirscan_teach_note(Oid relid, RelOptInfo *rel, const Path *seq, List *clause
 /* ---------- when the plan is made ---------- */
 
 /*
- * Returns the note of a scan, or NULL. If a statement names a table several times, the number of
+ * Returns the note of a scan, or NULL.  If a statement names a table several times, the number of
  * rows tells which scan it is; where it does not, the scan teaches what another one of the same
  * statement asks.
  */
@@ -212,7 +212,7 @@ ask_for_directories(Relation rel, List *clauses)
 }
 
 static void
-begin(CustomScanState *node, EState *estate, int eflags)
+begin_lesson(CustomScanState *node, EState *estate, int eflags)
 {
 	Relation	rel = node->ss.ss_currentRelation;
 	List	   *clauses = mtp_dirscan_read_clauses(castNode(CustomScan, node->ss.ps.plan));
@@ -229,22 +229,22 @@ begin(CustomScanState *node, EState *estate, int eflags)
 }
 
 static TupleTableSlot *
-execute(CustomScanState *node)
+execute_lesson(CustomScanState *node)
 {
 	return NULL;
 }
 
 static void
-end(CustomScanState *node)
+end_lesson(CustomScanState *node)
 {
 }
 
 static const CustomExecMethods exec_methods = {
 	.CustomName = "directory lesson",
-	.BeginCustomScan = begin,
-	.ExecCustomScan = execute,
-	.EndCustomScan = end,
-	.ReScanCustomScan = end
+	.BeginCustomScan = begin_lesson,
+	.ExecCustomScan = execute_lesson,
+	.EndCustomScan = end_lesson,
+	.ReScanCustomScan = end_lesson
 };
 
 static Node *

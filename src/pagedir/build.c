@@ -76,7 +76,7 @@ is_trusted(const MtpPagedirColumn *column)
  * while a comparison function runs (invariant D5).
  */
 static void
-abandon(void)
+abandon_frame(void)
 {
 	if (reserved)
 	{
@@ -88,7 +88,7 @@ abandon(void)
 static void
 abandon_at_exit(int code, Datum arg)
 {
-	abandon();
+	abandon_frame();
 }
 
 bool
@@ -169,7 +169,7 @@ has_one(MtpPagedirBuilder *b, uint32 pair)
  * may need a snapshot, and may be interrupted.
  */
 static Size
-build(MtpPagedirBuilder *b, uint32 pair)
+build_copy(MtpPagedirBuilder *b, uint32 pair)
 {
 	MemoryContext old = MemoryContextSwitchTo(b->build);
 	int			nblocks = Min(2, b->nblocks - MtpPairBlock(pair));
@@ -200,7 +200,7 @@ kind_for(Size size)
  * nearly empty.
  */
 static void
-remember(MtpPagedirBuilder *b, uint32 pair, Size size)
+remember_kind(MtpPagedirBuilder *b, uint32 pair, Size size)
 {
 	if (size == 0 || MtpPairBlock(pair) + 2 >= b->nblocks)
 		return;
@@ -220,8 +220,8 @@ guess_kind(MtpPagedirBuilder *b, uint32 pair)
 	if (last_table == RelationGetRelid(b->rel) ||
 		!mtp_pair_copy(b->rel, pair, b->nblocks, b->strategy, b->copy))
 		return last_kind;
-	size = build(b, pair);
-	remember(b, pair, size);
+	size = build_copy(b, pair);
+	remember_kind(b, pair, size);
 	return kind_for(size);
 }
 
@@ -247,11 +247,11 @@ build_in(MtpPagedirBuilder *b, uint32 pair, int *kind, bool only_free, int *leve
 	PG_TRY();
 	{
 		MTP_INJECT("directory_build");
-		needs = build(b, pair);
+		needs = build_copy(b, pair);
 	}
 	PG_CATCH();
 	{
-		abandon();
+		abandon_frame();
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
@@ -287,6 +287,6 @@ mtp_pagedir_builder_build(MtpPagedirBuilder *b, uint32 pair, bool only_free, int
 		kind = MTP_FRAME_PAGEDIR;
 		built = build_in(b, pair, &kind, only_free, &level, &size);
 	}
-	remember(b, pair, size);
+	remember_kind(b, pair, size);
 	return built;
 }

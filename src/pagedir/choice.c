@@ -4,7 +4,7 @@
  *
  * The answer comes from the labels of the table, or of its nearest ancestor that has some.  It
  * lies in rd_amcache, which core leaves to the access method and frees at each invalidation of the
- * table. label.c invalidates a table when its labels or those of an ancestor change.  Core does so
+ * table.  label.c invalidates a table when its labels or those of an ancestor change.  Core does so
  * when a table becomes a partition or ceases to be one, and when columns are renamed or dropped.
  */
 #include "core/core.h"
@@ -54,7 +54,7 @@ mtp_pagedir_translate(Oid from, Oid to, AttrNumber attnum)
 }
 
 static void
-look_up(Relation rel, MtpPagedirChoice *directory)
+look_up_choice(Relation rel, MtpPagedirChoice *directory)
 {
 	Oid			relid = RelationGetRelid(rel);
 	List	   *ancestors;
@@ -101,7 +101,7 @@ mtp_pagedir_choice(Relation rel, MtpPagedirChoice *directory)
 
 	if (!mtp_table_is_ours(rel))
 	{
-		look_up(rel, directory);
+		look_up_choice(rel, directory);
 		return;
 	}
 	if (cache == NULL || !cache->known)
@@ -109,7 +109,7 @@ mtp_pagedir_choice(Relation rel, MtpPagedirChoice *directory)
 		if (cache == NULL)
 			cache = rel->rd_amcache = MemoryContextAllocZero(CacheMemoryContext,
 															 sizeof(TableCache));
-		look_up(rel, directory);
+		look_up_choice(rel, directory);
 		if (rel->rd_amcache == cache)
 		{
 			cache->directory = *directory;

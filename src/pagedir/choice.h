@@ -40,7 +40,7 @@ typedef struct MtpPagedirChoice
 
 /*
  * Returns the choice for rel: its own labels, or else those of its nearest partitioned ancestor
- * that has some.  Columns are numbered as in rel. rel is a partitioned table or a table of access
+ * that has some.  Columns are numbered as in rel.  rel is a partitioned table or a table of access
  * method mtpower.  The caller has rel open and locked, in any mode, is in a transaction, and holds
  * no lock on a page, since this may read catalogs.
  *
@@ -60,7 +60,7 @@ extern AttrNumber mtp_pagedir_translate(Oid from, Oid to, AttrNumber attnum);
 
 /*
  * What this session knows of the table's learnt column (columns.c).  The relation's cache entry
- * keeps it beside the choice, all zeros at first. mtp_pagedir_note returns NULL if no choice is
+ * keeps it beside the choice, all zeros at first.  mtp_pagedir_note returns NULL if no choice is
  * kept.  The pointer is good until the caller reads a catalog.
  */
 typedef struct MtpPagedirNote

@@ -42,7 +42,7 @@ extern HTAB *mtp_pagedir_demands;
 
 /*
  * Finds a table's entry, or makes one.  If no place is free it makes one with a chance of one in
- * MTP_LEARN_CHANCE, or always if the caller says so; else it returns NULL. The caller holds the
+ * MTP_LEARN_CHANCE, or always if the caller says so; else it returns NULL.  The caller holds the
  * lock exclusively.
  */
 extern Demand *mtp_pagedir_demand(Oid dbid, Oid relid, bool always);

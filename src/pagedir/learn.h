@@ -30,7 +30,7 @@
  * columns.c: returns how many columns the table's directories are made of, at most
  * MTP_PAGEDIR_COLUMNS, and sets attnums in their order.  The owner has fixed them, or scans have
  * taught one: *learnt, unless NULL, says which.  Returns 0 if the owner wants none or nothing is
- * learnt yet.  Each column exists; a learnt one's type has an order. rel is of access method
+ * learnt yet.  Each column exists; a learnt one's type has an order.  rel is of access method
  * mtpower.  The caller has rel open and locked, in any mode, is in a transaction, and holds no
  * lock on a page, since this may read catalogs.
  */
@@ -68,7 +68,7 @@ typedef struct MtpLearnt
 
 /*
  * learn_save.c: copies everything that is known into an array of MTP_LEARN_TABLES, and returns the
- * number of entries. mtp_pagedir_learn_restore takes them back: it leaves out what cannot be
+ * number of entries.  mtp_pagedir_learn_restore takes them back: it leaves out what cannot be
  * right, and replaces what is known of a table already.
  */
 extern int	mtp_pagedir_learn_save(MtpLearnt *tables);

@@ -142,7 +142,7 @@ typedef struct MtpPagedirKey
 
 /*
  * describe.c: makes the key for `column op value`; the value is not null.  Returns false if the
- * operator is none of the column's order. mtp_pagedir_key_null makes the key for IS [NOT] NULL.
+ * operator is none of the column's order.  mtp_pagedir_key_null makes the key for IS [NOT] NULL.
  */
 extern bool mtp_pagedir_key(const MtpPagedirColumns *c, int column, Oid op, Oid collation,
 							Datum value, MtpPagedirKey *key);

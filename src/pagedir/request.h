@@ -51,7 +51,7 @@ extern void mtp_pagedir_builder_close(MtpPagedirBuilder *b);
 
 /*
  * Builds a pair's directory.  With only_free it takes a frame only if that is free or its page has
- * cooled to nothing. level is as for mtp_pair_reserve.  Raises what comparison functions raise,
+ * cooled to nothing.  level is as for mtp_pair_reserve.  Raises what comparison functions raise,
  * unless they are trusted; the pair has no directory then.  The caller holds no lock on a page.
  */
 extern MtpBuilt mtp_pagedir_builder_build(MtpPagedirBuilder *b, uint32 pair, bool only_free,

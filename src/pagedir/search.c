@@ -173,7 +173,7 @@ place_in_dictionary(const Search *s, const char *copy, MtpPagedirKey *key, Place
 }
 
 static void
-narrow(Wanted *w, StrategyNumber what, Place place)
+narrow_wanted(Wanted *w, StrategyNumber what, Place place)
 {
 	switch (what)
 	{
@@ -243,7 +243,7 @@ find_wanted(const Search *s, int column, Wanted *w)
 		}
 		else
 			continue;
-		narrow(w, key->what, place);
+		narrow_wanted(w, key->what, place);
 	}
 	w->values = w->values && w->lo <= w->hi && w->lo <= most && w->hi >= 0;
 	return true;
@@ -268,7 +268,7 @@ rank_of(const Search *s, uint32 head, bool or_equal)
 
 /* True if the code at a rank is within the filter's range. */
 static inline bool
-passes(const Filter *f, int rank)
+passes_filter(const Filter *f, int rank)
 {
 	uint32		code;
 
@@ -320,7 +320,7 @@ add_items(const Search *s, int lo, int hi, const Filter *filters, int nfilters,
 		bool		good = true;
 
 		for (int i = 0; i < nfilters && good; i++)
-			good = passes(&filters[i], rank);
+			good = passes_filter(&filters[i], rank);
 		if (!good)
 			continue;
 		item = at[rank];

@@ -4,7 +4,7 @@
  *
  * Both visit the table with heap_getnextslot().  They decide again what heapam decides, for tables
  * whose access method is not heap itself: which row versions an index must hold, and under which
- * TID. README.md numbers the rules T1 to T6.
+ * TID.  README.md numbers the rules T1 to T6.
  */
 #include "core/core.h"
 

@@ -188,7 +188,7 @@ mtp_list_write(bool loading)
 		ereport(LOG, (errcode_for_file_access(),
 					  errmsg("could not write file \"%s\": %m", MTP_LIST_TEMPORARY)));
 	MTP_INJECT("hot_list_written");
-	/* This makes the file durable before it renames it, and logs what fails. */
+	/* This makes the file durable before it renames it, and logs what fails (invariant W2). */
 	written = !w->failed && durable_rename(MTP_LIST_TEMPORARY, MTP_LIST_FILE, LOG) == 0;
 	if (!written)
 		(void) unlink(MTP_LIST_TEMPORARY);
@@ -231,8 +231,8 @@ get_bytes(Reader *r, void *data, Size size)
 }
 
 /*
- * Returns why a file of this size with this head is not ours, or NULL. The file must have all that
- * its head claims.
+ * Returns why a file of this size with this head is not ours, or NULL.  The file must have all that
+ * its head claims (invariant W3).
  */
 static const char *
 wrong_head(const MtpListHead *head, uint64 size)

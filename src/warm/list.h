@@ -73,7 +73,7 @@ typedef enum MtpListRead
 
 /*
  * Reads the file and gives each page to `page`, in no order.  What `page` collects counts only if
- * this returns MTP_LIST_GOOD. learnt has room for MTP_LEARN_TABLES, or is NULL; *nlearnt is their
+ * this returns MTP_LIST_GOOD.  learnt has room for MTP_LEARN_TABLES, or is NULL; *nlearnt is their
  * number.  If the file is wrong *why says why.  Can be interrupted.
  */
 extern MtpListRead mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg,
@@ -81,7 +81,7 @@ extern MtpListRead mtp_list_read(void (*page) (const MtpListPage *page, void *ar
 
 /*
  * Chooses which pages of a list the buffer has room for: those of level mtp_choice_least and
- * above, of that level itself only some. mtp_choice_add counts each page.
+ * above, of that level itself only some.  mtp_choice_add counts each page.
  */
 typedef struct MtpChoice
 {

@@ -3,7 +3,7 @@
  *	  Loads pages of one relation into frames.
  *
  * A page gets a frame as if it had been read: a free one, or that of a page which is colder by
- * some.
+ * some.  The caller holds locks on the relation and, of an index, its table (invariant W1).
  */
 #include "warm/load.h"
 

@@ -26,7 +26,7 @@ extern bool mtp_loader_takes(Relation rel);
 
 /*
  * Opens a loader for such a relation.  The caller has it open and locked, in any mode, and its
- * table as well if it is an index.  Memory comes from the current context. strategy is the
+ * table as well if it is an index.  Memory comes from the current context.  strategy is the
  * caller's ring of buffers, in use until mtp_loader_close; nothing that is loaded needs it.
  */
 extern void mtp_loader_open(MtpLoader *l, Relation rel, BufferAccessStrategy strategy);
