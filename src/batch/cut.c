@@ -59,14 +59,15 @@ mtp_batch_task_crc(MtpBatch *b, int t)
 static int
 find_quantiles(MtpRunner *runner, MtpBatch *b, int want, MtpNarrow **narrow, MtpWide **wide)
 {
+	bool		of_narrow = b->narrow;	/* read once, for analysers */
 	uint32		step = Max(1, b->entries / (want * SAMPLES_PER_TASK));
 	uint32		skip = step / 2;
 	int			room = b->entries / step + 2;
 	int			samples = 0;
 	int			n;
 
-	*narrow = b->narrow ? palloc(room * sizeof(MtpNarrow)) : NULL;
-	*wide = b->narrow ? NULL : palloc(room * sizeof(MtpWide));
+	*narrow = of_narrow ? palloc(room * sizeof(MtpNarrow)) : NULL;
+	*wide = of_narrow ? NULL : palloc(room * sizeof(MtpWide));
 	for (int r = 0; r < b->nruns; r++)
 	{
 		MtpRun	   *run = mtp_run(b, r);
@@ -74,21 +75,21 @@ find_quantiles(MtpRunner *runner, MtpBatch *b, int want, MtpNarrow **narrow, Mtp
 
 		for (i = skip; i < run->n && samples < room; i += step, samples++)
 		{
-			if (b->narrow)
+			if (of_narrow)
 				(*narrow)[samples] = MTP_RUN_NARROW(run)[i];
 			else
 				(*wide)[samples] = MTP_RUN_WIDE(run)[i];
 		}
 		skip = i > run->n ? i - run->n : 0;
 	}
-	if (b->narrow)
+	if (of_narrow)
 		mtp_batch_sort_narrow(*narrow, palloc(room * sizeof(MtpNarrow)), samples);
 	else
 		mtp_batch_sort_wide(runner->order, *wide, palloc(room * sizeof(MtpWide)), samples);
 
 	for (n = 0; n < want - 1 && (n + 1) * SAMPLES_PER_TASK < samples; n++)
 	{
-		if (b->narrow)
+		if (of_narrow)
 			(*narrow)[n] = (*narrow)[(n + 1) * SAMPLES_PER_TASK];
 		else
 			(*wide)[n] = (*wide)[(n + 1) * SAMPLES_PER_TASK];

@@ -7,7 +7,7 @@ use FindBin;
 use MtpUnit;
 use Test::More;
 
-my @sources = ('test/unit/pagedir_test.c', (map { "src/pagedir/$_.c" } qw(write codes row search)), 'src/page/norm.c');
+my @sources = ('test/unit/pagedir_test.c', (map { "src/pagedir/$_.c" } qw(layout codes row search)), 'src/page/norm.c');
 my @flags = ('-pthread', '-include', "$FindBin::Bin/../../test/unit/blcksz.h");
 my $seed = $ENV{SEED} || int(time);
 my $rounds = 2000 * ($ENV{ROUNDS} || 1);
