@@ -110,7 +110,7 @@ missed('a shared lock', 'mtp_frame_publish', 'mtp_frame_publish', <<'C');
 -LW_EXCLUSIVE
 +LW_SHARED
 C
-missed('no compare-and-swap', 'take', 'take', <<'C');
+missed('no compare-and-swap', 'take_frame', 'take_frame', <<'C');
 -taken = pg_atomic_compare_exchange_u64(&head->version, &version, version + 1);
 +pg_atomic_write_u64(&head->version, version + 1);
  pg_write_barrier();
@@ -120,7 +120,7 @@ missed('an operation that the model does not know', 'let_go', 'let_go', <<'C');
 -pg_atomic_write_u64(&head->version, pg_atomic_read_u64(&head->version) + 1);
 +pg_atomic_fetch_add_u64(&head->version, 1);
 C
-missed('an atomic that the model does not know', 'count', 'count', <<'C');
+missed('an atomic that the model does not know', 'count_event', 'count_event', <<'C');
  b->counts[mtp_pool_page_kind(kind)][what]++;
 +pg_atomic_write_u64(&b->other, 1);
 C
@@ -128,9 +128,9 @@ missed('a function gets its first access', 'mtp_frame_heads', 'mtp_frame_heads',
  uint64 n = 0;
 +pg_read_barrier();
 C
-missed('a plain load becomes a store', 'purge_frame', 'purge_frame', <<'C');
--tag = head->tag;
-+head->tag = tag;
+missed('a plain load becomes a store', 'mtp_frame_page', 'mtp_frame_page', <<'C');
+-*tag = head->tag;
++head->tag = *tag;
 C
 
 # What is marked in the code stands in the names of the model's steps, and each barrier of these can
