@@ -161,7 +161,7 @@ sub own
 	return "$dir/$name";
 }
 
-my $header = "Mutation: x\nWhy: y\nTests: tap/page_unit\n\n";
+my $header = "Mutation: x\nWhy: y\nTests: tap/unit/page\n\n";
 my $change = "@@ function mtp_tag_hash\n-return h ^ h >> 33;\n+return h;\n";
 command_like([ $script, '--check', own('fine.mutation', $header . $change) ],
 	qr/^1 mutations, all apply$/m,
@@ -171,7 +171,7 @@ refused('another source', [ '--check', own('other.mutation', $header . $change =
 refused('no reason', [ '--check', own('bare.mutation', $header =~ s/Why.*\n//r . $change) ],
 	qr/^bare: it has no line "Why: \.\.\."$/m);
 refused('a test that is not there',
-	[ '--check', own('untested.mutation', $header =~ s/page_unit/none/r . $change) ],
+	[ '--check', own('untested.mutation', $header =~ s{unit/page}{none}r . $change) ],
 	qr{there is no test "tap/none"});
 my $patch = "--- a/Makefile\n+++ b/Makefile\n@@ -1,2 +1,2 @@\n-other\n+x\n more\n";
 refused('a patch of another source', [ '--check', own('other.patch', $patch) ],
