@@ -4,7 +4,7 @@
  *	  evict, purge and change kinds.  pairs.c has what table pages have besides.
  *
  * A function does what its counterpart in the code does, access by access: accesses says which that
- * is, and buffer_model.pl compares the two.  A step is named after its function and the
+ * is, and t/unit/model.pl compares the two.  A step is named after its function and the
  * MTP_FRAME_STEP before it in the code (or behind it, where that comes last).  with("...") is what
  * can be taken out: frame_removals below.
  *
