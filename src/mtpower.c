@@ -48,10 +48,12 @@ _PG_init(void)
 	mtp_pmem_init();
 	mtp_wal_init();
 	mtp_worker_init();
-	mtp_batch_init();
 	mtp_opclass_init();
 	mtp_blink_init();
 	mtp_hash_init();
+
+	/* Behind opclass: the engine's hook runs first, and drains before a command is looked at. */
+	mtp_batch_init();
 	mtp_pagedir_init();
 	mtp_table_init();
 	mtp_dirscan_init();

@@ -57,16 +57,21 @@ mtp_batch_serve_wanted(MtpLoad *load)
 	static uint64 complained = 0;
 	MtpBatch   *work;
 	uint64		serial = 0;
+	Oid			dbid = InvalidOid;
 
 	if (!mtp_workers_allowed())
 		return;
 	LWLockAcquire(mtp_batch_lock, LW_SHARED);
 	work = find_urgent_batch(load);
 	if (work != NULL)
+	{
+		/* The load may be another backend's, which may leave it behind at any time. */
 		serial = work->serial;
+		dbid = load->dbid;
+	}
 	LWLockRelease(mtp_batch_lock);
 
-	if (work != NULL && mtp_worker_call(MTP_WORK_BATCH, load->dbid) == MTP_CALLED_NO_PROCESS &&
+	if (work != NULL && mtp_worker_call(MTP_WORK_BATCH, dbid) == MTP_CALLED_NO_PROCESS &&
 		complained != serial)
 	{
 		complained = serial;
