@@ -9,18 +9,22 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+export LC_ALL=C
 columns=100
 options="-bad -bap -bbb -bc -bl -cli1 -cp33 -cdb -nce -d0 -di12 -nfc1 -i4 -l$columns -lp -lpl -nip -npro -sac
 	-tpg -ts4"
 
 typedefs() {
-	readelf --debug-dump=info $(find src -name '*.o') 2>/dev/null |
-		awk '/DW_TAG_/ { typedef = /DW_TAG_typedef/ }
-			typedef && /DW_AT_name/ { print $NF; typedef = 0 }' | sort -u |
+	{
+		echo RADIX_ELEMENT		# which src/batch/radix.h is given
+		readelf --debug-dump=info $(find src -name '*.o') 2>/dev/null |
+			awk '/DW_TAG_/ { typedef = /DW_TAG_typedef/ }
+				typedef && /DW_AT_name/ { print $NF; typedef = 0 }'
+	} | sort -u |
 		grep -Fxf <(grep -ohE '\b[A-Za-z_]\w*\b' $(find src -name '*.[ch]') | sort -u)
 }
 
-# formatted FILE: as it should be.  Around pg_bsd_indent the same is done as in pgindent: drawings, which are
+# formatted FILE: as it must be.  Around pg_bsd_indent it does what pgindent does: drawings, which are
 # comments that begin with dashes, stay as they are, and a function's type has one space.
 formatted() {
 	sed 's#/\* \+---#/*---X_X#' "$1" | pg_bsd_indent $options -Utest/typedefs.list |

@@ -12,7 +12,7 @@
  */
 
 static void
-RADIX_SORT(RADIX_ELEMENT * a, RADIX_ELEMENT * scratch, uint32 n, const Span *span)
+RADIX_SORT(RADIX_ELEMENT *a, RADIX_ELEMENT *scratch, uint32 n, const Span *span)
 {
 	uint32		count[RADIX_PASSES][1 << RADIX_BITS];
 	RADIX_ELEMENT *from = a;

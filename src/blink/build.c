@@ -196,7 +196,7 @@ finish_tree(Build *b)
 
 /* Writes the tree of the spool's entries, which are sorted. */
 static void
-write_tree(MtpIndexBuild * build)
+write_tree(MtpIndexBuild *build)
 {
 	Build	   *b = (Build *) build;
 	IndexTuple	itup;

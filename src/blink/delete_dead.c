@@ -84,7 +84,7 @@ find_old_versions(Relation rel, Page page, bool *old, int *nkeys)
 			n++;
 			old[p.pos - 1] = true;
 			if (p.pos < 2 || !old[p.pos - 2])
-				++* nkeys;
+				(*nkeys)++;
 		}
 		last = item;
 		last_head = head;

@@ -347,14 +347,14 @@ typedef struct LevelWalk
 	bool		known;
 	MtpVerifyFault last;
 	int			strikes;
-}			LevelWalk;
+} LevelWalk;
 
 /*
  * Handles a contradiction between w->page and w->left.  Returns the block where the walk goes on:
  * the same page if there is reason to look again, else the page to which the left one leads now.
  */
 static BlockNumber
-doubt_page(MtpVerify *v, LevelWalk * w, const MtpVerifyFault *f)
+doubt_page(MtpVerify *v, LevelWalk *w, const MtpVerifyFault *f)
 {
 	MtpVerifyPage *tmp;
 

@@ -251,7 +251,7 @@ collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive
 
 /* Writes the index of the spool's entries, which are sorted. */
 static void
-write_main(MtpIndexBuild * build)
+write_main(MtpIndexBuild *build)
 {
 	Build	   *b = (Build *) build;
 

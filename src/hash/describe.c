@@ -20,13 +20,13 @@ static void add_flag(Flags *f, const char *fmt,...) pg_attribute_printf(2, 3);
 static void
 add_flag(Flags *f, const char *fmt,...)
 {
-	char text[	64];
+	char		words[64];
 	va_list		args;
 
 	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
+	vsnprintf(words, sizeof(words), fmt, args);
 	va_end(args);
-	f->texts[f->n++] = CStringGetTextDatum(text);
+	f->texts[f->n++] = CStringGetTextDatum(words);
 }
 
 /*

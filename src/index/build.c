@@ -9,14 +9,14 @@
 #include "pgstat.h"
 
 void
-mtp_index_build_report(const MtpIndexBuild * b)
+mtp_index_build_report(const MtpIndexBuild *b)
 {
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, b->done);
 }
 
 IndexBuildResult *
-mtp_index_build(MtpIndexBuild * b, Relation heap, struct IndexInfo *info,
-				const MtpIndexBuildWay * way)
+mtp_index_build(MtpIndexBuild *b, Relation heap, struct IndexInfo *info,
+				const MtpIndexBuildWay *way)
 {
 	IndexBuildResult *result = palloc0(sizeof(IndexBuildResult));
 	const int	params[] = {

@@ -20,7 +20,7 @@ typedef struct MtpIndexBuild
 	MtpSpool   *spool;
 	int64		ntuples;		/* entries that collect() has put there */
 	int64		done;			/* entries that were taken out again */
-}			MtpIndexBuild;
+} MtpIndexBuild;
 
 /* How an access method builds. */
 typedef struct MtpIndexBuildWay
@@ -34,19 +34,19 @@ typedef struct MtpIndexBuildWay
 	IndexBuildCallback collect;
 
 	/* Writes the index's main fork from the sorted spool. */
-	void		(*write) (MtpIndexBuild * b);
-}			MtpIndexBuildWay;
+	void		(*write) (MtpIndexBuild *b);
+} MtpIndexBuildWay;
 
 /* Builds an index, which is empty.  b->index and b->order are set, the rest is zero. */
-extern IndexBuildResult *mtp_index_build(MtpIndexBuild * b, Relation heap, struct IndexInfo *info,
-										 const MtpIndexBuildWay * way);
+extern IndexBuildResult *mtp_index_build(MtpIndexBuild *b, Relation heap, struct IndexInfo *info,
+										 const MtpIndexBuildWay *way);
 
 /* Tells the progress view how many entries were taken out of the spool. */
-extern void mtp_index_build_report(const MtpIndexBuild * b);
+extern void mtp_index_build_report(const MtpIndexBuild *b);
 
 /* An entry was taken out of the spool: tells the progress view now and then. */
 static inline void
-mtp_index_build_step(MtpIndexBuild * b)
+mtp_index_build_step(MtpIndexBuild *b)
 {
 	if (++b->done % 4096 == 0)
 		mtp_index_build_report(b);

@@ -84,15 +84,15 @@ tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, Sn
 }
 
 #if PG_VERSION_NUM >= 160000
-#define UpdateIndexes TU_UpdateIndexes
+typedef TU_UpdateIndexes UpdateIndexes;
 #else
-#define UpdateIndexes bool
+typedef bool UpdateIndexes;
 #endif
 
 static TM_Result
 tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid, Snapshot snapshot,
 			 Snapshot crosscheck, bool wait,
-			 TM_FailureData *tmfd, LockTupleMode *lockmode, UpdateIndexes * update_indexes)
+			 TM_FailureData *tmfd, LockTupleMode *lockmode, UpdateIndexes *update_indexes)
 {
 	TM_Result	result = heap->tuple_update(rel, otid, slot, cid, snapshot, crosscheck, wait, tmfd,
 											lockmode, update_indexes);

@@ -205,7 +205,7 @@ skip_file(Todo *todo, uint64 *at)
 	uint64		first = *at;
 
 	while (*at < todo->n && same_file(&todo->pages[first], &todo->pages[*at]))
-		++* at;
+		(*at)++;
 }
 
 /* Keeps some reads under way: a file's pages on the list are seldom side by side. */
