@@ -109,7 +109,7 @@ $node->restart;
 $node->safe_psql('postgres', 'TRUNCATE t');
 # Entries of hash indexes are small whatever the keys.
 my $n = $hash ? 12000 : 4000;
-my ($rows, $most, $samples) = (0, 0, 0);
+my ($rows, $unsure, $most, $samples) = (0, 0, 0, 0);
 foreach my $round (1 .. 3)
 {
 	my @jobs = map { $faults->start(qq{INSERT INTO t SELECT hashint4(g), md5(g::text), decode(repeat('ab', g % 500), 'hex') FROM generate_series(1, $n) g}) } 1 .. 8;
@@ -128,16 +128,23 @@ foreach my $round (1 .. 3)
 	}
 	foreach my $i (0 .. 7)
 	{
-		next if $i == 6;		# its client is dead
+		if ($i == 6)			# its client is dead
+		{
+			$unsure += $n;
+			next;
+		}
 		my $err = $faults->finish($jobs[$i]);
 		like($err, $i % 2 ? qr/^$/ : qr/^$|57014|57P01/, "round $round, session $i: its end");
 		$rows += $n if $err eq '';
+
+		# A session may be terminated when its load has just been committed.
+		$unsure += $n if $err =~ /57P01/;
 	}
 	$faults->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = @{[ $faults->pid_of($jobs[6]) ]}", 'the session without a client', 10);
 }
 cmp_ok($most, '>', 0.75, sprintf('memory was short: %d %% of it held, of %d samples the most', 100 * $most, $samples));
 my $there = $node->safe_psql('postgres', 'SELECT count(*) FROM t');
-ok($there >= $rows && $there <= $rows + 3 * $n && $there % $n == 0, 'each load is there as a whole or not at all');
+ok($there >= $rows && $there <= $rows + $unsure && $there % $n == 0, 'each load is there as a whole or not at all');
 $faults->sound('eight sessions');
 $faults->log_is_clean;
 $node->stop;
