@@ -54,9 +54,11 @@ FNR == 1 {
 	if (room != "" && !(room in known))
 		fail("src/" file ": " room " is not in the table")
 }
-/^[ \t]*#[ \t]*include[ \t]*"/ {
-	split($0, quoted, "\"")
+/^[ \t]*#[ \t]*include[ \t]*["<]/ {
+	split($0, quoted, /["<>]/)
 	header = quoted[2]
+	if (header ~ /\.\./)
+		fail("src/" file ":" FNR ": name \"" header "\" from src/ on")
 	if (system("test -f " header) != 0) {
 		if (index(header, "/") == 0 && system("test -f ./" room "/" header) == 0)
 			fail("src/" file ":" FNR ": name the room of \"" header "\"")

@@ -159,6 +159,5 @@ extern void mtp_dirscan_explain(CustomScanState *node, List *ancestors, struct E
 
 /* node.c */
 extern CustomScanMethods mtp_dirscan_methods;
-extern Node *mtp_dirscan_create_state(CustomScan *plan);
 
 #endif							/* MTP_DIRSCAN_H */

@@ -240,8 +240,8 @@ static const CustomExecMethods exec_methods = {
 	.ExplainCustomScan = mtp_dirscan_explain
 };
 
-Node *
-mtp_dirscan_create_state(CustomScan *plan)
+static Node *
+create_state(CustomScan *plan)
 {
 	MtpDirscanState *s = palloc0(sizeof(MtpDirscanState));
 
@@ -253,5 +253,5 @@ mtp_dirscan_create_state(CustomScan *plan)
 
 CustomScanMethods mtp_dirscan_methods = {
 	.CustomName = "directory scan",
-	.CreateCustomScanState = mtp_dirscan_create_state
+	.CreateCustomScanState = create_state
 };

@@ -66,6 +66,8 @@ set_window(MtpPagedirCoding *c)
 		c->codes.shift++;
 }
 
+static Size write_dictionary(const MtpPagedirCoding *c, char *to);
+
 static void
 set_dictionary(MtpPagedirCoding *c, int step)
 {
@@ -78,7 +80,7 @@ set_dictionary(MtpPagedirCoding *c, int step)
 	c->codes.u.dictionary.at = 0;
 	c->codes.u.dictionary.unused = 0;
 	c->codes.u.dictionary.size = 0;
-	c->codes.u.dictionary.size = mtp_pagedir_dictionary_size(c);
+	c->codes.u.dictionary.size = write_dictionary(c, NULL);
 }
 
 /*
@@ -236,12 +238,6 @@ write_dictionary(const MtpPagedirCoding *c, char *to)
 		at += size;
 	}
 	return at;
-}
-
-Size
-mtp_pagedir_dictionary_size(const MtpPagedirCoding *c)
-{
-	return c->codes.how == MTP_CODES_DICTIONARY ? write_dictionary(c, NULL) : 0;
 }
 
 void

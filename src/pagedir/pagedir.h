@@ -322,8 +322,6 @@ extern void mtp_pagedir_code(MtpPagedirCoding *c);
 /* Makes the codes take less room and tell less.  Returns false if they take none any more. */
 extern bool mtp_pagedir_code_less(MtpPagedirCoding *c);
 
-extern Size mtp_pagedir_dictionary_size(const MtpPagedirCoding *c);
-
 /*
  * Writes the dictionary to its place, codes.u.dictionary.at, and a code for each entry to codes[].
  */
