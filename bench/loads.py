@@ -1,8 +1,8 @@
 """Measures loads into tables with live indexes."""
-import os, sys, threading, time
+import threading, time
 from data import AMS, TYPES, columns, indexes
 from harness import PAIRS, ROUNDS, ROWS, part
-from server import Failed, Server, call, together
+from server import Failed, Server, together
 
 LIVE = 'heap+btree live'
 
@@ -316,47 +316,6 @@ def part_wal(b):
             sizes[side].append(sum(b.sizes('t').values()) / 4)
     b.show('WAL of an index entry', wal, unit='B', most=40)
     b.show('size of an index', sizes, unit='MB', targets={LIVE: 1 / 1.1})
-
-
-LINEITEM = (
-    'l_orderkey bigint, l_partkey int, l_suppkey int, l_linenumber int, l_quantity numeric, '
-    'l_extendedprice numeric, l_discount numeric,'
-    ' l_tax numeric, l_returnflag char(1), l_linestatus char(1), l_shipdate date, l_commitdate '
-    'date, l_receiptdate date,'
-    ' l_shipinstruct char(25), l_shipmode char(10), l_comment varchar(44)')
-LINEITEM_INDEXES = [
-    'l_orderkey, l_linenumber', 'l_partkey, l_suppkey', 'l_suppkey', 'l_shipdate', 'l_receiptdate',
-    'l_commitdate'
-]
-
-
-def lineitem_file(b):
-    """The rows, made by the PyPI package tpchgen-cli: at scale 1 for 2,000,000 rows of the other
-    parts."""
-    path = b.path('lineitem.csv')
-    if not os.path.exists(path):
-        venv = b.path('venv')
-        call([sys.executable, '-m', 'venv', venv])
-        call([venv + '/bin/pip', '-q', 'install', 'tpchgen-cli==4.0.0'])
-        call([
-            venv + '/bin/tpchgen-cli', 'csv', '-s',
-            '%g' % (ROWS / 2_000_000), '--tables', 'lineitem', '--output-dir', b.args.dir
-        ])
-    return path
-
-
-@part
-def part_lineitem(b):
-    """TPC-H lineitem at scale 1, six indexes."""
-    path = lineitem_file(b)
-
-    def load(am):
-        b.server.sql(
-            'DROP TABLE IF EXISTS lineitem; CREATE TABLE lineitem (%s) USING %s;\n%sCHECKPOINT' %
-            (LINEITEM, AMS[am][0], indexes('lineitem', am, LINEITEM_INDEXES)))
-        return b.server.timed("COPY lineitem FROM '%s' WITH (FORMAT csv, HEADER)" % path)
-
-    b.compare('6 indexes', both(load), targets={LIVE: 3.5})
 
 
 @part

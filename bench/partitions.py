@@ -1,9 +1,10 @@
 """Measures loads into partitioned tables."""
-import datetime, lzma, os, shutil
+import datetime
 from data import AMS, indexes
 from harness import ROWS, part
-from loads import LINEITEM, LINEITEM_INDEXES, LIVE, lineitem_file
+from loads import LIVE
 from server import Server, together
+from tables import LINEITEM, LINEITEM_INDEXES, flights_file, flights_sql, lineitem_file
 
 UNBATCHED = 'batching off'
 
@@ -103,19 +104,14 @@ def compare_schemas(b, server, case, name, command, order):
 def compare_flights(b, server):
     """The flights of 2013 by day: in the order of their file, which is the days', and in the order
     of the airplanes."""
-    source = os.path.join(b.args.source, 'data', 'nycflights13')
-    text = lambda name: open(os.path.join(source, name)).read()
-    path = b.path('flights.csv')
-    with lzma.open(os.path.join(source, 'flights.csv.xz')) as packed, open(path, 'wb') as f:
-        shutil.copyfileobj(packed, f)
-    copy = "COPY {table} FROM '%s' (FORMAT csv, HEADER)" % path
-    server.sql('\\set am heap\n' + text('tables.sql'))
+    copy = "COPY {table} FROM '%s' (FORMAT csv, HEADER)" % flights_file(b)
+    server.sql(flights_sql(b, 'tables.sql', am='heap'))
     server.sql(copy.format(table='flights'))
     days = [datetime.date(2013, 1, 1) + datetime.timedelta(i) for i in range(365)]
     make_partitions(server, 'flights',
                     [('%d, %d' % (d.month, d.day), '%d, %d' % (d.month, d.day + 1)) for d in days],
                     'CREATE TABLE flights (LIKE public.flights) PARTITION BY RANGE (month, day)',
-                    lambda am: '\\set index_am %s\n%s' % (AMS[am][1], text('indexes.sql')))
+                    lambda am: flights_sql(b, 'indexes.sql', index_am=AMS[am][1]))
     compare_schemas(b, server, 'flights by day', 'flights', copy, 'clustered')
     compare_schemas(b, server, 'flights by day', 'flights',
                     'INSERT INTO {table} SELECT * FROM public.flights ORDER BY tailnum',

@@ -1,4 +1,4 @@
-"""Draws figures as SVG: lines with medians and ranges, or dots in columns."""
+"""Draws figures as SVG: lines with medians and ranges, dots in columns, or bars."""
 import math, statistics
 from xml.sax.saxutils import escape
 
@@ -103,6 +103,36 @@ def dots(path, title, xlabel, columns):
         out.append('<circle cx="%d" cy="%d" r="4" fill="%s"/>' %
                    (20 + 100 * i, height - 14, colours[i % len(colours)]))
         text(30 + 100 * i, height - 10, side, 'start')
+    out.append('</svg>\n')
+    with open(path, 'w') as f:
+        f.write('\n'.join(out))
+
+
+def bars(path, title, rows):
+    """Writes a chart of bars: label -> how many times as fast."""
+    left, width, step, top = 370, 330, 30, 42
+    ticks, height = steps(max(rows.values())), top + step * len(rows) + 34
+    x = lambda v: left + width * v / ticks[-1]
+    out = [
+        '<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" '
+        'font-size="12">'
+        % (left + width + 60, height), '<rect width="100%" height="100%" fill="white"/>'
+    ]
+
+    def text(px, py, what, anchor, more=''):
+        out.append('<text x="%d" y="%d" text-anchor="%s"%s>%s</text>' %
+                   (px, py, anchor, more, escape(what)))
+
+    text((left + width + 60) / 2, 22, title, 'middle', ' font-size="14"')
+    for v in ticks:
+        out.append('<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="#dddddd"/>' %
+                   (x(v), top, x(v), height - 34))
+        text(x(v), height - 18, '%g' % v, 'middle')
+    for i, (label, v) in enumerate(rows.items()):
+        text(left - 10, top + step * i + 20, label, 'end')
+        out.append('<rect x="%d" y="%d" width="%d" height="18" fill="%s"/>' %
+                   (left, top + step * i + 6, x(v) - left, COLOURS[0]))
+        text(x(v) + 6, top + step * i + 20, '%.1f ×' % v, 'start')
     out.append('</svg>\n')
     with open(path, 'w') as f:
         f.write('\n'.join(out))

@@ -62,6 +62,11 @@ class Report:
             sections = [self.sections[p] for p in self.parts if p in self.sections]
             f.write('\n'.join([HEAD] + sections))
 
+    def figures(self):
+        """Key -> figure, of all sections."""
+        rows = re.findall(r'^\| ([\w.]+) +\| +(-?[\d.]+) \|', '\n'.join(self.sections.values()), re.M)
+        return {key: float(figure) for key, figure in rows}
+
     def fail(self, why):
         """The part's section stays as it was."""
         self.failed.append(self.part)

@@ -81,7 +81,7 @@ my %seen;
 is(join(' ', grep { $seen{$_}++ } $text{'docs/glossary.md'} =~ /^\| (.*?) \|/mg),
 	'word word word word word word', 'each word of the glossary once');
 
-foreach my $source ($text{'README.md'}, slurp_file("$top/docs/loads.svg"))
+foreach my $source ($text{'README.md'}, slurp_file("$top/bench/figures/loads.svg"))
 {
 	my @unknown = grep { $text{'docs/performance.md'} !~ /\| \Q$_\E × \|/ } $source =~ /([\d.]+) ×/g;
 	is(join(' ', @unknown), '',
