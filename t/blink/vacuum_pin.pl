@@ -2,7 +2,10 @@
 #
 # A cursor has read all TIDs of its leaf. If it reads the index alone, VACUUM must wait; otherwise
 # the visibility map would answer for rows that have since got the dead rows' line pointers. (The
-# isolation tester does not see that a process waits for a pin.)
+# isolation tester does not see that a process waits for a pin.)  What keeps VACUUM waiting is a
+# hazard pointer where the cursor has read a frame, and a pin where there are none.
+#
+# Variants: frames pages
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -16,12 +19,15 @@ shared_preload_libraries = 'mtpower'
 autovacuum = off
 bgwriter_lru_maxpages = 0
 });
+$node->append_conf('postgresql.conf', 'mtpower.buffer_size = 0')
+	if ($ENV{MTP_VARIANT} // 'frames') eq 'pages';
 $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION mtpower');
 my $index_scans = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off;';
 
-# What VACUUM of the table is doing, as soon as it waits for a pin, or for a slot where the cursor has read a frame, or has ended.  (Its
-# session is still there.)  It looks at slots again and again: so that it goes on shows when it has ended.
+# What VACUUM of the table is doing, as soon as it waits for a pin or a hazard pointer, or has ended.
+# (Its session is still there.)  It looks at hazard pointers again and again: so that it goes on shows
+# when it has ended.
 sub vacuum_state
 {
 	my ($name, $expected) = @_;
