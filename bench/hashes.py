@@ -40,7 +40,7 @@ def part_hash(b):
 
 @part
 def part_hashes(b):
-    """1, 2, 4 and 8 hash indexes, text keys, 0 to 3 workers, batches of several sizes, and COPYs
+    """1, 2, 4 and 8 hash indexes, text keys, 0 to 2 workers, batches of several sizes, and COPYs
     into a table that has four times as many rows to begin with, and more from round to round."""
     counts = (1, 2, 4, 8)
     took = [
@@ -56,8 +56,8 @@ def part_hashes(b):
         b.server.setting(name, value)
         return b.load('mtphash')
 
-    for name, values in (('mtpower.workers', ('0', '1', '2', '3')),
-                         ('mtpower.batch_size', ("'256kB'", "'1MB'", "'4MB'", "'16MB'"))):
+    for name, values in (('mtpower.workers', ('0', '1', '2')),
+                         ('mtpower.batch_size', ("'256kB'", "'1MB'", "'4MB'"))):
         sides = {
             value.strip("'"): lambda value=value: with_setting(name, value)
             for value in values

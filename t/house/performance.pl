@@ -1,4 +1,5 @@
-# Each figure in docs/performance.md is one of bench/RESULTS.md: its key stands behind it.
+# Each figure in README.md and docs/performance.md is one of bench/RESULTS.md: its key stands behind
+# it.
 #
 #     3.1 × <!-- copy.4_indexes.heap_btree_live.ratio -->
 #
@@ -78,11 +79,20 @@ cmp_ok(scalar(@conditions), '<=', $most_conditions, 'few conditions look like fi
 my $top = "$FindBin::Bin/../..";
 SKIP:
 {
-	skip 'no bench/RESULTS.md', 2 unless -e "$top/bench/RESULTS.md";
-	my ($right, $wrong) = compare(slurp_file("$top/docs/performance.md"),
-		results_of(slurp_file("$top/bench/RESULTS.md")));
-	is($wrong, '', 'docs/performance.md: each figure is that of bench/RESULTS.md');
-	cmp_ok($right, '>', 0, "docs/performance.md: $right figures");
+	skip 'no bench/RESULTS.md', 4 unless -e "$top/bench/RESULTS.md";
+	my $results = results_of(slurp_file("$top/bench/RESULTS.md"));
+	foreach my $document ('README.md', 'docs/performance.md')
+	{
+		my ($right, $wrong) = compare(slurp_file("$top/$document"), $results);
+		is($wrong, '', "$document: each figure is that of bench/RESULTS.md");
+		cmp_ok($right, '>', 0, "$document: $right figures");
+	}
 }
+
+# The plot has figures that stand in the document.
+my $document = slurp_file("$top/docs/performance.md");
+my @unknown = grep { $document !~ /\| \Q$_\E ×( <!--| \|)/ }
+	slurp_file("$top/bench/figures/loads.svg") =~ /([\d.]+) ×/g;
+is(join(' ', @unknown), '', 'the figures of loads.svg are those of docs/performance.md');
 
 done_testing();

@@ -81,13 +81,6 @@ my %seen;
 is(join(' ', grep { $seen{$_}++ } $text{'docs/glossary.md'} =~ /^\| (.*?) \|/mg),
 	'word word word word word word', 'each word of the glossary once');
 
-foreach my $source ($text{'README.md'}, slurp_file("$top/bench/figures/loads.svg"))
-{
-	my @unknown = grep { $text{'docs/performance.md'} !~ /\| \Q$_\E × \|/ } $source =~ /([\d.]+) ×/g;
-	is(join(' ', @unknown), '',
-		'its figures are those of docs/performance.md');
-}
-
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init(extra => [ '--encoding=UTF8', '--locale=C' ]);
 $node->adjust_conf('postgresql.conf', 'mtpower.hot_list', undef);	# tests' servers do without
