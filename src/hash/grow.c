@@ -1,24 +1,18 @@
 /*
  * grow.c
- *	  Grows the index as far as its entries ask for.
+ *	  Grows the index as far as its entries ask for: before a batch, and with single entries.
  *
  * Growth is best effort: whatever is not to be had at once ends it, and later growth settles the
  * debt.
  */
 #include "core/core.h"
 
+#include "batch/batch.h"
 #include "hash/grow.h"
 #include "miscadmin.h"
 
-/* The number of buckets that the index should have: never fewer than there are. */
-static uint32
-target_size(const MtpHashMeta *meta)
-{
-	uint64		target = (meta->entries + meta->per_bucket - 1) / meta->per_bucket;
-
-	target = Min(target, MTP_HASH_MAX_BUCKETS);
-	return Max((uint32) target, mtp_hash_space_size(&meta->space));
-}
+/* Splits that one insertion pays for; more than its share, so that a debt shrinks. */
+#define SPLITS_AT_ONCE	4
 
 /*
  * Takes back what was counted, after growth that failed or became useless: else each attempt of a
@@ -44,19 +38,21 @@ uncount_entries(Relation rel, Buffer metabuf, volatile uint32 *counted)
 }
 
 /*
- * Without a limit, gives an index of one page all buckets at once, and adds the blocks for all
- * buckets that are due at once; else adds as few as possible.
+ * Splits up to `most` of the buckets that the metapage's count makes due.  PG_UINT32_MAX: all of
+ * them; then an index of one page gets all buckets at once, and blocks are added for all that are
+ * due.  Else as few blocks are added as possible.  Adds to *grown.
  */
-void
-mtp_hash_grow_some(Relation rel, uint32 most, MtpHashGrown *grown)
+static void
+grow(Relation rel, uint32 most, MtpHashGrown *grown)
 {
 	bool		limited = most != PG_UINT32_MAX;
 	uint32		done = grown->splits;
-	uint32		target;
+	uint64		target;
 	MtpHashMeta meta;
 
 	mtp_hash_copy_meta(rel, &meta);
-	target = target_size(&meta);
+	target = (meta.entries + meta.per_bucket - 1) / meta.per_bucket;
+	target = Min(target, MTP_HASH_MAX_BUCKETS);
 	if (!limited && target > 1 && mtp_hash_choose_initial(rel, &meta, target, grown))
 		return;
 	while (mtp_hash_space_size(&meta.space) < target && grown->splits - done < most)
@@ -90,7 +86,7 @@ mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted,
 	}
 	PG_TRY();
 	{
-		mtp_hash_grow_some(rel, PG_UINT32_MAX, grown);
+		grow(rel, PG_UINT32_MAX, grown);
 	}
 	PG_CATCH();
 	{
@@ -101,4 +97,23 @@ mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted,
 	if (*cancelled)
 		uncount_entries(rel, metabuf, counted);
 	ReleaseBuffer(metabuf);
+}
+
+void
+mtp_hash_insert(Relation rel, Relation heap, uint32 hash, ItemPointer tid)
+{
+	MtpHashEntry entry = mtp_entry(hash, tid);
+	MtpHashPut	put = {.rel = rel,.heap = heap};
+	Buffer		buf = mtp_hash_find(rel, hash, BUFFER_LOCK_EXCLUSIVE);
+
+	mtp_hash_put(&put, buf, 1, &entry);
+	UnlockReleaseBuffer(buf);
+	if (put.last_n % MTP_HASH_COUNT_STEP == 0 && mtp_hash_count(rel, MTP_HASH_COUNT_STEP))
+	{
+		MtpHashGrown grown = {0};
+
+		grow(rel, SPLITS_AT_ONCE, &grown);
+		if (grown.splits > 0)
+			mtp_batch_count_overflow(rel, grown.splits, grown.moved);
+	}
 }

@@ -17,12 +17,6 @@
  */
 
 /*
- * grow.c: splits up to `most` buckets that the metapage's count makes due, PG_UINT32_MAX: all of
- * them.  Adds to *grown.
- */
-extern void mtp_hash_grow_some(Relation rel, uint32 most, MtpHashGrown *grown);
-
-/*
  * extent.c: makes room for up to `target` buckets, and for a sixteenth of all buckets at least.
  * If another process has made room meanwhile, perhaps less, that is all: *meta tells.  False if
  * there can be no more.

@@ -30,18 +30,6 @@ typedef struct Split
 	uint32		moved;
 } Split;
 
-/* The bucket that has `source` set if this one's last split, as old or new one, is unfinished. */
-static uint32
-last_split_off(const MtpHashSpace *space, uint32 bucket)
-{
-	uint32		half;
-
-	if (space->level == 0)
-		return bucket;
-	half = space->initial << (space->level - 1);
-	return bucket < half ? bucket + half : bucket;
-}
-
 /* Makes the image of an empty primary page with the old one's heavy hashes from lo to hi. */
 static Page
 make_primary(Split *s, uint32 bucket, uint32 lo, uint32 hi)
@@ -68,7 +56,7 @@ plan_primary(Split *s)
 	MtpHashPrimary *p;
 
 	s->new = mtp_hash_layout_copy(s->oldbuf).image;
-	mtp_hash_retain(s->new, s->cut + 1, s->hi);
+	mtp_hash_bucket_retain(s->new, s->cut + 1, s->hi);
 	p = MtpHashPrimaryOf(s->new);
 	p->h.bucket = s->to;
 	if (p->h.next != InvalidBlockNumber)
@@ -122,7 +110,8 @@ plan_whole(Split *s)
 
 /*
  * Makes the planned split real, in one record: both buckets, their stash and the metapage (H3).
- * The metapage is exclusively locked, and says what it said when the split was planned.
+ * The metapage is exclusively locked, and says what it said when the split was planned.  A crash
+ * before the record leaves a page reserved for the new bucket that nothing leads to.
  */
 static void
 publish_split(Split *s, Buffer metabuf)
@@ -149,7 +138,7 @@ publish_split(Split *s, Buffer metabuf)
 	if (s->old)
 		memcpy(BufferGetPage(s->oldbuf), s->old, BLCKSZ);
 	else
-		mtp_hash_retain(BufferGetPage(s->oldbuf), s->lo, s->cut);
+		mtp_hash_bucket_retain(BufferGetPage(s->oldbuf), s->lo, s->cut);
 	memcpy(BufferGetPage(s->newbuf), s->new, BLCKSZ);
 	for (int i = 0; l != NULL && i < l->nsheets; i++)
 		memcpy(BufferGetPage(l->sheets[i].buf), l->sheets[i].image, BLCKSZ);
@@ -159,65 +148,39 @@ publish_split(Split *s, Buffer metabuf)
 }
 
 /*
- * Plans the split, then locks the metapage and carries it out.  Both primary pages are locked.
- * False if another process has changed the address space meanwhile.
- */
-static bool
-split_locked(Split *s)
-{
-	MtpHashMeta *meta;
-	Buffer		metabuf;
-	bool		same;
-
-	if (MtpHashHead(BufferGetPage(s->oldbuf))->next == InvalidBlockNumber || !plan_whole(s))
-		plan_primary(s);
-	metabuf = mtp_hash_read(s->rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
-							MTP_HASH_WANT_META, NULL);
-	meta = MtpHashMetaOf(BufferGetPage(metabuf));
-	same = memcmp(&meta->space, &s->meta->space, sizeof(MtpHashSpace)) == 0;
-	if (same)
-		publish_split(s, metabuf);
-	*s->meta = *meta;
-	UnlockReleaseBuffer(metabuf);
-	if (s->layout)
-		mtp_hash_layout_release(s->layout, same);
-	return same;
-}
-
-/*
  * Splits bucket s->from, if its cleanup lock is to be had at once: a scan with a pin would miss
  * entries that move (H4), and the pin may be the loading session's own cursor's.
  */
 static MtpHashSplitResult
 split_bucket(Split *s)
 {
+	MtpHashSpace was = s->meta->space;
+	BlockNumber blkno = mtp_hash_block(s->meta, s->from);
+	Buffer		metabuf;
 	MtpHashHeader *h;
 	uint32		lo;
-	bool		done;
+	bool		same;
 
-	s->oldbuf = mtp_hash_read(s->rel, mtp_hash_block(s->meta, s->from), BUFFER_LOCK_UNLOCK,
-							  MTP_HASH_WANT_BUCKET, NULL);
+	s->oldbuf = mtp_hash_read(s->rel, blkno, BUFFER_LOCK_UNLOCK, MTP_HASH_WANT_BUCKET, NULL);
 	if (!ConditionalLockBufferForCleanup(s->oldbuf))
 	{
 		ReleaseBuffer(s->oldbuf);
 		return MTP_SPLIT_STOP;
 	}
 	mtp_hash_check_page(s->rel, s->oldbuf, MTP_HASH_WANT_BUCKET);
-	mtp_hash_space_interval(&s->meta->space, s->from, &s->lo, &s->hi);
+	mtp_hash_space_interval(&was, s->from, &s->lo, &s->hi);
 	mtp_hash_space_interval(&s->space, s->from, &s->lo, &s->cut);
 	mtp_hash_space_interval(&s->space, s->to, &lo, &s->hi);
 	h = MtpHashHead(BufferGetPage(s->oldbuf));
 	if (h->lo != s->lo || h->hi != s->hi)
 	{
-		MtpHashSpace was = s->meta->space;
-
 		/* Another process has split the bucket since, or it is damage (H3). */
 		UnlockReleaseBuffer(s->oldbuf);
 		mtp_hash_copy_meta(s->rel, s->meta);
 		if (memcmp(&was, &s->meta->space, sizeof(was)) == 0)
 			mtp_hash_corrupted("hashes of bucket %u at block %u of index \"%s\" "
-							   "don't match its metapage", s->from,
-							   mtp_hash_block(s->meta, s->from), RelationGetRelationName(s->rel));
+							   "don't match its metapage", s->from, blkno,
+							   RelationGetRelationName(s->rel));
 		return MTP_SPLIT_AGAIN;
 	}
 	Assert(lo == s->cut + 1);
@@ -225,30 +188,49 @@ split_bucket(Split *s)
 	/* mtp_hash_split has finished the bucket's last split, if need be (H8). */
 	if (h->source != InvalidBlockNumber)
 		mtp_hash_corrupted("bucket %u at block %u of index \"%s\" has a source "
-						   "that it was not split off from", s->from,
-						   BufferGetBlockNumber(s->oldbuf), RelationGetRelationName(s->rel));
+						   "that it was not split off from", s->from, blkno,
+						   RelationGetRelationName(s->rel));
 
 	/* Only the holder of this cleanup lock can make the page part of the index. */
 	s->newbuf = mtp_hash_read_reserved(s->rel, s->meta, s->to);
-	done = split_locked(s);
+	if (h->next == InvalidBlockNumber || !plan_whole(s))
+		plan_primary(s);
+
+	/* The metapage comes last in the order of locks, so it may have changed: look again. */
+	metabuf = mtp_hash_read(s->rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
+							MTP_HASH_WANT_META, NULL);
+	same = memcmp(&was, &MtpHashMetaOf(BufferGetPage(metabuf))->space, sizeof(was)) == 0;
+	if (same)
+		publish_split(s, metabuf);
+	*s->meta = *MtpHashMetaOf(BufferGetPage(metabuf));
+	UnlockReleaseBuffer(metabuf);
+	if (s->layout)
+		mtp_hash_layout_release(s->layout, same);
 	UnlockReleaseBuffer(s->newbuf);
 	UnlockReleaseBuffer(s->oldbuf);
-	return done ? MTP_SPLIT_DONE : MTP_SPLIT_AGAIN;
+	return same ? MTP_SPLIT_DONE : MTP_SPLIT_AGAIN;
 }
 
 MtpHashSplitResult
 mtp_hash_split(Relation rel, MtpHashMeta *meta, MtpHashGrown *grown)
 {
 	Split		s = {.rel = rel,.meta = meta,.space = meta->space};
+	uint32		last;
 	MemoryContext cxt,
 				old;
 	MtpHashSplitResult result;
-	BlockNumber newer;
 
 	s.to = mtp_hash_space_size(&meta->space);
 	s.from = mtp_hash_space_grow(&s.space);
-	newer = mtp_hash_block(meta, last_split_off(&meta->space, s.from));
-	if (!mtp_hash_finish(rel, newer, grown))
+
+	/*
+	 * If the bucket's last split is not finished, that comes first (H8).  In it the bucket was the
+	 * old one, of the level's lower half, or the new one; and the new one has `source` set.
+	 */
+	last = s.from;
+	if (meta->space.level > 0 && last < meta->space.initial << (meta->space.level - 1))
+		last += meta->space.initial << (meta->space.level - 1);
+	if (!mtp_hash_finish(rel, mtp_hash_block(meta, last), grown))
 		return MTP_SPLIT_STOP;
 
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower hash split", ALLOCSET_DEFAULT_SIZES);

@@ -81,8 +81,8 @@ take_pages(Finish *f, MtpHashLayout *l, BlockNumber blkno)
 }
 
 /*
- * Does one piece, under the cleanup locks of both primary pages (H5).  True if there is more to
- * do.
+ * Does one piece, under the cleanup locks of both primary pages: a scan of either bucket pins one
+ * of them while it may need a page of the piece (H4, H5).  True if there is more to do.
  *
  * Entries that stay fill the page before the piece and then pages in the same place.  Those that
  * go fill the new bucket's primary page, its stash's first page, and then pages in front of that.
@@ -129,11 +129,15 @@ finish_piece(Finish *f)
 	}
 	before = mtp_hash_layout_spill(l, before, true, kept, gone);
 
-	/* Behind the last piece no page has entries of the new bucket. */
+	/* Behind the last piece no page has entries of the new bucket: its scans may forget the old. */
 	if (behind == InvalidBlockNumber)
 		MtpHashHead(l->primary[1].image)->source = InvalidBlockNumber;
 
-	/* One record has the images of all pages: the primary pages first. */
+	/*
+	 * One record has the images of all pages, the primary pages first: replay takes cleanup locks
+	 * on these two.  A crash before it leaves the old pages as they were, and nothing leads to new
+	 * ones; behind it the next piece may be done by anyone.
+	 */
 	all[n++] = l->primary[0];
 	all[n++] = l->primary[1];
 	for (int i = 0; i < nextra; i++)
@@ -159,45 +163,32 @@ finish_piece(Finish *f)
 }
 
 /*
- * Takes both cleanup locks for a piece; false if one is not to be had at once.  *more: there is
- * more to do.  Both pages stay pinned between pieces, and so no other process gets a cleanup lock
- * (H4): inserters add pages in front of the chain, nothing else changes in it, and f->prev stays
- * what it is.
+ * Takes both cleanup locks, that of the bucket with the lower number first.  Waits for neither
+ * (H10); false if one is not to be had at once.
  */
 static bool
-next_piece(Finish *f, bool *more)
+lock_both(Buffer oldbuf, Buffer newbuf)
 {
-	MemoryContext cxt,
-				old;
-
-	if (!ConditionalLockBufferForCleanup(f->oldbuf))
+	if (!ConditionalLockBufferForCleanup(oldbuf))
 		return false;
-	if (!ConditionalLockBufferForCleanup(f->newbuf))
-	{
-		LockBuffer(f->oldbuf, BUFFER_LOCK_UNLOCK);
-		return false;
-	}
-	mtp_hash_check_page(f->rel, f->oldbuf, MTP_HASH_WANT_BUCKET);
-	*more = MtpHashHead(BufferGetPage(f->newbuf))->source != InvalidBlockNumber;
-	if (*more)
-	{
-		cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower hash split",
-									ALLOCSET_DEFAULT_SIZES);
-		old = MemoryContextSwitchTo(cxt);
-		*more = finish_piece(f);
-		MemoryContextSwitchTo(old);
-		MemoryContextDelete(cxt);
-	}
-	LockBuffer(f->newbuf, BUFFER_LOCK_UNLOCK);
-	LockBuffer(f->oldbuf, BUFFER_LOCK_UNLOCK);
-	return true;
+	if (ConditionalLockBufferForCleanup(newbuf))
+		return true;
+	LockBuffer(oldbuf, BUFFER_LOCK_UNLOCK);
+	return false;
 }
 
+/*
+ * Both pages stay pinned between pieces, and so no other process gets a cleanup lock (H4):
+ * inserters add pages in front of the chain, nothing else changes in it, and f.prev stays what it
+ * is.  Whatever ends the work early, `source` says that there is more to do.
+ */
 bool
 mtp_hash_finish(Relation rel, BlockNumber newer, MtpHashGrown *grown)
 {
 	Finish		f = {.rel = rel,.prev = InvalidBlockNumber};
 	BlockNumber source;
+	MemoryContext cxt,
+				old;
 	bool		more = true;
 	bool		got = true;
 
@@ -207,11 +198,24 @@ mtp_hash_finish(Relation rel, BlockNumber newer, MtpHashGrown *grown)
 	if (source != InvalidBlockNumber)
 	{
 		f.oldbuf = mtp_hash_read(rel, source, BUFFER_LOCK_UNLOCK, MTP_HASH_WANT_BUCKET, NULL);
-		while (more && (got = next_piece(&f, &more)))
+		cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower hash split",
+									ALLOCSET_DEFAULT_SIZES);
+		old = MemoryContextSwitchTo(cxt);
+		while (more && (got = lock_both(f.oldbuf, f.newbuf)))
 		{
+			mtp_hash_check_page(rel, f.oldbuf, MTP_HASH_WANT_BUCKET);
+
+			/* Another process may have done the rest while neither page was locked. */
+			more = MtpHashHead(BufferGetPage(f.newbuf))->source != InvalidBlockNumber &&
+				finish_piece(&f);
+			LockBuffer(f.newbuf, BUFFER_LOCK_UNLOCK);
+			LockBuffer(f.oldbuf, BUFFER_LOCK_UNLOCK);
+			MemoryContextReset(cxt);
 			MTP_INJECT("hash_piece");
 			CHECK_FOR_INTERRUPTS();
 		}
+		MemoryContextSwitchTo(old);
+		MemoryContextDelete(cxt);
 		ReleaseBuffer(f.oldbuf);
 		grown->moved += f.moved;
 	}
