@@ -15,29 +15,6 @@
 #define SPLITS_AT_ONCE	4
 
 /*
- * Takes back what was counted, after growth that failed or became useless: else each attempt of a
- * load that fails would make the index ask for more.  Best effort, as the count is: another
- * process, or this one, may have the page locked.  What stays counted is not counted again when
- * another process prepares the batch.
- *
- * The caller has pinned the metapage before: an error handler must read no page, as the error may
- * have come in the middle of reading or adding another one, and the cleanup of that comes later.
- */
-static void
-uncount_entries(Relation rel, Buffer metabuf, volatile uint32 *counted)
-{
-	if (ConditionalLockBuffer(metabuf))
-	{
-		MtpHashMeta *m = MtpHashMetaOf(BufferGetPage(metabuf));
-
-		m->entries -= Min(m->entries, *counted);
-		*counted = 0;
-		mtp_hash_count_changed(rel, metabuf);
-		LockBuffer(metabuf, BUFFER_LOCK_UNLOCK);
-	}
-}
-
-/*
  * Splits up to `most` of the buckets that the metapage's count makes due.  PG_UINT32_MAX: all of
  * them; then an index of one page gets all buckets at once, and blocks are added for all that are
  * due.  Else as few blocks are added as possible.  Adds to *grown.
@@ -62,7 +39,7 @@ grow(Relation rel, uint32 most, MtpHashGrown *grown)
 			break;
 		if (mtp_hash_space_size(&meta.space) < meta.reserved)
 		{
-			if (mtp_hash_split(rel, &meta, grown) == MTP_SPLIT_STOP)
+			if (!mtp_hash_split(rel, &meta, grown))
 				break;
 		}
 		else if (!mtp_hash_reserve(rel, &meta, limited ? 0 : target))
@@ -70,12 +47,17 @@ grow(Relation rel, uint32 most, MtpHashGrown *grown)
 	}
 }
 
+/*
+ * Pins the metapage before anything can fail: an error handler must read no page, as the error may
+ * have come in the middle of reading or adding another one, and the cleanup of that comes later.
+ */
 void
 mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted,
 			  const volatile bool *cancelled, MtpHashGrown *grown)
 {
 	Buffer		metabuf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_UNLOCK,
 										MTP_HASH_WANT_META, NULL);
+	volatile bool useless = true;
 
 	memset(grown, 0, sizeof(*grown));
 	grown->cancelled = cancelled;
@@ -87,15 +69,27 @@ mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted,
 	PG_TRY();
 	{
 		grow(rel, PG_UINT32_MAX, grown);
+		useless = *cancelled;
 	}
-	PG_CATCH();
+	PG_FINALLY();
 	{
-		uncount_entries(rel, metabuf, counted);
-		PG_RE_THROW();
+		/*
+		 * Take back what was counted, after growth that failed or became useless: else each
+		 * attempt of a load that fails would make the index ask for more.  Best effort, as the
+		 * count is: another process, or this one, may have the page locked.  What stays counted is
+		 * not counted again when another process prepares the batch.
+		 */
+		if (useless && ConditionalLockBuffer(metabuf))
+		{
+			MtpHashMeta *m = MtpHashMetaOf(BufferGetPage(metabuf));
+
+			m->entries -= Min(m->entries, *counted);
+			*counted = 0;
+			mtp_hash_count_changed(rel, metabuf);
+			LockBuffer(metabuf, BUFFER_LOCK_UNLOCK);
+		}
 	}
 	PG_END_TRY();
-	if (*cancelled)
-		uncount_entries(rel, metabuf, counted);
 	ReleaseBuffer(metabuf);
 }
 

@@ -31,17 +31,11 @@ extern bool mtp_hash_reserve(Relation rel, MtpHashMeta *meta, uint32 target);
 extern bool mtp_hash_choose_initial(Relation rel, MtpHashMeta *meta, uint32 target,
 									MtpHashGrown *grown);
 
-/* split.c */
-
-typedef enum MtpHashSplitResult
-{
-	MTP_SPLIT_DONE,
-	MTP_SPLIT_AGAIN,			/* another process was faster; *meta has been read anew */
-	MTP_SPLIT_STOP				/* the bucket's cleanup lock is not to be had at once */
-} MtpHashSplitResult;
-
-/* Splits the bucket whose turn it is; its new half must have room in an extent. */
-extern MtpHashSplitResult mtp_hash_split(Relation rel, MtpHashMeta *meta, MtpHashGrown *grown);
+/*
+ * split.c: splits the bucket whose turn it is, unless another process is faster; its new half must
+ * have room in an extent.  False if a cleanup lock is not to be had at once.
+ */
+extern bool mtp_hash_split(Relation rel, MtpHashMeta *meta, MtpHashGrown *grown);
 
 /*
  * split_finish.c: finishes the split that made the bucket with primary page `newer`, if its stash

@@ -14,8 +14,7 @@
 static bool
 is_initial(const MtpHashMeta *meta)
 {
-	return !meta->fixed && meta->space.initial == 1 && meta->space.level == 0 &&
-		meta->space.next == 0;
+	return !meta->fixed && mtp_hash_space_size(&meta->space) == 1;
 }
 
 /* True if the only bucket has all its entries on its page. */
@@ -39,13 +38,12 @@ compare_hashes(const void *a, const void *b)
 /*
  * Makes the pages of buckets 1, … with their share of n entries, which are sorted.  No process
  * reads them before they are part of the address space.  At level 0 the order of buckets is that
- * of hashes.  Returns how many entries stay in bucket 0.
+ * of hashes.
  */
-static int
+static void
 make_buckets(Relation rel, const MtpHashMeta *meta, const MtpHashSpace *space, int n,
 			 const MtpHashEntry *entries)
 {
-	int			stay = 0;
 	int			from = 0;
 
 	for (uint32 i = 0; i < space->initial; i++)
@@ -57,9 +55,7 @@ make_buckets(Relation rel, const MtpHashMeta *meta, const MtpHashSpace *space, i
 		mtp_hash_space_interval(space, i, &lo, &hi);
 		while (end < n && mtp_entry_hash(&entries[end]) <= hi)
 			end++;
-		if (i == 0)
-			stay = end;
-		else
+		if (i > 0)
 		{
 			Buffer		buf = mtp_hash_read_reserved(rel, meta, i);
 
@@ -76,7 +72,6 @@ make_buckets(Relation rel, const MtpHashMeta *meta, const MtpHashSpace *space, i
 		}
 		from = end;
 	}
-	return stay;
 }
 
 /*
@@ -150,8 +145,9 @@ mtp_hash_choose_initial(Relation rel, MtpHashMeta *meta, uint32 target, MtpHashG
 			for (int i = 0; i < n; i++)
 				entries[i] = *MtpHashEntryAt(page, i);
 			qsort(entries, n, sizeof(MtpHashEntry), compare_hashes);
-			grown->moved += n - make_buckets(rel, meta, &space, n, entries);
+			make_buckets(rel, meta, &space, n, entries);
 			publish_initial(rel, meta, &space, buf);
+			grown->moved += n - MtpHashHead(page)->n;
 		}
 		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 	}

@@ -142,17 +142,14 @@ make_room(MtpHashPut *put, Buffer buf)
 {
 	Page		page = BufferGetPage(buf);
 	int			before = MtpHashHead(page)->n;
-	int			after;
+	int			step = put->progress ? 1 : MTP_HASH_COUNT_STEP;
 	int			gone;
 
 	if (mtp_hash_bucket_room(page) > 0)
 		return true;
 	if (!mtp_hash_reclaim(put->rel, put->heap, buf))
 		return false;
-	after = MtpHashHead(page)->n;
-	gone = before - after;
-	if (put->progress == NULL)
-		gone = (before / MTP_HASH_COUNT_STEP - after / MTP_HASH_COUNT_STEP) * MTP_HASH_COUNT_STEP;
+	gone = (before / step - MtpHashHead(page)->n / step) * step;
 	if (gone != 0)
 		(void) mtp_hash_count(put->rel, -gone);
 	return true;

@@ -28,20 +28,21 @@ typedef struct Split
 	Page		new;			/* image */
 	MtpHashLayout *layout;		/* or NULL */
 	uint32		moved;
+	bool		done;			/* else another process was faster; *meta has been read anew */
 } Split;
 
 /* Makes the image of an empty primary page with the old one's heavy hashes from lo to hi. */
 static Page
 make_primary(Split *s, uint32 bucket, uint32 lo, uint32 hi)
 {
-	Page		image = mtp_hash_layout_copy(s->oldbuf).image;
-	MtpHashPrimary was = *MtpHashPrimaryOf(image);
+	const MtpHashPrimary *old = MtpHashPrimaryOf(BufferGetPage(s->oldbuf));
+	Page		image = palloc(BLCKSZ);
 	MtpHashPrimary *p = MtpHashPrimaryOf(image);
 
 	mtp_hash_bucket_init(image, MTP_HASH_BUCKET, bucket, lo, hi);
-	for (int i = 0; i < was.h.nheavy; i++)
-		if (was.heavy[i].hash >= lo && was.heavy[i].hash <= hi)
-			p->heavy[p->h.nheavy++] = was.heavy[i];
+	for (int i = 0; i < old->h.nheavy; i++)
+		if (old->heavy[i].hash >= lo && old->heavy[i].hash <= hi)
+			p->heavy[p->h.nheavy++] = old->heavy[i];
 	return image;
 }
 
@@ -148,10 +149,10 @@ publish_split(Split *s, Buffer metabuf)
 }
 
 /*
- * Splits bucket s->from, if its cleanup lock is to be had at once: a scan with a pin would miss
- * entries that move (H4), and the pin may be the loading session's own cursor's.
+ * Splits bucket s->from; false if its cleanup lock is not to be had at once: a scan with a pin
+ * would miss entries that move (H4), and the pin may be the loading session's own cursor's.
  */
-static MtpHashSplitResult
+static bool
 split_bucket(Split *s)
 {
 	MtpHashSpace was = s->meta->space;
@@ -159,13 +160,12 @@ split_bucket(Split *s)
 	Buffer		metabuf;
 	MtpHashHeader *h;
 	uint32		lo;
-	bool		same;
 
 	s->oldbuf = mtp_hash_read(s->rel, blkno, BUFFER_LOCK_UNLOCK, MTP_HASH_WANT_BUCKET, NULL);
 	if (!ConditionalLockBufferForCleanup(s->oldbuf))
 	{
 		ReleaseBuffer(s->oldbuf);
-		return MTP_SPLIT_STOP;
+		return false;
 	}
 	mtp_hash_check_page(s->rel, s->oldbuf, MTP_HASH_WANT_BUCKET);
 	mtp_hash_space_interval(&was, s->from, &s->lo, &s->hi);
@@ -181,7 +181,7 @@ split_bucket(Split *s)
 			mtp_hash_corrupted("hashes of bucket %u at block %u of index \"%s\" "
 							   "don't match its metapage", s->from, blkno,
 							   RelationGetRelationName(s->rel));
-		return MTP_SPLIT_AGAIN;
+		return true;
 	}
 	Assert(lo == s->cut + 1);
 
@@ -199,26 +199,26 @@ split_bucket(Split *s)
 	/* The metapage comes last in the order of locks, so it may have changed: look again. */
 	metabuf = mtp_hash_read(s->rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
 							MTP_HASH_WANT_META, NULL);
-	same = memcmp(&was, &MtpHashMetaOf(BufferGetPage(metabuf))->space, sizeof(was)) == 0;
-	if (same)
+	s->done = memcmp(&was, &MtpHashMetaOf(BufferGetPage(metabuf))->space, sizeof(was)) == 0;
+	if (s->done)
 		publish_split(s, metabuf);
 	*s->meta = *MtpHashMetaOf(BufferGetPage(metabuf));
 	UnlockReleaseBuffer(metabuf);
 	if (s->layout)
-		mtp_hash_layout_release(s->layout, same);
+		mtp_hash_layout_release(s->layout, s->done);
 	UnlockReleaseBuffer(s->newbuf);
 	UnlockReleaseBuffer(s->oldbuf);
-	return same ? MTP_SPLIT_DONE : MTP_SPLIT_AGAIN;
+	return true;
 }
 
-MtpHashSplitResult
+bool
 mtp_hash_split(Relation rel, MtpHashMeta *meta, MtpHashGrown *grown)
 {
 	Split		s = {.rel = rel,.meta = meta,.space = meta->space};
 	uint32		last;
 	MemoryContext cxt,
 				old;
-	MtpHashSplitResult result;
+	bool		got;
 
 	s.to = mtp_hash_space_size(&meta->space);
 	s.from = mtp_hash_space_grow(&s.space);
@@ -231,15 +231,15 @@ mtp_hash_split(Relation rel, MtpHashMeta *meta, MtpHashGrown *grown)
 	if (meta->space.level > 0 && last < meta->space.initial << (meta->space.level - 1))
 		last += meta->space.initial << (meta->space.level - 1);
 	if (!mtp_hash_finish(rel, mtp_hash_block(meta, last), grown))
-		return MTP_SPLIT_STOP;
+		return false;
 
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower hash split", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(cxt);
-	result = split_bucket(&s);
+	got = split_bucket(&s);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 
-	if (result == MTP_SPLIT_DONE)
+	if (s.done)
 	{
 		grown->splits++;
 		grown->moved += s.moved;
@@ -248,5 +248,5 @@ mtp_hash_split(Relation rel, MtpHashMeta *meta, MtpHashGrown *grown)
 		/* What can't be finished now is finished before either bucket is split again (H8). */
 		(void) mtp_hash_finish(rel, mtp_hash_block(meta, s.to), grown);
 	}
-	return result;
+	return got;
 }

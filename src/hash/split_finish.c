@@ -97,24 +97,23 @@ finish_piece(Finish *f)
 	BlockNumber blkno = skip_done(f);
 	BlockNumber first = MtpHashHead(BufferGetPage(f->newbuf))->next;
 	BlockNumber behind;
-	MtpHashSheet extra[2];
-	MtpHashSheet *before = &l->primary[0];
-	MtpHashSheet all[2 + lengthof(extra) + MTP_HASH_SHEETS];
+	MtpHashSheet all[4 + MTP_HASH_SHEETS];
+	MtpHashSheet *before = &all[0];
 	MtpWalHashPages rec = {.two = true};
 	MtpChange	c;
-	int			nextra = 0;
-	int			n = 0;
+	int			n = 2;
+	int			nlocked;
 	int			kept,
 				gone;
 
-	l->primary[0] = mtp_hash_layout_copy(f->oldbuf);
-	l->primary[1] = mtp_hash_layout_copy(f->newbuf);
+	all[0] = l->primary[0] = mtp_hash_layout_copy(f->oldbuf);
+	all[1] = l->primary[1] = mtp_hash_layout_copy(f->newbuf);
 
 	/* The page before the piece leads behind it in future, and takes entries that stay. */
 	if (f->prev != InvalidBlockNumber)
 	{
-		extra[nextra] = lock_sheet(f, f->prev);
-		before = &extra[nextra++];
+		all[n] = lock_sheet(f, f->prev);
+		before = &all[n++];
 	}
 	behind = take_pages(f, l, blkno);
 	f->moved += l->n[1];
@@ -124,9 +123,10 @@ finish_piece(Finish *f)
 	gone = mtp_hash_layout_fill(l, 1, &l->primary[1], 0);
 	if (first != InvalidBlockNumber)
 	{
-		extra[nextra] = lock_sheet(f, first);
-		gone = mtp_hash_layout_fill(l, 1, &extra[nextra++], gone);
+		all[n] = lock_sheet(f, first);
+		gone = mtp_hash_layout_fill(l, 1, &all[n++], gone);
 	}
+	nlocked = n;
 	before = mtp_hash_layout_spill(l, before, true, kept, gone);
 
 	/* Behind the last piece no page has entries of the new bucket: its scans may forget the old. */
@@ -138,10 +138,6 @@ finish_piece(Finish *f)
 	 * on these two.  A crash before it leaves the old pages as they were, and nothing leads to new
 	 * ones; behind it the next piece may be done by anyone.
 	 */
-	all[n++] = l->primary[0];
-	all[n++] = l->primary[1];
-	for (int i = 0; i < nextra; i++)
-		all[n++] = extra[i];
 	for (int i = 0; i < l->nsheets; i++)
 		all[n++] = l->sheets[i];
 	mtp_change_init(&c, f->rel, MTP_WAL_HASH_PAGES);
@@ -156,8 +152,8 @@ finish_piece(Finish *f)
 	/* The next piece begins behind the last page that stays. */
 	if (before->buf != f->oldbuf)
 		f->prev = BufferGetBlockNumber(before->buf);
-	for (int i = 0; i < nextra; i++)
-		UnlockReleaseBuffer(extra[i].buf);
+	for (int i = 2; i < nlocked; i++)
+		UnlockReleaseBuffer(all[i].buf);
 	mtp_hash_layout_release(l, true);
 	return behind != InvalidBlockNumber;
 }
@@ -167,7 +163,7 @@ finish_piece(Finish *f)
  * (H10); false if one is not to be had at once.
  */
 static bool
-lock_both(Buffer oldbuf, Buffer newbuf)
+try_both(Buffer oldbuf, Buffer newbuf)
 {
 	if (!ConditionalLockBufferForCleanup(oldbuf))
 		return false;
@@ -201,7 +197,7 @@ mtp_hash_finish(Relation rel, BlockNumber newer, MtpHashGrown *grown)
 		cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower hash split",
 									ALLOCSET_DEFAULT_SIZES);
 		old = MemoryContextSwitchTo(cxt);
-		while (more && (got = lock_both(f.oldbuf, f.newbuf)))
+		while (more && (got = try_both(f.oldbuf, f.newbuf)))
 		{
 			mtp_hash_check_page(rel, f.oldbuf, MTP_HASH_WANT_BUCKET);
 

@@ -10,7 +10,6 @@
 #include "hash/change.h"
 #include "hash/grow.h"
 #include "storage/indexfsm.h"
-#include "utils/memutils.h"
 
 /* A primary page, one stash page at either end, and a piece of stash between them. */
 #define MAX_ENTRIES ((MTP_HASH_PIECE + 2) * MTP_HASH_MAX_ENTRIES)
@@ -68,8 +67,6 @@ mtp_hash_layout_fill(MtpHashLayout *l, int side, MtpHashSheet *to, int from)
 	int			k = Min(mtp_hash_bucket_room(to->image), l->n[side] - from);
 	MtpHashEntry *entries = l->entries[side] + from;
 
-	if (k == 0)
-		return from;
 	mtp_hash_bucket_append(to->image, k, entries);
 	if (!MtpHashIsPrimary(to->image))
 		mtp_hash_filter_entries(MtpHashPrimaryOf(l->primary[side].image), k, entries);
