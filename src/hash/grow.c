@@ -17,13 +17,12 @@
 /*
  * Splits up to `most` of the buckets that the metapage's count makes due.  PG_UINT32_MAX: all of
  * them; then an index of one page gets all buckets at once, and blocks are added for all that are
- * due.  Else as few blocks are added as possible.  Adds to *grown.
+ * due.  Else as few blocks are added as possible.  *grown begins as zeroes.
  */
 static void
 grow(Relation rel, uint32 most, MtpHashGrown *grown)
 {
 	bool		limited = most != PG_UINT32_MAX;
-	uint32		done = grown->splits;
 	uint64		target;
 	MtpHashMeta meta;
 
@@ -32,7 +31,7 @@ grow(Relation rel, uint32 most, MtpHashGrown *grown)
 	target = Min(target, MTP_HASH_MAX_BUCKETS);
 	if (!limited && target > 1 && mtp_hash_choose_initial(rel, &meta, target, grown))
 		return;
-	while (mtp_hash_space_size(&meta.space) < target && grown->splits - done < most)
+	while (mtp_hash_space_size(&meta.space) < target && grown->splits < most)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (grown->cancelled && *grown->cancelled)

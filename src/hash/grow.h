@@ -78,8 +78,11 @@ extern MtpHashSheet mtp_hash_layout_copy(Buffer buf);
 /* Takes a page's entries.  Dead hints are lost: scans that meet the entries find out again. */
 extern void mtp_hash_layout_take(MtpHashLayout *l, Page page);
 
-/* Adds an exclusively locked stash page to the sheets; its image is zero so far. */
-extern void mtp_hash_layout_sheet(MtpHashLayout *l, Buffer buf);
+/*
+ * Locks stash pages from blkno on, in the chain's order, makes them sheets and takes their entries:
+ * as many as a piece has, and none whose hi is `done` or below.  Returns the page behind them.
+ */
+extern BlockNumber mtp_hash_layout_take_stash(MtpHashLayout *l, BlockNumber blkno, uint32 done);
 
 /*
  * Puts entries of a side (0: old bucket, 1: new one), from number `from` on, on a page as far as

@@ -76,26 +76,15 @@ plan_whole(Split *s)
 {
 	Page		page = BufferGetPage(s->oldbuf);
 	MtpHashLayout *l = mtp_hash_layout_make(s->rel, s->cut);
-	BlockNumber blkno = MtpHashHead(page)->next;
 	int			at[2];
 
-	while (blkno != InvalidBlockNumber)
+	mtp_hash_layout_take(l, page);
+	if (mtp_hash_layout_take_stash(l, MtpHashHead(page)->next, 0) != InvalidBlockNumber)
 	{
-		Buffer		buf;
-
-		if (l->nsheets == MTP_HASH_PIECE)
-		{
-			mtp_hash_layout_release(l, false);
-			return false;
-		}
-		buf = mtp_hash_read(l->rel, blkno, BUFFER_LOCK_EXCLUSIVE, MTP_HASH_WANT_STASH, NULL);
-		mtp_hash_layout_sheet(l, buf);
-		blkno = MtpHashHead(BufferGetPage(buf))->next;
+		mtp_hash_layout_release(l, false);
+		return false;
 	}
 	s->layout = l;
-	mtp_hash_layout_take(l, page);
-	for (int i = 0; i < l->nsheets; i++)
-		mtp_hash_layout_take(l, BufferGetPage(l->sheets[i].buf));
 	s->moved = l->n[1];
 
 	l->primary[0].buf = s->oldbuf;

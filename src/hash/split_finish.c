@@ -57,30 +57,6 @@ lock_sheet(Finish *f, BlockNumber blkno)
 }
 
 /*
- * Locks the next pages that are not done, takes their entries, and returns the page behind them.
- */
-static BlockNumber
-take_pages(Finish *f, MtpHashLayout *l, BlockNumber blkno)
-{
-	while (blkno != InvalidBlockNumber && l->nsheets < MTP_HASH_PIECE)
-	{
-		Buffer		buf = mtp_hash_read(f->rel, blkno, BUFFER_LOCK_EXCLUSIVE,
-										MTP_HASH_WANT_STASH, NULL);
-		Page		page = BufferGetPage(buf);
-
-		if (MtpHashHead(page)->hi <= l->cut)
-		{
-			UnlockReleaseBuffer(buf);
-			break;
-		}
-		mtp_hash_layout_sheet(l, buf);
-		mtp_hash_layout_take(l, page);
-		blkno = MtpHashHead(page)->next;
-	}
-	return blkno;
-}
-
-/*
  * Does one piece, under the cleanup locks of both primary pages: a scan of either bucket pins one
  * of them while it may need a page of the piece (H4, H5).  True if there is more to do.
  *
@@ -115,7 +91,7 @@ finish_piece(Finish *f)
 		all[n] = lock_sheet(f, f->prev);
 		before = &all[n++];
 	}
-	behind = take_pages(f, l, blkno);
+	behind = mtp_hash_layout_take_stash(l, blkno, hi);
 	f->moved += l->n[1];
 
 	MtpHashHead(before->image)->next = behind;
