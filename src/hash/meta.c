@@ -111,6 +111,7 @@ mtp_hash_count_changed(Relation rel, Buffer metabuf)
 		MarkBufferDirty(metabuf);
 }
 
+/* The caller may hold locks: who has the metapage locked waits for nothing. */
 bool
 mtp_hash_count(Relation rel, int64 n)
 {

@@ -190,6 +190,7 @@ put_chain(MtpHashPut *put, Buffer buf, int slot, int n, const MtpHashEntry *entr
 		return add_page(put, buf, true, run, entries);
 	if (first != InvalidBlockNumber)
 	{
+		/* The primary page's lock keeps other inserters out, and the page first in its chain. */
 		Buffer		sbuf = mtp_hash_read(put->rel, first, BUFFER_LOCK_EXCLUSIVE,
 										 MTP_HASH_WANT_STASH, NULL);
 

@@ -60,8 +60,8 @@ redo_insert(XLogReaderState *record)
 {
 	MtpWalHashInsert *rec = (MtpWalHashInsert *) XLogRecGetData(record);
 	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
-	bool		filter = XLogRecHasBlockRef(record, 1);
-	XLogRedoAction primary = filter ? read_block(record, 1, false, bufs) : BLK_DONE;
+	XLogRedoAction primary = XLogRecHasBlockRef(record, 1) ?
+	read_block(record, 1, false, bufs) : BLK_DONE;
 	XLogRedoAction page = read_block(record, 0, false, bufs);
 	MtpHashEntry *entries = (MtpHashEntry *) XLogRecGetBlockData(record, 0, NULL);
 

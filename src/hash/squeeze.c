@@ -106,6 +106,7 @@ rewrite_window(Window *w, int keep)
 		p->h.next = w->after;
 	else if (keep == 0)
 	{
+		/* No page stays only where the primary page leads to the window: the hash has a slot. */
 		int			slot = mtp_hash_heavy_slot(p, w->chain->hash);
 
 		p->heavy[slot].first = w->after;
