@@ -127,21 +127,6 @@ mtp_hash_bucket_find_among(Page page, const uint8 *fps, int n, uint32 hash, bool
 #endif
 }
 
-int
-mtp_hash_bucket_find(Page page, uint32 hash, bool with_dead, uint16 *at)
-{
-	return mtp_hash_bucket_find_among(page, MtpHashFps(page), MtpHashHead(page)->n, hash, with_dead,
-									  at);
-}
-
-int
-mtp_hash_bucket_count(Page page, uint32 hash, int limit)
-{
-	uint16		at[MTP_HASH_MAX_ENTRIES];
-
-	return Min(mtp_hash_bucket_find(page, hash, true, at), limit);
-}
-
 static void
 move_entry(Page page, int from, int to)
 {
@@ -195,10 +180,11 @@ mtp_hash_bucket_delete(Page page, int n, const uint16 *at)
 void
 mtp_hash_bucket_retain(Page page, uint32 lo, uint32 hi)
 {
-	MtpHashHeader *h = MtpHashHead(page);
+	MtpHashPrimary *p = MtpHashPrimaryOf(page);
 	int			kept = 0;
+	int			nheavy = 0;
 
-	for (int i = 0; i < h->n; i++)
+	for (int i = 0; i < p->h.n; i++)
 	{
 		uint32		hash = mtp_entry_hash(MtpHashEntryAt(page, i));
 
@@ -208,9 +194,16 @@ mtp_hash_bucket_retain(Page page, uint32 lo, uint32 hi)
 			move_entry(page, i, kept);
 		kept++;
 	}
-	h->lo = lo;
-	h->hi = hi;
+	p->h.lo = lo;
+	p->h.hi = hi;
 	keep_first(page, kept);
+	if (!MtpHashIsPrimary(page))
+		return;
+	for (int i = 0; i < p->h.nheavy; i++)
+		if (p->heavy[i].hash >= lo && p->heavy[i].hash <= hi)
+			p->heavy[nheavy++] = p->heavy[i];
+	memset(&p->heavy[nheavy], 0, (p->h.nheavy - nheavy) * sizeof(MtpHashHeavy));
+	p->h.nheavy = nheavy;
 }
 
 /* Under a share lock: other scans may do the same, so ndead is only about right. */
@@ -241,15 +234,16 @@ mtp_hash_bucket_mask(Page page)
 			MtpHashFps(page)[i] = mtp_hash_fp(mtp_entry_hash(MtpHashEntryAt(page, i)));
 }
 
-/* Says what is wrong with the header that all hash pages have, or with the hole. */
-static const char *
-header_fault(Page page)
+const char *
+mtp_hash_bucket_fault(Page page, int *at)
 {
-	PageHeader	p = (PageHeader) page;
+	PageHeader	header = (PageHeader) page;
 	const MtpHashHeader *h = MtpHashHead(page);
+	const MtpHashPrimary *p = MtpHashPrimaryOf(page);
 
-	if (PageGetPageSize(page) != BLCKSZ || p->pd_special != BLCKSZ ||
-		p->pd_lower > p->pd_upper || p->pd_upper > p->pd_special)
+	*at = -1;
+	if (PageGetPageSize(page) != BLCKSZ || header->pd_special != BLCKSZ ||
+		header->pd_lower > header->pd_upper || header->pd_upper > header->pd_special)
 		return "the page header is damaged";
 	if (h->page_id != MTP_PAGE_ID)
 		return "the page is not a page of mtpower";
@@ -259,30 +253,15 @@ header_fault(Page page)
 		return "the page has an unknown format";
 	if ((h->flags & ~MTP_HASH_HAS_DEAD) != 0)
 		return "the page has unknown flags";
-	if (h->type == MTP_HASH_BUCKET || h->type == MTP_HASH_STASH)
-	{
-		if (h->n > MTP_HASH_CAP(h->type))
-			return "the page claims more entries than it has room for";
-		if (p->pd_lower != MTP_HASH_FP_AT(h->type) + h->n ||
-			p->pd_upper != BLCKSZ - h->n * sizeof(MtpHashEntry))
-			return "the number of entries does not match the page header";
-	}
-	else if (h->n != 0)
-		return "the page claims to have entries, which its type has not";
-	return NULL;
-}
+	if (h->type == MTP_HASH_META || h->type == MTP_HASH_FREE)
+		return h->n != 0 ? "the page claims to have entries, which its type has not" : NULL;
+	if (h->n > MTP_HASH_CAP(h->type))
+		return "the page claims more entries than it has room for";
+	if (header->pd_lower != MTP_HASH_FP_AT(h->type) + h->n ||
+		header->pd_upper != BLCKSZ - h->n * sizeof(MtpHashEntry))
+		return "the number of entries does not match the page header";
 
-/* Looks at links and entries only when the header is right: then all of them lie on the page. */
-const char *
-mtp_hash_bucket_fault(Page page, int *at)
-{
-	const MtpHashHeader *h = MtpHashHead(page);
-	const MtpHashPrimary *p = MtpHashPrimaryOf(page);
-	const char *fault = header_fault(page);
-
-	*at = -1;
-	if (fault != NULL || h->type == MTP_HASH_META || h->type == MTP_HASH_FREE)
-		return fault;
+	/* The header is right, so all entries lie on the page. */
 	if (h->lo > h->hi)
 		return "the bucket's hashes end before they begin";
 	if (h->next == MTP_HASH_META_BLOCK || h->source == MTP_HASH_META_BLOCK)

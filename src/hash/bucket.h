@@ -164,22 +164,23 @@ mtp_hash_bucket_room(Page page)
 extern void mtp_hash_bucket_append(Page page, int n, const MtpHashEntry *entries);
 
 /*
- * Finds the entries of a hash: writes their indexes, ascending, to `at` (room for
- * MTP_HASH_MAX_ENTRIES), and returns how many.  with_dead: also those with a dead hint.
- */
-extern int	mtp_hash_bucket_find(Page page, uint32 hash, bool with_dead, uint16 *at);
-
-/*
- * The same among n entries with fingerprints at fps.  The page may change meanwhile: then the
- * result is any, but no access leaves the page.  The scalar twin of the SSE2 form does the same.
+ * Finds the entries of a hash among n with fingerprints at fps: writes their indexes, ascending,
+ * to `at` (room for MTP_HASH_MAX_ENTRIES), and returns how many.  with_dead: also those with a
+ * dead hint.  The page may change meanwhile: then the result is any, but no access leaves the
+ * page.  The scalar twin of the SSE2 form does the same.
  */
 extern int	mtp_hash_bucket_find_among(Page page, const uint8 *fps, int n, uint32 hash,
 									   bool with_dead, uint16 *at);
 extern int	mtp_hash_bucket_find_scalar(Page page, const uint8 *fps, int n, uint32 hash,
 										bool with_dead, uint16 *at);
 
-/* Counts the entries of a hash, with and without dead hints, up to `limit`. */
-extern int	mtp_hash_bucket_count(Page page, uint32 hash, int limit);
+/* The same among all entries of a page. */
+static inline int
+mtp_hash_bucket_find(Page page, uint32 hash, bool with_dead, uint16 *at)
+{
+	return mtp_hash_bucket_find_among(page, MtpHashFps(page), MtpHashHead(page)->n, hash, with_dead,
+									  at);
+}
 
 /*
  * Deletes the entries at[0] < at[1] < …; the page's last entries take their places.  The page and
@@ -187,7 +188,10 @@ extern int	mtp_hash_bucket_count(Page page, uint32 hash, int limit);
  */
 extern void mtp_hash_bucket_delete(Page page, int n, const uint16 *at);
 
-/* Keeps the entries with lo <= hash <= hi, in their order; lo and hi become the page's. */
+/*
+ * Keeps the entries, in their order, and heavy hashes from lo to hi, which become the page's;
+ * filter and links stay.
+ */
 extern void mtp_hash_bucket_retain(Page page, uint32 lo, uint32 hi);
 
 /* Sets the dead hint of entry i; a share lock is enough. */

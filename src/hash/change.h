@@ -20,16 +20,6 @@ mtp_hash_heavy_slot(const MtpHashPrimary *p, uint32 hash)
 	return -1;
 }
 
-/* True if the filter lacks the bit of one of the entries. */
-static inline bool
-mtp_hash_filter_lacks(const MtpHashPrimary *p, int n, const MtpHashEntry *entries)
-{
-	for (int i = 0; i < n; i++)
-		if (!mtp_filter_has(p, mtp_entry_hash(&entries[i])))
-			return true;
-	return false;
-}
-
 static inline void
 mtp_hash_filter_entries(MtpHashPrimary *p, int n, const MtpHashEntry *entries)
 {
@@ -64,21 +54,6 @@ mtp_hash_make_stash(Page page, const MtpWalHashAdd *rec, const MtpHashEntry *ent
 	mtp_hash_bucket_init(page, MTP_HASH_STASH, rec->bucket, rec->lo, rec->hi);
 	MtpHashHead(page)->next = rec->next;
 	mtp_hash_bucket_append(page, rec->n, entries);
-}
-
-/* Keeps a primary page's entries and heavy hashes from lo to hi; its filter and links stay. */
-static inline void
-mtp_hash_retain(Page page, uint32 lo, uint32 hi)
-{
-	MtpHashPrimary *p = MtpHashPrimaryOf(page);
-	int			n = 0;
-
-	mtp_hash_bucket_retain(page, lo, hi);
-	for (int i = 0; i < p->h.nheavy; i++)
-		if (p->heavy[i].hash >= lo && p->heavy[i].hash <= hi)
-			p->heavy[n++] = p->heavy[i];
-	memset(&p->heavy[n], 0, (p->h.nheavy - n) * sizeof(MtpHashHeavy));
-	p->h.nheavy = n;
 }
 
 #endif							/* MTP_HASH_CHANGE_H */

@@ -1,72 +1,44 @@
 /*
  * grow.c
- *	  Grows the index as far as its entries ask for.
+ *	  Grows the index as far as its entries ask for: before a batch, and with single entries.
  *
  * Growth is best effort: whatever is not to be had at once ends it, and later growth settles the
  * debt.
  */
 #include "core/core.h"
 
+#include "batch/batch.h"
 #include "hash/grow.h"
 #include "miscadmin.h"
 
-/* The number of buckets that the index should have: never fewer than there are. */
-static uint32
-target_size(const MtpHashMeta *meta)
-{
-	uint64		target = (meta->entries + meta->per_bucket - 1) / meta->per_bucket;
-
-	target = Min(target, MTP_HASH_MAX_BUCKETS);
-	return Max((uint32) target, mtp_hash_space_size(&meta->space));
-}
+/* Splits that one insertion pays for; more than its share, so that a debt shrinks. */
+#define SPLITS_AT_ONCE	4
 
 /*
- * Takes back what was counted, after growth that failed or became useless: else each attempt of a
- * load that fails would make the index ask for more.  Best effort, as the count is: another
- * process, or this one, may have the page locked.  What stays counted is not counted again when
- * another process prepares the batch.
- *
- * The caller has pinned the metapage before: an error handler must read no page, as the error may
- * have come in the middle of reading or adding another one, and the cleanup of that comes later.
+ * Splits up to `most` of the buckets that the metapage's count makes due.  PG_UINT32_MAX: all of
+ * them; then an index of one page gets all buckets at once, and blocks are added for all that are
+ * due.  Else as few blocks are added as possible.  *grown begins as zeroes.
  */
 static void
-uncount_entries(Relation rel, Buffer metabuf, volatile uint32 *counted)
-{
-	if (ConditionalLockBuffer(metabuf))
-	{
-		MtpHashMeta *m = MtpHashMetaOf(BufferGetPage(metabuf));
-
-		m->entries -= Min(m->entries, *counted);
-		*counted = 0;
-		mtp_hash_count_changed(rel, metabuf);
-		LockBuffer(metabuf, BUFFER_LOCK_UNLOCK);
-	}
-}
-
-/*
- * Without a limit, gives an index of one page all buckets at once, and adds the blocks for all
- * buckets that are due at once; else adds as few as possible.
- */
-void
-mtp_hash_grow_some(Relation rel, uint32 most, MtpHashGrown *grown)
+grow(Relation rel, uint32 most, MtpHashGrown *grown)
 {
 	bool		limited = most != PG_UINT32_MAX;
-	uint32		done = grown->splits;
-	uint32		target;
+	uint64		target;
 	MtpHashMeta meta;
 
 	mtp_hash_copy_meta(rel, &meta);
-	target = target_size(&meta);
+	target = (meta.entries + meta.per_bucket - 1) / meta.per_bucket;
+	target = Min(target, MTP_HASH_MAX_BUCKETS);
 	if (!limited && target > 1 && mtp_hash_choose_initial(rel, &meta, target, grown))
 		return;
-	while (mtp_hash_space_size(&meta.space) < target && grown->splits - done < most)
+	while (mtp_hash_space_size(&meta.space) < target && grown->splits < most)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (grown->cancelled && *grown->cancelled)
 			break;
 		if (mtp_hash_space_size(&meta.space) < meta.reserved)
 		{
-			if (mtp_hash_split(rel, &meta, grown) == MTP_SPLIT_STOP)
+			if (!mtp_hash_split(rel, &meta, grown))
 				break;
 		}
 		else if (!mtp_hash_reserve(rel, &meta, limited ? 0 : target))
@@ -74,12 +46,17 @@ mtp_hash_grow_some(Relation rel, uint32 most, MtpHashGrown *grown)
 	}
 }
 
+/*
+ * Pins the metapage before anything can fail: an error handler must read no page, as the error may
+ * have come in the middle of reading or adding another one, and the cleanup of that comes later.
+ */
 void
 mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted,
 			  const volatile bool *cancelled, MtpHashGrown *grown)
 {
 	Buffer		metabuf = mtp_hash_read(rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_UNLOCK,
 										MTP_HASH_WANT_META, NULL);
+	volatile bool useless = true;
 
 	memset(grown, 0, sizeof(*grown));
 	grown->cancelled = cancelled;
@@ -90,15 +67,46 @@ mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted,
 	}
 	PG_TRY();
 	{
-		mtp_hash_grow_some(rel, PG_UINT32_MAX, grown);
+		grow(rel, PG_UINT32_MAX, grown);
+		useless = *cancelled;
 	}
-	PG_CATCH();
+	PG_FINALLY();
 	{
-		uncount_entries(rel, metabuf, counted);
-		PG_RE_THROW();
+		/*
+		 * Take back what was counted, after growth that failed or became useless: else each
+		 * attempt of a load that fails would make the index ask for more.  Best effort, as the
+		 * count is: another process, or this one, may have the page locked.  What stays counted is
+		 * not counted again when another process prepares the batch.
+		 */
+		if (useless && ConditionalLockBuffer(metabuf))
+		{
+			MtpHashMeta *m = MtpHashMetaOf(BufferGetPage(metabuf));
+
+			m->entries -= Min(m->entries, *counted);
+			*counted = 0;
+			mtp_hash_count_changed(rel, metabuf);
+			LockBuffer(metabuf, BUFFER_LOCK_UNLOCK);
+		}
 	}
 	PG_END_TRY();
-	if (*cancelled)
-		uncount_entries(rel, metabuf, counted);
 	ReleaseBuffer(metabuf);
+}
+
+void
+mtp_hash_insert(Relation rel, Relation heap, uint32 hash, ItemPointer tid)
+{
+	MtpHashEntry entry = mtp_entry(hash, tid);
+	MtpHashPut	put = {.rel = rel,.heap = heap};
+	Buffer		buf = mtp_hash_find(rel, hash, BUFFER_LOCK_EXCLUSIVE);
+
+	mtp_hash_put(&put, buf, 1, &entry);
+	UnlockReleaseBuffer(buf);
+	if (put.last_n % MTP_HASH_COUNT_STEP == 0 && mtp_hash_count(rel, MTP_HASH_COUNT_STEP))
+	{
+		MtpHashGrown grown = {0};
+
+		grow(rel, SPLITS_AT_ONCE, &grown);
+		if (grown.splits > 0)
+			mtp_batch_count_overflow(rel, grown.splits, grown.moved);
+	}
 }

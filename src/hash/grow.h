@@ -17,12 +17,6 @@
  */
 
 /*
- * grow.c: splits up to `most` buckets that the metapage's count makes due, PG_UINT32_MAX: all of
- * them.  Adds to *grown.
- */
-extern void mtp_hash_grow_some(Relation rel, uint32 most, MtpHashGrown *grown);
-
-/*
  * extent.c: makes room for up to `target` buckets, and for a sixteenth of all buckets at least.
  * If another process has made room meanwhile, perhaps less, that is all: *meta tells.  False if
  * there can be no more.
@@ -37,17 +31,11 @@ extern bool mtp_hash_reserve(Relation rel, MtpHashMeta *meta, uint32 target);
 extern bool mtp_hash_choose_initial(Relation rel, MtpHashMeta *meta, uint32 target,
 									MtpHashGrown *grown);
 
-/* split.c */
-
-typedef enum MtpHashSplitResult
-{
-	MTP_SPLIT_DONE,
-	MTP_SPLIT_AGAIN,			/* another process was faster; *meta has been read anew */
-	MTP_SPLIT_STOP				/* the bucket's cleanup lock is not to be had at once */
-} MtpHashSplitResult;
-
-/* Splits the bucket whose turn it is; its new half must have room in an extent. */
-extern MtpHashSplitResult mtp_hash_split(Relation rel, MtpHashMeta *meta, MtpHashGrown *grown);
+/*
+ * split.c: splits the bucket whose turn it is, unless another process is faster; its new half must
+ * have room in an extent.  False if a cleanup lock is not to be had at once.
+ */
+extern bool mtp_hash_split(Relation rel, MtpHashMeta *meta, MtpHashGrown *grown);
 
 /*
  * split_finish.c: finishes the split that made the bucket with primary page `newer`, if its stash
@@ -90,8 +78,11 @@ extern MtpHashSheet mtp_hash_layout_copy(Buffer buf);
 /* Takes a page's entries.  Dead hints are lost: scans that meet the entries find out again. */
 extern void mtp_hash_layout_take(MtpHashLayout *l, Page page);
 
-/* Adds an exclusively locked stash page to the sheets; its image is zero so far. */
-extern void mtp_hash_layout_sheet(MtpHashLayout *l, Buffer buf);
+/*
+ * Locks stash pages from blkno on, in the chain's order, makes them sheets and takes their entries:
+ * as many as a piece has, and none whose hi is `done` or below.  Returns the page behind them.
+ */
+extern BlockNumber mtp_hash_layout_take_stash(MtpHashLayout *l, BlockNumber blkno, uint32 done);
 
 /*
  * Puts entries of a side (0: old bucket, 1: new one), from number `from` on, on a page as far as

@@ -90,7 +90,6 @@ mtp_hash_init(void)
 {
 	mtp_hash_options_init();
 	mtp_hash_redo_init();
-	mtp_hash_redo_vacuum_init();
 	mtp_hash_batch_init();
 	mtp_hash_inspect_init();
 	mtp_buffer_register(mtp_hash_build, fits_frame);

@@ -229,7 +229,7 @@ typedef struct MtpHashPut
 extern void mtp_hash_put(MtpHashPut *put, Buffer buf, int n, const MtpHashEntry *entries);
 
 /*
- * insert.c: inserts a single entry, and grows the index when that is due.  heap: as MtpHashPut's.
+ * grow.c: inserts a single entry, and grows the index when that is due.  heap: as MtpHashPut's.
  */
 extern void mtp_hash_insert(Relation rel, Relation heap, uint32 hash, ItemPointer tid);
 
@@ -257,7 +257,6 @@ extern void mtp_hash_grow(Relation rel, uint32 entries, volatile uint32 *counted
 /* Called by _PG_init alone; mtp_hash_init calls the others. */
 extern void mtp_hash_init(void);
 extern void mtp_hash_redo_init(void);
-extern void mtp_hash_redo_vacuum_init(void);
 extern void mtp_hash_batch_init(void);
 extern void mtp_hash_inspect_init(void);
 extern void mtp_hash_options_init(void);

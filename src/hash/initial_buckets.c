@@ -10,20 +10,11 @@
 #include "miscadmin.h"
 #include "core/inject.h"
 
-/* The only bucket's entries, sorted by hash, and the address space that they are dealt out to. */
-typedef struct Deal
-{
-	MtpHashSpace space;			/* with the number of buckets that has been chosen */
-	int			n;
-	MtpHashEntry entries[MTP_HASH_MAX_ENTRIES];
-} Deal;
-
 /* True if the first number of buckets may still be chosen. */
 static bool
 is_initial(const MtpHashMeta *meta)
 {
-	return !meta->fixed && meta->space.initial == 1 && meta->space.level == 0 &&
-		meta->space.next == 0;
+	return !meta->fixed && mtp_hash_space_size(&meta->space) == 1;
 }
 
 /* True if the only bucket has all its entries on its page. */
@@ -44,47 +35,43 @@ compare_hashes(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Finds a bucket's interval, and the first entry from `from` on that lies behind it. */
-static int
-end_of_bucket(const Deal *deal, uint32 bucket, int from, uint32 *lo, uint32 *hi)
-{
-	mtp_hash_space_interval(&deal->space, bucket, lo, hi);
-	while (from < deal->n && mtp_entry_hash(&deal->entries[from]) <= *hi)
-		from++;
-	return from;
-}
-
 /*
- * Makes the pages of buckets 1, … with their entries.  No process reads them before they are part
- * of the address space.  At level 0 the order of buckets is that of hashes.  Returns how many
- * entries stay in bucket 0.
+ * Makes the pages of buckets 1, … with their share of n entries, which are sorted.  No process
+ * reads them before they are part of the address space.  At level 0 the order of buckets is that
+ * of hashes.
  */
-static int
-make_buckets(Relation rel, const MtpHashMeta *meta, const Deal *deal)
+static void
+make_buckets(Relation rel, const MtpHashMeta *meta, const MtpHashSpace *space, int n,
+			 const MtpHashEntry *entries)
 {
-	uint32		lo,
-				hi;
-	int			stay = end_of_bucket(deal, 0, 0, &lo, &hi);
-	int			from = stay;
+	int			from = 0;
 
-	for (uint32 i = 1; i < deal->space.initial; i++)
+	for (uint32 i = 0; i < space->initial; i++)
 	{
-		Buffer		buf = mtp_hash_read_reserved(rel, meta, i);
-		int			end = end_of_bucket(deal, i, from, &lo, &hi);
+		uint32		lo,
+					hi;
+		int			end = from;
 
-		/* Nothing leads to the page: after a crash the next growth makes it anew. */
-		START_CRIT_SECTION();
-		mtp_hash_bucket_init(BufferGetPage(buf), MTP_HASH_BUCKET, i, lo, hi);
-		mtp_hash_bucket_append(BufferGetPage(buf), end - from, &deal->entries[from]);
-		MarkBufferDirty(buf);
-		if (RelationNeedsWAL(rel))
-			log_newpage_buffer(buf, true);
-		mtp_buffer_stale(buf);
-		END_CRIT_SECTION();
-		UnlockReleaseBuffer(buf);
+		mtp_hash_space_interval(space, i, &lo, &hi);
+		while (end < n && mtp_entry_hash(&entries[end]) <= hi)
+			end++;
+		if (i > 0)
+		{
+			Buffer		buf = mtp_hash_read_reserved(rel, meta, i);
+
+			/* Nothing leads to the page: after a crash the next growth makes it anew. */
+			START_CRIT_SECTION();
+			mtp_hash_bucket_init(BufferGetPage(buf), MTP_HASH_BUCKET, i, lo, hi);
+			mtp_hash_bucket_append(BufferGetPage(buf), end - from, &entries[from]);
+			MarkBufferDirty(buf);
+			if (RelationNeedsWAL(rel))
+				log_newpage_buffer(buf, true);
+			mtp_buffer_stale(buf);
+			END_CRIT_SECTION();
+			UnlockReleaseBuffer(buf);
+		}
 		from = end;
 	}
-	return stay;
 }
 
 /*
@@ -108,7 +95,7 @@ publish_initial(Relation rel, MtpHashMeta *meta, const MtpHashSpace *space, Buff
 	mtp_change_buffer(&c, buf, MTP_HASH_IMAGE);
 	mtp_change_buffer(&c, metabuf, MTP_HASH_IMAGE);
 	mtp_change_begin(&c);
-	mtp_hash_retain(BufferGetPage(buf), lo, hi);
+	mtp_hash_bucket_retain(BufferGetPage(buf), lo, hi);
 	m->space = *space;
 	mtp_change_data(&c, &rec, sizeof(rec));
 	mtp_change_finish(&c);
@@ -127,14 +114,12 @@ publish_initial(Relation rel, MtpHashMeta *meta, const MtpHashSpace *space, Buff
 bool
 mtp_hash_choose_initial(Relation rel, MtpHashMeta *meta, uint32 target, MtpHashGrown *grown)
 {
-	Deal	   *deal;
 	Buffer		buf;
 	Page		page;
 	bool		chosen;
 
 	if (!is_initial(meta))
 		return false;
-	deal = palloc(sizeof(Deal));
 	buf = mtp_hash_read(rel, mtp_hash_block(meta, 0), BUFFER_LOCK_SHARE,
 						MTP_HASH_WANT_BUCKET, NULL);
 	page = BufferGetPage(buf);
@@ -153,19 +138,20 @@ mtp_hash_choose_initial(Relation rel, MtpHashMeta *meta, uint32 target, MtpHashG
 			(MtpHashHead(page)->n == 0 || IsBufferCleanupOK(buf));
 		if (chosen)
 		{
-			memset(&deal->space, 0, sizeof(MtpHashSpace));
-			deal->space.initial = target;
-			deal->n = MtpHashHead(page)->n;
-			for (int i = 0; i < deal->n; i++)
-				deal->entries[i] = *MtpHashEntryAt(page, i);
-			qsort(deal->entries, deal->n, sizeof(MtpHashEntry), compare_hashes);
-			grown->moved += deal->n - make_buckets(rel, meta, deal);
-			publish_initial(rel, meta, &deal->space, buf);
+			MtpHashSpace space = {.initial = target};
+			int			n = MtpHashHead(page)->n;
+			MtpHashEntry entries[MTP_HASH_MAX_ENTRIES];
+
+			for (int i = 0; i < n; i++)
+				entries[i] = *MtpHashEntryAt(page, i);
+			qsort(entries, n, sizeof(MtpHashEntry), compare_hashes);
+			make_buckets(rel, meta, &space, n, entries);
+			publish_initial(rel, meta, &space, buf);
+			grown->moved += n - MtpHashHead(page)->n;
 		}
 		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 	}
 	ReleaseBuffer(buf);
-	pfree(deal);
 	if (chosen)
 		MTP_INJECT("hash_initial");
 	return chosen;

@@ -65,36 +65,29 @@ type_hash_proc(Relation index, int col, Oid type)
 }
 
 /*
- * True if a name must have the hash of its text.  The equality of names goes by a collation, also
- * with text, and their hash function does not: it fails where different strings may be equal.
+ * A name gets the hash of its text where different strings may be equal: the equality of names goes
+ * by a collation, also with text, and their hash function does not.
  */
-static inline bool
-is_text_hash(Oid proc, Oid collation)
+static inline uint32
+hash_value(FmgrInfo *proc, Oid collation, Datum value)
 {
-	return unlikely(proc == F_HASHNAME) && OidIsValid(collation) &&
-		collation != C_COLLATION_OID && !get_collation_isdeterministic(collation);
-}
+	if (unlikely(proc->fn_oid == F_HASHNAME) && OidIsValid(collation) &&
+		collation != C_COLLATION_OID && !get_collation_isdeterministic(collation))
+	{
+		text	   *t = cstring_to_text(NameStr(*DatumGetName(value)));
+		Datum		hash = DirectFunctionCall1Coll(hashtext, collation, PointerGetDatum(t));
 
-static uint32
-hash_name_text(Datum name, Oid collation)
-{
-	text	   *t = cstring_to_text(NameStr(*DatumGetName(name)));
-	uint32		hash = DatumGetUInt32(DirectFunctionCall1Coll(hashtext, collation,
-															  PointerGetDatum(t)));
-
-	pfree(t);
-	return hash;
+		pfree(t);
+		return DatumGetUInt32(hash);
+	}
+	return DatumGetUInt32(FunctionCall1Coll(proc, collation, value));
 }
 
 static inline uint32
 hash_column(Relation index, int col, Datum value)
 {
-	FmgrInfo   *proc = index_getprocinfo(index, col + 1, HASHSTANDARD_PROC);
-	Oid			collation = index->rd_indcollation[col];
-
-	if (is_text_hash(proc->fn_oid, collation))
-		return hash_name_text(value, collation);
-	return DatumGetUInt32(FunctionCall1Coll(proc, collation, value));
+	return hash_value(index_getprocinfo(index, col + 1, HASHSTANDARD_PROC),
+					  index->rd_indcollation[col], value);
 }
 
 /* Hashes a scan key's argument by the hash function of its own type. */
@@ -102,15 +95,12 @@ static inline uint32
 hash_argument(Relation index, int col, ScanKey key)
 {
 	Oid			type = key->sk_subtype;
-	Oid			collation = index->rd_indcollation[col];
-	Oid			proc;
+	FmgrInfo	proc;
 
 	if (likely(type == index->rd_opcintype[col] || !OidIsValid(type)))
 		return hash_column(index, col, key->sk_argument);
-	proc = type_hash_proc(index, col, type);
-	if (is_text_hash(proc, collation))
-		return hash_name_text(key->sk_argument, collation);
-	return DatumGetUInt32(OidFunctionCall1Coll(proc, collation, key->sk_argument));
+	fmgr_info(type_hash_proc(index, col, type), &proc);
+	return hash_value(&proc, index->rd_indcollation[col], key->sk_argument);
 }
 
 /* Adds a column's hash: not symmetric, so (1, 2) is not (2, 1); bijective in `column`. */
@@ -145,8 +135,7 @@ mtp_hash_keys(Relation index, ScanKey keys, int nkeys, uint32 *hash, bool *none)
 
 	Assert(natts > 0);
 	*none = false;
-	for (int col = 0; col < natts; col++)
-		of_column[col] = NULL;
+	memset(of_column, 0, natts * sizeof(ScanKey));
 	for (int i = 0; i < nkeys; i++)
 	{
 		ScanKey    *key = &of_column[keys[i].sk_attno - 1];

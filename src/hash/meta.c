@@ -111,6 +111,7 @@ mtp_hash_count_changed(Relation rel, Buffer metabuf)
 		MarkBufferDirty(metabuf);
 }
 
+/* The caller may hold locks: who has the metapage locked waits for nothing. */
 bool
 mtp_hash_count(Relation rel, int64 n)
 {
@@ -124,16 +125,6 @@ mtp_hash_count(Relation rel, int64 n)
 	mtp_hash_count_changed(rel, buf);
 	UnlockReleaseBuffer(buf);
 	return due;
-}
-
-static inline bool
-is_bucket_of(Page page, uint32 hash)
-{
-	MtpHashHeader *h = MtpHashHead(page);
-
-	return h->type == MTP_HASH_BUCKET && h->page_id == MTP_PAGE_ID &&
-		h->format == MTP_HASH_FORMAT && h->lo <= hash && hash <= h->hi &&
-		mtp_hash_bucket_counts_fit(page);
 }
 
 /*
@@ -153,16 +144,20 @@ mtp_hash_find(Relation rel, uint32 hash, int lock)
 		BlockNumber blkno = mtp_hash_block(meta, mtp_hash_space_bucket(&space, hash));
 		Buffer		buf;
 		Page		page;
+		MtpHashHeader *h;
 
 		mtp_hash_check_block(rel, blkno);
 		buf = ReadBuffer(rel, blkno);
 		page = BufferGetPage(buf);
+		h = MtpHashHead(page);
 
 		/* Fetch the header with filter and heavy hashes, and the first fingerprints. */
 		for (int i = 0; i < 4; i++)
 			__builtin_prefetch((char *) page + i * 64);
 		LockBuffer(buf, lock);
-		if (likely(is_bucket_of(page, hash)))
+		if (likely(h->type == MTP_HASH_BUCKET && h->page_id == MTP_PAGE_ID &&
+				   h->format == MTP_HASH_FORMAT && h->lo <= hash && hash <= h->hi &&
+				   mtp_hash_bucket_counts_fit(page)))
 			return buf;
 		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 

@@ -102,15 +102,14 @@ mtp_hash_alloc(Relation rel)
 		Buffer		buf = ReadBuffer(rel, blkno);
 		Page		page = BufferGetPage(buf);
 
-		if (!ConditionalLockBuffer(buf))
+		if (ConditionalLockBuffer(buf))
 		{
-			ReleaseBuffer(buf);
-			continue;
+			if (!PageIsNew(page) && MtpHashHead(page)->page_id == MTP_PAGE_ID &&
+				MtpHashHead(page)->type == MTP_HASH_FREE)
+				return buf;
+			LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 		}
-		if (!PageIsNew(page) && MtpHashHead(page)->page_id == MTP_PAGE_ID &&
-			MtpHashHead(page)->type == MTP_HASH_FREE)
-			return buf;
-		UnlockReleaseBuffer(buf);
+		ReleaseBuffer(buf);
 	}
 	return mtp_extend_relation(rel);
 }

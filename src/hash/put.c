@@ -25,36 +25,15 @@ run_length(int n, const MtpHashEntry *entries)
 	return len;
 }
 
-/* Counts how many of n entries, at most a page full, come before one whose hash is heavy. */
-static int
-plain_length(const MtpHashPrimary *p, int n, const MtpHashEntry *entries)
-{
-	int			len = 0;
-
-	n = Min(n, MTP_HASH_MAX_ENTRIES);
-	if (p->h.nheavy == 0)
-		return n;
-	while (len < n && mtp_hash_heavy_slot(p, mtp_entry_hash(&entries[len])) < 0)
-		len += run_length(n - len, &entries[len]);
-	return len;
-}
-
 /* Counts how many of n entries come before a run that would make its hash heavy. */
 static int
-light_length(const MtpHashPrimary *p, int n, const MtpHashEntry *entries)
+light_length(int n, const MtpHashEntry *entries)
 {
 	int			len = 0;
+	int			run;
 
-	if (p->h.nheavy == MTP_HASH_MAX_HEAVY)
-		return n;
-	while (len < n)
-	{
-		int			run = run_length(n - len, &entries[len]);
-
-		if (run >= HEAVY_RUN)
-			break;
+	while (len < n && (run = run_length(n - len, &entries[len])) < HEAVY_RUN)
 		len += run;
-	}
 	return len;
 }
 
@@ -76,23 +55,24 @@ static void
 append_entries(MtpHashPut *put, Buffer buf, Buffer primary, int k, const MtpHashEntry *entries)
 {
 	Page		page = BufferGetPage(buf);
-	MtpHashPrimary *p = NULL;
+	MtpHashPrimary *p = BufferIsValid(primary) ? MtpHashPrimaryOf(BufferGetPage(primary)) : NULL;
+	bool		filter = false;
 	MtpWalHashInsert rec = {.n = k};
 	MtpChange	c;
 
-	if (BufferIsValid(primary) &&
-		mtp_hash_filter_lacks(MtpHashPrimaryOf(BufferGetPage(primary)), k, entries))
-		p = MtpHashPrimaryOf(BufferGetPage(primary));
+	/* The primary page changes only where its filter lacks a bit. */
+	for (int i = 0; p && i < k && !filter; i++)
+		filter = !mtp_filter_has(p, mtp_entry_hash(&entries[i]));
 	mtp_change_init(&c, put->rel, MTP_WAL_HASH_INSERT);
 	/* Replay needs the entries for the filter even where it has an image of the page. */
-	mtp_change_buffer(&c, buf, REGBUF_STANDARD | (p ? REGBUF_KEEP_DATA : 0));
-	if (p)
+	mtp_change_buffer(&c, buf, REGBUF_STANDARD | (filter ? REGBUF_KEEP_DATA : 0));
+	if (filter)
 		mtp_change_buffer(&c, primary, REGBUF_STANDARD);
 	advance_progress(put, &c, k);
 
 	mtp_change_begin(&c);
 	mtp_hash_bucket_append(page, k, entries);
-	if (p)
+	if (filter)
 		mtp_hash_filter_entries(p, k, entries);
 	mtp_change_data(&c, &rec, sizeof(rec));
 	mtp_change_bufdata(&c, 0, entries, k * sizeof(MtpHashEntry));
@@ -103,9 +83,7 @@ append_entries(MtpHashPut *put, Buffer buf, Buffer primary, int k, const MtpHash
 
 /*
  * Puts up to a page full of n entries on a new page, which becomes the first of the stash or of
- * their hash's chain, in one record.  Returns how many are in.  The page is allocated before the
- * change, and locked behind the primary page in buf, so an error for want of disk space leaves no
- * link to it.
+ * their hash's chain, in one record.  Returns how many are in.  buf: the locked primary page.
  */
 static int
 add_page(MtpHashPut *put, Buffer buf, bool heavy, int n, const MtpHashEntry *entries)
@@ -118,7 +96,7 @@ add_page(MtpHashPut *put, Buffer buf, bool heavy, int n, const MtpHashEntry *ent
 	MtpChange	c;
 	Buffer		nbuf;
 
-	memset(&rec, 0, sizeof(rec));
+	memset(&rec, 0, sizeof(rec));	/* its padding as well */
 	rec.n = k;
 	rec.heavy = heavy;
 	rec.hash = heavy ? hash : 0;
@@ -127,7 +105,11 @@ add_page(MtpHashPut *put, Buffer buf, bool heavy, int n, const MtpHashEntry *ent
 	rec.hi = p->h.hi;
 	rec.next = !heavy ? p->h.next : slot >= 0 ? p->heavy[slot].first : InvalidBlockNumber;
 
-	/* A new page comes behind the primary page in the order of locks, and before the change. */
+	/*
+	 * The new page comes behind the primary page in the order of locks, and before the change, so
+	 * an error for want of disk space leaves no link to it.  A crash leaves a zero or free page in
+	 * no list, which VACUUM finds (H11).
+	 */
 	nbuf = mtp_hash_alloc(put->rel);
 	mtp_change_init(&c, put->rel, MTP_WAL_HASH_ADD);
 	mtp_change_buffer(&c, buf, REGBUF_STANDARD);
@@ -160,92 +142,74 @@ make_room(MtpHashPut *put, Buffer buf)
 {
 	Page		page = BufferGetPage(buf);
 	int			before = MtpHashHead(page)->n;
-	int			after;
+	int			step = put->progress ? 1 : MTP_HASH_COUNT_STEP;
 	int			gone;
 
 	if (mtp_hash_bucket_room(page) > 0)
 		return true;
 	if (!mtp_hash_reclaim(put->rel, put->heap, buf))
 		return false;
-	after = MtpHashHead(page)->n;
-	gone = before - after;
-	if (put->progress == NULL)
-		gone = (before / MTP_HASH_COUNT_STEP - after / MTP_HASH_COUNT_STEP) * MTP_HASH_COUNT_STEP;
+	gone = (before / step - MtpHashHead(page)->n / step) * step;
 	if (gone != 0)
 		(void) mtp_hash_count(put->rel, -gone);
 	return true;
-}
-
-/*
- * Puts some of n entries of a heavy hash on its chain, which begins at `first`; returns how many.
- */
-static int
-put_heavy(MtpHashPut *put, Buffer buf, BlockNumber first, int n, const MtpHashEntry *entries)
-{
-	Buffer		sbuf;
-	int			k = 0;
-
-	if (first != InvalidBlockNumber)
-	{
-		sbuf = mtp_hash_read(put->rel, first, BUFFER_LOCK_EXCLUSIVE, MTP_HASH_WANT_STASH, NULL);
-		if (make_room(put, sbuf))
-		{
-			k = Min(n, mtp_hash_bucket_room(BufferGetPage(sbuf)));
-			append_entries(put, sbuf, InvalidBuffer, k, entries);
-		}
-		UnlockReleaseBuffer(sbuf);
-	}
-	return k > 0 ? k : add_page(put, buf, true, n, entries);
 }
 
 /* True if the full page has so many entries of a hash that these are what fills it: a quarter. */
 static bool
 crowded(Page page, uint32 hash)
 {
-	int			limit = Max(MtpHashHead(page)->n / 4, 1);
+	uint16		at[MTP_HASH_MAX_ENTRIES];
 
-	return mtp_hash_bucket_count(page, hash, limit) >= limit;
+	return mtp_hash_bucket_find(page, hash, true, at) >= Max(MtpHashHead(page)->n / 4, 1);
 }
 
 /*
- * Puts some of n entries, none of a heavy hash, on the stash: the primary page has no room for
- * them.  Their hash becomes heavy if a long run of it comes, or if it is what has filled the page
- * before.  Returns how many are in.
+ * Puts some of n entries on the first page of a chain, or on a new one in front of it; returns how
+ * many are in.  slot >= 0: the first ones have this heavy hash.  Else none has a heavy hash, the
+ * primary page in buf has no room for them, and the chain is the stash; their hash becomes heavy if
+ * a long run of it comes, or if it is what has filled the page before.
  */
 static int
-put_stash(MtpHashPut *put, Buffer buf, int n, const MtpHashEntry *entries)
+put_chain(MtpHashPut *put, Buffer buf, int slot, int n, const MtpHashEntry *entries)
 {
-	Page		page = BufferGetPage(buf);
-	MtpHashPrimary *p = MtpHashPrimaryOf(page);
+	MtpHashPrimary *p = MtpHashPrimaryOf(BufferGetPage(buf));
+	bool		heavy = slot >= 0;
+	BlockNumber first = heavy ? p->heavy[slot].first : p->h.next;
 	uint32		hash = mtp_entry_hash(&entries[0]);
 	int			run = run_length(n, entries);
-	int			len = light_length(p, n, entries);
-	bool		heavy;
+	int			len = n;
+
+	if (heavy)
+		len = run;
+	else if (p->h.nheavy < MTP_HASH_MAX_HEAVY)
+		len = light_length(n, entries);
 
 	/* A long run of one hash gets a chain of its own at once. */
 	if (len == 0)
 		return add_page(put, buf, true, run, entries);
-	if (p->h.next == InvalidBlockNumber)
-		heavy = crowded(page, hash);
-	else
+	if (first != InvalidBlockNumber)
 	{
-		Buffer		sbuf = mtp_hash_read(put->rel, p->h.next, BUFFER_LOCK_EXCLUSIVE,
+		/* The primary page's lock keeps other inserters out, and the page first in its chain. */
+		Buffer		sbuf = mtp_hash_read(put->rel, first, BUFFER_LOCK_EXCLUSIVE,
 										 MTP_HASH_WANT_STASH, NULL);
 
 		if (make_room(put, sbuf))
 		{
 			int			k = Min(len, mtp_hash_bucket_room(BufferGetPage(sbuf)));
 
-			append_entries(put, sbuf, buf, k, entries);
+			append_entries(put, sbuf, heavy ? InvalidBuffer : buf, k, entries);
 			UnlockReleaseBuffer(sbuf);
 			return k;
 		}
-		heavy = crowded(BufferGetPage(sbuf), hash);
+		heavy = heavy || crowded(BufferGetPage(sbuf), hash);
 		UnlockReleaseBuffer(sbuf);
 	}
+	else
+		heavy = heavy || crowded(BufferGetPage(buf), hash);
 
 	/* A page is due: for the hash that has filled the page before, or else for the stash. */
-	if (heavy && p->h.nheavy < MTP_HASH_MAX_HEAVY)
+	if (heavy && (slot >= 0 || p->h.nheavy < MTP_HASH_MAX_HEAVY))
 		return add_page(put, buf, true, run, entries);
 	return add_page(put, buf, false, len, entries);
 }
@@ -263,26 +227,29 @@ mtp_hash_put(MtpHashPut *put, Buffer buf, int n, const MtpHashEntry *entries)
 		/* Each turn puts in the first entries that are left, as many as one page takes. */
 		const MtpHashEntry *e = &entries[at];
 		int			slot = mtp_hash_heavy_slot(p, mtp_entry_hash(e));
+		int			most = Min(n - at, MTP_HASH_MAX_ENTRIES);
+		int			len = most;
 
 		Assert(mtp_entry_hash(e) >= p->h.lo && mtp_entry_hash(e) <= p->h.hi);
 		Assert(at == 0 || mtp_entry_hash(e - 1) <= mtp_entry_hash(e));
-		if (slot >= 0)
-			at += put_heavy(put, buf, p->heavy[slot].first, run_length(n - at, e), e);
+		if (slot < 0 && p->h.nheavy > 0)
+		{
+			/* A turn ends before a heavy hash. */
+			for (len = 0; len < most && mtp_hash_heavy_slot(p, mtp_entry_hash(&e[len])) < 0;)
+				len += run_length(most - len, &e[len]);
+		}
+
+		/* Look for dead entries once, not for each page that the stash gets. */
+		if (slot < 0 && !full && make_room(put, buf))
+		{
+			len = Min(len, mtp_hash_bucket_room(page));
+			append_entries(put, buf, InvalidBuffer, len, e);
+			at += len;
+		}
 		else
 		{
-			int			len = plain_length(p, n - at, e);
-
-			/* Look for dead entries once, not for each page that the stash gets. */
-			if (!full && make_room(put, buf))
-			{
-				int			k = Min(len, mtp_hash_bucket_room(page));
-
-				append_entries(put, buf, InvalidBuffer, k, e);
-				at += k;
-				continue;
-			}
-			full = true;
-			at += put_stash(put, buf, len, e);
+			full = full || slot < 0;
+			at += put_chain(put, buf, slot, len, e);
 		}
 	}
 }

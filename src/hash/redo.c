@@ -1,6 +1,6 @@
 /*
  * redo.c
- *	  Replays and describes insertions, growth, and moves of entries.
+ *	  Replays and describes the hash index's records.
  *
  * Replay takes all pages' locks before it changes the first and drops them after the last, in the
  * order in which the primary took them: a reader on a standby holds one lock at a time, and so
@@ -11,6 +11,7 @@
 
 #include "access/xlogutils.h"
 #include "hash/change.h"
+#include "index/dead.h"
 
 static void
 release_blocks(XLogReaderState *record, Buffer *bufs)
@@ -20,7 +21,6 @@ release_blocks(XLogReaderState *record, Buffer *bufs)
 			UnlockReleaseBuffer(bufs[i]);
 }
 
-/* Marks a block as replayed. */
 static void
 finish_block(XLogReaderState *record, Buffer buf)
 {
@@ -43,7 +43,7 @@ restore_block(XLogReaderState *record, int block, bool cleanup, Buffer *bufs)
 		elog(ERROR, "block %d of an mtpower hash record has no image", block);
 }
 
-/* Restores the blocks from `first` to the last one. */
+/* The same for the blocks from `first` to the last one. */
 static void
 restore(XLogReaderState *record, int first, Buffer *bufs)
 {
@@ -60,8 +60,8 @@ redo_insert(XLogReaderState *record)
 {
 	MtpWalHashInsert *rec = (MtpWalHashInsert *) XLogRecGetData(record);
 	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
-	bool		filter = XLogRecHasBlockRef(record, 1);
-	XLogRedoAction primary = filter ? read_block(record, 1, false, bufs) : BLK_DONE;
+	XLogRedoAction primary = XLogRecHasBlockRef(record, 1) ?
+	read_block(record, 1, false, bufs) : BLK_DONE;
 	XLogRedoAction page = read_block(record, 0, false, bufs);
 	MtpHashEntry *entries = (MtpHashEntry *) XLogRecGetBlockData(record, 0, NULL);
 
@@ -120,7 +120,7 @@ redo_split(XLogReaderState *record)
 	{
 		Page		page = BufferGetPage(bufs[0]);
 
-		mtp_hash_retain(page, MtpHashHead(page)->lo, rec->hi);
+		mtp_hash_bucket_retain(page, MtpHashHead(page)->lo, rec->hi);
 		finish_block(record, bufs[0]);
 	}
 	if (meta == BLK_NEEDS_REDO)
@@ -204,59 +204,78 @@ redo_pages(XLogReaderState *record)
 }
 
 static void
-desc_insert(StringInfo buf, XLogReaderState *record)
+redo_delete(XLogReaderState *record)
 {
-	MtpWalHashInsert *rec = (MtpWalHashInsert *) XLogRecGetData(record);
+	mtp_dead_redo(record, mtp_hash_bucket_delete);
+}
 
-	appendStringInfo(buf, "entries %u filter %u", rec->n, XLogRecHasBlockRef(record, 1));
+/* Waits for the primary page first (H10): a scan with a pin there may need any of its pages. */
+static void
+redo_vacuum(XLogReaderState *record)
+{
+	MtpWalHashVacuum *rec = (MtpWalHashVacuum *) XLogRecGetData(record);
+	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
+	bool		chained = XLogRecHasBlockRef(record, 1);
+
+	if (read_block(record, 0, true, bufs) == BLK_NEEDS_REDO)
+		mtp_dead_redo_page(record, 0, bufs[0], chained ? 0 : rec->n, mtp_hash_bucket_delete);
+	if (chained && read_block(record, 1, false, bufs) == BLK_NEEDS_REDO)
+		mtp_dead_redo_page(record, 1, bufs[1], rec->n, mtp_hash_bucket_delete);
+	release_blocks(record, bufs);
 }
 
 static void
-desc_add(StringInfo buf, XLogReaderState *record)
+describe(StringInfo buf, XLogReaderState *record)
 {
-	MtpWalHashAdd *rec = (MtpWalHashAdd *) XLogRecGetData(record);
+	char	   *data = XLogRecGetData(record);
+	MtpWalHashAdd *add = (MtpWalHashAdd *) data;
+	MtpWalHashSplit *split = (MtpWalHashSplit *) data;
+	int			blocks = XLogRecMaxBlockId(record) + 1;
 
-	appendStringInfo(buf, "bucket %u entries %u next %u", rec->bucket, rec->n, rec->next);
-	if (rec->heavy)
-		appendStringInfo(buf, " heavy %08X", rec->hash);
-}
-
-static void
-desc_split(StringInfo buf, XLogReaderState *record)
-{
-	MtpWalHashSplit *rec = (MtpWalHashSplit *) XLogRecGetData(record);
-
-	appendStringInfo(buf, "hi %08X whole %u entries " UINT64_FORMAT, rec->hi, rec->whole,
-					 rec->entries);
-}
-
-static void
-desc_meta(StringInfo buf, XLogReaderState *record)
-{
-	appendStringInfo(buf, "blocks %d", XLogRecMaxBlockId(record) + 1);
-}
-
-static void
-desc_pages(StringInfo buf, XLogReaderState *record)
-{
-	MtpWalHashPages *rec = (MtpWalHashPages *) XLogRecGetData(record);
-
-	appendStringInfo(buf, "blocks %d two %u", XLogRecMaxBlockId(record) + 1, rec->two);
+	switch (XLogRecGetInfo(record) & XLR_RMGR_INFO_MASK)
+	{
+		case MTP_WAL_HASH_INSERT:
+			appendStringInfo(buf, "entries %u filter %u", ((MtpWalHashInsert *) data)->n,
+							 XLogRecHasBlockRef(record, 1));
+			break;
+		case MTP_WAL_HASH_ADD:
+			appendStringInfo(buf, "bucket %u entries %u next %u", add->bucket, add->n, add->next);
+			if (add->heavy)
+				appendStringInfo(buf, " heavy %08X", add->hash);
+			break;
+		case MTP_WAL_HASH_SPLIT:
+			appendStringInfo(buf, "hi %08X whole %u entries " UINT64_FORMAT, split->hi,
+							 split->whole, split->entries);
+			break;
+		case MTP_WAL_HASH_META:
+			appendStringInfo(buf, "blocks %d", blocks);
+			break;
+		case MTP_WAL_HASH_VACUUM:
+			appendStringInfo(buf, "entries %u", ((MtpWalHashVacuum *) data)->n);
+			break;
+		case MTP_WAL_HASH_PAGES:
+			appendStringInfo(buf, "blocks %d two %u", blocks, ((MtpWalHashPages *) data)->two);
+			break;
+	}
 }
 
 void
 mtp_hash_redo_init(void)
 {
-	static const MtpWalRecord insert = {"HASH_INSERT", redo_insert, desc_insert};
-	static const MtpWalRecord add = {"HASH_ADD", redo_add, desc_add};
-	static const MtpWalRecord split = {"HASH_SPLIT", redo_split, desc_split};
-	static const MtpWalRecord meta = {"HASH_META", redo_meta, desc_meta};
-	static const MtpWalRecord pages = {"HASH_PAGES", redo_pages, desc_pages};
+	/* In the order of their ids, which follow one another: wal.h. */
+	static const MtpWalRecord records[] = {
+		{"HASH_INSERT", redo_insert, describe},
+		{"HASH_ADD", redo_add, describe},
+		{"HASH_SPLIT", redo_split, describe},
+		{"HASH_META", redo_meta, describe},
+		{"HASH_DELETE", redo_delete, mtp_dead_desc},
+		{"HASH_VACUUM", redo_vacuum, describe},
+		{"HASH_PAGES", redo_pages, describe}
+	};
 
+	StaticAssertStmt(MTP_WAL_HASH_PAGES == MTP_WAL_HASH_INSERT + ((lengthof(records) - 1) << 4),
+					 "a record for each id");
 	mtp_wal_mask(MTP_HASH_META, mtp_hash_bucket_mask);
-	mtp_wal_record(MTP_WAL_HASH_INSERT, &insert);
-	mtp_wal_record(MTP_WAL_HASH_ADD, &add);
-	mtp_wal_record(MTP_WAL_HASH_SPLIT, &split);
-	mtp_wal_record(MTP_WAL_HASH_META, &meta);
-	mtp_wal_record(MTP_WAL_HASH_PAGES, &pages);
+	for (int i = 0; i < lengthof(records); i++)
+		mtp_wal_record(MTP_WAL_HASH_INSERT + (i << 4), &records[i]);
 }

@@ -2,14 +2,10 @@
  * space.c
  *	  Which bucket a hash belongs to, and which hashes a bucket has.
  *
- * Suppose that buckets were numbered in the order of hashes, and that all had been split L times.
- * Then hash h would be in bucket q = h * M >> (32 - L).  r = q >> L is its bucket of level 0, and
- * q's lower L bits, read backwards, say how that one was split: the bucket's number is r + M *
- * reverse(q's lower L bits).  q grows with h, so the hashes of q are an interval, which begins at
- * the smallest h with h * M >= q << (32 - L).  As M * 2^L <= 2^32, it is not empty.
- *
- * A split of bucket p of level N looks at one more bit of q, the most significant one of the
- * reversed bits: so p becomes p and p + M * 2^N = p + S (invariant H2).
+ * README.md, "The address space", derives this.  If buckets were numbered in the order of hashes,
+ * and all had been split L times, hash h would be in bucket q = h * M >> (32 - L).  Its real number
+ * is r + M * reverse(q's lower L bits), where r = q >> L.  The hashes of q are an interval, which
+ * begins at the smallest h with h * M >= q << (32 - L) (H2).
  */
 #include "core/core.h"
 #include "hash/hash.h"

@@ -28,32 +28,21 @@ typedef struct Split
 	Page		new;			/* image */
 	MtpHashLayout *layout;		/* or NULL */
 	uint32		moved;
+	bool		done;			/* else another process was faster; *meta has been read anew */
 } Split;
-
-/* The bucket that has `source` set if this one's last split, as old or new one, is unfinished. */
-static uint32
-last_split_off(const MtpHashSpace *space, uint32 bucket)
-{
-	uint32		half;
-
-	if (space->level == 0)
-		return bucket;
-	half = space->initial << (space->level - 1);
-	return bucket < half ? bucket + half : bucket;
-}
 
 /* Makes the image of an empty primary page with the old one's heavy hashes from lo to hi. */
 static Page
 make_primary(Split *s, uint32 bucket, uint32 lo, uint32 hi)
 {
-	Page		image = mtp_hash_layout_copy(s->oldbuf).image;
-	MtpHashPrimary was = *MtpHashPrimaryOf(image);
+	const MtpHashPrimary *old = MtpHashPrimaryOf(BufferGetPage(s->oldbuf));
+	Page		image = palloc(BLCKSZ);
 	MtpHashPrimary *p = MtpHashPrimaryOf(image);
 
 	mtp_hash_bucket_init(image, MTP_HASH_BUCKET, bucket, lo, hi);
-	for (int i = 0; i < was.h.nheavy; i++)
-		if (was.heavy[i].hash >= lo && was.heavy[i].hash <= hi)
-			p->heavy[p->h.nheavy++] = was.heavy[i];
+	for (int i = 0; i < old->h.nheavy; i++)
+		if (old->heavy[i].hash >= lo && old->heavy[i].hash <= hi)
+			p->heavy[p->h.nheavy++] = old->heavy[i];
 	return image;
 }
 
@@ -68,7 +57,7 @@ plan_primary(Split *s)
 	MtpHashPrimary *p;
 
 	s->new = mtp_hash_layout_copy(s->oldbuf).image;
-	mtp_hash_retain(s->new, s->cut + 1, s->hi);
+	mtp_hash_bucket_retain(s->new, s->cut + 1, s->hi);
 	p = MtpHashPrimaryOf(s->new);
 	p->h.bucket = s->to;
 	if (p->h.next != InvalidBlockNumber)
@@ -87,26 +76,15 @@ plan_whole(Split *s)
 {
 	Page		page = BufferGetPage(s->oldbuf);
 	MtpHashLayout *l = mtp_hash_layout_make(s->rel, s->cut);
-	BlockNumber blkno = MtpHashHead(page)->next;
 	int			at[2];
 
-	while (blkno != InvalidBlockNumber)
+	mtp_hash_layout_take(l, page);
+	if (mtp_hash_layout_take_stash(l, MtpHashHead(page)->next, 0) != InvalidBlockNumber)
 	{
-		Buffer		buf;
-
-		if (l->nsheets == MTP_HASH_PIECE)
-		{
-			mtp_hash_layout_release(l, false);
-			return false;
-		}
-		buf = mtp_hash_read(l->rel, blkno, BUFFER_LOCK_EXCLUSIVE, MTP_HASH_WANT_STASH, NULL);
-		mtp_hash_layout_sheet(l, buf);
-		blkno = MtpHashHead(BufferGetPage(buf))->next;
+		mtp_hash_layout_release(l, false);
+		return false;
 	}
 	s->layout = l;
-	mtp_hash_layout_take(l, page);
-	for (int i = 0; i < l->nsheets; i++)
-		mtp_hash_layout_take(l, BufferGetPage(l->sheets[i].buf));
 	s->moved = l->n[1];
 
 	l->primary[0].buf = s->oldbuf;
@@ -122,7 +100,8 @@ plan_whole(Split *s)
 
 /*
  * Makes the planned split real, in one record: both buckets, their stash and the metapage (H3).
- * The metapage is exclusively locked, and says what it said when the split was planned.
+ * The metapage is exclusively locked, and says what it said when the split was planned.  A crash
+ * before the record leaves a page reserved for the new bucket that nothing leads to.
  */
 static void
 publish_split(Split *s, Buffer metabuf)
@@ -149,7 +128,7 @@ publish_split(Split *s, Buffer metabuf)
 	if (s->old)
 		memcpy(BufferGetPage(s->oldbuf), s->old, BLCKSZ);
 	else
-		mtp_hash_retain(BufferGetPage(s->oldbuf), s->lo, s->cut);
+		mtp_hash_bucket_retain(BufferGetPage(s->oldbuf), s->lo, s->cut);
 	memcpy(BufferGetPage(s->newbuf), s->new, BLCKSZ);
 	for (int i = 0; l != NULL && i < l->nsheets; i++)
 		memcpy(BufferGetPage(l->sheets[i].buf), l->sheets[i].image, BLCKSZ);
@@ -159,105 +138,97 @@ publish_split(Split *s, Buffer metabuf)
 }
 
 /*
- * Plans the split, then locks the metapage and carries it out.  Both primary pages are locked.
- * False if another process has changed the address space meanwhile.
+ * Splits bucket s->from; false if its cleanup lock is not to be had at once: a scan with a pin
+ * would miss entries that move (H4), and the pin may be the loading session's own cursor's.
  */
 static bool
-split_locked(Split *s)
-{
-	MtpHashMeta *meta;
-	Buffer		metabuf;
-	bool		same;
-
-	if (MtpHashHead(BufferGetPage(s->oldbuf))->next == InvalidBlockNumber || !plan_whole(s))
-		plan_primary(s);
-	metabuf = mtp_hash_read(s->rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
-							MTP_HASH_WANT_META, NULL);
-	meta = MtpHashMetaOf(BufferGetPage(metabuf));
-	same = memcmp(&meta->space, &s->meta->space, sizeof(MtpHashSpace)) == 0;
-	if (same)
-		publish_split(s, metabuf);
-	*s->meta = *meta;
-	UnlockReleaseBuffer(metabuf);
-	if (s->layout)
-		mtp_hash_layout_release(s->layout, same);
-	return same;
-}
-
-/*
- * Splits bucket s->from, if its cleanup lock is to be had at once: a scan with a pin would miss
- * entries that move (H4), and the pin may be the loading session's own cursor's.
- */
-static MtpHashSplitResult
 split_bucket(Split *s)
 {
+	MtpHashSpace was = s->meta->space;
+	BlockNumber blkno = mtp_hash_block(s->meta, s->from);
+	Buffer		metabuf;
 	MtpHashHeader *h;
 	uint32		lo;
-	bool		done;
 
-	s->oldbuf = mtp_hash_read(s->rel, mtp_hash_block(s->meta, s->from), BUFFER_LOCK_UNLOCK,
-							  MTP_HASH_WANT_BUCKET, NULL);
+	s->oldbuf = mtp_hash_read(s->rel, blkno, BUFFER_LOCK_UNLOCK, MTP_HASH_WANT_BUCKET, NULL);
 	if (!ConditionalLockBufferForCleanup(s->oldbuf))
 	{
 		ReleaseBuffer(s->oldbuf);
-		return MTP_SPLIT_STOP;
+		return false;
 	}
 	mtp_hash_check_page(s->rel, s->oldbuf, MTP_HASH_WANT_BUCKET);
-	mtp_hash_space_interval(&s->meta->space, s->from, &s->lo, &s->hi);
+	mtp_hash_space_interval(&was, s->from, &s->lo, &s->hi);
 	mtp_hash_space_interval(&s->space, s->from, &s->lo, &s->cut);
 	mtp_hash_space_interval(&s->space, s->to, &lo, &s->hi);
 	h = MtpHashHead(BufferGetPage(s->oldbuf));
 	if (h->lo != s->lo || h->hi != s->hi)
 	{
-		MtpHashSpace was = s->meta->space;
-
 		/* Another process has split the bucket since, or it is damage (H3). */
 		UnlockReleaseBuffer(s->oldbuf);
 		mtp_hash_copy_meta(s->rel, s->meta);
 		if (memcmp(&was, &s->meta->space, sizeof(was)) == 0)
 			mtp_hash_corrupted("hashes of bucket %u at block %u of index \"%s\" "
-							   "don't match its metapage", s->from,
-							   mtp_hash_block(s->meta, s->from), RelationGetRelationName(s->rel));
-		return MTP_SPLIT_AGAIN;
+							   "don't match its metapage", s->from, blkno,
+							   RelationGetRelationName(s->rel));
+		return true;
 	}
 	Assert(lo == s->cut + 1);
 
 	/* mtp_hash_split has finished the bucket's last split, if need be (H8). */
 	if (h->source != InvalidBlockNumber)
 		mtp_hash_corrupted("bucket %u at block %u of index \"%s\" has a source "
-						   "that it was not split off from", s->from,
-						   BufferGetBlockNumber(s->oldbuf), RelationGetRelationName(s->rel));
+						   "that it was not split off from", s->from, blkno,
+						   RelationGetRelationName(s->rel));
 
 	/* Only the holder of this cleanup lock can make the page part of the index. */
 	s->newbuf = mtp_hash_read_reserved(s->rel, s->meta, s->to);
-	done = split_locked(s);
+	if (h->next == InvalidBlockNumber || !plan_whole(s))
+		plan_primary(s);
+
+	/* The metapage comes last in the order of locks, so it may have changed: look again. */
+	metabuf = mtp_hash_read(s->rel, MTP_HASH_META_BLOCK, BUFFER_LOCK_EXCLUSIVE,
+							MTP_HASH_WANT_META, NULL);
+	s->done = memcmp(&was, &MtpHashMetaOf(BufferGetPage(metabuf))->space, sizeof(was)) == 0;
+	if (s->done)
+		publish_split(s, metabuf);
+	*s->meta = *MtpHashMetaOf(BufferGetPage(metabuf));
+	UnlockReleaseBuffer(metabuf);
+	if (s->layout)
+		mtp_hash_layout_release(s->layout, s->done);
 	UnlockReleaseBuffer(s->newbuf);
 	UnlockReleaseBuffer(s->oldbuf);
-	return done ? MTP_SPLIT_DONE : MTP_SPLIT_AGAIN;
+	return true;
 }
 
-MtpHashSplitResult
+bool
 mtp_hash_split(Relation rel, MtpHashMeta *meta, MtpHashGrown *grown)
 {
 	Split		s = {.rel = rel,.meta = meta,.space = meta->space};
+	uint32		last;
 	MemoryContext cxt,
 				old;
-	MtpHashSplitResult result;
-	BlockNumber newer;
+	bool		got;
 
 	s.to = mtp_hash_space_size(&meta->space);
 	s.from = mtp_hash_space_grow(&s.space);
-	newer = mtp_hash_block(meta, last_split_off(&meta->space, s.from));
-	if (!mtp_hash_finish(rel, newer, grown))
-		return MTP_SPLIT_STOP;
+
+	/*
+	 * If the bucket's last split is not finished, that comes first (H8).  In it the bucket was the
+	 * old one, of the level's lower half, or the new one; and the new one has `source` set.
+	 */
+	last = s.from;
+	if (meta->space.level > 0 && last < meta->space.initial << (meta->space.level - 1))
+		last += meta->space.initial << (meta->space.level - 1);
+	if (!mtp_hash_finish(rel, mtp_hash_block(meta, last), grown))
+		return false;
 
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower hash split", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(cxt);
-	result = split_bucket(&s);
+	got = split_bucket(&s);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 
-	if (result == MTP_SPLIT_DONE)
+	if (s.done)
 	{
 		grown->splits++;
 		grown->moved += s.moved;
@@ -266,5 +237,5 @@ mtp_hash_split(Relation rel, MtpHashMeta *meta, MtpHashGrown *grown)
 		/* What can't be finished now is finished before either bucket is split again (H8). */
 		(void) mtp_hash_finish(rel, mtp_hash_block(meta, s.to), grown);
 	}
-	return result;
+	return got;
 }

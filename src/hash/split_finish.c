@@ -57,32 +57,8 @@ lock_sheet(Finish *f, BlockNumber blkno)
 }
 
 /*
- * Locks the next pages that are not done, takes their entries, and returns the page behind them.
- */
-static BlockNumber
-take_pages(Finish *f, MtpHashLayout *l, BlockNumber blkno)
-{
-	while (blkno != InvalidBlockNumber && l->nsheets < MTP_HASH_PIECE)
-	{
-		Buffer		buf = mtp_hash_read(f->rel, blkno, BUFFER_LOCK_EXCLUSIVE,
-										MTP_HASH_WANT_STASH, NULL);
-		Page		page = BufferGetPage(buf);
-
-		if (MtpHashHead(page)->hi <= l->cut)
-		{
-			UnlockReleaseBuffer(buf);
-			break;
-		}
-		mtp_hash_layout_sheet(l, buf);
-		mtp_hash_layout_take(l, page);
-		blkno = MtpHashHead(page)->next;
-	}
-	return blkno;
-}
-
-/*
- * Does one piece, under the cleanup locks of both primary pages (H5).  True if there is more to
- * do.
+ * Does one piece, under the cleanup locks of both primary pages: a scan of either bucket pins one
+ * of them while it may need a page of the piece (H4, H5).  True if there is more to do.
  *
  * Entries that stay fill the page before the piece and then pages in the same place.  Those that
  * go fill the new bucket's primary page, its stash's first page, and then pages in front of that.
@@ -97,26 +73,25 @@ finish_piece(Finish *f)
 	BlockNumber blkno = skip_done(f);
 	BlockNumber first = MtpHashHead(BufferGetPage(f->newbuf))->next;
 	BlockNumber behind;
-	MtpHashSheet extra[2];
-	MtpHashSheet *before = &l->primary[0];
-	MtpHashSheet all[2 + lengthof(extra) + MTP_HASH_SHEETS];
+	MtpHashSheet all[4 + MTP_HASH_SHEETS];
+	MtpHashSheet *before = &all[0];
 	MtpWalHashPages rec = {.two = true};
 	MtpChange	c;
-	int			nextra = 0;
-	int			n = 0;
+	int			n = 2;
+	int			nlocked;
 	int			kept,
 				gone;
 
-	l->primary[0] = mtp_hash_layout_copy(f->oldbuf);
-	l->primary[1] = mtp_hash_layout_copy(f->newbuf);
+	all[0] = l->primary[0] = mtp_hash_layout_copy(f->oldbuf);
+	all[1] = l->primary[1] = mtp_hash_layout_copy(f->newbuf);
 
 	/* The page before the piece leads behind it in future, and takes entries that stay. */
 	if (f->prev != InvalidBlockNumber)
 	{
-		extra[nextra] = lock_sheet(f, f->prev);
-		before = &extra[nextra++];
+		all[n] = lock_sheet(f, f->prev);
+		before = &all[n++];
 	}
-	behind = take_pages(f, l, blkno);
+	behind = mtp_hash_layout_take_stash(l, blkno, hi);
 	f->moved += l->n[1];
 
 	MtpHashHead(before->image)->next = behind;
@@ -124,20 +99,21 @@ finish_piece(Finish *f)
 	gone = mtp_hash_layout_fill(l, 1, &l->primary[1], 0);
 	if (first != InvalidBlockNumber)
 	{
-		extra[nextra] = lock_sheet(f, first);
-		gone = mtp_hash_layout_fill(l, 1, &extra[nextra++], gone);
+		all[n] = lock_sheet(f, first);
+		gone = mtp_hash_layout_fill(l, 1, &all[n++], gone);
 	}
+	nlocked = n;
 	before = mtp_hash_layout_spill(l, before, true, kept, gone);
 
-	/* Behind the last piece no page has entries of the new bucket. */
+	/* Behind the last piece no page has entries of the new bucket: its scans may forget the old. */
 	if (behind == InvalidBlockNumber)
 		MtpHashHead(l->primary[1].image)->source = InvalidBlockNumber;
 
-	/* One record has the images of all pages: the primary pages first. */
-	all[n++] = l->primary[0];
-	all[n++] = l->primary[1];
-	for (int i = 0; i < nextra; i++)
-		all[n++] = extra[i];
+	/*
+	 * One record has the images of all pages, the primary pages first: replay takes cleanup locks
+	 * on these two.  A crash before it leaves the old pages as they were, and nothing leads to new
+	 * ones; behind it the next piece may be done by anyone.
+	 */
 	for (int i = 0; i < l->nsheets; i++)
 		all[n++] = l->sheets[i];
 	mtp_change_init(&c, f->rel, MTP_WAL_HASH_PAGES);
@@ -152,52 +128,39 @@ finish_piece(Finish *f)
 	/* The next piece begins behind the last page that stays. */
 	if (before->buf != f->oldbuf)
 		f->prev = BufferGetBlockNumber(before->buf);
-	for (int i = 0; i < nextra; i++)
-		UnlockReleaseBuffer(extra[i].buf);
+	for (int i = 2; i < nlocked; i++)
+		UnlockReleaseBuffer(all[i].buf);
 	mtp_hash_layout_release(l, true);
 	return behind != InvalidBlockNumber;
 }
 
 /*
- * Takes both cleanup locks for a piece; false if one is not to be had at once.  *more: there is
- * more to do.  Both pages stay pinned between pieces, and so no other process gets a cleanup lock
- * (H4): inserters add pages in front of the chain, nothing else changes in it, and f->prev stays
- * what it is.
+ * Takes both cleanup locks, that of the bucket with the lower number first.  Waits for neither
+ * (H10); false if one is not to be had at once.
  */
 static bool
-next_piece(Finish *f, bool *more)
+try_both(Buffer oldbuf, Buffer newbuf)
 {
-	MemoryContext cxt,
-				old;
-
-	if (!ConditionalLockBufferForCleanup(f->oldbuf))
+	if (!ConditionalLockBufferForCleanup(oldbuf))
 		return false;
-	if (!ConditionalLockBufferForCleanup(f->newbuf))
-	{
-		LockBuffer(f->oldbuf, BUFFER_LOCK_UNLOCK);
-		return false;
-	}
-	mtp_hash_check_page(f->rel, f->oldbuf, MTP_HASH_WANT_BUCKET);
-	*more = MtpHashHead(BufferGetPage(f->newbuf))->source != InvalidBlockNumber;
-	if (*more)
-	{
-		cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower hash split",
-									ALLOCSET_DEFAULT_SIZES);
-		old = MemoryContextSwitchTo(cxt);
-		*more = finish_piece(f);
-		MemoryContextSwitchTo(old);
-		MemoryContextDelete(cxt);
-	}
-	LockBuffer(f->newbuf, BUFFER_LOCK_UNLOCK);
-	LockBuffer(f->oldbuf, BUFFER_LOCK_UNLOCK);
-	return true;
+	if (ConditionalLockBufferForCleanup(newbuf))
+		return true;
+	LockBuffer(oldbuf, BUFFER_LOCK_UNLOCK);
+	return false;
 }
 
+/*
+ * Both pages stay pinned between pieces, and so no other process gets a cleanup lock (H4):
+ * inserters add pages in front of the chain, nothing else changes in it, and f.prev stays what it
+ * is.  Whatever ends the work early, `source` says that there is more to do.
+ */
 bool
 mtp_hash_finish(Relation rel, BlockNumber newer, MtpHashGrown *grown)
 {
 	Finish		f = {.rel = rel,.prev = InvalidBlockNumber};
 	BlockNumber source;
+	MemoryContext cxt,
+				old;
 	bool		more = true;
 	bool		got = true;
 
@@ -207,11 +170,24 @@ mtp_hash_finish(Relation rel, BlockNumber newer, MtpHashGrown *grown)
 	if (source != InvalidBlockNumber)
 	{
 		f.oldbuf = mtp_hash_read(rel, source, BUFFER_LOCK_UNLOCK, MTP_HASH_WANT_BUCKET, NULL);
-		while (more && (got = next_piece(&f, &more)))
+		cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower hash split",
+									ALLOCSET_DEFAULT_SIZES);
+		old = MemoryContextSwitchTo(cxt);
+		while (more && (got = try_both(f.oldbuf, f.newbuf)))
 		{
+			mtp_hash_check_page(rel, f.oldbuf, MTP_HASH_WANT_BUCKET);
+
+			/* Another process may have done the rest while neither page was locked. */
+			more = MtpHashHead(BufferGetPage(f.newbuf))->source != InvalidBlockNumber &&
+				finish_piece(&f);
+			LockBuffer(f.newbuf, BUFFER_LOCK_UNLOCK);
+			LockBuffer(f.oldbuf, BUFFER_LOCK_UNLOCK);
+			MemoryContextReset(cxt);
 			MTP_INJECT("hash_piece");
 			CHECK_FOR_INTERRUPTS();
 		}
+		MemoryContextSwitchTo(old);
+		MemoryContextDelete(cxt);
 		ReleaseBuffer(f.oldbuf);
 		grown->moved += f.moved;
 	}

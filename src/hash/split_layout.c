@@ -10,7 +10,6 @@
 #include "hash/change.h"
 #include "hash/grow.h"
 #include "storage/indexfsm.h"
-#include "utils/memutils.h"
 
 /* A primary page, one stash page at either end, and a piece of stash between them. */
 #define MAX_ENTRIES ((MTP_HASH_PIECE + 2) * MTP_HASH_MAX_ENTRIES)
@@ -53,13 +52,35 @@ mtp_hash_layout_take(MtpHashLayout *l, Page page)
 	}
 }
 
-void
-mtp_hash_layout_sheet(MtpHashLayout *l, Buffer buf)
+/* Adds an exclusively locked stash page to the sheets; its image is zero so far. */
+static void
+add_sheet(MtpHashLayout *l, Buffer buf)
 {
 	Assert(l->nsheets < MTP_HASH_SHEETS);
 	l->sheets[l->nsheets].buf = buf;
 	l->sheets[l->nsheets].image = palloc0(BLCKSZ);
 	l->nsheets++;
+}
+
+BlockNumber
+mtp_hash_layout_take_stash(MtpHashLayout *l, BlockNumber blkno, uint32 done)
+{
+	while (blkno != InvalidBlockNumber && l->nsheets < MTP_HASH_PIECE)
+	{
+		Buffer		buf = mtp_hash_read(l->rel, blkno, BUFFER_LOCK_EXCLUSIVE,
+										MTP_HASH_WANT_STASH, NULL);
+		Page		page = BufferGetPage(buf);
+
+		if (MtpHashHead(page)->hi <= done)
+		{
+			UnlockReleaseBuffer(buf);
+			break;
+		}
+		add_sheet(l, buf);
+		mtp_hash_layout_take(l, page);
+		blkno = MtpHashHead(page)->next;
+	}
+	return blkno;
 }
 
 int
@@ -68,8 +89,6 @@ mtp_hash_layout_fill(MtpHashLayout *l, int side, MtpHashSheet *to, int from)
 	int			k = Min(mtp_hash_bucket_room(to->image), l->n[side] - from);
 	MtpHashEntry *entries = l->entries[side] + from;
 
-	if (k == 0)
-		return from;
 	mtp_hash_bucket_append(to->image, k, entries);
 	if (!MtpHashIsPrimary(to->image))
 		mtp_hash_filter_entries(MtpHashPrimaryOf(l->primary[side].image), k, entries);
@@ -108,7 +127,7 @@ mtp_hash_layout_spill(MtpHashLayout *l, MtpHashSheet *after, bool forward, int k
 		if (l->nsheets == MTP_HASH_SHEETS)
 			elog(ERROR, "too many pages in one split of index \"%s\"",
 				 RelationGetRelationName(l->rel));
-		mtp_hash_layout_sheet(l, mtp_hash_alloc(l->rel));
+		add_sheet(l, mtp_hash_alloc(l->rel));
 	}
 	after = fill_sheets(l, 0, after, forward, kept);
 	(void) fill_sheets(l, 1, &l->primary[1], false, gone);

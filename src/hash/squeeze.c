@@ -70,48 +70,18 @@ take_window(Window *w, BlockNumber from, BufferAccessStrategy strategy)
 }
 
 /*
- * Writes the entries on the first `keep` pages, and makes the others free.  lo .. hi of a page
- * spans those of all pages taken: it tells mtp_hash_finish which pages may have entries of the
- * bucket that was split off.  All pages but the first get full: later entries look for room on a
- * chain's first page only.
- */
-static void
-fill_pages(Window *w, int keep)
-{
-	uint32		bucket = MtpHashHead(BufferGetPage(w->primary))->bucket;
-	int			at = 0;
-
-	for (int i = 0; i < w->npages; i++)
-	{
-		Page		page = BufferGetPage(w->bufs[i]);
-		int			n = w->n - at;
-
-		if (i >= keep)
-		{
-			mtp_hash_bucket_init_free(page);
-			continue;
-		}
-		if (i == 0)
-			n = Max(w->n - (keep - 1) * MTP_HASH_MAX_ENTRIES, 0);
-		n = Min(n, MTP_HASH_MAX_ENTRIES);
-		mtp_hash_bucket_init(page, MTP_HASH_STASH, bucket, w->lo, w->hi);
-		MtpHashHead(page)->next = i + 1 < keep ? BufferGetBlockNumber(w->bufs[i + 1]) : w->after;
-		mtp_hash_bucket_append(page, n, w->entries + at);
-		at += n;
-	}
-}
-
-/*
- * Rewrites the window in one record.  The primary page's link to a window that becomes empty
- * leads behind it.  Where the window is the whole stash, the filter forgets what is gone (H6).
- * The filter stays while the bucket has a source, as it covers the entries in the source's stash
- * as well.
+ * Rewrites the window in one record: its entries on the first `keep` pages, the others free.  All
+ * pages but the first get full: later entries look for room on a chain's first page only.  lo ..
+ * hi of a page spans those of all pages taken: it tells mtp_hash_finish which pages may have
+ * entries of the bucket that was split off.
  */
 static void
 rewrite_window(Window *w, int keep)
 {
 	MtpHashPrimary *p = MtpHashPrimaryOf(BufferGetPage(w->primary));
 	MtpWalHashPages rec = {.two = false};
+	int			at = 0;
+	int			n = Max(w->n - (keep - 1) * MTP_HASH_MAX_ENTRIES, 0);
 	MtpChange	c;
 
 	mtp_change_init(&c, w->rel, MTP_WAL_HASH_PAGES);
@@ -119,24 +89,41 @@ rewrite_window(Window *w, int keep)
 	for (int i = 0; i < w->npages; i++)
 		mtp_change_buffer(&c, w->bufs[i], MTP_HASH_IMAGE);
 	mtp_change_begin(&c);
-	fill_pages(w, keep);
+	for (int i = 0; i < keep; i++, n = MTP_HASH_MAX_ENTRIES)
+	{
+		Page		page = BufferGetPage(w->bufs[i]);
+
+		mtp_hash_bucket_init(page, MTP_HASH_STASH, p->h.bucket, w->lo, w->hi);
+		MtpHashHead(page)->next = i + 1 < keep ? BufferGetBlockNumber(w->bufs[i + 1]) : w->after;
+		mtp_hash_bucket_append(page, n, w->entries + at);
+		at += n;
+	}
+	for (int i = keep; i < w->npages; i++)
+		mtp_hash_bucket_init_free(BufferGetPage(w->bufs[i]));
+
+	/* The primary page's link to a window that becomes empty leads behind it. */
 	if (keep == 0 && !w->chain->heavy)
 		p->h.next = w->after;
 	else if (keep == 0)
 	{
+		/* No page stays only where the primary page leads to the window: the hash has a slot. */
 		int			slot = mtp_hash_heavy_slot(p, w->chain->hash);
 
 		p->heavy[slot].first = w->after;
 		if (w->after == InvalidBlockNumber)
 		{
-			int			n = --p->h.nheavy;
-
 			/* A hash without a chain is heavy no more. */
+			n = --p->h.nheavy;
 			memmove(&p->heavy[slot], &p->heavy[slot + 1], (n - slot) * sizeof(MtpHashHeavy));
 			p->heavy[n].hash = 0;
 			p->heavy[n].first = InvalidBlockNumber;
 		}
 	}
+
+	/*
+	 * Where the window is the whole stash, the filter forgets what is gone (H6).  But while the
+	 * bucket has a source, the filter covers the entries in the source's stash as well.
+	 */
 	if (!w->chain->heavy && w->leads && w->after == InvalidBlockNumber &&
 		p->h.source == InvalidBlockNumber)
 	{
@@ -147,34 +134,6 @@ rewrite_window(Window *w, int keep)
 	mtp_change_finish(&c);
 }
 
-/*
- * Squeezes the window from page *from on, under a cleanup lock on the primary page.  Sets *from
- * to where the next window begins: with the last page that this one kept, or InvalidBlockNumber
- * at the chain's end.  Writes the freed pages to freed[], and returns how many.
- */
-static int
-squeeze_window(Window *w, BlockNumber *from, BlockNumber *freed, BufferAccessStrategy strategy)
-{
-	int			keep;
-	int			nfreed = 0;
-
-	take_window(w, *from, strategy);
-	keep = mtp_hash_layout_pages(w->n);
-	if (!w->leads)
-		keep = Max(keep, 1);	/* a page before the window leads to its first one */
-	for (int i = keep; i < w->npages; i++)
-		freed[nfreed++] = BufferGetBlockNumber(w->bufs[i]);
-	if (nfreed > 0)
-		rewrite_window(w, keep);
-	if (w->after == InvalidBlockNumber || keep == 0)
-		*from = w->after;
-	else
-		*from = BufferGetBlockNumber(w->bufs[keep - 1]);
-	for (int i = 0; i < w->npages; i++)
-		UnlockReleaseBuffer(w->bufs[i]);
-	return nfreed;
-}
-
 BlockNumber
 mtp_hash_squeeze(Relation rel, Buffer primary, const MtpHashChain *chain,
 				 BufferAccessStrategy strategy)
@@ -182,14 +141,13 @@ mtp_hash_squeeze(Relation rel, Buffer primary, const MtpHashChain *chain,
 	Window		w = {.rel = rel,.primary = primary,.chain = chain};
 	BlockNumber from = InvalidBlockNumber;
 	BlockNumber nfreed = 0;
-	bool		more = true;
 	uint64		needed = (chain->entries + MTP_HASH_MAX_ENTRIES - 1) / MTP_HASH_MAX_ENTRIES;
 
 	/* A window may leave up to a page too many, which is not worth looking for again and again. */
 	if (chain->pages <= needed || chain->pages - needed <= chain->pages / (WINDOW - 2))
 		return 0;
 	w.entries = palloc(WINDOW * MTP_HASH_MAX_ENTRIES * sizeof(MtpHashEntry));
-	while (more)
+	do
 	{
 		BlockNumber freed[WINDOW];
 		int			n = 0;
@@ -203,18 +161,35 @@ mtp_hash_squeeze(Relation rel, Buffer primary, const MtpHashChain *chain,
 		LockBuffer(primary, BUFFER_LOCK_EXCLUSIVE);
 		if (from == InvalidBlockNumber)
 			from = first_page(MtpHashPrimaryOf(BufferGetPage(primary)), chain);
-		more = from != InvalidBlockNumber && IsBufferCleanupOK(primary);
-		if (more)
+		if (!IsBufferCleanupOK(primary))
+			from = InvalidBlockNumber;
+		if (from != InvalidBlockNumber)
 		{
-			n = squeeze_window(&w, &from, freed, strategy);
-			more = from != InvalidBlockNumber;
+			int			keep;
+
+			take_window(&w, from, strategy);
+			keep = mtp_hash_layout_pages(w.n);
+			if (!w.leads)
+				keep = Max(keep, 1);	/* a page before the window leads to its first one */
+			for (int i = keep; i < w.npages; i++)
+				freed[n++] = BufferGetBlockNumber(w.bufs[i]);
+			if (n > 0)
+				rewrite_window(&w, keep);
+
+			/* The next window begins with the last page that this one has kept. */
+			from = w.after;
+			if (from != InvalidBlockNumber && keep > 0)
+				from = BufferGetBlockNumber(w.bufs[keep - 1]);
+			for (int i = 0; i < w.npages; i++)
+				UnlockReleaseBuffer(w.bufs[i]);
 		}
 		LockBuffer(primary, BUFFER_LOCK_UNLOCK);
 
+		/* Other processes may use the pages at once: no link leads there (H4). */
 		for (int i = 0; i < n; i++)
 			RecordFreeIndexPage(rel, freed[i]);
 		nfreed += n;
-	}
+	} while (from != InvalidBlockNumber);
 	pfree(w.entries);
 	return nfreed;
 }

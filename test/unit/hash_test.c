@@ -75,8 +75,6 @@ check_find(uint32 hash)
 		check(mtp_hash_bucket_find_scalar(page, MtpHashFps(page), MtpHashHead(page)->n, hash, with_dead, got) == n);
 		check(memcmp(want, got, n * sizeof(uint16)) == 0);
 	}
-	for (int limit = 0; limit < 4; limit++)
-		check(mtp_hash_bucket_count(page, hash, limit) == Min(n, limit));
 }
 
 static void
