@@ -15,7 +15,7 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
-#include "pagedir/learn.h"
+#include "pagedir/choice.h"
 #include "core/identity.h"
 #include "utils/guc.h"
 #include "utils/selfuncs.h"

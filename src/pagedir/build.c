@@ -23,7 +23,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-#include "pagedir/learn.h"
+#include "pagedir/choice.h"
 #include "core/inject.h"
 
 /* The frame that this process has reserved and not yet filled (invariant D5) */
@@ -94,42 +94,40 @@ abandon_at_exit(int code, Datum arg)
 bool
 mtp_pagedir_builder_open(MtpPagedirBuilder *b, Relation rel)
 {
+	static bool registered = false;
 	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
 	MemoryContext old;
-	bool		described;
 	int			n;
-
-	static bool registered = false;
 
 	if (!mtp_pair_serves(rel) || (n = mtp_pagedir_columns(rel, attnums, NULL)) == 0)
 		return false;
 	if (!registered)
 		before_shmem_exit(abandon_at_exit, 0);
 	registered = true;
-	memset(b, 0, sizeof(*b));
-	b->rel = rel;
-	b->nblocks = RelationGetNumberOfBlocks(rel);
-	b->context = AllocSetContextCreate(CurrentMemoryContext, "mtpower directories",
-									   ALLOCSET_DEFAULT_SIZES);
-	old = MemoryContextSwitchTo(b->context);
-	b->columns.written = written;
-	described = mtp_pagedir_describe(&b->columns, RelationGetDescr(rel), n, attnums);
-	if (described)
+	*b = (MtpPagedirBuilder)
 	{
-		b->trusted = true;
-		for (int i = 0; i < n; i++)
-			b->trusted &= is_trusted(&b->columns.column[i]);
-		b->build = AllocSetContextCreate(b->context, "mtpower directory", ALLOCSET_DEFAULT_MINSIZE,
-										 128 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
-		b->strategy = GetAccessStrategy(BAS_BULKREAD);
-		b->copy = palloc(2 * BLCKSZ);
-		b->directory = (char *) TYPEALIGN(MTP_PAGEDIR_ALIGN,
-										  palloc(MTP_PAGEDIR_MOST + MTP_PAGEDIR_ALIGN));
-	}
-	MemoryContextSwitchTo(old);
-	if (!described)
+		.rel = rel,.nblocks = RelationGetNumberOfBlocks(rel),.trusted = true,
+			.columns.written = written,
+			.context = AllocSetContextCreate(CurrentMemoryContext, "mtpower directories",
+											 ALLOCSET_DEFAULT_SIZES)
+	};
+	old = MemoryContextSwitchTo(b->context);
+	if (!mtp_pagedir_describe(&b->columns, RelationGetDescr(rel), n, attnums))
+	{
+		MemoryContextSwitchTo(old);
 		MemoryContextDelete(b->context);
-	return described;
+		return false;
+	}
+	for (int i = 0; i < n; i++)
+		b->trusted &= is_trusted(&b->columns.column[i]);
+	b->build = AllocSetContextCreate(b->context, "mtpower directory", ALLOCSET_DEFAULT_MINSIZE,
+									 128 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
+	b->strategy = GetAccessStrategy(BAS_BULKREAD);
+	b->copy = palloc(2 * BLCKSZ);
+	b->directory = (char *) TYPEALIGN(MTP_PAGEDIR_ALIGN,
+									  palloc(MTP_PAGEDIR_MOST + MTP_PAGEDIR_ALIGN));
+	MemoryContextSwitchTo(old);
+	return true;
 }
 
 void
@@ -209,23 +207,6 @@ remember_kind(MtpPagedirBuilder *b, uint32 pair, Size size)
 }
 
 /*
- * Guesses the kind of frame.  Reserving the wrong kind might cost an extent, so a process makes
- * its first directory of a table on trial.
- */
-static int
-guess_kind(MtpPagedirBuilder *b, uint32 pair)
-{
-	Size		size;
-
-	if (last_table == RelationGetRelid(b->rel) ||
-		!mtp_pair_copy(b->rel, pair, b->nblocks, b->strategy, b->copy))
-		return last_kind;
-	size = build_copy(b, pair);
-	remember_kind(b, pair, size);
-	return kind_for(size);
-}
-
-/*
  * Builds the directory in a frame of this kind.  Sets *size to the directory's size, or to 0 if
  * there is none, and *level to the pair's heat, unless only_free: then a second try takes a free
  * frame, too.  If the directory does not fit the frame goes.
@@ -275,11 +256,22 @@ mtp_pagedir_builder_build(MtpPagedirBuilder *b, uint32 pair, bool only_free, int
 	/* The table may have grown while its first pages were built. */
 	if (MtpPairBlock(pair) + 1 >= b->nblocks)
 		b->nblocks = RelationGetNumberOfBlocks(b->rel);
-	if (MtpPairBlock(pair) >= b->nblocks)
+	if (MtpPairBlock(pair) >= b->nblocks || has_one(b, pair))
 		return MTP_BUILT_BEFORE;
-	if (has_one(b, pair))
-		return MTP_BUILT_BEFORE;
-	kind = guess_kind(b, pair);
+
+	/*
+	 * Reserving the wrong kind might cost an extent, so a process makes its first directory of a
+	 * table on trial.
+	 */
+	if (last_table != RelationGetRelid(b->rel) &&
+		mtp_pair_copy(b->rel, pair, b->nblocks, b->strategy, b->copy))
+	{
+		size = build_copy(b, pair);
+		remember_kind(b, pair, size);
+		kind = kind_for(size);
+	}
+	else
+		kind = last_kind;
 	built = build_in(b, pair, &kind, only_free, &level, &size);
 	if (size > mtp_pool_frame_bytes(kind))
 	{

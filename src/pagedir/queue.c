@@ -66,9 +66,12 @@ remove_at(int i)
 	queue->n--;
 }
 
-/* Adds to a range that overlaps this one or lies next to it.  The caller holds the lock. */
-static bool
-merge_range(const MtpRange *range, uint32 returns)
+/*
+ * Adds to a range that overlaps this one or lies next to it, or puts it behind all others.  The
+ * caller holds the lock.
+ */
+static void
+put_range(const MtpRange *range, uint32 returns)
 {
 	for (int i = 0; i < queue->n; i++)
 	{
@@ -83,16 +86,8 @@ merge_range(const MtpRange *range, uint32 returns)
 		q->range.first = first;
 		q->range.n = end - first;
 		q->returns = Max(q->returns, returns);
-		return true;
-	}
-	return false;
-}
-
-static void
-put_range(const MtpRange *range, uint32 returns)
-{
-	if (merge_range(range, returns))
 		return;
+	}
 	if (queue->n == MOST_RANGES)
 	{
 		mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, queue->queued[0].range.n);
@@ -170,15 +165,19 @@ mtp_pagedir_queue_rotate(Oid relid)
 	LWLockRelease(queue->lock);
 }
 
-/* Drops a table's ranges, or those of loads alone.  The caller holds the lock. */
+/*
+ * Drops a table's ranges, or those of loads alone; without a table those of the whole database.
+ * The caller holds the lock.
+ */
 static void
-drop_ranges(Oid relid, bool only_fresh)
+drop_ranges(Oid dbid, Oid relid, bool only_fresh)
 {
 	for (int i = queue->n - 1; i >= 0; i--)
 	{
 		Queued	   *q = &queue->queued[i];
 
-		if (q->dbid == MyDatabaseId && q->range.relid == relid && (q->range.fresh || !only_fresh))
+		if (q->dbid == dbid && (!OidIsValid(relid) || q->range.relid == relid) &&
+			(q->range.fresh || !only_fresh))
 		{
 			mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, q->range.n);
 			remove_at(i);
@@ -186,17 +185,12 @@ drop_ranges(Oid relid, bool only_fresh)
 	}
 }
 
-/* Drops the ranges of a database.  No backend is connected to it. */
+/* No backend is connected to the database. */
 static void
 drop_database(Oid database)
 {
 	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
-	for (int i = queue->n - 1; i >= 0; i--)
-		if (queue->queued[i].dbid == database)
-		{
-			mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, queue->queued[i].range.n);
-			remove_at(i);
-		}
+	drop_ranges(database, InvalidOid, false);
 	LWLockRelease(queue->lock);
 }
 
@@ -209,7 +203,7 @@ mtp_pagedir_queue_return(const MtpRange *range, bool locked)
 	returns = rotate_table(range->relid) + locked;
 	put_range(range, returns);
 	if (returns > MOST_RETURNS)
-		drop_ranges(range->relid, false);
+		drop_ranges(MyDatabaseId, range->relid, false);
 	LWLockRelease(queue->lock);
 }
 
@@ -217,7 +211,7 @@ void
 mtp_pagedir_queue_drop(Oid relid, bool only_fresh)
 {
 	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
-	drop_ranges(relid, only_fresh);
+	drop_ranges(MyDatabaseId, relid, only_fresh);
 	LWLockRelease(queue->lock);
 }
 

@@ -26,14 +26,6 @@
 
 PG_FUNCTION_INFO_V1(mtp_table_set_directory);
 
-/* What the caller asks for: names that are not looked up yet */
-typedef struct Request
-{
-	MtpPagedirChosen choice;
-	int			ncolumns;
-	Datum	   *names;
-} Request;
-
 static void
 refuse_nulls(void)
 {
@@ -43,11 +35,12 @@ refuse_nulls(void)
 			 errhint("A single NULL as name means no directories, no name at all that their column is learnt.")));
 }
 
-static Request
-read_request(FunctionCallInfo fcinfo)
+/* Reads what the caller asks for.  Returns the columns' names, which are not looked up yet. */
+static Datum *
+read_request(FunctionCallInfo fcinfo, MtpPagedirChoice *own)
 {
-	Request		request = {.choice = MTP_PAGEDIR_FIXED};
 	ArrayType  *array;
+	Datum	   *names;
 	bool	   *nulls;
 
 	if (PG_ARGISNULL(0))
@@ -62,26 +55,23 @@ read_request(FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
 				 errmsg("names of directory columns must be a one-dimensional array")));
-	deconstruct_array(array, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &request.names, &nulls,
-					  &request.ncolumns);
+	deconstruct_array(array, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &names, &nulls,
+					  &own->ncolumns);
 
-	if (request.ncolumns == 0)
-		request.choice = MTP_PAGEDIR_LEARNT;
-	else if (request.ncolumns == 1 && nulls[0])
+	own->choice = own->ncolumns == 0 ? MTP_PAGEDIR_LEARNT : MTP_PAGEDIR_FIXED;
+	if (own->ncolumns == 1 && nulls[0])
 	{
-		request.choice = MTP_PAGEDIR_OFF;
-		request.ncolumns = 0;
+		own->choice = MTP_PAGEDIR_OFF;
+		own->ncolumns = 0;
 	}
-	for (int i = 0; i < request.ncolumns; i++)
-	{
+	for (int i = 0; i < own->ncolumns; i++)
 		if (nulls[i])
 			refuse_nulls();
-	}
-	if (request.ncolumns > MTP_LABEL_COLUMNS)
+	if (own->ncolumns > MTP_LABEL_COLUMNS)
 		ereport(ERROR,
 				(errcode(ERRCODE_TOO_MANY_COLUMNS),
 				 errmsg("page directories cannot have more than %d columns", MTP_LABEL_COLUMNS)));
-	return request;
+	return names;
 }
 
 /*
@@ -162,8 +152,8 @@ report_undefined(Oid relid)
 Datum
 mtp_table_set_directory(PG_FUNCTION_ARGS)
 {
-	Request		request;
 	MtpPagedirChoice own = {0};
+	Datum	   *names;
 	Oid			relid;
 	HeapTuple	tup;
 	Relation	rel;
@@ -172,24 +162,22 @@ mtp_table_set_directory(PG_FUNCTION_ARGS)
 	PreventCommandIfReadOnly("mtpower.set_directory()");
 	PreventCommandIfParallelMode("mtpower.set_directory()");
 	PreventCommandDuringRecovery("mtpower.set_directory()");
-	request = read_request(fcinfo);
+	names = read_request(fcinfo, &own);
 	relid = PG_GETARG_OID(0);
 
 	tup = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	if (!HeapTupleIsValid(tup))
 		report_undefined(relid);
-	check_target((Form_pg_class) GETSTRUCT(tup), request.choice);
+	check_target((Form_pg_class) GETSTRUCT(tup), own.choice);
 	ReleaseSysCache(tup);
 
 	rel = try_relation_open(relid, ShareUpdateExclusiveLock);
 	if (rel == NULL)
 		report_undefined(relid);
-	check_target(rel->rd_rel, request.choice);
-	own.choice = request.choice;
-	own.ncolumns = request.ncolumns;
-	for (int i = 0; i < request.ncolumns; i++)
+	check_target(rel->rd_rel, own.choice);
+	for (int i = 0; i < own.ncolumns; i++)
 	{
-		const char *name = NameStr(*DatumGetName(request.names[i]));
+		const char *name = NameStr(*DatumGetName(names[i]));
 
 		own.columns[i] = find_column(rel, name);
 		for (int j = 0; j < i; j++)
