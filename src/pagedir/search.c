@@ -71,6 +71,17 @@ is_whole(const MtpPagedirHead *h, const MtpPagedirCodes *codes)
 		 codes->nvalues * sizeof(uint16) <= codes->u.dictionary.size);
 }
 
+bool
+mtp_pagedir_is_of(const MtpPagedirHead *head, const MtpPagedirColumns *c)
+{
+	if (head->format != MTP_PAGEDIR_FORMAT || head->ncolumns != c->n)
+		return false;
+	for (int i = 0; i < c->n; i++)
+		if (memcmp(&head->column[i].tag, &c->column[i].tag, sizeof(MtpPagedirTag)) != 0)
+			return false;
+	return true;
+}
+
 /*
  * Copies the head word by word.  Returns false unless it is that of a directory of these columns,
  * with all parts within its size.
@@ -87,12 +98,10 @@ read_head(Search *s, Size size)
 		return false;
 	for (int i = 0; i < bytes / sizeof(uint64); i++)
 		s->u.words[i] = words[i];
-	if (h->format != MTP_PAGEDIR_FORMAT || h->ncolumns != c->n ||
-		h->size > Min(size, MTP_PAGEDIR_MOST))
+	if (!mtp_pagedir_is_of(h, c) || h->size > Min(size, MTP_PAGEDIR_MOST))
 		return false;
 	for (int i = 0; i < c->n; i++)
-		if (memcmp(&h->column[i].tag, &c->column[i].tag, sizeof(MtpPagedirTag)) != 0 ||
-			h->column[i].codes.norm != c->column[i].norm || !is_whole(h, &h->column[i].codes))
+		if (h->column[i].codes.norm != c->column[i].norm || !is_whole(h, &h->column[i].codes))
 			return false;
 	s->shape = mtp_pagedir_shape(h);
 	return s->shape.size <= h->size;
@@ -172,30 +181,6 @@ place_in_dictionary(const Search *s, const char *copy, MtpPagedirKey *key, Place
 	return true;
 }
 
-static void
-narrow_wanted(Wanted *w, StrategyNumber what, Place place)
-{
-	switch (what)
-	{
-		case BTLessStrategyNumber:
-			w->hi = Min(w->hi, place.code - place.sure);
-			break;
-		case BTLessEqualStrategyNumber:
-			w->hi = Min(w->hi, place.code);
-			break;
-		case BTGreaterEqualStrategyNumber:
-			w->lo = Max(w->lo, place.code);
-			break;
-		case BTGreaterStrategyNumber:
-			w->lo = Max(w->lo, place.code + place.sure);
-			break;
-		default:
-			w->lo = Max(w->lo, place.code);
-			w->hi = Min(w->hi, place.code);
-			break;
-	}
-}
-
 /* Combines the keys on a column.  Returns false if memory has changed. */
 static bool
 find_wanted(const Search *s, int column, Wanted *w)
@@ -243,7 +228,12 @@ find_wanted(const Search *s, int column, Wanted *w)
 		}
 		else
 			continue;
-		narrow_wanted(w, key->what, place);
+
+		/* The value's own code is left out only if all values with it equal the key's (D2). */
+		if (key->what <= BTEqualStrategyNumber)
+			w->hi = Min(w->hi, place.code - (key->what == BTLessStrategyNumber && place.sure));
+		if (key->what >= BTEqualStrategyNumber)
+			w->lo = Max(w->lo, place.code + (key->what == BTGreaterStrategyNumber && place.sure));
 	}
 	w->values = w->values && w->lo <= w->hi && w->lo <= most && w->hi >= 0;
 	return true;
@@ -266,44 +256,6 @@ rank_of(const Search *s, uint32 head, bool or_equal)
 								  or_equal);
 }
 
-/* True if the code at a rank is within the filter's range. */
-static inline bool
-passes_filter(const Filter *f, int rank)
-{
-	uint32		code;
-
-	if (f->width == 1)
-		code = ((const uint8 *) f->codes)[rank];
-	else if (f->width == 2)
-		code = ((const uint16 *) f->codes)[rank];
-	else
-		code = ((const uint32 *) f->codes)[rank];
-	return code - f->least <= f->span;
-}
-
-/* Makes the filter for a further column.  Returns false if it would let everything pass. */
-static bool
-make_filter(const Search *s, int column, const Wanted *w, Filter *f)
-{
-	int			width = s->u.head.column[column].codes.width;
-	uint32		null;
-
-	if (!w->asked || width == 0)
-		return false;
-	null = MtpCodeOfNull(width);
-	*f = (Filter)
-	{
-		.codes = s->at + s->shape.codes[column],.width = width,.least = null
-	};
-	if (w->values)
-	{
-		/* No condition asks for both values and nulls. */
-		f->least = Min(Max(w->lo, 0), null - 1);
-		f->span = Min(w->hi, null - 1) - f->least;
-	}
-	return true;
-}
-
 /*
  * Adds the items of ranks lo … hi - 1 that pass.  Returns false if a number is impossible:
  * memory has changed.
@@ -320,7 +272,14 @@ add_items(const Search *s, int lo, int hi, const Filter *filters, int nfilters,
 		bool		good = true;
 
 		for (int i = 0; i < nfilters && good; i++)
-			good = passes_filter(&filters[i], rank);
+		{
+			const Filter *f = &filters[i];
+			uint32		code = f->width == 1 ? ((const uint8 *) f->codes)[rank] :
+			f->width == 2 ? ((const uint16 *) f->codes)[rank] :
+			((const uint32 *) f->codes)[rank];
+
+			good = code - f->least <= f->span;
+		}
 		if (!good)
 			continue;
 		item = at[rank];
@@ -342,7 +301,8 @@ mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPa
 	Wanted		w,
 				further;
 	Filter		filters[MTP_PAGEDIR_COLUMNS];
-	int			nfilters = 0;
+	int			nfilters = 0,
+				width;
 	int			lo = 0,
 				hi,
 				ncoded;
@@ -361,7 +321,23 @@ mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPa
 		if (!find_wanted(&s, i, &further))
 			return MTP_PAGEDIR_CHANGED;
 		none = further.asked && !further.values && !further.nulls;
-		nfilters += make_filter(&s, i, &further, &filters[nfilters]);
+		width = h->column[i].codes.width;
+		if (further.asked && width > 0)
+		{
+			Filter	   *f = &filters[nfilters++];
+			uint32		null = MtpCodeOfNull(width);
+
+			*f = (Filter)
+			{
+				.codes = directory + s.shape.codes[i],.width = width,.least = null
+			};
+			if (further.values)
+			{
+				/* No condition asks for both values and nulls. */
+				f->least = Min(Max(further.lo, 0), null - 1);
+				f->span = Min(further.hi, null - 1) - f->least;
+			}
+		}
 	}
 
 	hi = h->nsorted;
