@@ -218,6 +218,7 @@ find_wanted(const Search *s, int column, Wanted *w)
 		{
 			if (!copied)
 			{
+				/* Comparison functions see this copy alone, and only if it is whole (D4). */
 				memcpy(copy.data, s->at + codes->u.dictionary.at, codes->u.dictionary.size);
 				if (!s->still(s->arg))
 					return false;
@@ -298,11 +299,9 @@ mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPa
 	Search		s = {.at = directory,.columns = c,.keys = keys,.nkeys = nkeys,.still = still,
 	.arg = arg};
 	const MtpPagedirHead *h = &s.u.head;
-	Wanted		w,
-				further;
+	Wanted		w;
 	Filter		filters[MTP_PAGEDIR_COLUMNS];
-	int			nfilters = 0,
-				width;
+	int			nfilters = 0;
 	int			lo = 0,
 				hi,
 				ncoded;
@@ -312,34 +311,37 @@ mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPa
 	/* Fetches the first level, wherever it begins, so that one wait covers it and the head. */
 	for (int line = 1; line < 4; line++)
 		__builtin_prefetch(directory + line * MTP_PAGEDIR_ALIGN);
+
+	/* From here on counts and places come from the head's copy, which bounds all loops (D3). */
 	if (!read_head(&s, size))
 		return MTP_PAGEDIR_UNUSABLE;
 	if (!find_wanted(&s, 0, &w))
 		return MTP_PAGEDIR_CHANGED;
 	for (int i = 1; i < c->n && !none && (w.values || w.nulls); i++)
 	{
+		Wanted		further;
+		int			width = h->column[i].codes.width;
+		Filter	   *f = &filters[nfilters];
+
 		if (!find_wanted(&s, i, &further))
 			return MTP_PAGEDIR_CHANGED;
 		none = further.asked && !further.values && !further.nulls;
-		width = h->column[i].codes.width;
-		if (further.asked && width > 0)
+		if (!further.asked || width == 0)
+			continue;			/* all codes would pass */
+		*f = (Filter)
 		{
-			Filter	   *f = &filters[nfilters++];
-			uint32		null = MtpCodeOfNull(width);
-
-			*f = (Filter)
-			{
-				.codes = directory + s.shape.codes[i],.width = width,.least = null
-			};
-			if (further.values)
-			{
-				/* No condition asks for both values and nulls. */
-				f->least = Min(Max(further.lo, 0), null - 1);
-				f->span = Min(further.hi, null - 1) - f->least;
-			}
+			.codes = directory + s.shape.codes[i],.width = width,.least = MtpCodeOfNull(width)
+		};
+		if (further.values)
+		{
+			/* No condition asks for both values and nulls. */
+			f->least = Min(Max(further.lo, 0), MtpCodeOfNull(width) - 1);
+			f->span = Min(further.hi, MtpCodeOfNull(width) - 1) - f->least;
 		}
+		nfilters++;
 	}
 
+	/* Entries stand in the order of the first column's codes, then come those where it is null. */
 	hi = h->nsorted;
 	ncoded = h->nsorted + h->nnulls;
 	if (!none && w.values)
@@ -351,6 +353,8 @@ mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPa
 		if (!add_items(&s, lo, hi, filters, nfilters, items, &any))
 			return MTP_PAGEDIR_CHANGED;
 	}
+
+	/* Nothing is known of items that were not compared, so they are candidates in any case. */
 	if ((!none && w.nulls && !add_items(&s, h->nsorted, ncoded, filters, nfilters, items, &any)) ||
 		!add_items(&s, ncoded, ncoded + h->nothers, NULL, 0, items, &any))
 		return MTP_PAGEDIR_CHANGED;
