@@ -67,6 +67,78 @@ mtp_dirscan_teach_note(Oid relid, RelOptInfo *rel, const Path *seq, List *clause
 	notes = lappend(notes, note);
 }
 
+/* ---------- when it is executed ---------- */
+
+/*
+ * Counts the scan, and asks for directories of all pairs that have none, as a directory scan does
+ * for pairs that it has read.
+ */
+static void
+begin_lesson(CustomScanState *node, EState *estate, int eflags)
+{
+	Relation	rel = node->ss.ss_currentRelation;
+	List	   *clauses = mtp_dirscan_read_clauses(castNode(CustomScan, node->ss.ps.plan));
+	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
+	MtpPagedirColumns columns;
+	uint32		npairs;
+	int			n;
+
+	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) || estate->es_epq_active != NULL)
+		return;
+	n = mtp_dirscan_narrow_columns(clauses, attnums);
+	if (n > 0)
+		mtp_pagedir_learn_count(rel, estate->es_query_cxt, n, attnums);
+	if (!mtp_pair_serves(rel) || !mtp_pair_serves_snapshot(estate->es_snapshot) ||
+		mtp_dirscan_asking(rel, clauses, &n, attnums) == NIL ||
+		!mtp_pagedir_describe(&columns, RelationGetDescr(rel), n, attnums))
+		return;
+	npairs = ((uint64) RelationGetNumberOfBlocks(rel) + 1) / 2;
+	for (uint32 pair = 0; pair < npairs; pair++)
+	{
+		MtpPagedirHead head;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!mtp_pair_peek(rel, pair, MTP_FRAME_PAGEDIR, &head, sizeof(head)) ||
+			!mtp_pagedir_is_of(&head, &columns))
+			mtp_pagedir_request(rel, pair);
+	}
+	mtp_pagedir_request_flush();
+}
+
+static TupleTableSlot *
+execute_lesson(CustomScanState *node)
+{
+	return NULL;
+}
+
+static void
+end_lesson(CustomScanState *node)
+{
+}
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = "directory lesson",
+	.BeginCustomScan = begin_lesson,
+	.ExecCustomScan = execute_lesson,
+	.EndCustomScan = end_lesson,
+	.ReScanCustomScan = end_lesson
+};
+
+static Node *
+create_state(CustomScan *plan)
+{
+	CustomScanState *state = makeNode(CustomScanState);
+
+	state->methods = &exec_methods;
+	MtpSetCustomSlot(state, &TTSOpsBufferHeapTuple);
+	return (Node *) state;
+}
+
+static const CustomScanMethods methods = {
+	.CustomName = "directory lesson",
+	.CreateCustomScanState = create_state
+};
+
 /* ---------- when the plan is made ---------- */
 
 /*
@@ -89,13 +161,6 @@ note_of(const Scan *scan, Oid relid)
 	}
 	return NULL;
 }
-
-static Node *create_state(CustomScan *plan);
-
-static const CustomScanMethods methods = {
-	.CustomName = "directory lesson",
-	.CreateCustomScanState = create_state
-};
 
 static void teach_by(PlannedStmt *stmt, Plan *plan);
 
@@ -179,82 +244,6 @@ plan_statement(Query *parse, const char *query_string, int cursor_options, Param
 	}
 	PG_END_TRY();
 	return stmt;
-}
-
-/* ---------- when it is executed ---------- */
-
-/*
- * Asks for directories of all pairs that have none, as a directory scan does for pairs that it has
- * read.
- */
-static void
-ask_for_directories(Relation rel, List *clauses)
-{
-	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
-	int			n;
-	MtpPagedirColumns columns;
-	uint32		npairs;
-
-	if (mtp_dirscan_asking(rel, clauses, &n, attnums) == NIL ||
-		!mtp_pagedir_describe(&columns, RelationGetDescr(rel), n, attnums))
-		return;
-	npairs = ((uint64) RelationGetNumberOfBlocks(rel) + 1) / 2;
-	for (uint32 pair = 0; pair < npairs; pair++)
-	{
-		MtpPagedirHead head;
-
-		CHECK_FOR_INTERRUPTS();
-		if (!mtp_pair_peek(rel, pair, MTP_FRAME_PAGEDIR, &head, sizeof(head)) ||
-			!mtp_pagedir_is_of(&head, &columns))
-			mtp_pagedir_request(rel, pair);
-	}
-	mtp_pagedir_request_flush();
-}
-
-static void
-begin_lesson(CustomScanState *node, EState *estate, int eflags)
-{
-	Relation	rel = node->ss.ss_currentRelation;
-	List	   *clauses = mtp_dirscan_read_clauses(castNode(CustomScan, node->ss.ps.plan));
-	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
-	int			n;
-
-	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) || estate->es_epq_active != NULL)
-		return;
-	n = mtp_dirscan_narrow_columns(clauses, attnums);
-	if (n > 0)
-		mtp_pagedir_learn_count(rel, estate->es_query_cxt, n, attnums);
-	if (mtp_pair_serves(rel) && mtp_pair_serves_snapshot(estate->es_snapshot))
-		ask_for_directories(rel, clauses);
-}
-
-static TupleTableSlot *
-execute_lesson(CustomScanState *node)
-{
-	return NULL;
-}
-
-static void
-end_lesson(CustomScanState *node)
-{
-}
-
-static const CustomExecMethods exec_methods = {
-	.CustomName = "directory lesson",
-	.BeginCustomScan = begin_lesson,
-	.ExecCustomScan = execute_lesson,
-	.EndCustomScan = end_lesson,
-	.ReScanCustomScan = end_lesson
-};
-
-static Node *
-create_state(CustomScan *plan)
-{
-	CustomScanState *state = makeNode(CustomScanState);
-
-	state->methods = &exec_methods;
-	MtpSetCustomSlot(state, &TTSOpsBufferHeapTuple);
-	return (Node *) state;
 }
 
 void
