@@ -101,16 +101,6 @@ is_value(PlannerInfo *root, RelOptInfo *rel, Expr *expr)
 		!contain_subplans((Node *) expr);
 }
 
-/* True if the operator belongs to the order of the column's directories, and is = if it must be. */
-static bool
-in_order(Var *column, Oid op, Oid collation, bool equal)
-{
-	int			strategy = strategy_of(column->vartype, op);
-
-	return strategy != 0 && (!equal || strategy == BTEqualStrategyNumber) &&
-		collation == column->varcollid;
-}
-
 /*
  * True if the planner has derived clauses on the table's columns from clauses of several security
  * levels.  Derived clauses have the lowest of these levels, whatever values are in them, and the
@@ -196,12 +186,17 @@ clause_of(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *rinfo)
 		c.value = lsecond(expr->args);
 		column = expr->useOr ? column_of(rel, linitial(expr->args)) : NULL;
 	}
-	if (column == NULL ||
-		(c.value != NULL && (!OidIsValid(c.op) ||
-							 !in_order(column, c.op, c.collation, c.kind == MTP_CLAUSE_ANY) ||
-							 !is_value(root, rel, c.value))) ||
-		!restriction_is_securely_promotable(rinfo, rel))
+	if (column == NULL || !restriction_is_securely_promotable(rinfo, rel))
 		return NULL;
+	if (c.value != NULL)
+	{
+		/* The operator must belong to the order of the column's directories. */
+		int			strategy = OidIsValid(c.op) ? strategy_of(column->vartype, c.op) : 0;
+
+		if (strategy == 0 || (c.kind == MTP_CLAUSE_ANY && strategy != BTEqualStrategyNumber) ||
+			c.collation != column->varcollid || !is_value(root, rel, c.value))
+			return NULL;
+	}
 	c.attnum = column->varattno;
 	clause = palloc(sizeof(MtpDirscanClause));
 	*clause = c;

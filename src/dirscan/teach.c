@@ -162,31 +162,26 @@ note_of(const Scan *scan, Oid relid)
 	return NULL;
 }
 
-static void teach_by(PlannedStmt *stmt, Plan *plan);
-
+/* Adds a subplan for each scan in these plans that teaches. */
 static void
-teach_by_all(PlannedStmt *stmt, List *plans)
+teach_by(PlannedStmt *stmt, List *plans)
 {
 	ListCell   *lc;
 
-	foreach(lc, plans)
-		teach_by(stmt, lfirst(lc));
-}
-
-static void
-teach_by(PlannedStmt *stmt, Plan *plan)
-{
-	if (plan == NULL)
-		return;
 	check_stack_depth();
-	switch (nodeTag(plan))
+	foreach(lc, plans)
 	{
-		case T_IndexScan:
-		case T_BitmapHeapScan:
-			{
-				Scan	   *scan = (Scan *) plan;
-				const Note *note = note_of(scan, rt_fetch(scan->scanrelid, stmt->rtable)->relid);
+		Plan	   *plan = lfirst(lc);
+		Scan	   *scan = (Scan *) plan;
+		const Note *note;
 
+		if (plan == NULL)
+			continue;
+		switch (nodeTag(plan))
+		{
+			case T_IndexScan:
+			case T_BitmapHeapScan:
+				note = note_of(scan, rt_fetch(scan->scanrelid, stmt->rtable)->relid);
 				if (note != NULL)
 				{
 					CustomScan *lesson = makeNode(CustomScan);
@@ -197,25 +192,24 @@ teach_by(PlannedStmt *stmt, Plan *plan)
 					lesson->methods = &methods;
 					stmt->subplans = lappend(stmt->subplans, lesson);
 				}
-				return;
-			}
-		case T_Append:
-			teach_by_all(stmt, ((Append *) plan)->appendplans);
-			break;
-		case T_MergeAppend:
-			teach_by_all(stmt, ((MergeAppend *) plan)->mergeplans);
-			break;
-		case T_SubqueryScan:
-			teach_by(stmt, ((SubqueryScan *) plan)->subplan);
-			break;
-		case T_CustomScan:
-			teach_by_all(stmt, ((CustomScan *) plan)->custom_plans);
-			break;
-		default:
-			break;
+				continue;
+			case T_Append:
+				teach_by(stmt, ((Append *) plan)->appendplans);
+				break;
+			case T_MergeAppend:
+				teach_by(stmt, ((MergeAppend *) plan)->mergeplans);
+				break;
+			case T_SubqueryScan:
+				teach_by(stmt, list_make1(((SubqueryScan *) plan)->subplan));
+				break;
+			case T_CustomScan:
+				teach_by(stmt, ((CustomScan *) plan)->custom_plans);
+				break;
+			default:
+				break;
+		}
+		teach_by(stmt, list_make2(plan->lefttree, plan->righttree));
 	}
-	teach_by(stmt, plan->lefttree);
-	teach_by(stmt, plan->righttree);
 }
 
 /* A function that the planner folds may plan statements of its own, which have their own notes. */
@@ -234,8 +228,8 @@ plan_statement(Query *parse, const char *query_string, int cursor_options, Param
 		{
 			List	   *subplans = list_copy(stmt->subplans);
 
-			teach_by(stmt, stmt->planTree);
-			teach_by_all(stmt, subplans);
+			teach_by(stmt, list_make1(stmt->planTree));
+			teach_by(stmt, subplans);
 		}
 	}
 	PG_FINALLY();

@@ -66,23 +66,22 @@ mtp_pagedir_build_range(MtpPagedirBuilder *b, MtpRange *pairs, TimestampTz began
 
 /* Drops what is left of the range, and all else that the queue has of the table. */
 static void
-drop_table(Oid relid, bool only_fresh)
+drop_table(bool only_fresh)
 {
 	mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, range.n);
 	range.n = 0;
-	mtp_pagedir_queue_drop(relid, only_fresh);
+	mtp_pagedir_queue_drop(range.relid, only_fresh);
 }
 
 static void
 build_table(Relation rel)
 {
 	TimestampTz began;
-	Oid			relid = RelationGetRelid(rel);
 	MtpPagedirBuilder b;
 
 	if (!mtp_table_is_ours(rel) || !mtp_pagedir_builder_open(&b, rel))
 	{
-		drop_table(relid, false);
+		drop_table(false);
 		return;
 	}
 	InvalidateCatalogSnapshot();
@@ -95,12 +94,9 @@ build_table(Relation rel)
 	{
 		b.refused = 0;
 		if (!mtp_pagedir_build_range(&b, &range, began))
-			drop_table(relid, true);
-	} while (!turn_is_over(began) && mtp_pagedir_queue_take(relid, CHUNK, &range));
-	if (range.n > 0)
-		mtp_pagedir_queue_return(&range, false);
-	else
-		mtp_pagedir_queue_rotate(relid);
+			drop_table(true);
+	} while (!turn_is_over(began) && mtp_pagedir_queue_take(range.relid, CHUNK, &range));
+	mtp_pagedir_queue_return(&range, false);
 	mtp_pagedir_builder_close(&b);
 }
 
@@ -139,7 +135,7 @@ build_turn(void)
 		relation_close(rel, NoLock);
 	}
 	else if (locked)
-		drop_table(range.relid, false);
+		drop_table(false);
 	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 	CommitTransactionCommand();
 
@@ -161,7 +157,7 @@ turn_failed(void)
 {
 	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 	mtp_pagedir_queue_count(MTP_PAIRS_FAILED, 1);
-	drop_table(range.relid, false);
+	drop_table(false);
 }
 
 void

@@ -133,39 +133,6 @@ mtp_pagedir_queue_take(Oid relid, uint32 most, MtpRange *range)
 }
 
 /*
- * Moves the table's ranges to the end and returns the largest number of their returns.  The caller
- * holds the lock.
- */
-static uint32
-rotate_table(Oid relid)
-{
-	uint32		returns = 0;
-
-	for (int i = 0, left = queue->n; left > 0; left--)
-	{
-		Queued		q = queue->queued[i];
-
-		if (q.dbid != MyDatabaseId || q.range.relid != relid)
-		{
-			i++;
-			continue;
-		}
-		returns = Max(returns, q.returns);
-		remove_at(i);
-		queue->queued[queue->n++] = q;
-	}
-	return returns;
-}
-
-void
-mtp_pagedir_queue_rotate(Oid relid)
-{
-	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
-	rotate_table(relid);
-	LWLockRelease(queue->lock);
-}
-
-/*
  * Drops a table's ranges, or those of loads alone; without a table those of the whole database.
  * The caller holds the lock.
  */
@@ -197,11 +164,27 @@ drop_database(Oid database)
 void
 mtp_pagedir_queue_return(const MtpRange *range, bool locked)
 {
-	uint32		returns;
+	uint32		returns = 0;
 
 	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
-	returns = rotate_table(range->relid) + locked;
-	put_range(range, returns);
+
+	/* Moves the table's other ranges to the end first. */
+	for (int i = 0, left = queue->n; left > 0; left--)
+	{
+		Queued		q = queue->queued[i];
+
+		if (q.dbid != MyDatabaseId || q.range.relid != range->relid)
+		{
+			i++;
+			continue;
+		}
+		returns = Max(returns, q.returns);
+		remove_at(i);
+		queue->queued[queue->n++] = q;
+	}
+	returns += locked;
+	if (range->n > 0)
+		put_range(range, returns);
 	if (returns > MOST_RETURNS)
 		drop_ranges(MyDatabaseId, range->relid, false);
 	LWLockRelease(queue->lock);

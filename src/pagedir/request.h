@@ -94,13 +94,11 @@ extern void mtp_pagedir_queue_put(const MtpRange *range);
 extern bool mtp_pagedir_queue_take(Oid relid, uint32 most, MtpRange *range);
 
 /*
- * Returns a range behind all others. locked: its table's lock was not free.  After too many such
- * returns the table's ranges are dropped.
+ * Returns what is left of a range, if anything, behind all others, as all ranges of its table.
+ * locked: the table's lock was not free.  After too many such returns the table's ranges are
+ * dropped.
  */
 extern void mtp_pagedir_queue_return(const MtpRange *range, bool locked);
-
-/* Moves the table's ranges behind those of other tables. */
-extern void mtp_pagedir_queue_rotate(Oid relid);
 
 /* Drops this table's ranges, or those of loads alone. */
 extern void mtp_pagedir_queue_drop(Oid relid, bool only_fresh);

@@ -99,43 +99,6 @@ check_target(Form_pg_class rel, MtpPagedirChosen choice)
 				 errhint("Use ALTER TABLE ... SET ACCESS METHOD.")));
 }
 
-static AttrNumber
-find_column(Relation rel, const char *name)
-{
-	AttrNumber	attnum = get_attnum(RelationGetRelid(rel), name);
-	Oid			type;
-
-	if (attnum == InvalidAttrNumber)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_COLUMN),
-				 errmsg("column \"%s\" of relation \"%s\" does not exist",
-						name, RelationGetRelationName(rel))));
-	if (attnum < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("page directories on system columns are not supported"),
-				 errdetail("Column \"%s\" is a system column.", name)));
-	type = get_atttype(RelationGetRelid(rel), attnum);
-	if (!OidIsValid(GetDefaultOpClass(type, BTREE_AM_OID)) ||
-		!OidIsValid(lookup_type_cache(type, TYPECACHE_CMP_PROC)->cmp_proc))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("column \"%s\" of table \"%s\" cannot be a directory column",
-						name, RelationGetRelationName(rel)),
-				 errdetail("Data type %s, or one within it, has no default operator class for access method \"btree\".",
-						   format_type_be(type)),
-				 errhint("Leave the column out, or define a default operator class for its data type.")));
-	if (!mtp_pagedir_has_order(type))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("column \"%s\" of table \"%s\" cannot be a directory column",
-						name, RelationGetRelationName(rel)),
-				 errdetail("Data type %s, or one within it, is a row type, whose order may change with its attributes.",
-						   format_type_be(type)),
-				 errhint("Leave the column out.")));
-	return attnum;
-}
-
 static void
 report_undefined(Oid relid)
 {
@@ -178,13 +141,43 @@ mtp_table_set_directory(PG_FUNCTION_ARGS)
 	for (int i = 0; i < own.ncolumns; i++)
 	{
 		const char *name = NameStr(*DatumGetName(names[i]));
+		AttrNumber	attnum = get_attnum(relid, name);
+		Oid			type;
 
-		own.columns[i] = find_column(rel, name);
+		if (attnum == InvalidAttrNumber)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_COLUMN),
+					 errmsg("column \"%s\" of relation \"%s\" does not exist",
+							name, RelationGetRelationName(rel))));
+		if (attnum < 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("page directories on system columns are not supported"),
+					 errdetail("Column \"%s\" is a system column.", name)));
+		type = get_atttype(relid, attnum);
+		if (!OidIsValid(GetDefaultOpClass(type, BTREE_AM_OID)) ||
+			!OidIsValid(lookup_type_cache(type, TYPECACHE_CMP_PROC)->cmp_proc))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("column \"%s\" of table \"%s\" cannot be a directory column",
+							name, RelationGetRelationName(rel)),
+					 errdetail("Data type %s, or one within it, has no default operator class for access method \"btree\".",
+							   format_type_be(type)),
+					 errhint("Leave the column out, or define a default operator class for its data type.")));
+		if (!mtp_pagedir_has_order(type))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("column \"%s\" of table \"%s\" cannot be a directory column",
+							name, RelationGetRelationName(rel)),
+					 errdetail("Data type %s, or one within it, is a row type, whose order may change with its attributes.",
+							   format_type_be(type)),
+					 errhint("Leave the column out.")));
 		for (int j = 0; j < i; j++)
-			if (own.columns[j] == own.columns[i])
+			if (own.columns[j] == attnum)
 				ereport(ERROR,
 						(errcode(ERRCODE_DUPLICATE_COLUMN),
 						 errmsg("column \"%s\" specified more than once", name)));
+		own.columns[i] = attnum;
 	}
 	relation_close(rel, NoLock);
 
