@@ -8,8 +8,6 @@
  */
 #include "dirscan/dirscan.h"
 
-#include "access/tableam.h"
-#include "buffer/buffer.h"
 #include "buffer/pair.h"
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"

@@ -6,7 +6,6 @@
 #include "dirscan/dirscan.h"
 
 #include "access/parallel.h"
-#include "access/tableam.h"
 #include "commands/explain.h"
 #include "executor/executor.h"
 #include "miscadmin.h"

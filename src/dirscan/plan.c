@@ -5,11 +5,9 @@
  */
 #include "dirscan/dirscan.h"
 
-#include "access/table.h"
 #include "access/xact.h"
 #include "buffer/pair.h"
 #include "catalog/catalog.h"
-#include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"

@@ -10,13 +10,9 @@
 #include "dirscan/dirscan.h"
 
 #include "access/syncscan.h"
-#include "access/tableam.h"
-#include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "pagedir/request.h"
-#include "storage/bufmgr.h"
-#include "utils/snapmgr.h"
 #include "core/inject.h"
 
 void

@@ -9,14 +9,12 @@
  */
 #include "dirscan/dirscan.h"
 
-#include "buffer/pair.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "optimizer/planner.h"
 #include "parser/parsetree.h"
 #include "pagedir/request.h"
 #include "pagedir/learn.h"
-#include "storage/bufmgr.h"
 
 /* A scan by an index teaches if it costs at least this share of the sequential scan. */
 #define MOST			0.5

@@ -15,7 +15,6 @@
 #include "pagedir/request.h"
 
 #include "access/transam.h"
-#include "access/xact.h"
 #include "catalog/pg_type_d.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"

@@ -11,7 +11,6 @@
  */
 #include "core/core.h"
 
-#include "access/htup_details.h"
 #include "access/relation.h"
 #include "catalog/partition.h"
 #include "catalog/pg_type.h"

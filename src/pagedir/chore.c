@@ -10,13 +10,11 @@
 #include "pagedir/request.h"
 
 #include "access/relation.h"
-#include "access/xact.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "utils/guc.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "worker/worker.h"

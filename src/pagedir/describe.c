@@ -4,7 +4,6 @@
  */
 #include "pagedir/pagedir.h"
 
-#include "access/htup_details.h"
 #include "access/nbtree.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_database.h"

@@ -18,8 +18,6 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/objectaccess.h"
-#include "catalog/objectaddress.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_seclabel.h"

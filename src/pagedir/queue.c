@@ -7,14 +7,10 @@
  */
 #include "pagedir/request.h"
 
-#include "access/htup_details.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
-#include "storage/lwlock.h"
 #include "storage/shmem.h"
-
-#include "buffer/buffer.h"
 
 PG_FUNCTION_INFO_V1(mtp_stat_directories);
 

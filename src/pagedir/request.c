@@ -8,13 +8,11 @@
  */
 #include "pagedir/request.h"
 
-#include "access/xact.h"
 #include "core/reset.h"
 #include "miscadmin.h"
 
 #include "worker/worker.h"
 #include "pagedir/choice.h"
-#include "core/identity.h"
 
 #define SCAN_RANGE		512		/* pairs that a scan collects */
 #define LOAD_RANGE		256		/* pairs that a load leaves behind before it tells workers */

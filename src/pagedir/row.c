@@ -32,21 +32,6 @@ mtp_pagedir_layout(MtpPagedirColumns *c)
 	}
 }
 
-/* Stores an attribute's value (from 0) in the place of its column. */
-static inline void
-put_value(const MtpPagedirColumns *c, int att, Datum value, MtpValueKind kind, Datum *values,
-		  MtpValueKind *kinds)
-{
-	for (int i = 0; i < c->n; i++)
-	{
-		if (c->column[i].tag.attnum == att + 1)
-		{
-			values[i] = value;
-			kinds[i] = kind;
-		}
-	}
-}
-
 /* Returns the size of a varlena that begins within `room` bytes, or 0 if it does not end there. */
 static Size
 varlena_size(const char *data, Size room, MtpValueKind *kind)
@@ -124,20 +109,25 @@ mtp_pagedir_values(const MtpPagedirColumns *c, HeapTupleHeader row, Size size, D
 	for (; att < Min(natts, c->last); att++)
 	{
 		Form_pg_attribute form = TupleDescAttr(c->desc, att);
-		MtpValueKind kind;
-		Size		bytes;
+		MtpValueKind kind = MTP_VALUE_NULL;
+		Datum		value = (Datum) 0;
 
-		if (nulls != NULL && att_isnull(att, nulls))
+		if (nulls == NULL || !att_isnull(att, nulls))
 		{
-			put_value(c, att, (Datum) 0, MTP_VALUE_NULL, values, kinds);
-			continue;
+			Size		bytes = attribute_size(form, data, room, &at, &kind);
+
+			if (bytes == 0)
+				return false;
+			if (kind == MTP_VALUE_GOOD)
+				value = fetchatt(form, data + at);
+			at += bytes;
 		}
-		bytes = attribute_size(form, data, room, &at, &kind);
-		if (bytes == 0)
-			return false;
-		put_value(c, att, kind == MTP_VALUE_GOOD ? fetchatt(form, data + at) :
-				  (Datum) 0, kind, values, kinds);
-		at += bytes;
+		for (int i = 0; i < c->n; i++)
+			if (c->column[i].tag.attnum == att + 1)
+			{
+				values[i] = value;
+				kinds[i] = kind;
+			}
 	}
 
 	/* The row is from before the other columns were added: their value is in the catalogs. */

@@ -16,11 +16,7 @@
 typedef struct Search
 {
 	const char *at;
-	union
-	{
-		MtpPagedirHead head;
-		uint64		words[sizeof(MtpPagedirHead) / sizeof(uint64)];
-	}			u;
+	MtpPagedirHead head;		/* a copy */
 	MtpPagedirShape shape;
 	MtpPagedirColumns *columns;
 	MtpPagedirKey *keys;
@@ -91,13 +87,13 @@ read_head(Search *s, Size size)
 {
 	const volatile uint64 *words = (const volatile uint64 *) s->at;
 	const MtpPagedirColumns *c = s->columns;
-	MtpPagedirHead *h = &s->u.head;
+	MtpPagedirHead *h = &s->head;
 	Size		bytes = MtpPagedirHeadSize(c->n);
 
 	if (size < bytes)
 		return false;
 	for (int i = 0; i < bytes / sizeof(uint64); i++)
-		s->u.words[i] = words[i];
+		((uint64 *) h)[i] = words[i];
 	if (!mtp_pagedir_is_of(h, c) || h->size > Min(size, MTP_PAGEDIR_MOST))
 		return false;
 	for (int i = 0; i < c->n; i++)
@@ -133,7 +129,7 @@ get_value(const Search *s, int column, const char *copy, int i, Datum *value)
 {
 	Form_pg_attribute att = TupleDescAttr(s->columns->desc,
 										  s->columns->column[column].tag.attnum - 1);
-	Size		size = s->u.head.column[column].codes.u.dictionary.size;
+	Size		size = s->head.column[column].codes.u.dictionary.size;
 	Size		at = ((const uint16 *) copy)[i];
 
 	if (at >= size)
@@ -154,7 +150,7 @@ static bool
 place_in_dictionary(const Search *s, const char *copy, MtpPagedirKey *key, Place *place)
 {
 	int			lo = 0,
-				hi = s->u.head.column[key->column].codes.nvalues;
+				hi = s->head.column[key->column].codes.nvalues;
 
 	while (lo < hi)
 	{
@@ -185,13 +181,9 @@ place_in_dictionary(const Search *s, const char *copy, MtpPagedirKey *key, Place
 static bool
 find_wanted(const Search *s, int column, Wanted *w)
 {
-	const MtpPagedirCodes *codes = &s->u.head.column[column].codes;
+	const MtpPagedirCodes *codes = &s->head.column[column].codes;
 	int64		most = codes->width == 0 ? PG_UINT32_MAX : (int64) MtpCodeOfNull(codes->width) - 1;
-	union
-	{
-		char		data[MTP_PAGEDIR_MOST];
-		double		align;
-	}			copy;
+	uint64		copy[MTP_PAGEDIR_MOST / sizeof(uint64)];
 	bool		copied = false;
 
 	*w = (Wanted)
@@ -219,12 +211,12 @@ find_wanted(const Search *s, int column, Wanted *w)
 			if (!copied)
 			{
 				/* Comparison functions see this copy alone, and only if it is whole (D4). */
-				memcpy(copy.data, s->at + codes->u.dictionary.at, codes->u.dictionary.size);
+				memcpy(copy, s->at + codes->u.dictionary.at, codes->u.dictionary.size);
 				if (!s->still(s->arg))
 					return false;
 				copied = true;
 			}
-			if (!place_in_dictionary(s, copy.data, key, &place))
+			if (!place_in_dictionary(s, (char *) copy, key, &place))
 				return false;
 		}
 		else
@@ -252,8 +244,8 @@ rank_of(const Search *s, uint32 head, bool or_equal)
 	int			rank = node * MTP_NODE_SLOTS;
 
 	if (node == s->shape.nnodes)
-		return s->u.head.nsorted;
-	return rank + mtp_count_below(heads + rank, Min(s->u.head.nsorted - rank, MTP_NODE_SLOTS), head,
+		return s->head.nsorted;
+	return rank + mtp_count_below(heads + rank, Min(s->head.nsorted - rank, MTP_NODE_SLOTS), head,
 								  or_equal);
 }
 
@@ -298,7 +290,7 @@ mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPa
 {
 	Search		s = {.at = directory,.columns = c,.keys = keys,.nkeys = nkeys,.still = still,
 	.arg = arg};
-	const MtpPagedirHead *h = &s.u.head;
+	const MtpPagedirHead *h = &s.head;
 	Wanted		w;
 	Filter		filters[MTP_PAGEDIR_COLUMNS];
 	int			nfilters = 0;

@@ -4,12 +4,10 @@
  */
 #include "core/core.h"
 
-#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/transam.h"
 #include "catalog/objectaddress.h"
 #include "catalog/pg_am.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "miscadmin.h"
@@ -99,14 +97,6 @@ check_target(Form_pg_class rel, MtpPagedirChosen choice)
 				 errhint("Use ALTER TABLE ... SET ACCESS METHOD.")));
 }
 
-static void
-report_undefined(Oid relid)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_TABLE),
-			 errmsg("relation with OID %u does not exist", relid)));
-}
-
 /*
  * Checks before it requests the lock, so that no user can block tables of others, and again under
  * the lock.  The lock is that of SECURITY LABEL and lasts to the end of the transaction; readers
@@ -119,7 +109,7 @@ mtp_table_set_directory(PG_FUNCTION_ARGS)
 	Datum	   *names;
 	Oid			relid;
 	HeapTuple	tup;
-	Relation	rel;
+	Relation	rel = NULL;
 
 	mtp_require_preload();
 	PreventCommandIfReadOnly("mtpower.set_directory()");
@@ -129,14 +119,16 @@ mtp_table_set_directory(PG_FUNCTION_ARGS)
 	relid = PG_GETARG_OID(0);
 
 	tup = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	if (!HeapTupleIsValid(tup))
-		report_undefined(relid);
-	check_target((Form_pg_class) GETSTRUCT(tup), own.choice);
-	ReleaseSysCache(tup);
-
-	rel = try_relation_open(relid, ShareUpdateExclusiveLock);
+	if (HeapTupleIsValid(tup))
+	{
+		check_target((Form_pg_class) GETSTRUCT(tup), own.choice);
+		ReleaseSysCache(tup);
+		rel = try_relation_open(relid, ShareUpdateExclusiveLock);
+	}
 	if (rel == NULL)
-		report_undefined(relid);
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
 	check_target(rel->rd_rel, own.choice);
 	for (int i = 0; i < own.ncolumns; i++)
 	{
