@@ -75,19 +75,13 @@ is_trusted(const MtpPagedirColumn *column)
  * while a comparison function runs (invariant D5).
  */
 static void
-abandon_frame(void)
+abandon_frame(int code, Datum arg)
 {
 	if (reserved)
 	{
 		reserved = false;
 		(void) mtp_frame_fill(&mtp_buffer, reserved_tag, &reserved_ref, NULL, 0);
 	}
-}
-
-static void
-abandon_at_exit(int code, Datum arg)
-{
-	abandon_frame();
 }
 
 bool
@@ -101,7 +95,7 @@ mtp_pagedir_builder_open(MtpPagedirBuilder *b, Relation rel)
 	if (!mtp_pair_serves(rel) || (n = mtp_pagedir_columns(rel, attnums, NULL)) == 0)
 		return false;
 	if (!registered)
-		before_shmem_exit(abandon_at_exit, 0);
+		before_shmem_exit(abandon_frame, 0);
 	registered = true;
 	*b = (MtpPagedirBuilder)
 	{
@@ -221,6 +215,12 @@ build_in(MtpPagedirBuilder *b, uint32 pair, int *kind, bool only_free, int *leve
 	if (!mtp_pair_reserve(b->rel, pair, kind, b->nblocks, b->strategy, only_free, *level, b->copy,
 						  &reserved_ref))
 		return MTP_BUILT_REFUSED;
+
+	/*
+	 * No lock on a page is held any more.  Readers find an empty directory, which says nothing,
+	 * and other builders leave the pair alone; an error or the end of the process takes it away
+	 * (D5).
+	 */
 	reserved_tag = mtp_page_tag(MtpRelLocator(b->rel), MtpPairBlock(pair));
 	reserved = true;
 
@@ -231,7 +231,7 @@ build_in(MtpPagedirBuilder *b, uint32 pair, int *kind, bool only_free, int *leve
 	}
 	PG_CATCH();
 	{
-		abandon_frame();
+		abandon_frame(0, (Datum) 0);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
@@ -241,6 +241,8 @@ build_in(MtpPagedirBuilder *b, uint32 pair, int *kind, bool only_free, int *leve
 	if (!only_free)
 		*level = mtp_pair_level(&reserved_ref);
 	fits = needs <= mtp_pool_frame_bytes(*kind);
+
+	/* A writer that has changed the pages since the copy has taken the frame away. */
 	filled = mtp_pair_fill(b->rel, pair, &reserved_ref, b->directory, fits ? needs : 0);
 	return needs == 0 ? MTP_BUILT_UNFIT : filled && fits ? MTP_BUILT_IT : MTP_BUILT_REFUSED;
 }

@@ -77,6 +77,8 @@ look_up_choice(Relation rel, MtpPagedirChoice *directory)
 	memset(directory, 0, sizeof(*directory));
 	if (mtp_pagedir_label_any())
 		mtp_pagedir_label_read(relid, directory);
+
+	/* From here on another session's change may arrive, and frees the entry (rd_amcache). */
 	MTP_INJECT("directory_read");
 	ancestors = rel->rd_rel->relispartition ? get_partition_ancestors(relid) : NIL;
 	if (directory->choice == MTP_PAGEDIR_LEARNT && mtp_pagedir_label_any())

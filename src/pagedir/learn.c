@@ -138,11 +138,11 @@ is_first(MemoryContext query, Oid root, int n, const AttrNumber *attnums)
 		e = e->outer;
 	if (e == NULL)
 	{
-		e = palloc0(sizeof(Execution));
-		e->query = query;
-		e->outer = executions;
-		e->gone.func = forget_execution;
-		e->gone.arg = e;
+		e = palloc(sizeof(Execution));
+		*e = (Execution)
+		{
+			.gone.func = forget_execution,.gone.arg = e,.query = query,.outer = executions
+		};
 		MemoryContextRegisterResetCallback(query, &e->gone);
 		executions = e;
 	}
@@ -189,12 +189,10 @@ place_of(MtpLearnt *d, AttrNumber attnum)
 static void
 count_scan(MtpLearnt *d, int n, const AttrNumber *attnums)
 {
-	static float factor = 0;
+	const float factor = exp2(-1.0 / MTP_LEARN_HALF_LIFE);
 	int			most = 0;
 	float		learnt = 0;
 
-	if (factor == 0)
-		factor = exp2(-1.0 / MTP_LEARN_HALF_LIFE);
 	for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
 		d->counts[i] *= factor;
 	for (int i = 0; i < n; i++)
@@ -254,7 +252,7 @@ mtp_pagedir_learn_count(Relation rel, MemoryContext query, int n, const AttrNumb
 									  mtp_pagedir_translate(directory.root, relid, seen[i]));
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	d = demand_of(MyDatabaseId, directory.root, true);
+	d = demand_of(MyDatabaseId, directory.root, true);	/* it may have gone meanwhile */
 
 	/* Forgets numbers that are no columns now, or were another table's (D8). */
 	if (memcmp(seen, d->attnums, sizeof(seen)) == 0)
