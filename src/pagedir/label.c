@@ -45,7 +45,7 @@ typedef struct Label
 	Oid			relid;
 	int			subid;			/* the column, or 0: the relation itself */
 	char	   *text;
-}			Label;
+} Label;
 
 static object_access_hook_type previous_access_hook = NULL;
 
@@ -163,7 +163,7 @@ mtp_pagedir_label_read(Oid relid, MtpPagedirChoice *own)
 	memset(own, 0, sizeof(*own));
 	foreach(lc, read_labels(relid))
 	{
-		const		Label *label = lfirst(lc);
+		const Label *label = lfirst(lc);
 		int			number = number_of(label->text);
 
 		if (label->subid == 0 && strcmp(label->text, LABEL_OFF) == 0)
