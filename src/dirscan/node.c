@@ -188,9 +188,7 @@ rescan_shared(CustomScanState *node, ParallelContext *pcxt, void *shared)
 static void
 begin_worker(CustomScanState *node, shm_toc *toc, void *shared)
 {
-	MtpDirscanState *s = (MtpDirscanState *) node;
-
-	s->shared = shared;
+	((MtpDirscanState *) node)->shared = shared;
 	node->ss.ss_currentScanDesc = table_beginscan_parallel(node->ss.ss_currentRelation,
 														   blocks_behind(shared));
 }

@@ -118,9 +118,12 @@ mtp_pagedir_choice(Relation rel, MtpPagedirChoice *directory)
 		*directory = cache->directory;
 		return;
 	}
-	if (mtp_table_is_ours(rel) && rel->rd_amcache == NULL)
-		rel->rd_amcache = MemoryContextAllocZero(CacheMemoryContext, sizeof(TableCache));
-	cache = rel->rd_amcache;
+	if (mtp_table_is_ours(rel))
+	{
+		if (rel->rd_amcache == NULL)
+			rel->rd_amcache = MemoryContextAllocZero(CacheMemoryContext, sizeof(TableCache));
+		cache = rel->rd_amcache;
+	}
 	look_up_choice(rel, directory);
 	if (cache != NULL && rel->rd_amcache == cache)
 	{
@@ -198,8 +201,6 @@ mtp_pagedir_columns(Relation rel, AttrNumber *attnums, bool *learnt)
 	memcpy(attnums, directory.columns, n * sizeof(AttrNumber));
 	return n;
 }
-
-/* ---------- mtpower.directory() ---------- */
 
 /*
  * Returns NULLs for relations that can have no directories, so that a query may call it for all
