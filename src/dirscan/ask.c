@@ -8,8 +8,6 @@
  */
 #include "dirscan/dirscan.h"
 
-#include "access/tableam.h"
-#include "buffer/buffer.h"
 #include "buffer/pair.h"
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
@@ -77,21 +75,15 @@ add_range(MtpDirscanState *s, MtpPagedirKey *keys, int n, bool own_type)
 	{
 		MtpPagedirKey *key = &keys[i];
 
-		if (own_type)
-		{
-			if (DatumGetInt32(FunctionCall2Coll(&key->compare, key->collation, key->value,
-												least->value)) < 0)
-				least = key;
-			if (DatumGetInt32(FunctionCall2Coll(&key->compare, key->collation, key->value,
-												largest->value)) > 0)
-				largest = key;
-			continue;
-		}
-		if (!key->by_norm)
+		if (!own_type && !key->by_norm)
 			return;
-		if (key->norm < least->norm)
+		if (own_type ? DatumGetInt32(FunctionCall2Coll(&key->compare, key->collation, key->value,
+													   least->value)) < 0 :
+			key->norm < least->norm)
 			least = key;
-		if (key->norm > largest->norm)
+		if (own_type ? DatumGetInt32(FunctionCall2Coll(&key->compare, key->collation, key->value,
+													   largest->value)) > 0 :
+			key->norm > largest->norm)
 			largest = key;
 	}
 	s->keys[s->nkeys] = *least;
@@ -118,12 +110,8 @@ add_array(MtpDirscanState *s, const MtpDirscanClause *clause, ArrayType *array)
 	deconstruct_array(array, ARR_ELEMTYPE(array), typlen, byval, align, &values, &nulls, &nvalues);
 	keys = palloc_extended(Max(nvalues, 1) * sizeof(MtpPagedirKey), MCXT_ALLOC_HUGE);
 	for (int i = 0; i < nvalues; i++)
-		if (!nulls[i])
-		{
-			if (!make_key(s, clause, values[i], typlen, &keys[n]))
-				return;
-			n++;
-		}
+		if (!nulls[i] && !make_key(s, clause, values[i], typlen, &keys[n++]))
+			return;
 	if (n == 0)
 		s->nothing = true;
 	else if (n <= MOST_ELEMENTS && s->nany == 0)
@@ -179,32 +167,6 @@ is_still(void *arg)
 	return mtp_frame_still(&mtp_buffer, arg);
 }
 
-static bool
-search_directory(MtpDirscanState *s, MtpFrameRef *ref)
-{
-	int			n = Max(s->nany, 1);
-	bool		good = true;
-	MemoryContext old = MemoryContextSwitchTo(s->search_context);
-
-	memset(&s->items, 0, sizeof(s->items));
-	for (int i = 0; i < n && good; i++)
-	{
-		MtpPagedirFound found;
-
-		if (s->nany > 0)
-			s->keys[s->nkeys] = s->any[i];
-		found = mtp_pagedir_search(ref->image, MTP_PAGEDIR_MOST, &s->columns, s->keys,
-								   s->nkeys + (s->nany > 0), is_still, ref, &s->items);
-		/* Keeps what the comparison function has cached. */
-		if (s->nany > 0)
-			s->any[i].compare = s->keys[s->nkeys].compare;
-		good = found != MTP_PAGEDIR_CHANGED && found != MTP_PAGEDIR_UNUSABLE;
-	}
-	MemoryContextSwitchTo(old);
-	MemoryContextReset(s->search_context);
-	return good;
-}
-
 /*
  * Asks a pair's directory and sets s->items.  Returns false if the pair has none, or it changed
  * meanwhile.
@@ -217,19 +179,37 @@ bool
 mtp_dirscan_ask(MtpDirscanState *s, uint32 pair)
 {
 	Relation	table = s->css.ss.ss_currentRelation;
-	bool		found;
+	bool		found = true;
+	MemoryContext old;
 
 	if (!mtp_pair_find_next(table, pair, MTP_FRAME_PAGEDIR, 0, 4 * MTP_PAGEDIR_ALIGN, &s->ref))
 		return false;
 	if (!s->has_keys)
 		make_keys(s);
+	memset(&s->items, 0, sizeof(s->items));
 	if (s->nothing)
-	{
-		memset(&s->items, 0, sizeof(s->items));
 		return true;
+
+	/* Searches for each of the array's elements, into one set of items. */
+	old = MemoryContextSwitchTo(s->search_context);
+	for (int i = 0; i < Max(s->nany, 1) && found; i++)
+	{
+		MtpPagedirFound answer;
+
+		if (s->nany > 0)
+			s->keys[s->nkeys] = s->any[i];
+		answer = mtp_pagedir_search(s->ref.image, MTP_PAGEDIR_MOST, &s->columns, s->keys,
+									s->nkeys + (s->nany > 0), is_still, &s->ref, &s->items);
+		/* Keeps what the comparison function has cached. */
+		if (s->nany > 0)
+			s->any[i].compare = s->keys[s->nkeys].compare;
+		found = answer != MTP_PAGEDIR_CHANGED && answer != MTP_PAGEDIR_UNUSABLE;
 	}
-	found = search_directory(s, &s->ref);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(s->search_context);
 	MTP_INJECT("directory_searched");
+
+	/* The frame may be another pair's by now; then the answer says nothing of this one (S1). */
 	if (!mtp_frame_still(&mtp_buffer, &s->ref))
 	{
 		mtp_buffer_torn(MTP_FRAME_PAGEDIR);

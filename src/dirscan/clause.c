@@ -5,12 +5,10 @@
  */
 #include "dirscan/dirscan.h"
 
-#include "nodes/makefuncs.h"
-#include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/restrictinfo.h"
-#include "pagedir/learn.h"
+#include "pagedir/choice.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -101,77 +99,6 @@ is_value(PlannerInfo *root, RelOptInfo *rel, Expr *expr)
 		!contain_subplans((Node *) expr);
 }
 
-/* True if the operator belongs to the order that the column's directories have. */
-static bool
-in_order(Var *column, Oid op, Oid collation, int strategy)
-{
-	int			is = strategy_of(column->vartype, op);
-
-	return is != 0 && (strategy == 0 || strategy == is) && collation == column->varcollid;
-}
-
-static MtpDirscanClause *
-make_clause(MtpClauseKind kind, Var *column, Oid op, Oid collation, Expr *value)
-{
-	MtpDirscanClause *clause = palloc(sizeof(MtpDirscanClause));
-
-	*clause = (MtpDirscanClause)
-	{
-		.kind = kind,.attnum = column->varattno,.op = op,.collation = collation,.value = value
-	};
-	return clause;
-}
-
-static MtpDirscanClause *
-of_operator(PlannerInfo *root, RelOptInfo *rel, OpExpr *expr)
-{
-	Expr	   *left,
-			   *right;
-	Var		   *column;
-	Oid			op = expr->opno;
-
-	if (list_length(expr->args) != 2)
-		return NULL;
-	left = linitial(expr->args);
-	right = lsecond(expr->args);
-	column = column_of(rel, left);
-	if (column == NULL)
-	{
-		column = column_of(rel, right);
-		right = left;
-		op = column == NULL ? InvalidOid : get_commutator(op);
-	}
-	if (column == NULL || !OidIsValid(op) || !in_order(column, op, expr->inputcollid, 0) ||
-		!is_value(root, rel, right))
-		return NULL;
-	return make_clause(MTP_CLAUSE_OP, column, op, expr->inputcollid, right);
-}
-
-static MtpDirscanClause *
-of_array(PlannerInfo *root, RelOptInfo *rel, ScalarArrayOpExpr *expr)
-{
-	Var		   *column = column_of(rel, linitial(expr->args));
-	Expr	   *value = lsecond(expr->args);
-
-	if (!expr->useOr || column == NULL ||
-		!in_order(column, expr->opno, expr->inputcollid, BTEqualStrategyNumber) ||
-		!is_value(root, rel, value))
-		return NULL;
-	return make_clause(MTP_CLAUSE_ANY, column, expr->opno, expr->inputcollid, value);
-}
-
-static MtpDirscanClause *
-of_null_test(RelOptInfo *rel, NullTest *test)
-{
-	Var		   *column = test->argisrow ? NULL : column_of(rel, test->arg);
-
-	if (column == NULL || !OidIsValid(lookup_type_cache(column->vartype,
-														TYPECACHE_BTREE_OPFAMILY)->btree_opf))
-		return NULL;
-	return make_clause(test->nulltesttype == IS_NULL ? MTP_CLAUSE_NULL : MTP_CLAUSE_NOT_NULL,
-					   column, InvalidOid, InvalidOid, NULL);
-}
-
 /*
  * True if the planner has derived clauses on the table's columns from clauses of several security
  * levels.  Derived clauses have the lowest of these levels, whatever values are in them, and the
@@ -218,18 +145,59 @@ is_below_security_barrier(PlannerInfo *root)
 static MtpDirscanClause *
 clause_of(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *rinfo)
 {
-	Expr	   *expr = rinfo->clause;
-	MtpDirscanClause *clause = NULL;
+	MtpDirscanClause c = {.rinfo = rinfo};
+	MtpDirscanClause *clause;
+	Var		   *column = NULL;
 
-	if (IsA(expr, OpExpr))
-		clause = of_operator(root, rel, (OpExpr *) expr);
-	else if (IsA(expr, ScalarArrayOpExpr))
-		clause = of_array(root, rel, (ScalarArrayOpExpr *) expr);
-	else if (IsA(expr, NullTest))
-		clause = of_null_test(rel, (NullTest *) expr);
-	if (clause == NULL || !restriction_is_securely_promotable(rinfo, rel))
+	if (IsA(rinfo->clause, NullTest))
+	{
+		NullTest   *test = (NullTest *) rinfo->clause;
+
+		c.kind = test->nulltesttype == IS_NULL ? MTP_CLAUSE_NULL : MTP_CLAUSE_NOT_NULL;
+		column = test->argisrow ? NULL : column_of(rel, test->arg);
+		if (column != NULL && !OidIsValid(lookup_type_cache(column->vartype,
+															TYPECACHE_BTREE_OPFAMILY)->btree_opf))
+			return NULL;
+	}
+	else if (IsA(rinfo->clause, OpExpr) && list_length(((OpExpr *) rinfo->clause)->args) == 2)
+	{
+		OpExpr	   *expr = (OpExpr *) rinfo->clause;
+
+		c.kind = MTP_CLAUSE_OP;
+		c.op = expr->opno;
+		c.collation = expr->inputcollid;
+		c.value = lsecond(expr->args);
+		column = column_of(rel, linitial(expr->args));
+		if (column == NULL && (column = column_of(rel, c.value)) != NULL)
+		{
+			c.op = get_commutator(c.op);
+			c.value = linitial(expr->args);
+		}
+	}
+	else if (IsA(rinfo->clause, ScalarArrayOpExpr))
+	{
+		ScalarArrayOpExpr *expr = (ScalarArrayOpExpr *) rinfo->clause;
+
+		c.kind = MTP_CLAUSE_ANY;
+		c.op = expr->opno;
+		c.collation = expr->inputcollid;
+		c.value = lsecond(expr->args);
+		column = expr->useOr ? column_of(rel, linitial(expr->args)) : NULL;
+	}
+	if (column == NULL || !restriction_is_securely_promotable(rinfo, rel))
 		return NULL;
-	clause->rinfo = rinfo;
+	if (c.value != NULL)
+	{
+		/* The operator must belong to the order of the column's directories. */
+		int			strategy = OidIsValid(c.op) ? strategy_of(column->vartype, c.op) : 0;
+
+		if (strategy == 0 || (c.kind == MTP_CLAUSE_ANY && strategy != BTEqualStrategyNumber) ||
+			c.collation != column->varcollid || !is_value(root, rel, c.value))
+			return NULL;
+	}
+	c.attnum = column->varattno;
+	clause = palloc(sizeof(MtpDirscanClause));
+	*clause = c;
 	return clause;
 }
 
@@ -286,14 +254,14 @@ mtp_dirscan_read_clauses(CustomScan *plan)
 
 	for (int i = 0; i < list_length(of); i += PLAN_FIELDS)
 	{
-		MtpDirscanClause *clause = palloc0(sizeof(MtpDirscanClause));
+		MtpDirscanClause *clause = palloc(sizeof(MtpDirscanClause));
+		Oid			flags = list_nth_oid(of, i + 4);
 
 		*clause = (MtpDirscanClause)
 		{
 			.kind = list_nth_oid(of, i),.attnum = list_nth_oid(of, i + 1),
 				.op = list_nth_oid(of, i + 2),.collation = list_nth_oid(of, i + 3),
-				.narrow = (list_nth_oid(of, i + 4) & PLAN_NARROW) != 0,
-				.lowest = (list_nth_oid(of, i + 4) & PLAN_LOWEST) != 0
+				.narrow = (flags & PLAN_NARROW) != 0,.lowest = (flags & PLAN_LOWEST) != 0
 		};
 		if (plan->custom_exprs != NIL &&
 			(clause->kind == MTP_CLAUSE_OP || clause->kind == MTP_CLAUSE_ANY))

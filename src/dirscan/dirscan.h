@@ -154,9 +154,6 @@ extern void mtp_dirscan_teach_init(void);
 /* plan.c: this room's part of _PG_init */
 extern void mtp_dirscan_init(void);
 
-/* explain.c */
-extern void mtp_dirscan_explain(CustomScanState *node, List *ancestors, struct ExplainState *es);
-
 /* node.c */
 extern CustomScanMethods mtp_dirscan_methods;
 

@@ -1,12 +1,12 @@
 /*
  * node.c
- *	  The directory scan as a node of the executor: begin, end, rescan, and sharing with
- *	  parallel workers.
+ *	  The directory scan as a node of the executor: begin, end, rescan, sharing with
+ *	  parallel workers, and EXPLAIN.
  */
 #include "dirscan/dirscan.h"
 
 #include "access/parallel.h"
-#include "access/tableam.h"
+#include "commands/explain.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "pagedir/request.h"
@@ -85,28 +85,13 @@ recheck_row(ScanState *node, TupleTableSlot *slot)
 }
 
 /*
- * Returns what a qualifying row yields.  If the query needs no column (count(*)), a sequential
- * scan would return its slot as it is; so does this, without projecting.
- */
-static inline TupleTableSlot *
-project_row(CustomScanState *node, TupleTableSlot *slot)
-{
-	ProjectionInfo *projection = node->ss.ps.ps_ProjInfo;
-
-	if (projection == NULL)
-		return slot;
-	if (node->ss.ps.plan->targetlist == NIL)
-		return ExecStoreVirtualTuple(ExecClearTuple(projection->pi_state.resultslot));
-	return ExecProject(projection);
-}
-
-/*
  * ExecScan without the tests that each row costs there because EvalPlanQual may have replaced it.
  */
 static TupleTableSlot *
 execute_scan(CustomScanState *node)
 {
 	ExprContext *econtext = node->ss.ps.ps_ExprContext;
+	ProjectionInfo *projection = node->ss.ps.ps_ProjInfo;
 	TupleTableSlot *slot;
 
 	if (unlikely(node->ss.ps.state->es_epq_active != NULL))
@@ -117,13 +102,18 @@ execute_scan(CustomScanState *node)
 		CHECK_FOR_INTERRUPTS();
 		econtext->ecxt_scantuple = slot;
 		if (ExecQual(node->ss.ps.qual, econtext))
-			return project_row(node, slot);
+		{
+			if (projection == NULL)
+				return slot;
+			/* A query that needs no column (count(*)) gets an empty row, without projecting. */
+			if (node->ss.ps.plan->targetlist == NIL)
+				return ExecStoreVirtualTuple(ExecClearTuple(projection->pi_state.resultslot));
+			return ExecProject(projection);
+		}
 		InstrCountFiltered1(node, 1);
 		ResetExprContext(econtext);
 	}
-	if (node->ss.ps.ps_ProjInfo != NULL)
-		return ExecClearTuple(node->ss.ps.ps_ProjInfo->pi_state.resultslot);
-	return NULL;
+	return projection == NULL ? NULL : ExecClearTuple(projection->pi_state.resultslot);
 }
 
 static void
@@ -198,9 +188,7 @@ rescan_shared(CustomScanState *node, ParallelContext *pcxt, void *shared)
 static void
 begin_worker(CustomScanState *node, shm_toc *toc, void *shared)
 {
-	MtpDirscanState *s = (MtpDirscanState *) node;
-
-	s->shared = shared;
+	((MtpDirscanState *) node)->shared = shared;
 	node->ss.ss_currentScanDesc = table_beginscan_parallel(node->ss.ss_currentRelation,
 														   blocks_behind(shared));
 }
@@ -226,6 +214,41 @@ finish_shared(CustomScanState *node)
 	s->shared = NULL;
 }
 
+/* Shows which directories the scan asks, and with ANALYZE how it read its pages. */
+static void
+explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
+{
+	MtpDirscanState *s = (MtpDirscanState *) node;
+	Relation	table = s->css.ss.ss_currentRelation;
+	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
+	uint64	   *counts = s->counts;
+	int			n;
+
+	if (mtp_dirscan_asking(table, s->clauses, &n, attnums) != NIL)
+	{
+		TupleDesc	desc = RelationGetDescr(table);
+		List	   *names = NIL;
+
+		for (int i = 0; i < n; i++)
+			names = lappend(names, NameStr(TupleDescAttr(desc, attnums[i] - 1)->attname));
+		ExplainPropertyList("Directory", names, es);
+	}
+	if (!es->analyze)
+		return;
+	if (es->format == EXPLAIN_FORMAT_TEXT)
+	{
+		char	   *pages = psprintf(UINT64_FORMAT " by directory, " UINT64_FORMAT " skipped, "
+									 UINT64_FORMAT " scanned", counts[MTP_DIRSCAN_ASKED],
+									 counts[MTP_DIRSCAN_SKIPPED], counts[MTP_DIRSCAN_READ]);
+
+		ExplainPropertyText("Pages", pages, es);
+		return;
+	}
+	ExplainPropertyUInteger("Pages by Directory", NULL, counts[MTP_DIRSCAN_ASKED], es);
+	ExplainPropertyUInteger("Pages Skipped", NULL, counts[MTP_DIRSCAN_SKIPPED], es);
+	ExplainPropertyUInteger("Pages Scanned", NULL, counts[MTP_DIRSCAN_READ], es);
+}
+
 static const CustomExecMethods exec_methods = {
 	.CustomName = "directory scan",
 	.BeginCustomScan = begin_scan,
@@ -237,7 +260,7 @@ static const CustomExecMethods exec_methods = {
 	.ReInitializeDSMCustomScan = rescan_shared,
 	.InitializeWorkerCustomScan = begin_worker,
 	.ShutdownCustomScan = finish_shared,
-	.ExplainCustomScan = mtp_dirscan_explain
+	.ExplainCustomScan = explain_scan
 };
 
 static Node *

@@ -5,17 +5,15 @@
  */
 #include "dirscan/dirscan.h"
 
-#include "access/table.h"
 #include "access/xact.h"
 #include "buffer/pair.h"
 #include "catalog/catalog.h"
-#include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
-#include "pagedir/learn.h"
+#include "pagedir/choice.h"
 #include "core/identity.h"
 #include "utils/guc.h"
 #include "utils/selfuncs.h"
@@ -32,14 +30,6 @@
 bool		mtp_enable_directoryscan = true;
 
 static set_rel_pathlist_hook_type next_hook = NULL;
-
-static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
-					   List *clauses, List *custom_plans);
-
-static const CustomPathMethods path_methods = {
-	.CustomName = "directory scan",
-	.PlanCustomPath = plan_scan
-};
 
 /*
  * Sets narrow for each clause: true if the clauses on its column leave few rows.  Without
@@ -76,28 +66,26 @@ mark_narrow(PlannerInfo *root, RelOptInfo *rel, List *clauses)
 	}
 }
 
-/* Estimates the share of the table's pairs that have directories of these columns. */
-static double
-share_with_directories(Relation table, BlockNumber nblocks, int ncolumns, const AttrNumber *attnums)
+static Plan *
+plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
+		  List *custom_plans)
 {
-	uint32		npairs = (nblocks + 1) / 2;
-	int			n = Min(npairs, SAMPLE);
-	int			has = 0;
-	MtpPagedirColumns columns = {.n = 0};
-	MtpPagedirHead head;
+	CustomScan *plan = makeNode(CustomScan);
 
-	for (int i = 0; i < n; i++)
-	{
-		if (!mtp_pair_peek(table, (uint64) npairs * (2 * i + 1) / (2 * n), MTP_FRAME_PAGEDIR, &head,
-						   sizeof(head)))
-			continue;
-		if (columns.n == 0 && !mtp_pagedir_describe(&columns, RelationGetDescr(table), ncolumns,
-													attnums))
-			return 0;
-		has += mtp_pagedir_is_of(&head, &columns);
-	}
-	return n == 0 ? 0 : (double) has / n;
+	plan->scan.plan.targetlist = tlist;
+	plan->scan.plan.qual = extract_actual_clauses(clauses, false);
+	plan->scan.scanrelid = rel->relid;
+	plan->flags = path->flags;
+	plan->methods = &mtp_dirscan_methods;
+	mark_narrow(root, rel, path->custom_private);
+	mtp_dirscan_write_clauses(path->custom_private, &plan->custom_private, &plan->custom_exprs);
+	return &plan->scan.plan;
 }
+
+static const CustomPathMethods path_methods = {
+	.CustomName = "directory scan",
+	.PlanCustomPath = plan_scan
+};
 
 /*
  * Returns what the scan costs as a share of a sequential scan.  A pair with a directory costs
@@ -107,19 +95,38 @@ share_with_directories(Relation table, BlockNumber nblocks, int ncolumns, const 
 static double
 cost_share(PlannerInfo *root, RelOptInfo *rel, Relation table, List *clauses)
 {
+	uint32		npairs = (rel->pages + 1) / 2;
+	int			nsample = Min(npairs, SAMPLE);
+	int			has = 0;
+	MtpPagedirColumns columns = {.n = 0};
 	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
-	int			n;
+	int			ncolumns;
 	List	   *asking = NIL;
-	double		share = 0,
+	double		share,
 				candidates;
 	ListCell   *lc;
 
-	foreach(lc, mtp_dirscan_asking(table, clauses, &n, attnums))
+	foreach(lc, mtp_dirscan_asking(table, clauses, &ncolumns, attnums))
 		asking = lappend(asking, ((MtpDirscanClause *) lfirst(lc))->rinfo);
-	if (asking != NIL && !IsolationIsSerializable())
-		share = share_with_directories(table, rel->pages, n, attnums);
-	if (share == 0)
+	if (asking == NIL || IsolationIsSerializable())
 		return 1;
+
+	/* Estimates the share of pairs that have directories of these columns. */
+	for (int i = 0; i < nsample; i++)
+	{
+		MtpPagedirHead head;
+
+		if (!mtp_pair_peek(table, (uint64) npairs * (2 * i + 1) / (2 * nsample), MTP_FRAME_PAGEDIR,
+						   &head, sizeof(head)))
+			continue;
+		if (columns.n == 0 &&
+			!mtp_pagedir_describe(&columns, RelationGetDescr(table), ncolumns, attnums))
+			return 1;
+		has += mtp_pagedir_is_of(&head, &columns);
+	}
+	if (has == 0)
+		return 1;
+	share = (double) has / nsample;
 	candidates = clauselist_selectivity(root, asking, rel->relid, JOIN_INNER, NULL) *
 		rel->tuples / Max(rel->pages, 1);
 	return 1 - share + share * Min(1, ASKING + candidates / MTP_DIRSCAN_FEW);
@@ -136,7 +143,7 @@ total_cost(const Path *seq, double share)
  * The path carries the clauses as they are here, since nothing copies a path's private data.  The
  * plan gets them as nodes.
  */
-static CustomPath *
+static Path *
 make_path(const Path *seq, double share, List *clauses)
 {
 	CustomPath *path = makeNode(CustomPath);
@@ -148,7 +155,7 @@ make_path(const Path *seq, double share, List *clauses)
 	path->flags = CUSTOMPATH_SUPPORT_BACKWARD_SCAN | CUSTOMPATH_SUPPORT_PROJECTION;
 	path->custom_private = clauses;
 	path->methods = &path_methods;
-	return path;
+	return &path->path;
 }
 
 /* ---------- paths ---------- */
@@ -189,57 +196,6 @@ is_beaten(RelOptInfo *rel, const Path *seq)
 }
 
 /*
- * True if paths of this table's siblings in a partition tree may have parameters.  All members
- * inherit from their parent what gives them parameters.
- */
-static bool
-siblings_have_parameters(RelOptInfo *rel)
-{
-	return rel->reloptkind == RELOPT_OTHER_MEMBER_REL &&
-		(rel->joininfo != NIL || rel->has_eclass_joins || !bms_is_empty(rel->lateral_relids));
-}
-
-/*
- * Removes the sequential path before it adds the directory scan, since the former would win if
- * both cost the same.  Puts it back if core may give it the parameters of another member's path,
- * which core cannot do with a custom path.
- */
-static void
-add_scan(RelOptInfo *rel, Path *seq, double share, List *clauses)
-{
-	rel->pathlist = list_delete_ptr(rel->pathlist, seq);
-	add_path(rel, &make_path(seq, share, clauses)->path);
-	if (siblings_have_parameters(rel))
-	{
-		int			at = 0;
-
-		while (at < list_length(rel->pathlist) &&
-			   ((Path *) list_nth(rel->pathlist, at))->total_cost <= seq->total_cost)
-			at++;
-		rel->pathlist = list_insert_nth(rel->pathlist, at, seq);
-	}
-}
-
-/* Adds a scan for as many parallel workers as core lets read a table of this size. */
-static void
-add_partial_scan(PlannerInfo *root, RelOptInfo *rel, double share, List *clauses)
-{
-	Path	   *seq = seq_path_of(rel->partial_pathlist);
-
-	if (seq == NULL)
-	{
-		int			workers = compute_parallel_worker(rel, rel->pages, -1,
-													  max_parallel_workers_per_gather);
-
-		if (workers <= 0)
-			return;
-		seq = create_seqscan_path(root, rel, NULL, workers);
-	}
-	rel->partial_pathlist = list_delete_ptr(rel->partial_pathlist, seq);
-	add_partial_path(rel, &make_path(seq, share, clauses)->path);
-}
-
-/*
  * Offers directory scans, even if the sequential path that they derive from did not survive: a
  * cheaper index says nothing of them.  Clauses and directories are looked at once, for all paths
  * and the plan.
@@ -262,9 +218,46 @@ offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
 	if (clauses == NIL || mtp_pagedir_off(table))
 		return;
 	share = cost_share(root, rel, table, clauses);
-	add_scan(rel, seq, share, clauses);
+
+	/* The sequential path goes first, since it would win if both cost the same. */
+	rel->pathlist = list_delete_ptr(rel->pathlist, seq);
+	add_path(rel, make_path(seq, share, clauses));
+
+	/*
+	 * All members of a partition tree inherit from their parent what gives paths parameters.  Core
+	 * may give this member's path those of another's, which it cannot do with a custom path.  So
+	 * the sequential path comes back.
+	 */
+	if (rel->reloptkind == RELOPT_OTHER_MEMBER_REL &&
+		(rel->joininfo != NIL || rel->has_eclass_joins || !bms_is_empty(rel->lateral_relids)))
+	{
+		int			at = 0;
+
+		while (at < list_length(rel->pathlist) &&
+			   ((Path *) list_nth(rel->pathlist, at))->total_cost <= seq->total_cost)
+			at++;
+		rel->pathlist = list_insert_nth(rel->pathlist, at, seq);
+	}
+
+	/* With as many parallel workers as core lets read a table of this size */
 	if (rel->consider_parallel && bms_is_empty(rel->lateral_relids))
-		add_partial_scan(root, rel, share, clauses);
+	{
+		Path	   *partial = seq_path_of(rel->partial_pathlist);
+
+		if (partial == NULL)
+		{
+			int			workers = compute_parallel_worker(rel, rel->pages, -1,
+														  max_parallel_workers_per_gather);
+
+			if (workers > 0)
+				partial = create_seqscan_path(root, rel, NULL, workers);
+		}
+		if (partial != NULL)
+		{
+			rel->partial_pathlist = list_delete_ptr(rel->partial_pathlist, partial);
+			add_partial_path(rel, make_path(partial, share, clauses));
+		}
+	}
 
 	/* A query that wants only the first rows reads little, whatever the rest would cost. */
 	if (root->tuple_fraction == 0 &&
@@ -276,50 +269,27 @@ offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
 	}
 }
 
-/* True for WHERE CURRENT OF, which finds its row by TID and raises an error in any other scan. */
-static bool
-is_current_of(RelOptInfo *rel)
-{
-	ListCell   *lc;
-
-	foreach(lc, rel->baserestrictinfo)
-		if (IsA(lfirst_node(RestrictInfo, lc)->clause, CurrentOfExpr))
-		return true;
-	return false;
-}
-
 static void
 offer_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
 	Relation	table;
+	ListCell   *lc;
 
 	if (next_hook)
 		next_hook(root, rel, rti, rte);
 	if (!mtp_enable_directoryscan || rte->rtekind != RTE_RELATION ||
 		rte->relkind != RELKIND_RELATION || rte->inh || rte->tablesample != NULL ||
-		rel->pages < FEWEST_BLOCKS || IsCatalogRelationOid(rte->relid) || IS_DUMMY_REL(rel) ||
-		is_current_of(rel))
+		rel->pages < FEWEST_BLOCKS || IsCatalogRelationOid(rte->relid) || IS_DUMMY_REL(rel))
+		return;
+
+	/* WHERE CURRENT OF finds its row by TID and raises an error in any other scan. */
+	foreach(lc, rel->baserestrictinfo)
+		if (IsA(lfirst_node(RestrictInfo, lc)->clause, CurrentOfExpr))
 		return;
 	table = table_open(rte->relid, NoLock);
 	if (mtp_table_is_ours(table) && mtp_pair_serves(table))
 		offer_scans(root, rel, table);
 	table_close(table, NoLock);
-}
-
-static Plan *
-plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
-		  List *custom_plans)
-{
-	CustomScan *plan = makeNode(CustomScan);
-
-	plan->scan.plan.targetlist = tlist;
-	plan->scan.plan.qual = extract_actual_clauses(clauses, false);
-	plan->scan.scanrelid = rel->relid;
-	plan->flags = path->flags;
-	plan->methods = &mtp_dirscan_methods;
-	mark_narrow(root, rel, path->custom_private);
-	mtp_dirscan_write_clauses(path->custom_private, &plan->custom_private, &plan->custom_exprs);
-	return &plan->scan.plan;
 }
 
 void

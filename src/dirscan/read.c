@@ -10,13 +10,9 @@
 #include "dirscan/dirscan.h"
 
 #include "access/syncscan.h"
-#include "access/tableam.h"
-#include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "pagedir/request.h"
-#include "storage/bufmgr.h"
-#include "utils/snapmgr.h"
 #include "core/inject.h"
 
 void
@@ -89,6 +85,7 @@ load_block(MtpDirscanState *s, BlockNumber block)
 		}
 		if (!s->answered && !again)
 		{
+			/* Building the directory may lock the page, so this holds no pin on it. */
 			leave_page(scan);
 			mtp_pagedir_request(scan->rs_base.rs_rd, pair);
 			s->wants = true;
@@ -175,6 +172,7 @@ fetch_row(MtpDirscanState *s, TupleTableSlot *slot)
 	{
 		ItemPointerData tid;
 
+		/* Another row may have the line pointer by now; the snapshot does not see that one. */
 		ItemPointerSet(&tid, s->block, s->rows[s->row]);
 		return table_tuple_fetch_row_version(scan->rs_base.rs_rd, &tid, scan->rs_base.rs_snapshot,
 											 slot);

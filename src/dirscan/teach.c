@@ -9,14 +9,12 @@
  */
 #include "dirscan/dirscan.h"
 
-#include "buffer/pair.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "optimizer/planner.h"
 #include "parser/parsetree.h"
 #include "pagedir/request.h"
 #include "pagedir/learn.h"
-#include "storage/bufmgr.h"
 
 /* A scan by an index teaches if it costs at least this share of the sequential scan. */
 #define MOST			0.5
@@ -67,135 +65,29 @@ mtp_dirscan_teach_note(Oid relid, RelOptInfo *rel, const Path *seq, List *clause
 	notes = lappend(notes, note);
 }
 
-/* ---------- when the plan is made ---------- */
-
-/*
- * Returns the note of a scan, or NULL.  If a statement names a table several times, the number of
- * rows tells which scan it is; where it does not, the scan teaches what another one of the same
- * statement asks.
- */
-static const Note *
-note_of(const Scan *scan, Oid relid)
-{
-	ListCell   *lc;
-
-	foreach(lc, notes)
-	{
-		const Note *note = lfirst(lc);
-
-		if (note->relid == relid && scan->plan.total_cost >= note->least &&
-			(scan->plan.parallel_aware || scan->plan.plan_rows == note->rows))
-			return note;
-	}
-	return NULL;
-}
-
-static Node *create_state(CustomScan *plan);
-
-static const CustomScanMethods methods = {
-	.CustomName = "directory lesson",
-	.CreateCustomScanState = create_state
-};
-
-static void teach_by(PlannedStmt *stmt, Plan *plan);
-
-static void
-teach_by_all(PlannedStmt *stmt, List *plans)
-{
-	ListCell   *lc;
-
-	foreach(lc, plans)
-		teach_by(stmt, lfirst(lc));
-}
-
-static void
-teach_by(PlannedStmt *stmt, Plan *plan)
-{
-	if (plan == NULL)
-		return;
-	check_stack_depth();
-	switch (nodeTag(plan))
-	{
-		case T_IndexScan:
-		case T_BitmapHeapScan:
-			{
-				Scan	   *scan = (Scan *) plan;
-				const Note *note = note_of(scan, rt_fetch(scan->scanrelid, stmt->rtable)->relid);
-
-				if (note != NULL)
-				{
-					CustomScan *lesson = makeNode(CustomScan);
-
-					/* The subplan is not parallel safe, so workers don't get it. */
-					lesson->scan.scanrelid = scan->scanrelid;
-					lesson->custom_private = note->clauses;
-					lesson->methods = &methods;
-					stmt->subplans = lappend(stmt->subplans, lesson);
-				}
-				return;
-			}
-		case T_Append:
-			teach_by_all(stmt, ((Append *) plan)->appendplans);
-			break;
-		case T_MergeAppend:
-			teach_by_all(stmt, ((MergeAppend *) plan)->mergeplans);
-			break;
-		case T_SubqueryScan:
-			teach_by(stmt, ((SubqueryScan *) plan)->subplan);
-			break;
-		case T_CustomScan:
-			teach_by_all(stmt, ((CustomScan *) plan)->custom_plans);
-			break;
-		default:
-			break;
-	}
-	teach_by(stmt, plan->lefttree);
-	teach_by(stmt, plan->righttree);
-}
-
-/* A function that the planner folds may plan statements of its own, which have their own notes. */
-static PlannedStmt *
-plan_statement(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
-{
-	List	   *outer = notes;
-	PlannedStmt *stmt;
-
-	notes = NIL;
-	PG_TRY();
-	{
-		stmt = (next_hook ? next_hook : standard_planner) (parse, query_string, cursor_options,
-														   params);
-		if (notes != NIL)
-		{
-			List	   *subplans = list_copy(stmt->subplans);
-
-			teach_by(stmt, stmt->planTree);
-			teach_by_all(stmt, subplans);
-		}
-	}
-	PG_FINALLY();
-	{
-		notes = outer;
-	}
-	PG_END_TRY();
-	return stmt;
-}
-
 /* ---------- when it is executed ---------- */
 
 /*
- * Asks for directories of all pairs that have none, as a directory scan does for pairs that it has
- * read.
+ * Counts the scan, and asks for directories of all pairs that have none, as a directory scan does
+ * for pairs that it has read.
  */
 static void
-ask_for_directories(Relation rel, List *clauses)
+begin_lesson(CustomScanState *node, EState *estate, int eflags)
 {
+	Relation	rel = node->ss.ss_currentRelation;
+	List	   *clauses = mtp_dirscan_read_clauses(castNode(CustomScan, node->ss.ps.plan));
 	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
-	int			n;
 	MtpPagedirColumns columns;
 	uint32		npairs;
+	int			n;
 
-	if (mtp_dirscan_asking(rel, clauses, &n, attnums) == NIL ||
+	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) || estate->es_epq_active != NULL)
+		return;
+	n = mtp_dirscan_narrow_columns(clauses, attnums);
+	if (n > 0)
+		mtp_pagedir_learn_count(rel, estate->es_query_cxt, n, attnums);
+	if (!mtp_pair_serves(rel) || !mtp_pair_serves_snapshot(estate->es_snapshot) ||
+		mtp_dirscan_asking(rel, clauses, &n, attnums) == NIL ||
 		!mtp_pagedir_describe(&columns, RelationGetDescr(rel), n, attnums))
 		return;
 	npairs = ((uint64) RelationGetNumberOfBlocks(rel) + 1) / 2;
@@ -209,23 +101,6 @@ ask_for_directories(Relation rel, List *clauses)
 			mtp_pagedir_request(rel, pair);
 	}
 	mtp_pagedir_request_flush();
-}
-
-static void
-begin_lesson(CustomScanState *node, EState *estate, int eflags)
-{
-	Relation	rel = node->ss.ss_currentRelation;
-	List	   *clauses = mtp_dirscan_read_clauses(castNode(CustomScan, node->ss.ps.plan));
-	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
-	int			n;
-
-	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) || estate->es_epq_active != NULL)
-		return;
-	n = mtp_dirscan_narrow_columns(clauses, attnums);
-	if (n > 0)
-		mtp_pagedir_learn_count(rel, estate->es_query_cxt, n, attnums);
-	if (mtp_pair_serves(rel) && mtp_pair_serves_snapshot(estate->es_snapshot))
-		ask_for_directories(rel, clauses);
 }
 
 static TupleTableSlot *
@@ -255,6 +130,112 @@ create_state(CustomScan *plan)
 	state->methods = &exec_methods;
 	MtpSetCustomSlot(state, &TTSOpsBufferHeapTuple);
 	return (Node *) state;
+}
+
+static const CustomScanMethods methods = {
+	.CustomName = "directory lesson",
+	.CreateCustomScanState = create_state
+};
+
+/* ---------- when the plan is made ---------- */
+
+/*
+ * Returns the note of a scan, or NULL.  If a statement names a table several times, the number of
+ * rows tells which scan it is; where it does not, the scan teaches what another one of the same
+ * statement asks.
+ */
+static const Note *
+note_of(const Scan *scan, Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, notes)
+	{
+		const Note *note = lfirst(lc);
+
+		if (note->relid == relid && scan->plan.total_cost >= note->least &&
+			(scan->plan.parallel_aware || scan->plan.plan_rows == note->rows))
+			return note;
+	}
+	return NULL;
+}
+
+/* Adds a subplan for each scan in these plans that teaches. */
+static void
+teach_by(PlannedStmt *stmt, List *plans)
+{
+	ListCell   *lc;
+
+	check_stack_depth();
+	foreach(lc, plans)
+	{
+		Plan	   *plan = lfirst(lc);
+		Scan	   *scan = (Scan *) plan;
+		const Note *note;
+
+		if (plan == NULL)
+			continue;
+		switch (nodeTag(plan))
+		{
+			case T_IndexScan:
+			case T_BitmapHeapScan:
+				note = note_of(scan, rt_fetch(scan->scanrelid, stmt->rtable)->relid);
+				if (note != NULL)
+				{
+					CustomScan *lesson = makeNode(CustomScan);
+
+					/* The subplan is not parallel safe, so workers don't get it. */
+					lesson->scan.scanrelid = scan->scanrelid;
+					lesson->custom_private = note->clauses;
+					lesson->methods = &methods;
+					stmt->subplans = lappend(stmt->subplans, lesson);
+				}
+				continue;
+			case T_Append:
+				teach_by(stmt, ((Append *) plan)->appendplans);
+				break;
+			case T_MergeAppend:
+				teach_by(stmt, ((MergeAppend *) plan)->mergeplans);
+				break;
+			case T_SubqueryScan:
+				teach_by(stmt, list_make1(((SubqueryScan *) plan)->subplan));
+				break;
+			case T_CustomScan:
+				teach_by(stmt, ((CustomScan *) plan)->custom_plans);
+				break;
+			default:
+				break;
+		}
+		teach_by(stmt, list_make2(plan->lefttree, plan->righttree));
+	}
+}
+
+/* A function that the planner folds may plan statements of its own, which have their own notes. */
+static PlannedStmt *
+plan_statement(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
+{
+	List	   *outer = notes;
+	PlannedStmt *stmt;
+
+	notes = NIL;
+	PG_TRY();
+	{
+		stmt = (next_hook ? next_hook : standard_planner) (parse, query_string, cursor_options,
+														   params);
+		if (notes != NIL)
+		{
+			List	   *subplans = list_copy(stmt->subplans);
+
+			teach_by(stmt, list_make1(stmt->planTree));
+			teach_by(stmt, subplans);
+		}
+	}
+	PG_FINALLY();
+	{
+		notes = outer;
+	}
+	PG_END_TRY();
+	return stmt;
 }
 
 void

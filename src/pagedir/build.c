@@ -15,7 +15,6 @@
 #include "pagedir/request.h"
 
 #include "access/transam.h"
-#include "access/xact.h"
 #include "catalog/pg_type_d.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -23,7 +22,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-#include "pagedir/learn.h"
+#include "pagedir/choice.h"
 #include "core/inject.h"
 
 /* The frame that this process has reserved and not yet filled (invariant D5) */
@@ -76,7 +75,7 @@ is_trusted(const MtpPagedirColumn *column)
  * while a comparison function runs (invariant D5).
  */
 static void
-abandon_frame(void)
+abandon_frame(int code, Datum arg)
 {
 	if (reserved)
 	{
@@ -85,51 +84,43 @@ abandon_frame(void)
 	}
 }
 
-static void
-abandon_at_exit(int code, Datum arg)
-{
-	abandon_frame();
-}
-
 bool
 mtp_pagedir_builder_open(MtpPagedirBuilder *b, Relation rel)
 {
+	static bool registered = false;
 	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
 	MemoryContext old;
-	bool		described;
 	int			n;
-
-	static bool registered = false;
 
 	if (!mtp_pair_serves(rel) || (n = mtp_pagedir_columns(rel, attnums, NULL)) == 0)
 		return false;
 	if (!registered)
-		before_shmem_exit(abandon_at_exit, 0);
+		before_shmem_exit(abandon_frame, 0);
 	registered = true;
-	memset(b, 0, sizeof(*b));
-	b->rel = rel;
-	b->nblocks = RelationGetNumberOfBlocks(rel);
-	b->context = AllocSetContextCreate(CurrentMemoryContext, "mtpower directories",
-									   ALLOCSET_DEFAULT_SIZES);
-	old = MemoryContextSwitchTo(b->context);
-	b->columns.written = written;
-	described = mtp_pagedir_describe(&b->columns, RelationGetDescr(rel), n, attnums);
-	if (described)
+	*b = (MtpPagedirBuilder)
 	{
-		b->trusted = true;
-		for (int i = 0; i < n; i++)
-			b->trusted &= is_trusted(&b->columns.column[i]);
-		b->build = AllocSetContextCreate(b->context, "mtpower directory", ALLOCSET_DEFAULT_MINSIZE,
-										 128 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
-		b->strategy = GetAccessStrategy(BAS_BULKREAD);
-		b->copy = palloc(2 * BLCKSZ);
-		b->directory = (char *) TYPEALIGN(MTP_PAGEDIR_ALIGN,
-										  palloc(MTP_PAGEDIR_MOST + MTP_PAGEDIR_ALIGN));
-	}
-	MemoryContextSwitchTo(old);
-	if (!described)
+		.rel = rel,.nblocks = RelationGetNumberOfBlocks(rel),.trusted = true,
+			.columns.written = written,
+			.context = AllocSetContextCreate(CurrentMemoryContext, "mtpower directories",
+											 ALLOCSET_DEFAULT_SIZES)
+	};
+	old = MemoryContextSwitchTo(b->context);
+	if (!mtp_pagedir_describe(&b->columns, RelationGetDescr(rel), n, attnums))
+	{
+		MemoryContextSwitchTo(old);
 		MemoryContextDelete(b->context);
-	return described;
+		return false;
+	}
+	for (int i = 0; i < n; i++)
+		b->trusted &= is_trusted(&b->columns.column[i]);
+	b->build = AllocSetContextCreate(b->context, "mtpower directory", ALLOCSET_DEFAULT_MINSIZE,
+									 128 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
+	b->strategy = GetAccessStrategy(BAS_BULKREAD);
+	b->copy = palloc(2 * BLCKSZ);
+	b->directory = (char *) TYPEALIGN(MTP_PAGEDIR_ALIGN,
+									  palloc(MTP_PAGEDIR_MOST + MTP_PAGEDIR_ALIGN));
+	MemoryContextSwitchTo(old);
+	return true;
 }
 
 void
@@ -209,23 +200,6 @@ remember_kind(MtpPagedirBuilder *b, uint32 pair, Size size)
 }
 
 /*
- * Guesses the kind of frame.  Reserving the wrong kind might cost an extent, so a process makes
- * its first directory of a table on trial.
- */
-static int
-guess_kind(MtpPagedirBuilder *b, uint32 pair)
-{
-	Size		size;
-
-	if (last_table == RelationGetRelid(b->rel) ||
-		!mtp_pair_copy(b->rel, pair, b->nblocks, b->strategy, b->copy))
-		return last_kind;
-	size = build_copy(b, pair);
-	remember_kind(b, pair, size);
-	return kind_for(size);
-}
-
-/*
  * Builds the directory in a frame of this kind.  Sets *size to the directory's size, or to 0 if
  * there is none, and *level to the pair's heat, unless only_free: then a second try takes a free
  * frame, too.  If the directory does not fit the frame goes.
@@ -241,6 +215,12 @@ build_in(MtpPagedirBuilder *b, uint32 pair, int *kind, bool only_free, int *leve
 	if (!mtp_pair_reserve(b->rel, pair, kind, b->nblocks, b->strategy, only_free, *level, b->copy,
 						  &reserved_ref))
 		return MTP_BUILT_REFUSED;
+
+	/*
+	 * No lock on a page is held any more.  Readers find an empty directory, which says nothing,
+	 * and other builders leave the pair alone; an error or the end of the process takes it away
+	 * (D5).
+	 */
 	reserved_tag = mtp_page_tag(MtpRelLocator(b->rel), MtpPairBlock(pair));
 	reserved = true;
 
@@ -251,7 +231,7 @@ build_in(MtpPagedirBuilder *b, uint32 pair, int *kind, bool only_free, int *leve
 	}
 	PG_CATCH();
 	{
-		abandon_frame();
+		abandon_frame(0, (Datum) 0);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
@@ -261,6 +241,8 @@ build_in(MtpPagedirBuilder *b, uint32 pair, int *kind, bool only_free, int *leve
 	if (!only_free)
 		*level = mtp_pair_level(&reserved_ref);
 	fits = needs <= mtp_pool_frame_bytes(*kind);
+
+	/* A writer that has changed the pages since the copy has taken the frame away. */
 	filled = mtp_pair_fill(b->rel, pair, &reserved_ref, b->directory, fits ? needs : 0);
 	return needs == 0 ? MTP_BUILT_UNFIT : filled && fits ? MTP_BUILT_IT : MTP_BUILT_REFUSED;
 }
@@ -275,11 +257,22 @@ mtp_pagedir_builder_build(MtpPagedirBuilder *b, uint32 pair, bool only_free, int
 	/* The table may have grown while its first pages were built. */
 	if (MtpPairBlock(pair) + 1 >= b->nblocks)
 		b->nblocks = RelationGetNumberOfBlocks(b->rel);
-	if (MtpPairBlock(pair) >= b->nblocks)
+	if (MtpPairBlock(pair) >= b->nblocks || has_one(b, pair))
 		return MTP_BUILT_BEFORE;
-	if (has_one(b, pair))
-		return MTP_BUILT_BEFORE;
-	kind = guess_kind(b, pair);
+
+	/*
+	 * Reserving the wrong kind might cost an extent, so a process makes its first directory of a
+	 * table on trial.
+	 */
+	if (last_table != RelationGetRelid(b->rel) &&
+		mtp_pair_copy(b->rel, pair, b->nblocks, b->strategy, b->copy))
+	{
+		size = build_copy(b, pair);
+		remember_kind(b, pair, size);
+		kind = kind_for(size);
+	}
+	else
+		kind = last_kind;
 	built = build_in(b, pair, &kind, only_free, &level, &size);
 	if (size > mtp_pool_frame_bytes(kind))
 	{

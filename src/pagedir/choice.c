@@ -1,15 +1,16 @@
 /*
  * choice.c
- *	  Tells which columns the owner of a table has chosen for its directories.
+ *	  Tells which columns a table's directories are made of: the owner's choice, or else the
+ *	  column that scans have taught.
  *
- * The answer comes from the labels of the table, or of its nearest ancestor that has some.  It
- * lies in rd_amcache, which core leaves to the access method and frees at each invalidation of the
- * table.  label.c invalidates a table when its labels or those of an ancestor change.  Core does so
- * when a table becomes a partition or ceases to be one, and when columns are renamed or dropped.
+ * The owner's choice comes from the labels of the table, or of its nearest ancestor that has some.
+ * It lies in rd_amcache, which core leaves to the access method and frees at each invalidation of
+ * the table.  label.c invalidates a table when its labels or those of an ancestor change.  Core
+ * does so when a table becomes a partition or ceases to be one, and when columns are renamed or
+ * dropped.
  */
 #include "core/core.h"
 
-#include "access/htup_details.h"
 #include "access/relation.h"
 #include "catalog/partition.h"
 #include "catalog/pg_type.h"
@@ -21,8 +22,9 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-#include "pagedir/learn.h"
 #include "pagedir/choice.h"
+#include "pagedir/learn.h"
+#include "pagedir/pagedir.h"
 #include "core/identity.h"
 #include "core/inject.h"
 
@@ -33,8 +35,20 @@ typedef struct TableCache
 {
 	bool		known;			/* true if directory is the answer */
 	MtpPagedirChoice directory;
-	MtpPagedirNote note;
+	uint64		changes;		/* learnt is good until anything is learnt of any table */
+	AttrNumber	learnt;
 } TableCache;
+
+/* Returns what this session has kept of a table, or NULL.  It is good until a catalog is read. */
+static TableCache *
+cache_of(Relation rel)
+{
+	TableCache *cache = mtp_table_is_ours(rel) ? rel->rd_amcache : NULL;
+
+	return cache == NULL || !cache->known ? NULL : cache;
+}
+
+/* ---------- the owner's choice ---------- */
 
 AttrNumber
 mtp_pagedir_translate(Oid from, Oid to, AttrNumber attnum)
@@ -63,6 +77,8 @@ look_up_choice(Relation rel, MtpPagedirChoice *directory)
 	memset(directory, 0, sizeof(*directory));
 	if (mtp_pagedir_label_any())
 		mtp_pagedir_label_read(relid, directory);
+
+	/* From here on another session's change may arrive, and frees the entry (rd_amcache). */
 	MTP_INJECT("directory_read");
 	ancestors = rel->rd_rel->relispartition ? get_partition_ancestors(relid) : NIL;
 	if (directory->choice == MTP_PAGEDIR_LEARNT && mtp_pagedir_label_any())
@@ -70,21 +86,19 @@ look_up_choice(Relation rel, MtpPagedirChoice *directory)
 	{
 		mtp_pagedir_label_read(lfirst_oid(lc), directory);
 		if (directory->choice != MTP_PAGEDIR_LEARNT)
-		{
-			/* Partitions have the same names, but not always the same numbers. */
-			for (int i = 0; i < directory->ncolumns; i++)
-			{
-				directory->columns[i] = mtp_pagedir_translate(directory->origin, relid,
-															  directory->columns[i]);
-				if (directory->columns[i] == InvalidAttrNumber)
-				{
-					/* Another session is changing the ancestor, and will invalidate rel. */
-					memset(directory, 0, sizeof(*directory));
-					break;
-				}
-			}
 			break;
-		}
+	}
+
+	/*
+	 * Partitions have an ancestor's names, but not always its numbers.  If a name is missing
+	 * another session is changing the ancestor, and will invalidate rel.
+	 */
+	for (int i = 0; i < directory->ncolumns; i++)
+	{
+		directory->columns[i] = mtp_pagedir_translate(directory->origin, relid,
+													  directory->columns[i]);
+		if (directory->columns[i] == InvalidAttrNumber)
+			memset(directory, 0, sizeof(*directory));
 	}
 	directory->root = ancestors == NIL ? relid : llast_oid(ancestors);
 	list_free(ancestors);
@@ -97,73 +111,100 @@ look_up_choice(Relation rel, MtpPagedirChoice *directory)
 void
 mtp_pagedir_choice(Relation rel, MtpPagedirChoice *directory)
 {
-	TableCache *cache = rel->rd_amcache;
+	TableCache *cache = cache_of(rel);
 
-	if (!mtp_table_is_ours(rel))
+	if (cache != NULL)
 	{
-		look_up_choice(rel, directory);
+		*directory = cache->directory;
 		return;
 	}
-	if (cache == NULL || !cache->known)
+	if (mtp_table_is_ours(rel))
 	{
-		if (cache == NULL)
-			cache = rel->rd_amcache = MemoryContextAllocZero(CacheMemoryContext,
-															 sizeof(TableCache));
-		look_up_choice(rel, directory);
-		if (rel->rd_amcache == cache)
-		{
-			cache->directory = *directory;
-			cache->known = true;
-		}
-		return;
+		if (rel->rd_amcache == NULL)
+			rel->rd_amcache = MemoryContextAllocZero(CacheMemoryContext, sizeof(TableCache));
+		cache = rel->rd_amcache;
 	}
-	*directory = cache->directory;
+	look_up_choice(rel, directory);
+	if (cache != NULL && rel->rd_amcache == cache)
+	{
+		cache->directory = *directory;
+		cache->known = true;
+	}
 }
 
-MtpPagedirNote *
-mtp_pagedir_note(Relation rel)
+bool
+mtp_pagedir_off(Relation rel)
 {
-	TableCache *cache = mtp_table_is_ours(rel) ? rel->rd_amcache : NULL;
+	MtpPagedirChoice directory;
 
-	return cache == NULL || !cache->known ? NULL : &cache->note;
+	mtp_pagedir_choice(rel, &directory);
+	return directory.choice == MTP_PAGEDIR_OFF;
 }
 
-static Datum
-column_names(Relation rel, const MtpPagedirChoice *directory)
-{
-	Datum		names[MTP_LABEL_COLUMNS];
+/* ---------- the learnt column ---------- */
 
-	for (int i = 0; i < directory->ncolumns; i++)
-		names[i] = NameGetDatum(&TupleDescAttr(RelationGetDescr(rel),
-											   directory->columns[i] - 1)->attname);
-	return PointerGetDatum(construct_array(names, directory->ncolumns, NAMEOID, NAMEDATALEN,
-										   false, TYPALIGN_CHAR));
+bool
+mtp_pagedir_can_use(TupleDesc desc, AttrNumber attnum)
+{
+	Form_pg_attribute att;
+
+	if (attnum < 1 || attnum > desc->natts)
+		return false;
+	att = TupleDescAttr(desc, attnum - 1);
+	return !att->attisdropped && mtp_pagedir_has_order(att->atttypid);
 }
 
 /*
- * Adds the learnt column, if the owner has left the choice to scans.  A user who may not read the
- * column is not told what others look for.
+ * Returns the learnt column by the table's own number, if it can be used: what is learnt is a hint
+ * (invariant D8).  The relation's cache entry keeps it until anything is learnt of any table, which
+ * is rare; a plan asks for each partition.  A change of the root or of column numbers frees the
+ * entry, even while this reads the catalog.
  */
-static void
-add_learnt(Relation rel, MtpPagedirChoice *directory)
+static AttrNumber
+noted_learnt_of(Relation rel, Oid root)
 {
+	TableCache *cache = cache_of(rel);
+	uint64		changes = mtp_pagedir_learn_changes();
 	AttrNumber	learnt;
 
-	if (directory->choice != MTP_PAGEDIR_LEARNT)
-		return;
-	learnt = mtp_pagedir_learnt(rel);
-	if (!AttributeNumberIsValid(learnt) ||
-		(pg_class_aclcheck(RelationGetRelid(rel), GetUserId(), ACL_SELECT) != ACLCHECK_OK &&
-		 pg_attribute_aclcheck(RelationGetRelid(rel), learnt, GetUserId(), ACL_SELECT) !=
-		 ACLCHECK_OK))
-		return;
-	directory->columns[0] = learnt;
-	directory->ncolumns = 1;
+	if (changes == 0)
+		return InvalidAttrNumber;
+	if (cache != NULL && cache->changes == changes)
+		learnt = cache->learnt;
+	else
+	{
+		learnt = mtp_pagedir_translate(root, RelationGetRelid(rel), mtp_pagedir_learnt_of(root));
+		if (cache != NULL && cache == cache_of(rel))
+		{
+			cache->changes = changes;
+			cache->learnt = learnt;
+		}
+	}
+	return mtp_pagedir_can_use(RelationGetDescr(rel), learnt) ? learnt : InvalidAttrNumber;
+}
+
+int
+mtp_pagedir_columns(Relation rel, AttrNumber *attnums, bool *learnt)
+{
+	MtpPagedirChoice directory;
+	int			n;
+
+	mtp_pagedir_choice(rel, &directory);
+	if (learnt != NULL)
+		*learnt = directory.choice == MTP_PAGEDIR_LEARNT;
+	if (directory.choice == MTP_PAGEDIR_LEARNT)
+	{
+		attnums[0] = noted_learnt_of(rel, directory.root);
+		return AttributeNumberIsValid(attnums[0]) ? 1 : 0;
+	}
+	n = Min(directory.ncolumns, MTP_PAGEDIR_COLUMNS);
+	memcpy(attnums, directory.columns, n * sizeof(AttrNumber));
+	return n;
 }
 
 /*
- * mtpower.directory() returns NULLs for relations that can have no directories, so that a query
- * may call it for all relations.
+ * Returns NULLs for relations that can have no directories, so that a query may call it for all
+ * relations.
  */
 Datum
 mtp_table_show_directory(PG_FUNCTION_ARGS)
@@ -173,6 +214,7 @@ mtp_table_show_directory(PG_FUNCTION_ARGS)
 		[MTP_PAGEDIR_OFF] = "off",
 		[MTP_PAGEDIR_FIXED] = "fixed",
 	};
+	Oid			relid = PG_GETARG_OID(0);
 	MtpPagedirChoice directory;
 	TupleDesc	desc;
 	Datum		values[3] = {0};
@@ -183,25 +225,35 @@ mtp_table_show_directory(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 
-	rel = try_relation_open(PG_GETARG_OID(0), AccessShareLock);
+	rel = try_relation_open(relid, AccessShareLock);
 	if (rel != NULL && rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP &&
 		(mtp_table_is_ours(rel) || rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE))
 	{
+		Datum		names[MTP_LABEL_COLUMNS];
+		AttrNumber	learnt = InvalidAttrNumber;
+
 		/* A partitioned table has no directories, but its partitions do. */
 		mtp_pagedir_choice(rel, &directory);
-		add_learnt(rel, &directory);
+
+		/* A user who may not read the learnt column is not told what others look for. */
+		if (directory.choice == MTP_PAGEDIR_LEARNT)
+			learnt = noted_learnt_of(rel, directory.root);
+		if (AttributeNumberIsValid(learnt) &&
+			(pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK ||
+			 pg_attribute_aclcheck(relid, learnt, GetUserId(), ACL_SELECT) == ACLCHECK_OK))
+			directory.columns[directory.ncolumns++] = learnt;
+		for (int i = 0; i < directory.ncolumns; i++)
+			names[i] = NameGetDatum(&TupleDescAttr(RelationGetDescr(rel),
+												   directory.columns[i] - 1)->attname);
+
 		values[0] = CStringGetTextDatum(choices[directory.choice]);
 		nulls[0] = false;
-		if (directory.ncolumns > 0)
-		{
-			values[1] = column_names(rel, &directory);
-			nulls[1] = false;
-		}
-		if (OidIsValid(directory.origin))
-		{
-			values[2] = ObjectIdGetDatum(directory.origin);
-			nulls[2] = false;
-		}
+		nulls[1] = directory.ncolumns == 0;
+		if (!nulls[1])
+			values[1] = PointerGetDatum(construct_array(names, directory.ncolumns, NAMEOID,
+														NAMEDATALEN, false, TYPALIGN_CHAR));
+		values[2] = ObjectIdGetDatum(directory.origin);
+		nulls[2] = !OidIsValid(directory.origin);
 	}
 	if (rel != NULL)
 		relation_close(rel, AccessShareLock);

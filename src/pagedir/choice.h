@@ -1,6 +1,7 @@
 /*
  * choice.h
- *	  The owner's choice: which columns the directories of a table's pages are made of.
+ *	  Which columns the directories of a table's pages are made of: the owner's choice, or what
+ *	  scans have taught.
  *
  * README.md has the rules.
  */
@@ -10,6 +11,7 @@
 #include "postgres.h"
 
 #include "access/attnum.h"
+#include "access/tupdesc.h"
 #include "catalog/pg_class.h"
 #include "nodes/pg_list.h"
 #include "utils/rel.h"
@@ -59,17 +61,21 @@ extern void mtp_pagedir_choice(Relation rel, MtpPagedirChoice *directory);
 extern AttrNumber mtp_pagedir_translate(Oid from, Oid to, AttrNumber attnum);
 
 /*
- * What this session knows of the table's learnt column (columns.c).  The relation's cache entry
- * keeps it beside the choice, all zeros at first.  mtp_pagedir_note returns NULL if no choice is
- * kept.  The pointer is good until the caller reads a catalog.
+ * Returns how many columns the table's directories are made of, at most MTP_PAGEDIR_COLUMNS, and
+ * sets attnums in their order.  The owner has fixed them, or scans have taught one: *learnt, unless
+ * NULL, says which.  Returns 0 if the owner wants none or nothing is learnt yet.  Each column
+ * exists; a learnt one's type has an order.  rel is of access method mtpower; else the rules of
+ * mtp_pagedir_choice apply.
  */
-typedef struct MtpPagedirNote
-{
-	uint64		changes;
-	AttrNumber	learnt;
-} MtpPagedirNote;
+extern int	mtp_pagedir_columns(Relation rel, AttrNumber *attnums, bool *learnt);
 
-extern MtpPagedirNote *mtp_pagedir_note(Relation rel);
+/* True if the owner wants no directories.  The rules of mtp_pagedir_columns apply. */
+extern bool mtp_pagedir_off(Relation rel);
+
+/* True if there is such a column and its type has an order. */
+extern bool mtp_pagedir_can_use(TupleDesc desc, AttrNumber attnum);
+
+/* ---------- label.c ---------- */
 
 /*
  * Raises an ERROR for relations that can have no labels of this provider: those without rows, and

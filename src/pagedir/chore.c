@@ -10,13 +10,11 @@
 #include "pagedir/request.h"
 
 #include "access/relation.h"
-#include "access/xact.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "utils/guc.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "worker/worker.h"
@@ -31,9 +29,6 @@
 /* What is left of the range that this worker builds */
 static MtpRange range;
 
-/* So many pairs in a row without a free frame mean that there is none. */
-#define ENOUGH_REFUSALS	64
-
 /*
  * True if the turn must end.  Core does not tell of waiters for locks of the fast path, so this
  * does not ask for them: the turn is short.
@@ -44,50 +39,47 @@ turn_is_over(TimestampTz began)
 	return mtp_worker_called() || TimestampDifferenceExceeds(began, GetCurrentTimestamp(), TURN_MS);
 }
 
-/* Builds what is left of the range.  Returns false if there is no free frame for fresh pages. */
-static bool
-build_range(MtpPagedirBuilder *b, TimestampTz began)
+bool
+mtp_pagedir_build_range(MtpPagedirBuilder *b, MtpRange *pairs, TimestampTz began)
 {
 	uint32		counts[MTP_BUILT_UNFIT + 1] = {0};
-	uint32		in_a_row = 0;
 	bool		over = false;
 
-	for (; range.n > 0 && in_a_row < ENOUGH_REFUSALS && !over; range.first++, range.n--)
+	for (; pairs->n > 0 && b->refused < MTP_ENOUGH_REFUSALS && !over; pairs->first++, pairs->n--)
 	{
 		MtpBuilt	built;
 
 		CHECK_FOR_INTERRUPTS();
-		built = mtp_pagedir_builder_build(b, range.first, range.fresh, -1);
+		built = mtp_pagedir_builder_build(b, pairs->first, pairs->fresh, -1);
 		counts[built]++;
-		in_a_row = built == MTP_BUILT_REFUSED && range.fresh ? in_a_row + 1 : 0;
+		b->refused = built == MTP_BUILT_REFUSED && pairs->fresh ? b->refused + 1 : 0;
 		/* The clock is read after each pair: its pages or comparison functions may be slow. */
-		over = turn_is_over(began);
+		over = began != 0 && turn_is_over(began);
 	}
 	mtp_pagedir_queue_count(MTP_PAIRS_BUILT, counts[MTP_BUILT_IT]);
 	mtp_pagedir_queue_count(MTP_PAIRS_REFUSED, counts[MTP_BUILT_REFUSED]);
 	mtp_pagedir_queue_count(MTP_PAIRS_UNFIT, counts[MTP_BUILT_UNFIT]);
-	return in_a_row < ENOUGH_REFUSALS;
+	return b->refused < MTP_ENOUGH_REFUSALS;
 }
 
 /* Drops what is left of the range, and all else that the queue has of the table. */
 static void
-drop_table(Oid relid, bool only_fresh)
+drop_table(bool only_fresh)
 {
 	mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, range.n);
 	range.n = 0;
-	mtp_pagedir_queue_drop(relid, only_fresh);
+	mtp_pagedir_queue_drop(range.relid, only_fresh);
 }
 
 static void
 build_table(Relation rel)
 {
 	TimestampTz began;
-	Oid			relid = RelationGetRelid(rel);
 	MtpPagedirBuilder b;
 
 	if (!mtp_table_is_ours(rel) || !mtp_pagedir_builder_open(&b, rel))
 	{
-		drop_table(relid, false);
+		drop_table(false);
 		return;
 	}
 	InvalidateCatalogSnapshot();
@@ -98,13 +90,11 @@ build_table(Relation rel)
 	began = GetCurrentTimestamp();
 	do
 	{
-		if (!build_range(&b, began))
-			drop_table(relid, true);
-	} while (!turn_is_over(began) && mtp_pagedir_queue_take(relid, CHUNK, &range));
-	if (range.n > 0)
-		mtp_pagedir_queue_return(&range, false);
-	else
-		mtp_pagedir_queue_rotate(relid);
+		b.refused = 0;
+		if (!mtp_pagedir_build_range(&b, &range, began))
+			drop_table(true);
+	} while (!turn_is_over(began) && mtp_pagedir_queue_take(range.relid, CHUNK, &range));
+	mtp_pagedir_queue_return(&range, false);
 	mtp_pagedir_builder_close(&b);
 }
 
@@ -143,7 +133,7 @@ build_turn(void)
 		relation_close(rel, NoLock);
 	}
 	else if (locked)
-		drop_table(range.relid, false);
+		drop_table(false);
 	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 	CommitTransactionCommand();
 
@@ -165,7 +155,7 @@ turn_failed(void)
 {
 	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 	mtp_pagedir_queue_count(MTP_PAIRS_FAILED, 1);
-	drop_table(range.relid, false);
+	drop_table(false);
 }
 
 void

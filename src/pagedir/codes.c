@@ -66,7 +66,41 @@ set_window(MtpPagedirCoding *c)
 		c->codes.shift++;
 }
 
-static Size write_dictionary(const MtpPagedirCoding *c, char *to);
+/* Writes the dictionary unless `to` is NULL, and returns its size. */
+static Size
+write_dictionary(const MtpPagedirCoding *c, char *to)
+{
+	Form_pg_attribute att = TupleDescAttr(c->columns->desc, column_of(c)->tag.attnum - 1);
+	Size		at = MAXALIGN(c->codes.nvalues * sizeof(uint16));
+	int			n = 0;
+
+	for (int i = 0; i < c->nvalues; i++)
+	{
+		int			place = c->place[i];
+		Datum		value = c->entries[c->order[i]].values[c->column];
+		Size		size = att->attlen;
+
+		if ((i > 0 && place == c->place[i - 1]) ||
+			(place % c->step != 0 && place != c->ndifferent - 1))
+			continue;
+		if (att->attlen != -1 || !VARATT_IS_SHORT(DatumGetPointer(value)))
+			at = att_align_nominal(at, att->attalign);
+		if (att->attlen == -1)
+			size = VARSIZE_ANY(DatumGetPointer(value));
+		else if (att->attlen == -2)
+			size = strlen(DatumGetCString(value)) + 1;
+		if (to != NULL)
+		{
+			((uint16 *) to)[n++] = at;
+			if (att->attbyval)
+				store_att_byval(to + at, value, att->attlen);
+			else
+				memcpy(to + at, DatumGetPointer(value), size);
+		}
+		at += size;
+	}
+	return at;
+}
 
 static void
 set_dictionary(MtpPagedirCoding *c, int step)
@@ -77,35 +111,8 @@ set_dictionary(MtpPagedirCoding *c, int step)
 	c->codes.nvalues = (c->ndifferent - 1 + c->step - 1) / c->step + 1;
 	c->codes.width = c->column == 0 || c->codes.width == 0 ? c->codes.width :
 		2 * c->codes.nvalues - 2 < MtpCodeOfNull(1) ? 1 : 2;
-	c->codes.u.dictionary.at = 0;
-	c->codes.u.dictionary.unused = 0;
-	c->codes.u.dictionary.size = 0;
+	memset(&c->codes.u, 0, sizeof(c->codes.u));
 	c->codes.u.dictionary.size = write_dictionary(c, NULL);
-}
-
-/*
- * Sorts the entries with a value by this column, and ranks them.  Entries come in the order of the
- * first column.
- */
-static void
-sort_entries(MtpPagedirCoding *c)
-{
-	int			n = 0;
-
-	c->order = palloc(Max(c->nvalues, 1) * sizeof(uint16));
-	c->place = palloc(Max(c->nvalues, 1) * sizeof(uint16));
-	for (int i = 0; i < c->n; i++)
-		if (c->entries[i].kinds[c->column] == MTP_VALUE_GOOD)
-			c->order[n++] = i;
-	if (c->column > 0)
-		qsort_arg(c->order, n, sizeof(uint16), compare_places, c);
-	c->ndifferent = 1;
-	c->place[0] = 0;
-	for (int i = 1; i < n; i++)
-	{
-		c->ndifferent += compare_entries(c, c->order[i - 1], c->order[i]) != 0;
-		c->place[i] = c->ndifferent - 1;
-	}
 }
 
 /* Counts the entries that share their code in the window with another value. */
@@ -135,6 +142,7 @@ mtp_pagedir_code(MtpPagedirCoding *c)
 	c->codes.norm = norm;
 	c->codes.width = c->column == 0 ? 0 : 4;
 	c->min = PG_UINT64_MAX;
+	c->order = palloc(Max(c->n, 1) * sizeof(uint16));
 	for (int i = 0; i < c->n; i++)
 	{
 		uint64		key;
@@ -144,7 +152,7 @@ mtp_pagedir_code(MtpPagedirCoding *c)
 			c->codes.nulls = 1;
 			continue;
 		}
-		c->nvalues++;
+		c->order[c->nvalues++] = i;
 		key = norm_of(c, i);
 		c->min = Min(c->min, key);
 		c->max = Max(c->max, key);
@@ -161,7 +169,18 @@ mtp_pagedir_code(MtpPagedirCoding *c)
 		if (mtp_norm_is_exact(norm) && c->codes.shift == 0)
 			return;
 	}
-	sort_entries(c);
+
+	/* Ranks the entries with a value.  They come in the order of the first column. */
+	if (c->column > 0)
+		qsort_arg(c->order, c->nvalues, sizeof(uint16), compare_places, c);
+	c->place = palloc(c->nvalues * sizeof(uint16));
+	c->ndifferent = 1;
+	c->place[0] = 0;
+	for (int i = 1; i < c->nvalues; i++)
+	{
+		c->ndifferent += compare_entries(c, c->order[i - 1], c->order[i]) != 0;
+		c->place[i] = c->ndifferent - 1;
+	}
 	if (norm == MTP_NORM_NONE || count_mixed(c) > c->nvalues / MIXED)
 		set_dictionary(c, 1);
 }
@@ -192,52 +211,6 @@ mtp_pagedir_code_less(MtpPagedirCoding *c)
 	c->codes.width /= 2;
 	set_window(c);
 	return true;
-}
-
-/* ---------- dictionaries ---------- */
-
-/* Aligns *at for the value and returns the value's size. */
-static Size
-place_value(Form_pg_attribute att, Datum value, Size *at)
-{
-	if (att->attlen == -1)
-	{
-		*at = VARATT_IS_SHORT(DatumGetPointer(value)) ? *at : att_align_nominal(*at, att->attalign);
-		return VARSIZE_ANY(DatumGetPointer(value));
-	}
-	*at = att_align_nominal(*at, att->attalign);
-	return att->attlen > 0 ? att->attlen : strlen(DatumGetCString(value)) + 1;
-}
-
-/* Writes the dictionary unless `to` is NULL, and returns its size. */
-static Size
-write_dictionary(const MtpPagedirCoding *c, char *to)
-{
-	Form_pg_attribute att = TupleDescAttr(c->columns->desc, column_of(c)->tag.attnum - 1);
-	Size		at = MAXALIGN(c->codes.nvalues * sizeof(uint16));
-	int			n = 0;
-
-	for (int i = 0; i < c->nvalues; i++)
-	{
-		int			place = c->place[i];
-		Datum		value = c->entries[c->order[i]].values[c->column];
-		Size		size;
-
-		if ((i > 0 && place == c->place[i - 1]) ||
-			(place % c->step != 0 && place != c->ndifferent - 1))
-			continue;
-		size = place_value(att, value, &at);
-		if (to != NULL)
-		{
-			((uint16 *) to)[n++] = at;
-			if (att->attbyval)
-				store_att_byval(to + at, value, att->attlen);
-			else
-				memcpy(to + at, DatumGetPointer(value), size);
-		}
-		at += size;
-	}
-	return at;
 }
 
 void

@@ -4,7 +4,6 @@
  */
 #include "pagedir/pagedir.h"
 
-#include "access/htup_details.h"
 #include "access/nbtree.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_database.h"
@@ -19,16 +18,6 @@
 #include "utils/pg_locale.h"
 #include "utils/syscache.h"
 #include "utils/typcache.h"
-
-/* Returns a string of a catalog's row, or NULL. */
-static char *
-get_string(int cache, HeapTuple tuple, AttrNumber attnum)
-{
-	bool		isnull;
-	Datum		value = SysCacheGetAttr(cache, tuple, attnum, &isnull);
-
-	return isnull ? NULL : TextDatumGetCString(value);
-}
 
 /*
  * Returns a number for the version that the library has of a locale; 0 if it tells none.  ICU
@@ -71,46 +60,36 @@ static uint32
 collation_version(Oid collation)
 {
 	bool		is_default = collation == DEFAULT_COLLATION_OID;
+	int			cache = is_default ? DATABASEOID : COLLOID;
+	uint32		version = 0;
 	HeapTuple	tuple;
+	AttrNumber	attnum;
 	char		provider;
-	char	   *locale;
+	Datum		locale;
+	bool		isnull;
 
 	if (!OidIsValid(collation) || lc_collate_is_c(collation))
 		return 0;
-	tuple = is_default ? SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId)) :
-		SearchSysCache1(COLLOID, ObjectIdGetDatum(collation));
+	tuple = SearchSysCache1(cache, ObjectIdGetDatum(is_default ? MyDatabaseId : collation));
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for collation %u", collation);
 	if (is_default)
 	{
 		provider = ((Form_pg_database) GETSTRUCT(tuple))->datlocprovider;
-		locale = get_string(DATABASEOID, tuple, provider == COLLPROVIDER_ICU ?
-							Anum_pg_database_daticulocale : Anum_pg_database_datcollate);
+		attnum = provider == COLLPROVIDER_ICU ? Anum_pg_database_daticulocale :
+			Anum_pg_database_datcollate;
 	}
 	else
 	{
 		provider = ((Form_pg_collation) GETSTRUCT(tuple))->collprovider;
-		locale = get_string(COLLOID, tuple, provider == COLLPROVIDER_ICU ?
-							Anum_pg_collation_colliculocale : Anum_pg_collation_collcollate);
+		attnum = provider == COLLPROVIDER_ICU ? Anum_pg_collation_colliculocale :
+			Anum_pg_collation_collcollate;
 	}
+	locale = SysCacheGetAttr(cache, tuple, attnum, &isnull);
+	if (!isnull)
+		version = locale_version(provider, TextDatumGetCString(locale));
 	ReleaseSysCache(tuple);
-	return locale == NULL ? 0 : locale_version(provider, locale);
-}
-
-/*
- * Returns a number for the value of rows from before the column was added; 0 if that is null.  No
- * page has this value.  A column that is added, rolled back and added again may have another
- * value, but the same number and file.
- */
-static uint32
-missing_value(TupleDesc desc, Form_pg_attribute att)
-{
-	bool		isnull = true;
-	Datum		value = (Datum) 0;
-
-	if (att->atthasmissing)
-		value = getmissingattr(desc, att->attnum, &isnull);
-	return isnull ? 0 : datum_image_hash(value, att->attbyval, att->attlen) | 1;
+	return version;
 }
 
 /*
@@ -148,82 +127,79 @@ has_lasting_order(Oid type, Oid proc, uint32 *version)
 }
 
 /*
- * Returns the type's comparison function, and in *version a number for its order; InvalidOid if
- * the type, or a type within it, has none that lasts.
+ * Returns the type's entry, with its comparison function, and in *version a number for its order;
+ * NULL if the type, or a type within it, has no order that lasts.
  */
-static Oid
-order_of(Oid type, TypeCacheEntry **entry, uint32 *version)
+static TypeCacheEntry *
+order_of(Oid type, uint32 *version)
 {
-	*entry = lookup_type_cache(type, TYPECACHE_BTREE_OPFAMILY | TYPECACHE_CMP_PROC);
-	return has_lasting_order(type, (*entry)->cmp_proc, version) ? (*entry)->cmp_proc : InvalidOid;
-}
+	TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_BTREE_OPFAMILY | TYPECACHE_CMP_PROC);
 
-bool
-mtp_pagedir_is_of(const MtpPagedirHead *head, const MtpPagedirColumns *c)
-{
-	if (head->format != MTP_PAGEDIR_FORMAT || head->ncolumns != c->n)
-		return false;
-	for (int i = 0; i < c->n; i++)
-		if (memcmp(&head->column[i].tag, &c->column[i].tag, sizeof(MtpPagedirTag)) != 0)
-			return false;
-	return true;
+	return has_lasting_order(type, entry->cmp_proc, version) ? entry : NULL;
 }
 
 bool
 mtp_pagedir_has_order(Oid type)
 {
-	TypeCacheEntry *entry;
 	uint32		version = 0;
 
-	return OidIsValid(order_of(type, &entry, &version));
+	return order_of(type, &version) != NULL;
 }
 
 /* Asks the type cache for the order, since each execution of a scan describes its columns. */
-static bool
-describe_column(MtpPagedirColumn *column, TupleDesc desc, Form_pg_attribute att)
-{
-	TypeCacheEntry *type;
-	uint32		order = 0;
-	Oid			proc = att->attisdropped ? InvalidOid : order_of(att->atttypid, &type, &order);
-
-	if (!OidIsValid(proc))
-		return false;
-	column->input = type->btree_opintype;
-	column->tag = (MtpPagedirTag)
-	{
-		.attnum = att->attnum,.type = att->atttypid,.typmod = att->atttypmod,
-			.collation = att->attcollation,
-			.version = hash_combine(hash_combine(collation_version(att->attcollation),
-												 missing_value(desc, att)), order),
-			.family = type->btree_opf
-	};
-	column->norm = mtp_norm_kind(proc, att->attcollation);
-	fmgr_info(proc, &column->compare);
-	return true;
-}
-
 bool
 mtp_pagedir_describe(MtpPagedirColumns *c, TupleDesc desc, int n, const AttrNumber *attnums)
 {
 	c->desc = desc;
 	c->n = n;
 	for (int i = 0; i < n; i++)
-		if (!describe_column(&c->column[i], desc, TupleDescAttr(desc, attnums[i] - 1)))
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, attnums[i] - 1);
+		MtpPagedirColumn *column = &c->column[i];
+		uint32		order = 0;
+		uint32		missing = 0;
+		TypeCacheEntry *type = att->attisdropped ? NULL : order_of(att->atttypid, &order);
+
+		if (type == NULL)
 			return false;
+
+		/*
+		 * No page has the value of rows from before the column was added.  A column that is added,
+		 * rolled back and added again may have another value, but the same number and file.
+		 */
+		if (att->atthasmissing)
+		{
+			bool		isnull;
+			Datum		value = getmissingattr(desc, att->attnum, &isnull);
+
+			if (!isnull)
+				missing = datum_image_hash(value, att->attbyval, att->attlen) | 1;
+		}
+		column->input = type->btree_opintype;
+		column->tag = (MtpPagedirTag)
+		{
+			.attnum = att->attnum,.type = att->atttypid,.typmod = att->atttypmod,
+				.collation = att->attcollation,
+				.version = hash_combine(hash_combine(collation_version(att->attcollation),
+													 missing), order),
+				.family = type->btree_opf
+		};
+		column->norm = mtp_norm_kind(type->cmp_proc, att->attcollation);
+		fmgr_info(type->cmp_proc, &column->compare);
+	}
 	mtp_pagedir_layout(c);
 	return true;
 }
 
+/* Values of two types have normalized keys in one space if both are integers, or both floats. */
 static bool
-is_int(Oid type)
+share_norms(Oid a, Oid b)
 {
-	return type == INT2OID || type == INT4OID || type == INT8OID;
-}
+	bool		ints = (a == INT2OID || a == INT4OID || a == INT8OID) &&
+	(b == INT2OID || b == INT4OID || b == INT8OID);
 
-static bool
-is_float(Oid type)
-{
-	return type == FLOAT4OID || type == FLOAT8OID;
+	return a == b || ints || ((a == FLOAT4OID || a == FLOAT8OID) &&
+							  (b == FLOAT4OID || b == FLOAT8OID));
 }
 
 bool
@@ -246,10 +222,7 @@ mtp_pagedir_key(const MtpPagedirColumns *c, int column, Oid op, Oid collation, D
 	if (left != input || !OidIsValid(proc))
 		return false;
 
-	/*
-	 * Values of two types have normalized keys in one space if both are integers, or both floats.
-	 */
-	if (right == input || (is_int(input) && is_int(right)) || (is_float(input) && is_float(right)))
+	if (share_norms(input, right))
 	{
 		Oid			own = get_opfamily_proc(family, right, right, BTORDER_PROC);
 

@@ -4,6 +4,7 @@
  */
 #include "pagedir/pagedir.h"
 
+#include "access/transam.h"
 #include "page/page.h"
 
 typedef struct Build
@@ -65,6 +66,21 @@ compare_entries(const void *x, const void *y, void *arg)
 }
 
 /*
+ * True if the row's transaction was not aborted, so that its values may be compared (invariant D6).
+ */
+static bool
+is_written(const MtpPagedirColumns *c, HeapTupleHeader row)
+{
+	TransactionId xmin = HeapTupleHeaderGetRawXmin(row);
+
+	if (row->t_infomask & HEAP_MOVED)
+		return false;			/* moved by a VACUUM FULL of an old release, finished or not */
+	if (HeapTupleHeaderXminCommitted(row))
+		return true;
+	return !HeapTupleHeaderXminInvalid(row) && TransactionIdIsNormal(xmin) && c->written(xmin);
+}
+
+/*
  * Puts a row among the entries, or among the others if it is damaged, aborted or has a value that
  * must not be compared (invariants D6 and D7).
  */
@@ -73,10 +89,9 @@ add_row(Build *b, int item, HeapTupleHeader row, Size size)
 {
 	MtpPagedirColumns *c = b->columns;
 	MtpPagedirEntry *entry = &b->entries[b->nentries];
-	bool		apart;
+	bool		apart = !is_written(c, row) ||
+	!mtp_pagedir_values(c, row, size, entry->values, entry->kinds);
 
-	apart = !mtp_pagedir_written(c, row) ||
-		!mtp_pagedir_values(c, row, size, entry->values, entry->kinds);
 	for (int i = 0; i < c->n && !apart; i++)
 		apart = entry->kinds[i] == MTP_VALUE_APART;
 	if (apart)
@@ -189,72 +204,59 @@ set_codes(Build *b)
 	return size;
 }
 
-static void
-put_code(char *to, int width, int i, uint32 code)
-{
-	if (width == 1)
-		((uint8 *) to)[i] = code;
-	else if (width == 2)
-		((uint16 *) to)[i] = code;
-	else if (width == 4)
-		((uint32 *) to)[i] = code;
-}
-
-static void
-write_directory(Build *b, char *to)
-{
-	MtpPagedirShape shape = mtp_pagedir_shape(&b->head);
-	uint32	   *first = (uint32 *) (to + shape.first);
-	uint16	   *items = (uint16 *) (to + shape.items);
-	uint32	   *codes = palloc(Max(b->nentries, 1) * sizeof(uint32));
-
-	memset(to, 0, b->head.size);
-	memcpy(to, &b->head, MtpPagedirHeadSize(b->head.ncolumns));
-	for (int i = 0; i < b->nentries; i++)
-		items[i] = b->entries[i].item;
-	memcpy(items + b->nentries, b->others, b->head.nothers * sizeof(uint16));
-	for (int column = 0; column < b->columns->n; column++)
-	{
-		mtp_pagedir_write_codes(&b->coding[column], codes, to);
-		for (int i = 0; i < b->nentries && column > 0; i++)
-			put_code(to + shape.codes[column], b->coding[column].codes.width, i, codes[i]);
-		for (int i = 0; i < b->head.nsorted && column == 0 && shape.nnodes > 0; i++)
-		{
-			((uint32 *) (to + shape.heads))[i] = codes[i];
-			first[i / MTP_NODE_SLOTS] = codes[i];
-		}
-	}
-}
-
 Size
 mtp_pagedir_build(MtpPagedirColumns *c, const char *image, int nblocks, char *to)
 {
-	Build		b = {.columns = c};
-	bool		good = true;
-	Size		size = 0;
+	Build		b = {.columns = c,.head.format = MTP_PAGEDIR_FORMAT,.head.ncolumns = c->n};
+	MtpPagedirShape shape;
+	Size		size;
+	uint16	   *items;
+	uint32	   *codes;
 
 	Assert(nblocks == 1 || nblocks == 2);
 	b.entries = palloc(nblocks * MaxHeapTuplesPerPage * sizeof(MtpPagedirEntry));
 	b.others = palloc(nblocks * MaxHeapTuplesPerPage * sizeof(uint16));
-	b.head.format = MTP_PAGEDIR_FORMAT;
-	b.head.ncolumns = c->n;
 	for (int i = 0; i < c->n; i++)
 		b.head.column[i].tag = c->column[i].tag;
+	for (int half = 0; half < nblocks; half++)
+		if (!add_block(&b, half, image + (Size) half * BLCKSZ))
+			return 0;
+	qsort_arg(b.entries, b.nentries, sizeof(MtpPagedirEntry), compare_entries, &c->column[0]);
+	size = set_codes(&b);
+	if (size > MTP_PAGEDIR_MOST)
+		return 0;
 
-	for (int half = 0; half < nblocks && good; half++)
-		good = add_block(&b, half, image + (Size) half * BLCKSZ);
-	if (good)
+	/* No comparison function is called from here on, so nothing is written if one raises. */
+	b.head.size = size;
+	shape = mtp_pagedir_shape(&b.head);
+	memset(to, 0, size);
+	memcpy(to, &b.head, MtpPagedirHeadSize(c->n));
+	items = (uint16 *) (to + shape.items);
+	for (int i = 0; i < b.nentries; i++)
+		items[i] = b.entries[i].item;
+	memcpy(items + b.nentries, b.others, b.head.nothers * sizeof(uint16));
+	codes = palloc(Max(b.nentries, 1) * sizeof(uint32));
+	mtp_pagedir_write_codes(&b.coding[0], codes, to);
+	for (int i = 0; i < b.head.nsorted && shape.nnodes > 0; i++)
 	{
-		qsort_arg(b.entries, b.nentries, sizeof(MtpPagedirEntry), compare_entries, &c->column[0]);
-		size = set_codes(&b);
-		good = size <= MTP_PAGEDIR_MOST;
+		((uint32 *) (to + shape.heads))[i] = codes[i];
+		((uint32 *) (to + shape.first))[i / MTP_NODE_SLOTS] = codes[i];
 	}
-	if (good)
+	for (int column = 1; column < c->n; column++)
 	{
-		b.head.size = size;
-		write_directory(&b, to);
+		char	   *at = to + shape.codes[column];
+		int			width = b.coding[column].codes.width;
+
+		mtp_pagedir_write_codes(&b.coding[column], codes, to);
+		for (int i = 0; i < b.nentries; i++)
+			if (width == 1)
+				((uint8 *) at)[i] = codes[i];
+			else if (width == 2)
+				((uint16 *) at)[i] = codes[i];
+			else if (width == 4)
+				((uint32 *) at)[i] = codes[i];
 	}
 	pfree(b.entries);
 	pfree(b.others);
-	return good ? size : 0;
+	return size;
 }

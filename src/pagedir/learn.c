@@ -1,6 +1,7 @@
 /*
  * learn.c
- *	  Learns from executed scans which column a table's directories are made of.
+ *	  Learns from executed scans which column a table's directories are made of, and saves what is
+ *	  learnt for a file that outlives restarts.
  *
  * Shared memory has an entry for each table that is scanned so, with a count for each of a few
  * columns.  All tables of a partition tree share one entry, under the number of the root and with
@@ -15,96 +16,87 @@
 #include "access/parallel.h"
 #include "common/pg_prng.h"
 #include "miscadmin.h"
+#include "port/atomics.h"
 #include "storage/shmem.h"
+#include "utils/hsearch.h"
 
 #include "pagedir/choice.h"
-#include "pagedir/demand.h"
 
-DemandShared *mtp_pagedir_demand_shared = NULL;
-HTAB	   *mtp_pagedir_demands = NULL;
+typedef struct DemandShared
+{
+	LWLock	   *lock;			/* guards all entries */
+	pg_atomic_uint64 changes;	/* counts changes of what is learnt of any table; never 0; written
+								 * under the lock */
+} DemandShared;
 
-void
-mtp_pagedir_set_learnt(Demand *d, AttrNumber learnt)
+static DemandShared *shared = NULL; /* NULL: without a buffer nothing is learnt */
+
+/* Entries are MtpLearnt, by dbid and relid; a partition's is that of its topmost ancestor. */
+static HTAB *demands = NULL;
+
+/* ---------- entries ---------- */
+
+/* Sets the learnt column.  The caller holds the lock exclusively. */
+static void
+set_learnt(MtpLearnt *d, AttrNumber learnt)
 {
 	if (d->learnt != learnt)
-		pg_atomic_fetch_add_u64(&mtp_pagedir_demand_shared->changes, 1);
+		pg_atomic_fetch_add_u64(&shared->changes, 1);
 	d->learnt = learnt;
 }
 
-/* ---------- counting ---------- */
-
-/* Makes room for another table: drops one at random. */
-static void
-evict_entry(void)
+/*
+ * Finds a table's entry, or makes one.  If no place is free it makes one with a chance of one in
+ * MTP_LEARN_CHANCE, or always if the caller says so, in place of any other; else it returns NULL.
+ * The caller holds the lock exclusively.
+ */
+static MtpLearnt *
+demand_of(Oid dbid, Oid relid, bool always)
 {
-	HASH_SEQ_STATUS seq;
-	Demand	   *d = NULL;
-	uint64		left = hash_get_num_entries(mtp_pagedir_demands);
+	const MtpLearnt new = {.dbid = dbid,.relid = relid};
+	MtpLearnt  *d = hash_search(demands, &new, HASH_FIND, NULL);
 
-	hash_seq_init(&seq, mtp_pagedir_demands);
-	for (left = pg_prng_uint64_range(&pg_global_prng_state, 1, left); left > 0; left--)
-		d = hash_seq_search(&seq);
-	hash_seq_term(&seq);
-	Assert(d != NULL);			/* the table is full */
-	mtp_pagedir_set_learnt(d, 0);
-	hash_search(mtp_pagedir_demands, &d->key, HASH_REMOVE, NULL);
-}
-
-Demand *
-mtp_pagedir_demand(Oid dbid, Oid relid, bool always)
-{
-	DemandKey	key = {.dbid = dbid,.relid = relid};
-	Demand	   *d = hash_search(mtp_pagedir_demands, &key, HASH_FIND, NULL);
-
-	if (d == NULL)
+	if (d != NULL)
+		return d;
+	if (hash_get_num_entries(demands) >= MTP_LEARN_TABLES)
 	{
-		if (hash_get_num_entries(mtp_pagedir_demands) >= MTP_LEARN_TABLES)
-		{
-			if (!always && pg_prng_uint32(&pg_global_prng_state) % MTP_LEARN_CHANCE != 0)
-				return NULL;
-			evict_entry();
-		}
-		d = hash_search(mtp_pagedir_demands, &key, HASH_ENTER, NULL);
-		memset((char *) d + sizeof(key), 0, sizeof(*d) - sizeof(key));
+		HASH_SEQ_STATUS seq;
+		uint64		left;
+
+		if (!always && pg_prng_uint32(&pg_global_prng_state) % MTP_LEARN_CHANCE != 0)
+			return NULL;
+		left = pg_prng_uint64_range(&pg_global_prng_state, 1, hash_get_num_entries(demands));
+		hash_seq_init(&seq, demands);
+		for (; left > 0; left--)
+			d = hash_seq_search(&seq);
+		hash_seq_term(&seq);
+		Assert(d != NULL);		/* the table is full */
+		set_learnt(d, 0);
+		hash_search(demands, d, HASH_REMOVE, NULL);
 	}
+	d = hash_search(demands, &new, HASH_ENTER, NULL);
+	*d = new;
 	return d;
 }
 
-/*
- * Returns a column's place.  A new column gets a free place, or the place of the least count if
- * that is worth less than one scan; else -1.
- */
-static int
-place_of(Demand *d, AttrNumber attnum)
+uint64
+mtp_pagedir_learn_changes(void)
 {
-	int			least = 0;
-
-	for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
-	{
-		if (d->attnums[i] == attnum)
-			return i;
-		if (d->counts[i] < d->counts[least])
-			least = i;
-	}
-	if (d->counts[least] >= 1)
-		return -1;
-	d->attnums[least] = attnum;
-	d->counts[least] = 0;
-	return least;
+	return shared == NULL ? 0 : pg_atomic_read_u64(&shared->changes);
 }
 
-/* Forgets numbers that are no columns now, or were another table's (D8). */
-static void
-forget_others(Demand *d, const bool *good)
+AttrNumber
+mtp_pagedir_learnt_of(Oid root)
 {
-	for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
-		if (!good[i])
-		{
-			if (d->learnt == d->attnums[i])
-				mtp_pagedir_set_learnt(d, 0);
-			d->attnums[i] = 0;
-			d->counts[i] = 0;
-		}
+	const MtpLearnt key = {.dbid = MyDatabaseId,.relid = root};
+	MtpLearnt  *d;
+	AttrNumber	learnt;
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	d = hash_search(demands, &key, HASH_FIND, NULL);
+	learnt = d == NULL ? InvalidAttrNumber : d->learnt;
+	LWLockRelease(shared->lock);
+	return learnt;
 }
 
 /* ---------- partition trees ---------- */
@@ -146,11 +138,11 @@ is_first(MemoryContext query, Oid root, int n, const AttrNumber *attnums)
 		e = e->outer;
 	if (e == NULL)
 	{
-		e = palloc0(sizeof(Execution));
-		e->query = query;
-		e->outer = executions;
-		e->gone.func = forget_execution;
-		e->gone.arg = e;
+		e = palloc(sizeof(Execution));
+		*e = (Execution)
+		{
+			.gone.func = forget_execution,.gone.arg = e,.query = query,.outer = executions
+		};
 		MemoryContextRegisterResetCallback(query, &e->gone);
 		executions = e;
 	}
@@ -168,18 +160,39 @@ is_first(MemoryContext query, Oid root, int n, const AttrNumber *attnums)
 /* ---------- a scan ---------- */
 
 /*
+ * Returns a column's place.  A new column gets a free place, or the place of the least count if
+ * that is worth less than one scan; else -1.
+ */
+static int
+place_of(MtpLearnt *d, AttrNumber attnum)
+{
+	int			least = 0;
+
+	for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
+	{
+		if (d->attnums[i] == attnum)
+			return i;
+		if (d->counts[i] < d->counts[least])
+			least = i;
+	}
+	if (d->counts[least] >= 1)
+		return -1;
+	d->attnums[least] = attnum;
+	d->counts[least] = 0;
+	return least;
+}
+
+/*
  * Counts a scan in its entry.  Lets another column take over if it has twice the learnt one's
  * count.  The caller holds the lock exclusively.
  */
 static void
-count_scan(Demand *d, int n, const AttrNumber *attnums)
+count_scan(MtpLearnt *d, int n, const AttrNumber *attnums)
 {
-	static float factor = 0;
+	const float factor = exp2(-1.0 / MTP_LEARN_HALF_LIFE);
 	int			most = 0;
 	float		learnt = 0;
 
-	if (factor == 0)
-		factor = exp2(-1.0 / MTP_LEARN_HALF_LIFE);
 	for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
 		d->counts[i] *= factor;
 	for (int i = 0; i < n; i++)
@@ -199,7 +212,7 @@ count_scan(Demand *d, int n, const AttrNumber *attnums)
 			learnt = d->counts[i];
 	}
 	if (d->scans >= 2 && d->counts[most] > 0 && d->counts[most] >= 2 * learnt)
-		mtp_pagedir_set_learnt(d, d->attnums[most]);
+		set_learnt(d, d->attnums[most]);
 }
 
 /*
@@ -214,9 +227,9 @@ mtp_pagedir_learn_count(Relation rel, MemoryContext query, int n, const AttrNumb
 	AttrNumber	asked[MTP_LEARN_ASKED];
 	AttrNumber	seen[MTP_LEARN_COLUMNS];
 	bool		good[MTP_LEARN_COLUMNS];
-	Demand	   *d;
+	MtpLearnt  *d;
 
-	if (mtp_pagedir_demand_shared == NULL || IsParallelWorker() || RecoveryInProgress())
+	if (shared == NULL || IsParallelWorker() || RecoveryInProgress())
 		return;
 	mtp_pagedir_choice(rel, &directory);
 	if (directory.choice != MTP_PAGEDIR_LEARNT)
@@ -227,23 +240,89 @@ mtp_pagedir_learn_count(Relation rel, MemoryContext query, int n, const AttrNumb
 	if (directory.root != relid && !is_first(query, directory.root, n, asked))
 		return;
 
-	LWLockAcquire(mtp_pagedir_demand_shared->lock, LW_EXCLUSIVE);
-	d = mtp_pagedir_demand(MyDatabaseId, directory.root, false);
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	d = demand_of(MyDatabaseId, directory.root, false);
 	if (d != NULL)
 		memcpy(seen, d->attnums, sizeof(seen));
-	LWLockRelease(mtp_pagedir_demand_shared->lock);
+	LWLockRelease(shared->lock);
 	if (d == NULL)
 		return;
 	for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
 		good[i] = mtp_pagedir_can_use(RelationGetDescr(rel),
 									  mtp_pagedir_translate(directory.root, relid, seen[i]));
 
-	LWLockAcquire(mtp_pagedir_demand_shared->lock, LW_EXCLUSIVE);
-	d = mtp_pagedir_demand(MyDatabaseId, directory.root, true);
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	d = demand_of(MyDatabaseId, directory.root, true);	/* it may have gone meanwhile */
+
+	/* Forgets numbers that are no columns now, or were another table's (D8). */
 	if (memcmp(seen, d->attnums, sizeof(seen)) == 0)
-		forget_others(d, good);
+		for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
+			if (!good[i])
+			{
+				if (d->learnt == d->attnums[i])
+					set_learnt(d, 0);
+				d->attnums[i] = 0;
+				d->counts[i] = 0;
+			}
 	count_scan(d, n, asked);
-	LWLockRelease(mtp_pagedir_demand_shared->lock);
+	LWLockRelease(shared->lock);
+}
+
+/* ---------- saving ---------- */
+
+int
+mtp_pagedir_learn_save(MtpLearnt *tables)
+{
+	HASH_SEQ_STATUS seq;
+	MtpLearnt  *d;
+	int			n = 0;
+
+	if (shared == NULL)
+		return 0;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	hash_seq_init(&seq, demands);
+	while ((d = hash_seq_search(&seq)) != NULL)
+	{
+		Assert(n < MTP_LEARN_TABLES);
+		tables[n++] = *d;
+	}
+	LWLockRelease(shared->lock);
+	return n;
+}
+
+/*
+ * True if mtp_pagedir_learn_save can have written this.  A column that each scan names has the
+ * largest possible count.
+ */
+static bool
+can_be_saved(const MtpLearnt *t)
+{
+	if (!OidIsValid(t->dbid) || !OidIsValid(t->relid) || t->scans > 2 || t->learnt < 0)
+		return false;
+	for (int i = 0; i < MTP_LEARN_COLUMNS; i++)
+		if (t->attnums[i] < 0 || !(t->counts[i] >= 0 && t->counts[i] <= 2 * MTP_LEARN_HALF_LIFE))
+			return false;
+	return true;
+}
+
+void
+mtp_pagedir_learn_restore(const MtpLearnt *tables, int n)
+{
+	if (shared == NULL)
+		return;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < n; i++)
+	{
+		const MtpLearnt *t = &tables[i];
+		MtpLearnt  *d;
+
+		if (!can_be_saved(t))
+			continue;
+		d = demand_of(t->dbid, t->relid, true);
+		set_learnt(d, t->learnt);
+		*d = *t;
+	}
+	LWLockRelease(shared->lock);
 }
 
 /* ---------- shared memory ---------- */
@@ -252,23 +331,23 @@ Size
 mtp_pagedir_learn_size(void)
 {
 	return add_size(MAXALIGN(sizeof(DemandShared)),
-					hash_estimate_size(MTP_LEARN_TABLES, sizeof(Demand)));
+					hash_estimate_size(MTP_LEARN_TABLES, sizeof(MtpLearnt)));
 }
 
 void
 mtp_pagedir_learn_make(LWLock *lock)
 {
 	HASHCTL		ctl = {
-		.keysize = sizeof(DemandKey),.entrysize = sizeof(Demand)
+		.keysize = offsetof(MtpLearnt, learnt),.entrysize = sizeof(MtpLearnt)
 	};
 	bool		found;
 
-	mtp_pagedir_demand_shared = ShmemInitStruct("mtpower demand", sizeof(DemandShared), &found);
+	shared = ShmemInitStruct("mtpower demand", sizeof(DemandShared), &found);
 	if (!found)
 	{
-		mtp_pagedir_demand_shared->lock = lock;
-		pg_atomic_init_u64(&mtp_pagedir_demand_shared->changes, 1);
+		shared->lock = lock;
+		pg_atomic_init_u64(&shared->changes, 1);
 	}
-	mtp_pagedir_demands = ShmemInitHash("mtpower demand of tables", MTP_LEARN_TABLES,
-										MTP_LEARN_TABLES, &ctl, HASH_ELEM | HASH_BLOBS);
+	demands = ShmemInitHash("mtpower demand of tables", MTP_LEARN_TABLES,
+							MTP_LEARN_TABLES, &ctl, HASH_ELEM | HASH_BLOBS);
 }

@@ -1,6 +1,6 @@
 /*
  * learn.h
- *	  Which columns a table's directories are made of, as its owner and its scans say.
+ *	  Learning from scans which column a table's directories are made of.
  *
  * README.md has the rules.
  */
@@ -10,7 +10,6 @@
 #include "core/core.h"
 
 #include "access/attnum.h"
-#include "pagedir/pagedir.h"
 #include "storage/lwlock.h"
 
 /* Tables and partition trees of the cluster whose scans are counted, and the columns of one */
@@ -27,47 +26,41 @@
 #define MTP_LEARN_HALF_LIFE	32
 
 /*
- * columns.c: returns how many columns the table's directories are made of, at most
- * MTP_PAGEDIR_COLUMNS, and sets attnums in their order.  The owner has fixed them, or scans have
- * taught one: *learnt, unless NULL, says which.  Returns 0 if the owner wants none or nothing is
- * learnt yet.  Each column exists; a learnt one's type has an order.  rel is of access method
- * mtpower.  The caller has rel open and locked, in any mode, is in a transaction, and holds no
- * lock on a page, since this may read catalogs.
+ * Returns the learnt column of a table or partition tree by the root's number, whatever the owner
+ * has said, or InvalidAttrNumber.  It is a hint: the caller must check that it exists (invariant
+ * D8).
  */
-extern int	mtp_pagedir_columns(Relation rel, AttrNumber *attnums, bool *learnt);
+extern AttrNumber mtp_pagedir_learnt_of(Oid root);
+
+/* Changes whenever anything is learnt of any table; 0: without a buffer nothing is learnt. */
+extern uint64 mtp_pagedir_learn_changes(void);
 
 /*
- * Returns the learnt column of the table, or of its partition tree, whatever the owner has said;
- * InvalidAttrNumber if there is none.  The rules of mtp_pagedir_columns apply.
- */
-extern AttrNumber mtp_pagedir_learnt(Relation rel);
-
-/* True if the owner wants no directories.  The rules of mtp_pagedir_columns apply. */
-extern bool mtp_pagedir_off(Relation rel);
-
-/*
- * learn.c: counts an executed scan with usable clauses on these columns, each named once, at most
+ * Counts an executed scan with usable clauses on these columns, each named once, at most
  * MTP_LEARN_ASKED, that no index answers.  Counts only if the table's columns are learnt.  The
  * leader calls it once per execution, however often the scan is rescanned.  Of a tree's partitions
  * that one execution scans by the same columns only the first counts: `query` is the execution's
- * memory.  The rules of mtp_pagedir_columns apply.
+ * memory.  The rules of mtp_pagedir_choice apply.
  */
 extern void mtp_pagedir_learn_count(Relation rel, MemoryContext query, int n,
 									const AttrNumber *attnums);
 
-/* What is known of a table, in a file that outlives restarts (src/warm).  It has no padding. */
+/*
+ * What is known of a table, in shared memory and in a file that outlives restarts (src/warm).  It
+ * has no padding.
+ */
 typedef struct MtpLearnt
 {
 	Oid			dbid;
 	Oid			relid;
 	AttrNumber	learnt;			/* 0: none yet */
-	uint16		scans;
+	uint16		scans;			/* counted scans, up to 2 */
 	AttrNumber	attnums[MTP_LEARN_COLUMNS]; /* 0: a free place */
 	float		counts[MTP_LEARN_COLUMNS];
 } MtpLearnt;
 
 /*
- * learn_save.c: copies everything that is known into an array of MTP_LEARN_TABLES, and returns the
+ * Copies everything that is known into an array of MTP_LEARN_TABLES, and returns the
  * number of entries.  mtp_pagedir_learn_restore takes them back: it leaves out what cannot be
  * right, and replaces what is known of a table already.
  */

@@ -110,9 +110,6 @@ typedef enum MtpValueKind
 extern bool mtp_pagedir_values(const MtpPagedirColumns *c, HeapTupleHeader row, Size size,
 							   Datum *values, MtpValueKind *kinds);
 
-/* True if the row's transaction was not aborted, so that its values may be compared. */
-extern bool mtp_pagedir_written(const MtpPagedirColumns *c, HeapTupleHeader row);
-
 /*
  * layout.c: makes a directory of an image of nblocks (1 or 2) blocks, MAXALIGNed, that does not
  * change.  Writes at most MTP_PAGEDIR_MOST bytes to `to` (aligned to MTP_PAGEDIR_ALIGN) and
@@ -263,7 +260,7 @@ StaticAssertDecl(offsetof(MtpPagedirHead, column) == 16 &&
 #define MtpPagedirHeadSize(ncolumns)	(offsetof(MtpPagedirHead, column) + (ncolumns) * \
 	sizeof(((MtpPagedirHead *) NULL)->column[0]))
 
-/* describe.c: true if this head, a copy, is that of a directory of these columns. */
+/* search.c: true if this head, a copy, is that of a directory of these columns. */
 extern bool mtp_pagedir_is_of(const MtpPagedirHead *head, const MtpPagedirColumns *c);
 
 /* Where the parts of a directory begin, in bytes from its start */

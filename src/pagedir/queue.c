@@ -7,14 +7,10 @@
  */
 #include "pagedir/request.h"
 
-#include "access/htup_details.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
-#include "storage/lwlock.h"
 #include "storage/shmem.h"
-
-#include "buffer/buffer.h"
 
 PG_FUNCTION_INFO_V1(mtp_stat_directories);
 
@@ -66,9 +62,12 @@ remove_at(int i)
 	queue->n--;
 }
 
-/* Adds to a range that overlaps this one or lies next to it.  The caller holds the lock. */
-static bool
-merge_range(const MtpRange *range, uint32 returns)
+/*
+ * Adds to a range that overlaps this one or lies next to it, or puts it behind all others.  The
+ * caller holds the lock.
+ */
+static void
+put_range(const MtpRange *range, uint32 returns)
 {
 	for (int i = 0; i < queue->n; i++)
 	{
@@ -83,16 +82,8 @@ merge_range(const MtpRange *range, uint32 returns)
 		q->range.first = first;
 		q->range.n = end - first;
 		q->returns = Max(q->returns, returns);
-		return true;
-	}
-	return false;
-}
-
-static void
-put_range(const MtpRange *range, uint32 returns)
-{
-	if (merge_range(range, returns))
 		return;
+	}
 	if (queue->n == MOST_RANGES)
 	{
 		mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, queue->queued[0].range.n);
@@ -138,19 +129,47 @@ mtp_pagedir_queue_take(Oid relid, uint32 most, MtpRange *range)
 }
 
 /*
- * Moves the table's ranges to the end and returns the largest number of their returns.  The caller
- * holds the lock.
+ * Drops a table's ranges, or those of loads alone; without a table those of the whole database.
+ * The caller holds the lock.
  */
-static uint32
-rotate_table(Oid relid)
+static void
+drop_ranges(Oid dbid, Oid relid, bool only_fresh)
+{
+	for (int i = queue->n - 1; i >= 0; i--)
+	{
+		Queued	   *q = &queue->queued[i];
+
+		if (q->dbid == dbid && (!OidIsValid(relid) || q->range.relid == relid) &&
+			(q->range.fresh || !only_fresh))
+		{
+			mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, q->range.n);
+			remove_at(i);
+		}
+	}
+}
+
+/* No backend is connected to the database. */
+static void
+drop_database(Oid database)
+{
+	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
+	drop_ranges(database, InvalidOid, false);
+	LWLockRelease(queue->lock);
+}
+
+void
+mtp_pagedir_queue_return(const MtpRange *range, bool locked)
 {
 	uint32		returns = 0;
 
+	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
+
+	/* Moves the table's other ranges to the end first. */
 	for (int i = 0, left = queue->n; left > 0; left--)
 	{
 		Queued		q = queue->queued[i];
 
-		if (q.dbid != MyDatabaseId || q.range.relid != relid)
+		if (q.dbid != MyDatabaseId || q.range.relid != range->relid)
 		{
 			i++;
 			continue;
@@ -159,57 +178,11 @@ rotate_table(Oid relid)
 		remove_at(i);
 		queue->queued[queue->n++] = q;
 	}
-	return returns;
-}
-
-void
-mtp_pagedir_queue_rotate(Oid relid)
-{
-	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
-	rotate_table(relid);
-	LWLockRelease(queue->lock);
-}
-
-/* Drops a table's ranges, or those of loads alone.  The caller holds the lock. */
-static void
-drop_ranges(Oid relid, bool only_fresh)
-{
-	for (int i = queue->n - 1; i >= 0; i--)
-	{
-		Queued	   *q = &queue->queued[i];
-
-		if (q->dbid == MyDatabaseId && q->range.relid == relid && (q->range.fresh || !only_fresh))
-		{
-			mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, q->range.n);
-			remove_at(i);
-		}
-	}
-}
-
-/* Drops the ranges of a database.  No backend is connected to it. */
-static void
-drop_database(Oid database)
-{
-	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
-	for (int i = queue->n - 1; i >= 0; i--)
-		if (queue->queued[i].dbid == database)
-		{
-			mtp_pagedir_queue_count(MTP_PAIRS_DROPPED, queue->queued[i].range.n);
-			remove_at(i);
-		}
-	LWLockRelease(queue->lock);
-}
-
-void
-mtp_pagedir_queue_return(const MtpRange *range, bool locked)
-{
-	uint32		returns;
-
-	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
-	returns = rotate_table(range->relid) + locked;
-	put_range(range, returns);
+	returns += locked;
+	if (range->n > 0)
+		put_range(range, returns);
 	if (returns > MOST_RETURNS)
-		drop_ranges(range->relid, false);
+		drop_ranges(MyDatabaseId, range->relid, false);
 	LWLockRelease(queue->lock);
 }
 
@@ -217,7 +190,7 @@ void
 mtp_pagedir_queue_drop(Oid relid, bool only_fresh)
 {
 	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
-	drop_ranges(relid, only_fresh);
+	drop_ranges(MyDatabaseId, relid, only_fresh);
 	LWLockRelease(queue->lock);
 }
 

@@ -8,14 +8,11 @@
  */
 #include "pagedir/request.h"
 
-#include "access/xact.h"
 #include "core/reset.h"
 #include "miscadmin.h"
 
 #include "worker/worker.h"
 #include "pagedir/choice.h"
-#include "pagedir/learn.h"
-#include "core/identity.h"
 
 #define SCAN_RANGE		512		/* pairs that a scan collects */
 #define LOAD_RANGE		256		/* pairs that a load leaves behind before it tells workers */
@@ -23,8 +20,6 @@
 #define MOST_LOADS		16		/* tables loaded at a time, as partitions are */
 #define MOST_LEFT		32		/* ranges that a load without workers builds at its end */
 #define MOST_AT_COMMIT	32		/* ranges of new files */
-#define ENOUGH_REFUSALS	64		/* so many frames in a row that are not free mean that there are
-								 * none */
 
 /* ---------- handing over ---------- */
 
@@ -69,44 +64,31 @@ hand_over(const MtpRange *range)
 static MtpRange asked;			/* what a scan has collected; n is 0 if that is nothing */
 static uint32 nasked = 0;		/* pairs that scans without workers have asked for */
 
-/* Builds one pair in ONE_IN, since the query pays for it. */
-static void
-build_one(Relation rel, uint32 pair)
-{
-	MtpPagedirBuilder b;
-
-	if (++nasked % ONE_IN != 0 || !mtp_pagedir_builder_open(&b, rel))
-		return;
-	if (b.trusted)
-	{
-		MtpBuilt	built = mtp_pagedir_builder_build(&b, pair, false, -1);
-
-		mtp_pagedir_queue_count(MTP_PAIRS_BUILT, built == MTP_BUILT_IT);
-		mtp_pagedir_queue_count(MTP_PAIRS_REFUSED, built == MTP_BUILT_REFUSED);
-		mtp_pagedir_queue_count(MTP_PAIRS_UNFIT, built == MTP_BUILT_UNFIT);
-	}
-	mtp_pagedir_builder_close(&b);
-}
-
 void
 mtp_pagedir_request(Relation rel, uint32 pair)
 {
+	MtpRange	one = {.relid = RelationGetRelid(rel),.first = pair,.n = 1};
+	MtpPagedirBuilder b;
+
 	if (!mtp_pagedir_queue_possible())
 		return;
 	if (!mtp_workers_allowed() || is_new(rel))
 	{
-		build_one(rel, pair);
+		/* Builds one pair in ONE_IN, since the query pays for it. */
+		if (++nasked % ONE_IN != 0 || !mtp_pagedir_builder_open(&b, rel))
+			return;
+		if (b.trusted)
+			(void) mtp_pagedir_build_range(&b, &one, 0);
+		mtp_pagedir_builder_close(&b);
 		return;
 	}
-	if (asked.n > 0 && (asked.relid != RelationGetRelid(rel) || asked.first + asked.n != pair ||
+	if (asked.n > 0 && (asked.relid != one.relid || asked.first + asked.n != pair ||
 						asked.n == SCAN_RANGE))
 		mtp_pagedir_request_flush();
 	if (asked.n == 0)
-		asked = (MtpRange)
-	{
-		.relid = RelationGetRelid(rel),.first = pair
-	};
-	asked.n++;
+		asked = one;
+	else
+		asked.n++;
 }
 
 void
@@ -218,36 +200,11 @@ mtp_pagedir_request_loaded(Relation rel, TupleTableSlot **slots, int nslots)
 	}
 }
 
-/* Builds what the load has left behind, if there are no workers. */
-static void
-build_left(Relation rel, Load *load)
-{
-	uint32		in_a_row = 0;
-	uint32		counts[MTP_BUILT_UNFIT + 1] = {0};
-	MtpPagedirBuilder b;
-
-	if (load->n == 0 || !mtp_pagedir_builder_open(&b, rel))
-		return;
-	for (int i = 0; i < load->n && b.trusted && in_a_row < ENOUGH_REFUSALS; i++)
-		for (uint32 n = 0; n < load->left[i].n && in_a_row < ENOUGH_REFUSALS; n++)
-		{
-			MtpBuilt	built;
-
-			CHECK_FOR_INTERRUPTS();
-			built = mtp_pagedir_builder_build(&b, load->left[i].first + n, true, -1);
-			counts[built]++;
-			in_a_row = built == MTP_BUILT_REFUSED ? in_a_row + 1 : 0;
-		}
-	mtp_pagedir_builder_close(&b);
-	mtp_pagedir_queue_count(MTP_PAIRS_BUILT, counts[MTP_BUILT_IT]);
-	mtp_pagedir_queue_count(MTP_PAIRS_REFUSED, counts[MTP_BUILT_REFUSED]);
-	mtp_pagedir_queue_count(MTP_PAIRS_UNFIT, counts[MTP_BUILT_UNFIT]);
-}
-
 void
 mtp_pagedir_request_load_end(Relation rel)
 {
 	Load	   *load = any_load ? load_of(RelationGetRelid(rel), false) : NULL;
+	MtpPagedirBuilder b;
 
 	if (load == NULL)
 		return;
@@ -255,7 +212,15 @@ mtp_pagedir_request_load_end(Relation rel)
 	load->relid = InvalidOid;	/* first, since building may raise an error */
 	load->used = 0;
 	send_ranges(rel, load);
-	build_left(rel, load);
+
+	/* If there are no workers, builds what the load has left behind. */
+	if (load->n > 0 && mtp_pagedir_builder_open(&b, rel))
+	{
+		for (int i = 0; i < load->n && b.trusted; i++)
+			if (!mtp_pagedir_build_range(&b, &load->left[i], 0))
+				break;
+		mtp_pagedir_builder_close(&b);
+	}
 	load->n = 0;
 }
 
@@ -265,22 +230,15 @@ mtp_pagedir_request_load_end(Relation rel)
 static void
 xact_callback(XactEvent event, void *arg)
 {
-	switch (event)
-	{
-		case XACT_EVENT_COMMIT:
-		case XACT_EVENT_ABORT:
-		case XACT_EVENT_PREPARE:
-			for (int i = 0; i < nat_commit && event == XACT_EVENT_COMMIT; i++)
-				hand_over(&at_commit[i]);
-			nat_commit = 0;
-			asked.n = 0;
-			if (any_load)
-				memset(loads, 0, sizeof(loads));
-			any_load = false;
-			break;
-		default:
-			break;
-	}
+	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
+		return;
+	for (int i = 0; i < nat_commit && event == XACT_EVENT_COMMIT; i++)
+		hand_over(&at_commit[i]);
+	nat_commit = 0;
+	asked.n = 0;
+	if (any_load)
+		memset(loads, 0, sizeof(loads));
+	any_load = false;
 }
 
 void

@@ -4,7 +4,7 @@
  *
  * Scans and loads ask for them (request.c).  They put ranges of pairs into a queue in shared
  * memory (queue.c), from which workers take them (chore.c).  Without workers the asking backend
- * builds a few itself. build.c builds one.
+ * builds a few itself.  build.c builds one.
  */
 #ifndef MTP_PAGEDIR_REQUEST_H
 #define MTP_PAGEDIR_REQUEST_H
@@ -14,6 +14,7 @@
 #include "buffer/pair.h"
 #include "pagedir/pagedir.h"
 #include "executor/tuptable.h"
+#include "datatype/timestamp.h"
 #include "storage/lwlock.h"
 
 /* ---------- build.c ---------- */
@@ -24,6 +25,7 @@ typedef struct MtpPagedirBuilder
 	Relation	rel;
 	BlockNumber nblocks;		/* of the table */
 	bool		trusted;		/* comparison functions are core's and read no catalogs */
+	uint32		refused;		/* fresh pairs in a row that have found no free frame */
 	MtpPagedirColumns columns;
 	BufferAccessStrategy strategy;
 	MemoryContext context;		/* holds all of it */
@@ -92,13 +94,11 @@ extern void mtp_pagedir_queue_put(const MtpRange *range);
 extern bool mtp_pagedir_queue_take(Oid relid, uint32 most, MtpRange *range);
 
 /*
- * Returns a range behind all others. locked: its table's lock was not free.  After too many such
- * returns the table's ranges are dropped.
+ * Returns what is left of a range, if anything, behind all others, as all ranges of its table.
+ * locked: the table's lock was not free.  After too many such returns the table's ranges are
+ * dropped.
  */
 extern void mtp_pagedir_queue_return(const MtpRange *range, bool locked);
-
-/* Moves the table's ranges behind those of other tables. */
-extern void mtp_pagedir_queue_rotate(Oid relid);
 
 /* Drops this table's ranges, or those of loads alone. */
 extern void mtp_pagedir_queue_drop(Oid relid, bool only_fresh);
@@ -124,7 +124,6 @@ extern void mtp_pagedir_request(Relation rel, uint32 pair);
 /* A scan ends: hands over what it has collected. */
 extern void mtp_pagedir_request_flush(void);
 
-
 /* The loading transaction has inserted these rows, in this order; it has inserted its last ones. */
 extern void mtp_pagedir_request_loaded(Relation rel, TupleTableSlot **slots, int nslots);
 extern void mtp_pagedir_request_load_end(Relation rel);
@@ -133,6 +132,16 @@ extern void mtp_pagedir_request_load_end(Relation rel);
 extern void mtp_pagedir_init(void);
 
 /* ---------- chore.c ---------- */
+
+/* So many pairs in a row without a free frame mean that there is none. */
+#define MTP_ENOUGH_REFUSALS	64
+
+/*
+ * Builds the pairs of a range, takes them out of it and counts them.  Ends early if the turn of a
+ * worker that began then (0: there is none) is over.  Returns false if b->refused says that there
+ * is no free frame.  Raises what mtp_pagedir_builder_build raises.
+ */
+extern bool mtp_pagedir_build_range(MtpPagedirBuilder *b, MtpRange *pairs, TimestampTz began);
 
 extern void mtp_pagedir_chore_init(void);
 

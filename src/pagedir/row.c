@@ -9,7 +9,6 @@
 #include "pagedir/pagedir.h"
 
 #include "access/tupmacs.h"
-#include "access/transam.h"
 
 void
 mtp_pagedir_layout(MtpPagedirColumns *c)
@@ -30,21 +29,6 @@ mtp_pagedir_layout(MtpPagedirColumns *c)
 		Form_pg_attribute att = TupleDescAttr(c->desc, c->start++);
 
 		c->start_at = att_align_nominal(c->start_at, att->attalign) + att->attlen;
-	}
-}
-
-/* Stores an attribute's value (from 0) in the place of its column. */
-static inline void
-put_value(const MtpPagedirColumns *c, int att, Datum value, MtpValueKind kind, Datum *values,
-		  MtpValueKind *kinds)
-{
-	for (int i = 0; i < c->n; i++)
-	{
-		if (c->column[i].tag.attnum == att + 1)
-		{
-			values[i] = value;
-			kinds[i] = kind;
-		}
 	}
 }
 
@@ -96,21 +80,6 @@ attribute_size(Form_pg_attribute att, const char *data, Size room, Size *at, Mtp
 	return size <= room - *at ? size : 0;
 }
 
-/* Returns the i-th column's value in a row from before the column was added. */
-static void
-get_missing(const MtpPagedirColumns *c, int i, Datum *value, MtpValueKind *kind)
-{
-	Form_pg_attribute att = TupleDescAttr(c->desc, c->column[i].tag.attnum - 1);
-	bool		isnull;
-
-	*value = getmissingattr(c->desc, att->attnum, &isnull);
-	*kind = isnull ? MTP_VALUE_NULL : MTP_VALUE_GOOD;
-	if (!isnull && att->attlen == -1)
-		varlena_size(DatumGetPointer(*value), VARSIZE_ANY(DatumGetPointer(*value)), kind);
-	else if (!isnull && att->attlen > MTP_PAGEDIR_WIDTH)
-		*kind = MTP_VALUE_APART;
-}
-
 bool
 mtp_pagedir_values(const MtpPagedirColumns *c, HeapTupleHeader row, Size size, Datum *values,
 				   MtpValueKind *kinds)
@@ -140,35 +109,42 @@ mtp_pagedir_values(const MtpPagedirColumns *c, HeapTupleHeader row, Size size, D
 	for (; att < Min(natts, c->last); att++)
 	{
 		Form_pg_attribute form = TupleDescAttr(c->desc, att);
-		MtpValueKind kind;
-		Size		bytes;
+		MtpValueKind kind = MTP_VALUE_NULL;
+		Datum		value = (Datum) 0;
 
-		if (nulls != NULL && att_isnull(att, nulls))
+		if (nulls == NULL || !att_isnull(att, nulls))
 		{
-			put_value(c, att, (Datum) 0, MTP_VALUE_NULL, values, kinds);
-			continue;
+			Size		bytes = attribute_size(form, data, room, &at, &kind);
+
+			if (bytes == 0)
+				return false;
+			if (kind == MTP_VALUE_GOOD)
+				value = fetchatt(form, data + at);
+			at += bytes;
 		}
-		bytes = attribute_size(form, data, room, &at, &kind);
-		if (bytes == 0)
-			return false;
-		put_value(c, att, kind == MTP_VALUE_GOOD ? fetchatt(form, data + at) :
-				  (Datum) 0, kind, values, kinds);
-		at += bytes;
+		for (int i = 0; i < c->n; i++)
+			if (c->column[i].tag.attnum == att + 1)
+			{
+				values[i] = value;
+				kinds[i] = kind;
+			}
 	}
+
+	/* The row is from before the other columns were added: their value is in the catalogs. */
 	for (int i = 0; i < c->n; i++)
-		if (c->column[i].tag.attnum > natts)
-			get_missing(c, i, &values[i], &kinds[i]);
+	{
+		Form_pg_attribute form = TupleDescAttr(c->desc, c->column[i].tag.attnum - 1);
+		bool		isnull;
+
+		if (form->attnum <= natts)
+			continue;
+		values[i] = getmissingattr(c->desc, form->attnum, &isnull);
+		kinds[i] = isnull ? MTP_VALUE_NULL : MTP_VALUE_GOOD;
+		if (!isnull && form->attlen == -1)
+			varlena_size(DatumGetPointer(values[i]), VARSIZE_ANY(DatumGetPointer(values[i])),
+						 &kinds[i]);
+		else if (!isnull && form->attlen > MTP_PAGEDIR_WIDTH)
+			kinds[i] = MTP_VALUE_APART;
+	}
 	return true;
-}
-
-bool
-mtp_pagedir_written(const MtpPagedirColumns *c, HeapTupleHeader row)
-{
-	TransactionId xmin = HeapTupleHeaderGetRawXmin(row);
-
-	if (row->t_infomask & HEAP_MOVED)
-		return false;			/* moved by a VACUUM FULL of an old release, finished or not */
-	if (HeapTupleHeaderXminCommitted(row))
-		return true;
-	return !HeapTupleHeaderXminInvalid(row) && TransactionIdIsNormal(xmin) && c->written(xmin);
 }

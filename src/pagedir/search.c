@@ -16,11 +16,7 @@
 typedef struct Search
 {
 	const char *at;
-	union
-	{
-		MtpPagedirHead head;
-		uint64		words[sizeof(MtpPagedirHead) / sizeof(uint64)];
-	}			u;
+	MtpPagedirHead head;		/* a copy */
 	MtpPagedirShape shape;
 	MtpPagedirColumns *columns;
 	MtpPagedirKey *keys;
@@ -71,6 +67,17 @@ is_whole(const MtpPagedirHead *h, const MtpPagedirCodes *codes)
 		 codes->nvalues * sizeof(uint16) <= codes->u.dictionary.size);
 }
 
+bool
+mtp_pagedir_is_of(const MtpPagedirHead *head, const MtpPagedirColumns *c)
+{
+	if (head->format != MTP_PAGEDIR_FORMAT || head->ncolumns != c->n)
+		return false;
+	for (int i = 0; i < c->n; i++)
+		if (memcmp(&head->column[i].tag, &c->column[i].tag, sizeof(MtpPagedirTag)) != 0)
+			return false;
+	return true;
+}
+
 /*
  * Copies the head word by word.  Returns false unless it is that of a directory of these columns,
  * with all parts within its size.
@@ -80,19 +87,17 @@ read_head(Search *s, Size size)
 {
 	const volatile uint64 *words = (const volatile uint64 *) s->at;
 	const MtpPagedirColumns *c = s->columns;
-	MtpPagedirHead *h = &s->u.head;
+	MtpPagedirHead *h = &s->head;
 	Size		bytes = MtpPagedirHeadSize(c->n);
 
 	if (size < bytes)
 		return false;
 	for (int i = 0; i < bytes / sizeof(uint64); i++)
-		s->u.words[i] = words[i];
-	if (h->format != MTP_PAGEDIR_FORMAT || h->ncolumns != c->n ||
-		h->size > Min(size, MTP_PAGEDIR_MOST))
+		((uint64 *) h)[i] = words[i];
+	if (!mtp_pagedir_is_of(h, c) || h->size > Min(size, MTP_PAGEDIR_MOST))
 		return false;
 	for (int i = 0; i < c->n; i++)
-		if (memcmp(&h->column[i].tag, &c->column[i].tag, sizeof(MtpPagedirTag)) != 0 ||
-			h->column[i].codes.norm != c->column[i].norm || !is_whole(h, &h->column[i].codes))
+		if (h->column[i].codes.norm != c->column[i].norm || !is_whole(h, &h->column[i].codes))
 			return false;
 	s->shape = mtp_pagedir_shape(h);
 	return s->shape.size <= h->size;
@@ -124,7 +129,7 @@ get_value(const Search *s, int column, const char *copy, int i, Datum *value)
 {
 	Form_pg_attribute att = TupleDescAttr(s->columns->desc,
 										  s->columns->column[column].tag.attnum - 1);
-	Size		size = s->u.head.column[column].codes.u.dictionary.size;
+	Size		size = s->head.column[column].codes.u.dictionary.size;
 	Size		at = ((const uint16 *) copy)[i];
 
 	if (at >= size)
@@ -145,7 +150,7 @@ static bool
 place_in_dictionary(const Search *s, const char *copy, MtpPagedirKey *key, Place *place)
 {
 	int			lo = 0,
-				hi = s->u.head.column[key->column].codes.nvalues;
+				hi = s->head.column[key->column].codes.nvalues;
 
 	while (lo < hi)
 	{
@@ -172,41 +177,13 @@ place_in_dictionary(const Search *s, const char *copy, MtpPagedirKey *key, Place
 	return true;
 }
 
-static void
-narrow_wanted(Wanted *w, StrategyNumber what, Place place)
-{
-	switch (what)
-	{
-		case BTLessStrategyNumber:
-			w->hi = Min(w->hi, place.code - place.sure);
-			break;
-		case BTLessEqualStrategyNumber:
-			w->hi = Min(w->hi, place.code);
-			break;
-		case BTGreaterEqualStrategyNumber:
-			w->lo = Max(w->lo, place.code);
-			break;
-		case BTGreaterStrategyNumber:
-			w->lo = Max(w->lo, place.code + place.sure);
-			break;
-		default:
-			w->lo = Max(w->lo, place.code);
-			w->hi = Min(w->hi, place.code);
-			break;
-	}
-}
-
 /* Combines the keys on a column.  Returns false if memory has changed. */
 static bool
 find_wanted(const Search *s, int column, Wanted *w)
 {
-	const MtpPagedirCodes *codes = &s->u.head.column[column].codes;
+	const MtpPagedirCodes *codes = &s->head.column[column].codes;
 	int64		most = codes->width == 0 ? PG_UINT32_MAX : (int64) MtpCodeOfNull(codes->width) - 1;
-	union
-	{
-		char		data[MTP_PAGEDIR_MOST];
-		double		align;
-	}			copy;
+	uint64		copy[MTP_PAGEDIR_MOST / sizeof(uint64)];
 	bool		copied = false;
 
 	*w = (Wanted)
@@ -233,17 +210,23 @@ find_wanted(const Search *s, int column, Wanted *w)
 		{
 			if (!copied)
 			{
-				memcpy(copy.data, s->at + codes->u.dictionary.at, codes->u.dictionary.size);
+				/* Comparison functions see this copy alone, and only if it is whole (D4). */
+				memcpy(copy, s->at + codes->u.dictionary.at, codes->u.dictionary.size);
 				if (!s->still(s->arg))
 					return false;
 				copied = true;
 			}
-			if (!place_in_dictionary(s, copy.data, key, &place))
+			if (!place_in_dictionary(s, (char *) copy, key, &place))
 				return false;
 		}
 		else
 			continue;
-		narrow_wanted(w, key->what, place);
+
+		/* The value's own code is left out only if all values with it equal the key's (D2). */
+		if (key->what <= BTEqualStrategyNumber)
+			w->hi = Min(w->hi, place.code - (key->what == BTLessStrategyNumber && place.sure));
+		if (key->what >= BTEqualStrategyNumber)
+			w->lo = Max(w->lo, place.code + (key->what == BTGreaterStrategyNumber && place.sure));
 	}
 	w->values = w->values && w->lo <= w->hi && w->lo <= most && w->hi >= 0;
 	return true;
@@ -261,47 +244,9 @@ rank_of(const Search *s, uint32 head, bool or_equal)
 	int			rank = node * MTP_NODE_SLOTS;
 
 	if (node == s->shape.nnodes)
-		return s->u.head.nsorted;
-	return rank + mtp_count_below(heads + rank, Min(s->u.head.nsorted - rank, MTP_NODE_SLOTS), head,
+		return s->head.nsorted;
+	return rank + mtp_count_below(heads + rank, Min(s->head.nsorted - rank, MTP_NODE_SLOTS), head,
 								  or_equal);
-}
-
-/* True if the code at a rank is within the filter's range. */
-static inline bool
-passes_filter(const Filter *f, int rank)
-{
-	uint32		code;
-
-	if (f->width == 1)
-		code = ((const uint8 *) f->codes)[rank];
-	else if (f->width == 2)
-		code = ((const uint16 *) f->codes)[rank];
-	else
-		code = ((const uint32 *) f->codes)[rank];
-	return code - f->least <= f->span;
-}
-
-/* Makes the filter for a further column.  Returns false if it would let everything pass. */
-static bool
-make_filter(const Search *s, int column, const Wanted *w, Filter *f)
-{
-	int			width = s->u.head.column[column].codes.width;
-	uint32		null;
-
-	if (!w->asked || width == 0)
-		return false;
-	null = MtpCodeOfNull(width);
-	*f = (Filter)
-	{
-		.codes = s->at + s->shape.codes[column],.width = width,.least = null
-	};
-	if (w->values)
-	{
-		/* No condition asks for both values and nulls. */
-		f->least = Min(Max(w->lo, 0), null - 1);
-		f->span = Min(w->hi, null - 1) - f->least;
-	}
-	return true;
 }
 
 /*
@@ -320,7 +265,14 @@ add_items(const Search *s, int lo, int hi, const Filter *filters, int nfilters,
 		bool		good = true;
 
 		for (int i = 0; i < nfilters && good; i++)
-			good = passes_filter(&filters[i], rank);
+		{
+			const Filter *f = &filters[i];
+			uint32		code = f->width == 1 ? ((const uint8 *) f->codes)[rank] :
+			f->width == 2 ? ((const uint16 *) f->codes)[rank] :
+			((const uint32 *) f->codes)[rank];
+
+			good = code - f->least <= f->span;
+		}
 		if (!good)
 			continue;
 		item = at[rank];
@@ -338,9 +290,8 @@ mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPa
 {
 	Search		s = {.at = directory,.columns = c,.keys = keys,.nkeys = nkeys,.still = still,
 	.arg = arg};
-	const MtpPagedirHead *h = &s.u.head;
-	Wanted		w,
-				further;
+	const MtpPagedirHead *h = &s.head;
+	Wanted		w;
 	Filter		filters[MTP_PAGEDIR_COLUMNS];
 	int			nfilters = 0;
 	int			lo = 0,
@@ -352,18 +303,37 @@ mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPa
 	/* Fetches the first level, wherever it begins, so that one wait covers it and the head. */
 	for (int line = 1; line < 4; line++)
 		__builtin_prefetch(directory + line * MTP_PAGEDIR_ALIGN);
+
+	/* From here on counts and places come from the head's copy, which bounds all loops (D3). */
 	if (!read_head(&s, size))
 		return MTP_PAGEDIR_UNUSABLE;
 	if (!find_wanted(&s, 0, &w))
 		return MTP_PAGEDIR_CHANGED;
 	for (int i = 1; i < c->n && !none && (w.values || w.nulls); i++)
 	{
+		Wanted		further;
+		int			width = h->column[i].codes.width;
+		Filter	   *f = &filters[nfilters];
+
 		if (!find_wanted(&s, i, &further))
 			return MTP_PAGEDIR_CHANGED;
 		none = further.asked && !further.values && !further.nulls;
-		nfilters += make_filter(&s, i, &further, &filters[nfilters]);
+		if (!further.asked || width == 0)
+			continue;			/* all codes would pass */
+		*f = (Filter)
+		{
+			.codes = directory + s.shape.codes[i],.width = width,.least = MtpCodeOfNull(width)
+		};
+		if (further.values)
+		{
+			/* No condition asks for both values and nulls. */
+			f->least = Min(Max(further.lo, 0), MtpCodeOfNull(width) - 1);
+			f->span = Min(further.hi, MtpCodeOfNull(width) - 1) - f->least;
+		}
+		nfilters++;
 	}
 
+	/* Entries stand in the order of the first column's codes, then come those where it is null. */
 	hi = h->nsorted;
 	ncoded = h->nsorted + h->nnulls;
 	if (!none && w.values)
@@ -375,6 +345,8 @@ mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPa
 		if (!add_items(&s, lo, hi, filters, nfilters, items, &any))
 			return MTP_PAGEDIR_CHANGED;
 	}
+
+	/* Nothing is known of items that were not compared, so they are candidates in any case. */
 	if ((!none && w.nulls && !add_items(&s, h->nsorted, ncoded, filters, nfilters, items, &any)) ||
 		!add_items(&s, ncoded, ncoded + h->nothers, NULL, 0, items, &any))
 		return MTP_PAGEDIR_CHANGED;

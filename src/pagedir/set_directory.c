@@ -4,12 +4,10 @@
  */
 #include "core/core.h"
 
-#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/transam.h"
 #include "catalog/objectaddress.h"
 #include "catalog/pg_am.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "miscadmin.h"
@@ -26,14 +24,6 @@
 
 PG_FUNCTION_INFO_V1(mtp_table_set_directory);
 
-/* What the caller asks for: names that are not looked up yet */
-typedef struct Request
-{
-	MtpPagedirChosen choice;
-	int			ncolumns;
-	Datum	   *names;
-} Request;
-
 static void
 refuse_nulls(void)
 {
@@ -43,11 +33,12 @@ refuse_nulls(void)
 			 errhint("A single NULL as name means no directories, no name at all that their column is learnt.")));
 }
 
-static Request
-read_request(FunctionCallInfo fcinfo)
+/* Reads what the caller asks for.  Returns the columns' names, which are not looked up yet. */
+static Datum *
+read_request(FunctionCallInfo fcinfo, MtpPagedirChoice *own)
 {
-	Request		request = {.choice = MTP_PAGEDIR_FIXED};
 	ArrayType  *array;
+	Datum	   *names;
 	bool	   *nulls;
 
 	if (PG_ARGISNULL(0))
@@ -62,26 +53,23 @@ read_request(FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
 				 errmsg("names of directory columns must be a one-dimensional array")));
-	deconstruct_array(array, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &request.names, &nulls,
-					  &request.ncolumns);
+	deconstruct_array(array, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &names, &nulls,
+					  &own->ncolumns);
 
-	if (request.ncolumns == 0)
-		request.choice = MTP_PAGEDIR_LEARNT;
-	else if (request.ncolumns == 1 && nulls[0])
+	own->choice = own->ncolumns == 0 ? MTP_PAGEDIR_LEARNT : MTP_PAGEDIR_FIXED;
+	if (own->ncolumns == 1 && nulls[0])
 	{
-		request.choice = MTP_PAGEDIR_OFF;
-		request.ncolumns = 0;
+		own->choice = MTP_PAGEDIR_OFF;
+		own->ncolumns = 0;
 	}
-	for (int i = 0; i < request.ncolumns; i++)
-	{
+	for (int i = 0; i < own->ncolumns; i++)
 		if (nulls[i])
 			refuse_nulls();
-	}
-	if (request.ncolumns > MTP_LABEL_COLUMNS)
+	if (own->ncolumns > MTP_LABEL_COLUMNS)
 		ereport(ERROR,
 				(errcode(ERRCODE_TOO_MANY_COLUMNS),
 				 errmsg("page directories cannot have more than %d columns", MTP_LABEL_COLUMNS)));
-	return request;
+	return names;
 }
 
 /*
@@ -109,51 +97,6 @@ check_target(Form_pg_class rel, MtpPagedirChosen choice)
 				 errhint("Use ALTER TABLE ... SET ACCESS METHOD.")));
 }
 
-static AttrNumber
-find_column(Relation rel, const char *name)
-{
-	AttrNumber	attnum = get_attnum(RelationGetRelid(rel), name);
-	Oid			type;
-
-	if (attnum == InvalidAttrNumber)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_COLUMN),
-				 errmsg("column \"%s\" of relation \"%s\" does not exist",
-						name, RelationGetRelationName(rel))));
-	if (attnum < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("page directories on system columns are not supported"),
-				 errdetail("Column \"%s\" is a system column.", name)));
-	type = get_atttype(RelationGetRelid(rel), attnum);
-	if (!OidIsValid(GetDefaultOpClass(type, BTREE_AM_OID)) ||
-		!OidIsValid(lookup_type_cache(type, TYPECACHE_CMP_PROC)->cmp_proc))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("column \"%s\" of table \"%s\" cannot be a directory column",
-						name, RelationGetRelationName(rel)),
-				 errdetail("Data type %s, or one within it, has no default operator class for access method \"btree\".",
-						   format_type_be(type)),
-				 errhint("Leave the column out, or define a default operator class for its data type.")));
-	if (!mtp_pagedir_has_order(type))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("column \"%s\" of table \"%s\" cannot be a directory column",
-						name, RelationGetRelationName(rel)),
-				 errdetail("Data type %s, or one within it, is a row type, whose order may change with its attributes.",
-						   format_type_be(type)),
-				 errhint("Leave the column out.")));
-	return attnum;
-}
-
-static void
-report_undefined(Oid relid)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_TABLE),
-			 errmsg("relation with OID %u does not exist", relid)));
-}
-
 /*
  * Checks before it requests the lock, so that no user can block tables of others, and again under
  * the lock.  The lock is that of SECURITY LABEL and lasts to the end of the transaction; readers
@@ -162,41 +105,71 @@ report_undefined(Oid relid)
 Datum
 mtp_table_set_directory(PG_FUNCTION_ARGS)
 {
-	Request		request;
 	MtpPagedirChoice own = {0};
+	Datum	   *names;
 	Oid			relid;
 	HeapTuple	tup;
-	Relation	rel;
+	Relation	rel = NULL;
 
 	mtp_require_preload();
 	PreventCommandIfReadOnly("mtpower.set_directory()");
 	PreventCommandIfParallelMode("mtpower.set_directory()");
 	PreventCommandDuringRecovery("mtpower.set_directory()");
-	request = read_request(fcinfo);
+	names = read_request(fcinfo, &own);
 	relid = PG_GETARG_OID(0);
 
 	tup = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	if (!HeapTupleIsValid(tup))
-		report_undefined(relid);
-	check_target((Form_pg_class) GETSTRUCT(tup), request.choice);
-	ReleaseSysCache(tup);
-
-	rel = try_relation_open(relid, ShareUpdateExclusiveLock);
-	if (rel == NULL)
-		report_undefined(relid);
-	check_target(rel->rd_rel, request.choice);
-	own.choice = request.choice;
-	own.ncolumns = request.ncolumns;
-	for (int i = 0; i < request.ncolumns; i++)
+	if (HeapTupleIsValid(tup))
 	{
-		const char *name = NameStr(*DatumGetName(request.names[i]));
+		check_target((Form_pg_class) GETSTRUCT(tup), own.choice);
+		ReleaseSysCache(tup);
+		rel = try_relation_open(relid, ShareUpdateExclusiveLock);
+	}
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	check_target(rel->rd_rel, own.choice);
+	for (int i = 0; i < own.ncolumns; i++)
+	{
+		const char *name = NameStr(*DatumGetName(names[i]));
+		AttrNumber	attnum = get_attnum(relid, name);
+		Oid			type;
 
-		own.columns[i] = find_column(rel, name);
+		if (attnum == InvalidAttrNumber)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_COLUMN),
+					 errmsg("column \"%s\" of relation \"%s\" does not exist",
+							name, RelationGetRelationName(rel))));
+		if (attnum < 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("page directories on system columns are not supported"),
+					 errdetail("Column \"%s\" is a system column.", name)));
+		type = get_atttype(relid, attnum);
+		if (!OidIsValid(GetDefaultOpClass(type, BTREE_AM_OID)) ||
+			!OidIsValid(lookup_type_cache(type, TYPECACHE_CMP_PROC)->cmp_proc))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("column \"%s\" of table \"%s\" cannot be a directory column",
+							name, RelationGetRelationName(rel)),
+					 errdetail("Data type %s, or one within it, has no default operator class for access method \"btree\".",
+							   format_type_be(type)),
+					 errhint("Leave the column out, or define a default operator class for its data type.")));
+		if (!mtp_pagedir_has_order(type))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("column \"%s\" of table \"%s\" cannot be a directory column",
+							name, RelationGetRelationName(rel)),
+					 errdetail("Data type %s, or one within it, is a row type, whose order may change with its attributes.",
+							   format_type_be(type)),
+					 errhint("Leave the column out.")));
 		for (int j = 0; j < i; j++)
-			if (own.columns[j] == own.columns[i])
+			if (own.columns[j] == attnum)
 				ereport(ERROR,
 						(errcode(ERRCODE_DUPLICATE_COLUMN),
 						 errmsg("column \"%s\" specified more than once", name)));
+		own.columns[i] = attnum;
 	}
 	relation_close(rel, NoLock);
 
