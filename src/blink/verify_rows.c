@@ -8,8 +8,8 @@
  * for its place.
  */
 #include "blink/reader.h"
-
 #include "blink/verify.h"
+
 #include "miscadmin.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
@@ -105,17 +105,14 @@ mtp_blink_verify_entries(MtpVerify *v, MtpVerifyPage *p)
 	MemoryContext old = MemoryContextSwitchTo(v->rows->context);
 	MtpPos		pos = {0};
 
-	if (MtpHead(page)->nitems > 0)
+	for (bool more = MtpHead(page)->nitems > 0; more; more = mtp_pos_next(page, &pos))
 	{
-		do
-		{
-			IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
+		IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
 
-			CHECK_FOR_INTERRUPTS();
-			if (mtp_verify_entry_fault(v, &itup->t_tid, itup) != NULL)
-				recheck_entry(v, itup);
-			MemoryContextReset(v->rows->context);
-		} while (mtp_pos_next(page, &pos));
+		CHECK_FOR_INTERRUPTS();
+		if (mtp_verify_entry_fault(v, &itup->t_tid, itup) != NULL)
+			recheck_entry(v, itup);
+		MemoryContextReset(v->rows->context);
 	}
 	MemoryContextSwitchTo(old);
 }
