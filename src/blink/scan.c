@@ -243,8 +243,6 @@ mtp_blink_restrpos(IndexScanDesc scan)
 	memset(&so->walk, 0, sizeof(so->walk));
 	if (!BTScanPosIsValid(bt->markPos))
 		return;
-	if (BTScanPosIsPinned(bt->markPos))
-		IncrBufferRefCount(bt->markPos.buf);
 	mtp_blink_scan_copy(&bt->currPos, bt->currTuples, &bt->markPos, bt->markTuples);
 	so->left = so->mark_left;
 	so->in_frame = false;

@@ -114,7 +114,10 @@ extern bool mtp_blink_scan_walk(IndexScanDesc scan, ScanDirection dir, BlockNumb
 /* Leaves the current page for the next one in this direction with a match. */
 extern bool mtp_blink_scan_step(IndexScanDesc scan, ScanDirection dir);
 
-/* Copies a position, with its tuples where they are kept: both have workspaces, or none has. */
+/*
+ * Copies a position, with a pin of its own if it has one, and with its tuples where they are kept:
+ * both have workspaces, or none has.
+ */
 extern void mtp_blink_scan_copy(BTScanPos to, char *to_tuples,
 								const BTScanPosData *from, const char *from_tuples);
 

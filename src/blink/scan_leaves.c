@@ -632,6 +632,8 @@ void
 mtp_blink_scan_copy(BTScanPos to, char *to_tuples, const BTScanPosData *from,
 					const char *from_tuples)
 {
+	if (BTScanPosIsPinned(*from))
+		IncrBufferRefCount(from->buf);
 	memcpy(to, from, offsetof(BTScanPosData, items));
 	if (from->firstItem <= from->lastItem)
 		memcpy(&to->items[from->firstItem], &from->items[from->firstItem],
@@ -652,8 +654,6 @@ mtp_blink_scan_step(IndexScanDesc scan, ScanDirection dir)
 	/* A mark on this page needs a copy of the position now, and a pin or slot of its own. */
 	if (bt->markItemIndex >= 0)
 	{
-		if (BTScanPosIsPinned(bt->currPos))
-			IncrBufferRefCount(bt->currPos.buf);
 		mtp_blink_scan_copy(&bt->markPos, bt->markTuples, &bt->currPos, bt->currTuples);
 		bt->markPos.itemIndex = bt->markItemIndex;
 		so->mark_left = so->left;

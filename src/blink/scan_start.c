@@ -41,30 +41,32 @@ mtp_blink_scan_keys_changed(MtpBlinkScan *so)
 }
 
 /*
- * Chooses the one of n keys of one column that bounds the column where the scan starts; NULL if
- * none does.
+ * Chooses the one of a column's keys that bounds the column where the scan starts; NULL if none
+ * does.
  *
  * A key with = has precedence: _bt_checkkeys ends the scan where it fails.  If only the far end is
  * bounded, but nulls lie at the near one, the scan passes over the nulls, since every operator is
  * strict: *notnull becomes the bound.
  */
 static ScanKey
-choose_bound(ScanKey keys, int n, bool forward, ScanKey notnull)
+choose_bound(BTScanOpaque bt, AttrNumber att, bool forward, ScanKey notnull)
 {
 	ScanKey		bound = NULL;
 	ScanKey		far = NULL;
 
-	for (int i = 0; i < n; i++)
+	for (ScanKey key = bt->keyData; key < bt->keyData + bt->numberOfKeys; key++)
 	{
-		bool		low = keys[i].sk_strategy == BTGreaterStrategyNumber ||
-		keys[i].sk_strategy == BTGreaterEqualStrategyNumber;
+		bool		low = key->sk_strategy == BTGreaterStrategyNumber ||
+		key->sk_strategy == BTGreaterEqualStrategyNumber;
 
-		if (keys[i].sk_strategy == BTEqualStrategyNumber)
-			return &keys[i];
+		if (key->sk_attno != att)
+			continue;
+		if (key->sk_strategy == BTEqualStrategyNumber)
+			return key;
 		if (low != forward)
-			far = &keys[i];
+			far = key;
 		else if (bound == NULL)
-			bound = &keys[i];
+			bound = key;
 	}
 	if (bound != NULL || far == NULL)
 		return bound;
@@ -113,18 +115,12 @@ unfold_row(Bounds *b)
 static bool
 choose_bounds(BTScanOpaque bt, bool forward, Bounds *b)
 {
-	int			i = 0;
-
 	b->n = 0;
 	b->strict = false;
-	while (i < bt->numberOfKeys && bt->keyData[i].sk_attno == b->n + 1)
+	while (!b->strict)
 	{
-		int			next = i;
-		ScanKey		key;
+		ScanKey		key = choose_bound(bt, b->n + 1, forward, &b->notnull);
 
-		while (next < bt->numberOfKeys && bt->keyData[next].sk_attno == b->n + 1)
-			next++;
-		key = choose_bound(&bt->keyData[i], next - i, forward, &b->notnull);
 		if (key == NULL)
 			break;
 		b->keys[b->n++] = key;
@@ -132,9 +128,6 @@ choose_bounds(BTScanOpaque bt, bool forward, Bounds *b)
 			key->sk_strategy == BTLessStrategyNumber;
 		if (key->sk_flags & SK_ROW_HEADER)
 			return unfold_row(b);
-		if (b->strict)
-			break;
-		i = next;
 	}
 	return true;
 }

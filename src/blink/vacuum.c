@@ -44,7 +44,10 @@ typedef struct Vacuum
 	StringInfoData stuck;		/* blocks: empty leaves that could not go yet */
 } Vacuum;
 
-/* The leaf's entries that the callback names are deleted; the page is under a cleanup lock. */
+/*
+ * The leaf's entries that the callback names are deleted; the page is under a cleanup lock.  One
+ * record holds them all: a crash before it leaves them, and the next VACUUM finds their rows again.
+ */
 static void
 delete_dead(Relation rel, Buffer buf, int n, const uint16 *pos)
 {
@@ -61,7 +64,7 @@ delete_dead(Relation rel, Buffer buf, int n, const uint16 *pos)
 	mtp_change_finish(&c);
 }
 
-/* Cleanup alone lets no TID be used again. */
+/* Tells standbys that these blocks were passed.  Cleanup alone lets no TID be used again. */
 static void
 log_passed(Vacuum *v, BlockNumber from, BlockNumber to)
 {
@@ -137,13 +140,18 @@ vacuum_leaf(Vacuum *v, Buffer buf, BlockNumber scanblkno)
 	uint16		pos[MTP_MAX_ITEMS];
 	int			n;
 
+	/*
+	 * Wait for scans that keep the leaf pinned, also if nothing on it is dead: it may have been
+	 * when they read it (invariant B10).  Meanwhile the leaf may change.
+	 */
 	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 	LockBufferForCleanup(buf);
 	mtp_blink_check_page(rel, buf);
 
 	/*
 	 * A split since the start of this VACUUM may have moved entries to a block that was passed
-	 * already.  A K-way split may have moved them to several: each says itself whether to go on.
+	 * already (invariant B11).  A K-way split may have moved them to several: each says itself
+	 * whether to go on.
 	 */
 	if (v->cycleid != 0 && h->cycleid == v->cycleid && !(h->flags & MTP_SPLIT_END) &&
 		!MtpRightmost(page) && h->right < scanblkno)
@@ -177,32 +185,27 @@ vacuum_block(Vacuum *v, BlockNumber blkno, BlockNumber scanblkno)
 {
 	Buffer		buf;
 	Page		page;
+	bool		recyclable;
 
 	MtpVacuumDelayPoint();
 	buf = ReadBufferExtended(v->rel, MAIN_FORKNUM, blkno, RBM_NORMAL, v->info->strategy);
 	LockBuffer(buf, BUFFER_LOCK_SHARE);
 	page = BufferGetPage(buf);
-	if (!PageIsNew(page) || !mtp_blink_recyclable(page))
+	recyclable = mtp_blink_recyclable(page);
+	if (!PageIsNew(page) || !recyclable)
 		mtp_blink_check_page(v->rel, buf);
 
 	/* Looking back: only a leaf that a split of this VACUUM's time has written is of interest. */
-	if (blkno != scanblkno &&
-		(PageIsNew(page) || !MtpIsLeaf(page) || MtpHead(page)->cycleid != v->cycleid))
-	{
-		UnlockReleaseBuffer(buf);
-		return InvalidBlockNumber;
-	}
-
-	if (mtp_blink_recyclable(page))
+	if (!PageIsNew(page) && MtpIsLeaf(page) &&
+		(blkno == scanblkno || MtpHead(page)->cycleid == v->cycleid))
+		return vacuum_leaf(v, buf, scanblkno);
+	if (blkno == scanblkno && (recyclable || MtpIsDeleted(page)))
+		v->stats->pages_deleted++;
+	if (blkno == scanblkno && recyclable)
 	{
 		RecordFreeIndexPage(v->rel, blkno);
-		v->stats->pages_deleted++;
 		v->stats->pages_free++;
 	}
-	else if (MtpIsDeleted(page))
-		v->stats->pages_deleted++;
-	else if (MtpIsLeaf(page))
-		return vacuum_leaf(v, buf, scanblkno);
 	UnlockReleaseBuffer(buf);
 	return InvalidBlockNumber;
 }
@@ -271,7 +274,7 @@ vacuum_scan(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDelete
 	Vacuum		v = {.info = info,.rel = info->index,.stats = stats,.callback = callback,
 	.callback_state = callback_state,.cycleid = cycleid,.passed = MTP_BLINK_META + 1};
 	BlockNumber scanblkno = MTP_BLINK_META + 1;
-	BlockNumber length;
+	BlockNumber length = 0;
 
 	/* What describes the whole index starts anew with each scan; what VACUUM did adds up. */
 	stats->num_pages = 0;
@@ -284,37 +287,38 @@ vacuum_scan(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDelete
 	v.cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower page deletion",
 								  ALLOCSET_DEFAULT_SIZES);
 
-	/* Blocks that splits add meanwhile may have got entries from blocks still to come. */
-	for (;;)
+	for (;; scanblkno++)
 	{
-		length = mtp_index_length(v.rel);
-		if (info->report_progress)
-			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, length);
+		BlockNumber blkno = scanblkno;
+
+		/* Blocks that splits add meanwhile may have got entries from blocks still to come. */
 		if (scanblkno >= length)
-			break;
-		for (; scanblkno < length; scanblkno++)
 		{
-			BlockNumber blkno = scanblkno;
-
-			if (scanblkno == length / 2)
-				MTP_INJECT("vacuum_middle");
-			do
-				blkno = vacuum_block(&v, blkno, scanblkno);
-			while (blkno != InvalidBlockNumber);
-
-			if (scanblkno + 1 - v.passed >= MTP_PASSED_BLOCKS)
-			{
-				log_passed(&v, v.passed, scanblkno + 1);
-				v.passed = scanblkno + 1;
-			}
+			length = mtp_index_length(v.rel);
 			if (info->report_progress)
-				pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, scanblkno);
+				pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, length);
+			if (scanblkno >= length)
+				break;
 		}
+		if (scanblkno == length / 2)
+			MTP_INJECT("vacuum_middle");
+
+		/* Behind the block, those in front of it to which a split may have moved entries (B11). */
+		do
+			blkno = vacuum_block(&v, blkno, scanblkno);
+		while (blkno != InvalidBlockNumber);
+
+		if (scanblkno + 1 - v.passed >= MTP_PASSED_BLOCKS)
+		{
+			log_passed(&v, v.passed, scanblkno + 1);
+			v.passed = scanblkno + 1;
+		}
+		if (info->report_progress)
+			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, scanblkno);
 	}
 	stats->num_pages = length;
 	log_passed(&v, v.passed, length);
 	unlink_stuck(&v, length);
-
 	free_pending(&v);
 	MemoryContextDelete(v.cxt);
 	pfree(v.pending.data);

@@ -147,26 +147,25 @@ outside(MtpVerify *v, IndexTuple item, const Bounds *b)
 static void
 check_child_chain(MtpVerify *v, MtpVerifyPage *c, uint32 level, const Bounds *b, MtpVerifyFault *f)
 {
+	Page		page = MtpVerifyPageOf(c);
 	BlockNumber limit = v->nblocks;
 	int			att;
 
-	while (MtpIncomplete(MtpVerifyPageOf(c)))
+	while (MtpIncomplete(page))
 	{
 		BlockNumber from = c->blkno;
 
-		if (MtpRightmost(MtpVerifyPageOf(c)))
+		if (MtpRightmost(page))
 			mtp_verify_fail(v, from, -1, "Page of an incomplete split has no right sibling.");
-		if (b->high &&
-			mtp_blink_verify_compare(v, MtpHighKey(MtpVerifyPageOf(c)), b->high, &att) >= 0)
+		if (b->high && mtp_blink_verify_compare(v, MtpHighKey(page), b->high, &att) >= 0)
 		{
 			mtp_verify_fault(f, from, -1,
-							 "Page is marked as split, but block %u has all downlinks.",
-							 b->parent);
+							 "Page is marked as split, but block %u has all downlinks.", b->parent);
 			return;
 		}
 		if (limit-- == 0)
 			mtp_verify_fail(v, from, -1, "Right links form a circle.");
-		read_page(v, c, MtpVerifyHeadOf(c)->right, from, false);
+		read_page(v, c, MtpHead(page)->right, from, false);
 		mtp_blink_verify_page_sane(v, c);
 		if (!on_level(c, level))
 		{
@@ -175,20 +174,19 @@ check_child_chain(MtpVerify *v, MtpVerifyPage *c, uint32 level, const Bounds *b,
 			return;
 		}
 	}
-	if ((b->high == NULL) != MtpRightmost(MtpVerifyPageOf(c)))
+	if ((b->high == NULL) != MtpRightmost(page))
 		mtp_verify_fault(f, c->blkno, -1, b->high ?
 						 "Page has no right sibling, but block %u has more downlinks." :
 						 "Page has a right sibling, but block %u has no downlink for it.",
 						 b->parent);
-	else if (b->high &&
-			 mtp_blink_verify_compare(v, MtpHighKey(MtpVerifyPageOf(c)), b->high, &att) != 0)
+	else if (b->high && mtp_blink_verify_compare(v, MtpHighKey(page), b->high, &att) != 0)
 		mtp_verify_fault(f, c->blkno, -1,
 						 "High key differs from the separator in block %u, offset %d.",
 						 b->parent, b->pos + 2);
-	else if (MtpVerifyHeadOf(c)->right != b->next)
+	else if (MtpHead(page)->right != b->next)
 		mtp_verify_fault(f, c->blkno, -1,
 						 "Right link leads to block %u, but the next downlink in block %u "
-						 "to block %u.", MtpVerifyHeadOf(c)->right, b->parent, b->next);
+						 "to block %u.", MtpHead(page)->right, b->parent, b->next);
 }
 
 /*
@@ -242,8 +240,7 @@ check_downlink(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, 
 		mtp_verify_fault(f, p->blkno, pos, "Downlink leads to block %u, a deleted page.", child);
 	else if (!on_level(scratch, h->level - 1))
 		mtp_verify_fault(f, p->blkno, pos,
-						 "Downlink leads to block %u, which is not on level %u.",
-						 child, h->level - 1);
+						 "Downlink leads to block %u, which is not on level %u.", child, h->level - 1);
 	else if (MtpHead(below)->nitems > first && outside(v, mtp_page_item(below, first), b))
 	{
 		if (outside(v, mtp_page_item(below, MtpHead(below)->nitems - 1), b))
@@ -393,8 +390,7 @@ check_level(MtpVerify *v, uint32 level, BlockNumber start)
 		/* A level's first page has nothing to its left, unless it was deleted meanwhile. */
 		while (first && !MtpIsDeleted(page) && !MtpLeftmost(page))
 		{
-			mtp_verify_fault(&f, blkno, -1, "Leftmost page of level %u has a left sibling.",
-							 level);
+			mtp_verify_fault(&f, blkno, -1, "Leftmost page of level %u has a left sibling.", level);
 			mtp_verify_strike(v, &f, &w.last, &w.strikes);
 			read_page(v, p, blkno, blkno, false);
 		}
