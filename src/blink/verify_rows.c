@@ -83,7 +83,7 @@ recheck_entry(MtpVerify *v, IndexTuple itup)
 		return;
 	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 	what = mtp_verify_entry_fault(v, &itup->t_tid, itup);
-	if (what != NULL && BufferIsValid(find_entry(v, itup, &pos, &blkno)))
+	if (what != NULL && find_entry(v, itup, &pos, &blkno) != InvalidBuffer)
 		mtp_verify_fail(v, blkno, pos.pos, "Entry leads to TID (%u,%u), but %s.",
 						ItemPointerGetBlockNumber(&itup->t_tid),
 						ItemPointerGetOffsetNumber(&itup->t_tid), what);
