@@ -15,17 +15,11 @@ mtp_blink_reader_frame(MtpPageReader *v, Relation rel, BlockNumber block, uint32
 {
 	if (!mtp_buffer_find(rel, block, MTP_PAGE_FIRST_BYTES, &v->ref))
 		return false;
-	v->rel = rel;
-	v->page = (Page) v->ref.image;
-	v->block = block;
-	v->buf = InvalidBuffer;
-	v->torn = false;
-	v->head = *MtpHead(v->page);
+	mtp_blink_reader_open(v, rel, (Page) v->ref.image, block, InvalidBuffer);
 	if (!mtp_blink_reader_good(v) || v->head.level != level ||
 		v->head.norm != mtp_blink_info(rel)->norm)
 		return false;
 	Assert(v->head.type == MTP_PAGE_LEAF || v->head.type == MTP_PAGE_INNER);
-	mtp_blink_reader_set_directory(v);
 	mtp_buffer_hit(rel, MTP_FRAME_INDEX);
 	MTP_INJECT(level == 0 ? "leaf_frame_opened" : "inner_frame_opened");
 	return true;

@@ -36,9 +36,15 @@ typedef struct MtpPageReader
 } MtpPageReader;
 
 static inline void
-mtp_blink_reader_set_directory(MtpPageReader *v)
+mtp_blink_reader_open(MtpPageReader *v, Relation rel, Page page, BlockNumber block, Buffer buf)
 {
-	v->counts = (const uint8 *) v->page + MTP_DIR_AT + v->head.cap * sizeof(uint32);
+	v->rel = rel;
+	v->page = page;
+	v->block = block;
+	v->buf = buf;
+	v->torn = false;
+	v->head = *MtpHead(page);
+	v->counts = (const uint8 *) page + MTP_DIR_AT + v->head.cap * sizeof(uint32);
 	v->nodes = (const MtpNode *) (v->counts + v->head.cap);
 }
 
@@ -46,13 +52,7 @@ mtp_blink_reader_set_directory(MtpPageReader *v)
 static inline void
 mtp_blink_reader_page(MtpPageReader *v, Relation rel, Buffer buf)
 {
-	v->rel = rel;
-	v->page = BufferGetPage(buf);
-	v->block = BufferGetBlockNumber(buf);
-	v->buf = buf;
-	v->torn = false;
-	v->head = *MtpHead(v->page);
-	mtp_blink_reader_set_directory(v);
+	mtp_blink_reader_open(v, rel, BufferGetPage(buf), BufferGetBlockNumber(buf), buf);
 }
 
 /*
@@ -97,41 +97,32 @@ mtp_blink_reader_give_up(MtpPageReader *v)
 extern IndexTuple mtp_blink_reader_copy(MtpPageReader *v, unsigned off, bool pivot);
 extern IndexTuple mtp_blink_reader_copy_tid(MtpPageReader *v, unsigned off);
 
-/* The offset of a slot of a frame; false, and the reader is torn, if there is no such slot. */
-static inline bool
-mtp_blink_reader_slot(MtpPageReader *v, int node, int slot, unsigned *off)
+/* The offset of a slot of a frame, if there is such a slot; else one that is refused as beyond. */
+static inline unsigned
+mtp_blink_reader_slot(const MtpPageReader *v, int node, int slot)
 {
 	if (node < 0 || node >= v->head.nnodes || slot < 0 || slot >= MTP_NODE_SLOTS)
-	{
-		(void) mtp_blink_reader_give_up(v);
-		return false;
-	}
-	*off = v->nodes[node].offs[slot] & ~MTP_SLOT_FLAGS;
-	return true;
+		return BLCKSZ;
+	return v->nodes[node].offs[slot] & ~MTP_SLOT_FLAGS;
 }
 
 /* The item of a slot: whole, and of its kind.  NULL if the reader is torn. */
 static inline IndexTuple
 mtp_blink_reader_item(MtpPageReader *v, int node, int slot)
 {
-	unsigned	off;
-
 	if (BufferIsValid(v->buf))
 		return mtp_blink_item(v->rel, v->page, node, slot);
-	if (!mtp_blink_reader_slot(v, node, slot, &off))
-		return NULL;
-	return mtp_blink_reader_copy(v, off, v->head.type != MTP_PAGE_LEAF);
+	return mtp_blink_reader_copy(v, mtp_blink_reader_slot(v, node, slot),
+								 v->head.type != MTP_PAGE_LEAF);
 }
 
 /* The same for a caller that needs the TID alone, which may be nonsense until …_reader_good. */
 static inline IndexTuple
 mtp_blink_reader_tid(MtpPageReader *v, int node, int slot)
 {
-	unsigned	off;
-
 	if (BufferIsValid(v->buf))
 		return mtp_blink_tid_item(v->rel, v->page, node, slot);
-	return mtp_blink_reader_slot(v, node, slot, &off) ? mtp_blink_reader_copy_tid(v, off) : NULL;
+	return mtp_blink_reader_copy_tid(v, mtp_blink_reader_slot(v, node, slot));
 }
 
 /* The high key, which must exist; NULL if the reader is torn. */

@@ -27,16 +27,10 @@ mtp_blink_beginscan(Relation rel, int nkeys, int norderbys)
 	if (nkeys > 0)
 		bt->keyData = palloc(nkeys * sizeof(ScanKeyData));
 
-	so->left = so->mark_left = InvalidBlockNumber;
-	memset(&so->walk, 0, sizeof(so->walk));
-	so->walk_dir = NoMovementScanDirection;
-	so->convex = so->equal = false;
-	so->framed = so->in_frame = false;
-	so->nleaves = 0;
+	memset(&so->left, 0, offsetof(MtpBlinkScan, start) - offsetof(MtpBlinkScan, left));
 	so->slot = so->mark_slot = MTP_NO_SLOT;
 	so->code = mtp_blink_info(rel)->norm;
 	so->natts = IndexRelationGetNumberOfAttributes(rel);
-	so->nmade = 0;
 	so->context = CurrentMemoryContext;
 
 	scan->xs_itupdesc = RelationGetDescr(rel);
@@ -249,8 +243,6 @@ mtp_blink_restrpos(IndexScanDesc scan)
 	memset(&so->walk, 0, sizeof(so->walk));
 	if (!BTScanPosIsValid(bt->markPos))
 		return;
-	if (BTScanPosIsPinned(bt->markPos))
-		IncrBufferRefCount(bt->markPos.buf);
 	mtp_blink_scan_copy(&bt->currPos, bt->currTuples, &bt->markPos, bt->markTuples);
 	so->left = so->mark_left;
 	so->in_frame = false;

@@ -19,6 +19,8 @@ typedef struct MtpBlinkScan
 	 */
 	BTScanOpaqueData bt;
 
+	/* What follows, up to `start`, begins as zeros, but for the slots. */
+
 	/* Left links of the pages that currPos and markPos come from, as they were read. */
 	BlockNumber left;
 	BlockNumber mark_left;
@@ -104,34 +106,20 @@ extern bool mtp_blink_scan_announce(IndexScanDesc scan);
 
 /*
  * Reads leaves in this direction until one has a match: from page `from` on (backward: from its
- * left neighbour on).  The caller has the turn.
+ * left neighbour on), for which the caller has the turn; or from the current position on, whose
+ * page is neither pinned nor locked, if from is InvalidBlockNumber.
  */
 extern bool mtp_blink_scan_walk(IndexScanDesc scan, ScanDirection dir, BlockNumber from);
 
 /* Leaves the current page for the next one in this direction with a match. */
 extern bool mtp_blink_scan_step(IndexScanDesc scan, ScanDirection dir);
 
-/* Copies a position, with its tuples where they are kept: both have workspaces, or none has. */
+/*
+ * Copies a position, with a pin of its own if it has one, and with its tuples where they are kept:
+ * both have workspaces, or none has.
+ */
 extern void mtp_blink_scan_copy(BTScanPos to, char *to_tuples,
 								const BTScanPosData *from, const char *from_tuples);
-
-/*
- * scan_turns.c: takes the turn before the scan goes to a further leaf; false if there is none.
- * *from is where this process stands.  A parallel scan may wait for another process here, and may
- * stand elsewhere: *from becomes that place.  The caller holds no pin or lock on the index.  Having
- * the turn, it must pass it on: by reading a leaf, or by _bt_parallel_done (which does nothing in
- * other scans).
- */
-extern bool mtp_blink_scan_take_turn(IndexScanDesc scan, ScanDirection dir, BlockNumber *from);
-
-/*
- * The same where a scan starts.  *from: InvalidBlockNumber if this process must find the first
- * leaf.
- */
-extern bool mtp_blink_scan_first_turn(IndexScanDesc scan, BlockNumber *from);
-
-/* For a parallel scan: passes the turn on, while the leaf of the current position is locked. */
-extern void mtp_blink_scan_pass_turn(IndexScanDesc scan, ScanDirection dir);
 
 /* mark_dead.c: sets the dead hints that the scan has collected for the current page. */
 extern void mtp_blink_scan_kill(IndexScanDesc scan);

@@ -7,11 +7,15 @@
  * it stands, whatever was split or deleted since; see left_neighbour.  Both rest on invariant B7: a
  * leaf's links and its items are of one moment.
  *
- * In a parallel scan a process takes a turn before it goes to a page (scan_turns.c).  Whether a
- * page follows, it tells the others while it has this one locked (invariant B9).
+ * In a parallel scan one process at a time has the turn, and takes the scan to a further leaf
+ * (invariant B9).  While the leaf is locked, it passes the turn on with the block from which to go
+ * on: the leaf's right link, or, backward, the leaf itself.  What the processes share is core's
+ * (nbtree.c: btinitparallelscan and the functions used here), with the count of the combinations of
+ * array keys that are done, which core's _bt_advance_array_keys moves on.
  */
 #include "blink/scan.h"
 
+#include "batch/batch.h"
 #include "core/inject.h"
 #include "miscadmin.h"
 
@@ -344,8 +348,41 @@ mtp_blink_scan_announce(IndexScanDesc scan)
 #define PUBLISH_LEAVES 8
 
 /*
- * Loads currPos from a leaf, which is locked or in a frame; true if it got an item.  If the reader
- * is torn afterwards, nothing has happened.
+ * Unlocks the leaf that has just been loaded, and keeps its pin if the scan has items of it and
+ * needs the pin.
+ *
+ * The pin keeps VACUUM from passing the leaf, and so the TIDs that the scan has read from being
+ * used anew (invariant B10).  Without the pin that may happen.  It is harmless if the rows are
+ * fetched and judged by an MVCC snapshot, and if later changes of the page show in its LSN, which
+ * mark_dead.c asks for.
+ */
+static inline void
+unlock_leaf(IndexScanDesc scan, bool found)
+{
+	MtpBlinkScan *so = scan->opaque;
+	BTScanPos	pos = &so->bt.currPos;
+
+	if (BufferIsValid(pos->buf))
+	{
+		if (!found ||
+			(IsMVCCSnapshot(scan->xs_snapshot) && RelationNeedsWAL(scan->indexRelation) &&
+			 !scan->xs_want_itup))
+		{
+			UnlockReleaseBuffer(pos->buf);
+			pos->buf = InvalidBuffer;
+		}
+		else
+			LockBuffer(pos->buf, BUFFER_LOCK_UNLOCK);
+	}
+	else if (found)
+		return;
+	if (so->framed)
+		mtp_buffer_consider(MTP_FRAME_INDEX);
+}
+
+/*
+ * Loads currPos from a leaf, which is locked or in a frame, and unlocks it; true if it got an item.
+ * If the reader is torn afterwards, nothing has happened.
  *
  * Old snapshots are tested on leaves alone.  Pruning that such a snapshot may miss took an item
  * from a leaf that the scan reads.  Or it took the whole leaf: then the left link of its right
@@ -356,9 +393,11 @@ load_leaf(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v, MtpPos from)
 {
 	MtpBlinkScan *so = scan->opaque;
 	BTScanPos	pos = &so->bt.currPos;
+	bool		forward = ScanDirectionIsForward(dir);
 	bool		more_left = pos->moreLeft;
 	bool		more_right = pos->moreRight;
 	XLogRecPtr	lsn = BufferIsValid(v->buf) ? BufferGetLSNAtomic(v->buf) : PageGetLSN(v->page);
+	bool		found;
 
 	if (!mtp_blink_reader_good(v))
 		return false;
@@ -370,14 +409,26 @@ load_leaf(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v, MtpPos from)
 	pos->nextTupleOffset = 0;
 	so->left = v->head.left;
 
-	/* The other processes of the scan need not wait until the items are read. */
+	/*
+	 * Pass the turn on under the lock under which the items are copied, so that they and the link
+	 * are of one moment (invariant B9); but before they are copied: the other processes need not
+	 * wait for that.  At the index's end the scan is over: what later splits move beyond this page
+	 * is read now.
+	 */
 	if (scan->parallel_scan != NULL)
-		mtp_blink_scan_pass_turn(scan, dir);
+	{
+		if ((forward ? pos->nextPage : so->left) == InvalidBlockNumber)
+			_bt_parallel_done(scan);
+		else
+			_bt_parallel_release(scan, forward ? pos->nextPage : pos->currPage);
+	}
 
-	if (ScanDirectionIsForward(dir))
+	if (forward)
 		read_forward(scan, v, from);
 	else
 		read_backward(scan, v, from);
+
+	/* What a frame has told counts only now (invariant B8). */
 	if (!mtp_blink_reader_good(v))
 	{
 		pos->moreLeft = more_left;
@@ -400,45 +451,40 @@ load_leaf(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v, MtpPos from)
 		(so->nleaves < PUBLISH_LEAVES || v->head.ndead >= v->head.nitems))
 		mtp_buffer_publish(scan->indexRelation, v->buf);
 	so->nleaves++;
-	return pos->firstItem <= pos->lastItem;
-}
-
-/* Leaves the leaf that has just been loaded, and had no match. */
-static inline void
-pass_leaf(IndexScanDesc scan, MtpPageReader *v)
-{
-	mtp_blink_reader_release(v);
-	((BTScanOpaque) scan->opaque)->currPos.buf = InvalidBuffer;
-	if (((MtpBlinkScan *) scan->opaque)->framed)
-		mtp_buffer_consider(MTP_FRAME_INDEX);
+	found = pos->firstItem <= pos->lastItem;
+	unlock_leaf(scan, found);
+	return found;
 }
 
 /*
- * Unlocks the leaf that has just been loaded, and keeps its pin if the scan needs it.
- *
- * The pin keeps VACUUM from passing the leaf, and so the TIDs that the scan has read from being
- * used anew (invariant B10).  Without the pin that may happen.  It is harmless if the rows are
- * fetched and judged by an MVCC snapshot, and if later changes of the page show in its LSN, which
- * mark_dead.c asks for.
+ * Takes the turn before the scan goes to a further leaf; false if there is none.  *from gets the
+ * place from where to go on, as mtp_blink_scan_walk has it.  A parallel scan may wait for another
+ * process here, and go on elsewhere than this process stands.  The scan holds no pin or lock on the
+ * index.  Having the turn, it must pass it on: by reading a leaf, or by _bt_parallel_done (which
+ * does nothing in other scans).
  */
-static inline void
-unlock_leaf(IndexScanDesc scan)
+static bool
+take_turn(IndexScanDesc scan, ScanDirection dir, BlockNumber *from)
 {
-	MtpBlinkScan *so = scan->opaque;
-	BTScanPos	pos = &so->bt.currPos;
+	BTScanPos	pos = &((BTScanOpaque) scan->opaque)->currPos;
+	bool		forward = ScanDirectionIsForward(dir);
+	bool		more = forward ? pos->moreRight : pos->moreLeft;
 
-	if (so->in_frame)
-		return;
-	if (IsMVCCSnapshot(scan->xs_snapshot) && RelationNeedsWAL(scan->indexRelation) &&
-		!scan->xs_want_itup)
-	{
-		UnlockReleaseBuffer(pos->buf);
-		pos->buf = InvalidBuffer;
-	}
-	else
-		LockBuffer(pos->buf, BUFFER_LOCK_UNLOCK);
-	if (so->framed)
-		mtp_buffer_consider(MTP_FRAME_INDEX);
+	CHECK_FOR_INTERRUPTS();
+	mtp_batch_before_scan(scan->indexRelation, scan->xs_snapshot);
+	*from = forward ? pos->nextPage : pos->currPage;
+	if (scan->parallel_scan == NULL)
+		return more;
+	if (!_bt_parallel_seize(scan, from))
+		return false;
+
+	/*
+	 * Only the process that has the turn may end the scan: if another one had it now, that one
+	 * would pass it on later, and so undo the end.
+	 */
+	if (!more)
+		_bt_parallel_done(scan);
+	return more;
 }
 
 /* The page blkno, or what has taken its place to the right, share-locked; or InvalidBuffer. */
@@ -452,7 +498,6 @@ live_page(Relation rel, BlockNumber blkno)
 		Buffer		buf = mtp_blink_read_link(rel, blkno, 0, BUFFER_LOCK_SHARE);
 
 		mtp_blink_check_walk(rel, &walk, blkno);
-
 		if (!MtpIsDeleted(BufferGetPage(buf)))
 			return buf;
 		blkno = MtpHead(BufferGetPage(buf))->right;
@@ -460,54 +505,6 @@ live_page(Relation rel, BlockNumber blkno)
 		CHECK_FOR_INTERRUPTS();
 	}
 	return InvalidBuffer;
-}
-
-/* Gives the position up: the scan has come to its end in this direction. */
-static void
-lose_position(IndexScanDesc scan)
-{
-	MtpBlinkScan *so = scan->opaque;
-
-	BTScanPosInvalidate(so->bt.currPos);
-	mtp_blink_scan_drop_slot(&so->slot);
-}
-
-/* Reads pages to the right, from `next` on, until one has a match. */
-static bool
-walk_right(IndexScanDesc scan, BlockNumber next)
-{
-	BTScanPos	pos = &((BTScanOpaque) scan->opaque)->currPos;
-	MtpPos		first = {0, 0, 0};
-	MtpPageReader v;
-
-	do
-	{
-		bool		in_frame = mtp_blink_scan_announce(scan) &&
-		mtp_blink_reader_frame(&v, scan->indexRelation, next, 0);
-		bool		found = in_frame && load_leaf(scan, ForwardScanDirection, &v, first);
-
-		if (!in_frame || v.torn)
-		{
-			Buffer		buf = live_page(scan->indexRelation, next);
-
-			if (!BufferIsValid(buf))
-			{
-				_bt_parallel_done(scan);
-				break;
-			}
-			mtp_blink_reader_page(&v, scan->indexRelation, buf);
-			found = load_leaf(scan, ForwardScanDirection, &v, first);
-		}
-		if (found)
-		{
-			unlock_leaf(scan);
-			return true;
-		}
-		pass_leaf(scan, &v);
-		next = pos->nextPage;
-	} while (mtp_blink_scan_take_turn(scan, ForwardScanDirection, &next));
-	lose_position(scan);
-	return false;
 }
 
 /*
@@ -578,57 +575,48 @@ left_neighbour(Relation rel, BlockNumber origin, BlockNumber left)
 	return InvalidBuffer;
 }
 
-/* Reads the pages left of `origin`, until one has a match. */
-static bool
-walk_left(IndexScanDesc scan, BlockNumber origin)
+bool
+mtp_blink_scan_walk(IndexScanDesc scan, ScanDirection dir, BlockNumber from)
 {
 	MtpBlinkScan *so = scan->opaque;
-	BTScanPos	pos = &so->bt.currPos;
+	Relation	rel = scan->indexRelation;
+	bool		forward = ScanDirectionIsForward(dir);
+	MtpPos		first = {0};
 
-	do
+	for (bool turn = from != InvalidBlockNumber; turn || take_turn(scan, dir, &from); turn = false)
 	{
-		BlockNumber left = so->left;
 		MtpPageReader v;
 		Buffer		buf;
 
-		/* In a parallel scan another process may have read origin: so->left is not of it. */
-		if (scan->parallel_scan != NULL)
-			left = left_link(scan->indexRelation, &origin);
-		buf = left_neighbour(scan->indexRelation, origin, left);
+		if (forward && mtp_blink_scan_announce(scan) && mtp_blink_reader_frame(&v, rel, from, 0))
+		{
+			if (load_leaf(scan, dir, &v, first))
+				return true;
+			if (!v.torn)
+				continue;
+		}
+
+		if (forward)
+			buf = live_page(rel, from);
+		else
+		{
+			/* In a parallel scan another process may have read the page: so->left is not of it. */
+			if (scan->parallel_scan != NULL)
+				so->left = left_link(rel, &from);
+			buf = left_neighbour(rel, from, so->left);
+		}
 		if (!BufferIsValid(buf))
 		{
 			_bt_parallel_done(scan);
 			break;
 		}
-		mtp_blink_reader_page(&v, scan->indexRelation, buf);
-		if (load_leaf(scan, BackwardScanDirection, &v, mtp_blink_reader_locate(&v, v.head.nitems)))
-		{
-			unlock_leaf(scan);
+		mtp_blink_reader_page(&v, rel, buf);
+		if (load_leaf(scan, dir, &v,
+					  forward ? first : mtp_blink_reader_locate(&v, v.head.nitems)))
 			return true;
-		}
-		pass_leaf(scan, &v);
-		origin = pos->currPage;
-	} while (mtp_blink_scan_take_turn(scan, BackwardScanDirection, &origin));
-	lose_position(scan);
-	return false;
-}
-
-bool
-mtp_blink_scan_walk(IndexScanDesc scan, ScanDirection dir, BlockNumber from)
-{
-	return ScanDirectionIsForward(dir) ? walk_right(scan, from) : walk_left(scan, from);
-}
-
-/* Goes on from the current position, whose page is neither pinned nor locked. */
-static bool
-read_next_leaf(IndexScanDesc scan, ScanDirection dir)
-{
-	BTScanPos	pos = &((BTScanOpaque) scan->opaque)->currPos;
-	BlockNumber from = ScanDirectionIsForward(dir) ? pos->nextPage : pos->currPage;
-
-	if (mtp_blink_scan_take_turn(scan, dir, &from))
-		return mtp_blink_scan_walk(scan, dir, from);
-	lose_position(scan);
+	}
+	BTScanPosInvalidate(so->bt.currPos);
+	mtp_blink_scan_drop_slot(&so->slot);
 	return false;
 }
 
@@ -636,20 +624,16 @@ bool
 mtp_blink_scan_read(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v, MtpPos from)
 {
 	if (load_leaf(scan, dir, v, from))
-	{
-		unlock_leaf(scan);
 		return true;
-	}
-	if (v->torn)
-		return false;
-	pass_leaf(scan, v);
-	return read_next_leaf(scan, dir);
+	return !v->torn && mtp_blink_scan_walk(scan, dir, InvalidBlockNumber);
 }
 
 void
 mtp_blink_scan_copy(BTScanPos to, char *to_tuples, const BTScanPosData *from,
 					const char *from_tuples)
 {
+	if (BTScanPosIsPinned(*from))
+		IncrBufferRefCount(from->buf);
 	memcpy(to, from, offsetof(BTScanPosData, items));
 	if (from->firstItem <= from->lastItem)
 		memcpy(&to->items[from->firstItem], &from->items[from->firstItem],
@@ -670,8 +654,6 @@ mtp_blink_scan_step(IndexScanDesc scan, ScanDirection dir)
 	/* A mark on this page needs a copy of the position now, and a pin or slot of its own. */
 	if (bt->markItemIndex >= 0)
 	{
-		if (BTScanPosIsPinned(bt->currPos))
-			IncrBufferRefCount(bt->currPos.buf);
 		mtp_blink_scan_copy(&bt->markPos, bt->markTuples, &bt->currPos, bt->currTuples);
 		bt->markPos.itemIndex = bt->markItemIndex;
 		so->mark_left = so->left;
@@ -686,5 +668,5 @@ mtp_blink_scan_step(IndexScanDesc scan, ScanDirection dir)
 		bt->currPos.moreLeft = true;
 	else
 		bt->currPos.moreRight = true;
-	return read_next_leaf(scan, dir);
+	return mtp_blink_scan_walk(scan, dir, InvalidBlockNumber);
 }

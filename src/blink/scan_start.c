@@ -41,30 +41,32 @@ mtp_blink_scan_keys_changed(MtpBlinkScan *so)
 }
 
 /*
- * Chooses the one of n keys of one column that bounds the column where the scan starts; NULL if
- * none does.
+ * Chooses the one of a column's keys that bounds the column where the scan starts; NULL if none
+ * does.
  *
  * A key with = has precedence: _bt_checkkeys ends the scan where it fails.  If only the far end is
  * bounded, but nulls lie at the near one, the scan passes over the nulls, since every operator is
  * strict: *notnull becomes the bound.
  */
 static ScanKey
-choose_bound(ScanKey keys, int n, bool forward, ScanKey notnull)
+choose_bound(BTScanOpaque bt, AttrNumber att, bool forward, ScanKey notnull)
 {
 	ScanKey		bound = NULL;
 	ScanKey		far = NULL;
 
-	for (int i = 0; i < n; i++)
+	for (ScanKey key = bt->keyData; key < bt->keyData + bt->numberOfKeys; key++)
 	{
-		bool		low = keys[i].sk_strategy == BTGreaterStrategyNumber ||
-		keys[i].sk_strategy == BTGreaterEqualStrategyNumber;
+		bool		low = key->sk_strategy == BTGreaterStrategyNumber ||
+		key->sk_strategy == BTGreaterEqualStrategyNumber;
 
-		if (keys[i].sk_strategy == BTEqualStrategyNumber)
-			return &keys[i];
+		if (key->sk_attno != att)
+			continue;
+		if (key->sk_strategy == BTEqualStrategyNumber)
+			return key;
 		if (low != forward)
-			far = &keys[i];
+			far = key;
 		else if (bound == NULL)
-			bound = &keys[i];
+			bound = key;
 	}
 	if (bound != NULL || far == NULL)
 		return bound;
@@ -88,27 +90,20 @@ unfold_row(Bounds *b)
 {
 	ScanKey		row = b->keys[b->n - 1];
 	ScanKey		member = (ScanKey) DatumGetPointer(row->sk_argument);
-	bool		all = false;
 
 	if (member->sk_flags & SK_ISNULL)
 		return false;
 	b->n--;
-	for (;; member++)
+	while (member->sk_attno == b->n + 1 && member->sk_strategy == row->sk_strategy &&
+		   (member->sk_flags & SK_ISNULL) == 0)
 	{
-		if (member->sk_attno != b->n + 1 || member->sk_strategy != row->sk_strategy ||
-			(member->sk_flags & SK_ISNULL))
-			break;
 		b->keys[b->n++] = member;
-		if (member->sk_flags & SK_ROW_END)
-		{
-			all = true;
-			break;
-		}
+		if (member++->sk_flags & SK_ROW_END)
+			return true;
 	}
 
 	/* (a, b) > (1, 2) means a >= 1 if only a is used of it. */
-	if (!all)
-		b->strict = false;
+	b->strict = false;
 	return true;
 }
 
@@ -120,18 +115,12 @@ unfold_row(Bounds *b)
 static bool
 choose_bounds(BTScanOpaque bt, bool forward, Bounds *b)
 {
-	int			i = 0;
-
 	b->n = 0;
 	b->strict = false;
-	while (i < bt->numberOfKeys && bt->keyData[i].sk_attno == b->n + 1)
+	while (!b->strict)
 	{
-		int			next = i;
-		ScanKey		key;
+		ScanKey		key = choose_bound(bt, b->n + 1, forward, &b->notnull);
 
-		while (next < bt->numberOfKeys && bt->keyData[next].sk_attno == b->n + 1)
-			next++;
-		key = choose_bound(&bt->keyData[i], next - i, forward, &b->notnull);
 		if (key == NULL)
 			break;
 		b->keys[b->n++] = key;
@@ -139,34 +128,8 @@ choose_bounds(BTScanOpaque bt, bool forward, Bounds *b)
 			key->sk_strategy == BTLessStrategyNumber;
 		if (key->sk_flags & SK_ROW_HEADER)
 			return unfold_row(b);
-		if (b->strict)
-			break;
-		i = next;
 	}
 	return true;
-}
-
-/*
- * Prepares a cheaper comparison of the first column.  The operator class's sort support, unlike its
- * comparison function, does not look for the collation each time, nor copy again what it has
- * copied.  Its order is that of the comparison function: CREATE INDEX sorts by it.
- */
-static void
-make_order(MtpBlinkScan *so, Relation rel, Oid subtype)
-{
-	Oid			proc;
-
-	memset(&so->order, 0, sizeof(so->order));
-	if (OidIsValid(subtype) || mtp_norm_is_exact(so->code))
-		return;
-	proc = get_opfamily_proc(rel->rd_opfamily[0], rel->rd_opcintype[0], rel->rd_opcintype[0],
-							 BTSORTSUPPORT_PROC);
-	if (!OidIsValid(proc))
-		return;
-	so->order.ssup_cxt = so->context;
-	so->order.ssup_collation = rel->rd_indcollation[0];
-	so->order.ssup_attno = 1;
-	OidFunctionCall1(proc, PointerGetDatum(&so->order));
 }
 
 /*
@@ -199,7 +162,22 @@ set_scankey(IndexScanDesc scan, int i, ScanKey bound)
 			fmgr_info_copy(&sk->sk_func, index_getprocinfo(rel, i + 1, BTORDER_PROC),
 						   so->context);
 		if (i == 0)
-			make_order(so, rel, subtype);
+		{
+			/*
+			 * The operator class's sort support, unlike its comparison function, does not look for
+			 * the collation each time, nor copy again what it has copied.  Its order is that of
+			 * the comparison function: CREATE INDEX sorts by it.
+			 */
+			Oid			proc = OidIsValid(subtype) || mtp_norm_is_exact(so->code) ? InvalidOid :
+			get_opfamily_proc(rel->rd_opfamily[0], type, type, BTSORTSUPPORT_PROC);
+
+			memset(&so->order, 0, sizeof(so->order));
+			so->order.ssup_cxt = so->context;
+			so->order.ssup_collation = rel->rd_indcollation[0];
+			so->order.ssup_attno = 1;
+			if (OidIsValid(proc))
+				OidFunctionCall1(proc, PointerGetDatum(&so->order));
+		}
 		so->subtypes[i] = subtype;
 		so->nmade = Max(so->nmade, i + 1);
 	}
@@ -216,11 +194,8 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 	Relation	rel = scan->indexRelation;
 	bool		forward = ScanDirectionIsForward(dir);
 	MtpBlinkKey *key = &so->start;
-	BlockNumber at;
+	BlockNumber at = InvalidBlockNumber;	/* set where another process has begun */
 	Bounds		bounds;
-	MtpPageReader v;
-	MtpPos		from;
-	bool		framed;
 
 	Assert(!BTScanPosIsValid(bt->currPos));
 	CHECK_FOR_INTERRUPTS();		/* an array may have many elements that match nothing */
@@ -235,7 +210,7 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 	mtp_blink_scan_keys_changed(so);
 
 	mtp_batch_before_scan(rel, scan->xs_snapshot);
-	if (!mtp_blink_scan_first_turn(scan, &at))
+	if (scan->parallel_scan != NULL && !_bt_parallel_seize(scan, &at))
 		return false;
 
 	/* Nothing behind the start matches. */
@@ -280,8 +255,10 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 	}
 
 	/* Find the leaf where the bounds lead, or the one at the index's end; if torn, anew, locked. */
-	for (framed = so->framed && mtp_blink_scan_announce(scan);; framed = false)
+	for (bool framed = so->framed && mtp_blink_scan_announce(scan);; framed = false)
 	{
+		MtpPageReader v;
+		MtpPos		from;
 		bool		found;
 
 		if (!mtp_blink_find(rel, bounds.n > 0 ? key : NULL, !forward, framed, &v))

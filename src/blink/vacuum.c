@@ -16,7 +16,6 @@
 #include "pgstat.h"
 #include "storage/indexfsm.h"
 #include "storage/ipc.h"
-#include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -41,15 +40,14 @@ typedef struct Vacuum
 	BTCycleId	cycleid;		/* 0: cleanup only */
 	MemoryContext cxt;			/* for deleting a page */
 	BlockNumber passed;			/* blocks from here on are not reported yet */
-	PendingPage *pending;
-	int			npending;
-	int			maxpending;
-	BlockNumber *stuck;			/* empty leaves that could not go yet */
-	int			nstuck;
-	int			maxstuck;
+	StringInfoData pending;		/* PendingPages, in the order of their deletion */
+	StringInfoData stuck;		/* blocks: empty leaves that could not go yet */
 } Vacuum;
 
-/* The leaf's entries that the callback names are deleted; the page is under a cleanup lock. */
+/*
+ * The leaf's entries that the callback names are deleted; the page is under a cleanup lock.  One
+ * record holds them all: a crash before it leaves them, and the next VACUUM finds their rows again.
+ */
 static void
 delete_dead(Relation rel, Buffer buf, int n, const uint16 *pos)
 {
@@ -66,7 +64,7 @@ delete_dead(Relation rel, Buffer buf, int n, const uint16 *pos)
 	mtp_change_finish(&c);
 }
 
-/* Cleanup alone lets no TID be used again. */
+/* Tells standbys that these blocks were passed.  Cleanup alone lets no TID be used again. */
 static void
 log_passed(Vacuum *v, BlockNumber from, BlockNumber to)
 {
@@ -75,38 +73,14 @@ log_passed(Vacuum *v, BlockNumber from, BlockNumber to)
 }
 
 /*
- * Makes room for one more element in an array of VACUUM's; false if it has enough (what is
- * forgotten the next VACUUM will find).
+ * Keeps an element for VACUUM's end, unless they are too many: what is forgotten, the next VACUUM
+ * will find.
  */
-static bool
-make_room(void **array, int n, int *max, Size size)
-{
-	Size		limit = Min((Size) work_mem * 1024, MaxAllocSize) / size;
-
-	if (n < *max)
-		return true;
-	if (n >= limit)
-		return false;
-	*max = n == 0 ? 64 : Min((Size) n * 2, limit);
-	*array = n == 0 ? palloc(*max * size) : repalloc(*array, *max * size);
-	return true;
-}
-
 static void
-remember_pending(Vacuum *v, BlockNumber blkno, FullTransactionId safexid)
+remember(StringInfo list, const void *element, int size)
 {
-	if (!make_room((void **) &v->pending, v->npending, &v->maxpending, sizeof(PendingPage)))
-		return;
-	v->pending[v->npending].blkno = blkno;
-	v->pending[v->npending].safexid = safexid;
-	v->npending++;
-}
-
-static void
-remember_stuck(Vacuum *v, BlockNumber blkno)
-{
-	if (make_room((void **) &v->stuck, v->nstuck, &v->maxstuck, sizeof(BlockNumber)))
-		v->stuck[v->nstuck++] = blkno;
+	if (list->len + size < Min((Size) work_mem * 1024, MaxAllocSize))
+		appendBinaryStringInfo(list, (const char *) element, size);
 }
 
 /* Takes the empty leaf out of the tree and releases it; false if it has to stay. */
@@ -121,10 +95,12 @@ unlink_leaf(Vacuum *v, Buffer buf, BlockNumber scanblkno)
 	MemoryContextReset(v->cxt);
 	for (int i = 0; i < gone.npages; i++)
 	{
+		PendingPage page = {.blkno = gone.pages[i],.safexid = gone.safexid};
+
 		/* Pages still to come are counted when the scan gets there. */
-		if (gone.pages[i] <= scanblkno)
+		if (page.blkno <= scanblkno)
 			v->stats->pages_deleted++;
-		remember_pending(v, gone.pages[i], gone.safexid);
+		remember(&v->pending, &page, sizeof(page));
 	}
 	v->stats->pages_newly_deleted += gone.npages;
 	return done;
@@ -164,13 +140,18 @@ vacuum_leaf(Vacuum *v, Buffer buf, BlockNumber scanblkno)
 	uint16		pos[MTP_MAX_ITEMS];
 	int			n;
 
+	/*
+	 * Wait for scans that keep the leaf pinned, also if nothing on it is dead: it may have been
+	 * when they read it (invariant B10).  Meanwhile the leaf may change.
+	 */
 	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 	LockBufferForCleanup(buf);
 	mtp_blink_check_page(rel, buf);
 
 	/*
 	 * A split since the start of this VACUUM may have moved entries to a block that was passed
-	 * already.  A K-way split may have moved them to several: each says itself whether to go on.
+	 * already (invariant B11).  A K-way split may have moved them to several: each says itself
+	 * whether to go on.
 	 */
 	if (v->cycleid != 0 && h->cycleid == v->cycleid && !(h->flags & MTP_SPLIT_END) &&
 		!MtpRightmost(page) && h->right < scanblkno)
@@ -194,7 +175,7 @@ vacuum_leaf(Vacuum *v, Buffer buf, BlockNumber scanblkno)
 	if (h->nitems > 0)
 		UnlockReleaseBuffer(buf);
 	else if (!unlink_leaf(v, buf, scanblkno))
-		remember_stuck(v, blkno);
+		remember(&v->stuck, &blkno, sizeof(blkno));
 	return backtrack;
 }
 
@@ -204,76 +185,34 @@ vacuum_block(Vacuum *v, BlockNumber blkno, BlockNumber scanblkno)
 {
 	Buffer		buf;
 	Page		page;
+	bool		recyclable;
 
 	MtpVacuumDelayPoint();
 	buf = ReadBufferExtended(v->rel, MAIN_FORKNUM, blkno, RBM_NORMAL, v->info->strategy);
 	LockBuffer(buf, BUFFER_LOCK_SHARE);
 	page = BufferGetPage(buf);
-	if (!PageIsNew(page) || !mtp_blink_recyclable(page))
+	recyclable = mtp_blink_recyclable(page);
+	if (!PageIsNew(page) || !recyclable)
 		mtp_blink_check_page(v->rel, buf);
 
 	/* Looking back: only a leaf that a split of this VACUUM's time has written is of interest. */
-	if (blkno != scanblkno &&
-		(PageIsNew(page) || !MtpIsLeaf(page) || MtpHead(page)->cycleid != v->cycleid))
-	{
-		UnlockReleaseBuffer(buf);
-		return InvalidBlockNumber;
-	}
-
-	if (mtp_blink_recyclable(page))
+	if (!PageIsNew(page) && MtpIsLeaf(page) &&
+		(blkno == scanblkno || MtpHead(page)->cycleid == v->cycleid))
+		return vacuum_leaf(v, buf, scanblkno);
+	if (blkno == scanblkno && (recyclable || MtpIsDeleted(page)))
+		v->stats->pages_deleted++;
+	if (blkno == scanblkno && recyclable)
 	{
 		RecordFreeIndexPage(v->rel, blkno);
-		v->stats->pages_deleted++;
 		v->stats->pages_free++;
 	}
-	else if (MtpIsDeleted(page))
-		v->stats->pages_deleted++;
-	else if (MtpIsLeaf(page))
-		return vacuum_leaf(v, buf, scanblkno);
 	UnlockReleaseBuffer(buf);
 	return InvalidBlockNumber;
 }
 
-static void
-vacuum_blocks(Vacuum *v, BlockNumber from, BlockNumber to)
-{
-	for (BlockNumber scanblkno = from; scanblkno < to; scanblkno++)
-	{
-		BlockNumber blkno = scanblkno;
-
-		if (scanblkno == to / 2)
-			MTP_INJECT("vacuum_middle");
-		do
-			blkno = vacuum_block(v, blkno, scanblkno);
-		while (blkno != InvalidBlockNumber);
-
-		if (scanblkno + 1 - v->passed >= MTP_PASSED_BLOCKS)
-		{
-			log_passed(v, v->passed, scanblkno + 1);
-			v->passed = scanblkno + 1;
-		}
-		if (v->info->report_progress)
-			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, scanblkno);
-	}
-}
-
-/* Tries an empty leaf again that could not go; false if it still can't. */
-static bool
-retry_unlink(Vacuum *v, BlockNumber blkno, BlockNumber length)
-{
-	Buffer		buf;
-	Page		page;
-
-	MtpVacuumDelayPoint();
-	buf = mtp_blink_read_ext(v->rel, blkno, BUFFER_LOCK_EXCLUSIVE, v->info->strategy);
-	page = BufferGetPage(buf);
-	if (MtpIsLeaf(page) && MtpHead(page)->nitems == 0)
-		return unlink_leaf(v, buf, length);
-	UnlockReleaseBuffer(buf);
-	return false;
-}
-
 /*
+ * Tries the empty leaves again that could not go.
+ *
  * Mostly a leaf could not go because it is the last child of its parent, whose other children have
  * gone since.  Where keys descend with the blocks that is each parent's first to be met, and going
  * back through them frees whole subtrees from the left in one pass.  It is repeated while it helps.
@@ -281,56 +220,61 @@ retry_unlink(Vacuum *v, BlockNumber blkno, BlockNumber length)
 static void
 unlink_stuck(Vacuum *v, BlockNumber length)
 {
-	bool		helped = true;
+	BlockNumber *stuck = (BlockNumber *) v->stuck.data;
+	bool		helped;
 
-	while (helped)
+	do
 	{
-		int			n = 0;
-
 		helped = false;
-		for (int i = v->nstuck - 1; i >= 0; i--)
+		for (int i = v->stuck.len / sizeof(BlockNumber) - 1; i >= 0; i--)
 		{
-			if (retry_unlink(v, v->stuck[i], length))
+			Buffer		buf;
+			Page		page;
+
+			if (stuck[i] == InvalidBlockNumber)
+				continue;
+			MtpVacuumDelayPoint();
+			buf = mtp_blink_read_ext(v->rel, stuck[i], BUFFER_LOCK_EXCLUSIVE, v->info->strategy);
+			page = BufferGetPage(buf);
+			if (!MtpIsLeaf(page) || MtpHead(page)->nitems > 0)
+				UnlockReleaseBuffer(buf);
+			else if (unlink_leaf(v, buf, length))
 			{
-				v->stuck[i] = InvalidBlockNumber;
+				stuck[i] = InvalidBlockNumber;
 				helped = true;
 			}
 		}
-		for (int i = 0; i < v->nstuck; i++)
-			if (v->stuck[i] != InvalidBlockNumber)
-				v->stuck[n++] = v->stuck[i];
-		v->nstuck = n;
-	}
-	if (v->stuck != NULL)
-		pfree(v->stuck);
+	} while (helped);
 }
 
 /* Puts pages that this VACUUM deleted into the free space map if nobody can reach them any more. */
 static void
 free_pending(Vacuum *v)
 {
-	if (v->npending == 0)
+	PendingPage *page = (PendingPage *) v->pending.data;
+	PendingPage *end = page + v->pending.len / sizeof(PendingPage);
+
+	if (page == end)
 		return;
+
 	/* Called for its side effect: it makes the horizons of this backend as new as can be. */
 	(void) GetOldestNonRemovableTransactionId(NULL);
-	for (int i = 0; i < v->npending; i++)
+	for (; page < end && GlobalVisCheckRemovableFullXid(NULL, page->safexid); page++)
 	{
-		/* They are in the order of their deletion. */
-		if (!GlobalVisCheckRemovableFullXid(NULL, v->pending[i].safexid))
-			break;
-		RecordFreeIndexPage(v->rel, v->pending[i].blkno);
+		RecordFreeIndexPage(v->rel, page->blkno);
 		v->stats->pages_free++;
 	}
-	pfree(v->pending);
 }
 
+/* Reads the index.  Without a callback it is a mere cleanup, outside of any cycle. */
 static void
 vacuum_scan(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDeleteCallback callback,
 			void *callback_state, BTCycleId cycleid)
 {
-	Vacuum		v = {0};
-	BlockNumber done = MTP_BLINK_META + 1;
-	BlockNumber length;
+	Vacuum		v = {.info = info,.rel = info->index,.stats = stats,.callback = callback,
+	.callback_state = callback_state,.cycleid = cycleid,.passed = MTP_BLINK_META + 1};
+	BlockNumber scanblkno = MTP_BLINK_META + 1;
+	BlockNumber length = 0;
 
 	/* What describes the whole index starts anew with each scan; what VACUUM did adds up. */
 	stats->num_pages = 0;
@@ -338,63 +282,63 @@ vacuum_scan(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDelete
 	stats->pages_deleted = 0;
 	stats->pages_free = 0;
 
-	v.info = info;
-	v.rel = info->index;
-	v.stats = stats;
-	v.callback = callback;
-	v.callback_state = callback_state;
-	v.cycleid = cycleid;
-	v.passed = done;
+	initStringInfo(&v.pending);
+	initStringInfo(&v.stuck);
 	v.cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower page deletion",
 								  ALLOCSET_DEFAULT_SIZES);
 
-	/* Blocks that splits add meanwhile may have got entries from blocks still to come. */
-	for (;;)
+	for (;; scanblkno++)
 	{
-		length = mtp_index_length(v.rel);
+		BlockNumber blkno = scanblkno;
+
+		/* Blocks that splits add meanwhile may have got entries from blocks still to come. */
+		if (scanblkno >= length)
+		{
+			length = mtp_index_length(v.rel);
+			if (info->report_progress)
+				pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, length);
+			if (scanblkno >= length)
+				break;
+		}
+		if (scanblkno == length / 2)
+			MTP_INJECT("vacuum_middle");
+
+		/* Behind the block, those in front of it to which a split may have moved entries (B11). */
+		do
+			blkno = vacuum_block(&v, blkno, scanblkno);
+		while (blkno != InvalidBlockNumber);
+
+		if (scanblkno + 1 - v.passed >= MTP_PASSED_BLOCKS)
+		{
+			log_passed(&v, v.passed, scanblkno + 1);
+			v.passed = scanblkno + 1;
+		}
 		if (info->report_progress)
-			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, length);
-		if (done >= length)
-			break;
-		vacuum_blocks(&v, done, length);
-		done = length;
+			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, scanblkno);
 	}
 	stats->num_pages = length;
 	log_passed(&v, v.passed, length);
 	unlink_stuck(&v, length);
-
-	MemoryContextDelete(v.cxt);
 	free_pending(&v);
+	MemoryContextDelete(v.cxt);
+	pfree(v.pending.data);
+	pfree(v.stuck.data);
 	if (stats->pages_free > 0)
 		IndexFreeSpaceMapVacuum(v.rel);
-}
-
-/*
- * Scans under a vacuum cycle id.  Core's know an index by its lock tag only, so they serve here
- * too.
- */
-static void
-scan_in_cycle(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDeleteCallback callback,
-			  void *callback_state)
-{
-	Relation	rel = info->index;
-
-	PG_ENSURE_ERROR_CLEANUP(_bt_end_vacuum_callback, PointerGetDatum(rel));
-	{
-		BTCycleId	cycleid = _bt_start_vacuum(rel);
-
-		vacuum_scan(info, stats, callback, callback_state, cycleid);
-	}
-	PG_END_ENSURE_ERROR_CLEANUP(_bt_end_vacuum_callback, PointerGetDatum(rel));
-	_bt_end_vacuum(rel);
 }
 
 IndexBulkDeleteResult *
 mtp_blink_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 					 IndexBulkDeleteCallback callback, void *callback_state)
 {
-	stats = mtp_index_vacuum_begin(info->index, stats);
-	scan_in_cycle(info, stats, callback, callback_state);
+	Relation	rel = info->index;
+	IndexBulkDeleteResult *result = mtp_index_vacuum_begin(rel, stats);
+
+	/* Core's cycle ids know an index by its lock tag only, so they serve here too (B11). */
+	PG_ENSURE_ERROR_CLEANUP(_bt_end_vacuum_callback, PointerGetDatum(rel));
+	vacuum_scan(info, result, callback, callback_state, _bt_start_vacuum(rel));
+	PG_END_ENSURE_ERROR_CLEANUP(_bt_end_vacuum_callback, PointerGetDatum(rel));
+	_bt_end_vacuum(rel);
 
 	/*
 	 * Scans that have read an entry under a pin have been waited for, page by page; wait for those
@@ -402,21 +346,7 @@ mtp_blink_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	 */
 	mtp_hazard_wait(info->index);
 	MTP_INJECT("vacuum_ends");
-	return stats;
-}
-
-/*
- * True if it is worth reading the whole index only to find pages that have become free: the last
- * VACUUM left many deleted pages that it could not free yet.
- */
-static bool
-needs_cleanup(Relation rel)
-{
-	Buffer		buf = mtp_blink_read_meta(rel, BUFFER_LOCK_SHARE);
-	BlockNumber delpages = MtpBlinkMetaOf(BufferGetPage(buf))->delpages;
-
-	UnlockReleaseBuffer(buf);
-	return delpages > 0 && delpages > RelationGetNumberOfBlocks(rel) / 20;
+	return result;
 }
 
 /* Notes in the metapage how many deleted pages this VACUUM leaves that are not free. */
@@ -447,7 +377,16 @@ mtp_blink_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 		return stats;
 	if (stats == NULL)
 	{
-		if (!needs_cleanup(info->index))
+		Buffer		buf = mtp_blink_read_meta(info->index, BUFFER_LOCK_SHARE);
+		BlockNumber delpages = MtpBlinkMetaOf(BufferGetPage(buf))->delpages;
+
+		UnlockReleaseBuffer(buf);
+
+		/*
+		 * It is worth reading the whole index only to find pages that have become free if the last
+		 * VACUUM left many deleted pages that it could not free yet.
+		 */
+		if (delpages == 0 || delpages <= RelationGetNumberOfBlocks(info->index) / 20)
 			return NULL;
 		stats = palloc0(sizeof(IndexBulkDeleteResult));
 		vacuum_scan(info, stats, NULL, NULL, 0);

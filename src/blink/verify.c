@@ -47,24 +47,24 @@ on_level(MtpVerifyPage *p, uint32 level)
 		MtpVerifyHeadOf(p)->level == level;
 }
 
+static bool
+same_tuple(IndexTuple a, IndexTuple b)
+{
+	return IndexTupleSize(a) == IndexTupleSize(b) && memcmp(a, b, IndexTupleSize(a)) == 0;
+}
+
 /* True if two copies agree in what neighbours go by: being in the tree, right link, high key. */
 static bool
 same_edge(MtpVerifyPage *a, MtpVerifyPage *b)
 {
 	MtpPageHeader *ha = MtpVerifyHeadOf(a);
 	MtpPageHeader *hb = MtpVerifyHeadOf(b);
-	IndexTuple	ka,
-				kb;
 
-	if (ha->type != hb->type || ha->level != hb->level || ha->right != hb->right ||
-		(ha->flags & MTP_INCOMPLETE) != (hb->flags & MTP_INCOMPLETE) ||
-		(ha->highkey == 0) != (hb->highkey == 0))
-		return false;
-	if (ha->highkey == 0)
-		return true;
-	ka = MtpHighKey(MtpVerifyPageOf(a));
-	kb = MtpHighKey(MtpVerifyPageOf(b));
-	return IndexTupleSize(ka) == IndexTupleSize(kb) && memcmp(ka, kb, IndexTupleSize(ka)) == 0;
+	return ha->type == hb->type && ha->level == hb->level && ha->right == hb->right &&
+		(ha->flags & MTP_INCOMPLETE) == (hb->flags & MTP_INCOMPLETE) &&
+		(ha->highkey == 0) == (hb->highkey == 0) &&
+		(ha->highkey == 0 ||
+		 same_tuple(MtpHighKey(MtpVerifyPageOf(a)), MtpHighKey(MtpVerifyPageOf(b))));
 }
 
 /* True if two copies of an inner page agree in all they say. */
@@ -80,10 +80,7 @@ same_downlinks(MtpVerifyPage *a, MtpVerifyPage *b)
 		return false;
 	do
 	{
-		IndexTuple	ka = mtp_slot_item(pa, x.node, x.slot);
-		IndexTuple	kb = mtp_slot_item(pb, y.node, y.slot);
-
-		if (IndexTupleSize(ka) != IndexTupleSize(kb) || memcmp(ka, kb, IndexTupleSize(ka)) != 0)
+		if (!same_tuple(mtp_slot_item(pa, x.node, x.slot), mtp_slot_item(pb, y.node, y.slot)))
 			return false;
 	} while (mtp_pos_next(pa, &x) && mtp_pos_next(pb, &y));
 	return true;
@@ -102,9 +99,13 @@ check_pair(MtpVerify *v, MtpVerifyPage *left, MtpVerifyPage *p, MtpVerifyFault *
 
 	f->found = false;
 	if (MtpIsDeleted(page))
+	{
 		mtp_verify_fault(f, left->blkno, -1, "Right link leads to block %u, a deleted page.",
 						 p->blkno);
-	else if (h->level != MtpVerifyHeadOf(left)->level)
+		return;
+	}
+	mtp_blink_verify_page_sane(v, p);
+	if (h->level != MtpVerifyHeadOf(left)->level)
 		mtp_verify_fault(f, left->blkno, -1, "Right link leads to block %u on level %u.",
 						 p->blkno, h->level);
 	else if (h->left != left->blkno)
@@ -140,66 +141,31 @@ outside(MtpVerify *v, IndexTuple item, const Bounds *b)
 }
 
 /*
- * Checks the child itself.  If nothing of it is within the bounds, the downlink is to blame; else
- * the child.
- */
-static void
-check_child(MtpVerify *v, MtpVerifyPage *c, uint32 level, const Bounds *b, MtpVerifyFault *f)
-{
-	Page		page = MtpVerifyPageOf(c);
-	MtpPageHeader *h = MtpHead(page);
-	int			first = level > 0 ? 1 : 0;
-	IndexTuple	low;
-
-	mtp_blink_verify_page_sane(v, c);
-	if (MtpIsDeleted(page))
-		mtp_verify_fault(f, b->parent, b->pos, "Downlink leads to block %u, a deleted page.",
-						 c->blkno);
-	else if (!on_level(c, level))
-		mtp_verify_fault(f, b->parent, b->pos,
-						 "Downlink leads to block %u, which is not on level %u.", c->blkno, level);
-	if (f->found || h->nitems <= first)
-		return;
-	low = mtp_page_item(page, first);
-	if (!outside(v, low, b))
-		return;
-	if (outside(v, mtp_page_item(page, h->nitems - 1), b))
-		mtp_verify_fault(f, b->parent, b->pos,
-						 "Downlink leads to block %u, whose items are beyond the separators.",
-						 c->blkno);
-	else
-		mtp_verify_fault(f, c->blkno, first,
-						 "Item is not above the separator in block %u, offset %d.",
-						 b->parent, b->pos + 1);
-}
-
-/*
  * Follows a child's incomplete splits to the last page.  Its high key must be the next separator of
  * the parent, and its right link must lead to the parent's next child.
  */
 static void
 check_child_chain(MtpVerify *v, MtpVerifyPage *c, uint32 level, const Bounds *b, MtpVerifyFault *f)
 {
+	Page		page = MtpVerifyPageOf(c);
 	BlockNumber limit = v->nblocks;
 	int			att;
 
-	while (MtpIncomplete(MtpVerifyPageOf(c)))
+	while (MtpIncomplete(page))
 	{
 		BlockNumber from = c->blkno;
 
-		if (MtpRightmost(MtpVerifyPageOf(c)))
+		if (MtpRightmost(page))
 			mtp_verify_fail(v, from, -1, "Page of an incomplete split has no right sibling.");
-		if (b->high &&
-			mtp_blink_verify_compare(v, MtpHighKey(MtpVerifyPageOf(c)), b->high, &att) >= 0)
+		if (b->high && mtp_blink_verify_compare(v, MtpHighKey(page), b->high, &att) >= 0)
 		{
 			mtp_verify_fault(f, from, -1,
-							 "Page is marked as split, but block %u has all downlinks.",
-							 b->parent);
+							 "Page is marked as split, but block %u has all downlinks.", b->parent);
 			return;
 		}
 		if (limit-- == 0)
 			mtp_verify_fail(v, from, -1, "Right links form a circle.");
-		read_page(v, c, MtpVerifyHeadOf(c)->right, from, false);
+		read_page(v, c, MtpHead(page)->right, from, false);
 		mtp_blink_verify_page_sane(v, c);
 		if (!on_level(c, level))
 		{
@@ -208,39 +174,42 @@ check_child_chain(MtpVerify *v, MtpVerifyPage *c, uint32 level, const Bounds *b,
 			return;
 		}
 	}
-	if ((b->high == NULL) != MtpRightmost(MtpVerifyPageOf(c)))
+	if ((b->high == NULL) != MtpRightmost(page))
 		mtp_verify_fault(f, c->blkno, -1, b->high ?
 						 "Page has no right sibling, but block %u has more downlinks." :
 						 "Page has a right sibling, but block %u has no downlink for it.",
 						 b->parent);
-	else if (b->high &&
-			 mtp_blink_verify_compare(v, MtpHighKey(MtpVerifyPageOf(c)), b->high, &att) != 0)
+	else if (b->high && mtp_blink_verify_compare(v, MtpHighKey(page), b->high, &att) != 0)
 		mtp_verify_fault(f, c->blkno, -1,
 						 "High key differs from the separator in block %u, offset %d.",
 						 b->parent, b->pos + 2);
-	else if (MtpVerifyHeadOf(c)->right != b->next)
+	else if (MtpHead(page)->right != b->next)
 		mtp_verify_fault(f, c->blkno, -1,
 						 "Right link leads to block %u, but the next downlink in block %u "
-						 "to block %u.", MtpVerifyHeadOf(c)->right, b->parent, b->next);
+						 "to block %u.", MtpHead(page)->right, b->parent, b->next);
 }
 
-/* Checks the child that a downlink leads to.  *b gets the child's bounds, scratch its copy. */
+/*
+ * Checks the child that a downlink leads to.  *b gets the child's bounds, scratch its copy.  If
+ * nothing of the child is within the bounds, the downlink is to blame; else the child.
+ */
 static void
 check_downlink(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, Bounds *b,
 			   MtpVerifyFault *f)
 {
 	Page		page = MtpVerifyPageOf(p);
+	Page		below = MtpVerifyPageOf(scratch);
 	MtpPageHeader *h = MtpHead(page);
 	IndexTuple	item = mtp_page_item(page, pos);
 	BlockNumber child = BTreeTupleGetDownLink(item);
+	int			first = h->level > 1 ? 1 : 0;	/* an inner child's first item has no key */
 
-	*b = (Bounds)
-	{
-		.parent = p->blkno,.pos = pos,.next = InvalidBlockNumber
-	};
 	f->found = false;
-	if (pos > 0)
-		b->low = item;
+	b->parent = p->blkno;
+	b->pos = pos;
+	b->low = pos > 0 ? item : NULL;
+	b->high = NULL;
+	b->next = InvalidBlockNumber;
 	if (pos + 1 < h->nitems)
 	{
 		b->high = mtp_page_item(page, pos + 1);
@@ -252,11 +221,11 @@ check_downlink(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, 
 
 		/* The next page is the first child of the right sibling. */
 		read_page(v, scratch, h->right, p->blkno, false);
-		if (MtpIsInner(MtpVerifyPageOf(scratch)))
+		if (MtpIsInner(below))
 		{
 			mtp_blink_verify_page_sane(v, scratch);
-			if (MtpVerifyHeadOf(scratch)->nitems > 0)
-				b->next = BTreeTupleGetDownLink(mtp_page_item(MtpVerifyPageOf(scratch), 0));
+			if (MtpHead(below)->nitems > 0)
+				b->next = BTreeTupleGetDownLink(mtp_page_item(below, 0));
 		}
 	}
 	if (child == MTP_BLINK_META || !mtp_verify_has_block(v, child))
@@ -266,7 +235,23 @@ check_downlink(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, 
 		return;
 	}
 	read_page(v, scratch, child, p->blkno, false);
-	check_child(v, scratch, h->level - 1, b, f);
+	mtp_blink_verify_page_sane(v, scratch);
+	if (MtpIsDeleted(below))
+		mtp_verify_fault(f, p->blkno, pos, "Downlink leads to block %u, a deleted page.", child);
+	else if (!on_level(scratch, h->level - 1))
+		mtp_verify_fault(f, p->blkno, pos,
+						 "Downlink leads to block %u, which is not on level %u.", child, h->level - 1);
+	else if (MtpHead(below)->nitems > first && outside(v, mtp_page_item(below, first), b))
+	{
+		if (outside(v, mtp_page_item(below, MtpHead(below)->nitems - 1), b))
+			mtp_verify_fault(f, p->blkno, pos,
+							 "Downlink leads to block %u, whose items are beyond the separators.",
+							 child);
+		else
+			mtp_verify_fault(f, child, first,
+							 "Item is not above the separator in block %u, offset %d.",
+							 p->blkno, pos + 1);
+	}
 }
 
 /* Checks a child and what follows it, up to the next child that the page leads to. */
@@ -296,13 +281,14 @@ check_item(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, MtpV
 static void
 check_children(MtpVerify *v, MtpVerifyPage *p, MtpVerifyPage *scratch)
 {
-	MtpVerifyFault f,
-				last = {0};
-	int			strikes = 0;
+	Page		page = MtpVerifyPageOf(p);
+	MtpVerifyFault last = {0};
+	int			strikes;
 	int			pos = 0;
 
-	while (pos < MtpVerifyHeadOf(p)->nitems)
+	while (pos < MtpHead(page)->nitems)
 	{
+		MtpVerifyFault f;
 		IndexTuple	low;
 		int			att;
 
@@ -310,7 +296,6 @@ check_children(MtpVerify *v, MtpVerifyPage *p, MtpVerifyPage *scratch)
 		if (!f.found)
 		{
 			pos++;
-			strikes = 0;
 			last.found = false;
 			continue;
 		}
@@ -320,16 +305,16 @@ check_children(MtpVerify *v, MtpVerifyPage *p, MtpVerifyPage *scratch)
 			memcpy(p, scratch, sizeof(*p));
 			return;
 		}
-		mtp_blink_verify_page(v, scratch, MtpVerifyHeadOf(p)->level);
+		mtp_blink_verify_page(v, scratch, MtpHead(page)->level);
 		if (same_downlinks(p, scratch))
 		{
 			mtp_verify_strike(v, &f, &last, &strikes);
 			continue;
 		}
-		low = CopyIndexTuple(mtp_page_item(MtpVerifyPageOf(p), pos));
+		low = CopyIndexTuple(mtp_page_item(page, pos));
 		memcpy(p, scratch, sizeof(*p));
-		for (pos = 0; pos < MtpVerifyHeadOf(p)->nitems; pos++)
-			if (mtp_blink_verify_compare(v, mtp_page_item(MtpVerifyPageOf(p), pos), low, &att) >= 0)
+		for (pos = 0; pos < MtpHead(page)->nitems; pos++)
+			if (mtp_blink_verify_compare(v, mtp_page_item(page, pos), low, &att) >= 0)
 				break;
 		pos = Max(pos - 1, 0);
 		pfree(low);
@@ -356,7 +341,7 @@ typedef struct LevelWalk
 static BlockNumber
 doubt_page(MtpVerify *v, LevelWalk *w, const MtpVerifyFault *f)
 {
-	MtpVerifyPage *tmp;
+	MtpVerifyPage *tmp = w->left;
 
 	read_page(v, w->scratch, w->left->blkno, w->left->blkno, false);
 	if (!MtpIsDeleted(MtpVerifyPageOf(w->scratch)))
@@ -366,9 +351,7 @@ doubt_page(MtpVerify *v, LevelWalk *w, const MtpVerifyFault *f)
 		mtp_verify_strike(v, f, &w->last, &w->strikes);
 		return w->page->blkno;
 	}
-	w->strikes = 0;
 	w->last.found = false;
-	tmp = w->left;
 	w->left = w->scratch;
 	w->scratch = tmp;
 	w->known = !MtpIsDeleted(MtpVerifyPageOf(w->left)) &&
@@ -385,8 +368,8 @@ doubt_page(MtpVerify *v, LevelWalk *w, const MtpVerifyFault *f)
 static BlockNumber
 check_level(MtpVerify *v, uint32 level, BlockNumber start)
 {
-	LevelWalk	w = {.left = palloc(sizeof(MtpVerifyPage)),.page = palloc(sizeof(MtpVerifyPage)),
-	.scratch = palloc(sizeof(MtpVerifyPage))};
+	MtpVerifyPage *pages = palloc(3 * sizeof(MtpVerifyPage));
+	LevelWalk	w = {.left = &pages[0],.page = &pages[1],.scratch = &pages[2]};
 	MemoryContext old = MemoryContextSwitchTo(v->context);
 	BlockNumber blkno = start;
 	BlockNumber from = MTP_BLINK_META;
@@ -396,69 +379,56 @@ check_level(MtpVerify *v, uint32 level, BlockNumber start)
 
 	while (blkno != InvalidBlockNumber)
 	{
+		MtpVerifyPage *p = w.page;
+		Page		page = MtpVerifyPageOf(p);
 		MtpVerifyFault f;
-		MtpVerifyPage *tmp;
 		Buffer		pin;
 
 		MemoryContextReset(v->context);
-		pin = read_page(v, w.page, blkno, from, level == 0 && v->rows != NULL);
-		if (first)
+		pin = read_page(v, p, blkno, from, level == 0 && v->rows != NULL);
+
+		/* A level's first page has nothing to its left, unless it was deleted meanwhile. */
+		while (first && !MtpIsDeleted(page) && !MtpLeftmost(page))
 		{
-			/* A level's first page has nothing to its left, unless it was deleted meanwhile. */
-			while (!MtpIsDeleted(MtpVerifyPageOf(w.page)) && !MtpLeftmost(MtpVerifyPageOf(w.page)))
-			{
-				mtp_verify_fault(&f, blkno, -1, "Leftmost page of level %u has a left sibling.",
-								 level);
-				mtp_verify_strike(v, &f, &w.last, &w.strikes);
-				read_page(v, w.page, blkno, blkno, false);
-			}
-			w.strikes = 0;
-			w.last.found = false;
+			mtp_verify_fault(&f, blkno, -1, "Leftmost page of level %u has a left sibling.", level);
+			mtp_verify_strike(v, &f, &w.last, &w.strikes);
+			read_page(v, p, blkno, blkno, false);
 		}
+		f.found = false;
 		if (w.known)
+			check_pair(v, w.left, p, &f);
+		if (!f.found && !MtpIsDeleted(page))
 		{
-			if (!MtpIsDeleted(MtpVerifyPageOf(w.page)))
-				mtp_blink_verify_page_sane(v, w.page);
-			check_pair(v, w.left, w.page, &f);
-			if (f.found)
-			{
-				if (BufferIsValid(pin))
-					ReleaseBuffer(pin);
-				blkno = doubt_page(v, &w, &f);
-				from = w.left->blkno;
-				continue;
-			}
-		}
-		from = blkno;
-		if (!MtpIsDeleted(MtpVerifyPageOf(w.page)))
-		{
-			mtp_blink_verify_page(v, w.page, level);
+			mtp_blink_verify_page(v, p, level);
 			if (level > 0)
-				check_children(v, w.page, w.scratch);
+				check_children(v, p, w.scratch);
 			else if (BufferIsValid(pin))
-				mtp_blink_verify_entries(v, w.page);
+				mtp_blink_verify_entries(v, p);
 		}
 		if (BufferIsValid(pin))
 			ReleaseBuffer(pin);
-		w.known = !MtpIsDeleted(MtpVerifyPageOf(w.page));
+		if (f.found)
+		{
+			blkno = doubt_page(v, &w, &f);
+			from = w.left->blkno;
+			continue;
+		}
+		w.known = !MtpIsDeleted(page);
 		if (w.known && first && level > 0)
-			below = BTreeTupleGetDownLink(mtp_page_item(MtpVerifyPageOf(w.page), 0));
+			below = BTreeTupleGetDownLink(mtp_page_item(page, 0));
 		first &= !w.known;
 
 		/* More pages than there are can only be a circle. */
 		if (++seen > v->nblocks && !mtp_verify_has_block(v, seen))
 			mtp_verify_fail(v, blkno, -1, "Right links form a circle.");
-		blkno = MtpVerifyHeadOf(w.page)->right;
-		tmp = w.left;
-		w.left = w.page;
-		w.page = tmp;
-		w.strikes = 0;
+		from = blkno;
+		blkno = MtpHead(page)->right;
+		w.page = w.left;
+		w.left = p;
 		w.last.found = false;
 	}
 	MemoryContextSwitchTo(old);
-	pfree(w.left);
-	pfree(w.page);
-	pfree(w.scratch);
+	pfree(pages);
 	if (below == InvalidBlockNumber && level > 0)
 		mtp_verify_fail(v, start, -1, "Level %u has no pages.", level);
 	return below;
@@ -470,26 +440,27 @@ check_level(MtpVerify *v, uint32 level, BlockNumber start)
 static bool
 check_meta(MtpVerify *v, BlockNumber *root, uint32 *level)
 {
-	MtpVerifyPage *p = palloc(sizeof(MtpVerifyPage));
-	MtpBlinkMeta *meta = MtpBlinkMetaOf(MtpVerifyPageOf(p));
+	PGAlignedBlock copy;
+	Page		page = copy.data;
+	MtpBlinkMeta *meta = MtpBlinkMetaOf(page);
 	const char *what;
 	Buffer		buf;
 	int			at;
 
 	if (!mtp_verify_has_block(v, MTP_BLINK_META))
 		mtp_verify_fail(v, MTP_BLINK_META, -1, "Index has no metapage.");
-	p->blkno = v->blkno = MTP_BLINK_META;
+	v->blkno = MTP_BLINK_META;
 	buf = ReadBufferExtended(v->rel, MAIN_FORKNUM, MTP_BLINK_META, RBM_NORMAL, NULL);
 	LockBuffer(buf, BUFFER_LOCK_SHARE);
-	memcpy(MtpVerifyPageOf(p), BufferGetPage(buf), BLCKSZ);
+	memcpy(page, BufferGetPage(buf), BLCKSZ);
 	UnlockReleaseBuffer(buf);
 
-	if (PageIsNew(MtpVerifyPageOf(p)))
+	if (PageIsNew(page))
 		mtp_verify_fail(v, MTP_BLINK_META, -1, "Metapage is zero.");
-	what = mtp_page_fault(MtpVerifyPageOf(p), &at);
+	what = mtp_page_fault(page, &at);
 	if (what)
 		mtp_verify_fail(v, MTP_BLINK_META, at, "The %s.", what);
-	if (MtpVerifyHeadOf(p)->type != MTP_PAGE_META || meta->magic != MTP_BLINK_MAGIC)
+	if (MtpHead(page)->type != MTP_PAGE_META || meta->magic != MTP_BLINK_MAGIC)
 		mtp_verify_fail(v, MTP_BLINK_META, -1, "Metapage is not one of mtpower_blink.");
 	if (meta->version != MTP_BLINK_VERSION)
 		mtp_verify_fail(v, MTP_BLINK_META, -1, "File version is %u, current version is %u.",
@@ -500,7 +471,6 @@ check_meta(MtpVerify *v, BlockNumber *root, uint32 *level)
 		(*level >= MTP_BLINK_HEIGHT || !mtp_verify_has_block(v, *root)))
 		mtp_verify_fail(v, MTP_BLINK_META, -1, "Metapage leads to root block %u on level %u.",
 						*root, *level);
-	pfree(p);
 	return *root != InvalidBlockNumber;
 }
 
@@ -508,10 +478,11 @@ check_meta(MtpVerify *v, BlockNumber *root, uint32 *level)
 void
 mtp_blink_verify(MtpVerify *v)
 {
-	MtpVerifyPage *p = palloc(sizeof(MtpVerifyPage));
-	MtpVerifyFault f = {0},
-				last = {0};
-	int			strikes = 0;
+	MtpVerifyPage p;
+	Page		page = MtpVerifyPageOf(&p);
+	MtpVerifyFault f;
+	MtpVerifyFault last = {0};
+	int			strikes;
 	BlockNumber root;
 	uint32		level;
 
@@ -520,24 +491,20 @@ mtp_blink_verify(MtpVerify *v)
 		BlockNumber again;
 		uint32		again_level;
 
-		read_page(v, p, root, MTP_BLINK_META, false);
-		if (MtpIsDeleted(MtpVerifyPageOf(p)) || MtpVerifyHeadOf(p)->level != level)
+		read_page(v, &p, root, MTP_BLINK_META, false);
+		if (MtpIsDeleted(page) || MtpHead(page)->level != level)
 			mtp_verify_fault(&f, MTP_BLINK_META, -1,
 							 "Metapage leads to block %u, which is not on level %u.", root, level);
-		else if (!MtpRightmost(MtpVerifyPageOf(p)) && !MtpIncomplete(MtpVerifyPageOf(p)))
+		else if (!MtpRightmost(page) && !MtpIncomplete(page))
 			mtp_verify_fault(&f, root, -1, "Root page has a sibling.");
 		else
 		{
-			BlockNumber start = root;
-
 			do
-			{
-				start = check_level(v, level, start);
-			} while (level-- > 0);
-			break;
+				root = check_level(v, level, root);
+			while (level-- > 0);
+			return;
 		}
 		if (check_meta(v, &again, &again_level) && again == root)
 			mtp_verify_strike(v, &f, &last, &strikes);
 	}
-	pfree(p);
 }

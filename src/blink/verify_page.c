@@ -11,9 +11,7 @@
 static int
 count_atts(MtpVerify *v, IndexTuple itup)
 {
-	int			natts = BTreeTupleGetNAtts(itup, v->rel);
-
-	return Min(natts, v->nkeyatts);
+	return Min(BTreeTupleGetNAtts(itup, v->rel), v->nkeyatts);
 }
 
 int
@@ -91,9 +89,7 @@ mtp_blink_verify_page_sane(MtpVerify *v, MtpVerifyPage *p)
 						h->norm, mtp_blink_info(v->rel)->norm);
 	if (h->highkey != 0 && (what = pivot_fault(v, MtpHighKey(page), false)) != NULL)
 		mtp_verify_fail(v, p->blkno, -1, "High key: The %s.", what);
-	if (h->nitems == 0)
-		return;
-	do
+	for (bool more = h->nitems > 0; more; more = mtp_pos_next(page, &pos))
 	{
 		IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
 
@@ -101,25 +97,7 @@ mtp_blink_verify_page_sane(MtpVerify *v, MtpVerifyPage *p)
 			pivot_fault(v, itup, pos.pos == 0);
 		if (what)
 			mtp_verify_fail(v, p->blkno, pos.pos, "The %s.", what);
-	} while (mtp_pos_next(page, &pos));
-}
-
-/* Checks that two neighbours on a page are in order, by their functions and by their norms. */
-static void
-check_order(MtpVerify *v, MtpVerifyPage *p, int pos, IndexTuple a, IndexTuple b)
-{
-	int			att;
-	uint64		na,
-				nb;
-
-	if (mtp_blink_verify_compare(v, a, b, &att) >= 0)
-		mtp_verify_fail(v, p->blkno, pos, "Item is not above the one before it.");
-	if (count_atts(v, a) == 0)
-		return;
-	na = mtp_norm_tuple(mtp_blink_info(v->rel)->norm, a);
-	nb = mtp_norm_tuple(mtp_blink_info(v->rel)->norm, b);
-	if (na > nb || (att > 0 && na != nb))
-		mtp_verify_fail(v, p->blkno, pos, "Normalized keys contradict the keys' order.");
+	}
 }
 
 void
@@ -146,16 +124,24 @@ mtp_blink_verify_page(MtpVerify *v, MtpVerifyPage *p, uint32 level)
 		mtp_verify_fail(v, p->blkno, -1, "Page is its own sibling.");
 	if (MtpIsInner(page) && h->nitems == 0)
 		mtp_verify_fail(v, p->blkno, -1, "Inner page has no downlinks.");
-	if (h->nitems > 0)
-	{
-		do
-		{
-			IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
 
-			if (last != NULL)
-				check_order(v, p, pos.pos, last, itup);
-			last = itup;
-		} while (mtp_pos_next(page, &pos));
+	/* The items must be in order, by the operator classes' functions and by their norms. */
+	for (bool more = h->nitems > 0; more; more = mtp_pos_next(page, &pos))
+	{
+		IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
+
+		if (last != NULL && mtp_blink_verify_compare(v, last, itup, &att) >= 0)
+			mtp_verify_fail(v, p->blkno, pos.pos, "Item is not above the one before it.");
+		if (last != NULL && count_atts(v, last) > 0)
+		{
+			uint64		a = mtp_norm_tuple(h->norm, last);
+			uint64		b = mtp_norm_tuple(h->norm, itup);
+
+			if (a > b || (att > 0 && a != b))
+				mtp_verify_fail(v, p->blkno, pos.pos,
+								"Normalized keys contradict the keys' order.");
+		}
+		last = itup;
 	}
 
 	/* A leaf's high key may equal its last entry; an inner page's must be above its last item. */

@@ -8,8 +8,8 @@
  * for its place.
  */
 #include "blink/reader.h"
-
 #include "blink/verify.h"
+
 #include "miscadmin.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
@@ -69,7 +69,7 @@ find_entry(MtpVerify *v, IndexTuple itup, MtpPos *pos, BlockNumber *where)
 /*
  * Looks again at an entry that has no row, as mtp_verify_entry_fault says.  Beside other backends'
  * changes that counts only if the entry was there before and after.  So it must still be there,
- * still be wrong while its leaf is pinned, and be there again.
+ * still be wrong while its leaf is pinned, and be there again.  The error unlocks the leaf.
  */
 static void
 recheck_entry(MtpVerify *v, IndexTuple itup)
@@ -77,24 +77,16 @@ recheck_entry(MtpVerify *v, IndexTuple itup)
 	BlockNumber blkno;
 	MtpPos		pos;
 	Buffer		buf = find_entry(v, itup, &pos, &blkno);
-	Buffer		again;
 	const char *what;
 
 	if (!BufferIsValid(buf))
 		return;
 	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 	what = mtp_verify_entry_fault(v, &itup->t_tid, itup);
-	if (what != NULL)
-	{
-		again = find_entry(v, itup, &pos, &blkno);
-		if (BufferIsValid(again))
-		{
-			UnlockReleaseBuffer(again);
-			mtp_verify_fail(v, blkno, pos.pos, "Entry leads to TID (%u,%u), but %s.",
-							ItemPointerGetBlockNumber(&itup->t_tid),
-							ItemPointerGetOffsetNumber(&itup->t_tid), what);
-		}
-	}
+	if (what != NULL && find_entry(v, itup, &pos, &blkno) != InvalidBuffer)
+		mtp_verify_fail(v, blkno, pos.pos, "Entry leads to TID (%u,%u), but %s.",
+						ItemPointerGetBlockNumber(&itup->t_tid),
+						ItemPointerGetOffsetNumber(&itup->t_tid), what);
 	ReleaseBuffer(buf);
 }
 
@@ -105,17 +97,14 @@ mtp_blink_verify_entries(MtpVerify *v, MtpVerifyPage *p)
 	MemoryContext old = MemoryContextSwitchTo(v->rows->context);
 	MtpPos		pos = {0};
 
-	if (MtpHead(page)->nitems > 0)
+	for (bool more = MtpHead(page)->nitems > 0; more; more = mtp_pos_next(page, &pos))
 	{
-		do
-		{
-			IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
+		IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
 
-			CHECK_FOR_INTERRUPTS();
-			if (mtp_verify_entry_fault(v, &itup->t_tid, itup) != NULL)
-				recheck_entry(v, itup);
-			MemoryContextReset(v->rows->context);
-		} while (mtp_pos_next(page, &pos));
+		CHECK_FOR_INTERRUPTS();
+		if (mtp_verify_entry_fault(v, &itup->t_tid, itup) != NULL)
+			recheck_entry(v, itup);
+		MemoryContextReset(v->rows->context);
 	}
 	MemoryContextSwitchTo(old);
 }
