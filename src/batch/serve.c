@@ -103,11 +103,8 @@ leave_list(void)
 static void
 report_usage(void)
 {
-	bool		cancelled;
-
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	cancelled = claimed.batch != NULL && claimed.batch->cancelled;
-	if (!cancelled)
+	if (claimed.batch == NULL || !claimed.batch->cancelled)
 	{
 		BufferUsageAccumDiff(&me->load->bufusage, &pgBufferUsage, &seen_bufusage);
 		WalUsageAccumDiff(&me->load->walusage, &pgWalUsage, &seen_walusage);
@@ -129,7 +126,6 @@ leave_pool(void)
 	{
 		MTP_BATCH_COUNT(me->indexid, failed[MTP_FAIL_EXIT]);
 		mtp_batch_unit_give_back(&claimed, false);
-		claimed.batch = NULL;
 	}
 	if (me->load != NULL)
 		report_usage();
@@ -314,7 +310,6 @@ serve(void)
 		InvalidateCatalogSnapshot();
 		report_usage();
 		mtp_batch_unit_finish(&claimed);
-		claimed.batch = NULL;
 		CHECK_FOR_INTERRUPTS();
 	}
 	MTP_INJECT("worker_leaves");
@@ -333,10 +328,7 @@ give_back_failed(void)
 {
 	mtp_batch_step_end(me);
 	if (claimed.batch != NULL)
-	{
 		mtp_batch_unit_give_back(&claimed, true);
-		claimed.batch = NULL;
-	}
 	report_usage();
 	refuse_index(MTP_FAIL_ERROR);
 	leave_list();

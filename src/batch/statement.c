@@ -79,34 +79,10 @@ pop_statement(MtpStatement *s)
 static void
 abandon_statement(MtpStatement *s)
 {
-	MtpStatement *inner;
-
-	do
+	while (mtp_batch_statement != s->outer)
 	{
-		inner = mtp_batch_statement;
-		mtp_batch_cancel(inner->serial, InvalidSubTransactionId);
-		pop_statement(inner);
-	} while (inner != s);
-}
-
-/*
- * Checks once more for serializable conflicts.  Core checked when it called aminsert, before the
- * entries were in the index: a reader that came in between is found only now.
- */
-static void
-check_serializable(MtpStatement *s)
-{
-	if (!IsolationIsSerializable())
-		return;
-	for (MtpQueue *q = s->queues; q != NULL; q = q->next)
-	{
-		Relation	index;
-
-		if (!q->used)
-			continue;
-		index = index_open(q->indexid, RowExclusiveLock);
-		CheckForSerializableConflictIn(index, NULL, InvalidBlockNumber);
-		index_close(index, RowExclusiveLock);
+		mtp_batch_cancel(mtp_batch_statement->serial, InvalidSubTransactionId);
+		pop_statement(mtp_batch_statement);
 	}
 }
 
@@ -130,7 +106,19 @@ drain_statement(MtpStatement *s, QueryDesc *qd)
 	if (qd && qd->planstate && (node = qd->planstate->instrument) != NULL)
 		InstrStartNode(node);
 	mtp_batch_drain(s->serial, InvalidOid, InvalidSubTransactionId);
-	check_serializable(s);
+
+	/*
+	 * Core checked for serializable conflicts when it called aminsert, before the entries were in
+	 * the index.  A reader that came in between is found only now.
+	 */
+	for (MtpQueue *q = s->queues; q != NULL && IsolationIsSerializable(); q = q->next)
+		if (q->used)
+		{
+			Relation	index = index_open(q->indexid, RowExclusiveLock);
+
+			CheckForSerializableConflictIn(index, NULL, InvalidBlockNumber);
+			index_close(index, RowExclusiveLock);
+		}
 	mtp_batch_drain_detach(s->serial);
 	for (MtpQueue *q = s->queues; q != NULL; q = q->next)
 		mtp_batch_queue_unlock(q);
@@ -153,13 +141,7 @@ pending_in(SubTransactionId subxid)
 	return false;
 }
 
-/* A statement that is flushed again and again gives up queueing. */
-static void
-count_forced(MtpStatement *s)
-{
-	if (++s->forced >= MTP_MAX_FORCED)
-		s->direct = true;
-}
+
 
 /* Applies all that this backend has queued, in whichever statement. */
 static void
@@ -171,20 +153,13 @@ drain_all(void)
 		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
 			if (q->pending > 0)
 			{
-				count_forced(s);
+				s->forced++;
 				break;
 			}
 	mtp_batch_drain(0, InvalidOid, InvalidSubTransactionId);
 }
 
-/* True if the statement may insert entries. */
-static bool
-modifies(PlannedStmt *stmt)
-{
-	return stmt->commandType == CMD_INSERT || stmt->commandType == CMD_UPDATE ||
-		stmt->commandType == CMD_DELETE || stmt->commandType == CMD_MERGE ||
-		stmt->hasModifyingCTE;
-}
+
 
 static bool
 has_on_conflict(Plan *plan)
@@ -223,14 +198,17 @@ call_executor(QueryDesc *qd, bool finish, ScanDirection direction, uint64 count,
 static void
 execute(QueryDesc *qd, bool finish, ScanDirection direction, uint64 count, bool once)
 {
+	PlannedStmt *stmt = qd->plannedstmt;
 	MtpStatement s;
 
-	if (!modifies(qd->plannedstmt))
+	if (stmt->commandType != CMD_INSERT && stmt->commandType != CMD_UPDATE &&
+		stmt->commandType != CMD_DELETE && stmt->commandType != CMD_MERGE &&
+		!stmt->hasModifyingCTE)
 	{
 		call_executor(qd, finish, direction, count, once);
 		return;
 	}
-	push_statement(&s, qd->estate->es_output_cid, must_be_direct(qd->plannedstmt));
+	push_statement(&s, qd->estate->es_output_cid, must_be_direct(stmt));
 	PG_TRY();
 	{
 		call_executor(qd, finish, direction, count, once);
@@ -270,17 +248,7 @@ call_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 		(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 }
 
-/* True if COPY may write rows that are older than any snapshot.  Core reads the option's value. */
-static bool
-may_freeze(CopyStmt *copy)
-{
-	ListCell   *lc;
 
-	foreach(lc, copy->options)
-		if (strcmp(lfirst_node(DefElem, lc)->defname, "freeze") == 0)
-		return true;
-	return false;
-}
 
 /*
  * Flushes before any utility command.  COPY FROM runs in a statement of its own.  A command that
@@ -295,6 +263,7 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	CopyStmt   *copy = (CopyStmt *) pstmt->utilityStmt;
 	bool		loading = IsA(copy, CopyStmt) && copy->is_from;
 	const char *wanted;
+	ListCell   *lc;
 
 	drain_all();
 	wanted = mtp_database_wanted_by(pstmt->utilityStmt, context == PROCESS_UTILITY_TOPLEVEL);
@@ -306,7 +275,9 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	if (loading)
 	{
 		push_statement(&s, GetCurrentCommandId(false), false);
-		s.frozen = may_freeze(copy);
+		/* Core reads the option's value: the rows may be older than any snapshot. */
+		foreach(lc, copy->options)
+			s.frozen |= strcmp(lfirst_node(DefElem, lc)->defname, "freeze") == 0;
 	}
 	PG_TRY();
 	{
@@ -400,7 +371,7 @@ mtp_batch_flush_before_scan(Relation index, Snapshot snapshot)
 				snapshot->curcid <= s->cid)
 				continue;
 			mtp_batch_drain(s->serial, indexid, InvalidSubTransactionId);
-			count_forced(s);
+			s->forced++;
 		}
 }
 
@@ -422,10 +393,7 @@ xact_callback(XactEvent event, void *arg)
 			/* FALLTHROUGH */
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PREPARE:
-
-			/*
-			 * The hooks' stacks are gone, and TopTransactionContext frees contexts of statements.
-			 */
+			/* The stacks of the hooks are gone; TopTransactionContext frees the contexts. */
 			mtp_batch_cancel(0, InvalidSubTransactionId);
 			mtp_batch_statement = NULL;
 			mtp_batch_pending = 0;
@@ -436,22 +404,6 @@ xact_callback(XactEvent event, void *arg)
 		default:
 			break;
 	}
-}
-
-/*
- * Closes replication's statement when its subtransaction is rolled back: an error between a
- * multi_insert of logical replication and its finish_bulk_insert passes no hook.  Left open, the
- * statement would queue what the transaction does next.
- */
-static void
-close_replication_statement(SubTransactionId aborted)
-{
-	MtpStatement *s = &replication_statement;
-
-	if (mtp_batch_statement != s || !s->replication || s->subxid < aborted)
-		return;
-	s->replication = false;
-	pop_statement(s);
 }
 
 /*
@@ -472,7 +424,18 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid, SubTransactionId 
 		case SUBXACT_EVENT_ABORT_SUB:
 			MTP_INJECT("abort");
 			mtp_batch_cancel(0, mySubid);
-			close_replication_statement(mySubid);
+
+			/*
+			 * An error between a multi_insert of logical replication and its finish_bulk_insert
+			 * passes no hook.  Left open, the statement would queue what the transaction does
+			 * next.
+			 */
+			if (mtp_batch_statement == &replication_statement &&
+				replication_statement.replication && replication_statement.subxid >= mySubid)
+			{
+				replication_statement.replication = false;
+				pop_statement(&replication_statement);
+			}
 			closing_subxid = InvalidSubTransactionId;
 			break;
 		case SUBXACT_EVENT_COMMIT_SUB:

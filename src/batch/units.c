@@ -234,6 +234,7 @@ mtp_batch_unit_give_back(MtpUnit *unit, bool worker_failed)
 		b->worker_ok = false;
 	leave_batch(b);
 	LWLockRelease(mtp_batch_lock);
+	unit->batch = NULL;
 }
 
 /* Errors and termination come only where the run has all of its entries (invariant E6). */
@@ -248,27 +249,6 @@ sort_run(MtpRunner *runner, MtpBatch *b, MtpRun *run)
 	else
 		mtp_batch_sort_wide(runner->order, MTP_RUN_WIDE(run), scratch, run->n);
 	pfree(scratch);
-}
-
-/*
- * Runs all of a batch that nobody else looks at.  An error leaves it as it was, or at its task's
- * progress: a run is whole whatever happens, and the sorted runs' merge is the same each time.
- */
-static void
-apply_all(MtpRunner *runner, MtpUnit *unit)
-{
-	MtpBatch   *b = unit->batch;
-
-	for (int r = 0; r < b->nruns; r++)
-		if (mtp_run(b, r)->state == MTP_UNIT_READY)
-		{
-			sort_run(runner, b, mtp_run(b, r));
-			mtp_run(b, r)->state = MTP_UNIT_DONE;
-		}
-	mtp_batch_prepare(runner, unit);
-	if (b->ntasks == 0)
-		mtp_batch_cut(runner, b);
-	mtp_batch_apply(runner, unit);
 }
 
 void
@@ -289,8 +269,22 @@ mtp_batch_unit_run(MtpRunner *runner, MtpUnit *unit)
 			mtp_batch_cut(runner, b);
 			break;
 		case MTP_UNIT_ALL:
-			apply_all(runner, unit);
-			break;
+
+			/*
+			 * Nobody else looks at the batch, so this takes no lock.  An error leaves the batch as
+			 * it was, or at its task's progress: a run is whole whatever happens (E6), and the
+			 * merge of sorted runs is the same each time.
+			 */
+			for (int r = 0; r < b->nruns; r++)
+				if (mtp_run(b, r)->state == MTP_UNIT_READY)
+				{
+					sort_run(runner, b, mtp_run(b, r));
+					mtp_run(b, r)->state = MTP_UNIT_DONE;
+				}
+			mtp_batch_prepare(runner, unit);
+			if (b->ntasks == 0)
+				mtp_batch_cut(runner, b);
+			/* FALLTHROUGH */
 		case MTP_UNIT_APPLY:
 			mtp_batch_apply(runner, unit);
 			break;
