@@ -8,10 +8,8 @@
 #include "batch/statement.h"
 
 #include "access/table.h"
-#include "access/xact.h"
 #include "core/process.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
 #include "utils/memutils.h"

@@ -2,18 +2,15 @@
  * fence.c
  *	  Steps of workers, and VACUUM's guard against entries of dead rows (invariant E7).
  *
- * An entry of an aborted row is harmless until VACUUM lets the row's TID be used again.  A worker's
- * step registers itself, issues a full memory barrier, and only then checks that the rows'
- * transaction still runs.  VACUUM's dead TIDs were dead before ambulkdelete began.  So a step that
- * registers behind the fence's memory barrier sees the abort, and VACUUM waits for a step that
- * registered before.
+ * An entry of an aborted row is harmless until VACUUM lets the row's TID be used again.  VACUUM's
+ * dead TIDs were dead before ambulkdelete began.  So a step that registers behind the fence's
+ * memory barrier sees the abort, and VACUUM waits for a step that registered before.
  */
 #include "batch/shared.h"
 
 #include "core/inject.h"
 #include "core/process.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 #include "storage/procarray.h"
 
 /* Registers first, and looks at the transaction then; mtp_batch_vacuum_fence does the reverse. */

@@ -8,11 +8,9 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
-#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/memdebug.h"
-#include "utils/memutils.h"
 #include "utils/resowner.h"
 
 /*

@@ -207,34 +207,6 @@ refuse_index(MtpFailure why)
 	MTP_BATCH_COUNT(me->indexid, failed[why]);
 }
 
-/*
- * Locks and opens the relations; false if a lock is not to be had, or the owner means another file.
- * Everything that reads a catalog is loaded here, before anything is claimed (invariant E4).
- */
-static bool
-open_relations(MtpRunner *runner, Oid heapid, const MtpLocator *locator)
-{
-	if (!ConditionalLockRelationOid(heapid, AccessShareLock) ||
-		!ConditionalLockRelationOid(me->indexid, RowExclusiveLock))
-	{
-		refuse_index(MTP_FAIL_LOCK);
-		return false;
-	}
-	runner->heap = try_relation_open(heapid, NoLock);
-	runner->index = try_relation_open(me->indexid, NoLock);
-	if (runner->heap == NULL || runner->index == NULL ||
-		runner->index->rd_rel->relkind != RELKIND_INDEX ||
-		!MtpLocatorEquals(MtpRelLocator(runner->index), *locator))
-	{
-		refuse_index(MTP_FAIL_FILE);
-		return false;
-	}
-	runner->ops = mtp_batch_ops_of(runner->index);
-	runner->order = runner->ops->order(runner->index);
-	runner->worker = me;
-	return true;
-}
-
 /* Claims a unit of the statement's batches of this index; none if other things wait for it. */
 static bool
 claim_next(void)
@@ -274,6 +246,7 @@ static bool
 serve(void)
 {
 	MtpRunner	runner = {0};
+	MtpFailure	refused = MTP_FAILURES;
 	Oid			heapid;
 	MtpLocator	locator;
 	char		activity[80];
@@ -287,13 +260,30 @@ serve(void)
 	StartTransactionCommand();
 	SetConfigOption("lock_timeout", LOCK_TIMEOUT, PGC_SUSET, PGC_S_OVERRIDE);
 	PushActiveSnapshot(GetTransactionSnapshot());
-	if (!open_relations(&runner, heapid, &locator))
+	/* Everything that reads a catalog is loaded before anything is claimed (invariant E4). */
+	if (!ConditionalLockRelationOid(heapid, AccessShareLock) ||
+		!ConditionalLockRelationOid(me->indexid, RowExclusiveLock))
+		refused = MTP_FAIL_LOCK;
+	else
 	{
+		runner.heap = try_relation_open(heapid, NoLock);
+		runner.index = try_relation_open(me->indexid, NoLock);
+		if (runner.heap == NULL || runner.index == NULL ||
+			runner.index->rd_rel->relkind != RELKIND_INDEX ||
+			!MtpLocatorEquals(MtpRelLocator(runner.index), locator))
+			refused = MTP_FAIL_FILE;
+	}
+	if (refused != MTP_FAILURES)
+	{
+		refuse_index(refused);
 		PopActiveSnapshot();
 		AbortCurrentTransaction();
 		leave_list();
 		return true;
 	}
+	runner.ops = mtp_batch_ops_of(runner.index);
+	runner.order = runner.ops->order(runner.index);
+	runner.worker = me;
 	PopActiveSnapshot();
 	InvalidateCatalogSnapshot();
 	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);

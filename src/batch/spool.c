@@ -286,24 +286,6 @@ comes_first(MtpSpool *spool, int a, int b)
 	return mtp_batch_order_compare(spool->order, &x->wide, &y->wide) < 0;
 }
 
-/* Plays the matches from source i's leaf up to the root. */
-static void
-replay_matches(MtpSpool *spool, int i)
-{
-	Merge	   *m = &spool->merge;
-	int			winner = i;
-
-	for (int at = (i + m->n) / 2; at > 0; at /= 2)
-		if (comes_first(spool, m->tree[at], winner))
-		{
-			int			loser = winner;
-
-			winner = m->tree[at];
-			m->tree[at] = loser;
-		}
-	m->tree[0] = winner;
-}
-
 /* Begins to merge the first n runs, and plays their first matches. */
 static void
 merge_begin(MtpSpool *spool, int n)
@@ -353,8 +335,19 @@ merge_next(MtpSpool *spool)
 
 	if (m->started)
 	{
-		advance_source(spool, &m->sources[m->tree[0]]);
-		replay_matches(spool, m->tree[0]);
+		int			winner = m->tree[0];
+
+		/* The winner gets its next entry, and plays again, from its leaf up to the root. */
+		advance_source(spool, &m->sources[winner]);
+		for (int at = (winner + m->n) / 2; at > 0; at /= 2)
+			if (comes_first(spool, m->tree[at], winner))
+			{
+				int			loser = winner;
+
+				winner = m->tree[at];
+				m->tree[at] = loser;
+			}
+		m->tree[0] = winner;
 	}
 	m->started = true;
 	s = &m->sources[m->tree[0]];

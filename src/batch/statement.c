@@ -185,42 +185,36 @@ must_be_direct(PlannedStmt *stmt)
 	return false;
 }
 
-static void
-call_executor(QueryDesc *qd, bool finish, ScanDirection direction, uint64 count, bool once)
-{
-	if (finish)
-		(next_finish ? next_finish : standard_ExecutorFinish) (qd);
-	else
-		(next_run ? next_run : standard_ExecutorRun) (qd, direction, count, once);
-}
-
-/* Runs or finishes a plan, in a statement of its own if it modifies. */
+/* Runs or finishes a plan, in a statement of its own if it may insert entries. */
 static void
 execute(QueryDesc *qd, bool finish, ScanDirection direction, uint64 count, bool once)
 {
 	PlannedStmt *stmt = qd->plannedstmt;
+	volatile bool modifies = stmt->hasModifyingCTE || stmt->commandType == CMD_INSERT ||
+	stmt->commandType == CMD_UPDATE || stmt->commandType == CMD_DELETE ||
+	stmt->commandType == CMD_MERGE;
 	MtpStatement s;
 
-	if (stmt->commandType != CMD_INSERT && stmt->commandType != CMD_UPDATE &&
-		stmt->commandType != CMD_DELETE && stmt->commandType != CMD_MERGE &&
-		!stmt->hasModifyingCTE)
-	{
-		call_executor(qd, finish, direction, count, once);
-		return;
-	}
-	push_statement(&s, qd->estate->es_output_cid, must_be_direct(stmt));
+	if (modifies)
+		push_statement(&s, qd->estate->es_output_cid, must_be_direct(stmt));
 	PG_TRY();
 	{
-		call_executor(qd, finish, direction, count, once);
-		drain_statement(&s, qd);
+		if (finish)
+			(next_finish ? next_finish : standard_ExecutorFinish) (qd);
+		else
+			(next_run ? next_run : standard_ExecutorRun) (qd, direction, count, once);
+		if (modifies)
+			drain_statement(&s, qd);
 	}
 	PG_CATCH();
 	{
-		abandon_statement(&s);
+		if (modifies)
+			abandon_statement(&s);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	pop_statement(&s);
+	if (modifies)
+		pop_statement(&s);
 }
 
 static void
@@ -239,17 +233,6 @@ executor_finish(QueryDesc *qd)
 	execute(qd, true, NoMovementScanDirection, 0, false);
 }
 
-static void
-call_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
-			 ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *queryEnv,
-			 DestReceiver *dest, QueryCompletion *qc)
-{
-	(next_utility ? next_utility : standard_ProcessUtility)
-		(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-}
-
-
-
 /*
  * Flushes before any utility command.  COPY FROM runs in a statement of its own.  A command that
  * wants a database for itself gets it without workers.
@@ -267,11 +250,7 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 
 	drain_all();
 	wanted = mtp_database_wanted_by(pstmt->utilityStmt, context == PROCESS_UTILITY_TOPLEVEL);
-	if (!loading && wanted == NULL)
-	{
-		call_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-		return;
-	}
+
 	if (loading)
 	{
 		push_statement(&s, GetCurrentCommandId(false), false);
@@ -283,7 +262,8 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	{
 		if (wanted)
 			mtp_workers_detach(wanted);
-		call_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+		(next_utility ? next_utility : standard_ProcessUtility)
+			(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 		if (loading)
 			drain_statement(&s, NULL);
 	}
@@ -291,14 +271,14 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	{
 		if (loading)
 			abandon_statement(&s);
-		else
+		else if (wanted)
 			mtp_workers_return();
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 	if (loading)
 		pop_statement(&s);
-	else
+	else if (wanted)
 		mtp_workers_return();
 }
 

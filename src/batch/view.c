@@ -179,34 +179,31 @@ collect_rows(void)
 }
 
 /*
- * True if there is no such index.  A transaction under way that made or dropped it locks it
- * exclusively, and then it is not judged: we can't see a new one, and a dropped one may come back.
+ * Forgets the counters if the index or its database has been dropped; true if so.  A transaction
+ * under way that made or dropped the index locks it exclusively, and then it is not judged: we
+ * can't see a new one, and a dropped one may come back.
  */
-static bool
-index_is_gone(Oid indexid)
-{
-	LOCKTAG		tag;
-	bool		gone;
-
-	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(indexid)))
-		return false;
-	SET_LOCKTAG_RELATION(tag, MyDatabaseId, indexid);
-	if (MtpLockHeldByMe(&tag, AccessExclusiveLock) ||
-		!ConditionalLockRelationOid(indexid, AccessShareLock))
-		return false;
-	gone = !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(indexid));
-	UnlockRelationOid(indexid, AccessShareLock);
-	return gone;
-}
-
-/* Forgets the counters if the index or its database has been dropped; true if so. */
 static bool
 forget_if_gone(const MtpIndexStatKey *key)
 {
+	Oid			indexid = key->indexid;
+	bool		here = key->dbid == MyDatabaseId;
+	bool		gone;
+	LOCKTAG		tag;
 	MtpIndexStat *st;
 
-	if (key->dbid == MyDatabaseId ? !index_is_gone(key->indexid) :
-		SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(key->dbid)))
+	gone = here ? !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(indexid)) :
+		!SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(key->dbid));
+	if (gone && here)
+	{
+		SET_LOCKTAG_RELATION(tag, MyDatabaseId, indexid);
+		if (MtpLockHeldByMe(&tag, AccessExclusiveLock) ||
+			!ConditionalLockRelationOid(indexid, AccessShareLock))
+			return false;
+		gone = !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(indexid));
+		UnlockRelationOid(indexid, AccessShareLock);
+	}
+	if (!gone)
 		return false;
 	LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE);
 	if ((st = hash_search(mtp_batch_stats, key, HASH_FIND, NULL)) != NULL)
