@@ -147,7 +147,6 @@ mtp_batch_cut(MtpRunner *runner, MtpBatch *b)
 		return;
 	}
 
-
 	if (want > 1)
 	{
 		MtpNarrow  *narrow;

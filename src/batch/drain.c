@@ -201,6 +201,8 @@ mtp_batch_drain(uint64 serial, Oid indexid, SubTransactionId subxid)
 		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
 			if (q->batch != NULL && matches(q->batch, serial, indexid, subxid))
 				mtp_batch_queue_submit(q);
+
+	/* From here on all that matches is submitted, and nothing is added. */
 	MTP_INJECT("drain");
 	while (mtp_batch_drain_step(serial, indexid, subxid))
 		;

@@ -199,6 +199,7 @@ refuse_index(MtpFailure why)
 		if (b->serial == me->serial && b->indexid == me->indexid)
 			b->worker_ok = false;
 	}
+	/* Batches that begin later look here (start_batch in fill.c). */
 	if (me->load->refused_serial != me->serial)
 		me->load->nrefused = 0;
 	me->load->refused_serial = me->serial;

@@ -129,19 +129,15 @@ drain_statement(MtpStatement *s, QueryDesc *qd)
 		InstrStopNode(qd->totaltime, 0);
 }
 
-/* True if something is queued in the subtransaction or its children. */
+/* True if the statement has queued something in the subtransaction (0: any) or its children. */
 static bool
-pending_in(SubTransactionId subxid)
+pending_in(MtpStatement *s, SubTransactionId subxid)
 {
-	if (mtp_batch_pending > 0)
-		for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
-			for (MtpQueue *q = s->queues; q != NULL; q = q->next)
-				if (q->subxid >= subxid && q->pending > 0)
-					return true;
+	for (MtpQueue *q = s->queues; q != NULL; q = q->next)
+		if (q->subxid >= subxid && q->pending > 0)
+			return true;
 	return false;
 }
-
-
 
 /* Applies all that this backend has queued, in whichever statement. */
 static void
@@ -150,16 +146,9 @@ drain_all(void)
 	if (mtp_batch_pending == 0)
 		return;
 	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
-		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
-			if (q->pending > 0)
-			{
-				s->forced++;
-				break;
-			}
+		s->forced += pending_in(s, InvalidSubTransactionId);
 	mtp_batch_drain(0, InvalidOid, InvalidSubTransactionId);
 }
-
-
 
 static bool
 has_on_conflict(Plan *plan)
@@ -397,8 +386,9 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid, SubTransactionId 
 	switch (event)
 	{
 		case SUBXACT_EVENT_PRE_COMMIT_SUB:
-			if (pending_in(mySubid))
-				mtp_batch_drain(0, InvalidOid, mySubid);
+			for (MtpStatement *s = mtp_batch_statement; s && mtp_batch_pending > 0; s = s->outer)
+				if (pending_in(s, mySubid))
+					mtp_batch_drain(0, InvalidOid, mySubid);
 			closing_subxid = mySubid;
 			break;
 		case SUBXACT_EVENT_ABORT_SUB:

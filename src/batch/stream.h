@@ -89,6 +89,4 @@ mtp_stream_next(MtpBatchStream *s)
 		mtp_stream_sift(s, 0);
 }
 
-
-
 #endif							/* MTP_STREAM_H */

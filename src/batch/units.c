@@ -74,6 +74,8 @@ mtp_batch_unit_claim(MtpBatch *b, bool worker, MtpUnit *unit)
 	unit->taken_over = false;
 	if (state == NULL)
 		return false;
+
+	/* From here on nobody frees the batch, even if its load fails (leave_batch). */
 	*state = MTP_UNIT_CLAIMED;
 	b->holders++;
 	if (unit->kind == MTP_UNIT_APPLY || unit->kind == MTP_UNIT_ALL)
@@ -124,6 +126,8 @@ begin_batch_anew(MtpBatch *b)
 	uint64		bytes = MTP_BLOCK_SIZE + (b->filling.mem ? MTP_RUN_BYTES(&b->filling) : 0);
 
 	Assert(b->taken && b->holders == 0 && !b->cancelled);
+
+	/* The owner reads none of this before it sees MTP_FILLING under the lock (lock_batch). */
 	free_runs(b);
 	b->load->bytes -= b->bytes - bytes;
 	b->bytes = bytes;
@@ -157,6 +161,7 @@ leave_batch(MtpBatch *b)
 {
 	MtpLoad    *load = b->load;
 
+	/* What others hold stays: each leaves behind its own unit, and looks here then. */
 	b->holders--;
 	if (b->holders == 0 && b->phase == MTP_DONE && b->taken && !b->cancelled)
 		begin_batch_anew(b);
@@ -167,6 +172,7 @@ leave_batch(MtpBatch *b)
 			dlist_delete(&b->node);
 		mtp_batch_free(b);
 	}
+	/* The owner may wait for this unit, or for the phase (mtp_batch_drain_step, lock_batch). */
 	ConditionVariableBroadcast(&load->cv);
 }
 
