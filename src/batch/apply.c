@@ -55,20 +55,13 @@ mtp_batch_account_end(MtpUnit *unit)
 	st = mtp_batch_stat_of(MyDatabaseId, unit->batch->indexid);
 	if (applying.task)
 	{
+		bool		by_worker = applying.worker != NULL;
 		uint32		done = *a->progress - applying.from;
 
-		st->entries += done;
-		if (applying.worker != NULL)
-		{
+		if (by_worker)
 			applying.worker->entries += done;
-			st->by_workers += done;
-			st->tasks_workers++;
-		}
-		else
-		{
-			st->by_backends += done;
-			st->tasks_backends++;
-		}
+		st->entries[by_worker] += done;
+		st->tasks[by_worker]++;
 		st->taken_over += unit->taken_over;
 	}
 	st->leaves += a->leaves;
@@ -81,11 +74,12 @@ mtp_batch_account_end(MtpUnit *unit)
 }
 
 /*
- * The merge is the same in each process, so to skip as many entries as the task's progress says is
- * to stand at the first entry that is not in the index (invariant E5).
+ * Opens a task's stream behind its progress.  The merge is the same in each process, so to skip as
+ * many entries as the progress says is to stand at the first entry that is not in the index
+ * (invariant E5).
  */
-void
-mtp_batch_stream_open(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
+static void
+open_stream(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
 {
 	s->order = order;
 	s->narrow = b->narrow;
@@ -128,7 +122,7 @@ mtp_batch_apply(MtpRunner *runner, MtpUnit *unit)
 {
 	MtpBatch   *b = unit->batch;
 	MtpTask    *task = &b->tasks[unit->at];
-	MtpBatchStream *stream = palloc(sizeof(MtpBatchStream));
+	MtpBatchStream stream;
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower step",
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old;
@@ -137,7 +131,7 @@ mtp_batch_apply(MtpRunner *runner, MtpUnit *unit)
 
 	Assert(task->crc == mtp_batch_task_crc(b, unit->at));
 	call = mtp_batch_account_begin(runner, true, task->progress);
-	call->stream = stream;
+	call->stream = &stream;
 	call->arrival = b->arrival;
 	call->progress = &task->progress;
 
@@ -145,9 +139,9 @@ mtp_batch_apply(MtpRunner *runner, MtpUnit *unit)
 		ereport(DEBUG1,
 				(errmsg_internal("mtpower: taking over task %d for index %u at entry %u of %u",
 								 unit->at, b->indexid, task->progress, task->total)));
-	mtp_batch_stream_open(stream, runner->order, b, unit->at);
+	open_stream(&stream, runner->order, b, unit->at);
 	old = MemoryContextSwitchTo(cxt);
-	while (!mtp_stream_end(stream))
+	while (more && !mtp_stream_end(&stream))
 	{
 		CHECK_FOR_INTERRUPTS();
 		more = mtp_batch_step_begin(runner, b);
@@ -159,13 +153,11 @@ mtp_batch_apply(MtpRunner *runner, MtpUnit *unit)
 		}
 		mtp_batch_step_end(runner->worker);
 		MTP_INJECT("step_gone");
-		if (!more)
-			break;
 		MemoryContextReset(cxt);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
-	pfree(stream);
+
 	Assert(!more || task->progress == task->total);
 	mtp_batch_account_end(unit);
 }

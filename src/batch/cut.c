@@ -28,12 +28,12 @@ mtp_batch_prepare(MtpRunner *runner, MtpUnit *unit)
 	mtp_batch_account_end(unit);
 }
 
-#ifdef USE_ASSERT_CHECKING
 uint32
 mtp_batch_task_crc(MtpBatch *b, int t)
 {
-	pg_crc32c	crc;
+	pg_crc32c	crc = 0;
 
+#ifdef USE_ASSERT_CHECKING
 	INIT_CRC32C(crc);
 	for (int r = 0; r < b->nruns; r++)
 		for (uint32 i = mtp_task_from(b, t, r); i < mtp_task_to(b, t, r); i++)
@@ -48,9 +48,9 @@ mtp_batch_task_crc(MtpBatch *b, int t)
 			}
 		}
 	FIN_CRC32C(crc);
+#endif
 	return crc;
 }
-#endif
 
 /*
  * Samples every step-th entry of the runs, and finds the boundaries between `want` tasks of the
@@ -131,8 +131,8 @@ mtp_batch_cut(MtpRunner *runner, MtpBatch *b)
 {
 	int			want = Min(MTP_MAX_TASKS, b->entries / ENTRIES_PER_TASK);
 	int			nbounds = 0;
-	MtpNarrow  *nb;
-	MtpWide    *wb;
+	MtpNarrow	nb[MTP_MAX_TASKS];
+	MtpWide		wb[MTP_MAX_TASKS];
 
 	if (b->many == NULL)
 	{
@@ -143,14 +143,10 @@ mtp_batch_cut(MtpRunner *runner, MtpBatch *b)
 		Assert(b->entries < 3 * ENTRIES_PER_TASK);
 		b->ntasks = 1;
 		b->tasks[0].total = b->entries;
-#ifdef USE_ASSERT_CHECKING
 		b->tasks[0].crc = mtp_batch_task_crc(b, 0);
-#endif
 		return;
 	}
 
-	nb = palloc(MTP_MAX_TASKS * sizeof(MtpNarrow));
-	wb = palloc(MTP_MAX_TASKS * sizeof(MtpWide));
 	if (want > 1)
 	{
 		MtpNarrow  *narrow;
@@ -178,11 +174,7 @@ mtp_batch_cut(MtpRunner *runner, MtpBatch *b)
 		}
 		if (task->total == 0)
 			continue;
-#ifdef USE_ASSERT_CHECKING
 		task->crc = mtp_batch_task_crc(b, b->ntasks);
-#endif
 		b->ntasks++;
 	}
-	pfree(nb);
-	pfree(wb);
 }

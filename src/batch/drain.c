@@ -8,10 +8,8 @@
 #include "batch/statement.h"
 
 #include "access/table.h"
-#include "access/xact.h"
 #include "core/process.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
 #include "utils/memutils.h"
@@ -38,7 +36,6 @@ leave_load(int code, Datum arg)
 {
 	if (running.batch != NULL)
 		mtp_batch_unit_give_back(&running, false);
-	running.batch = NULL;
 	mtp_batch_cancel(0, InvalidSubTransactionId);
 	mtp_batch_my_load->pid = 0;
 }
@@ -125,21 +122,23 @@ run_own(MtpUnit *unit)
 	mtp_batch_unit_finish(unit);
 }
 
-/*
- * Claims a ready unit of the matching batches.  *pending gets the index of one that is not applied
- * yet, or InvalidOid.
- */
-static bool
-claim_own(uint64 serial, Oid indexid, SubTransactionId subxid, MtpUnit *unit, Oid *pending)
+bool
+mtp_batch_drain_step(uint64 serial, Oid indexid, SubTransactionId subxid)
 {
-	dlist_head *lists[] = {&mtp_batch_my_load->batches, &mtp_batch_my_load->own};
+	static uint32 event = 0;
+	MtpLoad    *load = mtp_batch_my_load;
+	dlist_head *lists[] = {&load->batches, &load->own};
+	MtpUnit		unit;
 	bool		got = false;
+	Oid			pending = InvalidOid;	/* the index of a batch that is not applied yet */
 	TimestampTz now = GetCurrentTimestamp();
 	dlist_iter	iter;
 
-	*pending = InvalidOid;
+	CHECK_FOR_INTERRUPTS();
+	/* It prepares to sleep before it looks, so a change that comes in between wakes it. */
+	ConditionVariablePrepareToSleep(&load->cv);
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	mtp_batch_my_load->seen = now;
+	load->seen = now;
 	for (int i = 0; i < lengthof(lists) && !got; i++)
 		dlist_foreach(iter, lists[i])
 	{
@@ -150,44 +149,28 @@ claim_own(uint64 serial, Oid indexid, SubTransactionId subxid, MtpUnit *unit, Oi
 			break;
 		if (b->phase == MTP_FILLING || !matches(b, serial, indexid, subxid))
 			continue;
-		*pending = b->indexid;
-		if ((got = mtp_batch_unit_claim(b, false, unit)))
+		pending = b->indexid;
+		if ((got = mtp_batch_unit_claim(b, false, &unit)))
 			break;
 	}
 	LWLockRelease(mtp_batch_lock);
-	return got;
-}
 
-/*
- * Prepares to sleep before it looks, so a change that comes in between wakes it.  A process that
- * finishes a unit or gives it back broadcasts; the timeout is a safety net.
- */
-bool
-mtp_batch_drain_step(uint64 serial, Oid indexid, SubTransactionId subxid)
-{
-	static uint32 event = 0;
-	MtpUnit		unit;
-	Oid			pending;
-
-	CHECK_FOR_INTERRUPTS();
-	ConditionVariablePrepareToSleep(&mtp_batch_my_load->cv);
-	if (claim_own(serial, indexid, subxid, &unit, &pending))
-	{
-		ConditionVariableCancelSleep();
-		run_own(&unit);
-		return true;
-	}
-	if (OidIsValid(pending))
+	/*
+	 * Without a ready unit, workers have claimed what is left.  A process that finishes a unit or
+	 * gives it back broadcasts; the timeout is a safety net.
+	 */
+	if (!got && OidIsValid(pending))
 	{
 		MTP_BATCH_COUNT(pending, waits);
-		(void) ConditionVariableTimedSleep(&mtp_batch_my_load->cv, 100,
-										   mtp_wait_event(&event, "MtpBatchUnit"));
+		(void) ConditionVariableTimedSleep(&load->cv, 100, mtp_wait_event(&event, "MtpBatchUnit"));
 	}
 	ConditionVariableCancelSleep();
+	if (got)
+		run_own(&unit);
 	return OidIsValid(pending);
 }
 
-/* Matching entries are in the indexes, or were given up: none is pending. */
+/* Matching entries are in the indexes, or were given up: none is pending, no batch is filled. */
 static void
 settle_queues(uint64 serial, Oid indexid, SubTransactionId subxid)
 {
@@ -199,6 +182,9 @@ settle_queues(uint64 serial, Oid indexid, SubTransactionId subxid)
 			{
 				mtp_batch_pending -= q->pending;
 				q->pending = 0;
+				q->batch = NULL;
+				q->run = NULL;
+				q->filled = 0;
 			}
 }
 
@@ -215,6 +201,8 @@ mtp_batch_drain(uint64 serial, Oid indexid, SubTransactionId subxid)
 		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
 			if (q->batch != NULL && matches(q->batch, serial, indexid, subxid))
 				mtp_batch_queue_submit(q);
+
+	/* From here on all that matches is submitted, and nothing is added. */
 	MTP_INJECT("drain");
 	while (mtp_batch_drain_step(serial, indexid, subxid))
 		;
@@ -254,25 +242,6 @@ mtp_batch_drain_detach(uint64 serial)
 	ConditionVariableCancelSleep();
 }
 
-/* Under mtp_batch_lock: takes matching batches off the list, and frees those that nobody holds. */
-static void
-cancel_in(dlist_head *list, uint64 serial, SubTransactionId subxid)
-{
-	dlist_mutable_iter iter;
-
-	dlist_foreach_modify(iter, list)
-	{
-		MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
-
-		if (!matches(b, serial, InvalidOid, subxid))
-			continue;
-		dlist_delete(&b->node);
-		b->cancelled = true;
-		if (b->holders == 0)
-			mtp_batch_free(b);
-	}
-}
-
 /*
  * Workers look at `cancelled` before each step; the last process inside a unit frees the batch
  * (leave_batch).  Raises nothing and waits for nobody: abort callbacks call it.
@@ -280,26 +249,35 @@ cancel_in(dlist_head *list, uint64 serial, SubTransactionId subxid)
 void
 mtp_batch_cancel(uint64 serial, SubTransactionId subxid)
 {
-	if (mtp_batch_my_load == NULL)
+	MtpLoad    *load = mtp_batch_my_load;
+	dlist_head *lists[2];
+	dlist_mutable_iter iter;
+
+	if (load == NULL)
 		return;
+	lists[0] = &load->batches;
+	lists[1] = &load->own;
 	settle_queues(serial, InvalidOid, subxid);
-	mtp_batch_share_content(mtp_batch_my_load);
+	mtp_batch_share_content(load);
 
 	/* Only this backend makes batches, so there is none if workers have removed all of them. */
-	if (*(volatile uint64 *) &mtp_batch_my_load->bytes == 0)
+	if (*(volatile uint64 *) &load->bytes == 0)
 		return;
-	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
-		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
-			if (q->batch != NULL && matches(q->batch, serial, InvalidOid, subxid))
-			{
-				q->batch = NULL;
-				q->run = NULL;
-				q->filled = 0;
-			}
-
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	cancel_in(&mtp_batch_my_load->batches, serial, subxid);
-	cancel_in(&mtp_batch_my_load->own, serial, subxid);
+	for (int i = 0; i < lengthof(lists); i++)
+		dlist_foreach_modify(iter, lists[i])
+	{
+		MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
+
+		if (!matches(b, serial, InvalidOid, subxid))
+			continue;
+
+		/* From here on no process finds the batch; those inside see the mark at their next step. */
+		dlist_delete(&b->node);
+		b->cancelled = true;
+		if (b->holders == 0)
+			mtp_batch_free(b);
+	}
 	LWLockRelease(mtp_batch_lock);
 
 	/* The usage of workers for the failed statement is not the next one's. */

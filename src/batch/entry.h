@@ -58,9 +58,10 @@ mtp_narrow(uint8 code, Datum value, bool isnull, const ItemPointerData *tid)
 static inline MtpNarrow
 mtp_narrow_of_hash(uint32 hash, const ItemPointerData *tid)
 {
-	MtpNarrow	e = {.norm = hash,.rid = mtp_rid_from_tid(tid)};
-
-	return e;
+	return (MtpNarrow)
+	{
+		.norm = hash,.rid = mtp_rid_from_tid(tid)
+	};
 }
 
 static inline bool

@@ -2,44 +2,39 @@
  * fence.c
  *	  Steps of workers, and VACUUM's guard against entries of dead rows (invariant E7).
  *
- * An entry of an aborted row is harmless until VACUUM lets the row's TID be used again.  A worker's
- * step registers itself, issues a full memory barrier, and only then checks that the rows'
- * transaction still runs.  VACUUM's dead TIDs were dead before ambulkdelete began.  So a step that
- * registers behind the fence's memory barrier sees the abort, and VACUUM waits for a step that
- * registered before.
+ * An entry of an aborted row is harmless until VACUUM lets the row's TID be used again.  VACUUM's
+ * dead TIDs were dead before ambulkdelete began.  So a step that registers behind the fence's
+ * memory barrier sees the abort, and VACUUM waits for a step that registered before.
  */
 #include "batch/shared.h"
 
 #include "core/inject.h"
 #include "core/process.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 #include "storage/procarray.h"
-
-/*
- * Makes the worker's step counter odd, and lets every process see it before the worker reads what
- * the step depends on.  The injection points stand here because what was read before them may
- * change until the step is registered.
- */
-static void
-register_step(MtpServing *worker)
-{
-	MTP_INJECT("step_begins");
-	Assert((pg_atomic_read_u64(&worker->step) & 1) == 0);
-	pg_atomic_write_u64(&worker->step, pg_atomic_read_u64(&worker->step) + 1);
-	pg_memory_barrier();
-	MTP_INJECT("step_registered");
-}
 
 /* Registers first, and looks at the transaction then; mtp_batch_vacuum_fence does the reverse. */
 bool
 mtp_batch_step_begin(MtpRunner *runner, MtpBatch *b)
 {
+	MtpServing *worker = runner->worker;
+
 	if (b->cancelled)
 		return false;
-	if (runner->worker == NULL)
+	if (worker == NULL)
 		return true;
-	register_step(runner->worker);
+
+	/* What was read before may change until the step is registered. */
+	MTP_INJECT("step_begins");
+	Assert((pg_atomic_read_u64(&worker->step) & 1) == 0);
+	pg_atomic_write_u64(&worker->step, pg_atomic_read_u64(&worker->step) + 1);
+
+	/*
+	 * Every process sees the odd counter before this one reads what the step depends on.  So if
+	 * VACUUM's fence misses the step, the step sees the abort that VACUUM's dead rows come from.
+	 */
+	pg_memory_barrier();
+	MTP_INJECT("step_registered");
 	return TransactionIdIsInProgress(b->xid);
 }
 
@@ -51,6 +46,8 @@ mtp_batch_step_end(MtpServing *worker)
 	if (worker == NULL)
 		return;
 	step = pg_atomic_read_u64(&worker->step);
+
+	/* The step's pages come before the even counter: VACUUM goes on and reads them then. */
 	pg_memory_barrier();
 	if (step & 1)
 		pg_atomic_write_u64(&worker->step, step + 1);
@@ -62,12 +59,14 @@ mtp_batch_vacuum_fence(Relation index)
 	static uint32 event = 0;
 	Oid			indexid = RelationGetRelid(index);
 
+	/* A step that registers behind this barrier sees the aborts; those before it are seen here. */
 	pg_memory_barrier();
 	for (int i = 0; i < MTP_MAX_WORKERS; i++)
 	{
 		MtpServing *w = &mtp_batch_shared->serving[i];
 		uint64		step = pg_atomic_read_u64(&w->step);
 
+		/* A worker sets dbid and indexid before the counter becomes odd. */
 		pg_read_barrier();
 		if ((step & 1) == 0 || w->dbid != MyDatabaseId || w->indexid != indexid)
 			continue;

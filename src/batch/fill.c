@@ -113,7 +113,6 @@ start_batch(MtpQueue *q, char *header, MtpLoad *load, TransactionId xid)
 	b->heapid = q->heapid;
 	b->locator = q->locator;
 	b->narrow = q->narrow;
-	b->phase = MTP_FILLING;
 	b->bytes = MTP_BLOCK_SIZE;
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 
@@ -165,26 +164,6 @@ grow_batch(MtpBatch *b)
 }
 
 /*
- * A block for the next run with room for an entry of `need` bytes: twice the size of the run before
- * if there is such a block and the load may have it.  *order gets its size.
- */
-static char *
-alloc_run(MtpLoad *load, MtpBatch *b, Size need, int *order)
-{
-	Size		room = mtp_batch_share_room(load);
-	char	   *mem = NULL;
-	int			least = 0;
-
-	while ((Size) MTP_BLOCK_SIZE << least < need)
-		least++;
-	for (*order = Max(least, b ? Min(b->nruns, MTP_MAX_ORDER) : 0); *order >= least; --*order)
-		if ((Size) MTP_BLOCK_SIZE << *order <= room &&
-			(mem = mtp_batch_memory_alloc(*order)) != NULL)
-			break;
-	return mem;
-}
-
-/*
  * One attempt at a new run for the queue, and at a batch if it has none.  A batch has a run from
  * its beginning: one without entries is worth nothing, and would be submitted for its header's
  * sake.
@@ -196,17 +175,26 @@ try_run(MtpQueue *q, Size need)
 	TransactionId xid = GetCurrentTransactionId();
 	MtpLoad    *load = mtp_batch_load_join();
 	TimestampTz now = GetCurrentTimestamp();
+	MtpBatch   *b = q->batch;
 	char	   *header = NULL;
-	char	   *mem;
-	MtpBatch   *b;
+	char	   *mem = NULL;
+	Size		room;
+	int			least = 0;
 	int			order;
 
-	if (q->batch == NULL && (header = mtp_batch_memory_alloc(0)) == NULL)
+	if (b == NULL && (header = mtp_batch_memory_alloc(0)) == NULL)
 		return false;
-	if (q->batch && q->batch->nruns == MTP_FEW_RUNS && q->batch->many == NULL &&
-		!grow_batch(q->batch))
+	if (b && b->nruns == MTP_FEW_RUNS && b->many == NULL && !grow_batch(b))
 		return false;
-	if ((mem = alloc_run(load, q->batch, need, &order)) == NULL)
+
+	/* Twice the size of the run before, if there is such a block and the load may have it. */
+	room = mtp_batch_share_room(load);
+	while ((Size) MTP_BLOCK_SIZE << least < need)
+		least++;
+	for (order = Max(least, b ? Min(b->nruns, MTP_MAX_ORDER) : 0); order >= least; order--)
+		if ((Size) MTP_BLOCK_SIZE << order <= room && (mem = mtp_batch_memory_alloc(order)) != NULL)
+			break;
+	if (mem == NULL)
 	{
 		if (header != NULL)
 			mtp_batch_memory_free(header, 0);
@@ -220,6 +208,8 @@ try_run(MtpQueue *q, Size need)
 	q->run->n = 0;
 	q->run->used = 0;
 	q->run->state = MTP_UNIT_READY;
+
+	/* The run is the owner's, but whoever frees a cancelled batch frees it, and reads the sizes. */
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 	q->run->mem = mem;
 	b->bytes += MTP_RUN_BYTES(q->run);
@@ -230,21 +220,17 @@ try_run(MtpQueue *q, Size need)
 	return true;
 }
 
-/* The entries of this backend's fullest queue; 0 if no queue is worth a batch. */
-static uint32
-find_fullest(MtpQueue **fullest)
+/* This backend's fullest queue, or NULL if none is worth a batch. */
+static MtpQueue *
+find_fullest(void)
 {
-	uint32		most = MTP_WORTH_A_BATCH - 1;
+	MtpQueue   *fullest = NULL;
 
-	*fullest = NULL;
 	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
 		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
-			if (q->filled > most)
-			{
-				*fullest = q;
-				most = q->filled;
-			}
-	return *fullest ? most : 0;
+			if (q->filled > (fullest ? fullest->filled : MTP_WORTH_A_BATCH - 1))
+				fullest = q;
+	return fullest;
 }
 
 /*
@@ -255,18 +241,19 @@ find_fullest(MtpQueue **fullest)
 static bool
 submit_fullest(void)
 {
-	MtpQueue   *fullest;
-	uint32		most = find_fullest(&fullest);
+	MtpQueue   *fullest = find_fullest();
 	Size		enough = (Size) mtp_batch_shared->nblocks / 4 * MTP_BLOCK_SIZE;
 	Size		bytes;
+	uint32		least;
 
 	if (fullest == NULL)
 		return false;
+	least = Max(fullest->filled / 2, MTP_WORTH_A_BATCH);
 	bytes = fullest->batch->bytes;
 	mtp_batch_queue_submit(fullest);
 	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
 		for (MtpQueue *q = s->queues; q != NULL && bytes < enough; q = q->next)
-			if (q->filled >= Max(most / 2, MTP_WORTH_A_BATCH))
+			if (q->filled >= least)
 			{
 				bytes += q->batch->bytes;
 				mtp_batch_queue_submit(q);
@@ -278,27 +265,6 @@ static inline bool
 memory_is_short(void)
 {
 	return mtp_batch_shared->free_blocks < mtp_batch_shared->nblocks / 4;
-}
-
-/*
- * Keeps workers busy before memory gets short: submits this backend's fullest batch when three
- * quarters of the memory are used and none of its batches is under way.
- */
-static void
-submit_early(void)
-{
-	MtpQueue   *fullest;
-	bool		underway = false;
-	dlist_iter	iter;
-
-	if (!memory_is_short())
-		return;
-	LWLockAcquire(mtp_batch_lock, LW_SHARED);
-	dlist_foreach(iter, &mtp_batch_my_load->batches)
-		underway |= dlist_container(MtpBatch, node, iter.cur)->phase != MTP_FILLING;
-	LWLockRelease(mtp_batch_lock);
-	if (!underway && find_fullest(&fullest) > 0)
-		mtp_batch_queue_submit(fullest);
 }
 
 /*
@@ -347,10 +313,26 @@ mtp_batch_next_run(MtpQueue *q, Size need)
 	if (q->batch && (q->batch->nruns == MTP_MAX_RUNS ||
 					 q->batch->bytes >= (Size) mtp_batch_size * 1024))
 		mtp_batch_queue_submit(q);
-	else if (q->batch)
+	else if (q->batch && !q->batch->own)
 	{
-		if (!q->batch->own)
-			submit_early();
+		/*
+		 * Workers are kept busy before memory gets short: when three quarters are used and none of
+		 * this backend's batches is under way, it submits its fullest one, perhaps the one at
+		 * hand.
+		 */
+		if (memory_is_short())
+		{
+			MtpQueue   *fullest;
+			bool		underway = false;
+			dlist_iter	iter;
+
+			LWLockAcquire(mtp_batch_lock, LW_SHARED);
+			dlist_foreach(iter, &mtp_batch_my_load->batches)
+				underway |= dlist_container(MtpBatch, node, iter.cur)->phase != MTP_FILLING;
+			LWLockRelease(mtp_batch_lock);
+			if (!underway && (fullest = find_fullest()) != NULL)
+				mtp_batch_queue_submit(fullest);
+		}
 		if (q->batch && q->batch->worker_ok && !q->batch->own)
 			mtp_batch_serve_wanted(q->batch->load);
 	}

@@ -2,9 +2,9 @@
  * memory.c
  *	  The engine's memory: a buddy allocator over a fixed area of shared memory.
  *
- * Blocks have 1 kB << order.  Free ones are linked through their first bytes.  A byte per smallest
- * block tells the order of a free block that starts there.  All runs under mtp_batch_memory_lock
- * and raises nothing, so abort callbacks may call it.
+ * Blocks have 1 kB << order.  Free ones begin with their list's node.  A byte per smallest block
+ * tells the order of a free block that starts there.  All runs under mtp_batch_memory_lock and
+ * raises nothing, so abort callbacks may call it.
  */
 #include "batch/shared.h"
 
@@ -12,18 +12,12 @@
 
 #define NOT_FREE 0xFF
 
-typedef struct FreeBlock
-{
-	int			next;			/* -1: last */
-	int			prev;			/* -1: first */
-} FreeBlock;
-
 static uint8 *free_order;		/* per smallest block */
 
-static inline FreeBlock *
+static inline dlist_node *
 block_at(int i)
 {
-	return (FreeBlock *) (mtp_batch_shared->area + (Size) i * MTP_BLOCK_SIZE);
+	return (dlist_node *) (mtp_batch_shared->area + (Size) i * MTP_BLOCK_SIZE);
 }
 
 static int
@@ -42,29 +36,15 @@ mtp_batch_memory_size(void)
 static void
 push_free(int i, int order)
 {
-	FreeBlock  *b = block_at(i);
-	int			head = mtp_batch_shared->free_head[order];
-
-	b->next = head;
-	b->prev = -1;
-	if (head >= 0)
-		block_at(head)->prev = i;
-	mtp_batch_shared->free_head[order] = i;
+	dlist_push_head(&mtp_batch_shared->free[order], block_at(i));
 	free_order[i] = order;
 }
 
 /* Takes the free block i from its order's list. */
 static void
-take_free(int i, int order)
+take_free(int i)
 {
-	FreeBlock  *b = block_at(i);
-
-	if (b->prev >= 0)
-		block_at(b->prev)->next = b->next;
-	else
-		mtp_batch_shared->free_head[order] = b->next;
-	if (b->next >= 0)
-		block_at(b->next)->prev = b->prev;
+	dlist_delete(block_at(i));
 	free_order[i] = NOT_FREE;
 }
 
@@ -82,7 +62,7 @@ mtp_batch_memory_init(void)
 	mtp_batch_shared->area = (char *) TYPEALIGN(MTP_BLOCK_SIZE, mem + n);
 	mtp_batch_shared->nblocks = mtp_batch_shared->free_blocks = n;
 	for (int o = 0; o <= MTP_MAX_ORDER; o++)
-		mtp_batch_shared->free_head[o] = -1;
+		dlist_init(&mtp_batch_shared->free[o]);
 	memset(free_order, NOT_FREE, n);
 	for (int i = 0; i < n;)
 	{
@@ -103,20 +83,18 @@ mtp_batch_memory_alloc(int order)
 	int			o;
 
 	LWLockAcquire(mtp_batch_memory_lock, LW_EXCLUSIVE);
-	for (o = order; o <= MTP_MAX_ORDER && mtp_batch_shared->free_head[o] < 0; o++)
+	for (o = order; o <= MTP_MAX_ORDER && dlist_is_empty(&mtp_batch_shared->free[o]); o++)
 		;
 	if (o <= MTP_MAX_ORDER)
 	{
-		int			i = mtp_batch_shared->free_head[o];
+		int			i;
 
-		take_free(i, o);
-		while (o > order)
-		{
-			o--;
+		mem = (char *) dlist_head_node(&mtp_batch_shared->free[o]);
+		i = (mem - mtp_batch_shared->area) / MTP_BLOCK_SIZE;
+		take_free(i);
+		while (o-- > order)
 			push_free(i + (1 << o), o);
-		}
 		mtp_batch_shared->free_blocks -= 1 << order;
-		mem = (char *) block_at(i);
 	}
 	LWLockRelease(mtp_batch_memory_lock);
 	return mem;
@@ -136,7 +114,7 @@ mtp_batch_memory_free(char *block, int order)
 
 		if (buddy + (1 << order) > mtp_batch_shared->nblocks || free_order[buddy] != order)
 			break;
-		take_free(buddy, order);
+		take_free(buddy);
 		i = Min(i, buddy);
 		order++;
 	}

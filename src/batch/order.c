@@ -9,49 +9,6 @@
 #include "utils/fmgroids.h"
 #include "core/inject.h"
 
-/* Sets up how to compare a key column; with_abbrev asks for abbreviated keys as well. */
-static void
-set_column_order(Relation index, int attno, SortSupport key, bool with_abbrev)
-{
-	int16		option = index->rd_indoption[attno - 1];
-	RegProcedure support = index_getprocid(index, attno, BTSORTSUPPORT_PROC);
-	RegProcedure compare = index_getprocid(index, attno, BTORDER_PROC);
-
-	if (!RegProcedureIsValid(compare))
-		elog(ERROR, "missing support function %d for attribute %d of index \"%s\"",
-			 BTORDER_PROC, attno, RelationGetRelationName(index));
-
-	key->ssup_cxt = CurrentMemoryContext;
-	key->ssup_collation = index->rd_indcollation[attno - 1];
-	key->ssup_reverse = (option & INDOPTION_DESC) != 0;
-	key->ssup_nulls_first = (option & INDOPTION_NULLS_FIRST) != 0;
-	key->ssup_attno = attno;
-	key->abbreviate = with_abbrev;
-	if (RegProcedureIsValid(support))
-		OidFunctionCall1(support, PointerGetDatum(key));
-	if (key->comparator == NULL)
-		PrepareSortSupportComparisonShim(compare, key);
-}
-
-/*
- * True if heads can be abbreviated keys: they must compare as 64-bit numbers in a way that is known
- * here.
- */
-static bool
-abbreviates(Relation index, SortSupport key)
-{
-	if (key->abbrev_converter == NULL)
-		return false;
-	if (key->comparator == ssup_datum_unsigned_cmp)
-		return true;
-#if SIZEOF_DATUM == 8
-	/* numeric's abbreviated keys are signed, and descend */
-	if (index_getprocid(index, 1, BTORDER_PROC) == F_NUMERIC_CMP)
-		return true;
-#endif
-	return false;
-}
-
 MtpOrder *
 mtp_batch_order_make(Relation index)
 {
@@ -65,15 +22,39 @@ mtp_batch_order_make(Relation index)
 	order->norm_heads = true;
 	order->keys = palloc0(order->nkeys * sizeof(SortSupportData));
 	for (int i = 0; i < order->nkeys; i++)
-		set_column_order(index, i + 1, &order->keys[i],
-						 i == 0 && (order->code & MTP_NORM_KIND) == MTP_NORM_NONE);
+	{
+		SortSupport key = &order->keys[i];
+		RegProcedure support = index_getprocid(index, i + 1, BTSORTSUPPORT_PROC);
+		RegProcedure compare = index_getprocid(index, i + 1, BTORDER_PROC);
 
-	/* From now on the first column's comparator takes values; mtp_batch_order_head makes heads. */
+		if (!RegProcedureIsValid(compare))
+			elog(ERROR, "missing support function %d for attribute %d of index \"%s\"",
+				 BTORDER_PROC, i + 1, RelationGetRelationName(index));
+		key->ssup_cxt = CurrentMemoryContext;
+		key->ssup_collation = index->rd_indcollation[i];
+		key->ssup_reverse = (index->rd_indoption[i] & INDOPTION_DESC) != 0;
+		key->ssup_nulls_first = (index->rd_indoption[i] & INDOPTION_NULLS_FIRST) != 0;
+		key->ssup_attno = i + 1;
+		key->abbreviate = i == 0 && (order->code & MTP_NORM_KIND) == MTP_NORM_NONE;
+		if (RegProcedureIsValid(support))
+			OidFunctionCall1(support, PointerGetDatum(key));
+		if (key->comparator == NULL)
+			PrepareSortSupportComparisonShim(compare, key);
+	}
+
 	first = &order->keys[0];
 	if (first->abbrev_converter != NULL)
 	{
-		order->norm_heads = !abbreviates(index, first);
+		/*
+		 * Heads can be abbreviated keys if these compare as 64-bit numbers in a way that is known
+		 * here.  Those of numeric are signed, and descend.
+		 */
 		order->signed_heads = first->comparator != ssup_datum_unsigned_cmp;
+		if (!order->signed_heads ||
+			(SIZEOF_DATUM == 8 && index_getprocid(index, 1, BTORDER_PROC) == F_NUMERIC_CMP))
+			order->norm_heads = false;
+
+		/* From now on the comparator takes values; mtp_batch_order_head makes heads. */
 		first->comparator = first->abbrev_full_comparator;
 	}
 	return order;
@@ -129,30 +110,16 @@ mtp_batch_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b)
 Size
 mtp_batch_narrow_tuple(uint8 code, MtpNarrow e, char *buf)
 {
+	static const uint8 sizes[MTP_NORM_KIND + 1] = {
+		[MTP_NORM_INT2] = 2,[MTP_NORM_INT4] = 4,[MTP_NORM_INT8] = 8,[MTP_NORM_OID] = 4,
+		[MTP_NORM_UINT8] = 8,[MTP_NORM_BOOL] = 1,[MTP_NORM_CHAR] = 1
+	};
 	IndexTuple	itup = (IndexTuple) buf;
 	bool		isnull = mtp_narrow_isnull(code, e);
-	int			size = 0;
+	int			size = isnull ? 0 : sizes[code & MTP_NORM_KIND];
 	uint16		flags = isnull ? INDEX_NULL_MASK : 0;
 	Size		at = IndexInfoFindDataOffset(flags);
 
-	if (!isnull)
-		switch (code & MTP_NORM_KIND)
-		{
-			case MTP_NORM_INT2:
-				size = sizeof(int16);
-				break;
-			case MTP_NORM_INT4:
-			case MTP_NORM_OID:
-				size = sizeof(int32);
-				break;
-			case MTP_NORM_INT8:
-			case MTP_NORM_UINT8:
-				size = sizeof(int64);
-				break;
-			default:
-				size = sizeof(char);
-				break;
-		}
 	memset(buf, 0, MTP_NARROW_TUPLE);
 	mtp_rid_to_tid(e.rid & ~MTP_RID_LAST, &itup->t_tid);
 	if (!isnull)

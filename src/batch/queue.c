@@ -8,11 +8,9 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
-#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/memdebug.h"
-#include "utils/memutils.h"
 #include "utils/resowner.h"
 
 /*
@@ -108,40 +106,14 @@ rows_at_once(MtpStatement *s, Oid heapid)
 	return last->rows < MTP_CLUSTERED_ROWS ? MTP_CLUSTERED_ROWS : 0;
 }
 
-static MtpQueue *
-make_queue(MtpStatement *s, Relation index, Relation heap, bool narrow)
-{
-	MtpQueue   *q = s->nqueues < MTP_QUEUE_PLACES ? &s->places[s->nqueues] :
-	MemoryContextAlloc(mtp_batch_statement_context(s), sizeof(MtpQueue));
-
-	memset(q, 0, sizeof(*q));
-	q->statement = s;
-	q->subxid = GetCurrentSubTransactionId();
-	q->indexid = RelationGetRelid(index);
-	q->heapid = RelationGetRelid(heap);
-	q->narrow = narrow;
-	q->at_once = rows_at_once(s, q->heapid);
-	if (s->by_index != NULL)
-		remember_queue(s, q);
-	q->next = s->queues;
-	s->queues = q;
-	if (++s->nqueues == MTP_MANY_QUEUES)
-	{
-		s->by_index = queues_create(mtp_batch_statement_context(s), 256, NULL);
-		for (q = s->queues; q != NULL; q = q->next)
-			remember_queue(s, q);
-		q = s->queues;
-	}
-	return q;
-}
-
-/* The queue of the index in this subtransaction. */
+/* The queue of the index in this subtransaction, made if there is none yet. */
 static MtpQueue *
 find_queue(MtpStatement *s, Relation index, Relation heap, bool narrow)
 {
 	QueueKey	key = {
 		.indexid = RelationGetRelid(index),.subxid = GetCurrentSubTransactionId()
 	};
+	MtpQueue   *q;
 
 	if (s->by_index != NULL)
 	{
@@ -151,26 +123,30 @@ find_queue(MtpStatement *s, Relation index, Relation heap, bool narrow)
 			return entry->queue;
 	}
 	else
-		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
+		for (q = s->queues; q != NULL; q = q->next)
 			if (q->indexid == key.indexid && q->subxid == key.subxid)
 				return q;
-	return make_queue(s, index, heap, narrow);
-}
 
-/*
- * Locks the index for the queue: the inserter may let go of it before the entries are in, as COPY
- * does.  A session that took the index then and wanted the table, as DROP … CASCADE may, would
- * meet the drain in a deadlock.  The subtransaction owns the lock: portals come and go within the
- * statement.
- */
-static void
-lock_index(MtpQueue *q)
-{
-	ResourceOwner old = CurrentResourceOwner;
-
-	CurrentResourceOwner = CurTransactionResourceOwner;
-	LockRelationOid(q->indexid, RowExclusiveLock);
-	CurrentResourceOwner = old;
+	q = s->nqueues < MTP_QUEUE_PLACES ? &s->places[s->nqueues] :
+		MemoryContextAlloc(mtp_batch_statement_context(s), sizeof(MtpQueue));
+	memset(q, 0, sizeof(*q));
+	q->statement = s;
+	q->subxid = key.subxid;
+	q->indexid = key.indexid;
+	q->heapid = RelationGetRelid(heap);
+	q->narrow = narrow;
+	q->at_once = rows_at_once(s, q->heapid);
+	q->next = s->queues;
+	s->queues = q;
+	if (s->by_index != NULL)
+		remember_queue(s, q);
+	if (++s->nqueues == MTP_MANY_QUEUES)
+	{
+		s->by_index = queues_create(mtp_batch_statement_context(s), 256, NULL);
+		for (MtpQueue *each = q; each != NULL; each = each->next)
+			remember_queue(s, each);
+	}
+	return q;
 }
 
 /* At the statement's end.  If the queue's subtransaction is over, the transaction's end unlocks. */
@@ -186,21 +162,6 @@ mtp_batch_queue_unlock(MtpQueue *q)
 	CurrentResourceOwner = old;
 }
 
-/* True for one of the statement's first rows.  A row's entries come one after the other. */
-static bool
-is_first_row(MtpStatement *s, Oid heapid, ItemPointer tid)
-{
-	if (s->at_once == 0)
-		return false;
-	if (s->counted_heap != heapid || !ItemPointerEquals(&s->counted_tid, tid))
-	{
-		s->at_once--;
-		s->counted_heap = heapid;
-		s->counted_tid = *tid;
-	}
-	return s->at_once > 0;
-}
-
 /* The queue for an entry, or NULL if it goes in at once. */
 static MtpQueue *
 queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniqueCheck check,
@@ -209,15 +170,26 @@ queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniq
 	MtpStatement *s = mtp_batch_statement;
 	MtpQueue   *q;
 
-	if (s == NULL || s->direct || !mtp_batching || check != UNIQUE_CHECK_NO)
+	if (s == NULL || s->direct || s->forced >= MTP_MAX_FORCED || !mtp_batching ||
+		check != UNIQUE_CHECK_NO)
 		return NULL;
 	if (index->rd_rel->relpersistence == RELPERSISTENCE_TEMP ||
 		index->rd_index->indisexclusion || IsInParallelMode() || mtp_batch_queue_closed() ||
 		!TransactionIdIsValid(GetCurrentTransactionIdIfAny()))
 		return NULL;
 
-	if (is_first_row(s, RelationGetRelid(heap), tid))
-		return NULL;
+	/* The statement's first rows go in at once.  A row's entries come one after the other. */
+	if (s->at_once > 0)
+	{
+		if (s->counted_heap != RelationGetRelid(heap) || !ItemPointerEquals(&s->counted_tid, tid))
+		{
+			s->at_once--;
+			s->counted_heap = RelationGetRelid(heap);
+			s->counted_tid = *tid;
+		}
+		if (s->at_once > 0)
+			return NULL;
+	}
 	q = find_queue(s, index, heap, narrow);
 	q->rows++;
 	s->last_heap = q->heapid;
@@ -229,10 +201,19 @@ queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniq
 	if (!q->used)
 	{
 		MemoryContext old = MemoryContextSwitchTo(mtp_batch_statement_context(s));
+		ResourceOwner owner = CurrentResourceOwner;
 
 		/* Until the entries are in the table must stay, even if its inserter lets go of it. */
 		LockRelationOid(q->heapid, RowExclusiveLock);
-		lock_index(q);
+
+		/*
+		 * COPY lets go of the index too.  A session that took the index then and wanted the table,
+		 * as DROP … CASCADE may, would meet the drain in a deadlock.  The subtransaction owns
+		 * the lock: portals come and go within the statement.
+		 */
+		CurrentResourceOwner = CurTransactionResourceOwner;
+		LockRelationOid(q->indexid, RowExclusiveLock);
+		CurrentResourceOwner = owner;
 		q->order = narrow ? NULL : mtp_batch_ops_of(index)->order(index);
 		q->worker_ok = index_is_worker_safe(index);
 		q->locator = MtpRelLocator(index);

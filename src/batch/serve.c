@@ -103,11 +103,8 @@ leave_list(void)
 static void
 report_usage(void)
 {
-	bool		cancelled;
-
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
-	cancelled = claimed.batch != NULL && claimed.batch->cancelled;
-	if (!cancelled)
+	if (claimed.batch == NULL || !claimed.batch->cancelled)
 	{
 		BufferUsageAccumDiff(&me->load->bufusage, &pgBufferUsage, &seen_bufusage);
 		WalUsageAccumDiff(&me->load->walusage, &pgWalUsage, &seen_walusage);
@@ -129,7 +126,6 @@ leave_pool(void)
 	{
 		MTP_BATCH_COUNT(me->indexid, failed[MTP_FAIL_EXIT]);
 		mtp_batch_unit_give_back(&claimed, false);
-		claimed.batch = NULL;
 	}
 	if (me->load != NULL)
 		report_usage();
@@ -203,40 +199,13 @@ refuse_index(MtpFailure why)
 		if (b->serial == me->serial && b->indexid == me->indexid)
 			b->worker_ok = false;
 	}
+	/* Batches that begin later look here (start_batch in fill.c). */
 	if (me->load->refused_serial != me->serial)
 		me->load->nrefused = 0;
 	me->load->refused_serial = me->serial;
 	me->load->refused[me->load->nrefused++ % MTP_REFUSED] = me->indexid;
 	LWLockRelease(mtp_batch_lock);
 	MTP_BATCH_COUNT(me->indexid, failed[why]);
-}
-
-/*
- * Locks and opens the relations; false if a lock is not to be had, or the owner means another file.
- * Everything that reads a catalog is loaded here, before anything is claimed (invariant E4).
- */
-static bool
-open_relations(MtpRunner *runner, Oid heapid, const MtpLocator *locator)
-{
-	if (!ConditionalLockRelationOid(heapid, AccessShareLock) ||
-		!ConditionalLockRelationOid(me->indexid, RowExclusiveLock))
-	{
-		refuse_index(MTP_FAIL_LOCK);
-		return false;
-	}
-	runner->heap = try_relation_open(heapid, NoLock);
-	runner->index = try_relation_open(me->indexid, NoLock);
-	if (runner->heap == NULL || runner->index == NULL ||
-		runner->index->rd_rel->relkind != RELKIND_INDEX ||
-		!MtpLocatorEquals(MtpRelLocator(runner->index), *locator))
-	{
-		refuse_index(MTP_FAIL_FILE);
-		return false;
-	}
-	runner->ops = mtp_batch_ops_of(runner->index);
-	runner->order = runner->ops->order(runner->index);
-	runner->worker = me;
-	return true;
 }
 
 /* Claims a unit of the statement's batches of this index; none if other things wait for it. */
@@ -278,6 +247,7 @@ static bool
 serve(void)
 {
 	MtpRunner	runner = {0};
+	MtpFailure	refused = MTP_FAILURES;
 	Oid			heapid;
 	MtpLocator	locator;
 	char		activity[80];
@@ -291,13 +261,30 @@ serve(void)
 	StartTransactionCommand();
 	SetConfigOption("lock_timeout", LOCK_TIMEOUT, PGC_SUSET, PGC_S_OVERRIDE);
 	PushActiveSnapshot(GetTransactionSnapshot());
-	if (!open_relations(&runner, heapid, &locator))
+	/* Everything that reads a catalog is loaded before anything is claimed (invariant E4). */
+	if (!ConditionalLockRelationOid(heapid, AccessShareLock) ||
+		!ConditionalLockRelationOid(me->indexid, RowExclusiveLock))
+		refused = MTP_FAIL_LOCK;
+	else
 	{
+		runner.heap = try_relation_open(heapid, NoLock);
+		runner.index = try_relation_open(me->indexid, NoLock);
+		if (runner.heap == NULL || runner.index == NULL ||
+			runner.index->rd_rel->relkind != RELKIND_INDEX ||
+			!MtpLocatorEquals(MtpRelLocator(runner.index), locator))
+			refused = MTP_FAIL_FILE;
+	}
+	if (refused != MTP_FAILURES)
+	{
+		refuse_index(refused);
 		PopActiveSnapshot();
 		AbortCurrentTransaction();
 		leave_list();
 		return true;
 	}
+	runner.ops = mtp_batch_ops_of(runner.index);
+	runner.order = runner.ops->order(runner.index);
+	runner.worker = me;
 	PopActiveSnapshot();
 	InvalidateCatalogSnapshot();
 	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
@@ -314,7 +301,6 @@ serve(void)
 		InvalidateCatalogSnapshot();
 		report_usage();
 		mtp_batch_unit_finish(&claimed);
-		claimed.batch = NULL;
 		CHECK_FOR_INTERRUPTS();
 	}
 	MTP_INJECT("worker_leaves");
@@ -333,10 +319,7 @@ give_back_failed(void)
 {
 	mtp_batch_step_end(me);
 	if (claimed.batch != NULL)
-	{
 		mtp_batch_unit_give_back(&claimed, true);
-		claimed.batch = NULL;
-	}
 	report_usage();
 	refuse_index(MTP_FAIL_ERROR);
 	leave_list();

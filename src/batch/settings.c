@@ -4,7 +4,6 @@
  */
 #include "batch/shared.h"
 
-#include "miscadmin.h"
 #include "utils/guc.h"
 
 bool		mtp_batching = true;

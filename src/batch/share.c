@@ -58,21 +58,23 @@ mtp_batch_share_room(MtpLoad *load)
 }
 
 /*
- * Under mtp_batch_lock: takes batches that have full runs from a load's list, until so much will be
- * free.  Returns how much.
+ * Under mtp_batch_lock: takes batches that have full runs from a load until so much will be free:
+ * first what workers look at already, then small batches.
  */
-static Size
-take_batches(dlist_head *list, Size enough, TimestampTz now)
+static void
+take_batches(MtpLoad *load, Size enough, TimestampTz now)
 {
+	dlist_head *lists[] = {&load->batches, &load->own};
 	Size		bytes = 0;
 	dlist_mutable_iter iter;
 
-	dlist_foreach_modify(iter, list)
+	for (int i = 0; i < lengthof(lists); i++)
+		dlist_foreach_modify(iter, lists[i])
 	{
 		MtpBatch   *b = dlist_container(MtpBatch, node, iter.cur);
 
 		if (bytes >= enough)
-			break;
+			return;
 		if (b->phase != MTP_FILLING || b->nruns == 0)
 			continue;
 		b->taken = true;
@@ -81,13 +83,12 @@ take_batches(dlist_head *list, Size enough, TimestampTz now)
 		{
 			/* Workers don't look at that list. */
 			dlist_delete(&b->node);
-			dlist_push_head(&b->load->batches, &b->node);
+			dlist_push_head(&load->batches, &b->node);
 			b->own = false;
 			b->back = true;
 		}
 		bytes += b->full;
 	}
-	return bytes;
 }
 
 /* Under mtp_batch_lock: how much another load should give of its full runs. */
@@ -101,27 +102,7 @@ excess(MtpLoad *load, TimestampTz now)
 	return held > half() ? Min(held - half(), load->full) : 0;
 }
 
-/*
- * Calls workers for what silent loads have under way.  Nobody else asks for them, and the worker
- * that was called when it was taken may have ended since, or there was none to be had.
- */
-static void
-help_silent(TimestampTz now)
-{
-	for (int i = 0; i < mtp_batch_shared->max_loads; i++)
-	{
-		MtpLoad    *load = &mtp_batch_shared->loads[i];
-
-		/* A hint, read without the lock: mtp_batch_serve_wanted looks under it. */
-		if (load->underway > 0 && silent(load, now))
-			mtp_batch_serve_wanted(load);
-	}
-}
-
-/*
- * Takes from the one load that can give most: first what workers look at already, then small
- * batches.
- */
+/* Takes from the one load that can give most. */
 void
 mtp_batch_share_want(MtpLoad *load)
 {
@@ -147,16 +128,23 @@ mtp_batch_share_want(MtpLoad *load)
 		}
 	}
 	if (holder != NULL)
-	{
-		Size		taken = take_batches(&holder->batches, most, now);
-
-		if (taken < most)
-			(void) take_batches(&holder->own, most - taken, now);
-	}
+		take_batches(holder, most, now);
 	LWLockRelease(mtp_batch_lock);
 	if (holder != NULL)
 		mtp_batch_serve_wanted(holder);
-	help_silent(now);
+
+	/*
+	 * Workers are called for what silent loads have under way.  Nobody else asks for them, and the
+	 * worker that was called when it was taken may have ended since, or there was none to be had.
+	 */
+	for (int i = 0; i < mtp_batch_shared->max_loads; i++)
+	{
+		MtpLoad    *other = &mtp_batch_shared->loads[i];
+
+		/* A hint, read without the lock: mtp_batch_serve_wanted looks under it. */
+		if (other->underway > 0 && silent(other, now))
+			mtp_batch_serve_wanted(other);
+	}
 }
 
 void

@@ -216,11 +216,8 @@ typedef struct MtpIndexStat
 	MtpIndexStatKey key;
 	dlist_node	node;			/* in stat_order */
 	uint64		batches;
-	uint64		entries;
-	uint64		by_workers;		/* entries */
-	uint64		by_backends;
-	uint64		tasks_workers;
-	uint64		tasks_backends;
+	uint64		entries[2];		/* applied by backends, and by workers */
+	uint64		tasks[2];		/* the same */
 	uint64		taken_over;
 	uint64		failed[MTP_FAILURES];
 	uint64		leaves;
@@ -238,7 +235,7 @@ typedef struct MtpBatchShared
 	char	   *area;
 	int			nblocks;
 	int			free_blocks;
-	int			free_head[MTP_MAX_ORDER + 1];
+	dlist_head	free[MTP_MAX_ORDER + 1];	/* free blocks, by their order */
 
 	uint64		ticks;
 	int			max_loads;
@@ -315,9 +312,8 @@ extern void mtp_batch_unit_run(MtpRunner *runner, MtpUnit *unit);
 
 /*
  * The claimant leaves the batch: the unit is done, or may be claimed again (after a worker's
- * failure by the owner alone).  Both take mtp_batch_lock, wake the owner, and free a cancelled
- * batch that nobody holds.  Only the first clears unit->batch, and only the first may raise, after
- * that.
+ * failure by the owner alone).  Both take mtp_batch_lock, wake the owner, free a cancelled batch
+ * that nobody holds, and clear unit->batch.  Only the first may raise, after that.
  */
 extern void mtp_batch_unit_finish(MtpUnit *unit);
 extern void mtp_batch_unit_give_back(MtpUnit *unit, bool worker_failed);
@@ -339,10 +335,8 @@ extern void mtp_batch_cut(MtpRunner *runner, MtpBatch *batch);
 /* Applies a claimed task behind its progress; stops early if the load has failed. */
 extern void mtp_batch_apply(MtpRunner *runner, MtpUnit *unit);
 
-#ifdef USE_ASSERT_CHECKING
-/* A checksum of a task's entries, as cut and as applied. */
+/* A checksum of a task's entries, as cut and as applied; 0 but in assertion builds. */
 extern uint32 mtp_batch_task_crc(MtpBatch *batch, int task);
-#endif
 
 /*
  * Brackets around what a process does of a task, or to prepare for a batch: the index's counters

@@ -81,20 +81,6 @@ coarsen(Span *s, uint32 n)
 	return true;
 }
 
-static void
-insertion_sort(MtpNarrow *a, uint32 n)
-{
-	for (uint32 i = 1; i < n; i++)
-	{
-		MtpNarrow	e = a[i];
-		uint32		j = i;
-
-		for (; j > 0 && mtp_narrow_less(&e, &a[j - 1]); j--)
-			a[j] = a[j - 1];
-		a[j] = e;
-	}
-}
-
 /* Sorts elements of equal norm. */
 static void
 sort_rids(MtpNarrow *a, MtpNarrow *scratch, uint32 n)
@@ -146,7 +132,16 @@ mtp_batch_sort_narrow(MtpNarrow *a, MtpNarrow *scratch, uint32 n)
 
 	if (n < SMALL)
 	{
-		insertion_sort(a, n);
+		/* By insertion. */
+		for (uint32 i = 1; i < n; i++)
+		{
+			MtpNarrow	e = a[i];
+			uint32		j = i;
+
+			for (; j > 0 && mtp_narrow_less(&e, &a[j - 1]); j--)
+				a[j] = a[j - 1];
+			a[j] = e;
+		}
 		return;
 	}
 	CHECK_FOR_INTERRUPTS();

@@ -22,10 +22,9 @@
 typedef struct Arena
 {
 	Size		block_size;
-	int			nblocks;
-	int			max_blocks;
-	char	  **blocks;
-	int			current;		/* block being filled, -1: none */
+	List	   *blocks;
+	int			nused;			/* blocks, the one being filled included */
+	char	   *block;			/* being filled, if there is one */
 	Size		used;			/* of it */
 	Size		bytes;			/* taken from all blocks */
 } Arena;
@@ -70,10 +69,7 @@ struct MtpSpool
 	uint32		scratch_cap;
 	Arena		arena;
 
-	int			nruns;
-	int			max_runs;
-	BufFile   **runs;
-
+	List	   *runs;			/* BufFiles */
 	uint32		next;			/* entry to take, if there are no runs */
 	Merge		merge;
 	char		tuple[MAXALIGN(MTP_NARROW_TUPLE)] pg_attribute_aligned(MAXIMUM_ALIGNOF);
@@ -99,7 +95,6 @@ mtp_batch_spool_begin(MtpOrder *order, Size memory)
 	spool->cap = MIN_ENTRIES;
 	spool->entries.any = palloc(spool->cap * sizeof(MtpNarrow));
 	spool->arena.block_size = Max(2 * BLCKSZ, Min(memory / 16, 1024 * 1024));
-	spool->arena.current = -1;
 	MemoryContextSwitchTo(old);
 	return spool;
 }
@@ -110,44 +105,33 @@ take_bytes(Arena *a, Size size)
 {
 	char	   *p;
 
-	if (a->current < 0 || a->used + size > a->block_size)
+	if (a->nused == 0 || a->used + size > a->block_size)
 	{
-		if (a->current + 1 >= a->nblocks)
+		if (a->nused == list_length(a->blocks))
 			return NULL;
-		a->current++;
+		a->block = list_nth(a->blocks, a->nused++);
 		a->used = 0;
 	}
-	p = a->blocks[a->current] + a->used;
+	p = a->block + a->used;
 	a->used += size;
 	a->bytes += size;
 	return p;
 }
 
-/* Makes room for one more element in an array of pointers, which may be NULL yet. */
-static void *
-grow_array(void *array, int n, int *room)
-{
-	if (n < *room)
-		return array;
-	*room = Max(16, *room * 2);
-	return array ? repalloc(array, *room * sizeof(void *)) : palloc(*room * sizeof(void *));
-}
-
 static Size
 memory_used(MtpSpool *spool)
 {
-	return spool->cap * ENTRY_BYTES + spool->arena.nblocks * spool->arena.block_size;
+	return spool->cap * ENTRY_BYTES + list_length(spool->arena.blocks) * spool->arena.block_size;
 }
 
 static void
 sort_memory(MtpSpool *spool)
 {
-	if (spool->scratch == NULL || spool->scratch_cap < spool->n)
+	if (spool->scratch_cap < spool->n)
 	{
 		if (spool->scratch)
 			pfree(spool->scratch);
-		spool->scratch = NULL;
-		spool->scratch_cap = Max(spool->n, 1);
+		spool->scratch_cap = spool->n;
 		spool->scratch = MemoryContextAllocHuge(spool->context,
 												spool->scratch_cap * sizeof(MtpNarrow));
 	}
@@ -164,22 +148,14 @@ write_wide(BufFile *file, const MtpWide *e)
 	BufFileWrite(file, e->itup, MAXALIGN(IndexTupleSize(e->itup)));
 }
 
-static BufFile *
-add_run(MtpSpool *spool)
-{
-	spool->runs = grow_array(spool->runs, spool->nruns, &spool->max_runs);
-	spool->runs[spool->nruns] = BufFileCreateTemp(false);
-	return spool->runs[spool->nruns++];
-}
-
 /* Sorts the entries in memory, writes them out as a run, and forgets them. */
 static void
 spill_memory(MtpSpool *spool)
 {
-	BufFile    *file;
+	BufFile    *file = BufFileCreateTemp(false);
 
+	spool->runs = lappend(spool->runs, file);
 	sort_memory(spool);
-	file = add_run(spool);
 	if (spool->order->narrow)
 		BufFileWrite(file, spool->entries.narrow, spool->n * sizeof(MtpNarrow));
 	else
@@ -189,7 +165,7 @@ spill_memory(MtpSpool *spool)
 			write_wide(file, &spool->entries.wide[i]);
 		}
 	spool->n = 0;
-	spool->arena.current = -1;
+	spool->arena.nused = 0;
 	spool->arena.bytes = 0;
 }
 
@@ -247,10 +223,7 @@ mtp_batch_spool_put_wide(MtpSpool *spool, IndexTuple itup)
 			if (spool->n > 0 && memory_used(spool) + a->block_size > spool->memory)
 				spill_memory(spool);
 			else
-			{
-				a->blocks = grow_array(a->blocks, a->nblocks, &a->max_blocks);
-				a->blocks[a->nblocks++] = palloc(a->block_size);
-			}
+				a->blocks = lappend(a->blocks, palloc(a->block_size));
 		}
 		MemoryContextSwitchTo(old);
 	}
@@ -278,27 +251,25 @@ static void
 advance_source(MtpSpool *spool, Source *s)
 {
 	Size		buf_size = spool->merge.buf_size;
-	Size		fixed = sizeof(uint64) + sizeof(IndexTupleData);
+	Size		size = spool->order->narrow ? sizeof(MtpNarrow) :
+	sizeof(uint64) + sizeof(IndexTupleData);
 
-	if (spool->order->narrow)
-	{
-		s->done = !fill_buffer(s, sizeof(MtpNarrow), buf_size);
-		if (s->done)
-			return;
-		memcpy(&s->narrow, s->buf + s->at, sizeof(MtpNarrow));
-		s->at += sizeof(MtpNarrow);
-		return;
-	}
-	s->done = !fill_buffer(s, fixed, buf_size);
+	s->done = !fill_buffer(s, size, buf_size);
 	if (s->done)
 		return;
-	s->wide.itup = (IndexTuple) (s->buf + s->at + sizeof(uint64));
-	fixed = sizeof(uint64) + MAXALIGN(IndexTupleSize(s->wide.itup));
-	if (!fill_buffer(s, fixed, buf_size))
-		elog(ERROR, "unexpected end of a temporary file of a sort");
-	memcpy(&s->wide.head, s->buf + s->at, sizeof(uint64));
-	s->wide.itup = (IndexTuple) (s->buf + s->at + sizeof(uint64));
-	s->at += fixed;
+	if (spool->order->narrow)
+		memcpy(&s->narrow, s->buf + s->at, size);
+	else
+	{
+		/* The tuple's header tells how long it is; it may move when the rest is read. */
+		s->wide.itup = (IndexTuple) (s->buf + s->at + sizeof(uint64));
+		size = sizeof(uint64) + MAXALIGN(IndexTupleSize(s->wide.itup));
+		if (!fill_buffer(s, size, buf_size))
+			elog(ERROR, "unexpected end of a temporary file of a sort");
+		memcpy(&s->wide.head, s->buf + s->at, sizeof(uint64));
+		s->wide.itup = (IndexTuple) (s->buf + s->at + sizeof(uint64));
+	}
+	s->at += size;
 }
 
 /* True if source a comes before source b.  Exhausted ones come last. */
@@ -315,50 +286,12 @@ comes_first(MtpSpool *spool, int a, int b)
 	return mtp_batch_order_compare(spool->order, &x->wide, &y->wide) < 0;
 }
 
-/* Plays the matches from source i's leaf up to the root. */
-static void
-replay_matches(MtpSpool *spool, int i)
-{
-	Merge	   *m = &spool->merge;
-	int			winner = i;
-
-	for (int at = (i + m->n) / 2; at > 0; at /= 2)
-		if (comes_first(spool, m->tree[at], winner))
-		{
-			int			loser = winner;
-
-			winner = m->tree[at];
-			m->tree[at] = loser;
-		}
-	m->tree[0] = winner;
-}
-
-/* Plays the matches below node `at`, puts the losers in their places, and returns the winner. */
-static int
-play_matches(MtpSpool *spool, int at)
-{
-	Merge	   *m = &spool->merge;
-	int			a,
-				b;
-
-	if (at >= m->n)
-		return at - m->n;
-	a = play_matches(spool, 2 * at);
-	b = play_matches(spool, 2 * at + 1);
-	if (comes_first(spool, b, a))
-	{
-		m->tree[at] = a;
-		return b;
-	}
-	m->tree[at] = b;
-	return a;
-}
-
-/* Begins to merge the first n runs. */
+/* Begins to merge the first n runs, and plays their first matches. */
 static void
 merge_begin(MtpSpool *spool, int n)
 {
 	Merge	   *m = &spool->merge;
+	int		   *winners = palloc(2 * n * sizeof(int));	/* of each node, leaves included */
 
 	m->n = n;
 	m->started = false;
@@ -371,14 +304,26 @@ merge_begin(MtpSpool *spool, int n)
 	{
 		Source	   *s = &m->sources[i];
 
-		s->file = spool->runs[i];
+		s->file = list_nth(spool->runs, i);
 		s->buf = palloc(m->buf_size);
 		if (BufFileSeek(s->file, 0, 0, SEEK_SET) != 0)
 			ereport(ERROR,
 					(errcode_for_file_access(),
 					 errmsg("could not rewind temporary file of a sort")));
 		advance_source(spool, s);
+		winners[n + i] = i;
 	}
+	for (int at = n - 1; at > 0; at--)
+	{
+		int			a = winners[2 * at];
+		int			b = winners[2 * at + 1];
+		bool		second = comes_first(spool, b, a);
+
+		winners[at] = second ? b : a;
+		m->tree[at] = second ? a : b;
+	}
+	m->tree[0] = winners[1];
+	pfree(winners);
 }
 
 /* The source whose entry comes next, or NULL. */
@@ -388,47 +333,36 @@ merge_next(MtpSpool *spool)
 	Merge	   *m = &spool->merge;
 	Source	   *s;
 
-	if (!m->started)
+	if (m->started)
 	{
-		m->tree[0] = play_matches(spool, 1);
-		m->started = true;
+		int			winner = m->tree[0];
+
+		/* The winner gets its next entry, and plays again, from its leaf up to the root. */
+		advance_source(spool, &m->sources[winner]);
+		for (int at = (winner + m->n) / 2; at > 0; at /= 2)
+			if (comes_first(spool, m->tree[at], winner))
+			{
+				int			loser = winner;
+
+				winner = m->tree[at];
+				m->tree[at] = loser;
+			}
+		m->tree[0] = winner;
 	}
-	else
-	{
-		advance_source(spool, &m->sources[m->tree[0]]);
-		replay_matches(spool, m->tree[0]);
-	}
+	m->started = true;
 	s = &m->sources[m->tree[0]];
 	return s->done ? NULL : s;
-}
-
-/* Ends a merge: its runs are gone. */
-static void
-merge_end(MtpSpool *spool)
-{
-	Merge	   *m = &spool->merge;
-
-	for (int i = 0; i < m->n; i++)
-	{
-		BufFileClose(m->sources[i].file);
-		pfree(m->sources[i].buf);
-	}
-	pfree(m->sources);
-	pfree(m->tree);
-	spool->nruns -= m->n;
-	memmove(spool->runs, spool->runs + m->n, spool->nruns * sizeof(BufFile *));
-	m->n = 0;
 }
 
 /* Merges the first n runs into one, which becomes the last. */
 static void
 merge_into_run(MtpSpool *spool, int n)
 {
+	Merge	   *m = &spool->merge;
+	BufFile    *file = BufFileCreateTemp(false);
 	Source	   *s;
-	BufFile    *file;
 
 	merge_begin(spool, n);
-	file = add_run(spool);
 	while ((s = merge_next(spool)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -437,7 +371,14 @@ merge_into_run(MtpSpool *spool, int n)
 		else
 			write_wide(file, &s->wide);
 	}
-	merge_end(spool);
+	for (int i = 0; i < n; i++)
+	{
+		BufFileClose(m->sources[i].file);
+		pfree(m->sources[i].buf);
+	}
+	pfree(m->sources);
+	pfree(m->tree);
+	spool->runs = lappend(list_delete_first_n(spool->runs, n), file);
 }
 
 void
@@ -446,36 +387,30 @@ mtp_batch_spool_sort(MtpSpool *spool)
 	MemoryContext old = MemoryContextSwitchTo(spool->context);
 	int			fanin;
 
-	if (spool->nruns == 0)
-	{
+	if (spool->runs == NIL)
 		sort_memory(spool);
+	else if (spool->n > 0)
+		spill_memory(spool);
+	if (spool->scratch)
 		pfree(spool->scratch);
-		spool->scratch = NULL;
+	if (spool->runs == NIL)
+	{
 		MemoryContextSwitchTo(old);
 		return;
 	}
-	if (spool->n > 0)
-		spill_memory(spool);
 
 	/* The merge gets the memory of the entries. */
 	pfree(spool->entries.any);
-	if (spool->scratch)
-		pfree(spool->scratch);
-	for (int i = 0; i < spool->arena.nblocks; i++)
-		pfree(spool->arena.blocks[i]);
-	spool->entries.any = NULL;
-	spool->scratch = NULL;
-	spool->arena.nblocks = 0;
-	spool->n = spool->cap = 0;
+	list_free_deep(spool->arena.blocks);
 
 	/*
 	 * Each run being read takes its file's buffer and one of ours.  Of too many runs, the spool
 	 * first merges just as many as leave a full last merge.
 	 */
 	fanin = Max(3, Min(spool->memory / (2 * BLCKSZ), MAX_FANIN)) - 1;
-	while (spool->nruns > fanin)
-		merge_into_run(spool, Min(fanin, spool->nruns - fanin + 1));
-	merge_begin(spool, spool->nruns);
+	while (list_length(spool->runs) > fanin)
+		merge_into_run(spool, Min(fanin, list_length(spool->runs) - fanin + 1));
+	merge_begin(spool, list_length(spool->runs));
 	MemoryContextSwitchTo(old);
 }
 
@@ -483,7 +418,7 @@ bool
 mtp_batch_spool_next_narrow(MtpSpool *spool, MtpNarrow *e)
 {
 	Assert(spool->order->narrow);
-	if (spool->nruns > 0)
+	if (spool->runs != NIL)
 	{
 		Source	   *s = merge_next(spool);
 
@@ -510,7 +445,7 @@ mtp_batch_spool_next(MtpSpool *spool)
 		(void) mtp_batch_narrow_tuple(spool->order->code, narrow, spool->tuple);
 		return (IndexTuple) spool->tuple;
 	}
-	if (spool->nruns > 0)
+	if (spool->runs != NIL)
 	{
 		Source	   *s = merge_next(spool);
 
@@ -528,7 +463,9 @@ mtp_batch_spool_next(MtpSpool *spool)
 void
 mtp_batch_spool_end(MtpSpool *spool)
 {
-	for (int i = 0; i < spool->nruns; i++)
-		BufFileClose(spool->runs[i]);
+	ListCell   *lc;
+
+	foreach(lc, spool->runs)
+		BufFileClose(lfirst(lc));
 	MemoryContextDelete(spool->context);
 }

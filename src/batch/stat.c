@@ -43,21 +43,21 @@ mtp_batch_stat_of(Oid dbid, Oid indexid)
 	MtpIndexStatKey key = {.dbid = dbid,.indexid = indexid};
 	MtpIndexStat *st = hash_search(mtp_batch_stats, &key, HASH_FIND, NULL);
 
-	if (st == NULL)
+	if (st != NULL)
 	{
-		if (hash_get_num_entries(mtp_batch_stats) >= MTP_MAX_INDEXES)
-		{
-			/* The index that was looked up longest ago makes room. */
-			mtp_batch_stat_forget(dlist_tail_element(MtpIndexStat, node,
-													 &mtp_batch_shared->stat_order));
-			mtp_batch_shared->evicted++;
-		}
-		st = hash_search(mtp_batch_stats, &key, HASH_ENTER, NULL);
-		memset((char *) st + sizeof(key), 0, sizeof(*st) - sizeof(key));
-		dlist_push_head(&mtp_batch_shared->stat_order, &st->node);
-	}
-	else
 		dlist_move_head(&mtp_batch_shared->stat_order, &st->node);
+		return st;
+	}
+	if (hash_get_num_entries(mtp_batch_stats) >= MTP_MAX_INDEXES)
+	{
+		/* The index that was looked up longest ago makes room. */
+		mtp_batch_stat_forget(dlist_tail_element(MtpIndexStat, node,
+												 &mtp_batch_shared->stat_order));
+		mtp_batch_shared->evicted++;
+	}
+	st = hash_search(mtp_batch_stats, &key, HASH_ENTER, NULL);
+	memset((char *) st + sizeof(key), 0, sizeof(*st) - sizeof(key));
+	dlist_push_head(&mtp_batch_shared->stat_order, &st->node);
 	return st;
 }
 

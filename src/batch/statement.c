@@ -79,34 +79,10 @@ pop_statement(MtpStatement *s)
 static void
 abandon_statement(MtpStatement *s)
 {
-	MtpStatement *inner;
-
-	do
+	while (mtp_batch_statement != s->outer)
 	{
-		inner = mtp_batch_statement;
-		mtp_batch_cancel(inner->serial, InvalidSubTransactionId);
-		pop_statement(inner);
-	} while (inner != s);
-}
-
-/*
- * Checks once more for serializable conflicts.  Core checked when it called aminsert, before the
- * entries were in the index: a reader that came in between is found only now.
- */
-static void
-check_serializable(MtpStatement *s)
-{
-	if (!IsolationIsSerializable())
-		return;
-	for (MtpQueue *q = s->queues; q != NULL; q = q->next)
-	{
-		Relation	index;
-
-		if (!q->used)
-			continue;
-		index = index_open(q->indexid, RowExclusiveLock);
-		CheckForSerializableConflictIn(index, NULL, InvalidBlockNumber);
-		index_close(index, RowExclusiveLock);
+		mtp_batch_cancel(mtp_batch_statement->serial, InvalidSubTransactionId);
+		pop_statement(mtp_batch_statement);
 	}
 }
 
@@ -130,7 +106,19 @@ drain_statement(MtpStatement *s, QueryDesc *qd)
 	if (qd && qd->planstate && (node = qd->planstate->instrument) != NULL)
 		InstrStartNode(node);
 	mtp_batch_drain(s->serial, InvalidOid, InvalidSubTransactionId);
-	check_serializable(s);
+
+	/*
+	 * Core checked for serializable conflicts when it called aminsert, before the entries were in
+	 * the index.  A reader that came in between is found only now.
+	 */
+	for (MtpQueue *q = s->queues; q != NULL && IsolationIsSerializable(); q = q->next)
+		if (q->used)
+		{
+			Relation	index = index_open(q->indexid, RowExclusiveLock);
+
+			CheckForSerializableConflictIn(index, NULL, InvalidBlockNumber);
+			index_close(index, RowExclusiveLock);
+		}
 	mtp_batch_drain_detach(s->serial);
 	for (MtpQueue *q = s->queues; q != NULL; q = q->next)
 		mtp_batch_queue_unlock(q);
@@ -141,24 +129,14 @@ drain_statement(MtpStatement *s, QueryDesc *qd)
 		InstrStopNode(qd->totaltime, 0);
 }
 
-/* True if something is queued in the subtransaction or its children. */
+/* True if the statement has queued something in the subtransaction (0: any) or its children. */
 static bool
-pending_in(SubTransactionId subxid)
+pending_in(MtpStatement *s, SubTransactionId subxid)
 {
-	if (mtp_batch_pending > 0)
-		for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
-			for (MtpQueue *q = s->queues; q != NULL; q = q->next)
-				if (q->subxid >= subxid && q->pending > 0)
-					return true;
+	for (MtpQueue *q = s->queues; q != NULL; q = q->next)
+		if (q->subxid >= subxid && q->pending > 0)
+			return true;
 	return false;
-}
-
-/* A statement that is flushed again and again gives up queueing. */
-static void
-count_forced(MtpStatement *s)
-{
-	if (++s->forced >= MTP_MAX_FORCED)
-		s->direct = true;
 }
 
 /* Applies all that this backend has queued, in whichever statement. */
@@ -168,22 +146,8 @@ drain_all(void)
 	if (mtp_batch_pending == 0)
 		return;
 	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
-		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
-			if (q->pending > 0)
-			{
-				count_forced(s);
-				break;
-			}
+		s->forced += pending_in(s, InvalidSubTransactionId);
 	mtp_batch_drain(0, InvalidOid, InvalidSubTransactionId);
-}
-
-/* True if the statement may insert entries. */
-static bool
-modifies(PlannedStmt *stmt)
-{
-	return stmt->commandType == CMD_INSERT || stmt->commandType == CMD_UPDATE ||
-		stmt->commandType == CMD_DELETE || stmt->commandType == CMD_MERGE ||
-		stmt->hasModifyingCTE;
 }
 
 static bool
@@ -210,39 +174,36 @@ must_be_direct(PlannedStmt *stmt)
 	return false;
 }
 
-static void
-call_executor(QueryDesc *qd, bool finish, ScanDirection direction, uint64 count, bool once)
-{
-	if (finish)
-		(next_finish ? next_finish : standard_ExecutorFinish) (qd);
-	else
-		(next_run ? next_run : standard_ExecutorRun) (qd, direction, count, once);
-}
-
-/* Runs or finishes a plan, in a statement of its own if it modifies. */
+/* Runs or finishes a plan, in a statement of its own if it may insert entries. */
 static void
 execute(QueryDesc *qd, bool finish, ScanDirection direction, uint64 count, bool once)
 {
+	PlannedStmt *stmt = qd->plannedstmt;
+	volatile bool modifies = stmt->hasModifyingCTE || stmt->commandType == CMD_INSERT ||
+	stmt->commandType == CMD_UPDATE || stmt->commandType == CMD_DELETE ||
+	stmt->commandType == CMD_MERGE;
 	MtpStatement s;
 
-	if (!modifies(qd->plannedstmt))
-	{
-		call_executor(qd, finish, direction, count, once);
-		return;
-	}
-	push_statement(&s, qd->estate->es_output_cid, must_be_direct(qd->plannedstmt));
+	if (modifies)
+		push_statement(&s, qd->estate->es_output_cid, must_be_direct(stmt));
 	PG_TRY();
 	{
-		call_executor(qd, finish, direction, count, once);
-		drain_statement(&s, qd);
+		if (finish)
+			(next_finish ? next_finish : standard_ExecutorFinish) (qd);
+		else
+			(next_run ? next_run : standard_ExecutorRun) (qd, direction, count, once);
+		if (modifies)
+			drain_statement(&s, qd);
 	}
 	PG_CATCH();
 	{
-		abandon_statement(&s);
+		if (modifies)
+			abandon_statement(&s);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	pop_statement(&s);
+	if (modifies)
+		pop_statement(&s);
 }
 
 static void
@@ -261,27 +222,6 @@ executor_finish(QueryDesc *qd)
 	execute(qd, true, NoMovementScanDirection, 0, false);
 }
 
-static void
-call_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
-			 ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *queryEnv,
-			 DestReceiver *dest, QueryCompletion *qc)
-{
-	(next_utility ? next_utility : standard_ProcessUtility)
-		(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-}
-
-/* True if COPY may write rows that are older than any snapshot.  Core reads the option's value. */
-static bool
-may_freeze(CopyStmt *copy)
-{
-	ListCell   *lc;
-
-	foreach(lc, copy->options)
-		if (strcmp(lfirst_node(DefElem, lc)->defname, "freeze") == 0)
-		return true;
-	return false;
-}
-
 /*
  * Flushes before any utility command.  COPY FROM runs in a statement of its own.  A command that
  * wants a database for itself gets it without workers.
@@ -295,24 +235,24 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	CopyStmt   *copy = (CopyStmt *) pstmt->utilityStmt;
 	bool		loading = IsA(copy, CopyStmt) && copy->is_from;
 	const char *wanted;
+	ListCell   *lc;
 
 	drain_all();
 	wanted = mtp_database_wanted_by(pstmt->utilityStmt, context == PROCESS_UTILITY_TOPLEVEL);
-	if (!loading && wanted == NULL)
-	{
-		call_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-		return;
-	}
+
 	if (loading)
 	{
 		push_statement(&s, GetCurrentCommandId(false), false);
-		s.frozen = may_freeze(copy);
+		/* Core reads the option's value: the rows may be older than any snapshot. */
+		foreach(lc, copy->options)
+			s.frozen |= strcmp(lfirst_node(DefElem, lc)->defname, "freeze") == 0;
 	}
 	PG_TRY();
 	{
 		if (wanted)
 			mtp_workers_detach(wanted);
-		call_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+		(next_utility ? next_utility : standard_ProcessUtility)
+			(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 		if (loading)
 			drain_statement(&s, NULL);
 	}
@@ -320,14 +260,14 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	{
 		if (loading)
 			abandon_statement(&s);
-		else
+		else if (wanted)
 			mtp_workers_return();
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 	if (loading)
 		pop_statement(&s);
-	else
+	else if (wanted)
 		mtp_workers_return();
 }
 
@@ -400,7 +340,7 @@ mtp_batch_flush_before_scan(Relation index, Snapshot snapshot)
 				snapshot->curcid <= s->cid)
 				continue;
 			mtp_batch_drain(s->serial, indexid, InvalidSubTransactionId);
-			count_forced(s);
+			s->forced++;
 		}
 }
 
@@ -422,10 +362,7 @@ xact_callback(XactEvent event, void *arg)
 			/* FALLTHROUGH */
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PREPARE:
-
-			/*
-			 * The hooks' stacks are gone, and TopTransactionContext frees contexts of statements.
-			 */
+			/* The stacks of the hooks are gone; TopTransactionContext frees the contexts. */
 			mtp_batch_cancel(0, InvalidSubTransactionId);
 			mtp_batch_statement = NULL;
 			mtp_batch_pending = 0;
@@ -439,22 +376,6 @@ xact_callback(XactEvent event, void *arg)
 }
 
 /*
- * Closes replication's statement when its subtransaction is rolled back: an error between a
- * multi_insert of logical replication and its finish_bulk_insert passes no hook.  Left open, the
- * statement would queue what the transaction does next.
- */
-static void
-close_replication_statement(SubTransactionId aborted)
-{
-	MtpStatement *s = &replication_statement;
-
-	if (mtp_batch_statement != s || !s->replication || s->subxid < aborted)
-		return;
-	s->replication = false;
-	pop_statement(s);
-}
-
-/*
  * What a subtransaction queued goes in before its commit, and is thrown away at its abort.  From
  * PRE_COMMIT_SUB on nothing is queued in it (mtp_batch_queue_closed).
  */
@@ -465,14 +386,26 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid, SubTransactionId 
 	switch (event)
 	{
 		case SUBXACT_EVENT_PRE_COMMIT_SUB:
-			if (pending_in(mySubid))
-				mtp_batch_drain(0, InvalidOid, mySubid);
+			for (MtpStatement *s = mtp_batch_statement; s && mtp_batch_pending > 0; s = s->outer)
+				if (pending_in(s, mySubid))
+					mtp_batch_drain(0, InvalidOid, mySubid);
 			closing_subxid = mySubid;
 			break;
 		case SUBXACT_EVENT_ABORT_SUB:
 			MTP_INJECT("abort");
 			mtp_batch_cancel(0, mySubid);
-			close_replication_statement(mySubid);
+
+			/*
+			 * An error between a multi_insert of logical replication and its finish_bulk_insert
+			 * passes no hook.  Left open, the statement would queue what the transaction does
+			 * next.
+			 */
+			if (mtp_batch_statement == &replication_statement &&
+				replication_statement.replication && replication_statement.subxid >= mySubid)
+			{
+				replication_statement.replication = false;
+				pop_statement(&replication_statement);
+			}
 			closing_subxid = InvalidSubTransactionId;
 			break;
 		case SUBXACT_EVENT_COMMIT_SUB:

@@ -31,7 +31,7 @@ typedef struct MtpQueue
 
 #define MTP_QUEUE_PLACES 6
 #define MTP_MANY_QUEUES	(4 * MTP_QUEUE_PLACES)	/* a statement with so many has a hash table */
-#define MTP_MAX_FORCED	16
+#define MTP_MAX_FORCED	16		/* a statement that is flushed so often gives up queueing */
 
 /* A statement that may queue: lives on the stack of the hook that runs it. */
 typedef struct MtpStatement

@@ -89,7 +89,4 @@ mtp_stream_next(MtpBatchStream *s)
 		mtp_stream_sift(s, 0);
 }
 
-/* Opens a task's stream behind its progress. */
-extern void mtp_batch_stream_open(MtpBatchStream *s, MtpOrder *order, MtpBatch *batch, int task);
-
 #endif							/* MTP_STREAM_H */

@@ -74,6 +74,8 @@ mtp_batch_unit_claim(MtpBatch *b, bool worker, MtpUnit *unit)
 	unit->taken_over = false;
 	if (state == NULL)
 		return false;
+
+	/* From here on nobody frees the batch, even if its load fails (leave_batch). */
 	*state = MTP_UNIT_CLAIMED;
 	b->holders++;
 	if (unit->kind == MTP_UNIT_APPLY || unit->kind == MTP_UNIT_ALL)
@@ -124,6 +126,8 @@ begin_batch_anew(MtpBatch *b)
 	uint64		bytes = MTP_BLOCK_SIZE + (b->filling.mem ? MTP_RUN_BYTES(&b->filling) : 0);
 
 	Assert(b->taken && b->holders == 0 && !b->cancelled);
+
+	/* The owner reads none of this before it sees MTP_FILLING under the lock (lock_batch). */
 	free_runs(b);
 	b->load->bytes -= b->bytes - bytes;
 	b->bytes = bytes;
@@ -157,6 +161,7 @@ leave_batch(MtpBatch *b)
 {
 	MtpLoad    *load = b->load;
 
+	/* What others hold stays: each leaves behind its own unit, and looks here then. */
 	b->holders--;
 	if (b->holders == 0 && b->phase == MTP_DONE && b->taken && !b->cancelled)
 		begin_batch_anew(b);
@@ -167,6 +172,7 @@ leave_batch(MtpBatch *b)
 			dlist_delete(&b->node);
 		mtp_batch_free(b);
 	}
+	/* The owner may wait for this unit, or for the phase (mtp_batch_drain_step, lock_batch). */
 	ConditionVariableBroadcast(&load->cv);
 }
 
@@ -234,6 +240,7 @@ mtp_batch_unit_give_back(MtpUnit *unit, bool worker_failed)
 		b->worker_ok = false;
 	leave_batch(b);
 	LWLockRelease(mtp_batch_lock);
+	unit->batch = NULL;
 }
 
 /* Errors and termination come only where the run has all of its entries (invariant E6). */
@@ -248,27 +255,6 @@ sort_run(MtpRunner *runner, MtpBatch *b, MtpRun *run)
 	else
 		mtp_batch_sort_wide(runner->order, MTP_RUN_WIDE(run), scratch, run->n);
 	pfree(scratch);
-}
-
-/*
- * Runs all of a batch that nobody else looks at.  An error leaves it as it was, or at its task's
- * progress: a run is whole whatever happens, and the sorted runs' merge is the same each time.
- */
-static void
-apply_all(MtpRunner *runner, MtpUnit *unit)
-{
-	MtpBatch   *b = unit->batch;
-
-	for (int r = 0; r < b->nruns; r++)
-		if (mtp_run(b, r)->state == MTP_UNIT_READY)
-		{
-			sort_run(runner, b, mtp_run(b, r));
-			mtp_run(b, r)->state = MTP_UNIT_DONE;
-		}
-	mtp_batch_prepare(runner, unit);
-	if (b->ntasks == 0)
-		mtp_batch_cut(runner, b);
-	mtp_batch_apply(runner, unit);
 }
 
 void
@@ -289,8 +275,22 @@ mtp_batch_unit_run(MtpRunner *runner, MtpUnit *unit)
 			mtp_batch_cut(runner, b);
 			break;
 		case MTP_UNIT_ALL:
-			apply_all(runner, unit);
-			break;
+
+			/*
+			 * Nobody else looks at the batch, so this takes no lock.  An error leaves the batch as
+			 * it was, or at its task's progress: a run is whole whatever happens (E6), and the
+			 * merge of sorted runs is the same each time.
+			 */
+			for (int r = 0; r < b->nruns; r++)
+				if (mtp_run(b, r)->state == MTP_UNIT_READY)
+				{
+					sort_run(runner, b, mtp_run(b, r));
+					mtp_run(b, r)->state = MTP_UNIT_DONE;
+				}
+			mtp_batch_prepare(runner, unit);
+			if (b->ntasks == 0)
+				mtp_batch_cut(runner, b);
+			/* FALLTHROUGH */
 		case MTP_UNIT_APPLY:
 			mtp_batch_apply(runner, unit);
 			break;

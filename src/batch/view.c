@@ -179,34 +179,31 @@ collect_rows(void)
 }
 
 /*
- * True if there is no such index.  A transaction under way that made or dropped it locks it
- * exclusively, and then it is not judged: we can't see a new one, and a dropped one may come back.
+ * Forgets the counters if the index or its database has been dropped; true if so.  A transaction
+ * under way that made or dropped the index locks it exclusively, and then it is not judged: we
+ * can't see a new one, and a dropped one may come back.
  */
-static bool
-index_is_gone(Oid indexid)
-{
-	LOCKTAG		tag;
-	bool		gone;
-
-	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(indexid)))
-		return false;
-	SET_LOCKTAG_RELATION(tag, MyDatabaseId, indexid);
-	if (MtpLockHeldByMe(&tag, AccessExclusiveLock) ||
-		!ConditionalLockRelationOid(indexid, AccessShareLock))
-		return false;
-	gone = !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(indexid));
-	UnlockRelationOid(indexid, AccessShareLock);
-	return gone;
-}
-
-/* Forgets the counters if the index or its database has been dropped; true if so. */
 static bool
 forget_if_gone(const MtpIndexStatKey *key)
 {
+	Oid			indexid = key->indexid;
+	bool		here = key->dbid == MyDatabaseId;
+	bool		gone;
+	LOCKTAG		tag;
 	MtpIndexStat *st;
 
-	if (key->dbid == MyDatabaseId ? !index_is_gone(key->indexid) :
-		SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(key->dbid)))
+	gone = here ? !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(indexid)) :
+		!SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(key->dbid));
+	if (gone && here)
+	{
+		SET_LOCKTAG_RELATION(tag, MyDatabaseId, indexid);
+		if (MtpLockHeldByMe(&tag, AccessExclusiveLock) ||
+			!ConditionalLockRelationOid(indexid, AccessShareLock))
+			return false;
+		gone = !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(indexid));
+		UnlockRelationOid(indexid, AccessShareLock);
+	}
+	if (!gone)
 		return false;
 	LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE);
 	if ((st = hash_search(mtp_batch_stats, key, HASH_FIND, NULL)) != NULL)
@@ -229,20 +226,6 @@ owns_index(Oid indexid)
 	return owns;
 }
 
-/* Splits by K, as an array whose subscripts are K: from 2 up; the last one counts all above too. */
-static Datum
-splits_array(const MtpIndexStat *st)
-{
-	Datum		values[lengthof(st->splits)];
-	int			n = lengthof(st->splits) - 2;
-	int			lower = 2;
-
-	for (int i = 0; i < n; i++)
-		values[i] = Int64GetDatum(st->splits[i + lower]);
-	return PointerGetDatum(construct_md_array(values, NULL, 1, &n, &lower, INT8OID, sizeof(int64),
-											  FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
-}
-
 Datum
 mtp_stat_batches(PG_FUNCTION_ARGS)
 {
@@ -258,8 +241,20 @@ mtp_stat_batches(PG_FUNCTION_ARGS)
 	{
 		MtpIndexStat *st = &row->st;
 		bool		here = st->key.dbid == MyDatabaseId;
+		const uint64 before[] = {
+			st->batches, st->entries[0] + st->entries[1], st->entries[1], st->entries[0],
+			st->tasks[1], st->tasks[0], st->taken_over, st->failed[MTP_FAIL_LOCK],
+			st->failed[MTP_FAIL_FILE], st->failed[MTP_FAIL_ERROR], st->failed[MTP_FAIL_EXIT],
+			st->leaves
+		};
+		const uint64 behind[] = {
+			st->wal_bytes, row->queued, st->waits, st->ahead, st->overflow, st->moved
+		};
 		Datum		values[22] = {0};
 		bool		nulls[22] = {false};
+		Datum		splits[lengthof(st->splits)];
+		int			nsplits = lengthof(st->splits) - 2;
+		int			lower = 2;
 		int			n = 0;
 
 		if (forget_if_gone(&st->key) || (!all && !(here && owns_index(st->key.indexid))))
@@ -269,23 +264,17 @@ mtp_stat_batches(PG_FUNCTION_ARGS)
 		nulls[n] = !here;
 		values[n++] = ObjectIdGetDatum(st->key.indexid);
 		values[n++] = ObjectIdGetDatum(st->key.indexid);
-		values[n++] = Int64GetDatum(st->batches);
-		values[n++] = Int64GetDatum(st->entries);
-		values[n++] = Int64GetDatum(st->by_workers);
-		values[n++] = Int64GetDatum(st->by_backends);
-		values[n++] = Int64GetDatum(st->tasks_workers);
-		values[n++] = Int64GetDatum(st->tasks_backends);
-		values[n++] = Int64GetDatum(st->taken_over);
-		for (int f = 0; f < MTP_FAILURES; f++)
-			values[n++] = Int64GetDatum(st->failed[f]);
-		values[n++] = Int64GetDatum(st->leaves);
-		values[n++] = splits_array(st);
-		values[n++] = Int64GetDatum(st->wal_bytes);
-		values[n++] = Int64GetDatum(row->queued);
-		values[n++] = Int64GetDatum(st->waits);
-		values[n++] = Int64GetDatum(st->ahead);
-		values[n++] = Int64GetDatum(st->overflow);
-		values[n++] = Int64GetDatum(st->moved);
+		for (int i = 0; i < lengthof(before); i++)
+			values[n++] = Int64GetDatum(before[i]);
+
+		/* Splits by K: the subscripts are K, from 2 up; the last one counts all above too. */
+		for (int i = 0; i < nsplits; i++)
+			splits[i] = Int64GetDatum(st->splits[i + lower]);
+		values[n++] = PointerGetDatum(construct_md_array(splits, NULL, 1, &nsplits, &lower, INT8OID,
+														 sizeof(int64), FLOAT8PASSBYVAL,
+														 TYPALIGN_DOUBLE));
+		for (int i = 0; i < lengthof(behind); i++)
+			values[n++] = Int64GetDatum(behind[i]);
 		Assert(n == lengthof(values));
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
@@ -299,24 +288,19 @@ mtp_stat_memory(PG_FUNCTION_ARGS)
 	Datum		values[4];
 	bool		nulls[4] = {false};
 	TupleDesc	desc;
-	int64		total,
-				held,
-				misses;
 
 	mtp_require_preload();
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 
 	LWLockAcquire(mtp_batch_memory_lock, LW_SHARED);
-	total = (int64) mtp_batch_shared->nblocks * MTP_BLOCK_SIZE;
-	held = total - (int64) mtp_batch_shared->free_blocks * MTP_BLOCK_SIZE;
+	values[0] = Int64GetDatum((int64) mtp_batch_shared->nblocks * MTP_BLOCK_SIZE);
+	values[1] = Int64GetDatum((int64) (mtp_batch_shared->nblocks - mtp_batch_shared->free_blocks) *
+							  MTP_BLOCK_SIZE);
 	LWLockRelease(mtp_batch_memory_lock);
 	LWLockAcquire(mtp_worker_lock, LW_SHARED);
-	misses = mtp_workers->misses;
+	values[2] = Int64GetDatum(mtp_workers->misses);
 	LWLockRelease(mtp_worker_lock);
-	values[0] = Int64GetDatum(total);
-	values[1] = Int64GetDatum(held);
-	values[2] = Int64GetDatum(misses);
 	LWLockAcquire(mtp_batch_stat_lock, LW_SHARED);
 	values[3] = Int64GetDatum(mtp_batch_shared->evicted);
 	LWLockRelease(mtp_batch_stat_lock);
