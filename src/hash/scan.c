@@ -28,9 +28,7 @@ mtp_hash_beginscan(Relation rel, int nkeys, int norderbys)
 	return scan;
 }
 
-/*
- * Leaves the page that the entries come from, and sets the dead hints for it; the bucket stays.
- */
+/* Leaves the page that the entries come from, and sets the dead hints for it; the bucket stays. */
 static inline void
 leave_page(IndexScanDesc scan)
 {
@@ -82,34 +80,13 @@ mtp_hash_endscan(IndexScanDesc scan)
 	pfree(so);
 }
 
-/* Copies the entries of a locked page that have one of the hashes lo .. hi, in a walk. */
-static void
-load_range(IndexScanDesc scan, Buffer buf)
-{
-	MtpHashScan *so = scan->opaque;
-	Page		page = BufferGetPage(buf);
-	const uint8 *fps = MtpHashFps(page);
-	int			n = MtpHashHead(page)->n;
-
-	for (int i = 0; i < n; i++)
-	{
-		uint32		hash = mtp_entry_hash(MtpHashEntryAt(page, i));
-
-		if (hash < so->lo || hash > so->hi)
-			continue;
-		if (fps[i] == MTP_FP_DEAD && scan->ignore_killed_tuples)
-			continue;
-		so->hashes[so->n] = hash;
-		so->tids[so->n++] = mtp_hash_entry(scan->indexRelation, buf, i)->tid;
-	}
-}
-
 /* Copies the matching entries of a locked page. */
 static inline void
 load_page(IndexScanDesc scan, Buffer buf)
 {
 	MtpHashScan *so = scan->opaque;
 	Page		page = BufferGetPage(buf);
+	const uint8 *fps = MtpHashFps(page);
 
 	MtpTestForOldSnapshot(scan->xs_snapshot, scan->indexRelation, page);
 	so->page = BufferGetBlockNumber(buf);
@@ -124,7 +101,19 @@ load_page(IndexScanDesc scan, Buffer buf)
 			so->tids[i] = mtp_hash_entry(scan->indexRelation, buf, at[i])->tid;
 	}
 	else
-		load_range(scan, buf);
+	{
+		/* In a walk: all hashes of the bucket from lo to hi. */
+		for (int i = 0; i < MtpHashHead(page)->n; i++)
+		{
+			uint32		hash = mtp_entry_hash(MtpHashEntryAt(page, i));
+
+			if (hash < so->lo || hash > so->hi ||
+				(fps[i] == MTP_FP_DEAD && scan->ignore_killed_tuples))
+				continue;
+			so->hashes[so->n] = hash;
+			so->tids[so->n++] = mtp_hash_entry(scan->indexRelation, buf, i)->tid;
+		}
+	}
 }
 
 /* Adds the page that has been loaded to the trail: it has a match. */
@@ -142,35 +131,6 @@ note_page(MtpHashScan *so)
 	}
 	so->step = so->ntrail;
 	so->trail[so->ntrail++] = so->page;
-}
-
-/*
- * Notes which chains behind a locked primary page may have matches.  They stay the bucket's while
- * the page is pinned, and get pages in front only (H4), with entries that are younger than the
- * scan.
- */
-static inline void
-plan_chains(MtpHashScan *so, const MtpHashPrimary *p)
-{
-	so->nchains = 0;
-	so->next = InvalidBlockNumber;
-	so->walk.steps = 0;
-	for (int i = 0; i < p->h.nheavy; i++)
-		if (so->lo <= p->heavy[i].hash && p->heavy[i].hash <= so->hi)
-			so->chains[so->nchains++] = p->heavy[i].first;
-	if (p->h.next != InvalidBlockNumber && (!so->one || mtp_filter_has(p, so->lo)))
-		so->next = p->h.next;
-}
-
-/*
- * True if the scan may read a bucket in its frame.  It must look for one hash alone, since a walk
- * needs the bucket to stay as it is, and under an MVCC snapshot, since no pin keeps VACUUM away.
- */
-static bool
-may_read_frame(IndexScanDesc scan)
-{
-	return ((MtpHashScan *) scan->opaque)->one && mtp_buffer_serves(scan->indexRelation) &&
-		scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC && !MtpSnapshotsAge();
 }
 
 /*
@@ -261,13 +221,20 @@ enter_bucket(IndexScanDesc scan, uint32 hash, bool backward)
 	MtpHashScan *so = scan->opaque;
 	Relation	rel = scan->indexRelation;
 	const MtpHashPrimary *p;
-	bool		framed = !backward && may_read_frame(scan);
+	bool		framed;
 
 	/*
 	 * The flush before scan, for each bucket of a walk: entries may have been queued since the
 	 * last.
 	 */
 	mtp_batch_before_scan(rel, scan->xs_snapshot);
+
+	/*
+	 * A scan reads a bucket in its frame only for one hash, since a walk needs the bucket to stay
+	 * as it is, and under an MVCC snapshot, since no pin keeps VACUUM away.
+	 */
+	framed = so->one && !backward && mtp_buffer_serves(rel) &&
+		scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC && !MtpSnapshotsAge();
 	if (framed && load_frame(scan, hash))
 	{
 		so->lo = so->hi = hash;
@@ -281,7 +248,19 @@ enter_bucket(IndexScanDesc scan, uint32 hash, bool backward)
 	so->hi = so->one || backward ? hash : p->h.hi;
 
 	load_page(scan, so->primary);
-	plan_chains(so, p);
+
+	/*
+	 * Note which chains may have matches.  They stay the bucket's while the primary page is
+	 * pinned, and get pages in front only (H4), with entries that are younger than the scan.
+	 */
+	so->nchains = 0;
+	so->next = InvalidBlockNumber;
+	so->walk.steps = 0;
+	for (int i = 0; i < p->h.nheavy; i++)
+		if (so->lo <= p->heavy[i].hash && p->heavy[i].hash <= so->hi)
+			so->chains[so->nchains++] = p->heavy[i].first;
+	if (p->h.next != InvalidBlockNumber && (!so->one || mtp_filter_has(p, so->lo)))
+		so->next = p->h.next;
 	so->source_read = true;
 	if (unlikely(p->h.source != InvalidBlockNumber) && (!so->one || mtp_filter_has(p, hash)))
 	{
@@ -302,22 +281,6 @@ enter_bucket(IndexScanDesc scan, uint32 hash, bool backward)
 		note_page(so);
 }
 
-/* Plans the source's stash, whose filter has the bits of all entries still there (H6). */
-static void
-plan_source(IndexScanDesc scan)
-{
-	MtpHashScan *so = scan->opaque;
-	const MtpHashPrimary *p;
-
-	so->source_read = true;
-	LockBuffer(so->source, BUFFER_LOCK_SHARE);
-	mtp_hash_check_page(scan->indexRelation, so->source, MTP_HASH_WANT_BUCKET);
-	p = MtpHashPrimaryOf(BufferGetPage(so->source));
-	if (!so->one || mtp_filter_has(p, so->lo))
-		so->next = p->h.next;
-	LockBuffer(so->source, BUFFER_LOCK_UNLOCK);
-}
-
 /* Reads the bucket's next page with a match; false if there is none. */
 static bool
 next_page(IndexScanDesc scan)
@@ -334,10 +297,20 @@ next_page(IndexScanDesc scan)
 		{
 			if (so->nchains > 0)
 				so->next = so->chains[--so->nchains];
-			else if (!so->source_read)
-				plan_source(scan);
-			else
+			else if (so->source_read)
 				return false;
+			else
+			{
+				const MtpHashPrimary *p = MtpHashPrimaryOf(BufferGetPage(so->source));
+
+				/* Its filter has the bits of all entries that are still there (H6). */
+				so->source_read = true;
+				LockBuffer(so->source, BUFFER_LOCK_SHARE);
+				mtp_hash_check_page(scan->indexRelation, so->source, MTP_HASH_WANT_BUCKET);
+				if (!so->one || mtp_filter_has(p, so->lo))
+					so->next = p->h.next;
+				LockBuffer(so->source, BUFFER_LOCK_UNLOCK);
+			}
 			continue;
 		}
 		CHECK_FOR_INTERRUPTS();

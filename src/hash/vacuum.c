@@ -74,41 +74,6 @@ delete_dead(Vacuum *v, Buffer primary, Buffer buf, int n, const uint16 *at)
 }
 
 /*
- * Handles page *next of a chain, and steps on; returns how many entries are left.  The primary page
- * is pinned.
- */
-static int
-vacuum_stash(Vacuum *v, Buffer primary, BlockNumber *next)
-{
-	Buffer		buf = mtp_hash_read(v->rel, *next, BUFFER_LOCK_SHARE, MTP_HASH_WANT_STASH,
-									v->info->strategy);
-	Page		page = BufferGetPage(buf);
-	uint16		at[MTP_HASH_MAX_ENTRIES];
-	int			n = find_dead(v, buf, at);
-	int			left;
-
-	if (n > 0)
-	{
-		/*
-		 * The primary page comes first in the order of locks; meanwhile entries may have come or
-		 * gone.
-		 */
-		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
-		MTP_INJECT("vacuum_stash");
-		LockBuffer(primary, BUFFER_LOCK_EXCLUSIVE);
-		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
-		n = find_dead(v, buf, at);
-		if (n > 0)
-			delete_dead(v, primary, buf, n, at);
-		LockBuffer(primary, BUFFER_LOCK_UNLOCK);
-	}
-	left = MtpHashHead(page)->n;
-	*next = MtpHashHead(page)->next;
-	UnlockReleaseBuffer(buf);
-	return left;
-}
-
-/*
  * Walks along a chain.  The pin on the primary page keeps the chain as it is but for pages that are
  * put in front, and these have entries of rows that are younger than this VACUUM's list of dead
  * ones.
@@ -121,10 +86,33 @@ vacuum_chain(Vacuum *v, Buffer primary, MtpHashChain *chain)
 
 	while (next != InvalidBlockNumber)
 	{
+		uint16		at[MTP_HASH_MAX_ENTRIES];
+		Buffer		buf;
+		Page		page;
+		int			n;
+
 		MtpVacuumDelayPoint();
 		mtp_hash_walk_step(v->rel, &walk, next);
-		chain->entries += vacuum_stash(v, primary, &next);
+		buf = mtp_hash_read(v->rel, next, BUFFER_LOCK_SHARE, MTP_HASH_WANT_STASH,
+							v->info->strategy);
+		page = BufferGetPage(buf);
+		n = find_dead(v, buf, at);
+		if (n > 0)
+		{
+			/* The primary page comes first in the order of locks, so look again afterwards. */
+			LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+			MTP_INJECT("vacuum_stash");
+			LockBuffer(primary, BUFFER_LOCK_EXCLUSIVE);
+			LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
+			n = find_dead(v, buf, at);
+			if (n > 0)
+				delete_dead(v, primary, buf, n, at);
+			LockBuffer(primary, BUFFER_LOCK_UNLOCK);
+		}
+		chain->entries += MtpHashHead(page)->n;
 		chain->pages++;
+		next = MtpHashHead(page)->next;
+		UnlockReleaseBuffer(buf);
 	}
 	v->stats->num_index_tuples += chain->entries;
 }
@@ -300,22 +288,10 @@ mtp_hash_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	return stats;
 }
 
-/* Makes a free page of a zero one: what a process left that extended the index and then failed. */
-static void
-make_free(Relation rel, Buffer buf)
-{
-	Page		page = BufferGetPage(buf);
-
-	START_CRIT_SECTION();
-	mtp_hash_bucket_init_free(page);
-	MarkBufferDirty(buf);
-	if (RelationNeedsWAL(rel))
-		log_newpage_buffer(buf, true);
-	mtp_buffer_stale(buf);
-	END_CRIT_SECTION();
-}
-
-/* Looks at a block outside of the extents; true if it is free. */
+/*
+ * Looks at a block outside of the extents; true if it is free.  A zero page becomes a free one: it
+ * is what a process left that extended the index and then failed (H11).
+ */
 static bool
 note_free(IndexVacuumInfo *info, BlockNumber blkno)
 {
@@ -330,7 +306,15 @@ note_free(IndexVacuumInfo *info, BlockNumber blkno)
 		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 		if (PageIsNew(page))
-			make_free(rel, buf);
+		{
+			START_CRIT_SECTION();
+			mtp_hash_bucket_init_free(page);
+			MarkBufferDirty(buf);
+			if (RelationNeedsWAL(rel))
+				log_newpage_buffer(buf, true);
+			mtp_buffer_stale(buf);
+			END_CRIT_SECTION();
+		}
 	}
 	mtp_hash_check_page(rel, buf, MTP_HASH_WANT_STASH | MTP_HASH_WANT_FREE);
 	is_free = MtpHashHead(page)->type == MTP_HASH_FREE;
