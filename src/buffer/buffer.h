@@ -140,29 +140,12 @@ extern uint32 mtp_buffer_aged(void);
 extern void mtp_buffer_purge_init(void);
 
 /*
- * A store has the images in place of shared memory (src/pmem).  All is called in the postmaster,
- * or in a single-user server.
+ * A store has the images in place of shared memory (src/pmem, which sets this in _PG_init).  Called
+ * in the postmaster or a single-user server, before there is shared memory, with the extents that
+ * the buffer would have there.  Returns how many it has, and sets *images: NULL if the store is of
+ * no use.  A reader may be led `slack` bytes beyond an image.
  */
-typedef struct MtpBufferStore
-{
-	/*
-	 * Called before there is shared memory, with the extents that the buffer would have there.
-	 * Returns how many it has in the store.  A reader may be led `slack` bytes beyond an image.
-	 */
-	uint32		(*open) (uint32 extents, Size slack);
-
-	/* Behind open: where the images are; NULL if the store is of no use */
-	char	   *(*images) (void);
-
-	/* Shared memory that the store needs for so many extents */
-	Size		(*shared_size) (uint32 extents);
-
-	/* Called when the buffer is made; in children too, where they attach shared memory anew */
-	void		(*start) (uint32 extents);
-} MtpBufferStore;
-
-/* Set in _PG_init; NULL if there is none. */
-extern const MtpBufferStore *mtp_buffer_store;
+extern uint32 (*mtp_buffer_open_store) (uint32 extents, Size slack, char **images);
 
 /* Its share of _PG_init. */
 extern void mtp_buffer_init(void);

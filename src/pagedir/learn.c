@@ -17,6 +17,7 @@
 #include "miscadmin.h"
 #include "storage/shmem.h"
 
+#include "buffer/buffer.h"
 #include "pagedir/choice.h"
 #include "pagedir/demand.h"
 
@@ -248,27 +249,36 @@ mtp_pagedir_learn_count(Relation rel, MemoryContext query, int n, const AttrNumb
 
 /* ---------- shared memory ---------- */
 
-Size
-mtp_pagedir_learn_size(void)
+/* Without a buffer there is no shared memory, and nothing is learnt. */
+static Size
+shared_size(void)
 {
-	return add_size(MAXALIGN(sizeof(DemandShared)),
-					hash_estimate_size(MTP_LEARN_TABLES, sizeof(Demand)));
+	return mtp_buffer_size > 0 ? sizeof(DemandShared) : 0;
 }
 
-void
-mtp_pagedir_learn_make(LWLock *lock)
+static Size
+demands_size(void)
+{
+	return hash_estimate_size(MTP_LEARN_TABLES, sizeof(Demand));
+}
+
+static void
+attach_shared(void *area, LWLockPadded *locks, bool found)
 {
 	HASHCTL		ctl = {
 		.keysize = sizeof(DemandKey),.entrysize = sizeof(Demand)
 	};
-	bool		found;
 
-	mtp_pagedir_demand_shared = ShmemInitStruct("mtpower demand", sizeof(DemandShared), &found);
+	mtp_pagedir_demand_shared = area;
 	if (!found)
 	{
-		mtp_pagedir_demand_shared->lock = lock;
+		mtp_pagedir_demand_shared->lock = &locks->lock;
 		pg_atomic_init_u64(&mtp_pagedir_demand_shared->changes, 1);
 	}
 	mtp_pagedir_demands = ShmemInitHash("mtpower demand of tables", MTP_LEARN_TABLES,
 										MTP_LEARN_TABLES, &ctl, HASH_ELEM | HASH_BLOBS);
 }
+
+const MtpShmem mtp_pagedir_learn_shmem = {
+	"mtpower demand", shared_size, demands_size, "mtpower_demand", 1, attach_shared
+};
