@@ -102,13 +102,11 @@ extern void mtp_buffer_consider(int kind);
 extern uint8 mtp_buffer_random(void);
 
 /*
- * Makes an index page stale (mtp_frame_stale), after a change of it, or of its dead hints alone:
- * then the next reader may copy it at once.  The caller holds the page's content lock, and calls
- * this for all pages of a change before it unlocks the first one (invariant F5).  For critical
- * sections.
+ * Makes an index page stale (mtp_frame_stale), after a change of it, or of its dead hints alone
+ * (hints).  The caller holds the page's content lock, and calls this for all pages of a change
+ * before it unlocks the first one (invariant F5).  For critical sections.
  */
-extern void mtp_buffer_stale(Buffer buf);
-extern void mtp_buffer_stale_hints(Buffer buf);
+extern void mtp_buffer_stale(Buffer buf, bool hints);
 
 /* Takes all pages of a file away.  The caller's locks keep others from publishing them. */
 extern PGDLLEXPORT void mtp_buffer_purge_file(MtpLocator file);

@@ -25,18 +25,12 @@ typedef uint16 MtpHeat;
 
 /*
  * For each level: what an access adds to it, in 256ths, and the accesses that it stands for.
- * mtp_heat_init fills both.
+ * mtp_heat_init fills both (pool.c).
  */
 extern uint16 mtp_heat_gain[MTP_HEAT_MOST + 1];
-extern double mtp_heat_stands_for[MTP_HEAT_MOST + 1];
+extern double mtp_heat_accesses[MTP_HEAT_MOST + 1];
 
 extern void mtp_heat_init(void);
-
-static inline double
-mtp_heat_accesses(int level)
-{
-	return mtp_heat_stands_for[level];
-}
 
 static inline MtpHeat
 mtp_heat_of(int level, uint8 epoch)

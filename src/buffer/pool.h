@@ -63,7 +63,6 @@ typedef struct MtpPool
 	uint32		sketch_mask;
 	pg_atomic_uint64 accesses;
 	pg_atomic_uint32 epoch;
-	uint32		swept;			/* unused */
 	MtpPoolKind kinds[MTP_POOL_KINDS];
 	uint8	   *kind_of;		/* of each extent */
 	uint32	   *extents[MTP_POOL_KINDS];	/* those of a kind, the newest last */

@@ -93,8 +93,8 @@ mtp_buffer_content(PG_FUNCTION_ARGS)
 		nulls[0] = !OidIsValid(relid);	/* of a transaction that has not ended, or not known yet */
 		values[1] = Int64GetDatum((int64) (uint32) tag.page - 1);
 		values[2] = CStringGetTextDatum(kind_names[mtp_pool_page_kind(kind)]);
-		values[3] = Float4GetDatum(mtp_heat_accesses(mtp_heat_level(pool->heat[frame],
-																	mtp_pool_epoch(pool))));
+		values[3] = Float4GetDatum(mtp_heat_accesses[mtp_heat_level(pool->heat[frame],
+																	mtp_pool_epoch(pool))]);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

@@ -311,7 +311,7 @@ make_free(Relation rel, Buffer buf)
 	MarkBufferDirty(buf);
 	if (RelationNeedsWAL(rel))
 		log_newpage_buffer(buf, true);
-	mtp_buffer_stale(buf);
+	mtp_buffer_stale(buf, false);
 	END_CRIT_SECTION();
 }
 
