@@ -35,6 +35,13 @@ mtp_buffer_serves(Relation rel)
 		!RecoveryInProgress();
 }
 
+/* Each look for a page calls the benchmark's recorder (bench/recorder), in builds for it alone. */
+#ifdef MTP_RECORD
+extern void mtp_record(MtpPageTag tag, int kind);
+#else
+#define mtp_record(tag, kind) ((void) 0)
+#endif
+
 /*
  * Finds the frame of an index page (mtp_frame_find), which warms it.  The caller reads the first
  * `first` bytes of it first, and has checked mtp_buffer_serves.
@@ -112,8 +119,7 @@ extern void mtp_buffer_stale(Buffer buf, bool hints);
 extern PGDLLEXPORT void mtp_buffer_purge_file(MtpLocator file);
 
 /* Called with each database that is dropped or moved, before that commits */
-typedef void (*mtp_database_purged_type) (Oid database);
-extern mtp_database_purged_type mtp_database_purged;
+extern void (*mtp_database_purged) (Oid database);
 
 /*
  * Redo is about to change pages, and makes nothing stale: takes away all that the pool file has
@@ -130,9 +136,6 @@ extern void mtp_buffer_redo_begins(void);
 extern void mtp_buffer_tell(void);
 extern void mtp_buffer_reset(void);
 extern pg_atomic_uint64 *mtp_buffer_counts;
-
-/* Ageing steps since the last reset: epochs that have begun (pool.h) */
-extern uint32 mtp_buffer_aged(void);
 
 /* purge.c: its share of mtp_buffer_init */
 extern void mtp_buffer_purge_init(void);

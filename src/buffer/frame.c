@@ -750,17 +750,13 @@ mtp_frame_purge_page(MtpBuffer *b, MtpPageTag tag)
 {
 	uint64		hash = mtp_tag_hash(tag);
 
-	for (int which = 0; which < 2; which++)
+	for (int i = 0; i < 2 * MTP_BUCKET_WORDS; i++)
 	{
-		pg_atomic_uint64 *words = mtp_frame_bucket(b, hash, which);
+		pg_atomic_uint64 *words = mtp_frame_bucket(b, hash, i / MTP_BUCKET_WORDS);
+		uint64		word = pg_atomic_read_u64(&words[i % MTP_BUCKET_WORDS]);
 
-		for (int i = 0; i < MTP_BUCKET_WORDS; i++)
-		{
-			uint64		word = pg_atomic_read_u64(&words[i]);
-
-			if (leads_to(b, word, tag, hash) && take_frame(b, (uint32) word, MTP_COUNT_PURGED))
-				let_go(b, (uint32) word);
-		}
+		if (leads_to(b, word, tag, hash) && take_frame(b, (uint32) word, MTP_COUNT_PURGED))
+			let_go(b, (uint32) word);
 	}
 }
 

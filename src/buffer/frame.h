@@ -2,17 +2,11 @@
  * frame.h
  *	  Frames: copies of pages that readers find and read without locks.
  *
- * A frame has a sequence lock: a version that only grows, and is odd while the frame's image or
- * identity changes.  A reader finds a frame (mtp_frame_find), copies out of its image what it
- * needs, and asks whether the frame is still the same (mtp_frame_still).  If not, the reader uses
- * nothing of what it has read.  An image may change under the reader and say anything, so a reader
- * bounds each offset and each length before it follows it.
- *
- * A process publishes a frame while it holds the page's content lock, share or exclusive.  A
- * process that changes pages makes the frames of all of them stale before it unlocks the first
- * one: stale means that the frame goes, and is never patched.  So a reader finds what it would
- * have found with locks.  README.md, "Frames", numbers the invariants (F1, F2 ...) and argues
- * them.
+ * A reader finds a frame (mtp_frame_find), copies out of its image what it needs, and asks whether
+ * the frame is still the same (mtp_frame_still).  If not, the reader uses nothing of what it has
+ * read.  An image may change under the reader and say anything, so a reader bounds each offset and
+ * each length before it follows it.  README.md, "Frames", numbers the invariants (F1, F2 ...) and
+ * argues them.
  */
 #ifndef MTP_BUFFER_FRAME_H
 #define MTP_BUFFER_FRAME_H
@@ -132,7 +126,6 @@ mtp_tag_file(MtpPageTag tag)
 {
 	MtpLocator	file;
 
-	memset(&file, 0, sizeof(file));
 	MtpLocatorSpace(file) = tag.space >> 32;
 	MtpLocatorDatabase(file) = (Oid) tag.space;
 	MtpLocatorFile(file) = tag.page >> 32;

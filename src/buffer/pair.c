@@ -3,7 +3,6 @@
  *	  Serves tables: finds, publishes and makes stale the images and page directories of pairs.
  */
 #include "buffer/pair.h"
-#include "buffer/record.h"
 
 #include "storage/buf_internals.h"
 #include "storage/smgr.h"
@@ -91,9 +90,8 @@ lock_pair(const Buffer bufs[2])
 {
 	if (BufferIsValid(bufs[0]))
 		LockBuffer(bufs[0], BUFFER_LOCK_SHARE);
-	if (!BufferIsValid(bufs[1]))
-		return true;
-	if (LWLockConditionalAcquire(BufferDescriptorGetContentLock(GetBufferDescriptor(bufs[1] - 1)),
+	if (!BufferIsValid(bufs[1]) ||
+		LWLockConditionalAcquire(BufferDescriptorGetContentLock(GetBufferDescriptor(bufs[1] - 1)),
 								 LW_SHARED))
 		return true;
 	if (BufferIsValid(bufs[0]))
@@ -113,13 +111,9 @@ unlock_pair(const Buffer bufs[2])
 static const char *
 page_of(Buffer buf)
 {
-	Page		page;
+	Page		page = BufferIsValid(buf) ? BufferGetPage(buf) : NULL;
 
-	if (!BufferIsValid(buf))
-		return NULL;
-	page = BufferGetPage(buf);
-	Assert(page != NULL);
-	return PageIsNew(page) ? NULL : page;
+	return page == NULL || PageIsNew(page) ? NULL : page;
 }
 
 /* Publishes the image of pinned blocks, unless another process changes the second one. */

@@ -42,12 +42,7 @@ typedef struct Files
 static int
 compare_files(const void *a, const void *b)
 {
-	MtpPageTag	x = mtp_page_tag(*(const MtpLocator *) a, 0);
-	MtpPageTag	y = mtp_page_tag(*(const MtpLocator *) b, 0);
-
-	if (x.space != y.space)
-		return x.space < y.space ? -1 : 1;
-	return x.page < y.page ? -1 : x.page > y.page ? 1 : 0;
+	return memcmp(a, b, sizeof(MtpLocator));
 }
 
 static bool
@@ -148,7 +143,7 @@ is_of_database(MtpPageTag tag, void *arg)
 	return (Oid) tag.space == *(Oid *) arg;
 }
 
-mtp_database_purged_type mtp_database_purged = NULL;
+void		(*mtp_database_purged) (Oid database) = NULL;
 
 static void
 purge_databases(void)

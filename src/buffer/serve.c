@@ -3,7 +3,6 @@
  *	  Serves access methods: finds, publishes, loads and makes stale their index pages; counts.
  */
 #include "buffer/buffer.h"
-#include "buffer/record.h"
 
 #include "common/pg_prng.h"
 #include "executor/instrument.h"
@@ -43,13 +42,6 @@ mtp_buffer_reset(void)
 		pg_atomic_write_u64(&mtp_buffer_counts[i], 0);
 	pg_atomic_write_u64(&mtp_buffer_counts[MTP_BUFFER_COUNTS],
 						pg_atomic_read_u32(&mtp_buffer.pool->epoch));
-}
-
-uint32
-mtp_buffer_aged(void)
-{
-	return pg_atomic_read_u32(&mtp_buffer.pool->epoch) -
-		(uint32) pg_atomic_read_u64(&mtp_buffer_counts[MTP_BUFFER_COUNTS]);
 }
 
 static inline uint64

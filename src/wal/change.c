@@ -35,7 +35,10 @@ mtp_change_buffer(MtpChange *c, Buffer buf, uint8 flags)
 	return c->nbufs++;
 }
 
-/* The last call that may fail: it reserves the record's space (invariant W2). */
+/*
+ * The last call that may fail: it reserves the record's space (invariant W2).  An error or a
+ * termination before it leaves the pages, and the task's progress, as they were.
+ */
 void
 mtp_change_begin(MtpChange *c)
 {
@@ -116,9 +119,11 @@ mtp_change_finish(MtpChange *c)
 		}
 		/* A crash up to here leaves nothing of the change, one behind the flush all of it. */
 		lsn = XLogInsert(MTP_RMGR_ID, c->info);
+		/* Before the locks go: a page is written out when its LSN is flushed. */
 		for (int i = 0; i < c->nbufs; i++)
 			PageSetLSN(BufferGetPage(c->bufs[i]), lsn);
 	}
+	/* All before the caller unlocks the first page: a reader of one may go on to another. */
 	for (int i = 0; i < c->nbufs; i++)
 		mtp_buffer_stale(c->bufs[i], false);
 	if (c->progress != NULL)
