@@ -385,10 +385,8 @@ spare_frame(MtpBuffer *b, int kind, uint32 *frame)
 	if (spare == 0 || kind != MTP_FRAME_INDEX)
 		return false;
 	b->spare = 0;
-	if (mtp_frame_kind(b, spare - 1) != kind || b->heads[spare - 1].tag.page != 0)
-		return false;
 	*frame = spare - 1;
-	return true;
+	return mtp_frame_kind(b, *frame) == kind && b->heads[*frame].tag.page == 0;
 }
 
 /*

@@ -245,11 +245,9 @@ xact_callback(XactEvent event, void *arg)
 			/* FALLTHROUGH */
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PREPARE:
-			leaving = NIL;
-			mtp_buffer_tell();
-			break;
 		case XACT_EVENT_PARALLEL_COMMIT:
 		case XACT_EVENT_PARALLEL_ABORT:
+			leaving = NIL;
 			mtp_buffer_tell();
 			break;
 		default:

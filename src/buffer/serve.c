@@ -123,19 +123,17 @@ mtp_buffer_consider(int kind)
 
 /* ---------- loading ---------- */
 
-#define MOST_AMS	4
-
 static struct
 {
 	ambuild_function ambuild;
 	MtpPageFits fits;
-}			ams[MOST_AMS];
+}			ams[4];
 static int	nams = 0;
 
 void
 mtp_buffer_register(ambuild_function ambuild, MtpPageFits fits)
 {
-	Assert(nams < MOST_AMS);
+	Assert(nams < lengthof(ams));
 	ams[nams].ambuild = ambuild;
 	ams[nams++].fits = fits;
 }

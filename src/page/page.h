@@ -262,9 +262,6 @@ mtp_page_body_bytes(Page page)
 	return ph->pd_special - ph->pd_upper - MtpHead(page)->garbage;
 }
 
-/* The bytes of the bodies of all items, without the high key */
-extern Size mtp_page_item_bytes(Page page);
-
 /* The bytes that insertions can still use, after a rewrite of the page */
 extern Size mtp_page_free(Page page);
 

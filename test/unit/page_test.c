@@ -449,7 +449,7 @@ check_all(void)
 		fail(wrong, __LINE__);
 	check(h->nitems == nmodel);
 	check(mtp_page_items(page, items) == nmodel);
-	check(mtp_page_item_bytes(page) == model_bytes());
+	check(mtp_page_body_bytes(page) == model_bytes() + highkey);
 	check(need <= MTP_PAGE_ROOM && mtp_page_free(page) == MTP_PAGE_ROOM - need);
 	check(mtp_page_fits(page, 0, MTP_PAGE_ROOM - need));
 	check(!mtp_page_fits(page, 0, MTP_PAGE_ROOM - need + 1));
