@@ -8,7 +8,7 @@
  * first page: to a file by its number, in records of 16 bytes, nanoseconds of the machine's clock
  * and a page as bench/replay has it.
  */
-#include "buffer/record.h"
+#include "buffer/buffer.h"
 
 #include "miscadmin.h"
 #include "storage/ipc.h"

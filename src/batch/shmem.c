@@ -3,9 +3,9 @@
  *	  The engine's shared memory, and its share of _PG_init.
  */
 #include "batch/shared.h"
+#include "core/shmem.h"
 
 #include "miscadmin.h"
-#include "storage/ipc.h"
 #include "storage/shmem.h"
 
 MtpBatchShared *mtp_batch_shared = NULL;
@@ -13,36 +13,22 @@ LWLock	   *mtp_batch_lock = NULL;
 LWLock	   *mtp_batch_memory_lock = NULL;
 LWLock	   *mtp_batch_stat_lock = NULL;
 
-static shmem_request_hook_type next_request = NULL;
-static shmem_startup_hook_type next_startup = NULL;
-
 static Size
 shared_size(void)
 {
 	return add_size(offsetof(MtpBatchShared, loads), mul_size(MaxBackends, sizeof(MtpLoad)));
 }
 
-static void
-request_memory(void)
+static Size
+memory_and_stat_size(void)
 {
-	if (next_request)
-		next_request();
-	RequestAddinShmemSpace(add_size(shared_size(),
-									add_size(mtp_batch_memory_size(), mtp_batch_stat_size())));
-	RequestNamedLWLockTranche("mtpower", 3);
+	return add_size(mtp_batch_memory_size(), mtp_batch_stat_size());
 }
 
 static void
-start_memory(void)
+attach_shared(void *area, LWLockPadded *locks, bool found)
 {
-	LWLockPadded *locks;
-	bool		found;
-
-	if (next_startup)
-		next_startup();
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	mtp_batch_shared = ShmemInitStruct("mtpower batches", shared_size(), &found);
-	locks = GetNamedLWLockTranche("mtpower");
+	mtp_batch_shared = area;
 	mtp_batch_lock = &locks[0].lock;
 	mtp_batch_memory_lock = &locks[1].lock;
 	mtp_batch_stat_lock = &locks[2].lock;
@@ -62,17 +48,17 @@ start_memory(void)
 	}
 	mtp_batch_memory_init();
 	mtp_batch_stat_init();
-	LWLockRelease(AddinShmemInitLock);
 }
 
 void
 mtp_batch_init(void)
 {
+	static const MtpShmem shmem = {
+		"mtpower batches", shared_size, memory_and_stat_size, "mtpower", 3, attach_shared
+	};
+
 	mtp_batch_settings_init();
-	next_request = shmem_request_hook;
-	shmem_request_hook = request_memory;
-	next_startup = shmem_startup_hook;
-	shmem_startup_hook = start_memory;
+	mtp_shmem_register(&shmem);
 	mtp_batch_view_init();
 	mtp_batch_serve_init();
 	mtp_batch_statement_init();

@@ -183,12 +183,12 @@ void
 mtp_blink_check_unlocked(Relation rel, Buffer buf)
 {
 	if (unlikely(mtp_link_locked(buf)))
-		mtp_link_fail_again(rel, BufferGetBlockNumber(buf));
+		mtp_link_fail(rel, BufferGetBlockNumber(buf), false);
 }
 
 void
 mtp_blink_check_walk(Relation rel, MtpWalk *w, BlockNumber blkno)
 {
 	if (unlikely(mtp_walk_again(w, blkno)))
-		mtp_link_fail_again(rel, blkno);
+		mtp_link_fail(rel, blkno, false);
 }

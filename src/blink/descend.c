@@ -15,7 +15,7 @@ mtp_blink_read_ext(Relation rel, BlockNumber blkno, int access, BufferAccessStra
 	Buffer		buf;
 
 	if (unlikely(mtp_link_beyond(rel, blkno)))
-		mtp_link_fail_beyond(rel, blkno);
+		mtp_link_fail(rel, blkno, true);
 	buf = ReadBufferExtended(rel, MAIN_FORKNUM, blkno, RBM_NORMAL, strategy);
 	mtp_page_prefetch(BufferGetPage(buf));
 	mtp_blink_check_unlocked(rel, buf);

@@ -92,7 +92,7 @@ describe_page(Relation rel, Page page, BlockNumber blkno, Datum *values, bool *n
 	nulls[MTP_INFO_FLAGS] = nulls[MTP_INFO_FORMAT] = nulls[MTP_INFO_LEVEL] = false;
 	values[MTP_INFO_LEFT] = link_datum(h->left, &nulls[MTP_INFO_LEFT]);
 	values[MTP_INFO_RIGHT] = link_datum(h->right, &nulls[MTP_INFO_RIGHT]);
-	fault = mtp_page_check(page);
+	fault = mtp_page_fault(page, NULL);
 	if (fault != NULL)
 	{
 		ereport(WARNING,

@@ -92,7 +92,7 @@ mtp_blink_scan_kill(IndexScanDesc scan)
 	 * that.
 	 */
 	if (marked || so->in_frame)
-		mtp_buffer_stale_hints(buf);
+		mtp_buffer_stale(buf, true);
 
 	if (pinned)
 		LockBuffer(buf, BUFFER_LOCK_UNLOCK);

@@ -35,6 +35,13 @@ mtp_buffer_serves(Relation rel)
 		!RecoveryInProgress();
 }
 
+/* Each look for a page calls the benchmark's recorder (bench/recorder), in builds for it alone. */
+#ifdef MTP_RECORD
+extern void mtp_record(MtpPageTag tag, int kind);
+#else
+#define mtp_record(tag, kind) ((void) 0)
+#endif
+
 /*
  * Finds the frame of an index page (mtp_frame_find), which warms it.  The caller reads the first
  * `first` bytes of it first, and has checked mtp_buffer_serves.
@@ -102,20 +109,17 @@ extern void mtp_buffer_consider(int kind);
 extern uint8 mtp_buffer_random(void);
 
 /*
- * Makes an index page stale (mtp_frame_stale), after a change of it, or of its dead hints alone:
- * then the next reader may copy it at once.  The caller holds the page's content lock, and calls
- * this for all pages of a change before it unlocks the first one (invariant F5).  For critical
- * sections.
+ * Makes an index page stale (mtp_frame_stale), after a change of it, or of its dead hints alone
+ * (hints).  The caller holds the page's content lock, and calls this for all pages of a change
+ * before it unlocks the first one (invariant F5).  For critical sections.
  */
-extern void mtp_buffer_stale(Buffer buf);
-extern void mtp_buffer_stale_hints(Buffer buf);
+extern void mtp_buffer_stale(Buffer buf, bool hints);
 
 /* Takes all pages of a file away.  The caller's locks keep others from publishing them. */
 extern PGDLLEXPORT void mtp_buffer_purge_file(MtpLocator file);
 
 /* Called with each database that is dropped or moved, before that commits */
-typedef void (*mtp_database_purged_type) (Oid database);
-extern mtp_database_purged_type mtp_database_purged;
+extern void (*mtp_database_purged) (Oid database);
 
 /*
  * Redo is about to change pages, and makes nothing stale: takes away all that the pool file has
@@ -133,36 +137,16 @@ extern void mtp_buffer_tell(void);
 extern void mtp_buffer_reset(void);
 extern pg_atomic_uint64 *mtp_buffer_counts;
 
-/* Ageing steps since the last reset: epochs that have begun (pool.h) */
-extern uint32 mtp_buffer_aged(void);
-
 /* purge.c: its share of mtp_buffer_init */
 extern void mtp_buffer_purge_init(void);
 
 /*
- * A store has the images in place of shared memory (src/pmem).  All is called in the postmaster,
- * or in a single-user server.
+ * A store has the images in place of shared memory (src/pmem, which sets this in _PG_init).  Called
+ * in the postmaster or a single-user server, before there is shared memory, with the extents that
+ * the buffer would have there.  Returns how many it has, and sets *images: NULL if the store is of
+ * no use.  A reader may be led `slack` bytes beyond an image.
  */
-typedef struct MtpBufferStore
-{
-	/*
-	 * Called before there is shared memory, with the extents that the buffer would have there.
-	 * Returns how many it has in the store.  A reader may be led `slack` bytes beyond an image.
-	 */
-	uint32		(*open) (uint32 extents, Size slack);
-
-	/* Behind open: where the images are; NULL if the store is of no use */
-	char	   *(*images) (void);
-
-	/* Shared memory that the store needs for so many extents */
-	Size		(*shared_size) (uint32 extents);
-
-	/* Called when the buffer is made; in children too, where they attach shared memory anew */
-	void		(*start) (uint32 extents);
-} MtpBufferStore;
-
-/* Set in _PG_init; NULL if there is none. */
-extern const MtpBufferStore *mtp_buffer_store;
+extern uint32 (*mtp_buffer_open_store) (uint32 extents, Size slack, char **images);
 
 /* Its share of _PG_init. */
 extern void mtp_buffer_init(void);

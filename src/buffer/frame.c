@@ -17,19 +17,15 @@
 
 static const MtpPageTag no_page = {0, 0};	/* of a frame that is free */
 
+/*
+ * The buckets of a partition: a quarter of the words are in use if all frames are of blocks, half
+ * of them if all are of page directories.
+ */
 static uint32
 buckets(uint32 nextents)
 {
-	uint32		n = 1;
-
-	/*
-	 * A quarter of the words are in use if all frames are of blocks, half of them if all are of
-	 * page directories.
-	 */
-	while ((uint64) n * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS <
-		   (uint64) nextents * Max(MTP_EXTENT_BLOCKS * 4, MTP_EXTENT_FRAMES * 2))
-		n *= 2;
-	return n;
+	return pg_nextpower2_32(nextents * (Max(MTP_EXTENT_BLOCKS * 4, MTP_EXTENT_FRAMES * 2) /
+										(MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS)));
 }
 
 /*
@@ -39,11 +35,7 @@ buckets(uint32 nextents)
 static uint32
 rests_of_a_kind(uint32 nextents)
 {
-	uint32		n = 8192;
-
-	while (n < nextents * MTP_EXTENT_BLOCKS)
-		n *= 2;
-	return n;
+	return pg_nextpower2_32(Max(8192, nextents * MTP_EXTENT_BLOCKS));
 }
 
 static uint32
@@ -81,9 +73,9 @@ mtp_frame_make(MtpBuffer *b, MtpPool *pool, void *memory, char *images, LWLockPa
 	b->file_mask = file_counters(pool->nextents) - 1;
 	for (uint32 i = 0; i <= b->file_mask; i++)
 		pg_atomic_init_u32(&b->files[i], 0);
-	b->rests = (MtpRest *) (b->files + file_counters(pool->nextents));
+	b->rests = (MtpRest *) (b->files + b->file_mask + 1);
 	b->rest_mask = rests_of_a_kind(pool->nextents) - 1;
-	memset(b->rests, 0, rests_of_a_kind(pool->nextents) * MTP_FRAME_KINDS * sizeof(MtpRest));
+	memset(b->rests, 0, ((Size) b->rest_mask + 1) * MTP_FRAME_KINDS * sizeof(MtpRest));
 	b->spare = 0;
 	b->behind = 0;
 	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
@@ -220,20 +212,20 @@ page_rests(MtpBuffer *b, int kind, uint64 hash)
 }
 
 /*
- * Sets the rest of a page whose frame goes by a change.  paid: its frame was read often enough to
- * be worth the copy.  forgiven: the first frame that has not paid costs no rest.  That is for
- * changes that mostly happen to a page once: dead hints, and rows of a table.
+ * Sets the rest of a page whose frame goes by a change.  A frame that goes before it has paid
+ * doubles it, up to 128 misses (of a directory, whose misses are scans of its table, 32); one that
+ * has paid halves it.  So a page that changes more often than a frame takes to pay, such as the
+ * ends of a queue, is hardly ever copied.  forgiven: the first frame that has not paid costs no
+ * rest.  That is for changes that mostly happen to a page once: dead hints, and rows of a table.
  */
 static void
 send_to_rest(MtpBuffer *b, int kind, uint64 hash, bool paid, bool forgiven)
 {
 	volatile MtpRest *rest = rest_of(b, kind, hash);
+	int			most = mtp_pool_page_kind(kind) == MTP_FRAME_PAGEDIR ? 5 : 7;
 	uint8		useless = rest->useless;
 
-	if (paid)
-		useless = Max(useless, 1) - 1;
-	else
-		useless = Min(useless + 1, mtp_most_rest(mtp_pool_page_kind(kind)));
+	useless = paid ? Max(useless, 1) - 1 : Min(useless + 1, most);
 	rest->useless = useless;
 	rest->misses = useless > 1 ? 1 << useless : forgiven ? 0 : 2;
 }
@@ -393,10 +385,8 @@ spare_frame(MtpBuffer *b, int kind, uint32 *frame)
 	if (spare == 0 || kind != MTP_FRAME_INDEX)
 		return false;
 	b->spare = 0;
-	if (mtp_frame_kind(b, spare - 1) != kind || b->heads[spare - 1].tag.page != 0)
-		return false;
 	*frame = spare - 1;
-	return true;
+	return mtp_frame_kind(b, *frame) == kind && b->heads[*frame].tag.page == 0;
 }
 
 /*
@@ -429,11 +419,9 @@ mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *
 									 (uint16) (*random >> 8));
 	if (place->level >= 0 && page_rests(b, kind, hash))
 		place->level = -1;
-	if (place->level < 0)
-		found = false;
-	else if (spare_frame(b, kind, &place->frame) || frame_behind(b, kind, &place->frame))
-		found = true;
-	else
+	found = place->level >= 0 &&
+		(spare_frame(b, kind, &place->frame) || frame_behind(b, kind, &place->frame));
+	if (!found && place->level >= 0)
 	{
 		found = mtp_pool_place(b->pool, kind, only_free ? 0
 							   : place->level, admission->stands_for, random, &place->frame);
@@ -735,21 +723,18 @@ purge_frame(MtpBuffer *b, uint32 frame, bool (*gone) (MtpPageTag tag, void *arg)
 	MtpPageTag	tag;
 	int			kind;
 
-	if (mtp_frame_page(b, frame, &tag, &kind) && gone(tag, arg) &&
+	if (mtp_frame_page(b, frame, &tag, &kind) && (gone == NULL || gone(tag, arg)) &&
 		take_frame(b, frame, MTP_COUNT_PURGED))
 		let_go(b, frame);
 }
 
-/*
- * An extent that changes its kind meanwhile gives up all its pages, and gets none of those that
- * go.
- */
+/* An extent that changes its kind meanwhile gives up all its pages, and gets none that go. */
 void
 mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *arg)
 {
 	for (uint32 extent = 0; extent < b->pool->nextents; extent++)
 	{
-		int			kind = *(volatile uint8 *) &b->pool->kind_of[extent];
+		int			kind = mtp_frame_kind(b, extent * MTP_EXTENT_FRAMES);
 		uint32		n = kind == MTP_FRAME_NONE ? 0 : mtp_pool_frames(kind);
 
 		for (uint32 i = 0; i < n; i++)
@@ -763,17 +748,13 @@ mtp_frame_purge_page(MtpBuffer *b, MtpPageTag tag)
 {
 	uint64		hash = mtp_tag_hash(tag);
 
-	for (int which = 0; which < 2; which++)
+	for (int i = 0; i < 2 * MTP_BUCKET_WORDS; i++)
 	{
-		pg_atomic_uint64 *words = mtp_frame_bucket(b, hash, which);
+		pg_atomic_uint64 *words = mtp_frame_bucket(b, hash, i / MTP_BUCKET_WORDS);
+		uint64		word = pg_atomic_read_u64(&words[i % MTP_BUCKET_WORDS]);
 
-		for (int i = 0; i < MTP_BUCKET_WORDS; i++)
-		{
-			uint64		word = pg_atomic_read_u64(&words[i]);
-
-			if (leads_to(b, word, tag, hash) && take_frame(b, (uint32) word, MTP_COUNT_PURGED))
-				let_go(b, (uint32) word);
-		}
+		if (leads_to(b, word, tag, hash) && take_frame(b, (uint32) word, MTP_COUNT_PURGED))
+			let_go(b, (uint32) word);
 	}
 }
 

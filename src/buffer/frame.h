@@ -2,17 +2,11 @@
  * frame.h
  *	  Frames: copies of pages that readers find and read without locks.
  *
- * A frame has a sequence lock: a version that only grows, and is odd while the frame's image or
- * identity changes.  A reader finds a frame (mtp_frame_find), copies out of its image what it
- * needs, and asks whether the frame is still the same (mtp_frame_still).  If not, the reader uses
- * nothing of what it has read.  An image may change under the reader and say anything, so a reader
- * bounds each offset and each length before it follows it.
- *
- * A process publishes a frame while it holds the page's content lock, share or exclusive.  A
- * process that changes pages makes the frames of all of them stale before it unlocks the first
- * one: stale means that the frame goes, and is never patched.  So a reader finds what it would
- * have found with locks.  README.md, "Frames", numbers the invariants (F1, F2 ...) and argues
- * them.
+ * A reader finds a frame (mtp_frame_find), copies out of its image what it needs, and asks whether
+ * the frame is still the same (mtp_frame_still).  If not, the reader uses nothing of what it has
+ * read.  An image may change under the reader and say anything, so a reader bounds each offset and
+ * each length before it follows it.  README.md, "Frames", numbers the invariants (F1, F2 ...) and
+ * argues them.
  */
 #ifndef MTP_BUFFER_FRAME_H
 #define MTP_BUFFER_FRAME_H
@@ -48,7 +42,7 @@ typedef struct MtpFrameHead
 {
 	pg_atomic_uint64 version;
 	MtpPageTag	tag;			/* zero: the frame is free */
-	uint32		paid;			/* a guess: reads have paid for its copy (mtp_paid_odds) */
+	uint32		paid;			/* a guess: reads have paid for its copy */
 	uint32		unused;			/* two heads in a cache line */
 } MtpFrameHead;
 
@@ -74,32 +68,8 @@ typedef enum MtpFrameCount
 #define MTP_FRAME_PARTITIONS 64
 
 /*
- * A copy costs as much as some ten reads in a frame save, and a page directory as much as two
- * reads of its pair.  Nobody counts the hits of a frame.  Instead each hit sets, with this chance
- * in 256, the mark that the frame has paid: it was read often enough to be worth its copy.
- */
-static inline int
-mtp_paid_odds(int kind)
-{
-	return kind == MTP_FRAME_PAGEDIR ? 128 : 16;
-}
-
-/*
- * The limit of a page's rest: the number of misses until the page may be published again.  A frame
- * that goes before it has paid doubles the rest, up to 2^mtp_most_rest misses; one that has paid
- * halves it.  So a page that changes more often than a frame takes to pay, such as the ends of a
- * queue, is hardly ever copied.
- */
-static inline int
-mtp_most_rest(int kind)
-{
-	/* The misses of a directory are scans of its table. */
-	return kind == MTP_FRAME_PAGEDIR ? 5 : 7;
-}
-
-/*
- * Pages of a kind share rests by hash, and processes lose some of each other's steps.  Both only
- * cost time.
+ * The misses until a page may be published again.  Pages of a kind share rests by hash, and
+ * processes lose some of each other's steps.  Both only cost time.
  */
 typedef struct MtpRest
 {
@@ -156,7 +126,6 @@ mtp_tag_file(MtpPageTag tag)
 {
 	MtpLocator	file;
 
-	memset(&file, 0, sizeof(file));
 	MtpLocatorSpace(file) = tag.space >> 32;
 	MtpLocatorDatabase(file) = (Oid) tag.space;
 	MtpLocatorFile(file) = tag.page >> 32;
@@ -230,7 +199,9 @@ mtp_frame_kind_for(MtpBuffer *b, uint32 frame, int kind)
 
 /*
  * Counts an access to a frame's page, which is of this kind.  random rounds (mtp_heat_hit), and
- * decides whether the frame has paid.
+ * decides whether the frame has paid: a copy costs as much as some ten reads in a frame save, and a
+ * page directory as much as two reads of its pair.  Nobody counts hits; each sets the mark with a
+ * chance of one in so many.
  */
 static inline void
 mtp_frame_accessed(MtpBuffer *b, uint32 frame, int kind, uint8 random)
@@ -238,7 +209,7 @@ mtp_frame_accessed(MtpBuffer *b, uint32 frame, int kind, uint8 random)
 	MtpFrameHead *head = &b->heads[frame];
 
 	mtp_pool_hit(b->pool, frame, random);
-	if (random < mtp_paid_odds(kind) && *(volatile uint32 *) &head->paid == 0)
+	if (random < (kind == MTP_FRAME_PAGEDIR ? 128 : 16) && *(volatile uint32 *) &head->paid == 0)
 		*(volatile uint32 *) &head->paid = 1;
 }
 
@@ -455,8 +426,8 @@ extern bool mtp_frame_copy(MtpBuffer *b, MtpPageTag tag, int kind, void *to, Siz
 extern bool mtp_frame_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level);
 
 /*
- * Take pages away: mtp_frame_purge those for which `gone` is true, after a look at all heads;
- * mtp_frame_purge_page those of one block, of each kind.  The caller makes sure that nobody
+ * Take pages away: mtp_frame_purge those for which `gone` is true (NULL: all), after a look at all
+ * heads; mtp_frame_purge_page those of one block, of each kind.  The caller makes sure that nobody
  * publishes one of these pages meanwhile, nor fills one of their directories.
  */
 extern void mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *arg);

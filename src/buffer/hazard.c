@@ -146,33 +146,10 @@ release_slots(ResourceReleasePhase phase, bool is_commit, bool is_top, void *arg
 		}
 }
 
-/* Waits for one slot, if it announces the index, until its index or its sequence changes. */
-static void
-wait_for_slot(Slot *s, uint64 index)
-{
-	uint64		sequence;
-	long		timeout = 1;	/* ms */
-
-	if (pg_atomic_read_u64(&s->index) != index)
-		return;
-	sequence = pg_atomic_read_u64(&s->sequence);
-	mtp_buffer.counts[MTP_FRAME_INDEX][MTP_COUNT_WAITS]++;
-	for (;;)
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (pg_atomic_read_u64(&s->index) != index || pg_atomic_read_u64(&s->sequence) != sequence)
-			break;
-		MTP_INJECT("slot_wait");
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout,
-						 MtpWaitEventNew("MtpowerSlot"));
-		ResetLatch(MyLatch);
-		timeout = Min(timeout * 2, 100);
-	}
-}
-
 /*
- * Looks at each slot once.  A slot that is set behind the first barrier has a reader that finds the
- * changes, so nothing needs to be waited for there.
+ * Looks at each slot once, and waits until its index or its sequence changes if it announces the
+ * index.  A slot that is set behind the first barrier has a reader that finds the changes, so
+ * nothing needs to be waited for there.
  */
 void
 mtp_hazard_wait(Relation index)
@@ -183,8 +160,27 @@ mtp_hazard_wait(Relation index)
 		return;
 	pg_memory_barrier();		/* as in mtp_hazard_announce */
 	MTP_FRAME_STEP(wait_for_slots);
-	for (int i = 0; i < MaxBackends * MTP_SLOTS; i++)
-		wait_for_slot(&slots[i], id);
+	for (Slot *s = slots; s < slots + MaxBackends * MTP_SLOTS; s++)
+	{
+		uint64		sequence;
+		long		timeout = 1;	/* ms */
+
+		if (pg_atomic_read_u64(&s->index) != id)
+			continue;
+		sequence = pg_atomic_read_u64(&s->sequence);
+		mtp_buffer.counts[MTP_FRAME_INDEX][MTP_COUNT_WAITS]++;
+		for (;;)
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (pg_atomic_read_u64(&s->index) != id || pg_atomic_read_u64(&s->sequence) != sequence)
+				break;
+			MTP_INJECT("slot_wait");
+			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout,
+							 MtpWaitEventNew("MtpowerSlot"));
+			ResetLatch(MyLatch);
+			timeout = Min(timeout * 2, 100);
+		}
+	}
 	pg_read_barrier();			/* the slots before what the caller does with freed rows */
 }
 

@@ -2,12 +2,9 @@
  * hazard.h
  *	  Hazard pointers: VACUUM waits for scans that hold TIDs from frames.
  *
- * Some scans must not return a TID that VACUUM has freed for reuse: of an index-only scan, the
- * visibility map would say that the new row is visible to all.  A scan that reads a leaf in shared
- * buffers holds a pin, and VACUUM's cleanup lock waits for that.  A scan that reads the leaf's
- * frame has no pin.  It announces its read before, in a slot (an index and a sequence number), and
- * VACUUM waits, behind its last change of the index, for all slots that it sees announced.  These
- * are Michael's hazard pointers (2004), with an index in place of a node.  README.md, "Hazard
+ * A scan that reads a leaf's frame has no pin that VACUUM's cleanup lock would wait for.  It
+ * announces its read before, in a slot (an index and a sequence number), and VACUUM waits, behind
+ * its last change of the index, for all slots that it sees announced.  README.md, "Hazard
  * pointers", has the argument.
  */
 #ifndef MTP_BUFFER_HAZARD_H

@@ -3,7 +3,6 @@
  *	  Serves tables: finds, publishes and makes stale the images and page directories of pairs.
  */
 #include "buffer/pair.h"
-#include "buffer/record.h"
 
 #include "storage/buf_internals.h"
 #include "storage/smgr.h"
@@ -91,9 +90,8 @@ lock_pair(const Buffer bufs[2])
 {
 	if (BufferIsValid(bufs[0]))
 		LockBuffer(bufs[0], BUFFER_LOCK_SHARE);
-	if (!BufferIsValid(bufs[1]))
-		return true;
-	if (LWLockConditionalAcquire(BufferDescriptorGetContentLock(GetBufferDescriptor(bufs[1] - 1)),
+	if (!BufferIsValid(bufs[1]) ||
+		LWLockConditionalAcquire(BufferDescriptorGetContentLock(GetBufferDescriptor(bufs[1] - 1)),
 								 LW_SHARED))
 		return true;
 	if (BufferIsValid(bufs[0]))
@@ -113,13 +111,9 @@ unlock_pair(const Buffer bufs[2])
 static const char *
 page_of(Buffer buf)
 {
-	Page		page;
+	Page		page = BufferIsValid(buf) ? BufferGetPage(buf) : NULL;
 
-	if (!BufferIsValid(buf))
-		return NULL;
-	page = BufferGetPage(buf);
-	Assert(page != NULL);
-	return PageIsNew(page) ? NULL : page;
+	return page == NULL || PageIsNew(page) ? NULL : page;
 }
 
 /* Publishes the image of pinned blocks, unless another process changes the second one. */
@@ -206,30 +200,6 @@ mtp_pair_load(Relation rel, uint32 pair, BlockNumber nblocks, int level,
 }
 
 /*
- * Chooses a frame for a page directory (mtp_pair_reserve).  An extent that has no kind yet may
- * become one of theirs first.
- */
-static bool
-place_directory(MtpPageTag tag, int *kind, bool only_free, int level, MtpFramePlace *place)
-{
-	bool		found;
-
-	mtp_buffer_consider(*kind);
-	if (level >= 0)
-		found = mtp_frame_place_warm(&mtp_buffer, tag, *kind, level, mtp_buffer_random_state(),
-									 place);
-	else
-		found = mtp_frame_place(&mtp_buffer, tag, *kind, only_free,
-								mtp_buffer_miss(MTP_FRAME_PAGEDIR), place);
-	if (found || *kind != MTP_FRAME_SMALL || place->level < 0)
-		return found;
-
-	/* A large frame that is free does for a small directory, too. */
-	*kind = MTP_FRAME_PAGEDIR;
-	return mtp_frame_place(&mtp_buffer, tag, *kind, true, mtp_buffer_random_state(), place);
-}
-
-/*
  * Copies the pair's blocks below nblocks while they are locked.  With a place, publishes an empty
  * page directory there meanwhile.  *single: the second block was not locked, as it does not exist
  * below nblocks.
@@ -283,11 +253,28 @@ mtp_pair_reserve(Relation rel, uint32 pair, int *kind, BlockNumber nblocks,
 {
 	MtpPageTag	tag = tag_of(rel, pair);
 	MtpFramePlace place;
-	bool		single,
+	bool		found,
+				single,
 				reserved;
 
-	if (mtp_pair_has(rel, pair, MTP_FRAME_PAGEDIR) ||
-		!place_directory(tag, kind, only_free, level, &place))
+	if (mtp_pair_has(rel, pair, MTP_FRAME_PAGEDIR))
+		return false;
+
+	/* An extent that has no kind yet may become one of theirs first. */
+	mtp_buffer_consider(*kind);
+	if (level >= 0)
+		found = mtp_frame_place_warm(&mtp_buffer, tag, *kind, level, mtp_buffer_random_state(),
+									 &place);
+	else
+		found = mtp_frame_place(&mtp_buffer, tag, *kind, only_free,
+								mtp_buffer_miss(MTP_FRAME_PAGEDIR), &place);
+	if (!found && *kind == MTP_FRAME_SMALL && place.level >= 0)
+	{
+		/* A large frame that is free does for a small directory, too. */
+		*kind = MTP_FRAME_PAGEDIR;
+		found = mtp_frame_place(&mtp_buffer, tag, *kind, true, mtp_buffer_random_state(), &place);
+	}
+	if (!found)
 		return false;
 	reserved = copy_pair(rel, pair, nblocks, strategy, copy, *kind, &place, ref, &single);
 

@@ -3,10 +3,9 @@
  *	  Pages of tables in the buffer: pairs of blocks, and page directories of pairs.
  *
  * A pair is blocks 2p and 2p + 1.  Its image and its page directory are frames of their own; each
- * may be there without the other.  Core changes table pages, and has unlocked them when mtpower
- * learns of it.  So a frame says what its pair was before some changes, all of them of
- * transactions that have not committed yet.  A reader that takes its snapshot first, and finds the
- * frame then, finds all that the snapshot sees (README.md, "Table pages").
+ * may be there without the other.  A frame says what its pair was before some changes, all of them
+ * of transactions that have not committed yet.  A reader that takes its snapshot first, and finds
+ * the frame then, finds all that the snapshot sees (README.md, "Table pages").
  */
 #ifndef MTP_PAIR_H
 #define MTP_PAIR_H

@@ -26,14 +26,26 @@ StaticAssertDecl(2 * SWEEP + OLD <= 127, "no word is so old that it could be tak
 StaticAssertDecl(OLD > RECENT && MTP_HEAT_MOST + OLD <= 255,
 				 "a word that is brought up to date says of no hit that was not");
 
+uint16		mtp_heat_gain[MTP_HEAT_MOST + 1];
+double		mtp_heat_accesses[MTP_HEAT_MOST + 1];
+
+void
+mtp_heat_init(void)
+{
+	for (int level = 1; level <= MTP_HEAT_MOST; level++)
+		mtp_heat_accesses[level] = exp2((level - MTP_HEAT_ONE) / (double) MTP_HEAT_STEPS);
+	for (int level = 0; level <= MTP_HEAT_MOST; level++)
+	{
+		double		next = MTP_HEAT_ONE + MTP_HEAT_STEPS * log2(mtp_heat_accesses[level] + 1);
+
+		mtp_heat_gain[level] = (Min(next, MTP_HEAT_MOST) - level) * 256;
+	}
+}
+
 static Size
 sketch_width(uint32 nextents)
 {
-	Size		width = 1024;
-
-	while (width < (Size) nextents * MTP_EXTENT_BLOCKS * SKETCH_PER_BLOCK)
-		width *= 2;
-	return width;
+	return pg_nextpower2_64(Max(1024, (uint64) nextents * MTP_EXTENT_BLOCKS * SKETCH_PER_BLOCK));
 }
 
 Size
@@ -95,20 +107,16 @@ refresh(MtpHeat *words, uint64 n, uint32 part, uint8 epoch)
 	}
 }
 
-/* The page directories that a block has room for, by the size that most of their frames have */
-static uint32
-directories_of_block(MtpPool *pool)
-{
-	MtpPoolKind *kinds = pool->kinds;
-	bool		small = kinds[MTP_FRAME_SMALL].nextents >= kinds[MTP_FRAME_PAGEDIR].nextents;
-
-	return mtp_pool_frames(small ? MTP_FRAME_SMALL : MTP_FRAME_PAGEDIR) / MTP_EXTENT_BLOCKS;
-}
-
 void
 mtp_pool_tick(MtpPool *pool, uint32 pages, uint32 directories)
 {
-	uint32		n = pages + directories / directories_of_block(pool);
+	MtpPoolKind *kinds = pool->kinds;
+
+	/* Of the directories that a block has room for, by the size of most, each counts a share. */
+	bool		small = kinds[MTP_FRAME_SMALL].nextents >= kinds[MTP_FRAME_PAGEDIR].nextents;
+	uint32		of_block = mtp_pool_frames(small ? MTP_FRAME_SMALL : MTP_FRAME_PAGEDIR) /
+	MTP_EXTENT_BLOCKS;
+	uint32		n = pages + directories / of_block;
 	uint64		before = pg_atomic_fetch_add_u64(&pool->accesses, n);
 
 	/* Exactly one process crosses each border of an epoch. */
@@ -208,7 +216,7 @@ mtp_pool_left(MtpPool *pool, uint32 frame, uint64 page)
 static inline float
 per_megabyte(int kind, int level)
 {
-	return mtp_heat_accesses(level) * mtp_pool_frames(kind);
+	return mtp_heat_accesses[level] * mtp_pool_frames(kind);
 }
 
 /*
@@ -291,48 +299,36 @@ mtp_pool_was_given(MtpPool *pool, int kind, uint32 frame)
 }
 
 /*
- * Chooses the coldest of SAMPLE frames of the kind.  Returns its level, or more than any if there
- * are no frames.
- */
-static int
-coldest_of(MtpPool *pool, int kind, uint64 *random, uint32 *frame)
-{
-	uint8		epoch = mtp_pool_epoch(pool);
-	Given		given = given_frames(pool, kind);
-	const MtpHeat *heat = pool->heat;
-	int			coldest = MTP_HEAT_MOST + 1;
-	uint64		r = 0;
-
-	for (int i = 0; i < SAMPLE && given.n > 0; i++)
-	{
-		uint32		f;
-		int			level;
-
-		r = i % 2 == 0 ? mtp_pool_random(random) : r >> 32;
-		f = some_frame(&given, r);
-		level = mtp_heat_level(heat[f], epoch);
-		if (level < coldest)
-		{
-			coldest = level;
-			*frame = f;
-		}
-	}
-	return coldest;
-}
-
-/*
  * The newcomer was asked for just now, and the pages that it is compared with were not: so it must
- * be warmer by WARMER levels.
+ * be WARMER levels warmer than the coldest of SAMPLE frames of the kind.
  */
 bool
 mtp_pool_place(MtpPool *pool, int kind, int level, int stands_for, uint64 *random, uint32 *frame)
 {
 	MtpPoolKind *k = &pool->kinds[kind];
-	int			coldest;
+	uint8		epoch = mtp_pool_epoch(pool);
+	const MtpHeat *heat = pool->heat;
+	int			coldest = MTP_HEAT_MOST + 1;	/* warmer than any, if there are no frames */
+	uint64		r = 0;
+	Given		given;
 
 	if (fresh_frame(pool, kind, frame))
 		return true;
-	coldest = coldest_of(pool, kind, random, frame);
+	given = given_frames(pool, kind);
+	for (int i = 0; i < SAMPLE && given.n > 0; i++)
+	{
+		uint32		f;
+		int			warm;
+
+		r = i % 2 == 0 ? mtp_pool_random(random) : r >> 32;
+		f = some_frame(&given, r);
+		warm = mtp_heat_level(heat[f], epoch);
+		if (warm < coldest)
+		{
+			coldest = warm;
+			*frame = f;
+		}
+	}
 	if (coldest == 0)
 		return true;
 	if (level == 0)
@@ -358,9 +354,9 @@ worth(MtpPool *pool, int kind, uint64 *random)
 	Given		given = given_frames(pool, kind);
 	float		part = accesses % pool->epoch_length / (float) pool->epoch_length;
 	float		half_lives = (RECENT + part) / MTP_HEAT_STEPS;
-	float		coldest_sum = 0,
-				promised = 0,
-				seen = 0;
+	float		coldest_sum = 0;
+	float		promised = 0;
+	float		seen = 0;
 
 	if (given.n == 0)
 		return 0;
@@ -376,39 +372,13 @@ worth(MtpPool *pool, int kind, uint64 *random)
 			coldest = Min(coldest, level);
 			if (level > 0)
 			{
-				promised += 1 - exp2f(-mtp_heat_accesses(level) * half_lives);
+				promised += 1 - exp2f(-mtp_heat_accesses[level] * half_lives);
 				seen += mtp_heat_age(heat, epoch) <= RECENT;
 			}
 		}
 		coldest_sum += per_megabyte(kind, coldest);
 	}
 	return promised > 0 ? coldest_sum / SAMPLES * seen / promised : 0;
-}
-
-/*
- * The kind whose extents are worth least, if that is less than `least`; else -1.  A kind of few
- * extents loses more than its coldest pages with one of them, so it counts for more.
- */
-static int
-least_worth(MtpPool *pool, int kind, float least, uint64 *random)
-{
-	int			from = -1;
-
-	for (int other = 0; other < MTP_POOL_KINDS; other++)
-	{
-		uint32		n = pool->kinds[other].nextents;
-		float		loss;
-
-		if (other == kind || n == 0)
-			continue;
-		loss = worth(pool, other, random) * (1 + 2.0f / n);
-		if (loss < least)
-		{
-			least = loss;
-			from = other;
-		}
-	}
-	return from;
 }
 
 bool
@@ -421,11 +391,16 @@ mtp_pool_may_want(MtpPool *pool, int kind)
 	return pool->nfree > 0 || k->homeless >= mtp_pool_frames(kind) >> k->haste;
 }
 
+/*
+ * The extent comes from the kind whose extents are worth least, if that is little.  A kind of few
+ * extents loses more than its coldest pages with one of them, so it counts for more.
+ */
 bool
 mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent)
 {
 	MtpPoolKind *k = &pool->kinds[kind];
-	int			from;
+	int			from = -1;
+	float		least;
 
 	if (!mtp_pool_may_want(pool, kind))
 		return false;
@@ -435,9 +410,24 @@ mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent)
 		return true;
 	}
 	k->homeless = 0;
-	from = k->nextents == pool->nextents ? -1 : /* no other kind has any */
-		least_worth(pool, kind, (k->nextents > 0 ? worth(pool, kind, random)
-								 : k->asked) / WORTH_MORE, random);
+	if (k->nextents < pool->nextents)	/* else no other kind has any */
+	{
+		least = (k->nextents > 0 ? worth(pool, kind, random) : k->asked) / WORTH_MORE;
+		for (int other = 0; other < MTP_POOL_KINDS; other++)
+		{
+			uint32		n = pool->kinds[other].nextents;
+			float		loss;
+
+			if (other == kind || n == 0)
+				continue;
+			loss = worth(pool, other, random) * (1 + 2.0f / n);
+			if (loss < least)
+			{
+				least = loss;
+				from = other;
+			}
+		}
+	}
 	k->haste = from < 0 ? 0 : Min(k->haste + 1, HASTE);
 	if (from < 0)
 		return false;

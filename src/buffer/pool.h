@@ -12,8 +12,67 @@
 #ifndef MTP_POOL_H
 #define MTP_POOL_H
 
-#include "buffer/heat.h"
+#include "core/core.h"
+
 #include "port/atomics.h"
+
+/*
+ * How warm a page is (README.md, "Heat"): the logarithm of its accesses, the level, in one byte,
+ * and in the other the epoch that the level is of.  A level loses one in each epoch, when a
+ * process looks at it.  Processes read and write words whole and without locks; an access that is
+ * lost by that does not matter.
+ */
+typedef uint16 MtpHeat;
+
+#define MTP_HEAT_STEPS		16	/* levels between n accesses and 2 n, so epochs of a half-life */
+#define MTP_HEAT_ONE		64	/* the level of one access just now */
+#define MTP_HEAT_MOST		127 /* sixteen accesses: a warmer page need not stay longer when its
+								 * time is over */
+
+/*
+ * For each level: what an access adds to it, in 256ths, and the accesses that it stands for.
+ * mtp_heat_init fills both.
+ */
+extern uint16 mtp_heat_gain[MTP_HEAT_MOST + 1];
+extern double mtp_heat_accesses[MTP_HEAT_MOST + 1];
+
+extern void mtp_heat_init(void);
+
+static inline MtpHeat
+mtp_heat_of(int level, uint8 epoch)
+{
+	return (MtpHeat) (epoch << 8 | level);
+}
+
+/*
+ * The epochs since the word was written.  For a page in the buffer that is since its last access,
+ * as long as that was not long ago (refresh in pool.c).
+ */
+static inline int
+mtp_heat_age(MtpHeat heat, uint8 epoch)
+{
+	return Max((int8) (epoch - (heat >> 8)), 0);
+}
+
+/*
+ * The level now.  Words are brought up to date in time (mtp_pool_tick), so ages are small.  A word
+ * may be of a newer epoch than the caller knows.
+ */
+static inline int
+mtp_heat_level(MtpHeat heat, uint8 epoch)
+{
+	return Max((heat & 0xFF) - mtp_heat_age(heat, epoch), 0);
+}
+
+/*
+ * The level after one more access.  random has eight bits, which round fractions of a level up or
+ * down.
+ */
+static inline int
+mtp_heat_hit(int level, uint8 random)
+{
+	return level + ((mtp_heat_gain[level] + random) >> 8);
+}
 
 #define MTP_EXTENT_BYTES	(1024 * 1024)
 #define MTP_MOST_EXTENTS	(1024 * 1024)
@@ -63,7 +122,6 @@ typedef struct MtpPool
 	uint32		sketch_mask;
 	pg_atomic_uint64 accesses;
 	pg_atomic_uint32 epoch;
-	uint32		swept;			/* unused */
 	MtpPoolKind kinds[MTP_POOL_KINDS];
 	uint8	   *kind_of;		/* of each extent */
 	uint32	   *extents[MTP_POOL_KINDS];	/* those of a kind, the newest last */

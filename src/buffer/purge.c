@@ -42,12 +42,7 @@ typedef struct Files
 static int
 compare_files(const void *a, const void *b)
 {
-	MtpPageTag	x = mtp_page_tag(*(const MtpLocator *) a, 0);
-	MtpPageTag	y = mtp_page_tag(*(const MtpLocator *) b, 0);
-
-	if (x.space != y.space)
-		return x.space < y.space ? -1 : 1;
-	return x.page < y.page ? -1 : x.page > y.page ? 1 : 0;
+	return memcmp(a, b, sizeof(MtpLocator));
 }
 
 static bool
@@ -90,37 +85,30 @@ blocks_of(MtpLocator file)
 }
 
 /*
- * Looks for the frames of each block, if that is less work than a look at all heads; else does
- * nothing.
+ * Looks for the frames of each block, if that is less work than a look at all heads.  Then asks
+ * again whether there are any: a file may have been longer once, and other files may share its
+ * counter.
  */
-static void
-purge_blocks(int n, const MtpLocator *files)
-{
-	uint64		most = mtp_frame_heads(&mtp_buffer) / HEADS_PER_BLOCK;
-	BlockNumber *blocks = palloc(n * sizeof(BlockNumber));
-	uint64		sum = 0;
-
-	for (int i = 0; i < n && sum <= most; i++)
-	{
-		blocks[i] = blocks_of(files[i]);
-		sum += blocks[i];
-	}
-	for (int i = 0; i < n && sum <= most; i++)
-		for (BlockNumber block = 0; block < blocks[i]; block++)
-			mtp_frame_purge_page(&mtp_buffer, mtp_page_tag(files[i], block));
-	pfree(blocks);
-}
-
 static void
 purge_files(int n, MtpLocator *files)
 {
 	Files		f = {with_frames(n, files), files};
+	uint64		most = mtp_frame_heads(&mtp_buffer) / HEADS_PER_BLOCK;
+	uint64		sum = 0;
+	BlockNumber *blocks;
 
 	if (f.n == 0)
 		return;
-	purge_blocks(f.n, files);
-
-	/* A file may have been longer once, and other files may share its counter. */
+	blocks = palloc(f.n * sizeof(BlockNumber));
+	for (int i = 0; i < f.n && sum <= most; i++)
+	{
+		blocks[i] = blocks_of(files[i]);
+		sum += blocks[i];
+	}
+	for (int i = 0; i < f.n && sum <= most; i++)
+		for (BlockNumber block = 0; block < blocks[i]; block++)
+			mtp_frame_purge_page(&mtp_buffer, mtp_page_tag(files[i], block));
+	pfree(blocks);
 	f.n = with_frames(f.n, files);
 	if (f.n == 0)
 		return;
@@ -155,14 +143,21 @@ is_of_database(MtpPageTag tag, void *arg)
 	return (Oid) tag.space == *(Oid *) arg;
 }
 
-mtp_database_purged_type mtp_database_purged = NULL;
+void		(*mtp_database_purged) (Oid database) = NULL;
 
 static void
-purge_database(Oid database)
+purge_databases(void)
 {
-	mtp_frame_purge(&mtp_buffer, is_of_database, &database);
-	if (mtp_database_purged != NULL)
-		mtp_database_purged(database);
+	ListCell   *lc;
+
+	if (leaving != NIL)
+		MTP_INJECT("databases_leave");
+	foreach(lc, leaving)
+	{
+		mtp_frame_purge(&mtp_buffer, is_of_database, &lfirst_oid(lc));
+		if (mtp_database_purged != NULL)
+			mtp_database_purged(lfirst_oid(lc));
+	}
 }
 
 /*
@@ -213,30 +208,13 @@ note_database(ObjectAccessType access, Oid class, Oid object, int sub_id, void *
 	}
 }
 
-static void
-purge_databases(void)
-{
-	ListCell   *lc;
-
-	if (leaving != NIL)
-		MTP_INJECT("databases_leave");
-	foreach(lc, leaving)
-		purge_database(lfirst_oid(lc));
-}
-
 /* ---------- redo ---------- */
-
-static bool
-is_any(MtpPageTag tag, void *arg)
-{
-	return true;
-}
 
 void
 mtp_buffer_redo_begins(void)
 {
 	if (mtp_buffer.pool != NULL)
-		mtp_frame_purge(&mtp_buffer, is_any, NULL);
+		mtp_frame_purge(&mtp_buffer, NULL, NULL);
 }
 
 /* ---------- transactions ---------- */
@@ -267,11 +245,9 @@ xact_callback(XactEvent event, void *arg)
 			/* FALLTHROUGH */
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PREPARE:
-			leaving = NIL;
-			mtp_buffer_tell();
-			break;
 		case XACT_EVENT_PARALLEL_COMMIT:
 		case XACT_EVENT_PARALLEL_ABORT:
+			leaving = NIL;
 			mtp_buffer_tell();
 			break;
 		default:

@@ -3,7 +3,6 @@
  *	  Serves access methods: finds, publishes, loads and makes stale their index pages; counts.
  */
 #include "buffer/buffer.h"
-#include "buffer/record.h"
 
 #include "common/pg_prng.h"
 #include "executor/instrument.h"
@@ -45,13 +44,6 @@ mtp_buffer_reset(void)
 						pg_atomic_read_u32(&mtp_buffer.pool->epoch));
 }
 
-uint32
-mtp_buffer_aged(void)
-{
-	return pg_atomic_read_u32(&mtp_buffer.pool->epoch) -
-		(uint32) pg_atomic_read_u64(&mtp_buffer_counts[MTP_BUFFER_COUNTS]);
-}
-
 static inline uint64
 next_random(void)
 {
@@ -60,11 +52,17 @@ next_random(void)
 	return mtp_pool_random(&random_state);
 }
 
-static inline void
-count_access(int kind, MtpFrameCount what)
+uint8
+mtp_buffer_random(void)
 {
-	mtp_buffer.counts[kind][what]++;
-	untold++;
+	return (uint8) (next_random() >> 32);
+}
+
+uint64 *
+mtp_buffer_random_state(void)
+{
+	(void) next_random();
+	return &random_state;
 }
 
 /* Ageing may take a while.  So a caller that holds a page's lock only counts (mtp_buffer_miss). */
@@ -75,16 +73,11 @@ tell_in_time(void)
 		mtp_buffer_tell();
 }
 
-uint8
-mtp_buffer_random(void)
-{
-	return (uint8) (next_random() >> 32);
-}
-
 void
 mtp_buffer_hit(Relation rel, int kind)
 {
-	count_access(kind, MTP_COUNT_HITS);
+	mtp_buffer.counts[kind][MTP_COUNT_HITS]++;
+	untold++;
 	pgstat_count_buffer_read(rel);
 	pgstat_count_buffer_hit(rel);
 	pgBufferUsage.shared_blks_hit++;
@@ -92,16 +85,10 @@ mtp_buffer_hit(Relation rel, int kind)
 }
 
 uint64 *
-mtp_buffer_random_state(void)
-{
-	(void) next_random();
-	return &random_state;
-}
-
-uint64 *
 mtp_buffer_miss(int kind)
 {
-	count_access(kind, MTP_COUNT_MISSES);
+	mtp_buffer.counts[kind][MTP_COUNT_MISSES]++;
+	untold++;
 	return mtp_buffer_random_state();
 }
 
@@ -131,25 +118,22 @@ void
 mtp_buffer_consider(int kind)
 {
 	tell_in_time();
-	(void) next_random();
-	mtp_frame_consider(&mtp_buffer, kind, &random_state);
+	mtp_frame_consider(&mtp_buffer, kind, mtp_buffer_random_state());
 }
 
 /* ---------- loading ---------- */
-
-#define MOST_AMS	4
 
 static struct
 {
 	ambuild_function ambuild;
 	MtpPageFits fits;
-}			ams[MOST_AMS];
+}			ams[4];
 static int	nams = 0;
 
 void
 mtp_buffer_register(ambuild_function ambuild, MtpPageFits fits)
 {
-	Assert(nams < MOST_AMS);
+	Assert(nams < lengthof(ams));
 	ams[nams].ambuild = ambuild;
 	ams[nams++].fits = fits;
 }
@@ -196,8 +180,8 @@ mtp_buffer_load(Relation rel, BlockNumber block, int level, BufferAccessStrategy
 
 /* ---------- changes ---------- */
 
-static void
-make_stale(Buffer buf, bool hints)
+void
+mtp_buffer_stale(Buffer buf, bool hints)
 {
 	MtpLocator	file;
 	ForkNumber	fork;
@@ -208,16 +192,4 @@ make_stale(Buffer buf, bool hints)
 	BufferGetTag(buf, &file, &fork, &block);
 	if (fork == MAIN_FORKNUM)
 		mtp_frame_stale(&mtp_buffer, mtp_page_tag(file, block), hints);
-}
-
-void
-mtp_buffer_stale(Buffer buf)
-{
-	make_stale(buf, false);
-}
-
-void
-mtp_buffer_stale_hints(Buffer buf)
-{
-	make_stale(buf, true);
 }

@@ -24,12 +24,15 @@ mtp_stat_buffer(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	MtpPool    *pool = mtp_buffer.pool;
+	uint32		aged;			/* epochs that have begun since the last reset */
 
 	mtp_require_preload();
 	InitMaterializedSRF(fcinfo, 0);
 	if (pool == NULL)
 		return (Datum) 0;
 	mtp_buffer_tell();
+	aged = pg_atomic_read_u32(&pool->epoch) -
+		(uint32) pg_atomic_read_u64(&mtp_buffer_counts[MTP_BUFFER_COUNTS]);
 	for (int kind = 0; kind <= MTP_FRAME_KINDS; kind++)
 	{
 		bool		is_free = kind == MTP_FRAME_KINDS;
@@ -37,7 +40,7 @@ mtp_stat_buffer(PG_FUNCTION_ARGS)
 		pg_atomic_uint64 *counts = mtp_buffer_counts + kind * MTP_FRAME_COUNTS;
 		uint64		frames = 0;
 		Datum		values[4 + MTP_FRAME_COUNTS] = {0};
-		bool		nulls[4 + MTP_FRAME_COUNTS] = {false};
+		bool		nulls[4 + MTP_FRAME_COUNTS];
 
 		for (int i = 0; i < MTP_POOL_KINDS; i++)
 			if (mtp_pool_page_kind(i) == kind)
@@ -45,18 +48,14 @@ mtp_stat_buffer(PG_FUNCTION_ARGS)
 				frames += (uint64) pool->kinds[i].nextents * mtp_pool_frames(i);
 				bytes += (uint64) pool->kinds[i].nextents * MTP_EXTENT_BYTES;
 			}
+		memset(nulls, is_free, sizeof(nulls));
+		nulls[0] = nulls[2] = false;
 		values[0] = CStringGetTextDatum(is_free ? "free" : kind_names[kind]);
 		values[1] = Int64GetDatum(frames);
-		nulls[1] = is_free;
 		values[2] = Int64GetDatum(bytes);
-		for (int i = 0; i < MTP_FRAME_COUNTS; i++)
-		{
-			nulls[3 + i] = is_free;
-			if (!is_free)
-				values[3 + i] = Int64GetDatum(pg_atomic_read_u64(counts + i));
-		}
-		values[3 + MTP_FRAME_COUNTS] = Int64GetDatum(mtp_buffer_aged());
-		nulls[3 + MTP_FRAME_COUNTS] = is_free;
+		for (int i = 0; i < MTP_FRAME_COUNTS && !is_free; i++)
+			values[3 + i] = Int64GetDatum(pg_atomic_read_u64(&counts[i]));
+		values[3 + MTP_FRAME_COUNTS] = Int64GetDatum(aged);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;
@@ -93,8 +92,8 @@ mtp_buffer_content(PG_FUNCTION_ARGS)
 		nulls[0] = !OidIsValid(relid);	/* of a transaction that has not ended, or not known yet */
 		values[1] = Int64GetDatum((int64) (uint32) tag.page - 1);
 		values[2] = CStringGetTextDatum(kind_names[mtp_pool_page_kind(kind)]);
-		values[3] = Float4GetDatum(mtp_heat_accesses(mtp_heat_level(pool->heat[frame],
-																	mtp_pool_epoch(pool))));
+		values[3] = Float4GetDatum(mtp_heat_accesses[mtp_heat_level(pool->heat[frame],
+																	mtp_pool_epoch(pool))]);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

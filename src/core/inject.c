@@ -16,29 +16,6 @@
 
 char	   *mtp_debug_injection = NULL;
 
-/* Gives the lock back at once, so its holder lets all waiting processes go on by releasing it. */
-static void
-wait_for_lock(int key)
-{
-	LOCKTAG		tag;
-
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, key, 1);
-	(void) LockAcquire(&tag, ShareLock, false, false);
-	LockRelease(&tag, ShareLock, false);
-}
-
-/* Mostly goes on at once, now and then lets others go first, and seldom sleeps for a while. */
-static void
-delay_randomly(void)
-{
-	uint32		chance = pg_prng_uint32(&pg_global_prng_state);
-
-	if (chance % 256 == 0)
-		pg_usleep(chance / 256 % 1000);
-	else if (chance % 16 == 0)
-		sched_yield();
-}
-
 void
 mtp_inject_here(const char *point)
 {
@@ -53,9 +30,25 @@ mtp_inject_here(const char *point)
 		return;
 	action++;
 	if (strncmp(action, "wait", 4) == 0)
-		wait_for_lock(action[4] != '\0' ? atoi(action + 4) : MTP_INJECT_LOCK);
+	{
+		LOCKTAG		tag;
+
+		/* Given back at once: the holder lets all waiting processes go on by releasing it. */
+		SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0,
+							 action[4] != '\0' ? atoi(action + 4) : MTP_INJECT_LOCK, 1);
+		(void) LockAcquire(&tag, ShareLock, false, false);
+		LockRelease(&tag, ShareLock, false);
+	}
 	else if (strcmp(action, "delay") == 0)
-		delay_randomly();
+	{
+		uint32		chance = pg_prng_uint32(&pg_global_prng_state);
+
+		/* Mostly goes on at once, now and then lets others go first, and seldom sleeps. */
+		if (chance % 256 == 0)
+			pg_usleep(chance / 256 % 1000);
+		else if (chance % 16 == 0)
+			sched_yield();
+	}
 	else if (strcmp(action, "error") == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),

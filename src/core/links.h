@@ -60,14 +60,15 @@ mtp_tid_possible(const ItemPointerData *tid)
 		ItemPointerGetBlockNumberNoCheck(tid) != InvalidBlockNumber;
 }
 
-/* Report a page that links lead to more than once, or that is not there. */
-extern void mtp_link_fail_again(Relation rel, BlockNumber blkno) pg_attribute_noreturn();
-extern void mtp_link_fail_beyond(Relation rel, BlockNumber blkno) pg_attribute_noreturn();
+/* Reports a page that links lead to more than once, or that is not there (beyond). */
+extern void mtp_link_fail(Relation rel, BlockNumber blkno, bool beyond) pg_attribute_noreturn();
 
-/* Report an entry at block blkno whose TID is impossible, or leads beyond the table's end. */
-extern void mtp_tid_fail(Relation index, BlockNumber blkno) pg_attribute_noreturn();
-extern void mtp_tid_fail_beyond(Relation index, BlockNumber blkno, Relation heap,
-								const ItemPointerData *tid) pg_attribute_noreturn();
+/*
+ * Reports an entry at block blkno whose TID leads beyond the table's end; with heap NULL, one whose
+ * TID is impossible.
+ */
+extern void mtp_tid_fail(Relation index, BlockNumber blkno, Relation heap,
+						 const ItemPointerData *tid) pg_attribute_noreturn();
 
 /* Call this before reading a row.  heap may be NULL: not known here. */
 static inline void
@@ -75,7 +76,7 @@ mtp_tid_check_block(Relation index, BlockNumber blkno, Relation heap,
 					const ItemPointerData *tid)
 {
 	if (heap != NULL && unlikely(mtp_link_beyond(heap, ItemPointerGetBlockNumberNoCheck(tid))))
-		mtp_tid_fail_beyond(index, blkno, heap, tid);
+		mtp_tid_fail(index, blkno, heap, tid);
 }
 
 /* True if this process has locked the page: a wait for itself would never end. */

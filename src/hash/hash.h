@@ -161,7 +161,7 @@ mtp_hash_entry(Relation rel, Buffer buf, int i)
 	MtpHashEntry *e = MtpHashEntryAt(BufferGetPage(buf), i);
 
 	if (unlikely(!mtp_tid_possible(&e->tid)))
-		mtp_tid_fail(rel, BufferGetBlockNumber(buf));
+		mtp_tid_fail(rel, BufferGetBlockNumber(buf), NULL, NULL);
 	return e;
 }
 

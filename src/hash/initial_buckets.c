@@ -66,7 +66,7 @@ make_buckets(Relation rel, const MtpHashMeta *meta, const MtpHashSpace *space, i
 			MarkBufferDirty(buf);
 			if (RelationNeedsWAL(rel))
 				log_newpage_buffer(buf, true);
-			mtp_buffer_stale(buf);
+			mtp_buffer_stale(buf, false);
 			END_CRIT_SECTION();
 			UnlockReleaseBuffer(buf);
 		}

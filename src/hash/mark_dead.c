@@ -80,7 +80,7 @@ mtp_hash_scan_kill(IndexScanDesc scan)
 	if (marked)
 	{
 		MarkBufferDirtyHint(buf, true);
-		mtp_buffer_stale_hints(buf);
+		mtp_buffer_stale(buf, true);
 	}
 	so->nkilled = 0;
 

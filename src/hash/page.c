@@ -35,7 +35,7 @@ void
 mtp_hash_check_block(Relation rel, BlockNumber blkno)
 {
 	if (unlikely(mtp_link_beyond(rel, blkno)))
-		mtp_link_fail_beyond(rel, blkno);
+		mtp_link_fail(rel, blkno, true);
 }
 
 Buffer
@@ -48,7 +48,7 @@ mtp_hash_read(Relation rel, BlockNumber blkno, int lock, int want, BufferAccessS
 	if (lock != BUFFER_LOCK_UNLOCK)
 	{
 		if (unlikely(mtp_link_locked(buf)))
-			mtp_link_fail_again(rel, blkno);
+			mtp_link_fail(rel, blkno, false);
 		LockBuffer(buf, lock);
 		mtp_hash_check_page(rel, buf, want);
 	}
@@ -67,7 +67,7 @@ mtp_hash_read_reserved(Relation rel, const MtpHashMeta *meta, uint32 bucket)
 	MtpHashHeader *h = MtpHashHead(BufferGetPage(buf));
 
 	if (unlikely(mtp_link_locked(buf)))
-		mtp_link_fail_again(rel, blkno);
+		mtp_link_fail(rel, blkno, false);
 	LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 	if (!PageIsNew(BufferGetPage(buf)) &&
 		(h->page_id != MTP_PAGE_ID || h->type != MTP_HASH_BUCKET || h->bucket != bucket))
@@ -80,7 +80,7 @@ void
 mtp_hash_walk_step(Relation rel, MtpWalk *w, BlockNumber blkno)
 {
 	if (mtp_walk_again(w, blkno))
-		mtp_link_fail_again(rel, blkno);
+		mtp_link_fail(rel, blkno, false);
 }
 
 /*

@@ -312,7 +312,7 @@ note_free(IndexVacuumInfo *info, BlockNumber blkno)
 			MarkBufferDirty(buf);
 			if (RelationNeedsWAL(rel))
 				log_newpage_buffer(buf, true);
-			mtp_buffer_stale(buf);
+			mtp_buffer_stale(buf, false);
 			END_CRIT_SECTION();
 		}
 	}

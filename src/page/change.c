@@ -1,9 +1,9 @@
 /*
  * change.c
- *	  Changes a page's items in place.
+ *	  Fills a page, and changes its items in place.
  *
- * Everything here runs in critical sections and in redo.  It raises no error, allocates nothing,
- * and looks at nothing but its arguments and the page without its hints.
+ * Everything here but mtp_page_pack runs in critical sections and in redo.  It raises no error,
+ * allocates nothing, and looks at nothing but its arguments and the page without its hints.
  */
 #include "page/page.h"
 
@@ -28,6 +28,58 @@ mtp_page_init(Page page, uint8 type, uint16 level, uint8 norm)
 }
 
 /*
+ * Lays out the directory of a page that is filled anew, for items of `bytes` bytes, high key
+ * included.  Returns how many items each node gets: at least MTP_NODE_FILL, and so few that the
+ * nodes have slots for all items that the page still has room for.  The caller clears the
+ * directory.
+ */
+static inline int
+lay_out(Page page, int nitems, Size bytes)
+{
+	MtpPageHeader *h = MtpHead(page);
+	Size		item = bytes / Max(nitems, 1) + sizeof(MtpNode) / MTP_NODE_SLOTS;
+	Size		need = mtp_page_need(nitems, bytes);
+	int			more = need < MTP_PAGE_ROOM ? (MTP_PAGE_ROOM - need) / item : 0;
+	int			nodes = Max(MTP_NODES_FOR(nitems + more), 1);
+	int			fill = Max((nitems + nodes - 1) / nodes, MTP_NODE_FILL);
+
+	/* A directory grows in steps, so it may not quite fit. */
+	while (fill < MTP_NODE_SLOTS && MTP_DIR_BYTES((nitems + fill - 1) / fill) +
+		   bytes > MTP_PAGE_ROOM)
+		fill++;
+	h->nitems = nitems;
+	h->nnodes = (nitems + fill - 1) / fill;
+	h->cap = TYPEALIGN(MTP_DIR_STEP, Max(h->nnodes, 1));
+	((PageHeader) page)->pd_lower = MTP_DIR_AT + h->cap * 5 + h->nnodes * sizeof(MtpNode);
+	return fill;
+}
+
+/* Puts a body below the others, with zeros behind it.  There is room for it. */
+static inline uint16
+put_body(Page page, IndexTuple itup)
+{
+	PageHeader	ph = (PageHeader) page;
+	Size		size = MAXALIGN(IndexTupleSize(itup));
+
+	ph->pd_upper -= size;
+	memset((char *) page + ph->pd_upper + size - MAXIMUM_ALIGNOF, 0, MAXIMUM_ALIGNOF);
+	memcpy((char *) page + ph->pd_upper, itup, IndexTupleSize(itup));
+	return ph->pd_upper;
+}
+
+/* Appends the item of this rank to a page that was laid out, with flags in its slot. */
+static inline void
+append(Page page, int rank, int fill, IndexTuple itup, uint32 head, uint16 flags)
+{
+	MtpNode    *node = &MtpNodes(page)[rank / fill];
+
+	node->heads[rank % fill] = head;
+	node->offs[rank % fill] = put_body(page, itup) | flags;
+	MtpCounts(page)[rank / fill]++;
+	MtpDir(page)[rank / fill] = head;
+}
+
+/*
  * Rewrites directory and bodies without garbage, and merges n new items in (mtp_page_insert).  The
  * window stays, and so do dead hints.
  */
@@ -47,7 +99,7 @@ rewrite(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint
 	memcpy(old, page, BLCKSZ);
 	for (int i = 0; i < n; i++)
 		bytes += MAXALIGN(IndexTupleSize(items[i]));
-	fill = mtp_page_lay_out(page, h->nitems + n, bytes);
+	fill = lay_out(page, h->nitems + n, bytes);
 	h->garbage = 0;
 	ph->pd_upper = ph->pd_special;
 	if (ph->pd_lower + bytes > ph->pd_special)
@@ -55,7 +107,7 @@ rewrite(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint
 	memset(MtpDir(page), 0, ph->pd_special - MTP_DIR_AT);
 
 	if (h->highkey != 0)
-		h->highkey = mtp_page_put_body(page, MtpHighKey(old));
+		h->highkey = put_body(page, MtpHighKey(old));
 	for (int i = 0; i < MtpHead(old)->nnodes; i++)
 	{
 		MtpNode    *from = &MtpNodes(old)[i];
@@ -63,13 +115,13 @@ rewrite(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint
 		for (int j = 0; j < MtpCounts(old)[i]; j++, seen++)
 		{
 			for (; next < n && pos[next] == seen; next++)
-				mtp_page_append(page, rank++, fill, items[next], mtp_page_head(h, norms[next]), 0);
-			mtp_page_append(page, rank++, fill, mtp_slot_item(old, i, j), from->heads[j],
-							from->offs[j] & MTP_SLOT_FLAGS);
+				append(page, rank++, fill, items[next], mtp_page_head(h, norms[next]), 0);
+			append(page, rank++, fill, mtp_slot_item(old, i, j), from->heads[j],
+				   from->offs[j] & MTP_SLOT_FLAGS);
 		}
 	}
 	for (; next < n; next++)
-		mtp_page_append(page, rank++, fill, items[next], mtp_page_head(h, norms[next]), 0);
+		append(page, rank++, fill, items[next], mtp_page_head(h, norms[next]), 0);
 	Assert(rank == h->nitems);
 }
 
@@ -82,11 +134,12 @@ void
 mtp_page_set_window(Page page, const uint64 *norms)
 {
 	MtpPageHeader *h = MtpHead(page);
+	bool		grows = MtpLeftmost(page) || MtpRightmost(page);
 	int			lo = 0,
 				hi = h->nitems - 1;
+	int			shift = 0;
 	uint64		span,
 				room;
-	int			shift = 0;
 
 	if (h->type == MTP_PAGE_INNER && lo < hi)
 		lo++;
@@ -100,23 +153,44 @@ mtp_page_set_window(Page page, const uint64 *norms)
 		return;
 
 	span = norms[hi] - norms[lo];
-	while (shift < 32 &&
-		   (span >> shift) > (MtpLeftmost(page) ||
-							  MtpRightmost(page) ? PG_UINT32_MAX / 31 : PG_UINT32_MAX))
+	while (shift < 32 && (span >> shift) > (grows ? PG_UINT32_MAX / 31 : PG_UINT32_MAX))
 		shift++;
 	h->shift = shift;
+	h->base = 0;				/* all numbers */
 	if (shift == 32)
-	{
-		h->base = 0;			/* all numbers */
 		return;
-	}
-
 	room = ((uint64) PG_UINT32_MAX << shift) - span;
 	if (!MtpLeftmost(page))
 		room = 0;
 	else if (MtpRightmost(page))
 		room /= 2;
 	h->base = norms[lo] - Min(norms[lo], room);
+}
+
+void
+mtp_page_pack(Page page, int n, const IndexTuple *items, IndexTuple highkey)
+{
+	PageHeader	ph = (PageHeader) page;
+	MtpPageHeader *h = MtpHead(page);
+	Size		bytes = highkey ? MAXALIGN(IndexTupleSize(highkey)) : 0;
+	uint64		norms[MTP_MAX_ITEMS];
+	int			fill;
+
+	Assert(h->nitems == 0 && n <= MTP_MAX_ITEMS);
+	for (int i = 0; i < n; i++)
+	{
+		norms[i] = mtp_norm_tuple(h->norm, items[i]);
+		bytes += MAXALIGN(IndexTupleSize(items[i]));
+	}
+	fill = lay_out(page, n, bytes);
+	Assert(MTP_DIR_BYTES(h->nnodes) + bytes <= MTP_PAGE_ROOM);
+	memset(MtpDir(page), 0, ph->pd_lower - MTP_DIR_AT);
+	mtp_page_set_window(page, norms);
+	if (highkey)
+		h->highkey = put_body(page, highkey);
+	for (int i = 0; i < n; i++)
+		append(page, i, fill, items[i], mtp_page_head(h, norms[i]), 0);
+	Assert(ph->pd_lower <= ph->pd_upper);
 }
 
 /*
@@ -148,10 +222,7 @@ rewindow(Page page)
 		MtpNode    *node = &MtpNodes(page)[i];
 
 		for (int j = 0; j < MtpCounts(page)[i]; j++)
-		{
-			Assert(at < n);
 			node->heads[j] = mtp_page_head(h, norms[at++]);
-		}
 		MtpDir(page)[i] = node->heads[MtpCounts(page)[i] - 1];
 	}
 }
@@ -208,58 +279,27 @@ open_node(Page page, int at)
 	return true;
 }
 
-/* Moves the items from slot `from` on to the next node, which is empty. */
+/* Moves an item to a neighbour: the first one to the end of the node before, or the last one on. */
 static void
-spill_node(Page page, int at, int from)
+shift_item(Page page, int from, int to)
 {
-	MtpNode    *node = &MtpNodes(page)[at];
-	MtpNode    *next = &MtpNodes(page)[at + 1];
-	int			n = MtpCounts(page)[at] - from;
+	MtpNode    *f = &MtpNodes(page)[from];
+	MtpNode    *t = &MtpNodes(page)[to];
+	int			n = --MtpCounts(page)[from];
+	int			end = MtpCounts(page)[to]++;
+	int			take = from < to ? n : 0;
+	int			put = from < to ? 0 : end;
 
-	memcpy(next->heads, node->heads + from, n * sizeof(uint32));
-	memcpy(next->offs, node->offs + from, n * sizeof(uint16));
-	memset(node->heads + from, 0, n * sizeof(uint32));
-	memset(node->offs + from, 0, n * sizeof(uint16));
-	MtpCounts(page)[at] = from;
-	MtpCounts(page)[at + 1] = n;
-	MtpDir(page)[at] = node->heads[from - 1];
-	MtpDir(page)[at + 1] = next->heads[n - 1];
-}
-
-/* Moves the first item of node `at` to the end of the node on its left. */
-static void
-shift_left(Page page, int at)
-{
-	MtpNode    *node = &MtpNodes(page)[at];
-	MtpNode    *to = node - 1;
-	int			n = --MtpCounts(page)[at];
-	int			end = MtpCounts(page)[at - 1]++;
-
-	to->heads[end] = node->heads[0];
-	to->offs[end] = node->offs[0];
-	MtpDir(page)[at - 1] = to->heads[end];
-	memmove(&node->heads[0], &node->heads[1], n * sizeof(uint32));
-	memmove(&node->offs[0], &node->offs[1], n * sizeof(uint16));
-	node->heads[n] = 0;
-	node->offs[n] = 0;
-}
-
-/* Moves the last item of node `at` to the front of the node on its right. */
-static void
-shift_right(Page page, int at)
-{
-	MtpNode    *node = &MtpNodes(page)[at];
-	MtpNode    *to = node + 1;
-	int			last = --MtpCounts(page)[at];
-	int			n = MtpCounts(page)[at + 1]++;
-
-	memmove(&to->heads[1], &to->heads[0], n * sizeof(uint32));
-	memmove(&to->offs[1], &to->offs[0], n * sizeof(uint16));
-	to->heads[0] = node->heads[last];
-	to->offs[0] = node->offs[last];
-	node->heads[last] = 0;
-	node->offs[last] = 0;
-	MtpDir(page)[at] = node->heads[last - 1];
+	memmove(&t->heads[put + 1], &t->heads[put], (end - put) * sizeof(uint32));
+	memmove(&t->offs[put + 1], &t->offs[put], (end - put) * sizeof(uint16));
+	t->heads[put] = f->heads[take];
+	t->offs[put] = f->offs[take];
+	memmove(&f->heads[take], &f->heads[take + 1], (n - take) * sizeof(uint32));
+	memmove(&f->offs[take], &f->offs[take + 1], (n - take) * sizeof(uint16));
+	f->heads[n] = 0;
+	f->offs[n] = 0;
+	MtpDir(page)[from] = f->heads[n - 1];
+	MtpDir(page)[to] = t->heads[end];
 }
 
 /*
@@ -284,13 +324,13 @@ borrow_slot(Page page, MtpPos *p, int reach)
 		(left < 0 || right - p->node <= end - left))
 	{
 		for (; right > p->node; right--)
-			shift_right(page, right - 1);
+			shift_item(page, right - 1, right);
 		return true;
 	}
 	if (left < 0 || counts[left] == MTP_NODE_SLOTS)
 		return false;
 	for (; left < end; left++)
-		shift_left(page, left + 1);
+		shift_item(page, left + 1, left);
 	p->slot = (p->slot > 0 ? p->slot : MTP_NODE_SLOTS) - 1;
 	p->node = end;
 	return true;
@@ -303,15 +343,27 @@ borrow_slot(Page page, MtpPos *p, int reach)
 static bool
 add_node(Page page, MtpPos *p)
 {
+	const int	half = MTP_NODE_SLOTS / 2;
+	MtpNode    *node,
+			   *next;
+
 	if (p->slot == 0)
 		return open_node(page, p->node);
 	if (!open_node(page, p->node + 1))
 		return false;
-	spill_node(page, p->node, MTP_NODE_SLOTS / 2);
-	if (p->slot > MTP_NODE_SLOTS / 2)
+	node = &MtpNodes(page)[p->node];
+	next = node + 1;
+	memcpy(next->heads, node->heads + half, half * sizeof(uint32));
+	memcpy(next->offs, node->offs + half, half * sizeof(uint16));
+	memset(node->heads + half, 0, half * sizeof(uint32));
+	memset(node->offs + half, 0, half * sizeof(uint16));
+	MtpCounts(page)[p->node] = MtpCounts(page)[p->node + 1] = half;
+	MtpDir(page)[p->node] = node->heads[half - 1];
+	MtpDir(page)[p->node + 1] = next->heads[half - 1];
+	if (p->slot > half)
 	{
 		p->node++;
-		p->slot -= MTP_NODE_SLOTS / 2;
+		p->slot -= half;
 	}
 	return true;
 }
@@ -355,7 +407,7 @@ insert_one(Page page, int pos, IndexTuple itup, uint32 head)
 		return false;
 
 	/* The body takes its room first, so that a new node cannot have it. */
-	(void) mtp_page_put_body(page, itup);
+	(void) put_body(page, itup);
 	if (!make_slot(page, pos, &p))
 	{
 		ph->pd_upper += size;
@@ -419,48 +471,45 @@ mtp_page_insert_reads(Page page, int n, Size bytes)
 	return gap(page) < bytes + n * sizeof(MtpNode) + (n / MTP_DIR_STEP + 1) * MTP_DIR_STEP * 5;
 }
 
-static void
-delete_one(Page page, int pos)
-{
-	PageHeader	ph = (PageHeader) page;
-	MtpPageHeader *h = MtpHead(page);
-	MtpPos		p = mtp_page_locate(page, pos);
-	MtpNode    *node = &MtpNodes(page)[p.node];
-	int			tail = MtpCounts(page)[p.node] - p.slot - 1;
-
-	h->garbage += MAXALIGN(IndexTupleSize(mtp_slot_item(page, p.node, p.slot)));
-	if (mtp_slot_dead(page, p.node, p.slot) && h->ndead > 0)
-		h->ndead--;
-	memmove(&node->heads[p.slot], &node->heads[p.slot + 1], tail * sizeof(uint32));
-	memmove(&node->offs[p.slot], &node->offs[p.slot + 1], tail * sizeof(uint16));
-	node->heads[p.slot + tail] = 0;
-	node->offs[p.slot + tail] = 0;
-	h->nitems--;
-	if (--MtpCounts(page)[p.node] > 0)
-	{
-		MtpDir(page)[p.node] = node->heads[MtpCounts(page)[p.node] - 1];
-		return;
-	}
-
-	/* The node is empty: close the gap. */
-	h->nnodes--;
-	memmove(node, node + 1, (h->nnodes - p.node) * sizeof(MtpNode));
-	memmove(&MtpCounts(page)[p.node], &MtpCounts(page)[p.node + 1], h->nnodes - p.node);
-	memmove(&MtpDir(page)[p.node], &MtpDir(page)[p.node + 1],
-			(h->nnodes - p.node) * sizeof(uint32));
-	MtpCounts(page)[h->nnodes] = 0;
-	MtpDir(page)[h->nnodes] = 0;
-	ph->pd_lower -= sizeof(MtpNode);
-}
-
 void
 mtp_page_delete(Page page, int n, const uint16 *pos)
 {
+	MtpPageHeader *h = MtpHead(page);
+	uint32	   *dir = MtpDir(page);
+	uint8	   *counts = MtpCounts(page);
+
 	for (int i = n - 1; i >= 0; i--)
-		delete_one(page, pos[i]);
-	if (MtpHead(page)->ndead == 0)
-		MtpHead(page)->flags &= ~MTP_HAS_DEAD;
-	if (MtpHead(page)->nitems == 0)
+	{
+		MtpPos		p = mtp_page_locate(page, pos[i]);
+		MtpNode    *node = &MtpNodes(page)[p.node];
+		int			tail = --counts[p.node] - p.slot;
+
+		h->garbage += MAXALIGN(IndexTupleSize(mtp_node_item(page, node, p.slot)));
+		if (mtp_slot_dead(page, p.node, p.slot) && h->ndead > 0)
+			h->ndead--;
+		memmove(&node->heads[p.slot], &node->heads[p.slot + 1], tail * sizeof(uint32));
+		memmove(&node->offs[p.slot], &node->offs[p.slot + 1], tail * sizeof(uint16));
+		node->heads[p.slot + tail] = 0;
+		node->offs[p.slot + tail] = 0;
+		h->nitems--;
+		if (counts[p.node] > 0)
+		{
+			dir[p.node] = node->heads[counts[p.node] - 1];
+			continue;
+		}
+
+		/* The node is empty: close the gap. */
+		h->nnodes--;
+		memmove(node, node + 1, (h->nnodes - p.node) * sizeof(MtpNode));
+		memmove(&counts[p.node], &counts[p.node + 1], h->nnodes - p.node);
+		memmove(&dir[p.node], &dir[p.node + 1], (h->nnodes - p.node) * sizeof(uint32));
+		counts[h->nnodes] = 0;
+		dir[h->nnodes] = 0;
+		((PageHeader) page)->pd_lower -= sizeof(MtpNode);
+	}
+	if (h->ndead == 0)
+		h->flags &= ~MTP_HAS_DEAD;
+	if (h->nitems == 0)
 		rewrite(page, 0, NULL, NULL, NULL); /* gives the bodies' room back */
 }
 

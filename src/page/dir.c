@@ -34,18 +34,9 @@ mtp_page_items(Page page, IndexTuple *items)
 }
 
 Size
-mtp_page_item_bytes(Page page)
-{
-	Size		highkey = MtpHead(page)->highkey != 0 ? IndexTupleSize(MtpHighKey(page)) : 0;
-
-	return mtp_page_body_bytes(page) - MAXALIGN(highkey);
-}
-
-Size
 mtp_page_free(Page page)
 {
-	Size		used = MTP_DIR_BYTES(MTP_NODES_FOR(MtpHead(page)->nitems)) +
-	mtp_page_body_bytes(page);
+	Size		used = mtp_page_need(MtpHead(page)->nitems, mtp_page_body_bytes(page));
 
 	return used < MTP_PAGE_ROOM ? MTP_PAGE_ROOM - used : 0;
 }
@@ -53,8 +44,8 @@ mtp_page_free(Page page)
 bool
 mtp_page_fits(Page page, int n, Size bytes)
 {
-	return MTP_DIR_BYTES(MTP_NODES_FOR(MtpHead(page)->nitems + n)) + bytes +
-		mtp_page_body_bytes(page) <= MTP_PAGE_ROOM;
+	return mtp_page_need(MtpHead(page)->nitems + n, bytes + mtp_page_body_bytes(page)) <=
+		MTP_PAGE_ROOM;
 }
 
 /* True if there is a whole tuple at this offset of the page. */
@@ -73,52 +64,13 @@ body_ok(Page page, unsigned off)
 		mtp_norm_whole(MtpHead(page)->norm, itup);
 }
 
-static const char *
-check_nodes(Page page, int *pos)
-{
-	MtpPageHeader *h = MtpHead(page);
-	Size		bytes = 0;
-	uint32		last = 0;
-	int			n = 0;
-
-	for (int i = 0; i < h->nnodes; i++)
-	{
-		MtpNode    *node = &MtpNodes(page)[i];
-		int			count = MtpCounts(page)[i];
-
-		for (int j = 0; j < count; j++)
-		{
-			unsigned	off = node->offs[j] & ~MTP_SLOT_FLAGS;
-			IndexTuple	itup = (IndexTuple) ((char *) page + off);
-
-			*pos = n + j;
-			if (!body_ok(page, off))
-				return "directory points to something that is not an item";
-			if (node->offs[j] & MTP_SLOT_FLAGS & ~MTP_SLOT_DEAD)
-				return "directory has unknown flags";
-			if (node->heads[j] < last)
-				return "heads in the directory are out of order";
-			last = node->heads[j];
-			if (last != mtp_page_head(h, mtp_norm_tuple(h->norm, itup)))
-				return "head in the directory differs from its item's key";
-			bytes += MAXALIGN(IndexTupleSize(itup));
-		}
-		*pos = -1;
-		if (MtpDir(page)[i] != last)
-			return "directory's first level differs from its second";
-		n += count;
-	}
-	if (bytes != mtp_page_item_bytes(page))
-		return "free space is not what items and garbage leave";
-	return NULL;
-}
-
 /* True if each node in use has 1 .. 16 items, and all together have as many as the page says. */
-#ifdef MTP_USE_SSE2
 static bool
 counts_ok(Page page)
 {
 	MtpPageHeader *h = MtpHead(page);
+	const uint8 *counts = MtpCounts(page);
+#ifdef MTP_USE_SSE2
 	const __m128i zero = _mm_setzero_si128();
 	const __m128i one = _mm_set1_epi8(1);
 	const __m128i most = _mm_set1_epi8(MTP_NODE_SLOTS - 1);
@@ -132,8 +84,7 @@ counts_ok(Page page)
 	for (int i = 0; i < h->nnodes; i += 16)
 	{
 		__m128i		used = mtp_first_bytes(Min(h->nnodes - i, 16));
-		__m128i		c = _mm_and_si128(_mm_loadu_si128((const __m128i *) (MtpCounts(page) + i)),
-									  used);
+		__m128i		c = _mm_and_si128(_mm_loadu_si128((const __m128i *) (counts + i)), used);
 		__m128i		less = _mm_sub_epi8(c, one);	/* 0 becomes the largest byte */
 
 		bad = _mm_or_si128(bad, _mm_andnot_si128(_mm_cmpeq_epi8(_mm_min_epu8(less, most), less),
@@ -142,13 +93,7 @@ counts_ok(Page page)
 	}
 	return _mm_movemask_epi8(bad) == 0 &&
 		_mm_cvtsi128_si32(sum) + _mm_cvtsi128_si32(_mm_srli_si128(sum, 8)) == h->nitems;
-}
 #else
-static bool
-counts_ok(Page page)
-{
-	MtpPageHeader *h = MtpHead(page);
-	const uint8 *counts = MtpCounts(page);
 	int			sum = 0;
 
 	for (int i = 0; i < h->nnodes; i++)
@@ -158,8 +103,8 @@ counts_ok(Page page)
 		sum += counts[i];
 	}
 	return sum == h->nitems;
-}
 #endif
+}
 
 /*
  * Checks the page as far as it can be told without its items (part of invariants P1, P4, P5).
@@ -210,17 +155,44 @@ mtp_page_fault(Page page, int *pos)
 {
 	MtpPageHeader *h = MtpHead(page);
 	const char *what = mtp_page_shape(page);
+	Size		bytes = 0;
+	uint32		last = 0;
+	int			n = 0;
+	int			unused;
 
+	if (pos == NULL)
+		pos = &unused;
 	*pos = -1;
 	if (what != NULL || (h->type != MTP_PAGE_LEAF && h->type != MTP_PAGE_INNER))
 		return what;
-	return check_nodes(page, pos);
-}
+	for (int i = 0; i < h->nnodes; i++)
+	{
+		MtpNode    *node = &MtpNodes(page)[i];
 
-const char *
-mtp_page_check(Page page)
-{
-	int			pos;
+		for (int j = 0; j < MtpCounts(page)[i]; j++)
+		{
+			unsigned	off = node->offs[j] & ~MTP_SLOT_FLAGS;
+			IndexTuple	itup = (IndexTuple) ((char *) page + off);
 
-	return mtp_page_fault(page, &pos);
+			*pos = n++;
+			if (!body_ok(page, off))
+				return "directory points to something that is not an item";
+			if (node->offs[j] & MTP_SLOT_FLAGS & ~MTP_SLOT_DEAD)
+				return "directory has unknown flags";
+			if (node->heads[j] < last)
+				return "heads in the directory are out of order";
+			last = node->heads[j];
+			if (last != mtp_page_head(h, mtp_norm_tuple(h->norm, itup)))
+				return "head in the directory differs from its item's key";
+			bytes += MAXALIGN(IndexTupleSize(itup));
+		}
+		*pos = -1;
+		if (MtpDir(page)[i] != last)
+			return "directory's first level differs from its second";
+	}
+	if (h->highkey != 0)
+		bytes += MAXALIGN(IndexTupleSize(MtpHighKey(page)));
+	if (bytes != mtp_page_body_bytes(page))
+		return "free space is not what items and garbage leave";
+	return NULL;
 }

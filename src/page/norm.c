@@ -21,47 +21,30 @@
 uint8
 mtp_norm_kind(Oid cmp_proc, Oid collation)
 {
-	switch (cmp_proc)
+	static const struct
 	{
-		case F_BTINT2CMP:
-			return MTP_NORM_INT2;
-		case F_BTINT4CMP:
-		case F_DATE_CMP:
-			return MTP_NORM_INT4;
-		case F_BTINT8CMP:
-		case F_TIMESTAMP_CMP:
-		case F_TIMESTAMPTZ_CMP:
-		case F_TIME_CMP:
-		case F_CASH_CMP:
-			return MTP_NORM_INT8;
-		case F_BTOIDCMP:
-			return MTP_NORM_OID;
-		case F_XID8CMP:
-		case F_PG_LSN_CMP:
-			return MTP_NORM_UINT8;
-		case F_BTBOOLCMP:
-			return MTP_NORM_BOOL;
-		case F_BTCHARCMP:
-			return MTP_NORM_CHAR;
-		case F_BTFLOAT4CMP:
-			return MTP_NORM_FLOAT4;
-		case F_BTFLOAT8CMP:
-			return MTP_NORM_FLOAT8;
-		case F_UUID_CMP:
-			return MTP_NORM_UUID;
-		case F_BYTEACMP:
-		case F_BTTEXT_PATTERN_CMP:
-			return MTP_NORM_BYTES;
-		case F_BTTEXTCMP:
-			/* a nondeterministic collation is never C */
-			return OidIsValid(collation) && lc_collate_is_c(collation) ?
-				MTP_NORM_BYTES : MTP_NORM_NONE;
-		case F_BTNAMECMP:
-			return OidIsValid(collation) && lc_collate_is_c(collation) ?
-				MTP_NORM_NAME : MTP_NORM_NONE;
-		default:
-			return MTP_NORM_NONE;
-	}
+		Oid			proc;
+		uint8		kind;
+	}			kinds[] = {
+		{F_BTINT2CMP, MTP_NORM_INT2}, {F_BTINT4CMP, MTP_NORM_INT4}, {F_DATE_CMP, MTP_NORM_INT4},
+		{F_BTINT8CMP, MTP_NORM_INT8}, {F_TIMESTAMP_CMP, MTP_NORM_INT8},
+		{F_TIMESTAMPTZ_CMP, MTP_NORM_INT8}, {F_TIME_CMP, MTP_NORM_INT8},
+		{F_CASH_CMP, MTP_NORM_INT8}, {F_BTOIDCMP, MTP_NORM_OID}, {F_XID8CMP, MTP_NORM_UINT8},
+		{F_PG_LSN_CMP, MTP_NORM_UINT8}, {F_BTBOOLCMP, MTP_NORM_BOOL}, {F_BTCHARCMP, MTP_NORM_CHAR},
+		{F_BTFLOAT4CMP, MTP_NORM_FLOAT4}, {F_BTFLOAT8CMP, MTP_NORM_FLOAT8},
+		{F_UUID_CMP, MTP_NORM_UUID}, {F_BYTEACMP, MTP_NORM_BYTES},
+		{F_BTTEXT_PATTERN_CMP, MTP_NORM_BYTES}, {F_BTTEXTCMP, MTP_NORM_BYTES},
+		{F_BTNAMECMP, MTP_NORM_NAME}
+	};
+
+	/* These two need bytes in the order of memcmp.  A nondeterministic collation is never C. */
+	if ((cmp_proc == F_BTTEXTCMP || cmp_proc == F_BTNAMECMP) &&
+		!(OidIsValid(collation) && lc_collate_is_c(collation)))
+		return MTP_NORM_NONE;
+	for (int i = 0; i < lengthof(kinds); i++)
+		if (kinds[i].proc == cmp_proc)
+			return kinds[i].kind;
+	return MTP_NORM_NONE;
 }
 
 uint8
@@ -106,15 +89,12 @@ norm_bytes(const char *data, Size len)
 static uint64
 norm_varlena(struct varlena *v)
 {
-	struct varlena *head;
-	uint64		n;
+	bool		whole = !VARATT_IS_COMPRESSED(v) && !VARATT_IS_EXTERNAL(v);
+	struct varlena *head = whole ? v : detoast_attr_slice(v, 0, sizeof(uint64));
+	uint64		n = norm_bytes(VARDATA_ANY(head), VARSIZE_ANY_EXHDR(head));
 
-	if (!VARATT_IS_COMPRESSED(v) && !VARATT_IS_EXTERNAL(v))
-		return norm_bytes(VARDATA_ANY(v), VARSIZE_ANY_EXHDR(v));
-
-	head = detoast_attr_slice(v, 0, sizeof(n));
-	n = norm_bytes(VARDATA_ANY(head), VARSIZE_ANY_EXHDR(head));
-	pfree(head);
+	if (!whole)
+		pfree(head);
 	return n;
 }
 
@@ -158,14 +138,9 @@ mtp_norm_datum(uint8 code, Datum value, bool isnull)
 
 	if (isnull)
 		return (code & MTP_NORM_NULLS_FIRST) ? 0 : PG_UINT64_MAX;
+	/* If nothing is known of the values all share one number, on their side of the nulls. */
 	if ((code & MTP_NORM_KIND) == MTP_NORM_NONE)
-	{
-		/*
-		 * Nothing is known of the values, so all share one number.  It must keep its side of the
-		 * nulls.
-		 */
 		return (code & MTP_NORM_NULLS_FIRST) ? PG_UINT64_MAX : 0;
-	}
 	n = norm_value(code & MTP_NORM_KIND, value);
 	return (code & MTP_NORM_DESC) ? ~n : n;
 }
@@ -198,29 +173,21 @@ uint64
 mtp_norm_tuple(uint8 code, IndexTuple itup)
 {
 	char	   *data = first_data(itup);
+	uint8		kind = code & MTP_NORM_KIND;
 	Datum		value;
 
 	if (first_missing(itup))
 		return 0;
 	if (first_null(itup))
 		return mtp_norm_datum(code, (Datum) 0, true);
-	if ((code & MTP_NORM_KIND) == MTP_NORM_NONE)
-		return mtp_norm_datum(code, (Datum) 0, false);
 	if (mtp_norm_is_exact(code))
 		return mtp_norm_fixed(code, data);
-
-	switch (code & MTP_NORM_KIND)
-	{
-		case MTP_NORM_FLOAT4:
-			value = Float4GetDatum(*(float4 *) data);
-			break;
-		case MTP_NORM_FLOAT8:
-			value = Float8GetDatum(*(float8 *) data);
-			break;
-		default:
-			value = PointerGetDatum(data);
-			break;
-	}
+	if (kind == MTP_NORM_FLOAT4)
+		value = Float4GetDatum(*(float4 *) data);
+	else if (kind == MTP_NORM_FLOAT8)
+		value = Float8GetDatum(*(float8 *) data);
+	else
+		value = PointerGetDatum(data);	/* not looked at if the kind is MTP_NORM_NONE */
 	return mtp_norm_datum(code, value, false);
 }
 

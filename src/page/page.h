@@ -151,9 +151,7 @@ mtp_window_head(uint64 base, uint8 shift, uint64 norm)
 	if (unlikely(norm <= base))
 		return 0;
 	d = (norm - base) >> shift;
-	if (unlikely(d > PG_UINT32_MAX))
-		return PG_UINT32_MAX;
-	return (uint32) d;
+	return unlikely(d > PG_UINT32_MAX) ? PG_UINT32_MAX : (uint32) d;
 }
 
 static inline uint32
@@ -264,9 +262,6 @@ mtp_page_body_bytes(Page page)
 	return ph->pd_special - ph->pd_upper - MtpHead(page)->garbage;
 }
 
-/* The bytes of the bodies of all items, without the high key */
-extern Size mtp_page_item_bytes(Page page);
-
 /* The bytes that insertions can still use, after a rewrite of the page */
 extern Size mtp_page_free(Page page);
 
@@ -277,22 +272,17 @@ extern Size mtp_page_free(Page page);
 extern bool mtp_page_fits(Page page, int n, Size bytes);
 
 /*
- * What is wrong with the page, or NULL: a static string.  Safe on any bytes.  *pos is the item's
- * rank, or -1 if the fault is not about one.
+ * What is wrong with the page, or NULL: a static string.  Safe on any bytes.  *pos, if not NULL, is
+ * the item's rank, or -1 if the fault is not about one.  mtp_page_shape looks at no item: enough to
+ * search the page safely.
  */
 extern const char *mtp_page_fault(Page page, int *pos);
-
-/*
- * mtp_page_shape looks at no item: enough to search the page safely.  mtp_page_check is
- * mtp_page_fault without the rank.  Safe on any bytes.
- */
 extern const char *mtp_page_shape(Page page);
-extern const char *mtp_page_check(Page page);
 
 /*
  * change.c: changing in place.  Each change is a function of the page without its hints, and of
- * the arguments, so that redo does the same.  Raises no error, so that it can run in critical
- * sections.
+ * the arguments, so that redo does the same.  All but mtp_page_pack raise no error, so that they
+ * can run in critical sections.
  */
 extern void mtp_page_init(Page page, uint8 type, uint16 level, uint8 norm);
 
@@ -326,7 +316,7 @@ extern void mtp_page_set_window(Page page, const uint64 *norms);
 extern void mtp_page_mask(Page page);
 
 /*
- * pack.c: fills a fresh page (mtp_page_init, links set) with n items in key order, and a high key
+ * Fills a fresh page (mtp_page_init, links set) with n items in key order, and a high key
  * if that is not NULL.  May allocate: not for critical sections.
  */
 extern void mtp_page_pack(Page page, int n, const IndexTuple *items, IndexTuple highkey);
@@ -336,69 +326,6 @@ static inline Size
 mtp_page_need(int n, Size bytes)
 {
 	return MTP_DIR_BYTES(MTP_NODES_FOR(n)) + bytes;
-}
-
-/*
- * How many items each node of a rewritten page gets: at least MTP_NODE_FILL, and so few that the
- * nodes have slots for all items that the page still has room for.  bytes: all bodies, high key
- * included.
- */
-static inline int
-mtp_page_fill(int nitems, Size bytes)
-{
-	Size		item = bytes / Max(nitems, 1) + sizeof(MtpNode) / MTP_NODE_SLOTS;
-	Size		need = mtp_page_need(nitems, bytes);
-	int			more = need < MTP_PAGE_ROOM ? (MTP_PAGE_ROOM - need) / item : 0;
-	int			nodes = Max(MTP_NODES_FOR(nitems + more), 1);
-	int			fill = Max((nitems + nodes - 1) / nodes, MTP_NODE_FILL);
-
-	/* A directory grows in steps, so it may not quite fit. */
-	while (fill < MTP_NODE_SLOTS && MTP_DIR_BYTES((nitems + fill - 1) / fill) +
-		   bytes > MTP_PAGE_ROOM)
-		fill++;
-	return fill;
-}
-
-/*
- * Lays out the directory of a page that is filled anew, for items of `bytes` bytes, high key
- * included.  Returns how many items each node gets.  The caller clears the directory.
- */
-static inline int
-mtp_page_lay_out(Page page, int nitems, Size bytes)
-{
-	MtpPageHeader *h = MtpHead(page);
-	int			fill = mtp_page_fill(nitems, bytes);
-
-	h->nitems = nitems;
-	h->nnodes = (nitems + fill - 1) / fill;
-	h->cap = TYPEALIGN(MTP_DIR_STEP, Max(h->nnodes, 1));
-	((PageHeader) page)->pd_lower = MTP_DIR_AT + h->cap * 5 + h->nnodes * sizeof(MtpNode);
-	return fill;
-}
-
-/* Puts a body below the others, with zeros behind it.  There is room for it. */
-static inline uint16
-mtp_page_put_body(Page page, IndexTuple itup)
-{
-	PageHeader	ph = (PageHeader) page;
-	Size		size = MAXALIGN(IndexTupleSize(itup));
-
-	ph->pd_upper -= size;
-	memset((char *) page + ph->pd_upper + size - MAXIMUM_ALIGNOF, 0, MAXIMUM_ALIGNOF);
-	memcpy((char *) page + ph->pd_upper, itup, IndexTupleSize(itup));
-	return ph->pd_upper;
-}
-
-/* Appends the item of this rank to a page that was laid out, with flags in its slot. */
-static inline void
-mtp_page_append(Page page, int rank, int fill, IndexTuple itup, uint32 head, uint16 flags)
-{
-	MtpNode    *node = &MtpNodes(page)[rank / fill];
-
-	node->heads[rank % fill] = head;
-	node->offs[rank % fill] = mtp_page_put_body(page, itup) | flags;
-	MtpCounts(page)[rank / fill]++;
-	MtpDir(page)[rank / fill] = head;
 }
 
 #endif							/* MTP_PAGE_H */

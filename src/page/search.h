@@ -58,6 +58,25 @@ mtp_count_below_sse2(const uint32 *a, int n, uint32 key, bool or_equal)
 	return or_equal ? Max(n, 0) + _mm_cvtsi128_si32(count) : -_mm_cvtsi128_si32(count);
 }
 #define mtp_count_below mtp_count_below_sse2
+
+/* A bit for each of 16 values, which are all ones or all zeros */
+static inline int
+mtp_node_mask(__m128i v0, __m128i v1, __m128i v2, __m128i v3)
+{
+	return _mm_movemask_epi8(_mm_packs_epi16(_mm_packs_epi32(v0, v1), _mm_packs_epi32(v2, v3)));
+}
+
+/* All bits of the first n of sixteen bytes, 0 <= n <= 16 */
+static inline __m128i
+mtp_first_bytes(int n)
+{
+	static const uint8 bytes[32] = {
+		0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,
+		0xFF
+	};
+
+	return _mm_loadu_si128((const __m128i *) (bytes + 16 - n));
+}
 #else
 #define mtp_count_below mtp_count_below_scalar
 #endif
@@ -67,16 +86,10 @@ mtp_count_below_sse2(const uint32 *a, int n, uint32 key, bool or_equal)
  * depends on the key: all heads are compared, and the first one that differs tells, since they are
  * sorted.
  */
-#ifdef MTP_USE_SSE2
-static inline int
-mtp_node_mask(__m128i v0, __m128i v1, __m128i v2, __m128i v3)
-{
-	return _mm_movemask_epi8(_mm_packs_epi16(_mm_packs_epi32(v0, v1), _mm_packs_epi32(v2, v3)));
-}
-
 static inline void
 mtp_node_range(const uint32 *heads, int n, uint32 key, int *below, int *not_above)
 {
+#ifdef MTP_USE_SSE2
 	const __m128i sign = _mm_set1_epi32((int) 0x80000000);
 	const __m128i k = _mm_set1_epi32((int) (key ^ 0x80000000));
 	const __m128i *h = (const __m128i *) heads;
@@ -92,16 +105,12 @@ mtp_node_range(const uint32 *heads, int n, uint32 key, int *below, int *not_abov
 	/* Slots behind the last head may hold anything. */
 	*below = Min(__builtin_ctz(~less), n);
 	*not_above = Min(__builtin_ctz(more | 1 << MTP_NODE_SLOTS), n);
-}
 #else
-static inline void
-mtp_node_range(const uint32 *heads, int n, uint32 key, int *below, int *not_above)
-{
 	n = Min(n, MTP_NODE_SLOTS);
 	*below = mtp_count_below(heads, n, key, false);
 	*not_above = mtp_count_below(heads, n, key, true);
-}
 #endif
+}
 
 #define MTP_PAGE_FIRST_BYTES	256
 
@@ -113,28 +122,14 @@ mtp_page_prefetch(Page page)
 		__builtin_prefetch((char *) page + i);
 }
 
-#ifdef MTP_USE_SSE2
-/* All bits of the first n of sixteen bytes, 0 <= n <= 16 */
-static inline __m128i
-mtp_first_bytes(int n)
-{
-	static const uint8 bytes[32] = {
-		0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,
-		0xFF
-	};
-
-	return _mm_loadu_si128((const __m128i *) (bytes + 16 - n));
-}
-#endif
-
 /*
  * The rank of a node's first item.  cap: the nodes that the directory has room for, a multiple of
  * 16.
  */
-#ifdef MTP_USE_SSE2
 static inline int
 mtp_node_rank(const uint8 *counts, int node, int cap)
 {
+#ifdef MTP_USE_SSE2
 	__m128i		sum = _mm_setzero_si128();
 
 	for (int i = 0; i < cap; i += 16)
@@ -145,18 +140,14 @@ mtp_node_rank(const uint8 *counts, int node, int cap)
 		sum = _mm_add_epi64(sum, _mm_sad_epu8(below, _mm_setzero_si128()));
 	}
 	return _mm_cvtsi128_si32(sum) + _mm_cvtsi128_si32(_mm_srli_si128(sum, 8));
-}
 #else
-static inline int
-mtp_node_rank(const uint8 *counts, int node, int cap)
-{
 	int			rank = 0;
 
 	for (int i = 0; i < node; i++)
 		rank += counts[i];
 	return rank;
-}
 #endif
+}
 
 /*
  * The slots of a node whose items are not marked dead, as bits: bit i stands for slot i.  count:

@@ -20,6 +20,7 @@
 #include "storage/shmem.h"
 #include "utils/hsearch.h"
 
+#include "buffer/buffer.h"
 #include "pagedir/choice.h"
 
 typedef struct DemandShared
@@ -327,27 +328,36 @@ mtp_pagedir_learn_restore(const MtpLearnt *tables, int n)
 
 /* ---------- shared memory ---------- */
 
-Size
-mtp_pagedir_learn_size(void)
+/* Without a buffer there is no shared memory, and nothing is learnt. */
+static Size
+shared_size(void)
 {
-	return add_size(MAXALIGN(sizeof(DemandShared)),
-					hash_estimate_size(MTP_LEARN_TABLES, sizeof(MtpLearnt)));
+	return mtp_buffer_size > 0 ? sizeof(DemandShared) : 0;
 }
 
-void
-mtp_pagedir_learn_make(LWLock *lock)
+static Size
+demands_size(void)
+{
+	return hash_estimate_size(MTP_LEARN_TABLES, sizeof(MtpLearnt));
+}
+
+static void
+attach_shared(void *area, LWLockPadded *locks, bool found)
 {
 	HASHCTL		ctl = {
 		.keysize = offsetof(MtpLearnt, learnt),.entrysize = sizeof(MtpLearnt)
 	};
-	bool		found;
 
-	shared = ShmemInitStruct("mtpower demand", sizeof(DemandShared), &found);
+	shared = area;
 	if (!found)
 	{
-		shared->lock = lock;
+		shared->lock = &locks->lock;
 		pg_atomic_init_u64(&shared->changes, 1);
 	}
 	demands = ShmemInitHash("mtpower demand of tables", MTP_LEARN_TABLES,
 							MTP_LEARN_TABLES, &ctl, HASH_ELEM | HASH_BLOBS);
 }
+
+const MtpShmem mtp_pagedir_learn_shmem = {
+	"mtpower demand", shared_size, demands_size, "mtpower_demand", 1, attach_shared
+};

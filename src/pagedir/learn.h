@@ -10,7 +10,7 @@
 #include "core/core.h"
 
 #include "access/attnum.h"
-#include "storage/lwlock.h"
+#include "core/shmem.h"
 
 /* Tables and partition trees of the cluster whose scans are counted, and the columns of one */
 #define MTP_LEARN_TABLES		1024
@@ -67,11 +67,7 @@ typedef struct MtpLearnt
 extern int	mtp_pagedir_learn_save(MtpLearnt *tables);
 extern void mtp_pagedir_learn_restore(const MtpLearnt *tables, int n);
 
-/*
- * The shared memory of learning, for shmem.c: its size, and making or finding it.  The lock guards
- * it.
- */
-extern Size mtp_pagedir_learn_size(void);
-extern void mtp_pagedir_learn_make(LWLock *lock);
+/* The shared memory of learning */
+extern const MtpShmem mtp_pagedir_learn_shmem;
 
 #endif							/* MTP_PAGEDIR_LEARN_H */

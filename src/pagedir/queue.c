@@ -221,24 +221,26 @@ mtp_stat_directories(PG_FUNCTION_ARGS)
 
 /* ---------- shared memory ---------- */
 
-Size
-mtp_pagedir_queue_size(void)
+static Size
+queue_size(void)
 {
-	return MAXALIGN(sizeof(Queue));
+	return mtp_buffer_size > 0 ? sizeof(Queue) : 0;
 }
 
-void
-mtp_pagedir_queue_make(LWLock *lock)
+static void
+attach_queue(void *area, LWLockPadded *locks, bool found)
 {
-	bool		found;
-
-	queue = ShmemInitStruct("mtpower admission", sizeof(Queue), &found);
+	queue = area;
 	if (!found)
 	{
-		queue->lock = lock;
+		queue->lock = &locks->lock;
 		queue->n = 0;
 		for (int i = 0; i < MTP_PAIRS_COUNTS; i++)
 			pg_atomic_init_u64(&queue->counts[i], 0);
 	}
 	mtp_database_purged = drop_database;
 }
+
+const MtpShmem mtp_pagedir_queue_shmem = {
+	"mtpower admission", queue_size, NULL, "mtpower_admit", 1, attach_queue
+};

@@ -13,6 +13,7 @@
 
 #include "worker/worker.h"
 #include "pagedir/choice.h"
+#include "pagedir/learn.h"
 
 #define SCAN_RANGE		512		/* pairs that a scan collects */
 #define LOAD_RANGE		256		/* pairs that a load leaves behind before it tells workers */
@@ -244,7 +245,8 @@ xact_callback(XactEvent event, void *arg)
 void
 mtp_pagedir_init(void)
 {
-	mtp_pagedir_shmem_init();
+	mtp_shmem_register(&mtp_pagedir_learn_shmem);
+	mtp_shmem_register(&mtp_pagedir_queue_shmem);
 	mtp_pagedir_label_init();
 	mtp_pagedir_chore_init();
 	mtp_reset_register(MTP_RESET_BUFFER, mtp_pagedir_queue_reset_counts);

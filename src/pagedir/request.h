@@ -12,10 +12,10 @@
 #include "core/core.h"
 
 #include "buffer/pair.h"
+#include "core/shmem.h"
 #include "pagedir/pagedir.h"
 #include "executor/tuptable.h"
 #include "datatype/timestamp.h"
-#include "storage/lwlock.h"
 
 /* ---------- build.c ---------- */
 
@@ -106,11 +106,8 @@ extern void mtp_pagedir_queue_drop(Oid relid, bool only_fresh);
 extern void mtp_pagedir_queue_count(MtpPairsCount what, uint32 n);
 extern void mtp_pagedir_queue_reset_counts(void);
 
-/*
- * The queue's shared memory, for shmem.c: its size, and making or finding it.  The lock guards it.
- */
-extern Size mtp_pagedir_queue_size(void);
-extern void mtp_pagedir_queue_make(LWLock *lock);
+/* The queue's shared memory */
+extern const MtpShmem mtp_pagedir_queue_shmem;
 
 /* ---------- request.c ---------- */
 
@@ -144,9 +141,5 @@ extern void mtp_pagedir_init(void);
 extern bool mtp_pagedir_build_range(MtpPagedirBuilder *b, MtpRange *pairs, TimestampTz began);
 
 extern void mtp_pagedir_chore_init(void);
-
-/* ---------- shmem.c ---------- */
-
-extern void mtp_pagedir_shmem_init(void);
 
 #endif							/* MTP_PAGEDIR_REQUEST_H */

@@ -169,8 +169,8 @@ extern int	mtp_pmem_seal_after;
 
 /*
  * Opens, locks and maps mtpower.pmem_path, in the postmaster, before there is shared memory.
- * Returns the extents of the buffer: default_extents if it has no file.  FATAL if the setting is
- * wrong.
+ * Returns the extents of the buffer: default_extents if it has no file (mtp_pmem.images is NULL
+ * then).  FATAL if the setting is wrong.
  */
 extern uint32 mtp_pmem_open(uint32 default_extents, Size slack);
 

@@ -5,32 +5,38 @@
 #include "pmem/file.h"
 
 #include "buffer/buffer.h"
-#include "storage/shmem.h"
+#include "core/shmem.h"
 #include "utils/guc.h"
 
-static char *
-stored_images(void)
+static uint32
+open_store(uint32 extents, Size slack, char **images)
 {
-	return mtp_pmem.media.base != NULL ? mtp_pmem.images : NULL;
+	extents = mtp_pmem_open(extents, slack);
+	*images = mtp_pmem.images;
+	return extents;
+}
+
+/* Behind the buffer's own, which has opened the file */
+static Size
+sealed_size(void)
+{
+	return mtp_pmem.images != NULL ? mtp_pmem_shared(mtp_pmem.nextents) : 0;
 }
 
 static void
-start_store(uint32 extents)
+attach_sealed(void *area, LWLockPadded *locks, bool found)
 {
-	bool		found;
-
-	mtp_pmem.sealed = ShmemInitStruct("mtpower buffer: sealed", mtp_pmem_shared(extents), &found);
+	mtp_pmem.sealed = area;
 	if (!found)
-		memset(mtp_pmem.sealed, 0, mtp_pmem_shared(extents));
+		memset(mtp_pmem.sealed, 0, mtp_pmem_shared(mtp_pmem.nextents));
 	mtp_pmem_start();
 }
 
 void
 mtp_pmem_init(void)
 {
-	static const MtpBufferStore store = {
-		.open = mtp_pmem_open,.images = stored_images,.shared_size = mtp_pmem_shared,.start =
-		start_store
+	static const MtpShmem shmem = {
+		"mtpower buffer: sealed", sealed_size, NULL, NULL, 0, attach_sealed
 	};
 
 	DefineCustomStringVariable("mtpower.pmem_path",
@@ -51,7 +57,8 @@ mtp_pmem_init(void)
 							"How long a copy of a page is unchanged before it is completed there.",
 							NULL, &mtp_pmem_seal_after, 60, 1, 24 * 3600,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
-	mtp_buffer_store = &store;
+	mtp_buffer_open_store = open_store;
+	mtp_shmem_register(&shmem);
 	if (mtp_buffer_size > 0)
 		mtp_pmem_background_init();
 }

@@ -35,7 +35,10 @@ mtp_change_buffer(MtpChange *c, Buffer buf, uint8 flags)
 	return c->nbufs++;
 }
 
-/* The last call that may fail: it reserves the record's space (invariant W2). */
+/*
+ * The last call that may fail: it reserves the record's space (invariant W2).  An error or a
+ * termination before it leaves the pages, and the task's progress, as they were.
+ */
 void
 mtp_change_begin(MtpChange *c)
 {
@@ -44,9 +47,16 @@ mtp_change_begin(MtpChange *c)
 	START_CRIT_SECTION();
 }
 
-static void
-add_chunk(MtpChange *c, int buf, const void *data, uint32 len)
+void
+mtp_change_data(MtpChange *c, const void *data, uint32 len)
 {
+	mtp_change_bufdata(c, -1, data, len);
+}
+
+void
+mtp_change_bufdata(MtpChange *c, int buf, const void *data, uint32 len)
+{
+	Assert(buf >= -1 && buf < c->nbufs);
 	if (!c->logged || len == 0)
 		return;
 	if (c->nchunks >= MTP_CHANGE_CHUNKS)
@@ -56,19 +66,6 @@ add_chunk(MtpChange *c, int buf, const void *data, uint32 len)
 	c->chunks[c->nchunks].data = data;
 	c->chunks[c->nchunks].len = len;
 	c->nchunks++;
-}
-
-void
-mtp_change_data(MtpChange *c, const void *data, uint32 len)
-{
-	add_chunk(c, -1, data, len);
-}
-
-void
-mtp_change_bufdata(MtpChange *c, int buf, const void *data, uint32 len)
-{
-	Assert(buf >= 0 && buf < c->nbufs);
-	add_chunk(c, buf, data, len);
 }
 
 #ifdef USE_ASSERT_CHECKING
@@ -86,35 +83,17 @@ may_be_logged(Buffer buf)
 }
 #endif
 
-static XLogRecPtr
-log_change(MtpChange *c)
-{
-	Assert(CritSectionCount > 0);
-	for (int i = 0; i < c->nbufs; i++)
-		Assert(may_be_logged(c->bufs[i]));
-
-	XLogBeginInsert();
-	for (int i = 0; i < c->nbufs; i++)
-		XLogRegisterBuffer(i, c->bufs[i], c->bufflags[i]);
-	for (int i = 0; i < c->nchunks; i++)
-	{
-		if (c->chunks[i].buf < 0)
-			XLogRegisterData((char *) c->chunks[i].data, c->chunks[i].len);
-		else
-			XLogRegisterBufData(c->chunks[i].buf, (char *) c->chunks[i].data, c->chunks[i].len);
-	}
-	return XLogInsert(MTP_RMGR_ID, c->info);
-}
-
 /*
- * The order is the point.  Pages are dirty before the record is written, and have its LSN before
- * anyone may write them out.  Their frames go while all pages are still locked (buffer/README.md,
- * invariant F5).  A task's progress moves in the same critical section, so its entries count as
- * put in exactly if the pages have them (invariant W7).
+ * The order is the point.  Pages are dirty before the record is written: a checkpoint that begins
+ * behind the record must write them.  They have the record's LSN before anyone may write them out.
+ * Their frames go while all pages are still locked (buffer/README.md, invariant F5).  A task's
+ * progress moves in the same critical section, so its entries count as put in exactly if the pages
+ * have them (invariant W7).
  */
 void
 mtp_change_finish(MtpChange *c)
 {
+	Assert(CritSectionCount > 0);
 	for (int i = 0; i < c->nbufs; i++)
 	{
 		VALGRIND_CHECK_MEM_IS_DEFINED(BufferGetPage(c->bufs[i]), BLCKSZ);
@@ -122,13 +101,31 @@ mtp_change_finish(MtpChange *c)
 	}
 	if (c->logged)
 	{
-		XLogRecPtr	lsn = log_change(c);
+		XLogRecPtr	lsn;
 
+		XLogBeginInsert();
+		for (int i = 0; i < c->nbufs; i++)
+		{
+			Assert(may_be_logged(c->bufs[i]));
+			XLogRegisterBuffer(i, c->bufs[i], c->bufflags[i]);
+		}
+		for (int i = 0; i < c->nchunks; i++)
+		{
+			if (c->chunks[i].buf < 0)
+				XLogRegisterData((char *) c->chunks[i].data, c->chunks[i].len);
+			else
+				XLogRegisterBufData(c->chunks[i].buf, (char *) c->chunks[i].data,
+									c->chunks[i].len);
+		}
+		/* A crash up to here leaves nothing of the change, one behind the flush all of it. */
+		lsn = XLogInsert(MTP_RMGR_ID, c->info);
+		/* Before the locks go: a page is written out when its LSN is flushed. */
 		for (int i = 0; i < c->nbufs; i++)
 			PageSetLSN(BufferGetPage(c->bufs[i]), lsn);
 	}
+	/* All before the caller unlocks the first page: a reader of one may go on to another. */
 	for (int i = 0; i < c->nbufs; i++)
-		mtp_buffer_stale(c->bufs[i]);
+		mtp_buffer_stale(c->bufs[i], false);
 	if (c->progress != NULL)
 		*c->progress = c->progress_to;
 	END_CRIT_SECTION();

@@ -45,13 +45,6 @@ mtp_wal_mask(uint8 least_type, void (*mask) (Page page))
 	masks[at].mask = mask;
 }
 
-/* Called before the first record is replayed, if there is one. */
-static void
-begin_redo(void)
-{
-	mtp_buffer_redo_begins();
-}
-
 static void
 redo_record(XLogReaderState *record)
 {
@@ -99,7 +92,7 @@ static RmgrData mtp_rmgr = {
 	.rm_redo = redo_record,
 	.rm_desc = describe_record,
 	.rm_identify = name_of_record,
-	.rm_startup = begin_redo,
+	.rm_startup = mtp_buffer_redo_begins,	/* before the first record, if there is one */
 	.rm_mask = mask_page
 };
 

@@ -58,18 +58,10 @@ extern void mtp_wal_init(void);
 /*
  * A change of index pages.  Every modification of an mtpower index page that is logged, or would
  * be if its relation were, stands between mtp_change_begin and mtp_change_finish.  The caller holds
- * the content locks of all buffers, exclusive, from before begin until finish has returned.
- *
- *	mtp_change_init(&c, rel, MTP_WAL_INSERT);
- *	n = mtp_change_buffer(&c, buf, REGBUF_STANDARD);
- *	mtp_change_begin(&c);			-- may raise an error; nothing is changed yet
- *	... change the pages ...
- *	mtp_change_data(&c, &xlrec, sizeof(xlrec));		-- what is passed must live until finish
- *	mtp_change_bufdata(&c, n, data, len);
- *	mtp_change_finish(&c);
- *
- * Block n of the record is the n-th buffer.  A critical section lasts from begin to finish: between
- * them nothing may raise an error, allocate, or wait.  README.md numbers the rules (W1 ... W7).
+ * the content locks of all buffers, exclusive, from before begin until finish has returned.  A
+ * critical section lasts from begin to finish: between them nothing may raise an error, allocate,
+ * or wait.  Data that is passed must live until finish.  mtp_change_buffer returns the block's
+ * number in the record.  README.md has an example, and numbers the rules (W1 ... W7).
  */
 #define MTP_CHANGE_BUFFERS	32
 #define MTP_CHANGE_CHUNKS	48

@@ -16,7 +16,6 @@
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
-#include "storage/shmem.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/hsearch.h"
@@ -24,6 +23,7 @@
 #include "utils/timestamp.h"
 
 #include "core/process.h"
+#include "core/shmem.h"
 #include "worker/worker.h"
 
 #define RESTART			10		/* seconds after the keeper ends for whatever reason */
@@ -38,9 +38,6 @@ int			mtp_hot_list_interval = 300;
 
 /* when the list was written last, or this process began */
 static TimestampTz written;
-
-static shmem_request_hook_type next_request = NULL;
-static shmem_startup_hook_type next_startup = NULL;
 
 /* Waits.  Returns false if the process must end. */
 static bool
@@ -121,7 +118,7 @@ sum_up_page(const MtpListPage *page, void *arg)
 		d->heat = 0;
 	}
 	d->pages++;
-	d->heat += mtp_heat_accesses(page->level);
+	d->heat += mtp_heat_accesses[page->level];
 }
 
 static int
@@ -278,37 +275,30 @@ mtp_keeper_main(Datum arg)
 	proc_exit(1);
 }
 
-static void
-request_shmem(void)
+static Size
+shared_size(void)
 {
-	if (next_request)
-		next_request();
-	if (mtp_buffer_size > 0)
-		RequestAddinShmemSpace(sizeof(MtpKeeperShared));
+	return mtp_buffer_size > 0 ? sizeof(MtpKeeperShared) : 0;
 }
 
 static void
-startup_shmem(void)
+attach_shared(void *area, LWLockPadded *locks, bool found)
 {
-	bool		found;
-
-	if (next_startup)
-		next_startup();
-	if (mtp_buffer_size == 0)
-		return;
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	mtp_keeper_shared = ShmemInitStruct("mtpower hot list", sizeof(MtpKeeperShared), &found);
+	mtp_keeper_shared = area;
 	if (!found)
 	{
 		mtp_keeper_shared->restored = false;
 		pg_atomic_init_u64(&mtp_keeper_shared->loaded, 0);
 	}
-	LWLockRelease(AddinShmemInitLock);
 }
 
 void
 mtp_warm_init(void)
 {
+	static const MtpShmem shmem = {
+		"mtpower hot list", shared_size, NULL, NULL, 0, attach_shared
+	};
+
 	DefineCustomBoolVariable("mtpower.hot_list",
 							 "Keeps a list of the pages in mtpower's buffer, to load them after a restart.",
 							 NULL, &mtp_hot_list, true, PGC_POSTMASTER, 0, NULL, NULL, NULL);
@@ -317,10 +307,7 @@ mtp_warm_init(void)
 							"Zero: when the server ends.",
 							&mtp_hot_list_interval, 300, 0, 24 * 3600,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
-	next_request = shmem_request_hook;
-	shmem_request_hook = request_shmem;
-	next_startup = shmem_startup_hook;
-	shmem_startup_hook = startup_shmem;
+	mtp_shmem_register(&shmem);
 	if (mtp_hot_list && mtp_buffer_size > 0)
 	{
 		BackgroundWorker bgw;

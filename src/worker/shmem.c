@@ -6,9 +6,8 @@
 
 #include <unistd.h>
 
+#include "core/shmem.h"
 #include "miscadmin.h"
-#include "storage/ipc.h"
-#include "storage/shmem.h"
 #include "utils/guc.h"
 
 MtpWorkers *mtp_workers = NULL;
@@ -16,34 +15,22 @@ LWLock	   *mtp_worker_lock = NULL;
 
 static int	most_workers = -1;	/* mtpower.workers */
 
-static shmem_request_hook_type next_request = NULL;
-static shmem_startup_hook_type next_startup = NULL;
-
-static void
-request_pool(void)
+static Size
+pool_size(void)
 {
-	if (next_request)
-		next_request();
-	RequestAddinShmemSpace(sizeof(MtpWorkers));
-	RequestNamedLWLockTranche("mtpower_workers", 1);
+	return sizeof(MtpWorkers);
 }
 
 static void
-start_pool(void)
+attach_pool(void *area, LWLockPadded *locks, bool found)
 {
-	bool		found;
-
-	if (next_startup)
-		next_startup();
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	mtp_workers = ShmemInitStruct("mtpower workers", sizeof(MtpWorkers), &found);
-	mtp_worker_lock = &GetNamedLWLockTranche("mtpower_workers")->lock;
+	mtp_workers = area;
+	mtp_worker_lock = &locks->lock;
 	if (!found)
 	{
 		memset(mtp_workers, 0, sizeof(*mtp_workers));
 		mtp_workers->most = most_workers;
 	}
-	LWLockRelease(AddinShmemInitLock);
 }
 
 /* The smaller of the cores less one and half of max_worker_processes, at least one. */
@@ -65,13 +52,14 @@ assign_workers(int newval, void *extra)
 void
 mtp_worker_init(void)
 {
+	static const MtpShmem shmem = {
+		"mtpower workers", pool_size, NULL, "mtpower_workers", 1, attach_pool
+	};
+
 	DefineCustomIntVariable("mtpower.workers",
 							"Maximum number of batch workers running at a time in the cluster.",
 							"Zero leaves all work to the loading sessions.",
 							&most_workers, default_workers(), 0, MTP_MAX_WORKERS,
 							PGC_SIGHUP, 0, NULL, assign_workers, NULL);
-	next_request = shmem_request_hook;
-	shmem_request_hook = request_pool;
-	next_startup = shmem_startup_hook;
-	shmem_startup_hook = start_pool;
+	mtp_shmem_register(&shmem);
 }

@@ -5,6 +5,6 @@ use warnings;
 use MtpUnit;
 use Test::More;
 
-run_unit('pool', [ 'test/unit/pool_test.c', 'src/buffer/heat.c', 'src/buffer/pool.c' ], [ 1, 6 ]);
+run_unit('pool', [ 'test/unit/pool_test.c', 'src/buffer/pool.c' ], [ 1, 6 ]);
 
 done_testing();

@@ -5,7 +5,7 @@
  *	  page_test SEED ROUNDS
  *
  * A plain program.  The page stands at the very end of a heap block, so that a sanitizer sees any
- * access behind it.  After each step the page must pass mtp_page_check and hold what the model
+ * access behind it.  After each step the page must pass mtp_page_fault and hold what the model
  * holds; a twin page that never gets a hint must be the same page once hints are masked.
  */
 #include "core/core.h"
@@ -440,7 +440,7 @@ static void
 check_all(void)
 {
 	IndexTuple	items[ITEMS_MAX];
-	const char *wrong = mtp_page_check(page);
+	const char *wrong = mtp_page_fault(page, NULL);
 	MtpPageHeader *h = MtpHead(page);
 	Size		highkey = h->highkey ? MAXALIGN(IndexTupleSize(MtpHighKey(page))) : 0;
 	Size		need = mtp_page_need(nmodel, model_bytes() + highkey);
@@ -449,7 +449,7 @@ check_all(void)
 		fail(wrong, __LINE__);
 	check(h->nitems == nmodel);
 	check(mtp_page_items(page, items) == nmodel);
-	check(mtp_page_item_bytes(page) == model_bytes());
+	check(mtp_page_body_bytes(page) == model_bytes() + highkey);
 	check(need <= MTP_PAGE_ROOM && mtp_page_free(page) == MTP_PAGE_ROOM - need);
 	check(mtp_page_fits(page, 0, MTP_PAGE_ROOM - need));
 	check(!mtp_page_fits(page, 0, MTP_PAGE_ROOM - need + 1));
@@ -737,7 +737,7 @@ test_norms(void)
 	}
 }
 
-/* mtp_page_check looks at any bytes without reading outside of the page. */
+/* mtp_page_fault looks at any bytes without reading outside of the page. */
 static void
 test_garbage(void)
 {
@@ -756,7 +756,7 @@ test_garbage(void)
 
 			while (flips-- > 0)
 				page[rnd(3) ? rnd(BLCKSZ) : rnd(256)] ^= 1 << rnd(8);
-			found += mtp_page_check(page) != NULL;
+			found += mtp_page_fault(page, NULL) != NULL;
 			if (rnd(4) == 0)
 				memcpy(page, copy, BLCKSZ);
 		}

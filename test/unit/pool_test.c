@@ -235,7 +235,7 @@ test_admission(void)
 		for (int n = 0; n < 4; n++)
 			(void) mtp_pool_miss(pool, MTP_FRAME_INDEX, hot, &admission, (uint16) rnd());
 		level = mtp_pool_miss(pool, MTP_FRAME_INDEX, hot, &(MtpAdmission) {.mean = MTP_ADMITTED_ALL}, (uint16) rnd());
-		counted += mtp_heat_accesses(level) - 1;
+		counted += mtp_heat_accesses[level] - 1;
 	}
 	check(counted / 1000 > 3.3 && counted / 1000 < 4.7);
 
