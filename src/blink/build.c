@@ -251,9 +251,7 @@ mtp_blink_build(Relation heap, Relation index, struct IndexInfo *info)
 	return mtp_index_build(&b.b, heap, info, &way);
 }
 
-/*
- * The init fork of an unlogged index: an empty tree.
- */
+/* The init fork of an unlogged index: an empty tree. */
 void
 mtp_blink_build_empty(Relation index)
 {

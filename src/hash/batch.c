@@ -37,9 +37,7 @@ hash_prepare(MtpBatchApply *a, uint32 entries)
 	a->moved += grown.moved;
 }
 
-/*
- * Widens each sample to the end of its bucket, which stays an end whatever is split later (H2).
- */
+/* Widens each sample to the end of its bucket, which stays an end whatever is split later (H2). */
 static int
 hash_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow,
 		 const MtpWide *wide, MtpNarrow *narrow_bounds, MtpWide *wide_bounds)

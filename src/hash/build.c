@@ -72,14 +72,6 @@ mtp_hash_phase_name(int64 phase)
 	}
 }
 
-/* Steps to the next entry in order. */
-static void
-advance(Build *b)
-{
-	b->more = mtp_batch_spool_next_narrow(b->b.spool, &b->next);
-	mtp_index_build_step(&b->b);
-}
-
 /* Takes up to `limit` entries of a hash into `to`; returns how many. */
 static int
 gather(Build *b, uint32 hash, int limit, MtpHashEntry *to)
@@ -92,7 +84,8 @@ gather(Build *b, uint32 hash, int limit, MtpHashEntry *to)
 
 		mtp_rid_to_tid(b->next.rid, &tid);
 		to[n++] = mtp_entry(hash, &tid);
-		advance(b);
+		b->more = mtp_batch_spool_next_narrow(b->b.spool, &b->next);
+		mtp_index_build_step(&b->b);
 	}
 	return n;
 }
@@ -279,9 +272,7 @@ mtp_hash_build(Relation heap, Relation index, struct IndexInfo *info)
 	return mtp_index_build(&b->b, heap, info, &way);
 }
 
-/*
- * The init fork of an unlogged index: its buckets, all empty.
- */
+/* The init fork of an unlogged index: its buckets, all empty. */
 void
 mtp_hash_build_empty(Relation index)
 {

@@ -107,9 +107,7 @@ typedef struct MtpHashMeta
 /* Makes a metapage of what *meta says. */
 extern void mtp_hash_meta_init(Page page, const MtpHashMeta *meta);
 
-/*
- * Copies the metapage, checked, for a process that will change the index; it has no lock on it.
- */
+/* Copies the metapage, checked, for a process that will change the index; it has no lock on it. */
 extern void mtp_hash_copy_meta(Relation rel, MtpHashMeta *meta);
 
 /*
@@ -190,9 +188,7 @@ extern Buffer mtp_hash_alloc(Relation rel);
 
 /* keys.c: the columns' hashes */
 
-/*
- * Computes the spread hash of an index row.  False if its first column is NULL: it is left out.
- */
+/* Computes the spread hash of an index row.  False if its first column is NULL: it is left out. */
 extern bool mtp_hash_row(Relation index, const Datum *values, const bool *isnull, uint32 *hash);
 
 /*
@@ -228,9 +224,7 @@ typedef struct MtpHashPut
  */
 extern void mtp_hash_put(MtpHashPut *put, Buffer buf, int n, const MtpHashEntry *entries);
 
-/*
- * grow.c: inserts a single entry, and grows the index when that is due.  heap: as MtpHashPut's.
- */
+/* grow.c: inserts a single entry, and grows the index when that is due.  heap: as MtpHashPut's. */
 extern void mtp_hash_insert(Relation rel, Relation heap, uint32 hash, ItemPointer tid);
 
 /* delete_dead.c: deletes entries marked dead from a page, locked exclusively; true if any. */

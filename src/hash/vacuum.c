@@ -117,24 +117,6 @@ vacuum_chain(Vacuum *v, Buffer primary, MtpHashChain *chain)
 	v->stats->num_index_tuples += chain->entries;
 }
 
-/* Notes the chains that a locked primary page has; returns how many. */
-static int
-list_chains(const MtpHashPrimary *p, MtpHashChain *chains)
-{
-	int			n = 0;
-
-	memset(chains, 0, (MTP_HASH_MAX_HEAVY + 1) * sizeof(MtpHashChain));
-	if (p->h.next != InvalidBlockNumber)
-		chains[n++].first = p->h.next;
-	for (int i = 0; i < p->h.nheavy; i++)
-	{
-		chains[n].heavy = true;
-		chains[n].hash = p->heavy[i].hash;
-		chains[n++].first = p->heavy[i].first;
-	}
-	return n;
-}
-
 /*
  * Handles the chains of a bucket, whose primary page is pinned and not locked.
  *
@@ -181,10 +163,10 @@ vacuum_bucket(Vacuum *v, uint32 bucket)
 	BlockNumber blkno = mtp_hash_block(mtp_hash_meta(v->rel, false), bucket);
 	Buffer		buf = mtp_hash_read(v->rel, blkno, BUFFER_LOCK_UNLOCK, MTP_HASH_WANT_BUCKET,
 									v->info->strategy);
-	Page		page = BufferGetPage(buf);
+	MtpHashPrimary *p = MtpHashPrimaryOf(BufferGetPage(buf));
 	uint16		at[MTP_HASH_MAX_ENTRIES];
-	MtpHashChain chains[MTP_HASH_MAX_HEAVY + 1];
-	int			nchains;
+	MtpHashChain chains[MTP_HASH_MAX_HEAVY + 1] = {0};
+	int			nchains = 0;
 	int			n;
 
 	/*
@@ -195,8 +177,14 @@ vacuum_bucket(Vacuum *v, uint32 bucket)
 	n = find_dead(v, buf, at);
 	if (n > 0)
 		delete_dead(v, buf, buf, n, at);
-	v->stats->num_index_tuples += MtpHashHead(page)->n;
-	nchains = list_chains(MtpHashPrimaryOf(page), chains);
+	v->stats->num_index_tuples += p->h.n;
+	if (p->h.next != InvalidBlockNumber)
+		chains[nchains++].first = p->h.next;
+	for (int i = 0; i < p->h.nheavy; i++)
+		chains[nchains++] = (MtpHashChain)
+	{
+		.heavy = true,.hash = p->heavy[i].hash,.first = p->heavy[i].first
+	};
 	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 
 	if (nchains > 0)

@@ -72,9 +72,7 @@ search_chain(MtpHashVerify *hv, BlockNumber first, BlockNumber from, const MtpHa
 	return false;
 }
 
-/*
- * Looks for an entry where it can be: once, or all.  Returns its bucket's primary page, pinned.
- */
+/* Looks for an entry where it can be: once, or all.  Returns its bucket's primary page, pinned. */
 static Buffer
 find_entry(MtpHashVerify *hv, const MtpHashEntry *e, bool all, Found *found)
 {
@@ -159,7 +157,7 @@ mtp_hash_verify_entries(MtpHashVerify *hv, Page page)
 			check_entry_again(hv, &e);
 		MemoryContextReset(context);
 
-		/* A row that the snapshot sees must have no dead entry: check_missing finds such a one. */
+		/* A row that the snapshot sees must have no dead entry: the end finds such a one. */
 		if (MtpHashFps(page)[i] != MTP_FP_DEAD)
 			mtp_batch_spool_put_narrow(hv->entries,
 									   mtp_narrow_of_hash(mtp_entry_hash(&e), &e.tid));
@@ -190,22 +188,6 @@ find_narrow(MtpHashVerify *hv, const MtpNarrow *narrow, bool all, Found *found)
 	e = mtp_entry((uint32) narrow->norm, &tid);
 	ReleaseBuffer(find_entry(hv, &e, all, found));
 	return tid;
-}
-
-/* Raises an error if a row, whose entry was not among those without dead hint, has none. */
-static void
-check_missing(MtpHashVerify *hv, const MtpNarrow *row)
-{
-	Found		found;
-	ItemPointerData tid = find_narrow(hv, row, false, &found);
-
-	if (found.pos < 0)
-		mtp_verify_fail(hv->v, found.blkno, -1, "Row with TID (%u,%u) has no entry.",
-						ItemPointerGetBlockNumber(&tid), ItemPointerGetOffsetNumber(&tid));
-	if (found.dead && !hv->v->rows->ignore_dead)
-		mtp_verify_fail(hv->v, found.blkno, found.pos,
-						"Row with TID (%u,%u) is alive, but its entry marked dead.",
-						ItemPointerGetBlockNumber(&tid), ItemPointerGetOffsetNumber(&tid));
 }
 
 /*
@@ -239,6 +221,8 @@ mtp_hash_verify_rows_done(MtpVerify *v)
 	MtpHashVerify *hv = v->own;
 	MtpNarrow	row,
 				entry;
+	ItemPointerData tid;
+	Found		found;
 	bool		more;
 
 	mtp_batch_spool_sort(hv->entries);
@@ -249,8 +233,18 @@ mtp_hash_verify_rows_done(MtpVerify *v)
 		CHECK_FOR_INTERRUPTS();
 		while (more && mtp_narrow_less(&entry, &row))
 			more = next_entry(hv, &entry);
-		if (!more || mtp_narrow_less(&row, &entry))
-			check_missing(hv, &row);
+		if (more && !mtp_narrow_less(&row, &entry))
+			continue;
+
+		/* The row's entry was not among those without dead hint. */
+		tid = find_narrow(hv, &row, false, &found);
+		if (found.pos < 0)
+			mtp_verify_fail(v, found.blkno, -1, "Row with TID (%u,%u) has no entry.",
+							ItemPointerGetBlockNumber(&tid), ItemPointerGetOffsetNumber(&tid));
+		if (found.dead && !v->rows->ignore_dead)
+			mtp_verify_fail(v, found.blkno, found.pos,
+							"Row with TID (%u,%u) is alive, but its entry marked dead.",
+							ItemPointerGetBlockNumber(&tid), ItemPointerGetOffsetNumber(&tid));
 	}
 	while (more)
 		more = next_entry(hv, &entry);

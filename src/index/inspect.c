@@ -122,9 +122,7 @@ checking_snapshot(Relation rel, bool heapallindexed)
 	return snapshot;
 }
 
-/*
- * Expressions of the index run as the table's owner, as in CREATE INDEX.
- */
+/* Expressions of the index run as the table's owner, as in CREATE INDEX. */
 Datum
 mtp_verify_index(PG_FUNCTION_ARGS)
 {
