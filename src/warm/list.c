@@ -72,31 +72,6 @@ put_bytes(Writer *w, const void *data, Size size)
 	COMP_CRC32C(w->crc, data, size);
 }
 
-/*
- * Reads the page of a frame and its heat, without a lock.  Returns false if the frame has no page
- * or changes meanwhile.
- */
-static bool
-page_of(uint32 frame, MtpListPage *page)
-{
-	MtpPool    *pool = mtp_buffer.pool;
-	MtpPageTag	tag;
-	MtpLocator	file;
-	int			kind;
-
-	memset(page, 0, sizeof(*page));
-	if (!mtp_frame_page(&mtp_buffer, frame, &tag, &kind))
-		return false;
-	page->kind = kind;
-	file = mtp_tag_file(tag);
-	page->space = MtpLocatorSpace(file);
-	page->dbid = MtpLocatorDatabase(file);
-	page->file = MtpLocatorFile(file);
-	page->block = (uint32) tag.page - 1;
-	page->level = mtp_heat_level(pool->heat[frame], mtp_pool_epoch(pool));
-	return true;
-}
-
 static void
 put_page(Writer *w, const MtpListPage *page)
 {
@@ -123,7 +98,7 @@ keep_page(const MtpListPage *page, void *arg)
 static void
 write_pages(Writer *w, MtpListHead *head, bool loading)
 {
-	uint32		nframes = mtp_buffer.pool->nextents * MTP_EXTENT_FRAMES;
+	MtpPool    *pool = mtp_buffer.pool;
 	const char *why;
 	MtpLearnt  *learnt = palloc(MTP_LEARN_TABLES * sizeof(MtpLearnt));
 
@@ -136,12 +111,25 @@ write_pages(Writer *w, MtpListHead *head, bool loading)
 	 */
 	if (loading)
 		(void) mtp_list_read(keep_page, w, NULL, NULL, &why);
-	for (uint32 frame = 0; frame < nframes && !w->failed; frame++)
-	{
-		MtpListPage page;
 
-		if (page_of(frame, &page))
-			put_page(w, &page);
+	/* Looks at frames as readers do, without a lock: passes over one that changes meanwhile. */
+	for (uint32 frame = 0; frame < pool->nextents * MTP_EXTENT_FRAMES && !w->failed; frame++)
+	{
+		MtpListPage page = {0};
+		MtpPageTag	tag;
+		MtpLocator	file;
+		int			kind;
+
+		if (!mtp_frame_page(&mtp_buffer, frame, &tag, &kind))
+			continue;
+		file = mtp_tag_file(tag);
+		page.space = MtpLocatorSpace(file);
+		page.dbid = MtpLocatorDatabase(file);
+		page.file = MtpLocatorFile(file);
+		page.block = (uint32) tag.page - 1;
+		page.kind = kind;
+		page.level = mtp_heat_level(pool->heat[frame], mtp_pool_epoch(pool));
+		put_page(w, &page);
 	}
 	head->npages = w->npages;
 	head->nlearnt = mtp_pagedir_learn_save(learnt);
@@ -150,6 +138,8 @@ write_pages(Writer *w, MtpListHead *head, bool loading)
 	pfree(learnt);
 	flush_chunk(w);
 	MTP_INJECT("hot_list_half");
+
+	/* The head comes last, with the checksum of all else. */
 	FIN_CRC32C(w->crc);
 	head->rest_crc = w->crc;
 	head->crc = head_crc(head);
@@ -158,7 +148,7 @@ write_pages(Writer *w, MtpListHead *head, bool loading)
 	put_out(w, head, sizeof(*head));
 }
 
-bool
+void
 mtp_list_write(bool loading)
 {
 	MtpListHead head = {
@@ -166,34 +156,30 @@ mtp_list_write(bool loading)
 		.system = GetSystemIdentifier(),.time = GetCurrentTimestamp()
 	};
 	Writer	   *w = palloc0(sizeof(Writer));
-	bool		written;
 
 	w->fd = OpenTransientFile(MTP_LIST_TEMPORARY, O_CREAT | O_TRUNC | O_WRONLY | PG_BINARY);
 	if (w->fd < 0)
 		w->failed = true;
 	else
 	{
-		write_pages(w, &head, loading);
-		if (w->failed)
-		{
-			int			save_errno = errno;
+		int			save_errno;
 
-			CloseTransientFile(w->fd);
-			errno = save_errno;
-		}
-		else if (CloseTransientFile(w->fd) != 0)
+		write_pages(w, &head, loading);
+		save_errno = errno;
+		if (CloseTransientFile(w->fd) != 0 && !w->failed)
 			w->failed = true;
+		else
+			errno = save_errno;
 	}
 	if (w->failed)
 		ereport(LOG, (errcode_for_file_access(),
 					  errmsg("could not write file \"%s\": %m", MTP_LIST_TEMPORARY)));
 	MTP_INJECT("hot_list_written");
+
 	/* This makes the file durable before it renames it, and logs what fails (invariant W2). */
-	written = !w->failed && durable_rename(MTP_LIST_TEMPORARY, MTP_LIST_FILE, LOG) == 0;
-	if (!written)
+	if (w->failed || durable_rename(MTP_LIST_TEMPORARY, MTP_LIST_FILE, LOG) != 0)
 		(void) unlink(MTP_LIST_TEMPORARY);
 	pfree(w);
-	return written;
 }
 
 /* ---------- reading ---------- */
@@ -230,31 +216,6 @@ get_bytes(Reader *r, void *data, Size size)
 	return true;
 }
 
-/*
- * Returns why a file of this size with this head is not ours, or NULL.  The file must have all that
- * its head claims (invariant W3).
- */
-static const char *
-wrong_head(const MtpListHead *head, uint64 size)
-{
-	uint64		room = size - sizeof(*head);
-
-	if (head->magic != MTP_LIST_MAGIC)
-		return "it is no hot list";
-	if (head->version != MTP_LIST_VERSION)
-		return "it is of another version of mtpower";
-	if (head->crc != head_crc(head))
-		return "it is damaged";
-	if (head->block != BLCKSZ)
-		return "it is of a server with another block size";
-	if (head->system != GetSystemIdentifier())
-		return "it is of another cluster";
-	if (head->nlearnt > MTP_LEARN_TABLES || head->npages > room / sizeof(MtpListPage) ||
-		room != head->npages * sizeof(MtpListPage) + head->nlearnt * sizeof(MtpLearnt))
-		return "it is damaged";
-	return NULL;
-}
-
 static const char *
 read_pages(Reader *r, const MtpListHead *head, void (*page) (const MtpListPage *page, void *arg),
 		   void *arg, MtpLearnt *learnt)
@@ -282,7 +243,7 @@ read_pages(Reader *r, const MtpListHead *head, void (*page) (const MtpListPage *
 	return r->crc == head->rest_crc ? NULL : "it is damaged";
 }
 
-MtpListRead
+bool
 mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg, MtpLearnt *learnt,
 			  int *nlearnt, const char **why)
 {
@@ -291,50 +252,35 @@ mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg, MtpL
 	struct stat st;
 	int			fd = OpenTransientFile(MTP_LIST_FILE, O_RDONLY | PG_BINARY);
 
-	*why = NULL;
-	if (fd < 0 && errno == ENOENT)
-		return MTP_LIST_MISSING;
 	if (fd < 0)
 	{
-		*why = "it can't be opened";
-		return MTP_LIST_WRONG;
+		*why = errno == ENOENT ? NULL : "it can't be opened";
+		return false;
 	}
 	r = palloc0(sizeof(Reader));
 	r->fd = fd;
+
+	/* The file must be ours, and have all that its head claims (invariant W3). */
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < sizeof(head) ||
-		!get_bytes(r, &head, sizeof(head)))
+		!get_bytes(r, &head, sizeof(head)) || head.magic != MTP_LIST_MAGIC)
 		*why = "it is no hot list";
+	else if (head.version != MTP_LIST_VERSION)
+		*why = "it is of another version of mtpower";
+	else if (head.crc != head_crc(&head))
+		*why = "it is damaged";
+	else if (head.block != BLCKSZ)
+		*why = "it is of a server with another block size";
+	else if (head.system != GetSystemIdentifier())
+		*why = "it is of another cluster";
+	else if (head.nlearnt > MTP_LEARN_TABLES || head.npages > st.st_size / sizeof(MtpListPage) ||
+			 st.st_size != sizeof(head) + head.npages * sizeof(MtpListPage) +
+			 head.nlearnt * sizeof(MtpLearnt))
+		*why = "it is damaged";
 	else
-		*why = wrong_head(&head, st.st_size);
-	if (*why == NULL)
 		*why = read_pages(r, &head, page, arg, learnt);
 	if (*why == NULL && nlearnt != NULL)
 		*nlearnt = head.nlearnt;
 	CloseTransientFile(fd);
 	pfree(r);
-	return *why == NULL ? MTP_LIST_GOOD : MTP_LIST_WRONG;
-}
-
-/* ---------- choosing ---------- */
-
-void
-mtp_choice_add(MtpChoice *choice, const MtpListPage *page)
-{
-	choice->bytes[page->level] += mtp_pool_frame_bytes(page->kind);
-}
-
-int
-mtp_choice_least(const MtpChoice *choice)
-{
-	uint64		room = (uint64) mtp_buffer.pool->nextents * MTP_EXTENT_BYTES;
-	uint64		bytes = 0;
-	int			level = MTP_HEAT_MOST;
-
-	for (; level > 0; level--)
-	{
-		bytes += choice->bytes[level];
-		if (bytes >= room)
-			break;
-	}
-	return level;
+	return *why == NULL;
 }

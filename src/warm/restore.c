@@ -52,8 +52,8 @@ PGDLLEXPORT void mtp_loader_main(Datum arg);
 
 typedef struct Todo
 {
-	MtpChoice	choice;
-	int			least;			/* level */
+	uint64		at_level[MTP_HEAT_MOST + 1];	/* bytes of the list's pages, by their heat */
+	int			least;			/* level: of it some pages have room, of warmer ones all */
 	uint64		n;
 	uint64		room;
 	uint64		most;
@@ -81,7 +81,7 @@ count_page(const MtpListPage *page, void *arg)
 	Todo	   *todo = arg;
 
 	give_way(todo);
-	mtp_choice_add(&todo->choice, page);
+	todo->at_level[page->level] += mtp_pool_frame_bytes(page->kind);
 }
 
 static void
@@ -125,21 +125,25 @@ compare_pages(const void *a, const void *b)
 }
 
 /*
- * Reads this database's pages.  The keeper has found the file right, but another one may have
- * replaced it.
+ * Reads this database's pages, the warmest if the buffer has no room for all of the list.  The
+ * keeper has found the file right, but another one may have replaced it.
  */
 static bool
 read_list(Todo *todo)
 {
 	const char *why;
+	uint64		room = (uint64) mtp_buffer.pool->nextents * MTP_EXTENT_BYTES;
+	uint64		bytes = 0;
 
 	todo->most = (uint64) mtp_buffer.pool->nextents * MTP_EXTENT_FRAMES;
 	todo->room = Min(1024, todo->most);
 	todo->pages = palloc(todo->room * sizeof(MtpListPage));
-	if (mtp_list_read(count_page, todo, NULL, NULL, &why) != MTP_LIST_GOOD)
+	if (!mtp_list_read(count_page, todo, NULL, NULL, &why))
 		return false;
-	todo->least = mtp_choice_least(&todo->choice);
-	if (mtp_list_read(collect_page, todo, NULL, NULL, &why) != MTP_LIST_GOOD)
+	todo->least = MTP_HEAT_MOST;
+	while (todo->least > 0 && (bytes += todo->at_level[todo->least]) < room)
+		todo->least--;
+	if (!mtp_list_read(collect_page, todo, NULL, NULL, &why))
 		return false;
 	qsort(todo->pages, todo->n, sizeof(MtpListPage), compare_pages);
 	return true;
@@ -208,17 +212,6 @@ skip_file(Todo *todo, uint64 *at)
 		(*at)++;
 }
 
-/* Keeps some reads under way: a file's pages on the list are seldom side by side. */
-static void
-read_ahead(MtpLoader *l, const Todo *todo, const MtpListPage *first, int nreads, uint64 at,
-		   uint64 *ahead)
-{
-	uint64		end = Min(todo->n, at + nreads);
-
-	for (*ahead = Max(*ahead, at); *ahead < end && same_file(first, &todo->pages[*ahead]); ++*ahead)
-		mtp_loader_prefetch(l, todo->pages[*ahead].kind, todo->pages[*ahead].block);
-}
-
 /* Loads pages of one file, as far as the turn goes.  Returns false if a table is locked. */
 static bool
 load_some(Todo *todo, uint64 *at)
@@ -247,7 +240,10 @@ load_some(Todo *todo, uint64 *at)
 		const MtpListPage *page = &todo->pages[(*at)++];
 
 		CHECK_FOR_INTERRUPTS();
-		read_ahead(&l, todo, first, nreads, *at, &ahead);
+		/* Keeps some reads under way: a file's pages on the list are seldom side by side. */
+		for (ahead = Max(ahead, *at); ahead < Min(todo->n, *at + nreads) &&
+			 same_file(first, &todo->pages[ahead]); ahead++)
+			mtp_loader_prefetch(&l, todo->pages[ahead].kind, todo->pages[ahead].block);
 		if (!mtp_loader_has(&l, page->kind, page->block))
 			todo->bytes += mtp_pool_frame_bytes(page->kind);
 		mtp_loader_load(&l, page->kind, page->block, page->level);
@@ -301,11 +297,27 @@ load_safely(Todo *todo, uint64 *at)
 	return had;
 }
 
-static void
-load_all(Todo *todo)
+void
+mtp_loader_main(Datum arg)
 {
+	Todo	   *todo;
 	int			waits = 0;
 
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+	if (!mtp_visit_begin(DatumGetObjectId(arg)))
+		return;
+	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid,
+											  BGWORKER_BYPASS_ALLOWCONN);
+	mtp_process_reset_settings();
+	SetConfigOption("lock_timeout", LOCK_TIMEOUT, PGC_SUSET, PGC_S_OVERRIDE);
+	pgstat_report_activity(STATE_RUNNING, "loading the hot list");
+	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "mtpower hot list",
+												ALLOCSET_DEFAULT_SIZES));
+	todo = palloc0(sizeof(Todo));
+	todo->strategy = GetAccessStrategy(BAS_BULKREAD);
+	if (!read_list(todo))
+		return;
 	for (uint64 at = 0; at < todo->n && !mtp_database_wanted(MyDatabaseId);)
 	{
 		bool		had;
@@ -323,26 +335,4 @@ load_all(Todo *todo)
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
-}
-
-void
-mtp_loader_main(Datum arg)
-{
-	Todo	   *todo;
-
-	pqsignal(SIGTERM, die);
-	BackgroundWorkerUnblockSignals();
-	if (!mtp_visit_begin(DatumGetObjectId(arg)))
-		return;
-	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid,
-											  BGWORKER_BYPASS_ALLOWCONN);
-	mtp_process_reset_settings();
-	SetConfigOption("lock_timeout", LOCK_TIMEOUT, PGC_SUSET, PGC_S_OVERRIDE);
-	pgstat_report_activity(STATE_RUNNING, "loading the hot list");
-	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "mtpower hot list",
-												ALLOCSET_DEFAULT_SIZES));
-	todo = palloc0(sizeof(Todo));
-	todo->strategy = GetAccessStrategy(BAS_BULKREAD);
-	if (read_list(todo))
-		load_all(todo);
 }
