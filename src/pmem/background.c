@@ -12,8 +12,6 @@
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
-#include "storage/latch.h"
-#include "utils/guc.h"
 #include "utils/memutils.h"
 
 #define TURN_BYTES	(1024 * 1024)	/* between two pauses */
@@ -21,23 +19,6 @@
 #define RESTART		10			/* seconds, whatever ended the worker */
 
 PGDLLEXPORT void mtp_sealer_main(Datum arg);
-
-/* Sleeps for so many milliseconds, or ends the process. */
-static void
-sleep_ms(long ms)
-{
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms,
-					 PG_WAIT_EXTENSION);
-	ResetLatch(MyLatch);
-	CHECK_FOR_INTERRUPTS();
-	if (ConfigReloadPending)
-	{
-		ConfigReloadPending = false;
-		ProcessConfigFile(PGC_SIGHUP);
-	}
-	if (ShutdownRequestPending)
-		proc_exit(1);
-}
 
 void
 mtp_sealer_main(Datum arg)
@@ -56,11 +37,10 @@ mtp_sealer_main(Datum arg)
 	seen = MemoryContextAllocExtended(TopMemoryContext, mtp_pmem_shared(mtp_pmem.nextents),
 									  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	copy = palloc(2 * BLCKSZ);
-	for (;;)
+	while (mtp_process_wait(mtp_pmem_seal_after * 1000L))
 	{
 		Size		done = 0;
 
-		sleep_ms(mtp_pmem_seal_after * 1000L);
 		for (uint32 frame = 0; frame < pool->nextents * MTP_EXTENT_FRAMES; frame++)
 		{
 			int			kind = pool->kind_of[frame / MTP_EXTENT_FRAMES];
@@ -75,11 +55,13 @@ mtp_sealer_main(Datum arg)
 			if (done >= TURN_BYTES)
 			{
 				done = 0;
-				sleep_ms(PAUSE_MS);
+				if (!mtp_process_wait(PAUSE_MS))
+					proc_exit(1);
 			}
 		}
 		mtp_buffer_tell();
 	}
+	proc_exit(1);
 }
 
 void

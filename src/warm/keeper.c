@@ -15,7 +15,6 @@
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
-#include "storage/latch.h"
 #include "storage/shmem.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
@@ -42,24 +41,6 @@ static TimestampTz written;
 static shmem_request_hook_type next_request = NULL;
 static shmem_startup_hook_type next_startup = NULL;
 
-/* Waits.  Returns false if the process must end. */
-static bool
-wait_for_work(long ms)
-{
-	if (ShutdownRequestPending)
-		return false;
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (ms < 0 ? 0 : WL_TIMEOUT), ms,
-					 PG_WAIT_EXTENSION);
-	ResetLatch(MyLatch);
-	CHECK_FOR_INTERRUPTS();
-	if (ConfigReloadPending)
-	{
-		ConfigReloadPending = false;
-		ProcessConfigFile(PGC_SIGHUP);
-	}
-	return !ShutdownRequestPending;
-}
-
 /* Returns the milliseconds until the list is due; -1: not before the end. */
 static long
 until_due(void)
@@ -82,7 +63,7 @@ wait_for_loader(void)
 {
 	if (until_due() == 0)
 		write_list(true);
-	return wait_for_work(POLL_MS);
+	return mtp_process_wait(POLL_MS);
 }
 
 /* ---------- reading ---------- */
@@ -255,7 +236,7 @@ mtp_keeper_main(Datum arg)
 	{
 		if (until_due() == 0)
 			write_list(false);
-	} while (wait_for_work(until_due()));
+	} while (mtp_process_wait(until_due()));
 	write_list(false);
 	proc_exit(1);
 }

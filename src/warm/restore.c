@@ -17,9 +17,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
-#include "postmaster/interrupt.h"
 #include "storage/ipc.h"
-#include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
@@ -176,11 +174,13 @@ open_relation(const MtpListPage *page, bool *locked)
 	Oid			relid = RelidByRelfilenumber(page->space == MyDatabaseTableSpace ? InvalidOid :
 											 page->space, page->file);
 	Oid			tableid = InvalidOid;
-	Relation	rel = NULL;
+	Relation	rel;
 
 	*locked = false;
 	if (!OidIsValid(relid))
 		return NULL;
+
+	/* The table first, as all code does (invariant W1). */
 	if (get_rel_relkind(relid) == RELKIND_INDEX)
 	{
 		tableid = IndexGetRelation(relid, true);
@@ -188,13 +188,12 @@ open_relation(const MtpListPage *page, bool *locked)
 			return NULL;
 		*locked = !ConditionalLockRelationOid(tableid, AccessShareLock);
 	}
-	if (!*locked)
-		*locked = !ConditionalLockRelationOid(relid, AccessShareLock);
-	if (*locked)
-		return NULL;
-	rel = try_relation_open(relid, NoLock);
+	*locked = *locked || !ConditionalLockRelationOid(relid, AccessShareLock);
+	rel = *locked ? NULL : try_relation_open(relid, NoLock);
 	if (rel == NULL)
 		return NULL;
+
+	/* The file's number may have become another relation's before the locks were taken. */
 	if (MtpLocatorFile(MtpRelLocator(rel)) == page->file &&
 		MtpLocatorSpace(MtpRelLocator(rel)) == page->space &&
 		(!OidIsValid(tableid) || tableid == IndexGetRelation(relid, true)) && mtp_loader_takes(rel))
@@ -264,21 +263,17 @@ load_safely(Todo *todo, uint64 *at)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	volatile bool had = true;
-	uint64 volatile next = *at;
+	const uint64 first = *at;
 
 	PG_TRY();
 	{
-		uint64		to = next;
-
 		StartTransactionCommand();
-		had = load_some(todo, &to);
+		had = load_some(todo, at);
 		CommitTransactionCommand();
-		next = to;
 	}
 	PG_CATCH();
 	{
-		uint64		to = next;
-
+		*at = first;
 		MemoryContextSwitchTo(cxt);
 		HOLD_INTERRUPTS();
 		had = geterrcode() != ERRCODE_LOCK_NOT_AVAILABLE;
@@ -288,12 +283,10 @@ load_safely(Todo *todo, uint64 *at)
 		AbortCurrentTransaction();
 		RESUME_INTERRUPTS();
 		if (had)
-			skip_file(todo, &to);
-		next = to;
+			skip_file(todo, at);
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(cxt);
-	*at = next;
 	return had;
 }
 
@@ -330,9 +323,6 @@ mtp_loader_main(Datum arg)
 		/* The loader waits for locked tables, but not for ever. */
 		if (!had && ++waits > MOST_WAITS)
 			skip_file(todo, &at);
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, REST_MS,
-						 PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
+		(void) mtp_process_wait(REST_MS);
 	}
 }
