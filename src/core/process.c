@@ -4,6 +4,10 @@
  */
 #include "core/process.h"
 
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/interrupt.h"
+#include "storage/latch.h"
 #include "utils/guc.h"
 
 void
@@ -17,6 +21,23 @@ mtp_process_describe(BackgroundWorker *bgw, const char *name, const char *functi
 	strlcpy(bgw->bgw_function_name, function, BGW_MAXLEN);
 	strlcpy(bgw->bgw_name, name, BGW_MAXLEN);
 	strlcpy(bgw->bgw_type, name, BGW_MAXLEN);
+}
+
+bool
+mtp_process_wait(long ms)
+{
+	if (ShutdownRequestPending)
+		return false;
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (ms < 0 ? 0 : WL_TIMEOUT), ms,
+					 PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+	return !ShutdownRequestPending;
 }
 
 /*

@@ -16,6 +16,12 @@
  */
 extern void mtp_process_describe(BackgroundWorker *bgw, const char *name, const char *function);
 
+/*
+ * Waits for the latch, for ms milliseconds at most (negative: for any time), interruptible, and
+ * reloads settings if that was asked for.  False if the process must end.
+ */
+extern bool mtp_process_wait(long ms);
+
 /* Gives this process settings that those of the database and its roles do not change. */
 extern void mtp_process_reset_settings(void);
 

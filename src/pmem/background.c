@@ -1,8 +1,7 @@
 /*
  * background.c
- *	  The sealer: a background worker that seals frames while the server runs.
- *
- * So little is left to be done at the server's end.
+ *	  The sealer: a background worker that seals frames while the server runs, so that little is
+ *	  left to be done at its end.
  */
 #include "core/process.h"
 #include "buffer/buffer.h"
@@ -13,8 +12,6 @@
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
-#include "storage/latch.h"
-#include "utils/guc.h"
 #include "utils/memutils.h"
 
 #define TURN_BYTES	(1024 * 1024)	/* between two pauses */
@@ -23,73 +20,50 @@
 
 PGDLLEXPORT void mtp_sealer_main(Datum arg);
 
-/* Sleeps for so many milliseconds, or ends the process. */
-static void
-sleep_ms(long ms)
-{
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms,
-					 PG_WAIT_EXTENSION);
-	ResetLatch(MyLatch);
-	CHECK_FOR_INTERRUPTS();
-	if (ConfigReloadPending)
-	{
-		ConfigReloadPending = false;
-		ProcessConfigFile(PGC_SIGHUP);
-	}
-	if (ShutdownRequestPending)
-		proc_exit(1);
-}
-
-/* Seals the frames that have not changed since the round before.  seen has their versions. */
-static void
-seal_round(uint64 *seen, char *copy)
-{
-	MtpPool    *pool = mtp_buffer.pool;
-	Size		done = 0;
-
-	for (uint32 frame = 0; frame < pool->nextents * MTP_EXTENT_FRAMES; frame++)
-	{
-		int			kind = pool->kind_of[frame / MTP_EXTENT_FRAMES];
-		uint64		version = pg_atomic_read_u64(&mtp_buffer.heads[frame].version);
-
-		if (kind != MTP_FRAME_NONE && version == seen[frame] && version != mtp_pmem.sealed[frame] &&
-			mtp_seal_frame(&mtp_pmem, &mtp_buffer, frame, copy))
-			done += mtp_pool_frame_bytes(kind);
-		seen[frame] = version;
-		if (done >= TURN_BYTES)
-		{
-			done = 0;
-			sleep_ms(PAUSE_MS);
-		}
-	}
-	mtp_buffer_tell();
-}
-
 void
 mtp_sealer_main(Datum arg)
 {
-	uint64	   *seen;
+	MtpPool    *pool = mtp_buffer.pool;
+	uint64	   *seen;			/* the frames' versions in the round before */
 	char	   *copy;
 
 	if (mtp_pmem.media.base == NULL)
 		proc_exit(0);			/* the file was refused */
-	Assert(mtp_buffer.pool != NULL);
+	Assert(pool != NULL);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
-	/* To no database: for pg_stat_activity. */
-	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);	/* for pg_stat_activity */
 	seen = MemoryContextAllocExtended(TopMemoryContext, mtp_pmem_shared(mtp_pmem.nextents),
 									  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	copy = palloc(2 * BLCKSZ);
-	for (;;)
+	while (mtp_process_wait(mtp_pmem_seal_after * 1000L))
 	{
-		sleep_ms(mtp_pmem_seal_after * 1000L);
-		seal_round(seen, copy);
+		Size		done = 0;
+
+		for (uint32 frame = 0; frame < pool->nextents * MTP_EXTENT_FRAMES; frame++)
+		{
+			int			kind = pool->kind_of[frame / MTP_EXTENT_FRAMES];
+			uint64		version = pg_atomic_read_u64(&mtp_buffer.heads[frame].version);
+
+			/* Only frames that have been at rest for a round: others may soon change again. */
+			if (kind != MTP_FRAME_NONE && version == seen[frame] &&
+				version != mtp_pmem.sealed[frame] &&
+				mtp_seal_frame(&mtp_pmem, &mtp_buffer, frame, copy))
+				done += mtp_pool_frame_bytes(kind);
+			seen[frame] = version;
+			if (done >= TURN_BYTES)
+			{
+				done = 0;
+				if (!mtp_process_wait(PAUSE_MS))
+					proc_exit(1);
+			}
+		}
+		mtp_buffer_tell();
 	}
+	proc_exit(1);
 }
 
-/* For _PG_init, when the settings are known */
 void
 mtp_pmem_background_init(void)
 {

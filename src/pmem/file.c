@@ -23,9 +23,7 @@ int			mtp_pmem_size = 0;
 int			mtp_pmem_seal_timeout = 10000;
 int			mtp_pmem_seal_after = 60;
 
-/*
- * Processes of a server that has just ended, its logger for instance, keep the lock for a moment.
- */
+/* Processes of a server that has just ended, such as its logger, keep the lock for a moment. */
 #define LOCK_TRIES		60
 #define LOCK_WAIT_US	50000
 
@@ -67,18 +65,6 @@ open_file(struct stat *st)
 	return fd;
 }
 
-static bool
-lock_file(int fd)
-{
-	for (int i = 0; i < LOCK_TRIES; i++)
-	{
-		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-			return true;
-		pg_usleep(LOCK_WAIT_US);
-	}
-	return false;
-}
-
 /*
  * True if the file is a pool file, or empty, or zero at its beginning; *head is what it says of
  * itself.  If false the file belongs to something else, and nothing may be written to it.
@@ -98,23 +84,6 @@ is_ours(int fd, MtpPmemHead *head)
 	return n >= 0;
 }
 
-/* True if the file that was mapped is the one that was locked. */
-static bool
-is_same_file(const struct stat *st)
-{
-	struct stat now;
-
-	return stat(mtp_pmem_path, &now) == 0 && now.st_dev == st->st_dev && now.st_ino == st->st_ino;
-}
-
-static bool
-on_tmpfs(int fd)
-{
-	struct statfs fs;
-
-	return fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS;
-}
-
 /*
  * Maps the file for so many extents, unless the kernel writes its pages back to a disk: a process
  * that writes to a page then waits until the kernel has written it, and meanwhile keeps a page of
@@ -123,17 +92,18 @@ on_tmpfs(int fd)
 static bool
 map_file(int fd, const struct stat *st, uint32 extents, Size slack)
 {
-	MtpPmem    *file = &mtp_pmem;
+	MtpMedia   *media = &mtp_pmem.media;
+	struct statfs fs;
 	const char *why;
 
-	if (mtp_media_map(&file->media, mtp_pmem_path, mtp_pmem_bytes(extents, slack), &why))
+	if (mtp_media_map(media, mtp_pmem_path, mtp_pmem_bytes(extents, slack), &why))
 	{
-		if (file->media.is_pmem || on_tmpfs(fd))
+		if (media->is_pmem || (fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS))
 		{
-			mtp_pmem_lay_out(file, extents);
+			mtp_pmem_lay_out(&mtp_pmem, extents);
 			return true;
 		}
-		mtp_media_unmap(&file->media);
+		mtp_media_unmap(media);
 		why = "it is neither on persistent memory nor on tmpfs";
 	}
 	/* A file that had nothing in it must take no room. */
@@ -144,31 +114,16 @@ map_file(int fd, const struct stat *st, uint32 extents, Size slack)
 	return false;
 }
 
-/* Empties the file, unless it has the size and the layout that it must have. */
-static void
-prepare_file(const struct stat *st, const MtpPmemHead *head)
-{
-	MtpPmem    *file = &mtp_pmem;
-
-	if (st->st_size == file->media.size && head->layout == MTP_PMEM_LAYOUT &&
-		head->nextents == file->nextents)
-		return;
-	if (st->st_size != 0)
-		ereport(LOG,
-				(errmsg("file \"%s\" has another size or layout, and is emptied", mtp_pmem_path),
-				 errdetail("It has %lld bytes, room for %u extents, layout %u, instead of %zu, %u, %u.",
-						   (long long) st->st_size, head->nextents, head->layout, file->media.size,
-						   file->nextents, MTP_PMEM_LAYOUT)));
-	mtp_pmem_format(file);
-}
-
 uint32
 mtp_pmem_open(uint32 default_extents, Size slack)
 {
+	MtpPmem    *file = &mtp_pmem;
 	uint32		extents = mtp_pmem_size > 0 ? mtp_pmem_size : default_extents;
 	struct stat st;
+	struct stat now;
 	MtpPmemHead head;
 	int			fd;
+	int			tries = 0;
 
 	if (mtp_pmem_path == NULL || mtp_pmem_path[0] == '\0' || !IsPostmasterEnvironment)
 		return default_extents;
@@ -178,23 +133,44 @@ mtp_pmem_open(uint32 default_extents, Size slack)
 		return default_extents;
 	}
 	fd = open_file(&st);
-	if (!lock_file(fd))
-		refuse(fd, "another server has locked it");
-	else if (fstat(fd, &st) != 0 || !is_ours(fd, &head))
+	while (flock(fd, LOCK_EX | LOCK_NB) != 0)
+	{
+		if (++tries == LOCK_TRIES)
+		{
+			refuse(fd, "another server has locked it");
+			return default_extents;
+		}
+		pg_usleep(LOCK_WAIT_US);
+	}
+
+	/* No other server writes to the file from here on: what it says now stays. */
+	if (fstat(fd, &st) != 0 || !is_ours(fd, &head))
 		refuse(fd, "it has been made by something else");
 	else if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IRWXO)) != 0)
 		refuse(fd, "it belongs to another user, or others have rights to it");
 	else if (map_file(fd, &st, extents, slack))
 	{
-		if (is_same_file(&st))
+		/* What was locked was opened by name, and so was what is mapped. */
+		if (stat(mtp_pmem_path, &now) == 0 && now.st_dev == st.st_dev && now.st_ino == st.st_ino)
 		{
-			prepare_file(&st, &head);
+			if (st.st_size != file->media.size || head.layout != MTP_PMEM_LAYOUT ||
+				head.nextents != extents)
+			{
+				if (st.st_size != 0)
+					ereport(LOG,
+							(errmsg("file \"%s\" has another size or layout, and is emptied",
+									mtp_pmem_path),
+							 errdetail("It has %lld bytes, room for %u extents, layout %u, instead of %zu, %u, %u.",
+									   (long long) st.st_size, head.nextents, head.layout,
+									   file->media.size, extents, MTP_PMEM_LAYOUT)));
+				mtp_pmem_format(file);
+			}
 			ereport(LOG,
-					(errmsg("frames live in \"%s\", %u MB%s", mtp_pmem_path, mtp_pmem.nextents,
-							mtp_pmem.media.is_pmem ? ", persistent memory" : "")));
-			return mtp_pmem.nextents;
+					(errmsg("frames live in \"%s\", %u MB%s", mtp_pmem_path, extents,
+							file->media.is_pmem ? ", persistent memory" : "")));
+			return extents;
 		}
-		mtp_media_unmap(&mtp_pmem.media);
+		mtp_media_unmap(&file->media);
 		refuse(fd, "it has been replaced meanwhile");
 	}
 	return default_extents;

@@ -180,6 +180,7 @@ extern uint32 mtp_pmem_open(uint32 default_extents, Size slack);
  */
 extern void mtp_pmem_start(void);
 
+/* Registers the sealer, when the settings are known. */
 extern void mtp_pmem_background_init(void);
 
 /* init.c: its share of _PG_init */

@@ -73,50 +73,34 @@ read_state(MtpPmemState *state)
 	return down;
 }
 
-/* Why frames of state a are of no use in state b, or NULL */
-static const char *
-difference(const MtpPmemState *a, const MtpPmemState *b)
-{
-	if (a->system != b->system)
-		return "it is of another cluster";
-	if (a->file != b->file || a->path != b->path)
-		return "it is of another copy of this data directory";
-	if (a->server != b->server || a->build != b->build || a->block != b->block)
-		return "it is of another build of PostgreSQL";
-	if (memcmp(a, b, sizeof(*a)) != 0)
-		return "it is of another state of this data directory";
-	return NULL;
-}
-
-/* The file that keeps the server from going on where it was shut down, or NULL */
-static const char *
-redo_to_come(void)
-{
-	static const char *const signals[] = {STANDBY_SIGNAL_FILE, RECOVERY_SIGNAL_FILE,
-	BACKUP_LABEL_FILE};
-
-	for (int i = 0; i < lengthof(signals); i++)
-		if (access(signals[i], F_OK) == 0)
-			return signals[i];
-	return NULL;
-}
-
 /* ---------- the beginning ---------- */
 
 /* Why nothing can be taken over, or NULL */
 static const char *
 why_not(MtpMark what, const MtpPmemMarker *marker)
 {
-	MtpPmemState state;
-	const char *signal = redo_to_come();
+	static const char *const signals[] = {STANDBY_SIGNAL_FILE, RECOVERY_SIGNAL_FILE,
+	BACKUP_LABEL_FILE};
+	const MtpPmemState *then = &marker->state;
+	MtpPmemState now;
 
 	if (what == MTP_MARK_WRONG)
 		return "its marker is damaged, or of another version";
-	if (signal != NULL)
-		return psprintf("there is a file \"%s\"", signal);
-	if (!read_state(&state))
+	/* With one of these the server does not go on where it was shut down: there may be redo. */
+	for (int i = 0; i < lengthof(signals); i++)
+		if (access(signals[i], F_OK) == 0)
+			return psprintf("there is a file \"%s\"", signals[i]);
+	if (!read_state(&now))
 		return "the server was not shut down properly";
-	return difference(&marker->state, &state);
+	if (then->system != now.system)
+		return "it is of another cluster";
+	if (then->file != now.file || then->path != now.path)
+		return "it is of another copy of this data directory";
+	if (then->server != now.server || then->build != now.build || then->block != now.block)
+		return "it is of another build of PostgreSQL";
+	if (memcmp(then, &now, sizeof(now)) != 0)
+		return "it is of another state of this data directory";
+	return NULL;
 }
 
 /* The marker goes first of all, whatever it says: frames change from here on (invariant M3). */

@@ -117,40 +117,30 @@ warmest_first(MtpPmem *file, MtpBuffer *b,
 
 /* ---------- the end ---------- */
 
-/*
- * Reads the header and a copy of the image of a frame, of one version, as any reader does.  False
- * if the frame has nothing to keep, or changes meanwhile.
- */
-static bool
-read_frame(MtpPmem *file, MtpBuffer *b, uint32 frame, MtpPmemHeader *h, char *copy)
-{
-	MtpFrameHead *head = &b->heads[frame];
-
-	memset(h, 0, sizeof(*h));
-	h->serial = pg_atomic_read_u64(&head->version);
-	pg_read_barrier();			/* the version before what it protects */
-	h->tag = head->tag;
-	h->kind = b->pool->kind_of[frame / MTP_EXTENT_FRAMES];
-	if (h->serial % 2 != 0 || h->tag.page == 0 || !is_kept(h->kind) ||
-		frame % MTP_EXTENT_FRAMES >= mtp_pool_frames(h->kind))
-		return false;
-	memcpy(copy, mtp_frame_image(b, frame, h->kind), mtp_pool_frame_bytes(h->kind));
-	h->magic = MTP_PMEM_FRAME;
-	h->lsn = PageGetLSN((Page) copy);
-	h->frame = frame;
-	h->level = mtp_heat_level(b->pool->heat[frame], mtp_pool_epoch(b->pool));
-	pg_read_barrier();			/* all of it before the version */
-	return pg_atomic_read_u64(&head->version) == h->serial;
-}
-
-/* The header is durable before `sealed` says so (invariant M2). */
+/* Reads one version of the frame, as any reader does, and makes it durable (invariant M2). */
 bool
 mtp_seal_frame(MtpPmem *file, MtpBuffer *b, uint32 frame, char *copy)
 {
-	MtpPmemHeader h;
+	MtpFrameHead *head = &b->heads[frame];
+	MtpPmemHeader h = {0};
 
-	if (!read_frame(file, b, frame, &h, copy))
+	h.serial = pg_atomic_read_u64(&head->version);
+	pg_read_barrier();			/* the version before what it protects */
+	h.tag = head->tag;
+	h.kind = b->pool->kind_of[frame / MTP_EXTENT_FRAMES];
+	if (h.serial % 2 != 0 || h.tag.page == 0 || !is_kept(h.kind) ||
+		frame % MTP_EXTENT_FRAMES >= mtp_pool_frames(h.kind))
 		return false;
+	memcpy(copy, mtp_frame_image(b, frame, h.kind), mtp_pool_frame_bytes(h.kind));
+	h.magic = MTP_PMEM_FRAME;
+	h.lsn = PageGetLSN((Page) copy);
+	h.frame = frame;
+	h.level = mtp_heat_level(b->pool->heat[frame], mtp_pool_epoch(b->pool));
+	pg_read_barrier();			/* all of it before the version */
+	if (pg_atomic_read_u64(&head->version) != h.serial)
+		return false;
+
+	/* No lock is held: if the frame changes from here on, the header is of an older version. */
 	h.crc = frame_crc(&h, copy);
 	mtp_media_write(&file->headers[frame], &h, sizeof(h));
 	mtp_media_drain();			/* before any process relies on it */
@@ -201,16 +191,15 @@ mtp_seal_rest(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpSealed *seal
 	mtp_media_drain();			/* before there is a marker */
 }
 
-/* Step 4.  All headers are durable. */
+/* Step 4.  All headers are durable.  A crash here leaves a marker that its checksum refuses. */
 void
 mtp_seal_mark(MtpPmem *file, const MtpPmemState *state, uint32 sealed)
 {
-	char	   *at = file->media.base + MTP_PMEM_MARKER_AT;
 	MtpPmemMarker marker = {.magic = MTP_PMEM_MARKED,.state = *state,.layout =
 	MTP_PMEM_LAYOUT,.sealed = sealed};
 
 	marker.crc = marker_crc(&marker);
-	mtp_media_write(at, &marker, sizeof(marker));
+	mtp_media_write(file->media.base + MTP_PMEM_MARKER_AT, &marker, sizeof(marker));
 	mtp_media_drain();
 }
 
@@ -276,25 +265,6 @@ kind_of_extent(MtpPmem *file, uint32 extent)
 	return MTP_FRAME_NONE;
 }
 
-/*
- * Gives each extent its kind.  Extents without a kind come first (mtp_pool_wants).  One behind
- * these that has no frames left gets a kind all the same.
- */
-static void
-give_kinds(MtpPmem *file, MtpBuffer *b)
-{
-	uint32		first = 0;
-
-	while (first < file->nextents && kind_of_extent(file, first) == MTP_FRAME_NONE)
-		first++;
-	for (uint32 extent = file->nextents; extent-- > first;)
-	{
-		int			kind = kind_of_extent(file, extent);
-
-		mtp_pool_change(b->pool, extent, kind == MTP_FRAME_NONE ? MTP_FRAME_INDEX : kind);
-	}
-}
-
 static int
 level_of_header(MtpPmem *file, MtpBuffer *b, uint32 frame)
 {
@@ -311,47 +281,38 @@ take_over_frame(MtpPmem *file, MtpBuffer *b, uint32 frame)
 	MtpPmemHeader h = file->headers[frame];
 	char	   *image = mtp_frame_image(b, frame, h.kind);
 
-	if (h.crc != frame_crc(&h, image) || h.lsn != PageGetLSN((Page) image))
-		return false;
-	if (!mtp_frame_adopt(b, frame, h.tag, h.serial, h.level))
+	if (h.crc != frame_crc(&h, image) || h.lsn != PageGetLSN((Page) image) ||
+		!mtp_frame_adopt(b, frame, h.tag, h.serial, h.level))
 		return false;
 	file->sealed[frame] = h.serial;
 	b->counts[h.kind][MTP_COUNT_TAKEN_OVER]++;
 	return true;
 }
 
-/*
- * Sets where the unused frames of each kind's newest extent begin: behind the last one that has a
- * page.
- */
-static void
-find_fresh(MtpBuffer *b)
-{
-	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
-	{
-		MtpPoolKind *k = &b->pool->kinds[kind];
-		uint32		fresh = mtp_pool_frames(kind);
-
-		if (k->nextents == 0)
-			continue;
-		while (fresh > 0 && b->heads[b->pool->extents[kind][k->nextents - 1] * MTP_EXTENT_FRAMES +
-									 fresh - 1].tag.page == 0)
-			fresh--;
-		k->fresh = fresh;
-	}
-}
-
-/*
- * The marker vouches for the headers (invariant M3); the checksums find images that were damaged,
- * or not durable.
- */
 void
 mtp_pmem_take_over(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpTaken *taken)
 {
+	uint32		first = 0;
 	uint32		n;
 	uint32	   *order;
 
-	give_kinds(file, b);
+	/*
+	 * Extents without a kind come first (mtp_pool_wants).  One behind these that has no frames
+	 * left gets a kind all the same.
+	 */
+	while (first < file->nextents && kind_of_extent(file, first) == MTP_FRAME_NONE)
+		first++;
+	for (uint32 extent = file->nextents; extent-- > first;)
+	{
+		int			kind = kind_of_extent(file, extent);
+
+		mtp_pool_change(b->pool, extent, kind == MTP_FRAME_NONE ? MTP_FRAME_INDEX : kind);
+	}
+
+	/*
+	 * The marker vouches for the headers (invariant M3); the checksums find images that were
+	 * damaged, or not durable.
+	 */
 	order = warmest_first(file, b, level_of_header, &n);
 	memset(taken, 0, sizeof(*taken));
 	for (uint32 i = 0; i < n; i++)
@@ -367,5 +328,18 @@ mtp_pmem_take_over(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpTaken *
 			taken->wrong++;
 	}
 	free(order);
-	find_fresh(b);
+
+	/* The unused frames of a kind's newest extent begin behind the last one that has a page. */
+	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
+	{
+		MtpPoolKind *k = &b->pool->kinds[kind];
+		MtpFrameHead *heads;
+
+		if (k->nextents == 0)
+			continue;
+		heads = &b->heads[b->pool->extents[kind][k->nextents - 1] * MTP_EXTENT_FRAMES];
+		k->fresh = mtp_pool_frames(kind);
+		while (k->fresh > 0 && heads[k->fresh - 1].tag.page == 0)
+			k->fresh--;
+	}
 }

@@ -15,7 +15,6 @@
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
-#include "storage/latch.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/hsearch.h"
@@ -33,46 +32,26 @@
 PGDLLEXPORT void mtp_keeper_main(Datum arg);
 
 MtpKeeperShared *mtp_keeper_shared = NULL;
-bool		mtp_hot_list = true;
-int			mtp_hot_list_interval = 300;
+static bool hot_list = true;
+static int	list_interval = 300;
 
 /* when the list was written last, or this process began */
 static TimestampTz written;
 
-/* Waits.  Returns false if the process must end. */
-static bool
-wait_for_work(long ms)
-{
-	if (ShutdownRequestPending)
-		return false;
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (ms < 0 ? 0 : WL_TIMEOUT), ms,
-					 PG_WAIT_EXTENSION);
-	ResetLatch(MyLatch);
-	CHECK_FOR_INTERRUPTS();
-	if (ConfigReloadPending)
-	{
-		ConfigReloadPending = false;
-		ProcessConfigFile(PGC_SIGHUP);
-	}
-	return !ShutdownRequestPending;
-}
 
 /* Returns the milliseconds until the list is due; -1: not before the end. */
 static long
 until_due(void)
 {
-	if (mtp_hot_list_interval == 0)
-		return -1;
-	return TimestampDifferenceMilliseconds(GetCurrentTimestamp(),
-										   TimestampTzPlusMilliseconds(written,
-																	   mtp_hot_list_interval *
-																	   INT64CONST(1000)));
+	TimestampTz due = TimestampTzPlusMilliseconds(written, list_interval * INT64CONST(1000));
+
+	return list_interval == 0 ? -1 : TimestampDifferenceMilliseconds(GetCurrentTimestamp(), due);
 }
 
 static void
 write_list(bool loading)
 {
-	(void) mtp_list_write(loading);
+	mtp_list_write(loading);
 	written = GetCurrentTimestamp();
 }
 
@@ -82,7 +61,7 @@ wait_for_loader(void)
 {
 	if (until_due() == 0)
 		write_list(true);
-	return wait_for_work(POLL_MS);
+	return mtp_process_wait(POLL_MS);
 }
 
 /* ---------- reading ---------- */
@@ -156,36 +135,8 @@ database_exists(Oid dbid)
 }
 
 /*
- * Starts a loader for the database's pages and waits for it.  Returns false if the process must
- * end.
- */
-static bool
-load_database(Oid dbid)
-{
-	BackgroundWorker bgw;
-	BackgroundWorkerHandle *handle;
-	pid_t		pid;
-
-	mtp_process_describe(&bgw, "mtpower hot list loader", "mtp_loader_main");
-	bgw.bgw_main_arg = ObjectIdGetDatum(dbid);
-	bgw.bgw_notify_pid = MyProcPid;
-	if (!RegisterDynamicBackgroundWorker(&bgw, &handle))
-	{
-		ereport(LOG,
-				(errmsg("mtpower could not start a process that loads the hot list"),
-				 errhint("You might need to increase max_worker_processes.")));
-		return true;
-	}
-	while (GetBackgroundWorkerPid(handle, &pid) != BGWH_STOPPED)
-		if (!wait_for_loader())
-			return false;
-	pfree(handle);
-	return true;
-}
-
-/*
- * Loads the databases, that with the most heat first.  Returns false if the process must end
- * before.
+ * Starts a loader for each database, that with the most heat first, and waits for it.  Returns
+ * false if the process must end before.
  */
 static bool
 load_databases(Summary *s)
@@ -205,8 +156,28 @@ load_databases(Summary *s)
 			return false;
 	pg_atomic_write_u64(&mtp_keeper_shared->loaded, 0);
 	for (int i = 0; i < n; i++)
-		if (database_exists(all[i].dbid) && !load_database(all[i].dbid))
-			return false;
+	{
+		BackgroundWorker bgw;
+		BackgroundWorkerHandle *handle;
+		pid_t		pid;
+
+		if (!database_exists(all[i].dbid))
+			continue;
+		mtp_process_describe(&bgw, "mtpower hot list loader", "mtp_loader_main");
+		bgw.bgw_main_arg = ObjectIdGetDatum(all[i].dbid);
+		bgw.bgw_notify_pid = MyProcPid;
+		if (!RegisterDynamicBackgroundWorker(&bgw, &handle))
+		{
+			ereport(LOG,
+					(errmsg("mtpower could not start a process that loads the hot list"),
+					 errhint("You might need to increase max_worker_processes.")));
+			continue;
+		}
+		while (GetBackgroundWorkerPid(handle, &pid) != BGWH_STOPPED)
+			if (!wait_for_loader())
+				return false;
+		pfree(handle);
+	}
 	ereport(LOG,
 			(errmsg("pages of the hot list in the buffer: " UINT64_FORMAT " of " UINT64_FORMAT,
 					pg_atomic_read_u64(&mtp_keeper_shared->loaded), s->pages)));
@@ -216,33 +187,25 @@ load_databases(Summary *s)
 static bool
 restore_list(void)
 {
-	HASHCTL		ctl = {
-		.keysize = sizeof(Oid),.entrysize = sizeof(Database)
-	};
 	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "mtpower hot list",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
+	HASHCTL		ctl = {.keysize = sizeof(Oid),.entrysize = sizeof(Database),.hcxt = context};
 	MtpLearnt  *learnt = palloc(MTP_LEARN_TABLES * sizeof(MtpLearnt));
 	Summary		s = {0};
 	int			nlearnt;
 	const char *why;
 	bool		done = true;
 
-	ctl.hcxt = context;
 	s.databases = hash_create("databases of the hot list", 64, &ctl,
 							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	switch (mtp_list_read(sum_up_page, &s, learnt, &nlearnt, &why))
+	if (mtp_list_read(sum_up_page, &s, learnt, &nlearnt, &why))
 	{
-		case MTP_LIST_GOOD:
-			mtp_pagedir_learn_restore(learnt, nlearnt);
-			done = load_databases(&s);
-			break;
-		case MTP_LIST_WRONG:
-			ereport(LOG, (errmsg("the hot list in file \"%s\" is ignored: %s", MTP_LIST_FILE, why)));
-			break;
-		case MTP_LIST_MISSING:
-			break;
+		mtp_pagedir_learn_restore(learnt, nlearnt);
+		done = load_databases(&s);
 	}
+	else if (why != NULL)
+		ereport(LOG, (errmsg("the hot list in file \"%s\" is ignored: %s", MTP_LIST_FILE, why)));
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	return done;
@@ -250,10 +213,6 @@ restore_list(void)
 
 /* ---------- the process ---------- */
 
-/*
- * Until all is loaded the keeper writes no list at its end: the earlier list, or what was written
- * of it meanwhile, says more.
- */
 void
 mtp_keeper_main(Datum arg)
 {
@@ -263,6 +222,11 @@ mtp_keeper_main(Datum arg)
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);	/* to no database */
 	pgstat_report_activity(STATE_RUNNING, NULL);
 	written = GetCurrentTimestamp();
+
+	/*
+	 * Until all is loaded the keeper writes no list at its end: the earlier list, or what was
+	 * written of it meanwhile, says more.
+	 */
 	if (!mtp_keeper_shared->restored && !restore_list())
 		proc_exit(1);
 	mtp_keeper_shared->restored = true;
@@ -270,7 +234,7 @@ mtp_keeper_main(Datum arg)
 	{
 		if (until_due() == 0)
 			write_list(false);
-	} while (wait_for_work(until_due()));
+	} while (mtp_process_wait(until_due()));
 	write_list(false);
 	proc_exit(1);
 }
@@ -301,14 +265,14 @@ mtp_warm_init(void)
 
 	DefineCustomBoolVariable("mtpower.hot_list",
 							 "Keeps a list of the pages in mtpower's buffer, to load them after a restart.",
-							 NULL, &mtp_hot_list, true, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+							 NULL, &hot_list, true, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("mtpower.hot_list_interval",
 							"How often that list is written.",
 							"Zero: when the server ends.",
-							&mtp_hot_list_interval, 300, 0, 24 * 3600,
+							&list_interval, 300, 0, 24 * 3600,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	mtp_shmem_register(&shmem);
-	if (mtp_hot_list && mtp_buffer_size > 0)
+	if (hot_list && mtp_buffer_size > 0)
 	{
 		BackgroundWorker bgw;
 

@@ -18,10 +18,6 @@ typedef struct MtpKeeperShared
 
 extern MtpKeeperShared *mtp_keeper_shared;
 
-/* mtpower.hot_list, mtpower.hot_list_interval */
-extern bool mtp_hot_list;
-extern int	mtp_hot_list_interval;
-
 /* This room's part of _PG_init */
 extern void mtp_warm_init(void);
 

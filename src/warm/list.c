@@ -14,8 +14,6 @@
 #include "utils/timestamp.h"
 #include "core/inject.h"
 
-#define CHUNK	(64 * 1024)		/* of the file, in memory */
-
 static pg_crc32c
 head_crc(const MtpListHead *head)
 {
@@ -31,70 +29,18 @@ head_crc(const MtpListHead *head)
 
 typedef struct Writer
 {
-	int			fd;
+	FILE	   *file;
+	int			error;			/* errno of the first failure, after which nothing is written */
 	uint64		npages;
-	bool		failed;			/* errno says why */
-	Size		used;
 	pg_crc32c	crc;
-	char		chunk[CHUNK];
 } Writer;
-
-static void
-put_out(Writer *w, const void *data, Size size)
-{
-	if (w->failed || size == 0)
-		return;
-	errno = 0;
-	if (write(w->fd, data, size) != size)
-	{
-		w->failed = true;
-		if (errno == 0)
-			errno = ENOSPC;
-	}
-}
-
-static void
-flush_chunk(Writer *w)
-{
-	put_out(w, w->chunk, w->used);
-	w->used = 0;
-	if (!w->failed)				/* an interrupt would change errno */
-		CHECK_FOR_INTERRUPTS();
-}
 
 static void
 put_bytes(Writer *w, const void *data, Size size)
 {
-	if (w->used + size > CHUNK)
-		flush_chunk(w);
-	memcpy(w->chunk + w->used, data, size);
-	w->used += size;
+	if (w->error == 0 && fwrite(data, size, 1, w->file) != 1)
+		w->error = errno;
 	COMP_CRC32C(w->crc, data, size);
-}
-
-/*
- * Reads the page of a frame and its heat, without a lock.  Returns false if the frame has no page
- * or changes meanwhile.
- */
-static bool
-page_of(uint32 frame, MtpListPage *page)
-{
-	MtpPool    *pool = mtp_buffer.pool;
-	MtpPageTag	tag;
-	MtpLocator	file;
-	int			kind;
-
-	memset(page, 0, sizeof(*page));
-	if (!mtp_frame_page(&mtp_buffer, frame, &tag, &kind))
-		return false;
-	page->kind = kind;
-	file = mtp_tag_file(tag);
-	page->space = MtpLocatorSpace(file);
-	page->dbid = MtpLocatorDatabase(file);
-	page->file = MtpLocatorFile(file);
-	page->block = (uint32) tag.page - 1;
-	page->level = mtp_heat_level(pool->heat[frame], mtp_pool_epoch(pool));
-	return true;
 }
 
 static void
@@ -115,20 +61,24 @@ keep_page(const MtpListPage *page, void *arg)
 	MtpLocatorSpace(file) = page->space;
 	MtpLocatorDatabase(file) = page->dbid;
 	MtpLocatorFile(file) = page->file;
-	if (!w->failed && w->npages < (uint64) mtp_buffer.pool->nextents * MTP_EXTENT_FRAMES &&
+	if (w->error == 0 && w->npages < (uint64) mtp_buffer.pool->nextents * MTP_EXTENT_FRAMES &&
 		!mtp_frame_has(&mtp_buffer, mtp_page_tag(file, page->block), page->kind))
 		put_page(w, page);
 }
 
 static void
-write_pages(Writer *w, MtpListHead *head, bool loading)
+write_pages(Writer *w, bool loading)
 {
-	uint32		nframes = mtp_buffer.pool->nextents * MTP_EXTENT_FRAMES;
-	const char *why;
+	MtpPool    *pool = mtp_buffer.pool;
 	MtpLearnt  *learnt = palloc(MTP_LEARN_TABLES * sizeof(MtpLearnt));
+	MtpListHead head = {
+		.magic = MTP_LIST_MAGIC,.version = MTP_LIST_VERSION,.block = BLCKSZ,
+		.system = GetSystemIdentifier(),.time = GetCurrentTimestamp()
+	};
+	const char *why;
 
+	put_bytes(w, &head, sizeof(head));	/* room for the head */
 	INIT_CRC32C(w->crc);
-	put_out(w, head, sizeof(*head));	/* room for the head */
 
 	/*
 	 * What has no frame yet comes first.  So a page that gets a frame meanwhile comes twice rather
@@ -136,136 +86,98 @@ write_pages(Writer *w, MtpListHead *head, bool loading)
 	 */
 	if (loading)
 		(void) mtp_list_read(keep_page, w, NULL, NULL, &why);
-	for (uint32 frame = 0; frame < nframes && !w->failed; frame++)
-	{
-		MtpListPage page;
 
-		if (page_of(frame, &page))
-			put_page(w, &page);
+	/* Looks at frames as readers do, without a lock: passes over one that changes meanwhile. */
+	for (uint32 frame = 0; frame < pool->nextents * MTP_EXTENT_FRAMES && w->error == 0; frame++)
+	{
+		MtpListPage page = {0};
+		MtpPageTag	tag;
+		MtpLocator	file;
+		int			kind;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!mtp_frame_page(&mtp_buffer, frame, &tag, &kind))
+			continue;
+		file = mtp_tag_file(tag);
+		page.space = MtpLocatorSpace(file);
+		page.dbid = MtpLocatorDatabase(file);
+		page.file = MtpLocatorFile(file);
+		page.block = (uint32) tag.page - 1;
+		page.kind = kind;
+		page.level = mtp_heat_level(pool->heat[frame], mtp_pool_epoch(pool));
+		put_page(w, &page);
 	}
-	head->npages = w->npages;
-	head->nlearnt = mtp_pagedir_learn_save(learnt);
-	for (uint32 i = 0; i < head->nlearnt; i++)
+	head.npages = w->npages;
+	head.nlearnt = mtp_pagedir_learn_save(learnt);
+	for (uint32 i = 0; i < head.nlearnt; i++)
 		put_bytes(w, &learnt[i], sizeof(MtpLearnt));
 	pfree(learnt);
-	flush_chunk(w);
+	if (w->error == 0 && fflush(w->file) != 0)
+		w->error = errno;
 	MTP_INJECT("hot_list_half");
+
+	/* The head comes last, with the checksum of all else. */
 	FIN_CRC32C(w->crc);
-	head->rest_crc = w->crc;
-	head->crc = head_crc(head);
-	if (!w->failed && lseek(w->fd, 0, SEEK_SET) != 0)
-		w->failed = true;
-	put_out(w, head, sizeof(*head));
+	head.rest_crc = w->crc;
+	head.crc = head_crc(&head);
+	if (w->error == 0 && fseek(w->file, 0, SEEK_SET) != 0)
+		w->error = errno;
+	put_bytes(w, &head, sizeof(head));
 }
 
-bool
+void
 mtp_list_write(bool loading)
 {
-	MtpListHead head = {
-		.magic = MTP_LIST_MAGIC,.version = MTP_LIST_VERSION,.block = BLCKSZ,
-		.system = GetSystemIdentifier(),.time = GetCurrentTimestamp()
-	};
-	Writer	   *w = palloc0(sizeof(Writer));
-	bool		written;
+	Writer		w = {.file = AllocateFile(MTP_LIST_TEMPORARY, PG_BINARY_W)};
 
-	w->fd = OpenTransientFile(MTP_LIST_TEMPORARY, O_CREAT | O_TRUNC | O_WRONLY | PG_BINARY);
-	if (w->fd < 0)
-		w->failed = true;
+	if (w.file == NULL)
+		w.error = errno;
 	else
 	{
-		write_pages(w, &head, loading);
-		if (w->failed)
-		{
-			int			save_errno = errno;
-
-			CloseTransientFile(w->fd);
-			errno = save_errno;
-		}
-		else if (CloseTransientFile(w->fd) != 0)
-			w->failed = true;
+		write_pages(&w, loading);
+		if (FreeFile(w.file) != 0 && w.error == 0)
+			w.error = errno;
 	}
-	if (w->failed)
+	if (w.error != 0)
+	{
+		errno = w.error;
 		ereport(LOG, (errcode_for_file_access(),
 					  errmsg("could not write file \"%s\": %m", MTP_LIST_TEMPORARY)));
+	}
 	MTP_INJECT("hot_list_written");
+
 	/* This makes the file durable before it renames it, and logs what fails (invariant W2). */
-	written = !w->failed && durable_rename(MTP_LIST_TEMPORARY, MTP_LIST_FILE, LOG) == 0;
-	if (!written)
+	if (w.error != 0 || durable_rename(MTP_LIST_TEMPORARY, MTP_LIST_FILE, LOG) != 0)
 		(void) unlink(MTP_LIST_TEMPORARY);
-	pfree(w);
-	return written;
 }
 
 /* ---------- reading ---------- */
 
-typedef struct Reader
-{
-	int			fd;
-	Size		from;
-	Size		to;
-	pg_crc32c	crc;
-	char		chunk[CHUNK];
-} Reader;
-
 /* Reads the next bytes.  Returns false if there are none or they cannot be read. */
 static bool
-get_bytes(Reader *r, void *data, Size size)
+get_bytes(FILE *file, void *data, Size size, pg_crc32c *crc)
 {
-	while (r->to - r->from < size)
-	{
-		ssize_t		n;
-
-		memmove(r->chunk, r->chunk + r->from, r->to - r->from);
-		r->to -= r->from;
-		r->from = 0;
-		n = read(r->fd, r->chunk + r->to, CHUNK - r->to);
-		if (n <= 0)
-			return false;
-		r->to += n;
-		CHECK_FOR_INTERRUPTS();
-	}
-	memcpy(data, r->chunk + r->from, size);
-	r->from += size;
-	COMP_CRC32C(r->crc, data, size);
+	if (fread(data, size, 1, file) != 1)
+		return false;
+	COMP_CRC32C(*crc, data, size);
 	return true;
 }
 
-/*
- * Returns why a file of this size with this head is not ours, or NULL.  The file must have all that
- * its head claims (invariant W3).
- */
+/* Returns what is wrong behind the head, or NULL. */
 static const char *
-wrong_head(const MtpListHead *head, uint64 size)
-{
-	uint64		room = size - sizeof(*head);
-
-	if (head->magic != MTP_LIST_MAGIC)
-		return "it is no hot list";
-	if (head->version != MTP_LIST_VERSION)
-		return "it is of another version of mtpower";
-	if (head->crc != head_crc(head))
-		return "it is damaged";
-	if (head->block != BLCKSZ)
-		return "it is of a server with another block size";
-	if (head->system != GetSystemIdentifier())
-		return "it is of another cluster";
-	if (head->nlearnt > MTP_LEARN_TABLES || head->npages > room / sizeof(MtpListPage) ||
-		room != head->npages * sizeof(MtpListPage) + head->nlearnt * sizeof(MtpLearnt))
-		return "it is damaged";
-	return NULL;
-}
-
-static const char *
-read_pages(Reader *r, const MtpListHead *head, void (*page) (const MtpListPage *page, void *arg),
+read_pages(FILE *file, const MtpListHead *head, void (*page) (const MtpListPage *page, void *arg),
 		   void *arg, MtpLearnt *learnt)
 {
-	INIT_CRC32C(r->crc);
+	pg_crc32c	crc;
+
+	INIT_CRC32C(crc);
 	for (uint64 i = 0; i < head->npages; i++)
 	{
 		MtpListPage p;
 
-		if (!get_bytes(r, &p, sizeof(p)) || p.kind >= MTP_POOL_KINDS || p.level > MTP_HEAT_MOST ||
-			p.file == 0 || p.block == InvalidBlockNumber)
+		CHECK_FOR_INTERRUPTS();
+		if (!get_bytes(file, &p, sizeof(p), &crc) || p.kind >= MTP_POOL_KINDS ||
+			p.level > MTP_HEAT_MOST || p.file == 0 || p.block == InvalidBlockNumber)
 			return "it is damaged";
 		page(&p, arg);
 	}
@@ -273,68 +185,49 @@ read_pages(Reader *r, const MtpListHead *head, void (*page) (const MtpListPage *
 	{
 		MtpLearnt	l;
 
-		if (!get_bytes(r, &l, sizeof(l)))
+		if (!get_bytes(file, &l, sizeof(l), &crc))
 			return "it is damaged";
 		if (learnt != NULL)
 			learnt[i] = l;
 	}
-	FIN_CRC32C(r->crc);
-	return r->crc == head->rest_crc ? NULL : "it is damaged";
+	FIN_CRC32C(crc);
+	return crc == head->rest_crc ? NULL : "it is damaged";
 }
 
-MtpListRead
+bool
 mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg, MtpLearnt *learnt,
 			  int *nlearnt, const char **why)
 {
-	Reader	   *r;
 	MtpListHead head;
 	struct stat st;
-	int			fd = OpenTransientFile(MTP_LIST_FILE, O_RDONLY | PG_BINARY);
+	FILE	   *file = AllocateFile(MTP_LIST_FILE, PG_BINARY_R);
 
-	*why = NULL;
-	if (fd < 0 && errno == ENOENT)
-		return MTP_LIST_MISSING;
-	if (fd < 0)
+	if (file == NULL)
 	{
-		*why = "it can't be opened";
-		return MTP_LIST_WRONG;
+		*why = errno == ENOENT ? NULL : "it can't be opened";
+		return false;
 	}
-	r = palloc0(sizeof(Reader));
-	r->fd = fd;
-	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < sizeof(head) ||
-		!get_bytes(r, &head, sizeof(head)))
+
+	/* The file must be ours, and have all that its head claims (invariant W3). */
+	if (fstat(fileno(file), &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < sizeof(head) ||
+		fread(&head, sizeof(head), 1, file) != 1 || head.magic != MTP_LIST_MAGIC)
 		*why = "it is no hot list";
+	else if (head.version != MTP_LIST_VERSION)
+		*why = "it is of another version of mtpower";
+	else if (head.crc != head_crc(&head))
+		*why = "it is damaged";
+	else if (head.block != BLCKSZ)
+		*why = "it is of a server with another block size";
+	else if (head.system != GetSystemIdentifier())
+		*why = "it is of another cluster";
+	else if (head.nlearnt > MTP_LEARN_TABLES || head.npages > st.st_size / sizeof(MtpListPage) ||
+			 st.st_size != sizeof(head) + head.npages * sizeof(MtpListPage) +
+			 head.nlearnt * sizeof(MtpLearnt))
+		*why = "it is damaged";
 	else
-		*why = wrong_head(&head, st.st_size);
-	if (*why == NULL)
-		*why = read_pages(r, &head, page, arg, learnt);
+		*why = read_pages(file, &head, page, arg, learnt);
 	if (*why == NULL && nlearnt != NULL)
 		*nlearnt = head.nlearnt;
-	CloseTransientFile(fd);
-	pfree(r);
-	return *why == NULL ? MTP_LIST_GOOD : MTP_LIST_WRONG;
-}
-
-/* ---------- choosing ---------- */
-
-void
-mtp_choice_add(MtpChoice *choice, const MtpListPage *page)
-{
-	choice->bytes[page->level] += mtp_pool_frame_bytes(page->kind);
-}
-
-int
-mtp_choice_least(const MtpChoice *choice)
-{
-	uint64		room = (uint64) mtp_buffer.pool->nextents * MTP_EXTENT_BYTES;
-	uint64		bytes = 0;
-	int			level = MTP_HEAT_MOST;
-
-	for (; level > 0; level--)
-	{
-		bytes += choice->bytes[level];
-		if (bytes >= room)
-			break;
-	}
-	return level;
+	FreeFile(file);
+	return *why == NULL;
 }

@@ -59,36 +59,17 @@ StaticAssertDecl(sizeof(MtpListHead) == 56 && sizeof(MtpListPage) == 20 &&
 /*
  * Writes what the buffer has now.  While pages are being loaded it also keeps what the buffer
  * lacks of the earlier list, at most as much again as the buffer could have.  An interrupt leaves
- * an unfinished file beside the list.  On failure it logs a line, leaves the list as it was and
- * returns false.
+ * an unfinished file beside the list.  On failure it logs a line and leaves the list as it was.
  */
-extern bool mtp_list_write(bool loading);
-
-typedef enum MtpListRead
-{
-	MTP_LIST_GOOD,
-	MTP_LIST_MISSING,
-	MTP_LIST_WRONG
-} MtpListRead;
+extern void mtp_list_write(bool loading);
 
 /*
  * Reads the file and gives each page to `page`, in no order.  What `page` collects counts only if
- * this returns MTP_LIST_GOOD.  learnt has room for MTP_LEARN_TABLES, or is NULL; *nlearnt is their
- * number.  If the file is wrong *why says why.  Can be interrupted.
+ * this returns true: the file is there and right.  Else *why says what is wrong; NULL: there is no
+ * file.  learnt has room for MTP_LEARN_TABLES, or is NULL; *nlearnt is their number.  Can be
+ * interrupted.
  */
-extern MtpListRead mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg,
-								 MtpLearnt *learnt, int *nlearnt, const char **why);
-
-/*
- * Chooses which pages of a list the buffer has room for: those of level mtp_choice_least and
- * above, of that level itself only some.  mtp_choice_add counts each page.
- */
-typedef struct MtpChoice
-{
-	uint64		bytes[MTP_HEAT_MOST + 1];
-} MtpChoice;
-
-extern void mtp_choice_add(MtpChoice *choice, const MtpListPage *page);
-extern int	mtp_choice_least(const MtpChoice *choice);
+extern bool mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg,
+						  MtpLearnt *learnt, int *nlearnt, const char **why);
 
 #endif							/* MTP_WARM_LIST_H */

@@ -17,9 +17,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
-#include "postmaster/interrupt.h"
 #include "storage/ipc.h"
-#include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
@@ -52,8 +50,8 @@ PGDLLEXPORT void mtp_loader_main(Datum arg);
 
 typedef struct Todo
 {
-	MtpChoice	choice;
-	int			least;			/* level */
+	uint64		at_level[MTP_HEAT_MOST + 1];	/* bytes of the list's pages, by their heat */
+	int			least;			/* level: of it some pages have room, of warmer ones all */
 	uint64		n;
 	uint64		room;
 	uint64		most;
@@ -81,7 +79,7 @@ count_page(const MtpListPage *page, void *arg)
 	Todo	   *todo = arg;
 
 	give_way(todo);
-	mtp_choice_add(&todo->choice, page);
+	todo->at_level[page->level] += mtp_pool_frame_bytes(page->kind);
 }
 
 static void
@@ -125,21 +123,25 @@ compare_pages(const void *a, const void *b)
 }
 
 /*
- * Reads this database's pages.  The keeper has found the file right, but another one may have
- * replaced it.
+ * Reads this database's pages, the warmest if the buffer has no room for all of the list.  The
+ * keeper has found the file right, but another one may have replaced it.
  */
 static bool
 read_list(Todo *todo)
 {
 	const char *why;
+	uint64		room = (uint64) mtp_buffer.pool->nextents * MTP_EXTENT_BYTES;
+	uint64		bytes = 0;
 
 	todo->most = (uint64) mtp_buffer.pool->nextents * MTP_EXTENT_FRAMES;
 	todo->room = Min(1024, todo->most);
 	todo->pages = palloc(todo->room * sizeof(MtpListPage));
-	if (mtp_list_read(count_page, todo, NULL, NULL, &why) != MTP_LIST_GOOD)
+	if (!mtp_list_read(count_page, todo, NULL, NULL, &why))
 		return false;
-	todo->least = mtp_choice_least(&todo->choice);
-	if (mtp_list_read(collect_page, todo, NULL, NULL, &why) != MTP_LIST_GOOD)
+	todo->least = MTP_HEAT_MOST;
+	while (todo->least > 0 && (bytes += todo->at_level[todo->least]) < room)
+		todo->least--;
+	if (!mtp_list_read(collect_page, todo, NULL, NULL, &why))
 		return false;
 	qsort(todo->pages, todo->n, sizeof(MtpListPage), compare_pages);
 	return true;
@@ -172,11 +174,13 @@ open_relation(const MtpListPage *page, bool *locked)
 	Oid			relid = RelidByRelfilenumber(page->space == MyDatabaseTableSpace ? InvalidOid :
 											 page->space, page->file);
 	Oid			tableid = InvalidOid;
-	Relation	rel = NULL;
+	Relation	rel;
 
 	*locked = false;
 	if (!OidIsValid(relid))
 		return NULL;
+
+	/* The table first, as all code does (invariant W1). */
 	if (get_rel_relkind(relid) == RELKIND_INDEX)
 	{
 		tableid = IndexGetRelation(relid, true);
@@ -184,13 +188,12 @@ open_relation(const MtpListPage *page, bool *locked)
 			return NULL;
 		*locked = !ConditionalLockRelationOid(tableid, AccessShareLock);
 	}
-	if (!*locked)
-		*locked = !ConditionalLockRelationOid(relid, AccessShareLock);
-	if (*locked)
-		return NULL;
-	rel = try_relation_open(relid, NoLock);
+	*locked = *locked || !ConditionalLockRelationOid(relid, AccessShareLock);
+	rel = *locked ? NULL : try_relation_open(relid, NoLock);
 	if (rel == NULL)
 		return NULL;
+
+	/* The file's number may have become another relation's before the locks were taken. */
 	if (MtpLocatorFile(MtpRelLocator(rel)) == page->file &&
 		MtpLocatorSpace(MtpRelLocator(rel)) == page->space &&
 		(!OidIsValid(tableid) || tableid == IndexGetRelation(relid, true)) && mtp_loader_takes(rel))
@@ -206,17 +209,6 @@ skip_file(Todo *todo, uint64 *at)
 
 	while (*at < todo->n && same_file(&todo->pages[first], &todo->pages[*at]))
 		(*at)++;
-}
-
-/* Keeps some reads under way: a file's pages on the list are seldom side by side. */
-static void
-read_ahead(MtpLoader *l, const Todo *todo, const MtpListPage *first, int nreads, uint64 at,
-		   uint64 *ahead)
-{
-	uint64		end = Min(todo->n, at + nreads);
-
-	for (*ahead = Max(*ahead, at); *ahead < end && same_file(first, &todo->pages[*ahead]); ++*ahead)
-		mtp_loader_prefetch(l, todo->pages[*ahead].kind, todo->pages[*ahead].block);
 }
 
 /* Loads pages of one file, as far as the turn goes.  Returns false if a table is locked. */
@@ -247,7 +239,10 @@ load_some(Todo *todo, uint64 *at)
 		const MtpListPage *page = &todo->pages[(*at)++];
 
 		CHECK_FOR_INTERRUPTS();
-		read_ahead(&l, todo, first, nreads, *at, &ahead);
+		/* Keeps some reads under way: a file's pages on the list are seldom side by side. */
+		for (ahead = Max(ahead, *at); ahead < Min(todo->n, *at + nreads) &&
+			 same_file(first, &todo->pages[ahead]); ahead++)
+			mtp_loader_prefetch(&l, todo->pages[ahead].kind, todo->pages[ahead].block);
 		if (!mtp_loader_has(&l, page->kind, page->block))
 			todo->bytes += mtp_pool_frame_bytes(page->kind);
 		mtp_loader_load(&l, page->kind, page->block, page->level);
@@ -268,21 +263,17 @@ load_safely(Todo *todo, uint64 *at)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	volatile bool had = true;
-	uint64 volatile next = *at;
+	const uint64 first = *at;
 
 	PG_TRY();
 	{
-		uint64		to = next;
-
 		StartTransactionCommand();
-		had = load_some(todo, &to);
+		had = load_some(todo, at);
 		CommitTransactionCommand();
-		next = to;
 	}
 	PG_CATCH();
 	{
-		uint64		to = next;
-
+		*at = first;
 		MemoryContextSwitchTo(cxt);
 		HOLD_INTERRUPTS();
 		had = geterrcode() != ERRCODE_LOCK_NOT_AVAILABLE;
@@ -292,43 +283,18 @@ load_safely(Todo *todo, uint64 *at)
 		AbortCurrentTransaction();
 		RESUME_INTERRUPTS();
 		if (had)
-			skip_file(todo, &to);
-		next = to;
+			skip_file(todo, at);
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(cxt);
-	*at = next;
 	return had;
-}
-
-static void
-load_all(Todo *todo)
-{
-	int			waits = 0;
-
-	for (uint64 at = 0; at < todo->n && !mtp_database_wanted(MyDatabaseId);)
-	{
-		bool		had;
-
-		todo->began = GetCurrentTimestamp();
-		todo->bytes = 0;
-		do
-			had = load_safely(todo, &at);
-		while (had && at < todo->n && !turn_is_over(todo) && !mtp_database_wanted(MyDatabaseId));
-		/* The loader waits for locked tables, but not for ever. */
-		if (!had && ++waits > MOST_WAITS)
-			skip_file(todo, &at);
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, REST_MS,
-						 PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-	}
 }
 
 void
 mtp_loader_main(Datum arg)
 {
 	Todo	   *todo;
+	int			waits = 0;
 
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
@@ -343,6 +309,20 @@ mtp_loader_main(Datum arg)
 												ALLOCSET_DEFAULT_SIZES));
 	todo = palloc0(sizeof(Todo));
 	todo->strategy = GetAccessStrategy(BAS_BULKREAD);
-	if (read_list(todo))
-		load_all(todo);
+	if (!read_list(todo))
+		return;
+	for (uint64 at = 0; at < todo->n && !mtp_database_wanted(MyDatabaseId);)
+	{
+		bool		had;
+
+		todo->began = GetCurrentTimestamp();
+		todo->bytes = 0;
+		do
+			had = load_safely(todo, &at);
+		while (had && at < todo->n && !turn_is_over(todo) && !mtp_database_wanted(MyDatabaseId));
+		/* The loader waits for locked tables, but not for ever. */
+		if (!had && ++waits > MOST_WAITS)
+			skip_file(todo, &at);
+		(void) mtp_process_wait(REST_MS);
+	}
 }

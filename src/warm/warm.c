@@ -82,36 +82,6 @@ table_is_locked(Relation rel)
 }
 
 /*
- * Warms the relation, or a partitioned relation's mtpower partitions, whoever owns them, as for a
- * query.
- */
-static int64
-warm_all(Relation rel)
-{
-	List	   *relids;
-	ListCell   *lc;
-	int64		n = 0;
-	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
-
-	if (rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE &&
-		rel->rd_rel->relkind != RELKIND_PARTITIONED_INDEX)
-		return warm_one(rel, strategy);
-	relids = find_all_inheritors(RelationGetRelid(rel), AccessShareLock, NULL);
-	foreach(lc, relids)
-	{
-		Relation	part = try_relation_open(lfirst_oid(lc), NoLock);
-
-		if (part == NULL)
-			continue;
-		if (mtp_loader_takes(part) && table_is_locked(part))
-			n += warm_one(part, strategy);
-		relation_close(part, NoLock);
-	}
-	list_free(relids);
-	return n;
-}
-
-/*
  * Opens the relation and locks its table first, as all code does.  For a partitioned index it
  * locks all partitions of the table.
  */
@@ -166,13 +136,35 @@ Datum
 mtp_warm(PG_FUNCTION_ARGS)
 {
 	Relation	rel;
+	char		relkind;
+	List	   *relids;
+	ListCell   *lc;
 	int64		n = 0;
+	BufferAccessStrategy strategy;
 
 	mtp_require_preload();
 	PreventCommandDuringRecovery("mtpower.warm()");
 	rel = open_relation(PG_GETARG_OID(0));
-	if (mtp_buffer.pool != NULL)
-		n = warm_all(rel);
+	relkind = rel->rd_rel->relkind;
+	strategy = GetAccessStrategy(BAS_BULKREAD);
+	if (mtp_buffer.pool != NULL &&
+		(relkind == RELKIND_PARTITIONED_TABLE || relkind == RELKIND_PARTITIONED_INDEX))
+	{
+		/* The partitions that are mtpower's, whoever owns them, as for a query */
+		relids = find_all_inheritors(RelationGetRelid(rel), AccessShareLock, NULL);
+		foreach(lc, relids)
+		{
+			Relation	part = try_relation_open(lfirst_oid(lc), NoLock);
+
+			if (part == NULL)
+				continue;
+			if (mtp_loader_takes(part) && table_is_locked(part))
+				n += warm_one(part, strategy);
+			relation_close(part, NoLock);
+		}
+	}
+	else if (mtp_buffer.pool != NULL)
+		n = warm_one(rel, strategy);
 	relation_close(rel, NoLock);
 	PG_RETURN_INT64(n);
 }

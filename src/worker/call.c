@@ -71,21 +71,18 @@ find_slot(MtpWorkKind kind, Oid dbid, MtpCalled *called)
 		}
 		running++;
 		here += w->dbid == dbid;
-		if (w->dbid != dbid)
-		{
-			if (w->pid > 0 && !w->quit && (oldest == NULL || w->started < oldest->started))
-				oldest = w;
-			continue;
-		}
 		if (w->quit)
 			continue;
-		staying++;
-		if (w->pid > 0 && w->at == MTP_WORK_KINDS)
+		staying += w->dbid == dbid;
+		if (w->pid > 0 && w->dbid == dbid && w->at == MTP_WORK_KINDS)
 		{
+			/* Its work is written: it wakes and finds it (invariant W1). */
 			SetLatch(w->latch);
 			*called = MTP_CALLED_COMES;
 			return -1;
 		}
+		if (w->pid > 0 && w->dbid != dbid && (oldest == NULL || w->started < oldest->started))
+			oldest = w;
 	}
 
 	/* A chore waits until the workers here have started and done more urgent work. */
@@ -106,10 +103,6 @@ find_slot(MtpWorkKind kind, Oid dbid, MtpCalled *called)
 	return -1;
 }
 
-/*
- * Reserves a slot under the lock, and asks the postmaster without it.  The slot's database is that
- * of the call from then on, so a command that wants the database finds it (invariant W2).
- */
 MtpCalled
 mtp_worker_call(MtpWorkKind kind, Oid dbid)
 {
@@ -121,6 +114,8 @@ mtp_worker_call(MtpWorkKind kind, Oid dbid)
 		return MTP_CALLED_BUSY;
 	LWLockAcquire(mtp_worker_lock, LW_EXCLUSIVE);
 	slot = find_slot(kind, dbid, &called);
+
+	/* From here on a command that wants the database finds the slot there (invariant W2). */
 	if (slot >= 0)
 		mtp_workers->workers[slot] = (MtpWorker)
 	{
@@ -131,6 +126,7 @@ mtp_worker_call(MtpWorkKind kind, Oid dbid)
 	if (slot < 0)
 		return called;
 
+	/* Asks the postmaster without the lock. */
 	mtp_process_describe(&bgw, "mtpower worker", "mtp_worker_main");
 	bgw.bgw_main_arg = Int32GetDatum(slot);
 	if (free_processes() > KEEP_FREE && RegisterDynamicBackgroundWorker(&bgw, NULL))

@@ -62,7 +62,7 @@ mtp_database_wanted_by(Node *stmt, bool toplevel)
 
 /*
  * Names the database, tells its workers to leave, and notes their pids and a visitor's, which looks
- * for the name itself; false if there are none.
+ * for the name itself.  False if none of those noted is left.
  */
 static bool
 tell_to_quit(Oid dbid, int *pids)
@@ -93,17 +93,11 @@ tell_to_quit(Oid dbid, int *pids)
 		pids[MTP_MAX_WORKERS] = mtp_workers->visitor_pid;
 	}
 	LWLockRelease(mtp_worker_lock);
-	return any;
-}
 
-/* True if core takes one of the processes for running: a worker leaves its slot a moment before. */
-static bool
-still_connected(const int *pids)
-{
-	for (int i = 0; i < MOST_PIDS; i++)
-		if (pids[i] != 0 && BackendPidGetProc(pids[i]) != NULL)
-			return true;
-	return false;
+	/* Core still takes a process for running that has left its slot a moment before. */
+	for (int i = 0; i < MOST_PIDS && !any; i++)
+		any = pids[i] != 0 && BackendPidGetProc(pids[i]) != NULL;
+	return any;
 }
 
 /*
@@ -121,7 +115,7 @@ mtp_workers_detach(const char *dbname)
 	if (!OidIsValid(dbid) || !MtpDatabaseOwner(dbid))
 		return;
 	wanted_here = dbid;
-	while ((tell_to_quit(dbid, pids) || still_connected(pids)) &&
+	while (tell_to_quit(dbid, pids) &&
 		   !TimestampDifferenceExceeds(start, GetCurrentTimestamp(), PATIENCE_MS))
 	{
 		CHECK_FOR_INTERRUPTS();

@@ -133,20 +133,6 @@ do_turn(const MtpWork *work)
 	return any;
 }
 
-/* Does a turn of the most urgent kind of work that there is; false if there is none. */
-static bool
-do_work(void)
-{
-	for (int i = 0; i < MTP_WORK_KINDS; i++)
-		if (works[i] != NULL && do_turn(works[i]))
-			return true;
-	return false;
-}
-
-/*
- * Resets its latch before it looks for work, so a caller that sets the latch later wakes it
- * (invariant W1).  When BackgroundWorkerInitializeConnectionByOid fails, leave_slot frees the slot.
- */
 void
 mtp_worker_main(Datum arg)
 {
@@ -158,7 +144,7 @@ mtp_worker_main(Datum arg)
 	BackgroundWorkerUnblockSignals();
 	if (!take_slot(DatumGetInt32(arg)))
 		return;
-	before_shmem_exit(leave_slot, 0);
+	before_shmem_exit(leave_slot, 0);	/* also if the next line fails */
 	BackgroundWorkerInitializeConnectionByOid(me->dbid, InvalidOid, BGWORKER_BYPASS_ALLOWCONN);
 	mtp_process_reset_settings();
 	pgstat_report_activity(STATE_IDLE, NULL);
@@ -166,6 +152,9 @@ mtp_worker_main(Datum arg)
 	idle_since = GetCurrentTimestamp();
 	while (!me->quit)
 	{
+		bool		any = false;
+
+		/* Before it looks for work: a caller that sets the latch later wakes it (invariant W1). */
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
@@ -175,7 +164,9 @@ mtp_worker_main(Datum arg)
 		}
 		if (is_too_many())
 			break;
-		if (do_work())
+		for (int i = 0; i < MTP_WORK_KINDS && !any; i++)
+			any = works[i] != NULL && do_turn(works[i]);
+		if (any)
 			idle_since = GetCurrentTimestamp();
 		else if (TimestampDifferenceExceeds(idle_since, GetCurrentTimestamp(), IDLE_SECONDS * 1000))
 			break;
