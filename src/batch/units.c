@@ -127,7 +127,10 @@ begin_batch_anew(MtpBatch *b)
 
 	Assert(b->taken && b->holders == 0 && !b->cancelled);
 
-	/* The owner reads none of this before it sees MTP_FILLING under the lock (lock_batch). */
+	/*
+	 * What the owner reads of this without the lock is a hint: it adds a run only after it has
+	 * seen MTP_FILLING under the lock (lock_batch, grow_batch).
+	 */
 	free_runs(b);
 	b->load->bytes -= b->bytes - bytes;
 	b->bytes = bytes;

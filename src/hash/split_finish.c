@@ -177,7 +177,7 @@ mtp_hash_finish(Relation rel, BlockNumber newer, MtpHashGrown *grown)
 		{
 			mtp_hash_check_page(rel, f.oldbuf, MTP_HASH_WANT_BUCKET);
 
-			/* Another process may have done the rest while neither page was locked. */
+			/* The pins let nobody else clear it; look under the lock all the same. */
 			more = MtpHashHead(BufferGetPage(f.newbuf))->source != InvalidBlockNumber &&
 				finish_piece(&f);
 			LockBuffer(f.newbuf, BUFFER_LOCK_UNLOCK);

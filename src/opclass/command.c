@@ -55,9 +55,9 @@ object_name(const char *am_name, Oid nsp, const char *name)
 static List *
 family_name(Oid family)
 {
-	MtpOpclassFamily *row = mtp_opclass_family_row(family);
+	Form_pg_opfamily row = mtp_opclass_family_row(family);
 
-	return qualified_name(row->nsp, NameStr(row->name));
+	return qualified_name(row->opfnamespace, NameStr(row->opfname));
 }
 
 static ObjectWithArgs *

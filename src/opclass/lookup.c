@@ -11,8 +11,6 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_amop.h"
 #include "catalog/pg_amproc.h"
-#include "catalog/pg_opclass.h"
-#include "catalog/pg_opfamily.h"
 #include "commands/defrem.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
@@ -70,68 +68,45 @@ mtp_opclass_unmirrored_default(const MtpOpclassPair *pair, Oid our_am, Oid type,
 	return original;
 }
 
-/* Copies of rows of pg_opclass and pg_opfamily, in the caller's memory context. */
+/* A palloc'd copy of a row of pg_opclass or pg_opfamily, none of which has more than its struct. */
 static void *
-make_class(HeapTuple tuple)
+copy_row(HeapTuple tuple, Size size)
 {
-	Form_pg_opclass form = (Form_pg_opclass) GETSTRUCT(tuple);
-	MtpOpclass *opclass = palloc(sizeof(MtpOpclass));
-
-	opclass->oid = form->oid;
-	opclass->family = form->opcfamily;
-	opclass->nsp = form->opcnamespace;
-	opclass->owner = form->opcowner;
-	opclass->intype = form->opcintype;
-	opclass->is_default = form->opcdefault;
-	opclass->name = form->opcname;
-	return opclass;
+	return memcpy(palloc(size), GETSTRUCT(tuple), size);
 }
 
 static void *
-make_family(HeapTuple tuple)
-{
-	Form_pg_opfamily form = (Form_pg_opfamily) GETSTRUCT(tuple);
-	MtpOpclassFamily *family = palloc(sizeof(MtpOpclassFamily));
-
-	family->oid = form->oid;
-	family->am = form->opfmethod;
-	family->nsp = form->opfnamespace;
-	family->owner = form->opfowner;
-	family->name = form->opfname;
-	return family;
-}
-
-static void *
-copy_row(int cache, Oid oid, void *(*make) (HeapTuple), const char *kind)
+find_row(int cache, Oid oid, Size size, const char *kind)
 {
 	HeapTuple	tuple = SearchSysCache1(cache, ObjectIdGetDatum(oid));
 	void	   *row;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for operator %s %u", kind, oid);
-	row = make(tuple);
+	row = copy_row(tuple, size);
 	ReleaseSysCache(tuple);
 	return row;
 }
 
-MtpOpclass *
+Form_pg_opclass
 mtp_opclass_row(Oid opclass)
 {
-	return copy_row(CLAOID, opclass, make_class, "class");
+	return find_row(CLAOID, opclass, sizeof(FormData_pg_opclass), "class");
 }
 
-MtpOpclassFamily *
+Form_pg_opfamily
 mtp_opclass_family_row(Oid family)
 {
-	return copy_row(OPFAMILYOID, family, make_family, "family");
+	return find_row(OPFAMILYOID, family, sizeof(FormData_pg_opfamily), "family");
 }
 
 char *
 mtp_opclass_name(Oid opclass)
 {
-	MtpOpclass *c = mtp_opclass_row(opclass);
+	Form_pg_opclass c = mtp_opclass_row(opclass);
 
-	return quote_qualified_identifier(get_namespace_name_or_temp(c->nsp), NameStr(c->name));
+	return quote_qualified_identifier(get_namespace_name_or_temp(c->opcnamespace),
+									  NameStr(c->opcname));
 }
 
 /* Of structs that begin with an Oid. */
@@ -146,13 +121,13 @@ compare_oids(const ListCell *a, const ListCell *b)
 
 /* The rows of an access method, by OID. */
 static List *
-list_rows(int cache, Oid am, void *(*make) (HeapTuple))
+list_rows(int cache, Oid am, Size size)
 {
 	List	   *result = NIL;
 	CatCList   *rows = SearchSysCacheList1(cache, ObjectIdGetDatum(am));
 
 	for (int i = 0; i < rows->n_members; i++)
-		result = lappend(result, make(&rows->members[i]->tuple));
+		result = lappend(result, copy_row(&rows->members[i]->tuple, size));
 	ReleaseCatCacheList(rows);
 
 	list_sort(result, compare_oids);
@@ -162,13 +137,13 @@ list_rows(int cache, Oid am, void *(*make) (HeapTuple))
 List *
 mtp_opclass_list(Oid am)
 {
-	return list_rows(CLAAMNAMENSP, am, make_class);
+	return list_rows(CLAAMNAMENSP, am, sizeof(FormData_pg_opclass));
 }
 
 List *
 mtp_opclass_family_list(Oid am)
 {
-	return list_rows(OPFAMILYAMNAMENSP, am, make_family);
+	return list_rows(OPFAMILYAMNAMENSP, am, sizeof(FormData_pg_opfamily));
 }
 
 static OpFamilyMember *

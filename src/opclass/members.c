@@ -19,7 +19,7 @@ mtp_opclass_adjust_members(Oid family, Oid opclass, List *operators, List *funct
 
 	/* CREATE OPERATOR CLASS has just made the operator class, and perhaps the family. */
 	CommandCounterIncrement();
-	am = mtp_opclass_family_row(family)->am;
+	am = mtp_opclass_family_row(family)->opfmethod;
 	if (OidIsValid(opclass))
 		class_type = get_opclass_input_type(opclass);
 

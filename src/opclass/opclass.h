@@ -9,6 +9,9 @@
 #define MTP_OPCLASS_H
 
 #include "postgres.h"
+
+#include "catalog/pg_opclass.h"
+#include "catalog/pg_opfamily.h"
 #include "nodes/parsenodes.h"
 #include "nodes/pg_list.h"
 #include "utils/relcache.h"
@@ -29,31 +32,9 @@ extern const MtpOpclassPair mtp_opclass_pairs[];
  */
 #define MTP_OPCLASS_MAIN_PROC	1
 
-/* One row of pg_opclass. */
-typedef struct MtpOpclass
-{
-	Oid			oid;
-	Oid			family;
-	Oid			nsp;
-	Oid			owner;
-	Oid			intype;
-	bool		is_default;
-	NameData	name;
-} MtpOpclass;
-
-/* One row of pg_opfamily. */
-typedef struct MtpOpclassFamily
-{
-	Oid			oid;
-	Oid			am;
-	Oid			nsp;
-	Oid			owner;
-	NameData	name;
-} MtpOpclassFamily;
-
 /* An operator class or family, palloc'd; ERROR if there is none. */
-extern MtpOpclass *mtp_opclass_row(Oid opclass);
-extern MtpOpclassFamily *mtp_opclass_family_row(Oid family);
+extern Form_pg_opclass mtp_opclass_row(Oid opclass);
+extern Form_pg_opfamily mtp_opclass_family_row(Oid family);
 
 /* The pair of an access method's name; NULL if it is not one of ours. */
 extern const MtpOpclassPair *mtp_opclass_pair_by_name(const char *am_name);
@@ -78,7 +59,7 @@ extern char *mtp_opclass_name(Oid opclass);
 
 /*
  * All operator classes or families of an access method in the order of their OIDs: a List of
- * MtpOpclass * or MtpOpclassFamily *, palloc'd.
+ * Form_pg_opclass or Form_pg_opfamily, palloc'd.
  */
 extern List *mtp_opclass_list(Oid am);
 extern List *mtp_opclass_family_list(Oid am);

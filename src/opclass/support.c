@@ -22,7 +22,7 @@ mtp_opclass_check_support(Relation index, int nargs, const char *hint, const cha
 	{
 		Oid			proc = index_getprocid(index, col + 1, MTP_OPCLASS_MAIN_PROC);
 		char	   *type = format_type_be(index->rd_opcintype[col]);
-		MtpOpclassFamily *family;
+		Form_pg_opfamily family;
 		Oid		   *argtypes;
 		int			has;
 
@@ -34,13 +34,13 @@ mtp_opclass_check_support(Relation index, int nargs, const char *hint, const cha
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 					 errmsg("operator family \"%s\" of access method %s is missing support function for types %s and %s",
-							NameStr(family->name), get_am_name(family->am), type, type),
+							NameStr(family->opfname), get_am_name(family->opfmethod), type, type),
 					 errhint("%s", hint)));
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 				 errmsg("operator family \"%s\" of access method %s contains function %s with wrong signature for support number %d",
-						NameStr(family->name), get_am_name(family->am), format_procedure(proc),
-						MTP_OPCLASS_MAIN_PROC),
+						NameStr(family->opfname), get_am_name(family->opfmethod),
+						format_procedure(proc), MTP_OPCLASS_MAIN_PROC),
 				 errdetail("%s", detail)));
 	}
 }

@@ -16,8 +16,6 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_namespace.h"
-#include "catalog/pg_opclass.h"
-#include "catalog/pg_opfamily.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
 #include "funcapi.h"
@@ -41,8 +39,8 @@ typedef struct SyncContext
 	Oid			am;
 	bool		builtin_only;	/* CREATE EXTENSION: other extensions' classes must not become
 								 * members */
-	List	   *originals;		/* MtpOpclass of the core access method */
-	List	   *mirrors;		/* MtpOpclass of ours */
+	List	   *originals;		/* pg_opclass rows of the core access method */
+	List	   *mirrors;		/* pg_opclass rows of ours */
 	ReturnSetInfo *result;
 } SyncContext;
 
@@ -101,20 +99,22 @@ find_member(List *members, const OpFamilyMember *wanted)
  * class, our default for the same type: somebody may have moved or renamed one of the two, or have
  * written ours by hand.  NULL if there is none.
  */
-static MtpOpclass *
-find_mirror(SyncContext *ctx, const MtpOpclass *original)
+static Form_pg_opclass
+find_mirror(SyncContext *ctx, Form_pg_opclass original)
 {
-	Oid			nsp = mirror_schema(original->oid, original->nsp);
-	MtpOpclass *same_default = NULL;
+	Oid			nsp = mirror_schema(original->oid, original->opcnamespace);
+	Form_pg_opclass same_default = NULL;
 	ListCell   *lc;
 
 	foreach(lc, ctx->mirrors)
 	{
-		MtpOpclass *mirror = lfirst(lc);
+		Form_pg_opclass mirror = lfirst(lc);
 
-		if (mirror->nsp == nsp && strcmp(NameStr(mirror->name), NameStr(original->name)) == 0)
+		if (mirror->opcnamespace == nsp &&
+			strcmp(NameStr(mirror->opcname), NameStr(original->opcname)) == 0)
 			return mirror;
-		if (original->is_default && mirror->is_default && mirror->intype == original->intype)
+		if (original->opcdefault && mirror->opcdefault &&
+			mirror->opcintype == original->opcintype)
 			same_default = mirror;
 	}
 	return same_default;
@@ -123,8 +123,8 @@ find_mirror(SyncContext *ctx, const MtpOpclass *original)
 /* What belongs to a family's original, and must be known to mirror it. */
 typedef struct FamilyWork
 {
-	const MtpOpclassFamily *original;
-	List	   *classes;		/* the original's operator classes, MtpOpclass */
+	Form_pg_opfamily original;
+	List	   *classes;		/* the original's operator classes */
 	List	   *members;		/* the original's members, OpFamilyMember */
 	Oid			mirror;			/* our family, or InvalidOid */
 	List	   *have;			/* its members, OpFamilyMember */
@@ -142,16 +142,16 @@ find_mirror_family(SyncContext *ctx, FamilyWork *work)
 
 	foreach(lc, work->classes)
 	{
-		MtpOpclass *mirror = find_mirror(ctx, lfirst(lc));
+		Form_pg_opclass mirror = find_mirror(ctx, lfirst(lc));
 
 		if (mirror != NULL)
-			return mirror->family;
+			return mirror->opcfamily;
 	}
 	return GetSysCacheOid3(OPFAMILYAMNAMENSP, Anum_pg_opfamily_oid,
 						   ObjectIdGetDatum(ctx->am),
-						   CStringGetDatum(NameStr(work->original->name)),
+						   CStringGetDatum(NameStr(work->original->opfname)),
 						   ObjectIdGetDatum(mirror_schema(work->original->oid,
-														  work->original->nsp)));
+														  work->original->opfnamespace)));
 }
 
 /*
@@ -193,35 +193,35 @@ tie_to_extension(Oid catalog, Oid mirror, Oid original)
 
 /* Only what has the original's name, in its place: another one may be somebody's own. */
 static void
-tie_mirror(const MtpOpclass *mirror, const MtpOpclass *original)
+tie_mirror(Form_pg_opclass mirror, Form_pg_opclass original)
 {
-	if (mirror->nsp == mirror_schema(original->oid, original->nsp) &&
-		strcmp(NameStr(mirror->name), NameStr(original->name)) == 0)
+	if (mirror->opcnamespace == mirror_schema(original->oid, original->opcnamespace) &&
+		strcmp(NameStr(mirror->opcname), NameStr(original->opcname)) == 0)
 		tie_to_extension(OperatorClassRelationId, mirror->oid, original->oid);
 }
 
 static void
-tie_family(Oid mirror, const MtpOpclassFamily *original)
+tie_family(Oid mirror, Form_pg_opfamily original)
 {
-	MtpOpclassFamily *family = mtp_opclass_family_row(mirror);
+	Form_pg_opfamily family = mtp_opclass_family_row(mirror);
 
-	if (family->nsp == mirror_schema(original->oid, original->nsp) &&
-		strcmp(NameStr(family->name), NameStr(original->name)) == 0)
+	if (family->opfnamespace == mirror_schema(original->oid, original->opfnamespace) &&
+		strcmp(NameStr(family->opfname), NameStr(original->opfname)) == 0)
 		tie_to_extension(OperatorFamilyRelationId, mirror, original->oid);
 }
 
 static void
 create_family(SyncContext *ctx, FamilyWork *work)
 {
-	const MtpOpclassFamily *original = work->original;
-	Oid			nsp = mirror_schema(original->oid, original->nsp);
+	const FormData_pg_opfamily *original = work->original;
+	Oid			nsp = mirror_schema(original->oid, original->opfnamespace);
 	List	   *name;
 
-	mtp_opclass_create_family(ctx->am_name, nsp, NameStr(original->name));
-	settle_new_object(ctx, OBJECT_OPFAMILY, original->oid, nsp, NameStr(original->name),
-					  original->owner);
+	mtp_opclass_create_family(ctx->am_name, nsp, NameStr(original->opfname));
+	settle_new_object(ctx, OBJECT_OPFAMILY, original->oid, nsp, NameStr(original->opfname),
+					  original->opfowner);
 	name = list_make2(makeString(get_namespace_name(nsp)),
-					  makeString(pstrdup(NameStr(original->name))));
+					  makeString(pstrdup(NameStr(original->opfname))));
 	work->mirror = get_opfamily_oid(ctx->am, name, false);
 }
 
@@ -229,10 +229,10 @@ create_family(SyncContext *ctx, FamilyWork *work)
  * Creates the mirror of an operator class, with the members for its own type that aren't there yet.
  */
 static void
-create_class(SyncContext *ctx, FamilyWork *work, const MtpOpclass *original)
+create_class(SyncContext *ctx, FamilyWork *work, Form_pg_opclass original)
 {
-	Oid			nsp = mirror_schema(original->oid, original->nsp);
-	const char *name = NameStr(original->name);
+	Oid			nsp = mirror_schema(original->oid, original->opcnamespace);
+	const char *name = NameStr(original->opcname);
 	List	   *members = NIL;
 	ListCell   *lc;
 
@@ -240,13 +240,13 @@ create_class(SyncContext *ctx, FamilyWork *work, const MtpOpclass *original)
 	{
 		OpFamilyMember *member = lfirst(lc);
 
-		if (member->lefttype == original->intype && member->righttype == original->intype &&
+		if (member->lefttype == original->opcintype && member->righttype == original->opcintype &&
 			find_member(work->have, member) == NULL)
 			members = lappend(members, member);
 	}
-	mtp_opclass_create_class(ctx->am_name, nsp, name, original->intype, original->is_default,
+	mtp_opclass_create_class(ctx->am_name, nsp, name, original->opcintype, original->opcdefault,
 							 work->mirror, members);
-	settle_new_object(ctx, OBJECT_OPCLASS, original->oid, nsp, name, original->owner);
+	settle_new_object(ctx, OBJECT_OPCLASS, original->oid, nsp, name, original->opcowner);
 	work->have = list_concat(work->have, members);
 	ctx->mirrors = mtp_opclass_list(ctx->am);
 	tie_mirror(find_mirror(ctx, original), original);
@@ -255,19 +255,19 @@ create_class(SyncContext *ctx, FamilyWork *work, const MtpOpclass *original)
 
 /* True if ours is the original's mirror or can be completed to be it. */
 static bool
-is_compatible(FamilyWork *work, const MtpOpclass *mirror, const MtpOpclass *original)
+is_compatible(FamilyWork *work, Form_pg_opclass mirror, Form_pg_opclass original)
 {
 	ListCell   *lc;
 
-	if (mirror->intype != original->intype || mirror->family != work->mirror ||
-		(original->is_default && !mirror->is_default))
+	if (mirror->opcintype != original->opcintype || mirror->opcfamily != work->mirror ||
+		(original->opcdefault && !mirror->opcdefault))
 		return false;
 	foreach(lc, work->members)
 	{
 		OpFamilyMember *member = lfirst(lc);
 		OpFamilyMember *ours;
 
-		if (member->lefttype != original->intype || member->righttype != original->intype)
+		if (member->lefttype != original->opcintype || member->righttype != original->opcintype)
 			continue;
 		ours = find_member(work->have, member);
 		if (ours != NULL && ours->object != member->object)
@@ -299,27 +299,27 @@ add_loose_members(SyncContext *ctx, FamilyWork *work, bool is_new)
 	mtp_opclass_add_members(ctx->am_name, work->mirror, missing);
 	if (!is_new)
 	{
-		MtpOpclassFamily *family = mtp_opclass_family_row(work->mirror);
+		Form_pg_opfamily family = mtp_opclass_family_row(work->mirror);
 
-		report(ctx, family->nsp, NameStr(family->name), ACTION_EXTENDED);
+		report(ctx, family->opfnamespace, NameStr(family->opfname), ACTION_EXTENDED);
 	}
 }
 
 static void
-sync_family(SyncContext *ctx, const MtpOpclassFamily *original)
+sync_family(SyncContext *ctx, Form_pg_opfamily original)
 {
 	FamilyWork	work = {.original = original};
 	bool		is_new;
 	ListCell   *lc;
 
 	/* Other sessions' temporary objects can't be reached. */
-	if (isOtherTempNamespace(original->nsp))
+	if (isOtherTempNamespace(original->opfnamespace))
 		return;
 	foreach(lc, ctx->originals)
 	{
-		MtpOpclass *opclass = lfirst(lc);
+		Form_pg_opclass opclass = lfirst(lc);
 
-		if (opclass->family == original->oid && !isOtherTempNamespace(opclass->nsp) &&
+		if (opclass->opcfamily == original->oid && !isOtherTempNamespace(opclass->opcnamespace) &&
 			(!ctx->builtin_only || is_builtin(opclass->oid)))
 			work.classes = lappend(work.classes, opclass);
 	}
@@ -336,15 +336,15 @@ sync_family(SyncContext *ctx, const MtpOpclassFamily *original)
 
 	foreach(lc, work.classes)
 	{
-		MtpOpclass *opclass = lfirst(lc);
-		MtpOpclass *mirror = find_mirror(ctx, opclass);
+		Form_pg_opclass opclass = lfirst(lc);
+		Form_pg_opclass mirror = find_mirror(ctx, opclass);
 
 		if (mirror == NULL)
 			create_class(ctx, &work, opclass);
 		else if (!is_compatible(&work, mirror, opclass))
 		{
-			work.foreign_types = lappend_oid(work.foreign_types, opclass->intype);
-			report(ctx, mirror->nsp, NameStr(mirror->name), ACTION_DIFFERS);
+			work.foreign_types = lappend_oid(work.foreign_types, opclass->opcintype);
+			report(ctx, mirror->opcnamespace, NameStr(mirror->opcname), ACTION_DIFFERS);
 		}
 		else
 			tie_mirror(mirror, opclass);
@@ -358,16 +358,16 @@ sync_family(SyncContext *ctx, const MtpOpclassFamily *original)
  * of.
  */
 static bool
-has_original(const MtpOpclassFamily *ours, List *originals)
+has_original(Form_pg_opfamily ours, List *originals)
 {
 	ListCell   *lc;
 
 	foreach(lc, originals)
 	{
-		MtpOpclassFamily *original = lfirst(lc);
+		Form_pg_opfamily original = lfirst(lc);
 
-		if (strcmp(NameStr(original->name), NameStr(ours->name)) == 0 &&
-			mirror_schema(original->oid, original->nsp) == ours->nsp)
+		if (strcmp(NameStr(original->opfname), NameStr(ours->opfname)) == 0 &&
+			mirror_schema(original->oid, original->opfnamespace) == ours->opfnamespace)
 			return true;
 	}
 	return false;
@@ -385,19 +385,19 @@ drop_empty_families(SyncContext *ctx, List *original_families)
 	ListCell   *lc;
 
 	foreach(lc, ctx->mirrors)
-		in_use = lappend_oid(in_use, ((MtpOpclass *) lfirst(lc))->family);
+		in_use = lappend_oid(in_use, ((Form_pg_opclass) lfirst(lc))->opcfamily);
 
 	foreach(lc, families)
 	{
-		MtpOpclassFamily *family = lfirst(lc);
+		Form_pg_opfamily family = lfirst(lc);
 
-		if (list_member_oid(in_use, family->oid) || isOtherTempNamespace(family->nsp) ||
+		if (list_member_oid(in_use, family->oid) || isOtherTempNamespace(family->opfnamespace) ||
 			OidIsValid(getExtensionOfObject(OperatorFamilyRelationId, family->oid)) ||
 			has_original(family, original_families) ||
 			mtp_opclass_family_members(family->oid, false) != NIL)
 			continue;
-		mtp_opclass_drop_family(ctx->am_name, family->nsp, NameStr(family->name));
-		report(ctx, family->nsp, NameStr(family->name), ACTION_DROPPED);
+		mtp_opclass_drop_family(ctx->am_name, family->opfnamespace, NameStr(family->opfname));
+		report(ctx, family->opfnamespace, NameStr(family->opfname), ACTION_DROPPED);
 	}
 }
 
@@ -423,7 +423,7 @@ sync_pair(const MtpOpclassPair *pair, bool builtin_only, ReturnSetInfo *result)
 	families = mtp_opclass_family_list(pair->core_am);
 	foreach(lc, families)
 	{
-		MtpOpclassFamily *family = lfirst(lc);
+		Form_pg_opfamily family = lfirst(lc);
 
 		CHECK_FOR_INTERRUPTS();
 		if (!builtin_only || is_builtin(family->oid))

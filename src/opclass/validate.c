@@ -75,19 +75,19 @@ mtp_opclass_lacks_cross_type(MtpOpclassCheck *check)
 bool
 mtp_opclass_validate(Oid opclassoid, const MtpOpclassRules *rules)
 {
-	MtpOpclass *opclass = mtp_opclass_row(opclassoid);
-	MtpOpclassFamily *family = mtp_opclass_family_row(opclass->family);
+	Form_pg_opclass opclass = mtp_opclass_row(opclassoid);
+	Form_pg_opfamily family = mtp_opclass_family_row(opclass->opcfamily);
 	MtpOpclassCheck check = {.valid = true};
 
-	check.family = NameStr(family->name);
-	check.am = get_am_name(family->am);
+	check.family = NameStr(family->opfname);
+	check.am = get_am_name(family->opfmethod);
 	check.operators = SearchSysCacheList1(AMOPSTRATEGY, ObjectIdGetDatum(family->oid));
 	check.functions = SearchSysCacheList1(AMPROCNUM, ObjectIdGetDatum(family->oid));
 	check_functions(&check, rules);
 	check_operators(&check, rules);
-	if (!rules->check_family(&check, opclass->intype))
+	if (!rules->check_family(&check, opclass->opcintype))
 		mtp_opclass_complain(&check, "operator class \"%s\" of access method %s is missing operator(s)",
-							 NameStr(opclass->name), check.am);
+							 NameStr(opclass->opcname), check.am);
 	ReleaseCatCacheList(check.functions);
 	ReleaseCatCacheList(check.operators);
 	return check.valid;

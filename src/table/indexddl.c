@@ -161,22 +161,23 @@ check_operator_class(Relation rel, int col, Oid to_am)
 {
 	Oid			type = get_atttype(RelationGetRelid(rel), col);
 	Oid			opclass = get_index_column_opclass(RelationGetRelid(rel), col);
-	MtpOpclass *original = mtp_opclass_row(opclass);
-	MtpOpclass *counterpart;
+	Form_pg_opclass original = mtp_opclass_row(opclass);
+	Form_pg_opclass counterpart;
 	Oid			taken;
 
 	if (opclass == GetDefaultOpClass(type, rel->rd_rel->relam))
 		taken = GetDefaultOpClass(type, to_am);
 	else
-		taken = get_opclass_oid(to_am, list_make2(makeString(get_namespace_name(original->nsp)),
-												  makeString(NameStr(original->name))), true);
+		taken = get_opclass_oid(to_am,
+								list_make2(makeString(get_namespace_name(original->opcnamespace)),
+										   makeString(NameStr(original->opcname))), true);
 	counterpart = OidIsValid(taken) ? mtp_opclass_row(taken) : NULL;
-	if (counterpart == NULL || counterpart->intype != original->intype ||
-		strcmp(NameStr(counterpart->name), NameStr(original->name)) != 0)
+	if (counterpart == NULL || counterpart->opcintype != original->opcintype ||
+		strcmp(NameStr(counterpart->opcname), NameStr(original->opcname)) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("operator class \"%s\" for type %s has no counterpart in access method \"%s\"",
-						NameStr(original->name), format_type_be(original->intype),
+						NameStr(original->opcname), format_type_be(original->opcintype),
 						get_am_name(to_am)),
 				 is_ours(get_am_name(to_am)) ?
 				 errhint("Call mtpower.sync_opclasses() to mirror operator classes of extensions and of your own.") : 0));
