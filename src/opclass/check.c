@@ -41,24 +41,20 @@ typedef struct CheckContext
 	char	   *core_name;		/* pair->core_am's name */
 } CheckContext;
 
-/* Our table access method, taken for an index's: core's error would be about its handler. */
-static void
-check_am_type(const char *am_name)
+/* False if the access method's name is not one of ours, or the extension isn't there. */
+static bool
+init_context(CheckContext *ctx, const char *am_name)
 {
+	if (am_name == NULL)
+		return false;
+
+	/* Our table access method, taken for an index's: core's error would be about its handler. */
 	if (strcmp(am_name, MTP_TABLE_AM_NAME) == 0 && OidIsValid(get_table_am_oid(am_name, true)))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("access method \"%s\" is not of type INDEX", am_name),
 				 errhint("Use access method \"mtpower_blink\", or \"mtpower_hash\" for equality alone.")));
-}
-
-/* False if the access method's name is not one of ours, or the extension isn't there. */
-static bool
-init_context(CheckContext *ctx, const char *am_name)
-{
-	if (am_name != NULL)
-		check_am_type(am_name);
-	ctx->pair = am_name == NULL ? NULL : mtp_opclass_pair_by_name(am_name);
+	ctx->pair = mtp_opclass_pair_by_name(am_name);
 	if (ctx->pair == NULL)
 		return false;
 	ctx->am = get_am_oid(ctx->pair->am_name, true);
@@ -111,30 +107,6 @@ refuse_default(const CheckContext *ctx, Oid type, Oid original, Oid ours)
 }
 
 /*
- * An operator class that was asked for by name, and that ours doesn't have.  Returns if core's
- * access method doesn't have it either: core's error says all there is to say.
- */
-static void
-refuse_name(const CheckContext *ctx, List *name)
-{
-	Oid			original = get_opclass_oid(ctx->pair->core_am, name, true);
-	List	   *elsewhere = list_make2(makeString(MTP_SCHEMA_NAME), llast(name));
-	Oid			mirror = get_opclass_oid(ctx->am, elsewhere, true);
-
-	if (!OidIsValid(original))
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("operator class \"%s\" does not exist for access method \"%s\"",
-					NameListToString(name), ctx->pair->am_name),
-			 errdetail("Operator class %s of %s has no counterpart of this name.",
-					   mtp_opclass_name(original), ctx->core_name),
-			 OidIsValid(mirror) && mtp_opclass_is_mirror(ctx->pair, mirror, original) ?
-			 errhint("Its counterpart is operator class %s.", mtp_opclass_name(mirror)) :
-			 sync_hint()));
-}
-
-/*
  * An operator class that was asked for by name.  If it is there, all is well; but if core would
  * have chosen it by itself, pg_dump leaves its name out, and the dump cannot be restored.
  */
@@ -147,8 +119,22 @@ check_named(const CheckContext *ctx, List *name, Oid type)
 
 	if (!OidIsValid(named))
 	{
-		refuse_name(ctx, name);
-		return;
+		List	   *elsewhere = list_make2(makeString(MTP_SCHEMA_NAME), llast(name));
+		Oid			mirror = get_opclass_oid(ctx->am, elsewhere, true);
+
+		/* If core's access method doesn't have it either, core's error says all there is to say. */
+		original = get_opclass_oid(ctx->pair->core_am, name, true);
+		if (!OidIsValid(original))
+			return;
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("operator class \"%s\" does not exist for access method \"%s\"",
+						NameListToString(name), ctx->pair->am_name),
+				 errdetail("Operator class %s of %s has no counterpart of this name.",
+						   mtp_opclass_name(original), ctx->core_name),
+				 OidIsValid(mirror) && mtp_opclass_is_mirror(ctx->pair, mirror, original) ?
+				 errhint("Its counterpart is operator class %s.", mtp_opclass_name(mirror)) :
+				 sync_hint()));
 	}
 	original = mtp_opclass_unmirrored_default(ctx->pair, ctx->am, type, &ours);
 	if (OidIsValid(original) && ours == named)
@@ -159,18 +145,6 @@ check_named(const CheckContext *ctx, List *name, Oid type)
 						   ctx->pair->am_name, format_type_be(type), mtp_opclass_name(original),
 						   ctx->core_name),
 				 sync_hint()));
-}
-
-/* The type of a key column, or InvalidOid for what core will complain about. */
-static Oid
-key_type(Oid relid, const IndexElem *elem)
-{
-	AttrNumber	attno;
-
-	if (elem->expr != NULL)
-		return exprType(elem->expr);
-	attno = get_attnum(relid, elem->name);
-	return attno == InvalidAttrNumber ? InvalidOid : get_atttype(relid, attno);
 }
 
 /* Checks the key columns of a new index; the caller has locked the table. */
@@ -185,12 +159,15 @@ check_keys(const CheckContext *ctx, Oid relid, IndexStmt *stmt, const char *quer
 	foreach(lc, stmt->indexParams)
 	{
 		IndexElem  *elem = lfirst_node(IndexElem, lc);
-		Oid			type = key_type(relid, elem);
+		AttrNumber	attno = elem->expr != NULL ? 0 : get_attnum(relid, elem->name);
+		Oid			type;
 		Oid			original;
 		Oid			ours;
 
-		if (!OidIsValid(type))
+		/* Of a column that is not there core will complain. */
+		if (elem->expr == NULL && attno == InvalidAttrNumber)
 			continue;
+		type = elem->expr != NULL ? exprType(elem->expr) : get_atttype(relid, attno);
 		if (elem->opclass != NIL)
 		{
 			check_named(ctx, elem->opclass, type);
@@ -220,26 +197,6 @@ check_index(IndexStmt *stmt, const char *query_string)
 	check_keys(&ctx, relid, stmt, query_string);
 }
 
-/* ALTER TABLE ... ADD EXCLUDE, alone. */
-static void
-check_exclusion(AlterTableStmt *stmt, const Constraint *constraint, const char *query_string)
-{
-	CheckContext ctx;
-	IndexStmt  *index;
-	ListCell   *lc;
-	Oid			relid;
-
-	if (!init_context(&ctx, constraint->access_method))
-		return;
-	relid = AlterTableLookupRelation(stmt, AlterTableGetLockLevel(stmt->cmds));
-	if (!OidIsValid(relid))
-		return;
-	index = makeNode(IndexStmt);
-	foreach(lc, constraint->exclusions)
-		index->indexParams = lappend(index->indexParams, linitial(lfirst_node(List, lc)));
-	check_keys(&ctx, relid, index, query_string);
-}
-
 /* The exclusion constraint that a subcommand adds, or NULL. */
 static const Constraint *
 added_exclusion(const AlterTableCmd *cmd)
@@ -251,9 +208,9 @@ added_exclusion(const AlterTableCmd *cmd)
 }
 
 /*
- * An ALTER TABLE that does other things as well may make the columns, or change the types, that its
- * exclusion constraints are about.  Then this is left to core, which does not let an operator into
- * a constraint that the operator class doesn't have.
+ * ALTER TABLE ... ADD EXCLUDE, alone.  An ALTER TABLE that does other things as well may make the
+ * columns, or change the types, that its exclusion constraints are about.  Then this is left to
+ * core, which does not let an operator into a constraint that the operator class doesn't have.
  */
 static void
 check_alter_table(AlterTableStmt *stmt, const char *query_string)
@@ -266,7 +223,23 @@ check_alter_table(AlterTableStmt *stmt, const char *query_string)
 			return;
 	}
 	foreach(lc, stmt->cmds)
-		check_exclusion(stmt, added_exclusion(lfirst_node(AlterTableCmd, lc)), query_string);
+	{
+		const Constraint *constraint = added_exclusion(lfirst_node(AlterTableCmd, lc));
+		CheckContext ctx;
+		IndexStmt  *index;
+		ListCell   *item;
+		Oid			relid;
+
+		if (!init_context(&ctx, constraint->access_method))
+			continue;
+		relid = AlterTableLookupRelation(stmt, AlterTableGetLockLevel(stmt->cmds));
+		if (!OidIsValid(relid))
+			continue;
+		index = makeNode(IndexStmt);
+		foreach(item, constraint->exclusions)
+			index->indexParams = lappend(index->indexParams, linitial(lfirst_node(List, item)));
+		check_keys(&ctx, relid, index, query_string);
+	}
 }
 
 void
@@ -311,29 +284,6 @@ index_am_name(Oid index)
 	return result;
 }
 
-static void
-check_existing_index(Oid index, HeapTuple tuple)
-{
-	Form_pg_index form = (Form_pg_index) GETSTRUCT(tuple);
-	CheckContext ctx;
-	oidvector  *opclasses;
-	bool		isnull;
-
-	if (!init_context(&ctx, index_am_name(index)))
-		return;
-	opclasses = (oidvector *) DatumGetPointer(SysCacheGetAttr(INDEXRELID, tuple,
-															  Anum_pg_index_indclass, &isnull));
-	for (int i = 0; i < form->indnkeyatts; i++)
-	{
-		Oid			type = get_atttype(index, i + 1);
-		Oid			ours;
-		Oid			original = mtp_opclass_unmirrored_default(ctx.pair, ctx.am, type, &ours);
-
-		if (OidIsValid(original) && ours == opclasses->values[i])
-			refuse_default(&ctx, type, original, ours);
-	}
-}
-
 void
 mtp_opclass_check_after(List *relations)
 {
@@ -341,12 +291,29 @@ mtp_opclass_check_after(List *relations)
 
 	foreach(lc, relations)
 	{
-		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
+		Oid			index = lfirst_oid(lc);
+		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
+		CheckContext ctx;
+		oidvector  *opclasses;
+		bool		isnull;
 
 		/* Most relations aren't indexes, and what was created may be gone again. */
 		if (!HeapTupleIsValid(tuple))
 			continue;
-		check_existing_index(lfirst_oid(lc), tuple);
+		opclasses = (oidvector *) DatumGetPointer(SysCacheGetAttr(INDEXRELID, tuple,
+																  Anum_pg_index_indclass,
+																  &isnull));
+		if (init_context(&ctx, index_am_name(index)))
+			for (int i = 0; i < ((Form_pg_index) GETSTRUCT(tuple))->indnkeyatts; i++)
+			{
+				Oid			type = get_atttype(index, i + 1);
+				Oid			ours;
+				Oid			original = mtp_opclass_unmirrored_default(ctx.pair, ctx.am, type,
+																	  &ours);
+
+				if (OidIsValid(original) && ours == opclasses->values[i])
+					refuse_default(&ctx, type, original, ours);
+			}
 		ReleaseSysCache(tuple);
 	}
 }

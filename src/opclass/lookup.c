@@ -76,7 +76,7 @@ copy_row(HeapTuple tuple, Size size)
 }
 
 static void *
-find_row(int cache, Oid oid, Size size, const char *kind)
+catalog_row(int cache, Oid oid, Size size, const char *kind)
 {
 	HeapTuple	tuple = SearchSysCache1(cache, ObjectIdGetDatum(oid));
 	void	   *row;
@@ -91,13 +91,13 @@ find_row(int cache, Oid oid, Size size, const char *kind)
 Form_pg_opclass
 mtp_opclass_row(Oid opclass)
 {
-	return find_row(CLAOID, opclass, sizeof(FormData_pg_opclass), "class");
+	return catalog_row(CLAOID, opclass, sizeof(FormData_pg_opclass), "class");
 }
 
 Form_pg_opfamily
 mtp_opclass_family_row(Oid family)
 {
-	return find_row(OPFAMILYOID, family, sizeof(FormData_pg_opfamily), "family");
+	return catalog_row(OPFAMILYOID, family, sizeof(FormData_pg_opfamily), "family");
 }
 
 char *

@@ -201,16 +201,6 @@ tie_mirror(Form_pg_opclass mirror, Form_pg_opclass original)
 }
 
 static void
-tie_family(Oid mirror, Form_pg_opfamily original)
-{
-	Form_pg_opfamily family = mtp_opclass_family_row(mirror);
-
-	if (family->opfnamespace == mirror_schema(original->oid, original->opfnamespace) &&
-		strcmp(NameStr(family->opfname), NameStr(original->opfname)) == 0)
-		tie_to_extension(OperatorFamilyRelationId, mirror, original->oid);
-}
-
-static void
 create_family(SyncContext *ctx, FamilyWork *work)
 {
 	const FormData_pg_opfamily *original = work->original;
@@ -309,6 +299,7 @@ static void
 sync_family(SyncContext *ctx, Form_pg_opfamily original)
 {
 	FamilyWork	work = {.original = original};
+	Form_pg_opfamily family;
 	bool		is_new;
 	ListCell   *lc;
 
@@ -349,7 +340,10 @@ sync_family(SyncContext *ctx, Form_pg_opfamily original)
 		else
 			tie_mirror(mirror, opclass);
 	}
-	tie_family(work.mirror, original);
+	family = mtp_opclass_family_row(work.mirror);
+	if (family->opfnamespace == mirror_schema(original->oid, original->opfnamespace) &&
+		strcmp(NameStr(family->opfname), NameStr(original->opfname)) == 0)
+		tie_to_extension(OperatorFamilyRelationId, work.mirror, original->oid);
 	add_loose_members(ctx, &work, is_new);
 }
 
