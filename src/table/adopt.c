@@ -250,84 +250,37 @@ relations_of_am(Oid am)
 }
 
 /*
- * True if release_all() may release this table.  Reports why it leaves a table that is still
- * there.
+ * True if release_all() may release this table; else (labels), if it may remove the labels of a
+ * relation that is partitioned or not an mtpower table any more.  Reports why it leaves what is
+ * still there.
  */
 static bool
-may_release(const Handover *h, Oid relid)
+may_change(const Handover *h, Oid relid, bool labels)
 {
 	HeapTuple	tup = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	Form_pg_class rel;
 	const char *reason = NULL;
-
-	if (!HeapTupleIsValid(tup))
-		return false;
-	rel = (Form_pg_class) GETSTRUCT(tup);
-	if (rel->relam != h->ours)
-	{
-		ReleaseSysCache(tup);
-		return false;
-	}
-
-	if (!MtpOwnsRelation(relid, GetUserId()))
-		reason = "You are not its owner.";
-	else if (rel->relpersistence == RELPERSISTENCE_TEMP && isOtherTempNamespace(rel->relnamespace))
-		reason = "It is a temporary table of another session.";
-
-	if (reason != NULL)
-		ereport(NOTICE,
-				(errmsg("table \"%s\" is not released",
-						quote_qualified_identifier(get_namespace_name(rel->relnamespace),
-												   NameStr(rel->relname))),
-				 errdetail("%s", reason)));
-	ReleaseSysCache(tup);
-	return reason == NULL;
-}
-
-/*
- * True if release_all() may remove the labels of a relation that is partitioned or not an mtpower
- * table any more.  Reports why it leaves them.
- */
-static bool
-may_remove_labels(const Handover *h, Oid relid)
-{
-	HeapTuple	tup = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Form_pg_class rel;
 	bool		result;
 
 	if (!HeapTupleIsValid(tup))
 		return false;
 	rel = (Form_pg_class) GETSTRUCT(tup);
-	result = rel->relam != h->ours;
-
+	result = (rel->relam != h->ours) == labels;
 	if (result && !MtpOwnsRelation(relid, GetUserId()))
-	{
+		reason = "You are not its owner.";
+	else if (result && !labels && rel->relpersistence == RELPERSISTENCE_TEMP &&
+			 isOtherTempNamespace(rel->relnamespace))
+		reason = "It is a temporary table of another session.";
+
+	if (reason != NULL)
 		ereport(NOTICE,
-				(errmsg("directory columns of table \"%s\" are not removed",
+				(errmsg(labels ? "directory columns of table \"%s\" are not removed"
+						: "table \"%s\" is not released",
 						quote_qualified_identifier(get_namespace_name(rel->relnamespace),
 												   NameStr(rel->relname))),
-				 errdetail("You are not its owner.")));
-		result = false;
-	}
+				 errdetail("%s", reason)));
 	ReleaseSysCache(tup);
-	return result;
-}
-
-/*
- * Removes the relation's labels.  With them a dump of the table could not be restored without
- * mtpower.
- */
-static void
-remove_labels(const Handover *h, Oid relid)
-{
-	const MtpPagedirChoice nothing = {.choice = MTP_PAGEDIR_LEARNT};
-
-	/* Asks again under the lock: rights may change while this waits. */
-	if (!may_remove_labels(h, relid))
-		return;
-	LockRelationOid(relid, ShareUpdateExclusiveLock);
-	if (may_remove_labels(h, relid))
-		mtp_pagedir_label_write(relid, &nothing);
+	return result && reason == NULL;
 }
 
 /*
@@ -338,6 +291,7 @@ remove_labels(const Handover *h, Oid relid)
 Datum
 mtp_table_release_all(PG_FUNCTION_ARGS)
 {
+	const MtpPagedirChoice nothing = {.choice = MTP_PAGEDIR_LEARNT};
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Handover	h = handover_begin("release", false);
 	List	   *labelled = mtp_pagedir_label_relations();
@@ -356,10 +310,10 @@ mtp_table_release_all(PG_FUNCTION_ARGS)
 		bool		released = false;
 
 		/* A session that drops or releases the table meanwhile has done the work. */
-		if (may_release(&h, relid))
+		if (may_change(&h, relid, false))
 		{
 			LockRelationOid(relid, AccessExclusiveLock);
-			released = may_release(&h, relid);
+			released = may_change(&h, relid, false);
 		}
 		if (released)
 		{
@@ -368,7 +322,16 @@ mtp_table_release_all(PG_FUNCTION_ARGS)
 		}
 		else if (!list_member_oid(labelled, relid))
 			continue;
-		remove_labels(&h, relid);
+
+		/*
+		 * With its labels a dump of the table could not be restored without mtpower.  Ask again
+		 * under the lock: rights may change while this waits.
+		 */
+		if (!may_change(&h, relid, true))
+			continue;
+		LockRelationOid(relid, ShareUpdateExclusiveLock);
+		if (may_change(&h, relid, true))
+			mtp_pagedir_label_write(relid, &nothing);
 	}
 
 	return (Datum) 0;

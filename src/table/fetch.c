@@ -77,31 +77,6 @@ find_row(const char *page, OffsetNumber *offset, ItemIdData *lp)
 		ItemIdGetOffset(lp) + ItemIdGetLength(lp) <= BLCKSZ;
 }
 
-/* Gives a copied row to the slot, as ExecForceStoreHeapTuple does, with one copy less. */
-static void
-store_row(TupleTableSlot *slot, HeapTuple row)
-{
-	ExecClearTuple(slot);
-	((BufferHeapTupleTableSlot *) slot)->base.tuple = row;
-	slot->tts_flags &= ~TTS_FLAG_EMPTY;
-	slot->tts_flags |= TTS_FLAG_SHOULDFREE;
-	slot->tts_tid = row->t_self;
-	slot->tts_tableOid = row->t_tableOid;
-}
-
-static bool
-find_frame(MtpFetch *f, uint32 pair, Size from, Size to)
-{
-	if (f->has_ref && f->pair == pair && mtp_frame_still(&mtp_buffer, &f->ref))
-	{
-		pg_read_barrier();		/* reads the version before what it protects */
-		return true;
-	}
-	f->pair = pair;
-	f->has_ref = mtp_pair_find(f->heap.xs_base.rel, pair, MTP_FRAME_TABLE, from, to, &f->ref);
-	return f->has_ref;
-}
-
 static bool
 fetch_from_frame(MtpFetch *f, ItemPointer tid, TupleTableSlot *slot)
 {
@@ -113,9 +88,17 @@ fetch_from_frame(MtpFetch *f, ItemPointer tid, TupleTableSlot *slot)
 	ItemIdData	lp;
 	HeapTuple	row;
 
-	if (!find_frame(f, MtpPairOf(block), half,
-					half + SizeOfPageHeaderData + offset * sizeof(ItemIdData)))
-		return false;
+	if (f->has_ref && f->pair == MtpPairOf(block) && mtp_frame_still(&mtp_buffer, &f->ref))
+		pg_read_barrier();		/* reads the version before what it protects */
+	else
+	{
+		f->pair = MtpPairOf(block);
+		f->has_ref = mtp_pair_find(rel, f->pair, MTP_FRAME_TABLE, half,
+								   half + SizeOfPageHeaderData + offset * sizeof(ItemIdData),
+								   &f->ref);
+		if (!f->has_ref)
+			return false;
+	}
 	page = f->ref.image + half;
 	MTP_INJECT("image_found");
 	if (!find_row(page, &offset, &lp))
@@ -144,7 +127,14 @@ fetch_from_frame(MtpFetch *f, ItemPointer tid, TupleTableSlot *slot)
 		return false;
 	}
 	mtp_buffer_hit(rel, MTP_FRAME_TABLE);
-	store_row(slot, row);
+
+	/* Gives the copy to the slot, as ExecForceStoreHeapTuple does, with one copy less. */
+	ExecClearTuple(slot);
+	((BufferHeapTupleTableSlot *) slot)->base.tuple = row;
+	slot->tts_flags &= ~TTS_FLAG_EMPTY;
+	slot->tts_flags |= TTS_FLAG_SHOULDFREE;
+	slot->tts_tid = row->t_self;
+	slot->tts_tableOid = row->t_tableOid;
 	*tid = row->t_self;
 	return true;
 }
