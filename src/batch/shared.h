@@ -255,13 +255,12 @@ extern LWLock *mtp_batch_memory_lock;
 extern LWLock *mtp_batch_stat_lock;
 extern HTAB *mtp_batch_stats;
 
-/* ---------- settings.c ---------- */
+/* ---------- shmem.c: settings ---------- */
 
 extern bool mtp_batching;
 extern int	mtp_batch_memory;	/* kB */
 extern int	mtp_batch_size;		/* kB */
 extern int	mtp_batch_min_rows;
-extern void mtp_batch_settings_init(void);
 
 /* ---------- memory.c ---------- */
 

@@ -1,12 +1,18 @@
 /*
  * shmem.c
- *	  The engine's shared memory, and its share of _PG_init.
+ *	  The engine's shared memory and settings: its share of _PG_init.
  */
 #include "batch/shared.h"
 #include "core/shmem.h"
 
 #include "miscadmin.h"
 #include "storage/shmem.h"
+#include "utils/guc.h"
+
+bool		mtp_batching = true;
+int			mtp_batch_memory = 64 * 1024;
+int			mtp_batch_size = 16 * 1024;
+int			mtp_batch_min_rows = 256;
 
 MtpBatchShared *mtp_batch_shared = NULL;
 LWLock	   *mtp_batch_lock = NULL;
@@ -57,7 +63,24 @@ mtp_batch_init(void)
 		"mtpower batches", shared_size, memory_and_stat_size, "mtpower", 3, attach_shared
 	};
 
-	mtp_batch_settings_init();
+	DefineCustomBoolVariable("mtpower.batching",
+							 "Queues the index entries of bulk loads and applies them in batches.",
+							 "Off inserts every index entry at once.",
+							 &mtp_batching, true, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("mtpower.batch_memory",
+							"Shared memory for queued index entries, for the whole cluster.",
+							NULL, &mtp_batch_memory, 64 * 1024, 1024, 64 * 1024 * 1024,
+							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("mtpower.batch_size",
+							"Bytes of one index's queued entries after which they are submitted "
+							"as a batch.",
+							NULL, &mtp_batch_size, 16 * 1024, 64, 56 * 1024,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("mtpower.batch_min_rows",
+							"Rows of a statement whose index entries are inserted at once before "
+							"it queues.",
+							NULL, &mtp_batch_min_rows, 256, 0, INT_MAX,
+							PGC_USERSET, 0, NULL, NULL, NULL);
 	mtp_shmem_register(&shmem);
 	mtp_batch_view_init();
 	mtp_batch_serve_init();

@@ -228,23 +228,6 @@ place_narrow(Relation index, Page page, uint8 code, Share *s)
 	}
 }
 
-static void
-place_wide(Relation index, Buffer buf, Share *s)
-{
-	MtpPageReader v;
-
-	mtp_blink_reader_page(&v, index, buf);
-	for (int i = 0; i < s->n; i++)
-	{
-		MtpBlinkKey key;
-		MtpPos		place;
-
-		mtp_blink_key_tuple(index, &key, s->items[i]);
-		mtp_blink_reader_place(&key, &v, true, &place);
-		s->pos[i] = place.pos;
-	}
-}
-
 /*
  * Fills one leaf.  The first entry finds the leaf, which takes all entries that belong to it: in
  * one change, or in several steps where they are more than one split can make room for.
@@ -280,7 +263,19 @@ blink_step(MtpBatchApply *a)
 	if (stream->narrow)
 		place_narrow(a->index, BufferGetPage(buf), code, &s);
 	else
-		place_wide(a->index, buf, &s);
+	{
+		MtpPageReader v;
+
+		mtp_blink_reader_page(&v, a->index, buf);
+		for (int i = 0; i < s.n; i++)
+		{
+			MtpPos		place;
+
+			mtp_blink_key_tuple(a->index, &key, s.items[i]);
+			mtp_blink_reader_place(&key, &v, true, &place);
+			s.pos[i] = place.pos;
+		}
+	}
 
 	put.progress = a->progress;
 	put.progress_to = *a->progress + s.n;

@@ -393,11 +393,10 @@ extern void mtp_blink_mark_deleted(Page page, uint16 level, BlockNumber left, Bl
 								   FullTransactionId safexid);
 extern void mtp_blink_drop_downlink(Page page, int pos, BlockNumber child);
 
-/* cost.c, options.c */
+/* cost.c, handler.c */
 extern void mtp_blink_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_count,
 						   Cost *startup, Cost *total, Selectivity *selectivity,
 						   double *correlation, double *pages);
-extern bytea *mtp_blink_options(Datum reloptions, bool validate);
 extern int	mtp_blink_fillfactor(Relation rel);
 
 /* validate.c */
@@ -412,7 +411,6 @@ extern bool mtp_blink_validate(Oid opclass);
 extern void mtp_blink_check_support(Relation index);
 
 /* Their shares of _PG_init: the last one's includes the others. */
-extern void mtp_blink_options_init(void);
 extern void mtp_blink_redo_init(void);
 extern void mtp_blink_batch_init(void);
 extern void mtp_blink_inspect_init(void);

@@ -1,9 +1,10 @@
 /*
  * handler.c
- *	  The access method mtpower_blink: the functions that core calls, and insertion.
+ *	  The access method mtpower_blink as core sees it: its functions and storage parameters.
  */
 #include "blink/reader.h"
 
+#include "access/reloptions.h"
 #include "access/xact.h"
 #include "batch/batch.h"
 #include "catalog/pg_am.h"
@@ -14,6 +15,28 @@
 #include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(mtp_blink_handler);
+
+static relopt_kind blink_relopts;
+
+static bytea *
+blink_options(Datum reloptions, bool validate)
+{
+	static const relopt_parse_elt tab[] = {
+		{"fillfactor", RELOPT_TYPE_INT, offsetof(MtpBlinkOptions, fillfactor)}
+	};
+
+	mtp_require_preload();
+	return (bytea *) build_reloptions(reloptions, validate, blink_relopts,
+									  sizeof(MtpBlinkOptions), tab, lengthof(tab));
+}
+
+int
+mtp_blink_fillfactor(Relation rel)
+{
+	MtpBlinkOptions *opts = (MtpBlinkOptions *) rel->rd_options;
+
+	return opts ? opts->fillfactor : MTP_BLINK_FILLFACTOR;
+}
 
 /*
  * Puts the entry into the batch engine's queue if a bulk load is under way, else into the tree.
@@ -84,7 +107,7 @@ mtp_blink_handler(PG_FUNCTION_ARGS)
 	am->amvacuumcleanup = mtp_blink_vacuumcleanup;
 	am->amvalidate = mtp_blink_validate;
 	am->amadjustmembers = mtp_opclass_adjust_members;
-	am->amoptions = mtp_blink_options;
+	am->amoptions = blink_options;
 	am->amcostestimate = mtp_blink_cost;
 	am->amcanreturn = mtp_blink_canreturn;
 	am->ambeginscan = mtp_blink_beginscan;
@@ -103,7 +126,11 @@ mtp_blink_handler(PG_FUNCTION_ARGS)
 void
 mtp_blink_init(void)
 {
-	mtp_blink_options_init();
+	blink_relopts = add_reloption_kind();
+	add_int_reloption(blink_relopts, "fillfactor",
+					  "Percentage of a leaf page that index builds and batches fill",
+					  MTP_BLINK_FILLFACTOR, MTP_BLINK_MIN_FILLFACTOR, 100,
+					  ShareUpdateExclusiveLock);
 	mtp_blink_redo_init();
 	mtp_blink_batch_init();
 	mtp_blink_inspect_init();

@@ -27,26 +27,6 @@ mtp_blink_recyclable(Page page)
 }
 
 /*
- * Logs that a page is reused, which changes nothing yet.  The primary's horizon does not know of
- * queries on a standby, which may be on their way to the page: replay cancels them before it
- * replays the page's new content.
- */
-static void
-log_reuse(Relation rel, Buffer buf)
-{
-	MtpWalReuse rec;
-
-	memset(&rec, 0, sizeof(rec));
-	rec.safexid = MtpBlinkDeletedOf(BufferGetPage(buf))->safexid;
-	rec.locator = MtpRelLocator(rel);
-	rec.block = BufferGetBlockNumber(buf);
-
-	XLogBeginInsert();
-	XLogRegisterData((char *) &rec, sizeof(rec));
-	XLogInsert(MTP_RMGR_ID, MTP_WAL_REUSE);
-}
-
-/*
  * The free space map only proposes: a page may have been taken since VACUUM listed it.  A wait for
  * the page's lock could be a deadlock, because the caller, or a backend that waits for the caller,
  * may hold the lock.  The holder uses the page anyway.
@@ -69,7 +49,22 @@ mtp_blink_alloc(Relation rel)
 		if (mtp_blink_recyclable(page))
 		{
 			if (!PageIsNew(page) && XLogStandbyInfoActive() && RelationNeedsWAL(rel))
-				log_reuse(rel, buf);
+			{
+				MtpWalReuse rec;
+
+				/*
+				 * The primary's horizon does not know of queries on a standby, which may be on
+				 * their way to the page: replay of this cancels them before it replays the page's
+				 * new content.
+				 */
+				memset(&rec, 0, sizeof(rec));
+				rec.safexid = MtpBlinkDeletedOf(page)->safexid;
+				rec.locator = MtpRelLocator(rel);
+				rec.block = blkno;
+				XLogBeginInsert();
+				XLogRegisterData((char *) &rec, sizeof(rec));
+				XLogInsert(MTP_RMGR_ID, MTP_WAL_REUSE);
+			}
 			return buf;
 		}
 		UnlockReleaseBuffer(buf);

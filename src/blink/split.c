@@ -402,21 +402,6 @@ make_new_root(Relation rel, Buffer meta, uint32 level, int npages, Buffer *bufs,
 	return k;
 }
 
-/* Returns the metapage, locked exclusively, if the page is the root; else InvalidBuffer. */
-static Buffer
-lock_meta_if_root(Relation rel, Buffer buf)
-{
-	Buffer		meta;
-
-	if (!MtpLeftmost(BufferGetPage(buf)))
-		return InvalidBuffer;
-	meta = mtp_blink_read_meta(rel, BUFFER_LOCK_EXCLUSIVE);
-	if (MtpBlinkMetaOf(BufferGetPage(meta))->root == BufferGetBlockNumber(buf))
-		return meta;
-	UnlockReleaseBuffer(meta);
-	return InvalidBuffer;
-}
-
 /*
  * Posts the downlinks of bufs[1 .. k - 1], whose left neighbours in bufs[] are flagged, and clears
  * the flags: in the parent, which may be split in turn, or in a new root.  The pivots separate the
@@ -431,11 +416,17 @@ post_downlinks(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 	uint16		pos[MTP_BLINK_MAX_K];
 	uint64		norms[MTP_BLINK_MAX_K];
 	Buffer		parent;
-	Buffer		meta = lock_meta_if_root(put->rel, bufs[0]);
+	Buffer		meta = InvalidBuffer;
 	int			at;
 
-	if (BufferIsValid(meta))
+	if (MtpLeftmost(BufferGetPage(bufs[0])))
+		meta = mtp_blink_read_meta(put->rel, BUFFER_LOCK_EXCLUSIVE);
+	if (BufferIsValid(meta) &&
+		MtpBlinkMetaOf(BufferGetPage(meta))->root != BufferGetBlockNumber(bufs[0]))
+		UnlockReleaseBuffer(meta);
+	else if (BufferIsValid(meta))
 	{
+		/* The page is the root, and the metapage's lock keeps it that. */
 		int			done = make_new_root(put->rel, meta, level, k, bufs, pivots);
 
 		if (done == k)

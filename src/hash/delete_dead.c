@@ -9,13 +9,6 @@
 
 #include "index/dead.h"
 
-/* The table's block that entry i leads to. */
-static inline BlockNumber
-entry_block(Relation rel, Buffer buf, int i)
-{
-	return ItemPointerGetBlockNumber(&mtp_hash_entry(rel, buf, i)->tid);
-}
-
 /*
  * Asks the table about all entries that lead to the same blocks as those that are marked dead: it
  * must read these blocks anyway, for the horizon.
@@ -38,14 +31,17 @@ mtp_hash_reclaim(Relation rel, Relation heap, Buffer buf)
 		return false;
 	for (int i = 0; i < n; i++)
 		if (fps[i] == MTP_FP_DEAD)
-			blocks[nblocks++] = entry_block(rel, buf, i);
+			blocks[nblocks++] = ItemPointerGetBlockNumber(&mtp_hash_entry(rel, buf, i)->tid);
 	if (nblocks == 0)
 		return false;
 	mtp_dead_sort_blocks(blocks, nblocks);
 	op = mtp_dead_begin(rel, buf, n);
 	for (int i = 0; i < n; i++)
-		if (mtp_dead_has_block(blocks, nblocks, entry_block(rel, buf, i)))
-			mtp_dead_ask(op, i, &MtpHashEntryAt(page, i)->tid)->knowndeletable =
-				fps[i] == MTP_FP_DEAD;
+	{
+		ItemPointer tid = &mtp_hash_entry(rel, buf, i)->tid;
+
+		if (mtp_dead_has_block(blocks, nblocks, ItemPointerGetBlockNumber(tid)))
+			mtp_dead_ask(op, i, tid)->knowndeletable = fps[i] == MTP_FP_DEAD;
+	}
 	return mtp_dead_delete(op, heap, buf, MTP_WAL_HASH_DELETE, mtp_hash_bucket_delete);
 }

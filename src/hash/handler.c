@@ -1,11 +1,12 @@
 /*
  * handler.c
- *	  The access method mtpower_hash, as core sees it.
+ *	  The access method mtpower_hash as core sees it: its functions and storage parameters.
  */
 #include "core/core.h"
 #include "hash/hash.h"
 
 #include "access/hash.h"
+#include "access/reloptions.h"
 #include "access/xact.h"
 #include "batch/batch.h"
 #include "buffer/buffer.h"
@@ -16,6 +17,37 @@
 #include "core/inject.h"
 
 PG_FUNCTION_INFO_V1(mtp_hash_handler);
+
+static relopt_kind hash_relopts;
+
+static bytea *
+hash_options(Datum reloptions, bool validate)
+{
+	static const relopt_parse_elt tab[] = {
+		{"fillfactor", RELOPT_TYPE_INT, offsetof(MtpHashOptions, fillfactor)},
+		{"initial_buckets", RELOPT_TYPE_INT, offsetof(MtpHashOptions, initial_buckets)}
+	};
+
+	mtp_require_preload();
+	return (bytea *) build_reloptions(reloptions, validate, hash_relopts,
+									  sizeof(MtpHashOptions), tab, lengthof(tab));
+}
+
+int
+mtp_hash_fillfactor(Relation rel)
+{
+	MtpHashOptions *opts = (MtpHashOptions *) rel->rd_options;
+
+	return opts ? opts->fillfactor : MTP_HASH_FILLFACTOR;
+}
+
+int
+mtp_hash_initial_buckets(Relation rel)
+{
+	MtpHashOptions *opts = (MtpHashOptions *) rel->rd_options;
+
+	return opts ? opts->initial_buckets : 0;
+}
 
 /*
  * Queues the entry with the batch engine if a bulk load is under way, else inserts it into its
@@ -66,7 +98,7 @@ mtp_hash_handler(PG_FUNCTION_ARGS)
 	am->amvacuumcleanup = mtp_hash_vacuumcleanup;
 	am->amvalidate = mtp_hash_validate;
 	am->amadjustmembers = mtp_opclass_adjust_members;
-	am->amoptions = mtp_hash_options;
+	am->amoptions = hash_options;
 	am->amcostestimate = mtp_hash_cost;
 	am->ambeginscan = mtp_hash_beginscan;
 	am->amrescan = mtp_hash_rescan;
@@ -88,7 +120,14 @@ fits_frame(Relation rel, Buffer buf)
 void
 mtp_hash_init(void)
 {
-	mtp_hash_options_init();
+	hash_relopts = add_reloption_kind();
+	add_int_reloption(hash_relopts, "fillfactor",
+					  "Percentage of a bucket's page from which on the index grows",
+					  MTP_HASH_FILLFACTOR, MTP_HASH_MIN_FILLFACTOR, 100,
+					  ShareUpdateExclusiveLock);
+	add_int_reloption(hash_relopts, "initial_buckets",
+					  "Number of buckets that the index begins with; 0: as its rows need them",
+					  0, 0, MTP_HASH_MAX_BUCKETS, ShareUpdateExclusiveLock);
 	mtp_hash_redo_init();
 	mtp_hash_batch_init();
 	mtp_hash_inspect_init();

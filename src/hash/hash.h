@@ -32,7 +32,7 @@ typedef struct MtpHashOptions
 	int			initial_buckets;	/* 0: as many as the rows need */
 } MtpHashOptions;
 
-/* options.c: the index's storage parameters, or their defaults */
+/* handler.c: the index's storage parameters, or their defaults */
 extern int	mtp_hash_fillfactor(Relation rel);
 extern int	mtp_hash_initial_buckets(Relation rel);
 
@@ -253,9 +253,8 @@ extern void mtp_hash_init(void);
 extern void mtp_hash_redo_init(void);
 extern void mtp_hash_batch_init(void);
 extern void mtp_hash_inspect_init(void);
-extern void mtp_hash_options_init(void);
 
-/* The access method's functions: build.c, vacuum.c, validate.c, options.c, cost.c, scan.c */
+/* The access method's functions: build.c, vacuum.c, validate.c, cost.c, scan.c */
 extern IndexBuildResult *mtp_hash_build(Relation heap, Relation index, struct IndexInfo *info);
 extern void mtp_hash_build_empty(Relation index);
 extern IndexBulkDeleteResult *mtp_hash_bulkdelete(IndexVacuumInfo *info,
@@ -268,7 +267,6 @@ extern bool mtp_hash_validate(Oid opclass);
 /* Raises an error if a column's operator class has no usable hash function. */
 extern void mtp_hash_check_support(Relation index);
 
-extern bytea *mtp_hash_options(Datum reloptions, bool validate);
 extern void mtp_hash_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_count,
 						  Cost *startup, Cost *total, Selectivity *selectivity,
 						  double *correlation, double *pages);

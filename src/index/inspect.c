@@ -36,15 +36,6 @@ mtp_inspect_register(const MtpInspectOps *ops)
 	all_ops[n_ops++] = ops;
 }
 
-static const MtpInspectOps *
-ops_of(Relation rel)
-{
-	for (int i = 0; i < n_ops; i++)
-		if (rel->rd_indam->ambuild == all_ops[i]->ambuild)
-			return all_ops[i];
-	return NULL;
-}
-
 /*
  * Opens an index of ours; raises an error for any other relation.  *heap gets its table, opened
  * first, as everybody locks.
@@ -70,7 +61,10 @@ open_index(Oid relid, Relation *heap, const MtpInspectOps **ops)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not an index", RelationGetRelationName(rel))));
-	*ops = ops_of(rel);
+	*ops = NULL;
+	for (int i = 0; i < n_ops; i++)
+		if (rel->rd_indam->ambuild == all_ops[i]->ambuild)
+			*ops = all_ops[i];
 	if (*ops == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -104,24 +98,6 @@ has_pages(Relation rel)
 	return rel->rd_rel->relpersistence != RELPERSISTENCE_UNLOGGED || !RecoveryInProgress();
 }
 
-/*
- * To look for rows' entries the snapshot must be one that may use the index: not an old
- * transaction's, from before an index that was built over rows whose HOT chains it breaks.
- */
-static Snapshot
-checking_snapshot(Relation rel, bool heapallindexed)
-{
-	Snapshot	snapshot = RegisterSnapshot(GetTransactionSnapshot());
-
-	if (heapallindexed && IsolationUsesXactSnapshot() && rel->rd_index->indcheckxmin &&
-		!TransactionIdPrecedes(HeapTupleHeaderGetXmin(rel->rd_indextuple->t_data), snapshot->xmin))
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("index \"%s\" cannot be verified using transaction snapshot",
-						RelationGetRelationName(rel))));
-	return snapshot;
-}
-
 /* Expressions of the index run as the table's owner, as in CREATE INDEX. */
 Datum
 mtp_verify_index(PG_FUNCTION_ARGS)
@@ -149,7 +125,17 @@ mtp_verify_index(PG_FUNCTION_ARGS)
 		PG_RETURN_VOID();
 	}
 
-	snapshot = checking_snapshot(rel, heapallindexed);
+	/*
+	 * To look for rows' entries the snapshot must be one that may use the index: not an old
+	 * transaction's, from before an index that was built over rows whose HOT chains it breaks.
+	 */
+	snapshot = RegisterSnapshot(GetTransactionSnapshot());
+	if (heapallindexed && IsolationUsesXactSnapshot() && rel->rd_index->indcheckxmin &&
+		!TransactionIdPrecedes(HeapTupleHeaderGetXmin(rel->rd_indextuple->t_data), snapshot->xmin))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("index \"%s\" cannot be verified using transaction snapshot",
+						RelationGetRelationName(rel))));
 	mtp_batch_before_scan(rel, snapshot);
 	GetUserIdAndSecContext(&userid, &sec_context);
 	SetUserIdAndSecContext(heap->rd_rel->relowner, sec_context | SECURITY_RESTRICTED_OPERATION);
