@@ -222,7 +222,7 @@ mtp_search(Page page, const Probe *probe, bool look)
 	mtp_page_prefetch(page);
 	if (look && unlikely(mtp_page_shape(page) != NULL))
 		die("a page is damaged");
-	return mtp_page_search_by(page, MtpHead(page), probe->norm, true, true, before, (void *) probe);
+	return mtp_page_search_by(page, MtpHeader(page), probe->norm, true, true, before, (void *) probe);
 }
 
 /* ---------- files ---------- */
@@ -248,8 +248,8 @@ is_leaf(int side, Page page)
 	if (PageIsNew(page))
 		return false;
 	if (side == 0)
-		return MtpHead(page)->page_id == MTP_PAGE_ID && MtpIsLeaf(page) &&
-			MtpHead(page)->nitems > 0;
+		return MtpHeader(page)->page_id == MTP_PAGE_ID && MtpIsLeaf(page) &&
+			MtpHeader(page)->nitems > 0;
 	return P_ISLEAF(BTPageGetOpaque(page)) && !P_IGNORE(BTPageGetOpaque(page)) &&
 		!P_ISMETA(BTPageGetOpaque(page)) &&
 		PageGetMaxOffsetNumber(page) >= P_FIRSTDATAKEY(BTPageGetOpaque(page));
@@ -348,7 +348,7 @@ check_key(const Key *key)
 	probe.value = is_text ? PointerGetDatum(key->bytes) : Int64GetDatum(*(int64 *) key->bytes);
 	probe.norm = mtp_norm_datum(code, probe.value, false);
 	pos = mtp_search(page_of(0, key->page[0]), &probe, true);
-	if (pos.pos >= MtpHead(page_of(0, key->page[0]))->nitems ||
+	if (pos.pos >= MtpHeader(page_of(0, key->page[0]))->nitems ||
 		ItemPointerCompare(&mtp_slot_item(page_of(0, key->page[0]), pos.node, pos.slot)->t_tid,
 						   (ItemPointer) &key->tid) != 0)
 		die("mtpower's page has another row");

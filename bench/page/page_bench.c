@@ -180,7 +180,7 @@ mtp_find(Page page, const Keyed *item)
 	Probe		probe = {item, the_compare};
 
 	mtp_page_prefetch(page);
-	return mtp_page_search_by(page, MtpHead(page), item->norm, true, true, before, &probe).pos;
+	return mtp_page_search_by(page, MtpHeader(page), item->norm, true, true, before, &probe).pos;
 }
 
 static void

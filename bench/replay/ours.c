@@ -23,13 +23,13 @@ leave(Pages *p, uint32 frame)
 	p->pages[frame] = NO_PAGE;
 }
 
-/* An extent gets another kind; its pages go. */
+/* A slab gets another kind; its pages go. */
 static void
-change(Pages *p, uint32 extent, int kind)
+change(Pages *p, uint32 slab, int kind)
 {
-	for (uint32 f = extent * MTP_EXTENT_FRAMES; f < (extent + 1) * MTP_EXTENT_FRAMES; f++)
+	for (uint32 f = slab * MTP_SLAB_FRAMES; f < (slab + 1) * MTP_SLAB_FRAMES; f++)
 		leave(p, f);
-	mtp_pool_change(p->pool, extent, kind);
+	mtp_pool_change(p->pool, slab, kind);
 }
 
 static void
@@ -37,16 +37,16 @@ admit(Pages *p, uint64 page, bool fixed)
 {
 	MtpAdmission *admission = &p->admissions[mtp_pool_page_kind(KIND(page))];
 	uint16		random = mtp_pool_random(&p->random);
-	int			level = mtp_pool_miss(p->pool, KIND(page), mix(page), admission, random);
-	uint32		extent,
+	int			degree = mtp_pool_miss(p->pool, KIND(page), mix(page), admission, random);
+	uint32		slab,
 				frame;
 	bool		found;
 
-	if (level < 0)
+	if (degree < 0)
 		return;
-	if (!fixed && mtp_pool_wants(p->pool, KIND(page), &p->random, &extent))
-		change(p, extent, KIND(page));
-	found = mtp_pool_place(p->pool, KIND(page), level, admission->stands_for, &p->random,
+	if (!fixed && mtp_pool_wants(p->pool, KIND(page), &p->random, &slab))
+		change(p, slab, KIND(page));
+	found = mtp_pool_place(p->pool, KIND(page), degree, admission->stands_for, &p->random,
 						   &frame);
 	mtp_pool_tried(admission, found);
 	if (!found)
@@ -54,18 +54,18 @@ admit(Pages *p, uint64 page, bool fixed)
 	leave(p, frame);
 	p->pages[frame] = page;
 	map_add(&p->map, page, frame);
-	mtp_pool_came(p->pool, frame, level);
+	mtp_pool_came(p->pool, frame, degree);
 }
 
 void
 ours(const Trace *t, bool *miss, const uint32 *split)
 {
-	uint32		nframes = t->extents * MTP_EXTENT_FRAMES;
-	void	   *memory = malloc(mtp_pool_size(t->extents));
+	uint32		nframes = t->slabs * MTP_SLAB_FRAMES;
+	void	   *memory = malloc(mtp_pool_size(t->slabs));
 	Pages		p = {.map = map_make(nframes),.random = UINT64CONST(88172645463325252) + t->draw};
 	uint32		directories = 0;
 
-	p.pool = mtp_pool_make(memory, t->extents, MTP_POOL_HALF_LIFE);
+	p.pool = mtp_pool_make(memory, t->slabs, MTP_POOL_HALF_LIFE);
 	p.pages = malloc(nframes * sizeof(uint64));
 	memset(p.pages, 0xFF, nframes * sizeof(uint64));
 	for (int kind = 0; kind < MTP_FRAME_KINDS; kind++)

@@ -35,7 +35,7 @@ typedef struct State
 static State
 start(const Trace *t, int times)
 {
-	uint32		n = times * t->extents * MTP_EXTENT_FRAMES + 2;
+	uint32		n = times * t->slabs * MTP_SLAB_FRAMES + 2;
 	State		s = {.map = map_make(n)};
 
 	s.nodes = malloc(n * sizeof(Entry));
@@ -119,7 +119,7 @@ static void
 lru(const Trace *t, bool *miss)
 {
 	State		s = start(t, 1);
-	uint32		room = t->extents * MTP_EXTENT_FRAMES;
+	uint32		room = t->slabs * MTP_SLAB_FRAMES;
 
 	for (size_t i = 0; i < t->n; i++)
 	{
@@ -142,7 +142,7 @@ static void
 clock_sweep(const Trace *t, bool *miss)
 {
 	State		s = start(t, 1);
-	uint32		room = t->extents * MTP_EXTENT_FRAMES;
+	uint32		room = t->slabs * MTP_SLAB_FRAMES;
 
 	for (size_t i = 0; i < t->n; i++)
 	{
@@ -176,7 +176,7 @@ static void
 lfu(const Trace *t, bool *miss)
 {
 	State		s = start(t, 1);
-	uint32		room = t->extents * MTP_EXTENT_FRAMES;
+	uint32		room = t->slabs * MTP_SLAB_FRAMES;
 	uint32		nnodes = room + 2;
 	uint64		random = 88172645463325252;
 
@@ -227,7 +227,7 @@ static void
 arc(const Trace *t, bool *miss)
 {
 	State		s = start(t, 2);
-	uint32		room = t->extents * MTP_EXTENT_FRAMES;
+	uint32		room = t->slabs * MTP_SLAB_FRAMES;
 	double		target = 0;
 
 	for (size_t i = 0; i < t->n; i++)
@@ -308,7 +308,7 @@ static void
 s3_fifo(const Trace *t, bool *miss)
 {
 	State		s = start(t, 3);
-	uint32		room = t->extents * MTP_EXTENT_FRAMES;
+	uint32		room = t->slabs * MTP_SLAB_FRAMES;
 
 	for (size_t i = 0; i < t->n; i++)
 	{
@@ -336,7 +336,7 @@ static void
 sieve(const Trace *t, bool *miss)
 {
 	State		s = start(t, 1);
-	uint32		room = t->extents * MTP_EXTENT_FRAMES;
+	uint32		room = t->slabs * MTP_SLAB_FRAMES;
 	uint32		hand = NONE;
 
 	for (size_t i = 0; i < t->n; i++)

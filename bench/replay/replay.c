@@ -83,7 +83,7 @@ megabytes(const Trace *t)
 		if (i == 0 || sorted[i] != sorted[i - 1])
 			bytes += mtp_pool_frame_bytes(KIND(sorted[i]));
 	free(sorted);
-	return bytes / MTP_EXTENT_BYTES;
+	return bytes / MTP_SLAB_BYTES;
 }
 
 static void
@@ -101,7 +101,7 @@ replay_file(const char *path)
 	if (fread(t.pages, sizeof(uint64), t.n, f) != t.n)
 		exit(1);
 	fclose(f);
-	t.extents = Max(megabytes(&t) / 4, 4);
+	t.slabs = Max(megabytes(&t) / 4, 4);
 	report_all(&t);
 }
 

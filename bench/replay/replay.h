@@ -22,14 +22,14 @@
 #define TABLE_PAIR(rel, pair) PAGE(MTP_FRAME_TABLE, rel, pair)
 #define KIND(page)			((int) ((page) >> 62))
 #define UNITS(page) \
-	(mtp_pool_frame_bytes(KIND(page)) / (MTP_EXTENT_BYTES / MTP_EXTENT_FRAMES))
+	(mtp_pool_frame_bytes(KIND(page)) / (MTP_SLAB_BYTES / MTP_SLAB_FRAMES))
 
 typedef struct Trace
 {
 	const char *name;
 	bool		held_out;		/* not one of those that settings were chosen by */
 	int			draw;			/* of random numbers, the policy's as well */
-	uint32		extents;		/* memory, in megabytes */
+	uint32		slabs;		/* memory, in megabytes */
 	uint64	   *pages;
 	size_t		n;
 } Trace;
@@ -58,7 +58,7 @@ extern Shift make_shift(int i, int shrink, int draw);
 /* shift.c: turnovers of each phase until memory is where its work is. */
 extern void measure_shift(const Shift *s, double turnovers[PHASES]);
 
-/* ours.c.  split: extents of each kind of frames, which stay so; NULL: the policy decides. */
+/* ours.c.  split: slabs of each kind of frames, which stay so; NULL: the policy decides. */
 extern void ours(const Trace *t, bool *miss, const uint32 *split);
 
 /*

@@ -31,7 +31,7 @@ late_hits(const Shift *s, const bool *miss, int phase)
 static double
 turnovers(const Shift *s, const bool *miss, int phase, double enough)
 {
-	size_t		window = s->trace.extents * MTP_EXTENT_BLOCKS;
+	size_t		window = s->trace.slabs * MTP_SLAB_BLOCKS;
 	size_t		from = phase * s->length;
 	double		bytes = 0;
 
@@ -42,7 +42,7 @@ turnovers(const Shift *s, const bool *miss, int phase, double enough)
 		if (miss[i])
 			bytes += mtp_pool_frame_bytes(KIND(s->trace.pages[i]));
 	}
-	return bytes / s->trace.extents / MTP_EXTENT_BYTES;
+	return bytes / s->trace.slabs / MTP_SLAB_BYTES;
 }
 
 void
@@ -55,8 +55,8 @@ measure_shift(const Shift *s, double result[PHASES])
 	{
 		uint32		split[MTP_POOL_KINDS] = {0};
 
-		split[s->kinds[0]] = s->trace.extents * eighths / EIGHTHS;
-		split[s->kinds[1]] = s->trace.extents - split[s->kinds[0]];
+		split[s->kinds[0]] = s->trace.slabs * eighths / EIGHTHS;
+		split[s->kinds[1]] = s->trace.slabs - split[s->kinds[0]];
 		ours(&s->trace, miss, split);
 		for (int p = 0; p < PHASES; p++)
 			best[p] = Max(best[p], late_hits(s, miss, p));

@@ -276,7 +276,7 @@ make_trace(int i, int shrink, int draw)
 	{
 		const char *name;
 		bool		held_out;
-		uint32		extents;
+		uint32		slabs;
 	}			traces[] = {
 		{"probes by two indexes", false, 48},
 		{"rows come and are read", false, 48},
@@ -294,7 +294,7 @@ make_trace(int i, int shrink, int draw)
 		{"scans of small and large directories", true, 48},
 		{NULL, false, 0}
 	};
-	Trace		t = {traces[i].name, traces[i].held_out, draw, traces[i].extents / shrink};
+	Trace		t = {traces[i].name, traces[i].held_out, draw, traces[i].slabs / shrink};
 	Maker		m = {&t, ACCESSES / shrink, shrink, SEED(i, draw)};
 
 	if (t.name == NULL)
@@ -327,7 +327,7 @@ typedef struct Work
 {
 	const char *name;
 	bool		held_out;
-	uint32		extents;
+	uint32		slabs;
 	int			to;				/* kind of pages, from index pages and back */
 	bool		scans;			/* of directories; else pages by popularity */
 	double		size;			/* of the pages of each kind, in buffers */
@@ -372,16 +372,16 @@ make_shift(int i, int shrink, int draw)
 		{NULL}
 	};
 	const Work *w = &works[i];
-	Shift		s = {{w->name, w->held_out, draw, Max(w->extents / shrink, 8)},
+	Shift		s = {{w->name, w->held_out, draw, Max(w->slabs / shrink, 8)},
 	{MTP_FRAME_INDEX, w->to}};
 	Maker		m = {&s.trace, 0, 1, SEED(100 + i, draw)};
 
 	if (w->name == NULL)
 		return s;
-	s.length = (size_t) s.trace.extents * MTP_EXTENT_BLOCKS * 60;
+	s.length = (size_t) s.trace.slabs * MTP_SLAB_BLOCKS * 60;
 	s.trace.pages = malloc(PHASES * s.length * sizeof(uint64));
 	for (int p = 0; p < PHASES; p++)
-		phase(&m, w, w->size * s.trace.extents * MTP_EXTENT_BYTES, s.kinds[p % 2],
+		phase(&m, w, w->size * s.trace.slabs * MTP_SLAB_BYTES, s.kinds[p % 2],
 			  s.kinds[1 - p % 2], (p + 1) * s.length);
 	free(m.sums);
 	return s;

@@ -10,8 +10,8 @@ BLOCK = 8192
 HEADER_AT = 24                          # of a page; a directory follows mtpower's header
 LEAF, INNER = 2, 3                      # types of B-link pages that have items
 HASH_BUCKET, HASH_STASH = 17, 18        # types of hash pages that have entries
-EXTENT_FRAMES, EXTENT_BYTES = 512, 1 << 20
-# Name and bytes of a frame by the kind of its extent
+SLAB_FRAMES, SLAB_BYTES = 512, 1 << 20
+# Name and bytes of a frame by the kind of its slab
 KINDS = (('index', BLOCK), ('table', 2 * BLOCK), ('directory', 4096), ('directory', 2048))
 
 
@@ -89,12 +89,12 @@ class Frames:
 
     def kind(self, n):
         """Of a frame that has a page, else None."""
-        kind = int(self.pool['kind_of'][n // EXTENT_FRAMES])
+        kind = int(self.pool['kind_of'][n // SLAB_FRAMES])
         return kind if kind < len(KINDS) and int(self.heads[n]['tag']['page']) != 0 else None
 
     def image(self, n):
-        return int(self.buffer['images']) + n // EXTENT_FRAMES * EXTENT_BYTES + \
-            n % EXTENT_FRAMES * KINDS[self.kind(n)][1]
+        return int(self.buffer['images']) + n // SLAB_FRAMES * SLAB_BYTES + \
+            n % SLAB_FRAMES * KINDS[self.kind(n)][1]
 
     def describe(self, n):
         space, page = (int(self.heads[n]['tag'][part]) for part in ('space', 'page'))
@@ -149,7 +149,7 @@ def page(address):
 def frames():
     """mtp-frames: the frames that have pages, a line each."""
     all_frames = Frames()
-    for n in range(int(all_frames.pool['nextents']) * EXTENT_FRAMES):
+    for n in range(int(all_frames.pool['nslabs']) * SLAB_FRAMES):
         if all_frames.kind(n) is not None:
             all_frames.describe(n)
 

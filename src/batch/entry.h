@@ -81,12 +81,12 @@ mtp_narrow_less(const MtpNarrow *a, const MtpNarrow *b)
 extern Size mtp_batch_narrow_tuple(uint8 code, MtpNarrow e, char *buf);
 
 /*
- * Any index tuple, with a head of 64 bits that sorts as the first column's values do: its
+ * Any index tuple, with a prefix of 64 bits that sorts as the first column's values do: its
  * normalized key or, for a collation, an abbreviated key.  So most comparisons don't look further.
  */
 typedef struct MtpWide
 {
-	uint64		head;
+	uint64		prefix;
 	IndexTuple	itup;
 } MtpWide;
 
@@ -99,7 +99,7 @@ typedef struct MtpOrder
 	TupleDesc	tupdesc;
 	uint8		code;			/* norm code of the first column */
 	bool		narrow;			/* the index's entries are narrow */
-	bool		norm_heads;		/* heads are norms (else abbreviated keys) */
+	bool		norm_prefixes;	/* prefixes are norms (else abbreviated keys) */
 	bool		signed_heads;	/* they are abbreviated keys, signed and descending */
 	int			nkeys;
 	SortSupport keys;			/* nkeys of them */
@@ -111,8 +111,8 @@ typedef struct MtpOrder
  */
 extern MtpOrder *mtp_batch_order_make(Relation index);
 
-/* Head of an index tuple of this index. */
-extern uint64 mtp_batch_order_head(MtpOrder *order, IndexTuple itup);
+/* Prefix of an index tuple of this index. */
+extern uint64 mtp_batch_order_prefix(MtpOrder *order, IndexTuple itup);
 
 /* < 0 or > 0: never equal, since the TID decides last. */
 extern int	mtp_batch_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b);

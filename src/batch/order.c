@@ -19,7 +19,7 @@ mtp_batch_order_make(Relation index)
 	order->code = mtp_norm_code(index);
 	order->nkeys = IndexRelationGetNumberOfKeyAttributes(index);
 	order->narrow = mtp_norm_is_exact(order->code) && RelationGetNumberOfAttributes(index) == 1;
-	order->norm_heads = true;
+	order->norm_prefixes = true;
 	order->keys = palloc0(order->nkeys * sizeof(SortSupportData));
 	for (int i = 0; i < order->nkeys; i++)
 	{
@@ -52,32 +52,32 @@ mtp_batch_order_make(Relation index)
 		order->signed_heads = first->comparator != ssup_datum_unsigned_cmp;
 		if (!order->signed_heads ||
 			(SIZEOF_DATUM == 8 && index_getprocid(index, 1, BTORDER_PROC) == F_NUMERIC_CMP))
-			order->norm_heads = false;
+			order->norm_prefixes = false;
 
-		/* From now on the comparator takes values; mtp_batch_order_head makes heads. */
+		/* From now on the comparator takes values; mtp_batch_order_prefix makes prefixes. */
 		first->comparator = first->abbrev_full_comparator;
 	}
 	return order;
 }
 
 uint64
-mtp_batch_order_head(MtpOrder *order, IndexTuple itup)
+mtp_batch_order_prefix(MtpOrder *order, IndexTuple itup)
 {
 	SortSupport key = &order->keys[0];
 	Datum		value;
 	bool		isnull;
-	uint64		head;
+	uint64		prefix;
 
-	if (order->norm_heads)
+	if (order->norm_prefixes)
 		return mtp_norm_tuple(order->code, itup);
 
 	value = index_getattr(itup, 1, order->tupdesc, &isnull);
 	if (isnull)
 		return key->ssup_nulls_first ? 0 : PG_UINT64_MAX;
-	head = (uint64) key->abbrev_converter(value, key);
+	prefix = (uint64) key->abbrev_converter(value, key);
 	if (order->signed_heads)
-		head = ~(head ^ (UINT64CONST(1) << 63));
-	return key->ssup_reverse ? ~head : head;
+		prefix = ~(prefix ^ (UINT64CONST(1) << 63));
+	return key->ssup_reverse ? ~prefix : prefix;
 }
 
 int
@@ -86,11 +86,11 @@ mtp_batch_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b)
 	int			first = 0;
 
 	MTP_INJECT("compare");
-	if (a->head != b->head)
-		return a->head < b->head ? -1 : 1;
+	if (a->prefix != b->prefix)
+		return a->prefix < b->prefix ? -1 : 1;
 
 	/* Equal exact norms are equal values, unless one may be a null's. */
-	if (mtp_norm_is_exact(order->code) && a->head != 0 && a->head != PG_UINT64_MAX)
+	if (mtp_norm_is_exact(order->code) && a->prefix != 0 && a->prefix != PG_UINT64_MAX)
 		first = 1;
 	for (int i = first; i < order->nkeys; i++)
 	{

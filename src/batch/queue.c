@@ -260,7 +260,7 @@ mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itup, IndexUniq
 
 	if (q == NULL)
 		return false;
-	e.head = mtp_batch_order_head(q->order, itup);
+	e.prefix = mtp_batch_order_prefix(q->order, itup);
 	run = q->run;
 	if (run == NULL || run->used + size + (run->n + 1) * sizeof(MtpWide) > MTP_RUN_BYTES(run))
 	{

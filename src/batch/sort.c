@@ -37,7 +37,7 @@ typedef struct Span
 
 #define RADIX_SORT		radix_by_head
 #define RADIX_ELEMENT	MtpWide
-#define RADIX_KEY(e)	((e)->head)
+#define RADIX_KEY(e)	((e)->prefix)
 #include "batch/radix.h"
 
 #define ST_SORT			compare_rids
@@ -194,13 +194,13 @@ mtp_batch_sort_wide(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
 		compare_sort(a, n, order);
 		return;
 	}
-	min = max = a[0].head;
+	min = max = a[0].prefix;
 	for (uint32 i = 1; i < n; i++)
 	{
-		min = Min(min, a[i].head);
-		max = Max(max, a[i].head);
-		differ |= a[i].head ^ a[0].head;
-		sorted &= a[i].head >= a[i - 1].head;
+		min = Min(min, a[i].prefix);
+		max = Max(max, a[i].prefix);
+		differ |= a[i].prefix ^ a[0].prefix;
+		sorted &= a[i].prefix >= a[i - 1].prefix;
 	}
 	if (differ == 0)
 	{
@@ -219,9 +219,9 @@ mtp_batch_sort_wide(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
 	}
 	for (uint32 i = 0, next; i < n; i = next)
 	{
-		uint64		key = (a[i].head - min) >> span.shift;
+		uint64		key = (a[i].prefix - min) >> span.shift;
 
-		for (next = i + 1; next < n && (a[next].head - min) >> span.shift == key; next++)
+		for (next = i + 1; next < n && (a[next].prefix - min) >> span.shift == key; next++)
 			;
 		if (next - i > 1)
 			mtp_batch_sort_wide(order, a + i, scratch, next - i);

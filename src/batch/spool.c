@@ -6,7 +6,7 @@
  * a temporary file, a run, each time it is full.  A tree of losers merges the runs: all at once as
  * entries are taken, or first some into one where there are too many.
  *
- * In a run a narrow entry is an MtpNarrow, a wide one its head and its tuple, MAXALIGNed.
+ * In a run a narrow entry is an MtpNarrow, a wide one its prefix and its tuple, MAXALIGNed.
  */
 #include "batch/spool.h"
 
@@ -144,7 +144,7 @@ sort_memory(MtpSpool *spool)
 static void
 write_wide(BufFile *file, const MtpWide *e)
 {
-	BufFileWrite(file, (void *) &e->head, sizeof(e->head));
+	BufFileWrite(file, (void *) &e->prefix, sizeof(e->prefix));
 	BufFileWrite(file, e->itup, MAXALIGN(IndexTupleSize(e->itup)));
 }
 
@@ -230,7 +230,7 @@ mtp_batch_spool_put_wide(MtpSpool *spool, IndexTuple itup)
 	memcpy(copy, itup, size);
 	e = &spool->entries.wide[spool->n++];
 	e->itup = (IndexTuple) copy;
-	e->head = mtp_batch_order_head(spool->order, itup);
+	e->prefix = mtp_batch_order_prefix(spool->order, itup);
 }
 
 /* Reads until the next `need` bytes are in the source's buffer; false at the end of the run. */
@@ -266,7 +266,7 @@ advance_source(MtpSpool *spool, Source *s)
 		size = sizeof(uint64) + MAXALIGN(IndexTupleSize(s->wide.itup));
 		if (!fill_buffer(s, size, buf_size))
 			elog(ERROR, "unexpected end of a temporary file of a sort");
-		memcpy(&s->wide.head, s->buf + s->at, sizeof(uint64));
+		memcpy(&s->wide.prefix, s->buf + s->at, sizeof(uint64));
 		s->wide.itup = (IndexTuple) (s->buf + s->at + sizeof(uint64));
 	}
 	s->at += size;

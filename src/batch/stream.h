@@ -32,8 +32,8 @@ mtp_source_less(MtpBatchStream *s, const MtpSource *a, const MtpSource *b)
 {
 	if (s->narrow)
 		return mtp_narrow_less(a->narrow, b->narrow);
-	if (a->wide->head != b->wide->head)
-		return a->wide->head < b->wide->head;
+	if (a->wide->prefix != b->wide->prefix)
+		return a->wide->prefix < b->wide->prefix;
 	return mtp_batch_order_compare(s->order, a->wide, b->wide) < 0;
 }
 

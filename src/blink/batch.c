@@ -58,7 +58,7 @@ blink_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow
 		if (!BufferIsValid(buf))
 			return 0;			/* a single task packs an empty index */
 		page = BufferGetPage(buf);
-		if (MtpRightmost(page) || MtpHead(page)->nitems == 0)
+		if (MtpRightmost(page) || MtpHeader(page)->nitems == 0)
 		{
 			UnlockReleaseBuffer(buf);
 			break;
@@ -77,8 +77,8 @@ blink_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow
 			 * alone.
 			 */
 			wide_bounds[n].itup =
-				CopyIndexTuple(mtp_blink_item_at(index, page, MtpHead(page)->nitems - 1));
-			wide_bounds[n].head = mtp_batch_order_head(order, wide_bounds[n].itup);
+				CopyIndexTuple(mtp_blink_item_at(index, page, MtpHeader(page)->nitems - 1));
+			wide_bounds[n].prefix = mtp_batch_order_prefix(order, wide_bounds[n].itup);
 			if (n == 0 || mtp_batch_order_compare(order, &wide_bounds[n - 1], &wide_bounds[n]) < 0)
 				n++;
 		}
@@ -187,7 +187,7 @@ take_wide(Relation index, MtpBatchStream *stream, uint8 code, Page page, Share *
 static void
 place_narrow(Relation index, Page page, uint8 code, Share *s)
 {
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	const uint32 *dir = MtpDir(page);
 	const uint8 *counts = MtpCounts(page);
 	int			node = 0,

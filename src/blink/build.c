@@ -92,10 +92,10 @@ emit(Build *b, int level, int n, BlockNumber right, IndexTuple highkey)
 	Page		page = mtp_writer_page(&b->writer, l->blkno);
 
 	mtp_page_init(page, level == 0 ? MTP_PAGE_LEAF : MTP_PAGE_INNER, level, b->norm);
-	MtpHead(page)->left = l->left;
-	MtpHead(page)->right = right;
+	MtpHeader(page)->left = l->left;
+	MtpHeader(page)->right = right;
 	if (level == b->nlevels - 1 && right == InvalidBlockNumber)
-		MtpHead(page)->flags |= MTP_ROOT;
+		MtpHeader(page)->flags |= MTP_ROOT;
 	mtp_page_pack(page, n, l->items, highkey);
 }
 

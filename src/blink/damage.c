@@ -131,7 +131,7 @@ void
 mtp_blink_check_page(Relation rel, Buffer buf)
 {
 	Page		page = BufferGetPage(buf);
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	const char *what;
 
 	if (unlikely(PageIsNew(page)))
@@ -174,7 +174,7 @@ mtp_blink_check_items(Relation rel, Buffer buf)
 
 	if (unlikely(what != NULL))
 		fail_block(rel, BufferGetBlockNumber(buf), what);
-	for (int i = 0; i < MtpHead(page)->nnodes; i++)
+	for (int i = 0; i < MtpHeader(page)->nnodes; i++)
 		for (int j = 0; j < MtpCounts(page)[i]; j++)
 			(void) mtp_blink_item(rel, page, i, j);
 }

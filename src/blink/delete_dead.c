@@ -41,7 +41,7 @@ delete_marked(Relation rel, Relation heap, Buffer buf)
 	if (nblocks == 0)
 		return false;
 	mtp_dead_sort_blocks(blocks, nblocks);
-	op = mtp_dead_begin(rel, buf, MtpHead(page)->nitems);
+	op = mtp_dead_begin(rel, buf, MtpHeader(page)->nitems);
 	p = mtp_page_locate(page, 0);
 	do
 	{
@@ -72,7 +72,7 @@ find_old_versions(Relation rel, Page page, bool *old, int *nkeys)
 	int			n = 0;
 
 	*nkeys = 0;
-	memset(old, 0, MtpHead(page)->nitems * sizeof(bool));
+	memset(old, 0, MtpHeader(page)->nitems * sizeof(bool));
 	do
 	{
 		IndexTuple	item = mtp_blink_item(rel, page, p.node, p.slot);
@@ -112,9 +112,9 @@ delete_versions(Relation rel, Relation heap, Buffer buf, Size room, MtpArrival a
 	MtpPos		p = mtp_page_locate(page, 0);
 	TM_IndexDeleteOp *op;
 
-	if (n == 0 || (arrival != MTP_SAME_KEY && (n < MtpHead(page)->nitems / 4 || n > nkeys * 8)))
+	if (n == 0 || (arrival != MTP_SAME_KEY && (n < MtpHeader(page)->nitems / 4 || n > nkeys * 8)))
 		return false;
-	op = mtp_dead_begin(rel, buf, MtpHead(page)->nitems);
+	op = mtp_dead_begin(rel, buf, MtpHeader(page)->nitems);
 	op->bottomup = true;
 	op->bottomupfreespace = Max(BOTTOMUP_ROOM, room);
 	do
@@ -138,11 +138,11 @@ mtp_blink_reclaim(Relation rel, Relation heap, Buffer buf, Size need, MtpArrival
 	Page		page = BufferGetPage(buf);
 	bool		deleted = false;
 
-	if (heap == NULL || MtpHead(page)->nitems == 0)
+	if (heap == NULL || MtpHeader(page)->nitems == 0)
 		return false;
-	if (MtpHead(page)->flags & MTP_HAS_DEAD)
+	if (MtpHeader(page)->flags & MTP_HAS_DEAD)
 		deleted = delete_marked(rel, heap, buf);
-	if (arrival != MTP_NEW_ROW && MtpHead(page)->nitems > 0 && !mtp_page_fits(page, 1, need))
+	if (arrival != MTP_NEW_ROW && MtpHeader(page)->nitems > 0 && !mtp_page_fits(page, 1, need))
 		deleted |= delete_versions(rel, heap, buf, need, arrival);
 	return deleted;
 }

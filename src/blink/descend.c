@@ -34,7 +34,7 @@ Buffer
 mtp_blink_read_link(Relation rel, BlockNumber blkno, uint32 level, int access)
 {
 	Buffer		buf = mtp_blink_read(rel, blkno, access);
-	MtpPageHeader *h = MtpHead(BufferGetPage(buf));
+	MtpPageHeader *h = MtpHeader(BufferGetPage(buf));
 
 	if (unlikely(h->level != level || h->type == MTP_PAGE_META))
 		ereport(ERROR,
@@ -52,7 +52,7 @@ mtp_blink_read_meta(Relation rel, int access)
 	Page		page = BufferGetPage(buf);
 	MtpBlinkMeta *meta = MtpBlinkMetaOf(page);
 
-	if (MtpHead(page)->type != MTP_PAGE_META || meta->magic != MTP_BLINK_MAGIC)
+	if (MtpHeader(page)->type != MTP_PAGE_META || meta->magic != MTP_BLINK_MAGIC)
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
 				 errmsg("index \"%s\" is not an mtpower_blink index", RelationGetRelationName(rel)),
@@ -74,7 +74,7 @@ mtp_blink_read_meta(Relation rel, int access)
 static bool
 still_root(Page page, uint32 level)
 {
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 
 	return !PageIsNew(page) && h->page_id == MTP_PAGE_ID &&
 		(h->type == MTP_PAGE_LEAF || h->type == MTP_PAGE_INNER) &&
@@ -526,7 +526,7 @@ mtp_blink_parent(Relation rel, MtpBlinkStack *stack, uint32 level, IndexTuple pi
 				continue;
 		}
 		page = BufferGetPage(buf);
-		next = MtpHead(page)->right;
+		next = MtpHeader(page)->right;
 		if (!MtpIsDeleted(page))
 		{
 			if (MtpIncomplete(page))

@@ -78,7 +78,7 @@ describe_page(Relation rel, Page page, BlockNumber blkno, Datum *values, bool *n
 		[MTP_PAGE_META] = "meta",[MTP_PAGE_LEAF] = "leaf",
 		[MTP_PAGE_INNER] = "inner",[MTP_PAGE_DELETED] = "deleted"
 	};
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	const char *type = h->type < lengthof(types) ? types[h->type] : NULL;
 	const char *fault;
 	int			dead = 0;

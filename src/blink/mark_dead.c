@@ -13,7 +13,7 @@ mark_dead(Relation rel, Page page, const BTScanPosItem *item)
 {
 	MtpPos		p;
 
-	if (item->indexOffset >= MtpHead(page)->nitems)
+	if (item->indexOffset >= MtpHeader(page)->nitems)
 		return false;
 	p = mtp_page_locate(page, item->indexOffset);
 	do

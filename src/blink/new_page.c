@@ -21,8 +21,8 @@ mtp_blink_recyclable(Page page)
 {
 	/* A page that says whose it is, and yet looks new, is damaged. */
 	if (PageIsNew(page))
-		return MtpHead(page)->page_id != MTP_PAGE_ID;
-	return MtpHead(page)->page_id == MTP_PAGE_ID && MtpIsDeleted(page) &&
+		return MtpHeader(page)->page_id != MTP_PAGE_ID;
+	return MtpHeader(page)->page_id == MTP_PAGE_ID && MtpIsDeleted(page) &&
 		GlobalVisCheckRemovableFullXid(NULL, MtpBlinkDeletedOf(page)->safexid);
 }
 

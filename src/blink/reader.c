@@ -31,7 +31,7 @@ mtp_blink_reader_fits(Relation rel, Buffer buf)
 	uint16		type;
 
 	mtp_blink_check_page(rel, buf);
-	type = MtpHead(BufferGetPage(buf))->type;
+	type = MtpHeader(BufferGetPage(buf))->type;
 	return type == MTP_PAGE_LEAF || type == MTP_PAGE_INNER;
 }
 

@@ -43,7 +43,7 @@ mtp_blink_reader_open(MtpPageReader *v, Relation rel, Page page, BlockNumber blo
 	v->block = block;
 	v->buf = buf;
 	v->torn = false;
-	v->head = *MtpHead(page);
+	v->head = *MtpHeader(page);
 	v->counts = (const uint8 *) page + MTP_DIR_AT + v->head.cap * sizeof(uint32);
 	v->nodes = (const MtpNode *) (v->counts + v->head.cap);
 }

@@ -30,7 +30,7 @@ redo_children(XLogReaderState *record, int first, Buffer *bufs)
 	{
 		if (XLogReadBufferForRedo(record, i, &bufs[i]) != BLK_NEEDS_REDO)
 			continue;
-		MtpHead(BufferGetPage(bufs[i]))->flags &= ~MTP_INCOMPLETE;
+		MtpHeader(BufferGetPage(bufs[i]))->flags &= ~MTP_INCOMPLETE;
 		PageSetLSN(BufferGetPage(bufs[i]), record->EndRecPtr);
 		MarkBufferDirty(bufs[i]);
 	}
@@ -72,7 +72,7 @@ redo_insert(XLogReaderState *record)
 		for (int i = 0, at = 0; i < n; i++)
 		{
 			items[i] = (IndexTuple) (copy + at);
-			norms[i] = mtp_norm_tuple(MtpHead(page)->norm, items[i]);
+			norms[i] = mtp_norm_tuple(MtpHeader(page)->norm, items[i]);
 			at += MAXALIGN(IndexTupleSize(items[i]));
 		}
 		mtp_page_insert(page, n, pos, items, norms);
@@ -114,10 +114,10 @@ redo_page(XLogReaderState *record, int block, Buffer buf)
 		high = (IndexTuple) (bodies + at);
 
 	mtp_page_init(page, h.type, h.level, h.norm);
-	MtpHead(page)->flags = h.flags;
-	MtpHead(page)->left = h.left;
-	MtpHead(page)->right = h.right;
-	MtpHead(page)->cycleid = h.cycleid;
+	MtpHeader(page)->flags = h.flags;
+	MtpHeader(page)->left = h.left;
+	MtpHeader(page)->right = h.right;
+	MtpHeader(page)->cycleid = h.cycleid;
 	if (h.nitems > 0)
 		mtp_page_pack(page, h.nitems, items, high);
 	PageSetLSN(page, record->EndRecPtr);
@@ -144,7 +144,7 @@ redo_split(XLogReaderState *record)
 	{
 		Page		page = BufferGetPage(bufs[rec->k]);
 
-		MtpHead(page)->left = BufferGetBlockNumber(bufs[rec->k - 1]);
+		MtpHeader(page)->left = BufferGetBlockNumber(bufs[rec->k - 1]);
 		PageSetLSN(page, record->EndRecPtr);
 		MarkBufferDirty(bufs[rec->k]);
 	}
@@ -152,7 +152,7 @@ redo_split(XLogReaderState *record)
 	{
 		/* As on the primary, no page leads to one that is not there yet (invariant B3). */
 		Assert(i == rec->k - 1 ||
-			   MtpHead(BufferGetPage(bufs[i + 1]))->left == BufferGetBlockNumber(bufs[i]));
+			   MtpHeader(BufferGetPage(bufs[i + 1]))->left == BufferGetBlockNumber(bufs[i]));
 		redo_page(record, i, bufs[i]);
 	}
 	release_buffers(bufs, block_count(record));
@@ -198,7 +198,7 @@ redo_vacuum(XLogReaderState *record)
 		BLK_NEEDS_REDO)
 	{
 		mtp_dead_redo_page(record, 0, buf, rec->nitems, mtp_page_delete);
-		MtpHead(BufferGetPage(buf))->cycleid = 0;
+		MtpHeader(BufferGetPage(buf))->cycleid = 0;
 	}
 	if (BufferIsValid(buf))
 		UnlockReleaseBuffer(buf);
@@ -233,7 +233,7 @@ redo_unlink(XLogReaderState *record)
 		right = block_number(record, at + 1);
 		if (has_left && XLogReadBufferForRedo(record, n, &bufs[n]) == BLK_NEEDS_REDO)
 		{
-			MtpHead(BufferGetPage(bufs[n]))->right = right;
+			MtpHeader(BufferGetPage(bufs[n]))->right = right;
 			PageSetLSN(BufferGetPage(bufs[n]), record->EndRecPtr);
 			MarkBufferDirty(bufs[n]);
 		}
@@ -243,7 +243,7 @@ redo_unlink(XLogReaderState *record)
 		MarkBufferDirty(bufs[at]);
 		if (XLogReadBufferForRedo(record, at + 1, &bufs[at + 1]) == BLK_NEEDS_REDO)
 		{
-			MtpHead(BufferGetPage(bufs[at + 1]))->left = left;
+			MtpHeader(BufferGetPage(bufs[at + 1]))->left = left;
 			PageSetLSN(BufferGetPage(bufs[at + 1]), record->EndRecPtr);
 			MarkBufferDirty(bufs[at + 1]);
 		}

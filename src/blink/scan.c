@@ -28,7 +28,7 @@ mtp_blink_beginscan(Relation rel, int nkeys, int norderbys)
 		bt->keyData = palloc(nkeys * sizeof(ScanKeyData));
 
 	memset(&so->left, 0, offsetof(MtpBlinkScan, start) - offsetof(MtpBlinkScan, left));
-	so->slot = so->mark_slot = MTP_NO_SLOT;
+	so->hazard = so->mark_hazard = MTP_NO_HAZARD;
 	so->code = mtp_blink_info(rel)->norm;
 	so->natts = IndexRelationGetNumberOfAttributes(rel);
 	so->context = CurrentMemoryContext;
@@ -38,7 +38,10 @@ mtp_blink_beginscan(Relation rel, int nkeys, int norderbys)
 	return scan;
 }
 
-/* Gives the current position up, with its pin or slot.  First marks the items found dead there. */
+/*
+ * Gives the current position up, with its pin or hazard pointer.  First marks the items found dead
+ * there.
+ */
 static void
 drop_position(IndexScanDesc scan)
 {
@@ -52,7 +55,7 @@ drop_position(IndexScanDesc scan)
 		BTScanPosUnpinIfPinned(bt->currPos);
 		BTScanPosInvalidate(bt->currPos);
 	}
-	mtp_blink_scan_drop_slot(&so->slot);
+	mtp_blink_scan_drop_hazard(&so->hazard);
 }
 
 static void
@@ -61,7 +64,7 @@ drop_mark(MtpBlinkScan *so)
 	so->bt.markItemIndex = -1;
 	BTScanPosUnpinIfPinned(so->bt.markPos);
 	BTScanPosInvalidate(so->bt.markPos);
-	mtp_blink_scan_drop_slot(&so->mark_slot);
+	mtp_blink_scan_drop_hazard(&so->mark_hazard);
 }
 
 void
@@ -246,7 +249,7 @@ mtp_blink_restrpos(IndexScanDesc scan)
 	mtp_blink_scan_copy(&bt->currPos, bt->currTuples, &bt->markPos, bt->markTuples);
 	so->left = so->mark_left;
 	so->in_frame = false;
-	mtp_blink_scan_share_slot(so->mark_slot, &so->slot);
+	mtp_blink_scan_share_hazard(so->mark_hazard, &so->hazard);
 }
 
 /* Tuples hold their columns as the table has them, INCLUDE columns and `name` too. */

@@ -32,8 +32,8 @@ typedef struct MtpBlinkScan
 	int			nleaves;		/* leaves read since the start */
 
 	/* An index-only scan's hazard pointers, for what currPos and markPos have from frames. */
-	int			slot;
-	int			mark_slot;
+	int			hazard;
+	int			mark_hazard;
 
 	/* The leaves that the scan has read in one direction: none twice. */
 	MtpWalk		walk;
@@ -63,19 +63,21 @@ typedef struct MtpBlinkScan
 StaticAssertDecl(offsetof(MtpBlinkScan, bt) == 0, "core's functions look at the front");
 
 static inline void
-mtp_blink_scan_drop_slot(int *slot)
+mtp_blink_scan_drop_hazard(int *hazard)
 {
-	if (*slot != MTP_NO_SLOT)
-		mtp_hazard_drop(*slot);
-	*slot = MTP_NO_SLOT;
+	if (*hazard != MTP_NO_HAZARD)
+		mtp_hazard_drop(*hazard);
+	*hazard = MTP_NO_HAZARD;
 }
 
-/* Gives a position, which has no slot, a share of the slot that another one has, if any. */
+/*
+ * Gives a position, which has no hazard pointer, a share of the one that another one has, if any.
+ */
 static inline void
-mtp_blink_scan_share_slot(int from, int *to)
+mtp_blink_scan_share_hazard(int from, int *to)
 {
-	Assert(*to == MTP_NO_SLOT);
-	if (from != MTP_NO_SLOT)
+	Assert(*to == MTP_NO_HAZARD);
+	if (from != MTP_NO_HAZARD)
 		mtp_hazard_share(from);
 	*to = from;
 }

@@ -329,14 +329,14 @@ mtp_blink_scan_announce(IndexScanDesc scan)
 	if (!scan->xs_want_itup)
 		return true;
 
-	/* Of a slot that the mark shares, the mark keeps its share. */
-	if (so->slot != MTP_NO_SLOT && mtp_hazard_shared(so->slot))
-		mtp_blink_scan_drop_slot(&so->slot);
-	if (so->slot == MTP_NO_SLOT)
-		so->slot = mtp_hazard_take(scan->indexRelation);
-	if (so->slot == MTP_NO_SLOT)
+	/* Of a hazard pointer that the mark shares, the mark keeps its share. */
+	if (so->hazard != MTP_NO_HAZARD && mtp_hazard_shared(so->hazard))
+		mtp_blink_scan_drop_hazard(&so->hazard);
+	if (so->hazard == MTP_NO_HAZARD)
+		so->hazard = mtp_hazard_take(scan->indexRelation);
+	if (so->hazard == MTP_NO_HAZARD)
 		return false;
-	mtp_hazard_announce(so->slot);
+	mtp_hazard_announce(so->hazard);
 	return true;
 }
 
@@ -440,7 +440,7 @@ load_leaf(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v, MtpPos from)
 	if (so->in_frame)
 		so->ref = v->ref;
 	else
-		mtp_blink_scan_drop_slot(&so->slot);	/* the page is pinned, or needs neither */
+		mtp_blink_scan_drop_hazard(&so->hazard);	/* the page is pinned, or needs neither */
 
 	/* A scan comes to a leaf twice only where links are damaged, unless it turns round. */
 	if (so->walk_dir != dir)
@@ -500,7 +500,7 @@ live_page(Relation rel, BlockNumber blkno)
 		mtp_blink_check_walk(rel, &walk, blkno);
 		if (!MtpIsDeleted(BufferGetPage(buf)))
 			return buf;
-		blkno = MtpHead(BufferGetPage(buf))->right;
+		blkno = MtpHeader(BufferGetPage(buf))->right;
 		UnlockReleaseBuffer(buf);
 		CHECK_FOR_INTERRUPTS();
 	}
@@ -524,7 +524,7 @@ left_link(Relation rel, BlockNumber *origin)
 						RelationGetRelationName(rel), *origin),
 				 errhint("Please REINDEX it.")));
 	*origin = BufferGetBlockNumber(buf);
-	left = MtpHead(BufferGetPage(buf))->left;
+	left = MtpHeader(BufferGetPage(buf))->left;
 	UnlockReleaseBuffer(buf);
 	return left;
 }
@@ -553,7 +553,7 @@ left_neighbour(Relation rel, BlockNumber origin, BlockNumber left)
 			CHECK_FOR_INTERRUPTS();
 			buf = mtp_blink_read_link(rel, blkno, 0, BUFFER_LOCK_SHARE);
 			page = BufferGetPage(buf);
-			right = MtpHead(page)->right;
+			right = MtpHeader(page)->right;
 			if (right == origin && !MtpIsDeleted(page))
 				return buf;
 			UnlockReleaseBuffer(buf);
@@ -616,7 +616,7 @@ mtp_blink_scan_walk(IndexScanDesc scan, ScanDirection dir, BlockNumber from)
 			return true;
 	}
 	BTScanPosInvalidate(so->bt.currPos);
-	mtp_blink_scan_drop_slot(&so->slot);
+	mtp_blink_scan_drop_hazard(&so->hazard);
 	return false;
 }
 
@@ -651,14 +651,17 @@ mtp_blink_scan_step(IndexScanDesc scan, ScanDirection dir)
 	if (bt->numKilled > 0)
 		mtp_blink_scan_kill(scan);
 
-	/* A mark on this page needs a copy of the position now, and a pin or slot of its own. */
+	/*
+	 * A mark on this page needs a copy of the position now, and a pin or hazard pointer of its
+	 * own.
+	 */
 	if (bt->markItemIndex >= 0)
 	{
 		mtp_blink_scan_copy(&bt->markPos, bt->markTuples, &bt->currPos, bt->currTuples);
 		bt->markPos.itemIndex = bt->markItemIndex;
 		so->mark_left = so->left;
-		mtp_blink_scan_drop_slot(&so->mark_slot);
-		mtp_blink_scan_share_slot(so->slot, &so->mark_slot);
+		mtp_blink_scan_drop_hazard(&so->mark_hazard);
+		mtp_blink_scan_share_hazard(so->hazard, &so->mark_hazard);
 		bt->markItemIndex = -1;
 	}
 	BTScanPosUnpinIfPinned(bt->currPos);

@@ -263,7 +263,7 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 
 		if (!mtp_blink_find(rel, bounds.n > 0 ? key : NULL, !forward, framed, &v))
 		{
-			mtp_blink_scan_drop_slot(&so->slot);
+			mtp_blink_scan_drop_hazard(&so->hazard);
 			_bt_parallel_done(scan);
 			return false;
 		}

@@ -75,7 +75,7 @@ put_in_place(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items
 	mtp_change_begin(&c);
 	mtp_page_insert(BufferGetPage(buf), n, pos, items, norms);
 	for (int i = 0; i < put->nchildren; i++)
-		MtpHead(BufferGetPage(put->children[i]))->flags &= ~MTP_INCOMPLETE;
+		MtpHeader(BufferGetPage(put->children[i]))->flags &= ~MTP_INCOMPLETE;
 	mtp_change_data(&c, &rec, sizeof(rec));
 	mtp_change_bufdata(&c, 0, pos, n * sizeof(uint16));
 	mtp_change_bufdata(&c, 0, flat, bytes);
@@ -90,7 +90,7 @@ put_in_place(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items
 static void
 merge_items(Split *s, int n, const uint16 *pos, IndexTuple *items)
 {
-	int			nold = MtpHead(s->orig)->nitems;
+	int			nold = MtpHeader(s->orig)->nitems;
 	IndexTuple *old = palloc(Max(nold, 1) * sizeof(IndexTuple));
 	int			next = 0;
 
@@ -117,7 +117,7 @@ static bool
 range_fits(Split *s, int from, int to, Size bytes)
 {
 	IndexTuple	high = to < s->n ? s->items[to] :
-	MtpHead(s->orig)->highkey ? MtpHighKey(s->orig) : NULL;
+	MtpHeader(s->orig)->highkey ? MtpHighKey(s->orig) : NULL;
 
 	if (high != NULL)
 		bytes += MAXALIGN(IndexTupleSize(high)) +
@@ -248,7 +248,7 @@ static void
 make_pages(Split *s)
 {
 	Relation	rel = s->put->rel;
-	MtpPageHeader *oh = MtpHead(s->orig);
+	MtpPageHeader *oh = MtpHeader(s->orig);
 	bool		leaf = oh->type == MTP_PAGE_LEAF;
 	BTScanInsert itup_key = leaf ? _bt_mkscankey(rel, NULL) : NULL;
 	BTCycleId	cycleid;
@@ -274,7 +274,7 @@ make_pages(Split *s)
 	for (int i = 0; i < s->k; i++)
 	{
 		Page		page = images + i * BLCKSZ;
-		MtpPageHeader *h = MtpHead(page);
+		MtpPageHeader *h = MtpHeader(page);
 		bool		last = i == s->k - 1;
 
 		s->pages[i] = page;
@@ -324,21 +324,21 @@ publish_pages(Split *s, Buffer rbuf)
 
 	mtp_change_begin(&c);
 	if (BufferIsValid(rbuf))
-		MtpHead(BufferGetPage(rbuf))->left = BufferGetBlockNumber(s->bufs[s->k - 1]);
+		MtpHeader(BufferGetPage(rbuf))->left = BufferGetBlockNumber(s->bufs[s->k - 1]);
 	for (int i = s->k - 1; i >= 0; i--)
 	{
 		Assert(i == s->k - 1 ||
-			   MtpHead(BufferGetPage(s->bufs[i + 1]))->left == BufferGetBlockNumber(s->bufs[i]));
+			   MtpHeader(BufferGetPage(s->bufs[i + 1]))->left == BufferGetBlockNumber(s->bufs[i]));
 		memcpy(BufferGetPage(s->bufs[i]), s->pages[i], BLCKSZ);
 	}
 	for (int i = 0; i < put->nchildren; i++)
-		MtpHead(BufferGetPage(put->children[i]))->flags &= ~MTP_INCOMPLETE;
+		MtpHeader(BufferGetPage(put->children[i]))->flags &= ~MTP_INCOMPLETE;
 	mtp_change_data(&c, &rec, sizeof(rec));
 	for (int i = 0; i < s->k; i++)
 	{
 		PageHeader	ph = (PageHeader) s->pages[i];
 
-		mtp_change_bufdata(&c, i, MtpHead(s->pages[i]), sizeof(MtpPageHeader));
+		mtp_change_bufdata(&c, i, MtpHeader(s->pages[i]), sizeof(MtpPageHeader));
 		mtp_change_bufdata(&c, i, s->pages[i] + ph->pd_upper, ph->pd_special - ph->pd_upper);
 	}
 	mtp_change_finish(&c);
@@ -368,7 +368,7 @@ make_new_root(Relation rel, Buffer meta, uint32 level, int npages, Buffer *bufs,
 		elog(ERROR, "index \"%s\" has too many levels", RelationGetRelationName(rel));
 	mtp_page_init(page, npages > 0 ? MTP_PAGE_INNER : MTP_PAGE_LEAF, level,
 				  mtp_blink_info(rel)->norm);
-	MtpHead(page)->flags = MTP_ROOT;
+	MtpHeader(page)->flags = MTP_ROOT;
 	if (npages > 0)
 	{
 		for (k = 1; k < npages; k++)
@@ -391,9 +391,9 @@ make_new_root(Relation rel, Buffer meta, uint32 level, int npages, Buffer *bufs,
 	mtp_blink_meta_init(BufferGetPage(meta), rec.root, level);
 	memcpy(BufferGetPage(rootbuf), page, BLCKSZ);
 	for (int i = 0; i < k - 1; i++)
-		MtpHead(BufferGetPage(bufs[i]))->flags &= ~MTP_INCOMPLETE;
+		MtpHeader(BufferGetPage(bufs[i]))->flags &= ~MTP_INCOMPLETE;
 	mtp_change_data(&c, &rec, sizeof(rec));
-	mtp_change_bufdata(&c, 1, MtpHead(page), sizeof(MtpPageHeader));
+	mtp_change_bufdata(&c, 1, MtpHeader(page), sizeof(MtpPageHeader));
 	mtp_change_bufdata(&c, 1, page + ph->pd_upper, ph->pd_special - ph->pd_upper);
 	mtp_change_finish(&c);
 	UnlockReleaseBuffer(rootbuf);
@@ -412,7 +412,7 @@ static void
 post_downlinks(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 {
 	MtpBlinkPut up = {.rel = put->rel,.stack = put->stack};
-	uint32		level = MtpHead(BufferGetPage(bufs[0]))->level + 1;
+	uint32		level = MtpHeader(BufferGetPage(bufs[0]))->level + 1;
 	uint16		pos[MTP_BLINK_MAX_K];
 	uint64		norms[MTP_BLINK_MAX_K];
 	Buffer		parent;
@@ -447,7 +447,7 @@ post_downlinks(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 						RelationGetRelationName(put->rel), BufferGetBlockNumber(bufs[0]))));
 
 	/* The downlink must not be there yet: if it is, the left page's flag is damage. */
-	if (at + 1 < MtpHead(BufferGetPage(parent))->nitems &&
+	if (at + 1 < MtpHeader(BufferGetPage(parent))->nitems &&
 		BTreeTupleGetDownLink(mtp_blink_item_at(put->rel, BufferGetPage(parent), at + 1)) ==
 		BufferGetBlockNumber(bufs[1]))
 		mtp_blink_fail_page(put->rel, BufferGetPage(bufs[0]),
@@ -455,7 +455,7 @@ post_downlinks(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 	for (int i = 1; i < k; i++)
 	{
 		pos[i - 1] = at + 1;
-		norms[i - 1] = mtp_norm_tuple(MtpHead(BufferGetPage(parent))->norm, pivots[i]);
+		norms[i - 1] = mtp_norm_tuple(MtpHeader(BufferGetPage(parent))->norm, pivots[i]);
 	}
 	up.nchildren = k - 1;
 	up.children = bufs;
@@ -479,19 +479,19 @@ split_page(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items)
 	make_pages(&s);
 	if (!MtpRightmost(s.orig))
 	{
-		rbuf = mtp_blink_read_link(put->rel, MtpHead(s.orig)->right, MtpHead(s.orig)->level,
+		rbuf = mtp_blink_read_link(put->rel, MtpHeader(s.orig)->right, MtpHeader(s.orig)->level,
 								   BUFFER_LOCK_EXCLUSIVE);
-		if (MtpHead(BufferGetPage(rbuf))->left != BufferGetBlockNumber(buf))
+		if (MtpHeader(BufferGetPage(rbuf))->left != BufferGetBlockNumber(buf))
 			ereport(ERROR,
 					(errcode(ERRCODE_INDEX_CORRUPTED),
 					 errmsg("right sibling's left link doesn't match in index \"%s\": "
 							"block %u links to %u instead of %u",
 							RelationGetRelationName(put->rel), BufferGetBlockNumber(rbuf),
-							MtpHead(BufferGetPage(rbuf))->left, BufferGetBlockNumber(buf))));
+							MtpHeader(BufferGetPage(rbuf))->left, BufferGetBlockNumber(buf))));
 
 		/* VACUUM stops following this split where another one's pages begin (invariant B11). */
-		if (MtpHead(BufferGetPage(rbuf))->cycleid != MtpHead(s.pages[0])->cycleid)
-			MtpHead(s.pages[s.k - 1])->flags |= MTP_SPLIT_END;
+		if (MtpHeader(BufferGetPage(rbuf))->cycleid != MtpHeader(s.pages[0])->cycleid)
+			MtpHeader(s.pages[s.k - 1])->flags |= MTP_SPLIT_END;
 	}
 	publish_pages(&s, rbuf);
 	put->k = s.k;
@@ -548,7 +548,7 @@ mtp_blink_finish_split(Relation rel, Buffer left, MtpBlinkStack *stack)
 
 	Assert(MtpIncomplete(page));
 	bufs[0] = left;
-	bufs[1] = mtp_blink_read_link(rel, MtpHead(page)->right, MtpHead(page)->level,
+	bufs[1] = mtp_blink_read_link(rel, MtpHeader(page)->right, MtpHeader(page)->level,
 								  BUFFER_LOCK_EXCLUSIVE);
 	pivots[1] = make_pivot(MtpHighKey(page), BufferGetBlockNumber(bufs[1]));
 	elog(DEBUG1, "finishing incomplete split of index \"%s\" at block %u",

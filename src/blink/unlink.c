@@ -48,8 +48,8 @@ mtp_blink_mark_deleted(Page page, uint16 level, BlockNumber left, BlockNumber ri
 					   FullTransactionId safexid)
 {
 	mtp_page_init(page, MTP_PAGE_DELETED, level, MTP_NORM_NONE);
-	MtpHead(page)->left = left;
-	MtpHead(page)->right = right;
+	MtpHeader(page)->left = left;
+	MtpHeader(page)->right = right;
 	MtpBlinkDeletedOf(page)->safexid = safexid;
 }
 
@@ -97,7 +97,7 @@ find_chain(Unlink *u)
 	{
 		UnlinkLevel *l = &u->levels[level];
 		Page		page = BufferGetPage(buf);
-		int			nitems = MtpHead(page)->nitems;
+		int			nitems = MtpHeader(page)->nitems;
 		bool		stays = nitems > 1;
 		BlockNumber child;
 		bool		good;
@@ -109,7 +109,7 @@ find_chain(Unlink *u)
 		child = BTreeTupleGetDownLink(mtp_blink_reader_before(&v, &p));
 		good = child == u->levels[level - 1].page && (stays ? p.pos < nitems - 1 : may_go(page));
 		l->page = BufferGetBlockNumber(buf);
-		l->left = MtpHead(page)->left;
+		l->left = MtpHeader(page)->left;
 		UnlockReleaseBuffer(buf);
 		if (!good)
 			return false;
@@ -143,7 +143,7 @@ lock_left(Unlink *u, UnlinkLevel *l, uint32 level)
 		Page		page = BufferGetPage(buf);
 
 		mtp_blink_check_walk(u->rel, &walk, blkno);
-		blkno = MtpHead(page)->right;
+		blkno = MtpHeader(page)->right;
 		if (!MtpIsDeleted(page) && blkno == l->page)
 		{
 			l->lbuf = buf;
@@ -179,7 +179,7 @@ lock_level(Unlink *u, int level)
 	}
 	l->buf = mtp_blink_read_link(u->rel, l->page, level, BUFFER_LOCK_EXCLUSIVE);
 	page = BufferGetPage(l->buf);
-	h = MtpHead(page);
+	h = MtpHeader(page);
 	if (h->type != (level == 0 ? MTP_PAGE_LEAF : MTP_PAGE_INNER) || h->level != level ||
 		h->left != left || h->nitems != (level == 0 ? 0 : 1) || !may_go(page))
 		return false;
@@ -188,14 +188,14 @@ lock_level(Unlink *u, int level)
 		return false;
 
 	l->rbuf = mtp_blink_read_link(u->rel, h->right, level, BUFFER_LOCK_EXCLUSIVE);
-	if (MtpHead(BufferGetPage(l->rbuf))->left == l->page)
+	if (MtpHeader(BufferGetPage(l->rbuf))->left == l->page)
 		return true;
 	ereport(LOG,
 			(errcode(ERRCODE_INDEX_CORRUPTED),
 			 errmsg("right sibling's left link doesn't match in index \"%s\": "
 					"block %u links to %u instead of %u",
 					RelationGetRelationName(u->rel), BufferGetBlockNumber(l->rbuf),
-					MtpHead(BufferGetPage(l->rbuf))->left, l->page)));
+					MtpHeader(BufferGetPage(l->rbuf))->left, l->page)));
 	return false;
 }
 
@@ -221,7 +221,7 @@ lock_parent(Unlink *u)
 		return false;
 	}
 	page = BufferGetPage(u->parent);
-	if (u->pos + 1 >= MtpHead(page)->nitems)
+	if (u->pos + 1 >= MtpHeader(page)->nitems)
 		return false;			/* the parent was split just there */
 	(void) mtp_blink_item_at(u->rel, page, u->pos);
 	return BTreeTupleGetDownLink(mtp_blink_item_at(u->rel, page, u->pos + 1)) == right;
@@ -271,9 +271,9 @@ unlink_pages(Unlink *u, MtpBlinkUnlinked *gone)
 		if (BufferIsValid(l->lbuf))
 		{
 			left = BufferGetBlockNumber(l->lbuf);
-			MtpHead(BufferGetPage(l->lbuf))->right = right;
+			MtpHeader(BufferGetPage(l->lbuf))->right = right;
 		}
-		MtpHead(BufferGetPage(l->rbuf))->left = left;
+		MtpHeader(BufferGetPage(l->rbuf))->left = left;
 		mtp_blink_mark_deleted(BufferGetPage(l->buf), i, left, right, gone->safexid);
 	}
 	mtp_blink_drop_downlink(BufferGetPage(u->parent), u->pos,
@@ -287,14 +287,14 @@ mtp_blink_unlink(Relation rel, Buffer leaf, MtpBlinkUnlinked *gone)
 {
 	Page		page = BufferGetPage(leaf);
 	Unlink		u;
-	bool		good = MtpHead(page)->nitems == 0 && may_go(page);
+	bool		good = MtpHeader(page)->nitems == 0 && may_go(page);
 
 	gone->npages = 0;
 	memset(u.levels, 0, sizeof(u.levels));
 	u.rel = rel;
 	u.parent = InvalidBuffer;
 	u.levels[0].page = BufferGetBlockNumber(leaf);
-	u.levels[0].left = MtpHead(page)->left;
+	u.levels[0].left = MtpHeader(page)->left;
 	u.pivot = good ? CopyIndexTuple(MtpHighKey(page)) : NULL;
 	UnlockReleaseBuffer(leaf);
 	if (!good)

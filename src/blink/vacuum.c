@@ -58,7 +58,7 @@ delete_dead(Relation rel, Buffer buf, int n, const uint16 *pos)
 	mtp_change_buffer(&c, buf, REGBUF_STANDARD);
 	mtp_change_begin(&c);
 	mtp_page_delete(BufferGetPage(buf), n, pos);
-	MtpHead(BufferGetPage(buf))->cycleid = 0;
+	MtpHeader(BufferGetPage(buf))->cycleid = 0;
 	mtp_change_data(&c, &rec, sizeof(rec));
 	mtp_change_bufdata(&c, 0, pos, n * sizeof(uint16));
 	mtp_change_finish(&c);
@@ -113,7 +113,7 @@ find_dead(Vacuum *v, Page page, uint16 *pos)
 	MtpPos		p = mtp_page_locate(page, 0);
 	int			n = 0;
 
-	if (v->callback == NULL || MtpHead(page)->nitems == 0)
+	if (v->callback == NULL || MtpHeader(page)->nitems == 0)
 		return 0;
 	do
 	{
@@ -136,7 +136,7 @@ vacuum_leaf(Vacuum *v, Buffer buf, BlockNumber scanblkno)
 	BlockNumber blkno = BufferGetBlockNumber(buf);
 	BlockNumber backtrack = InvalidBlockNumber;
 	Page		page = BufferGetPage(buf);
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	uint16		pos[MTP_MAX_ITEMS];
 	int			n;
 
@@ -197,7 +197,7 @@ vacuum_block(Vacuum *v, BlockNumber blkno, BlockNumber scanblkno)
 
 	/* Looking back: only a leaf that a split of this VACUUM's time has written is of interest. */
 	if (!PageIsNew(page) && MtpIsLeaf(page) &&
-		(blkno == scanblkno || MtpHead(page)->cycleid == v->cycleid))
+		(blkno == scanblkno || MtpHeader(page)->cycleid == v->cycleid))
 		return vacuum_leaf(v, buf, scanblkno);
 	if (blkno == scanblkno && (recyclable || MtpIsDeleted(page)))
 		v->stats->pages_deleted++;
@@ -236,7 +236,7 @@ unlink_stuck(Vacuum *v, BlockNumber length)
 			MtpVacuumDelayPoint();
 			buf = mtp_blink_read_ext(v->rel, stuck[i], BUFFER_LOCK_EXCLUSIVE, v->info->strategy);
 			page = BufferGetPage(buf);
-			if (!MtpIsLeaf(page) || MtpHead(page)->nitems > 0)
+			if (!MtpIsLeaf(page) || MtpHeader(page)->nitems > 0)
 				UnlockReleaseBuffer(buf);
 			else if (unlink_leaf(v, buf, length))
 			{

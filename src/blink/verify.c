@@ -76,7 +76,7 @@ same_downlinks(MtpVerifyPage *a, MtpVerifyPage *b)
 	MtpPos		x = {0};
 	MtpPos		y = {0};
 
-	if (!same_edge(a, b) || MtpHead(pa)->nitems != MtpHead(pb)->nitems)
+	if (!same_edge(a, b) || MtpHeader(pa)->nitems != MtpHeader(pb)->nitems)
 		return false;
 	do
 	{
@@ -93,7 +93,7 @@ static void
 check_pair(MtpVerify *v, MtpVerifyPage *left, MtpVerifyPage *p, MtpVerifyFault *f)
 {
 	Page		page = MtpVerifyPageOf(p);
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	int			first = MtpIsInner(page) ? 1 : 0;
 	int			att;
 
@@ -165,7 +165,7 @@ check_child_chain(MtpVerify *v, MtpVerifyPage *c, uint32 level, const Bounds *b,
 		}
 		if (limit-- == 0)
 			mtp_verify_fail(v, from, -1, "Right links form a circle.");
-		read_page(v, c, MtpHead(page)->right, from, false);
+		read_page(v, c, MtpHeader(page)->right, from, false);
 		mtp_blink_verify_page_sane(v, c);
 		if (!on_level(c, level))
 		{
@@ -183,10 +183,10 @@ check_child_chain(MtpVerify *v, MtpVerifyPage *c, uint32 level, const Bounds *b,
 		mtp_verify_fault(f, c->blkno, -1,
 						 "High key differs from the separator in block %u, offset %d.",
 						 b->parent, b->pos + 2);
-	else if (MtpHead(page)->right != b->next)
+	else if (MtpHeader(page)->right != b->next)
 		mtp_verify_fault(f, c->blkno, -1,
 						 "Right link leads to block %u, but the next downlink in block %u "
-						 "to block %u.", MtpHead(page)->right, b->parent, b->next);
+						 "to block %u.", MtpHeader(page)->right, b->parent, b->next);
 }
 
 /*
@@ -199,7 +199,7 @@ check_downlink(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, 
 {
 	Page		page = MtpVerifyPageOf(p);
 	Page		below = MtpVerifyPageOf(scratch);
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	IndexTuple	item = mtp_page_item(page, pos);
 	BlockNumber child = BTreeTupleGetDownLink(item);
 	int			first = h->level > 1 ? 1 : 0;	/* an inner child's first item has no key */
@@ -224,7 +224,7 @@ check_downlink(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, 
 		if (MtpIsInner(below))
 		{
 			mtp_blink_verify_page_sane(v, scratch);
-			if (MtpHead(below)->nitems > 0)
+			if (MtpHeader(below)->nitems > 0)
 				b->next = BTreeTupleGetDownLink(mtp_page_item(below, 0));
 		}
 	}
@@ -241,9 +241,9 @@ check_downlink(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, 
 	else if (!on_level(scratch, h->level - 1))
 		mtp_verify_fault(f, p->blkno, pos,
 						 "Downlink leads to block %u, which is not on level %u.", child, h->level - 1);
-	else if (MtpHead(below)->nitems > first && outside(v, mtp_page_item(below, first), b))
+	else if (MtpHeader(below)->nitems > first && outside(v, mtp_page_item(below, first), b))
 	{
-		if (outside(v, mtp_page_item(below, MtpHead(below)->nitems - 1), b))
+		if (outside(v, mtp_page_item(below, MtpHeader(below)->nitems - 1), b))
 			mtp_verify_fault(f, p->blkno, pos,
 							 "Downlink leads to block %u, whose items are beyond the separators.",
 							 child);
@@ -286,7 +286,7 @@ check_children(MtpVerify *v, MtpVerifyPage *p, MtpVerifyPage *scratch)
 	int			strikes;
 	int			pos = 0;
 
-	while (pos < MtpHead(page)->nitems)
+	while (pos < MtpHeader(page)->nitems)
 	{
 		MtpVerifyFault f;
 		IndexTuple	low;
@@ -305,7 +305,7 @@ check_children(MtpVerify *v, MtpVerifyPage *p, MtpVerifyPage *scratch)
 			memcpy(p, scratch, sizeof(*p));
 			return;
 		}
-		mtp_blink_verify_page(v, scratch, MtpHead(page)->level);
+		mtp_blink_verify_page(v, scratch, MtpHeader(page)->level);
 		if (same_downlinks(p, scratch))
 		{
 			mtp_verify_strike(v, &f, &last, &strikes);
@@ -313,7 +313,7 @@ check_children(MtpVerify *v, MtpVerifyPage *p, MtpVerifyPage *scratch)
 		}
 		low = CopyIndexTuple(mtp_page_item(page, pos));
 		memcpy(p, scratch, sizeof(*p));
-		for (pos = 0; pos < MtpHead(page)->nitems; pos++)
+		for (pos = 0; pos < MtpHeader(page)->nitems; pos++)
 			if (mtp_blink_verify_compare(v, mtp_page_item(page, pos), low, &att) >= 0)
 				break;
 		pos = Max(pos - 1, 0);
@@ -422,7 +422,7 @@ check_level(MtpVerify *v, uint32 level, BlockNumber start)
 		if (++seen > v->nblocks && !mtp_verify_has_block(v, seen))
 			mtp_verify_fail(v, blkno, -1, "Right links form a circle.");
 		from = blkno;
-		blkno = MtpHead(page)->right;
+		blkno = MtpHeader(page)->right;
 		w.page = w.left;
 		w.left = p;
 		w.last.found = false;
@@ -460,7 +460,7 @@ check_meta(MtpVerify *v, BlockNumber *root, uint32 *level)
 	what = mtp_page_fault(page, &at);
 	if (what)
 		mtp_verify_fail(v, MTP_BLINK_META, at, "The %s.", what);
-	if (MtpHead(page)->type != MTP_PAGE_META || meta->magic != MTP_BLINK_MAGIC)
+	if (MtpHeader(page)->type != MTP_PAGE_META || meta->magic != MTP_BLINK_MAGIC)
 		mtp_verify_fail(v, MTP_BLINK_META, -1, "Metapage is not one of mtpower_blink.");
 	if (meta->version != MTP_BLINK_VERSION)
 		mtp_verify_fail(v, MTP_BLINK_META, -1, "File version is %u, current version is %u.",
@@ -492,7 +492,7 @@ mtp_blink_verify(MtpVerify *v)
 		uint32		again_level;
 
 		read_page(v, &p, root, MTP_BLINK_META, false);
-		if (MtpIsDeleted(page) || MtpHead(page)->level != level)
+		if (MtpIsDeleted(page) || MtpHeader(page)->level != level)
 			mtp_verify_fault(&f, MTP_BLINK_META, -1,
 							 "Metapage leads to block %u, which is not on level %u.", root, level);
 		else if (!MtpRightmost(page) && !MtpIncomplete(page))

@@ -18,7 +18,7 @@ typedef struct MtpVerifyPage
 } MtpVerifyPage;
 
 #define MtpVerifyPageOf(p) ((Page) (p)->data.data)
-#define MtpVerifyHeadOf(p) MtpHead(MtpVerifyPageOf(p))
+#define MtpVerifyHeadOf(p) MtpHeader(MtpVerifyPageOf(p))
 
 /* verify.c: raises an error at the first thing that is wrong with the tree. */
 extern void mtp_blink_verify(MtpVerify *v);

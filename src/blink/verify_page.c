@@ -74,7 +74,7 @@ void
 mtp_blink_verify_page_sane(MtpVerify *v, MtpVerifyPage *p)
 {
 	Page		page = MtpVerifyPageOf(p);
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	MtpPos		pos = {0};
 	const char *what;
 	int			at;
@@ -104,7 +104,7 @@ void
 mtp_blink_verify_page(MtpVerify *v, MtpVerifyPage *p, uint32 level)
 {
 	Page		page = MtpVerifyPageOf(p);
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	MtpPos		pos = {0};
 	IndexTuple	last = NULL;
 	int			att;

@@ -59,7 +59,7 @@ find_entry(MtpVerify *v, IndexTuple itup, MtpPos *pos, BlockNumber *where)
 	*where = BufferGetBlockNumber(buf);
 	mtp_blink_reader_page(&view, v->rel, buf);
 	mtp_blink_reader_place(&key, &view, true, pos);
-	if (pos->pos < MtpHead(page)->nitems &&
+	if (pos->pos < MtpHeader(page)->nitems &&
 		mtp_blink_compare(&key, mtp_slot_item(page, pos->node, pos->slot)) == 0)
 		return buf;
 	UnlockReleaseBuffer(buf);
@@ -97,7 +97,7 @@ mtp_blink_verify_entries(MtpVerify *v, MtpVerifyPage *p)
 	MemoryContext old = MemoryContextSwitchTo(v->rows->context);
 	MtpPos		pos = {0};
 
-	for (bool more = MtpHead(page)->nitems > 0; more; more = mtp_pos_next(page, &pos))
+	for (bool more = MtpHeader(page)->nitems > 0; more; more = mtp_pos_next(page, &pos))
 	{
 		IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
 

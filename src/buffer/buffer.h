@@ -80,18 +80,18 @@ extern void mtp_buffer_register(ambuild_function ambuild, MtpPageFits fits);
 extern MtpPageFits mtp_buffer_fits(Relation index);
 
 /*
- * Chooses a frame for a page that is loaded (mtp_frame_place_warm), after an extent has changed its
+ * Chooses a frame for a page that is loaded (mtp_frame_place_warm), after a slab has changed its
  * kind if that helps.  False if the page has a frame, or is too cold.
  */
-extern bool mtp_buffer_place_loaded(MtpPageTag tag, int kind, int level, MtpFramePlace *place);
+extern bool mtp_buffer_place_loaded(MtpPageTag tag, int kind, int degree, MtpFramePlace *place);
 
 /*
- * Reads an index page and gives it a frame, if it has none, and this level (1 .. MTP_HEAT_MOST) is
+ * Reads an index page and gives it a frame, if it has none, and this degree (1 .. MTP_HEAT_MOST) is
  * warm enough for a free frame, or for one whose page is colder.  Else reads nothing.  Counts no
  * access.  The caller holds no lock on a page and a lock on the table, and knows that
  * mtp_buffer_serves and that the index has the block.
  */
-extern void mtp_buffer_load(Relation rel, BlockNumber block, int level,
+extern void mtp_buffer_load(Relation rel, BlockNumber block, int degree,
 							BufferAccessStrategy strategy);
 
 /*
@@ -142,11 +142,11 @@ extern void mtp_buffer_purge_init(void);
 
 /*
  * A store has the images in place of shared memory (src/pmem, which sets this in _PG_init).  Called
- * in the postmaster or a single-user server, before there is shared memory, with the extents that
+ * in the postmaster or a single-user server, before there is shared memory, with the slabs that
  * the buffer would have there.  Returns how many it has, and sets *images: NULL if the store is of
  * no use.  A reader may be led `slack` bytes beyond an image.
  */
-extern uint32 (*mtp_buffer_open_store) (uint32 extents, Size slack, char **images);
+extern uint32 (*mtp_buffer_open_store) (uint32 slabs, Size slack, char **images);
 
 /* Its share of _PG_init. */
 extern void mtp_buffer_init(void);

@@ -22,10 +22,10 @@ static const MtpPageTag no_page = {0, 0};	/* of a frame that is free */
  * of them if all are of page directories.
  */
 static uint32
-buckets(uint32 nextents)
+buckets(uint32 nslabs)
 {
-	return pg_nextpower2_32(nextents * (Max(MTP_EXTENT_BLOCKS * 4, MTP_EXTENT_FRAMES * 2) /
-										(MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS)));
+	return pg_nextpower2_32(nslabs * (Max(MTP_SLAB_BLOCKS * 4, MTP_SLAB_FRAMES * 2) /
+									  (MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS)));
 }
 
 /*
@@ -33,48 +33,48 @@ buckets(uint32 nextents)
  * one.
  */
 static uint32
-rests_of_a_kind(uint32 nextents)
+rests_of_a_kind(uint32 nslabs)
 {
-	return pg_nextpower2_32(Max(8192, nextents * MTP_EXTENT_BLOCKS));
+	return pg_nextpower2_32(Max(8192, nslabs * MTP_SLAB_BLOCKS));
 }
 
 static uint32
-file_counters(uint32 nextents)
+file_counters(uint32 nslabs)
 {
-	return pg_nextpower2_32(nextents * MTP_FILES_PER_EXTENT);
+	return pg_nextpower2_32(nslabs * MTP_FILES_PER_SLAB);
 }
 
 Size
-mtp_frame_size(uint32 nextents)
+mtp_frame_size(uint32 nslabs)
 {
-	Size		heads = mul_size(nextents, MTP_EXTENT_FRAMES * sizeof(MtpFrameHead));
-	Size		words = mul_size(buckets(nextents),
+	Size		headers = mul_size(nslabs, MTP_SLAB_FRAMES * sizeof(MtpFrameHeader));
+	Size		words = mul_size(buckets(nslabs),
 								 MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS * sizeof(uint64));
-	Size		files = mul_size(file_counters(nextents), sizeof(pg_atomic_uint32));
-	Size		rests = mul_size(rests_of_a_kind(nextents), MTP_FRAME_KINDS * sizeof(MtpRest));
+	Size		files = mul_size(file_counters(nslabs), sizeof(pg_atomic_uint32));
+	Size		rests = mul_size(rests_of_a_kind(nslabs), MTP_FRAME_KINDS * sizeof(MtpRest));
 
-	return add_size(add_size(heads, words), add_size(files, rests));
+	return add_size(add_size(headers, words), add_size(files, rests));
 }
 
 void
 mtp_frame_make(MtpBuffer *b, MtpPool *pool, void *memory, char *images, LWLockPadded *locks)
 {
-	uint32		nframes = pool->nextents * MTP_EXTENT_FRAMES;
-	uint32		nbuckets = buckets(pool->nextents);
+	uint32		nframes = pool->nslabs * MTP_SLAB_FRAMES;
+	uint32		nbuckets = buckets(pool->nslabs);
 
 	b->pool = pool;
 	b->images = images;
 	b->locks = locks;
 	b->bucket_mask = nbuckets - 1;
 	b->words = memory;
-	b->heads = (MtpFrameHead *) (b->words +
-								 (Size) nbuckets * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS);
-	b->files = (pg_atomic_uint32 *) (b->heads + nframes);
-	b->file_mask = file_counters(pool->nextents) - 1;
+	b->headers = (MtpFrameHeader *) (b->words +
+									 (Size) nbuckets * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS);
+	b->files = (pg_atomic_uint32 *) (b->headers + nframes);
+	b->file_mask = file_counters(pool->nslabs) - 1;
 	for (uint32 i = 0; i <= b->file_mask; i++)
 		pg_atomic_init_u32(&b->files[i], 0);
 	b->rests = (MtpRest *) (b->files + b->file_mask + 1);
-	b->rest_mask = rests_of_a_kind(pool->nextents) - 1;
+	b->rest_mask = rests_of_a_kind(pool->nslabs) - 1;
 	memset(b->rests, 0, ((Size) b->rest_mask + 1) * MTP_FRAME_KINDS * sizeof(MtpRest));
 	b->spare = 0;
 	b->behind = 0;
@@ -84,9 +84,9 @@ mtp_frame_make(MtpBuffer *b, MtpPool *pool, void *memory, char *images, LWLockPa
 		pg_atomic_init_u64(&b->words[i], 0);
 	for (uint32 i = 0; i < nframes; i++)
 	{
-		pg_atomic_init_u64(&b->heads[i].version, 0);
-		b->heads[i].tag = no_page;
-		b->heads[i].paid = 0;
+		pg_atomic_init_u64(&b->headers[i].version, 0);
+		b->headers[i].tag = no_page;
+		b->headers[i].paid = 0;
 	}
 }
 
@@ -97,7 +97,7 @@ partition_lock(MtpBuffer *b, uint64 hash)
 }
 
 static LWLock *
-extent_lock(MtpBuffer *b)
+slab_lock(MtpBuffer *b)
 {
 	return &b->locks[MTP_FRAME_PARTITIONS].lock;
 }
@@ -108,7 +108,7 @@ extent_lock(MtpBuffer *b)
 static pg_attribute_always_inline bool
 leads_to(MtpBuffer *b, uint64 word, MtpPageTag tag, uint64 hash)
 {
-	MtpPageTag *has = &b->heads[(uint32) word].tag;
+	MtpPageTag *has = &b->headers[(uint32) word].tag;
 
 	return word >> 32 == mtp_frame_mark(hash) && has->page == tag.page && has->space == tag.space;
 }
@@ -239,13 +239,13 @@ send_to_rest(MtpBuffer *b, int kind, uint64 hash, bool paid, bool forgiven)
 static void
 forget_page(MtpBuffer *b, uint32 frame, uint64 hash, MtpFrameCount why)
 {
-	int			kind = b->pool->kind_of[frame / MTP_EXTENT_FRAMES];
+	int			kind = b->pool->kind_of[frame / MTP_SLAB_FRAMES];
 
 	mtp_pool_left(b->pool, frame, sketch_hash(hash, kind));
 	count_event(b, kind, why);
 	MTP_FRAME_STEP(taken);
-	pg_atomic_fetch_sub_u32(frames_of_file(b, b->heads[frame].tag), 1);
-	b->heads[frame].tag = no_page;
+	pg_atomic_fetch_sub_u32(frames_of_file(b, b->headers[frame].tag), 1);
+	b->headers[frame].tag = no_page;
 }
 
 /*
@@ -261,8 +261,8 @@ forget_page(MtpBuffer *b, uint32 frame, uint64 hash, MtpFrameCount why)
 static bool
 take_frame(MtpBuffer *b, uint32 frame, MtpFrameCount why)
 {
-	MtpFrameHead *head = &b->heads[frame];
-	uint64		version = pg_atomic_read_u64(&head->version);
+	MtpFrameHeader *header = &b->headers[frame];
+	uint64		version = pg_atomic_read_u64(&header->version);
 	MtpPageTag	tag;
 	uint64		hash;
 	bool		taken;
@@ -271,22 +271,22 @@ take_frame(MtpBuffer *b, uint32 frame, MtpFrameCount why)
 	if (version % 2 != 0)
 		return false;
 	/* Behind the version, so the compare-and-swap below vouches for it. */
-	tag = head->tag;
+	tag = header->tag;
 	MTP_FRAME_STEP(chosen);
 	if (tag.page == 0)
 	{
-		taken = pg_atomic_compare_exchange_u64(&head->version, &version, version + 1);
+		taken = pg_atomic_compare_exchange_u64(&header->version, &version, version + 1);
 		pg_write_barrier();
 		return taken;
 	}
 	hash = mtp_tag_hash(tag);
 	LWLockAcquire(partition_lock(b, hash), LW_EXCLUSIVE);
-	taken = pg_atomic_compare_exchange_u64(&head->version, &version, version + 1);
+	taken = pg_atomic_compare_exchange_u64(&header->version, &version, version + 1);
 	pg_write_barrier();			/* the odd version before all else */
 	MTP_FRAME_STEP(odd);
 	if (taken)
 	{
-		pg_atomic_uint64 *word = word_of(b, tag, b->pool->kind_of[frame / MTP_EXTENT_FRAMES], hash);
+		pg_atomic_uint64 *word = word_of(b, tag, b->pool->kind_of[frame / MTP_SLAB_FRAMES], hash);
 
 		Assert(word != NULL);	/* the word came before the version was even, and goes here alone */
 		pg_atomic_write_u64(word, 0);
@@ -304,26 +304,26 @@ take_frame(MtpBuffer *b, uint32 frame, MtpFrameCount why)
 static void
 let_go(MtpBuffer *b, uint32 frame)
 {
-	MtpFrameHead *head = &b->heads[frame];
+	MtpFrameHeader *header = &b->headers[frame];
 
 	MTP_FRAME_STEP(complete);
 	pg_write_barrier();			/* the image and the identity before the version */
-	pg_atomic_write_u64(&head->version, pg_atomic_read_u64(&head->version) + 1);
+	pg_atomic_write_u64(&header->version, pg_atomic_read_u64(&header->version) + 1);
 }
 
 /*
- * Changes the kind of an extent, while this process has all its frames (invariant F6).  A process
+ * Changes the kind of a slab, while this process has all its frames (invariant F6).  A process
  * that chose one of the frames before, and takes it later, sees the new kind and lets the frame go
- * (mtp_frame_publish).  If another process keeps a frame for long, the extent stays as it is.  The
- * caller holds the lock for extents.
+ * (mtp_frame_publish).  If another process keeps a frame for long, the slab stays as it is.  The
+ * caller holds the lock for slabs.
  */
 static void
-change_extent(MtpBuffer *b, uint32 extent, int kind)
+change_slab(MtpBuffer *b, uint32 slab, int kind)
 {
-	uint32		first = extent * MTP_EXTENT_FRAMES;
+	uint32		first = slab * MTP_SLAB_FRAMES;
 	uint32		n;
 
-	for (n = 0; n < MTP_EXTENT_FRAMES; n++)
+	for (n = 0; n < MTP_SLAB_FRAMES; n++)
 	{
 		int			tries = 0;
 
@@ -333,8 +333,8 @@ change_extent(MtpBuffer *b, uint32 extent, int kind)
 			break;
 	}
 	MTP_FRAME_STEP(all_mine);
-	if (n == MTP_EXTENT_FRAMES)
-		mtp_pool_change(b->pool, extent, kind);
+	if (n == MTP_SLAB_FRAMES)
+		mtp_pool_change(b->pool, slab, kind);
 	while (n > 0)
 		let_go(b, first + --n);
 }
@@ -342,14 +342,14 @@ change_extent(MtpBuffer *b, uint32 extent, int kind)
 void
 mtp_frame_consider(MtpBuffer *b, int kind, uint64 *random)
 {
-	uint32		extent;
+	uint32		slab;
 
 	if (!mtp_pool_may_want(b->pool, kind) ||
-		!LWLockConditionalAcquire(extent_lock(b), LW_EXCLUSIVE))
+		!LWLockConditionalAcquire(slab_lock(b), LW_EXCLUSIVE))
 		return;
-	if (mtp_pool_wants(b->pool, kind, random, &extent))
-		change_extent(b, extent, kind);
-	LWLockRelease(extent_lock(b));
+	if (mtp_pool_wants(b->pool, kind, random, &slab))
+		change_slab(b, slab, kind);
+	LWLockRelease(slab_lock(b));
 }
 
 /* ---------- publishing ---------- */
@@ -374,7 +374,7 @@ mtp_frame_copy(MtpBuffer *b, MtpPageTag tag, int kind, void *to, Size size)
 
 /*
  * The index frame that this process has freed last, if it is still free: its memory is in the
- * processor's cache, and no page must go for it.  For index pages alone.  If the frame's extent
+ * processor's cache, and no page must go for it.  For index pages alone.  If the frame's slab
  * has become one of another kind, the number may be none of a frame.
  */
 static bool
@@ -386,7 +386,7 @@ spare_frame(MtpBuffer *b, int kind, uint32 *frame)
 		return false;
 	b->spare = 0;
 	*frame = spare - 1;
-	return mtp_frame_kind(b, *frame) == kind && b->heads[*frame].tag.page == 0;
+	return mtp_frame_kind(b, *frame) == kind && b->headers[*frame].tag.page == 0;
 }
 
 /*
@@ -398,7 +398,7 @@ frame_behind(MtpBuffer *b, int kind, uint32 *frame)
 {
 	*frame = b->behind;
 	return mtp_pool_page_kind(kind) == MTP_FRAME_PAGEDIR && b->behind != 0 &&
-		mtp_pool_was_given(b->pool, kind, b->behind) && b->heads[b->behind].tag.page == 0;
+		mtp_pool_was_given(b->pool, kind, b->behind) && b->headers[b->behind].tag.page == 0;
 }
 
 /*
@@ -413,18 +413,18 @@ mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *
 	MtpAdmission *admission = &b->admissions[kind];
 	bool		found;
 
-	place->level = MTP_HEAT_ONE;
+	place->degree = MTP_HEAT_ONE;
 	if (!only_free)
-		place->level = mtp_pool_miss(b->pool, kind, sketch_hash(hash, kind), admission,
-									 (uint16) (*random >> 8));
-	if (place->level >= 0 && page_rests(b, kind, hash))
-		place->level = -1;
-	found = place->level >= 0 &&
+		place->degree = mtp_pool_miss(b->pool, kind, sketch_hash(hash, kind), admission,
+									  (uint16) (*random >> 8));
+	if (place->degree >= 0 && page_rests(b, kind, hash))
+		place->degree = -1;
+	found = place->degree >= 0 &&
 		(spare_frame(b, kind, &place->frame) || frame_behind(b, kind, &place->frame));
-	if (!found && place->level >= 0)
+	if (!found && place->degree >= 0)
 	{
 		found = mtp_pool_place(b->pool, kind, only_free ? 0
-							   : place->level, admission->stands_for, random, &place->frame);
+							   : place->degree, admission->stands_for, random, &place->frame);
 		if (!only_free)
 			mtp_pool_tried(admission, found);
 	}
@@ -442,17 +442,17 @@ mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *
 }
 
 bool
-mtp_frame_place_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level, uint64 *random,
+mtp_frame_place_warm(MtpBuffer *b, MtpPageTag tag, int kind, int degree, uint64 *random,
 					 MtpFramePlace *place)
 {
 	uint64		hash = mtp_tag_hash(tag);
 
-	place->level = level;
-	mtp_pool_warm(b->pool, sketch_hash(hash, kind), level);
+	place->degree = degree;
+	mtp_pool_warm(b->pool, sketch_hash(hash, kind), degree);
 	if (word_of(b, tag, kind, hash) != NULL || free_word(b, hash) == NULL)
 		return false;
 	if (frame_behind(b, kind, &place->frame) ||
-		mtp_pool_place(b->pool, kind, level, 1, random, &place->frame))
+		mtp_pool_place(b->pool, kind, degree, 1, random, &place->frame))
 		return true;
 	count_event(b, kind, MTP_COUNT_REFUSED);
 	return false;
@@ -463,7 +463,7 @@ mtp_frame_place_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level, uint64 *
  * while.
  */
 bool
-mtp_frame_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level)
+mtp_frame_warm(MtpBuffer *b, MtpPageTag tag, int kind, int degree)
 {
 	uint64		hash = mtp_tag_hash(tag);
 	pg_atomic_uint64 *word = word_of(b, tag, kind, hash);
@@ -471,11 +471,11 @@ mtp_frame_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level)
 
 	if (led == 0)
 	{
-		mtp_pool_warm(b->pool, sketch_hash(hash, kind), level);
+		mtp_pool_warm(b->pool, sketch_hash(hash, kind), degree);
 		return false;
 	}
-	if (mtp_heat_level(b->pool->heat[(uint32) led], mtp_pool_epoch(b->pool)) < level)
-		mtp_pool_came(b->pool, (uint32) led, level);
+	if (mtp_heat_degree(b->pool->heat[(uint32) led], mtp_pool_epoch(b->pool)) < degree)
+		mtp_pool_came(b->pool, (uint32) led, degree);
 	return true;
 }
 
@@ -524,17 +524,17 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *p
 		return false;
 	}
 	MTP_FRAME_STEP(mine);
-	/* Or its extent has changed its kind since the frame was chosen (invariant F6). */
+	/* Or its slab has changed its kind since the frame was chosen (invariant F6). */
 	if (mtp_frame_kind(b, frame) != kind)
 	{
 		let_go(b, frame);
 		return false;
 	}
-	Assert(frame % MTP_EXTENT_FRAMES < mtp_pool_frames(kind));
+	Assert(frame % MTP_SLAB_FRAMES < mtp_pool_frames(kind));
 	copy_image(b, frame, kind, blocks);
 	MTP_FRAME_STEP(copied);
-	b->heads[frame].tag = tag;
-	b->heads[frame].paid = 0;
+	b->headers[frame].tag = tag;
+	b->headers[frame].paid = 0;
 	/* Before the word comes, so that a purge does not miss the frame (invariant F8). */
 	pg_atomic_fetch_add_u32(frames_of_file(b, tag), 1);
 
@@ -545,7 +545,7 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *p
 	if (word != NULL)
 	{
 		pg_atomic_write_u64(word, (uint64) mtp_frame_mark(hash) << 32 | frame);
-		mtp_pool_came(pool, frame, place->level);
+		mtp_pool_came(pool, frame, place->degree);
 		count_event(b, kind, MTP_COUNT_PUBLISHED);
 		if (mtp_pool_page_kind(kind) == MTP_FRAME_PAGEDIR)
 			b->behind = frame + 1;
@@ -553,14 +553,14 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *p
 	else
 	{
 		pg_atomic_fetch_sub_u32(frames_of_file(b, tag), 1);
-		b->heads[frame].tag = no_page;
+		b->headers[frame].tag = no_page;
 	}
 	/* Under the lock still: a word of this page that others find leads to an even frame. */
 	let_go(b, frame);
 	if (ref != NULL)
 		*ref = (MtpFrameRef)
 	{
-		frame, pg_atomic_read_u64(&b->heads[frame].version), mtp_frame_image(b, frame, kind)
+		frame, pg_atomic_read_u64(&b->headers[frame].version), mtp_frame_image(b, frame, kind)
 	};
 	LWLockRelease(partition_lock(b, hash));
 	return word != NULL;
@@ -584,7 +584,7 @@ mtp_frame_stale(MtpBuffer *b, MtpPageTag tag, bool hints)
 	MTP_FRAME_STEP(word_found);
 	if (led != 0 && take_frame(b, (uint32) led, MTP_COUNT_STALED))
 	{
-		send_to_rest(b, MTP_FRAME_INDEX, hash, b->heads[(uint32) led].paid != 0, hints);
+		send_to_rest(b, MTP_FRAME_INDEX, hash, b->headers[(uint32) led].paid != 0, hints);
 		let_go(b, (uint32) led);
 		b->spare = (uint32) led + 1;
 	}
@@ -602,17 +602,17 @@ static void
 take_away(MtpBuffer *b, pg_atomic_uint64 *word, uint64 hash, MtpFrameCount why)
 {
 	uint32		frame = (uint32) pg_atomic_read_u64(word);
-	MtpFrameHead *head = &b->heads[frame];
-	uint64		version = pg_atomic_read_u64(&head->version);
+	MtpFrameHeader *header = &b->headers[frame];
+	uint64		version = pg_atomic_read_u64(&header->version);
 
 	Assert(version % 2 == 0);
-	pg_atomic_write_u64(&head->version, version + 1);
+	pg_atomic_write_u64(&header->version, version + 1);
 	pg_write_barrier();			/* the odd version before all else */
 	MTP_FRAME_STEP(pair_odd);
 	pg_atomic_write_u64(word, 0);
 	LWLockRelease(partition_lock(b, hash));
 	if (why == MTP_COUNT_STALED)
-		send_to_rest(b, b->pool->kind_of[frame / MTP_EXTENT_FRAMES], hash, head->paid != 0, true);
+		send_to_rest(b, b->pool->kind_of[frame / MTP_SLAB_FRAMES], hash, header->paid != 0, true);
 	forget_page(b, frame, hash, why);
 	let_go(b, frame);
 }
@@ -626,8 +626,8 @@ has_mark(MtpBuffer *b, uint64 hash)
 {
 	MtpPoolKind *kinds = b->pool->kinds;
 
-	if (kinds[MTP_FRAME_TABLE].nextents + kinds[MTP_FRAME_PAGEDIR].nextents +
-		kinds[MTP_FRAME_SMALL].nextents == 0)
+	if (kinds[MTP_FRAME_TABLE].nslabs + kinds[MTP_FRAME_PAGEDIR].nslabs +
+		kinds[MTP_FRAME_SMALL].nslabs == 0)
 		return false;
 	for (int which = 0; which < 2; which++)
 	{
@@ -678,12 +678,12 @@ bool
 mtp_frame_fill(MtpBuffer *b, MtpPageTag tag, const MtpFrameRef *ref, const char *data, Size size)
 {
 	uint64		hash = mtp_tag_hash(tag);
-	MtpFrameHead *head = &b->heads[ref->frame];
+	MtpFrameHeader *header = &b->headers[ref->frame];
 	int			kind;
 
 	LWLockAcquire(partition_lock(b, hash), LW_EXCLUSIVE);
 	MTP_FRAME_STEP(fill_locked);
-	if (pg_atomic_read_u64(&head->version) != ref->version)
+	if (pg_atomic_read_u64(&header->version) != ref->version)
 	{
 		LWLockRelease(partition_lock(b, hash));
 		return false;
@@ -699,7 +699,7 @@ mtp_frame_fill(MtpBuffer *b, MtpPageTag tag, const MtpFrameRef *ref, const char 
 	kind = mtp_frame_kind(b, ref->frame);
 	Assert(size <= mtp_pool_frame_bytes(kind));
 	/* Odd without compare-and-swap: others make this frame odd under the lock only. */
-	pg_atomic_write_u64(&head->version, ref->version + 1);
+	pg_atomic_write_u64(&header->version, ref->version + 1);
 	pg_write_barrier();
 	MTP_FRAME_STEP(fill_odd);
 	memcpy(mtp_frame_image(b, ref->frame, kind), data, size);
@@ -728,17 +728,17 @@ purge_frame(MtpBuffer *b, uint32 frame, bool (*gone) (MtpPageTag tag, void *arg)
 		let_go(b, frame);
 }
 
-/* An extent that changes its kind meanwhile gives up all its pages, and gets none that go. */
+/* A slab that changes its kind meanwhile gives up all its pages, and gets none that go. */
 void
 mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *arg)
 {
-	for (uint32 extent = 0; extent < b->pool->nextents; extent++)
+	for (uint32 slab = 0; slab < b->pool->nslabs; slab++)
 	{
-		int			kind = mtp_frame_kind(b, extent * MTP_EXTENT_FRAMES);
+		int			kind = mtp_frame_kind(b, slab * MTP_SLAB_FRAMES);
 		uint32		n = kind == MTP_FRAME_NONE ? 0 : mtp_pool_frames(kind);
 
 		for (uint32 i = 0; i < n; i++)
-			purge_frame(b, extent * MTP_EXTENT_FRAMES + i, gone, arg);
+			purge_frame(b, slab * MTP_SLAB_FRAMES + i, gone, arg);
 	}
 }
 
@@ -764,7 +764,7 @@ mtp_frame_heads(MtpBuffer *b)
 	uint64		n = 0;
 
 	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
-		n += (uint64) b->pool->kinds[kind].nextents * mtp_pool_frames(kind);
+		n += (uint64) b->pool->kinds[kind].nslabs * mtp_pool_frames(kind);
 	return n;
 }
 
@@ -778,19 +778,19 @@ mtp_frame_has_file(MtpBuffer *b, MtpPageTag tag)
 
 /* Nobody else is there, so order and locks do not matter. */
 bool
-mtp_frame_adopt(MtpBuffer *b, uint32 frame, MtpPageTag tag, uint64 version, int level)
+mtp_frame_adopt(MtpBuffer *b, uint32 frame, MtpPageTag tag, uint64 version, int degree)
 {
 	uint64		hash = mtp_tag_hash(tag);
-	int			kind = b->pool->kind_of[frame / MTP_EXTENT_FRAMES];
+	int			kind = b->pool->kind_of[frame / MTP_SLAB_FRAMES];
 	pg_atomic_uint64 *word = word_of(b, tag, kind, hash) == NULL ? free_word(b, hash) : NULL;
 
 	if (word == NULL)
 		return false;
-	b->heads[frame].tag = tag;
-	b->heads[frame].paid = 1;	/* a guess, as good as another */
+	b->headers[frame].tag = tag;
+	b->headers[frame].paid = 1; /* a guess, as good as another */
 	pg_atomic_fetch_add_u32(frames_of_file(b, tag), 1);
-	pg_atomic_write_u64(&b->heads[frame].version, version);
+	pg_atomic_write_u64(&b->headers[frame].version, version);
 	pg_atomic_write_u64(word, (uint64) mtp_frame_mark(hash) << 32 | frame);
-	mtp_pool_came(b->pool, frame, level);
+	mtp_pool_came(b->pool, frame, degree);
 	return true;
 }

@@ -29,8 +29,8 @@
 /*
  * The identity of a page.  No part is ever zero, since block 0 counts as 1.  The first block names
  * a pair of table blocks, and names the pair's page directory too: which of them a frame has
- * follows from the kind of its extent.  Page directories have frames of two sizes, each a kind of
- * extents of its own.  A look for a page directory finds it in either.
+ * follows from the kind of its slab.  Page directories have frames of two sizes, each a kind of
+ * slabs of its own.  A look for a page directory finds it in either.
  */
 typedef struct MtpPageTag
 {
@@ -38,13 +38,13 @@ typedef struct MtpPageTag
 	uint64		page;			/* file, and block + 1 */
 } MtpPageTag;
 
-typedef struct MtpFrameHead
+typedef struct MtpFrameHeader
 {
 	pg_atomic_uint64 version;
 	MtpPageTag	tag;			/* zero: the frame is free */
 	uint32		paid;			/* a guess: reads have paid for its copy */
-	uint32		unused;			/* two heads in a cache line */
-} MtpFrameHead;
+	uint32		unused;			/* two headers in a cache line */
+} MtpFrameHeader;
 
 /* What a process counts for each kind of pages */
 typedef enum MtpFrameCount
@@ -78,20 +78,20 @@ typedef struct MtpRest
 } MtpRest;
 
 /*
- * For each extent, counters of the frames that files have: mostly many more than there are files.
+ * For each slab, counters of the frames that files have: mostly many more than there are files.
  * Files that share a counter are taken for each other (mtp_frame_has_file).
  */
-#define MTP_FILES_PER_EXTENT 64
+#define MTP_FILES_PER_SLAB 64
 
 /* A process's way to the buffer */
 typedef struct MtpBuffer
 {
 	MtpPool    *pool;
-	MtpFrameHead *heads;		/* of each frame */
-	char	   *images;			/* extents */
+	MtpFrameHeader *headers;	/* of each frame */
+	char	   *images;			/* slabs */
 	pg_atomic_uint64 *words;	/* buckets */
 	uint32		bucket_mask;	/* buckets of a partition, less one */
-	LWLockPadded *locks;		/* of each partition; then the one for extents */
+	LWLockPadded *locks;		/* of each partition; then the one for slabs */
 	void		(*copy) (void *to, const void *from, Size size);	/* images; NULL: memcpy */
 	MtpRest    *rests;			/* of each kind */
 	uint32		rest_mask;		/* rests of a kind, less one */
@@ -133,10 +133,10 @@ mtp_tag_file(MtpPageTag tag)
 }
 
 /*
- * The bytes of heads, words, counters and rests.  mtp_frame_make makes a buffer of them, in memory
- * that is aligned to cache lines.
+ * The bytes of headers, words, counters and rests.  mtp_frame_make makes a buffer of them, in
+ * memory that is aligned to cache lines.
  */
-extern Size mtp_frame_size(uint32 nextents);
+extern Size mtp_frame_size(uint32 nslabs);
 extern void mtp_frame_make(MtpBuffer *b, MtpPool *pool, void *memory, char *images,
 						   LWLockPadded *locks);
 
@@ -153,8 +153,8 @@ mtp_tag_hash(MtpPageTag tag)
 static inline char *
 mtp_frame_image(MtpBuffer *b, uint32 frame, int kind)
 {
-	return b->images + (Size) (frame / MTP_EXTENT_FRAMES) * MTP_EXTENT_BYTES +
-		(Size) (frame % MTP_EXTENT_FRAMES) * (MTP_EXTENT_BYTES / mtp_pool_frames(kind));
+	return b->images + (Size) (frame / MTP_SLAB_FRAMES) * MTP_SLAB_BYTES +
+		(Size) (frame % MTP_SLAB_FRAMES) * (MTP_SLAB_BYTES / mtp_pool_frames(kind));
 }
 
 /* The two buckets that may have a page's words.  Both belong to the page's partition. */
@@ -184,7 +184,7 @@ mtp_frame_mark(uint64 hash)
 static inline int
 mtp_frame_kind(MtpBuffer *b, uint32 frame)
 {
-	return *(volatile uint8 *) &b->pool->kind_of[frame / MTP_EXTENT_FRAMES];
+	return *(volatile uint8 *) &b->pool->kind_of[frame / MTP_SLAB_FRAMES];
 }
 
 /*
@@ -206,11 +206,11 @@ mtp_frame_kind_for(MtpBuffer *b, uint32 frame, int kind)
 static inline void
 mtp_frame_accessed(MtpBuffer *b, uint32 frame, int kind, uint8 random)
 {
-	MtpFrameHead *head = &b->heads[frame];
+	MtpFrameHeader *header = &b->headers[frame];
 
 	mtp_pool_hit(b->pool, frame, random);
-	if (random < (kind == MTP_FRAME_PAGEDIR ? 128 : 16) && *(volatile uint32 *) &head->paid == 0)
-		*(volatile uint32 *) &head->paid = 1;
+	if (random < (kind == MTP_FRAME_PAGEDIR ? 128 : 16) && *(volatile uint32 *) &header->paid == 0)
+		*(volatile uint32 *) &header->paid = 1;
 }
 
 /*
@@ -221,13 +221,13 @@ mtp_frame_accessed(MtpBuffer *b, uint32 frame, int kind, uint8 random)
 static inline bool
 mtp_frame_peek(MtpBuffer *b, MtpPageTag tag, int kind, uint32 frame, MtpFrameRef *ref)
 {
-	MtpFrameHead *head = &b->heads[frame];
+	MtpFrameHeader *header = &b->headers[frame];
 	int			has;
 
-	ref->version = pg_atomic_read_u64(&head->version);
+	ref->version = pg_atomic_read_u64(&header->version);
 	MTP_FRAME_STEP(version_read);
 	pg_read_barrier();			/* the version before what it protects */
-	if (ref->version % 2 != 0 || head->tag.page != tag.page || head->tag.space != tag.space)
+	if (ref->version % 2 != 0 || header->tag.page != tag.page || header->tag.space != tag.space)
 		return false;
 	has = mtp_frame_kind_for(b, frame, kind);
 	if (mtp_pool_page_kind(has) != kind)
@@ -259,15 +259,15 @@ mtp_frame_look(MtpBuffer *b, MtpPageTag tag, int kind, uint32 frame, uint8 rando
 static inline bool
 mtp_frame_page(MtpBuffer *b, uint32 frame, MtpPageTag *tag, int *kind)
 {
-	MtpFrameHead *head = &b->heads[frame];
-	uint64		version = pg_atomic_read_u64(&head->version);
+	MtpFrameHeader *header = &b->headers[frame];
+	uint64		version = pg_atomic_read_u64(&header->version);
 
 	pg_read_barrier();			/* the version before what it protects */
-	*tag = head->tag;
-	*kind = b->pool->kind_of[frame / MTP_EXTENT_FRAMES];
+	*tag = header->tag;
+	*kind = b->pool->kind_of[frame / MTP_SLAB_FRAMES];
 	MTP_FRAME_STEP(looked_at);
 	pg_read_barrier();			/* all of it before the version */
-	return version % 2 == 0 && pg_atomic_read_u64(&head->version) == version && tag->page != 0;
+	return version % 2 == 0 && pg_atomic_read_u64(&header->version) == version && tag->page != 0;
 }
 
 /* Prefetches bytes from .. to of the image, if the frame has a page of this kind. */
@@ -282,7 +282,7 @@ mtp_frame_prefetch(MtpBuffer *b, uint32 frame, int kind, Size from, Size to)
 
 /*
  * Finds the frame of a page: true, and *ref is the frame.  The caller reads bytes from .. to of
- * the image first; they are prefetched together with the frame's head.  Takes no lock.  A word is
+ * the image first; they are prefetched together with the frame's header.  Takes no lock.  A word is
  * a hint, so neither its age nor a collision matters (invariant F2).
  */
 static inline bool
@@ -315,8 +315,8 @@ mtp_frame_find(MtpBuffer *b, MtpPageTag tag, int kind, uint8 random, Size from, 
  * Finds the frame of the next page for a reader that goes from page to page.  ref->frame is the
  * frame that it found last, or any number.  Pages that were published one after the other mostly
  * have frames side by side (frame_behind in frame.c), so a look at the next two frames comes
- * before the look for a word.  A head says which page its frame has, so a guess is as good as a
- * word.  Heads further on are prefetched meanwhile.
+ * before the look for a word.  A header says which page its frame has, so a guess is as good as a
+ * word.  Headers further on are prefetched meanwhile.
  */
 #define MTP_FRAMES_AHEAD	6
 
@@ -326,7 +326,7 @@ mtp_frame_find_next(MtpBuffer *b, MtpPageTag tag, int kind, uint8 random, Size f
 {
 	uint32		last = ref->frame;
 
-	if (last < b->pool->nextents * MTP_EXTENT_FRAMES - MTP_FRAMES_AHEAD)
+	if (last < b->pool->nslabs * MTP_SLAB_FRAMES - MTP_FRAMES_AHEAD)
 	{
 		mtp_frame_prefetch(b, last + MTP_FRAMES_AHEAD, kind, from, to);
 		/* Two, since two processes may have filled frames in turns. */
@@ -346,7 +346,7 @@ mtp_frame_still(MtpBuffer *b, const MtpFrameRef *ref)
 {
 	MTP_FRAME_STEP(image_read);
 	pg_read_barrier();			/* all reads before the version */
-	return pg_atomic_read_u64(&b->heads[ref->frame].version) == ref->version;
+	return pg_atomic_read_u64(&b->headers[ref->frame].version) == ref->version;
 }
 
 /*
@@ -356,7 +356,7 @@ mtp_frame_still(MtpBuffer *b, const MtpFrameRef *ref)
  *
  * mtp_frame_place chooses a frame.  It counts an access, and is true if the page has no frame yet
  * and is warm enough for one.  With only_free it counts nothing, and takes only a free frame, or
- * one whose page has level 0.  Nothing is reserved.  place->level is negative if no frame was
+ * one whose page has degree 0.  Nothing is reserved.  place->degree is negative if no frame was
  * looked for: the page rests, or few misses look (mtp_pool_miss).
  *
  * mtp_frame_publish gives the page that frame.  The caller holds the content lock of all blocks of
@@ -369,7 +369,7 @@ mtp_frame_still(MtpBuffer *b, const MtpFrameRef *ref)
 typedef struct MtpFramePlace
 {
 	uint32		frame;
-	int			level;
+	int			degree;
 } MtpFramePlace;
 
 extern bool mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *random,
@@ -379,7 +379,7 @@ extern bool mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_fr
  * As mtp_frame_place for a page that the caller knows to be this warm (0 .. MTP_HEAT_MOST).  No
  * access is counted.
  */
-extern bool mtp_frame_place_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level, uint64 *random,
+extern bool mtp_frame_place_warm(MtpBuffer *b, MtpPageTag tag, int kind, int degree, uint64 *random,
 								 MtpFramePlace *place);
 extern bool mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *place,
 							  const char *const *blocks, MtpFrameRef *ref);
@@ -393,7 +393,7 @@ extern bool mtp_frame_fill(MtpBuffer *b, MtpPageTag tag, const MtpFrameRef *ref,
 						   Size size);
 
 /*
- * Lets an extent change to this kind, if pages of this kind are worth more.  For callers that have
+ * Lets a slab change to this kind, if pages of this kind are worth more.  For callers that have
  * published pages, or were refused, and hold no lock.  May take a while now and then.
  */
 extern void mtp_frame_consider(MtpBuffer *b, int kind, uint64 *random);
@@ -423,17 +423,17 @@ extern bool mtp_frame_has(MtpBuffer *b, MtpPageTag tag, int kind);
 extern bool mtp_frame_copy(MtpBuffer *b, MtpPageTag tag, int kind, void *to, Size size);
 
 /* Makes a page at least this warm, with a frame or without.  False if it has no frame. */
-extern bool mtp_frame_warm(MtpBuffer *b, MtpPageTag tag, int kind, int level);
+extern bool mtp_frame_warm(MtpBuffer *b, MtpPageTag tag, int kind, int degree);
 
 /*
  * Take pages away: mtp_frame_purge those for which `gone` is true (NULL: all), after a look at all
- * heads; mtp_frame_purge_page those of one block, of each kind.  The caller makes sure that nobody
- * publishes one of these pages meanwhile, nor fills one of their directories.
+ * headers; mtp_frame_purge_page those of one block, of each kind.  The caller makes sure that
+ * nobody publishes one of these pages meanwhile, nor fills one of their directories.
  */
 extern void mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *arg);
 extern void mtp_frame_purge_page(MtpBuffer *b, MtpPageTag tag);
 
-/* The number of heads that mtp_frame_purge looks at */
+/* The number of headers that mtp_frame_purge looks at */
 extern uint64 mtp_frame_heads(MtpBuffer *b);
 
 /* True if a page of the tag's file may have a frame.  False is certain, for a caller as above. */
@@ -444,6 +444,6 @@ extern bool mtp_frame_has_file(MtpBuffer *b, MtpPageTag tag);
  * has the buffer.  The version is even and not 0.  False if the page has a frame already, or its
  * buckets have no free word.
  */
-extern bool mtp_frame_adopt(MtpBuffer *b, uint32 frame, MtpPageTag tag, uint64 version, int level);
+extern bool mtp_frame_adopt(MtpBuffer *b, uint32 frame, MtpPageTag tag, uint64 version, int degree);
 
 #endif							/* MTP_BUFFER_FRAME_H */

@@ -10,14 +10,17 @@
 #include "utils/resowner.h"
 #include "core/inject.h"
 
-/* The index is 0 if the slot announces nothing.  Only the slot's own backend writes it. */
-typedef struct Slot
+/*
+ * The index is 0 if the hazard pointer announces nothing.  Only the hazard pointer's own backend
+ * writes it.
+ */
+typedef struct Hazard
 {
 	pg_atomic_uint64 index;		/* database and OID */
 	pg_atomic_uint64 sequence;
-} Slot;
+} Hazard;
 
-/* What this backend knows of its own slots */
+/* What this backend knows of its own hazard pointers */
 typedef struct Mine
 {
 	int			shares;			/* positions; 0: free */
@@ -25,31 +28,31 @@ typedef struct Mine
 	ResourceOwner owner;
 } Mine;
 
-static Slot *slots = NULL;		/* MTP_SLOTS of each backend */
-static Mine mine[MTP_SLOTS];
+static Hazard *hazards = NULL;	/* MTP_HAZARDS of each backend */
+static Mine mine[MTP_HAZARDS];
 static int	ntaken = 0;
 
 Size
 mtp_hazard_size(void)
 {
-	return mul_size(MaxBackends, MTP_SLOTS * sizeof(Slot));
+	return mul_size(MaxBackends, MTP_HAZARDS * sizeof(Hazard));
 }
 
 void
 mtp_hazard_make(void *memory)
 {
-	slots = memory;
-	for (int i = 0; i < MaxBackends * MTP_SLOTS; i++)
+	hazards = memory;
+	for (int i = 0; i < MaxBackends * MTP_HAZARDS; i++)
 	{
-		pg_atomic_init_u64(&slots[i].index, 0);
-		pg_atomic_init_u64(&slots[i].sequence, 0);
+		pg_atomic_init_u64(&hazards[i].index, 0);
+		pg_atomic_init_u64(&hazards[i].sequence, 0);
 	}
 }
 
-static Slot *
-my_slot(int slot)
+static Hazard *
+my_hazard(int hazard)
 {
-	return &slots[MtpMyBackend() * MTP_SLOTS + slot];
+	return &hazards[MtpMyBackend() * MTP_HAZARDS + hazard];
 }
 
 static uint64
@@ -58,13 +61,13 @@ index_of(Relation index)
 	return (uint64) MyDatabaseId << 32 | RelationGetRelid(index);
 }
 
-/* Only counts in this process's memory: the slot announces nothing yet. */
+/* Only counts in this process's memory: the hazard pointer announces nothing yet. */
 int
 mtp_hazard_take(Relation index)
 {
 	if (MtpMyBackend() < 0 || MtpMyBackend() >= MaxBackends)
-		return MTP_NO_SLOT;
-	for (int i = 0; i < MTP_SLOTS; i++)
+		return MTP_NO_HAZARD;
+	for (int i = 0; i < MTP_HAZARDS; i++)
 		if (mine[i].shares == 0)
 		{
 			mine[i] = (Mine)
@@ -74,93 +77,96 @@ mtp_hazard_take(Relation index)
 			ntaken++;
 			return i;
 		}
-	return MTP_NO_SLOT;
+	return MTP_NO_HAZARD;
 }
 
 /*
  * The full barrier stands between the announcement and the reads of the frame, as VACUUM's stands
- * between its changes and its look at the slots.  So VACUUM sees the announcement, or the reader
- * finds the frame gone.  The first barrier keeps what was read of the last leaf, and of the
+ * between its changes and its look at the hazard pointers.  So VACUUM sees the announcement, or the
+ * reader finds the frame gone.  The first barrier keeps what was read of the last leaf, and of the
  * visibility map for it, before the new sequence; else VACUUM might end its wait too early.
  */
 void
-mtp_hazard_announce(int slot)
+mtp_hazard_announce(int hazard)
 {
-	Slot	   *s = my_slot(slot);
+	Hazard	   *s = my_hazard(hazard);
 
-	Assert(mine[slot].shares == 1);
+	Assert(mine[hazard].shares == 1);
 	pg_read_barrier();			/* loads before stores too, where it is an instruction: README.md */
-	MTP_FRAME_STEP(set_slot);
+	MTP_FRAME_STEP(set_hazard);
 	pg_atomic_write_u64(&s->sequence, pg_atomic_read_u64(&s->sequence) + 1);
-	pg_atomic_write_u64(&s->index, mine[slot].index);
+	pg_atomic_write_u64(&s->index, mine[hazard].index);
 	pg_memory_barrier();
 	MTP_INJECT("announced");
 }
 
 void
-mtp_hazard_share(int slot)
+mtp_hazard_share(int hazard)
 {
-	Assert(mine[slot].shares > 0);
-	mine[slot].shares++;
+	Assert(mine[hazard].shares > 0);
+	mine[hazard].shares++;
 }
 
 bool
-mtp_hazard_shared(int slot)
+mtp_hazard_shared(int hazard)
 {
-	return mine[slot].shares > 1;
+	return mine[hazard].shares > 1;
 }
 
 /* Ends an announcement.  The barrier is the first one of mtp_hazard_announce. */
 static void
-clear_slot(int slot)
+clear_hazard(int hazard)
 {
 	pg_read_barrier();
-	MTP_FRAME_STEP(clear_slot);
-	pg_atomic_write_u64(&my_slot(slot)->index, 0);
-	mine[slot].shares = 0;
+	MTP_FRAME_STEP(clear_hazard);
+	pg_atomic_write_u64(&my_hazard(hazard)->index, 0);
+	mine[hazard].shares = 0;
 	ntaken--;
 }
 
 void
-mtp_hazard_drop(int slot)
+mtp_hazard_drop(int hazard)
 {
-	/* After an error the resource owner may have given the slot back before. */
-	if (mine[slot].shares > 1)
-		mine[slot].shares--;
-	else if (mine[slot].shares == 1)
-		clear_slot(slot);
+	/* After an error the resource owner may have given the hazard pointer back before. */
+	if (mine[hazard].shares > 1)
+		mine[hazard].shares--;
+	else if (mine[hazard].shares == 1)
+		clear_hazard(hazard);
 }
 
-/* Gives back the slots of a resource owner that ends.  A scan that ended well has left none. */
+/*
+ * Gives back the hazard pointers of a resource owner that ends.  A scan that ended well has left
+ * none.
+ */
 static void
-release_slots(ResourceReleasePhase phase, bool is_commit, bool is_top, void *arg)
+release_hazards(ResourceReleasePhase phase, bool is_commit, bool is_top, void *arg)
 {
 	if (ntaken == 0 || phase != RESOURCE_RELEASE_BEFORE_LOCKS)
 		return;
-	for (int i = 0; i < MTP_SLOTS; i++)
+	for (int i = 0; i < MTP_HAZARDS; i++)
 		if (mine[i].shares > 0 && mine[i].owner == CurrentResourceOwner)
 		{
 			if (is_commit)
-				elog(WARNING, "mtpower slot of index %u was not given back", (Oid) mine[i].index);
-			clear_slot(i);
+				elog(WARNING, "mtpower hazard pointer of index %u was not given back", (Oid) mine[i].index);
+			clear_hazard(i);
 		}
 }
 
 /*
- * Looks at each slot once, and waits until its index or its sequence changes if it announces the
- * index.  A slot that is set behind the first barrier has a reader that finds the changes, so
- * nothing needs to be waited for there.
+ * Looks at each hazard pointer once, and waits until its index or its sequence changes if it
+ * announces the index.  A hazard pointer that is set behind the first barrier has a reader that
+ * finds the changes, so nothing needs to be waited for there.
  */
 void
 mtp_hazard_wait(Relation index)
 {
 	uint64		id = index_of(index);
 
-	if (slots == NULL)
+	if (hazards == NULL)
 		return;
 	pg_memory_barrier();		/* as in mtp_hazard_announce */
-	MTP_FRAME_STEP(wait_for_slots);
-	for (Slot *s = slots; s < slots + MaxBackends * MTP_SLOTS; s++)
+	MTP_FRAME_STEP(wait_for_hazards);
+	for (Hazard *s = hazards; s < hazards + MaxBackends * MTP_HAZARDS; s++)
 	{
 		uint64		sequence;
 		long		timeout = 1;	/* ms */
@@ -176,16 +182,16 @@ mtp_hazard_wait(Relation index)
 				break;
 			MTP_INJECT("slot_wait");
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout,
-							 MtpWaitEventNew("MtpowerSlot"));
+							 MtpWaitEventNew("MtpowerHazard"));
 			ResetLatch(MyLatch);
 			timeout = Min(timeout * 2, 100);
 		}
 	}
-	pg_read_barrier();			/* the slots before what the caller does with freed rows */
+	pg_read_barrier();			/* the hazards before what the caller does with freed rows */
 }
 
 void
 mtp_hazard_init(void)
 {
-	RegisterResourceReleaseCallback(release_slots, NULL);
+	RegisterResourceReleaseCallback(release_hazards, NULL);
 }

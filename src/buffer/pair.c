@@ -17,7 +17,7 @@ bool
 mtp_pair_find(Relation rel, uint32 pair, int kind, Size from, Size to, MtpFrameRef *ref)
 {
 	mtp_record(tag_of(rel, pair), kind);
-	if (kind == MTP_FRAME_TABLE && *(volatile uint32 *) &mtp_buffer.pool->kinds[kind].nextents == 0)
+	if (kind == MTP_FRAME_TABLE && *(volatile uint32 *) &mtp_buffer.pool->kinds[kind].nslabs == 0)
 		return false;			/* no image has room, so none is looked for */
 	return mtp_frame_find(&mtp_buffer, tag_of(rel, pair), kind, mtp_buffer_random(), from, to, ref);
 }
@@ -178,19 +178,19 @@ mtp_pair_offer(Relation rel, Buffer buf)
 		if (BufferIsValid(bufs[1 - MtpPairHalf(block)]))
 			ReleaseBuffer(bufs[1 - MtpPairHalf(block)]);
 	}
-	if (place.level >= 0)
+	if (place.degree >= 0)
 		mtp_buffer_consider(MTP_FRAME_TABLE);
 }
 
 void
-mtp_pair_load(Relation rel, uint32 pair, BlockNumber nblocks, int level,
+mtp_pair_load(Relation rel, uint32 pair, BlockNumber nblocks, int degree,
 			  BufferAccessStrategy strategy)
 {
 	MtpPageTag	tag = tag_of(rel, pair);
 	Buffer		bufs[2];
 	MtpFramePlace place;
 
-	if (!mtp_buffer_place_loaded(tag, MTP_FRAME_TABLE, level, &place))
+	if (!mtp_buffer_place_loaded(tag, MTP_FRAME_TABLE, degree, &place))
 		return;
 	read_pair(rel, pair, nblocks, strategy, bufs);
 	if ((BufferIsValid(bufs[0]) && PageIsAllVisible(BufferGetPage(bufs[0]))) ||
@@ -249,7 +249,7 @@ mtp_pair_copy(Relation rel, uint32 pair, BlockNumber nblocks, BufferAccessStrate
 bool
 mtp_pair_reserve(Relation rel, uint32 pair, int *kind, BlockNumber nblocks,
 				 BufferAccessStrategy strategy,
-				 bool only_free, int level, char *copy, MtpFrameRef *ref)
+				 bool only_free, int degree, char *copy, MtpFrameRef *ref)
 {
 	MtpPageTag	tag = tag_of(rel, pair);
 	MtpFramePlace place;
@@ -260,15 +260,15 @@ mtp_pair_reserve(Relation rel, uint32 pair, int *kind, BlockNumber nblocks,
 	if (mtp_pair_has(rel, pair, MTP_FRAME_PAGEDIR))
 		return false;
 
-	/* An extent that has no kind yet may become one of theirs first. */
+	/* A slab that has no kind yet may become one of theirs first. */
 	mtp_buffer_consider(*kind);
-	if (level >= 0)
-		found = mtp_frame_place_warm(&mtp_buffer, tag, *kind, level, mtp_buffer_random_state(),
+	if (degree >= 0)
+		found = mtp_frame_place_warm(&mtp_buffer, tag, *kind, degree, mtp_buffer_random_state(),
 									 &place);
 	else
 		found = mtp_frame_place(&mtp_buffer, tag, *kind, only_free,
 								mtp_buffer_miss(MTP_FRAME_PAGEDIR), &place);
-	if (!found && *kind == MTP_FRAME_SMALL && place.level >= 0)
+	if (!found && *kind == MTP_FRAME_SMALL && place.degree >= 0)
 	{
 		/* A large frame that is free does for a small directory, too. */
 		*kind = MTP_FRAME_PAGEDIR;
@@ -298,7 +298,7 @@ mtp_pair_reserve(Relation rel, uint32 pair, int *kind, BlockNumber nblocks,
 int
 mtp_pair_level(const MtpFrameRef *ref)
 {
-	return mtp_heat_level(mtp_buffer.pool->heat[ref->frame], mtp_pool_epoch(mtp_buffer.pool));
+	return mtp_heat_degree(mtp_buffer.pool->heat[ref->frame], mtp_pool_epoch(mtp_buffer.pool));
 }
 
 bool

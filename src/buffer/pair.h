@@ -74,10 +74,10 @@ extern void mtp_pair_offer(Relation rel, Buffer buf);
 
 /*
  * Reads the pair's blocks below nblocks and publishes its image, if it has none, its rows can be
- * read there, and this level is warm enough (mtp_buffer_load).  For callers without locks on
+ * read there, and this degree is warm enough (mtp_buffer_load).  For callers without locks on
  * pages.
  */
-extern void mtp_pair_load(Relation rel, uint32 pair, BlockNumber nblocks, int level,
+extern void mtp_pair_load(Relation rel, uint32 pair, BlockNumber nblocks, int degree,
 						  BufferAccessStrategy strategy);
 
 /*
@@ -85,7 +85,7 @@ extern void mtp_pair_load(Relation rel, uint32 pair, BlockNumber nblocks, int le
  * missing block), and publishes an empty page directory for them as *ref.
  *
  * *kind is MTP_FRAME_SMALL or MTP_FRAME_PAGEDIR.  A large frame may stand in for a small one;
- * *kind says so then.  level is how warm the pair is known to be (0 .. MTP_HEAT_MOST), and no
+ * *kind says so then.  degree is how warm the pair is known to be (0 .. MTP_HEAT_MOST), and no
  * access is counted; or -1: this counts as a miss, and with only_free the pair takes only a frame
  * that is free or cold through and through.  nblocks is the table's length, read under a lock that
  * keeps others from truncating it.
@@ -95,7 +95,7 @@ extern void mtp_pair_load(Relation rel, uint32 pair, BlockNumber nblocks, int le
  */
 extern bool mtp_pair_reserve(Relation rel, uint32 pair, int *kind, BlockNumber nblocks,
 							 BufferAccessStrategy strategy,
-							 bool only_free, int level, char *copy, MtpFrameRef *ref);
+							 bool only_free, int degree, char *copy, MtpFrameRef *ref);
 
 /* Copies the blocks alone.  False if another process changes the second one. */
 extern bool mtp_pair_copy(Relation rel, uint32 pair, BlockNumber nblocks,

@@ -9,10 +9,10 @@
 #include <math.h>
 
 #define SAMPLE			16		/* frames among which a victim is chosen */
-#define WARMER			8		/* levels by which a page must be warmer than its victim */
-#define SAMPLES			8		/* samples that tell what an extent is worth */
+#define WARMER			8		/* degrees by which a page must be warmer than its victim */
+#define SAMPLES			8		/* samples that tell what a slab is worth */
 #define RECENT			1		/* epochs, besides the present one, in which a hit is seen */
-#define WORTH_MORE		1.5f	/* how much more than another kind's extents */
+#define WORTH_MORE		1.5f	/* how much more than another kind's slabs */
 #define HASTE			3		/* most halvings (MtpPoolKind.haste) */
 #define MEAN			64		/* pages in a running mean of heat */
 #define SWEEP			32		/* epochs in which all words are brought up to date once */
@@ -32,29 +32,29 @@ double		mtp_heat_accesses[MTP_HEAT_MOST + 1];
 void
 mtp_heat_init(void)
 {
-	for (int level = 1; level <= MTP_HEAT_MOST; level++)
-		mtp_heat_accesses[level] = exp2((level - MTP_HEAT_ONE) / (double) MTP_HEAT_STEPS);
-	for (int level = 0; level <= MTP_HEAT_MOST; level++)
+	for (int degree = 1; degree <= MTP_HEAT_MOST; degree++)
+		mtp_heat_accesses[degree] = exp2((degree - MTP_HEAT_ONE) / (double) MTP_HEAT_STEPS);
+	for (int degree = 0; degree <= MTP_HEAT_MOST; degree++)
 	{
-		double		next = MTP_HEAT_ONE + MTP_HEAT_STEPS * log2(mtp_heat_accesses[level] + 1);
+		double		next = MTP_HEAT_ONE + MTP_HEAT_STEPS * log2(mtp_heat_accesses[degree] + 1);
 
-		mtp_heat_gain[level] = (Min(next, MTP_HEAT_MOST) - level) * 256;
+		mtp_heat_gain[degree] = (Min(next, MTP_HEAT_MOST) - degree) * 256;
 	}
 }
 
 static Size
-sketch_width(uint32 nextents)
+sketch_width(uint32 nslabs)
 {
-	return pg_nextpower2_64(Max(1024, (uint64) nextents * MTP_EXTENT_BLOCKS * SKETCH_PER_BLOCK));
+	return pg_nextpower2_64(Max(1024, (uint64) nslabs * MTP_SLAB_BLOCKS * SKETCH_PER_BLOCK));
 }
 
 Size
-mtp_pool_size(uint32 nextents)
+mtp_pool_size(uint32 nslabs)
 {
 	return MAXALIGN(sizeof(MtpPool)) +
-		MAXALIGN(nextents) + MTP_POOL_KINDS * MAXALIGN(nextents * sizeof(uint32)) +
-		MAXALIGN((Size) nextents * MTP_EXTENT_FRAMES * sizeof(MtpHeat)) +
-		MTP_SKETCH_ROWS * sketch_width(nextents) * sizeof(MtpHeat);
+		MAXALIGN(nslabs) + MTP_POOL_KINDS * MAXALIGN(nslabs * sizeof(uint32)) +
+		MAXALIGN((Size) nslabs * MTP_SLAB_FRAMES * sizeof(MtpHeat)) +
+		MTP_SKETCH_ROWS * sketch_width(nslabs) * sizeof(MtpHeat);
 }
 
 static void *
@@ -67,25 +67,25 @@ carve(char **at, Size size)
 }
 
 MtpPool *
-mtp_pool_make(void *memory, uint32 nextents, double half_life)
+mtp_pool_make(void *memory, uint32 nslabs, double half_life)
 {
 	char	   *at = memory;
 	MtpPool    *pool = carve(&at, sizeof(MtpPool));
 
-	Assert(nextents >= 1 && nextents <= MTP_MOST_EXTENTS);
-	memset(memory, 0, mtp_pool_size(nextents));
-	pool->nextents = nextents;
-	pool->nfree = nextents;
-	pool->epoch_length = Max(1, (double) nextents * MTP_EXTENT_BLOCKS * half_life / MTP_HEAT_STEPS);
-	pool->sketch_mask = sketch_width(nextents) - 1;
+	Assert(nslabs >= 1 && nslabs <= MTP_MOST_SLABS);
+	memset(memory, 0, mtp_pool_size(nslabs));
+	pool->nslabs = nslabs;
+	pool->nfree = nslabs;
+	pool->epoch_length = Max(1, (double) nslabs * MTP_SLAB_BLOCKS * half_life / MTP_HEAT_STEPS);
+	pool->sketch_mask = sketch_width(nslabs) - 1;
 	pg_atomic_init_u64(&pool->accesses, 0);
 	pg_atomic_init_u32(&pool->epoch, 0);
-	pool->kind_of = carve(&at, nextents);
-	memset(pool->kind_of, MTP_FRAME_NONE, nextents);
+	pool->kind_of = carve(&at, nslabs);
+	memset(pool->kind_of, MTP_FRAME_NONE, nslabs);
 	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
-		pool->extents[kind] = carve(&at, nextents * sizeof(uint32));
-	pool->heat = carve(&at, (Size) nextents * MTP_EXTENT_FRAMES * sizeof(MtpHeat));
-	pool->sketch = carve(&at, MTP_SKETCH_ROWS * sketch_width(nextents) * sizeof(MtpHeat));
+		pool->slabs[kind] = carve(&at, nslabs * sizeof(uint32));
+	pool->heat = carve(&at, (Size) nslabs * MTP_SLAB_FRAMES * sizeof(MtpHeat));
+	pool->sketch = carve(&at, MTP_SKETCH_ROWS * sketch_width(nslabs) * sizeof(MtpHeat));
 	return pool;
 }
 
@@ -100,10 +100,10 @@ refresh(MtpHeat *words, uint64 n, uint32 part, uint8 epoch)
 {
 	for (uint64 i = n * part / SWEEP; i < n * (part + 1) / SWEEP; i++)
 	{
-		int			level = mtp_heat_level(words[i], epoch);
+		int			degree = mtp_heat_degree(words[i], epoch);
 
 		if (mtp_heat_age(words[i], epoch) > OLD)
-			words[i] = mtp_heat_of(level == 0 ? 0 : level + OLD, (uint8) (epoch - OLD));
+			words[i] = mtp_heat_of(degree == 0 ? 0 : degree + OLD, (uint8) (epoch - OLD));
 	}
 }
 
@@ -113,9 +113,9 @@ mtp_pool_tick(MtpPool *pool, uint32 pages, uint32 directories)
 	MtpPoolKind *kinds = pool->kinds;
 
 	/* Of the directories that a block has room for, by the size of most, each counts a share. */
-	bool		small = kinds[MTP_FRAME_SMALL].nextents >= kinds[MTP_FRAME_PAGEDIR].nextents;
+	bool		small = kinds[MTP_FRAME_SMALL].nslabs >= kinds[MTP_FRAME_PAGEDIR].nslabs;
 	uint32		of_block = mtp_pool_frames(small ? MTP_FRAME_SMALL : MTP_FRAME_PAGEDIR) /
-	MTP_EXTENT_BLOCKS;
+	MTP_SLAB_BLOCKS;
 	uint32		n = pages + directories / of_block;
 	uint64		before = pg_atomic_fetch_add_u64(&pool->accesses, n);
 
@@ -124,7 +124,7 @@ mtp_pool_tick(MtpPool *pool, uint32 pages, uint32 directories)
 	{
 		uint32		epoch = pg_atomic_add_fetch_u32(&pool->epoch, 1);
 
-		refresh(pool->heat, (uint64) pool->nextents * MTP_EXTENT_FRAMES, epoch % SWEEP,
+		refresh(pool->heat, (uint64) pool->nslabs * MTP_SLAB_FRAMES, epoch % SWEEP,
 				(uint8) epoch);
 		refresh(pool->sketch, (uint64) MTP_SKETCH_ROWS * (pool->sketch_mask + 1), epoch % SWEEP,
 				(uint8) epoch);
@@ -133,15 +133,15 @@ mtp_pool_tick(MtpPool *pool, uint32 pages, uint32 directories)
 
 /* ---------- pages without frames ---------- */
 
-/* The word of a page in one row of the sketch, and its level */
+/* The word of a page in one row of the sketch, and its degree */
 typedef struct SketchWord
 {
 	MtpHeat    *heat;
-	int			level;
+	int			degree;
 } SketchWord;
 
 /*
- * Finds a page's words.  Returns the page's level: the least of them, since other pages may have
+ * Finds a page's words.  Returns the page's degree: the least of them, since other pages may have
  * raised some.
  */
 static inline int
@@ -152,27 +152,27 @@ sketch_look(MtpPool *pool, uint64 page, uint8 epoch, SketchWord words[MTP_SKETCH
 		UINT64CONST(0xD6E8FEB86659FD93)
 	};
 	MtpHeat    *row = pool->sketch;
-	int			level = MTP_HEAT_MOST;
+	int			degree = MTP_HEAT_MOST;
 
 	for (int i = 0; i < MTP_SKETCH_ROWS; i++, row += pool->sketch_mask + (Size) 1)
 	{
 		words[i].heat = &row[(page * spread[i] >> 32) & pool->sketch_mask];
-		words[i].level = mtp_heat_level(*words[i].heat, epoch);
-		level = Min(level, words[i].level);
+		words[i].degree = mtp_heat_degree(*words[i].heat, epoch);
+		degree = Min(degree, words[i].degree);
 	}
-	return level;
+	return degree;
 }
 
 static inline void
-sketch_raise(const SketchWord words[MTP_SKETCH_ROWS], int level, uint8 epoch)
+sketch_raise(const SketchWord words[MTP_SKETCH_ROWS], int degree, uint8 epoch)
 {
 	for (int i = 0; i < MTP_SKETCH_ROWS; i++)
-		if (words[i].level < level)
-			*words[i].heat = mtp_heat_of(level, epoch);
+		if (words[i].degree < degree)
+			*words[i].heat = mtp_heat_of(degree, epoch);
 }
 
 /*
- * While extents of the kind follow one another (haste), its pages are about to be admitted: then
+ * While slabs of the kind follow one another (haste), its pages are about to be admitted: then
  * all misses look.
  */
 int
@@ -181,11 +181,11 @@ mtp_pool_miss(MtpPool *pool, int kind, uint64 page, MtpAdmission *admission, uin
 	bool		few = admission->mean < FEW && pool->kinds[kind].haste == 0;
 	uint8		epoch = mtp_pool_epoch(pool);
 	SketchWord	words[MTP_SKETCH_ROWS];
-	int			level = mtp_heat_hit(sketch_look(pool, page, epoch, words), (uint8) random);
+	int			degree = mtp_heat_hit(sketch_look(pool, page, epoch, words), (uint8) random);
 
-	sketch_raise(words, level, epoch);
+	sketch_raise(words, degree, epoch);
 	admission->stands_for = few ? ONE_IN : 1;
-	return few && (random >> 8) % ONE_IN != 0 ? -1 : level;
+	return few && (random >> 8) % ONE_IN != 0 ? -1 : degree;
 }
 
 void
@@ -195,39 +195,39 @@ mtp_pool_tried(MtpAdmission *admission, bool admitted)
 }
 
 void
-mtp_pool_warm(MtpPool *pool, uint64 page, int level)
+mtp_pool_warm(MtpPool *pool, uint64 page, int degree)
 {
 	uint8		epoch = mtp_pool_epoch(pool);
 	SketchWord	words[MTP_SKETCH_ROWS];
 
 	(void) sketch_look(pool, page, epoch, words);
-	sketch_raise(words, level, epoch);
+	sketch_raise(words, degree, epoch);
 }
 
 void
 mtp_pool_left(MtpPool *pool, uint32 frame, uint64 page)
 {
-	mtp_pool_warm(pool, page, mtp_heat_level(pool->heat[frame], mtp_pool_epoch(pool)));
+	mtp_pool_warm(pool, page, mtp_heat_degree(pool->heat[frame], mtp_pool_epoch(pool)));
 	pool->heat[frame] = 0;
 }
 
 /* ---------- frames ---------- */
 
 static inline float
-per_megabyte(int kind, int level)
+per_megabyte(int kind, int degree)
 {
-	return mtp_heat_accesses[level] * mtp_pool_frames(kind);
+	return mtp_heat_accesses[degree] * mtp_pool_frames(kind);
 }
 
 /*
- * The number of a kind's extents.  The caller reads it once: another process may change the
+ * The number of a kind's slabs.  The caller reads it once: another process may change the
  * number.  The list's last entry may already be of another kind; the process that takes a frame
  * looks at the kind again.
  */
 static uint32
-number_of_extents(MtpPool *pool, int kind)
+number_of_slabs(MtpPool *pool, int kind)
 {
-	uint32		n = *(volatile uint32 *) &pool->kinds[kind].nextents;
+	uint32		n = *(volatile uint32 *) &pool->kinds[kind].nslabs;
 
 	pg_read_barrier();			/* the number before the list (mtp_pool_change) */
 	return n;
@@ -241,36 +241,36 @@ number_of_extents(MtpPool *pool, int kind)
 static bool
 fresh_frame(MtpPool *pool, int kind, uint32 *frame)
 {
-	uint32		n = number_of_extents(pool, kind);
+	uint32		n = number_of_slabs(pool, kind);
 	uint32		fresh = *(volatile uint32 *) &pool->kinds[kind].fresh;
 
 	if (n == 0 || fresh >= mtp_pool_frames(kind))
 		return false;
-	*frame = pool->extents[kind][n - 1] * MTP_EXTENT_FRAMES + fresh;
+	*frame = pool->slabs[kind][n - 1] * MTP_SLAB_FRAMES + fresh;
 	pool->kinds[kind].fresh = fresh + 1;
-	return mtp_heat_level(pool->heat[*frame], mtp_pool_epoch(pool)) == 0;
+	return mtp_heat_degree(pool->heat[*frame], mtp_pool_epoch(pool)) == 0;
 }
 
 /*
- * The frames of a kind that were given out: all but the last ones of the newest extent.  Samples
+ * The frames of a kind that were given out: all but the last ones of the newest slab.  Samples
  * are taken from these.
  */
 typedef struct Given
 {
-	const uint32 *extents;
+	const uint32 *slabs;
 	uint32		n;
-	int			shift;			/* log2 of an extent's frames */
+	int			shift;			/* log2 of a slab's frames */
 } Given;
 
 static inline Given
 given_frames(MtpPool *pool, int kind)
 {
-	uint32		n = number_of_extents(pool, kind);
+	uint32		n = number_of_slabs(pool, kind);
 	uint32		frames = mtp_pool_frames(kind);
 
 	return (Given)
 	{
-		.extents = pool->extents[kind],.shift = pg_leftmost_one_pos32(frames),
+		.slabs = pool->slabs[kind],.shift = pg_leftmost_one_pos32(frames),
 			.n = n == 0 ? 0 : (n - 1) * frames +
 			Min(*(volatile uint32 *) &pool->kinds[kind].fresh, frames)
 	};
@@ -282,28 +282,28 @@ some_frame(const Given *given, uint32 random)
 {
 	uint32		i = (uint64) random * given->n >> 32;
 
-	return given->extents[i >> given->shift] * MTP_EXTENT_FRAMES + (i & ((1 << given->shift) - 1));
+	return given->slabs[i >> given->shift] * MTP_SLAB_FRAMES + (i & ((1 << given->shift) - 1));
 }
 
 bool
 mtp_pool_was_given(MtpPool *pool, int kind, uint32 frame)
 {
-	uint32		n = number_of_extents(pool, kind);
-	uint32		extent = frame / MTP_EXTENT_FRAMES;
-	uint32		at = frame % MTP_EXTENT_FRAMES;
+	uint32		n = number_of_slabs(pool, kind);
+	uint32		slab = frame / MTP_SLAB_FRAMES;
+	uint32		at = frame % MTP_SLAB_FRAMES;
 
-	return n > 0 && extent < pool->nextents && pool->kind_of[extent] == kind &&
+	return n > 0 && slab < pool->nslabs && pool->kind_of[slab] == kind &&
 		at < mtp_pool_frames(kind) &&
-		(pool->extents[kind][n - 1] != extent ||
+		(pool->slabs[kind][n - 1] != slab ||
 		 at < *(volatile uint32 *) &pool->kinds[kind].fresh);
 }
 
 /*
  * The newcomer was asked for just now, and the pages that it is compared with were not: so it must
- * be WARMER levels warmer than the coldest of SAMPLE frames of the kind.
+ * be WARMER degrees warmer than the coldest of SAMPLE frames of the kind.
  */
 bool
-mtp_pool_place(MtpPool *pool, int kind, int level, int stands_for, uint64 *random, uint32 *frame)
+mtp_pool_place(MtpPool *pool, int kind, int degree, int stands_for, uint64 *random, uint32 *frame)
 {
 	MtpPoolKind *k = &pool->kinds[kind];
 	uint8		epoch = mtp_pool_epoch(pool);
@@ -322,7 +322,7 @@ mtp_pool_place(MtpPool *pool, int kind, int level, int stands_for, uint64 *rando
 
 		r = i % 2 == 0 ? mtp_pool_random(random) : r >> 32;
 		f = some_frame(&given, r);
-		warm = mtp_heat_level(heat[f], epoch);
+		warm = mtp_heat_degree(heat[f], epoch);
 		if (warm < coldest)
 		{
 			coldest = warm;
@@ -331,14 +331,14 @@ mtp_pool_place(MtpPool *pool, int kind, int level, int stands_for, uint64 *rando
 	}
 	if (coldest == 0)
 		return true;
-	if (level == 0)
+	if (degree == 0)
 		return false;
 	k->homeless += stands_for;
-	k->asked += (per_megabyte(kind, level) - k->asked) / MEAN;
-	return coldest + WARMER <= level;
+	k->asked += (per_megabyte(kind, degree) - k->asked) / MEAN;
+	return coldest + WARMER <= degree;
 }
 
-/* ---------- extents ---------- */
+/* ---------- slabs ---------- */
 
 /*
  * What the coldest pages of a kind are worth per megabyte: their heat, times the share of the hits
@@ -367,12 +367,12 @@ worth(MtpPool *pool, int kind, uint64 *random)
 		for (int j = 0; j < SAMPLE; j++)
 		{
 			MtpHeat		heat = pool->heat[some_frame(&given, mtp_pool_random(random))];
-			int			level = mtp_heat_level(heat, epoch);
+			int			degree = mtp_heat_degree(heat, epoch);
 
-			coldest = Min(coldest, level);
-			if (level > 0)
+			coldest = Min(coldest, degree);
+			if (degree > 0)
 			{
-				promised += 1 - exp2f(-mtp_heat_accesses[level] * half_lives);
+				promised += 1 - exp2f(-mtp_heat_accesses[degree] * half_lives);
 				seen += mtp_heat_age(heat, epoch) <= RECENT;
 			}
 		}
@@ -386,17 +386,17 @@ mtp_pool_may_want(MtpPool *pool, int kind)
 {
 	volatile MtpPoolKind *k = &pool->kinds[kind];
 
-	if (k->nextents > 0 && k->fresh < mtp_pool_frames(kind))
+	if (k->nslabs > 0 && k->fresh < mtp_pool_frames(kind))
 		return false;
 	return pool->nfree > 0 || k->homeless >= mtp_pool_frames(kind) >> k->haste;
 }
 
 /*
- * The extent comes from the kind whose extents are worth least, if that is little.  A kind of few
- * extents loses more than its coldest pages with one of them, so it counts for more.
+ * The slab comes from the kind whose slabs are worth least, if that is little.  A kind of few
+ * slabs loses more than its coldest pages with one of them, so it counts for more.
  */
 bool
-mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent)
+mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *slab)
 {
 	MtpPoolKind *k = &pool->kinds[kind];
 	int			from = -1;
@@ -406,16 +406,16 @@ mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent)
 		return false;
 	if (pool->nfree > 0)
 	{
-		*extent = pool->nfree - 1;
+		*slab = pool->nfree - 1;
 		return true;
 	}
 	k->homeless = 0;
-	if (k->nextents < pool->nextents)	/* else no other kind has any */
+	if (k->nslabs < pool->nslabs)	/* else no other kind has any */
 	{
-		least = (k->nextents > 0 ? worth(pool, kind, random) : k->asked) / WORTH_MORE;
+		least = (k->nslabs > 0 ? worth(pool, kind, random) : k->asked) / WORTH_MORE;
 		for (int other = 0; other < MTP_POOL_KINDS; other++)
 		{
-			uint32		n = pool->kinds[other].nextents;
+			uint32		n = pool->kinds[other].nslabs;
 			float		loss;
 
 			if (other == kind || n == 0)
@@ -432,41 +432,41 @@ mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent)
 	if (from < 0)
 		return false;
 
-	/* The newest one, if it has free frames; else any, since no extent is cold as a whole. */
+	/* The newest one, if it has free frames; else any, since no slab is cold as a whole. */
 	k = &pool->kinds[from];
-	*extent = pool->extents[from][k->fresh < mtp_pool_frames(from) ? k->nextents - 1
-								  : mtp_pool_random(random) % k->nextents];
+	*slab = pool->slabs[from][k->fresh < mtp_pool_frames(from) ? k->nslabs - 1
+							  : mtp_pool_random(random) % k->nslabs];
 	return true;
 }
 
 /*
- * The caller is alone, and holds all frames of the extent.  Other processes may read the lists
+ * The caller is alone, and holds all frames of the slab.  Other processes may read the lists
  * meanwhile.
  */
 void
-mtp_pool_change(MtpPool *pool, uint32 extent, int kind)
+mtp_pool_change(MtpPool *pool, uint32 slab, int kind)
 {
-	int			old = pool->kind_of[extent];
+	int			old = pool->kind_of[slab];
 	MtpPoolKind *k = &pool->kinds[kind];
 
 	if (old != MTP_FRAME_NONE)
 	{
 		MtpPoolKind *o = &pool->kinds[old];
-		uint32	   *list = pool->extents[old];
+		uint32	   *list = pool->slabs[old];
 		uint32		i = 0;
 
-		while (list[i] != extent)
+		while (list[i] != slab)
 			i++;
-		list[i] = list[--o->nextents];
+		list[i] = list[--o->nslabs];
 		o->fresh = mtp_pool_frames(old);	/* only the newest one had free frames */
 	}
 	else
 		pool->nfree--;
-	for (int i = 0; i < MTP_EXTENT_FRAMES; i++)
-		pool->heat[extent * MTP_EXTENT_FRAMES + i] = 0;
-	pool->kind_of[extent] = kind;
-	pool->extents[kind][k->nextents] = extent;
+	for (int i = 0; i < MTP_SLAB_FRAMES; i++)
+		pool->heat[slab * MTP_SLAB_FRAMES + i] = 0;
+	pool->kind_of[slab] = kind;
+	pool->slabs[kind][k->nslabs] = slab;
 	pg_write_barrier();			/* the list before its number */
-	k->nextents++;
+	k->nslabs++;
 	k->fresh = 0;
 }

@@ -1,8 +1,8 @@
 /*
  * pool.h
- *	  Which pages have a place in the buffer: extents, admission, victims.
+ *	  Which pages have a place in the buffer: slabs, admission, victims.
  *
- * The buffer's memory is cut into extents, each of which has frames of one kind.  The pool knows
+ * The buffer's memory is cut into slabs, each of which has frames of one kind.  The pool knows
  * their numbers and their heat alone: no page, no address, no lock.  The buffer asks it which
  * frame a page may have, and then takes that frame.
  *
@@ -17,20 +17,20 @@
 #include "port/atomics.h"
 
 /*
- * How warm a page is (README.md, "Heat"): the logarithm of its accesses, the level, in one byte,
- * and in the other the epoch that the level is of.  A level loses one in each epoch, when a
+ * How warm a page is (README.md, "Heat"): the logarithm of its accesses, the degree, in one byte,
+ * and in the other the epoch that the degree is of.  A degree loses one in each epoch, when a
  * process looks at it.  Processes read and write words whole and without locks; an access that is
  * lost by that does not matter.
  */
 typedef uint16 MtpHeat;
 
-#define MTP_HEAT_STEPS		16	/* levels between n accesses and 2 n, so epochs of a half-life */
-#define MTP_HEAT_ONE		64	/* the level of one access just now */
+#define MTP_HEAT_STEPS		16	/* degrees between n accesses and 2 n, so epochs of a half-life */
+#define MTP_HEAT_ONE		64	/* the degree of one access just now */
 #define MTP_HEAT_MOST		127 /* sixteen accesses: a warmer page need not stay longer when its
 								 * time is over */
 
 /*
- * For each level: what an access adds to it, in 256ths, and the accesses that it stands for.
+ * For each degree: what an access adds to it, in 256ths, and the accesses that it stands for.
  * mtp_heat_init fills both.
  */
 extern uint16 mtp_heat_gain[MTP_HEAT_MOST + 1];
@@ -39,9 +39,9 @@ extern double mtp_heat_accesses[MTP_HEAT_MOST + 1];
 extern void mtp_heat_init(void);
 
 static inline MtpHeat
-mtp_heat_of(int level, uint8 epoch)
+mtp_heat_of(int degree, uint8 epoch)
 {
-	return (MtpHeat) (epoch << 8 | level);
+	return (MtpHeat) (epoch << 8 | degree);
 }
 
 /*
@@ -55,27 +55,27 @@ mtp_heat_age(MtpHeat heat, uint8 epoch)
 }
 
 /*
- * The level now.  Words are brought up to date in time (mtp_pool_tick), so ages are small.  A word
+ * The degree now.  Words are brought up to date in time (mtp_pool_tick), so ages are small.  A word
  * may be of a newer epoch than the caller knows.
  */
 static inline int
-mtp_heat_level(MtpHeat heat, uint8 epoch)
+mtp_heat_degree(MtpHeat heat, uint8 epoch)
 {
 	return Max((heat & 0xFF) - mtp_heat_age(heat, epoch), 0);
 }
 
 /*
- * The level after one more access.  random has eight bits, which round fractions of a level up or
+ * The degree after one more access.  random has eight bits, which round fractions of a degree up or
  * down.
  */
 static inline int
-mtp_heat_hit(int level, uint8 random)
+mtp_heat_hit(int degree, uint8 random)
 {
-	return level + ((mtp_heat_gain[level] + random) >> 8);
+	return degree + ((mtp_heat_gain[degree] + random) >> 8);
 }
 
-#define MTP_EXTENT_BYTES	(1024 * 1024)
-#define MTP_MOST_EXTENTS	(1024 * 1024)
+#define MTP_SLAB_BYTES	(1024 * 1024)
+#define MTP_MOST_SLABS	(1024 * 1024)
 
 /* Kinds of pages */
 #define MTP_FRAME_INDEX		0	/* one block of an index */
@@ -83,22 +83,22 @@ mtp_heat_hit(int level, uint8 random)
 #define MTP_FRAME_PAGEDIR 2		/* the page directory of a pair */
 #define MTP_FRAME_KINDS		3
 
-/* Kinds of frames, and so of extents: the same, and one more for page directories */
+/* Kinds of frames, and so of slabs: the same, and one more for page directories */
 #define MTP_FRAME_SMALL		3	/* a page directory that needs no more than half of the room */
 #define MTP_POOL_KINDS		4
-#define MTP_FRAME_NONE		0xFF	/* an extent that has no kind yet */
+#define MTP_FRAME_NONE		0xFF	/* a slab that has no kind yet */
 
 #define MTP_PAGEDIR_BYTES 4096
 #define MTP_SMALL_BYTES		(MTP_PAGEDIR_BYTES / 2)
 
-/* The unit of room and of time: blocks.  An extent has room for so many. */
-#define MTP_EXTENT_BLOCKS	(MTP_EXTENT_BYTES / BLCKSZ)
+/* The unit of room and of time: blocks.  A slab has room for so many. */
+#define MTP_SLAB_BLOCKS	(MTP_SLAB_BYTES / BLCKSZ)
 
 /*
- * Extents have as many numbers of frames as the smallest frames need.  An extent of larger frames
+ * Slabs have as many numbers of frames as the smallest frames need.  A slab of larger frames
  * leaves the last numbers unused.
  */
-#define MTP_EXTENT_FRAMES	(MTP_EXTENT_BYTES / Min(BLCKSZ, MTP_SMALL_BYTES))
+#define MTP_SLAB_FRAMES	(MTP_SLAB_BYTES / Min(BLCKSZ, MTP_SMALL_BYTES))
 
 #define MTP_SKETCH_ROWS		3
 
@@ -107,34 +107,34 @@ mtp_heat_hit(int level, uint8 random)
 
 typedef struct MtpPoolKind
 {
-	uint32		nextents;
-	uint32		fresh;			/* frames of the newest extent that have been given out */
-	uint32		homeless;		/* refused or driven out since an extent was asked for */
+	uint32		nslabs;
+	uint32		fresh;			/* frames of the newest slab that have been given out */
+	uint32		homeless;		/* refused or driven out since a slab was asked for */
 	uint32		haste;			/* halvings of the pages that it takes to ask for one */
 	float		asked;			/* mean heat per megabyte of pages that found no free frame */
 } MtpPoolKind;
 
 typedef struct MtpPool
 {
-	uint32		nextents;
-	uint32		nfree;			/* extents without a kind */
+	uint32		nslabs;
+	uint32		nfree;			/* slabs without a kind */
 	uint32		epoch_length;	/* in accesses to blocks */
 	uint32		sketch_mask;
 	pg_atomic_uint64 accesses;
 	pg_atomic_uint32 epoch;
 	MtpPoolKind kinds[MTP_POOL_KINDS];
-	uint8	   *kind_of;		/* of each extent */
-	uint32	   *extents[MTP_POOL_KINDS];	/* those of a kind, the newest last */
+	uint8	   *kind_of;		/* of each slab */
+	uint32	   *slabs[MTP_POOL_KINDS];	/* those of a kind, the newest last */
 	MtpHeat    *heat;			/* of each frame */
 	MtpHeat    *sketch;			/* MTP_SKETCH_ROWS rows */
 } MtpPool;
 
 /*
- * The bytes of a pool, and how to make one in them, zeroed or not.  nextents: 1 ..
- * MTP_MOST_EXTENTS.  half_life: MTP_POOL_HALF_LIFE, or what an experiment tries.
+ * The bytes of a pool, and how to make one in them, zeroed or not.  nslabs: 1 ..
+ * MTP_MOST_SLABS.  half_life: MTP_POOL_HALF_LIFE, or what an experiment tries.
  */
-extern Size mtp_pool_size(uint32 nextents);
-extern MtpPool *mtp_pool_make(void *memory, uint32 nextents, double half_life);
+extern Size mtp_pool_size(uint32 nslabs);
+extern MtpPool *mtp_pool_make(void *memory, uint32 nslabs, double half_life);
 
 /* The next random number (xorshift).  *state is not 0. */
 static inline uint64
@@ -153,7 +153,7 @@ mtp_pool_page_kind(int kind)
 	return kind == MTP_FRAME_SMALL ? MTP_FRAME_PAGEDIR : kind;
 }
 
-/* Bytes of a frame, and frames of an extent */
+/* Bytes of a frame, and frames of a slab */
 static inline uint32
 mtp_pool_frame_bytes(int kind)
 {
@@ -164,7 +164,7 @@ mtp_pool_frame_bytes(int kind)
 static inline uint32
 mtp_pool_frames(int kind)
 {
-	return MTP_EXTENT_BYTES / mtp_pool_frame_bytes(kind);
+	return MTP_SLAB_BYTES / mtp_pool_frame_bytes(kind);
 }
 
 static inline uint8
@@ -185,7 +185,7 @@ mtp_pool_hit(MtpPool *pool, uint32 frame, uint8 random)
 {
 	uint8		epoch = mtp_pool_epoch(pool);
 	MtpHeat		heat = pool->heat[frame];
-	MtpHeat		now = mtp_heat_of(mtp_heat_hit(mtp_heat_level(heat, epoch), random), epoch);
+	MtpHeat		now = mtp_heat_of(mtp_heat_hit(mtp_heat_degree(heat, epoch), random), epoch);
 
 	if (now != heat)
 		pool->heat[frame] = now;
@@ -205,7 +205,7 @@ typedef struct MtpAdmission
 #define MTP_ADMITTED_ALL	65536
 
 /*
- * Counts an access to a page without a frame.  Returns the page's level, or -1 if this miss looks
+ * Counts an access to a page without a frame.  Returns the page's degree, or -1 if this miss looks
  * for no frame.  page is a hash of the page's identity; random has 16 bits.  A caller that looks
  * for a frame calls mtp_pool_tried with the outcome.
  */
@@ -214,40 +214,40 @@ extern int	mtp_pool_miss(MtpPool *pool, int kind, uint64 page, MtpAdmission *adm
 extern void mtp_pool_tried(MtpAdmission *admission, bool admitted);
 
 /*
- * Chooses a frame for a page of this kind and level: a free one, or one whose page is colder by
- * some.  At level 0, only a free one, or one whose page has cooled to nothing (no access for four
+ * Chooses a frame for a page of this kind and degree: a free one, or one whose page is colder by
+ * some.  At degree 0, only a free one, or one whose page has cooled to nothing (no access for four
  * half-lives or more).  False if there is none: the page is refused.  stands_for: the misses that
- * this call stands for; not read at level 0.  *random is a state of random numbers, not 0.
+ * this call stands for; not read at degree 0.  *random is a state of random numbers, not 0.
  *
- * Another process may have the frame, or may have changed its extent's kind.  So the caller takes
+ * Another process may have the frame, or may have changed its slab's kind.  So the caller takes
  * the frame first, and then looks.
  */
-extern bool mtp_pool_place(MtpPool *pool, int kind, int level, int stands_for, uint64 *random,
+extern bool mtp_pool_place(MtpPool *pool, int kind, int degree, int stands_for, uint64 *random,
 						   uint32 *frame);
 
 /* True if the frame is one of this kind that was given out before. */
 extern bool mtp_pool_was_given(MtpPool *pool, int kind, uint32 frame);
 
 /* Makes a page in the sketch at least this warm.  No access is counted. */
-extern void mtp_pool_warm(MtpPool *pool, uint64 page, int level);
+extern void mtp_pool_warm(MtpPool *pool, uint64 page, int degree);
 
 /* A page has left a frame; a page has come to a frame. */
 extern void mtp_pool_left(MtpPool *pool, uint32 frame, uint64 page);
 
 static inline void
-mtp_pool_came(MtpPool *pool, uint32 frame, int level)
+mtp_pool_came(MtpPool *pool, uint32 frame, int degree)
 {
-	pool->heat[frame] = mtp_heat_of(level, mtp_pool_epoch(pool));
+	pool->heat[frame] = mtp_heat_of(degree, mtp_pool_epoch(pool));
 }
 
 /*
- * mtp_pool_wants is true if an extent must change to this kind: one that has no kind yet, or one
- * of a kind whose coldest pages are worth less.  *extent is its number.  The caller is alone.  It
- * takes all frames of the extent, and then calls mtp_pool_change.  mtp_pool_may_want guesses that
+ * mtp_pool_wants is true if a slab must change to this kind: one that has no kind yet, or one
+ * of a kind whose coldest pages are worth less.  *slab is its number.  The caller is alone.  It
+ * takes all frames of the slab, and then calls mtp_pool_change.  mtp_pool_may_want guesses that
  * without a lock; it is mostly false.
  */
 extern bool mtp_pool_may_want(MtpPool *pool, int kind);
-extern bool mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *extent);
-extern void mtp_pool_change(MtpPool *pool, uint32 extent, int kind);
+extern bool mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *slab);
+extern void mtp_pool_change(MtpPool *pool, uint32 slab, int kind);
 
 #endif							/* MTP_POOL_H */

@@ -23,7 +23,7 @@
 #include "utils/syscache.h"
 #include "core/inject.h"
 
-/* A look for the frames of one block costs as much as a look at so many heads. */
+/* A look for the frames of one block costs as much as a look at so many headers. */
 #define HEADS_PER_BLOCK	16
 
 static object_access_hook_type next_access = NULL;
@@ -85,7 +85,7 @@ blocks_of(MtpLocator file)
 }
 
 /*
- * Looks for the frames of each block, if that is less work than a look at all heads.  Then asks
+ * Looks for the frames of each block, if that is less work than a look at all headers.  Then asks
  * again whether there are any: a file may have been longer once, and other files may share its
  * counter.
  */

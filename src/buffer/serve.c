@@ -148,27 +148,27 @@ mtp_buffer_fits(Relation index)
 }
 
 bool
-mtp_buffer_place_loaded(MtpPageTag tag, int kind, int level, MtpFramePlace *place)
+mtp_buffer_place_loaded(MtpPageTag tag, int kind, int degree, MtpFramePlace *place)
 {
 	uint64	   *random = mtp_buffer_random_state();
 
-	if (mtp_frame_place_warm(&mtp_buffer, tag, kind, level, random, place))
+	if (mtp_frame_place_warm(&mtp_buffer, tag, kind, degree, random, place))
 		return true;
 	if (mtp_frame_has(&mtp_buffer, tag, kind))
 		return false;
 	mtp_buffer_consider(kind);
-	return mtp_frame_place_warm(&mtp_buffer, tag, kind, level, mtp_buffer_random_state(), place);
+	return mtp_frame_place_warm(&mtp_buffer, tag, kind, degree, mtp_buffer_random_state(), place);
 }
 
 void
-mtp_buffer_load(Relation rel, BlockNumber block, int level, BufferAccessStrategy strategy)
+mtp_buffer_load(Relation rel, BlockNumber block, int degree, BufferAccessStrategy strategy)
 {
 	MtpPageTag	tag = mtp_page_tag(MtpRelLocator(rel), block);
 	MtpFramePlace place;
 	Buffer		buf;
 	const char *page;
 
-	if (!mtp_buffer_place_loaded(tag, MTP_FRAME_INDEX, level, &place))
+	if (!mtp_buffer_place_loaded(tag, MTP_FRAME_INDEX, degree, &place))
 		return;
 	buf = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 	LockBuffer(buf, BUFFER_LOCK_SHARE);

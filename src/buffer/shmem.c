@@ -15,7 +15,7 @@ MtpBuffer	mtp_buffer;
 int			mtp_buffer_size = 128;
 bool		mtp_use_frames = true;
 pg_atomic_uint64 *mtp_buffer_counts = NULL;
-uint32		(*mtp_buffer_open_store) (uint32 extents, Size slack, char **images) = NULL;
+uint32		(*mtp_buffer_open_store) (uint32 slabs, Size slack, char **images) = NULL;
 
 /* A reader of a frame that changes may be led so many bytes beyond the last image. */
 #define SLACK	BLCKSZ
@@ -24,7 +24,7 @@ uint32		(*mtp_buffer_open_store) (uint32 extents, Size slack, char **images) = N
 #define SYSTEM_PAGE	4096
 
 /* Of the buffer: mtpower.buffer_size, or what the store has room for */
-static uint32 nextents = 0;
+static uint32 nslabs = 0;
 
 /*
  * The images in the store, or NULL: they are in shared memory.  Children inherit the address from
@@ -37,22 +37,22 @@ static char *stored = NULL;
 static Size
 images_size(void)
 {
-	return add_size(mul_size(nextents, MTP_EXTENT_BYTES), SLACK + SYSTEM_PAGE);
+	return add_size(mul_size(nslabs, MTP_SLAB_BYTES), SLACK + SYSTEM_PAGE);
 }
 
 /* The first call opens the store; a process that inherits nothing has no buffer. */
 static Size
 heat_size(void)
 {
-	if (nextents == 0 && mtp_buffer_size > 0 && !IsUnderPostmaster)
-		nextents = mtp_buffer_open_store(mtp_buffer_size, SLACK, &stored);
-	return nextents > 0 ? mtp_pool_size(nextents) : 0;
+	if (nslabs == 0 && mtp_buffer_size > 0 && !IsUnderPostmaster)
+		nslabs = mtp_buffer_open_store(mtp_buffer_size, SLACK, &stored);
+	return nslabs > 0 ? mtp_pool_size(nslabs) : 0;
 }
 
 static Size
 other_sizes(void)
 {
-	Size		size = add_size(mtp_frame_size(nextents), COUNTS_SIZE + mtp_hazard_size());
+	Size		size = add_size(mtp_frame_size(nslabs), COUNTS_SIZE + mtp_hazard_size());
 
 	return stored == NULL ? add_size(size, images_size()) : size;
 }
@@ -61,7 +61,7 @@ other_sizes(void)
 static void
 attach_buffer(void *heat, LWLockPadded *locks, bool found)
 {
-	void	   *heads = ShmemInitStruct("mtpower buffer: heads", mtp_frame_size(nextents), &found);
+	void	   *frames = ShmemInitStruct("mtpower buffer: headers", mtp_frame_size(nslabs), &found);
 	char	   *images = stored != NULL ? stored :
 	ShmemInitStruct("mtpower buffer: images", images_size(), &found);
 
@@ -71,9 +71,9 @@ attach_buffer(void *heat, LWLockPadded *locks, bool found)
 		pg_atomic_init_u64(&mtp_buffer_counts[i], 0);
 	mtp_heat_init();
 	memset(&mtp_buffer, 0, sizeof(mtp_buffer));
-	mtp_frame_make(&mtp_buffer, mtp_pool_make(heat, nextents, MTP_POOL_HALF_LIFE), heads,
+	mtp_frame_make(&mtp_buffer, mtp_pool_make(heat, nslabs, MTP_POOL_HALF_LIFE), frames,
 				   (char *) TYPEALIGN(SYSTEM_PAGE, images), locks);
-	mtp_hazard_make(ShmemInitStruct("mtpower buffer: slots", mtp_hazard_size(), &found));
+	mtp_hazard_make(ShmemInitStruct("mtpower buffer: hazard pointers", mtp_hazard_size(), &found));
 }
 
 void
@@ -87,7 +87,7 @@ mtp_buffer_init(void)
 	DefineCustomIntVariable("mtpower.buffer_size",
 							"Shared memory for copies of pages that are read without locks.",
 							"Zero reads all pages in shared_buffers.",
-							&mtp_buffer_size, 128, 0, MTP_MOST_EXTENTS,
+							&mtp_buffer_size, 128, 0, MTP_MOST_SLABS,
 							PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomBoolVariable("mtpower.use_frames",
 							 "Reads pages in mtpower's buffer where they have a copy there.",

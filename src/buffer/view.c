@@ -18,7 +18,7 @@ PG_FUNCTION_INFO_V1(mtp_buffer_content);
 
 static const char *const kind_names[MTP_FRAME_KINDS] = {"index", "table", "directory"};
 
-/* One row for each kind, and one for extents that have no kind yet */
+/* One row for each kind, and one for slabs that have no kind yet */
 Datum
 mtp_stat_buffer(PG_FUNCTION_ARGS)
 {
@@ -36,7 +36,7 @@ mtp_stat_buffer(PG_FUNCTION_ARGS)
 	for (int kind = 0; kind <= MTP_FRAME_KINDS; kind++)
 	{
 		bool		is_free = kind == MTP_FRAME_KINDS;
-		uint64		bytes = is_free ? (uint64) pool->nfree * MTP_EXTENT_BYTES : 0;
+		uint64		bytes = is_free ? (uint64) pool->nfree * MTP_SLAB_BYTES : 0;
 		pg_atomic_uint64 *counts = mtp_buffer_counts + kind * MTP_FRAME_COUNTS;
 		uint64		frames = 0;
 		Datum		values[4 + MTP_FRAME_COUNTS] = {0};
@@ -45,8 +45,8 @@ mtp_stat_buffer(PG_FUNCTION_ARGS)
 		for (int i = 0; i < MTP_POOL_KINDS; i++)
 			if (mtp_pool_page_kind(i) == kind)
 			{
-				frames += (uint64) pool->kinds[i].nextents * mtp_pool_frames(i);
-				bytes += (uint64) pool->kinds[i].nextents * MTP_EXTENT_BYTES;
+				frames += (uint64) pool->kinds[i].nslabs * mtp_pool_frames(i);
+				bytes += (uint64) pool->kinds[i].nslabs * MTP_SLAB_BYTES;
 			}
 		memset(nulls, is_free, sizeof(nulls));
 		nulls[0] = nulls[2] = false;
@@ -66,7 +66,7 @@ mtp_buffer_content(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	MtpPool    *pool = mtp_buffer.pool;
-	uint32		nframes = pool == NULL ? 0 : pool->nextents * MTP_EXTENT_FRAMES;
+	uint32		nframes = pool == NULL ? 0 : pool->nslabs * MTP_SLAB_FRAMES;
 
 	mtp_require_preload();
 	InitMaterializedSRF(fcinfo, 0);
@@ -92,8 +92,8 @@ mtp_buffer_content(PG_FUNCTION_ARGS)
 		nulls[0] = !OidIsValid(relid);	/* of a transaction that has not ended, or not known yet */
 		values[1] = Int64GetDatum((int64) (uint32) tag.page - 1);
 		values[2] = CStringGetTextDatum(kind_names[mtp_pool_page_kind(kind)]);
-		values[3] = Float4GetDatum(mtp_heat_accesses[mtp_heat_level(pool->heat[frame],
-																	mtp_pool_epoch(pool))]);
+		values[3] = Float4GetDatum(mtp_heat_accesses[mtp_heat_degree(pool->heat[frame],
+																	 mtp_pool_epoch(pool))]);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

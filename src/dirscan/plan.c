@@ -114,15 +114,15 @@ cost_share(PlannerInfo *root, RelOptInfo *rel, Relation table, List *clauses)
 	/* Estimates the share of pairs that have directories of these columns. */
 	for (int i = 0; i < nsample; i++)
 	{
-		MtpPagedirHead head;
+		MtpPagedirHeader header;
 
 		if (!mtp_pair_peek(table, (uint64) npairs * (2 * i + 1) / (2 * nsample), MTP_FRAME_PAGEDIR,
-						   &head, sizeof(head)))
+						   &header, sizeof(header)))
 			continue;
 		if (columns.n == 0 &&
 			!mtp_pagedir_describe(&columns, RelationGetDescr(table), ncolumns, attnums))
 			return 1;
-		has += mtp_pagedir_is_of(&head, &columns);
+		has += mtp_pagedir_is_of(&header, &columns);
 	}
 	if (has == 0)
 		return 1;

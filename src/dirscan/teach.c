@@ -93,11 +93,11 @@ begin_lesson(CustomScanState *node, EState *estate, int eflags)
 	npairs = ((uint64) RelationGetNumberOfBlocks(rel) + 1) / 2;
 	for (uint32 pair = 0; pair < npairs; pair++)
 	{
-		MtpPagedirHead head;
+		MtpPagedirHeader header;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!mtp_pair_peek(rel, pair, MTP_FRAME_PAGEDIR, &head, sizeof(head)) ||
-			!mtp_pagedir_is_of(&head, &columns))
+		if (!mtp_pair_peek(rel, pair, MTP_FRAME_PAGEDIR, &header, sizeof(header)) ||
+			!mtp_pagedir_is_of(&header, &columns))
 			mtp_pagedir_request(rel, pair);
 	}
 	mtp_pagedir_request_flush();

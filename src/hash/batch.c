@@ -22,7 +22,7 @@ hash_order(Relation index)
 
 	order->code = MTP_NORM_OID;
 	order->narrow = true;
-	order->norm_heads = true;
+	order->norm_prefixes = true;
 	return order;
 }
 

@@ -264,7 +264,7 @@ mtp_hash_build(Relation heap, Relation index, struct IndexInfo *info)
 		.write = write_main
 	};
 	Build	   *b = palloc0(sizeof(Build));
-	MtpOrder	order = {.code = MTP_NORM_OID,.narrow = true,.norm_heads = true};
+	MtpOrder	order = {.code = MTP_NORM_OID,.narrow = true,.norm_prefixes = true};
 
 	mtp_hash_check_support(index);
 	b->b.index = index;

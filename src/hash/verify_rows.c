@@ -22,7 +22,7 @@ mtp_hash_verify_rows_begin(MtpHashVerify *hv)
 	memset(&hv->order, 0, sizeof(MtpOrder));
 	hv->order.code = MTP_NORM_OID;
 	hv->order.narrow = true;
-	hv->order.norm_heads = true;
+	hv->order.norm_prefixes = true;
 	hv->entries = mtp_batch_spool_begin(&hv->order, memory);
 	hv->rows = mtp_batch_spool_begin(&hv->order, memory);
 }

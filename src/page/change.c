@@ -13,7 +13,7 @@
 void
 mtp_page_init(Page page, uint8 type, uint16 level, uint8 norm)
 {
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 
 	PageInit(page, BLCKSZ, 0);
 	h->type = type;
@@ -36,7 +36,7 @@ mtp_page_init(Page page, uint8 type, uint16 level, uint8 norm)
 static inline int
 lay_out(Page page, int nitems, Size bytes)
 {
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	Size		item = bytes / Max(nitems, 1) + sizeof(MtpNode) / MTP_NODE_SLOTS;
 	Size		need = mtp_page_need(nitems, bytes);
 	int			more = need < MTP_PAGE_ROOM ? (MTP_PAGE_ROOM - need) / item : 0;
@@ -89,7 +89,7 @@ rewrite(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint
 	PGAlignedBlock copy;
 	Page		old = copy.data;
 	PageHeader	ph = (PageHeader) page;
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	Size		bytes = mtp_page_body_bytes(page);
 	int			fill;
 	int			rank = 0,
@@ -108,7 +108,7 @@ rewrite(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint
 
 	if (h->highkey != 0)
 		h->highkey = put_body(page, MtpHighKey(old));
-	for (int i = 0; i < MtpHead(old)->nnodes; i++)
+	for (int i = 0; i < MtpHeader(old)->nnodes; i++)
 	{
 		MtpNode    *from = &MtpNodes(old)[i];
 
@@ -133,7 +133,7 @@ rewrite(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint
 void
 mtp_page_set_window(Page page, const uint64 *norms)
 {
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	bool		grows = MtpLeftmost(page) || MtpRightmost(page);
 	int			lo = 0,
 				hi = h->nitems - 1;
@@ -171,7 +171,7 @@ void
 mtp_page_pack(Page page, int n, const IndexTuple *items, IndexTuple highkey)
 {
 	PageHeader	ph = (PageHeader) page;
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	Size		bytes = highkey ? MAXALIGN(IndexTupleSize(highkey)) : 0;
 	uint64		norms[MTP_MAX_ITEMS];
 	int			fill;
@@ -200,7 +200,7 @@ mtp_page_pack(Page page, int n, const IndexTuple *items, IndexTuple highkey)
 static void
 rewindow(Page page)
 {
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	uint64		norms[MTP_MAX_ITEMS];
 	int			n = 0;
 	int			at = 0;
@@ -251,7 +251,7 @@ static bool
 open_node(Page page, int at)
 {
 	PageHeader	ph = (PageHeader) page;
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	Size		need = sizeof(MtpNode);
 
 	if (h->nnodes == h->cap)
@@ -311,7 +311,7 @@ static bool
 borrow_slot(Page page, MtpPos *p, int reach)
 {
 	const uint8 *counts = MtpCounts(page);
-	int			nnodes = MtpHead(page)->nnodes;
+	int			nnodes = MtpHeader(page)->nnodes;
 	int			end = p->slot > 0 ? p->node : p->node - 1;
 	int			right = p->node;
 	int			left = end;
@@ -376,7 +376,7 @@ add_node(Page page, MtpPos *p)
 static bool
 make_slot(Page page, int pos, MtpPos *p)
 {
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	uint8	   *counts;
 
 	*p = mtp_page_locate(page, pos);
@@ -422,14 +422,14 @@ insert_one(Page page, int pos, IndexTuple itup, uint32 head)
 	node->offs[p.slot] = ph->pd_upper;
 	MtpCounts(page)[p.node]++;
 	MtpDir(page)[p.node] = node->heads[MtpCounts(page)[p.node] - 1];
-	MtpHead(page)->nitems++;
+	MtpHeader(page)->nitems++;
 	return true;
 }
 
 void
 mtp_page_insert(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint64 *norms)
 {
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	int			before = h->nitems;
 
 	/*
@@ -455,7 +455,7 @@ mtp_page_insert(Page page, int n, const uint16 *pos, const IndexTuple *items, co
 bool
 mtp_page_insert_reads(Page page, int n, Size bytes)
 {
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 
 	if ((n > 4 && n > h->nitems / 2) || grew_much(h->nitems, h->nitems + n))
 		return true;
@@ -474,7 +474,7 @@ mtp_page_insert_reads(Page page, int n, Size bytes)
 void
 mtp_page_delete(Page page, int n, const uint16 *pos)
 {
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	uint32	   *dir = MtpDir(page);
 	uint8	   *counts = MtpCounts(page);
 
@@ -516,7 +516,7 @@ mtp_page_delete(Page page, int n, const uint16 *pos)
 void
 mtp_page_set_dead(Page page, int node, int slot)
 {
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	uint16	   *off = &MtpNodes(page)[node].offs[slot];
 
 	if (*off & MTP_SLOT_DEAD)
@@ -529,7 +529,7 @@ mtp_page_set_dead(Page page, int node, int slot)
 void
 mtp_page_mask(Page page)
 {
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 
 	h->ndead = 0;
 	h->flags &= ~MTP_HAS_DEAD;

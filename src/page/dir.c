@@ -7,8 +7,8 @@
 MtpPos
 mtp_page_locate(Page page, int pos)
 {
-	Assert(pos >= 0 && pos <= MtpHead(page)->nitems);
-	return mtp_pos_locate(MtpCounts(page), MtpHead(page)->nnodes, pos);
+	Assert(pos >= 0 && pos <= MtpHeader(page)->nitems);
+	return mtp_pos_locate(MtpCounts(page), MtpHeader(page)->nnodes, pos);
 }
 
 IndexTuple
@@ -16,7 +16,7 @@ mtp_page_item(Page page, int pos)
 {
 	MtpPos		p = mtp_page_locate(page, pos);
 
-	Assert(pos < MtpHead(page)->nitems);
+	Assert(pos < MtpHeader(page)->nitems);
 	return mtp_slot_item(page, p.node, p.slot);
 }
 
@@ -24,7 +24,7 @@ int
 mtp_page_items(Page page, IndexTuple *items)
 {
 	const uint8 *counts = MtpCounts(page);
-	int			nnodes = MtpHead(page)->nnodes;
+	int			nnodes = MtpHeader(page)->nnodes;
 	int			n = 0;
 
 	for (int i = 0; i < nnodes; i++)
@@ -36,7 +36,7 @@ mtp_page_items(Page page, IndexTuple *items)
 Size
 mtp_page_free(Page page)
 {
-	Size		used = mtp_page_need(MtpHead(page)->nitems, mtp_page_body_bytes(page));
+	Size		used = mtp_page_need(MtpHeader(page)->nitems, mtp_page_body_bytes(page));
 
 	return used < MTP_PAGE_ROOM ? MTP_PAGE_ROOM - used : 0;
 }
@@ -44,7 +44,7 @@ mtp_page_free(Page page)
 bool
 mtp_page_fits(Page page, int n, Size bytes)
 {
-	return mtp_page_need(MtpHead(page)->nitems + n, bytes + mtp_page_body_bytes(page)) <=
+	return mtp_page_need(MtpHeader(page)->nitems + n, bytes + mtp_page_body_bytes(page)) <=
 		MTP_PAGE_ROOM;
 }
 
@@ -61,14 +61,14 @@ body_ok(Page page, unsigned off)
 	itup = (IndexTuple) ((char *) page + off);
 	return IndexTupleSize(itup) >= sizeof(IndexTupleData) &&
 		off + MAXALIGN(IndexTupleSize(itup)) <= ph->pd_special &&
-		mtp_norm_whole(MtpHead(page)->norm, itup);
+		mtp_norm_whole(MtpHeader(page)->norm, itup);
 }
 
 /* True if each node in use has 1 .. 16 items, and all together have as many as the page says. */
 static bool
 counts_ok(Page page)
 {
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	const uint8 *counts = MtpCounts(page);
 #ifdef MTP_USE_SSE2
 	const __m128i zero = _mm_setzero_si128();
@@ -115,7 +115,7 @@ const char *
 mtp_page_shape(Page page)
 {
 	PageHeader	ph = (PageHeader) page;
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 
 	if (h->page_id != MTP_PAGE_ID)
 		return "page identifier is wrong";
@@ -153,7 +153,7 @@ mtp_page_shape(Page page)
 const char *
 mtp_page_fault(Page page, int *pos)
 {
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	const char *what = mtp_page_shape(page);
 	Size		bytes = 0;
 	uint32		last = 0;

@@ -80,17 +80,17 @@ typedef struct MtpNode
 #define MTP_HEADER_AT		MAXALIGN(SizeOfPageHeaderData)
 #define MTP_DIR_AT			(MTP_HEADER_AT + sizeof(MtpPageHeader))
 
-#define MtpHead(page)		((MtpPageHeader *) ((char *) (page) + MTP_HEADER_AT))
+#define MtpHeader(page)		((MtpPageHeader *) ((char *) (page) + MTP_HEADER_AT))
 #define MtpDir(page)		((uint32 *) ((char *) (page) + MTP_DIR_AT))
-#define MtpCounts(page)		((uint8 *) (MtpDir(page) + MtpHead(page)->cap))
-#define MtpNodes(page)		((MtpNode *) (MtpCounts(page) + MtpHead(page)->cap))
-#define MtpHighKey(page)	((IndexTuple) ((char *) (page) + MtpHead(page)->highkey))
-#define MtpRightmost(page)	(MtpHead(page)->right == InvalidBlockNumber)
-#define MtpLeftmost(page)	(MtpHead(page)->left == InvalidBlockNumber)
-#define MtpIsLeaf(page)		(MtpHead(page)->type == MTP_PAGE_LEAF)
-#define MtpIsInner(page)	(MtpHead(page)->type == MTP_PAGE_INNER)
-#define MtpIsDeleted(page)	(MtpHead(page)->type == MTP_PAGE_DELETED)
-#define MtpIncomplete(page) ((MtpHead(page)->flags & MTP_INCOMPLETE) != 0)
+#define MtpCounts(page)		((uint8 *) (MtpDir(page) + MtpHeader(page)->cap))
+#define MtpNodes(page)		((MtpNode *) (MtpCounts(page) + MtpHeader(page)->cap))
+#define MtpHighKey(page)	((IndexTuple) ((char *) (page) + MtpHeader(page)->highkey))
+#define MtpRightmost(page)	(MtpHeader(page)->right == InvalidBlockNumber)
+#define MtpLeftmost(page)	(MtpHeader(page)->left == InvalidBlockNumber)
+#define MtpIsLeaf(page)		(MtpHeader(page)->type == MTP_PAGE_LEAF)
+#define MtpIsInner(page)	(MtpHeader(page)->type == MTP_PAGE_INNER)
+#define MtpIsDeleted(page)	(MtpHeader(page)->type == MTP_PAGE_DELETED)
+#define MtpIncomplete(page) ((MtpHeader(page)->flags & MTP_INCOMPLETE) != 0)
 
 /* The bytes of a page that directory and bodies share */
 #define MTP_PAGE_ROOM		(BLCKSZ - MTP_DIR_AT)
@@ -243,7 +243,7 @@ mtp_pos_locate(const uint8 *counts, int nnodes, int pos)
 static inline bool
 mtp_pos_next(Page page, MtpPos *p)
 {
-	return mtp_pos_forward(MtpCounts(page), MtpHead(page), p);
+	return mtp_pos_forward(MtpCounts(page), MtpHeader(page), p);
 }
 
 /* dir.c: reading.  Ranks are 0 .. nitems; nitems stands behind the last item. */
@@ -259,7 +259,7 @@ mtp_page_body_bytes(Page page)
 {
 	PageHeader	ph = (PageHeader) page;
 
-	return ph->pd_special - ph->pd_upper - MtpHead(page)->garbage;
+	return ph->pd_special - ph->pd_upper - MtpHeader(page)->garbage;
 }
 
 /* The bytes that insertions can still use, after a rewrite of the page */

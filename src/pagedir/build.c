@@ -138,16 +138,16 @@ has_one(MtpPagedirBuilder *b, uint32 pair)
 {
 	MtpFrameRef ref;
 	MtpPageTag	tag;
-	MtpPagedirHead head;
+	MtpPagedirHeader header;
 
 	if (!mtp_pair_has(b->rel, pair, MTP_FRAME_PAGEDIR))
 		return false;
-	if (!mtp_pair_find(b->rel, pair, MTP_FRAME_PAGEDIR, 0, sizeof(MtpPagedirHead), &ref))
+	if (!mtp_pair_find(b->rel, pair, MTP_FRAME_PAGEDIR, 0, sizeof(MtpPagedirHeader), &ref))
 		return true;			/* another process changes the frame */
 
 	/* The copy may be torn; mtp_frame_still tells.  Without the format it is not filled yet. */
-	memcpy(&head, ref.image, sizeof(head));
-	if (head.format != MTP_PAGEDIR_FORMAT || mtp_pagedir_is_of(&head, &b->columns) ||
+	memcpy(&header, ref.image, sizeof(header));
+	if (header.format != MTP_PAGEDIR_FORMAT || mtp_pagedir_is_of(&header, &b->columns) ||
 		!mtp_frame_still(&mtp_buffer, &ref))
 		return true;
 	tag = mtp_page_tag(MtpRelLocator(b->rel), MtpPairBlock(pair));
@@ -261,7 +261,7 @@ mtp_pagedir_builder_build(MtpPagedirBuilder *b, uint32 pair, bool only_free, int
 		return MTP_BUILT_BEFORE;
 
 	/*
-	 * Reserving the wrong kind might cost an extent, so a process makes its first directory of a
+	 * Reserving the wrong kind might cost a slab, so a process makes its first directory of a
 	 * table on trial.
 	 */
 	if (last_table != RelationGetRelid(b->rel) &&

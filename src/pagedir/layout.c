@@ -10,7 +10,7 @@
 typedef struct Build
 {
 	MtpPagedirColumns *columns;
-	MtpPagedirHead head;
+	MtpPagedirHeader header;
 	MtpPagedirEntry *entries;	/* room for all items, in each array */
 	int			nentries;
 	uint16	   *others;
@@ -18,23 +18,23 @@ typedef struct Build
 } Build;
 
 MtpPagedirShape
-mtp_pagedir_shape(const MtpPagedirHead *head)
+mtp_pagedir_shape(const MtpPagedirHeader *header)
 {
 	MtpPagedirShape s = {0};
-	int			n = head->nsorted + head->nnulls;
-	uint8		how = head->column[0].codes.how;
+	int			n = header->nsorted + header->nnulls;
+	uint8		how = header->column[0].codes.how;
 
 	if (how == MTP_CODES_WINDOW || how == MTP_CODES_DICTIONARY)
-		s.nnodes = (head->nsorted + MTP_NODE_SLOTS - 1) / MTP_NODE_SLOTS;
-	s.first = TYPEALIGN(MTP_PAGEDIR_ALIGN, MtpPagedirHeadSize(head->ncolumns));
+		s.nnodes = (header->nsorted + MTP_NODE_SLOTS - 1) / MTP_NODE_SLOTS;
+	s.first = TYPEALIGN(MTP_PAGEDIR_ALIGN, MtpPagedirHeaderSize(header->ncolumns));
 	s.heads = s.first + TYPEALIGN(MTP_PAGEDIR_ALIGN, s.nnodes * sizeof(uint32));
 	s.items = s.heads + s.nnodes * MTP_NODE_SLOTS * sizeof(uint32);
-	s.size = s.items + (n + head->nothers) * sizeof(uint16);
-	for (int i = 1; i < head->ncolumns; i++)
+	s.size = s.items + (n + header->nothers) * sizeof(uint16);
+	for (int i = 1; i < header->ncolumns; i++)
 	{
 		s.codes[i] = TYPEALIGN(sizeof(uint32), s.size);
-		if (head->column[i].codes.width > 0)
-			s.size = s.codes[i] + n * head->column[i].codes.width;
+		if (header->column[i].codes.width > 0)
+			s.size = s.codes[i] + n * header->column[i].codes.width;
 	}
 	return s;
 }
@@ -96,17 +96,17 @@ add_row(Build *b, int item, HeapTupleHeader row, Size size)
 		apart = entry->kinds[i] == MTP_VALUE_APART;
 	if (apart)
 	{
-		b->others[b->head.nothers++] = item;
+		b->others[b->header.nothers++] = item;
 		return;
 	}
 	entry->item = item;
 	entry->norm = 0;
 	if (entry->kinds[0] == MTP_VALUE_NULL)
-		b->head.nnulls++;
+		b->header.nnulls++;
 	else
 	{
 		entry->norm = mtp_norm_datum(c->column[0].norm, entry->values[0], false);
-		b->head.nsorted++;
+		b->header.nsorted++;
 	}
 	b->nentries++;
 }
@@ -148,8 +148,8 @@ set_places(Build *b)
 	Size		size;
 
 	for (int i = 0; i < b->columns->n; i++)
-		b->head.column[i].codes = b->coding[i].codes;
-	size = mtp_pagedir_shape(&b->head).size;
+		b->header.column[i].codes = b->coding[i].codes;
+	size = mtp_pagedir_shape(&b->header).size;
 	for (int i = 0; i < b->columns->n; i++)
 	{
 		MtpPagedirCodes *codes = &b->coding[i].codes;
@@ -158,7 +158,7 @@ set_places(Build *b)
 			continue;
 		codes->u.dictionary.at = MAXALIGN(size);
 		size = codes->u.dictionary.at + codes->u.dictionary.size;
-		b->head.column[i].codes = *codes;
+		b->header.column[i].codes = *codes;
 	}
 	return size;
 }
@@ -207,7 +207,7 @@ set_codes(Build *b)
 Size
 mtp_pagedir_build(MtpPagedirColumns *c, const char *image, int nblocks, char *to)
 {
-	Build		b = {.columns = c,.head.format = MTP_PAGEDIR_FORMAT,.head.ncolumns = c->n};
+	Build		b = {.columns = c,.header.format = MTP_PAGEDIR_FORMAT,.header.ncolumns = c->n};
 	MtpPagedirShape shape;
 	Size		size;
 	uint16	   *items;
@@ -217,7 +217,7 @@ mtp_pagedir_build(MtpPagedirColumns *c, const char *image, int nblocks, char *to
 	b.entries = palloc(nblocks * MaxHeapTuplesPerPage * sizeof(MtpPagedirEntry));
 	b.others = palloc(nblocks * MaxHeapTuplesPerPage * sizeof(uint16));
 	for (int i = 0; i < c->n; i++)
-		b.head.column[i].tag = c->column[i].tag;
+		b.header.column[i].tag = c->column[i].tag;
 	for (int half = 0; half < nblocks; half++)
 		if (!add_block(&b, half, image + (Size) half * BLCKSZ))
 			return 0;
@@ -227,17 +227,17 @@ mtp_pagedir_build(MtpPagedirColumns *c, const char *image, int nblocks, char *to
 		return 0;
 
 	/* No comparison function is called from here on, so nothing is written if one raises. */
-	b.head.size = size;
-	shape = mtp_pagedir_shape(&b.head);
+	b.header.size = size;
+	shape = mtp_pagedir_shape(&b.header);
 	memset(to, 0, size);
-	memcpy(to, &b.head, MtpPagedirHeadSize(c->n));
+	memcpy(to, &b.header, MtpPagedirHeaderSize(c->n));
 	items = (uint16 *) (to + shape.items);
 	for (int i = 0; i < b.nentries; i++)
 		items[i] = b.entries[i].item;
-	memcpy(items + b.nentries, b.others, b.head.nothers * sizeof(uint16));
+	memcpy(items + b.nentries, b.others, b.header.nothers * sizeof(uint16));
 	codes = palloc(Max(b.nentries, 1) * sizeof(uint32));
 	mtp_pagedir_write_codes(&b.coding[0], codes, to);
-	for (int i = 0; i < b.head.nsorted && shape.nnodes > 0; i++)
+	for (int i = 0; i < b.header.nsorted && shape.nnodes > 0; i++)
 	{
 		((uint32 *) (to + shape.heads))[i] = codes[i];
 		((uint32 *) (to + shape.first))[i / MTP_NODE_SLOTS] = codes[i];

@@ -193,7 +193,7 @@ extern MtpPagedirFound mtp_pagedir_search(const char *directory, Size size, MtpP
 										  MtpPagedirStill still, void *arg, MtpPagedirItems *items);
 
 /*
- * A directory in memory: the head; the largest head of each node, padded to whole cache lines;
+ * A directory in memory: the header; the largest head of each node, padded to whole cache lines;
  * nodes of 16 heads, one cache line each; items (uint16), first those in the order of the first
  * column, then those where it is null, then those that were not compared; codes of further
  * columns, in the order of the items; dictionaries.
@@ -237,7 +237,7 @@ typedef struct MtpPagedirCodes
 	}			u;
 } MtpPagedirCodes;
 
-typedef struct MtpPagedirHead
+typedef struct MtpPagedirHeader
 {
 	uint16		format;
 	uint16		nsorted;
@@ -251,17 +251,17 @@ typedef struct MtpPagedirHead
 		MtpPagedirCodes codes;
 		MtpPagedirTag tag;
 	}			column[MTP_PAGEDIR_COLUMNS];
-} MtpPagedirHead;
+} MtpPagedirHeader;
 
-StaticAssertDecl(offsetof(MtpPagedirHead, column) == 16 &&
-				 sizeof(((MtpPagedirHead *) NULL)->column[0]) == 48,
-				 "one column's head is a cache line");
+StaticAssertDecl(offsetof(MtpPagedirHeader, column) == 16 &&
+				 sizeof(((MtpPagedirHeader *) NULL)->column[0]) == 48,
+				 "one column's header is a cache line");
 
-#define MtpPagedirHeadSize(ncolumns)	(offsetof(MtpPagedirHead, column) + (ncolumns) * \
-	sizeof(((MtpPagedirHead *) NULL)->column[0]))
+#define MtpPagedirHeaderSize(ncolumns)	(offsetof(MtpPagedirHeader, column) + (ncolumns) * \
+	sizeof(((MtpPagedirHeader *) NULL)->column[0]))
 
-/* search.c: true if this head, a copy, is that of a directory of these columns. */
-extern bool mtp_pagedir_is_of(const MtpPagedirHead *head, const MtpPagedirColumns *c);
+/* search.c: true if this header, a copy, is that of a directory of these columns. */
+extern bool mtp_pagedir_is_of(const MtpPagedirHeader *header, const MtpPagedirColumns *c);
 
 /* Where the parts of a directory begin, in bytes from its start */
 typedef struct MtpPagedirShape
@@ -277,8 +277,8 @@ typedef struct MtpPagedirShape
 /* The code of null, the largest of its width */
 #define MtpCodeOfNull(width)	(PG_UINT32_MAX >> (32 - 8 * (width)))
 
-/* layout.c: computes the shape from the head's counts, and its columns' how and width. */
-extern MtpPagedirShape mtp_pagedir_shape(const MtpPagedirHead *head);
+/* layout.c: computes the shape from the header's counts, and its columns' how and width. */
+extern MtpPagedirShape mtp_pagedir_shape(const MtpPagedirHeader *header);
 
 /* ---------- codes.c: how a build makes codes ---------- */
 

@@ -2,7 +2,7 @@
  * search.c
  *	  Finds items that may match, in memory that may change meanwhile.
  *
- * A search reads each word once and bounds it before use (invariant D3).  It copies the head
+ * A search reads each word once and bounds it before use (invariant D3).  It copies the header
  * first; the copy says where everything else lies.  Counting within nodes yields at most what
  * nodes hold.  An item's number is bounded before it is used.  No comparison function sees this
  * memory: it sees values of a dictionary's copy, after `still` has confirmed the copy (invariant
@@ -16,7 +16,7 @@
 typedef struct Search
 {
 	const char *at;
-	MtpPagedirHead head;		/* a copy */
+	MtpPagedirHeader header;	/* a copy */
 	MtpPagedirShape shape;
 	MtpPagedirColumns *columns;
 	MtpPagedirKey *keys;
@@ -52,11 +52,11 @@ typedef struct Filter
 	uint32		span;
 } Filter;
 
-/* ---------- the head ---------- */
+/* ---------- the header ---------- */
 
 /* True if the column's parts lie within the directory. */
 static bool
-is_whole(const MtpPagedirHead *h, const MtpPagedirCodes *codes)
+is_whole(const MtpPagedirHeader *h, const MtpPagedirCodes *codes)
 {
 	if (codes->shift > 63 || codes->width > 4 || codes->width == 3)
 		return false;
@@ -68,27 +68,27 @@ is_whole(const MtpPagedirHead *h, const MtpPagedirCodes *codes)
 }
 
 bool
-mtp_pagedir_is_of(const MtpPagedirHead *head, const MtpPagedirColumns *c)
+mtp_pagedir_is_of(const MtpPagedirHeader *header, const MtpPagedirColumns *c)
 {
-	if (head->format != MTP_PAGEDIR_FORMAT || head->ncolumns != c->n)
+	if (header->format != MTP_PAGEDIR_FORMAT || header->ncolumns != c->n)
 		return false;
 	for (int i = 0; i < c->n; i++)
-		if (memcmp(&head->column[i].tag, &c->column[i].tag, sizeof(MtpPagedirTag)) != 0)
+		if (memcmp(&header->column[i].tag, &c->column[i].tag, sizeof(MtpPagedirTag)) != 0)
 			return false;
 	return true;
 }
 
 /*
- * Copies the head word by word.  Returns false unless it is that of a directory of these columns,
+ * Copies the header word by word.  Returns false unless it is that of a directory of these columns,
  * with all parts within its size.
  */
 static bool
-read_head(Search *s, Size size)
+read_header(Search *s, Size size)
 {
 	const volatile uint64 *words = (const volatile uint64 *) s->at;
 	const MtpPagedirColumns *c = s->columns;
-	MtpPagedirHead *h = &s->head;
-	Size		bytes = MtpPagedirHeadSize(c->n);
+	MtpPagedirHeader *h = &s->header;
+	Size		bytes = MtpPagedirHeaderSize(c->n);
 
 	if (size < bytes)
 		return false;
@@ -129,7 +129,7 @@ get_value(const Search *s, int column, const char *copy, int i, Datum *value)
 {
 	Form_pg_attribute att = TupleDescAttr(s->columns->desc,
 										  s->columns->column[column].tag.attnum - 1);
-	Size		size = s->head.column[column].codes.u.dictionary.size;
+	Size		size = s->header.column[column].codes.u.dictionary.size;
 	Size		at = ((const uint16 *) copy)[i];
 
 	if (at >= size)
@@ -150,7 +150,7 @@ static bool
 place_in_dictionary(const Search *s, const char *copy, MtpPagedirKey *key, Place *place)
 {
 	int			lo = 0,
-				hi = s->head.column[key->column].codes.nvalues;
+				hi = s->header.column[key->column].codes.nvalues;
 
 	while (lo < hi)
 	{
@@ -181,7 +181,7 @@ place_in_dictionary(const Search *s, const char *copy, MtpPagedirKey *key, Place
 static bool
 find_wanted(const Search *s, int column, Wanted *w)
 {
-	const MtpPagedirCodes *codes = &s->head.column[column].codes;
+	const MtpPagedirCodes *codes = &s->header.column[column].codes;
 	int64		most = codes->width == 0 ? PG_UINT32_MAX : (int64) MtpCodeOfNull(codes->width) - 1;
 	uint64		copy[MTP_PAGEDIR_MOST / sizeof(uint64)];
 	bool		copied = false;
@@ -244,8 +244,8 @@ rank_of(const Search *s, uint32 head, bool or_equal)
 	int			rank = node * MTP_NODE_SLOTS;
 
 	if (node == s->shape.nnodes)
-		return s->head.nsorted;
-	return rank + mtp_count_below(heads + rank, Min(s->head.nsorted - rank, MTP_NODE_SLOTS), head,
+		return s->header.nsorted;
+	return rank + mtp_count_below(heads + rank, Min(s->header.nsorted - rank, MTP_NODE_SLOTS), head,
 								  or_equal);
 }
 
@@ -290,7 +290,7 @@ mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPa
 {
 	Search		s = {.at = directory,.columns = c,.keys = keys,.nkeys = nkeys,.still = still,
 	.arg = arg};
-	const MtpPagedirHead *h = &s.head;
+	const MtpPagedirHeader *h = &s.header;
 	Wanted		w;
 	Filter		filters[MTP_PAGEDIR_COLUMNS];
 	int			nfilters = 0;
@@ -300,12 +300,12 @@ mtp_pagedir_search(const char *directory, Size size, MtpPagedirColumns *c, MtpPa
 	bool		none = false,
 				any = false;
 
-	/* Fetches the first level, wherever it begins, so that one wait covers it and the head. */
+	/* Fetches the first level, wherever it begins, so that one wait covers it and the header. */
 	for (int line = 1; line < 4; line++)
 		__builtin_prefetch(directory + line * MTP_PAGEDIR_ALIGN);
 
-	/* From here on counts and places come from the head's copy, which bounds all loops (D3). */
-	if (!read_head(&s, size))
+	/* From here on counts and places come from the header's copy, which bounds all loops (D3). */
+	if (!read_header(&s, size))
 		return MTP_PAGEDIR_UNUSABLE;
 	if (!find_wanted(&s, 0, &w))
 		return MTP_PAGEDIR_CHANGED;

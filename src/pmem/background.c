@@ -34,17 +34,17 @@ mtp_sealer_main(Datum arg)
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);	/* for pg_stat_activity */
-	seen = MemoryContextAllocExtended(TopMemoryContext, mtp_pmem_shared(mtp_pmem.nextents),
+	seen = MemoryContextAllocExtended(TopMemoryContext, mtp_pmem_shared(mtp_pmem.nslabs),
 									  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	copy = palloc(2 * BLCKSZ);
 	while (mtp_process_wait(mtp_pmem_seal_after * 1000L))
 	{
 		Size		done = 0;
 
-		for (uint32 frame = 0; frame < pool->nextents * MTP_EXTENT_FRAMES; frame++)
+		for (uint32 frame = 0; frame < pool->nslabs * MTP_SLAB_FRAMES; frame++)
 		{
-			int			kind = pool->kind_of[frame / MTP_EXTENT_FRAMES];
-			uint64		version = pg_atomic_read_u64(&mtp_buffer.heads[frame].version);
+			int			kind = pool->kind_of[frame / MTP_SLAB_FRAMES];
+			uint64		version = pg_atomic_read_u64(&mtp_buffer.headers[frame].version);
 
 			/* Only frames that have been at rest for a round: others may soon change again. */
 			if (kind != MTP_FRAME_NONE && version == seen[frame] &&

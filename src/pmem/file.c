@@ -66,17 +66,17 @@ open_file(struct stat *st)
 }
 
 /*
- * True if the file is a pool file, or empty, or zero at its beginning; *head is what it says of
+ * True if the file is a pool file, or empty, or zero at its beginning; *header is what it says of
  * itself.  If false the file belongs to something else, and nothing may be written to it.
  */
 static bool
-is_ours(int fd, MtpPmemHead *head)
+is_ours(int fd, MtpPmemFileHeader *header)
 {
 	char		page[MTP_PMEM_HEADERS_AT] = {0};
 	ssize_t		n = pread(fd, page, sizeof(page), 0);
 
-	memcpy(head, page, sizeof(*head));
-	if (n == sizeof(page) && head->magic == MTP_PMEM_MAGIC)
+	memcpy(header, page, sizeof(*header));
+	if (n == sizeof(page) && header->magic == MTP_PMEM_MAGIC)
 		return true;
 	for (ssize_t i = 0; i < n; i++)
 		if (page[i] != 0)
@@ -85,22 +85,22 @@ is_ours(int fd, MtpPmemHead *head)
 }
 
 /*
- * Maps the file for so many extents, unless the kernel writes its pages back to a disk: a process
+ * Maps the file for so many slabs, unless the kernel writes its pages back to a disk: a process
  * that writes to a page then waits until the kernel has written it, and meanwhile keeps a page of
  * the database locked.
  */
 static bool
-map_file(int fd, const struct stat *st, uint32 extents, Size slack)
+map_file(int fd, const struct stat *st, uint32 slabs, Size slack)
 {
 	MtpMedia   *media = &mtp_pmem.media;
 	struct statfs fs;
 	const char *why;
 
-	if (mtp_media_map(media, mtp_pmem_path, mtp_pmem_bytes(extents, slack), &why))
+	if (mtp_media_map(media, mtp_pmem_path, mtp_pmem_bytes(slabs, slack), &why))
 	{
 		if (media->is_pmem || (fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS))
 		{
-			mtp_pmem_lay_out(&mtp_pmem, extents);
+			mtp_pmem_lay_out(&mtp_pmem, slabs);
 			return true;
 		}
 		mtp_media_unmap(media);
@@ -115,22 +115,22 @@ map_file(int fd, const struct stat *st, uint32 extents, Size slack)
 }
 
 uint32
-mtp_pmem_open(uint32 default_extents, Size slack)
+mtp_pmem_open(uint32 default_slabs, Size slack)
 {
 	MtpPmem    *file = &mtp_pmem;
-	uint32		extents = mtp_pmem_size > 0 ? mtp_pmem_size : default_extents;
+	uint32		slabs = mtp_pmem_size > 0 ? mtp_pmem_size : default_slabs;
 	struct stat st;
 	struct stat now;
-	MtpPmemHead head;
+	MtpPmemFileHeader header;
 	int			fd;
 	int			tries = 0;
 
 	if (mtp_pmem_path == NULL || mtp_pmem_path[0] == '\0' || !IsPostmasterEnvironment)
-		return default_extents;
+		return default_slabs;
 	if (!mtp_media_built())
 	{
 		refuse(-1, "mtpower was built without libpmem");
-		return default_extents;
+		return default_slabs;
 	}
 	fd = open_file(&st);
 	while (flock(fd, LOCK_EX | LOCK_NB) != 0)
@@ -138,40 +138,40 @@ mtp_pmem_open(uint32 default_extents, Size slack)
 		if (++tries == LOCK_TRIES)
 		{
 			refuse(fd, "another server has locked it");
-			return default_extents;
+			return default_slabs;
 		}
 		pg_usleep(LOCK_WAIT_US);
 	}
 
 	/* No other server writes to the file from here on: what it says now stays. */
-	if (fstat(fd, &st) != 0 || !is_ours(fd, &head))
+	if (fstat(fd, &st) != 0 || !is_ours(fd, &header))
 		refuse(fd, "it has been made by something else");
 	else if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IRWXO)) != 0)
 		refuse(fd, "it belongs to another user, or others have rights to it");
-	else if (map_file(fd, &st, extents, slack))
+	else if (map_file(fd, &st, slabs, slack))
 	{
 		/* What was locked was opened by name, and so was what is mapped. */
 		if (stat(mtp_pmem_path, &now) == 0 && now.st_dev == st.st_dev && now.st_ino == st.st_ino)
 		{
-			if (st.st_size != file->media.size || head.layout != MTP_PMEM_LAYOUT ||
-				head.nextents != extents)
+			if (st.st_size != file->media.size || header.layout != MTP_PMEM_LAYOUT ||
+				header.nslabs != slabs)
 			{
 				if (st.st_size != 0)
 					ereport(LOG,
 							(errmsg("file \"%s\" has another size or layout, and is emptied",
 									mtp_pmem_path),
-							 errdetail("It has %lld bytes, room for %u extents, layout %u, instead of %zu, %u, %u.",
-									   (long long) st.st_size, head.nextents, head.layout,
-									   file->media.size, extents, MTP_PMEM_LAYOUT)));
+							 errdetail("It has %lld bytes, room for %u slabs, layout %u, instead of %zu, %u, %u.",
+									   (long long) st.st_size, header.nslabs, header.layout,
+									   file->media.size, slabs, MTP_PMEM_LAYOUT)));
 				mtp_pmem_format(file);
 			}
 			ereport(LOG,
-					(errmsg("frames live in \"%s\", %u MB%s", mtp_pmem_path, extents,
+					(errmsg("frames live in \"%s\", %u MB%s", mtp_pmem_path, slabs,
 							file->media.is_pmem ? ", persistent memory" : "")));
-			return extents;
+			return slabs;
 		}
 		mtp_media_unmap(&file->media);
 		refuse(fd, "it has been replaced meanwhile");
 	}
-	return default_extents;
+	return default_slabs;
 }

@@ -3,12 +3,12 @@
  *	  The pool file: its layout, and what is done with it.
  *
  *	  offset                    size
- *	  0                         64          MtpPmemHead: what the file is
+ *	  0                         64          MtpPmemFileHeader: what the file is
  *	  256                       256         MtpPmemMarker: of which state of the data directory the
  *	                                        frames are; only if they are complete
  *	  4096                      64 a frame  MtpPmemHeader: the frame's page, and its checksum
- *	  (a multiple of 1 MB)      1 MB each   extents: images, as in shared memory
- *	  (behind the last extent)  slack       where a reader may be led astray (buffer/shmem.c)
+ *	  (a multiple of 1 MB)      1 MB each   slabs: images, as in shared memory
+ *	  (behind the last slab)  slack       where a reader may be led astray (buffer/shmem.c)
  *
  * A header or an image counts only if the marker is there.  The marker is the byte range that says
  * which contents of the file are valid: it is written last, at the server's end, and taken away
@@ -30,13 +30,13 @@
 /* Raise it with any change of the file, or of what the image of a page is. */
 #define MTP_PMEM_LAYOUT		2
 
-typedef struct MtpPmemHead
+typedef struct MtpPmemFileHeader
 {
 	uint64		magic;
 	uint32		layout;
-	uint32		nextents;
+	uint32		nslabs;
 	char		unused[48];
-} MtpPmemHead;
+} MtpPmemFileHeader;
 
 /*
  * The state of the data directory when it was shut down.  No padding: it is compared and summed up
@@ -54,7 +54,7 @@ typedef struct MtpPmemState
 	uint32		server;			/* version of PostgreSQL */
 	uint32		build;			/* a hash of how it was built */
 	uint32		block;			/* BLCKSZ */
-	uint32		nextents;
+	uint32		nslabs;
 } MtpPmemState;
 
 typedef struct MtpPmemMarker
@@ -76,11 +76,12 @@ typedef struct MtpPmemHeader
 	MtpPageTag	tag;
 	uint32		frame;			/* its own number */
 	uint8		kind;
-	uint8		level;			/* of heat */
+	uint8		degree;			/* of heat */
 	char		unused[18];
 } MtpPmemHeader;
 
-StaticAssertDecl(sizeof(MtpPmemHead) == 64 && sizeof(MtpPmemHeader) == 64, "a cache line each");
+StaticAssertDecl(sizeof(MtpPmemFileHeader) == 64 && sizeof(MtpPmemHeader) == 64,
+				 "a cache line each");
 StaticAssertDecl(sizeof(MtpPmemMarker) == 88, "no padding");
 
 #define MTP_PMEM_MARKER_AT	256
@@ -89,7 +90,7 @@ StaticAssertDecl(sizeof(MtpPmemMarker) == 88, "no padding");
 typedef struct MtpPmem
 {
 	MtpMedia	media;			/* the mapped memory; its base is NULL if there is no file */
-	uint32		nextents;
+	uint32		nslabs;
 	MtpPmemHeader *headers;
 	char	   *images;
 	uint64	   *sealed;			/* shared: of each frame, the version sealed, or 0 */
@@ -110,13 +111,13 @@ typedef struct MtpTaken
 
 /* ---------- seal.c ---------- */
 
-extern Size mtp_pmem_bytes(uint32 nextents, Size slack);
+extern Size mtp_pmem_bytes(uint32 nslabs, Size slack);
 
 /* Bytes of shared memory that MtpPmem.sealed needs */
-extern Size mtp_pmem_shared(uint32 nextents);
+extern Size mtp_pmem_shared(uint32 nslabs);
 
-/* Sets the addresses of what is mapped, for so many extents. */
-extern void mtp_pmem_lay_out(MtpPmem *file, uint32 nextents);
+/* Sets the addresses of what is mapped, for so many slabs. */
+extern void mtp_pmem_lay_out(MtpPmem *file, uint32 nslabs);
 
 /* Makes the file an empty pool file. */
 extern void mtp_pmem_format(MtpPmem *file);
@@ -169,10 +170,10 @@ extern int	mtp_pmem_seal_after;
 
 /*
  * Opens, locks and maps mtpower.pmem_path, in the postmaster, before there is shared memory.
- * Returns the extents of the buffer: default_extents if it has no file (mtp_pmem.images is NULL
+ * Returns the slabs of the buffer: default_slabs if it has no file (mtp_pmem.images is NULL
  * then).  FATAL if the setting is wrong.
  */
-extern uint32 mtp_pmem_open(uint32 default_extents, Size slack);
+extern uint32 mtp_pmem_open(uint32 default_slabs, Size slack);
 
 /*
  * Takes over what the file has, the first time, and makes sure that the postmaster's end seals it.

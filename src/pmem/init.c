@@ -9,18 +9,18 @@
 #include "utils/guc.h"
 
 static uint32
-open_store(uint32 extents, Size slack, char **images)
+open_store(uint32 slabs, Size slack, char **images)
 {
-	extents = mtp_pmem_open(extents, slack);
+	slabs = mtp_pmem_open(slabs, slack);
 	*images = mtp_pmem.images;
-	return extents;
+	return slabs;
 }
 
 /* Behind the buffer's own, which has opened the file */
 static Size
 sealed_size(void)
 {
-	return mtp_pmem.images != NULL ? mtp_pmem_shared(mtp_pmem.nextents) : 0;
+	return mtp_pmem.images != NULL ? mtp_pmem_shared(mtp_pmem.nslabs) : 0;
 }
 
 static void
@@ -28,7 +28,7 @@ attach_sealed(void *area, LWLockPadded *locks, bool found)
 {
 	mtp_pmem.sealed = area;
 	if (!found)
-		memset(mtp_pmem.sealed, 0, mtp_pmem_shared(mtp_pmem.nextents));
+		memset(mtp_pmem.sealed, 0, mtp_pmem_shared(mtp_pmem.nslabs));
 	mtp_pmem_start();
 }
 
@@ -47,7 +47,7 @@ mtp_pmem_init(void)
 	DefineCustomIntVariable("mtpower.pmem_size",
 							"Size of mtpower's buffer where it lives in a file.",
 							"Zero: mtpower.buffer_size.",
-							&mtp_pmem_size, 0, 0, MTP_MOST_EXTENTS,
+							&mtp_pmem_size, 0, 0, MTP_MOST_SLABS,
 							PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable("mtpower.pmem_seal_timeout",
 							"How long the end of the server may take to complete that file.",

@@ -67,7 +67,7 @@ read_state(MtpPmemState *state)
 		state->server = PG_VERSION_NUM;
 		state->build = hash_bytes((const unsigned char *) PG_VERSION_STR, strlen(PG_VERSION_STR));
 		state->block = BLCKSZ;
-		state->nextents = mtp_pmem.nextents;
+		state->nslabs = mtp_pmem.nslabs;
 	}
 	pfree(control);
 	return down;
@@ -157,7 +157,7 @@ at_exit(int code, Datum arg)
 
 /*
  * Called for each new shared memory.  A second one begins after a crash, and finds the images
- * worthless: words and heads were lost.
+ * worthless: words and headers were lost.
  */
 void
 mtp_pmem_start(void)

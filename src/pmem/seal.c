@@ -10,30 +10,30 @@
 #include "storage/bufpage.h"
 
 Size
-mtp_pmem_shared(uint32 nextents)
+mtp_pmem_shared(uint32 nslabs)
 {
-	return mul_size(nextents, MTP_EXTENT_FRAMES * sizeof(uint64));
+	return mul_size(nslabs, MTP_SLAB_FRAMES * sizeof(uint64));
 }
 
 static Size
-images_at(uint32 nextents)
+images_at(uint32 nslabs)
 {
-	return TYPEALIGN(MTP_EXTENT_BYTES, MTP_PMEM_HEADERS_AT +
-					 (Size) nextents * MTP_EXTENT_FRAMES * sizeof(MtpPmemHeader));
+	return TYPEALIGN(MTP_SLAB_BYTES, MTP_PMEM_HEADERS_AT +
+					 (Size) nslabs * MTP_SLAB_FRAMES * sizeof(MtpPmemHeader));
 }
 
 Size
-mtp_pmem_bytes(uint32 nextents, Size slack)
+mtp_pmem_bytes(uint32 nslabs, Size slack)
 {
-	return images_at(nextents) + (Size) nextents * MTP_EXTENT_BYTES + TYPEALIGN(4096, slack);
+	return images_at(nslabs) + (Size) nslabs * MTP_SLAB_BYTES + TYPEALIGN(4096, slack);
 }
 
 void
-mtp_pmem_lay_out(MtpPmem *file, uint32 nextents)
+mtp_pmem_lay_out(MtpPmem *file, uint32 nslabs)
 {
-	file->nextents = nextents;
+	file->nslabs = nslabs;
 	file->headers = (MtpPmemHeader *) (file->media.base + MTP_PMEM_HEADERS_AT);
-	file->images = file->media.base + images_at(nextents);
+	file->images = file->media.base + images_at(nslabs);
 }
 
 /* Invariant M1: on x86-64 nothing but a drain orders these stores with those of the version. */
@@ -80,37 +80,37 @@ is_kept(int kind)
 }
 
 /*
- * The numbers of the frames to which level_of gives a level of heat (not negative), the warmest
+ * The numbers of the frames to which degree_of gives a degree of heat (not negative), the warmest
  * first; *n of them.  NULL if there is no memory: this runs at the postmaster's end, where nothing
  * may raise an error.
  */
 static uint32 *
 warmest_first(MtpPmem *file, MtpBuffer *b,
-			  int (*level_of) (MtpPmem *file, MtpBuffer *b, uint32 frame), uint32 *n)
+			  int (*degree_of) (MtpPmem *file, MtpBuffer *b, uint32 frame), uint32 *n)
 {
-	uint32		nframes = file->nextents * MTP_EXTENT_FRAMES;
+	uint32		nframes = file->nslabs * MTP_SLAB_FRAMES;
 	uint32		at[MTP_HEAT_MOST + 1] = {0};
 	uint32	   *order;
 
 	*n = 0;
 	for (uint32 frame = 0; frame < nframes; frame++)
 	{
-		int			level = level_of(file, b, frame);
+		int			degree = degree_of(file, b, frame);
 
-		/* Frames of a level begin behind those of all warmer ones. */
-		if (level > 0)
-			at[level - 1]++;
-		*n += level >= 0;
+		/* Frames of a degree begin behind those of all warmer ones. */
+		if (degree > 0)
+			at[degree - 1]++;
+		*n += degree >= 0;
 	}
-	for (int level = MTP_HEAT_MOST - 1; level >= 0; level--)
-		at[level] += at[level + 1];
+	for (int degree = MTP_HEAT_MOST - 1; degree >= 0; degree--)
+		at[degree] += at[degree + 1];
 	order = malloc(Max(*n, 1) * sizeof(uint32));
 	for (uint32 frame = 0; frame < nframes && order != NULL; frame++)
 	{
-		int			level = level_of(file, b, frame);
+		int			degree = degree_of(file, b, frame);
 
-		if (level >= 0)
-			order[at[level]++] = frame;
+		if (degree >= 0)
+			order[at[degree]++] = frame;
 	}
 	return order;
 }
@@ -121,23 +121,23 @@ warmest_first(MtpPmem *file, MtpBuffer *b,
 bool
 mtp_seal_frame(MtpPmem *file, MtpBuffer *b, uint32 frame, char *copy)
 {
-	MtpFrameHead *head = &b->heads[frame];
+	MtpFrameHeader *header = &b->headers[frame];
 	MtpPmemHeader h = {0};
 
-	h.serial = pg_atomic_read_u64(&head->version);
+	h.serial = pg_atomic_read_u64(&header->version);
 	pg_read_barrier();			/* the version before what it protects */
-	h.tag = head->tag;
-	h.kind = b->pool->kind_of[frame / MTP_EXTENT_FRAMES];
+	h.tag = header->tag;
+	h.kind = b->pool->kind_of[frame / MTP_SLAB_FRAMES];
 	if (h.serial % 2 != 0 || h.tag.page == 0 || !is_kept(h.kind) ||
-		frame % MTP_EXTENT_FRAMES >= mtp_pool_frames(h.kind))
+		frame % MTP_SLAB_FRAMES >= mtp_pool_frames(h.kind))
 		return false;
 	memcpy(copy, mtp_frame_image(b, frame, h.kind), mtp_pool_frame_bytes(h.kind));
 	h.magic = MTP_PMEM_FRAME;
 	h.lsn = PageGetLSN((Page) copy);
 	h.frame = frame;
-	h.level = mtp_heat_level(b->pool->heat[frame], mtp_pool_epoch(b->pool));
+	h.degree = mtp_heat_degree(b->pool->heat[frame], mtp_pool_epoch(b->pool));
 	pg_read_barrier();			/* all of it before the version */
-	if (pg_atomic_read_u64(&head->version) != h.serial)
+	if (pg_atomic_read_u64(&header->version) != h.serial)
 		return false;
 
 	/* No lock is held: if the frame changes from here on, the header is of an older version. */
@@ -153,18 +153,18 @@ static bool
 is_sealed(MtpPmem *file, MtpBuffer *b, uint32 frame)
 {
 	return file->sealed[frame] != 0 &&
-		file->sealed[frame] == pg_atomic_read_u64(&b->heads[frame].version) &&
-		b->heads[frame].tag.page != 0;
+		file->sealed[frame] == pg_atomic_read_u64(&b->headers[frame].version) &&
+		b->headers[frame].tag.page != 0;
 }
 
 static int
 level_of_unsealed(MtpPmem *file, MtpBuffer *b, uint32 frame)
 {
-	int			kind = b->pool->kind_of[frame / MTP_EXTENT_FRAMES];
+	int			kind = b->pool->kind_of[frame / MTP_SLAB_FRAMES];
 
-	if (b->heads[frame].tag.page == 0 || !is_kept(kind) || is_sealed(file, b, frame))
+	if (b->headers[frame].tag.page == 0 || !is_kept(kind) || is_sealed(file, b, frame))
 		return -1;
-	return mtp_heat_level(b->pool->heat[frame], mtp_pool_epoch(b->pool));
+	return mtp_heat_degree(b->pool->heat[frame], mtp_pool_epoch(b->pool));
 }
 
 /* Steps 1 to 3 of the server's end (README.md, "The end"; invariant M3). */
@@ -180,7 +180,7 @@ mtp_seal_rest(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpSealed *seal
 		(void) mtp_seal_frame(file, b, order[i], copy);
 	free(order);
 	free(copy);
-	for (uint32 frame = 0; frame < file->nextents * MTP_EXTENT_FRAMES; frame++)
+	for (uint32 frame = 0; frame < file->nslabs * MTP_SLAB_FRAMES; frame++)
 	{
 		sealed->left += level_of_unsealed(file, b, frame) >= 0;
 		if (is_sealed(file, b, frame))
@@ -216,12 +216,12 @@ clear_marker(MtpPmem *file)
 void
 mtp_pmem_format(MtpPmem *file)
 {
-	MtpPmemHead head = {.magic = MTP_PMEM_MAGIC,.layout = MTP_PMEM_LAYOUT,.nextents =
-	file->nextents};
+	MtpPmemFileHeader header = {.magic = MTP_PMEM_MAGIC,.layout = MTP_PMEM_LAYOUT,.nslabs =
+	file->nslabs};
 
 	/* The marker first: else the new contents may pass for those that it was written for. */
 	clear_marker(file);
-	mtp_media_write(file->media.base, &head, sizeof(head));
+	mtp_media_write(file->media.base, &header, sizeof(header));
 	mtp_media_drain();
 }
 
@@ -236,7 +236,7 @@ mtp_pmem_unmark(MtpPmem *file, MtpPmemMarker *marker)
 	if (memcmp(marker, &none, sizeof(none)) == 0)
 		return MTP_MARK_NONE;
 	if (marker->magic != MTP_PMEM_MARKED || marker->crc != marker_crc(marker) ||
-		marker->layout != MTP_PMEM_LAYOUT || marker->state.nextents != file->nextents)
+		marker->layout != MTP_PMEM_LAYOUT || marker->state.nslabs != file->nslabs)
 		return MTP_MARK_WRONG;
 	return MTP_MARK_FOUND;
 }
@@ -249,16 +249,16 @@ static bool
 is_header(const MtpPmemHeader *h, uint32 frame)
 {
 	return h->magic == MTP_PMEM_FRAME && h->frame == frame && is_kept(h->kind) &&
-		frame % MTP_EXTENT_FRAMES < mtp_pool_frames(h->kind) &&
-		h->level <= MTP_HEAT_MOST && h->serial != 0 && h->serial % 2 == 0 &&
+		frame % MTP_SLAB_FRAMES < mtp_pool_frames(h->kind) &&
+		h->degree <= MTP_HEAT_MOST && h->serial != 0 && h->serial % 2 == 0 &&
 		(uint32) h->tag.page != 0;
 }
 
-/* The kind that an extent had: that of the first header that can be one */
+/* The kind that a slab had: that of the first header that can be one */
 static int
-kind_of_extent(MtpPmem *file, uint32 extent)
+kind_of_slab(MtpPmem *file, uint32 slab)
 {
-	for (uint32 frame = extent * MTP_EXTENT_FRAMES; frame < (extent + 1) * MTP_EXTENT_FRAMES;
+	for (uint32 frame = slab * MTP_SLAB_FRAMES; frame < (slab + 1) * MTP_SLAB_FRAMES;
 		 frame++)
 		if (is_header(&file->headers[frame], frame))
 			return file->headers[frame].kind;
@@ -270,7 +270,7 @@ level_of_header(MtpPmem *file, MtpBuffer *b, uint32 frame)
 {
 	MtpPmemHeader *h = &file->headers[frame];
 
-	return is_header(h, frame) && h->kind == b->pool->kind_of[frame / MTP_EXTENT_FRAMES] ? h->level
+	return is_header(h, frame) && h->kind == b->pool->kind_of[frame / MTP_SLAB_FRAMES] ? h->degree
 		: -1;
 }
 
@@ -282,7 +282,7 @@ take_over_frame(MtpPmem *file, MtpBuffer *b, uint32 frame)
 	char	   *image = mtp_frame_image(b, frame, h.kind);
 
 	if (h.crc != frame_crc(&h, image) || h.lsn != PageGetLSN((Page) image) ||
-		!mtp_frame_adopt(b, frame, h.tag, h.serial, h.level))
+		!mtp_frame_adopt(b, frame, h.tag, h.serial, h.degree))
 		return false;
 	file->sealed[frame] = h.serial;
 	b->counts[h.kind][MTP_COUNT_TAKEN_OVER]++;
@@ -297,16 +297,16 @@ mtp_pmem_take_over(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpTaken *
 	uint32	   *order;
 
 	/*
-	 * Extents without a kind come first (mtp_pool_wants).  One behind these that has no frames
-	 * left gets a kind all the same.
+	 * Slabs without a kind come first (mtp_pool_wants).  One behind these that has no frames left
+	 * gets a kind all the same.
 	 */
-	while (first < file->nextents && kind_of_extent(file, first) == MTP_FRAME_NONE)
+	while (first < file->nslabs && kind_of_slab(file, first) == MTP_FRAME_NONE)
 		first++;
-	for (uint32 extent = file->nextents; extent-- > first;)
+	for (uint32 slab = file->nslabs; slab-- > first;)
 	{
-		int			kind = kind_of_extent(file, extent);
+		int			kind = kind_of_slab(file, slab);
 
-		mtp_pool_change(b->pool, extent, kind == MTP_FRAME_NONE ? MTP_FRAME_INDEX : kind);
+		mtp_pool_change(b->pool, slab, kind == MTP_FRAME_NONE ? MTP_FRAME_INDEX : kind);
 	}
 
 	/*
@@ -329,17 +329,17 @@ mtp_pmem_take_over(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpTaken *
 	}
 	free(order);
 
-	/* The unused frames of a kind's newest extent begin behind the last one that has a page. */
+	/* The unused frames of a kind's newest slab begin behind the last one that has a page. */
 	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
 	{
 		MtpPoolKind *k = &b->pool->kinds[kind];
-		MtpFrameHead *heads;
+		MtpFrameHeader *headers;
 
-		if (k->nextents == 0)
+		if (k->nslabs == 0)
 			continue;
-		heads = &b->heads[b->pool->extents[kind][k->nextents - 1] * MTP_EXTENT_FRAMES];
+		headers = &b->headers[b->pool->slabs[kind][k->nslabs - 1] * MTP_SLAB_FRAMES];
 		k->fresh = mtp_pool_frames(kind);
-		while (k->fresh > 0 && heads[k->fresh - 1].tag.page == 0)
+		while (k->fresh > 0 && headers[k->fresh - 1].tag.page == 0)
 			k->fresh--;
 	}
 }

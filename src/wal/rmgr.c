@@ -79,7 +79,7 @@ mask_page(char *page, BlockNumber blkno)
 	mask_page_lsn_and_checksum((Page) page);
 	mask_page_hint_bits((Page) page);
 	for (int i = 0; i < nmasks; i++)
-		if (MtpHead(page)->type >= masks[i].least_type)
+		if (MtpHeader(page)->type >= masks[i].least_type)
 		{
 			masks[i].mask((Page) page);
 			break;

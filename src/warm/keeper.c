@@ -97,7 +97,7 @@ sum_up_page(const MtpListPage *page, void *arg)
 		d->heat = 0;
 	}
 	d->pages++;
-	d->heat += mtp_heat_accesses[page->level];
+	d->heat += mtp_heat_accesses[page->degree];
 }
 
 static int

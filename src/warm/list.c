@@ -15,12 +15,12 @@
 #include "core/inject.h"
 
 static pg_crc32c
-head_crc(const MtpListHead *head)
+header_crc(const MtpListHeader *header)
 {
 	pg_crc32c	crc;
 
 	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, head, offsetof(MtpListHead, crc));
+	COMP_CRC32C(crc, header, offsetof(MtpListHeader, crc));
 	FIN_CRC32C(crc);
 	return crc;
 }
@@ -61,7 +61,7 @@ keep_page(const MtpListPage *page, void *arg)
 	MtpLocatorSpace(file) = page->space;
 	MtpLocatorDatabase(file) = page->dbid;
 	MtpLocatorFile(file) = page->file;
-	if (w->error == 0 && w->npages < (uint64) mtp_buffer.pool->nextents * MTP_EXTENT_FRAMES &&
+	if (w->error == 0 && w->npages < (uint64) mtp_buffer.pool->nslabs * MTP_SLAB_FRAMES &&
 		!mtp_frame_has(&mtp_buffer, mtp_page_tag(file, page->block), page->kind))
 		put_page(w, page);
 }
@@ -71,13 +71,13 @@ write_pages(Writer *w, bool loading)
 {
 	MtpPool    *pool = mtp_buffer.pool;
 	MtpLearnt  *learnt = palloc(MTP_LEARN_TABLES * sizeof(MtpLearnt));
-	MtpListHead head = {
+	MtpListHeader header = {
 		.magic = MTP_LIST_MAGIC,.version = MTP_LIST_VERSION,.block = BLCKSZ,
 		.system = GetSystemIdentifier(),.time = GetCurrentTimestamp()
 	};
 	const char *why;
 
-	put_bytes(w, &head, sizeof(head));	/* room for the head */
+	put_bytes(w, &header, sizeof(header));	/* room for the header */
 	INIT_CRC32C(w->crc);
 
 	/*
@@ -88,7 +88,7 @@ write_pages(Writer *w, bool loading)
 		(void) mtp_list_read(keep_page, w, NULL, NULL, &why);
 
 	/* Looks at frames as readers do, without a lock: passes over one that changes meanwhile. */
-	for (uint32 frame = 0; frame < pool->nextents * MTP_EXTENT_FRAMES && w->error == 0; frame++)
+	for (uint32 frame = 0; frame < pool->nslabs * MTP_SLAB_FRAMES && w->error == 0; frame++)
 	{
 		MtpListPage page = {0};
 		MtpPageTag	tag;
@@ -104,25 +104,25 @@ write_pages(Writer *w, bool loading)
 		page.file = MtpLocatorFile(file);
 		page.block = (uint32) tag.page - 1;
 		page.kind = kind;
-		page.level = mtp_heat_level(pool->heat[frame], mtp_pool_epoch(pool));
+		page.degree = mtp_heat_degree(pool->heat[frame], mtp_pool_epoch(pool));
 		put_page(w, &page);
 	}
-	head.npages = w->npages;
-	head.nlearnt = mtp_pagedir_learn_save(learnt);
-	for (uint32 i = 0; i < head.nlearnt; i++)
+	header.npages = w->npages;
+	header.nlearnt = mtp_pagedir_learn_save(learnt);
+	for (uint32 i = 0; i < header.nlearnt; i++)
 		put_bytes(w, &learnt[i], sizeof(MtpLearnt));
 	pfree(learnt);
 	if (w->error == 0 && fflush(w->file) != 0)
 		w->error = errno;
 	MTP_INJECT("hot_list_half");
 
-	/* The head comes last, with the checksum of all else. */
+	/* The header comes last, with the checksum of all else. */
 	FIN_CRC32C(w->crc);
-	head.rest_crc = w->crc;
-	head.crc = head_crc(&head);
+	header.rest_crc = w->crc;
+	header.crc = header_crc(&header);
 	if (w->error == 0 && fseek(w->file, 0, SEEK_SET) != 0)
 		w->error = errno;
-	put_bytes(w, &head, sizeof(head));
+	put_bytes(w, &header, sizeof(header));
 }
 
 void
@@ -163,25 +163,25 @@ get_bytes(FILE *file, void *data, Size size, pg_crc32c *crc)
 	return true;
 }
 
-/* Returns what is wrong behind the head, or NULL. */
+/* Returns what is wrong behind the header, or NULL. */
 static const char *
-read_pages(FILE *file, const MtpListHead *head, void (*page) (const MtpListPage *page, void *arg),
-		   void *arg, MtpLearnt *learnt)
+read_pages(FILE *file, const MtpListHeader *header,
+		   void (*page) (const MtpListPage *page, void *arg), void *arg, MtpLearnt *learnt)
 {
 	pg_crc32c	crc;
 
 	INIT_CRC32C(crc);
-	for (uint64 i = 0; i < head->npages; i++)
+	for (uint64 i = 0; i < header->npages; i++)
 	{
 		MtpListPage p;
 
 		CHECK_FOR_INTERRUPTS();
 		if (!get_bytes(file, &p, sizeof(p), &crc) || p.kind >= MTP_POOL_KINDS ||
-			p.level > MTP_HEAT_MOST || p.file == 0 || p.block == InvalidBlockNumber)
+			p.degree > MTP_HEAT_MOST || p.file == 0 || p.block == InvalidBlockNumber)
 			return "it is damaged";
 		page(&p, arg);
 	}
-	for (uint32 i = 0; i < head->nlearnt; i++)
+	for (uint32 i = 0; i < header->nlearnt; i++)
 	{
 		MtpLearnt	l;
 
@@ -191,14 +191,14 @@ read_pages(FILE *file, const MtpListHead *head, void (*page) (const MtpListPage 
 			learnt[i] = l;
 	}
 	FIN_CRC32C(crc);
-	return crc == head->rest_crc ? NULL : "it is damaged";
+	return crc == header->rest_crc ? NULL : "it is damaged";
 }
 
 bool
 mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg, MtpLearnt *learnt,
 			  int *nlearnt, const char **why)
 {
-	MtpListHead head;
+	MtpListHeader header;
 	struct stat st;
 	FILE	   *file = AllocateFile(MTP_LIST_FILE, PG_BINARY_R);
 
@@ -208,26 +208,27 @@ mtp_list_read(void (*page) (const MtpListPage *page, void *arg), void *arg, MtpL
 		return false;
 	}
 
-	/* The file must be ours, and have all that its head claims (invariant W3). */
-	if (fstat(fileno(file), &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < sizeof(head) ||
-		fread(&head, sizeof(head), 1, file) != 1 || head.magic != MTP_LIST_MAGIC)
+	/* The file must be ours, and have all that its header claims (invariant W3). */
+	if (fstat(fileno(file), &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < sizeof(header) ||
+		fread(&header, sizeof(header), 1, file) != 1 || header.magic != MTP_LIST_MAGIC)
 		*why = "it is no hot list";
-	else if (head.version != MTP_LIST_VERSION)
+	else if (header.version != MTP_LIST_VERSION)
 		*why = "it is of another version of mtpower";
-	else if (head.crc != head_crc(&head))
+	else if (header.crc != header_crc(&header))
 		*why = "it is damaged";
-	else if (head.block != BLCKSZ)
+	else if (header.block != BLCKSZ)
 		*why = "it is of a server with another block size";
-	else if (head.system != GetSystemIdentifier())
+	else if (header.system != GetSystemIdentifier())
 		*why = "it is of another cluster";
-	else if (head.nlearnt > MTP_LEARN_TABLES || head.npages > st.st_size / sizeof(MtpListPage) ||
-			 st.st_size != sizeof(head) + head.npages * sizeof(MtpListPage) +
-			 head.nlearnt * sizeof(MtpLearnt))
+	else if (header.nlearnt > MTP_LEARN_TABLES ||
+			 header.npages > st.st_size / sizeof(MtpListPage) ||
+			 st.st_size != sizeof(header) + header.npages * sizeof(MtpListPage) +
+			 header.nlearnt * sizeof(MtpLearnt))
 		*why = "it is damaged";
 	else
-		*why = read_pages(file, &head, page, arg, learnt);
+		*why = read_pages(file, &header, page, arg, learnt);
 	if (*why == NULL && nlearnt != NULL)
-		*nlearnt = head.nlearnt;
+		*nlearnt = header.nlearnt;
 	FreeFile(file);
 	return *why == NULL;
 }

@@ -3,7 +3,7 @@
  *	  The hot list: a file that says which pages had frames, how warm they were, and which
  *	  columns scans have taught.
  *
- *	  MtpListHead
+ *	  MtpListHeader
  *	  MtpListPage		npages of them, in no order; may name a page twice
  *	  MtpLearnt			nlearnt of them, in no order
  *
@@ -28,7 +28,7 @@
 /* To be raised with any change below */
 #define MTP_LIST_VERSION	1
 
-typedef struct MtpListHead
+typedef struct MtpListHeader
 {
 	uint64		magic;
 	uint32		version;
@@ -37,10 +37,10 @@ typedef struct MtpListHead
 	int64		time;			/* when it was written */
 	uint64		npages;
 	uint32		nlearnt;
-	uint32		rest_crc;		/* of all behind the head */
+	uint32		rest_crc;		/* of all behind the header */
 	uint32		unused;
-	uint32		crc;			/* of the head */
-} MtpListHead;
+	uint32		crc;			/* of the header */
+} MtpListHeader;
 
 typedef struct MtpListPage
 {
@@ -49,11 +49,11 @@ typedef struct MtpListPage
 	Oid			file;
 	BlockNumber block;			/* a pair's first one */
 	uint8		kind;			/* MTP_FRAME_*, of the frame */
-	uint8		level;			/* of heat, when the list was written */
+	uint8		degree;			/* of heat, when the list was written */
 	uint16		unused;
 } MtpListPage;
 
-StaticAssertDecl(sizeof(MtpListHead) == 56 && sizeof(MtpListPage) == 20 &&
+StaticAssertDecl(sizeof(MtpListHeader) == 56 && sizeof(MtpListPage) == 20 &&
 				 sizeof(MtpLearnt) == 60, "no padding: it is summed up as it is");
 
 /*

@@ -91,7 +91,7 @@ mtp_loader_prefetch(MtpLoader *l, int kind, BlockNumber block)
 }
 
 void
-mtp_loader_load(MtpLoader *l, int kind, BlockNumber block, int level)
+mtp_loader_load(MtpLoader *l, int kind, BlockNumber block, int degree)
 {
 	MtpBuilt	built;
 
@@ -99,21 +99,21 @@ mtp_loader_load(MtpLoader *l, int kind, BlockNumber block, int level)
 		return;
 
 	/* A directory that is there may be of other columns. */
-	if (mtp_frame_warm(&mtp_buffer, tag_of(l, block), kind, level) &&
+	if (mtp_frame_warm(&mtp_buffer, tag_of(l, block), kind, degree) &&
 		mtp_pool_page_kind(kind) != MTP_FRAME_PAGEDIR)
 		return;
 	switch (kind)
 	{
 		case MTP_FRAME_INDEX:
-			mtp_buffer_load(l->rel, block, level, l->strategy);
+			mtp_buffer_load(l->rel, block, degree, l->strategy);
 			break;
 		case MTP_FRAME_TABLE:
-			mtp_pair_load(l->rel, MtpPairOf(block), l->nblocks, level, l->strategy);
+			mtp_pair_load(l->rel, MtpPairOf(block), l->nblocks, degree, l->strategy);
 			break;
 		default:
 			if (l->has_builder && l->builder.trusted)
 			{
-				built = mtp_pagedir_builder_build(&l->builder, MtpPairOf(block), false, level);
+				built = mtp_pagedir_builder_build(&l->builder, MtpPairOf(block), false, degree);
 				mtp_pagedir_queue_count(MTP_PAIRS_BUILT, built == MTP_BUILT_IT);
 			}
 			else if (l->has_builder)

@@ -35,11 +35,11 @@ extern void mtp_loader_close(MtpLoader *l);
 /*
  * Loads a page: of an index, its block; of a table, the pair whose first block this is
  * (MTP_FRAME_TABLE) or its directory, if the table has directory columns (MTP_FRAME_PAGEDIR).  The
- * page is as warm as level says (0 … MTP_HEAT_MOST), with a frame or without.  Workers build
+ * page is as warm as degree says (0 … MTP_HEAT_MOST), with a frame or without.  Workers build
  * directories whose comparison functions must not run here.  Raises what reading a page raises.
  * The caller holds no lock on a page.
  */
-extern void mtp_loader_load(MtpLoader *l, int kind, BlockNumber block, int level);
+extern void mtp_loader_load(MtpLoader *l, int kind, BlockNumber block, int degree);
 
 /* Asks the operating system for what mtp_loader_load would read, and waits for nothing. */
 extern void mtp_loader_prefetch(MtpLoader *l, int kind, BlockNumber block);

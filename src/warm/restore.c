@@ -51,7 +51,7 @@ PGDLLEXPORT void mtp_loader_main(Datum arg);
 typedef struct Todo
 {
 	uint64		at_level[MTP_HEAT_MOST + 1];	/* bytes of the list's pages, by their heat */
-	int			least;			/* level: of it some pages have room, of warmer ones all */
+	int			least;			/* degree: of it some pages have room, of warmer ones all */
 	uint64		n;
 	uint64		room;
 	uint64		most;
@@ -79,7 +79,7 @@ count_page(const MtpListPage *page, void *arg)
 	Todo	   *todo = arg;
 
 	give_way(todo);
-	todo->at_level[page->level] += mtp_pool_frame_bytes(page->kind);
+	todo->at_level[page->degree] += mtp_pool_frame_bytes(page->kind);
 }
 
 static void
@@ -88,7 +88,7 @@ collect_page(const MtpListPage *page, void *arg)
 	Todo	   *todo = arg;
 
 	give_way(todo);
-	if (page->dbid != MyDatabaseId || page->level < todo->least || todo->n == todo->most)
+	if (page->dbid != MyDatabaseId || page->degree < todo->least || todo->n == todo->most)
 		return;
 	if (todo->n == todo->room)
 	{
@@ -101,7 +101,7 @@ collect_page(const MtpListPage *page, void *arg)
 static int
 warmth(const MtpListPage *page)
 {
-	return page->level / MTP_HEAT_STEPS;
+	return page->degree / MTP_HEAT_STEPS;
 }
 
 static int
@@ -130,10 +130,10 @@ static bool
 read_list(Todo *todo)
 {
 	const char *why;
-	uint64		room = (uint64) mtp_buffer.pool->nextents * MTP_EXTENT_BYTES;
+	uint64		room = (uint64) mtp_buffer.pool->nslabs * MTP_SLAB_BYTES;
 	uint64		bytes = 0;
 
-	todo->most = (uint64) mtp_buffer.pool->nextents * MTP_EXTENT_FRAMES;
+	todo->most = (uint64) mtp_buffer.pool->nslabs * MTP_SLAB_FRAMES;
 	todo->room = Min(1024, todo->most);
 	todo->pages = palloc(todo->room * sizeof(MtpListPage));
 	if (!mtp_list_read(count_page, todo, NULL, NULL, &why))
@@ -245,7 +245,7 @@ load_some(Todo *todo, uint64 *at)
 			mtp_loader_prefetch(&l, todo->pages[ahead].kind, todo->pages[ahead].block);
 		if (!mtp_loader_has(&l, page->kind, page->block))
 			todo->bytes += mtp_pool_frame_bytes(page->kind);
-		mtp_loader_load(&l, page->kind, page->block, page->level);
+		mtp_loader_load(&l, page->kind, page->block, page->degree);
 		if (mtp_loader_has(&l, page->kind, page->block))
 			pg_atomic_fetch_add_u64(&mtp_keeper_shared->loaded, 1);
 	} while (*at < todo->n && same_file(first, &todo->pages[*at]) && !turn_is_over(todo));

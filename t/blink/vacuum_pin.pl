@@ -32,7 +32,7 @@ sub vacuum_state
 {
 	my ($name, $expected) = @_;
 	my $session = "FROM pg_stat_activity WHERE query LIKE 'VACUUM $name%'";
-	my $waits = $expected eq 'waits' ? q{wait_event IN ('BufferPin', 'Extension', 'MtpowerSlot') OR} : '';
+	my $waits = $expected eq 'waits' ? q{wait_event IN ('BufferPin', 'Extension', 'MtpowerHazard') OR} : '';
 
 	$node->poll_query_until('postgres', "SELECT $waits state <> 'active' $session");
 	return $node->safe_psql('postgres', "SELECT CASE state WHEN 'active' THEN 'waits' ELSE 'over' END $session");

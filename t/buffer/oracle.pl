@@ -241,7 +241,7 @@ do
 } while (++$again < 8 && Test::More->builder->is_passing && grep { happened($_) < $_->[2] } @enough);
 cmp_ok(happened($_), '>=', $_->[2], $_->[3]) foreach @enough;
 
-# Closer together: the bank alone, while extents go to and fro between its pages and the big table's
+# Closer together: the bank alone, while slabs go to and fro between its pages and the big table's
 my @bank = map { @scripts[ 2 * $_, 2 * $_ + 1 ] } grep { $scripts[ 2 * $_ ] =~ /bank|big/ } 0 .. $#scripts / 2;
 finish_pgbench(start_pgbench($node, $ENV{MINUTES} ? $seconds : 15, $clients + 4, '--random-seed' => $seed, @bank), 'the bank alone', 1);
 is($node->safe_psql('postgres', 'SELECT orphans()'), '0', 'no frames of files that have gone');

@@ -16,7 +16,7 @@ my $dir = home_dir(1) or plan skip_all => 'there is no tmpfs to write to';
 my $file = "$dir/$$.frames";
 my $node = home_server('main', $file);
 my ($headers, $images) = (4096, 1024 * 1024);
-my $per_extent = 512;			# headers of an extent
+my $per_slab = 512;			# headers of a slab
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 
 # edit OFFSET, BYTES: in the file
@@ -45,8 +45,8 @@ sub flip { my ($at) = @_; edit($at, bytes($at, 1) ^ "\x10"); return; }
 sub frames
 {
 	my @found;
-	my $all = bytes($headers, 4 * $per_extent * 64);
-	for my $frame (0 .. 4 * $per_extent - 1)
+	my $all = bytes($headers, 4 * $per_slab * 64);
+	for my $frame (0 .. 4 * $per_slab - 1)
 	{
 		my ($magic, $kind) = (unpack('L', substr($all, $frame * 64, 4)), unpack('C', substr($all, $frame * 64 + 44, 1)));
 		push(@found, [ $frame, $kind ]) if $magic != 0;
@@ -172,7 +172,7 @@ my $damaged = sub {
 };
 my @frames;
 my $bytes_of = sub { return $_[0] == 0 ? 8192 : 16384 };
-my $image = sub { my ($frame, $kind) = @{ $_[0] }; return $images + int($frame / $per_extent) * 1024 * 1024 + $frame % $per_extent * $bytes_of->($kind); };
+my $image = sub { my ($frame, $kind) = @{ $_[0] }; return $images + int($frame / $per_slab) * 1024 * 1024 + $frame % $per_slab * $bytes_of->($kind); };
 foreach my $kind (0, 1)
 {
 	my $name = ('index', 'table')[$kind];
@@ -207,7 +207,7 @@ foreach my $kind (0, 1)
 		edit($image->($some[0]), bytes($image->($some[1]), $bytes_of->($kind)));
 	});
 }
-after('all headers random', qr/took 0 of \d+ frames/, sub { edit($headers, join('', map { chr(int(rand 256)) } 1 .. 4 * $per_extent * 64)) });
+after('all headers random', qr/took 0 of \d+ frames/, sub { edit($headers, join('', map { chr(int(rand 256)) } 1 .. 4 * $per_slab * 64)) });
 after('all images random', qr/took 0 of \d+ frames/, sub { edit($images, join('', map { chr(int(rand 256)) } 1 .. 4 * 1024 * 1024)) });
 
 # ---------- another time ----------

@@ -109,7 +109,7 @@ $node->safe_psql('postgres', join('', map { "CREATE TABLE t$_ (a int PRIMARY KEY
 	tolerated(\&orphan_leader, 'postmaster exited during a parallel transaction', 'a parallel query without a postmaster');
 }
 
-foreach my $wrong ('buffer refcount leak: [012]', 'relcache reference leak: relation "t" not closed', 'mtpower slot of index 7 was not given back',
+foreach my $wrong ('buffer refcount leak: [012]', 'relcache reference leak: relation "t" not closed', 'mtpower hazard pointer of index 7 was not given back',
 	'AbortTransaction while in ABORT state', 'page is not marked all-visible but visibility map bit is set in relation "t" page 0', 'removing corrupt two-phase state')
 {
 	$node->safe_psql('postgres', "DO \$\$ BEGIN RAISE WARNING '$wrong'; END \$\$");

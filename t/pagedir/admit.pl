@@ -193,7 +193,7 @@ SELECT mtpower.set_directory('t', 'p');
 });
 my $n = pairs('t');
 sql('SELECT mtpower.stat_reset()');
-sql("SELECT directory_ask('t', 0, $n - 1)") foreach 1, 2;	# the first pair of all finds no extent
+sql("SELECT directory_ask('t', 0, $n - 1)") foreach 1, 2;	# the first pair of all finds no slab
 settled();
 is(frames('t'), "p:$n", "a user's function is run by a worker, as the table's owner, with an empty search_path");
 is(stat_of('failed'), 0, 'and without an error');

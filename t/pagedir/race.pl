@@ -29,7 +29,7 @@ $node->append_conf('postgresql.conf', "dynamic_library_path = '$dir:\$libdir'");
 $node->restart;
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 
-# One extent, all of whose 256 frames are directories' once there is one.
+# One slab, all of whose 256 frames are directories' once there is one.
 sql(q{
 CREATE EXTENSION mtpower;
 CREATE FUNCTION pairs_build(regclass, int, int, name[]) RETURNS bigint LANGUAGE c AS 'pairs';

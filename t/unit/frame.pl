@@ -1,4 +1,4 @@
-# Threads read, write, evict, purge and change the kind of extents in the buffer's frames
+# Threads read, write, evict, purge and change the kind of slabs in the buffer's frames
 # (test/unit/frame_test.c, which includes frame.c with delays at each step). ROUNDS= for longer,
 # SEED.
 use strict;

@@ -46,7 +46,7 @@ make(int frames, int words, bool shared, Kinds how)
 	content = places("content", PAGES, 0);
 	page = places("page", PAGES, 0);
 	told = places("told", 2, 0);
-	kind_of = places("kind", how == ONE_EXTENT ? 1 : nframes, INDEX);
+	kind_of = places("kind", how == ONE_SLAB ? 1 : nframes, INDEX);
 	purged = places("purged", 1, 0);
 }
 
@@ -55,16 +55,16 @@ bool is_directory(int kind) { return kind == DIRECTORY || kind == SMALL; }
 
 static int said(int kind, int which) { return (is_directory(kind) ? DIRECTORY_OF(which) : which) * 8; }
 
-Value image_at(Value frame) { return kinds == ONE_EXTENT ? frame : plus(frame, frame); }
-int image_words(int kind) { return kinds != ONE_EXTENT || kind == TABLE ? 2 : 1; }
+Value image_at(Value frame) { return kinds == ONE_SLAB ? frame : plus(frame, frame); }
+int image_words(int kind) { return kinds != ONE_SLAB || kind == TABLE ? 2 : 1; }
 
 void
 in_frame(int kind, int which, int frame)
 {
 	at_first(tag, frame, which);
-	at_first(kind_of, kinds == ONE_EXTENT ? 0 : frame, kind);
+	at_first(kind_of, kinds == ONE_SLAB ? 0 : frame, kind);
 	for (int i = 0; i < image_words(kind); i++)
-		at_first(image, (kinds == ONE_EXTENT ? frame : frame * 2) + i, said(kind, which));
+		at_first(image, (kinds == ONE_SLAB ? frame : frame * 2) + i, said(kind, which));
 	at_first(word, one_bucket ? frame : which - 1, frame + 1);
 }
 
@@ -75,7 +75,7 @@ static Value word_at(Value which, int i) { return one_bucket ? number(i) : minus
 static Value
 kind_of_frame(Value frame)
 {
-	return load("mtp_frame_kind", kind_of, kinds == ONE_EXTENT ? number(0) : frame);
+	return load("mtp_frame_kind", kind_of, kinds == ONE_SLAB ? number(0) : frame);
 }
 
 /* Index pages alone are of one kind for ever: nothing is gained by looking. */
@@ -182,7 +182,7 @@ take(Value frame)
 		write_barrier("take: the odd version before all else");
 	when(taken_used);
 	if (kinds != NO_KINDS)
-		kind = load("take: the kind", kind_of, kinds == ONE_EXTENT ? number(0) : frame);
+		kind = load("take: the kind", kind_of, kinds == ONE_SLAB ? number(0) : frame);
 	its_word = word_of(which, kind);
 	check("a used frame has no word", its_word.found);
 	if (with("word_removal"))
@@ -313,7 +313,7 @@ purge(void)
 
 /* Gives up where take() fails once. */
 void
-change_extent(int kind)
+change_slab(int kind)
 {
 	Value		mine[4],
 				all = truth;
@@ -326,7 +326,7 @@ change_extent(int kind)
 		all = and(all, mine[frame]);
 	}
 	when(with("all_frames") ? all : mine[0]);
-	store("change_extent: all_mine; the kind", kind_of, number(0), number(kind));
+	store("change_slab: all_mine; the kind", kind_of, number(0), number(kind));
 	end_when();
 	for (int frame = nframes - 1; frame >= 0; frame--)
 	{
@@ -431,7 +431,7 @@ words_to(const uint8_t *m, int frame)
 static int
 kind_now(const uint8_t *m, int frame)
 {
-	int			kind = m[kind_of.first + (kinds == ONE_EXTENT ? 0 : frame)];
+	int			kind = m[kind_of.first + (kinds == ONE_SLAB ? 0 : frame)];
 
 	return is_directory(kind) ? DIRECTORY : kind;
 }
@@ -463,7 +463,7 @@ whole_at_last(const uint8_t *m)
 	{
 		int			t = m[tag.first + i],
 					kind = kind_now(m, i),
-					at = image.first + (kinds == ONE_EXTENT ? i : i * 2);
+					at = image.first + (kinds == ONE_SLAB ? i : i * 2);
 
 		if (m[version.first + i] % 2 != 0 || words_to(m, i) != (t != 0))
 			return false;
@@ -661,22 +661,22 @@ purged_file(void)
 	always("a purged page has a frame", none_of_purged);
 }
 
-/* The extent has two frames of index pages, each of one word, or one frame of a table page, of two. */
+/* The slab has two frames of index pages, each of one word, or one frame of a table page, of two. */
 static void
-extent(void)
+slab(void)
 {
-	make(2, 1, false, ONE_EXTENT);
+	make(2, 1, false, ONE_SLAB);
 	in_frame(INDEX, P, 0);
 	process("reader of the index");
 	(void) read_page(INDEX, P, number(0));
 	process("reader of the table");
 	(void) read_page(TABLE, Q, number(0));
-	process("changes the extent");
-	change_extent(TABLE);
+	process("changes the slab");
+	change_slab(TABLE);
 	process("of the index");
 	publish_as(INDEX, P, 1, number(0));
 	process("of the table");
-	when(equal(load("publish: the kind that the extent had; placed", kind_of, number(0)), number(TABLE)));
+	when(equal(load("publish: the kind that the slab had; placed", kind_of, number(0)), number(TABLE)));
 	publish_as(TABLE, Q, 0, number(0));
 	end_when();
 	must_hold();
@@ -690,7 +690,7 @@ const Scenario frame_scenarios[] = {
 	{"twice", twice},
 	{"contended", contended},
 	{"purge", purged_file},
-	{"extent", extent},
+	{"slab", slab},
 	{NULL, NULL}
 };
 
@@ -712,8 +712,8 @@ const Removal frame_removals[] = {
 	{"word_removal", "evict", END, "the word's removal"},
 	{"publish_lock", "twice", DOUBLE, "the partition's lock when a word is added"},
 	{"publish_look", "twice", DOUBLE, "the look under the lock whether the page has a word"},
-	{"kind_check", "extent", HALF, "the look at the extent's kind"},
-	{"all_frames", "extent", HALF, "that all frames of an extent are taken before it changes"},
+	{"kind_check", "slab", HALF, "the look at the slab's kind"},
+	{"all_frames", "slab", HALF, "that all frames of a slab are taken before it changes"},
 	{"purge", "purge", "a reader accepted a page that was purged", "the purge"},
 	{"take_lock", "bucket", "", "the partition's lock when a frame is taken"},
 	{"purge_first_barrier", "purge", "", "the read barrier of a purge between version and identity"},

@@ -51,10 +51,10 @@ typedef struct Published
 	Value		version;
 } Published;
 
-/* Index pages alone; an extent for each frame, of its kind; or one extent of frames that may change its kind */
+/* Index pages alone; a slab for each frame, of its kind; or one slab of frames that may change its kind */
 typedef enum Kinds
 {
-	NO_KINDS, FIXED_KINDS, ONE_EXTENT
+	NO_KINDS, FIXED_KINDS, ONE_SLAB
 } Kinds;
 
 /* A buffer of so many frames; buckets of so many words, of both pages or of each. */
@@ -67,7 +67,7 @@ extern void in_frame(int kind, int which, int frame);
 extern Value partition_of(Value which);
 extern Value frame_of(Value led);
 
-/* Where a frame's image begins: a page has two words; in an extent that changes its kind, one, but a pair two. */
+/* Where a frame's image begins: a page has two words; in a slab that changes its kind, one, but a pair two. */
 extern Value image_at(Value frame);
 extern int	image_words(int kind);
 
@@ -79,7 +79,7 @@ extern void let_go(Value frame);
 extern Published publish_as(int kind, int which, int frame, Value its_number);
 extern void publish(int kind, int which, int frame);
 extern void stale(int kind, int which);
-extern void change_extent(int kind);
+extern void change_slab(int kind);
 
 /* The page's number becomes 1, and the frame stale. */
 extern void change_page(int which);

@@ -10,8 +10,8 @@
 
 #include "model.h"
 
-static const Scenario *const scenarios[] = {frame_scenarios, pair_scenarios, slot_scenarios};
-static const Removal *const removals[] = {frame_removals, pair_removals, slot_removals};
+static const Scenario *const scenarios[] = {frame_scenarios, pair_scenarios, hazard_scenarios};
+static const Removal *const removals[] = {frame_removals, pair_removals, hazard_removals};
 
 /* What is taken out, and whether the scenario has it */
 static struct

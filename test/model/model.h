@@ -24,10 +24,10 @@ typedef struct Removal
 
 extern const Scenario frame_scenarios[];
 extern const Scenario pair_scenarios[];
-extern const Scenario slot_scenarios[];
+extern const Scenario hazard_scenarios[];
 extern const Removal frame_removals[];
 extern const Removal pair_removals[];
-extern const Removal slot_removals[];
+extern const Removal hazard_removals[];
 
 /* Is this not taken out? */
 extern bool with(const char *name);

@@ -396,39 +396,39 @@ inserted(void)
 	must_hold();
 }
 
-/* The extent has two frames of directories, or one of a pair. */
+/* The slab has two frames of directories, or one of a pair. */
 static void
 kinds(void)
 {
-	make(2, 2, true, ONE_EXTENT);
+	make(2, 2, true, ONE_SLAB);
 	in_frame(DIRECTORY, P, 0);
 	process("reader of the image");
 	(void) read_with_snapshot(TABLE, P);
 	process("reader of the directory");
 	(void) read_with_snapshot(DIRECTORY, P);
-	process("changes the extent");
-	change_extent(TABLE);
+	process("changes the slab");
+	change_slab(TABLE);
 	process("of the image");
-	when(equal(load("publish: the kind that the extent had; placed", kind_of, number(0)), number(TABLE)));
+	when(equal(load("publish: the kind that the slab had; placed", kind_of, number(0)), number(TABLE)));
 	publish_as(TABLE, P, 0, number(0));
 	end_when();
 	must_hold();
 }
 
-/* A directory is built while its extent changes, and an image lies over it. */
+/* A directory is built while its slab changes, and an image lies over it. */
 static void
 changed_kind(void)
 {
-	make(2, 1, false, ONE_EXTENT);
+	make(2, 1, false, ONE_SLAB);
 	at_first(kind_of, 0, DIRECTORY);
 	process("reader of the image");
 	(void) read_page(TABLE, Q, number(0));
 	process("builder");
 	build(P, 1, true);
-	process("changes the extent");
-	change_extent(TABLE);
+	process("changes the slab");
+	change_slab(TABLE);
 	process("of the image");
-	when(equal(load("publish: the kind that the extent had; placed", kind_of, number(0)), number(TABLE)));
+	when(equal(load("publish: the kind that the slab had; placed", kind_of, number(0)), number(TABLE)));
 	publish_as(TABLE, Q, 0, number(0));
 	end_when();
 	must_hold();
@@ -486,6 +486,6 @@ const Removal pair_removals[] = {
 	{"publish_look", "built_twice", DOUBLE, "the look whether there is one, when a directory is reserved"},
 	{"both_sizes", "two_sizes", DOUBLE, "that a directory is looked for in frames of both sizes"},
 	{"publish_look", "two_sizes", DOUBLE, "the look whether there is one, in a frame of the other size"},
-	{"kind_check", "changed_kind", HALF, "the look at the extent's kind, when a directory is reserved"},
+	{"kind_check", "changed_kind", HALF, "the look at the slab's kind, when a directory is reserved"},
 	{NULL, NULL, NULL, NULL}
 };

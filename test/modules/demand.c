@@ -73,7 +73,7 @@ directory_frames(PG_FUNCTION_ARGS)
 
 	for (uint32 pair = 0; pair < npairs; pair++)
 	{
-		MtpPagedirHead head = {0};
+		MtpPagedirHeader head = {0};
 		MtpFrameRef ref;
 		char		kind[200] = "none";
 		int			i = 0;

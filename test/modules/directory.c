@@ -121,7 +121,7 @@ directory_make(PG_FUNCTION_ARGS)
 		MemoryContextReset(build);
 		if (p->size > 0)
 		{
-			MtpPagedirHead *head = (MtpPagedirHead *) p->directory;
+			MtpPagedirHeader *head = (MtpPagedirHeader *) p->directory;
 
 			made++;
 			sorted += head->nsorted;

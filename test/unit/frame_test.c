@@ -1,6 +1,6 @@
 /*
  * frame_test.c
- *	  Frames under readers, writers, eviction, purges and extents that change their kind, all at once.
+ *	  Frames under readers, writers, eviction, purges and slabs that change their kind, all at once.
  *
  *	  frame_test SEED ROUNDS [VERBOSE]
  *
@@ -24,7 +24,7 @@ static void delay(void);
 
 #include "server.h"
 
-#define EXTENTS		4
+#define SLABS		4
 #define FILES		4			/* even ones are indexes, odd ones tables */
 #define DIRECTORY_OF(file)	(FILES + (file))	/* as a directory's words say it */
 #define BLOCKS		400
@@ -218,10 +218,10 @@ build_directory(int file, int block)
 static void
 consider(int kind)
 {
-	uint32		before = buffer.pool->kinds[kind].nextents;
+	uint32		before = buffer.pool->kinds[kind].nslabs;
 
 	mtp_frame_consider(&buffer, kind, &state);
-	if (before != buffer.pool->kinds[kind].nextents)
+	if (before != buffer.pool->kinds[kind].nslabs)
 		pg_atomic_fetch_add_u64(&nchanges, 1);
 }
 
@@ -471,23 +471,23 @@ counted(void)
 static void
 check_end(void)
 {
-	uint32		nframes = buffer.pool->nextents * MTP_EXTENT_FRAMES;
+	uint32		nframes = buffer.pool->nslabs * MTP_SLAB_FRAMES;
 	uint32		led = 0,
 				used = 0,
-				extents = 0;
+				slabs = 0;
 
 	for (uint32 i = 0; i < (buffer.bucket_mask + 1) * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS; i++)
 		led += pg_atomic_read_u64(&buffer.words[i]) != 0;
 	for (uint32 i = 0; i < nframes; i++)
 	{
-		check(pg_atomic_read_u64(&buffer.heads[i].version) % 2 == 0);
-		used += buffer.heads[i].tag.page != 0;
+		check(pg_atomic_read_u64(&buffer.headers[i].version) % 2 == 0);
+		used += buffer.headers[i].tag.page != 0;
 	}
 	check(led == used);
 	check(counted() == used);
 	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
-		extents += buffer.pool->kinds[kind].nextents;
-	check(buffer.pool->nfree + extents == EXTENTS);
+		slabs += buffer.pool->kinds[kind].nslabs;
+	check(buffer.pool->nfree + slabs == SLABS);
 	for (int file = 0; file < FILES; file++)
 		for (int block = 0; block < BLOCKS; block++)
 		{
@@ -497,7 +497,7 @@ check_end(void)
 			{
 				used--;
 				check(((const uint64 *) ref.image)[2] == pages[file][block].number);
-				check(buffer.pool->kind_of[ref.frame / MTP_EXTENT_FRAMES] == kind_of(file));
+				check(buffer.pool->kind_of[ref.frame / MTP_SLAB_FRAMES] == kind_of(file));
 			}
 			if (mtp_frame_find(&buffer, tag_of(file, block), MTP_FRAME_PAGEDIR, 0, 0, 0, &ref))
 			{
@@ -557,18 +557,18 @@ test_rests(void)
 	check(buffer.pool->kinds[MTP_FRAME_INDEX].fresh <= 4);
 }
 
-/* A process's last free index frame, in an extent that has become the tables': they have fewer frames, and the memory behind these is another extent's. */
+/* A process's last free index frame, in a slab that has become the tables': they have fewer frames, and the memory behind these is another slab's. */
 static void
 test_spare(void)
 {
-	uint32		extent = buffer.pool->extents[MTP_FRAME_INDEX][0];
+	uint32		slab = buffer.pool->slabs[MTP_FRAME_INDEX][0];
 	MtpFramePlace place;
 
-	change_extent(&buffer, extent, MTP_FRAME_TABLE);
-	check(mtp_frame_kind(&buffer, extent * MTP_EXTENT_FRAMES) == MTP_FRAME_TABLE);
-	buffer.spare = extent * MTP_EXTENT_FRAMES + mtp_pool_frames(MTP_FRAME_INDEX);	/* the last one's number, plus one */
+	change_slab(&buffer, slab, MTP_FRAME_TABLE);
+	check(mtp_frame_kind(&buffer, slab * MTP_SLAB_FRAMES) == MTP_FRAME_TABLE);
+	buffer.spare = slab * MTP_SLAB_FRAMES + mtp_pool_frames(MTP_FRAME_INDEX);	/* the last one's number, plus one */
 	check(mtp_frame_place(&buffer, tag_of(0, 0), MTP_FRAME_TABLE, false, &state, &place));
-	check(place.frame % MTP_EXTENT_FRAMES < mtp_pool_frames(MTP_FRAME_TABLE));
+	check(place.frame % MTP_SLAB_FRAMES < mtp_pool_frames(MTP_FRAME_TABLE));
 }
 
 /* Directories of a size that are made one after another, of frames that were given out before and are free: they lie side by side, and who goes through them finds each. */
@@ -606,12 +606,12 @@ test_behind(int kind)
 	for (int block = 0; block < nframes * 3 / 4; block++)
 		if (mtp_frame_find_next(&buffer, tag_of(file, block), MTP_FRAME_PAGEDIR, 0, 0, 0, &ref))
 		{
-			check(buffer.heads[ref.frame].tag.page == tag_of(file, block).page && mtp_frame_still(&buffer, &ref));
+			check(buffer.headers[ref.frame].tag.page == tag_of(file, block).page && mtp_frame_still(&buffer, &ref));
 			found++;
 		}
 	check(found == n);
 	check(mtp_frame_has_file(&buffer, tag_of(file, 0)));
-	for (int block = 0; block < MTP_EXTENT_FRAMES * 3 / 4; block++)
+	for (int block = 0; block < MTP_SLAB_FRAMES * 3 / 4; block++)
 		mtp_frame_purge_page(&buffer, tag_of(file, block));
 	check(!mtp_frame_has_file(&buffer, tag_of(file, 0)));
 }
@@ -634,7 +634,7 @@ main(int argc, char **argv)
 {
 	uint64		seed = strtoull(argv[1], NULL, 10);
 	pthread_t	threads[THREADS];
-	void	   *memory = aligned_alloc(PG_CACHE_LINE_SIZE, TYPEALIGN(PG_CACHE_LINE_SIZE, mtp_frame_size(EXTENTS)));
+	void	   *memory = aligned_alloc(PG_CACHE_LINE_SIZE, TYPEALIGN(PG_CACHE_LINE_SIZE, mtp_frame_size(SLABS)));
 
 	rounds = strtoull(argv[2], NULL, 10);
 	mtp_heat_init();
@@ -649,7 +649,7 @@ main(int argc, char **argv)
 			pg_atomic_init_u64(&pages[file][block].committed, 0);
 			pg_atomic_init_u64(&pages[file][block].committed_rows, 0);
 		}
-	mtp_frame_make(&buffer, mtp_pool_make(malloc(mtp_pool_size(EXTENTS)), EXTENTS, 2), memory, malloc(EXTENTS * MTP_EXTENT_BYTES + BLCKSZ), locks);
+	mtp_frame_make(&buffer, mtp_pool_make(malloc(mtp_pool_size(SLABS)), SLABS, 2), memory, malloc(SLABS * MTP_SLAB_BYTES + BLCKSZ), locks);
 	state = seed + 1;
 	test_rests();
 	test_spare();
@@ -662,14 +662,14 @@ main(int argc, char **argv)
 		pthread_join(threads[i], NULL);
 	check_end();
 	if (argc > 3)
-		fprintf(stderr, "found " UINT64_FORMAT ", missed " UINT64_FORMAT ", changed meanwhile " UINT64_FORMAT ", published " UINT64_FORMAT ", written " UINT64_FORMAT ", purges " UINT64_FORMAT ", extents changed " UINT64_FORMAT " times, directories filled " UINT64_FORMAT ", gone before " UINT64_FORMAT ", found empty " UINT64_FORMAT ", outgrown " UINT64_FORMAT "\n",
+		fprintf(stderr, "found " UINT64_FORMAT ", missed " UINT64_FORMAT ", changed meanwhile " UINT64_FORMAT ", published " UINT64_FORMAT ", written " UINT64_FORMAT ", purges " UINT64_FORMAT ", slabs changed " UINT64_FORMAT " times, directories filled " UINT64_FORMAT ", gone before " UINT64_FORMAT ", found empty " UINT64_FORMAT ", outgrown " UINT64_FORMAT "\n",
 				pg_atomic_read_u64(&nfound), pg_atomic_read_u64(&nmissed), pg_atomic_read_u64(&nretried), pg_atomic_read_u64(&npublished), pg_atomic_read_u64(&nstale), pg_atomic_read_u64(&npurges), pg_atomic_read_u64(&nchanges),
 				pg_atomic_read_u64(&nfilled), pg_atomic_read_u64(&ndropped), pg_atomic_read_u64(&nempty), pg_atomic_read_u64(&noutgrown));
 
 	/* Frames have been taken from pages ten times over, and readers have met that. */
-	check(pg_atomic_read_u64(&npublished) > 10 * EXTENTS * MTP_EXTENT_BLOCKS);
+	check(pg_atomic_read_u64(&npublished) > 10 * SLABS * MTP_SLAB_BLOCKS);
 	check(all_met());
-	check(pg_atomic_read_u64(&npurges) > 0 && pg_atomic_read_u64(&nchanges) > EXTENTS);
+	check(pg_atomic_read_u64(&npurges) > 0 && pg_atomic_read_u64(&nchanges) > SLABS);
 	check(pg_atomic_read_u64(&nfilled) > 1000 && pg_atomic_read_u64(&noutgrown) > 100);
 	puts("ok");
 	return 0;

@@ -359,7 +359,7 @@ check_search(IndexTuple probe)
 
 	for (int by_head = 0; by_head < 2; by_head++)
 	{
-		MtpPos		p = mtp_page_search_by(page, MtpHead(page), norm, by_head, true, before, probe);
+		MtpPos		p = mtp_page_search_by(page, MtpHeader(page), norm, by_head, true, before, probe);
 		MtpPos		q = mtp_page_locate(page, want);
 
 		check(p.pos == want);
@@ -394,7 +394,7 @@ check_walk(void)
 		check(p.pos == n && p.node == q.node && p.slot == q.slot);
 	}
 	check(n == 0);
-	for (int i = 0; i < MtpHead(page)->nnodes; i++)
+	for (int i = 0; i < MtpHeader(page)->nnodes; i++)
 	{
 		int			count = MtpCounts(page)[i];
 		uint32		live = mtp_node_live(&MtpNodes(page)[i], count);
@@ -408,7 +408,7 @@ check_walk(void)
 static void
 check_slack(void)
 {
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 
 	for (int i = 0; i < h->nnodes; i++)
 		for (int j = MtpCounts(page)[i]; j < MTP_NODE_SLOTS; j++)
@@ -441,7 +441,7 @@ check_all(void)
 {
 	IndexTuple	items[ITEMS_MAX];
 	const char *wrong = mtp_page_fault(page, NULL);
-	MtpPageHeader *h = MtpHead(page);
+	MtpPageHeader *h = MtpHeader(page);
 	Size		highkey = h->highkey ? MAXALIGN(IndexTupleSize(MtpHighKey(page))) : 0;
 	Size		need = mtp_page_need(nmodel, model_bytes() + highkey);
 
@@ -497,7 +497,7 @@ step_insert(int n)
 	{
 		itups[i] = items[i].itup;
 		norms[i] = items[i].norm;
-		pos[i] = mtp_page_search_by(page, MtpHead(page), norms[i], true, true, before, itups[i]).pos;
+		pos[i] = mtp_page_search_by(page, MtpHeader(page), norms[i], true, true, before, itups[i]).pos;
 	}
 	mtp_page_insert(page, got, pos, itups, norms);
 	mtp_page_insert(twin, got, pos, itups, norms);
@@ -550,7 +550,7 @@ pack(Page to, const IndexTuple *items, int n, IndexTuple highkey)
 {
 	mtp_page_init(to, plan.inner ? MTP_PAGE_INNER : MTP_PAGE_LEAF, plan.inner, plan.code);
 	if (highkey)
-		MtpHead(to)->right = 17;
+		MtpHeader(to)->right = 17;
 	mtp_page_pack(to, n, items, highkey);
 }
 
@@ -575,7 +575,7 @@ step_pack(bool part)
 		items[i] = model[i].itup;
 		model[i].dead = false;
 	}
-	if (MtpHead(page)->highkey)
+	if (MtpHeader(page)->highkey)
 	{
 		highkey = malloc(IndexTupleSize(MtpHighKey(page)));
 		memcpy(highkey, MtpHighKey(page), IndexTupleSize(MtpHighKey(page)));

@@ -749,7 +749,7 @@ check_answer(Question *q, MtpPagedirFound found, MtpPagedirItems *items)
 static bool
 tells_all(int column, const MtpPagedirKey *key)
 {
-	const MtpPagedirCodes *codes = &((MtpPagedirHead *) directory)->column[column].codes;
+	const MtpPagedirCodes *codes = &((MtpPagedirHeader *) directory)->column[column].codes;
 	int			att = attribute(column);
 	int			n = 0;
 

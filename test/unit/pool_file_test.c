@@ -13,7 +13,7 @@
 #include "loss.h"
 #include "server.h"
 
-#define EXTENTS		2
+#define SLABS		2
 #define INDEXES		40			/* pages, each kind */
 #define PAGES		(2 * INDEXES)
 #define SERVERS		5
@@ -170,14 +170,14 @@ make_buffer(void)
 
 	if (pool == NULL)
 	{
-		pool = malloc(mtp_pool_size(EXTENTS));
-		memory = aligned_alloc(PG_CACHE_LINE_SIZE, TYPEALIGN(PG_CACHE_LINE_SIZE, mtp_frame_size(EXTENTS)));
-		sealed = malloc(mtp_pmem_shared(EXTENTS));
+		pool = malloc(mtp_pool_size(SLABS));
+		memory = aligned_alloc(PG_CACHE_LINE_SIZE, TYPEALIGN(PG_CACHE_LINE_SIZE, mtp_frame_size(SLABS)));
+		sealed = malloc(mtp_pmem_shared(SLABS));
 	}
 	memset(&buffer, 0, sizeof(buffer));
-	memset(sealed, 0, mtp_pmem_shared(EXTENTS));
+	memset(sealed, 0, mtp_pmem_shared(SLABS));
 	home.sealed = sealed;
-	mtp_frame_make(&buffer, mtp_pool_make(pool, EXTENTS, 2), memory, home.images, locks);
+	mtp_frame_make(&buffer, mtp_pool_make(pool, SLABS, 2), memory, home.images, locks);
 	buffer.copy = mtp_pmem_copy;
 }
 
@@ -226,9 +226,9 @@ work(int n)
 		if (rnd(3) == 0)
 		{
 			loss_process = WORKER;
-			(void) mtp_seal_frame(&home, &buffer, rnd(EXTENTS * MTP_EXTENT_FRAMES), copy);
+			(void) mtp_seal_frame(&home, &buffer, rnd(SLABS * MTP_SLAB_FRAMES), copy);
 			for (uint32 f = rnd(8); f < INDEXES && rnd(4) == 0; f += 8)
-				(void) mtp_seal_frame(&home, &buffer, rnd(EXTENTS) * MTP_EXTENT_FRAMES + f, copy);
+				(void) mtp_seal_frame(&home, &buffer, rnd(SLABS) * MTP_SLAB_FRAMES + f, copy);
 		}
 	}
 	(void) check_pages();
@@ -309,13 +309,13 @@ play_round(void)
 
 	memset(&home, 0, sizeof(home));
 	memset(&control, 0, sizeof(control));
-	control.nextents = EXTENTS;
+	control.nslabs = SLABS;
 	control.checkpoint = 1;
 	whole = false;
 	memset(numbers, 0, sizeof(numbers));
 	loss_new_file();
-	check(mtp_media_map(&home.media, "file", mtp_pmem_bytes(EXTENTS, 0), &why));
-	mtp_pmem_lay_out(&home, EXTENTS);
+	check(mtp_media_map(&home.media, "file", mtp_pmem_bytes(SLABS, 0), &why));
+	mtp_pmem_lay_out(&home, SLABS);
 	mtp_pmem_format(&home);
 	for (int i = 0; i < SERVERS; i++)
 		server();

@@ -20,7 +20,7 @@ rnd(void)
 	return mtp_pool_random(&state);
 }
 
-/* Accesses at random epochs: the level is the logarithm of what they sum up to, within the rounding of each. */
+/* Accesses at random epochs: the degree is the logarithm of what they sum up to, within the rounding of each. */
 static void
 test_heat(void)
 {
@@ -35,20 +35,20 @@ test_heat(void)
 
 		for (int epoch = 0; epoch < 200; epoch++)
 		{
-			int			level;
+			int			degree;
 
 			exact *= exp2(-1.0 / MTP_HEAT_STEPS);
 			if (rnd() % every == 0)
 			{
 				exact += 1;
-				heat = mtp_heat_of(mtp_heat_hit(mtp_heat_level(heat, (uint8) epoch), (uint8) rnd()), (uint8) epoch);
+				heat = mtp_heat_of(mtp_heat_hit(mtp_heat_degree(heat, (uint8) epoch), (uint8) rnd()), (uint8) epoch);
 			}
-			heat = mtp_heat_of(mtp_heat_level(heat, (uint8) epoch), (uint8) epoch);
-			level = mtp_heat_level(heat, (uint8) epoch);
-			check(level <= MTP_HEAT_MOST);
+			heat = mtp_heat_of(mtp_heat_degree(heat, (uint8) epoch), (uint8) epoch);
+			degree = mtp_heat_degree(heat, (uint8) epoch);
+			check(degree <= MTP_HEAT_MOST);
 			if (exact > 0.2 && exact < 10)
 			{
-				double		error = level - (MTP_HEAT_ONE + MTP_HEAT_STEPS * log2(exact));
+				double		error = degree - (MTP_HEAT_ONE + MTP_HEAT_STEPS * log2(exact));
 
 				check(fabs(error) < 12);
 				off += error;
@@ -57,35 +57,35 @@ test_heat(void)
 		}
 	}
 	check(n > 1000 && fabs(off / n) < 1);
-	for (int level = 0; level <= MTP_HEAT_MOST; level++)
+	for (int degree = 0; degree <= MTP_HEAT_MOST; degree++)
 	{
-		check(mtp_heat_hit(level, 255) <= MTP_HEAT_MOST);
-		check(mtp_heat_hit(level, 0) >= level);
-		check(level == 0 || mtp_heat_hit(level, 128) >= mtp_heat_hit(level - 1, 128));
+		check(mtp_heat_hit(degree, 255) <= MTP_HEAT_MOST);
+		check(mtp_heat_hit(degree, 0) >= degree);
+		check(degree == 0 || mtp_heat_hit(degree, 128) >= mtp_heat_hit(degree - 1, 128));
 	}
 	check(mtp_heat_hit(0, 0) >= MTP_HEAT_ONE);
 }
 
-/* Each extent is free or in the list of its kind, once. */
+/* Each slab is free or in the list of its kind, once. */
 static void
-check_extents(MtpPool *pool)
+check_slabs(MtpPool *pool)
 {
 	uint32		n = pool->nfree;
 
 	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
 	{
-		n += pool->kinds[kind].nextents;
-		for (uint32 i = 0; i < pool->kinds[kind].nextents; i++)
+		n += pool->kinds[kind].nslabs;
+		for (uint32 i = 0; i < pool->kinds[kind].nslabs; i++)
 		{
-			check(pool->kind_of[pool->extents[kind][i]] == kind);
+			check(pool->kind_of[pool->slabs[kind][i]] == kind);
 			for (uint32 j = 0; j < i; j++)
-				check(pool->extents[kind][i] != pool->extents[kind][j]);
+				check(pool->slabs[kind][i] != pool->slabs[kind][j]);
 		}
 	}
-	check(n == pool->nextents);
+	check(n == pool->nslabs);
 }
 
-/* No level is so old that its epoch could come round again. */
+/* No degree is so old that its epoch could come round again. */
 static void
 check_epochs(const MtpHeat *words, uint32 n, uint8 epoch)
 {
@@ -106,50 +106,50 @@ use_pool(MtpPool *pool, uint64 *pages, int favour, uint32 npages, uint32 naccess
 		uint64		page = ((rnd() % npages * (rnd() % npages)) / npages + 1) * MTP_POOL_KINDS + kind;
 		uint64		hash = page * UINT64CONST(0x9E3779B97F4A7C15);
 		uint32		frame,
-					extent;
-		int			level,
+					slab;
+		int			degree,
 					most;
 		bool		found;
 
 		mtp_pool_tick(pool, 1, 0);
-		for (frame = 0; frame < pool->nextents * MTP_EXTENT_FRAMES && pages[frame] != page; frame++)
+		for (frame = 0; frame < pool->nslabs * MTP_SLAB_FRAMES && pages[frame] != page; frame++)
 			;
-		if (frame < pool->nextents * MTP_EXTENT_FRAMES)
+		if (frame < pool->nslabs * MTP_SLAB_FRAMES)
 		{
-			int			before = mtp_heat_level(pool->heat[frame], mtp_pool_epoch(pool));
+			int			before = mtp_heat_degree(pool->heat[frame], mtp_pool_epoch(pool));
 
 			mtp_pool_hit(pool, frame, (uint8) rnd());
-			check(mtp_heat_level(pool->heat[frame], mtp_pool_epoch(pool)) >= before);
+			check(mtp_heat_degree(pool->heat[frame], mtp_pool_epoch(pool)) >= before);
 			continue;
 		}
-		level = mtp_pool_miss(pool, kind, hash, &admissions[kind], (uint16) rnd());
-		if (level < 0)
+		degree = mtp_pool_miss(pool, kind, hash, &admissions[kind], (uint16) rnd());
+		if (degree < 0)
 			continue;
-		check(level >= MTP_HEAT_ONE && level <= MTP_HEAT_MOST);
-		if (mtp_pool_wants(pool, kind, &state, &extent))
+		check(degree >= MTP_HEAT_ONE && degree <= MTP_HEAT_MOST);
+		if (mtp_pool_wants(pool, kind, &state, &slab))
 		{
-			check(extent < pool->nextents && pool->kind_of[extent] != kind);
-			memset(&pages[extent * MTP_EXTENT_FRAMES], 0, MTP_EXTENT_FRAMES * sizeof(uint64));
-			mtp_pool_change(pool, extent, kind);
-			check_extents(pool);
+			check(slab < pool->nslabs && pool->kind_of[slab] != kind);
+			memset(&pages[slab * MTP_SLAB_FRAMES], 0, MTP_SLAB_FRAMES * sizeof(uint64));
+			mtp_pool_change(pool, slab, kind);
+			check_slabs(pool);
 		}
 		/* Some ask for a frame that costs no page but one that has cooled to nothing. */
-		most = rnd() % 8 ? level : 0;
+		most = rnd() % 8 ? degree : 0;
 		found = mtp_pool_place(pool, kind, most, admissions[kind].stands_for, &state, &frame);
 		mtp_pool_tried(&admissions[kind], found);
 		if (!found)
 			continue;
-		check(pool->kind_of[frame / MTP_EXTENT_FRAMES] == kind && frame % MTP_EXTENT_FRAMES < mtp_pool_frames(kind));
+		check(pool->kind_of[frame / MTP_SLAB_FRAMES] == kind && frame % MTP_SLAB_FRAMES < mtp_pool_frames(kind));
 		if (pages[frame] != 0)
 		{
-			int			had = mtp_heat_level(pool->heat[frame], mtp_pool_epoch(pool));
+			int			had = mtp_heat_degree(pool->heat[frame], mtp_pool_epoch(pool));
 
 			check(had <= most);
 			mtp_pool_left(pool, frame, pages[frame] * UINT64CONST(0x9E3779B97F4A7C15));
 			check(mtp_pool_miss(pool, kind, pages[frame] * UINT64CONST(0x9E3779B97F4A7C15), &first, 0) >= had);
 		}
 		pages[frame] = page;
-		mtp_pool_came(pool, frame, level);
+		mtp_pool_came(pool, frame, degree);
 	}
 }
 
@@ -158,30 +158,30 @@ pages_in(MtpPool *pool, const uint64 *pages, int kind)
 {
 	uint32		n = 0;
 
-	for (uint32 f = 0; f < pool->nextents * MTP_EXTENT_FRAMES; f++)
+	for (uint32 f = 0; f < pool->nslabs * MTP_SLAB_FRAMES; f++)
 		n += pages[f] != 0 && pages[f] % MTP_POOL_KINDS == kind;
 	return n;
 }
 
 static void
-test_pool(uint32 nextents)
+test_pool(uint32 nslabs)
 {
-	void	   *memory = malloc(mtp_pool_size(nextents));
-	uint64	   *pages = calloc(nextents * MTP_EXTENT_FRAMES, sizeof(uint64));
-	MtpPool    *pool = mtp_pool_make(memory, nextents, 1);
+	void	   *memory = malloc(mtp_pool_size(nslabs));
+	uint64	   *pages = calloc(nslabs * MTP_SLAB_FRAMES, sizeof(uint64));
+	MtpPool    *pool = mtp_pool_make(memory, nslabs, 1);
 
 	for (int turn = 0; turn < 2 * MTP_POOL_KINDS; turn++)
 	{
 		int			favour = turn % MTP_POOL_KINDS;
 
 		/* Of the smallest ones fewer for the room that there is: they are to be asked for as often, in a half-life. */
-		use_pool(pool, pages, favour, nextents * Min(mtp_pool_frames(favour), 2 * MTP_EXTENT_BLOCKS) * 4, nextents * MTP_EXTENT_BLOCKS * 150);
-		check_extents(pool);
-		check_epochs(pool->heat, nextents * MTP_EXTENT_FRAMES, mtp_pool_epoch(pool));
+		use_pool(pool, pages, favour, nslabs * Min(mtp_pool_frames(favour), 2 * MTP_SLAB_BLOCKS) * 4, nslabs * MTP_SLAB_BLOCKS * 150);
+		check_slabs(pool);
+		check_epochs(pool->heat, nslabs * MTP_SLAB_FRAMES, mtp_pool_epoch(pool));
 		check_epochs(pool->sketch, MTP_SKETCH_ROWS * (pool->sketch_mask + 1), mtp_pool_epoch(pool));
 
 		/* Memory goes where the accesses are. */
-		check(nextents < 4 || pages_in(pool, pages, favour) >= nextents * mtp_pool_frames(favour) / 3);
+		check(nslabs < 4 || pages_in(pool, pages, favour) >= nslabs * mtp_pool_frames(favour) / 3);
 	}
 	check(pg_atomic_read_u32(&pool->epoch) == pg_atomic_read_u64(&pool->accesses) / pool->epoch_length);
 	free(pages);
@@ -196,13 +196,13 @@ looks(MtpPool *pool, MtpAdmission *admission, uint64 first)
 
 	for (uint64 page = first; page < first + 1000; page++)
 	{
-		int			level = mtp_pool_miss(pool, MTP_FRAME_INDEX, page * UINT64CONST(0x9E3779B97F4A7C15), admission, (uint16) rnd());
+		int			degree = mtp_pool_miss(pool, MTP_FRAME_INDEX, page * UINT64CONST(0x9E3779B97F4A7C15), admission, (uint16) rnd());
 		uint32		frame;
 
-		if (level < 0)
+		if (degree < 0)
 			continue;
 		n++;
-		mtp_pool_tried(admission, mtp_pool_place(pool, MTP_FRAME_INDEX, level, admission->stands_for, &state, &frame));
+		mtp_pool_tried(admission, mtp_pool_place(pool, MTP_FRAME_INDEX, degree, admission->stands_for, &state, &frame));
 	}
 	return n;
 }
@@ -219,7 +219,7 @@ test_admission(void)
 	MtpAdmission admission = {.mean = MTP_ADMITTED_ALL};
 	uint64		hot = UINT64CONST(0x123456789ABCDEF);
 	double		counted = 0;
-	int			level = 0;
+	int			degree = 0;
 
 	mtp_pool_change(pool, 0, MTP_FRAME_INDEX);
 	k->fresh = mtp_pool_frames(MTP_FRAME_INDEX);
@@ -234,8 +234,8 @@ test_admission(void)
 		memset(pool->sketch, 0, MTP_SKETCH_ROWS * (pool->sketch_mask + (Size) 1) * sizeof(MtpHeat));
 		for (int n = 0; n < 4; n++)
 			(void) mtp_pool_miss(pool, MTP_FRAME_INDEX, hot, &admission, (uint16) rnd());
-		level = mtp_pool_miss(pool, MTP_FRAME_INDEX, hot, &(MtpAdmission) {.mean = MTP_ADMITTED_ALL}, (uint16) rnd());
-		counted += mtp_heat_accesses[level] - 1;
+		degree = mtp_pool_miss(pool, MTP_FRAME_INDEX, hot, &(MtpAdmission) {.mean = MTP_ADMITTED_ALL}, (uint16) rnd());
+		counted += mtp_heat_accesses[degree] - 1;
 	}
 	check(counted / 1000 > 3.3 && counted / 1000 < 4.7);
 
@@ -253,17 +253,17 @@ test_admission(void)
 static void
 test_scans(int kind)
 {
-	const uint32 nextents = 4;
-	MtpPool    *pool = mtp_pool_make(malloc(mtp_pool_size(nextents)), nextents, MTP_POOL_HALF_LIFE);
-	uint32		nframes = nextents * mtp_pool_frames(kind);
+	const uint32 nslabs = 4;
+	MtpPool    *pool = mtp_pool_make(malloc(mtp_pool_size(nslabs)), nslabs, MTP_POOL_HALF_LIFE);
+	uint32		nframes = nslabs * mtp_pool_frames(kind);
 	uint32		npages = nframes * 14 / 3;
 	uint32	   *frame_of = calloc(npages, sizeof(uint32));	/* + 1 */
-	uint32	   *pages = calloc(nextents * MTP_EXTENT_FRAMES, sizeof(uint32));	/* + 1 */
+	uint32	   *pages = calloc(nslabs * MTP_SLAB_FRAMES, sizeof(uint32));	/* + 1 */
 	MtpAdmission admission = {.mean = MTP_ADMITTED_ALL};
 	uint32		hits = 0;
 
-	for (uint32 extent = 0; extent < nextents; extent++)
-		mtp_pool_change(pool, extent, kind);
+	for (uint32 slab = 0; slab < nslabs; slab++)
+		mtp_pool_change(pool, slab, kind);
 	for (int scan = 0; scan < 12; scan++)
 	{
 		hits = 0;
@@ -271,7 +271,7 @@ test_scans(int kind)
 		{
 			uint64		hash = (page + 1) * UINT64CONST(0x9E3779B97F4A7C15);
 			uint32		frame = frame_of[page] - 1;
-			int			level;
+			int			degree;
 			bool		found;
 
 			if (page % 64 == 0)
@@ -282,10 +282,10 @@ test_scans(int kind)
 				hits++;
 				continue;
 			}
-			level = mtp_pool_miss(pool, mtp_pool_page_kind(kind), hash, &admission, (uint16) rnd());
-			if (level < 0)
+			degree = mtp_pool_miss(pool, mtp_pool_page_kind(kind), hash, &admission, (uint16) rnd());
+			if (degree < 0)
 				continue;
-			found = mtp_pool_place(pool, kind, level, admission.stands_for, &state, &frame);
+			found = mtp_pool_place(pool, kind, degree, admission.stands_for, &state, &frame);
 			mtp_pool_tried(&admission, found);
 			if (!found)
 				continue;
@@ -296,7 +296,7 @@ test_scans(int kind)
 			}
 			pages[frame] = page + 1;
 			frame_of[page] = frame + 1;
-			mtp_pool_came(pool, frame, level);
+			mtp_pool_came(pool, frame, degree);
 		}
 	}
 	check(hits > nframes / 3);
