@@ -85,19 +85,19 @@ class Frames:
         self.pool = self.buffer['pool']
         if int(self.pool) == 0:
             raise gdb.GdbError('there is no buffer')
-        self.heads = self.buffer['heads']
+        self.headers = self.buffer['headers']
 
     def kind(self, n):
         """Of a frame that has a page, else None."""
         kind = int(self.pool['kind_of'][n // SLAB_FRAMES])
-        return kind if kind < len(KINDS) and int(self.heads[n]['tag']['page']) != 0 else None
+        return kind if kind < len(KINDS) and int(self.headers[n]['tag']['page']) != 0 else None
 
     def image(self, n):
         return int(self.buffer['images']) + n // SLAB_FRAMES * SLAB_BYTES + \
             n % SLAB_FRAMES * KINDS[self.kind(n)][1]
 
     def describe(self, n):
-        space, page = (int(self.heads[n]['tag'][part]) for part in ('space', 'page'))
+        space, page = (int(self.headers[n]['tag'][part]) for part in ('space', 'page'))
         print('frame %d: %s of tablespace %d, database %d, file %d, block %d; image %#x' % (
             n, KINDS[self.kind(n)][0], space >> 32, space & 0xFFFFFFFF, page >> 32,
             (page & 0xFFFFFFFF) - 1, self.image(n)))
@@ -161,8 +161,8 @@ def frame(number):
     if all_frames.kind(n) is None:
         raise gdb.GdbError('frame %d has no page' % n)
     all_frames.describe(n)
-    for field in all_frames.heads[n].type.fields():
-        print('%s: %s' % (field.name, all_frames.heads[n][field.name]))
+    for field in all_frames.headers[n].type.fields():
+        print('%s: %s' % (field.name, all_frames.headers[n][field.name]))
     if KINDS[all_frames.kind(n)][0] == 'index':
         print_page(all_frames.image(n))
 

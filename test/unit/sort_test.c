@@ -35,8 +35,8 @@ mtp_batch_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b)
 {
 	if (stop_after > 0 && --stop_after == 0)
 		longjmp(stop, 1);
-	if (a->head != b->head)
-		return a->head < b->head ? -1 : 1;
+	if (a->prefix != b->prefix)
+		return a->prefix < b->prefix ? -1 : 1;
 	return (a->itup > b->itup) - (a->itup < b->itup);
 }
 
@@ -128,7 +128,7 @@ test_wide(uint32 n, int kind, bool with_error)
 
 	for (uint32 i = 0; i < n; i++)
 	{
-		a[i].head = make_key(kind, i);
+		a[i].prefix = make_key(kind, i);
 		a[i].itup = (IndexTuple) (room + rnd() % MAX_ENTRIES);
 	}
 	memcpy(b, a, n * sizeof(MtpWide));
