@@ -30,8 +30,8 @@ typedef struct MtpFetch
 	MtpFrameRef ref;
 } MtpFetch;
 
-IndexFetchTableData *
-mtp_table_index_fetch_begin(Relation rel)
+static IndexFetchTableData *
+index_fetch_begin(Relation rel)
 {
 	MtpFetch   *f = palloc0(sizeof(MtpFetch));
 
@@ -139,18 +139,14 @@ fetch_from_frame(MtpFetch *f, ItemPointer tid, TupleTableSlot *slot)
 	return true;
 }
 
-bool
-mtp_table_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snapshot,
-							TupleTableSlot *slot, bool *call_again, bool *all_dead)
+static bool
+index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snapshot,
+				  TupleTableSlot *slot, bool *call_again, bool *all_dead)
 {
 	MtpFetch   *f = (MtpFetch *) scan;
-	bool		serves;
+	bool		serves = f->serves && !*call_again && mtp_pair_serves_snapshot(snapshot);
 	bool		found;
 
-	if (!f->serves)
-		return GetHeapamTableAmRoutine()->index_fetch_tuple(scan, tid, snapshot, slot, call_again,
-															all_dead);
-	serves = !*call_again && mtp_pair_serves_snapshot(snapshot);
 	if (serves && fetch_from_frame(f, tid, slot))
 	{
 		if (all_dead)
@@ -168,8 +164,8 @@ mtp_table_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot
  * A slot that was filled from a frame has no buffer, and its contents may be older than the row's
  * page.  So this asks the page.
  */
-bool
-mtp_table_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot)
+static bool
+tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot)
 {
 	const TableAmRoutine *heap = GetHeapamTableAmRoutine();
 	TupleTableSlot *fresh;
@@ -181,4 +177,12 @@ mtp_table_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot 
 	result = heap->tuple_fetch_row_version(rel, &slot->tts_tid, snapshot, fresh);
 	ExecDropSingleTupleTableSlot(fresh);
 	return result;
+}
+
+void
+mtp_table_fetch_init(TableAmRoutine *routine)
+{
+	routine->index_fetch_begin = index_fetch_begin;
+	routine->index_fetch_tuple = index_fetch_tuple;
+	routine->tuple_satisfies_snapshot = tuple_satisfies_snapshot;
 }
