@@ -13,8 +13,6 @@
 
 #include "access/heapam.h"
 #include "access/relscan.h"
-#include "access/tableam.h"
-#include "pgstat.h"
 
 #include "buffer/pair.h"
 #include "table/table.h"

@@ -20,7 +20,6 @@
 #include "batch/batch.h"
 #include "buffer/buffer.h"
 #include "pagedir/request.h"
-#include "pagedir/choice.h"
 #include "table/table.h"
 
 PG_FUNCTION_INFO_V1(mtp_table_handler);

@@ -23,7 +23,6 @@
 #include "commands/defrem.h"
 #include "commands/extension.h"
 #include "funcapi.h"
-#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
