@@ -107,6 +107,11 @@ fetch_from_frame(MtpFetch *f, ItemPointer tid, TupleTableSlot *slot)
 	row->t_tableOid = RelationGetRelid(rel);
 	row->t_data = (HeapTupleHeader) ((char *) row + HEAPTUPLESIZE);
 	memcpy(row->t_data, page + ItemIdGetOffset(&lp), row->t_len);
+
+	/*
+	 * Another process may have filled the frame anew while this copied (src/buffer, invariant F1).
+	 * Then the copy is of no page, and heap reads the row.
+	 */
 	if (!mtp_frame_still(&mtp_buffer, &f->ref))
 	{
 		mtp_buffer_torn(MTP_FRAME_TABLE);

@@ -213,7 +213,11 @@ judge_version(IndexFeed *st, HeapTuple tup, TransactionId *xwait)
 	return ROW_SKIP;			/* keep compiler quiet */
 }
 
-/* Locks the page, decides with judge_version, and waits for other transactions as needed. */
+/*
+ * Locks the page, decides with judge_version, and waits for other transactions as needed: without
+ * the page's lock, which they may need to end.  The version may change meanwhile, so it is judged
+ * again (rule T4).
+ */
 static RowFate
 settle_version(IndexFeed *st, HeapTuple tup)
 {
