@@ -16,8 +16,8 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/objectaccess.h"
 #include "catalog/pg_am.h"
-#include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
 #include "commands/defrem.h"
@@ -25,8 +25,8 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
-#include "nodes/value.h"
 #include "parser/parse_utilcmd.h"
+#include "tcop/utility.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -68,21 +68,36 @@ init_context(CheckContext *ctx, const char *am_name)
 static void
 check_unique(const CheckContext *ctx)
 {
-	IndexAmRoutine *am = GetIndexAmRoutineByAmId(ctx->am, false);
+	bool		hash = ctx->pair->core_am == HASH_AM_OID;
 
-	if (am->amcanunique)
+	if (GetIndexAmRoutineByAmId(ctx->am, false)->amcanunique)
 		return;
-	if (ctx->pair->core_am == HASH_AM_OID)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("access method \"%s\" does not support unique indexes", ctx->pair->am_name),
-				 errhint("Use a PRIMARY KEY, a UNIQUE constraint or a unique btree index, or, for keys that are too long for those, a constraint EXCLUDE USING %s (... WITH =).",
-						 ctx->pair->am_name)));
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("access method \"%s\" does not support unique indexes", ctx->pair->am_name),
+			 hash ? 0 :
 			 errdetail("This version of PostgreSQL knows only btree's unique indexes in constraints and foreign keys, and fails every ON CONFLICT on a table that has a unique index of another access method."),
+			 hash ?
+			 errhint("Use a PRIMARY KEY, a UNIQUE constraint or a unique btree index, or, for keys that are too long for those, a constraint EXCLUDE USING %s (... WITH =).",
+					 ctx->pair->am_name) :
 			 errhint("Use a PRIMARY KEY, a UNIQUE constraint or a unique btree index.")));
+}
+
+/*
+ * The core access method's default operator class for a type (domains count as their base type), if
+ * ours for that type is not its mirror, or there is none of ours.  InvalidOid otherwise, so also if
+ * core has none.  *ours is set to our default for the type or to InvalidOid.
+ */
+static Oid
+unmirrored_default(const CheckContext *ctx, Oid type, Oid *ours)
+{
+	Oid			original = GetDefaultOpClass(type, ctx->pair->core_am);
+
+	*ours = GetDefaultOpClass(type, ctx->am);
+	if (OidIsValid(original) && OidIsValid(*ours) &&
+		mtp_opclass_is_mirror(ctx->pair, *ours, original))
+		return InvalidOid;
+	return original;
 }
 
 static int
@@ -136,7 +151,7 @@ check_named(const CheckContext *ctx, List *name, Oid type)
 				 errhint("Its counterpart is operator class %s.", mtp_opclass_name(mirror)) :
 				 sync_hint()));
 	}
-	original = mtp_opclass_unmirrored_default(ctx->pair, ctx->am, type, &ours);
+	original = unmirrored_default(ctx, type, &ours);
 	if (OidIsValid(original) && ours == named)
 		ereport(WARNING,
 				(errmsg("pg_dump will not name operator class %s of this index",
@@ -173,7 +188,7 @@ check_keys(const CheckContext *ctx, Oid relid, IndexStmt *stmt, const char *quer
 			check_named(ctx, elem->opclass, type);
 			continue;
 		}
-		original = mtp_opclass_unmirrored_default(ctx->pair, ctx->am, type, &ours);
+		original = unmirrored_default(ctx, type, &ours);
 		if (OidIsValid(original))
 			refuse_default(ctx, type, original, ours);
 	}
@@ -242,21 +257,9 @@ check_alter_table(AlterTableStmt *stmt, const char *query_string)
 	}
 }
 
-void
-mtp_opclass_check_before(Node *stmt, const char *query_string)
-{
-	/* pg_upgrade restores what was, and core itself refuses what it does not know. */
-	if (IsBinaryUpgrade || XactReadOnly || IsInParallelMode())
-		return;
-	if (IsA(stmt, IndexStmt))
-		check_index(castNode(IndexStmt, stmt), query_string);
-	else if (IsA(stmt, AlterTableStmt))
-		check_alter_table(castNode(AlterTableStmt, stmt), query_string);
-}
-
 /* ALTER COLUMN ... TYPE defines the column's indexes anew, and takes defaults for the new type. */
-bool
-mtp_opclass_needs_check_after(Node *stmt)
+static bool
+needs_check_after(Node *stmt)
 {
 	ListCell   *lc;
 
@@ -270,22 +273,12 @@ mtp_opclass_needs_check_after(Node *stmt)
 	return false;
 }
 
-/* The name of an index's access method, or NULL if there is no such relation. */
-static char *
-index_am_name(Oid index)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(index));
-	char	   *result;
-
-	if (!HeapTupleIsValid(tuple))
-		return NULL;
-	result = get_am_name(((Form_pg_class) GETSTRUCT(tuple))->relam);
-	ReleaseSysCache(tuple);
-	return result;
-}
-
-void
-mtp_opclass_check_after(List *relations)
+/*
+ * Checks the relations that an ALTER TABLE has created: an index of ours among them may have come
+ * to an operator class that sync_opclasses() should have made a mirror of first.
+ */
+static void
+check_created(List *relations)
 {
 	ListCell   *lc;
 
@@ -303,17 +296,110 @@ mtp_opclass_check_after(List *relations)
 		opclasses = (oidvector *) DatumGetPointer(SysCacheGetAttr(INDEXRELID, tuple,
 																  Anum_pg_index_indclass,
 																  &isnull));
-		if (init_context(&ctx, index_am_name(index)))
+		if (init_context(&ctx, get_am_name(mtp_opclass_row(opclasses->values[0])->opcmethod)))
 			for (int i = 0; i < ((Form_pg_index) GETSTRUCT(tuple))->indnkeyatts; i++)
 			{
 				Oid			type = get_atttype(index, i + 1);
 				Oid			ours;
-				Oid			original = mtp_opclass_unmirrored_default(ctx.pair, ctx.am, type,
-																	  &ours);
+				Oid			original = unmirrored_default(&ctx, type, &ours);
 
 				if (OidIsValid(original) && ours == opclasses->values[i])
 					refuse_default(&ctx, type, original, ours);
 			}
 		ReleaseSysCache(tuple);
 	}
+}
+
+static ProcessUtility_hook_type previous_utility_hook = NULL;
+static object_access_hook_type previous_access_hook = NULL;
+
+/*
+ * Relations that the current ALTER TABLE has created, if that has to be known.  The list lives in
+ * the memory context that was current when the command began.
+ */
+typedef struct CreatedRelations
+{
+	MemoryContext context;
+	List	   *oids;
+} CreatedRelations;
+
+static CreatedRelations *created_relations = NULL;
+
+static void
+note_created_relation(ObjectAccessType access, Oid class, Oid object, int sub_id, void *arg)
+{
+	if (previous_access_hook != NULL)
+		previous_access_hook(access, class, object, sub_id, arg);
+
+	if (created_relations != NULL && access == OAT_POST_CREATE &&
+		class == RelationRelationId && sub_id == 0)
+	{
+		MemoryContext old = MemoryContextSwitchTo(created_relations->context);
+
+		created_relations->oids = lappend_oid(created_relations->oids, object);
+		MemoryContextSwitchTo(old);
+	}
+}
+
+static void
+run_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
+			ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *query_env,
+			DestReceiver *dest, QueryCompletion *qc)
+{
+	if (previous_utility_hook != NULL)
+		previous_utility_hook(pstmt, query_string, read_only_tree, context, params, query_env,
+							  dest, qc);
+	else
+		standard_ProcessUtility(pstmt, query_string, read_only_tree, context, params, query_env,
+								dest, qc);
+}
+
+/*
+ * Checks index definitions before core runs a command.  That may lock the table that the command is
+ * about, in the mode in which core will lock it.  What ALTER COLUMN ... TYPE makes of indexes shows
+ * only afterwards.
+ */
+static void
+check_index_definitions(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
+						ProcessUtilityContext context, ParamListInfo params,
+						QueryEnvironment *query_env, DestReceiver *dest, QueryCompletion *qc)
+{
+	Node	   *stmt = pstmt->utilityStmt;
+	CreatedRelations *outer = created_relations;
+	CreatedRelations created = {.context = CurrentMemoryContext,.oids = NIL};
+
+	/* pg_upgrade restores what was, and core itself refuses what it does not know. */
+	if (!IsBinaryUpgrade && !XactReadOnly && !IsInParallelMode())
+	{
+		if (IsA(stmt, IndexStmt))
+			check_index(castNode(IndexStmt, stmt), query_string);
+		else if (IsA(stmt, AlterTableStmt))
+			check_alter_table(castNode(AlterTableStmt, stmt), query_string);
+	}
+	if (!needs_check_after(stmt))
+	{
+		run_utility(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
+		return;
+	}
+
+	PG_TRY();
+	{
+		created_relations = &created;
+		run_utility(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
+	}
+	PG_FINALLY();
+	{
+		created_relations = outer;
+	}
+	PG_END_TRY();
+	check_created(created.oids);
+}
+
+void
+mtp_opclass_init(void)
+{
+	previous_utility_hook = ProcessUtility_hook;
+	ProcessUtility_hook = check_index_definitions;
+	previous_access_hook = object_access_hook;
+	object_access_hook = note_created_relation;
 }

@@ -12,10 +12,8 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/pg_operator.h"
-#include "catalog/pg_proc.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
-#include "nodes/value.h"
 #include "tcop/utility.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -60,41 +58,6 @@ family_name(Oid family)
 	return qualified_name(row->opfnamespace, NameStr(row->opfname));
 }
 
-static ObjectWithArgs *
-operator_reference(Oid oper)
-{
-	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(oper));
-	ObjectWithArgs *result = makeNode(ObjectWithArgs);
-	Form_pg_operator form;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for operator %u", oper);
-	form = (Form_pg_operator) GETSTRUCT(tuple);
-	result->objname = qualified_name(form->oprnamespace, NameStr(form->oprname));
-	result->objargs = list_make2(makeTypeNameFromOid(form->oprleft, -1),
-								 makeTypeNameFromOid(form->oprright, -1));
-	ReleaseSysCache(tuple);
-	return result;
-}
-
-static ObjectWithArgs *
-function_reference(Oid function)
-{
-	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
-	ObjectWithArgs *result = makeNode(ObjectWithArgs);
-	Form_pg_proc form;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for function %u", function);
-	form = (Form_pg_proc) GETSTRUCT(tuple);
-	result->objname = qualified_name(form->pronamespace, NameStr(form->proname));
-	for (int i = 0; i < form->pronargs; i++)
-		result->objargs = lappend(result->objargs,
-								  makeTypeNameFromOid(form->proargtypes.values[i], -1));
-	ReleaseSysCache(tuple);
-	return result;
-}
-
 /*
  * The items of CREATE OPERATOR CLASS and ALTER OPERATOR FAMILY.  The types of a support function
  * are spelled out always: core infers them for its own access methods only.
@@ -111,17 +74,35 @@ member_items(List *members)
 		CreateOpClassItem *item = makeNode(CreateOpClassItem);
 
 		item->number = member->number;
+		item->name = makeNode(ObjectWithArgs);
 		if (member->is_func)
 		{
+			Oid		   *types;
+			int			ntypes;
+
+			(void) get_func_signature(member->object, &types, &ntypes);
+			item->name->objname = qualified_name(get_func_namespace(member->object),
+												 get_func_name(member->object));
+			for (int i = 0; i < ntypes; i++)
+				item->name->objargs = lappend(item->name->objargs,
+											  makeTypeNameFromOid(types[i], -1));
 			item->itemtype = OPCLASS_ITEM_FUNCTION;
-			item->name = function_reference(member->object);
 			item->class_args = list_make2(makeTypeNameFromOid(member->lefttype, -1),
 										  makeTypeNameFromOid(member->righttype, -1));
 		}
 		else
 		{
+			HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(member->object));
+			Form_pg_operator form;
+
+			if (!HeapTupleIsValid(tuple))
+				elog(ERROR, "cache lookup failed for operator %u", member->object);
+			form = (Form_pg_operator) GETSTRUCT(tuple);
+			item->name->objname = qualified_name(form->oprnamespace, NameStr(form->oprname));
+			item->name->objargs = list_make2(makeTypeNameFromOid(form->oprleft, -1),
+											 makeTypeNameFromOid(form->oprright, -1));
+			ReleaseSysCache(tuple);
 			item->itemtype = OPCLASS_ITEM_OPERATOR;
-			item->name = operator_reference(member->object);
 		}
 		items = lappend(items, item);
 	}

@@ -11,7 +11,6 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_amop.h"
 #include "catalog/pg_amproc.h"
-#include "commands/defrem.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
 #include "utils/lsyscache.h"
@@ -55,26 +54,7 @@ mtp_opclass_is_mirror(const MtpOpclassPair *pair, Oid ours, Oid original)
 		get_opfamily_proc(family, type, type, MTP_OPCLASS_MAIN_PROC);
 }
 
-Oid
-mtp_opclass_unmirrored_default(const MtpOpclassPair *pair, Oid our_am, Oid type, Oid *ours)
-{
-	Oid			original = GetDefaultOpClass(type, pair->core_am);
-
-	*ours = GetDefaultOpClass(type, our_am);
-	if (!OidIsValid(original))
-		return InvalidOid;
-	if (OidIsValid(*ours) && mtp_opclass_is_mirror(pair, *ours, original))
-		return InvalidOid;
-	return original;
-}
-
 /* A palloc'd copy of a row of pg_opclass or pg_opfamily, none of which has more than its struct. */
-static void *
-copy_row(HeapTuple tuple, Size size)
-{
-	return memcpy(palloc(size), GETSTRUCT(tuple), size);
-}
-
 static void *
 catalog_row(int cache, Oid oid, Size size, const char *kind)
 {
@@ -83,7 +63,7 @@ catalog_row(int cache, Oid oid, Size size, const char *kind)
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for operator %s %u", kind, oid);
-	row = copy_row(tuple, size);
+	row = memcpy(palloc(size), GETSTRUCT(tuple), size);
 	ReleaseSysCache(tuple);
 	return row;
 }
@@ -107,43 +87,6 @@ mtp_opclass_name(Oid opclass)
 
 	return quote_qualified_identifier(get_namespace_name_or_temp(c->opcnamespace),
 									  NameStr(c->opcname));
-}
-
-/* Of structs that begin with an Oid. */
-static int
-compare_oids(const ListCell *a, const ListCell *b)
-{
-	Oid			left = *(Oid *) lfirst(a);
-	Oid			right = *(Oid *) lfirst(b);
-
-	return left < right ? -1 : left > right;
-}
-
-/* The rows of an access method, by OID. */
-static List *
-list_rows(int cache, Oid am, Size size)
-{
-	List	   *result = NIL;
-	CatCList   *rows = SearchSysCacheList1(cache, ObjectIdGetDatum(am));
-
-	for (int i = 0; i < rows->n_members; i++)
-		result = lappend(result, copy_row(&rows->members[i]->tuple, size));
-	ReleaseCatCacheList(rows);
-
-	list_sort(result, compare_oids);
-	return result;
-}
-
-List *
-mtp_opclass_list(Oid am)
-{
-	return list_rows(CLAAMNAMENSP, am, sizeof(FormData_pg_opclass));
-}
-
-List *
-mtp_opclass_family_list(Oid am)
-{
-	return list_rows(OPFAMILYAMNAMENSP, am, sizeof(FormData_pg_opfamily));
 }
 
 static OpFamilyMember *

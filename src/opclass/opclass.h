@@ -46,23 +46,8 @@ extern const MtpOpclassPair *mtp_opclass_pair_by_name(const char *am_name);
  */
 extern bool mtp_opclass_is_mirror(const MtpOpclassPair *pair, Oid ours, Oid original);
 
-/*
- * The core access method's default operator class for a type (domains count as their base type), if
- * our_am's default for that type is not its mirror, or our_am has none.  InvalidOid otherwise, so
- * also if core has none.  *ours is set to our_am's default for the type or to InvalidOid.
- */
-extern Oid	mtp_opclass_unmirrored_default(const MtpOpclassPair *pair, Oid our_am,
-										   Oid type, Oid *ours);
-
 /* The qualified, quoted name of an operator class; palloc'd. */
 extern char *mtp_opclass_name(Oid opclass);
-
-/*
- * All operator classes or families of an access method in the order of their OIDs: a List of
- * Form_pg_opclass or Form_pg_opfamily, palloc'd.
- */
-extern List *mtp_opclass_list(Oid am);
-extern List *mtp_opclass_family_list(Oid am);
 
 /*
  * All members of an operator family: a List of core's OpFamilyMember *, palloc'd, operators first.
@@ -103,19 +88,6 @@ extern void mtp_opclass_set_owner(ObjectType type, const char *am_name, Oid nsp,
 								  const char *name, Oid owner);
 extern void mtp_opclass_make_member(ObjectType type, const char *am_name, Oid nsp,
 									const char *name);
-
-/*
- * Checks of a utility command, called before and after it runs.  "before" raises an ERROR if the
- * command would create an index of ours that is unique (where that isn't supported), or with an
- * operator class that sync_opclasses() should have made first.  It may lock the table that the
- * command is about, in the mode in which core will lock it.
- *
- * "after" gets the relations that an ALTER TABLE has created, and raises an ERROR if one of them is
- * an index of ours that has come to an operator class in the same way.
- */
-extern void mtp_opclass_check_before(Node *stmt, const char *query_string);
-extern bool mtp_opclass_needs_check_after(Node *stmt);
-extern void mtp_opclass_check_after(List *relations);
 
 /* Its share of _PG_init. */
 extern void mtp_opclass_init(void);

@@ -22,6 +22,7 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/catcache.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -59,6 +60,31 @@ report(SyncContext *ctx, Oid nsp, const char *name, const char *action)
 	tuplestore_putvalues(ctx->result->setResult, ctx->result->setDesc, values, nulls);
 }
 
+/* Of structs that begin with an Oid. */
+static int
+compare_oids(const ListCell *a, const ListCell *b)
+{
+	Oid			left = *(Oid *) lfirst(a);
+	Oid			right = *(Oid *) lfirst(b);
+
+	return left < right ? -1 : left > right;
+}
+
+/* Copies of an access method's rows of pg_opclass or pg_opfamily, by OID. */
+static List *
+rows_of_am(int cache, Oid am, Size size)
+{
+	List	   *result = NIL;
+	CatCList   *rows = SearchSysCacheList1(cache, ObjectIdGetDatum(am));
+
+	for (int i = 0; i < rows->n_members; i++)
+		result = lappend(result, memcpy(palloc(size), GETSTRUCT(&rows->members[i]->tuple), size));
+	ReleaseCatCacheList(rows);
+
+	list_sort(result, compare_oids);
+	return result;
+}
+
 static bool
 is_builtin(Oid object)
 {
@@ -75,6 +101,18 @@ mirror_schema(Oid original, Oid nsp)
 	if (is_builtin(original) || !is_builtin(nsp) || nsp == PG_PUBLIC_NAMESPACE)
 		return nsp;
 	return get_namespace_oid(MTP_SCHEMA_NAME, false);
+}
+
+/*
+ * True if an object of ours lies where the original's mirror belongs, and has its name.  Another
+ * one may be somebody's own.
+ */
+static bool
+is_in_place(Oid nsp, const NameData *name, Oid original, Oid original_nsp,
+			const NameData *original_name)
+{
+	return nsp == mirror_schema(original, original_nsp) &&
+		strcmp(NameStr(*name), NameStr(*original_name)) == 0;
 }
 
 /* The member that stands for the same thing (kind, number and types) as "wanted", or NULL. */
@@ -102,7 +140,6 @@ find_member(List *members, const OpFamilyMember *wanted)
 static Form_pg_opclass
 find_mirror(SyncContext *ctx, Form_pg_opclass original)
 {
-	Oid			nsp = mirror_schema(original->oid, original->opcnamespace);
 	Form_pg_opclass same_default = NULL;
 	ListCell   *lc;
 
@@ -110,8 +147,8 @@ find_mirror(SyncContext *ctx, Form_pg_opclass original)
 	{
 		Form_pg_opclass mirror = lfirst(lc);
 
-		if (mirror->opcnamespace == nsp &&
-			strcmp(NameStr(mirror->opcname), NameStr(original->opcname)) == 0)
+		if (is_in_place(mirror->opcnamespace, &mirror->opcname,
+						original->oid, original->opcnamespace, &original->opcname))
 			return mirror;
 		if (original->opcdefault && mirror->opcdefault &&
 			mirror->opcintype == original->opcintype)
@@ -123,7 +160,6 @@ find_mirror(SyncContext *ctx, Form_pg_opclass original)
 /* What belongs to a family's original, and must be known to mirror it. */
 typedef struct FamilyWork
 {
-	Form_pg_opfamily original;
 	List	   *classes;		/* the original's operator classes */
 	List	   *members;		/* the original's members, OpFamilyMember */
 	Oid			mirror;			/* our family, or InvalidOid */
@@ -131,27 +167,11 @@ typedef struct FamilyWork
 	List	   *foreign_types;	/* types (OIDs) that ours treats in another way: hands off */
 } FamilyWork;
 
-/*
- * Our family for an original: the one that a mirror of one of its operator classes is in, or else
- * the one of the same name where the mirror belongs.
- */
 static Oid
-find_mirror_family(SyncContext *ctx, FamilyWork *work)
+find_family(Oid am, Oid nsp, const char *name)
 {
-	ListCell   *lc;
-
-	foreach(lc, work->classes)
-	{
-		Form_pg_opclass mirror = find_mirror(ctx, lfirst(lc));
-
-		if (mirror != NULL)
-			return mirror->opcfamily;
-	}
-	return GetSysCacheOid3(OPFAMILYAMNAMENSP, Anum_pg_opfamily_oid,
-						   ObjectIdGetDatum(ctx->am),
-						   CStringGetDatum(NameStr(work->original->opfname)),
-						   ObjectIdGetDatum(mirror_schema(work->original->oid,
-														  work->original->opfnamespace)));
+	return GetSysCacheOid3(OPFAMILYAMNAMENSP, Anum_pg_opfamily_oid, ObjectIdGetDatum(am),
+						   CStringGetDatum(name), ObjectIdGetDatum(nsp));
 }
 
 /*
@@ -191,28 +211,12 @@ tie_to_extension(Oid catalog, Oid mirror, Oid original)
 	recordDependencyOn(&self, &on, DEPENDENCY_AUTO_EXTENSION);
 }
 
-/* Only what has the original's name, in its place: another one may be somebody's own. */
 static void
 tie_mirror(Form_pg_opclass mirror, Form_pg_opclass original)
 {
-	if (mirror->opcnamespace == mirror_schema(original->oid, original->opcnamespace) &&
-		strcmp(NameStr(mirror->opcname), NameStr(original->opcname)) == 0)
+	if (is_in_place(mirror->opcnamespace, &mirror->opcname,
+					original->oid, original->opcnamespace, &original->opcname))
 		tie_to_extension(OperatorClassRelationId, mirror->oid, original->oid);
-}
-
-static void
-create_family(SyncContext *ctx, FamilyWork *work)
-{
-	const FormData_pg_opfamily *original = work->original;
-	Oid			nsp = mirror_schema(original->oid, original->opfnamespace);
-	List	   *name;
-
-	mtp_opclass_create_family(ctx->am_name, nsp, NameStr(original->opfname));
-	settle_new_object(ctx, OBJECT_OPFAMILY, original->oid, nsp, NameStr(original->opfname),
-					  original->opfowner);
-	name = list_make2(makeString(get_namespace_name(nsp)),
-					  makeString(pstrdup(NameStr(original->opfname))));
-	work->mirror = get_opfamily_oid(ctx->am, name, false);
 }
 
 /*
@@ -238,7 +242,7 @@ create_class(SyncContext *ctx, FamilyWork *work, Form_pg_opclass original)
 							 work->mirror, members);
 	settle_new_object(ctx, OBJECT_OPCLASS, original->oid, nsp, name, original->opcowner);
 	work->have = list_concat(work->have, members);
-	ctx->mirrors = mtp_opclass_list(ctx->am);
+	ctx->mirrors = rows_of_am(CLAAMNAMENSP, ctx->am, sizeof(FormData_pg_opclass));
 	tie_mirror(find_mirror(ctx, original), original);
 	report(ctx, nsp, name, ACTION_CREATED);
 }
@@ -298,7 +302,9 @@ add_loose_members(SyncContext *ctx, FamilyWork *work, bool is_new)
 static void
 sync_family(SyncContext *ctx, Form_pg_opfamily original)
 {
-	FamilyWork	work = {.original = original};
+	FamilyWork	work = {0};
+	Oid			nsp;
+	char	   *name = NameStr(original->opfname);
 	Form_pg_opfamily family;
 	bool		is_new;
 	ListCell   *lc;
@@ -318,10 +324,30 @@ sync_family(SyncContext *ctx, Form_pg_opfamily original)
 	if (work.classes == NIL && work.members == NIL)
 		return;
 
-	work.mirror = find_mirror_family(ctx, &work);
+	/*
+	 * Our family is the one that a mirror of one of the operator classes is in, or else the one of
+	 * the same name where the mirror belongs.
+	 */
+	nsp = mirror_schema(original->oid, original->opfnamespace);
+	foreach(lc, work.classes)
+	{
+		Form_pg_opclass mirror = find_mirror(ctx, lfirst(lc));
+
+		if (mirror != NULL)
+		{
+			work.mirror = mirror->opcfamily;
+			break;
+		}
+	}
+	if (!OidIsValid(work.mirror))
+		work.mirror = find_family(ctx->am, nsp, name);
 	is_new = !OidIsValid(work.mirror);
 	if (is_new)
-		create_family(ctx, &work);
+	{
+		mtp_opclass_create_family(ctx->am_name, nsp, name);
+		settle_new_object(ctx, OBJECT_OPFAMILY, original->oid, nsp, name, original->opfowner);
+		work.mirror = find_family(ctx->am, nsp, name);
+	}
 	else
 		work.have = mtp_opclass_family_members(work.mirror, false);
 
@@ -341,8 +367,8 @@ sync_family(SyncContext *ctx, Form_pg_opfamily original)
 			tie_mirror(mirror, opclass);
 	}
 	family = mtp_opclass_family_row(work.mirror);
-	if (family->opfnamespace == mirror_schema(original->oid, original->opfnamespace) &&
-		strcmp(NameStr(family->opfname), NameStr(original->opfname)) == 0)
+	if (is_in_place(family->opfnamespace, &family->opfname,
+					original->oid, original->opfnamespace, &original->opfname))
 		tie_to_extension(OperatorFamilyRelationId, work.mirror, original->oid);
 	add_loose_members(ctx, &work, is_new);
 }
@@ -360,8 +386,8 @@ has_original(Form_pg_opfamily ours, List *originals)
 	{
 		Form_pg_opfamily original = lfirst(lc);
 
-		if (strcmp(NameStr(original->opfname), NameStr(ours->opfname)) == 0 &&
-			mirror_schema(original->oid, original->opfnamespace) == ours->opfnamespace)
+		if (is_in_place(ours->opfnamespace, &ours->opfname,
+						original->oid, original->opfnamespace, &original->opfname))
 			return true;
 	}
 	return false;
@@ -374,7 +400,7 @@ has_original(Form_pg_opfamily ours, List *originals)
 static void
 drop_empty_families(SyncContext *ctx, List *original_families)
 {
-	List	   *families = mtp_opclass_family_list(ctx->am);
+	List	   *families = rows_of_am(OPFAMILYAMNAMENSP, ctx->am, sizeof(FormData_pg_opfamily));
 	List	   *in_use = NIL;
 	ListCell   *lc;
 
@@ -406,15 +432,12 @@ sync_pair(const MtpOpclassPair *pair, bool builtin_only, ReturnSetInfo *result)
 	if (!OidIsValid(ctx.am))
 		return;
 
-	/*
-	 * One run at a time; held until the transaction ends, so that the next one sees what this one
-	 * made.
-	 */
+	/* One run at a time: held to the transaction's end, so that the next sees what this made. */
 	LockDatabaseObject(AccessMethodRelationId, ctx.am, 0, ShareUpdateExclusiveLock);
 
-	ctx.originals = mtp_opclass_list(pair->core_am);
-	ctx.mirrors = mtp_opclass_list(ctx.am);
-	families = mtp_opclass_family_list(pair->core_am);
+	ctx.originals = rows_of_am(CLAAMNAMENSP, pair->core_am, sizeof(FormData_pg_opclass));
+	ctx.mirrors = rows_of_am(CLAAMNAMENSP, ctx.am, sizeof(FormData_pg_opclass));
+	families = rows_of_am(OPFAMILYAMNAMENSP, pair->core_am, sizeof(FormData_pg_opfamily));
 	foreach(lc, families)
 	{
 		Form_pg_opfamily family = lfirst(lc);

@@ -20,7 +20,6 @@
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
-#include "catalog/objectaddress.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "commands/defrem.h"
@@ -80,11 +79,17 @@ handover_begin(const char *verb, bool to_mtpower)
 	return h;
 }
 
-/* Refuses relations without rows of their own, and those that are not a user's. */
+/*
+ * Raises an ERROR unless the current user may hand over this relation now.  Refuses relations
+ * without rows of their own, and those that are not a user's.
+ */
 static void
-check_relkind(const Handover *h, Form_pg_class rel)
+check_target(const Handover *h, Form_pg_class rel)
 {
 	const char *name = NameStr(rel->relname);
+
+	if (!MtpOwnsRelation(rel->oid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(rel->relkind), name);
 
 	/*
 	 * initdb made relations with low OIDs, and dumps leave out the catalogs' schemas.  Neither
@@ -96,57 +101,34 @@ check_relkind(const Handover *h, Form_pg_class rel)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied: \"%s\" is a system catalog", name)));
-
 	if (rel->relkind == RELKIND_PARTITIONED_TABLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("cannot %s partitioned table \"%s\"", h->verb, name),
 				 errdetail("A partitioned table has no rows of its own."),
 				 errhint("Call mtpower.%s() for its partitions.", h->verb)));
-
 	if (rel->relkind != RELKIND_RELATION && rel->relkind != RELKIND_MATVIEW)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("cannot %s relation \"%s\"", h->verb, name),
 				 errdetail_relkind_not_supported(rel->relkind)));
-
 	if (rel->relpersistence == RELPERSISTENCE_TEMP && isOtherTempNamespace(rel->relnamespace))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot %s temporary tables of other sessions", h->verb)));
-}
-
-/* Raises an ERROR unless the current user may hand over this relation now. */
-static void
-check_target(const Handover *h, Form_pg_class rel)
-{
-	if (!MtpOwnsRelation(rel->oid, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(rel->relkind),
-					   NameStr(rel->relname));
-
-	check_relkind(h, rel);
-
 	if (rel->relam == h->to)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("table \"%s\" already uses access method \"%s\"",
-						NameStr(rel->relname), get_am_name(h->to))));
+						name, get_am_name(h->to))));
 	if (rel->relam != h->from)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("cannot %s table \"%s\" of access method \"%s\"",
-						h->verb, NameStr(rel->relname), get_am_name(rel->relam)),
+						h->verb, name, get_am_name(rel->relam)),
 				 errdetail("Only tables of access method \"%s\" can change to \"%s\" without being rewritten.",
 						   get_am_name(h->from), get_am_name(h->to)),
 				 errhint("Use ALTER TABLE ... SET ACCESS METHOD.")));
-}
-
-static void
-report_undefined(Oid relid)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_TABLE),
-			 errmsg("relation with OID %u does not exist", relid)));
 }
 
 /* Changes the catalogs for a table that the caller has locked and checked. */
@@ -190,16 +172,18 @@ static void
 handover(const Handover *h, Oid relid)
 {
 	HeapTuple	tup = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Relation	rel;
+	Relation	rel = NULL;
 
-	if (!HeapTupleIsValid(tup))
-		report_undefined(relid);
-	check_target(h, (Form_pg_class) GETSTRUCT(tup));
-	ReleaseSysCache(tup);
-
-	rel = try_relation_open(relid, AccessExclusiveLock);
+	if (HeapTupleIsValid(tup))
+	{
+		check_target(h, (Form_pg_class) GETSTRUCT(tup));
+		ReleaseSysCache(tup);
+		rel = try_relation_open(relid, AccessExclusiveLock);
+	}
 	if (rel == NULL)
-		report_undefined(relid);
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
 	check_target(h, rel->rd_rel);
 	CheckTableNotInUse(rel, h->verb);
 

@@ -13,8 +13,6 @@
 
 #include "access/heapam.h"
 #include "access/relscan.h"
-#include "access/tableam.h"
-#include "pgstat.h"
 
 #include "buffer/pair.h"
 #include "table/table.h"
@@ -30,8 +28,8 @@ typedef struct MtpFetch
 	MtpFrameRef ref;
 } MtpFetch;
 
-IndexFetchTableData *
-mtp_table_index_fetch_begin(Relation rel)
+static IndexFetchTableData *
+index_fetch_begin(Relation rel)
 {
 	MtpFetch   *f = palloc0(sizeof(MtpFetch));
 
@@ -109,6 +107,11 @@ fetch_from_frame(MtpFetch *f, ItemPointer tid, TupleTableSlot *slot)
 	row->t_tableOid = RelationGetRelid(rel);
 	row->t_data = (HeapTupleHeader) ((char *) row + HEAPTUPLESIZE);
 	memcpy(row->t_data, page + ItemIdGetOffset(&lp), row->t_len);
+
+	/*
+	 * Another process may have filled the frame anew while this copied (src/buffer, invariant F1).
+	 * Then the copy is of no page, and heap reads the row.
+	 */
 	if (!mtp_frame_still(&mtp_buffer, &f->ref))
 	{
 		mtp_buffer_torn(MTP_FRAME_TABLE);
@@ -139,18 +142,14 @@ fetch_from_frame(MtpFetch *f, ItemPointer tid, TupleTableSlot *slot)
 	return true;
 }
 
-bool
-mtp_table_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snapshot,
-							TupleTableSlot *slot, bool *call_again, bool *all_dead)
+static bool
+index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snapshot,
+				  TupleTableSlot *slot, bool *call_again, bool *all_dead)
 {
 	MtpFetch   *f = (MtpFetch *) scan;
-	bool		serves;
+	bool		serves = f->serves && !*call_again && mtp_pair_serves_snapshot(snapshot);
 	bool		found;
 
-	if (!f->serves)
-		return GetHeapamTableAmRoutine()->index_fetch_tuple(scan, tid, snapshot, slot, call_again,
-															all_dead);
-	serves = !*call_again && mtp_pair_serves_snapshot(snapshot);
 	if (serves && fetch_from_frame(f, tid, slot))
 	{
 		if (all_dead)
@@ -168,8 +167,8 @@ mtp_table_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot
  * A slot that was filled from a frame has no buffer, and its contents may be older than the row's
  * page.  So this asks the page.
  */
-bool
-mtp_table_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot)
+static bool
+tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot)
 {
 	const TableAmRoutine *heap = GetHeapamTableAmRoutine();
 	TupleTableSlot *fresh;
@@ -181,4 +180,12 @@ mtp_table_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot 
 	result = heap->tuple_fetch_row_version(rel, &slot->tts_tid, snapshot, fresh);
 	ExecDropSingleTupleTableSlot(fresh);
 	return result;
+}
+
+void
+mtp_table_fetch_init(TableAmRoutine *routine)
+{
+	routine->index_fetch_begin = index_fetch_begin;
+	routine->index_fetch_tuple = index_fetch_tuple;
+	routine->tuple_satisfies_snapshot = tuple_satisfies_snapshot;
 }

@@ -20,7 +20,6 @@
 #include "batch/batch.h"
 #include "buffer/buffer.h"
 #include "pagedir/request.h"
-#include "pagedir/choice.h"
 #include "table/table.h"
 
 PG_FUNCTION_INFO_V1(mtp_table_handler);
@@ -49,14 +48,9 @@ mtp_table_init(void)
 
 	mtp_table_write_init(&mtp_table_routine);
 	if (mtp_buffer_size > 0)
-	{
-		mtp_table_routine.index_fetch_begin = mtp_table_index_fetch_begin;
-		mtp_table_routine.index_fetch_tuple = mtp_table_index_fetch_tuple;
-		mtp_table_routine.tuple_satisfies_snapshot = mtp_table_tuple_satisfies_snapshot;
-	}
+		mtp_table_fetch_init(&mtp_table_routine);
+	mtp_table_index_build_init(&mtp_table_routine);
 	mtp_table_routine.finish_bulk_insert = mtp_table_finish_bulk_insert;
-	mtp_table_routine.index_build_range_scan = mtp_table_index_build_range_scan;
-	mtp_table_routine.index_validate_scan = mtp_table_index_validate_scan;
 	mtp_table_routine.relation_toast_am = mtp_table_relation_toast_am;
 }
 

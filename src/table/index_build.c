@@ -145,73 +145,10 @@ form_index_row(IndexFeed *st)
 }
 
 /*
- * Decides about a version whose inserter was running when HeapTupleSatisfiesVacuum looked (rule
- * T4).  Only this transaction's rows count as live, as in ANALYZE.
- */
-static RowFate
-judge_insert_in_progress(IndexFeed *st, HeapTuple tup, TransactionId *xwait)
-{
-	if (st->anyvisible)
-	{
-		st->live_rows += 1;
-		return ROW_INDEX_LIVE;
-	}
-
-	*xwait = HeapTupleHeaderGetXmin(tup->t_data);
-	if (TransactionIdIsCurrentTransactionId(*xwait))
-	{
-		st->live_rows += 1;
-		return ROW_INDEX_LIVE;
-	}
-
-	elog(WARNING, "concurrent insert in progress within table \"%s\"",
-		 RelationGetRelationName(st->heap));
-
-	/* If the inserter aborts, a complaint about a duplicate would have been wrong. */
-	return st->checks_uniqueness ? ROW_WAIT : ROW_INDEX_LIVE;
-}
-
-/*
- * Decides about a version whose deleter or updater was running when HeapTupleSatisfiesVacuum
- * looked (rule T4).
- */
-static RowFate
-judge_delete_in_progress(IndexFeed *st, HeapTuple tup, TransactionId *xwait)
-{
-	if (st->anyvisible)
-	{
-		st->live_rows += 1;
-		return ROW_INDEX_DEAD;
-	}
-
-	*xwait = HeapTupleHeaderGetUpdateXid(tup->t_data);
-	if (TransactionIdIsCurrentTransactionId(*xwait))
-	{
-		/* If this transaction aborts the index goes as well, so its deletion counts as done. */
-		if (!HeapTupleIsHotUpdated(tup))
-			return ROW_INDEX_DEAD;
-		st->info->ii_BrokenHotChain = true;
-		return ROW_SKIP;
-	}
-
-	elog(WARNING, "concurrent delete in progress within table \"%s\"",
-		 RelationGetRelationName(st->heap));
-
-	/*
-	 * If the deleter aborts this version is live after all: a duplicate would have gone unseen,
-	 * and the wrong version of a HOT chain would be indexed.
-	 */
-	if (st->checks_uniqueness || HeapTupleIsHotUpdated(tup))
-		return ROW_WAIT;
-
-	st->live_rows += 1;
-	return ROW_INDEX_DEAD;
-}
-
-/*
  * Decides about a version found under SnapshotAny (rules T2 to T4), and counts it if ANALYZE would
- * count it as live (T5).  The caller holds a share lock on the page.  With ROW_WAIT *xwait is the
- * transaction to wait for.
+ * count it as live (T5).  With ROW_WAIT *xwait is the transaction to wait for.
+ *
+ * The caller holds a share lock on the page, so nobody sets the version's xmax meanwhile.
  */
 static RowFate
 judge_version(IndexFeed *st, HeapTuple tup, TransactionId *xwait)
@@ -233,17 +170,54 @@ judge_version(IndexFeed *st, HeapTuple tup, TransactionId *xwait)
 			return ROW_SKIP;
 
 		case HEAPTUPLE_INSERT_IN_PROGRESS:
-			return judge_insert_in_progress(st, tup, xwait);
+			*xwait = HeapTupleHeaderGetXmin(tup->t_data);
+
+			/* Of rows still being inserted this transaction's count as live, as in ANALYZE. */
+			if (st->anyvisible || TransactionIdIsCurrentTransactionId(*xwait))
+			{
+				st->live_rows += 1;
+				return ROW_INDEX_LIVE;
+			}
+			elog(WARNING, "concurrent insert in progress within table \"%s\"",
+				 RelationGetRelationName(st->heap));
+
+			/* If the inserter aborts, a complaint about a duplicate would have been wrong. */
+			return st->checks_uniqueness ? ROW_WAIT : ROW_INDEX_LIVE;
 
 		case HEAPTUPLE_DELETE_IN_PROGRESS:
-			return judge_delete_in_progress(st, tup, xwait);
+			if (!st->anyvisible)
+			{
+				*xwait = HeapTupleHeaderGetUpdateXid(tup->t_data);
+				if (TransactionIdIsCurrentTransactionId(*xwait))
+				{
+					/* If this transaction aborts the index goes as well: its deletion counts. */
+					if (HeapTupleIsHotUpdated(tup))
+						st->info->ii_BrokenHotChain = true;
+					return HeapTupleIsHotUpdated(tup) ? ROW_SKIP : ROW_INDEX_DEAD;
+				}
+				elog(WARNING, "concurrent delete in progress within table \"%s\"",
+					 RelationGetRelationName(st->heap));
+
+				/*
+				 * If the deleter aborts this version is live after all: a duplicate would have
+				 * gone unseen, and the wrong version of a HOT chain would be indexed.
+				 */
+				if (st->checks_uniqueness || HeapTupleIsHotUpdated(tup))
+					return ROW_WAIT;
+			}
+			st->live_rows += 1;
+			return ROW_INDEX_DEAD;
 	}
 
 	elog(ERROR, "unexpected HeapTupleSatisfiesVacuum result");
 	return ROW_SKIP;			/* keep compiler quiet */
 }
 
-/* Locks the page, decides with judge_version, and waits for other transactions as needed. */
+/*
+ * Locks the page, decides with judge_version, and waits for other transactions as needed: without
+ * the page's lock, which they may need to end.  The version may change meanwhile, so it is judged
+ * again (rule T4).
+ */
 static RowFate
 settle_version(IndexFeed *st, HeapTuple tup)
 {
@@ -297,57 +271,49 @@ report_progress(IndexFeed *st)
 }
 
 /*
- * Starts the table scan of a serial build, or takes over that of a parallel build, whose leader
- * chose the snapshot by the same rule: SnapshotAny, or for a concurrent build an MVCC snapshot,
- * which leaves nothing to judge (rule T6).  Returns the snapshot if it is registered for this
- * scan, else NULL.
+ * TableAmRoutine.index_build_range_scan: feeds the rows of blocks start_blockno .. start_blockno +
+ * numblocks - 1 (InvalidBlockNumber: to the end) to callback, and ends scan if one was given.
+ * Returns the number of live rows.
+ *
+ * The caller holds ShareLock on the table, or ShareUpdateExclusiveLock for a concurrent build or
+ * with anyvisible.
  */
-static Snapshot
-begin_build_scan(IndexFeed *st, bool allow_sync, BlockNumber start_blockno,
-				 BlockNumber numblocks, TableScanDesc scan)
+static double
+index_build_range_scan(Relation heap, Relation index, IndexInfo *info,
+					   bool allow_sync, bool anyvisible, bool progress,
+					   BlockNumber start_blockno, BlockNumber numblocks,
+					   IndexBuildCallback callback, void *callback_state, TableScanDesc scan)
 {
+	IndexFeed	st;
 	Snapshot	registered = NULL;
 
-	if (!st->info->ii_Concurrent)
-		st->oldest_xmin = GetOldestNonRemovableTransactionId(st->heap);
+	feed_begin(&st, heap, index, info);
+	st.anyvisible = anyvisible;
+	Assert(!(anyvisible && st.checks_uniqueness));
 
+	/*
+	 * The leader of a parallel build chose its scan's snapshot by the same rule: SnapshotAny, or
+	 * for a concurrent build an MVCC snapshot, which leaves nothing to judge (rule T6).
+	 */
+	if (!info->ii_Concurrent)
+		st.oldest_xmin = GetOldestNonRemovableTransactionId(heap);
 	if (scan == NULL)
 	{
-		if (st->info->ii_Concurrent)
+		if (info->ii_Concurrent)
 			registered = RegisterSnapshot(GetTransactionSnapshot());
-		scan = table_beginscan_strat(st->heap, registered ? registered : SnapshotAny,
+		scan = table_beginscan_strat(heap, registered ? registered : SnapshotAny,
 									 0, NULL, true, allow_sync);
 	}
-	st->scan = (HeapScanDesc) scan;
-
+	st.scan = (HeapScanDesc) scan;
 	Assert(scan->rs_snapshot == SnapshotAny || IsMVCCSnapshot(scan->rs_snapshot));
-	Assert((scan->rs_snapshot == SnapshotAny) == TransactionIdIsValid(st->oldest_xmin));
-	Assert(scan->rs_snapshot == SnapshotAny || !st->anyvisible);
+	Assert((scan->rs_snapshot == SnapshotAny) == TransactionIdIsValid(st.oldest_xmin));
+	Assert(scan->rs_snapshot == SnapshotAny || !anyvisible);
 
 	/* A synchronized scan starts where it likes, so it can only be of the whole table. */
 	if (!allow_sync)
 		heap_setscanlimits(scan, start_blockno, numblocks);
 	else
 		Assert(start_blockno == 0 && numblocks == InvalidBlockNumber);
-
-	return registered;
-}
-
-double
-mtp_table_index_build_range_scan(Relation heap, Relation index, IndexInfo *info,
-								 bool allow_sync, bool anyvisible, bool progress,
-								 BlockNumber start_blockno, BlockNumber numblocks,
-								 IndexBuildCallback callback, void *callback_state,
-								 TableScanDesc scan)
-{
-	IndexFeed	st;
-	Snapshot	registered;
-
-	feed_begin(&st, heap, index, info);
-	st.anyvisible = anyvisible;
-	Assert(!(anyvisible && st.checks_uniqueness));
-	registered = begin_build_scan(&st, allow_sync, start_blockno, numblocks, scan);
-	scan = &st.scan->rs_base;
 
 	if (progress)
 		pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, blocks_total(st.scan));
@@ -438,9 +404,13 @@ sorted_tids_load_block(SortedTids *tids, BlockNumber block)
 	}
 }
 
-void
-mtp_table_index_validate_scan(Relation heap, Relation index, IndexInfo *info,
-							  Snapshot snapshot, ValidateIndexState *state)
+/*
+ * TableAmRoutine.index_validate_scan: inserts what a concurrently built index lacks: every row
+ * that snapshot sees and whose root line pointer is not among the sorted TIDs in state.
+ */
+static void
+index_validate_scan(Relation heap, Relation index, IndexInfo *info, Snapshot snapshot,
+					ValidateIndexState *state)
 {
 	IndexFeed	st;
 	SortedTids	tids = {.sort = state->tuplesort};
@@ -486,4 +456,11 @@ mtp_table_index_validate_scan(Relation heap, Relation index, IndexInfo *info,
 
 	table_endscan(scan);
 	feed_end(&st);
+}
+
+void
+mtp_table_index_build_init(TableAmRoutine *routine)
+{
+	routine->index_build_range_scan = index_build_range_scan;
+	routine->index_validate_scan = index_validate_scan;
 }

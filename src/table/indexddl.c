@@ -23,7 +23,6 @@
 #include "commands/defrem.h"
 #include "commands/extension.h"
 #include "funcapi.h"
-#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
@@ -53,23 +52,10 @@ static const struct
 	{"mtpower_hash", "mtpower_blink"},
 };
 
-/* The index whose commands are written */
-typedef struct IndexDdl
-{
-	Relation	rel;			/* locked until the end of the transaction */
-	Form_pg_index form;
-	Oid			to_am;
-	char	   *name;			/* quoted, without schema */
-	char	   *qualified;		/* quoted, with schema */
-	char	   *table;
-	char	   *new_name;
-	char	   *new_qualified;
-} IndexDdl;
-
 static bool
-is_ours(const char *am_name)
+is_ours(Oid am)
 {
-	return strcmp(am_name, "mtpower_blink") == 0 || strcmp(am_name, "mtpower_hash") == 0;
+	return mtp_opclass_pair_by_name(get_am_name(am)) != NULL;
 }
 
 static void
@@ -136,7 +122,7 @@ check_replaceable(Relation rel)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("index \"%s\" belongs to a constraint", name),
-				 is_ours(get_am_name(rel->rd_rel->relam)) ?
+				 is_ours(rel->rd_rel->relam) ?
 				 errhint("Drop the constraint, and add it again with the other access method.") :
 				 errhint("PRIMARY KEY, UNIQUE and EXCLUDE constraints keep core's access method; all other indexes of the table can change.")));
 	if (rel->rd_index->indisunique)
@@ -179,7 +165,7 @@ check_operator_class(Relation rel, int col, Oid to_am)
 				 errmsg("operator class \"%s\" for type %s has no counterpart in access method \"%s\"",
 						NameStr(original->opcname), format_type_be(original->opcintype),
 						get_am_name(to_am)),
-				 is_ours(get_am_name(to_am)) ?
+				 is_ours(to_am) ?
 				 errhint("Call mtpower.sync_opclasses() to mirror operator classes of extensions and of your own.") : 0));
 }
 
@@ -221,118 +207,102 @@ check_storage_parameters(Relation rel, Oid to_am)
 	ReleaseSysCache(tup);
 }
 
-/* Returns core's definition of the index with the new name and the new access method. */
-static char *
-create_command(const IndexDdl *ddl)
-{
-	char	   *definition = pg_get_indexdef_string(RelationGetRelid(ddl->rel));
-	char	   *head = psprintf("CREATE INDEX %s ON %s USING %s ", ddl->name, ddl->table,
-								quote_identifier(get_am_name(ddl->rel->rd_rel->relam)));
-
-	if (strncmp(definition, head, strlen(head)) != 0)
-		elog(ERROR, "unexpected index definition: %s", definition);
-	return psprintf("CREATE INDEX CONCURRENTLY %s ON %s USING %s %s;", ddl->new_name, ddl->table,
-					quote_identifier(get_am_name(ddl->to_am)), definition + strlen(head));
-}
-
-static int
-statistics_target(const IndexDdl *ddl, int col)
-{
-	HeapTuple	tup = SearchSysCache2(ATTNUM, ObjectIdGetDatum(ddl->rel->rd_id),
-									  Int16GetDatum(col + 1));
-	Datum		target;
-	bool		isnull;
-
-	if (!HeapTupleIsValid(tup))
-		elog(ERROR, "cache lookup failed for attribute %d of relation %u",
-			 col + 1, ddl->rel->rd_id);
-	target = SysCacheGetAttr(ATTNUM, tup, Anum_pg_attribute_attstattarget, &isnull);
-	ReleaseSysCache(tup);
-	return isnull ? -1 : MtpDatumGetStatTarget(target);
-}
-
-/* Returns the commands that give the new index the old one's properties beside its definition. */
+/*
+ * Returns the commands that give the new index, whose qualified name this gets, the old one's
+ * properties beside its definition.
+ */
 static List *
-property_commands(const IndexDdl *ddl)
+property_commands(Relation rel, const char *new_name, const char *table)
 {
 	List	   *cmds = NIL;
-	char	   *comment = GetComment(ddl->rel->rd_id, RelationRelationId, 0);
+	char	   *comment = GetComment(rel->rd_id, RelationRelationId, 0);
 	bool		has_expressions = false;
 	ListCell   *lc;
 
-	for (int col = 0; col < ddl->form->indnkeyatts; col++)
+	for (int col = 1; col <= rel->rd_index->indnkeyatts; col++)
 	{
-		int			target;
+		HeapTuple	tup;
+		Datum		target;
+		bool		isnull;
 
-		if (ddl->form->indkey.values[col] != 0)
+		if (rel->rd_index->indkey.values[col - 1] != 0)
 			continue;
 		has_expressions = true;
-		target = statistics_target(ddl, col);
-		if (target >= 0)
+		tup = SearchSysCache2(ATTNUM, ObjectIdGetDatum(rel->rd_id), Int16GetDatum(col));
+		if (!HeapTupleIsValid(tup))
+			elog(ERROR, "cache lookup failed for attribute %d of relation %u", col, rel->rd_id);
+		target = SysCacheGetAttr(ATTNUM, tup, Anum_pg_attribute_attstattarget, &isnull);
+		ReleaseSysCache(tup);
+		if (!isnull && MtpDatumGetStatTarget(target) >= 0)
 			cmds = lappend(cmds, psprintf("ALTER INDEX %s ALTER COLUMN %d SET STATISTICS %d;",
-										  ddl->new_qualified, col + 1, target));
+										  new_name, col, MtpDatumGetStatTarget(target)));
 	}
 
-	foreach(lc, getAutoExtensionsOfObject(RelationRelationId, ddl->rel->rd_id))
-		cmds = lappend(cmds, psprintf("ALTER INDEX %s DEPENDS ON EXTENSION %s;", ddl->new_qualified,
+	foreach(lc, getAutoExtensionsOfObject(RelationRelationId, rel->rd_id))
+		cmds = lappend(cmds, psprintf("ALTER INDEX %s DEPENDS ON EXTENSION %s;", new_name,
 									  quote_identifier(get_extension_name(lfirst_oid(lc)))));
 	if (comment != NULL)
 		cmds = lappend(cmds, psprintf("COMMENT ON INDEX %s IS %s;",
-									  ddl->new_qualified, quote_literal_cstr(comment)));
+									  new_name, quote_literal_cstr(comment)));
 
 	/* Statistics of an expression belong to the index and go with the old one. */
 	if (has_expressions)
-		cmds = lappend(cmds, psprintf("ANALYZE %s;", ddl->table));
+		cmds = lappend(cmds, psprintf("ANALYZE %s;", table));
 	return cmds;
-}
-
-/* Locks the index, checks it, and makes up the names. */
-static void
-index_ddl_begin(IndexDdl *ddl, Oid relid, const char *to_am)
-{
-	char	   *schema;
-	char	   *new_name;
-
-	ddl->to_am = get_index_am_oid(to_am, false);
-	ddl->rel = try_relation_open(relid, AccessShareLock);
-	if (ddl->rel == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
-	check_replaceable(ddl->rel);
-	check_access_methods(ddl->rel, ddl->to_am);
-	for (int col = 1; col <= ddl->rel->rd_index->indnkeyatts; col++)
-		check_operator_class(ddl->rel, col, ddl->to_am);
-	check_storage_parameters(ddl->rel, ddl->to_am);
-	ddl->form = ddl->rel->rd_index;
-
-	schema = get_namespace_name_or_temp(ddl->rel->rd_rel->relnamespace);
-	new_name = ChooseRelationName(RelationGetRelationName(ddl->rel), NULL, "new",
-								  ddl->rel->rd_rel->relnamespace, false);
-	ddl->name = pstrdup(quote_identifier(RelationGetRelationName(ddl->rel)));
-	ddl->new_name = pstrdup(quote_identifier(new_name));
-	ddl->qualified = quote_qualified_identifier(schema, RelationGetRelationName(ddl->rel));
-	ddl->new_qualified = quote_qualified_identifier(schema, new_name);
-	ddl->table = quote_qualified_identifier(schema, get_rel_name(ddl->form->indrelid));
 }
 
 Datum
 mtp_table_index_ddl(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	IndexDdl	ddl;
+	Oid			relid = PG_GETARG_OID(0);
+	Oid			to_am = get_index_am_oid(NameStr(*PG_GETARG_NAME(1)), false);
+	Relation	rel = try_relation_open(relid, AccessShareLock);
+	char	   *schema;
+	char	   *name;
+	char	   *new_name;
+	char	   *new_qualified;
+	char	   *table;
+	char	   *definition;
+	char	   *head;
 	List	   *cmds;
 	ListCell   *lc;
 
-	index_ddl_begin(&ddl, PG_GETARG_OID(0), NameStr(*PG_GETARG_NAME(1)));
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	check_replaceable(rel);
+	check_access_methods(rel, to_am);
+	for (int col = 1; col <= rel->rd_index->indnkeyatts; col++)
+		check_operator_class(rel, col, to_am);
+	check_storage_parameters(rel, to_am);
+
+	schema = get_namespace_name_or_temp(rel->rd_rel->relnamespace);
+	name = pstrdup(quote_identifier(RelationGetRelationName(rel)));
+	new_name = ChooseRelationName(RelationGetRelationName(rel), NULL, "new",
+								  rel->rd_rel->relnamespace, false);
+	new_qualified = quote_qualified_identifier(schema, new_name);
+	table = quote_qualified_identifier(schema, get_rel_name(rel->rd_index->indrelid));
+
+	/* Core's definition of the index gets the new name and the new access method. */
+	definition = pg_get_indexdef_string(relid);
+	head = psprintf("CREATE INDEX %s ON %s USING %s ", name, table,
+					quote_identifier(get_am_name(rel->rd_rel->relam)));
+	if (strncmp(definition, head, strlen(head)) != 0)
+		elog(ERROR, "unexpected index definition: %s", definition);
+	cmds = list_make1(psprintf("CREATE INDEX CONCURRENTLY %s ON %s USING %s %s;",
+							   quote_identifier(new_name), table,
+							   quote_identifier(get_am_name(to_am)), definition + strlen(head)));
+	cmds = list_concat(cmds, property_commands(rel, new_qualified, table));
+	cmds = lappend(cmds, psprintf("DROP INDEX CONCURRENTLY %s;",
+								  quote_qualified_identifier(schema,
+															 RelationGetRelationName(rel))));
+	cmds = lappend(cmds, psprintf("ALTER INDEX %s RENAME TO %s;", new_qualified, name));
+	if (rel->rd_index->indisclustered)
+		cmds = lappend(cmds, psprintf("ALTER TABLE %s CLUSTER ON %s;", table, name));
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	cmds = list_make1(create_command(&ddl));
-	cmds = list_concat(cmds, property_commands(&ddl));
-	cmds = lappend(cmds, psprintf("DROP INDEX CONCURRENTLY %s;", ddl.qualified));
-	cmds = lappend(cmds, psprintf("ALTER INDEX %s RENAME TO %s;", ddl.new_qualified, ddl.name));
-	if (ddl.form->indisclustered)
-		cmds = lappend(cmds, psprintf("ALTER TABLE %s CLUSTER ON %s;", ddl.table, ddl.name));
 	foreach(lc, cmds)
 	{
 		Datum		value = CStringGetTextDatum(lfirst(lc));
@@ -341,6 +311,7 @@ mtp_table_index_ddl(PG_FUNCTION_ARGS)
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, &value, &isnull);
 	}
 
-	relation_close(ddl.rel, NoLock);
+	/* The index stays locked to the end of the transaction. */
+	relation_close(rel, NoLock);
 	return (Datum) 0;
 }
