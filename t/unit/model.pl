@@ -94,9 +94,9 @@ sub missed
 }
 
 missed('two accesses are exchanged', 'take_away', 'take_away', <<'C');
--pg_atomic_write_u64(&head->version, version + 1);
+-pg_atomic_write_u64(&header->version, version + 1);
  pg_write_barrier();
-+pg_atomic_write_u64(&head->version, version + 1);
++pg_atomic_write_u64(&header->version, version + 1);
 C
 missed('a word goes behind the lock', 'take_away', 'take_away', <<'C');
 -pg_atomic_write_u64(word, 0);
@@ -111,14 +111,14 @@ missed('a shared lock', 'mtp_frame_publish', 'mtp_frame_publish', <<'C');
 +LW_SHARED
 C
 missed('no compare-and-swap', 'take_frame', 'take_frame', <<'C');
--taken = pg_atomic_compare_exchange_u64(&head->version, &version, version + 1);
-+pg_atomic_write_u64(&head->version, version + 1);
+-taken = pg_atomic_compare_exchange_u64(&header->version, &version, version + 1);
++pg_atomic_write_u64(&header->version, version + 1);
  pg_write_barrier();
  return taken;
 C
 missed('an operation that the model does not know', 'let_go', 'let_go', <<'C');
--pg_atomic_write_u64(&head->version, pg_atomic_read_u64(&head->version) + 1);
-+pg_atomic_fetch_add_u64(&head->version, 1);
+-pg_atomic_write_u64(&header->version, pg_atomic_read_u64(&header->version) + 1);
++pg_atomic_fetch_add_u64(&header->version, 1);
 C
 missed('an atomic that the model does not know', 'count_event', 'count_event', <<'C');
  b->counts[mtp_pool_page_kind(kind)][what]++;
@@ -129,8 +129,8 @@ missed('a function gets its first access', 'mtp_frame_heads', 'mtp_frame_heads',
 +pg_read_barrier();
 C
 missed('a plain load becomes a store', 'mtp_frame_page', 'mtp_frame_page', <<'C');
--*tag = head->tag;
-+head->tag = *tag;
+-*tag = header->tag;
++header->tag = *tag;
 C
 
 # What is marked in the code stands in the names of the model's steps, and each barrier of these can
