@@ -759,7 +759,7 @@ mtp_frame_purge_page(MtpBuffer *b, MtpPageTag tag)
 }
 
 uint64
-mtp_frame_heads(MtpBuffer *b)
+mtp_frame_headers(MtpBuffer *b)
 {
 	uint64		n = 0;
 

@@ -434,7 +434,7 @@ extern void mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *ar
 extern void mtp_frame_purge_page(MtpBuffer *b, MtpPageTag tag);
 
 /* The number of headers that mtp_frame_purge looks at */
-extern uint64 mtp_frame_heads(MtpBuffer *b);
+extern uint64 mtp_frame_headers(MtpBuffer *b);
 
 /* True if a page of the tag's file may have a frame.  False is certain, for a caller as above. */
 extern bool mtp_frame_has_file(MtpBuffer *b, MtpPageTag tag);

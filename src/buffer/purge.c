@@ -24,7 +24,7 @@
 #include "core/inject.h"
 
 /* A look for the frames of one block costs as much as a look at so many headers. */
-#define HEADS_PER_BLOCK	16
+#define HEADERS_PER_BLOCK	16
 
 static object_access_hook_type next_access = NULL;
 
@@ -93,7 +93,7 @@ static void
 purge_files(int n, MtpLocator *files)
 {
 	Files		f = {with_frames(n, files), files};
-	uint64		most = mtp_frame_heads(&mtp_buffer) / HEADS_PER_BLOCK;
+	uint64		most = mtp_frame_headers(&mtp_buffer) / HEADERS_PER_BLOCK;
 	uint64		sum = 0;
 	BlockNumber *blocks;
 

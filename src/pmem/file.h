@@ -8,7 +8,7 @@
  *	                                        frames are; only if they are complete
  *	  4096                      64 a frame  MtpPmemHeader: the frame's page, and its checksum
  *	  (a multiple of 1 MB)      1 MB each   slabs: images, as in shared memory
- *	  (behind the last slab)  slack       where a reader may be led astray (buffer/shmem.c)
+ *	  (behind the last slab)    slack       where a reader may be led astray (buffer/shmem.c)
  *
  * A header or an image counts only if the marker is there.  The marker is the byte range that says
  * which contents of the file are valid: it is written last, at the server's end, and taken away

@@ -158,7 +158,7 @@ is_sealed(MtpPmem *file, MtpBuffer *b, uint32 frame)
 }
 
 static int
-level_of_unsealed(MtpPmem *file, MtpBuffer *b, uint32 frame)
+degree_of_unsealed(MtpPmem *file, MtpBuffer *b, uint32 frame)
 {
 	int			kind = b->pool->kind_of[frame / MTP_SLAB_FRAMES];
 
@@ -172,7 +172,7 @@ void
 mtp_seal_rest(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpSealed *sealed)
 {
 	uint32		n;
-	uint32	   *order = warmest_first(file, b, level_of_unsealed, &n);
+	uint32	   *order = warmest_first(file, b, degree_of_unsealed, &n);
 	char	   *copy = malloc(2 * BLCKSZ);
 
 	memset(sealed, 0, sizeof(*sealed));
@@ -182,7 +182,7 @@ mtp_seal_rest(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpSealed *seal
 	free(copy);
 	for (uint32 frame = 0; frame < file->nslabs * MTP_SLAB_FRAMES; frame++)
 	{
-		sealed->left += level_of_unsealed(file, b, frame) >= 0;
+		sealed->left += degree_of_unsealed(file, b, frame) >= 0;
 		if (is_sealed(file, b, frame))
 			sealed->sealed++;
 		else if (file->headers[frame].magic != 0)
@@ -266,7 +266,7 @@ kind_of_slab(MtpPmem *file, uint32 slab)
 }
 
 static int
-level_of_header(MtpPmem *file, MtpBuffer *b, uint32 frame)
+degree_of_header(MtpPmem *file, MtpBuffer *b, uint32 frame)
 {
 	MtpPmemHeader *h = &file->headers[frame];
 
@@ -313,7 +313,7 @@ mtp_pmem_take_over(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpTaken *
 	 * The marker vouches for the headers (invariant M3); the checksums find images that were
 	 * damaged, or not durable.
 	 */
-	order = warmest_first(file, b, level_of_header, &n);
+	order = warmest_first(file, b, degree_of_header, &n);
 	memset(taken, 0, sizeof(*taken));
 	for (uint32 i = 0; i < n; i++)
 	{

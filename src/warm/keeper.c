@@ -38,7 +38,6 @@ static int	list_interval = 300;
 /* when the list was written last, or this process began */
 static TimestampTz written;
 
-
 /* Returns the milliseconds until the list is due; -1: not before the end. */
 static long
 until_due(void)

@@ -38,8 +38,9 @@ typedef struct Writer
 static void
 put_bytes(Writer *w, const void *data, Size size)
 {
+	errno = 0;
 	if (w->error == 0 && fwrite(data, size, 1, w->file) != 1)
-		w->error = errno;
+		w->error = errno != 0 ? errno : ENOSPC;
 	COMP_CRC32C(w->crc, data, size);
 }
 
@@ -113,7 +114,7 @@ write_pages(Writer *w, bool loading)
 		put_bytes(w, &learnt[i], sizeof(MtpLearnt));
 	pfree(learnt);
 	if (w->error == 0 && fflush(w->file) != 0)
-		w->error = errno;
+		w->error = errno != 0 ? errno : ENOSPC;
 	MTP_INJECT("hot_list_half");
 
 	/* The header comes last, with the checksum of all else. */
@@ -121,7 +122,7 @@ write_pages(Writer *w, bool loading)
 	header.rest_crc = w->crc;
 	header.crc = header_crc(&header);
 	if (w->error == 0 && fseek(w->file, 0, SEEK_SET) != 0)
-		w->error = errno;
+		w->error = errno != 0 ? errno : ENOSPC;
 	put_bytes(w, &header, sizeof(header));
 }
 

@@ -50,7 +50,7 @@ PGDLLEXPORT void mtp_loader_main(Datum arg);
 
 typedef struct Todo
 {
-	uint64		at_level[MTP_HEAT_MOST + 1];	/* bytes of the list's pages, by their heat */
+	uint64		at_degree[MTP_HEAT_MOST + 1];	/* bytes of the list's pages, by their heat */
 	int			least;			/* degree: of it some pages have room, of warmer ones all */
 	uint64		n;
 	uint64		room;
@@ -79,7 +79,7 @@ count_page(const MtpListPage *page, void *arg)
 	Todo	   *todo = arg;
 
 	give_way(todo);
-	todo->at_level[page->degree] += mtp_pool_frame_bytes(page->kind);
+	todo->at_degree[page->degree] += mtp_pool_frame_bytes(page->kind);
 }
 
 static void
@@ -139,7 +139,7 @@ read_list(Todo *todo)
 	if (!mtp_list_read(count_page, todo, NULL, NULL, &why))
 		return false;
 	todo->least = MTP_HEAT_MOST;
-	while (todo->least > 0 && (bytes += todo->at_level[todo->least]) < room)
+	while (todo->least > 0 && (bytes += todo->at_degree[todo->least]) < room)
 		todo->least--;
 	if (!mtp_list_read(collect_page, todo, NULL, NULL, &why))
 		return false;

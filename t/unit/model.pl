@@ -124,7 +124,7 @@ missed('an atomic that the model does not know', 'count_event', 'count_event', <
  b->counts[mtp_pool_page_kind(kind)][what]++;
 +pg_atomic_write_u64(&b->other, 1);
 C
-missed('a function gets its first access', 'mtp_frame_heads', 'mtp_frame_heads', <<'C');
+missed('a function gets its first access', 'mtp_frame_headers', 'mtp_frame_headers', <<'C');
  uint64 n = 0;
 +pg_read_barrier();
 C
@@ -185,7 +185,7 @@ foreach (['evict'], [ 'core', @pairs ], ['split'], ['twice'], ['contended'],
 	is(outcome($scenario, '-tso', @barriers, @more), 'right',
 		"$scenario with total store order and without the barriers of frames: right");
 }
-like(outcome('scans', '-tso', '-without', 'slot_reader_barrier'), qr/^wrong: a reader acted/,
+like(outcome('scans', '-tso', '-without', 'hazard_reader_barrier'), qr/^wrong: a reader acted/,
 	"scans with total store order and without a reader's full barrier: wrong");
 
 done_testing();
