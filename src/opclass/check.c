@@ -212,16 +212,6 @@ check_index(IndexStmt *stmt, const char *query_string)
 	check_keys(&ctx, relid, stmt, query_string);
 }
 
-/* The exclusion constraint that a subcommand adds, or NULL. */
-static const Constraint *
-added_exclusion(const AlterTableCmd *cmd)
-{
-	if (cmd->subtype != AT_AddConstraint || !IsA(cmd->def, Constraint) ||
-		castNode(Constraint, cmd->def)->contype != CONSTR_EXCLUSION)
-		return NULL;
-	return castNode(Constraint, cmd->def);
-}
-
 /*
  * ALTER TABLE ... ADD EXCLUDE, alone.  An ALTER TABLE that does other things as well may make the
  * columns, or change the types, that its exclusion constraints are about.  Then this is left to
@@ -230,16 +220,21 @@ added_exclusion(const AlterTableCmd *cmd)
 static void
 check_alter_table(AlterTableStmt *stmt, const char *query_string)
 {
+	List	   *exclusions = NIL;
 	ListCell   *lc;
 
 	foreach(lc, stmt->cmds)
 	{
-		if (added_exclusion(lfirst_node(AlterTableCmd, lc)) == NULL)
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if (cmd->subtype != AT_AddConstraint || !IsA(cmd->def, Constraint) ||
+			castNode(Constraint, cmd->def)->contype != CONSTR_EXCLUSION)
 			return;
+		exclusions = lappend(exclusions, cmd->def);
 	}
-	foreach(lc, stmt->cmds)
+	foreach(lc, exclusions)
 	{
-		const Constraint *constraint = added_exclusion(lfirst_node(AlterTableCmd, lc));
+		Constraint *constraint = lfirst_node(Constraint, lc);
 		CheckContext ctx;
 		IndexStmt  *index;
 		ListCell   *item;
