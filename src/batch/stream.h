@@ -77,12 +77,15 @@ mtp_stream_wide(MtpBatchStream *s)
 	return s->heap[0].wide;
 }
 
+/* Only before the end, too. */
 static inline void
 mtp_stream_next(MtpBatchStream *s)
 {
 	MtpSource  *top = &s->heap[0];
-	bool		over = s->narrow ? ++top->narrow == top->narrow_end : ++top->wide == top->wide_end;
+	bool		over;
 
+	Assert(!mtp_stream_end(s));
+	over = s->narrow ? ++top->narrow == top->narrow_end : ++top->wide == top->wide_end;
 	if (over)
 		*top = s->heap[--s->n];
 	if (s->n > 1)
