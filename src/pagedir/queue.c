@@ -189,6 +189,7 @@ mtp_pagedir_queue_return(const MtpRange *range, bool locked)
 void
 mtp_pagedir_queue_drop(Oid relid, bool only_fresh)
 {
+	Assert(OidIsValid(relid));	/* drop_ranges would take that for all tables */
 	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
 	drop_ranges(MyDatabaseId, relid, only_fresh);
 	LWLockRelease(queue->lock);

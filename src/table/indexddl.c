@@ -260,6 +260,7 @@ mtp_table_index_ddl(PG_FUNCTION_ARGS)
 	Relation	rel = try_relation_open(relid, AccessShareLock);
 	char	   *schema;
 	char	   *name;
+	char	   *qualified;
 	char	   *new_name;
 	char	   *new_qualified;
 	char	   *table;
@@ -278,8 +279,10 @@ mtp_table_index_ddl(PG_FUNCTION_ARGS)
 		check_operator_class(rel, col, to_am);
 	check_storage_parameters(rel, to_am);
 
+	/* Both names at once: the index may be renamed while this reads catalogs. */
 	schema = get_namespace_name_or_temp(rel->rd_rel->relnamespace);
 	name = pstrdup(quote_identifier(RelationGetRelationName(rel)));
+	qualified = quote_qualified_identifier(schema, RelationGetRelationName(rel));
 	new_name = ChooseRelationName(RelationGetRelationName(rel), NULL, "new",
 								  rel->rd_rel->relnamespace, false);
 	new_qualified = quote_qualified_identifier(schema, new_name);
@@ -295,9 +298,7 @@ mtp_table_index_ddl(PG_FUNCTION_ARGS)
 							   quote_identifier(new_name), table,
 							   quote_identifier(get_am_name(to_am)), definition + strlen(head)));
 	cmds = list_concat(cmds, property_commands(rel, new_qualified, table));
-	cmds = lappend(cmds, psprintf("DROP INDEX CONCURRENTLY %s;",
-								  quote_qualified_identifier(schema,
-															 RelationGetRelationName(rel))));
+	cmds = lappend(cmds, psprintf("DROP INDEX CONCURRENTLY %s;", qualified));
 	cmds = lappend(cmds, psprintf("ALTER INDEX %s RENAME TO %s;", new_qualified, name));
 	if (rel->rd_index->indisclustered)
 		cmds = lappend(cmds, psprintf("ALTER TABLE %s CLUSTER ON %s;", table, name));

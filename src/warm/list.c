@@ -137,7 +137,7 @@ mtp_list_write(bool loading)
 	{
 		write_pages(&w, loading);
 		if (FreeFile(w.file) != 0 && w.error == 0)
-			w.error = errno;
+			w.error = errno != 0 ? errno : ENOSPC;
 	}
 	if (w.error != 0)
 	{
