@@ -1,11 +1,11 @@
 /*
  * hazard.h
- * 	  Hazard pointers: VACUUM waits for scans that hold TIDs from frames.
+ *	  Hazard pointers: VACUUM waits for scans that hold TIDs from frames.
  *
  * A scan that reads a leaf's frame has no pin that VACUUM's cleanup lock would wait for.  It
  * announces its read before, in one of its hazard pointers (an index and a sequence number), and
  * VACUUM waits, behind its last change of the index, for all that it sees announced.  README.md,
- * "hazard pointer pointers", has the argument.
+ * "Hazard pointers", has the argument.
  */
 #ifndef MTP_BUFFER_HAZARD_H
 #define MTP_BUFFER_HAZARD_H
