@@ -452,6 +452,7 @@ post_downlinks(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 		BufferGetBlockNumber(bufs[1]))
 		mtp_blink_fail_page(put->rel, BufferGetPage(bufs[0]),
 							"page is marked as split, but its right sibling has a downlink");
+	Assert(k > 1);
 	for (int i = 1; i < k; i++)
 	{
 		pos[i - 1] = at + 1;
