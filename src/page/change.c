@@ -176,7 +176,7 @@ mtp_page_pack(Page page, int n, const IndexTuple *items, IndexTuple highkey)
 	uint64		norms[MTP_MAX_ITEMS];
 	int			fill;
 
-	Assert(h->nitems == 0 && n <= MTP_MAX_ITEMS);
+	Assert(h->nitems == 0 && n >= 0 && n <= MTP_MAX_ITEMS);
 	for (int i = 0; i < n; i++)
 	{
 		norms[i] = mtp_norm_tuple(h->norm, items[i]);
@@ -185,6 +185,7 @@ mtp_page_pack(Page page, int n, const IndexTuple *items, IndexTuple highkey)
 	fill = lay_out(page, n, bytes);
 	Assert(MTP_DIR_BYTES(h->nnodes) + bytes <= MTP_PAGE_ROOM);
 	memset(MtpDir(page), 0, ph->pd_lower - MTP_DIR_AT);
+	Assert(h->nitems == n);
 	mtp_page_set_window(page, norms);
 	if (highkey)
 		h->highkey = put_body(page, highkey);
