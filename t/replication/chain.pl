@@ -151,6 +151,8 @@ same_servers('after crashes of the last one', $primary, $middle, $last);
 
 # ---------- promotion of the middle one ----------
 
+# In a segment of its own a slow load meets the place below soon, and a fast one several times.
+$primary->safe_psql('postgres', 'SELECT pg_switch_wal()');
 @runs = start_load($primary, $seconds);
 my $lsn = $primary->lsn('insert');
 # Not near the end of a segment.  If the last record that the middle one has received is incomplete there, the last one looks for its rest in the next segment of
