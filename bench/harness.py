@@ -87,6 +87,19 @@ class Bench:
             for name, size in (line.split('|') for line in out.split())
         }
 
+    def show_sizes(self, case, sizes, each=True):
+        """sizes: side -> for each round, index -> megabytes; both sides have the same indexes."""
+        names = sorted(next(iter(sizes.values()))[0]) if each else []
+        for name in names:
+            self.show('%s, size of %s' % (case, name),
+                      {side: [s[name] for s in rounds]
+                       for side, rounds in sizes.items()},
+                      unit='MB')
+        self.show(case + ', size of all',
+                  {side: [sum(s.values()) for s in rounds]
+                   for side, rounds in sizes.items()},
+                  unit='MB')
+
     def compare(self, case, sides, rounds=ROUNDS, **show):
         results = {name: [] for name in sides}
         for i in range(rounds):

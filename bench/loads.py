@@ -110,18 +110,7 @@ def part_keys(b):
             return took
 
         b.compare(kind, both(run), targets={LIVE: target} if target else {})
-        for column, names in zip('abcd', zip(*(sorted(s[0]) for s in sizes.values()))):
-            if kind == 'low':  # each column has another number of values
-                b.show('%s, size of %s' % (kind, names[0]), {
-                    side: [s[name] for s in sizes[side]]
-                    for side, name in zip(sizes, names)
-                },
-                       unit='MB')
-        b.show(kind + ', size of all', {
-            side: [sum(s.values()) for s in runs]
-            for side, runs in sizes.items()
-        },
-               unit='MB')
+        b.show_sizes(kind, sizes, each=kind == 'low')  # there each column has other values
 
 
 @part

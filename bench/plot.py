@@ -128,6 +128,8 @@ def bars(path, title, rows):
         out.append('<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="#dddddd"/>' %
                    (x(v), top, x(v), height - 34))
         text(x(v), height - 18, '%g' % v, 'middle')
+    out.append('<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="#555555" stroke-dasharray="4 3"/>' %
+               (x(1), top, x(1), height - 34))
     for i, (label, v) in enumerate(rows.items()):
         text(left - 10, top + step * i + 20, label, 'end')
         out.append('<rect x="%d" y="%d" width="%d" height="18" fill="%s"/>' %

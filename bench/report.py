@@ -25,6 +25,12 @@ def number(x):
     return '%.*f' % (max(3 - math.floor(math.log10(abs(x))), 0) if x else 0, x)
 
 
+def figures_of(text):
+    """Key -> figure, of RESULTS.md."""
+    rows = re.findall(r'^\| ([\w.]+) +\| +(-?[\d.]+) \|', text, re.M)
+    return {key: float(figure) for key, figure in rows}
+
+
 def key_of(*names):
     """The key of a figure: lower case, words joined by _, names joined by dots."""
     return '.'.join(re.sub(r'\W+', '_', name.lower(), flags=re.A).strip('_') for name in names)
@@ -64,8 +70,7 @@ class Report:
 
     def figures(self):
         """Key -> figure, of all sections."""
-        rows = re.findall(r'^\| ([\w.]+) +\| +(-?[\d.]+) \|', '\n'.join(self.sections.values()), re.M)
-        return {key: float(figure) for key, figure in rows}
+        return figures_of('\n'.join(self.sections.values()))
 
     def fail(self, why):
         """The part's section stays as it was."""

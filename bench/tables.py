@@ -76,19 +76,6 @@ def events_files(b):
     return paths
 
 
-def show_sizes(b, case, sizes):
-    """sizes: side -> for each round, index -> megabytes."""
-    for names in zip(*(sorted(rounds[0]) for rounds in sizes.values())):
-        b.show('%s, size of %s' % (case, names[0]), {
-            side: [s[name] for s in rounds]
-            for (side, rounds), name in zip(sizes.items(), names)
-        }, unit='MB')
-    b.show(case + ', size of all', {
-        side: [sum(s.values()) for s in rounds]
-        for side, rounds in sizes.items()
-    }, unit='MB')
-
-
 @part
 def part_flights(b):
     """The 336,776 flights of 2013, six indexes: live, and made after the COPY; and their sizes. All
@@ -113,7 +100,7 @@ def part_flights(b):
             copy + ';\n' + flights_sql(b, 'indexes.sql', index_am='btree').rstrip(';\n'))
 
     b.compare('6 indexes', dict(both(live), **{CREATED: created}))
-    show_sizes(b, '6 indexes', sizes)
+    b.show_sizes('6 indexes', sizes)
 
 
 @part
@@ -145,7 +132,7 @@ def part_events(b):
     b.show('two feeds', pick(took, lambda t: t[1] + t[2]))
     for i, name in enumerate(('first feed, after a checkpoint', 'second feed')):
         b.show('WAL of the ' + name, pick(wal, lambda w: w[i]), unit='MB')
-    show_sizes(b, 'after the feeds', sizes)
+    b.show_sizes('after the feeds', sizes)
 
 
 @part

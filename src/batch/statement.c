@@ -174,36 +174,42 @@ must_be_direct(PlannedStmt *stmt)
 	return false;
 }
 
+static void
+call_executor(QueryDesc *qd, bool finish, ScanDirection direction, uint64 count, bool once)
+{
+	if (finish)
+		(next_finish ? next_finish : standard_ExecutorFinish) (qd);
+	else
+		(next_run ? next_run : standard_ExecutorRun) (qd, direction, count, once);
+}
+
 /* Runs or finishes a plan, in a statement of its own if it may insert entries. */
 static void
 execute(QueryDesc *qd, bool finish, ScanDirection direction, uint64 count, bool once)
 {
 	PlannedStmt *stmt = qd->plannedstmt;
-	volatile bool modifies = stmt->hasModifyingCTE || stmt->commandType == CMD_INSERT ||
-	stmt->commandType == CMD_UPDATE || stmt->commandType == CMD_DELETE ||
-	stmt->commandType == CMD_MERGE;
 	MtpStatement s;
 
-	if (modifies)
-		push_statement(&s, qd->estate->es_output_cid, must_be_direct(stmt));
+	if (!stmt->hasModifyingCTE && stmt->commandType != CMD_INSERT &&
+		stmt->commandType != CMD_UPDATE && stmt->commandType != CMD_DELETE &&
+		stmt->commandType != CMD_MERGE)
+	{
+		call_executor(qd, finish, direction, count, once);
+		return;
+	}
+	push_statement(&s, qd->estate->es_output_cid, must_be_direct(stmt));
 	PG_TRY();
 	{
-		if (finish)
-			(next_finish ? next_finish : standard_ExecutorFinish) (qd);
-		else
-			(next_run ? next_run : standard_ExecutorRun) (qd, direction, count, once);
-		if (modifies)
-			drain_statement(&s, qd);
+		call_executor(qd, finish, direction, count, once);
+		drain_statement(&s, qd);
 	}
 	PG_CATCH();
 	{
-		if (modifies)
-			abandon_statement(&s);
+		abandon_statement(&s);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	if (modifies)
-		pop_statement(&s);
+	pop_statement(&s);
 }
 
 static void
@@ -220,6 +226,15 @@ static void
 executor_finish(QueryDesc *qd)
 {
 	execute(qd, true, NoMovementScanDirection, 0, false);
+}
+
+static void
+call_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
+			 ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *queryEnv,
+			 DestReceiver *dest, QueryCompletion *qc)
+{
+	(next_utility ? next_utility : standard_ProcessUtility)
+		(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 }
 
 /*
@@ -239,7 +254,11 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 
 	drain_all();
 	wanted = mtp_database_wanted_by(pstmt->utilityStmt, context == PROCESS_UTILITY_TOPLEVEL);
-
+	if (!loading && wanted == NULL)
+	{
+		call_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+		return;
+	}
 	if (loading)
 	{
 		push_statement(&s, GetCurrentCommandId(false), false);
@@ -251,8 +270,7 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	{
 		if (wanted)
 			mtp_workers_detach(wanted);
-		(next_utility ? next_utility : standard_ProcessUtility)
-			(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+		call_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 		if (loading)
 			drain_statement(&s, NULL);
 	}
@@ -260,14 +278,14 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	{
 		if (loading)
 			abandon_statement(&s);
-		else if (wanted)
+		else
 			mtp_workers_return();
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 	if (loading)
 		pop_statement(&s);
-	else if (wanted)
+	else
 		mtp_workers_return();
 }
 

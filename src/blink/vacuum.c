@@ -73,8 +73,8 @@ log_passed(Vacuum *v, BlockNumber from, BlockNumber to)
 }
 
 /*
- * Keeps an element for VACUUM's end, unless they are too many: what is forgotten, the next VACUUM
- * will find.
+ * Keeps an element for VACUUM's end, unless they are too many: work_mem of them, in up to twice
+ * that memory.  What is forgotten the next VACUUM will find.
  */
 static void
 remember(StringInfo list, const void *element, int size)

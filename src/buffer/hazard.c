@@ -180,14 +180,14 @@ mtp_hazard_wait(Relation index)
 			CHECK_FOR_INTERRUPTS();
 			if (pg_atomic_read_u64(&s->index) != id || pg_atomic_read_u64(&s->sequence) != sequence)
 				break;
-			MTP_INJECT("slot_wait");
+			MTP_INJECT("hazard_wait");
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout,
 							 MtpWaitEventNew("MtpowerHazard"));
 			ResetLatch(MyLatch);
 			timeout = Min(timeout * 2, 100);
 		}
 	}
-	pg_read_barrier();			/* the hazards before what the caller does with freed rows */
+	pg_read_barrier();			/* the hazard pointers before what follows */
 }
 
 void

@@ -48,13 +48,18 @@ void
 mtp_process_reset_settings(void)
 {
 	static const char *const settings[][2] = {
-		{"search_path", ""}, {"zero_damaged_pages", "false"},
-		{"statement_timeout", "0"}, {"lock_timeout", "0"}, {"transaction_timeout", "0"},
-		{"idle_in_transaction_session_timeout", "0"}, {"idle_session_timeout", "0"},
+		{"search_path", ""},
+		{"zero_damaged_pages", "false"},
+		{"statement_timeout", "0"},
+		{"lock_timeout", "0"},
+		{"transaction_timeout", "0"},
+		{"idle_in_transaction_session_timeout", "0"},
+		{"idle_session_timeout", "0"},
 		{"default_transaction_isolation", "read committed"},
 		{"default_transaction_read_only", "off"},
 		{"default_transaction_deferrable", "off"},
-		{"stats_fetch_consistency", "none"}, {"row_security", "off"}
+		{"stats_fetch_consistency", "none"},
+		{"row_security", "off"}
 	};
 
 	/* Not every release has each. */

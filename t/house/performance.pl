@@ -89,10 +89,13 @@ SKIP:
 	}
 }
 
-# The plot has figures that stand in the document.
+# The first page and its plot have figures that stand in the document.
 my $document = slurp_file("$top/docs/performance.md");
-my @unknown = grep { $document !~ /\| \Q$_\E ×( <!--| \|)/ }
-	slurp_file("$top/bench/figures/loads.svg") =~ /([\d.]+) ×/g;
-is(join(' ', @unknown), '', 'the figures of loads.svg are those of docs/performance.md');
+foreach my $file ('README.md', 'bench/figures/loads.svg')
+{
+	my @unknown = grep { $document !~ /\| \Q$_\E ×( <!--| \|)/ }
+		slurp_file("$top/$file") =~ /([\d.]+) ×/g;
+	is(join(' ', @unknown), '', "$file: its figures are those of docs/performance.md");
+}
 
 done_testing();
