@@ -236,14 +236,14 @@ collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive
 IndexBuildResult *
 mtp_blink_build(Relation heap, Relation index, struct IndexInfo *info)
 {
-	Build		b = {.b = {
-			.index = index,
-			.scanning = PROGRESS_BTREE_PHASE_INDEXBUILD_TABLESCAN,
-			.sorting = PROGRESS_BTREE_PHASE_PERFORMSORT_1,
-			.writing = PROGRESS_BTREE_PHASE_LEAF_LOAD,
-			.collect = collect,
-			.write = write_tree
-	}};
+	Build		b = {
+		.b.index = index,
+		.b.scanning = PROGRESS_BTREE_PHASE_INDEXBUILD_TABLESCAN,
+		.b.sorting = PROGRESS_BTREE_PHASE_PERFORMSORT_1,
+		.b.writing = PROGRESS_BTREE_PHASE_LEAF_LOAD,
+		.b.collect = collect,
+		.b.write = write_tree
+	};
 
 	mtp_blink_check_support(index);
 	b.b.order = mtp_batch_order_make(index);

@@ -27,8 +27,8 @@ mtp_blink_recyclable(Page page)
 }
 
 /*
- * The primary's horizon does not know of queries on a standby, which may be on their way to a deleted
- * page.  Replay of MTP_WAL_REUSE cancels them before it replays the page's new content.
+ * The primary's horizon does not know of queries on a standby, which may be on their way to a
+ * deleted page.  Replay of MTP_WAL_REUSE cancels them before it replays the page's new content.
  */
 Buffer
 mtp_blink_alloc(Relation rel)

@@ -241,15 +241,15 @@ IndexBuildResult *
 mtp_hash_build(Relation heap, Relation index, struct IndexInfo *info)
 {
 	MtpOrder	order = {.code = MTP_NORM_OID,.narrow = true,.norm_prefixes = true};
-	Build		b = {.b = {
-			.index = index,
-			.order = &order,
-			.scanning = PHASE_SCAN,
-			.sorting = PHASE_SORT,
-			.writing = PHASE_WRITE,
-			.collect = collect,
-			.write = write_main
-	}};
+	Build		b = {
+		.b.index = index,
+		.b.order = &order,
+		.b.scanning = PHASE_SCAN,
+		.b.sorting = PHASE_SORT,
+		.b.writing = PHASE_WRITE,
+		.b.collect = collect,
+		.b.write = write_main
+	};
 
 	mtp_hash_check_support(index);
 	return mtp_index_build(&b.b, heap, info);

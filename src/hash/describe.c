@@ -119,6 +119,7 @@ static const MtpInspectOps hash_inspect = {
 	.ambuild = mtp_hash_build,
 	.verify = mtp_hash_verify,
 	.matches = mtp_hash_verify_matches,
+	.find = mtp_hash_verify_find,
 	.check_row = mtp_hash_verify_row,
 	.rows_done = mtp_hash_verify_rows_done,
 	.describe = describe_page

@@ -43,8 +43,8 @@ mtp_index_vacuum_end(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
  * The free space map only proposes: it survives no crash, and the page may have been taken since
  * VACUUM listed it.  So the locked page itself must say that it is free.
  *
- * The caller has other pages locked, so a wait for this one's lock could be a deadlock.  The process
- * that holds the lock is about to use the page anyway.
+ * The caller has other pages locked, so a wait for this one's lock could be a deadlock.  The
+ * process that holds the lock is about to use the page anyway.
  */
 Buffer
 mtp_index_alloc(Relation index, bool (*is_free) (Page page))

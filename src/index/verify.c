@@ -102,10 +102,7 @@ mtp_verify(const MtpInspectOps *ops, Relation heap, Relation rel, bool heapallin
 
 	v.blkno = InvalidBlockNumber;
 	if (v.rows)
-	{
 		mtp_verify_rows(&v);
-		mtp_verify_rows_end(&v);
-	}
 	error_context_stack = callback.previous;
 	FreeAccessStrategy(v.strategy);
 	MemoryContextDelete(v.context);
