@@ -1,10 +1,9 @@
 /*
  * vacuum.c
- *	  Deletes the entries of dead rows, bucket by bucket, and takes pages that are free back into
- *	  use.
+ *	  Deletes the entries of dead rows, bucket by bucket, and finds the pages that are free.
  *
  * README.md, "VACUUM", says why it waits for each bucket's scans, and why it misses no entry.
- * Stashes that have become too long are squeezed by squeeze.c.
+ * squeeze.c shortens chains that have become too long.
  */
 #include "buffer/buffer.h"
 #include "hash/vacuum.h"
@@ -16,7 +15,6 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/indexfsm.h"
-#include "storage/lmgr.h"
 #include "index/passed.h"
 #include "index/vacuum.h"
 #include "core/inject.h"
@@ -31,7 +29,7 @@ typedef struct Vacuum
 	BlockNumber from;			/* passed, and not reported yet: from .. to - 1 */
 	BlockNumber to;
 
-	/* For the metapage's count of entries. */
+	/* for the metapage's count of entries */
 	uint32		nbuckets;		/* when this began */
 	uint64		counted;		/* entries by the metapage, then */
 	double		removed;		/* entries removed before this began */
@@ -74,9 +72,9 @@ delete_dead(Vacuum *v, Buffer primary, Buffer buf, int n, const uint16 *at)
 }
 
 /*
- * Walks along a chain.  The pin on the primary page keeps the chain as it is but for pages that are
- * put in front, and these have entries of rows that are younger than this VACUUM's list of dead
- * ones.
+ * Walks along a chain; its bucket's primary page is pinned and not locked.  Under the pin the chain
+ * stays as it is, but for pages that are put in front (H4): their entries are of rows that are
+ * younger than this VACUUM's list of dead ones.
  */
 static void
 vacuum_chain(Vacuum *v, Buffer primary, MtpHashChain *chain)
@@ -117,46 +115,6 @@ vacuum_chain(Vacuum *v, Buffer primary, MtpHashChain *chain)
 	v->stats->num_index_tuples += chain->entries;
 }
 
-/*
- * Handles the chains of a bucket, whose primary page is pinned and not locked.
- *
- * A scan that entered the bucket after the first cleanup lock may have read dead TIDs from a page
- * before they were deleted from it: a second one waits for it.  Also if nothing was found here,
- * since an inserter may have deleted them in between.  Scans that come later find none.
- */
-static void
-vacuum_chains(Vacuum *v, Buffer primary, MtpHashChain *chains, int nchains)
-{
-	MTP_INJECT("vacuum_chains");
-	for (int i = 0; i < nchains; i++)
-		vacuum_chain(v, primary, &chains[i]);
-	LockBufferForCleanup(primary);
-	LockBuffer(primary, BUFFER_LOCK_UNLOCK);
-	for (int i = 0; i < nchains; i++)
-		v->stats->pages_newly_deleted += mtp_hash_squeeze(v->rel, primary, &chains[i],
-														  v->info->strategy);
-}
-
-static void
-report_passed(Vacuum *v)
-{
-	mtp_wal_log_passed(v->rel, v->from, v->to);
-	v->from = v->to = InvalidBlockNumber;
-}
-
-/* Buckets mostly lie one behind the other. */
-static void
-pass(Vacuum *v, BlockNumber blkno)
-{
-	if (v->to != blkno || v->to - v->from >= MTP_PASSED_BLOCKS)
-	{
-		if (v->to != InvalidBlockNumber)
-			report_passed(v);
-		v->from = blkno;
-	}
-	v->to = blkno + 1;
-}
-
 static void
 vacuum_bucket(Vacuum *v, uint32 bucket)
 {
@@ -170,7 +128,8 @@ vacuum_bucket(Vacuum *v, uint32 bucket)
 	int			n;
 
 	/*
-	 * Also where nothing is to be deleted: the entry may have left the page since a scan read it.
+	 * Wait for the bucket's scans, also where nothing is to be deleted: the entry may have left
+	 * the page since a scan read it (H9).  No lock is held meanwhile (H10).
 	 */
 	LockBufferForCleanup(buf);
 	mtp_hash_check_page(v->rel, buf, MTP_HASH_WANT_BUCKET);
@@ -188,50 +147,42 @@ vacuum_bucket(Vacuum *v, uint32 bucket)
 	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 
 	if (nchains > 0)
-		vacuum_chains(v, buf, chains, nchains);
-	ReleaseBuffer(buf);
-	pass(v, blkno);
-}
-
-/*
- * Splits only move entries to buckets of higher numbers, and these are handled later: new ones at
- * the end, until there are no more.
- */
-static void
-vacuum_buckets(Vacuum *v)
-{
-	uint32		nbuckets = v->nbuckets;
-	uint32		done = 0;
-
-	while (done < nbuckets)
 	{
-		if (v->info->report_progress)
-			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, nbuckets);
-		for (; done < nbuckets; done++)
-		{
-			if (done == nbuckets / 2)
-				MTP_INJECT("vacuum_middle");
-			MtpVacuumDelayPoint();
-			vacuum_bucket(v, done);
-			if (v->info->report_progress)
-				pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, done);
-		}
-		if (done == v->nbuckets)
-			v->in_old = v->stats->num_index_tuples;
-		nbuckets = mtp_hash_space_size(&mtp_hash_meta(v->rel, true)->space);
+		MTP_INJECT("vacuum_chains");
+		for (int i = 0; i < nchains; i++)
+			vacuum_chain(v, buf, &chains[i]);
+
+		/*
+		 * A scan that entered the bucket after the first cleanup lock may have read dead TIDs from
+		 * a page before they were deleted there: wait for it, too.  Also if nothing was found
+		 * here, since an inserter may have deleted them in between.  Scans that come later find
+		 * none.
+		 */
+		LockBufferForCleanup(buf);
+		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+		for (int i = 0; i < nchains; i++)
+			v->stats->pages_newly_deleted += mtp_hash_squeeze(v->rel, buf, &chains[i],
+															  v->info->strategy);
 	}
-	if (v->to != InvalidBlockNumber)
-		report_passed(v);
+	ReleaseBuffer(buf);
+
+	/* Standbys are told of ranges, since buckets mostly lie one behind the other. */
+	if (v->to != blkno || v->to - v->from >= MTP_PASSED_BLOCKS)
+	{
+		mtp_wal_log_passed(v->rel, v->from, v->to);
+		v->from = blkno;
+	}
+	v->to = blkno + 1;
 }
 
 /*
- * The count of entries is a hint, which growth goes by.  Here it becomes exact again, if nothing
- * else happened.
+ * Growth goes by the metapage's count of entries, which is a hint.  This makes it exact again, if
+ * nothing else happened meanwhile.
  *
- * Beside insertions and growth it is within bounds: what has come meanwhile may be in our number or
- * not, and entries in new buckets may have been met before, in the buckets that they were split off
- * from.  Of what the bounds allow, that is taken which the metapage says, without what was removed:
- * if it was right, it still is.
+ * Beside insertions and growth there are bounds.  What has come meanwhile may be in VACUUM's number
+ * or not: the upper bound has it once more.  Entries in new buckets may also have been met in those
+ * that they were split off from: the lower bound leaves new buckets out.  Between these bounds
+ * the metapage's own count, less what was removed, stands: if it was right, it still is.
  */
 static void
 set_entries(Vacuum *v)
@@ -255,22 +206,41 @@ IndexBulkDeleteResult *
 mtp_hash_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 					IndexBulkDeleteCallback callback, void *callback_state)
 {
-	Vacuum		v = {0};
+	Vacuum		v = {.info = info,.rel = info->index,.callback = callback,
+	.callback_state = callback_state,.from = InvalidBlockNumber,.to = InvalidBlockNumber};
 	const MtpHashMeta *meta;
+	uint32		nbuckets;
+	uint32		done = 0;
 
-	stats = mtp_index_vacuum_begin(info->index, stats);
+	v.stats = stats = mtp_index_vacuum_begin(v.rel, stats);
 	stats->num_index_tuples = 0;
-	v.info = info;
-	v.rel = info->index;
-	v.stats = stats;
-	v.callback = callback;
-	v.callback_state = callback_state;
-	v.from = v.to = InvalidBlockNumber;
 	v.removed = stats->tuples_removed;
 	meta = mtp_hash_meta(v.rel, true);
-	v.nbuckets = mtp_hash_space_size(&meta->space);
+	v.nbuckets = nbuckets = mtp_hash_space_size(&meta->space);
 	v.counted = meta->entries;
-	vacuum_buckets(&v);
+
+	/*
+	 * Splits only move entries to buckets of higher numbers (H7), and these come later: new ones
+	 * at the end, until there are no more.
+	 */
+	while (done < nbuckets)
+	{
+		if (info->report_progress)
+			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, nbuckets);
+		for (; done < nbuckets; done++)
+		{
+			if (done == nbuckets / 2)
+				MTP_INJECT("vacuum_middle");
+			MtpVacuumDelayPoint();
+			vacuum_bucket(&v, done);
+			if (info->report_progress)
+				pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, done);
+		}
+		if (done == v.nbuckets)
+			v.in_old = stats->num_index_tuples;
+		nbuckets = mtp_hash_space_size(&mtp_hash_meta(v.rel, true)->space);
+	}
+	mtp_wal_log_passed(v.rel, v.from, v.to);
 	set_entries(&v);
 	MTP_INJECT("vacuum_ends");
 	return stats;
@@ -312,7 +282,7 @@ note_free(IndexVacuumInfo *info, BlockNumber blkno)
 	return is_free;
 }
 
-/* A block range that an extent takes up, with the buckets that are reserved and not yet in use. */
+/* The blocks of an extent, with those of buckets that are not yet in use; or the metapage's. */
 typedef struct Range
 {
 	BlockNumber from;
@@ -328,49 +298,54 @@ compare_ranges(const void *a, const void *b)
 	return x < y ? -1 : x > y ? 1 : 0;
 }
 
-/* Ascending by block; the metapage is one of them. */
-static int
-list_ranges(const MtpHashMeta *meta, Range *ranges)
-{
-	int			n = meta->nextents;
-
-	for (int i = 0; i < n; i++)
-	{
-		uint32		end = i + 1 < n ? meta->extents[i + 1].bucket : meta->reserved;
-
-		ranges[i].from = meta->extents[i].block;
-		ranges[i].to = meta->extents[i].block + (end - meta->extents[i].bucket);
-	}
-	ranges[n].from = MTP_HASH_META_BLOCK;
-	ranges[n].to = MTP_HASH_META_BLOCK + 1;
-	qsort(ranges, n + 1, sizeof(Range), compare_ranges);
-	return n + 1;
-}
-
 IndexBulkDeleteResult *
 mtp_hash_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 {
-	Range		ranges[MTP_HASH_MAX_EXTENTS + 1];
+	const MtpHashMeta *meta;
+	Range		ranges[MTP_HASH_MAX_EXTENTS + 2];
 	BlockNumber blkno = 0;
-	int			n;
+	int			n = 0;
 
 	if (info->analyze_only || stats == NULL)
 		return stats;
+
+	/*
+	 * The length comes first, under the extension lock: so the metapage has all extents that begin
+	 * within it, and no extent's block looks like one that belongs to nothing (H11).
+	 */
 	stats->num_pages = mtp_index_length(info->index);
 	stats->pages_free = 0;
-	n = list_ranges(mtp_hash_meta(info->index, true), ranges);
-	for (int i = 0; i <= n; i++)
+	meta = mtp_hash_meta(info->index, true);
+	ranges[n++] = (Range)
 	{
-		BlockNumber end = i < n ? Min(ranges[i].from, stats->num_pages) : stats->num_pages;
+		MTP_HASH_META_BLOCK, MTP_HASH_META_BLOCK + 1
+	};
+	for (int i = 0; i < meta->nextents; i++)
+	{
+		const MtpHashExtent *e = &meta->extents[i];
+		uint32		end = i + 1 < meta->nextents ? e[1].bucket : meta->reserved;
 
-		for (; blkno < end; blkno++)
+		ranges[n++] = (Range)
+		{
+			e->block, e->block + (end - e->bucket)
+		};
+	}
+	qsort(ranges, n, sizeof(Range), compare_ranges);
+
+	/* What lies between the ranges, and behind the last, is stash pages and free ones. */
+	ranges[n++] = (Range)
+	{
+		stats->num_pages, stats->num_pages
+	};
+	for (int i = 0; i < n; i++)
+	{
+		for (; blkno < Min(ranges[i].from, stats->num_pages); blkno++)
 		{
 			MtpVacuumDelayPoint();
 			if (note_free(info, blkno))
 				stats->pages_free++;
 		}
-		if (i < n)
-			blkno = Max(blkno, ranges[i].to);
+		blkno = Max(blkno, ranges[i].to);
 	}
 	stats->pages_deleted = stats->pages_free;
 	IndexFreeSpaceMapVacuum(info->index);
