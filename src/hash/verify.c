@@ -48,18 +48,19 @@ mtp_hash_verify_copy(MtpHashVerify *hv, BlockNumber blkno, BlockNumber from, uin
 	return InvalidBuffer;
 }
 
-/* The number of blocks of extent i. */
+/* The first bucket behind extent i. */
 static uint32
-extent_size(const MtpHashMeta *meta, int i)
+extent_end(const MtpHashMeta *meta, int i)
 {
-	return (i + 1 < meta->nextents ? meta->extents[i + 1].bucket : meta->reserved) -
-		meta->extents[i].bucket;
+	return i + 1 < meta->nextents ? meta->extents[i + 1].bucket : meta->reserved;
 }
 
 static bool
 in_extent(const MtpHashMeta *meta, int i, BlockNumber blkno)
 {
-	return blkno >= meta->extents[i].block && blkno - meta->extents[i].block < extent_size(meta, i);
+	const MtpHashExtent *e = &meta->extents[i];
+
+	return blkno >= e->block && blkno - e->block < extent_end(meta, i) - e->bucket;
 }
 
 /* Reads the metapage, and checks it. */
@@ -95,12 +96,11 @@ read_meta(MtpHashVerify *hv)
 		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Metapage has no valid extents.");
 	for (int i = 0; i < meta->nextents; i++)
 	{
-		uint32		end = i + 1 < meta->nextents ? meta->extents[i + 1].bucket : meta->reserved;
-
-		if (end <= meta->extents[i].bucket)
+		if (extent_end(meta, i) <= meta->extents[i].bucket)
 			mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Extents of the metapage do not ascend.");
 		if (meta->extents[i].block == MTP_HASH_META_BLOCK ||
-			(uint64) meta->extents[i].block + extent_size(meta, i) > MaxBlockNumber)
+			(uint64) meta->extents[i].block + (extent_end(meta, i) - meta->extents[i].bucket) >
+			MaxBlockNumber)
 			mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1,
 							"An extent of the metapage lies outside of any file.");
 		for (int j = 0; j < i; j++)
@@ -128,22 +128,6 @@ chain_has(MtpHashVerify *hv, BlockNumber first, BlockNumber from, BlockNumber bl
 	return false;
 }
 
-/* True if another bucket's chain still has a page that it had when that bucket was checked. */
-static bool
-still_has(MtpHashVerify *hv, uint32 bucket, BlockNumber blkno)
-{
-	BlockNumber at = mtp_hash_block(&hv->meta, bucket);
-	Buffer		pin = mtp_hash_verify_copy(hv, at, MTP_HASH_META_BLOCK, MTP_HASH_BUCKET,
-										   &hv->scratch_primary, true);
-	MtpHashPrimary *p = MtpHashPrimaryOf(hv->scratch_primary.data);
-	bool		has = chain_has(hv, p->h.next, at, blkno);
-
-	for (int i = 0; i < p->h.nheavy && !has; i++)
-		has = chain_has(hv, p->heavy[i].first, at, blkno);
-	ReleaseBuffer(pin);
-	return has;
-}
-
 /*
  * Notes that a chain of the bucket has the page, which must be no other chain's nor in an extent.
  */
@@ -168,14 +152,26 @@ claim_page(MtpHashVerify *hv, BlockNumber blkno, BlockNumber from)
 		if (in_extent(&hv->meta, i, blkno))
 			mtp_verify_fail(v, from, -1, "Page leads to block %u, which is a bucket's own.", blkno);
 
-	/* Another bucket had the page, but may have lost it since: look again. */
 	owner = hv->owners[blkno];
 	if (owner == hv->bucket + 1)
 		mtp_verify_fail(v, from, -1, "Page leads to block %u, which the bucket has already.",
 						blkno);
-	if (owner != 0 && still_has(hv, owner - 1, blkno))
-		mtp_verify_fail(v, from, -1, "Page leads to block %u, which is bucket %u's.", blkno,
-						owner - 1);
+	if (owner != 0)
+	{
+		/* Another bucket had the page, but may have lost it since: look again. */
+		BlockNumber at = mtp_hash_block(&hv->meta, owner - 1);
+		Buffer		pin = mtp_hash_verify_copy(hv, at, MTP_HASH_META_BLOCK, MTP_HASH_BUCKET,
+											   &hv->scratch_primary, true);
+		MtpHashPrimary *p = MtpHashPrimaryOf(hv->scratch_primary.data);
+		bool		has = chain_has(hv, p->h.next, at, blkno);
+
+		for (int i = 0; i < p->h.nheavy && !has; i++)
+			has = chain_has(hv, p->heavy[i].first, at, blkno);
+		ReleaseBuffer(pin);
+		if (has)
+			mtp_verify_fail(v, from, -1, "Page leads to block %u, which is bucket %u's.", blkno,
+							owner - 1);
+	}
 	hv->owners[blkno] = hv->bucket + 1;
 }
 
