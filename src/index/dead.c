@@ -41,11 +41,16 @@ compare_ids(const void *a, const void *b)
 	return ((const TM_IndexDelete *) a)->id - ((const TM_IndexDelete *) b)->id;
 }
 
-/* Collects what the table found dead, ascending; returns how many. */
-static int
-collect(TM_IndexDeleteOp *op, uint16 *at)
+bool
+mtp_dead_delete(TM_IndexDeleteOp *op, Relation heap, Buffer buf, uint8 info, MtpDeadDelete delete)
 {
+	uint16	   *at = palloc(op->ndeltids * sizeof(uint16));
+	TransactionId horizon;
 	int			n = 0;
+
+	for (int i = 0; i < op->ndeltids; i++)
+		mtp_tid_check_block(op->irel, op->iblknum, heap, &op->deltids[i].tid);
+	horizon = table_index_delete_tuples(heap, op);
 
 	/* The table has put them into an order of its own; ids are in the page's order. */
 	qsort(op->deltids, op->ndeltids, sizeof(TM_IndexDelete), compare_ids);
@@ -56,20 +61,6 @@ collect(TM_IndexDeleteOp *op, uint16 *at)
 		if (status->knowndeletable)
 			at[n++] = status->idxoffnum - 1;
 	}
-	return n;
-}
-
-bool
-mtp_dead_delete(TM_IndexDeleteOp *op, Relation heap, Buffer buf, uint8 info, MtpDeadDelete delete)
-{
-	uint16	   *at = palloc(op->ndeltids * sizeof(uint16));
-	TransactionId horizon;
-	int			n;
-
-	for (int i = 0; i < op->ndeltids; i++)
-		mtp_tid_check_block(op->irel, op->iblknum, heap, &op->deltids[i].tid);
-	horizon = table_index_delete_tuples(heap, op);
-	n = collect(op, at);
 
 	if (n > 0)
 	{

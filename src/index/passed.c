@@ -25,24 +25,6 @@ mtp_wal_log_passed(Relation rel, BlockNumber from, BlockNumber to)
 	XLogInsert(MTP_RMGR_ID, MTP_WAL_VACUUM);
 }
 
-/* True if a scan can have a pin on this block: only if it is in shared buffers. */
-static bool
-block_is_cached(MtpLocator locator, BlockNumber blkno)
-{
-	BufferTag	tag;
-	uint32		hash;
-	LWLock	   *lock;
-	bool		found;
-
-	MtpInitBufferTag(&tag, locator, MAIN_FORKNUM, blkno);
-	hash = BufTableHashCode(&tag);
-	lock = BufMappingPartitionLock(hash);
-	LWLockAcquire(lock, LW_SHARED);
-	found = BufTableLookup(&tag, hash) >= 0;
-	LWLockRelease(lock);
-	return found;
-}
-
 /*
  * The primary had a cleanup lock on every page of the range that a scan may pin: none there held a
  * TID that will be used again.  Here the pages that lost entries by MTP_WAL_VACUUM or
@@ -59,9 +41,20 @@ mtp_wal_redo_passed(XLogReaderState *record)
 		return;
 	for (BlockNumber blkno = rec->from; blkno < rec->to; blkno++)
 	{
+		BufferTag	tag;
+		uint32		hash;
+		LWLock	   *lock;
+		bool		cached;
 		Buffer		buf;
 
-		if (!block_is_cached(rec->locator, blkno))
+		/* A scan can have a pin on the block only if it is in shared buffers. */
+		MtpInitBufferTag(&tag, rec->locator, MAIN_FORKNUM, blkno);
+		hash = BufTableHashCode(&tag);
+		lock = BufMappingPartitionLock(hash);
+		LWLockAcquire(lock, LW_SHARED);
+		cached = BufTableLookup(&tag, hash) >= 0;
+		LWLockRelease(lock);
+		if (!cached)
 			continue;
 		buf = XLogReadBufferExtended(rec->locator, MAIN_FORKNUM, blkno, RBM_NORMAL_NO_LOG,
 									 InvalidBuffer);
