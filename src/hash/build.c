@@ -189,14 +189,15 @@ static void
 write_index(Build *b, ForkNumber fork)
 {
 	MtpHashMeta *meta = &b->meta;
-	uint64		initial = mtp_hash_initial_buckets(b->b.index);
+	MtpHashOptions *opts = (MtpHashOptions *) b->b.index->rd_options;
+	int			fillfactor = opts ? opts->fillfactor : MTP_HASH_FILLFACTOR;
+	uint64		initial = opts ? opts->initial_buckets : 0;
 
 	memset(meta, 0, sizeof(MtpHashMeta));
 	meta->magic = MTP_HASH_MAGIC;
 	meta->version = MTP_HASH_VERSION;
 	meta->fixed = initial > 0;
-	meta->per_bucket = Max(MTP_HASH_CAP(MTP_HASH_BUCKET) * mtp_hash_fillfactor(b->b.index) / 100,
-						   1);
+	meta->per_bucket = Max(MTP_HASH_CAP(MTP_HASH_BUCKET) * fillfactor / 100, 1);
 	meta->entries = b->b.ntuples;
 	initial = Max(initial, (meta->entries + meta->per_bucket - 1) / meta->per_bucket);
 	meta->space.initial = Min(Max(initial, 1), MTP_HASH_MAX_BUCKETS);

@@ -6,7 +6,6 @@
  * The scale is that of core's estimate for trees, which B-link uses.  README.md, "Costs", has
  * both, and the measurements that they are fitted to.
  */
-#include "core/core.h"
 #include "hash/hash.h"
 
 #include <math.h>
@@ -16,7 +15,6 @@
 #include "nodes/pathnodes.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
-#include "utils/index_selfuncs.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
 

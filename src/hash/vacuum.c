@@ -5,19 +5,18 @@
  * README.md, "VACUUM", says why it waits for each bucket's scans, and why it misses no entry.
  * squeeze.c shortens chains that have become too long.
  */
-#include "buffer/buffer.h"
-#include "hash/vacuum.h"
+#include "hash/hash.h"
 
 #include "access/xloginsert.h"
+#include "buffer/buffer.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
+#include "core/inject.h"
 #include "hash/wal_records.h"
+#include "index/vacuum.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/indexfsm.h"
-#include "index/passed.h"
-#include "index/vacuum.h"
-#include "core/inject.h"
 
 typedef struct Vacuum
 {
@@ -282,29 +281,11 @@ note_free(IndexVacuumInfo *info, BlockNumber blkno)
 	return is_free;
 }
 
-/* The blocks of an extent, with those of buckets that are not yet in use; or the metapage's. */
-typedef struct Range
-{
-	BlockNumber from;
-	BlockNumber to;
-} Range;
-
-static int
-compare_ranges(const void *a, const void *b)
-{
-	BlockNumber x = ((const Range *) a)->from;
-	BlockNumber y = ((const Range *) b)->from;
-
-	return x < y ? -1 : x > y ? 1 : 0;
-}
-
 IndexBulkDeleteResult *
 mtp_hash_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 {
-	const MtpHashMeta *meta;
-	Range		ranges[MTP_HASH_MAX_EXTENTS + 2];
-	BlockNumber blkno = 0;
-	int			n = 0;
+	MtpHashMeta meta;
+	BlockNumber blkno = MTP_HASH_META_BLOCK + 1;
 
 	if (info->analyze_only || stats == NULL)
 		return stats;
@@ -315,37 +296,28 @@ mtp_hash_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 	 */
 	stats->num_pages = mtp_index_length(info->index);
 	stats->pages_free = 0;
-	meta = mtp_hash_meta(info->index, true);
-	ranges[n++] = (Range)
+	mtp_hash_copy_meta(info->index, &meta);
+	while (blkno < stats->num_pages)
 	{
-		MTP_HASH_META_BLOCK, MTP_HASH_META_BLOCK + 1
-	};
-	for (int i = 0; i < meta->nextents; i++)
-	{
-		const MtpHashExtent *e = &meta->extents[i];
-		uint32		end = i + 1 < meta->nextents ? e[1].bucket : meta->reserved;
+		BlockNumber end = stats->num_pages;
 
-		ranges[n++] = (Range)
+		/* Up to the next extent lie stash pages and free ones.  Skip an extent with blkno. */
+		for (int i = 0; i < meta.nextents; i++)
 		{
-			e->block, e->block + (end - e->bucket)
-		};
-	}
-	qsort(ranges, n, sizeof(Range), compare_ranges);
+			BlockNumber from = meta.extents[i].block;
+			BlockNumber to = from + (mtp_hash_extent_end(&meta, i) - meta.extents[i].bucket);
 
-	/* What lies between the ranges, and behind the last, is stash pages and free ones. */
-	ranges[n++] = (Range)
-	{
-		stats->num_pages, stats->num_pages
-	};
-	for (int i = 0; i < n; i++)
-	{
-		for (; blkno < Min(ranges[i].from, stats->num_pages); blkno++)
+			if (from <= blkno && blkno < to)
+				end = blkno = to;
+			else if (from > blkno)
+				end = Min(end, from);
+		}
+		for (; blkno < end; blkno++)
 		{
 			MtpVacuumDelayPoint();
 			if (note_free(info, blkno))
 				stats->pages_free++;
 		}
-		blkno = Max(blkno, ranges[i].to);
 	}
 	stats->pages_deleted = stats->pages_free;
 	IndexFreeSpaceMapVacuum(info->index);

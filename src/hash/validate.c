@@ -2,7 +2,6 @@
  * validate.c
  *	  Checks operator classes of mtpower_hash as core's hash access method checks its own.
  */
-#include "core/core.h"
 #include "hash/hash.h"
 
 #include "access/hash.h"

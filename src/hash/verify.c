@@ -13,7 +13,6 @@
 #include "hash/verify.h"
 
 #include "miscadmin.h"
-#include "utils/memutils.h"
 
 Buffer
 mtp_hash_verify_copy(MtpHashVerify *hv, BlockNumber blkno, BlockNumber from, uint8 type,
@@ -48,66 +47,60 @@ mtp_hash_verify_copy(MtpHashVerify *hv, BlockNumber blkno, BlockNumber from, uin
 	return InvalidBuffer;
 }
 
-/* The first bucket behind extent i. */
-static uint32
-extent_end(const MtpHashMeta *meta, int i)
-{
-	return i + 1 < meta->nextents ? meta->extents[i + 1].bucket : meta->reserved;
-}
-
 static bool
 in_extent(const MtpHashMeta *meta, int i, BlockNumber blkno)
 {
 	const MtpHashExtent *e = &meta->extents[i];
 
-	return blkno >= e->block && blkno - e->block < extent_end(meta, i) - e->bucket;
+	return blkno >= e->block && blkno - e->block < mtp_hash_extent_end(meta, i) - e->bucket;
 }
 
 /* Reads the metapage, and checks it. */
 static void
 read_meta(MtpHashVerify *hv)
 {
-	MtpVerify  *v = hv->v;
 	MtpHashMeta *meta = &hv->meta;
+	const char *fault = NULL;
 	uint64		size;
 
-	if (!mtp_verify_has_block(v, MTP_HASH_META_BLOCK))
-		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Index has no metapage.");
+	if (!mtp_verify_has_block(hv->v, MTP_HASH_META_BLOCK))
+		mtp_verify_fail(hv->v, MTP_HASH_META_BLOCK, -1, "Index has no metapage.");
 	(void) mtp_hash_verify_copy(hv, MTP_HASH_META_BLOCK, MTP_HASH_META_BLOCK, MTP_HASH_META,
 								&hv->scratch, false);
 	memcpy(meta, MtpHashMetaOf(hv->scratch.data), sizeof(MtpHashMeta));
+	size = (uint64) meta->space.initial << Min(meta->space.level, 31);
 	if (meta->magic != MTP_HASH_MAGIC)
-		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Metapage is not one of mtpower_hash.");
-	if (meta->version != MTP_HASH_VERSION)
-		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "File version is %u, current version is %u.",
-						meta->version, MTP_HASH_VERSION);
-	if (meta->space.initial == 0 || meta->space.level > 31)
-		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Metapage has no valid number of buckets.");
-	size = (uint64) meta->space.initial << meta->space.level;
-	if (size > MTP_HASH_MAX_BUCKETS || meta->space.next >= size ||
-		size + meta->space.next > meta->reserved)
-		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1,
-						"Metapage has " UINT64_FORMAT " + %u buckets, and room for %u.",
-						size, meta->space.next, meta->reserved);
-	if (meta->per_bucket == 0)
-		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Metapage allows no entries in a bucket.");
-	if (meta->nextents == 0 || meta->nextents > MTP_HASH_MAX_EXTENTS ||
-		meta->extents[0].bucket != 0)
-		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Metapage has no valid extents.");
-	for (int i = 0; i < meta->nextents; i++)
+		fault = "Metapage is not one of mtpower_hash.";
+	else if (meta->version != MTP_HASH_VERSION)
+		fault = psprintf("File version is %u, current version is %u.", meta->version,
+						 MTP_HASH_VERSION);
+	else if (meta->space.initial == 0 || meta->space.level > 31)
+		fault = "Metapage has no valid number of buckets.";
+	else if (size > MTP_HASH_MAX_BUCKETS || meta->space.next >= size ||
+			 size + meta->space.next > meta->reserved)
+		fault = psprintf("Metapage has " UINT64_FORMAT " + %u buckets, and room for %u.", size,
+						 meta->space.next, meta->reserved);
+	else if (meta->per_bucket == 0)
+		fault = "Metapage allows no entries in a bucket.";
+	else if (meta->nextents == 0 || meta->nextents > MTP_HASH_MAX_EXTENTS ||
+			 meta->extents[0].bucket != 0)
+		fault = "Metapage has no valid extents.";
+	for (int i = 0; fault == NULL && i < meta->nextents; i++)
 	{
-		if (extent_end(meta, i) <= meta->extents[i].bucket)
-			mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Extents of the metapage do not ascend.");
-		if (meta->extents[i].block == MTP_HASH_META_BLOCK ||
-			(uint64) meta->extents[i].block + (extent_end(meta, i) - meta->extents[i].bucket) >
-			MaxBlockNumber)
-			mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1,
-							"An extent of the metapage lies outside of any file.");
-		for (int j = 0; j < i; j++)
-			if (in_extent(meta, i, meta->extents[j].block) ||
-				in_extent(meta, j, meta->extents[i].block))
-				mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Extents of the metapage overlap.");
+		const MtpHashExtent *e = &meta->extents[i];
+		uint32		end = mtp_hash_extent_end(meta, i);
+
+		if (end <= e->bucket)
+			fault = "Extents of the metapage do not ascend.";
+		else if (e->block == MTP_HASH_META_BLOCK ||
+				 (uint64) e->block + (end - e->bucket) > MaxBlockNumber)
+			fault = "An extent of the metapage lies outside of any file.";
+		for (int j = 0; fault == NULL && j < i; j++)
+			if (in_extent(meta, i, meta->extents[j].block) || in_extent(meta, j, e->block))
+				fault = "Extents of the metapage overlap.";
 	}
+	if (fault != NULL)
+		mtp_verify_fail(hv->v, MTP_HASH_META_BLOCK, -1, "%s", fault);
 }
 
 /* True if the chain that begins at `first` has the page; its bucket is pinned. */

@@ -4,13 +4,12 @@
  *
  * The table has the last word, and tells the standbys' conflict horizon.
  */
-#include "core/core.h"
+#include "index/dead.h"
 
 #include "access/xlog.h"
 #include "access/xlogutils.h"
-#include "storage/standby.h"
-#include "index/dead.h"
 #include "core/links.h"
+#include "storage/standby.h"
 
 TM_IndexDeleteOp *
 mtp_dead_begin(Relation index, Buffer buf, int most)

@@ -2,12 +2,11 @@
  * passed.c
  *	  Logs and replays what VACUUM has passed: scans on standbys let go of its blocks as well.
  */
-#include "core/core.h"
+#include "index/vacuum.h"
 
 #include "access/xlog.h"
 #include "access/xlogutils.h"
 #include "storage/buf_internals.h"
-#include "index/passed.h"
 
 void
 mtp_wal_log_passed(Relation rel, BlockNumber from, BlockNumber to)

@@ -37,8 +37,8 @@ typedef struct MtpVerify
 	void	   *own;			/* the access method's */
 } MtpVerify;
 
-/* What a page must agree with that its neighbours and parent tell. */
-#define MTP_VERIFY_STRIKES 5	/* looks that must show the same fault */
+/* So many looks must show the same fault. */
+#define MTP_VERIFY_STRIKES 5
 
 /* Raises ERRCODE_INDEX_CORRUPTED.  pos counts from 0; -1 stands for the page as a whole. */
 extern void mtp_verify_fail(MtpVerify *v, BlockNumber blkno, int pos, const char *fmt,...)
@@ -48,8 +48,8 @@ extern void mtp_verify_fault(MtpVerifyFault *f, BlockNumber blkno, int pos, cons
 			pg_attribute_printf(4, 5);
 
 /*
- * Raises the fault if it was seen often enough.  Else remembers it, and gives others
- * time to finish what they do.
+ * Raises the fault if it was seen often enough.  Else remembers it, and gives others time to finish
+ * what they do.
  */
 extern void mtp_verify_strike(MtpVerify *v, const MtpVerifyFault *f, MtpVerifyFault *last,
 							  int *strikes);

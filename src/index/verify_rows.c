@@ -11,7 +11,6 @@
 #include "index/verify.h"
 
 #include "access/heapam.h"
-#include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/index.h"
 #include "executor/executor.h"
