@@ -184,12 +184,17 @@ write_bucket(Build *b, uint32 bucket)
 	memcpy(mtp_writer_page(&b->writer, mtp_hash_block(&b->meta, bucket)), b->primary, BLCKSZ);
 }
 
-/* Writes the metapage and all buckets, which take the spool's entries. */
+/*
+ * Writes all buckets, which take the sorted spool's entries, and the metapage.  Without a spool
+ * these are the init fork of an unlogged index: its buckets are empty.
+ */
 static void
-write_index(Build *b, ForkNumber fork)
+write_index(MtpIndexBuild *build)
 {
+	Build	   *b = (Build *) build;
+	ForkNumber	fork = build->spool ? MAIN_FORKNUM : INIT_FORKNUM;
 	MtpHashMeta *meta = &b->meta;
-	MtpHashOptions *opts = (MtpHashOptions *) b->b.index->rd_options;
+	MtpHashOptions *opts = (MtpHashOptions *) build->index->rd_options;
 	int			fillfactor = opts ? opts->fillfactor : MTP_HASH_FILLFACTOR;
 	uint64		initial = opts ? opts->initial_buckets : 0;
 
@@ -198,7 +203,7 @@ write_index(Build *b, ForkNumber fork)
 	meta->version = MTP_HASH_VERSION;
 	meta->fixed = initial > 0;
 	meta->per_bucket = Max(MTP_HASH_CAP(MTP_HASH_BUCKET) * fillfactor / 100, 1);
-	meta->entries = b->b.ntuples;
+	meta->entries = build->ntuples;
 	initial = Max(initial, (meta->entries + meta->per_bucket - 1) / meta->per_bucket);
 	meta->space.initial = Min(Max(initial, 1), MTP_HASH_MAX_BUCKETS);
 	meta->reserved = meta->space.initial;
@@ -208,9 +213,11 @@ write_index(Build *b, ForkNumber fork)
 	b->primary = palloc(BLCKSZ);
 	b->stash.page = palloc(BLCKSZ);
 	b->heavy.page = palloc(BLCKSZ);
-	mtp_writer_init(&b->writer, b->b.index, fork, MTP_HASH_META_BLOCK + 1 + meta->space.initial);
+	mtp_writer_init(&b->writer, build->index, fork, MTP_HASH_META_BLOCK + 1 + meta->space.initial);
+	b->more = build->spool && mtp_batch_spool_next_narrow(build->spool, &b->next);
 	for (uint32 i = 0; i < meta->space.initial; i++)
 		write_bucket(b, i);
+	Assert(!b->more && build->done == build->ntuples);
 	mtp_hash_meta_init(mtp_writer_page(&b->writer, MTP_HASH_META_BLOCK), meta);
 	mtp_writer_finish(&b->writer);
 }
@@ -228,16 +235,6 @@ collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive
 	b->ntuples++;
 }
 
-static void
-write_main(MtpIndexBuild *build)
-{
-	Build	   *b = (Build *) build;
-
-	b->more = mtp_batch_spool_next_narrow(build->spool, &b->next);
-	write_index(b, MAIN_FORKNUM);
-	Assert(!b->more && build->done == build->ntuples);
-}
-
 IndexBuildResult *
 mtp_hash_build(Relation heap, Relation index, struct IndexInfo *info)
 {
@@ -249,18 +246,17 @@ mtp_hash_build(Relation heap, Relation index, struct IndexInfo *info)
 		.b.sorting = PHASE_SORT,
 		.b.writing = PHASE_WRITE,
 		.b.collect = collect,
-		.b.write = write_main
+		.b.write = write_index
 	};
 
 	mtp_hash_check_support(index);
 	return mtp_index_build(&b.b, heap, info);
 }
 
-/* The init fork of an unlogged index: its buckets, all empty. */
 void
 mtp_hash_build_empty(Relation index)
 {
 	Build		b = {.b.index = index};
 
-	write_index(&b, INIT_FORKNUM);
+	write_index(&b.b);
 }

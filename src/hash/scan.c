@@ -313,6 +313,11 @@ next_page(IndexScanDesc scan)
 			}
 			continue;
 		}
+
+		/*
+		 * No lock is held from page to page: the link was read under the page's own, and leads to
+		 * the same page as long as the primary page is pinned (H4).
+		 */
 		CHECK_FOR_INTERRUPTS();
 		mtp_hash_walk_step(scan->indexRelation, &so->walk, so->next);
 		buf = mtp_hash_read(scan->indexRelation, so->next, BUFFER_LOCK_SHARE,

@@ -48,8 +48,10 @@ find_dead(Vacuum *v, Buffer buf, uint16 *at)
 }
 
 /*
- * Deletes entries of a page.  The primary page is in the record, exclusively locked, though it may
- * not change: replay waits for the bucket's scans.  buf may be the primary page itself.
+ * Deletes entries of a page in one record: a crash before it leaves them to the next VACUUM, which
+ * gets their rows again.  The primary page is in the record, exclusively locked, though it may not
+ * change: replay takes its cleanup lock, and so waits for the bucket's scans.  buf may be the
+ * primary page itself.
  */
 static void
 delete_dead(Vacuum *v, Buffer primary, Buffer buf, int n, const uint16 *at)
@@ -88,6 +90,7 @@ vacuum_chain(Vacuum *v, Buffer primary, MtpHashChain *chain)
 		Page		page;
 		int			n;
 
+		/* A share lock is enough where nothing is dead, which is so on most pages. */
 		MtpVacuumDelayPoint();
 		mtp_hash_walk_step(v->rel, &walk, next);
 		buf = mtp_hash_read(v->rel, next, BUFFER_LOCK_SHARE, MTP_HASH_WANT_STASH,
@@ -96,7 +99,12 @@ vacuum_chain(Vacuum *v, Buffer primary, MtpHashChain *chain)
 		n = find_dead(v, buf, at);
 		if (n > 0)
 		{
-			/* The primary page comes first in the order of locks, so look again afterwards. */
+			/*
+			 * The primary page comes first in the order of locks.  So this page is not locked in
+			 * between, and has to be looked at again: inserters may delete dead entries and take
+			 * their places.  Scans may look at the page all the time: each copies what it wants at
+			 * once, and the caller waits for those that have copied a dead TID.
+			 */
 			LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 			MTP_INJECT("vacuum_stash");
 			LockBuffer(primary, BUFFER_LOCK_EXCLUSIVE);
@@ -106,6 +114,7 @@ vacuum_chain(Vacuum *v, Buffer primary, MtpHashChain *chain)
 				delete_dead(v, primary, buf, n, at);
 			LockBuffer(primary, BUFFER_LOCK_UNLOCK);
 		}
+		/* The link stays what it is when the lock is gone: pages come in front only (H4). */
 		chain->entries += MtpHashHead(page)->n;
 		chain->pages++;
 		next = MtpHashHead(page)->next;
@@ -247,7 +256,9 @@ mtp_hash_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 
 /*
  * Looks at a block outside of the extents; true if it is free.  A zero page becomes a free one: it
- * is what a process left that extended the index and then failed (H11).
+ * is what a process left that extended the index and then failed (H11).  A process that goes on to
+ * use its new block has had it locked since before VACUUM could see it, and unlocks it with
+ * content.
  */
 static bool
 note_free(IndexVacuumInfo *info, BlockNumber blkno)
@@ -264,6 +275,7 @@ note_free(IndexVacuumInfo *info, BlockNumber blkno)
 		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 		if (PageIsNew(page))
 		{
+			/* A crash before the record leaves the page zero, for the next VACUUM to find. */
 			START_CRIT_SECTION();
 			mtp_hash_bucket_init_free(page);
 			MarkBufferDirty(buf);
@@ -276,6 +288,8 @@ note_free(IndexVacuumInfo *info, BlockNumber blkno)
 	mtp_hash_check_page(rel, buf, MTP_HASH_WANT_STASH | MTP_HASH_WANT_FREE);
 	is_free = MtpHashHead(page)->type == MTP_HASH_FREE;
 	UnlockReleaseBuffer(buf);
+
+	/* Whoever takes the page from the map looks whether it is still free (mtp_index_alloc). */
 	if (is_free)
 		RecordFreeIndexPage(rel, blkno);
 	return is_free;

@@ -47,6 +47,7 @@ mtp_dead_delete(TM_IndexDeleteOp *op, Relation heap, Buffer buf, uint8 info, Mtp
 	TransactionId horizon;
 	int			n = 0;
 
+	/* All that may fail comes before the page's change: these TIDs, and the table's own reads. */
 	for (int i = 0; i < op->ndeltids; i++)
 		mtp_tid_check_block(op->irel, op->iblknum, heap, &op->deltids[i].tid);
 	horizon = table_index_delete_tuples(heap, op);
@@ -66,6 +67,7 @@ mtp_dead_delete(TM_IndexDeleteOp *op, Relation heap, Buffer buf, uint8 info, Mtp
 		MtpWalDead	rec = {.n = n};
 		MtpChange	c;
 
+		/* Only standbys with queries need it: replay cancels those that may see the rows. */
 		rec.horizon = XLogStandbyInfoActive() ? horizon : InvalidTransactionId;
 		mtp_change_init(&c, op->irel, info);
 		mtp_change_buffer(&c, buf, REGBUF_STANDARD);
