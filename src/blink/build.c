@@ -8,7 +8,6 @@
  */
 #include "blink/blink.h"
 
-#include "commands/progress.h"
 #include "index/build.h"
 #include "utils/memutils.h"
 #include "wal/writer.h"
@@ -237,18 +236,18 @@ collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive
 IndexBuildResult *
 mtp_blink_build(Relation heap, Relation index, struct IndexInfo *info)
 {
-	static const MtpIndexBuildWay way = {
-		.scanning = PROGRESS_BTREE_PHASE_INDEXBUILD_TABLESCAN,
-		.sorting = PROGRESS_BTREE_PHASE_PERFORMSORT_1,
-		.writing = PROGRESS_BTREE_PHASE_LEAF_LOAD,
-		.collect = collect,
-		.write = write_tree
+	Build		b = {
+		.b.index = index,
+		.b.scanning = PROGRESS_BTREE_PHASE_INDEXBUILD_TABLESCAN,
+		.b.sorting = PROGRESS_BTREE_PHASE_PERFORMSORT_1,
+		.b.writing = PROGRESS_BTREE_PHASE_LEAF_LOAD,
+		.b.collect = collect,
+		.b.write = write_tree
 	};
-	Build		b = {.b.index = index};
 
 	mtp_blink_check_support(index);
 	b.b.order = mtp_batch_order_make(index);
-	return mtp_index_build(&b.b, heap, info, &way);
+	return mtp_index_build(&b.b, heap, info);
 }
 
 /* The init fork of an unlogged index: an empty tree. */

@@ -123,6 +123,7 @@ static const MtpInspectOps blink_inspect = {
 	.ambuild = mtp_blink_build,
 	.verify = mtp_blink_verify,
 	.matches = mtp_blink_verify_matches,
+	.find = mtp_blink_verify_find,
 	.check_row = mtp_blink_verify_row,
 	.describe = describe_page
 };

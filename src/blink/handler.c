@@ -7,12 +7,10 @@
 #include "access/reloptions.h"
 #include "access/xact.h"
 #include "batch/batch.h"
-#include "catalog/pg_am.h"
 #include "commands/vacuum.h"
 #include "core/inject.h"
 #include "opclass/opclass.h"
 #include "storage/predicate.h"
-#include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(mtp_blink_handler);
 
@@ -80,20 +78,18 @@ mtp_blink_handler(PG_FUNCTION_ARGS)
 {
 	IndexAmRoutine *am = makeNode(IndexAmRoutine);
 
-	/* The fields left out are false or 0, as nbtree has them. */
+	/* Fields left out are false or 0: nbtree's, and its amcanunique and ampredlocks. */
 	mtp_require_preload();
 	am->amstrategies = BTMaxStrategyNumber;
 	am->amsupport = BTNProcs;
 	am->amoptsprocnum = BTOPTIONS_PROC;
 	am->amcanorder = true;
 	am->amcanbackward = true;
-	am->amcanunique = false;
 	am->amcanmulticol = true;
 	am->amoptionalkey = true;
 	am->amsearcharray = true;
 	am->amsearchnulls = true;
 	am->amclusterable = true;
-	am->ampredlocks = false;
 	am->amcanparallel = true;
 	am->amcaninclude = true;
 	am->amparallelvacuumoptions =

@@ -7,7 +7,7 @@
 
 #include "access/xlog.h"
 #include "blink/wal_records.h"
-#include "storage/indexfsm.h"
+#include "index/vacuum.h"
 #include "utils/snapmgr.h"
 
 /*
@@ -27,47 +27,26 @@ mtp_blink_recyclable(Page page)
 }
 
 /*
- * The free space map only proposes: a page may have been taken since VACUUM listed it.  A wait for
- * the page's lock could be a deadlock, because the caller, or a backend that waits for the caller,
- * may hold the lock.  The holder uses the page anyway.
+ * The primary's horizon does not know of queries on a standby, which may be on their way to a
+ * deleted page.  Replay of MTP_WAL_REUSE cancels them before it replays the page's new content.
  */
 Buffer
 mtp_blink_alloc(Relation rel)
 {
-	BlockNumber blkno;
+	Buffer		buf = mtp_index_alloc(rel, mtp_blink_recyclable);
+	Page		page = BufferGetPage(buf);
 
-	while ((blkno = GetFreeIndexPage(rel)) != InvalidBlockNumber)
+	if (!PageIsNew(page) && XLogStandbyInfoActive() && RelationNeedsWAL(rel))
 	{
-		Buffer		buf = ReadBuffer(rel, blkno);
-		Page		page = BufferGetPage(buf);
+		MtpWalReuse rec;
 
-		if (!ConditionalLockBuffer(buf))
-		{
-			ReleaseBuffer(buf);
-			continue;
-		}
-		if (mtp_blink_recyclable(page))
-		{
-			if (!PageIsNew(page) && XLogStandbyInfoActive() && RelationNeedsWAL(rel))
-			{
-				MtpWalReuse rec;
-
-				/*
-				 * The primary's horizon does not know of queries on a standby, which may be on
-				 * their way to the page: replay of this cancels them before it replays the page's
-				 * new content.
-				 */
-				memset(&rec, 0, sizeof(rec));
-				rec.safexid = MtpBlinkDeletedOf(page)->safexid;
-				rec.locator = MtpRelLocator(rel);
-				rec.block = blkno;
-				XLogBeginInsert();
-				XLogRegisterData((char *) &rec, sizeof(rec));
-				XLogInsert(MTP_RMGR_ID, MTP_WAL_REUSE);
-			}
-			return buf;
-		}
-		UnlockReleaseBuffer(buf);
+		memset(&rec, 0, sizeof(rec));
+		rec.safexid = MtpBlinkDeletedOf(page)->safexid;
+		rec.locator = MtpRelLocator(rel);
+		rec.block = BufferGetBlockNumber(buf);
+		XLogBeginInsert();
+		XLogRegisterData((char *) &rec, sizeof(rec));
+		XLogInsert(MTP_RMGR_ID, MTP_WAL_REUSE);
 	}
-	return mtp_extend_relation(rel);
+	return buf;
 }

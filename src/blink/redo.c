@@ -12,7 +12,7 @@
 #include "access/xlogutils.h"
 #include "blink/wal_records.h"
 #include "index/dead.h"
-#include "index/passed.h"
+#include "index/vacuum.h"
 #include "storage/standby.h"
 
 /* The number of blocks of a record. */

@@ -19,7 +19,6 @@
 #include "storage/procarray.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
-#include "index/passed.h"
 #include "index/vacuum.h"
 #include "core/inject.h"
 

@@ -44,6 +44,7 @@ extern void mtp_blink_verify_entries(MtpVerify *v, MtpVerifyPage *p);
 /* What index/verify_rows.c asks for (MtpInspectOps). */
 extern bool mtp_blink_verify_matches(MtpVerify *v, const void *entry, const Datum *values,
 									 const bool *isnull);
+extern Buffer mtp_blink_verify_find(MtpVerify *v, const void *entry, BlockNumber *blkno, int *pos);
 extern void mtp_blink_verify_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 								 bool alive, void *state);
 

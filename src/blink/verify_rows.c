@@ -3,16 +3,14 @@
  *	  Checks a B-link tree against its table: every entry has its row, every row its entry.
  *
  * While a leaf is pinned, VACUUM cannot pass it (invariant B10): line pointers that the leaf's
- * entries lead to stay in use (index/verify_rows.c).  The caller reads a leaf and keeps its pin
+ * entries lead to stay in use (index/verify.h).  The caller reads a leaf and keeps its pin
  * until this file has checked its entries.  Rows are looked up in the tree as an insertion looks
  * for its place.
  */
 #include "blink/reader.h"
 #include "blink/verify.h"
 
-#include "miscadmin.h"
 #include "utils/datum.h"
-#include "utils/memutils.h"
 
 /* True if the entry has exactly these values. */
 bool
@@ -66,47 +64,30 @@ find_entry(MtpVerify *v, IndexTuple itup, MtpPos *pos, BlockNumber *where)
 	return InvalidBuffer;
 }
 
-/*
- * Looks again at an entry that has no row, as mtp_verify_entry_fault says.  Beside other backends'
- * changes that counts only if the entry was there before and after.  So it must still be there,
- * still be wrong while its leaf is pinned, and be there again.  The error unlocks the leaf.
- */
-static void
-recheck_entry(MtpVerify *v, IndexTuple itup)
+Buffer
+mtp_blink_verify_find(MtpVerify *v, const void *entry, BlockNumber *blkno, int *pos)
 {
-	BlockNumber blkno;
-	MtpPos		pos;
-	Buffer		buf = find_entry(v, itup, &pos, &blkno);
-	const char *what;
+	MtpPos		place;
+	Buffer		buf = find_entry(v, (IndexTuple) entry, &place, blkno);
 
-	if (!BufferIsValid(buf))
-		return;
-	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
-	what = mtp_verify_entry_fault(v, &itup->t_tid, itup);
-	if (what != NULL && find_entry(v, itup, &pos, &blkno) != InvalidBuffer)
-		mtp_verify_fail(v, blkno, pos.pos, "Entry leads to TID (%u,%u), but %s.",
-						ItemPointerGetBlockNumber(&itup->t_tid),
-						ItemPointerGetOffsetNumber(&itup->t_tid), what);
-	ReleaseBuffer(buf);
+	if (BufferIsValid(buf))
+		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+	*pos = place.pos;
+	return buf;
 }
 
 void
 mtp_blink_verify_entries(MtpVerify *v, MtpVerifyPage *p)
 {
 	Page		page = MtpVerifyPageOf(p);
-	MemoryContext old = MemoryContextSwitchTo(v->rows->context);
 	MtpPos		pos = {0};
 
 	for (bool more = MtpHeader(page)->nitems > 0; more; more = mtp_pos_next(page, &pos))
 	{
 		IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
 
-		CHECK_FOR_INTERRUPTS();
-		if (mtp_verify_entry_fault(v, &itup->t_tid, itup) != NULL)
-			recheck_entry(v, itup);
-		MemoryContextReset(v->rows->context);
+		mtp_verify_entry(v, &itup->t_tid, itup);
 	}
-	MemoryContextSwitchTo(old);
 }
 
 /* ---------- row to entry ---------- */
@@ -116,30 +97,23 @@ mtp_blink_verify_row(Relation index, ItemPointer tid, Datum *values, bool *isnul
 					 void *state)
 {
 	MtpVerify  *v = state;
-	MtpVerifyRows *r = v->rows;
-	MemoryContext old = MemoryContextSwitchTo(r->context);
 	IndexTuple	itup = index_form_tuple(RelationGetDescr(index), values, isnull);
 	BlockNumber blkno;
 	MtpPos		pos;
 	Buffer		buf;
-	IndexTuple	found;
-	bool		dead;
+	IndexTuple	found = NULL;
+	bool		dead = false;
 
 	itup->t_tid = *tid;
 	buf = find_entry(v, itup, &pos, &blkno);
-	if (!BufferIsValid(buf))
-		mtp_verify_fail(v, blkno, pos.pos, "Row with TID (%u,%u) has no entry.",
-						ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid));
-	found = CopyIndexTuple(mtp_slot_item(BufferGetPage(buf), pos.node, pos.slot));
-	dead = mtp_slot_dead(BufferGetPage(buf), pos.node, pos.slot);
-	UnlockReleaseBuffer(buf);
-	if (dead && !r->ignore_dead)
-		mtp_verify_fail(v, blkno, pos.pos,
-						"Row with TID (%u,%u) is alive, but its entry marked dead.",
-						ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid));
+	if (BufferIsValid(buf))
+	{
+		found = CopyIndexTuple(mtp_slot_item(BufferGetPage(buf), pos.node, pos.slot));
+		dead = mtp_slot_dead(BufferGetPage(buf), pos.node, pos.slot);
+		UnlockReleaseBuffer(buf);
+	}
+	mtp_verify_row_entry(v, tid, blkno, pos.pos, found != NULL, dead);
 	if (!mtp_blink_verify_matches(v, found, values, isnull))
 		mtp_verify_fail(v, blkno, pos.pos, "Entry of the row with TID (%u,%u) has other values.",
 						ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid));
-	MemoryContextSwitchTo(old);
-	MemoryContextReset(r->context);
 }

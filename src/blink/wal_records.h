@@ -50,7 +50,7 @@ typedef struct MtpWalNewRoot
  * pos[nitems].  Or the metapage, with nitems 0 and always an image.
  *
  * Without a block: it passed the blocks from .. to - 1, leaves among them under a cleanup lock.
- * Replay waits until no scan stands on one of them (index/passed.h).
+ * Replay waits until no scan stands on one of them (index/passed.c).
  */
 typedef struct MtpWalVacuum
 {

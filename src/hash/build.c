@@ -2,17 +2,14 @@
  * build.c
  *	  Builds a hash index from scratch: sorts the entries by hash, and writes each bucket once.
  *
- * The number of buckets is chosen when the rows have been counted, so no bucket is ever split here.
- * At level 0 buckets are in the order of hashes: bucket b's primary page is block b + 1, and
- * further pages lie behind them all.  The metapage comes last: a file that was not finished is not
- * an index.
+ * When the rows have been counted the build knows how many buckets they need, so it splits none.
+ * At level 0 the order of buckets is that of their hashes: bucket b's primary page is block b + 1,
+ * and stash pages follow behind all of these.  The metapage is written last, so that an unfinished
+ * file is not an index.
  */
 #include "hash/hash.h"
 
-#include "commands/progress.h"
 #include "index/build.h"
-#include "miscadmin.h"
-#include "utils/memutils.h"
 #include "wal/writer.h"
 
 #define PHASE_SCAN		2
@@ -22,14 +19,14 @@
 /* A hash with fewer entries than this gets no chain of its own. */
 #define HEAVY			(MTP_HASH_CAP(MTP_HASH_STASH) / 2)
 
-/* Primary page's entries, and the first ones of a hash that does not fit there. */
+/* Room for a full primary page, and for the first entries of a hash that does not fit there. */
 #define GATHERED		(MTP_HASH_CAP(MTP_HASH_BUCKET) + HEAVY + 1)
 
-/* A chain of stash pages being written: each page leads to the one before it. */
+/* A chain that is being written: each of its stash pages leads to the one written before it. */
 typedef struct Chain
 {
-	BlockNumber first;			/* of those written */
-	bool		open;			/* a page is being filled */
+	BlockNumber first;			/* the page written last, which is the chain's first */
+	bool		open;			/* `page` is being filled */
 	char	   *page;
 } Chain;
 
@@ -39,7 +36,7 @@ typedef struct Build
 	MtpWriter	writer;
 	MtpHashMeta meta;
 
-	/* the next entry, if there is one */
+	/* the spool's next entry, if there is one */
 	bool		more;
 	MtpNarrow	next;
 
@@ -57,22 +54,17 @@ typedef struct Build
 char *
 mtp_hash_phase_name(int64 phase)
 {
-	switch (phase)
-	{
-		case PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE:
-			return "initializing";
-		case PHASE_SCAN:
-			return "scanning table";
-		case PHASE_SORT:
-			return "sorting by hash";
-		case PHASE_WRITE:
-			return "writing buckets";
-		default:
-			return NULL;
-	}
+	static char *const names[] = {
+		[PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE] = "initializing",
+		[PHASE_SCAN] = "scanning table",
+		[PHASE_SORT] = "sorting by hash",
+		[PHASE_WRITE] = "writing buckets"
+	};
+
+	return phase >= 0 && phase < lengthof(names) ? names[phase] : NULL;
 }
 
-/* Takes up to `limit` entries of a hash into `to`; returns how many. */
+/* Takes up to `limit` entries with this hash from the spool; returns how many there were. */
 static int
 gather(Build *b, uint32 hash, int limit, MtpHashEntry *to)
 {
@@ -128,7 +120,10 @@ chain_add(Build *b, Chain *c, int n, const MtpHashEntry *entries)
 	}
 }
 
-/* Adds the last `from` … entries that were gathered, and all that are left of their hash. */
+/*
+ * Moves the gathered entries from number `from` on to a chain, and the spool's rest of their hash
+ * with them: however many these are, memory holds no more than GATHERED.
+ */
 static void
 chain_take(Build *b, Chain *c, uint32 hash, int from)
 {
@@ -142,34 +137,15 @@ chain_take(Build *b, Chain *c, uint32 hash, int from)
 
 /* ---------- buckets ---------- */
 
-/* A hash that does not fit on the primary page; entries[start] … are its first ones. */
-static void
-overflow(Build *b, uint32 hash, int start)
-{
-	MtpHashPrimary *p = MtpHashPrimaryOf(b->primary);
-
-	if (b->n - start >= HEAVY && p->h.nheavy < MTP_HASH_MAX_HEAVY)
-	{
-		/* The primary page is left to others. */
-		b->heavy.first = InvalidBlockNumber;
-		chain_take(b, &b->heavy, hash, start);
-		chain_close(b, &b->heavy);
-		p->heavy[p->h.nheavy++] = (MtpHashHeavy)
-		{
-			.hash = hash,.first = b->heavy.first
-		};
-	}
-	else
-	{
-		chain_take(b, &b->stash, hash, MTP_HASH_CAP(MTP_HASH_BUCKET));
-		mtp_filter_add(p, hash);
-	}
-}
-
+/*
+ * Writes a bucket from the spool's entries up to its `hi`.  They come by hash, so a hash that has
+ * too many for the primary page is known when its first ones are gathered.
+ */
 static void
 write_bucket(Build *b, uint32 bucket)
 {
-	int			cap = MTP_HASH_CAP(MTP_HASH_BUCKET);
+	const int	cap = MTP_HASH_CAP(MTP_HASH_BUCKET);
+	MtpHashPrimary *p = MtpHashPrimaryOf(b->primary);
 
 	mtp_hash_space_interval(&b->meta.space, bucket, &b->lo, &b->hi);
 	b->bucket = bucket;
@@ -179,53 +155,70 @@ write_bucket(Build *b, uint32 bucket)
 	while (b->more && b->next.norm <= b->hi)
 	{
 		uint32		hash = (uint32) b->next.norm;
-		int			start = b->n;
+		int			start = b->n;	/* of this hash's entries */
 
 		b->n += gather(b, hash, Max(cap - start + 1, HEAVY), &b->entries[start]);
-		if (b->n > cap)
-			overflow(b, hash, start);
+		if (b->n <= cap)
+			continue;
+		if (b->n - start >= HEAVY && p->h.nheavy < MTP_HASH_MAX_HEAVY)
+		{
+			/* All of them go to a chain of their own: the primary page is left to others. */
+			b->heavy.first = InvalidBlockNumber;
+			chain_take(b, &b->heavy, hash, start);
+			chain_close(b, &b->heavy);
+			p->heavy[p->h.nheavy++] = (MtpHashHeavy)
+			{
+				.hash = hash,.first = b->heavy.first
+			};
+		}
+		else
+		{
+			/* The primary page keeps what it has room for; the filter leads to the rest (H6). */
+			chain_take(b, &b->stash, hash, cap);
+			mtp_filter_add(p, hash);
+		}
 	}
 	chain_close(b, &b->stash);
-	MtpHashHead(b->primary)->next = b->stash.first;
+	p->h.next = b->stash.first;
 	mtp_hash_bucket_append((Page) b->primary, b->n, b->entries);
 	memcpy(mtp_writer_page(&b->writer, mtp_hash_block(&b->meta, bucket)), b->primary, BLCKSZ);
 }
 
-/* The metapage of an index with room for so many entries. */
+/*
+ * Writes all buckets, which take the sorted spool's entries, and the metapage.  Without a spool
+ * these are the init fork of an unlogged index: its buckets are empty.
+ */
 static void
-init_meta(MtpHashMeta *meta, Relation index, uint64 entries)
+write_index(MtpIndexBuild *build)
 {
-	uint64		initial = mtp_hash_initial_buckets(index);
+	Build	   *b = (Build *) build;
+	ForkNumber	fork = build->spool ? MAIN_FORKNUM : INIT_FORKNUM;
+	MtpHashMeta *meta = &b->meta;
+	MtpHashOptions *opts = (MtpHashOptions *) build->index->rd_options;
+	int			fillfactor = opts ? opts->fillfactor : MTP_HASH_FILLFACTOR;
+	uint64		initial = opts ? opts->initial_buckets : 0;
 
 	memset(meta, 0, sizeof(MtpHashMeta));
 	meta->magic = MTP_HASH_MAGIC;
 	meta->version = MTP_HASH_VERSION;
 	meta->fixed = initial > 0;
-	meta->per_bucket = Max(MTP_HASH_CAP(MTP_HASH_BUCKET) * mtp_hash_fillfactor(index) / 100, 1);
-	meta->entries = entries;
-	initial = Max(initial, (entries + meta->per_bucket - 1) / meta->per_bucket);
+	meta->per_bucket = Max(MTP_HASH_CAP(MTP_HASH_BUCKET) * fillfactor / 100, 1);
+	meta->entries = build->ntuples;
+	initial = Max(initial, (meta->entries + meta->per_bucket - 1) / meta->per_bucket);
 	meta->space.initial = Min(Max(initial, 1), MTP_HASH_MAX_BUCKETS);
 	meta->reserved = meta->space.initial;
 	meta->nextents = 1;
-	meta->extents[0] = (MtpHashExtent)
-	{
-		.bucket = 0,.block = MTP_HASH_META_BLOCK + 1
-	};
-}
+	meta->extents[0].block = MTP_HASH_META_BLOCK + 1;
 
-/* Writes all buckets, which take the spool's entries. */
-static void
-write_index(Build *b, ForkNumber fork)
-{
 	b->primary = palloc(BLCKSZ);
 	b->stash.page = palloc(BLCKSZ);
 	b->heavy.page = palloc(BLCKSZ);
-	init_meta(&b->meta, b->b.index, b->b.ntuples);
-	mtp_writer_init(&b->writer, b->b.index, fork,
-					MTP_HASH_META_BLOCK + 1 + b->meta.space.initial);
-	for (uint32 i = 0; i < b->meta.space.initial; i++)
+	mtp_writer_init(&b->writer, build->index, fork, MTP_HASH_META_BLOCK + 1 + meta->space.initial);
+	b->more = build->spool && mtp_batch_spool_next_narrow(build->spool, &b->next);
+	for (uint32 i = 0; i < meta->space.initial; i++)
 		write_bucket(b, i);
-	mtp_hash_meta_init(mtp_writer_page(&b->writer, MTP_HASH_META_BLOCK), &b->meta);
+	Assert(!b->more && build->done == build->ntuples);
+	mtp_hash_meta_init(mtp_writer_page(&b->writer, MTP_HASH_META_BLOCK), meta);
 	mtp_writer_finish(&b->writer);
 }
 
@@ -242,43 +235,28 @@ collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive
 	b->ntuples++;
 }
 
-/* Writes the index of the spool's entries, which are sorted. */
-static void
-write_main(MtpIndexBuild *build)
-{
-	Build	   *b = (Build *) build;
-
-	b->more = mtp_batch_spool_next_narrow(build->spool, &b->next);
-	write_index(b, MAIN_FORKNUM);
-	Assert(!b->more && build->done == build->ntuples);
-}
-
 IndexBuildResult *
 mtp_hash_build(Relation heap, Relation index, struct IndexInfo *info)
 {
-	static const MtpIndexBuildWay way = {
-		.scanning = PHASE_SCAN,
-		.sorting = PHASE_SORT,
-		.writing = PHASE_WRITE,
-		.collect = collect,
-		.write = write_main
-	};
-	Build	   *b = palloc0(sizeof(Build));
 	MtpOrder	order = {.code = MTP_NORM_OID,.narrow = true,.norm_prefixes = true};
+	Build		b = {
+		.b.index = index,
+		.b.order = &order,
+		.b.scanning = PHASE_SCAN,
+		.b.sorting = PHASE_SORT,
+		.b.writing = PHASE_WRITE,
+		.b.collect = collect,
+		.b.write = write_index
+	};
 
 	mtp_hash_check_support(index);
-	b->b.index = index;
-	b->b.order = &order;
-	return mtp_index_build(&b->b, heap, info, &way);
+	return mtp_index_build(&b.b, heap, info);
 }
 
-/* The init fork of an unlogged index: its buckets, all empty. */
 void
 mtp_hash_build_empty(Relation index)
 {
-	Build	   *b = palloc0(sizeof(Build));
+	Build		b = {.b.index = index};
 
-	b->b.index = index;
-	write_index(b, INIT_FORKNUM);
-	pfree(b);
+	write_index(&b.b);
 }

@@ -6,7 +6,6 @@
  * The scale is that of core's estimate for trees, which B-link uses.  README.md, "Costs", has
  * both, and the measurements that they are fitted to.
  */
-#include "core/core.h"
 #include "hash/hash.h"
 
 #include <math.h>
@@ -16,7 +15,6 @@
 #include "nodes/pathnodes.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
-#include "utils/index_selfuncs.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
 
@@ -28,14 +26,6 @@
 
 /* The elements of an array that is not known yet. */
 #define UNKNOWN_ARRAY	400.0
-
-/* One lookup. */
-typedef struct Lookup
-{
-	double		entries;		/* of the key */
-	double		searched;		/* pages that are searched for them */
-	double		pages;			/* those, and a heavy key's chain; a whole number */
-} Lookup;
 
 /*
  * Says how far the rows with one key lie together in the table, as btcostestimate does.  Entries
@@ -82,18 +72,17 @@ stash_pages_met(double entries, double others)
 }
 
 /*
- * Estimates the pages of one lookup.  A key with more entries than a page holds is heavy, and has
- * a chain of its own.  Others meet stash pages as if entries were spread evenly: a bucket that is
- * still to be split in this round has twice as many as one that has been.
+ * Estimates how many pages one lookup searches for a key's entries: the primary page, and stash
+ * pages that it meets as if entries were spread evenly.  A bucket that is still to be split in this
+ * round has twice as many entries as one that has been.
  *
  * Goes by this backend's copy of the metapage, which a lookup needs anyway.  Reads it anew if the
  * index would be overdue for growth: then the copy is likely to be old.  The planner has locked
  * the index.
  */
-static Lookup
-estimate_lookup(IndexOptInfo *index, double entries)
+static double
+pages_searched(IndexOptInfo *index, double entries)
 {
-	Lookup		l = {.entries = entries,.searched = 1};
 	double		level = Max(index->pages, 1);	/* S */
 	double		split = 0;		/* the part of the level that has been split */
 	double		stash = 0;		/* pages that are no bucket's primary page */
@@ -112,13 +101,10 @@ estimate_lookup(IndexOptInfo *index, double entries)
 		index_close(rel, NoLock);
 	}
 	others = index->tuples / level;
-	if (stash > 0 && entries <= MTP_HASH_CAP(MTP_HASH_BUCKET))
-		l.searched += Min((1 - split) * stash_pages_met(entries, others) +
-						  split * stash_pages_met(entries, others / 2), stash);
-	l.pages = rint(l.searched);
-	if (entries > MTP_HASH_CAP(MTP_HASH_BUCKET))
-		l.pages += ceil(entries / MTP_HASH_MAX_ENTRIES);
-	return l;
+	if (stash == 0 || entries > MTP_HASH_CAP(MTP_HASH_BUCKET))
+		return 1;
+	return 1 + Min((1 - split) * stash_pages_met(entries, others) +
+				   split * stash_pages_met(entries, others / 2), stash);
 }
 
 /*
@@ -151,9 +137,10 @@ static void
 cost_lookups(PlannerInfo *root, IndexPath *path, double loop_count, GenericCosts *costs)
 {
 	IndexOptInfo *index = path->indexinfo;
-	Lookup		l = estimate_lookup(index, costs->numIndexTuples);
+	double		n = costs->numIndexTuples;
+	double		searched = pages_searched(index, n);
 	double		lookups = costs->num_sa_scans;
-	double		pages = l.pages;
+	double		pages = rint(searched);
 	Cost		arguments = costs->indexStartupCost;
 	Cost		hash = index->nkeycolumns * cpu_operator_cost;
 	Cost		compare = 0;
@@ -162,14 +149,18 @@ cost_lookups(PlannerInfo *root, IndexPath *path, double loop_count, GenericCosts
 
 	foreach(lc, get_quals_from_indexclauses(path->indexclauses))
 		compare += comparison_cost(root, lfirst_node(RestrictInfo, lc)->clause);
-	entries = l.entries * (cpu_index_tuple_cost + compare) +
-		Max(l.entries - EVEN, 0) * (cpu_tuple_cost + compare);
+	entries = n * (cpu_index_tuple_cost + compare) +
+		Max(n - EVEN, 0) * (cpu_tuple_cost + compare);
+
+	/* A key with more entries than a page holds is heavy, and has a chain of its own. */
+	if (n > MTP_HASH_CAP(MTP_HASH_BUCKET))
+		pages += ceil(n / MTP_HASH_MAX_ENTRIES);
+	costs->numIndexPages = pages;
 
 	/* Many lookups, of an array's elements or an outer relation's rows, find pages in the cache. */
 	if (lookups * loop_count > 1)
 		pages = index_pages_fetched(pages * (lookups * loop_count), index->pages, index->pages,
 									root);
-	costs->numIndexPages = l.pages;
 
 	/*
 	 * The startup cost leaves out hashing the columns: of two hash indexes that cost the same the
@@ -177,7 +168,7 @@ cost_lookups(PlannerInfo *root, IndexPath *path, double loop_count, GenericCosts
 	 */
 	costs->indexStartupCost = arguments + PAGE_COST;
 	costs->indexTotalCost = arguments +
-		lookups * (hash + l.searched * PAGE_COST + entries) +
+		lookups * (hash + searched * PAGE_COST + entries) +
 		pages * costs->spc_random_page_cost / loop_count;
 }
 

@@ -15,17 +15,9 @@ typedef struct Flags
 	Datum		texts[5 + MTP_HASH_MAX_HEAVY];
 } Flags;
 
-static void add_flag(Flags *f, const char *fmt,...) pg_attribute_printf(2, 3);
-
 static void
-add_flag(Flags *f, const char *fmt,...)
+add_flag(Flags *f, const char *words)
 {
-	char		words[64];
-	va_list		args;
-
-	va_start(args, fmt);
-	vsnprintf(words, sizeof(words), fmt, args);
-	va_end(args);
 	f->texts[f->n++] = CStringGetTextDatum(words);
 }
 
@@ -44,24 +36,24 @@ add_flags(Page page, Flags *f)
 
 	if (h->type == MTP_HASH_META)
 	{
-		add_flag(f, "N=%u", meta->space.level);
-		add_flag(f, "P0=%u", meta->space.next);
-		add_flag(f, "M=%u", meta->space.initial);
-		add_flag(f, "K=%.2f", (double) meta->per_bucket / capacity);
-		add_flag(f, "b=%d", capacity);
-		add_flag(f, "B=%u", mtp_hash_space_size(&meta->space));
-		add_flag(f, "entries=" UINT64_FORMAT, meta->entries);
+		add_flag(f, psprintf("N=%u", meta->space.level));
+		add_flag(f, psprintf("P0=%u", meta->space.next));
+		add_flag(f, psprintf("M=%u", meta->space.initial));
+		add_flag(f, psprintf("K=%.2f", (double) meta->per_bucket / capacity));
+		add_flag(f, psprintf("b=%d", capacity));
+		add_flag(f, psprintf("B=%u", mtp_hash_space_size(&meta->space)));
+		add_flag(f, psprintf("entries=" UINT64_FORMAT, meta->entries));
 		return;
 	}
-	add_flag(f, "bucket=%u", h->bucket);
+	add_flag(f, psprintf("bucket=%u", h->bucket));
 	if (h->type == MTP_HASH_BUCKET)
 	{
-		add_flag(f, "heavy=%u", h->nheavy);
+		add_flag(f, psprintf("heavy=%u", h->nheavy));
 		for (int i = 0; i < h->nheavy; i++)
-			add_flag(f, "%08x@%u", heavy[i].hash, heavy[i].first);
+			add_flag(f, psprintf("%08x@%u", heavy[i].hash, heavy[i].first));
 	}
 	if (h->source != InvalidBlockNumber)
-		add_flag(f, "source=%u", h->source);
+		add_flag(f, psprintf("source=%u", h->source));
 	if (h->flags & MTP_HASH_HAS_DEAD)
 		add_flag(f, "has_dead");
 }
@@ -119,6 +111,7 @@ static const MtpInspectOps hash_inspect = {
 	.ambuild = mtp_hash_build,
 	.verify = mtp_hash_verify,
 	.matches = mtp_hash_verify_matches,
+	.find = mtp_hash_verify_find,
 	.check_row = mtp_hash_verify_row,
 	.rows_done = mtp_hash_verify_rows_done,
 	.describe = describe_page

@@ -2,7 +2,6 @@
  * handler.c
  *	  The access method mtpower_hash as core sees it: its functions and storage parameters.
  */
-#include "core/core.h"
 #include "hash/hash.h"
 
 #include "access/hash.h"
@@ -11,10 +10,10 @@
 #include "batch/batch.h"
 #include "buffer/buffer.h"
 #include "commands/vacuum.h"
+#include "core/inject.h"
 #include "opclass/opclass.h"
 #include "page/norm.h"
 #include "storage/predicate.h"
-#include "core/inject.h"
 
 PG_FUNCTION_INFO_V1(mtp_hash_handler);
 
@@ -31,22 +30,6 @@ hash_options(Datum reloptions, bool validate)
 	mtp_require_preload();
 	return (bytea *) build_reloptions(reloptions, validate, hash_relopts,
 									  sizeof(MtpHashOptions), tab, lengthof(tab));
-}
-
-int
-mtp_hash_fillfactor(Relation rel)
-{
-	MtpHashOptions *opts = (MtpHashOptions *) rel->rd_options;
-
-	return opts ? opts->fillfactor : MTP_HASH_FILLFACTOR;
-}
-
-int
-mtp_hash_initial_buckets(Relation rel)
-{
-	MtpHashOptions *opts = (MtpHashOptions *) rel->rd_options;
-
-	return opts ? opts->initial_buckets : 0;
 }
 
 /*

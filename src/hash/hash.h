@@ -32,19 +32,11 @@ typedef struct MtpHashOptions
 	int			initial_buckets;	/* 0: as many as the rows need */
 } MtpHashOptions;
 
-/* handler.c: the index's storage parameters, or their defaults */
-extern int	mtp_hash_fillfactor(Relation rel);
-extern int	mtp_hash_initial_buckets(Relation rel);
-
 /*
- * Address space: M = initial, N = level, P0 = next, S = M << N, B = S + P0 buckets.
- *
- * A spread hash h stands for the fraction h / 2^32.  x = h * M has the bucket of level 0, r, in
- * its upper 32 bits.  Its lower ones are a fraction whose first N bits, read backwards, say which
- * of the 2^N buckets that r was split into has the hash: number = r + M * reverse(first N bits).
- * So bucket p of level N is split into p and p + S, as in linear hashing with key mod (2^N * M),
- * where the key is r + M * reverse(fraction).  A bucket's hashes are an interval at every level
- * (H2), so the order of hashes is the order of buckets, and entries are sorted by hash alone.
+ * Address space: M = initial, N = level, P0 = next, S = M << N, B = S + P0 buckets (README.md,
+ * "The address space").  A split makes of bucket p of level N the buckets p and p + S.  A bucket's
+ * hashes are an interval at every level (H2), so the order of hashes is the order of buckets, and
+ * entries are sorted by hash alone.
  */
 typedef struct MtpHashSpace
 {
@@ -107,7 +99,7 @@ typedef struct MtpHashMeta
 /* Makes a metapage of what *meta says. */
 extern void mtp_hash_meta_init(Page page, const MtpHashMeta *meta);
 
-/* Copies the metapage, checked, for a process that will change the index; it has no lock on it. */
+/* Copies the metapage, checked: a copy of the caller's own.  No lock stays. */
 extern void mtp_hash_copy_meta(Relation rel, MtpHashMeta *meta);
 
 /*
@@ -125,6 +117,13 @@ extern void mtp_hash_count_changed(Relation rel, Buffer metabuf);
  * hash's bucket (H3).  fresh: read anew.
  */
 extern const MtpHashMeta *mtp_hash_meta(Relation rel, bool fresh);
+
+/* The first bucket behind extent i. */
+static inline uint32
+mtp_hash_extent_end(const MtpHashMeta *meta, int i)
+{
+	return i + 1 < meta->nextents ? meta->extents[i + 1].bucket : meta->reserved;
+}
 
 /* The block of a bucket's primary page; bucket < reserved. */
 extern BlockNumber mtp_hash_block(const MtpHashMeta *meta, uint32 bucket);
@@ -229,6 +228,25 @@ extern void mtp_hash_insert(Relation rel, Relation heap, uint32 hash, ItemPointe
 
 /* delete_dead.c: deletes entries marked dead from a page, locked exclusively; true if any. */
 extern bool mtp_hash_reclaim(Relation rel, Relation heap, Buffer buf);
+
+/* squeeze.c */
+
+/* A chain of stash pages behind a primary page: the stash, or that of a heavy hash. */
+typedef struct MtpHashChain
+{
+	bool		heavy;
+	uint32		hash;			/* if heavy */
+	BlockNumber first;			/* when VACUUM came to the bucket */
+	uint64		pages;			/* what VACUUM found, and left */
+	uint64		entries;
+} MtpHashChain;
+
+/*
+ * Puts a chain's entries on fewer pages where that is worth it, as far as scans let it.  Returns
+ * how many pages it has freed.  The caller has the primary page pinned and holds no lock.
+ */
+extern BlockNumber mtp_hash_squeeze(Relation rel, Buffer primary, const MtpHashChain *chain,
+									BufferAccessStrategy strategy);
 
 /* grow.c */
 

@@ -4,8 +4,8 @@
  */
 #include "hash/hash.h"
 
-#include "storage/indexfsm.h"
 #include "core/inject.h"
+#include "index/vacuum.h"
 
 void
 mtp_hash_check_page(Relation rel, Buffer buf, int want)
@@ -84,32 +84,19 @@ mtp_hash_walk_step(Relation rel, MtpWalk *w, BlockNumber blkno)
 }
 
 /*
- * Takes a page of the free space map only if its lock is to be had at once: the caller has pages
- * of a bucket locked, and a process that holds the page's lock is about to use it anyway.
- *
- * Only a page that says so is free.  The map survives no crash, and what it says about a zero
- * page may be about one that an extent has got since.  VACUUM makes zero pages that failed growth
- * left free (H11).
+ * Only a page that says so is free: what the map says about a zero page may be about one that an
+ * extent has got since.  VACUUM makes zero pages that failed growth left free (H11).
  */
+static bool
+is_free(Page page)
+{
+	return !PageIsNew(page) && MtpHashHead(page)->page_id == MTP_PAGE_ID &&
+		MtpHashHead(page)->type == MTP_HASH_FREE;
+}
+
 Buffer
 mtp_hash_alloc(Relation rel)
 {
-	BlockNumber blkno;
-
 	MTP_INJECT("hash_page");
-	while ((blkno = GetFreeIndexPage(rel)) != InvalidBlockNumber)
-	{
-		Buffer		buf = ReadBuffer(rel, blkno);
-		Page		page = BufferGetPage(buf);
-
-		if (ConditionalLockBuffer(buf))
-		{
-			if (!PageIsNew(page) && MtpHashHead(page)->page_id == MTP_PAGE_ID &&
-				MtpHashHead(page)->type == MTP_HASH_FREE)
-				return buf;
-			LockBuffer(buf, BUFFER_LOCK_UNLOCK);
-		}
-		ReleaseBuffer(buf);
-	}
-	return mtp_extend_relation(rel);
+	return mtp_index_alloc(rel, is_free);
 }

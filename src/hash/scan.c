@@ -313,6 +313,11 @@ next_page(IndexScanDesc scan)
 			}
 			continue;
 		}
+
+		/*
+		 * No lock is held from page to page: the link was read under the page's own, and leads to
+		 * the same page as long as the primary page is pinned (H4).
+		 */
 		CHECK_FOR_INTERRUPTS();
 		mtp_hash_walk_step(scan->indexRelation, &so->walk, so->next);
 		buf = mtp_hash_read(scan->indexRelation, so->next, BUFFER_LOCK_SHARE,
@@ -455,39 +460,6 @@ load_first(IndexScanDesc scan)
 	return so->n > 0 || go_on(scan);
 }
 
-static inline bool
-step_forward(IndexScanDesc scan)
-{
-	MtpHashScan *so = scan->opaque;
-
-	if (so->outside != 0 && (so->outside > 0 || !load_first(scan)))
-		return false;
-	if (so->at + 1 >= so->n && !go_on(scan))
-		return false;
-	so->at++;
-	return true;
-}
-
-static bool
-step_backward(IndexScanDesc scan)
-{
-	MtpHashScan *so = scan->opaque;
-
-	if (so->outside < 0)
-		return false;
-	if (so->outside > 0)
-	{
-		so->outside = 0;
-		enter_backward(scan, so->one ? so->lo : PG_UINT32_MAX);
-		if (!go_back(scan))
-			return false;
-	}
-	if (so->at <= 0 && !go_back(scan))
-		return false;
-	so->at--;
-	return true;
-}
-
 /*
  * Behind the last entry the way back begins at the last one, and before the first entry the way
  * on at the first.  The snapshot sees none of the entries that have come to a bucket or gone
@@ -508,8 +480,31 @@ mtp_hash_gettuple(IndexScanDesc scan, ScanDirection dir)
 	}
 	else if (scan->kill_prior_tuple && so->nkilled < MTP_HASH_MAX_ENTRIES)
 		so->killed[so->nkilled++] = so->at;
-	if (so->none || !(backward ? step_backward(scan) : step_forward(scan)))
+	if (so->none)
 		return false;
+	if (backward)
+	{
+		if (so->outside < 0)
+			return false;
+		if (so->outside > 0)
+		{
+			so->outside = 0;
+			enter_backward(scan, so->one ? so->lo : PG_UINT32_MAX);
+			if (!go_back(scan))
+				return false;
+		}
+		if (so->at <= 0 && !go_back(scan))
+			return false;
+		so->at--;
+	}
+	else
+	{
+		if (so->outside != 0 && (so->outside > 0 || !load_first(scan)))
+			return false;
+		if (so->at + 1 >= so->n && !go_on(scan))
+			return false;
+		so->at++;
+	}
 	mtp_tid_check_block(scan->indexRelation, so->page, scan->heapRelation, &so->tids[so->at]);
 	scan->xs_heaptid = so->tids[so->at];
 	return true;

@@ -7,7 +7,7 @@
  * primary page no other process has a link to any page of the bucket's chains (H4), so freed
  * pages may be used again at once.
  */
-#include "hash/vacuum.h"
+#include "hash/hash.h"
 
 #include "commands/vacuum.h"
 #include "hash/change.h"

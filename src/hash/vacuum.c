@@ -1,25 +1,22 @@
 /*
  * vacuum.c
- *	  Deletes the entries of dead rows, bucket by bucket, and takes pages that are free back into
- *	  use.
+ *	  Deletes the entries of dead rows, bucket by bucket, and finds the pages that are free.
  *
  * README.md, "VACUUM", says why it waits for each bucket's scans, and why it misses no entry.
- * Stashes that have become too long are squeezed by squeeze.c.
+ * squeeze.c shortens chains that have become too long.
  */
-#include "buffer/buffer.h"
-#include "hash/vacuum.h"
+#include "hash/hash.h"
 
 #include "access/xloginsert.h"
+#include "buffer/buffer.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
+#include "core/inject.h"
 #include "hash/wal_records.h"
+#include "index/vacuum.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/indexfsm.h"
-#include "storage/lmgr.h"
-#include "index/passed.h"
-#include "index/vacuum.h"
-#include "core/inject.h"
 
 typedef struct Vacuum
 {
@@ -31,7 +28,7 @@ typedef struct Vacuum
 	BlockNumber from;			/* passed, and not reported yet: from .. to - 1 */
 	BlockNumber to;
 
-	/* For the metapage's count of entries. */
+	/* for the metapage's count of entries */
 	uint32		nbuckets;		/* when this began */
 	uint64		counted;		/* entries by the metapage, then */
 	double		removed;		/* entries removed before this began */
@@ -51,8 +48,10 @@ find_dead(Vacuum *v, Buffer buf, uint16 *at)
 }
 
 /*
- * Deletes entries of a page.  The primary page is in the record, exclusively locked, though it may
- * not change: replay waits for the bucket's scans.  buf may be the primary page itself.
+ * Deletes entries of a page in one record: a crash before it leaves them to the next VACUUM, which
+ * gets their rows again.  The primary page is in the record, exclusively locked, though it may not
+ * change: replay takes its cleanup lock, and so waits for the bucket's scans.  buf may be the
+ * primary page itself.
  */
 static void
 delete_dead(Vacuum *v, Buffer primary, Buffer buf, int n, const uint16 *at)
@@ -74,9 +73,9 @@ delete_dead(Vacuum *v, Buffer primary, Buffer buf, int n, const uint16 *at)
 }
 
 /*
- * Walks along a chain.  The pin on the primary page keeps the chain as it is but for pages that are
- * put in front, and these have entries of rows that are younger than this VACUUM's list of dead
- * ones.
+ * Walks along a chain; its bucket's primary page is pinned and not locked.  Under the pin the chain
+ * stays as it is, but for pages that are put in front (H4): their entries are of rows that are
+ * younger than this VACUUM's list of dead ones.
  */
 static void
 vacuum_chain(Vacuum *v, Buffer primary, MtpHashChain *chain)
@@ -91,6 +90,7 @@ vacuum_chain(Vacuum *v, Buffer primary, MtpHashChain *chain)
 		Page		page;
 		int			n;
 
+		/* A share lock is enough where nothing is dead, which is so on most pages. */
 		MtpVacuumDelayPoint();
 		mtp_hash_walk_step(v->rel, &walk, next);
 		buf = mtp_hash_read(v->rel, next, BUFFER_LOCK_SHARE, MTP_HASH_WANT_STASH,
@@ -99,7 +99,12 @@ vacuum_chain(Vacuum *v, Buffer primary, MtpHashChain *chain)
 		n = find_dead(v, buf, at);
 		if (n > 0)
 		{
-			/* The primary page comes first in the order of locks, so look again afterwards. */
+			/*
+			 * The primary page comes first in the order of locks.  So this page is not locked in
+			 * between, and has to be looked at again: inserters may delete dead entries and take
+			 * their places.  Scans may look at the page all the time: each copies what it wants at
+			 * once, and the caller waits for those that have copied a dead TID.
+			 */
 			LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 			MTP_INJECT("vacuum_stash");
 			LockBuffer(primary, BUFFER_LOCK_EXCLUSIVE);
@@ -109,52 +114,13 @@ vacuum_chain(Vacuum *v, Buffer primary, MtpHashChain *chain)
 				delete_dead(v, primary, buf, n, at);
 			LockBuffer(primary, BUFFER_LOCK_UNLOCK);
 		}
+		/* The link stays what it is when the lock is gone: pages come in front only (H4). */
 		chain->entries += MtpHashHead(page)->n;
 		chain->pages++;
 		next = MtpHashHead(page)->next;
 		UnlockReleaseBuffer(buf);
 	}
 	v->stats->num_index_tuples += chain->entries;
-}
-
-/*
- * Handles the chains of a bucket, whose primary page is pinned and not locked.
- *
- * A scan that entered the bucket after the first cleanup lock may have read dead TIDs from a page
- * before they were deleted from it: a second one waits for it.  Also if nothing was found here,
- * since an inserter may have deleted them in between.  Scans that come later find none.
- */
-static void
-vacuum_chains(Vacuum *v, Buffer primary, MtpHashChain *chains, int nchains)
-{
-	MTP_INJECT("vacuum_chains");
-	for (int i = 0; i < nchains; i++)
-		vacuum_chain(v, primary, &chains[i]);
-	LockBufferForCleanup(primary);
-	LockBuffer(primary, BUFFER_LOCK_UNLOCK);
-	for (int i = 0; i < nchains; i++)
-		v->stats->pages_newly_deleted += mtp_hash_squeeze(v->rel, primary, &chains[i],
-														  v->info->strategy);
-}
-
-static void
-report_passed(Vacuum *v)
-{
-	mtp_wal_log_passed(v->rel, v->from, v->to);
-	v->from = v->to = InvalidBlockNumber;
-}
-
-/* Buckets mostly lie one behind the other. */
-static void
-pass(Vacuum *v, BlockNumber blkno)
-{
-	if (v->to != blkno || v->to - v->from >= MTP_PASSED_BLOCKS)
-	{
-		if (v->to != InvalidBlockNumber)
-			report_passed(v);
-		v->from = blkno;
-	}
-	v->to = blkno + 1;
 }
 
 static void
@@ -170,7 +136,8 @@ vacuum_bucket(Vacuum *v, uint32 bucket)
 	int			n;
 
 	/*
-	 * Also where nothing is to be deleted: the entry may have left the page since a scan read it.
+	 * Wait for the bucket's scans, also where nothing is to be deleted: the entry may have left
+	 * the page since a scan read it (H9).  No lock is held meanwhile (H10).
 	 */
 	LockBufferForCleanup(buf);
 	mtp_hash_check_page(v->rel, buf, MTP_HASH_WANT_BUCKET);
@@ -188,50 +155,42 @@ vacuum_bucket(Vacuum *v, uint32 bucket)
 	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 
 	if (nchains > 0)
-		vacuum_chains(v, buf, chains, nchains);
-	ReleaseBuffer(buf);
-	pass(v, blkno);
-}
-
-/*
- * Splits only move entries to buckets of higher numbers, and these are handled later: new ones at
- * the end, until there are no more.
- */
-static void
-vacuum_buckets(Vacuum *v)
-{
-	uint32		nbuckets = v->nbuckets;
-	uint32		done = 0;
-
-	while (done < nbuckets)
 	{
-		if (v->info->report_progress)
-			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, nbuckets);
-		for (; done < nbuckets; done++)
-		{
-			if (done == nbuckets / 2)
-				MTP_INJECT("vacuum_middle");
-			MtpVacuumDelayPoint();
-			vacuum_bucket(v, done);
-			if (v->info->report_progress)
-				pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, done);
-		}
-		if (done == v->nbuckets)
-			v->in_old = v->stats->num_index_tuples;
-		nbuckets = mtp_hash_space_size(&mtp_hash_meta(v->rel, true)->space);
+		MTP_INJECT("vacuum_chains");
+		for (int i = 0; i < nchains; i++)
+			vacuum_chain(v, buf, &chains[i]);
+
+		/*
+		 * A scan that entered the bucket after the first cleanup lock may have read dead TIDs from
+		 * a page before they were deleted there: wait for it, too.  Also if nothing was found
+		 * here, since an inserter may have deleted them in between.  Scans that come later find
+		 * none.
+		 */
+		LockBufferForCleanup(buf);
+		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+		for (int i = 0; i < nchains; i++)
+			v->stats->pages_newly_deleted += mtp_hash_squeeze(v->rel, buf, &chains[i],
+															  v->info->strategy);
 	}
-	if (v->to != InvalidBlockNumber)
-		report_passed(v);
+	ReleaseBuffer(buf);
+
+	/* Standbys are told of ranges, since buckets mostly lie one behind the other. */
+	if (v->to != blkno || v->to - v->from >= MTP_PASSED_BLOCKS)
+	{
+		mtp_wal_log_passed(v->rel, v->from, v->to);
+		v->from = blkno;
+	}
+	v->to = blkno + 1;
 }
 
 /*
- * The count of entries is a hint, which growth goes by.  Here it becomes exact again, if nothing
- * else happened.
+ * Growth goes by the metapage's count of entries, which is a hint.  This makes it exact again, if
+ * nothing else happened meanwhile.
  *
- * Beside insertions and growth it is within bounds: what has come meanwhile may be in our number or
- * not, and entries in new buckets may have been met before, in the buckets that they were split off
- * from.  Of what the bounds allow, that is taken which the metapage says, without what was removed:
- * if it was right, it still is.
+ * Beside insertions and growth there are bounds.  What has come meanwhile may be in VACUUM's number
+ * or not: the upper bound has it once more.  Entries in new buckets may also have been met in those
+ * that they were split off from: the lower bound leaves new buckets out.  Between these bounds
+ * the metapage's own count, less what was removed, stands: if it was right, it still is.
  */
 static void
 set_entries(Vacuum *v)
@@ -255,22 +214,41 @@ IndexBulkDeleteResult *
 mtp_hash_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 					IndexBulkDeleteCallback callback, void *callback_state)
 {
-	Vacuum		v = {0};
+	Vacuum		v = {.info = info,.rel = info->index,.callback = callback,
+	.callback_state = callback_state,.from = InvalidBlockNumber,.to = InvalidBlockNumber};
 	const MtpHashMeta *meta;
+	uint32		nbuckets;
+	uint32		done = 0;
 
-	stats = mtp_index_vacuum_begin(info->index, stats);
+	v.stats = stats = mtp_index_vacuum_begin(v.rel, stats);
 	stats->num_index_tuples = 0;
-	v.info = info;
-	v.rel = info->index;
-	v.stats = stats;
-	v.callback = callback;
-	v.callback_state = callback_state;
-	v.from = v.to = InvalidBlockNumber;
 	v.removed = stats->tuples_removed;
 	meta = mtp_hash_meta(v.rel, true);
-	v.nbuckets = mtp_hash_space_size(&meta->space);
+	v.nbuckets = nbuckets = mtp_hash_space_size(&meta->space);
 	v.counted = meta->entries;
-	vacuum_buckets(&v);
+
+	/*
+	 * Splits only move entries to buckets of higher numbers (H7), and these come later: new ones
+	 * at the end, until there are no more.
+	 */
+	while (done < nbuckets)
+	{
+		if (info->report_progress)
+			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, nbuckets);
+		for (; done < nbuckets; done++)
+		{
+			if (done == nbuckets / 2)
+				MTP_INJECT("vacuum_middle");
+			MtpVacuumDelayPoint();
+			vacuum_bucket(&v, done);
+			if (info->report_progress)
+				pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, done);
+		}
+		if (done == v.nbuckets)
+			v.in_old = stats->num_index_tuples;
+		nbuckets = mtp_hash_space_size(&mtp_hash_meta(v.rel, true)->space);
+	}
+	mtp_wal_log_passed(v.rel, v.from, v.to);
 	set_entries(&v);
 	MTP_INJECT("vacuum_ends");
 	return stats;
@@ -278,7 +256,9 @@ mtp_hash_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 
 /*
  * Looks at a block outside of the extents; true if it is free.  A zero page becomes a free one: it
- * is what a process left that extended the index and then failed (H11).
+ * is what a process left that extended the index and then failed (H11).  A process that goes on to
+ * use its new block has had it locked since before VACUUM could see it, and unlocks it with
+ * content.
  */
 static bool
 note_free(IndexVacuumInfo *info, BlockNumber blkno)
@@ -295,6 +275,7 @@ note_free(IndexVacuumInfo *info, BlockNumber blkno)
 		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 		if (PageIsNew(page))
 		{
+			/* A crash before the record leaves the page zero, for the next VACUUM to find. */
 			START_CRIT_SECTION();
 			mtp_hash_bucket_init_free(page);
 			MarkBufferDirty(buf);
@@ -307,70 +288,50 @@ note_free(IndexVacuumInfo *info, BlockNumber blkno)
 	mtp_hash_check_page(rel, buf, MTP_HASH_WANT_STASH | MTP_HASH_WANT_FREE);
 	is_free = MtpHashHead(page)->type == MTP_HASH_FREE;
 	UnlockReleaseBuffer(buf);
+
+	/* Whoever takes the page from the map looks whether it is still free (mtp_index_alloc). */
 	if (is_free)
 		RecordFreeIndexPage(rel, blkno);
 	return is_free;
 }
 
-/* A block range that an extent takes up, with the buckets that are reserved and not yet in use. */
-typedef struct Range
-{
-	BlockNumber from;
-	BlockNumber to;
-} Range;
-
-static int
-compare_ranges(const void *a, const void *b)
-{
-	BlockNumber x = ((const Range *) a)->from;
-	BlockNumber y = ((const Range *) b)->from;
-
-	return x < y ? -1 : x > y ? 1 : 0;
-}
-
-/* Ascending by block; the metapage is one of them. */
-static int
-list_ranges(const MtpHashMeta *meta, Range *ranges)
-{
-	int			n = meta->nextents;
-
-	for (int i = 0; i < n; i++)
-	{
-		uint32		end = i + 1 < n ? meta->extents[i + 1].bucket : meta->reserved;
-
-		ranges[i].from = meta->extents[i].block;
-		ranges[i].to = meta->extents[i].block + (end - meta->extents[i].bucket);
-	}
-	ranges[n].from = MTP_HASH_META_BLOCK;
-	ranges[n].to = MTP_HASH_META_BLOCK + 1;
-	qsort(ranges, n + 1, sizeof(Range), compare_ranges);
-	return n + 1;
-}
-
 IndexBulkDeleteResult *
 mtp_hash_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 {
-	Range		ranges[MTP_HASH_MAX_EXTENTS + 1];
-	BlockNumber blkno = 0;
-	int			n;
+	MtpHashMeta meta;
+	BlockNumber blkno = MTP_HASH_META_BLOCK + 1;
 
 	if (info->analyze_only || stats == NULL)
 		return stats;
+
+	/*
+	 * The length comes first, under the extension lock: so the metapage has all extents that begin
+	 * within it, and no extent's block looks like one that belongs to nothing (H11).
+	 */
 	stats->num_pages = mtp_index_length(info->index);
 	stats->pages_free = 0;
-	n = list_ranges(mtp_hash_meta(info->index, true), ranges);
-	for (int i = 0; i <= n; i++)
+	mtp_hash_copy_meta(info->index, &meta);
+	while (blkno < stats->num_pages)
 	{
-		BlockNumber end = i < n ? Min(ranges[i].from, stats->num_pages) : stats->num_pages;
+		BlockNumber end = stats->num_pages;
 
+		/* Up to the next extent lie stash pages and free ones.  Skip an extent with blkno. */
+		for (int i = 0; i < meta.nextents; i++)
+		{
+			BlockNumber from = meta.extents[i].block;
+			BlockNumber to = from + (mtp_hash_extent_end(&meta, i) - meta.extents[i].bucket);
+
+			if (from <= blkno && blkno < to)
+				end = blkno = to;
+			else if (from > blkno)
+				end = Min(end, from);
+		}
 		for (; blkno < end; blkno++)
 		{
 			MtpVacuumDelayPoint();
 			if (note_free(info, blkno))
 				stats->pages_free++;
 		}
-		if (i < n)
-			blkno = Max(blkno, ranges[i].to);
 	}
 	stats->pages_deleted = stats->pages_free;
 	IndexFreeSpaceMapVacuum(info->index);

@@ -2,7 +2,6 @@
  * validate.c
  *	  Checks operator classes of mtpower_hash as core's hash access method checks its own.
  */
-#include "core/core.h"
 #include "hash/hash.h"
 
 #include "access/hash.h"
@@ -16,23 +15,6 @@
 #include "utils/regproc.h"
 
 /*
- * True if a hash function with this argument can serve the type.  Some built-in operator classes
- * use the function of another type with the same representation, where no cast says so; this one
- * may do the same.
- */
-static bool
-serves_type(Oid proc, int number, Oid argtype, Oid type)
-{
-	Oid			original;
-
-	if (IsBinaryCoercible(type, argtype))
-		return true;
-	original = GetDefaultOpClass(type, HASH_AM_OID);
-	return OidIsValid(original) &&
-		get_opfamily_proc(get_opclass_family(original), type, type, number) == proc;
-}
-
-/*
  * True for integer f(type), and with a seed for bigint f(type, bigint); or for the options'
  * function.
  */
@@ -41,16 +23,27 @@ is_signature(Form_pg_amproc form)
 {
 	bool		extended = form->amprocnum == HASHEXTENDED_PROC;
 	Oid			type = form->amproclefttype;
+	Oid			original;
 	Oid		   *argtypes;
 	int			nargs;
 
 	if (form->amprocnum == HASHOPTIONS_PROC)
 		return check_amoptsproc_signature(form->amproc);
 	if (get_func_signature(form->amproc, &argtypes, &nargs) != (extended ? INT8OID : INT4OID) ||
-		get_func_retset(form->amproc) || nargs != (extended ? 2 : 1))
+		get_func_retset(form->amproc) || nargs != (extended ? 2 : 1) ||
+		(extended && argtypes[1] != INT8OID))
 		return false;
-	return serves_type(form->amproc, form->amprocnum, argtypes[0], type) &&
-		(!extended || argtypes[1] == INT8OID);
+	if (IsBinaryCoercible(type, argtypes[0]))
+		return true;
+
+	/*
+	 * Some built-in operator classes use the function of another type with the same
+	 * representation, where no cast says so; this one may do the same.
+	 */
+	original = GetDefaultOpClass(type, HASH_AM_OID);
+	return OidIsValid(original) &&
+		get_opfamily_proc(get_opclass_family(original), type, type,
+						  form->amprocnum) == form->amproc;
 }
 
 /* Each two hashable types must have their operator; true if the family has one of `intype`. */

@@ -13,7 +13,6 @@
 #include "hash/verify.h"
 
 #include "miscadmin.h"
-#include "utils/memutils.h"
 
 Buffer
 mtp_hash_verify_copy(MtpHashVerify *hv, BlockNumber blkno, BlockNumber from, uint8 type,
@@ -48,66 +47,60 @@ mtp_hash_verify_copy(MtpHashVerify *hv, BlockNumber blkno, BlockNumber from, uin
 	return InvalidBuffer;
 }
 
-/* The number of blocks of extent i. */
-static uint32
-extent_size(const MtpHashMeta *meta, int i)
-{
-	return (i + 1 < meta->nextents ? meta->extents[i + 1].bucket : meta->reserved) -
-		meta->extents[i].bucket;
-}
-
 static bool
 in_extent(const MtpHashMeta *meta, int i, BlockNumber blkno)
 {
-	return blkno >= meta->extents[i].block && blkno - meta->extents[i].block < extent_size(meta, i);
+	const MtpHashExtent *e = &meta->extents[i];
+
+	return blkno >= e->block && blkno - e->block < mtp_hash_extent_end(meta, i) - e->bucket;
 }
 
 /* Reads the metapage, and checks it. */
 static void
 read_meta(MtpHashVerify *hv)
 {
-	MtpVerify  *v = hv->v;
 	MtpHashMeta *meta = &hv->meta;
+	const char *fault = NULL;
 	uint64		size;
 
-	if (!mtp_verify_has_block(v, MTP_HASH_META_BLOCK))
-		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Index has no metapage.");
+	if (!mtp_verify_has_block(hv->v, MTP_HASH_META_BLOCK))
+		mtp_verify_fail(hv->v, MTP_HASH_META_BLOCK, -1, "Index has no metapage.");
 	(void) mtp_hash_verify_copy(hv, MTP_HASH_META_BLOCK, MTP_HASH_META_BLOCK, MTP_HASH_META,
 								&hv->scratch, false);
 	memcpy(meta, MtpHashMetaOf(hv->scratch.data), sizeof(MtpHashMeta));
+	size = (uint64) meta->space.initial << Min(meta->space.level, 31);
 	if (meta->magic != MTP_HASH_MAGIC)
-		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Metapage is not one of mtpower_hash.");
-	if (meta->version != MTP_HASH_VERSION)
-		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "File version is %u, current version is %u.",
-						meta->version, MTP_HASH_VERSION);
-	if (meta->space.initial == 0 || meta->space.level > 31)
-		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Metapage has no valid number of buckets.");
-	size = (uint64) meta->space.initial << meta->space.level;
-	if (size > MTP_HASH_MAX_BUCKETS || meta->space.next >= size ||
-		size + meta->space.next > meta->reserved)
-		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1,
-						"Metapage has " UINT64_FORMAT " + %u buckets, and room for %u.",
-						size, meta->space.next, meta->reserved);
-	if (meta->per_bucket == 0)
-		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Metapage allows no entries in a bucket.");
-	if (meta->nextents == 0 || meta->nextents > MTP_HASH_MAX_EXTENTS ||
-		meta->extents[0].bucket != 0)
-		mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Metapage has no valid extents.");
-	for (int i = 0; i < meta->nextents; i++)
+		fault = "Metapage is not one of mtpower_hash.";
+	else if (meta->version != MTP_HASH_VERSION)
+		fault = psprintf("File version is %u, current version is %u.", meta->version,
+						 MTP_HASH_VERSION);
+	else if (meta->space.initial == 0 || meta->space.level > 31)
+		fault = "Metapage has no valid number of buckets.";
+	else if (size > MTP_HASH_MAX_BUCKETS || meta->space.next >= size ||
+			 size + meta->space.next > meta->reserved)
+		fault = psprintf("Metapage has " UINT64_FORMAT " + %u buckets, and room for %u.", size,
+						 meta->space.next, meta->reserved);
+	else if (meta->per_bucket == 0)
+		fault = "Metapage allows no entries in a bucket.";
+	else if (meta->nextents == 0 || meta->nextents > MTP_HASH_MAX_EXTENTS ||
+			 meta->extents[0].bucket != 0)
+		fault = "Metapage has no valid extents.";
+	for (int i = 0; fault == NULL && i < meta->nextents; i++)
 	{
-		uint32		end = i + 1 < meta->nextents ? meta->extents[i + 1].bucket : meta->reserved;
+		const MtpHashExtent *e = &meta->extents[i];
+		uint32		end = mtp_hash_extent_end(meta, i);
 
-		if (end <= meta->extents[i].bucket)
-			mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Extents of the metapage do not ascend.");
-		if (meta->extents[i].block == MTP_HASH_META_BLOCK ||
-			(uint64) meta->extents[i].block + extent_size(meta, i) > MaxBlockNumber)
-			mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1,
-							"An extent of the metapage lies outside of any file.");
-		for (int j = 0; j < i; j++)
-			if (in_extent(meta, i, meta->extents[j].block) ||
-				in_extent(meta, j, meta->extents[i].block))
-				mtp_verify_fail(v, MTP_HASH_META_BLOCK, -1, "Extents of the metapage overlap.");
+		if (end <= e->bucket)
+			fault = "Extents of the metapage do not ascend.";
+		else if (e->block == MTP_HASH_META_BLOCK ||
+				 (uint64) e->block + (end - e->bucket) > MaxBlockNumber)
+			fault = "An extent of the metapage lies outside of any file.";
+		for (int j = 0; fault == NULL && j < i; j++)
+			if (in_extent(meta, i, meta->extents[j].block) || in_extent(meta, j, e->block))
+				fault = "Extents of the metapage overlap.";
 	}
+	if (fault != NULL)
+		mtp_verify_fail(hv->v, MTP_HASH_META_BLOCK, -1, "%s", fault);
 }
 
 /* True if the chain that begins at `first` has the page; its bucket is pinned. */
@@ -126,22 +119,6 @@ chain_has(MtpHashVerify *hv, BlockNumber first, BlockNumber from, BlockNumber bl
 		from = at;
 	}
 	return false;
-}
-
-/* True if another bucket's chain still has a page that it had when that bucket was checked. */
-static bool
-still_has(MtpHashVerify *hv, uint32 bucket, BlockNumber blkno)
-{
-	BlockNumber at = mtp_hash_block(&hv->meta, bucket);
-	Buffer		pin = mtp_hash_verify_copy(hv, at, MTP_HASH_META_BLOCK, MTP_HASH_BUCKET,
-										   &hv->scratch_primary, true);
-	MtpHashPrimary *p = MtpHashPrimaryOf(hv->scratch_primary.data);
-	bool		has = chain_has(hv, p->h.next, at, blkno);
-
-	for (int i = 0; i < p->h.nheavy && !has; i++)
-		has = chain_has(hv, p->heavy[i].first, at, blkno);
-	ReleaseBuffer(pin);
-	return has;
 }
 
 /*
@@ -168,14 +145,26 @@ claim_page(MtpHashVerify *hv, BlockNumber blkno, BlockNumber from)
 		if (in_extent(&hv->meta, i, blkno))
 			mtp_verify_fail(v, from, -1, "Page leads to block %u, which is a bucket's own.", blkno);
 
-	/* Another bucket had the page, but may have lost it since: look again. */
 	owner = hv->owners[blkno];
 	if (owner == hv->bucket + 1)
 		mtp_verify_fail(v, from, -1, "Page leads to block %u, which the bucket has already.",
 						blkno);
-	if (owner != 0 && still_has(hv, owner - 1, blkno))
-		mtp_verify_fail(v, from, -1, "Page leads to block %u, which is bucket %u's.", blkno,
-						owner - 1);
+	if (owner != 0)
+	{
+		/* Another bucket had the page, but may have lost it since: look again. */
+		BlockNumber at = mtp_hash_block(&hv->meta, owner - 1);
+		Buffer		pin = mtp_hash_verify_copy(hv, at, MTP_HASH_META_BLOCK, MTP_HASH_BUCKET,
+											   &hv->scratch_primary, true);
+		MtpHashPrimary *p = MtpHashPrimaryOf(hv->scratch_primary.data);
+		bool		has = chain_has(hv, p->h.next, at, blkno);
+
+		for (int i = 0; i < p->h.nheavy && !has; i++)
+			has = chain_has(hv, p->heavy[i].first, at, blkno);
+		ReleaseBuffer(pin);
+		if (has)
+			mtp_verify_fail(v, from, -1, "Page leads to block %u, which is bucket %u's.", blkno,
+							owner - 1);
+	}
 	hv->owners[blkno] = hv->bucket + 1;
 }
 

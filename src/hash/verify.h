@@ -56,6 +56,7 @@ extern void mtp_hash_verify_entries(MtpHashVerify *hv, Page page);
 /* Callbacks of index/verify_rows.c (MtpInspectOps) */
 extern bool mtp_hash_verify_matches(MtpVerify *v, const void *entry, const Datum *values,
 									const bool *isnull);
+extern Buffer mtp_hash_verify_find(MtpVerify *v, const void *entry, BlockNumber *blkno, int *pos);
 extern void mtp_hash_verify_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 								bool alive, void *state);
 extern void mtp_hash_verify_rows_done(MtpVerify *v);

@@ -12,17 +12,16 @@
 #include "hash/verify.h"
 
 #include "miscadmin.h"
-#include "utils/memutils.h"
 
 void
 mtp_hash_verify_rows_begin(MtpHashVerify *hv)
 {
 	Size		memory = Max((Size) maintenance_work_mem * 1024 / 2, 64 * 1024);
 
-	memset(&hv->order, 0, sizeof(MtpOrder));
-	hv->order.code = MTP_NORM_OID;
-	hv->order.narrow = true;
-	hv->order.norm_prefixes = true;
+	hv->order = (MtpOrder)
+	{
+		.code = MTP_NORM_OID,.narrow = true,.norm_prefixes = true
+	};
 	hv->entries = mtp_batch_spool_begin(&hv->order, memory);
 	hv->rows = mtp_batch_spool_begin(&hv->order, memory);
 }
@@ -117,52 +116,35 @@ mtp_hash_verify_matches(MtpVerify *v, const void *entry, const Datum *values, co
 	return mtp_hash_row(v->rel, values, isnull, &hash) && hash == mtp_entry_hash(entry);
 }
 
-/*
- * Looks again at an entry that has no row, as mtp_verify_entry_fault says.  That counts only if
- * the entry was there before and after, since an inserter may have removed it meanwhile to make
- * room.
- */
-static void
-check_entry_again(MtpHashVerify *hv, MtpHashEntry *e)
+/* The pin on the bucket's primary page holds VACUUM back (H9), whichever page has the entry. */
+Buffer
+mtp_hash_verify_find(MtpVerify *v, const void *entry, BlockNumber *blkno, int *pos)
 {
 	Found		found;
-	Buffer		buf = find_entry(hv, e, false, &found);
-	const char *what = NULL;
+	Buffer		buf = find_entry(v->own, entry, false, &found);
 
+	*blkno = found.blkno;
+	*pos = found.pos;
 	if (found.pos >= 0)
-		what = mtp_verify_entry_fault(hv->v, &e->tid, e);
-	if (what != NULL)
-	{
-		ReleaseBuffer(find_entry(hv, e, false, &found));
-		if (found.pos >= 0)
-			mtp_verify_fail(hv->v, found.blkno, found.pos, "Entry leads to TID (%u,%u), but %s.",
-							ItemPointerGetBlockNumber(&e->tid),
-							ItemPointerGetOffsetNumber(&e->tid), what);
-	}
+		return buf;
 	ReleaseBuffer(buf);
+	return InvalidBuffer;
 }
 
 void
 mtp_hash_verify_entries(MtpHashVerify *hv, Page page)
 {
-	MemoryContext context = hv->v->rows->context;
-	MemoryContext old = MemoryContextSwitchTo(context);
-
 	for (int i = 0; i < MtpHashHead(page)->n; i++)
 	{
 		MtpHashEntry e = *MtpHashEntryAt(page, i);
 
-		CHECK_FOR_INTERRUPTS();
-		if (mtp_verify_entry_fault(hv->v, &e.tid, &e) != NULL)
-			check_entry_again(hv, &e);
-		MemoryContextReset(context);
+		mtp_verify_entry(hv->v, &e.tid, &e);
 
 		/* A row that the snapshot sees must have no dead entry: the end finds such a one. */
 		if (MtpHashFps(page)[i] != MTP_FP_DEAD)
 			mtp_batch_spool_put_narrow(hv->entries,
 									   mtp_narrow_of_hash(mtp_entry_hash(&e), &e.tid));
 	}
-	MemoryContextSwitchTo(old);
 }
 
 void
@@ -238,13 +220,7 @@ mtp_hash_verify_rows_done(MtpVerify *v)
 
 		/* The row's entry was not among those without dead hint. */
 		tid = find_narrow(hv, &row, false, &found);
-		if (found.pos < 0)
-			mtp_verify_fail(v, found.blkno, -1, "Row with TID (%u,%u) has no entry.",
-							ItemPointerGetBlockNumber(&tid), ItemPointerGetOffsetNumber(&tid));
-		if (found.dead && !v->rows->ignore_dead)
-			mtp_verify_fail(v, found.blkno, found.pos,
-							"Row with TID (%u,%u) is alive, but its entry marked dead.",
-							ItemPointerGetBlockNumber(&tid), ItemPointerGetOffsetNumber(&tid));
+		mtp_verify_row_entry(v, &tid, found.blkno, found.pos, found.pos >= 0, found.dead);
 	}
 	while (more)
 		more = next_entry(hv, &entry);

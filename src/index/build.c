@@ -4,19 +4,10 @@
  */
 #include "index/build.h"
 
-#include "commands/progress.h"
 #include "miscadmin.h"
-#include "pgstat.h"
-
-void
-mtp_index_build_report(const MtpIndexBuild *b)
-{
-	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, b->done);
-}
 
 IndexBuildResult *
-mtp_index_build(MtpIndexBuild *b, Relation heap, struct IndexInfo *info,
-				const MtpIndexBuildWay *way)
+mtp_index_build(MtpIndexBuild *b, Relation heap, struct IndexInfo *info)
 {
 	IndexBuildResult *result = palloc0(sizeof(IndexBuildResult));
 	const int	params[] = {
@@ -25,14 +16,14 @@ mtp_index_build(MtpIndexBuild *b, Relation heap, struct IndexInfo *info,
 		PROGRESS_SCAN_BLOCKS_TOTAL,
 		PROGRESS_SCAN_BLOCKS_DONE
 	};
-	int64		values[] = {way->sorting, 0, 0, 0};
+	int64		values[] = {b->sorting, 0, 0, 0};
 
 	if (RelationGetNumberOfBlocks(b->index) != 0)
 		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(b->index));
 	b->spool = mtp_batch_spool_begin(b->order, (Size) maintenance_work_mem * 1024);
 
-	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, way->scanning);
-	result->heap_tuples = table_index_build_scan(heap, b->index, info, true, true, way->collect, b,
+	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, b->scanning);
+	result->heap_tuples = table_index_build_scan(heap, b->index, info, true, true, b->collect, b,
 												 NULL);
 	result->index_tuples = b->ntuples;
 
@@ -41,9 +32,9 @@ mtp_index_build(MtpIndexBuild *b, Relation heap, struct IndexInfo *info,
 	pgstat_progress_update_multi_param(lengthof(params), params, values);
 	mtp_batch_spool_sort(b->spool);
 
-	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, way->writing);
-	way->write(b);
-	mtp_index_build_report(b);
+	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, b->writing);
+	b->write(b);
+	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, b->done);
 	mtp_batch_spool_end(b->spool);
 	return result;
 }

@@ -11,22 +11,16 @@
 #include "access/genam.h"
 #include "access/tableam.h"
 #include "batch/spool.h"
+#include "commands/progress.h"
+#include "pgstat.h"
 
 /* The part of a build that both have; an access method's own build begins with it. */
 typedef struct MtpIndexBuild
 {
+	/* The access method sets these, and leaves the rest zero. */
 	Relation	index;
 	MtpOrder   *order;			/* of the entries */
-	MtpSpool   *spool;
-	int64		ntuples;		/* entries that collect() has put there */
-	int64		done;			/* entries that were taken out again */
-} MtpIndexBuild;
-
-/* How an access method builds. */
-typedef struct MtpIndexBuildWay
-{
-	/* Phases, as the progress view has them */
-	int64		scanning;
+	int64		scanning;		/* phases, as the progress view has them */
 	int64		sorting;
 	int64		writing;
 
@@ -34,22 +28,22 @@ typedef struct MtpIndexBuildWay
 	IndexBuildCallback collect;
 
 	/* Writes the index's main fork from the sorted spool. */
-	void		(*write) (MtpIndexBuild *b);
-} MtpIndexBuildWay;
+	void		(*write) (struct MtpIndexBuild *b);
 
-/* Builds an index, which is empty.  b->index and b->order are set, the rest is zero. */
-extern IndexBuildResult *mtp_index_build(MtpIndexBuild *b, Relation heap, struct IndexInfo *info,
-										 const MtpIndexBuildWay *way);
+	MtpSpool   *spool;
+	int64		ntuples;		/* entries that collect() has put there */
+	int64		done;			/* entries that were taken out again */
+} MtpIndexBuild;
 
-/* Tells the progress view how many entries were taken out of the spool. */
-extern void mtp_index_build_report(const MtpIndexBuild *b);
+/* Builds an index, which is empty. */
+extern IndexBuildResult *mtp_index_build(MtpIndexBuild *b, Relation heap, struct IndexInfo *info);
 
 /* An entry was taken out of the spool: tells the progress view now and then. */
 static inline void
 mtp_index_build_step(MtpIndexBuild *b)
 {
 	if (++b->done % 4096 == 0)
-		mtp_index_build_report(b);
+		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, b->done);
 }
 
 #endif							/* MTP_INDEX_BUILD_H */

@@ -4,13 +4,12 @@
  *
  * The table has the last word, and tells the standbys' conflict horizon.
  */
-#include "core/core.h"
+#include "index/dead.h"
 
 #include "access/xlog.h"
 #include "access/xlogutils.h"
-#include "storage/standby.h"
-#include "index/dead.h"
 #include "core/links.h"
+#include "storage/standby.h"
 
 TM_IndexDeleteOp *
 mtp_dead_begin(Relation index, Buffer buf, int most)
@@ -41,11 +40,17 @@ compare_ids(const void *a, const void *b)
 	return ((const TM_IndexDelete *) a)->id - ((const TM_IndexDelete *) b)->id;
 }
 
-/* Collects what the table found dead, ascending; returns how many. */
-static int
-collect(TM_IndexDeleteOp *op, uint16 *at)
+bool
+mtp_dead_delete(TM_IndexDeleteOp *op, Relation heap, Buffer buf, uint8 info, MtpDeadDelete delete)
 {
+	uint16	   *at = palloc(op->ndeltids * sizeof(uint16));
+	TransactionId horizon;
 	int			n = 0;
+
+	/* All that may fail comes before the page's change: these TIDs, and the table's own reads. */
+	for (int i = 0; i < op->ndeltids; i++)
+		mtp_tid_check_block(op->irel, op->iblknum, heap, &op->deltids[i].tid);
+	horizon = table_index_delete_tuples(heap, op);
 
 	/* The table has put them into an order of its own; ids are in the page's order. */
 	qsort(op->deltids, op->ndeltids, sizeof(TM_IndexDelete), compare_ids);
@@ -56,26 +61,13 @@ collect(TM_IndexDeleteOp *op, uint16 *at)
 		if (status->knowndeletable)
 			at[n++] = status->idxoffnum - 1;
 	}
-	return n;
-}
-
-bool
-mtp_dead_delete(TM_IndexDeleteOp *op, Relation heap, Buffer buf, uint8 info, MtpDeadDelete delete)
-{
-	uint16	   *at = palloc(op->ndeltids * sizeof(uint16));
-	TransactionId horizon;
-	int			n;
-
-	for (int i = 0; i < op->ndeltids; i++)
-		mtp_tid_check_block(op->irel, op->iblknum, heap, &op->deltids[i].tid);
-	horizon = table_index_delete_tuples(heap, op);
-	n = collect(op, at);
 
 	if (n > 0)
 	{
 		MtpWalDead	rec = {.n = n};
 		MtpChange	c;
 
+		/* Only standbys with queries need it: replay cancels those that may see the rows. */
 		rec.horizon = XLogStandbyInfoActive() ? horizon : InvalidTransactionId;
 		mtp_change_init(&c, op->irel, info);
 		mtp_change_buffer(&c, buf, REGBUF_STANDARD);

@@ -10,16 +10,11 @@
 #include "access/xlog.h"
 #include "batch/batch.h"
 #include "catalog/index.h"
-#include "catalog/pg_am.h"
-#include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "storage/smgr.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
-#include "utils/lsyscache.h"
 #include "utils/pg_lsn.h"
 #include "utils/snapmgr.h"
 
@@ -168,12 +163,9 @@ mtp_page_info(PG_FUNCTION_ARGS)
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	if (!rel->rd_index->indisready)
 
-		/*
-		 * A build writes past shared buffers: a page that is read into them before stays there as
-		 * it was.
-		 */
+	/* A build writes past shared buffers: a page that is read into them before stays as it was. */
+	if (!rel->rd_index->indisready)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("index \"%s\" is not ready", RelationGetRelationName(rel)),

@@ -9,7 +9,6 @@
 
 #include "access/amapi.h"
 #include "access/tableam.h"
-#include "storage/block.h"
 #include "storage/bufpage.h"
 
 /* Columns of page_info */
@@ -29,17 +28,23 @@ typedef struct MtpInspectOps
 
 	/*
 	 * Raises ERRCODE_INDEX_CORRUPTED at the first thing that is wrong with the index.  With
-	 * v->rows, checks for each entry that it has a row (mtp_verify_entry_fault).
+	 * v->rows, checks for each entry that it has a row (mtp_verify_entry).
 	 */
 	void		(*verify) (MtpVerify *v);
 
-	/* True if the entry, which mtp_verify_entry_fault was given, has these values. */
+	/* True if the entry, which mtp_verify_entry was given, has these values. */
 	bool		(*matches) (MtpVerify *v, const void *entry, const Datum *values,
 							const bool *isnull);
 
 	/*
-	 * Raises ERRCODE_INDEX_CORRUPTED if a visible row has no entry, or leaves that to rows_done;
-	 * the state is the MtpVerify.
+	 * Looks the entry up in the index.  Returns the buffer whose pin holds VACUUM back, not
+	 * locked, and where the entry is; InvalidBuffer if the index does not have it any more.
+	 */
+	Buffer		(*find) (MtpVerify *v, const void *entry, BlockNumber *blkno, int *pos);
+
+	/*
+	 * Raises ERRCODE_INDEX_CORRUPTED if a visible row has no entry (mtp_verify_row_entry), or
+	 * leaves that to rows_done; the state is the MtpVerify.
 	 */
 	IndexBuildCallback check_row;
 

@@ -2,12 +2,11 @@
  * passed.c
  *	  Logs and replays what VACUUM has passed: scans on standbys let go of its blocks as well.
  */
-#include "core/core.h"
+#include "index/vacuum.h"
 
 #include "access/xlog.h"
 #include "access/xlogutils.h"
 #include "storage/buf_internals.h"
-#include "index/passed.h"
 
 void
 mtp_wal_log_passed(Relation rel, BlockNumber from, BlockNumber to)
@@ -23,24 +22,6 @@ mtp_wal_log_passed(Relation rel, BlockNumber from, BlockNumber to)
 	XLogBeginInsert();
 	XLogRegisterData((char *) &rec, sizeof(rec));
 	XLogInsert(MTP_RMGR_ID, MTP_WAL_VACUUM);
-}
-
-/* True if a scan can have a pin on this block: only if it is in shared buffers. */
-static bool
-block_is_cached(MtpLocator locator, BlockNumber blkno)
-{
-	BufferTag	tag;
-	uint32		hash;
-	LWLock	   *lock;
-	bool		found;
-
-	MtpInitBufferTag(&tag, locator, MAIN_FORKNUM, blkno);
-	hash = BufTableHashCode(&tag);
-	lock = BufMappingPartitionLock(hash);
-	LWLockAcquire(lock, LW_SHARED);
-	found = BufTableLookup(&tag, hash) >= 0;
-	LWLockRelease(lock);
-	return found;
 }
 
 /*
@@ -59,9 +40,20 @@ mtp_wal_redo_passed(XLogReaderState *record)
 		return;
 	for (BlockNumber blkno = rec->from; blkno < rec->to; blkno++)
 	{
+		BufferTag	tag;
+		uint32		hash;
+		LWLock	   *lock;
+		bool		cached;
 		Buffer		buf;
 
-		if (!block_is_cached(rec->locator, blkno))
+		/* A scan can have a pin on the block only if it is in shared buffers. */
+		MtpInitBufferTag(&tag, rec->locator, MAIN_FORKNUM, blkno);
+		hash = BufTableHashCode(&tag);
+		lock = BufMappingPartitionLock(hash);
+		LWLockAcquire(lock, LW_SHARED);
+		cached = BufTableLookup(&tag, hash) >= 0;
+		LWLockRelease(lock);
+		if (!cached)
 			continue;
 		buf = XLogReadBufferExtended(rec->locator, MAIN_FORKNUM, blkno, RBM_NORMAL_NO_LOG,
 									 InvalidBuffer);

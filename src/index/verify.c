@@ -10,26 +10,17 @@
 void
 mtp_verify_fail(MtpVerify *v, BlockNumber blkno, int pos, const char *fmt,...)
 {
-	StringInfoData text;
+	char		words[1000];
+	va_list		args;
 
-	initStringInfo(&text);
-	for (;;)
-	{
-		va_list		args;
-		int			needed;
-
-		va_start(args, fmt);
-		needed = appendStringInfoVA(&text, fmt, args);
-		va_end(args);
-		if (needed == 0)
-			break;
-		enlargeStringInfo(&text, needed);
-	}
+	va_start(args, fmt);
+	vsnprintf(words, sizeof(words), fmt, args);
+	va_end(args);
 	ereport(ERROR,
 			(errcode(ERRCODE_INDEX_CORRUPTED),
 			 errmsg("index \"%s\" is corrupted at block %u, offset %d",
 					RelationGetRelationName(v->rel), blkno, pos + 1),
-			 errdetail_internal("%s", text.data),
+			 errdetail_internal("%s", words),
 			 errhint("Please REINDEX it.")));
 }
 
@@ -102,10 +93,7 @@ mtp_verify(const MtpInspectOps *ops, Relation heap, Relation rel, bool heapallin
 
 	v.blkno = InvalidBlockNumber;
 	if (v.rows)
-	{
 		mtp_verify_rows(&v);
-		mtp_verify_rows_end(&v);
-	}
 	error_context_stack = callback.previous;
 	FreeAccessStrategy(v.strategy);
 	MemoryContextDelete(v.context);

@@ -10,8 +10,6 @@
 
 #include "index/inspect.h"
 
-#include "executor/tuptable.h"
-#include "nodes/execnodes.h"
 #include "storage/bufmgr.h"
 #include "utils/snapshot.h"
 
@@ -24,19 +22,6 @@ typedef struct MtpVerifyFault
 	char		words[200];
 } MtpVerifyFault;
 
-/* verify_rows.c's state */
-typedef struct MtpVerifyRows
-{
-	Snapshot	snapshot;
-	IndexInfo  *info;
-	EState	   *estate;
-	ExprState  *predicate;
-	TupleTableSlot *slot;
-	MemoryContext context;		/* reset for each row or entry */
-	BlockNumber heap_blocks;
-	bool		ignore_dead;	/* dead hints may be the primary's */
-} MtpVerifyRows;
-
 typedef struct MtpVerify
 {
 	const MtpInspectOps *ops;
@@ -48,12 +33,12 @@ typedef struct MtpVerify
 	BlockNumber blkno;			/* where we are, for the error context */
 	MemoryContext context;		/* reset for each page */
 	BufferAccessStrategy strategy;
-	MtpVerifyRows *rows;		/* NULL if only the index is checked */
+	struct MtpVerifyRows *rows; /* verify_rows.c's; NULL if only the index is checked */
 	void	   *own;			/* the access method's */
 } MtpVerify;
 
-/* What a page must agree with that its neighbours and parent tell. */
-#define MTP_VERIFY_STRIKES 5	/* looks that must show the same fault */
+/* So many looks must show the same fault. */
+#define MTP_VERIFY_STRIKES 5
 
 /* Raises ERRCODE_INDEX_CORRUPTED.  pos counts from 0; -1 stands for the page as a whole. */
 extern void mtp_verify_fail(MtpVerify *v, BlockNumber blkno, int pos, const char *fmt,...)
@@ -63,8 +48,8 @@ extern void mtp_verify_fault(MtpVerifyFault *f, BlockNumber blkno, int pos, cons
 			pg_attribute_printf(4, 5);
 
 /*
- * Raises the fault if it was seen often enough.  Else remembers it, and gives others
- * time to finish what they do.
+ * Raises the fault if it was seen often enough.  Else remembers it, and gives others time to finish
+ * what they do.
  */
 extern void mtp_verify_strike(MtpVerify *v, const MtpVerifyFault *f, MtpVerifyFault *last,
 							  int *strikes);
@@ -77,20 +62,26 @@ extern void mtp_verify(const MtpInspectOps *ops, Relation heap, Relation rel, bo
 					   Snapshot snapshot);
 
 /*
- * rows.c
+ * verify_rows.c
  */
 
 /* The rows' state is freed with the current memory context. */
 extern void mtp_verify_rows_begin(MtpVerify *v, Snapshot snapshot);
 
 /*
- * What is wrong with an entry, seen from the table, or NULL.  VACUUM can't take the entry away
- * meanwhile.
+ * Raises an error if the entry has no row.  The caller has read it under a pin that it still holds
+ * and VACUUM cannot pass, so the line pointer that the entry leads to stays in use.
  */
-extern const char *mtp_verify_entry_fault(MtpVerify *v, ItemPointer tid, const void *entry);
+extern void mtp_verify_entry(MtpVerify *v, ItemPointer tid, const void *entry);
 
-/* Raises an error if a row that the snapshot sees has no entry. */
+/*
+ * Raises an error unless the index has found the entry of a row that the snapshot sees, without a
+ * dead hint; blkno and pos say where it is or should be.
+ */
+extern void mtp_verify_row_entry(MtpVerify *v, ItemPointer tid, BlockNumber blkno, int pos,
+								 bool found, bool dead);
+
+/* Raises an error if a row that the snapshot sees has no entry; ends what begin began. */
 extern void mtp_verify_rows(MtpVerify *v);
-extern void mtp_verify_rows_end(MtpVerify *v);
 
 #endif							/* MTP_INSPECT_VERIFY_H */

@@ -2,10 +2,8 @@
  * verify_rows.c
  *	  Checks an index against its table: every entry has its row, every row its entry.
  *
- * Entry to row: the caller holds what keeps VACUUM from taking the entry away, so the line
- * pointer that it leads to stays in use.  A row version's values are looked at only if the snapshot
- * sees it, or if nothing outside of it is needed to do so: an aborted or dead row's TOAST values
- * may go at any time.
+ * Entry to row: a row version's values are looked at only if the snapshot sees it, or if nothing
+ * outside of it is needed to do so: an aborted or dead row's TOAST values may go at any time.
  *
  * Row to entry: each row that the snapshot sees is looked up in the index.  The snapshot is
  * registered, so no such row can become removable meanwhile.
@@ -13,12 +11,23 @@
 #include "index/verify.h"
 
 #include "access/heapam.h"
-#include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/index.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
+
+typedef struct MtpVerifyRows
+{
+	Snapshot	snapshot;
+	IndexInfo  *info;
+	EState	   *estate;
+	ExprState  *predicate;
+	TupleTableSlot *slot;
+	MemoryContext context;		/* reset for each row or entry */
+	BlockNumber heap_blocks;
+	bool		ignore_dead;	/* dead hints may be the primary's */
+} MtpVerifyRows;
 
 /* Versions of one row, reached from the line pointer that an entry leads to. */
 typedef struct Chain
@@ -55,18 +64,6 @@ mtp_verify_rows_begin(MtpVerify *v, Snapshot snapshot)
 	r->heap_blocks = RelationGetNumberOfBlocks(v->heap);
 	r->ignore_dead = TransactionStartedDuringRecovery();
 	v->rows = r;
-}
-
-void
-mtp_verify_rows_end(MtpVerify *v)
-{
-	MtpVerifyRows *r = v->rows;
-
-	ExecDropSingleTupleTableSlot(r->slot);
-	FreeExecutorState(r->estate);
-	MemoryContextDelete(r->context);
-	v->rows = NULL;
-	pfree(r);
 }
 
 /*
@@ -145,12 +142,14 @@ version_matches(MtpVerify *v, Buffer buf, HeapTuple tup, const void *entry)
 }
 
 /*
+ * What is wrong with an entry, seen from the table, or NULL.
+ *
  * Versions of one chain differ in an index's columns only if the chain is older than the index:
  * then the entry is its last version's.  So what the snapshot sees must match; and if it sees none,
  * one of those that can be looked at.
  */
-const char *
-mtp_verify_entry_fault(MtpVerify *v, ItemPointer tid, const void *entry)
+static const char *
+entry_fault(MtpVerify *v, ItemPointer tid, const void *entry)
 {
 	MtpVerifyRows *r = v->rows;
 	BlockNumber blkno = ItemPointerGetBlockNumber(tid);
@@ -158,7 +157,6 @@ mtp_verify_entry_fault(MtpVerify *v, ItemPointer tid, const void *entry)
 	Chain	   *chain;
 	Buffer		buf;
 	const char *what;
-	bool		all = true;
 
 	if (blkno >= r->heap_blocks)
 		r->heap_blocks = RelationGetNumberOfBlocks(v->heap);
@@ -178,28 +176,81 @@ mtp_verify_entry_fault(MtpVerify *v, ItemPointer tid, const void *entry)
 	}
 	else if (what == NULL && chain->n > 0 && !computed)
 	{
+		/* A version with values in TOAST can't be looked at, and may be the entry's. */
 		what = "its row has other values";
-		for (int i = 0; i < chain->n; i++)
-		{
-			if (HeapTupleHasExternal(&chain->tuples[i]))
-				all = false;
-			else if (version_matches(v, buf, &chain->tuples[i], entry))
+		for (int i = 0; what != NULL && i < chain->n; i++)
+			if (HeapTupleHasExternal(&chain->tuples[i]) ||
+				version_matches(v, buf, &chain->tuples[i], entry))
 				what = NULL;
-		}
-		if (!all)
-			what = NULL;
 	}
 	ReleaseBuffer(buf);
 	return what;
 }
 
+/*
+ * An entry without a row counts only if the index had it before and after that was seen, with a pin
+ * on it in between: else an inserter may have removed it to make room.  On a standby the replay of
+ * such a deletion may have.
+ */
+void
+mtp_verify_entry(MtpVerify *v, ItemPointer tid, const void *entry)
+{
+	MemoryContext old = MemoryContextSwitchTo(v->rows->context);
+
+	CHECK_FOR_INTERRUPTS();
+	if (entry_fault(v, tid, entry) != NULL)
+	{
+		BlockNumber blkno;
+		int			pos;
+		Buffer		pin = v->ops->find(v, entry, &blkno, &pos);
+		const char *what = BufferIsValid(pin) ? entry_fault(v, tid, entry) : NULL;
+
+		if (what != NULL && v->ops->find(v, entry, &blkno, &pos) != InvalidBuffer)
+			mtp_verify_fail(v, blkno, pos, "Entry leads to TID (%u,%u), but %s.",
+							ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid), what);
+		if (BufferIsValid(pin))
+			ReleaseBuffer(pin);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(v->rows->context);
+}
+
+void
+mtp_verify_row_entry(MtpVerify *v, ItemPointer tid, BlockNumber blkno, int pos, bool found,
+					 bool dead)
+{
+	if (!found)
+		mtp_verify_fail(v, blkno, pos, "Row with TID (%u,%u) has no entry.",
+						ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid));
+	if (dead && !v->rows->ignore_dead)
+		mtp_verify_fail(v, blkno, pos,
+						"Row with TID (%u,%u) is alive, but its entry marked dead.",
+						ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid));
+}
+
+static void
+check_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive, void *state)
+{
+	MtpVerify  *v = state;
+	MemoryContext old = MemoryContextSwitchTo(v->rows->context);
+
+	v->ops->check_row(index, tid, values, isnull, alive, state);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(v->rows->context);
+}
+
 void
 mtp_verify_rows(MtpVerify *v)
 {
-	TableScanDesc scan = table_beginscan_strat(v->heap, v->rows->snapshot, 0, NULL, true, true);
+	MtpVerifyRows *r = v->rows;
+	TableScanDesc scan = table_beginscan_strat(v->heap, r->snapshot, 0, NULL, true, true);
 
-	(void) table_index_build_scan(v->heap, v->rel, v->rows->info, true, false, v->ops->check_row, v,
-								  scan);
+	(void) table_index_build_scan(v->heap, v->rel, r->info, true, false, check_row, v, scan);
 	if (v->ops->rows_done)
 		v->ops->rows_done(v);
+	ExecDropSingleTupleTableSlot(r->slot);
+	FreeExecutorState(r->estate);
+	MemoryContextDelete(r->context);
+	v->rows = NULL;
+	pfree(r);
 }
