@@ -312,6 +312,11 @@ move_right(Walk *w, MtpPageReader *v)
 			return true;
 		if (v->torn)
 			return false;
+
+		/*
+		 * Between the two locks the right page may be split or deleted.  Its links lead on in both
+		 * cases, and it is not reused while this process may come to it (invariant B13).
+		 */
 		if (BufferIsValid(v->buf))
 		{
 			UnlockReleaseBuffer(v->buf);
@@ -394,6 +399,8 @@ descend(Walk *w, MtpPageReader *v)
 		return false;
 	block = v->block;
 	at = v->head.level;
+
+	/* `block`, on level `at`, is where the next step begins; v has it, unless a step has failed. */
 	for (;;)
 	{
 		bool		good = move_right(w, v);
@@ -404,6 +411,7 @@ descend(Walk *w, MtpPageReader *v)
 		{
 			BlockNumber here = v->block;
 
+			/* Once the child is known the page may go: right links make up for splits behind us. */
 			good = find_child(w, v, &block);
 			if (good)
 			{
@@ -533,6 +541,7 @@ mtp_blink_parent(Relation rel, MtpBlinkStack *stack, uint32 level, IndexTuple pi
 			{
 				BlockNumber blkno = BufferGetBlockNumber(buf);
 
+				/* This may split pages above; this page stays where it is. */
 				mtp_blink_finish_split(rel, buf, stack);
 				buf = mtp_blink_read_link(rel, blkno, level, BUFFER_LOCK_EXCLUSIVE);
 				continue;
@@ -541,6 +550,11 @@ mtp_blink_parent(Relation rel, MtpBlinkStack *stack, uint32 level, IndexTuple pi
 			if (*pos >= 0)
 				return buf;
 		}
+
+		/*
+		 * The caller has the child locked all the while.  So nobody takes its downlink away, and a
+		 * split may move it to the right only.
+		 */
 		UnlockReleaseBuffer(buf);
 		buf = InvalidBuffer;
 		if (next != InvalidBlockNumber)

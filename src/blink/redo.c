@@ -54,7 +54,10 @@ redo_insert(XLogReaderState *record)
 	MtpWalInsert *rec = (MtpWalInsert *) XLogRecGetData(record);
 	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
 
-	/* Children come first: on the primary they are locked before their parent. */
+	/*
+	 * Children come first: on the primary they are locked before their parent.  All stay locked to
+	 * the end, so a query sees the downlinks together with the cleared flags (invariant B4).
+	 */
 	redo_children(record, 1, bufs);
 	if (XLogReadBufferForRedo(record, 0, &bufs[0]) == BLK_NEEDS_REDO)
 	{
@@ -67,6 +70,7 @@ redo_insert(XLogReaderState *record)
 		uint64	   *norms = palloc(n * sizeof(uint64));
 		char	   *copy = palloc(len);
 
+		/* A block's data has no alignment of its own, and the items need theirs. */
 		memcpy(pos, data, n * sizeof(uint16));
 		memcpy(copy, data + n * sizeof(uint16), len - n * sizeof(uint16));
 		for (int i = 0, at = 0; i < n; i++)
@@ -165,6 +169,8 @@ redo_newroot(XLogReaderState *record)
 	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
 
 	redo_children(record, 2, bufs);
+
+	/* Both stay locked until both are written: no query goes to a root that is not there yet. */
 	bufs[0] = XLogInitBufferForRedo(record, 0);
 	bufs[1] = XLogInitBufferForRedo(record, 1);
 	redo_page(record, 1, bufs[1]);
@@ -215,6 +221,7 @@ block_number(XLogReaderState *record, int block)
 
 /*
  * Blocks: for each level from the leaf up, left sibling (if any), page, right sibling; the parent.
+ * A query that stands on a page that goes has its links, and its safexid keeps it (invariant B13).
  */
 static void
 redo_unlink(XLogReaderState *record)
@@ -231,6 +238,8 @@ redo_unlink(XLogReaderState *record)
 		int			at = n + (has_left ? 1 : 0);
 
 		right = block_number(record, at + 1);
+
+		/* Left, page, right: the primary's order of locks.  The page needs no old state. */
 		if (has_left && XLogReadBufferForRedo(record, n, &bufs[n]) == BLK_NEEDS_REDO)
 		{
 			MtpHeader(BufferGetPage(bufs[n]))->right = right;
@@ -249,6 +258,8 @@ redo_unlink(XLogReaderState *record)
 		}
 		n = at + 2;
 	}
+
+	/* The parent's own LSN decides: a second replay must not take another downlink away. */
 	if (XLogReadBufferForRedo(record, n, &bufs[n]) == BLK_NEEDS_REDO)
 	{
 		mtp_blink_drop_downlink(BufferGetPage(bufs[n]), rec->pos, right);

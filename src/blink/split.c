@@ -54,7 +54,10 @@ put_in_place(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items
 	c.progress_to = put->progress_to;
 	if (c.logged && n > 1)
 	{
-		/* The record wants the items in one piece, each MAXALIGNed. */
+		/*
+		 * The record wants the items in one piece, each MAXALIGNed.  To get memory may fail, so it
+		 * comes before the critical section (invariant B2).
+		 */
 		for (int i = 0; i < n; i++)
 			bytes += MAXALIGN(IndexTupleSize(items[i]));
 		flat = bytes <= BLCKSZ ? small.data : palloc(bytes);
@@ -72,6 +75,7 @@ put_in_place(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items
 		bytes = IndexTupleSize(items[0]);
 	}
 
+	/* A crash leaves all of this or nothing: replay makes the change as a whole. */
 	mtp_change_begin(&c);
 	mtp_page_insert(BufferGetPage(buf), n, pos, items, norms);
 	for (int i = 0; i < put->nchildren; i++)
@@ -322,6 +326,7 @@ publish_pages(Split *s, Buffer rbuf)
 	c.progress = put->progress;
 	c.progress_to = put->progress_to;
 
+	/* A crash before the record leaves K - 1 new pages that belong to nothing: VACUUM finds them. */
 	mtp_change_begin(&c);
 	if (BufferIsValid(rbuf))
 		MtpHeader(BufferGetPage(rbuf))->left = BufferGetBlockNumber(s->bufs[s->k - 1]);
@@ -387,6 +392,11 @@ make_new_root(Relation rel, Buffer meta, uint32 level, int npages, Buffer *bufs,
 	mtp_change_buffer(&c, rootbuf, REGBUF_WILL_INIT | REGBUF_STANDARD);
 	for (int i = 0; i < k - 1; i++)
 		mtp_change_buffer(&c, bufs[i], REGBUF_STANDARD);
+
+	/*
+	 * The metapage leads to the new root in the same record.  No process is on its way to the new
+	 * root yet, and one that comes by the old root finds its way by right links.
+	 */
 	mtp_change_begin(&c);
 	mtp_blink_meta_init(BufferGetPage(meta), rec.root, level);
 	memcpy(BufferGetPage(rootbuf), page, BLCKSZ);
@@ -419,6 +429,10 @@ post_downlinks(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 	Buffer		meta = InvalidBuffer;
 	int			at;
 
+	/*
+	 * Only a leftmost page can be the root; the metapage tells.  It is locked after all pages of the
+	 * tree, here as in mtp_blink_make_root, which holds none.
+	 */
 	if (MtpLeftmost(BufferGetPage(bufs[0])))
 		meta = mtp_blink_read_meta(put->rel, BUFFER_LOCK_EXCLUSIVE);
 	if (BufferIsValid(meta) &&
@@ -438,6 +452,11 @@ post_downlinks(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 		bufs += done - 1;
 		pivots += done - 1;
 	}
+
+	/*
+	 * An error from here on, as a crash does, leaves a whole tree with flags, and the next writer
+	 * that comes by finishes the split (invariant B4).
+	 */
 	parent = mtp_blink_parent(put->rel, put->stack, level, pivots[1],
 							  BufferGetBlockNumber(bufs[0]), &at);
 	if (!BufferIsValid(parent))
@@ -458,6 +477,8 @@ post_downlinks(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 		pos[i - 1] = at + 1;
 		norms[i - 1] = mtp_norm_tuple(MtpHeader(BufferGetPage(parent))->norm, pivots[i]);
 	}
+
+	/* The last page keeps its flag, if it has one: it tells of its own right sibling. */
 	up.nchildren = k - 1;
 	up.children = bufs;
 	mtp_blink_put(&up, parent, k - 1, pos, pivots + 1, norms);
@@ -474,6 +495,10 @@ split_page(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items)
 	Split		s = {.put = put,.orig = BufferGetPage(buf)};
 	Buffer		rbuf = InvalidBuffer;
 
+	/*
+	 * The images come first, so that the right sibling is locked as briefly as possible, and nothing
+	 * that may fail for want of memory comes behind it (invariant B2).
+	 */
 	merge_items(&s, n, pos, items);
 	plan_split(&s, n);
 	s.bufs[0] = buf;
@@ -499,6 +524,8 @@ split_page(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items)
 	if (BufferIsValid(rbuf))
 		UnlockReleaseBuffer(rbuf);
 	MTP_INJECT(MtpIsLeaf(s.pages[0]) ? "leaf_split" : "inner_split");
+
+	/* All K pages are still locked, so no other process meets their flags (invariant B4). */
 	post_downlinks(put, s.k, s.bufs, s.pivots);
 	for (int i = 0; i < s.k; i++)
 		UnlockReleaseBuffer(s.bufs[i]);
@@ -548,6 +575,8 @@ mtp_blink_finish_split(Relation rel, Buffer left, MtpBlinkStack *stack)
 	IndexTuple	pivots[2] = {NULL, NULL};
 
 	Assert(MtpIncomplete(page));
+
+	/* With both locked, nobody else posts this downlink, or splits the right page meanwhile. */
 	bufs[0] = left;
 	bufs[1] = mtp_blink_read_link(rel, MtpHeader(page)->right, MtpHeader(page)->level,
 								  BUFFER_LOCK_EXCLUSIVE);

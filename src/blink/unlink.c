@@ -110,6 +110,8 @@ find_chain(Unlink *u)
 		good = child == u->levels[level - 1].page && (stays ? p.pos < nitems - 1 : may_go(page));
 		l->page = BufferGetBlockNumber(buf);
 		l->left = MtpHeader(page)->left;
+
+		/* Without its lock all of this may change; lock_level and lock_parent look again. */
 		UnlockReleaseBuffer(buf);
 		if (!good)
 			return false;
@@ -142,6 +144,7 @@ lock_left(Unlink *u, UnlinkLevel *l, uint32 level)
 		Buffer		buf = mtp_blink_read_link(u->rel, blkno, level, BUFFER_LOCK_EXCLUSIVE);
 		Page		page = BufferGetPage(buf);
 
+		/* One lock at a time on this level until the left sibling is found, which stays locked. */
 		mtp_blink_check_walk(u->rel, &walk, blkno);
 		blkno = MtpHeader(page)->right;
 		if (!MtpIsDeleted(page) && blkno == l->page)
@@ -177,6 +180,8 @@ lock_level(Unlink *u, int level)
 			return false;
 		left = BufferGetBlockNumber(l->lbuf);
 	}
+
+	/* From here on neither the page nor its links change; look whether they are what was found. */
 	l->buf = mtp_blink_read_link(u->rel, l->page, level, BUFFER_LOCK_EXCLUSIVE);
 	page = BufferGetPage(l->buf);
 	h = MtpHeader(page);
@@ -261,6 +266,7 @@ unlink_pages(Unlink *u, MtpBlinkUnlinked *gone)
 	}
 	mtp_change_buffer(&c, u->parent, REGBUF_STANDARD);
 
+	/* A crash before the record leaves the tree as it was, and the leaf to the next VACUUM. */
 	mtp_change_begin(&c);
 	for (int i = 0; i < u->nlevels; i++)
 	{
@@ -295,6 +301,8 @@ mtp_blink_unlink(Relation rel, Buffer leaf, MtpBlinkUnlinked *gone)
 	u.parent = InvalidBuffer;
 	u.levels[0].page = BufferGetBlockNumber(leaf);
 	u.levels[0].left = MtpHeader(page)->left;
+
+	/* Its left sibling's lock comes first in the tree's order, so this one has to go. */
 	u.pivot = good ? CopyIndexTuple(MtpHighKey(page)) : NULL;
 	UnlockReleaseBuffer(leaf);
 	if (!good)
@@ -305,6 +313,8 @@ mtp_blink_unlink(Relation rel, Buffer leaf, MtpBlinkUnlinked *gone)
 	if (good)
 	{
 		MTP_INJECT("unlink_found");
+
+		/* Lower levels first, then upward: the order in which splits lock (README, "Locks"). */
 		for (int level = 0; good && level < u.nlevels; level++)
 			good = lock_level(&u, level);
 		good = good && lock_parent(&u);

@@ -57,6 +57,8 @@ delete_dead(Relation rel, Buffer buf, int n, const uint16 *pos)
 	mtp_change_buffer(&c, buf, REGBUF_STANDARD);
 	mtp_change_begin(&c);
 	mtp_page_delete(BufferGetPage(buf), n, pos);
+
+	/* The page is visited: a later split of this cycle sets the id again. */
 	MtpHeader(BufferGetPage(buf))->cycleid = 0;
 	mtp_change_data(&c, &rec, sizeof(rec));
 	mtp_change_bufdata(&c, 0, pos, n * sizeof(uint16));
@@ -164,6 +166,7 @@ vacuum_leaf(Vacuum *v, Buffer buf, BlockNumber scanblkno)
 	}
 	else if (v->cycleid != 0 && h->cycleid == v->cycleid)
 	{
+		/* A hint: where it is lost, a later VACUUM of the same id looks back once too often. */
 		h->cycleid = 0;
 		MarkBufferDirtyHint(buf, true);
 	}
@@ -233,6 +236,8 @@ unlink_stuck(Vacuum *v, BlockNumber length)
 			if (stuck[i] == InvalidBlockNumber)
 				continue;
 			MtpVacuumDelayPoint();
+
+			/* It is still that leaf: this VACUUM alone deletes pages, and has not deleted it. */
 			buf = mtp_blink_read_ext(v->rel, stuck[i], BUFFER_LOCK_EXCLUSIVE, v->info->strategy);
 			page = BufferGetPage(buf);
 			if (!MtpIsLeaf(page) || MtpHeader(page)->nitems > 0)
@@ -258,6 +263,8 @@ free_pending(Vacuum *v)
 
 	/* Called for its side effect: it makes the horizons of this backend as new as can be. */
 	(void) GetOldestNonRemovableTransactionId(NULL);
+
+	/* In the order of deletion safexids only grow: behind the first that is too new all are. */
 	for (; page < end && GlobalVisCheckRemovableFullXid(NULL, page->safexid); page++)
 	{
 		RecordFreeIndexPage(v->rel, page->blkno);
