@@ -6,7 +6,7 @@ from server import call
 
 
 def compiled_policies(b):
-    return compiled(b, 'replay', 'bench/replay/*.c', 'src/buffer/pool.c')
+    return compiled(b, 'replay', 'bench/replay/*.c', 'src/buffer/policy.c')
 
 
 def show_misses(b, traces, figure, title):

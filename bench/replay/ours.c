@@ -1,6 +1,6 @@
 /*
  * ours.c
- *	  Replays page accesses against src/buffer/pool.c, the policy that the server runs.
+ *	  Replays page accesses against src/buffer/policy.c, the policy that the server runs.
  */
 #include "replay.h"
 

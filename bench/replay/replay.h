@@ -5,7 +5,7 @@
 #ifndef REPLAY_H
 #define REPLAY_H
 
-#include "buffer/pool.h"
+#include "buffer/policy.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #ifndef MTP_BUFFER_FRAME_H
 #define MTP_BUFFER_FRAME_H
 
-#include "buffer/pool.h"
+#include "buffer/policy.h"
 #include "storage/block.h"
 #include "storage/lwlock.h"
 

@@ -6,6 +6,6 @@ use warnings;
 use MtpUnit;
 use Test::More;
 
-run_unit('frame', [ 'test/unit/frame_test.c', 'src/buffer/pool.c' ], [ $ENV{SEED} || int(time), 60000 * ($ENV{ROUNDS} || 1) ], '-pthread');
+run_unit('frame', [ 'test/unit/frame_test.c', 'src/buffer/policy.c' ], [ $ENV{SEED} || int(time), 60000 * ($ENV{ROUNDS} || 1) ], '-pthread');
 
 done_testing();

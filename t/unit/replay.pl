@@ -5,7 +5,7 @@ use MtpUnit;
 use Test::More;
 
 run_unit('replay',
-	[ 'test/unit/replay_test.c', (map { "bench/replay/$_.c" } qw(map ours shift traces)), 'src/buffer/pool.c' ],
+	[ 'test/unit/replay_test.c', (map { "bench/replay/$_.c" } qw(map ours shift traces)), 'src/buffer/policy.c' ],
 	[], '-O2');
 
 done_testing();

@@ -1,5 +1,5 @@
 /*
- * pool.h
+ * policy.h
  *	  Which pages have a place in the buffer: slabs, admission, victims.
  *
  * The buffer's memory is cut into slabs, each of which has frames of one kind.  The pool knows
@@ -46,7 +46,7 @@ mtp_heat_of(int degree, uint8 epoch)
 
 /*
  * The epochs since the word was written.  For a page in the buffer that is since its last access,
- * as long as that was not long ago (refresh in pool.c).
+ * as long as that was not long ago (refresh in policy.c).
  */
 static inline int
 mtp_heat_age(MtpHeat heat, uint8 epoch)

@@ -1,5 +1,5 @@
 /*
- * detach.c
+ * vacate.c
  *	  Frees a database of workers and of a visitor, for a command that wants it for itself.
  *
  * The command names the database first, and then looks for processes there, under mtp_worker_lock.

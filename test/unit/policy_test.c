@@ -1,10 +1,10 @@
 /*
- * pool_test.c
+ * policy_test.c
  *	  Heat beside what it stands for, which misses look for a frame, and the pool's numbers under random use.
  *
  *	  pool_test SEED ROUNDS
  */
-#include "buffer/pool.h"
+#include "buffer/policy.h"
 
 #include <math.h>
 

@@ -1,10 +1,10 @@
 # The buffer's heat and its pool of frames are compared with exact sums and models
-# (test/unit/pool_test.c).
+# (test/unit/policy_test.c).
 use strict;
 use warnings;
 use MtpUnit;
 use Test::More;
 
-run_unit('pool', [ 'test/unit/pool_test.c', 'src/buffer/pool.c' ], [ 1, 6 ]);
+run_unit('policy', [ 'test/unit/policy_test.c', 'src/buffer/policy.c' ], [ 1, 6 ]);
 
 done_testing();

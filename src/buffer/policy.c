@@ -1,8 +1,8 @@
 /*
- * pool.c
+ * policy.c
  *	  Decides which pages have frames.
  */
-#include "buffer/pool.h"
+#include "buffer/policy.h"
 
 #include "port/pg_bitutils.h"
 
