@@ -197,7 +197,7 @@ lfu(const Trace *t, bool *miss)
 
 			for (int tries = 0; tries < 64 || least == NONE; tries++)
 			{
-				uint32		n = mtp_pool_random(&random) % nnodes;
+				uint32		n = mtp_policy_random(&random) % nnodes;
 
 				if (s.nodes[n].list == 0 &&
 					(least == NONE || s.nodes[n].count < s.nodes[least].count))

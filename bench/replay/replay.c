@@ -81,7 +81,7 @@ megabytes(const Trace *t)
 	qsort(sorted, t->n, sizeof(uint64), by_number);
 	for (size_t i = 0; i < t->n; i++)
 		if (i == 0 || sorted[i] != sorted[i - 1])
-			bytes += mtp_pool_frame_bytes(KIND(sorted[i]));
+			bytes += mtp_policy_frame_bytes(KIND(sorted[i]));
 	free(sorted);
 	return bytes / MTP_SLAB_BYTES;
 }

@@ -22,7 +22,7 @@
 #define TABLE_PAIR(rel, pair) PAGE(MTP_FRAME_TABLE, rel, pair)
 #define KIND(page)			((int) ((page) >> 62))
 #define UNITS(page) \
-	(mtp_pool_frame_bytes(KIND(page)) / (MTP_SLAB_BYTES / MTP_SLAB_FRAMES))
+	(mtp_policy_frame_bytes(KIND(page)) / (MTP_SLAB_BYTES / MTP_SLAB_FRAMES))
 
 typedef struct Trace
 {

@@ -40,7 +40,7 @@ turnovers(const Shift *s, const bool *miss, int phase, double enough)
 		if ((i - from) % (window / 32) == 0 && hits(miss, i, window) >= enough)
 			break;
 		if (miss[i])
-			bytes += mtp_pool_frame_bytes(KIND(s->trace.pages[i]));
+			bytes += mtp_policy_frame_bytes(KIND(s->trace.pages[i]));
 	}
 	return bytes / s->trace.slabs / MTP_SLAB_BYTES;
 }
@@ -53,7 +53,7 @@ measure_shift(const Shift *s, double result[PHASES])
 
 	for (int eighths = 0; eighths <= EIGHTHS; eighths++)
 	{
-		uint32		split[MTP_POOL_KINDS] = {0};
+		uint32		split[MTP_POLICY_KINDS] = {0};
 
 		split[s->kinds[0]] = s->trace.slabs * eighths / EIGHTHS;
 		split[s->kinds[1]] = s->trace.slabs - split[s->kinds[0]];

@@ -28,7 +28,7 @@ typedef struct Maker
 static double
 fraction(Maker *m)
 {
-	return (mtp_pool_random(&m->random) >> 11) / 9007199254740992.0;
+	return (mtp_policy_random(&m->random) >> 11) / 9007199254740992.0;
 }
 
 static void
@@ -109,7 +109,7 @@ probes(Maker *m, uint32 nindexes, double skew)
 	{
 		uint32		r = row(m, 1);
 
-		index_probe(m, 1 + mtp_pool_random(&m->random) % nindexes, r);
+		index_probe(m, 1 + mtp_policy_random(&m->random) % nindexes, r);
 		table_row(m, 9, r);
 	}
 }
@@ -200,7 +200,7 @@ ranges(Maker *m)
 	while (more(m))
 	{
 		uint32		from = (uint64) zipf(m) * ON_PAIR % m->nrows;
-		uint32		pairs = 5 + mtp_pool_random(&m->random) % 60;
+		uint32		pairs = 5 + mtp_policy_random(&m->random) % 60;
 
 		visit(m, INDEX_PAGE(1, from / ON_LEAF));
 		for (uint32 i = 0; i < pairs && more(m); i++)
@@ -249,7 +249,7 @@ directories(Maker *m, uint32 ntables, uint32 nsmall, uint32 npairs, double probe
 	popularity(m, 2000000, 0.9);
 	while (more(m))
 	{
-		uint32		table = mtp_pool_random(&m->random) % ntables;
+		uint32		table = mtp_policy_random(&m->random) % ntables;
 		uint32		n = npairs / m->shrink / (1 + table);
 		int			kind = table < ntables - nsmall ? MTP_FRAME_PAGEDIR : MTP_FRAME_SMALL;
 
@@ -339,8 +339,8 @@ typedef struct Work
 static void
 phase(Maker *m, const Work *w, double bytes, int kind, int other, size_t until)
 {
-	uint32		npages = bytes / mtp_pool_frame_bytes(kind);
-	uint32		nothers = bytes / mtp_pool_frame_bytes(other);
+	uint32		npages = bytes / mtp_policy_frame_bytes(kind);
+	uint32		nothers = bytes / mtp_policy_frame_bytes(other);
 	uint32		at = 0;
 
 	popularity(m, Max(npages, nothers), w->skew);

@@ -82,14 +82,14 @@ class Frames:
 
     def __init__(self):
         self.buffer = gdb.parse_and_eval('mtp_buffer')
-        self.pool = self.buffer['pool']
-        if int(self.pool) == 0:
+        self.policy = self.buffer['policy']
+        if int(self.policy) == 0:
             raise gdb.GdbError('there is no buffer')
         self.headers = self.buffer['headers']
 
     def kind(self, n):
         """Of a frame that has a page, else None."""
-        kind = int(self.pool['kind_of'][n // SLAB_FRAMES])
+        kind = int(self.policy['kind_of'][n // SLAB_FRAMES])
         return kind if kind < len(KINDS) and int(self.headers[n]['tag']['page']) != 0 else None
 
     def image(self, n):
@@ -149,7 +149,7 @@ def page(address):
 def frames():
     """mtp-frames: the frames that have pages, a line each."""
     all_frames = Frames()
-    for n in range(int(all_frames.pool['nslabs']) * SLAB_FRAMES):
+    for n in range(int(all_frames.policy['nslabs']) * SLAB_FRAMES):
         if all_frames.kind(n) is not None:
             all_frames.describe(n)
 

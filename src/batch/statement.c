@@ -269,7 +269,7 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	PG_TRY();
 	{
 		if (wanted)
-			mtp_workers_detach(wanted);
+			mtp_workers_vacate(wanted);
 		call_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 		if (loading)
 			drain_statement(&s, NULL);

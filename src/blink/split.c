@@ -326,7 +326,7 @@ publish_pages(Split *s, Buffer rbuf)
 	c.progress = put->progress;
 	c.progress_to = put->progress_to;
 
-	/* A crash before the record leaves K - 1 new pages that belong to nothing: VACUUM finds them. */
+	/* A crash before the record leaves K - 1 pages that belong to nothing: VACUUM finds them. */
 	mtp_change_begin(&c);
 	if (BufferIsValid(rbuf))
 		MtpHeader(BufferGetPage(rbuf))->left = BufferGetBlockNumber(s->bufs[s->k - 1]);
@@ -430,8 +430,8 @@ post_downlinks(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 	int			at;
 
 	/*
-	 * Only a leftmost page can be the root; the metapage tells.  It is locked after all pages of the
-	 * tree, here as in mtp_blink_make_root, which holds none.
+	 * Only a leftmost page can be the root; the metapage tells.  It is locked after all pages of
+	 * the tree, here as in mtp_blink_make_root, which holds none.
 	 */
 	if (MtpLeftmost(BufferGetPage(bufs[0])))
 		meta = mtp_blink_read_meta(put->rel, BUFFER_LOCK_EXCLUSIVE);
@@ -496,8 +496,8 @@ split_page(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items)
 	Buffer		rbuf = InvalidBuffer;
 
 	/*
-	 * The images come first, so that the right sibling is locked as briefly as possible, and nothing
-	 * that may fail for want of memory comes behind it (invariant B2).
+	 * The images come first, so that the right sibling is locked as briefly as possible, and
+	 * nothing that may fail for want of memory comes behind it (invariant B2).
 	 */
 	merge_items(&s, n, pos, items);
 	plan_split(&s, n);

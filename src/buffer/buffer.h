@@ -15,7 +15,7 @@
 #include "storage/bufmgr.h"
 
 /*
- * This process's way to the buffer.  Its pool is NULL if mtpower.buffer_size is 0: then nothing
+ * This process's way to the buffer.  Its policy is NULL if mtpower.buffer_size is 0: then nothing
  * here does anything.
  */
 extern MtpBuffer mtp_buffer;
@@ -31,7 +31,7 @@ extern bool mtp_use_frames;
 static inline bool
 mtp_buffer_serves(Relation rel)
 {
-	return mtp_buffer.pool != NULL && mtp_use_frames && !RelationUsesLocalBuffers(rel) &&
+	return mtp_buffer.policy != NULL && mtp_use_frames && !RelationUsesLocalBuffers(rel) &&
 		!RecoveryInProgress();
 }
 

@@ -57,12 +57,12 @@ mtp_frame_size(uint32 nslabs)
 }
 
 void
-mtp_frame_make(MtpBuffer *b, MtpPool *pool, void *memory, char *images, LWLockPadded *locks)
+mtp_frame_make(MtpBuffer *b, MtpPolicy *policy, void *memory, char *images, LWLockPadded *locks)
 {
-	uint32		nframes = pool->nslabs * MTP_SLAB_FRAMES;
-	uint32		nbuckets = buckets(pool->nslabs);
+	uint32		nframes = policy->nslabs * MTP_SLAB_FRAMES;
+	uint32		nbuckets = buckets(policy->nslabs);
 
-	b->pool = pool;
+	b->policy = policy;
 	b->images = images;
 	b->locks = locks;
 	b->bucket_mask = nbuckets - 1;
@@ -70,15 +70,15 @@ mtp_frame_make(MtpBuffer *b, MtpPool *pool, void *memory, char *images, LWLockPa
 	b->headers = (MtpFrameHeader *) (b->words +
 									 (Size) nbuckets * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS);
 	b->files = (pg_atomic_uint32 *) (b->headers + nframes);
-	b->file_mask = file_counters(pool->nslabs) - 1;
+	b->file_mask = file_counters(policy->nslabs) - 1;
 	for (uint32 i = 0; i <= b->file_mask; i++)
 		pg_atomic_init_u32(&b->files[i], 0);
 	b->rests = (MtpRest *) (b->files + b->file_mask + 1);
-	b->rest_mask = rests_of_a_kind(pool->nslabs) - 1;
+	b->rest_mask = rests_of_a_kind(policy->nslabs) - 1;
 	memset(b->rests, 0, ((Size) b->rest_mask + 1) * MTP_FRAME_KINDS * sizeof(MtpRest));
 	b->spare = 0;
 	b->behind = 0;
-	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
+	for (int kind = 0; kind < MTP_POLICY_KINDS; kind++)
 		b->admissions[kind].mean = MTP_ADMITTED_ALL;
 	for (uint32 i = 0; i < nbuckets * MTP_FRAME_PARTITIONS * MTP_BUCKET_WORDS; i++)
 		pg_atomic_init_u64(&b->words[i], 0);
@@ -131,7 +131,8 @@ word_of(MtpBuffer *b, MtpPageTag tag, int kind, uint64 hash)
 			uint64		word = pg_atomic_read_u64(&words[i]);
 
 			if (leads_to(b, word, tag, hash) &&
-				mtp_pool_page_kind(mtp_frame_kind(b, (uint32) word)) == mtp_pool_page_kind(kind))
+				mtp_policy_page_kind(mtp_frame_kind(b, (uint32) word)) ==
+				mtp_policy_page_kind(kind))
 				return &words[i];
 		}
 	}
@@ -169,7 +170,7 @@ free_word(MtpBuffer *b, uint64 hash)
 static inline void
 count_event(MtpBuffer *b, int kind, MtpFrameCount what)
 {
-	b->counts[mtp_pool_page_kind(kind)][what]++;
+	b->counts[mtp_policy_page_kind(kind)][what]++;
 }
 
 /*
@@ -188,13 +189,13 @@ frames_of_file(MtpBuffer *b, MtpPageTag tag)
 static inline uint64
 sketch_hash(uint64 hash, int kind)
 {
-	return hash + mtp_pool_page_kind(kind) * UINT64CONST(0x9E3779B97F4A7C15);
+	return hash + mtp_policy_page_kind(kind) * UINT64CONST(0x9E3779B97F4A7C15);
 }
 
 static inline volatile MtpRest *
 rest_of(MtpBuffer *b, int kind, uint64 hash)
 {
-	return &b->rests[mtp_pool_page_kind(kind) * ((Size) b->rest_mask + 1) +
+	return &b->rests[mtp_policy_page_kind(kind) * ((Size) b->rest_mask + 1) +
 					 (hash >> 8 & b->rest_mask)];
 }
 
@@ -222,7 +223,7 @@ static void
 send_to_rest(MtpBuffer *b, int kind, uint64 hash, bool paid, bool forgiven)
 {
 	volatile MtpRest *rest = rest_of(b, kind, hash);
-	int			most = mtp_pool_page_kind(kind) == MTP_FRAME_PAGEDIR ? 5 : 7;
+	int			most = mtp_policy_page_kind(kind) == MTP_FRAME_PAGEDIR ? 5 : 7;
 	uint8		useless = rest->useless;
 
 	useless = paid ? Max(useless, 1) - 1 : Min(useless + 1, most);
@@ -239,9 +240,9 @@ send_to_rest(MtpBuffer *b, int kind, uint64 hash, bool paid, bool forgiven)
 static void
 forget_page(MtpBuffer *b, uint32 frame, uint64 hash, MtpFrameCount why)
 {
-	int			kind = b->pool->kind_of[frame / MTP_SLAB_FRAMES];
+	int			kind = b->policy->kind_of[frame / MTP_SLAB_FRAMES];
 
-	mtp_pool_left(b->pool, frame, sketch_hash(hash, kind));
+	mtp_policy_left(b->policy, frame, sketch_hash(hash, kind));
 	count_event(b, kind, why);
 	MTP_FRAME_STEP(taken);
 	pg_atomic_fetch_sub_u32(frames_of_file(b, b->headers[frame].tag), 1);
@@ -286,7 +287,7 @@ take_frame(MtpBuffer *b, uint32 frame, MtpFrameCount why)
 	MTP_FRAME_STEP(odd);
 	if (taken)
 	{
-		pg_atomic_uint64 *word = word_of(b, tag, b->pool->kind_of[frame / MTP_SLAB_FRAMES], hash);
+		pg_atomic_uint64 *word = word_of(b, tag, b->policy->kind_of[frame / MTP_SLAB_FRAMES], hash);
 
 		Assert(word != NULL);	/* the word came before the version was even, and goes here alone */
 		pg_atomic_write_u64(word, 0);
@@ -334,7 +335,7 @@ change_slab(MtpBuffer *b, uint32 slab, int kind)
 	}
 	MTP_FRAME_STEP(all_mine);
 	if (n == MTP_SLAB_FRAMES)
-		mtp_pool_change(b->pool, slab, kind);
+		mtp_policy_change(b->policy, slab, kind);
 	while (n > 0)
 		let_go(b, first + --n);
 }
@@ -344,10 +345,10 @@ mtp_frame_consider(MtpBuffer *b, int kind, uint64 *random)
 {
 	uint32		slab;
 
-	if (!mtp_pool_may_want(b->pool, kind) ||
+	if (!mtp_policy_may_want(b->policy, kind) ||
 		!LWLockConditionalAcquire(slab_lock(b), LW_EXCLUSIVE))
 		return;
-	if (mtp_pool_wants(b->pool, kind, random, &slab))
+	if (mtp_policy_wants(b->policy, kind, random, &slab))
 		change_slab(b, slab, kind);
 	LWLockRelease(slab_lock(b));
 }
@@ -397,8 +398,8 @@ static bool
 frame_behind(MtpBuffer *b, int kind, uint32 *frame)
 {
 	*frame = b->behind;
-	return mtp_pool_page_kind(kind) == MTP_FRAME_PAGEDIR && b->behind != 0 &&
-		mtp_pool_was_given(b->pool, kind, b->behind) && b->headers[b->behind].tag.page == 0;
+	return mtp_policy_page_kind(kind) == MTP_FRAME_PAGEDIR && b->behind != 0 &&
+		mtp_policy_was_given(b->policy, kind, b->behind) && b->headers[b->behind].tag.page == 0;
 }
 
 /*
@@ -415,18 +416,18 @@ mtp_frame_place(MtpBuffer *b, MtpPageTag tag, int kind, bool only_free, uint64 *
 
 	place->degree = MTP_HEAT_ONE;
 	if (!only_free)
-		place->degree = mtp_pool_miss(b->pool, kind, sketch_hash(hash, kind), admission,
-									  (uint16) (*random >> 8));
+		place->degree = mtp_policy_miss(b->policy, kind, sketch_hash(hash, kind), admission,
+										(uint16) (*random >> 8));
 	if (place->degree >= 0 && page_rests(b, kind, hash))
 		place->degree = -1;
 	found = place->degree >= 0 &&
 		(spare_frame(b, kind, &place->frame) || frame_behind(b, kind, &place->frame));
 	if (!found && place->degree >= 0)
 	{
-		found = mtp_pool_place(b->pool, kind, only_free ? 0
-							   : place->degree, admission->stands_for, random, &place->frame);
+		found = mtp_policy_place(b->policy, kind, only_free ? 0
+								 : place->degree, admission->stands_for, random, &place->frame);
 		if (!only_free)
-			mtp_pool_tried(admission, found);
+			mtp_policy_tried(admission, found);
 	}
 	if (!found)
 	{
@@ -448,11 +449,11 @@ mtp_frame_place_warm(MtpBuffer *b, MtpPageTag tag, int kind, int degree, uint64 
 	uint64		hash = mtp_tag_hash(tag);
 
 	place->degree = degree;
-	mtp_pool_warm(b->pool, sketch_hash(hash, kind), degree);
+	mtp_policy_warm(b->policy, sketch_hash(hash, kind), degree);
 	if (word_of(b, tag, kind, hash) != NULL || free_word(b, hash) == NULL)
 		return false;
 	if (frame_behind(b, kind, &place->frame) ||
-		mtp_pool_place(b->pool, kind, degree, 1, random, &place->frame))
+		mtp_policy_place(b->policy, kind, degree, 1, random, &place->frame))
 		return true;
 	count_event(b, kind, MTP_COUNT_REFUSED);
 	return false;
@@ -471,11 +472,11 @@ mtp_frame_warm(MtpBuffer *b, MtpPageTag tag, int kind, int degree)
 
 	if (led == 0)
 	{
-		mtp_pool_warm(b->pool, sketch_hash(hash, kind), degree);
+		mtp_policy_warm(b->policy, sketch_hash(hash, kind), degree);
 		return false;
 	}
-	if (mtp_heat_degree(b->pool->heat[(uint32) led], mtp_pool_epoch(b->pool)) < degree)
-		mtp_pool_came(b->pool, (uint32) led, degree);
+	if (mtp_heat_degree(b->policy->heat[(uint32) led], mtp_policy_epoch(b->policy)) < degree)
+		mtp_policy_came(b->policy, (uint32) led, degree);
 	return true;
 }
 
@@ -486,12 +487,12 @@ copy_image(MtpBuffer *b, uint32 frame, int kind, const char *const *blocks)
 {
 	char	   *image = mtp_frame_image(b, frame, kind);
 
-	if (mtp_pool_page_kind(kind) == MTP_FRAME_PAGEDIR)
+	if (mtp_policy_page_kind(kind) == MTP_FRAME_PAGEDIR)
 	{
 		memset(image, 0, sizeof(uint64));
 		return;
 	}
-	for (int i = 0; i < mtp_pool_frame_bytes(kind) / BLCKSZ; i++)
+	for (int i = 0; i < mtp_policy_frame_bytes(kind) / BLCKSZ; i++)
 	{
 		const char *block = blocks[i] != NULL ? blocks[i] : zeros;
 
@@ -511,7 +512,7 @@ bool
 mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *place,
 				  const char *const *blocks, MtpFrameRef *ref)
 {
-	MtpPool    *pool = b->pool;
+	MtpPolicy  *policy = b->policy;
 	uint64		hash = mtp_tag_hash(tag);
 	uint32		frame = place->frame;
 	pg_atomic_uint64 *word;
@@ -530,7 +531,7 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *p
 		let_go(b, frame);
 		return false;
 	}
-	Assert(frame % MTP_SLAB_FRAMES < mtp_pool_frames(kind));
+	Assert(frame % MTP_SLAB_FRAMES < mtp_policy_frames(kind));
 	copy_image(b, frame, kind, blocks);
 	MTP_FRAME_STEP(copied);
 	b->headers[frame].tag = tag;
@@ -545,9 +546,9 @@ mtp_frame_publish(MtpBuffer *b, MtpPageTag tag, int kind, const MtpFramePlace *p
 	if (word != NULL)
 	{
 		pg_atomic_write_u64(word, (uint64) mtp_frame_mark(hash) << 32 | frame);
-		mtp_pool_came(pool, frame, place->degree);
+		mtp_policy_came(policy, frame, place->degree);
 		count_event(b, kind, MTP_COUNT_PUBLISHED);
-		if (mtp_pool_page_kind(kind) == MTP_FRAME_PAGEDIR)
+		if (mtp_policy_page_kind(kind) == MTP_FRAME_PAGEDIR)
 			b->behind = frame + 1;
 	}
 	else
@@ -612,7 +613,7 @@ take_away(MtpBuffer *b, pg_atomic_uint64 *word, uint64 hash, MtpFrameCount why)
 	pg_atomic_write_u64(word, 0);
 	LWLockRelease(partition_lock(b, hash));
 	if (why == MTP_COUNT_STALED)
-		send_to_rest(b, b->pool->kind_of[frame / MTP_SLAB_FRAMES], hash, header->paid != 0, true);
+		send_to_rest(b, b->policy->kind_of[frame / MTP_SLAB_FRAMES], hash, header->paid != 0, true);
 	forget_page(b, frame, hash, why);
 	let_go(b, frame);
 }
@@ -624,7 +625,7 @@ take_away(MtpBuffer *b, pg_atomic_uint64 *word, uint64 hash, MtpFrameCount why)
 static bool
 has_mark(MtpBuffer *b, uint64 hash)
 {
-	MtpPoolKind *kinds = b->pool->kinds;
+	MtpPolicyKind *kinds = b->policy->kinds;
 
 	if (kinds[MTP_FRAME_TABLE].nslabs + kinds[MTP_FRAME_PAGEDIR].nslabs +
 		kinds[MTP_FRAME_SMALL].nslabs == 0)
@@ -697,7 +698,7 @@ mtp_frame_fill(MtpBuffer *b, MtpPageTag tag, const MtpFrameRef *ref, const char 
 		return true;
 	}
 	kind = mtp_frame_kind(b, ref->frame);
-	Assert(size <= mtp_pool_frame_bytes(kind));
+	Assert(size <= mtp_policy_frame_bytes(kind));
 	/* Odd without compare-and-swap: others make this frame odd under the lock only. */
 	pg_atomic_write_u64(&header->version, ref->version + 1);
 	pg_write_barrier();
@@ -732,10 +733,10 @@ purge_frame(MtpBuffer *b, uint32 frame, bool (*gone) (MtpPageTag tag, void *arg)
 void
 mtp_frame_purge(MtpBuffer *b, bool (*gone) (MtpPageTag tag, void *arg), void *arg)
 {
-	for (uint32 slab = 0; slab < b->pool->nslabs; slab++)
+	for (uint32 slab = 0; slab < b->policy->nslabs; slab++)
 	{
 		int			kind = mtp_frame_kind(b, slab * MTP_SLAB_FRAMES);
-		uint32		n = kind == MTP_FRAME_NONE ? 0 : mtp_pool_frames(kind);
+		uint32		n = kind == MTP_FRAME_NONE ? 0 : mtp_policy_frames(kind);
 
 		for (uint32 i = 0; i < n; i++)
 			purge_frame(b, slab * MTP_SLAB_FRAMES + i, gone, arg);
@@ -763,8 +764,8 @@ mtp_frame_headers(MtpBuffer *b)
 {
 	uint64		n = 0;
 
-	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
-		n += (uint64) b->pool->kinds[kind].nslabs * mtp_pool_frames(kind);
+	for (int kind = 0; kind < MTP_POLICY_KINDS; kind++)
+		n += (uint64) b->policy->kinds[kind].nslabs * mtp_policy_frames(kind);
 	return n;
 }
 
@@ -781,7 +782,7 @@ bool
 mtp_frame_adopt(MtpBuffer *b, uint32 frame, MtpPageTag tag, uint64 version, int degree)
 {
 	uint64		hash = mtp_tag_hash(tag);
-	int			kind = b->pool->kind_of[frame / MTP_SLAB_FRAMES];
+	int			kind = b->policy->kind_of[frame / MTP_SLAB_FRAMES];
 	pg_atomic_uint64 *word = word_of(b, tag, kind, hash) == NULL ? free_word(b, hash) : NULL;
 
 	if (word == NULL)
@@ -791,6 +792,6 @@ mtp_frame_adopt(MtpBuffer *b, uint32 frame, MtpPageTag tag, uint64 version, int 
 	pg_atomic_fetch_add_u32(frames_of_file(b, tag), 1);
 	pg_atomic_write_u64(&b->headers[frame].version, version);
 	pg_atomic_write_u64(word, (uint64) mtp_frame_mark(hash) << 32 | frame);
-	mtp_pool_came(b->pool, frame, degree);
+	mtp_policy_came(b->policy, frame, degree);
 	return true;
 }

@@ -86,7 +86,7 @@ typedef struct MtpRest
 /* A process's way to the buffer */
 typedef struct MtpBuffer
 {
-	MtpPool    *pool;
+	MtpPolicy  *policy;
 	MtpFrameHeader *headers;	/* of each frame */
 	char	   *images;			/* slabs */
 	pg_atomic_uint64 *words;	/* buckets */
@@ -99,7 +99,7 @@ typedef struct MtpBuffer
 	uint32		file_mask;
 	uint32		spare;			/* a frame that this process has freed, plus one; or 0 */
 	uint32		behind;			/* the frame behind its last page directory; or 0 */
-	MtpAdmission admissions[MTP_POOL_KINDS];	/* of this process's misses */
+	MtpAdmission admissions[MTP_POLICY_KINDS];	/* of this process's misses */
 	uint64		counts[MTP_FRAME_KINDS][MTP_FRAME_COUNTS];	/* this process's */
 } MtpBuffer;
 
@@ -137,7 +137,7 @@ mtp_tag_file(MtpPageTag tag)
  * memory that is aligned to cache lines.
  */
 extern Size mtp_frame_size(uint32 nslabs);
-extern void mtp_frame_make(MtpBuffer *b, MtpPool *pool, void *memory, char *images,
+extern void mtp_frame_make(MtpBuffer *b, MtpPolicy *policy, void *memory, char *images,
 						   LWLockPadded *locks);
 
 static inline uint64
@@ -154,7 +154,7 @@ static inline char *
 mtp_frame_image(MtpBuffer *b, uint32 frame, int kind)
 {
 	return b->images + (Size) (frame / MTP_SLAB_FRAMES) * MTP_SLAB_BYTES +
-		(Size) (frame % MTP_SLAB_FRAMES) * (MTP_SLAB_BYTES / mtp_pool_frames(kind));
+		(Size) (frame % MTP_SLAB_FRAMES) * (MTP_SLAB_BYTES / mtp_policy_frames(kind));
 }
 
 /* The two buckets that may have a page's words.  Both belong to the page's partition. */
@@ -184,7 +184,7 @@ mtp_frame_mark(uint64 hash)
 static inline int
 mtp_frame_kind(MtpBuffer *b, uint32 frame)
 {
-	return *(volatile uint8 *) &b->pool->kind_of[frame / MTP_SLAB_FRAMES];
+	return *(volatile uint8 *) &b->policy->kind_of[frame / MTP_SLAB_FRAMES];
 }
 
 /*
@@ -208,7 +208,7 @@ mtp_frame_accessed(MtpBuffer *b, uint32 frame, int kind, uint8 random)
 {
 	MtpFrameHeader *header = &b->headers[frame];
 
-	mtp_pool_hit(b->pool, frame, random);
+	mtp_policy_hit(b->policy, frame, random);
 	if (random < (kind == MTP_FRAME_PAGEDIR ? 128 : 16) && *(volatile uint32 *) &header->paid == 0)
 		*(volatile uint32 *) &header->paid = 1;
 }
@@ -230,7 +230,7 @@ mtp_frame_peek(MtpBuffer *b, MtpPageTag tag, int kind, uint32 frame, MtpFrameRef
 	if (ref->version % 2 != 0 || header->tag.page != tag.page || header->tag.space != tag.space)
 		return false;
 	has = mtp_frame_kind_for(b, frame, kind);
-	if (mtp_pool_page_kind(has) != kind)
+	if (mtp_policy_page_kind(has) != kind)
 		return false;
 	ref->frame = frame;
 	ref->image = mtp_frame_image(b, frame, has);
@@ -264,7 +264,7 @@ mtp_frame_page(MtpBuffer *b, uint32 frame, MtpPageTag *tag, int *kind)
 
 	pg_read_barrier();			/* the version before what it protects */
 	*tag = header->tag;
-	*kind = b->pool->kind_of[frame / MTP_SLAB_FRAMES];
+	*kind = b->policy->kind_of[frame / MTP_SLAB_FRAMES];
 	MTP_FRAME_STEP(looked_at);
 	pg_read_barrier();			/* all of it before the version */
 	return version % 2 == 0 && pg_atomic_read_u64(&header->version) == version && tag->page != 0;
@@ -326,7 +326,7 @@ mtp_frame_find_next(MtpBuffer *b, MtpPageTag tag, int kind, uint8 random, Size f
 {
 	uint32		last = ref->frame;
 
-	if (last < b->pool->nslabs * MTP_SLAB_FRAMES - MTP_FRAMES_AHEAD)
+	if (last < b->policy->nslabs * MTP_SLAB_FRAMES - MTP_FRAMES_AHEAD)
 	{
 		mtp_frame_prefetch(b, last + MTP_FRAMES_AHEAD, kind, from, to);
 		/* Two, since two processes may have filled frames in turns. */
@@ -357,7 +357,7 @@ mtp_frame_still(MtpBuffer *b, const MtpFrameRef *ref)
  * mtp_frame_place chooses a frame.  It counts an access, and is true if the page has no frame yet
  * and is warm enough for one.  With only_free it counts nothing, and takes only a free frame, or
  * one whose page has degree 0.  Nothing is reserved.  place->degree is negative if no frame was
- * looked for: the page rests, or few misses look (mtp_pool_miss).
+ * looked for: the page rests, or few misses look (mtp_policy_miss).
  *
  * mtp_frame_publish gives the page that frame.  The caller holds the content lock of all blocks of
  * the page, share or exclusive (invariant F4).  blocks are the page's blocks, NULL for one of

@@ -17,7 +17,7 @@ bool
 mtp_pair_find(Relation rel, uint32 pair, int kind, Size from, Size to, MtpFrameRef *ref)
 {
 	mtp_record(tag_of(rel, pair), kind);
-	if (kind == MTP_FRAME_TABLE && *(volatile uint32 *) &mtp_buffer.pool->kinds[kind].nslabs == 0)
+	if (kind == MTP_FRAME_TABLE && *(volatile uint32 *) &mtp_buffer.policy->kinds[kind].nslabs == 0)
 		return false;			/* no image has room, so none is looked for */
 	return mtp_frame_find(&mtp_buffer, tag_of(rel, pair), kind, mtp_buffer_random(), from, to, ref);
 }
@@ -52,7 +52,7 @@ mtp_pair_peek(Relation rel, uint32 pair, int kind, void *to, Size size)
 void
 mtp_pair_stale(Relation rel, BlockNumber block, bool new_rows)
 {
-	if (mtp_buffer.pool != NULL && !RelationUsesLocalBuffers(rel))
+	if (mtp_buffer.policy != NULL && !RelationUsesLocalBuffers(rel))
 		mtp_frame_stale_pair(&mtp_buffer, tag_of(rel, MtpPairOf(block)), new_rows);
 }
 
@@ -298,7 +298,8 @@ mtp_pair_reserve(Relation rel, uint32 pair, int *kind, BlockNumber nblocks,
 int
 mtp_pair_level(const MtpFrameRef *ref)
 {
-	return mtp_heat_degree(mtp_buffer.pool->heat[ref->frame], mtp_pool_epoch(mtp_buffer.pool));
+	return mtp_heat_degree(mtp_buffer.policy->heat[ref->frame],
+						   mtp_policy_epoch(mtp_buffer.policy));
 }
 
 bool

@@ -13,7 +13,7 @@
 #define SAMPLES			8		/* samples that tell what a slab is worth */
 #define RECENT			1		/* epochs, besides the present one, in which a hit is seen */
 #define WORTH_MORE		1.5f	/* how much more than another kind's slabs */
-#define HASTE			3		/* most halvings (MtpPoolKind.haste) */
+#define HASTE			3		/* most halvings (MtpPolicyKind.haste) */
 #define MEAN			64		/* pages in a running mean of heat */
 #define SWEEP			32		/* epochs in which all words are brought up to date once */
 #define OLD				16		/* the most age that a word has then */
@@ -49,10 +49,10 @@ sketch_width(uint32 nslabs)
 }
 
 Size
-mtp_pool_size(uint32 nslabs)
+mtp_policy_size(uint32 nslabs)
 {
-	return MAXALIGN(sizeof(MtpPool)) +
-		MAXALIGN(nslabs) + MTP_POOL_KINDS * MAXALIGN(nslabs * sizeof(uint32)) +
+	return MAXALIGN(sizeof(MtpPolicy)) +
+		MAXALIGN(nslabs) + MTP_POLICY_KINDS * MAXALIGN(nslabs * sizeof(uint32)) +
 		MAXALIGN((Size) nslabs * MTP_SLAB_FRAMES * sizeof(MtpHeat)) +
 		MTP_SKETCH_ROWS * sketch_width(nslabs) * sizeof(MtpHeat);
 }
@@ -66,27 +66,27 @@ carve(char **at, Size size)
 	return p;
 }
 
-MtpPool *
-mtp_pool_make(void *memory, uint32 nslabs, double half_life)
+MtpPolicy *
+mtp_policy_make(void *memory, uint32 nslabs, double half_life)
 {
 	char	   *at = memory;
-	MtpPool    *pool = carve(&at, sizeof(MtpPool));
+	MtpPolicy  *policy = carve(&at, sizeof(MtpPolicy));
 
 	Assert(nslabs >= 1 && nslabs <= MTP_MOST_SLABS);
-	memset(memory, 0, mtp_pool_size(nslabs));
-	pool->nslabs = nslabs;
-	pool->nfree = nslabs;
-	pool->epoch_length = Max(1, (double) nslabs * MTP_SLAB_BLOCKS * half_life / MTP_HEAT_STEPS);
-	pool->sketch_mask = sketch_width(nslabs) - 1;
-	pg_atomic_init_u64(&pool->accesses, 0);
-	pg_atomic_init_u32(&pool->epoch, 0);
-	pool->kind_of = carve(&at, nslabs);
-	memset(pool->kind_of, MTP_FRAME_NONE, nslabs);
-	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
-		pool->slabs[kind] = carve(&at, nslabs * sizeof(uint32));
-	pool->heat = carve(&at, (Size) nslabs * MTP_SLAB_FRAMES * sizeof(MtpHeat));
-	pool->sketch = carve(&at, MTP_SKETCH_ROWS * sketch_width(nslabs) * sizeof(MtpHeat));
-	return pool;
+	memset(memory, 0, mtp_policy_size(nslabs));
+	policy->nslabs = nslabs;
+	policy->nfree = nslabs;
+	policy->epoch_length = Max(1, (double) nslabs * MTP_SLAB_BLOCKS * half_life / MTP_HEAT_STEPS);
+	policy->sketch_mask = sketch_width(nslabs) - 1;
+	pg_atomic_init_u64(&policy->accesses, 0);
+	pg_atomic_init_u32(&policy->epoch, 0);
+	policy->kind_of = carve(&at, nslabs);
+	memset(policy->kind_of, MTP_FRAME_NONE, nslabs);
+	for (int kind = 0; kind < MTP_POLICY_KINDS; kind++)
+		policy->slabs[kind] = carve(&at, nslabs * sizeof(uint32));
+	policy->heat = carve(&at, (Size) nslabs * MTP_SLAB_FRAMES * sizeof(MtpHeat));
+	policy->sketch = carve(&at, MTP_SKETCH_ROWS * sketch_width(nslabs) * sizeof(MtpHeat));
+	return policy;
 }
 
 /* ---------- time ---------- */
@@ -108,25 +108,25 @@ refresh(MtpHeat *words, uint64 n, uint32 part, uint8 epoch)
 }
 
 void
-mtp_pool_tick(MtpPool *pool, uint32 pages, uint32 directories)
+mtp_policy_tick(MtpPolicy *policy, uint32 pages, uint32 directories)
 {
-	MtpPoolKind *kinds = pool->kinds;
+	MtpPolicyKind *kinds = policy->kinds;
 
 	/* Of the directories that a block has room for, by the size of most, each counts a share. */
 	bool		small = kinds[MTP_FRAME_SMALL].nslabs >= kinds[MTP_FRAME_PAGEDIR].nslabs;
-	uint32		of_block = mtp_pool_frames(small ? MTP_FRAME_SMALL : MTP_FRAME_PAGEDIR) /
+	uint32		of_block = mtp_policy_frames(small ? MTP_FRAME_SMALL : MTP_FRAME_PAGEDIR) /
 	MTP_SLAB_BLOCKS;
 	uint32		n = pages + directories / of_block;
-	uint64		before = pg_atomic_fetch_add_u64(&pool->accesses, n);
+	uint64		before = pg_atomic_fetch_add_u64(&policy->accesses, n);
 
 	/* Exactly one process crosses each border of an epoch. */
-	for (uint64 i = before / pool->epoch_length; i < (before + n) / pool->epoch_length; i++)
+	for (uint64 i = before / policy->epoch_length; i < (before + n) / policy->epoch_length; i++)
 	{
-		uint32		epoch = pg_atomic_add_fetch_u32(&pool->epoch, 1);
+		uint32		epoch = pg_atomic_add_fetch_u32(&policy->epoch, 1);
 
-		refresh(pool->heat, (uint64) pool->nslabs * MTP_SLAB_FRAMES, epoch % SWEEP,
+		refresh(policy->heat, (uint64) policy->nslabs * MTP_SLAB_FRAMES, epoch % SWEEP,
 				(uint8) epoch);
-		refresh(pool->sketch, (uint64) MTP_SKETCH_ROWS * (pool->sketch_mask + 1), epoch % SWEEP,
+		refresh(policy->sketch, (uint64) MTP_SKETCH_ROWS * (policy->sketch_mask + 1), epoch % SWEEP,
 				(uint8) epoch);
 	}
 }
@@ -145,18 +145,18 @@ typedef struct SketchWord
  * raised some.
  */
 static inline int
-sketch_look(MtpPool *pool, uint64 page, uint8 epoch, SketchWord words[MTP_SKETCH_ROWS])
+sketch_look(MtpPolicy *policy, uint64 page, uint8 epoch, SketchWord words[MTP_SKETCH_ROWS])
 {
 	static const uint64 spread[MTP_SKETCH_ROWS] = {
 		UINT64CONST(0x9E3779B97F4A7C15), UINT64CONST(0xC2B2AE3D27D4EB4F),
 		UINT64CONST(0xD6E8FEB86659FD93)
 	};
-	MtpHeat    *row = pool->sketch;
+	MtpHeat    *row = policy->sketch;
 	int			degree = MTP_HEAT_MOST;
 
-	for (int i = 0; i < MTP_SKETCH_ROWS; i++, row += pool->sketch_mask + (Size) 1)
+	for (int i = 0; i < MTP_SKETCH_ROWS; i++, row += policy->sketch_mask + (Size) 1)
 	{
-		words[i].heat = &row[(page * spread[i] >> 32) & pool->sketch_mask];
+		words[i].heat = &row[(page * spread[i] >> 32) & policy->sketch_mask];
 		words[i].degree = mtp_heat_degree(*words[i].heat, epoch);
 		degree = Min(degree, words[i].degree);
 	}
@@ -176,12 +176,12 @@ sketch_raise(const SketchWord words[MTP_SKETCH_ROWS], int degree, uint8 epoch)
  * all misses look.
  */
 int
-mtp_pool_miss(MtpPool *pool, int kind, uint64 page, MtpAdmission *admission, uint16 random)
+mtp_policy_miss(MtpPolicy *policy, int kind, uint64 page, MtpAdmission *admission, uint16 random)
 {
-	bool		few = admission->mean < FEW && pool->kinds[kind].haste == 0;
-	uint8		epoch = mtp_pool_epoch(pool);
+	bool		few = admission->mean < FEW && policy->kinds[kind].haste == 0;
+	uint8		epoch = mtp_policy_epoch(policy);
 	SketchWord	words[MTP_SKETCH_ROWS];
-	int			degree = mtp_heat_hit(sketch_look(pool, page, epoch, words), (uint8) random);
+	int			degree = mtp_heat_hit(sketch_look(policy, page, epoch, words), (uint8) random);
 
 	sketch_raise(words, degree, epoch);
 	admission->stands_for = few ? ONE_IN : 1;
@@ -189,26 +189,26 @@ mtp_pool_miss(MtpPool *pool, int kind, uint64 page, MtpAdmission *admission, uin
 }
 
 void
-mtp_pool_tried(MtpAdmission *admission, bool admitted)
+mtp_policy_tried(MtpAdmission *admission, bool admitted)
 {
 	admission->mean += ((admitted ? MTP_ADMITTED_ALL : 0) - admission->mean) / TRIES;
 }
 
 void
-mtp_pool_warm(MtpPool *pool, uint64 page, int degree)
+mtp_policy_warm(MtpPolicy *policy, uint64 page, int degree)
 {
-	uint8		epoch = mtp_pool_epoch(pool);
+	uint8		epoch = mtp_policy_epoch(policy);
 	SketchWord	words[MTP_SKETCH_ROWS];
 
-	(void) sketch_look(pool, page, epoch, words);
+	(void) sketch_look(policy, page, epoch, words);
 	sketch_raise(words, degree, epoch);
 }
 
 void
-mtp_pool_left(MtpPool *pool, uint32 frame, uint64 page)
+mtp_policy_left(MtpPolicy *policy, uint32 frame, uint64 page)
 {
-	mtp_pool_warm(pool, page, mtp_heat_degree(pool->heat[frame], mtp_pool_epoch(pool)));
-	pool->heat[frame] = 0;
+	mtp_policy_warm(policy, page, mtp_heat_degree(policy->heat[frame], mtp_policy_epoch(policy)));
+	policy->heat[frame] = 0;
 }
 
 /* ---------- frames ---------- */
@@ -216,7 +216,7 @@ mtp_pool_left(MtpPool *pool, uint32 frame, uint64 page)
 static inline float
 per_megabyte(int kind, int degree)
 {
-	return mtp_heat_accesses[degree] * mtp_pool_frames(kind);
+	return mtp_heat_accesses[degree] * mtp_policy_frames(kind);
 }
 
 /*
@@ -225,11 +225,11 @@ per_megabyte(int kind, int degree)
  * looks at the kind again.
  */
 static uint32
-number_of_slabs(MtpPool *pool, int kind)
+number_of_slabs(MtpPolicy *policy, int kind)
 {
-	uint32		n = *(volatile uint32 *) &pool->kinds[kind].nslabs;
+	uint32		n = *(volatile uint32 *) &policy->kinds[kind].nslabs;
 
-	pg_read_barrier();			/* the number before the list (mtp_pool_change) */
+	pg_read_barrier();			/* the number before the list (mtp_policy_change) */
 	return n;
 }
 
@@ -239,16 +239,16 @@ number_of_slabs(MtpPool *pool, int kind)
  * once: so the frame counts only if it is cold.
  */
 static bool
-fresh_frame(MtpPool *pool, int kind, uint32 *frame)
+fresh_frame(MtpPolicy *policy, int kind, uint32 *frame)
 {
-	uint32		n = number_of_slabs(pool, kind);
-	uint32		fresh = *(volatile uint32 *) &pool->kinds[kind].fresh;
+	uint32		n = number_of_slabs(policy, kind);
+	uint32		fresh = *(volatile uint32 *) &policy->kinds[kind].fresh;
 
-	if (n == 0 || fresh >= mtp_pool_frames(kind))
+	if (n == 0 || fresh >= mtp_policy_frames(kind))
 		return false;
-	*frame = pool->slabs[kind][n - 1] * MTP_SLAB_FRAMES + fresh;
-	pool->kinds[kind].fresh = fresh + 1;
-	return mtp_heat_degree(pool->heat[*frame], mtp_pool_epoch(pool)) == 0;
+	*frame = policy->slabs[kind][n - 1] * MTP_SLAB_FRAMES + fresh;
+	policy->kinds[kind].fresh = fresh + 1;
+	return mtp_heat_degree(policy->heat[*frame], mtp_policy_epoch(policy)) == 0;
 }
 
 /*
@@ -263,16 +263,16 @@ typedef struct Given
 } Given;
 
 static inline Given
-given_frames(MtpPool *pool, int kind)
+given_frames(MtpPolicy *policy, int kind)
 {
-	uint32		n = number_of_slabs(pool, kind);
-	uint32		frames = mtp_pool_frames(kind);
+	uint32		n = number_of_slabs(policy, kind);
+	uint32		frames = mtp_policy_frames(kind);
 
 	return (Given)
 	{
-		.slabs = pool->slabs[kind],.shift = pg_leftmost_one_pos32(frames),
+		.slabs = policy->slabs[kind],.shift = pg_leftmost_one_pos32(frames),
 			.n = n == 0 ? 0 : (n - 1) * frames +
-			Min(*(volatile uint32 *) &pool->kinds[kind].fresh, frames)
+			Min(*(volatile uint32 *) &policy->kinds[kind].fresh, frames)
 	};
 }
 
@@ -286,16 +286,16 @@ some_frame(const Given *given, uint32 random)
 }
 
 bool
-mtp_pool_was_given(MtpPool *pool, int kind, uint32 frame)
+mtp_policy_was_given(MtpPolicy *policy, int kind, uint32 frame)
 {
-	uint32		n = number_of_slabs(pool, kind);
+	uint32		n = number_of_slabs(policy, kind);
 	uint32		slab = frame / MTP_SLAB_FRAMES;
 	uint32		at = frame % MTP_SLAB_FRAMES;
 
-	return n > 0 && slab < pool->nslabs && pool->kind_of[slab] == kind &&
-		at < mtp_pool_frames(kind) &&
-		(pool->slabs[kind][n - 1] != slab ||
-		 at < *(volatile uint32 *) &pool->kinds[kind].fresh);
+	return n > 0 && slab < policy->nslabs && policy->kind_of[slab] == kind &&
+		at < mtp_policy_frames(kind) &&
+		(policy->slabs[kind][n - 1] != slab ||
+		 at < *(volatile uint32 *) &policy->kinds[kind].fresh);
 }
 
 /*
@@ -303,24 +303,25 @@ mtp_pool_was_given(MtpPool *pool, int kind, uint32 frame)
  * be WARMER degrees warmer than the coldest of SAMPLE frames of the kind.
  */
 bool
-mtp_pool_place(MtpPool *pool, int kind, int degree, int stands_for, uint64 *random, uint32 *frame)
+mtp_policy_place(MtpPolicy *policy, int kind, int degree, int stands_for, uint64 *random,
+				 uint32 *frame)
 {
-	MtpPoolKind *k = &pool->kinds[kind];
-	uint8		epoch = mtp_pool_epoch(pool);
-	const MtpHeat *heat = pool->heat;
+	MtpPolicyKind *k = &policy->kinds[kind];
+	uint8		epoch = mtp_policy_epoch(policy);
+	const MtpHeat *heat = policy->heat;
 	int			coldest = MTP_HEAT_MOST + 1;	/* warmer than any, if there are no frames */
 	uint64		r = 0;
 	Given		given;
 
-	if (fresh_frame(pool, kind, frame))
+	if (fresh_frame(policy, kind, frame))
 		return true;
-	given = given_frames(pool, kind);
+	given = given_frames(policy, kind);
 	for (int i = 0; i < SAMPLE && given.n > 0; i++)
 	{
 		uint32		f;
 		int			warm;
 
-		r = i % 2 == 0 ? mtp_pool_random(random) : r >> 32;
+		r = i % 2 == 0 ? mtp_policy_random(random) : r >> 32;
 		f = some_frame(&given, r);
 		warm = mtp_heat_degree(heat[f], epoch);
 		if (warm < coldest)
@@ -347,12 +348,12 @@ mtp_pool_place(MtpPool *pool, int kind, int degree, int stands_for, uint64 *rand
  * page was hit.
  */
 static float
-worth(MtpPool *pool, int kind, uint64 *random)
+worth(MtpPolicy *policy, int kind, uint64 *random)
 {
-	uint64		accesses = pg_atomic_read_u64(&pool->accesses);
-	uint8		epoch = mtp_pool_epoch(pool);
-	Given		given = given_frames(pool, kind);
-	float		part = accesses % pool->epoch_length / (float) pool->epoch_length;
+	uint64		accesses = pg_atomic_read_u64(&policy->accesses);
+	uint8		epoch = mtp_policy_epoch(policy);
+	Given		given = given_frames(policy, kind);
+	float		part = accesses % policy->epoch_length / (float) policy->epoch_length;
 	float		half_lives = (RECENT + part) / MTP_HEAT_STEPS;
 	float		coldest_sum = 0;
 	float		promised = 0;
@@ -366,7 +367,7 @@ worth(MtpPool *pool, int kind, uint64 *random)
 
 		for (int j = 0; j < SAMPLE; j++)
 		{
-			MtpHeat		heat = pool->heat[some_frame(&given, mtp_pool_random(random))];
+			MtpHeat		heat = policy->heat[some_frame(&given, mtp_policy_random(random))];
 			int			degree = mtp_heat_degree(heat, epoch);
 
 			coldest = Min(coldest, degree);
@@ -382,13 +383,13 @@ worth(MtpPool *pool, int kind, uint64 *random)
 }
 
 bool
-mtp_pool_may_want(MtpPool *pool, int kind)
+mtp_policy_may_want(MtpPolicy *policy, int kind)
 {
-	volatile MtpPoolKind *k = &pool->kinds[kind];
+	volatile MtpPolicyKind *k = &policy->kinds[kind];
 
-	if (k->nslabs > 0 && k->fresh < mtp_pool_frames(kind))
+	if (k->nslabs > 0 && k->fresh < mtp_policy_frames(kind))
 		return false;
-	return pool->nfree > 0 || k->homeless >= mtp_pool_frames(kind) >> k->haste;
+	return policy->nfree > 0 || k->homeless >= mtp_policy_frames(kind) >> k->haste;
 }
 
 /*
@@ -396,31 +397,31 @@ mtp_pool_may_want(MtpPool *pool, int kind)
  * slabs loses more than its coldest pages with one of them, so it counts for more.
  */
 bool
-mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *slab)
+mtp_policy_wants(MtpPolicy *policy, int kind, uint64 *random, uint32 *slab)
 {
-	MtpPoolKind *k = &pool->kinds[kind];
+	MtpPolicyKind *k = &policy->kinds[kind];
 	int			from = -1;
 	float		least;
 
-	if (!mtp_pool_may_want(pool, kind))
+	if (!mtp_policy_may_want(policy, kind))
 		return false;
-	if (pool->nfree > 0)
+	if (policy->nfree > 0)
 	{
-		*slab = pool->nfree - 1;
+		*slab = policy->nfree - 1;
 		return true;
 	}
 	k->homeless = 0;
-	if (k->nslabs < pool->nslabs)	/* else no other kind has any */
+	if (k->nslabs < policy->nslabs) /* else no other kind has any */
 	{
-		least = (k->nslabs > 0 ? worth(pool, kind, random) : k->asked) / WORTH_MORE;
-		for (int other = 0; other < MTP_POOL_KINDS; other++)
+		least = (k->nslabs > 0 ? worth(policy, kind, random) : k->asked) / WORTH_MORE;
+		for (int other = 0; other < MTP_POLICY_KINDS; other++)
 		{
-			uint32		n = pool->kinds[other].nslabs;
+			uint32		n = policy->kinds[other].nslabs;
 			float		loss;
 
 			if (other == kind || n == 0)
 				continue;
-			loss = worth(pool, other, random) * (1 + 2.0f / n);
+			loss = worth(policy, other, random) * (1 + 2.0f / n);
 			if (loss < least)
 			{
 				least = loss;
@@ -433,9 +434,9 @@ mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *slab)
 		return false;
 
 	/* The newest one, if it has free frames; else any, since no slab is cold as a whole. */
-	k = &pool->kinds[from];
-	*slab = pool->slabs[from][k->fresh < mtp_pool_frames(from) ? k->nslabs - 1
-							  : mtp_pool_random(random) % k->nslabs];
+	k = &policy->kinds[from];
+	*slab = policy->slabs[from][k->fresh < mtp_policy_frames(from) ? k->nslabs - 1
+								: mtp_policy_random(random) % k->nslabs];
 	return true;
 }
 
@@ -444,28 +445,28 @@ mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *slab)
  * meanwhile.
  */
 void
-mtp_pool_change(MtpPool *pool, uint32 slab, int kind)
+mtp_policy_change(MtpPolicy *policy, uint32 slab, int kind)
 {
-	int			old = pool->kind_of[slab];
-	MtpPoolKind *k = &pool->kinds[kind];
+	int			old = policy->kind_of[slab];
+	MtpPolicyKind *k = &policy->kinds[kind];
 
 	if (old != MTP_FRAME_NONE)
 	{
-		MtpPoolKind *o = &pool->kinds[old];
-		uint32	   *list = pool->slabs[old];
+		MtpPolicyKind *o = &policy->kinds[old];
+		uint32	   *list = policy->slabs[old];
 		uint32		i = 0;
 
 		while (list[i] != slab)
 			i++;
 		list[i] = list[--o->nslabs];
-		o->fresh = mtp_pool_frames(old);	/* only the newest one had free frames */
+		o->fresh = mtp_policy_frames(old);	/* only the newest one had free frames */
 	}
 	else
-		pool->nfree--;
+		policy->nfree--;
 	for (int i = 0; i < MTP_SLAB_FRAMES; i++)
-		pool->heat[slab * MTP_SLAB_FRAMES + i] = 0;
-	pool->kind_of[slab] = kind;
-	pool->slabs[kind][k->nslabs] = slab;
+		policy->heat[slab * MTP_SLAB_FRAMES + i] = 0;
+	policy->kind_of[slab] = kind;
+	policy->slabs[kind][k->nslabs] = slab;
 	pg_write_barrier();			/* the list before its number */
 	k->nslabs++;
 	k->fresh = 0;

@@ -2,15 +2,15 @@
  * policy.h
  *	  Which pages have a place in the buffer: slabs, admission, victims.
  *
- * The buffer's memory is cut into slabs, each of which has frames of one kind.  The pool knows
+ * The buffer's memory is cut into slabs, each of which has frames of one kind.  The policy knows
  * their numbers and their heat alone: no page, no address, no lock.  The buffer asks it which
  * frame a page may have, and then takes that frame.
  *
- * All processes read and write the pool in one piece of shared memory, without locks.  A function
+ * All processes read and write the policy in one piece of shared memory, without locks.  A function
  * that needs its caller to be alone says so.
  */
-#ifndef MTP_POOL_H
-#define MTP_POOL_H
+#ifndef MTP_POLICY_H
+#define MTP_POLICY_H
 
 #include "core/core.h"
 
@@ -55,8 +55,8 @@ mtp_heat_age(MtpHeat heat, uint8 epoch)
 }
 
 /*
- * The degree now.  Words are brought up to date in time (mtp_pool_tick), so ages are small.  A word
- * may be of a newer epoch than the caller knows.
+ * The degree now.  Words are brought up to date in time (mtp_policy_tick), so ages are small.  A
+ * word may be of a newer epoch than the caller knows.
  */
 static inline int
 mtp_heat_degree(MtpHeat heat, uint8 epoch)
@@ -85,7 +85,7 @@ mtp_heat_hit(int degree, uint8 random)
 
 /* Kinds of frames, and so of slabs: the same, and one more for page directories */
 #define MTP_FRAME_SMALL		3	/* a page directory that needs no more than half of the room */
-#define MTP_POOL_KINDS		4
+#define MTP_POLICY_KINDS		4
 #define MTP_FRAME_NONE		0xFF	/* a slab that has no kind yet */
 
 #define MTP_PAGEDIR_BYTES 4096
@@ -103,18 +103,18 @@ mtp_heat_hit(int degree, uint8 random)
 #define MTP_SKETCH_ROWS		3
 
 /* The half-life of heat, in accesses per block that there is room for */
-#define MTP_POOL_HALF_LIFE	12
+#define MTP_POLICY_HALF_LIFE	12
 
-typedef struct MtpPoolKind
+typedef struct MtpPolicyKind
 {
 	uint32		nslabs;
 	uint32		fresh;			/* frames of the newest slab that have been given out */
 	uint32		homeless;		/* refused or driven out since a slab was asked for */
 	uint32		haste;			/* halvings of the pages that it takes to ask for one */
 	float		asked;			/* mean heat per megabyte of pages that found no free frame */
-} MtpPoolKind;
+} MtpPolicyKind;
 
-typedef struct MtpPool
+typedef struct MtpPolicy
 {
 	uint32		nslabs;
 	uint32		nfree;			/* slabs without a kind */
@@ -122,23 +122,23 @@ typedef struct MtpPool
 	uint32		sketch_mask;
 	pg_atomic_uint64 accesses;
 	pg_atomic_uint32 epoch;
-	MtpPoolKind kinds[MTP_POOL_KINDS];
+	MtpPolicyKind kinds[MTP_POLICY_KINDS];
 	uint8	   *kind_of;		/* of each slab */
-	uint32	   *slabs[MTP_POOL_KINDS];	/* those of a kind, the newest last */
+	uint32	   *slabs[MTP_POLICY_KINDS];	/* those of a kind, the newest last */
 	MtpHeat    *heat;			/* of each frame */
 	MtpHeat    *sketch;			/* MTP_SKETCH_ROWS rows */
-} MtpPool;
+} MtpPolicy;
 
 /*
- * The bytes of a pool, and how to make one in them, zeroed or not.  nslabs: 1 ..
- * MTP_MOST_SLABS.  half_life: MTP_POOL_HALF_LIFE, or what an experiment tries.
+ * The bytes of a policy, and how to make one in them, zeroed or not.  nslabs: 1 ..
+ * MTP_MOST_SLABS.  half_life: MTP_POLICY_HALF_LIFE, or what an experiment tries.
  */
-extern Size mtp_pool_size(uint32 nslabs);
-extern MtpPool *mtp_pool_make(void *memory, uint32 nslabs, double half_life);
+extern Size mtp_policy_size(uint32 nslabs);
+extern MtpPolicy *mtp_policy_make(void *memory, uint32 nslabs, double half_life);
 
 /* The next random number (xorshift).  *state is not 0. */
 static inline uint64
-mtp_pool_random(uint64 *state)
+mtp_policy_random(uint64 *state)
 {
 	*state ^= *state << 13;
 	*state ^= *state >> 7;
@@ -148,47 +148,47 @@ mtp_pool_random(uint64 *state)
 
 /* The kind of the pages that frames of a kind have */
 static inline int
-mtp_pool_page_kind(int kind)
+mtp_policy_page_kind(int kind)
 {
 	return kind == MTP_FRAME_SMALL ? MTP_FRAME_PAGEDIR : kind;
 }
 
 /* Bytes of a frame, and frames of a slab */
 static inline uint32
-mtp_pool_frame_bytes(int kind)
+mtp_policy_frame_bytes(int kind)
 {
 	return kind == MTP_FRAME_SMALL ? MTP_SMALL_BYTES : kind == MTP_FRAME_PAGEDIR ? MTP_PAGEDIR_BYTES
 		: kind == MTP_FRAME_TABLE ? 2 * BLCKSZ : BLCKSZ;
 }
 
 static inline uint32
-mtp_pool_frames(int kind)
+mtp_policy_frames(int kind)
 {
-	return MTP_SLAB_BYTES / mtp_pool_frame_bytes(kind);
+	return MTP_SLAB_BYTES / mtp_policy_frame_bytes(kind);
 }
 
 static inline uint8
-mtp_pool_epoch(MtpPool *pool)
+mtp_policy_epoch(MtpPolicy *policy)
 {
-	return (uint8) pg_atomic_read_u32(&pool->epoch);
+	return (uint8) pg_atomic_read_u32(&policy->epoch);
 }
 
 /*
  * Counts accesses, and ages all pages when an epoch ends, which may take a while.  Accesses to
  * page directories count for less, by their size: so time passes as memory is turned over.
  */
-extern void mtp_pool_tick(MtpPool *pool, uint32 pages, uint32 directories);
+extern void mtp_policy_tick(MtpPolicy *policy, uint32 pages, uint32 directories);
 
 /* Counts an access to the page of a frame. */
 static inline void
-mtp_pool_hit(MtpPool *pool, uint32 frame, uint8 random)
+mtp_policy_hit(MtpPolicy *policy, uint32 frame, uint8 random)
 {
-	uint8		epoch = mtp_pool_epoch(pool);
-	MtpHeat		heat = pool->heat[frame];
+	uint8		epoch = mtp_policy_epoch(policy);
+	MtpHeat		heat = policy->heat[frame];
 	MtpHeat		now = mtp_heat_of(mtp_heat_hit(mtp_heat_degree(heat, epoch), random), epoch);
 
 	if (now != heat)
-		pool->heat[frame] = now;
+		policy->heat[frame] = now;
 }
 
 /*
@@ -207,11 +207,11 @@ typedef struct MtpAdmission
 /*
  * Counts an access to a page without a frame.  Returns the page's degree, or -1 if this miss looks
  * for no frame.  page is a hash of the page's identity; random has 16 bits.  A caller that looks
- * for a frame calls mtp_pool_tried with the outcome.
+ * for a frame calls mtp_policy_tried with the outcome.
  */
-extern int	mtp_pool_miss(MtpPool *pool, int kind, uint64 page, MtpAdmission *admission,
-						  uint16 random);
-extern void mtp_pool_tried(MtpAdmission *admission, bool admitted);
+extern int	mtp_policy_miss(MtpPolicy *policy, int kind, uint64 page, MtpAdmission *admission,
+							uint16 random);
+extern void mtp_policy_tried(MtpAdmission *admission, bool admitted);
 
 /*
  * Chooses a frame for a page of this kind and degree: a free one, or one whose page is colder by
@@ -222,32 +222,32 @@ extern void mtp_pool_tried(MtpAdmission *admission, bool admitted);
  * Another process may have the frame, or may have changed its slab's kind.  So the caller takes
  * the frame first, and then looks.
  */
-extern bool mtp_pool_place(MtpPool *pool, int kind, int degree, int stands_for, uint64 *random,
-						   uint32 *frame);
+extern bool mtp_policy_place(MtpPolicy *policy, int kind, int degree, int stands_for,
+							 uint64 *random, uint32 *frame);
 
 /* True if the frame is one of this kind that was given out before. */
-extern bool mtp_pool_was_given(MtpPool *pool, int kind, uint32 frame);
+extern bool mtp_policy_was_given(MtpPolicy *policy, int kind, uint32 frame);
 
 /* Makes a page in the sketch at least this warm.  No access is counted. */
-extern void mtp_pool_warm(MtpPool *pool, uint64 page, int degree);
+extern void mtp_policy_warm(MtpPolicy *policy, uint64 page, int degree);
 
 /* A page has left a frame; a page has come to a frame. */
-extern void mtp_pool_left(MtpPool *pool, uint32 frame, uint64 page);
+extern void mtp_policy_left(MtpPolicy *policy, uint32 frame, uint64 page);
 
 static inline void
-mtp_pool_came(MtpPool *pool, uint32 frame, int degree)
+mtp_policy_came(MtpPolicy *policy, uint32 frame, int degree)
 {
-	pool->heat[frame] = mtp_heat_of(degree, mtp_pool_epoch(pool));
+	policy->heat[frame] = mtp_heat_of(degree, mtp_policy_epoch(policy));
 }
 
 /*
- * mtp_pool_wants is true if a slab must change to this kind: one that has no kind yet, or one
+ * mtp_policy_wants is true if a slab must change to this kind: one that has no kind yet, or one
  * of a kind whose coldest pages are worth less.  *slab is its number.  The caller is alone.  It
- * takes all frames of the slab, and then calls mtp_pool_change.  mtp_pool_may_want guesses that
+ * takes all frames of the slab, and then calls mtp_policy_change.  mtp_policy_may_want guesses that
  * without a lock; it is mostly false.
  */
-extern bool mtp_pool_may_want(MtpPool *pool, int kind);
-extern bool mtp_pool_wants(MtpPool *pool, int kind, uint64 *random, uint32 *slab);
-extern void mtp_pool_change(MtpPool *pool, uint32 slab, int kind);
+extern bool mtp_policy_may_want(MtpPolicy *policy, int kind);
+extern bool mtp_policy_wants(MtpPolicy *policy, int kind, uint64 *random, uint32 *slab);
+extern void mtp_policy_change(MtpPolicy *policy, uint32 slab, int kind);
 
-#endif							/* MTP_POOL_H */
+#endif							/* MTP_POLICY_H */

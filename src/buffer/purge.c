@@ -119,7 +119,7 @@ purge_files(int n, MtpLocator *files)
 void
 mtp_buffer_purge_file(MtpLocator file)
 {
-	if (mtp_buffer.pool != NULL)
+	if (mtp_buffer.policy != NULL)
 		purge_files(1, &file);
 }
 
@@ -197,7 +197,7 @@ note_database(ObjectAccessType access, Oid class, Oid object, int sub_id, void *
 {
 	if (next_access)
 		next_access(access, class, object, sub_id, arg);
-	if (class != DatabaseRelationId || mtp_buffer.pool == NULL)
+	if (class != DatabaseRelationId || mtp_buffer.policy == NULL)
 		return;
 	if (access == OAT_DROP || (access == OAT_POST_ALTER && is_moved(object)))
 	{
@@ -213,7 +213,7 @@ note_database(ObjectAccessType access, Oid class, Oid object, int sub_id, void *
 void
 mtp_buffer_redo_begins(void)
 {
-	if (mtp_buffer.pool != NULL)
+	if (mtp_buffer.policy != NULL)
 		mtp_frame_purge(&mtp_buffer, NULL, NULL);
 }
 
@@ -227,7 +227,7 @@ mtp_buffer_redo_begins(void)
 static void
 xact_callback(XactEvent event, void *arg)
 {
-	if (mtp_buffer.pool == NULL)
+	if (mtp_buffer.policy == NULL)
 		return;
 	switch (event)
 	{
@@ -258,7 +258,7 @@ xact_callback(XactEvent event, void *arg)
 static void
 subxact_callback(SubXactEvent event, SubTransactionId subxid, SubTransactionId parent, void *arg)
 {
-	if (event == SUBXACT_EVENT_ABORT_SUB && mtp_buffer.pool != NULL)
+	if (event == SUBXACT_EVENT_ABORT_SUB && mtp_buffer.policy != NULL)
 		purge_pending(false);
 }
 

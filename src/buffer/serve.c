@@ -8,7 +8,7 @@
 #include "executor/instrument.h"
 #include "pgstat.h"
 
-/* Accesses of this process that the pool does not know yet */
+/* Accesses of this process that the policy does not know yet */
 static uint32 untold = 0;
 static uint64 random_state = 0;
 
@@ -28,20 +28,20 @@ mtp_buffer_tell(void)
 			pg_atomic_fetch_add_u64(&mtp_buffer_counts[i], counts[i]);
 			counts[i] = 0;
 		}
-	mtp_pool_tick(mtp_buffer.pool, untold - directories, directories);
+	mtp_policy_tick(mtp_buffer.policy, untold - directories, directories);
 	untold = 0;
 }
 
 void
 mtp_buffer_reset(void)
 {
-	if (mtp_buffer.pool == NULL)
+	if (mtp_buffer.policy == NULL)
 		return;
 	mtp_buffer_tell();
 	for (int i = 0; i < MTP_BUFFER_COUNTS; i++)
 		pg_atomic_write_u64(&mtp_buffer_counts[i], 0);
 	pg_atomic_write_u64(&mtp_buffer_counts[MTP_BUFFER_COUNTS],
-						pg_atomic_read_u32(&mtp_buffer.pool->epoch));
+						pg_atomic_read_u32(&mtp_buffer.policy->epoch));
 }
 
 static inline uint64
@@ -49,7 +49,7 @@ next_random(void)
 {
 	while (unlikely(random_state == 0))
 		random_state = pg_prng_uint64(&pg_global_prng_state);
-	return mtp_pool_random(&random_state);
+	return mtp_policy_random(&random_state);
 }
 
 uint8
@@ -187,7 +187,7 @@ mtp_buffer_stale(Buffer buf, bool hints)
 	ForkNumber	fork;
 	BlockNumber block;
 
-	if (mtp_buffer.pool == NULL || BufferIsLocal(buf))
+	if (mtp_buffer.policy == NULL || BufferIsLocal(buf))
 		return;
 	BufferGetTag(buf, &file, &fork, &block);
 	if (fork == MAIN_FORKNUM)

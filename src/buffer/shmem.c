@@ -46,7 +46,7 @@ heat_size(void)
 {
 	if (nslabs == 0 && mtp_buffer_size > 0 && !IsUnderPostmaster)
 		nslabs = mtp_buffer_open_store(mtp_buffer_size, SLACK, &stored);
-	return nslabs > 0 ? mtp_pool_size(nslabs) : 0;
+	return nslabs > 0 ? mtp_policy_size(nslabs) : 0;
 }
 
 static Size
@@ -71,7 +71,7 @@ attach_buffer(void *heat, LWLockPadded *locks, bool found)
 		pg_atomic_init_u64(&mtp_buffer_counts[i], 0);
 	mtp_heat_init();
 	memset(&mtp_buffer, 0, sizeof(mtp_buffer));
-	mtp_frame_make(&mtp_buffer, mtp_pool_make(heat, nslabs, MTP_POOL_HALF_LIFE), frames,
+	mtp_frame_make(&mtp_buffer, mtp_policy_make(heat, nslabs, MTP_POLICY_HALF_LIFE), frames,
 				   (char *) TYPEALIGN(SYSTEM_PAGE, images), locks);
 	mtp_hazard_make(ShmemInitStruct("mtpower buffer: hazard pointers", mtp_hazard_size(), &found));
 }

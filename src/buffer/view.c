@@ -23,30 +23,30 @@ Datum
 mtp_stat_buffer(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	MtpPool    *pool = mtp_buffer.pool;
+	MtpPolicy  *policy = mtp_buffer.policy;
 	uint32		aged;			/* epochs that have begun since the last reset */
 
 	mtp_require_preload();
 	InitMaterializedSRF(fcinfo, 0);
-	if (pool == NULL)
+	if (policy == NULL)
 		return (Datum) 0;
 	mtp_buffer_tell();
-	aged = pg_atomic_read_u32(&pool->epoch) -
+	aged = pg_atomic_read_u32(&policy->epoch) -
 		(uint32) pg_atomic_read_u64(&mtp_buffer_counts[MTP_BUFFER_COUNTS]);
 	for (int kind = 0; kind <= MTP_FRAME_KINDS; kind++)
 	{
 		bool		is_free = kind == MTP_FRAME_KINDS;
-		uint64		bytes = is_free ? (uint64) pool->nfree * MTP_SLAB_BYTES : 0;
+		uint64		bytes = is_free ? (uint64) policy->nfree * MTP_SLAB_BYTES : 0;
 		pg_atomic_uint64 *counts = mtp_buffer_counts + kind * MTP_FRAME_COUNTS;
 		uint64		frames = 0;
 		Datum		values[4 + MTP_FRAME_COUNTS] = {0};
 		bool		nulls[4 + MTP_FRAME_COUNTS];
 
-		for (int i = 0; i < MTP_POOL_KINDS; i++)
-			if (mtp_pool_page_kind(i) == kind)
+		for (int i = 0; i < MTP_POLICY_KINDS; i++)
+			if (mtp_policy_page_kind(i) == kind)
 			{
-				frames += (uint64) pool->kinds[i].nslabs * mtp_pool_frames(i);
-				bytes += (uint64) pool->kinds[i].nslabs * MTP_SLAB_BYTES;
+				frames += (uint64) policy->kinds[i].nslabs * mtp_policy_frames(i);
+				bytes += (uint64) policy->kinds[i].nslabs * MTP_SLAB_BYTES;
 			}
 		memset(nulls, is_free, sizeof(nulls));
 		nulls[0] = nulls[2] = false;
@@ -65,8 +65,8 @@ Datum
 mtp_buffer_content(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	MtpPool    *pool = mtp_buffer.pool;
-	uint32		nframes = pool == NULL ? 0 : pool->nslabs * MTP_SLAB_FRAMES;
+	MtpPolicy  *policy = mtp_buffer.policy;
+	uint32		nframes = policy == NULL ? 0 : policy->nslabs * MTP_SLAB_FRAMES;
 
 	mtp_require_preload();
 	InitMaterializedSRF(fcinfo, 0);
@@ -91,9 +91,9 @@ mtp_buffer_content(PG_FUNCTION_ARGS)
 		values[0] = ObjectIdGetDatum(relid);
 		nulls[0] = !OidIsValid(relid);	/* of a transaction that has not ended, or not known yet */
 		values[1] = Int64GetDatum((int64) (uint32) tag.page - 1);
-		values[2] = CStringGetTextDatum(kind_names[mtp_pool_page_kind(kind)]);
-		values[3] = Float4GetDatum(mtp_heat_accesses[mtp_heat_degree(pool->heat[frame],
-																	 mtp_pool_epoch(pool))]);
+		values[2] = CStringGetTextDatum(kind_names[mtp_policy_page_kind(kind)]);
+		values[3] = Float4GetDatum(mtp_heat_accesses[mtp_heat_degree(policy->heat[frame],
+																	 mtp_policy_epoch(policy))]);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

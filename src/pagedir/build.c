@@ -240,7 +240,7 @@ build_in(MtpPagedirBuilder *b, uint32 pair, int *kind, bool only_free, int *leve
 	*size = needs;
 	if (!only_free)
 		*level = mtp_pair_level(&reserved_ref);
-	fits = needs <= mtp_pool_frame_bytes(*kind);
+	fits = needs <= mtp_policy_frame_bytes(*kind);
 
 	/* A writer that has changed the pages since the copy has taken the frame away. */
 	filled = mtp_pair_fill(b->rel, pair, &reserved_ref, b->directory, fits ? needs : 0);
@@ -274,7 +274,7 @@ mtp_pagedir_builder_build(MtpPagedirBuilder *b, uint32 pair, bool only_free, int
 	else
 		kind = last_kind;
 	built = build_in(b, pair, &kind, only_free, &level, &size);
-	if (size > mtp_pool_frame_bytes(kind))
+	if (size > mtp_policy_frame_bytes(kind))
 	{
 		MTP_INJECT("directory_outgrown");
 		kind = MTP_FRAME_PAGEDIR;

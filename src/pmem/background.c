@@ -23,13 +23,13 @@ PGDLLEXPORT void mtp_sealer_main(Datum arg);
 void
 mtp_sealer_main(Datum arg)
 {
-	MtpPool    *pool = mtp_buffer.pool;
+	MtpPolicy  *policy = mtp_buffer.policy;
 	uint64	   *seen;			/* the frames' versions in the round before */
 	char	   *copy;
 
 	if (mtp_pmem.media.base == NULL)
 		proc_exit(0);			/* the file was refused */
-	Assert(pool != NULL);
+	Assert(policy != NULL);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
@@ -41,16 +41,16 @@ mtp_sealer_main(Datum arg)
 	{
 		Size		done = 0;
 
-		for (uint32 frame = 0; frame < pool->nslabs * MTP_SLAB_FRAMES; frame++)
+		for (uint32 frame = 0; frame < policy->nslabs * MTP_SLAB_FRAMES; frame++)
 		{
-			int			kind = pool->kind_of[frame / MTP_SLAB_FRAMES];
+			int			kind = policy->kind_of[frame / MTP_SLAB_FRAMES];
 			uint64		version = pg_atomic_read_u64(&mtp_buffer.headers[frame].version);
 
 			/* Only frames that have been at rest for a round: others may soon change again. */
 			if (kind != MTP_FRAME_NONE && version == seen[frame] &&
 				version != mtp_pmem.sealed[frame] &&
 				mtp_seal_frame(&mtp_pmem, &mtp_buffer, frame, copy))
-				done += mtp_pool_frame_bytes(kind);
+				done += mtp_policy_frame_bytes(kind);
 			seen[frame] = version;
 			if (done >= TURN_BYTES)
 			{

@@ -65,7 +65,7 @@ frame_crc(const MtpPmemHeader *h, const char *image)
 
 	INIT_CRC32C(crc);
 	COMP_CRC32C(crc, &h->serial, sizeof(*h) - offsetof(MtpPmemHeader, serial));
-	COMP_CRC32C(crc, image, mtp_pool_frame_bytes(h->kind));
+	COMP_CRC32C(crc, image, mtp_policy_frame_bytes(h->kind));
 	FIN_CRC32C(crc);
 	return crc;
 }
@@ -127,15 +127,15 @@ mtp_seal_frame(MtpPmem *file, MtpBuffer *b, uint32 frame, char *copy)
 	h.serial = pg_atomic_read_u64(&header->version);
 	pg_read_barrier();			/* the version before what it protects */
 	h.tag = header->tag;
-	h.kind = b->pool->kind_of[frame / MTP_SLAB_FRAMES];
+	h.kind = b->policy->kind_of[frame / MTP_SLAB_FRAMES];
 	if (h.serial % 2 != 0 || h.tag.page == 0 || !is_kept(h.kind) ||
-		frame % MTP_SLAB_FRAMES >= mtp_pool_frames(h.kind))
+		frame % MTP_SLAB_FRAMES >= mtp_policy_frames(h.kind))
 		return false;
-	memcpy(copy, mtp_frame_image(b, frame, h.kind), mtp_pool_frame_bytes(h.kind));
+	memcpy(copy, mtp_frame_image(b, frame, h.kind), mtp_policy_frame_bytes(h.kind));
 	h.magic = MTP_PMEM_FRAME;
 	h.lsn = PageGetLSN((Page) copy);
 	h.frame = frame;
-	h.degree = mtp_heat_degree(b->pool->heat[frame], mtp_pool_epoch(b->pool));
+	h.degree = mtp_heat_degree(b->policy->heat[frame], mtp_policy_epoch(b->policy));
 	pg_read_barrier();			/* all of it before the version */
 	if (pg_atomic_read_u64(&header->version) != h.serial)
 		return false;
@@ -160,11 +160,11 @@ is_sealed(MtpPmem *file, MtpBuffer *b, uint32 frame)
 static int
 degree_of_unsealed(MtpPmem *file, MtpBuffer *b, uint32 frame)
 {
-	int			kind = b->pool->kind_of[frame / MTP_SLAB_FRAMES];
+	int			kind = b->policy->kind_of[frame / MTP_SLAB_FRAMES];
 
 	if (b->headers[frame].tag.page == 0 || !is_kept(kind) || is_sealed(file, b, frame))
 		return -1;
-	return mtp_heat_degree(b->pool->heat[frame], mtp_pool_epoch(b->pool));
+	return mtp_heat_degree(b->policy->heat[frame], mtp_policy_epoch(b->policy));
 }
 
 /* Steps 1 to 3 of the server's end (README.md, "The end"; invariant M3). */
@@ -249,7 +249,7 @@ static bool
 is_header(const MtpPmemHeader *h, uint32 frame)
 {
 	return h->magic == MTP_PMEM_FRAME && h->frame == frame && is_kept(h->kind) &&
-		frame % MTP_SLAB_FRAMES < mtp_pool_frames(h->kind) &&
+		frame % MTP_SLAB_FRAMES < mtp_policy_frames(h->kind) &&
 		h->degree <= MTP_HEAT_MOST && h->serial != 0 && h->serial % 2 == 0 &&
 		(uint32) h->tag.page != 0;
 }
@@ -270,7 +270,7 @@ degree_of_header(MtpPmem *file, MtpBuffer *b, uint32 frame)
 {
 	MtpPmemHeader *h = &file->headers[frame];
 
-	return is_header(h, frame) && h->kind == b->pool->kind_of[frame / MTP_SLAB_FRAMES] ? h->degree
+	return is_header(h, frame) && h->kind == b->policy->kind_of[frame / MTP_SLAB_FRAMES] ? h->degree
 		: -1;
 }
 
@@ -297,8 +297,8 @@ mtp_pmem_take_over(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpTaken *
 	uint32	   *order;
 
 	/*
-	 * Slabs without a kind come first (mtp_pool_wants).  One behind these that has no frames left
-	 * gets a kind all the same.
+	 * Slabs without a kind come first (mtp_policy_wants).  One behind these that has no frames
+	 * left gets a kind all the same.
 	 */
 	while (first < file->nslabs && kind_of_slab(file, first) == MTP_FRAME_NONE)
 		first++;
@@ -306,7 +306,7 @@ mtp_pmem_take_over(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpTaken *
 	{
 		int			kind = kind_of_slab(file, slab);
 
-		mtp_pool_change(b->pool, slab, kind == MTP_FRAME_NONE ? MTP_FRAME_INDEX : kind);
+		mtp_policy_change(b->policy, slab, kind == MTP_FRAME_NONE ? MTP_FRAME_INDEX : kind);
 	}
 
 	/*
@@ -330,15 +330,15 @@ mtp_pmem_take_over(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpTaken *
 	free(order);
 
 	/* The unused frames of a kind's newest slab begin behind the last one that has a page. */
-	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
+	for (int kind = 0; kind < MTP_POLICY_KINDS; kind++)
 	{
-		MtpPoolKind *k = &b->pool->kinds[kind];
+		MtpPolicyKind *k = &b->policy->kinds[kind];
 		MtpFrameHeader *headers;
 
 		if (k->nslabs == 0)
 			continue;
-		headers = &b->headers[b->pool->slabs[kind][k->nslabs - 1] * MTP_SLAB_FRAMES];
-		k->fresh = mtp_pool_frames(kind);
+		headers = &b->headers[b->policy->slabs[kind][k->nslabs - 1] * MTP_SLAB_FRAMES];
+		k->fresh = mtp_policy_frames(kind);
 		while (k->fresh > 0 && headers[k->fresh - 1].tag.page == 0)
 			k->fresh--;
 	}

@@ -125,7 +125,7 @@ relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStrategy 
 	BlockNumber before = RelationGetNumberOfBlocks(rel);
 
 	heap->relation_vacuum(rel, params, strategy);
-	if (mtp_buffer.pool != NULL && RelationGetNumberOfBlocks(rel) < before)
+	if (mtp_buffer.policy != NULL && RelationGetNumberOfBlocks(rel) < before)
 		mtp_buffer_purge_file(MtpRelLocator(rel));
 }
 

@@ -62,7 +62,7 @@ keep_page(const MtpListPage *page, void *arg)
 	MtpLocatorSpace(file) = page->space;
 	MtpLocatorDatabase(file) = page->dbid;
 	MtpLocatorFile(file) = page->file;
-	if (w->error == 0 && w->npages < (uint64) mtp_buffer.pool->nslabs * MTP_SLAB_FRAMES &&
+	if (w->error == 0 && w->npages < (uint64) mtp_buffer.policy->nslabs * MTP_SLAB_FRAMES &&
 		!mtp_frame_has(&mtp_buffer, mtp_page_tag(file, page->block), page->kind))
 		put_page(w, page);
 }
@@ -70,7 +70,7 @@ keep_page(const MtpListPage *page, void *arg)
 static void
 write_pages(Writer *w, bool loading)
 {
-	MtpPool    *pool = mtp_buffer.pool;
+	MtpPolicy  *policy = mtp_buffer.policy;
 	MtpLearnt  *learnt = palloc(MTP_LEARN_TABLES * sizeof(MtpLearnt));
 	MtpListHeader header = {
 		.magic = MTP_LIST_MAGIC,.version = MTP_LIST_VERSION,.block = BLCKSZ,
@@ -89,7 +89,7 @@ write_pages(Writer *w, bool loading)
 		(void) mtp_list_read(keep_page, w, NULL, NULL, &why);
 
 	/* Looks at frames as readers do, without a lock: passes over one that changes meanwhile. */
-	for (uint32 frame = 0; frame < pool->nslabs * MTP_SLAB_FRAMES && w->error == 0; frame++)
+	for (uint32 frame = 0; frame < policy->nslabs * MTP_SLAB_FRAMES && w->error == 0; frame++)
 	{
 		MtpListPage page = {0};
 		MtpPageTag	tag;
@@ -105,7 +105,7 @@ write_pages(Writer *w, bool loading)
 		page.file = MtpLocatorFile(file);
 		page.block = (uint32) tag.page - 1;
 		page.kind = kind;
-		page.degree = mtp_heat_degree(pool->heat[frame], mtp_pool_epoch(pool));
+		page.degree = mtp_heat_degree(policy->heat[frame], mtp_policy_epoch(policy));
 		put_page(w, &page);
 	}
 	header.npages = w->npages;
@@ -177,7 +177,7 @@ read_pages(FILE *file, const MtpListHeader *header,
 		MtpListPage p;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!get_bytes(file, &p, sizeof(p), &crc) || p.kind >= MTP_POOL_KINDS ||
+		if (!get_bytes(file, &p, sizeof(p), &crc) || p.kind >= MTP_POLICY_KINDS ||
 			p.degree > MTP_HEAT_MOST || p.file == 0 || p.block == InvalidBlockNumber)
 			return "it is damaged";
 		page(&p, arg);

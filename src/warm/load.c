@@ -83,7 +83,8 @@ void
 mtp_loader_prefetch(MtpLoader *l, int kind, BlockNumber block)
 {
 	if (!can_load(l, kind, block) || mtp_loader_has(l, kind, block) ||
-		(mtp_pool_page_kind(kind) == MTP_FRAME_PAGEDIR && !(l->has_builder && l->builder.trusted)))
+		(mtp_policy_page_kind(kind) == MTP_FRAME_PAGEDIR &&
+		 !(l->has_builder && l->builder.trusted)))
 		return;
 	(void) PrefetchBuffer(l->rel, MAIN_FORKNUM, block);
 	if (kind != MTP_FRAME_INDEX && block + 1 < l->nblocks)
@@ -100,7 +101,7 @@ mtp_loader_load(MtpLoader *l, int kind, BlockNumber block, int degree)
 
 	/* A directory that is there may be of other columns. */
 	if (mtp_frame_warm(&mtp_buffer, tag_of(l, block), kind, degree) &&
-		mtp_pool_page_kind(kind) != MTP_FRAME_PAGEDIR)
+		mtp_policy_page_kind(kind) != MTP_FRAME_PAGEDIR)
 		return;
 	switch (kind)
 	{

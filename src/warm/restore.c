@@ -79,7 +79,7 @@ count_page(const MtpListPage *page, void *arg)
 	Todo	   *todo = arg;
 
 	give_way(todo);
-	todo->at_degree[page->degree] += mtp_pool_frame_bytes(page->kind);
+	todo->at_degree[page->degree] += mtp_policy_frame_bytes(page->kind);
 }
 
 static void
@@ -130,10 +130,10 @@ static bool
 read_list(Todo *todo)
 {
 	const char *why;
-	uint64		room = (uint64) mtp_buffer.pool->nslabs * MTP_SLAB_BYTES;
+	uint64		room = (uint64) mtp_buffer.policy->nslabs * MTP_SLAB_BYTES;
 	uint64		bytes = 0;
 
-	todo->most = (uint64) mtp_buffer.pool->nslabs * MTP_SLAB_FRAMES;
+	todo->most = (uint64) mtp_buffer.policy->nslabs * MTP_SLAB_FRAMES;
 	todo->room = Min(1024, todo->most);
 	todo->pages = palloc(todo->room * sizeof(MtpListPage));
 	if (!mtp_list_read(count_page, todo, NULL, NULL, &why))
@@ -244,7 +244,7 @@ load_some(Todo *todo, uint64 *at)
 			 same_file(first, &todo->pages[ahead]); ahead++)
 			mtp_loader_prefetch(&l, todo->pages[ahead].kind, todo->pages[ahead].block);
 		if (!mtp_loader_has(&l, page->kind, page->block))
-			todo->bytes += mtp_pool_frame_bytes(page->kind);
+			todo->bytes += mtp_policy_frame_bytes(page->kind);
 		mtp_loader_load(&l, page->kind, page->block, page->degree);
 		if (mtp_loader_has(&l, page->kind, page->block))
 			pg_atomic_fetch_add_u64(&mtp_keeper_shared->loaded, 1);

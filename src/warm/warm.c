@@ -147,7 +147,7 @@ mtp_warm(PG_FUNCTION_ARGS)
 	rel = open_relation(PG_GETARG_OID(0));
 	relkind = rel->rd_rel->relkind;
 	strategy = GetAccessStrategy(BAS_BULKREAD);
-	if (mtp_buffer.pool != NULL &&
+	if (mtp_buffer.policy != NULL &&
 		(relkind == RELKIND_PARTITIONED_TABLE || relkind == RELKIND_PARTITIONED_INDEX))
 	{
 		/* The partitions that are mtpower's, whoever owns them, as for a query */
@@ -163,7 +163,7 @@ mtp_warm(PG_FUNCTION_ARGS)
 			relation_close(part, NoLock);
 		}
 	}
-	else if (mtp_buffer.pool != NULL)
+	else if (mtp_buffer.policy != NULL)
 		n = warm_one(rel, strategy);
 	relation_close(rel, NoLock);
 	PG_RETURN_INT64(n);

@@ -105,7 +105,7 @@ tell_to_quit(Oid dbid, int *pids)
  * core looks for itself, and refuses the command if a worker is still there.
  */
 void
-mtp_workers_detach(const char *dbname)
+mtp_workers_vacate(const char *dbname)
 {
 	static uint32 event = 0;
 	Oid			dbid = get_database_oid(dbname, true);

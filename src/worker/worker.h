@@ -85,7 +85,7 @@ extern const char *mtp_database_wanted_by(Node *stmt, bool toplevel);
  * comes; waits for them a few seconds, interruptible.  mtp_workers_return lets workers come again;
  * it raises nothing.
  */
-extern void mtp_workers_detach(const char *dbname);
+extern void mtp_workers_vacate(const char *dbname);
 extern void mtp_workers_return(void);
 
 /* True if a command wants the database for itself.  Background processes in it leave then. */

@@ -1,4 +1,4 @@
-# The buffer's heat and its pool of frames are compared with exact sums and models
+# The buffer's heat and policy are compared with exact sums and models
 # (test/unit/policy_test.c).
 use strict;
 use warnings;

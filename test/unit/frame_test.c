@@ -54,7 +54,7 @@ static __thread uint64 state;	/* of random numbers */
 static uint64
 rnd(void)
 {
-	return mtp_pool_random(&state);
+	return mtp_policy_random(&state);
 }
 
 /* At each step of the protocol: mostly nothing, at times the others' turn, or a while. */
@@ -138,7 +138,7 @@ word(int file, int block, uint64 number, int i)
 static int
 words_of(int kind)
 {
-	return mtp_pool_frame_bytes(kind) / sizeof(uint64);
+	return mtp_policy_frame_bytes(kind) / sizeof(uint64);
 }
 
 static void
@@ -218,10 +218,10 @@ build_directory(int file, int block)
 static void
 consider(int kind)
 {
-	uint32		before = buffer.pool->kinds[kind].nslabs;
+	uint32		before = buffer.policy->kinds[kind].nslabs;
 
 	mtp_frame_consider(&buffer, kind, &state);
-	if (before != buffer.pool->kinds[kind].nslabs)
+	if (before != buffer.policy->kinds[kind].nslabs)
 		pg_atomic_fetch_add_u64(&nchanges, 1);
 }
 
@@ -441,7 +441,7 @@ work(void *arg)
 		int			file = rnd() % (FILES / 2) * 2 + (rnd() % 8 == 0 ? 1 - favour : favour);
 		int			block = rnd() % BLOCKS * (rnd() % BLOCKS) / BLOCKS;
 
-		mtp_pool_tick(buffer.pool, 1, 0);
+		mtp_policy_tick(buffer.policy, 1, 0);
 		if (rnd() % 10 == 0)
 			(kind_of(file) == MTP_FRAME_INDEX ? write_pages : write_pair) (file, block);
 		else
@@ -471,7 +471,7 @@ counted(void)
 static void
 check_end(void)
 {
-	uint32		nframes = buffer.pool->nslabs * MTP_SLAB_FRAMES;
+	uint32		nframes = buffer.policy->nslabs * MTP_SLAB_FRAMES;
 	uint32		led = 0,
 				used = 0,
 				slabs = 0;
@@ -485,9 +485,9 @@ check_end(void)
 	}
 	check(led == used);
 	check(counted() == used);
-	for (int kind = 0; kind < MTP_POOL_KINDS; kind++)
-		slabs += buffer.pool->kinds[kind].nslabs;
-	check(buffer.pool->nfree + slabs == SLABS);
+	for (int kind = 0; kind < MTP_POLICY_KINDS; kind++)
+		slabs += buffer.policy->kinds[kind].nslabs;
+	check(buffer.policy->nfree + slabs == SLABS);
 	for (int file = 0; file < FILES; file++)
 		for (int block = 0; block < BLOCKS; block++)
 		{
@@ -497,13 +497,13 @@ check_end(void)
 			{
 				used--;
 				check(((const uint64 *) ref.image)[2] == pages[file][block].number);
-				check(buffer.pool->kind_of[ref.frame / MTP_SLAB_FRAMES] == kind_of(file));
+				check(buffer.policy->kind_of[ref.frame / MTP_SLAB_FRAMES] == kind_of(file));
 			}
 			if (mtp_frame_find(&buffer, tag_of(file, block), MTP_FRAME_PAGEDIR, 0, 0, 0, &ref))
 			{
 				used--;
 				check(((const uint64 *) ref.image)[0] == DIRECTORY_OF(file) && ((const uint64 *) ref.image)[2] == pages[file][block].rows);
-				check(kind_of(file) == MTP_FRAME_TABLE && mtp_pool_page_kind(mtp_frame_kind(&buffer, ref.frame)) == MTP_FRAME_PAGEDIR);
+				check(kind_of(file) == MTP_FRAME_TABLE && mtp_policy_page_kind(mtp_frame_kind(&buffer, ref.frame)) == MTP_FRAME_PAGEDIR);
 				check(((const uint64 *) ref.image)[3] <= words_of(mtp_frame_kind(&buffer, ref.frame)));
 			}
 		}
@@ -554,21 +554,21 @@ test_rests(void)
 {
 	check(copies(MTP_FRAME_INDEX, 0, 2) < 100);
 	check(copies(MTP_FRAME_INDEX, 1, 200) > 900);
-	check(buffer.pool->kinds[MTP_FRAME_INDEX].fresh <= 4);
+	check(buffer.policy->kinds[MTP_FRAME_INDEX].fresh <= 4);
 }
 
 /* A process's last free index frame, in a slab that has become the tables': they have fewer frames, and the memory behind these is another slab's. */
 static void
 test_spare(void)
 {
-	uint32		slab = buffer.pool->slabs[MTP_FRAME_INDEX][0];
+	uint32		slab = buffer.policy->slabs[MTP_FRAME_INDEX][0];
 	MtpFramePlace place;
 
 	change_slab(&buffer, slab, MTP_FRAME_TABLE);
 	check(mtp_frame_kind(&buffer, slab * MTP_SLAB_FRAMES) == MTP_FRAME_TABLE);
-	buffer.spare = slab * MTP_SLAB_FRAMES + mtp_pool_frames(MTP_FRAME_INDEX);	/* the last one's number, plus one */
+	buffer.spare = slab * MTP_SLAB_FRAMES + mtp_policy_frames(MTP_FRAME_INDEX);	/* the last one's number, plus one */
 	check(mtp_frame_place(&buffer, tag_of(0, 0), MTP_FRAME_TABLE, false, &state, &place));
-	check(place.frame % MTP_SLAB_FRAMES < mtp_pool_frames(MTP_FRAME_TABLE));
+	check(place.frame % MTP_SLAB_FRAMES < mtp_policy_frames(MTP_FRAME_TABLE));
 }
 
 /* Directories of a size that are made one after another, of frames that were given out before and are free: they lie side by side, and who goes through them finds each. */
@@ -576,7 +576,7 @@ static void
 test_behind(int kind)
 {
 	MtpFrameRef ref = {0};
-	int			nframes = mtp_pool_frames(kind),
+	int			nframes = mtp_policy_frames(kind),
 				file = 1,
 				n = 0,
 				beside = 0,
@@ -599,7 +599,7 @@ test_behind(int kind)
 			beside += round > 0 && ref.frame == last + 1;
 		}
 		/* Those that nobody has had yet are used up. */
-		buffer.pool->kinds[kind].fresh = nframes;
+		buffer.policy->kinds[kind].fresh = nframes;
 	}
 	check(n > nframes / 2 && beside > n * 3 / 4);
 	ref.frame = 0;
@@ -649,7 +649,7 @@ main(int argc, char **argv)
 			pg_atomic_init_u64(&pages[file][block].committed, 0);
 			pg_atomic_init_u64(&pages[file][block].committed_rows, 0);
 		}
-	mtp_frame_make(&buffer, mtp_pool_make(malloc(mtp_pool_size(SLABS)), SLABS, 2), memory, malloc(SLABS * MTP_SLAB_BYTES + BLCKSZ), locks);
+	mtp_frame_make(&buffer, mtp_policy_make(malloc(mtp_policy_size(SLABS)), SLABS, 2), memory, malloc(SLABS * MTP_SLAB_BYTES + BLCKSZ), locks);
 	state = seed + 1;
 	test_rests();
 	test_spare();

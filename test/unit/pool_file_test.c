@@ -39,7 +39,7 @@ static uint64 nstopped, nstopped_sealing, nfound, nbelieved, nwhole, nnone;
 static uint64
 rnd(uint64 n)
 {
-	return (mtp_pool_random(&state) >> 16) % n;
+	return (mtp_policy_random(&state) >> 16) % n;
 }
 
 /* ---------- what the server has ---------- */
@@ -95,7 +95,7 @@ tag_of(int page)
 static void
 fill(int page, uint64 *image)
 {
-	for (int i = 0; i < mtp_pool_frame_bytes(kind_of(page)) / (int) sizeof(uint64); i++)
+	for (int i = 0; i < mtp_policy_frame_bytes(kind_of(page)) / (int) sizeof(uint64); i++)
 		image[i] = (numbers[page] * PAGES + page) * UINT64CONST(0x9E3779B97F4A7C15) + i;
 }
 
@@ -140,7 +140,7 @@ check_pages(void)
 			continue;
 		found++;
 		fill(page, image);
-		check(memcmp(ref.image, image, mtp_pool_frame_bytes(kind_of(page))) == 0);
+		check(memcmp(ref.image, image, mtp_policy_frame_bytes(kind_of(page))) == 0);
 	}
 	return found;
 }
@@ -170,14 +170,14 @@ make_buffer(void)
 
 	if (pool == NULL)
 	{
-		pool = malloc(mtp_pool_size(SLABS));
+		pool = malloc(mtp_policy_size(SLABS));
 		memory = aligned_alloc(PG_CACHE_LINE_SIZE, TYPEALIGN(PG_CACHE_LINE_SIZE, mtp_frame_size(SLABS)));
 		sealed = malloc(mtp_pmem_shared(SLABS));
 	}
 	memset(&buffer, 0, sizeof(buffer));
 	memset(sealed, 0, mtp_pmem_shared(SLABS));
 	home.sealed = sealed;
-	mtp_frame_make(&buffer, mtp_pool_make(pool, SLABS, 2), memory, home.images, locks);
+	mtp_frame_make(&buffer, mtp_policy_make(pool, SLABS, 2), memory, home.images, locks);
 	buffer.copy = mtp_pmem_copy;
 }
 
@@ -217,7 +217,7 @@ work(int n)
 	{
 		int			page = rnd(PAGES);
 
-		mtp_pool_tick(buffer.pool, 1, 0);
+		mtp_policy_tick(buffer.policy, 1, 0);
 		loss_process = BACKENDS + rnd(3);
 		if (rnd(4) == 0)
 			change_page(page);
@@ -332,7 +332,7 @@ main(int argc, char **argv)
 	{
 		state = (this_round + 1) * UINT64CONST(0x9E3779B97F4A7C15);
 		for (int i = 0; i < 8; i++)
-			(void) mtp_pool_random(&state);
+			(void) mtp_policy_random(&state);
 		play_round();
 	}
 	if (argc > 3)
