@@ -113,6 +113,7 @@ mtp_blink_verify_row(Relation index, ItemPointer tid, Datum *values, bool *isnul
 		UnlockReleaseBuffer(buf);
 	}
 	mtp_verify_row_entry(v, tid, blkno, pos.pos, found != NULL, dead);
+	Assert(found != NULL);
 	if (!mtp_blink_verify_matches(v, found, values, isnull))
 		mtp_verify_fail(v, blkno, pos.pos, "Entry of the row with TID (%u,%u) has other values.",
 						ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid));
