@@ -11,7 +11,7 @@ plan skip_all => 'there is no libpmem.h (libpmem-dev)' if system('pkg-config --e
 
 my $seed = $ENV{SEED} || 1;
 my ($port) = grep { -e $_ } map { chomp(my $d = `$ENV{PG_CONFIG} --$_`); "$d/libpgport.a" } 'libdir', 'pkglibdir';
-my @sources = ((map { "src/pmem/$_.c" } qw(seal marker media)), (map { "src/buffer/$_.c" } qw(frame pool)),
+my @sources = ((map { "src/pmem/$_.c" } qw(seal marker media)), (map { "src/buffer/$_.c" } qw(frame policy)),
 	'test/unit/pool_file_test.c', 'test/unit/loss.c');
 
 my $unit = run_unit('pool file', \@sources, [ $seed, 1000 * ($ENV{ROUNDS} || 1) ], '-DMTP_WITH_PMEM', '-DMTP_FRAME_STEP(name)=((void)0)', $port ? $port : ());
