@@ -6,7 +6,7 @@
 
 typedef struct Pages
 {
-	MtpPolicy    *policy;
+	MtpPolicy  *policy;
 	Map			map;
 	uint64	   *pages;			/* of each frame */
 	uint64		random;

@@ -400,7 +400,7 @@ descend(Walk *w, MtpPageReader *v)
 	block = v->block;
 	at = v->head.level;
 
-	/* `block`, on level `at`, is where the next step begins; v has it, unless a step has failed. */
+	/* Here v has the page `block` of level `at`.  A step that fails begins there again, locked. */
 	for (;;)
 	{
 		bool		good = move_right(w, v);

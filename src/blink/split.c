@@ -495,10 +495,7 @@ split_page(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items)
 	Split		s = {.put = put,.orig = BufferGetPage(buf)};
 	Buffer		rbuf = InvalidBuffer;
 
-	/*
-	 * The images come first, so that the right sibling is locked as briefly as possible, and
-	 * nothing that may fail for want of memory comes behind it (invariant B2).
-	 */
+	/* The images come first, so that the right sibling is locked as briefly as possible. */
 	merge_items(&s, n, pos, items);
 	plan_split(&s, n);
 	s.bufs[0] = buf;

@@ -168,7 +168,7 @@ test_pool(uint32 nslabs)
 {
 	void	   *memory = malloc(mtp_policy_size(nslabs));
 	uint64	   *pages = calloc(nslabs * MTP_SLAB_FRAMES, sizeof(uint64));
-	MtpPolicy    *policy = mtp_policy_make(memory, nslabs, 1);
+	MtpPolicy  *policy = mtp_policy_make(memory, nslabs, 1);
 
 	for (int turn = 0; turn < 2 * MTP_POLICY_KINDS; turn++)
 	{
@@ -214,7 +214,7 @@ looks(MtpPolicy *policy, MtpAdmission *admission, uint64 first)
 static void
 test_admission(void)
 {
-	MtpPolicy    *policy = mtp_policy_make(malloc(mtp_policy_size(1)), 1, 12);
+	MtpPolicy  *policy = mtp_policy_make(malloc(mtp_policy_size(1)), 1, 12);
 	MtpPolicyKind *k = &policy->kinds[MTP_FRAME_INDEX];
 	MtpAdmission admission = {.mean = MTP_ADMITTED_ALL};
 	uint64		hot = UINT64CONST(0x123456789ABCDEF);
@@ -254,7 +254,7 @@ static void
 test_scans(int kind)
 {
 	const uint32 nslabs = 4;
-	MtpPolicy    *policy = mtp_policy_make(malloc(mtp_policy_size(nslabs)), nslabs, MTP_POLICY_HALF_LIFE);
+	MtpPolicy  *policy = mtp_policy_make(malloc(mtp_policy_size(nslabs)), nslabs, MTP_POLICY_HALF_LIFE);
 	uint32		nframes = nslabs * mtp_policy_frames(kind);
 	uint32		npages = nframes * 14 / 3;
 	uint32	   *frame_of = calloc(npages, sizeof(uint32));	/* + 1 */
