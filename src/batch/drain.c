@@ -87,12 +87,15 @@ run_own(MtpUnit *unit)
 	int			sec_context;
 
 	GetUserIdAndSecContext(&userid, &sec_context);
-	running = *unit;
+	running = *unit;			/* for leave_load, should FATAL come */
+
+	/* Nothing since the claim can have failed (invariant E3); what may fail comes inside. */
 	PG_TRY();
 	{
 		cxt = AllocSetContextCreate(old, "mtpower task", ALLOCSET_DEFAULT_SIZES);
 		MemoryContextSwitchTo(cxt);
 		MTP_INJECT("owner_claimed");
+		/* A snapshot keeps the pages that the unit descends through from being used again. */
 		if (push)
 			PushActiveSnapshot(GetTransactionSnapshot());
 		SetUserIdAndSecContext(b->userid, b->sec_context);
@@ -228,6 +231,7 @@ mtp_batch_drain_detach(uint64 serial)
 	{
 		bool		busy = false;
 
+		/* No worker joins the list any more: none of the statement's batches is left. */
 		LWLockAcquire(mtp_batch_lock, LW_SHARED);
 		for (int i = 0; i < MTP_MAX_WORKERS; i++)
 			busy |= mtp_batch_shared->serving[i].load == mtp_batch_my_load &&

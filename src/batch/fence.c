@@ -53,6 +53,11 @@ mtp_batch_step_end(MtpServing *worker)
 		pg_atomic_write_u64(&worker->step, step + 1);
 }
 
+/*
+ * Each worker is looked at once, and a step that is found odd is waited for until its counter
+ * changes: the worker's next step is registered behind the barrier.  VACUUM holds no lock on a page
+ * here, and a step waits for no transaction (E4), so the wait is short.
+ */
 void
 mtp_batch_vacuum_fence(Relation index)
 {

@@ -121,6 +121,8 @@ leave_pool(void)
 {
 	if (me == NULL)
 		return;
+
+	/* SIGTERM is handled outside of critical sections: a step is in as a whole or not at all (E5). */
 	mtp_batch_step_end(me);
 	if (claimed.batch != NULL)
 	{
@@ -129,6 +131,8 @@ leave_pool(void)
 	}
 	if (me->load != NULL)
 		report_usage();
+
+	/* Last of all: the owner's drain takes it for the end of this worker's work and locks. */
 	leave_list();
 	LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE);
 	me->entries = 0;
@@ -292,6 +296,10 @@ serve(void)
 	seen_walusage = pgWalUsage;
 	began = GetCurrentTimestamp();
 
+	/*
+	 * A claim is in `claimed`, not on the stack: after an error give_back_failed finds it, and when
+	 * the process ends leave_pool does (invariant E3).
+	 */
 	while (!TimestampDifferenceExceeds(began, GetCurrentTimestamp(), TURN_MS) && claim_next())
 	{
 		MTP_INJECT("worker_claimed");

@@ -372,6 +372,8 @@ xact_callback(XactEvent event, void *arg)
 			/* A safety net: every statement has drained what it queued (invariant E1). */
 			Assert(mtp_batch_pending == 0);
 			drain_all();
+
+			/* Nothing drains from here on: what other callbacks insert goes in at once. */
 			committing = true;
 			break;
 		case XACT_EVENT_ABORT:

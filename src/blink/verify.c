@@ -16,7 +16,10 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-/* Copies a page that block `from` leads to.  With keep, the buffer stays pinned and is returned. */
+/*
+ * Copies a page that block `from` leads to, and lets its lock go: what is judged is the copy.  With
+ * keep, the buffer stays pinned and is returned.
+ */
 static Buffer
 read_page(MtpVerify *v, MtpVerifyPage *p, BlockNumber blkno, BlockNumber from, bool keep)
 {

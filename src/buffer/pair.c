@@ -216,6 +216,7 @@ copy_pair(Relation rel, uint32 pair, BlockNumber nblocks, BufferAccessStrategy s
 	good = lock_pair(bufs);
 	if (good)
 	{
+		/* Under the locks: a process that changes a page behind this copy finds the frame. */
 		if (place != NULL)
 			good = mtp_frame_publish(&mtp_buffer, tag_of(rel, pair), kind, place, NULL, ref);
 		for (int half = 0; half < 2 && good; half++)

@@ -161,6 +161,8 @@ mtp_hash_squeeze(Relation rel, Buffer primary, const MtpHashChain *chain,
 		LockBuffer(primary, BUFFER_LOCK_EXCLUSIVE);
 		if (from == InvalidBlockNumber)
 			from = first_page(MtpHashPrimaryOf(BufferGetPage(primary)), chain);
+
+		/* Another process may have a link into the chain (H4): the rest is left as it is. */
 		if (!IsBufferCleanupOK(primary))
 			from = InvalidBlockNumber;
 		if (from != InvalidBlockNumber)

@@ -33,6 +33,8 @@ mtp_hash_verify_copy(MtpHashVerify *hv, BlockNumber blkno, BlockNumber from, uin
 	LockBuffer(buf, BUFFER_LOCK_SHARE);
 	memcpy(page, BufferGetPage(buf), BLCKSZ);
 	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+
+	/* The copy is judged: a fault raises an error, and nothing waits for this page meanwhile. */
 	if (PageIsNew(page))
 		mtp_verify_fail(v, blkno, -1, "Page is zero, but block %u leads to it.", from);
 	what = mtp_hash_bucket_fault(page, &at);

@@ -176,10 +176,14 @@ mtp_seal_rest(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpSealed *seal
 	char	   *copy = malloc(2 * BLCKSZ);
 
 	memset(sealed, 0, sizeof(*sealed));
+
+	/* Step 1: the warmest first, as time may run out. */
 	for (uint32 i = 0; i < n && order != NULL && copy != NULL && go_on(); i++)
 		(void) mtp_seal_frame(file, b, order[i], copy);
 	free(order);
 	free(copy);
+
+	/* Step 2: a header of an earlier version leads to what the frame was then, so it goes. */
 	for (uint32 frame = 0; frame < file->nslabs * MTP_SLAB_FRAMES; frame++)
 	{
 		sealed->left += degree_of_unsealed(file, b, frame) >= 0;
@@ -188,7 +192,7 @@ mtp_seal_rest(MtpPmem *file, MtpBuffer *b, bool (*go_on) (void), MtpSealed *seal
 		else if (file->headers[frame].magic != 0)
 			mtp_media_clear(&file->headers[frame], sizeof(MtpPmemHeader));
 	}
-	mtp_media_drain();			/* before there is a marker */
+	mtp_media_drain();			/* step 3: before there is a marker */
 }
 
 /* Step 4.  All headers are durable.  A crash here leaves a marker that its checksum refuses. */

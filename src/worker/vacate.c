@@ -81,6 +81,7 @@ tell_to_quit(Oid dbid, int *pids)
 			continue;
 		any = true;
 		w->quit = true;
+		/* One that is being started has no latch yet; it looks at quit before its first turn. */
 		if (w->pid > 0)
 		{
 			pids[i] = w->pid;
@@ -168,6 +169,8 @@ mtp_visit_begin(Oid dbid)
 
 	LWLockAcquire(mtp_worker_lock, LW_EXCLUSIVE);
 	welcome = mtp_workers->visitor_pid == 0 && !mtp_worker_unwelcome(dbid);
+
+	/* A command that names the database later finds the visitor, and waits for its end. */
 	if (welcome)
 	{
 		mtp_workers->visitor_pid = MyProcPid;
