@@ -122,7 +122,7 @@ leave_pool(void)
 	if (me == NULL)
 		return;
 
-	/* SIGTERM is handled outside of critical sections: a step is in as a whole or not at all (E5). */
+	/* SIGTERM waits for the end of a critical section: a step is in whole or not at all (E5). */
 	mtp_batch_step_end(me);
 	if (claimed.batch != NULL)
 	{
@@ -297,8 +297,8 @@ serve(void)
 	began = GetCurrentTimestamp();
 
 	/*
-	 * A claim is in `claimed`, not on the stack: after an error give_back_failed finds it, and when
-	 * the process ends leave_pool does (invariant E3).
+	 * A claim is in `claimed`, not on the stack: after an error give_back_failed finds it, and
+	 * when the process ends leave_pool does (invariant E3).
 	 */
 	while (!TimestampDifferenceExceeds(began, GetCurrentTimestamp(), TURN_MS) && claim_next())
 	{
