@@ -45,10 +45,11 @@ typedef struct MtpHashSpace
 	uint32		next;			/* P0 < S */
 } MtpHashSpace;
 
+/* B.  Also of a metapage that nobody has checked: a damaged level may exceed 31. */
 static inline uint32
 mtp_hash_space_size(const MtpHashSpace *s)
 {
-	return (s->initial << s->level) + s->next;
+	return (s->initial << (s->level & 31)) + s->next;
 }
 
 /* space.c: pure functions */

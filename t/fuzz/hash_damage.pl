@@ -230,7 +230,8 @@ foreach my $c (@cases)
 
 	# At work: no matter what it finds, it ends, and the server lives.  Inserters, growth, which comes to each bucket, and VACUUM wait for no lock that they have
 	# themselves, and nobody goes round in a circle.  (Core's assertions don't take a TID that none is.)
-	ends($_, $c->{name}) foreach "SET enable_seqscan = off; SELECT count(*) FROM generate_series(1, 100) g JOIN $c->{id} ON a = g",
+	ends($_, $c->{name}) foreach "SELECT count(*) FROM generate_series(0, pg_relation_size('$c->{id}_a') / $bs - 1) n, mtpower.page_info('$c->{id}_a', n) p",
+		"SET enable_seqscan = off; SELECT count(*) FROM generate_series(1, 100) g JOIN $c->{id} ON a = g",
 		"SET mtpower.batching = off; INSERT INTO $c->{id} SELECT 7 FROM generate_series(1, 50)", "INSERT INTO $c->{id} SELECT g FROM generate_series(20001, 22000) g",
 		"SET mtpower.batch_min_rows = 0; INSERT INTO $c->{id} SELECT g FROM generate_series(30001, 45000) g", "DELETE FROM $c->{id} WHERE a % 3 = 0",
 		$c->{no_vacuum} ? () : "VACUUM $c->{id}";
