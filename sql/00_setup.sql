@@ -46,3 +46,20 @@ BEGIN
 	END IF;
 	RETURN n;
 END $$;
+-- What EXPLAIN shows of a plan in every release, without what only some of them show.
+CREATE FUNCTION explain(query text, options text DEFAULT 'COSTS OFF') RETURNS TABLE ("QUERY PLAN" text) LANGUAGE plpgsql AS $$
+BEGIN
+	FOR "QUERY PLAN" IN EXECUTE format('EXPLAIN (%s) %s', options, query) LOOP
+		CONTINUE WHEN "QUERY PLAN" ~ '^ *(Disabled|Index Searches|Window|Storage): ';
+		"QUERY PLAN" := regexp_replace("QUERY PLAN", ' \(returns [$\d,]+\)$', '');
+		"QUERY PLAN" := regexp_replace("QUERY PLAN", '(rows=\d+)\.00', '\1');
+		"QUERY PLAN" := regexp_replace("QUERY PLAN", 'EXISTS\((SubPlan \d+)\)', '(\1)');
+		"QUERY PLAN" := regexp_replace("QUERY PLAN", '\n *"Disabled": \w+,', '');
+		RETURN NEXT;
+	END LOOP;
+END $$;
+-- Has the planner make parallel plans wherever it may, or no longer.  (PostgreSQL 16 renamed the parameter.)
+CREATE FUNCTION force_parallel(mode bool, local bool DEFAULT false) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config(name, mode::text, local) FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query');
+END $$;

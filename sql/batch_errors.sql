@@ -7,10 +7,12 @@ CREATE SCHEMA batch_errors;
 SET search_path = batch_errors, public;
 
 -- Errors at every kind of barrier.  The comparison of this type fails when it is told to.
+SET client_min_messages = warning;
 CREATE TYPE touchy;
 CREATE FUNCTION touchy_in(cstring) RETURNS touchy LANGUAGE internal IMMUTABLE STRICT AS 'int4in';
 CREATE FUNCTION touchy_out(touchy) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'int4out';
 CREATE TYPE touchy (INPUT = touchy_in, OUTPUT = touchy_out, LIKE = int4);
+RESET client_min_messages;
 CREATE CAST (int AS touchy) WITHOUT FUNCTION;
 CREATE CAST (touchy AS int) WITHOUT FUNCTION;
 CREATE FUNCTION touchy_cmp(l touchy, r touchy) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
@@ -83,7 +85,7 @@ BEGIN
 		ELSIF what = 'leaf' THEN
 			MOVE FORWARD ALL IN standing;
 		ELSIF what = 'parallel' THEN
-			PERFORM set_config('force_parallel_mode', 'on', true);
+			PERFORM force_parallel(true, true);
 			PERFORM count(*) FROM pg_class;
 		ELSIF what = 'insert' THEN
 			INSERT INTO t SELECT j::touchy, j FROM generate_series(901, 1100) j;

@@ -321,7 +321,7 @@ SELECT b, count(*) FROM m WHERE a <> 0 GROUP BY b ORDER BY b;
 SELECT verify('m');
 
 -- Parallel queries, alone and in functions of a statement under way.  (SELECT INTO would limit its rows, and not run in parallel.)
-SET force_parallel_mode = on;
+SELECT force_parallel(true);
 BEGIN;
 COPY m FROM PROGRAM 'seq -f "%.0f	y	7" 100001 104000';
 SELECT count(*) FROM m WHERE a > 100000;
@@ -340,7 +340,7 @@ BEGIN
 END $$;
 INSERT INTO m SELECT 200000 + i, CASE WHEN i % 500 = 0 THEN par() || ' ' || par_volatile() END FROM generate_series(1, 3000) i;
 SELECT a, b FROM m WHERE a > 200000 AND b IS NOT NULL ORDER BY a;
-RESET force_parallel_mode;
+SELECT force_parallel(false);
 SELECT verify('m');
 
 -- Modifying CTEs: read in part, and by nobody; they insert into the table that the main query reads.

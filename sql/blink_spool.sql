@@ -83,7 +83,9 @@ SELECT mtpower.verify_index('sb', true);
 -- Errors leave no files.
 CREATE INDEX failed ON spooled USING mtpower_blink ((1 / (a - 20000)));
 SET temp_file_limit = '100kB';
+\set VERBOSITY sqlstate
 CREATE INDEX failed ON spooled USING mtpower_blink (a);
+\set VERBOSITY default
 RESET temp_file_limit;
 SELECT count(*) FROM pg_ls_tmpdir();
 DROP SCHEMA blink_spool CASCADE;

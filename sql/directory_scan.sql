@@ -74,7 +74,7 @@ SELECT * FROM ds_wrong('SELECT * FROM ds WHERE k < 100', 'SELECT ctid, xmin, cmi
 	'SELECT k FROM ds WHERE n > 7990 UNION ALL SELECT id FROM ds WHERE c > ''f'' AND NOT b', 'SELECT k FROM ds WHERE id > 100 LIMIT 7', 'WITH x AS MATERIALIZED (SELECT * FROM ds WHERE k < 9) SELECT x.k, y.k FROM x, x y');
 SELECT id, k FROM ds WHERE k = (SELECT max(k) FROM ds WHERE k < 5000) AND id IS NOT NULL;
 
-EXPLAIN (COSTS OFF) SELECT (SELECT ds.k) FROM ds WHERE k < 50 AND EXISTS (SELECT FROM ds_small s WHERE s.id <> ds.id OFFSET 0);
+SELECT * FROM explain($$SELECT (SELECT ds.k) FROM ds WHERE k < 50 AND EXISTS (SELECT FROM ds_small s WHERE s.id <> ds.id OFFSET 0)$$);
 
 -- Parameters, of prepared statements and of loops.
 SET plan_cache_mode = force_generic_plan;
@@ -289,12 +289,12 @@ DROP ROLE regress_ds, regress_ds_other;
 SELECT id FROM ds WHERE b IS NULL AND t = ds_tell('v5');
 
 -- EXPLAIN.
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id FROM ds WHERE k < 5;
+SELECT * FROM explain('SELECT id FROM ds WHERE k < 5', 'ANALYZE, BUFFERS OFF, COSTS OFF, TIMING OFF, SUMMARY OFF');
 SELECT mtpower.set_directory('ds', 'k', 'id');
 EXPLAIN (COSTS OFF) SELECT id FROM ds WHERE k < 5 AND t > '';
 EXPLAIN (COSTS OFF) SELECT id FROM ds WHERE id < 5;
 EXPLAIN (COSTS OFF) SELECT id FROM ds WHERE t < '5';
-EXPLAIN (COSTS OFF, FORMAT json) SELECT id FROM ds WHERE k < 5;
+SELECT * FROM explain('SELECT id FROM ds WHERE k < 5', 'COSTS OFF, FORMAT json');
 SELECT mtpower.set_directory('ds', 'n');
 -- Other sessions' plans hear of it.
 PREPARE ds_p AS SELECT id FROM ds WHERE k < 5 AND id IS NOT NULL;

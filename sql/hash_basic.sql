@@ -82,9 +82,9 @@ SELECT * FROM same('SELECT id FROM t WHERE n = 9.6250');
 SELECT * FROM same('SELECT id FROM t WHERE ts = ''2013-01-04 05:00+00''');
 SELECT * FROM same('SELECT id FROM t WHERE d = ''2013-01-04''');
 SELECT * FROM same('SELECT id FROM t WHERE f8 = 77');
--- (Core looks for a boolean column as a condition by the OIDs of its own operator families.)
-SELECT * FROM same('SELECT id FROM t WHERE b');
-SELECT * FROM same('SELECT id FROM t WHERE NOT b');
+-- (What core makes of a boolean column as a condition depends on the release: opclass_btree_only.)
+SELECT nrows, same FROM same('SELECT id FROM t WHERE b');
+SELECT nrows, same FROM same('SELECT id FROM t WHERE NOT b');
 SELECT * FROM same('SELECT id FROM t WHERE b = (SELECT false)');
 SELECT * FROM same('SELECT id FROM t WHERE b = ANY (''{true}'')');
 SELECT * FROM same('SELECT id FROM t WHERE ar = ''{77,1}''');
@@ -121,9 +121,9 @@ SELECT * FROM same('SELECT id FROM t WHERE i4 = (SELECT NULL::int)');
 SELECT * FROM same('SELECT id FROM t WHERE i4 = (SELECT 77)');
 SELECT * FROM same('SELECT id FROM t WHERE i4 = -77');
 SELECT * FROM same('SELECT id FROM t WHERE i4 = 500');
-SELECT * FROM same('SELECT id FROM t WHERE i4 = 77 AND i4 = 78');
+SELECT nrows, same FROM same('SELECT id FROM t WHERE i4 = 77 AND i4 = 78');
 SELECT * FROM same('SELECT id FROM t WHERE i4 = 77 AND i4 = 77::int8 AND i4 = 77::int2');
-SELECT * FROM same('SELECT id FROM t WHERE i4 = 77 AND i4 = 78::int8');
+SELECT nrows, same FROM same('SELECT id FROM t WHERE i4 = 77 AND i4 = 78::int8');
 SELECT * FROM same('SELECT id FROM t WHERE i4 = 77 AND i4 = (SELECT NULL::int)');
 SELECT * FROM same('SELECT id FROM t WHERE i4 = 77 AND id > 3000');
 SELECT * FROM same('SELECT id FROM t WHERE i4 = 77 OR x = ''key 78''');
@@ -141,7 +141,7 @@ SET enable_seqscan = off;
 CREATE TABLE p (a int, y int8);
 INSERT INTO p VALUES (3, 4294967299), (NULL, 3), (499, NULL), (3, 3), (-1, -1), (11, 12), (500, 65536);
 SET enable_bitmapscan = off;
-EXPLAIN (COSTS OFF) SELECT p.a, count(t.id) FROM p LEFT JOIN t ON t.i4 = p.a GROUP BY p.a;
+SELECT * FROM explain('SELECT p.a, t.id FROM p LEFT JOIN t ON t.i4 = p.a');
 SELECT p.a, count(t.id), count(c.id) FROM p LEFT JOIN t ON t.i4 = p.a LEFT JOIN c ON c.id = t.id GROUP BY p.a ORDER BY p.a;
 SELECT p.y, count(t.id) FROM p LEFT JOIN t ON t.i4 = p.y GROUP BY p.y ORDER BY p.y;
 SELECT p.a, (SELECT min(q.id) FROM (SELECT id FROM t WHERE i4 = p.a ORDER BY id LIMIT 3) q) FROM p ORDER BY 1, 2;
@@ -228,8 +228,8 @@ SELECT * FROM forced('SELECT id FROM m WHERE a = 8 AND b = ''b8'' AND c = ''2013
 SELECT * FROM forced('SELECT id FROM m WHERE a = 8 AND b = ''b8'' AND c = (SELECT NULL::timestamp)');
 SELECT * FROM forced('SELECT id FROM m WHERE a = 8 AND b = (SELECT NULL::text)');
 SELECT * FROM forced('SELECT id FROM m WHERE a = -8');
-SELECT * FROM forced('SELECT id FROM m WHERE a = 8 AND a = 9');
-SELECT * FROM forced('SELECT id FROM m WHERE a = 8 AND a = 9 AND b = ''b8'' AND c = ''2013-01-09''');
+SELECT nrows, same FROM forced('SELECT id FROM m WHERE a = 8 AND a = 9');
+SELECT nrows, same FROM forced('SELECT id FROM m WHERE a = 8 AND a = 9 AND b = ''b8'' AND c = ''2013-01-09''');
 
 -- The same with a stash, split buckets and dead entries.
 INSERT INTO m SELECT g, g % 20, 'b' || g % 30, NULL FROM generate_series(5001, 9000) g;
@@ -252,6 +252,7 @@ CREATE INDEX two_rs_hash ON two USING mtpower_hash (r, s);
 CREATE INDEX two_sr_tree ON two USING mtpower_blink (s, r);
 CREATE INDEX two_e_hash ON two USING mtpower_hash ((s + 1));
 CREATE INDEX two_e_tree ON two USING mtpower_blink ((s + 1));
+VACUUM two;
 CREATE FUNCTION plans(OUT query text, OUT indexes text) RETURNS SETOF record LANGUAGE plpgsql AS $$
 DECLARE
 	line text;
@@ -274,7 +275,7 @@ SET enable_mergejoin = off;
 EXPLAIN (COSTS OFF) SELECT x.pad FROM p, two x WHERE x.r = p.a AND p.y > 1;
 RESET enable_hashjoin;
 RESET enable_mergejoin;
-EXPLAIN (COSTS OFF) SELECT min(r), max(s) FROM two;
+SELECT * FROM explain($$SELECT min(r), max(s) FROM two$$);
 -- An index-only scan needs no row: the hash can't have that.
 VACUUM two;
 EXPLAIN (COSTS OFF) SELECT r FROM two WHERE r = 77;

@@ -75,7 +75,7 @@ RESET enable_indexscan;
 
 -- Lists and arrays; with one that is not known, the tree.
 SELECT n, plan(format('SELECT d FROM t WHERE k1 = ANY (%L)', array_agg(g * 77))), plan(format('SELECT d FROM t WHERE k1 IN (%s)', string_agg((g * 77)::text, ',')))
-FROM unnest('{2,10,100,1000}'::int[]) n, generate_series(1, n) g GROUP BY n ORDER BY n;
+FROM unnest('{2,10,100}'::int[]) n, generate_series(1, n) g GROUP BY n ORDER BY n;
 SELECT plan('SELECT d FROM t WHERE k1 = ANY (ARRAY[1, 2, (SELECT 3)])'), plan('SELECT d FROM t WHERE k1 = ANY ((SELECT array_agg(k) FROM p)::int[])');
 PREPARE of_array(int[]) AS SELECT d FROM t WHERE k1 = ANY ($1);
 SET plan_cache_mode = force_generic_plan;
@@ -105,7 +105,7 @@ CREATE INDEX w_c ON w USING mtpower_hash (c);
 VACUUM ANALYZE w;
 CREATE FUNCTION each_way(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 BEGIN
-	FOR i IN 0 .. 15 LOOP
+	FOR i IN 0 .. 14 BY 2 LOOP
 		PERFORM set_config('enable_seqscan', (i & 1 = 0)::text, true), set_config('enable_indexscan', (i & 2 = 0)::text, true), set_config('enable_bitmapscan', (i & 4 = 0)::text, true),
 			set_config('enable_nestloop', (i & 8 = 0)::text, true), set_config('enable_hashjoin', (i & 8 = 0)::text, true), set_config('enable_mergejoin', (i & 8 = 0)::text, true);
 		RETURN NEXT plan(query);

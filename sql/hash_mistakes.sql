@@ -14,6 +14,9 @@ BEGIN
 	RAISE SQLSTATE 'MTP00' USING MESSAGE = 'was not refused';
 EXCEPTION WHEN OTHERS THEN
 	GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+	IF said ~ '^(cannot open relation "\w+"|"\w+" is (an index|a composite type))$' THEN
+		RETURN SQLSTATE || ' is no table';  -- in words that depend on the release
+	END IF;
 	RETURN concat_ws(E'\n        ', SQLSTATE || ' ' || said, nullif(detail, ''), nullif(hint, ''));
 END $$;
 -- Runs a command with each access method in place of AM.
@@ -113,12 +116,8 @@ SELECT compare(command) FROM unnest(ARRAY[
 	'CREATE OPERATOR CLASS o FOR TYPE int4 USING AM AS OPERATOR 1 = FOR ORDER BY integer_ops, FUNCTION 1 hashint4(int4)',
 	'CREATE OPERATOR CLASS o FOR TYPE int4 USING AM AS OPERATOR 1 =, FUNCTION 1 int4um(int4), STORAGE int8',
 	'CREATE OPERATOR CLASS o DEFAULT FOR TYPE int4 USING AM AS OPERATOR 1 =, FUNCTION 1 hashint4(int4)']) command;
-CREATE FUNCTION hash_two(int, int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT 1';
-CREATE FUNCTION hash_wide(int) RETURNS bigint IMMUTABLE LANGUAGE sql AS 'SELECT 1::bigint';
-SELECT compare(command) FROM unnest(ARRAY[
-	'CREATE OPERATOR CLASS o FOR TYPE int4 USING AM AS OPERATOR 1 =; CREATE INDEX ON t USING AM (a o)',
-	'CREATE OPERATOR CLASS o FOR TYPE int4 USING AM AS OPERATOR 1 =, FUNCTION 1 (int4, int4) hash_two(int, int); CREATE INDEX ON t USING AM (a o)',
-	'CREATE OPERATOR CLASS o FOR TYPE int4 USING AM AS OPERATOR 1 =, FUNCTION 1 (int4, int4) hash_wide(int); CREATE INDEX ON t USING AM (a o)']) command;
+-- (Those that have a wrong function are in opclass_signatures.)
+SELECT compare('CREATE OPERATOR CLASS o FOR TYPE int4 USING AM AS OPERATOR 1 =; CREATE INDEX ON t USING AM (a o)');
 SET client_min_messages = info;
 CREATE OPERATOR FAMILY lame USING hash;
 CREATE OPERATOR FAMILY lame USING mtpower_hash;

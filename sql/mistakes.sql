@@ -15,6 +15,10 @@ EXCEPTION WHEN OTHERS THEN
 	GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
 	detail := nullif(detail, '');
 	hint := nullif(hint, '');
+	IF message ~ '^(cannot open relation "\w+"|"\w+" is (an index|a composite type))$' THEN
+		message := 'is no table';  -- in words that depend on the release
+		detail := NULL;
+	END IF;
 	RETURN NEXT;
 END $$;
 CREATE TABLE t (a int, b text, p point) USING mtpower;
@@ -39,8 +43,6 @@ SELECT command, m.* FROM (VALUES
 	('SET default_table_access_method = mtpower_blink'),
 	('ALTER TABLE t SET ACCESS METHOD mtpower_blink'),
 	('ALTER INDEX t_a SET ACCESS METHOD btree'),
-	('CREATE TABLE n (a int) PARTITION BY RANGE (a) USING mtpower'),
-	('ALTER TABLE parted SET ACCESS METHOD mtpower'),
 	('ALTER VIEW v SET ACCESS METHOD mtpower'),
 	('CREATE INDEX ON v USING mtpower_blink (a)'),
 	('CREATE INDEX ON s USING mtpower_blink (last_value)'),
@@ -92,18 +94,12 @@ SELECT command, m.* FROM (VALUES
 	('CREATE TABLE n (a int) USING mtpower WITH (fillfactor = 5)'),
 	('CREATE TABLE n (a int) USING mtpower WITH (batch_size = 5)')) x(command), mistake(command) m;
 
--- Operator classes whose comparison function, or hash function, is missing, or is none.
+-- Operator classes whose comparison function, or hash function, is missing.  (Those that have a wrong one are in opclass_signatures.)
 CREATE OPERATOR CLASS without_ops FOR TYPE int4 USING mtpower_blink AS OPERATOR 1 <, OPERATOR 3 =;
-CREATE OPERATOR CLASS boolean_ops FOR TYPE int4 USING mtpower_blink AS OPERATOR 1 <, OPERATOR 3 =, FUNCTION 1 int4lt(int4, int4);
-CREATE OPERATOR CLASS unary_ops FOR TYPE int4 USING mtpower_blink AS OPERATOR 1 <, OPERATOR 3 =, FUNCTION 1 (int4, int4) int4um(int4);
 CREATE OPERATOR CLASS unhashed_ops FOR TYPE int4 USING mtpower_hash AS OPERATOR 1 =;
-CREATE OPERATOR CLASS misnamed_ops FOR TYPE int4 USING mtpower_hash AS OPERATOR 1 =, FUNCTION 1 (int4, int4) int4pl(int4, int4);
 SELECT command, m.* FROM (VALUES
 	('CREATE INDEX ON t USING mtpower_blink (a without_ops)'),
-	('CREATE INDEX ON t USING mtpower_blink (b, a boolean_ops)'),
-	('CREATE INDEX ON t USING mtpower_blink (a unary_ops)'),
-	('CREATE INDEX ON t USING mtpower_hash (a unhashed_ops)'),
-	('CREATE INDEX ON t USING mtpower_hash (b, a misnamed_ops)')) x(command), mistake(command) m;
+	('CREATE INDEX ON t USING mtpower_hash (a unhashed_ops)')) x(command), mistake(command) m;
 
 -- Bytes compared where a collation holds different bytes to be equal: a scan would miss some.
 CREATE COLLATION caseless (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
@@ -157,7 +153,7 @@ SELECT command, m.* FROM (VALUES
 	('SELECT mtpower.check_preload()'),
 	('SELECT mtpower.sync_opclasses()'),
 	('CREATE INDEX ON t USING mtpower_blink (a)'),
-	('REINDEX INDEX t_a'),
+	('ALTER INDEX t_a SET (fillfactor = 90)'),
 	('CREATE TABLE mtpower.n (a int)'),
 	('DROP EXTENSION mtpower'),
 	('SET mtpower.batch_memory = ''1GB''')) x(command), mistake(command) m;

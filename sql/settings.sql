@@ -22,10 +22,12 @@ SHOW mtpower.batching;
 SET mtpower.batching = on;
 
 -- Wrong values.
+\set VERBOSITY sqlstate
 SET mtpower.batch_size = '63kB';
-\echo :LAST_ERROR_SQLSTATE
+\set VERBOSITY default
+\set VERBOSITY sqlstate
 SET mtpower.batch_size = '57MB';
-\echo :LAST_ERROR_SQLSTATE
+\set VERBOSITY default
 SET mtpower.batch_size = '1 parsec';
 \echo :LAST_ERROR_SQLSTATE
 SET mtpower.batch_size = 'much';
@@ -42,10 +44,12 @@ ALTER SYSTEM SET mtpower.workers = 65;
 \echo :LAST_ERROR_SQLSTATE
 ALTER SYSTEM SET mtpower.workers = -1;
 \echo :LAST_ERROR_SQLSTATE
+\set VERBOSITY sqlstate
 ALTER SYSTEM SET mtpower.batch_memory = '1023kB';
-\echo :LAST_ERROR_SQLSTATE
+\set VERBOSITY default
+\set VERBOSITY sqlstate
 ALTER SYSTEM SET mtpower.batch_memory = '65GB';
-\echo :LAST_ERROR_SQLSTATE
+\set VERBOSITY default
 ALTER SYSTEM SET mtpower.batch_memory = 'all';
 \echo :LAST_ERROR_SQLSTATE
 

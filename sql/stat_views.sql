@@ -92,7 +92,7 @@ BEGIN
 	ELSIF how = 'utility' THEN
 		SET LOCAL work_mem = '4MB';
 	ELSE
-		PERFORM set_config('force_parallel_mode', 'on', true), set_config('enable_seqscan', 'on', true);
+		PERFORM force_parallel(true, true), set_config('enable_seqscan', 'on', true);
 		PERFORM count(*) FROM pg_am;
 	END IF;
 	RETURN i;

@@ -91,7 +91,7 @@ COMMIT;
 CREATE INDEX ON frozen (a);
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT a FROM frozen;
+SELECT * FROM explain('SELECT a FROM frozen', 'ANALYZE, BUFFERS OFF, COSTS OFF, TIMING OFF, SUMMARY OFF');
 RESET enable_seqscan;
 RESET enable_bitmapscan;
 COPY parted FROM stdin;

@@ -28,7 +28,8 @@ sub command
 	my ($file, $variant) = split(/:/, $test);
 	my $dir = dir_of($test);
 	make_path($dir);
-	return [ 'env', "TESTDIR=$dir", $variant ? "MTP_VARIANT=$variant" : (), $^X, $file ];
+	my $data = "$dir/tmp_check";	# where PostgreSQL::Test has it since version 16, if told so
+	return [ 'env', "TESTDIR=$dir", "TESTDATADIR=$data", "TESTLOGDIR=$data/log", $variant ? "MTP_VARIANT=$variant" : (), $^X, $file ];
 }
 
 my $harness = TAP::Harness->new({ jobs => $jobs, timer => 1, exec => \&command });

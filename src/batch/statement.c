@@ -180,7 +180,7 @@ call_executor(QueryDesc *qd, bool finish, ScanDirection direction, uint64 count,
 	if (finish)
 		(next_finish ? next_finish : standard_ExecutorFinish) (qd);
 	else
-		(next_run ? next_run : standard_ExecutorRun) (qd, direction, count, once);
+		MtpCallExecutorRun(next_run ? next_run : standard_ExecutorRun, qd, direction, count, once);
 }
 
 /* Runs or finishes a plan, in a statement of its own if it may insert entries. */
@@ -213,12 +213,12 @@ execute(QueryDesc *qd, bool finish, ScanDirection direction, uint64 count, bool 
 }
 
 static void
-executor_run(QueryDesc *qd, ScanDirection direction, uint64 count, bool once)
+executor_run(QueryDesc *qd, ScanDirection direction, uint64 count MTP_ONCE_PARAMETER)
 {
 	/* Parallel workers can't see this backend's queues: they must be empty. */
 	if (qd->plannedstmt->parallelModeNeeded)
 		drain_all();
-	execute(qd, false, direction, count, once);
+	execute(qd, false, direction, count, MTP_ONCE);
 }
 
 /* Modifying CTEs that nobody read to their end run in here, and AFTER triggers. */

@@ -93,8 +93,7 @@ mtp_blink_info(Relation rel)
  * A key to search for: core's insertion scan key, and its normalized form.
  *
  * bt.keysz attributes are compared, then bt.scantid if it is not NULL.  As in nbtree, a place is
- * the first item >= key (bt.nextkey false) or > key (true); bt.pivotsearch finds a page by its high
- * key.
+ * the first item >= key (bt.nextkey false) or > key (true).
  */
 typedef struct MtpBlinkKey
 {
@@ -102,6 +101,7 @@ typedef struct MtpBlinkKey
 	bool		by_head;		/* norm is comparable with the index's norms */
 	bool		by_norm;		/* … and decides the first column, equality included */
 	bool		null;			/* first column is NULL */
+	bool		pivot;			/* finds a page by its high key */
 	uint64		norm;
 	Relation	rel;
 	SortSupport order;			/* compares the first column with less effort; or NULL */
@@ -160,7 +160,7 @@ extern void mtp_blink_check_walk(Relation rel, MtpWalk *w, BlockNumber blkno);
 
 /* An item that lies on the page: of the kind that belongs there, and whole. */
 extern void mtp_blink_check_item(Relation rel, Page page, IndexTuple itup);
-extern void mtp_blink_fail_page(Relation rel, Page page, const char *what) pg_attribute_noreturn();
+pg_noreturn extern void mtp_blink_fail_page(Relation rel, Page page, const char *what);
 
 /* Say what is wrong with a tuple of at least its own size, or return NULL. */
 extern const char *mtp_blink_pivot_fault(Relation rel, IndexTuple itup);

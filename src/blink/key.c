@@ -54,14 +54,10 @@ mtp_blink_key_empty(Relation rel, MtpBlinkKey *key)
 	key->by_head = false;
 	key->by_norm = false;
 	key->null = false;
+	key->pivot = false;
 	key->norm = 0;
+	memset(&key->bt, 0, offsetof(BTScanInsertData, scankeys));
 	key->bt.heapkeyspace = true;
-	key->bt.allequalimage = false;
-	key->bt.anynullkeys = false;
-	key->bt.nextkey = false;
-	key->bt.pivotsearch = false;
-	key->bt.scantid = NULL;
-	key->bt.keysz = 0;
 }
 
 /*
@@ -108,7 +104,7 @@ mtp_blink_key_pivot(Relation rel, MtpBlinkKey *key, IndexTuple pivot)
 	mtp_blink_key_empty(rel, key);
 	keys_of_tuple(key, pivot, BTreeTupleGetNAtts(pivot, rel));
 	key->bt.scantid = BTreeTupleGetHeapTID(pivot);
-	key->bt.pivotsearch = true;
+	key->pivot = true;
 }
 
 /* The kind of norm that a probe of type subtype has in a column of this kind, or MTP_NORM_NONE. */
@@ -232,7 +228,7 @@ mtp_blink_compare(MtpBlinkKey *key, IndexTuple item)
 		return 1;
 	tid = BTreeTupleGetHeapTID(item);
 	if (key->bt.scantid == NULL)
-		return !key->bt.pivotsearch && key->bt.keysz == natts && tid == NULL ? 1 : 0;
+		return !key->pivot && key->bt.keysz == natts && tid == NULL ? 1 : 0;
 	if (tid == NULL)
 		return 1;
 	return ItemPointerCompare(key->bt.scantid, tid);

@@ -74,7 +74,6 @@ mtp_blink_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, 
 
 	drop_position(scan);
 	drop_mark(scan->opaque);
-	bt->arrayKeyCount = 0;
 
 	/* Only now is it known whether the scan is index-only.  A page's tuples fit in a page. */
 	if (scan->xs_want_itup && bt->currTuples == NULL)
@@ -84,8 +83,7 @@ mtp_blink_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, 
 	}
 	if (keys != NULL && scan->numberOfKeys > 0)
 		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
-	bt->numberOfKeys = 0;
-	_bt_preprocess_array_keys(scan);
+	mtp_blink_keys_reset(scan);
 }
 
 void
@@ -122,12 +120,8 @@ mtp_blink_gettuple(IndexScanDesc scan, ScanDirection dir)
 		dir = ForwardScanDirection;
 	scan->xs_recheck = false;
 
-	if (bt->numArrayKeys != 0 && !BTScanPosIsValid(*pos))
-	{
-		if (bt->numArrayKeys < 0)
-			return false;		/* an array without an element that could match */
-		_bt_start_array_keys(scan, dir);
-	}
+	if (!BTScanPosIsValid(*pos) && !mtp_blink_keys_begin(scan, dir))
+		return false;
 	do
 	{
 		bool		found = true;
@@ -162,7 +156,7 @@ mtp_blink_gettuple(IndexScanDesc scan, ScanDirection dir)
 				scan->xs_itup = (IndexTuple) (bt->currTuples + item->tupleOffset);
 			return true;
 		}
-	} while (bt->numArrayKeys > 0 && _bt_advance_array_keys(scan, dir));
+	} while (mtp_blink_keys_again(scan, dir));
 	return false;
 }
 
@@ -174,12 +168,8 @@ mtp_blink_getbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 	Relation	heap;
 	int64		total = 0;
 
-	if (bt->numArrayKeys != 0)
-	{
-		if (bt->numArrayKeys < 0)
-			return 0;
-		_bt_start_array_keys(scan, ForwardScanDirection);
-	}
+	if (!mtp_blink_keys_begin(scan, ForwardScanDirection))
+		return 0;
 
 	/* A caller that wants a bitmap has the table open. */
 	heap = table_open(scan->indexRelation->rd_index->indrelid, NoLock);
@@ -202,7 +192,7 @@ mtp_blink_getbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 			total += n;
 			found = mtp_blink_scan_step(scan, ForwardScanDirection);
 		}
-	} while (bt->numArrayKeys > 0 && _bt_advance_array_keys(scan, ForwardScanDirection));
+	} while (mtp_blink_keys_again(scan, ForwardScanDirection));
 	table_close(heap, NoLock);
 	return total;
 }
@@ -219,8 +209,7 @@ mtp_blink_markpos(IndexScanDesc scan)
 	drop_mark(scan->opaque);
 	if (BTScanPosIsValid(bt->currPos))
 		bt->markItemIndex = bt->currPos.itemIndex;
-	if (bt->numArrayKeys > 0)
-		_bt_mark_array_keys(scan);
+	mtp_blink_keys_mark(scan);
 }
 
 void
@@ -229,21 +218,16 @@ mtp_blink_restrpos(IndexScanDesc scan)
 	MtpBlinkScan *so = scan->opaque;
 	BTScanOpaque bt = &so->bt;
 
-	/* This may change what core preprocesses from the arrays' elements. */
-	if (bt->numArrayKeys > 0)
-	{
-		_bt_restore_array_keys(scan);
-		mtp_blink_scan_keys_changed(so);
-	}
-
 	/* The scan is still on the marked page. */
 	if (bt->markItemIndex >= 0)
 	{
+		mtp_blink_keys_restore(scan, true);
 		bt->currPos.itemIndex = bt->markItemIndex;
 		return;
 	}
 	drop_position(scan);
 	memset(&so->walk, 0, sizeof(so->walk));
+	mtp_blink_keys_restore(scan, false);
 	if (!BTScanPosIsValid(bt->markPos))
 		return;
 	mtp_blink_scan_copy(&bt->currPos, bt->currTuples, &bt->markPos, bt->markTuples);

@@ -48,6 +48,9 @@ typedef struct MtpBlinkScan
 	uint8		code;			/* the index's norm code */
 	int16		natts;
 
+	/* Of a scan whose arrays are advanced on the leaf, scan_keys_17.c's; or NULL. */
+	struct MtpScanArrays *arrays;
+
 	/*
 	 * The place where the scan starts.  The scan keys' comparison functions are kept from one
 	 * start to the next.  subtypes[i] is the type that start.bt.scankeys[i] compares with;
@@ -88,6 +91,13 @@ mtp_blink_scan_share_hazard(int from, int *to)
  */
 extern bool mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir);
 
+/*
+ * The place on a leaf from which items may match the keys as they stand now (backward: before
+ * which); false if the keys do not tell, or the reader is torn.
+ */
+extern bool mtp_blink_scan_place(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v,
+								 MtpPos *place);
+
 /* Derives so->convex from bt.keyData, and clears so->equal, which mtp_blink_scan_start sets. */
 extern void mtp_blink_scan_keys_changed(MtpBlinkScan *so);
 
@@ -122,6 +132,83 @@ extern bool mtp_blink_scan_step(IndexScanDesc scan, ScanDirection dir);
  */
 extern void mtp_blink_scan_copy(BTScanPos to, char *to_tuples,
 								const BTScanPosData *from, const char *from_tuples);
+
+/* Saves an item as number `index` of the current position, with its tuple if the scan wants it. */
+extern void mtp_blink_scan_save(IndexScanDesc scan, MtpPageReader *v, int index, IndexTuple itup,
+								int pos);
+
+/*
+ * Moves p from an item that is marked dead to the next one that is not, or behind the last one.
+ */
+extern void mtp_blink_scan_skip_dead(MtpPageReader *v, MtpPos *p);
+
+/*
+ * scan_keys_15.c and scan_keys_17.c: core's way with scan keys.  Up to PostgreSQL 16 the arrays of
+ * `= ANY` are advanced between two searches, and each search is for one combination of elements.
+ * Since 17 they are advanced on the leaf, where an item shows which elements can match next; since
+ * 18 so are skip arrays, which core makes up for columns that lack a key with =.
+ */
+static inline bool
+mtp_blink_keys_on_leaf(MtpBlinkScan *so)
+{
+	return MTP_ARRAYS_ON_LEAF && so->bt.numArrayKeys != 0;
+}
+
+/* Forgets the keys before.  scan->keyData has the new ones. */
+extern void mtp_blink_keys_reset(IndexScanDesc scan);
+
+/* Before the first search in this direction; false if nothing can match. */
+extern bool mtp_blink_keys_begin(IndexScanDesc scan, ScanDirection dir);
+
+/*
+ * In each search, once the keys are preprocessed, and a parallel scan has the turn: true if the
+ * search goes on where an earlier one has ended, so that there may be matches on both sides of it.
+ */
+extern bool mtp_blink_keys_resume(IndexScanDesc scan, ScanDirection dir);
+
+/* After a search's last match: true if the scan needs a further search. */
+extern bool mtp_blink_keys_again(IndexScanDesc scan, ScanDirection dir);
+
+/* When the scan leaves a page in this direction, after its position was copied to the mark. */
+extern void mtp_blink_keys_step(MtpBlinkScan *so, ScanDirection dir, bool marked);
+
+/* A mark is set; the scan goes back to it: to another page than the current one, unless same. */
+extern void mtp_blink_keys_mark(IndexScanDesc scan);
+extern void mtp_blink_keys_restore(IndexScanDesc scan, bool same);
+
+/*
+ * What bounds the column of a key with = at the end where the scan begins.  Where nothing does,
+ * NULL, and *far gets the key if it matches no NULL.
+ */
+extern ScanKey mtp_blink_keys_equal(BTScanOpaque bt, ScanKey key, bool forward, ScanKey *far);
+
+/*
+ * True if an item of natts attributes matches; clears *more if it does not, and nothing beyond it
+ * in the scan's direction does either.  Not for a scan whose arrays are advanced on the leaf.
+ */
+extern bool mtp_blink_keys_match(IndexScanDesc scan, IndexTuple itup, int natts, ScanDirection dir,
+								 bool *more);
+
+/*
+ * Only for a scan whose arrays are advanced on the leaf.  Loads currPos with what matches from
+ * `from` on (backward: before it).  Returns early if the reader is torn; the arrays may have been
+ * advanced then, and the second function takes that back.
+ */
+extern void mtp_blink_keys_read(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v,
+								MtpPos from);
+extern void mtp_blink_keys_undo(MtpBlinkScan *so);
+
+/* True if that can be taken back, so that leaves may be read in frames. */
+extern bool mtp_blink_keys_undoable(MtpBlinkScan *so);
+
+/*
+ * The turn in a parallel scan.  Who takes it gets the block from which to go on, or
+ * InvalidBlockNumber: to search anew; or false: nothing is left to do.  It is passed on at block
+ * `here` with that leaf's link in the scan's direction, InvalidBlockNumber at the index's end.
+ */
+extern bool mtp_blink_turn_take(IndexScanDesc scan, BlockNumber *from, bool first);
+extern void mtp_blink_turn_pass(IndexScanDesc scan, ScanDirection dir, BlockNumber here,
+								BlockNumber link);
 
 /* mark_dead.c: sets the dead hints that the scan has collected for the current page. */
 extern void mtp_blink_scan_kill(IndexScanDesc scan);

@@ -10,8 +10,7 @@
  * In a parallel scan one process at a time has the turn, and takes the scan to a further leaf
  * (invariant B9).  While the leaf is locked, it passes the turn on with the block from which to go
  * on: the leaf's right link, or, backward, the leaf itself.  What the processes share is core's
- * (nbtree.c: btinitparallelscan and the functions used here), with the count of the combinations of
- * array keys that are done, which core's _bt_advance_array_keys moves on.
+ * (nbtree.c: btinitparallelscan), with where the scan's arrays stand.
  */
 #include "blink/scan.h"
 
@@ -40,12 +39,11 @@ matches(IndexScanDesc scan, IndexTuple itup, ScanDirection dir, bool *more)
 		*more = false;
 		return false;
 	}
-	return _bt_checkkeys(scan, itup, so->natts, dir, more);
+	return mtp_blink_keys_match(scan, itup, so->natts, dir, more);
 }
 
-/* Saves an item as number `index` of the current position, with its tuple if the scan wants it. */
-static inline void
-save_item(IndexScanDesc scan, MtpPageReader *v, int index, IndexTuple itup, int pos)
+void
+mtp_blink_scan_save(IndexScanDesc scan, MtpPageReader *v, int index, IndexTuple itup, int pos)
 {
 	BTScanOpaque bt = scan->opaque;
 	BTScanPosItem *item = &bt->currPos.items[index];
@@ -88,7 +86,7 @@ all_match(IndexScanDesc scan, MtpPageReader *v, int pos, ScanDirection dir)
 }
 
 /*
- * Saves the item at an offset as save_item does, if a glance tells that the item is good: it lies
+ * Saves the item at an offset as mtp_blink_scan_save does, if a glance tells that the item is good: it lies
  * behind `low`, and its columns have a fixed length or only its TID matters.  Else false: the
  * caller takes a closer look.
  *
@@ -180,19 +178,16 @@ save_to_end(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
 				mtp_blink_reader_tid(v, p.node, p.slot);
 			if (itup == NULL)
 				return n;
-			save_item(scan, v, n++, itup, first + p.slot);
+			mtp_blink_scan_save(scan, v, n++, itup, first + p.slot);
 		}
 		first += count;
 	}
 	return n;
 }
 
-/*
- * Moves p from an item that is marked dead to the next one that is not, or behind the last one.  It
- * goes node by node: a queue leaves whole leaves of dead items behind.
- */
-static inline void
-skip_dead(MtpPageReader *v, MtpPos *p)
+/* Goes node by node: a queue leaves whole leaves of dead items behind. */
+void
+mtp_blink_scan_skip_dead(MtpPageReader *v, MtpPos *p)
 {
 	while (p->node < v->head.nnodes)
 	{
@@ -235,7 +230,7 @@ read_forward(IndexScanDesc scan, MtpPageReader *v, MtpPos p)
 			return;
 		if (scan->ignore_killed_tuples && (v->nodes[p.node].offs[p.slot] & MTP_SLOT_DEAD))
 		{
-			skip_dead(v, &p);
+			mtp_blink_scan_skip_dead(v, &p);
 			if (p.node >= v->head.nnodes)
 				break;
 		}
@@ -244,7 +239,7 @@ read_forward(IndexScanDesc scan, MtpPageReader *v, MtpPos p)
 			return;
 		if (matches(scan, itup, ForwardScanDirection, &more))
 		{
-			save_item(scan, v, n++, itup, p.pos);
+			mtp_blink_scan_save(scan, v, n++, itup, p.pos);
 			if (++run == SURE_AFTER && so->convex)
 				sure = all_match(scan, v, v->head.nitems - 1, ForwardScanDirection);
 		}
@@ -263,8 +258,8 @@ read_forward(IndexScanDesc scan, MtpPageReader *v, MtpPos p)
 
 		if (high == NULL)
 			return;
-		_bt_checkkeys(scan, high, BTreeTupleGetNAtts(high, scan->indexRelation),
-					  ForwardScanDirection, &more);
+		mtp_blink_keys_match(scan, high, BTreeTupleGetNAtts(high, scan->indexRelation),
+							 ForwardScanDirection, &more);
 	}
 	if (!more)
 		bt->currPos.moreRight = false;
@@ -307,7 +302,7 @@ read_backward(IndexScanDesc scan, MtpPageReader *v, MtpPos p)
 			continue;
 		}
 		if (!dead)
-			save_item(scan, v, --n, itup, p.pos);
+			mtp_blink_scan_save(scan, v, --n, itup, p.pos);
 		if (!sure && ++run == SURE_AFTER && so->convex)
 			sure = all_match(scan, v, 0, BackwardScanDirection);	/* itup is gone then */
 	}
@@ -416,14 +411,11 @@ load_leaf(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v, MtpPos from)
 	 * is read now.
 	 */
 	if (scan->parallel_scan != NULL)
-	{
-		if ((forward ? pos->nextPage : so->left) == InvalidBlockNumber)
-			_bt_parallel_done(scan);
-		else
-			_bt_parallel_release(scan, forward ? pos->nextPage : pos->currPage);
-	}
+		mtp_blink_turn_pass(scan, dir, pos->currPage, forward ? pos->nextPage : so->left);
 
-	if (forward)
+	if (mtp_blink_keys_on_leaf(so))
+		mtp_blink_keys_read(scan, dir, v, from);
+	else if (forward)
 		read_forward(scan, v, from);
 	else
 		read_backward(scan, v, from);
@@ -433,6 +425,8 @@ load_leaf(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v, MtpPos from)
 	{
 		pos->moreLeft = more_left;
 		pos->moreRight = more_right;
+		if (mtp_blink_keys_on_leaf(so))
+			mtp_blink_keys_undo(so);
 		BTScanPosInvalidate(*pos);
 		return false;
 	}
@@ -475,7 +469,7 @@ take_turn(IndexScanDesc scan, ScanDirection dir, BlockNumber *from)
 	*from = forward ? pos->nextPage : pos->currPage;
 	if (scan->parallel_scan == NULL)
 		return more;
-	if (!_bt_parallel_seize(scan, from))
+	if (!mtp_blink_turn_take(scan, from, false))
 		return false;
 
 	/*
@@ -607,6 +601,7 @@ mtp_blink_scan_walk(IndexScanDesc scan, ScanDirection dir, BlockNumber from)
 		}
 		if (!BufferIsValid(buf))
 		{
+			BTScanPosInvalidate(so->bt.currPos);
 			_bt_parallel_done(scan);
 			break;
 		}
@@ -647,6 +642,7 @@ mtp_blink_scan_step(IndexScanDesc scan, ScanDirection dir)
 {
 	MtpBlinkScan *so = scan->opaque;
 	BTScanOpaque bt = &so->bt;
+	bool		marked = false;
 
 	if (bt->numKilled > 0)
 		mtp_blink_scan_kill(scan);
@@ -663,7 +659,9 @@ mtp_blink_scan_step(IndexScanDesc scan, ScanDirection dir)
 		mtp_blink_scan_drop_hazard(&so->mark_hazard);
 		mtp_blink_scan_share_hazard(so->hazard, &so->mark_hazard);
 		bt->markItemIndex = -1;
+		marked = true;
 	}
+	mtp_blink_keys_step(so, dir, marked);
 	BTScanPosUnpinIfPinned(bt->currPos);
 
 	/* This page had matches: a scan that turns round may find some on its other side. */

@@ -44,9 +44,10 @@ mtp_blink_scan_keys_changed(MtpBlinkScan *so)
  * Chooses the one of a column's keys that bounds the column where the scan starts; NULL if none
  * does.
  *
- * A key with = has precedence: _bt_checkkeys ends the scan where it fails.  If only the far end is
- * bounded, but nulls lie at the near one, the scan passes over the nulls, since every operator is
- * strict: *notnull becomes the bound.
+ * A key with = has precedence: the scan ends where it fails.  If only the far end is bounded, but
+ * nulls lie at the near one, the scan passes over the nulls, since every operator is strict:
+ * *notnull becomes the bound.  Where arrays are advanced on the leaf, an array behind a column
+ * without = stands anywhere.
  */
 static ScanKey
 choose_bound(BTScanOpaque bt, AttrNumber att, bool forward, ScanKey notnull)
@@ -59,10 +60,16 @@ choose_bound(BTScanOpaque bt, AttrNumber att, bool forward, ScanKey notnull)
 		bool		low = key->sk_strategy == BTGreaterStrategyNumber ||
 		key->sk_strategy == BTGreaterEqualStrategyNumber;
 
-		if (key->sk_attno != att)
+		if (key->sk_attno != att ||
+			(MTP_ARRAYS_ON_LEAF && (key->sk_flags & SK_SEARCHARRAY) &&
+			 (key->sk_flags & (SK_BT_REQFWD | SK_BT_REQBKWD)) == 0))
 			continue;
 		if (key->sk_strategy == BTEqualStrategyNumber)
-			return key;
+		{
+			far = NULL;
+			bound = mtp_blink_keys_equal(bt, key, forward, &far);
+			break;
+		}
 		if (low != forward)
 			far = key;
 		else if (bound == NULL)
@@ -125,7 +132,8 @@ choose_bounds(BTScanOpaque bt, bool forward, Bounds *b)
 			break;
 		b->keys[b->n++] = key;
 		b->strict = key->sk_strategy == BTGreaterStrategyNumber ||
-			key->sk_strategy == BTLessStrategyNumber;
+			key->sk_strategy == BTLessStrategyNumber ||
+			(key->sk_flags & (SK_BT_NEXT | SK_BT_PRIOR)) != 0;
 		if (key->sk_flags & SK_ROW_HEADER)
 			return unfold_row(b);
 	}
@@ -186,6 +194,44 @@ set_scankey(IndexScanDesc scan, int i, ScanKey bound)
 	sk->sk_argument = bound->sk_argument;
 }
 
+/*
+ * Makes so->start of the bounds, unless there are none; false if the scan can have no match.
+ * Forward, it leads to the first item >= or > the bounds; backward, to the first > or >= them: the
+ * scan starts before it.
+ */
+static bool
+set_key(IndexScanDesc scan, bool forward, Bounds *bounds)
+{
+	MtpBlinkScan *so = scan->opaque;
+	MtpBlinkKey *key = &so->start;
+
+	if (!choose_bounds(&so->bt, forward, bounds))
+		return false;
+	if (bounds->n == 0)
+		return true;
+	mtp_blink_key_empty(scan->indexRelation, key);
+	for (int i = 0; i < bounds->n; i++)
+		set_scankey(scan, i, bounds->keys[i]);
+	key->bt.keysz = bounds->n;
+	if (so->order.comparator != NULL)
+		key->order = &so->order;
+	key->bt.nextkey = bounds->strict == forward;
+	mtp_blink_key_done(key, bounds->keys[0]->sk_subtype);
+	return true;
+}
+
+bool
+mtp_blink_scan_place(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v, MtpPos *place)
+{
+	MtpBlinkScan *so = scan->opaque;
+	Bounds		bounds;
+
+	if (!set_key(scan, ScanDirectionIsForward(dir), &bounds) || bounds.n == 0)
+		return false;
+	mtp_blink_reader_place(&so->start, v, true, place);
+	return !v->torn;
+}
+
 bool
 mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 {
@@ -195,11 +241,11 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 	bool		forward = ScanDirectionIsForward(dir);
 	MtpBlinkKey *key = &so->start;
 	BlockNumber at = InvalidBlockNumber;	/* set where another process has begun */
+	bool		resumed;
 	Bounds		bounds;
 
 	Assert(!BTScanPosIsValid(bt->currPos));
 	CHECK_FOR_INTERRUPTS();		/* an array may have many elements that match nothing */
-	pgstat_count_index_scan(rel);
 
 	_bt_preprocess_keys(scan);
 	if (!bt->qual_ok)
@@ -210,12 +256,13 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 	mtp_blink_scan_keys_changed(so);
 
 	mtp_batch_before_scan(rel, scan->xs_snapshot);
-	if (scan->parallel_scan != NULL && !_bt_parallel_seize(scan, &at))
+	if (scan->parallel_scan != NULL && !mtp_blink_turn_take(scan, &at, true))
 		return false;
 
-	/* Nothing behind the start matches. */
-	bt->currPos.moreLeft = !forward;
-	bt->currPos.moreRight = forward;
+	/* Nothing behind the start matches, unless it is in the middle of the scan. */
+	resumed = mtp_blink_keys_resume(scan, dir);
+	bt->currPos.moreLeft = resumed || !forward;
+	bt->currPos.moreRight = resumed || forward;
 	bt->numKilled = 0;
 	bt->markItemIndex = -1;
 	memset(&so->walk, 0, sizeof(so->walk));
@@ -228,31 +275,20 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 	 * itself.
 	 */
 	so->framed = mtp_buffer_serves(rel) && scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC &&
-		scan->parallel_scan == NULL && !MtpSnapshotsAge();
+		scan->parallel_scan == NULL && !MtpSnapshotsAge() && mtp_blink_keys_undoable(so);
 	so->nleaves = 0;
 	if (at != InvalidBlockNumber)
 		return mtp_blink_scan_walk(scan, dir, at);
 
-	if (!choose_bounds(bt, forward, &bounds))
+	pgstat_count_index_scan(rel);
+	MtpCountSearch(scan);
+	if (!set_key(scan, forward, &bounds))
 	{
 		_bt_parallel_done(scan);
 		return false;
 	}
-	if (bounds.n > 0)
-	{
-		mtp_blink_key_empty(rel, key);
-		for (int i = 0; i < bounds.n; i++)
-			set_scankey(scan, i, bounds.keys[i]);
-		key->bt.keysz = bounds.n;
-		if (so->order.comparator != NULL)
-			key->order = &so->order;
-
-		/* Forward: the first item >= or > the bounds.  Backward: before the first > or >= them. */
-		key->bt.nextkey = bounds.strict == forward;
-		mtp_blink_key_done(key, bounds.keys[0]->sk_subtype);
-		so->equal = bt->numberOfKeys == 1 && key->by_norm && !key->null &&
-			bt->keyData[0].sk_strategy == BTEqualStrategyNumber;
-	}
+	so->equal = bounds.n > 0 && bt->numberOfKeys == 1 && key->by_norm && !key->null &&
+		bt->keyData[0].sk_strategy == BTEqualStrategyNumber;
 
 	/* Find the leaf where the bounds lead, or the one at the index's end; if torn, anew, locked. */
 	for (bool framed = so->framed && mtp_blink_scan_announce(scan);; framed = false)

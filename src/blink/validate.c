@@ -30,6 +30,7 @@ is_signature(Form_pg_amproc form)
 		case BTORDER_PROC:
 			return check_amproc_signature(form->amproc, INT4OID, true, 2, 2, left, right);
 		case BTSORTSUPPORT_PROC:
+		case BTSKIPSUPPORT_PROC:
 			return check_amproc_signature(form->amproc, VOIDOID, true, 1, 1, INTERNALOID);
 		case BTINRANGE_PROC:
 			return check_amproc_signature(form->amproc, BOOLOID, true, 5, 5,

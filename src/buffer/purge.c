@@ -74,13 +74,13 @@ with_frames(int n, MtpLocator *files)
 static BlockNumber
 blocks_of(MtpLocator file)
 {
-	char	   *path = relpathperm(file, MAIN_FORKNUM);
+	MtpPath		path = relpathperm(file, MAIN_FORKNUM);
 	struct stat st;
 	BlockNumber blocks = 0;
 
-	if (stat(path, &st) == 0)
+	if (stat(MtpPathString(path), &st) == 0)
 		blocks = st.st_size / BLCKSZ < RELSEG_SIZE ? st.st_size / BLCKSZ : MaxBlockNumber;
-	pfree(path);
+	MtpPathFree(path);
 	return blocks;
 }
 

@@ -7,11 +7,6 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#if PG_VERSION_NUM >= 160000
-#include "utils/relfilenumbermap.h"
-#else
-#include "utils/relfilenodemap.h"
-#endif
 
 PG_FUNCTION_INFO_V1(mtp_stat_buffer);
 PG_FUNCTION_INFO_V1(mtp_buffer_content);

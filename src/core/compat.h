@@ -1,30 +1,43 @@
 /*
  * compat.h
- *	  Every difference between PostgreSQL's major versions, and nothing else.
+ *	  Every difference between PostgreSQL's major versions that takes a few lines.
  *
- * One block for each release that changed something, and two functions behind them.
+ * One block for each release that changed something, and the functions behind them.  Where a
+ * release has a mechanism of its own, a file is named for it, as blink/scan_keys_17.c is.
  */
 #ifndef MTP_COMPAT_H
 #define MTP_COMPAT_H
 
-#if PG_VERSION_NUM < 150000
-#error "mtpower needs PostgreSQL 15 or later"
+#if PG_VERSION_NUM < 150000 || PG_VERSION_NUM / 10000 == 16 || PG_VERSION_NUM >= 190000
+#error "mtpower needs PostgreSQL 15, 17 or 18"
 #endif
 
+#include "access/amapi.h"
 #include "access/heapam.h"
 #include "storage/bufmgr.h"
+#include "utils/pg_locale.h"
 #include "utils/wait_event.h"
 
 /*
  * PostgreSQL 16 renamed relfilenodes to relation file locators, folded the owner checks of the
  * object classes into one function, let tuplesort_getdatum() return a reference into its own memory
  * (15 always copies), added the argument isCatalogRel to recovery conflicts (an index of ours is
- * never on a catalog), made a function of the buffer tag macro, and let a custom scan choose its
- * slot, which is a virtual one before.
+ * never on a catalog), made a function of the buffer tag macro, told of updates whose indexes
+ * summarize, and let a custom scan choose its slot, which is a virtual one before.
+ *
+ * PostgreSQL 17 made pg_attribute.attstattarget a nullable int2, gave old_snapshot_threshold up
+ * (before, readers test for it on each page), numbered processes anew (MtpMyBackend is this one's
+ * slot in arrays of MaxBackends entries), gave wait events of extensions names of their own, added
+ * the argument that lets stronger locks count, renamed the ICU columns of the collations' catalogs,
+ * and has nbtree advance arrays on the leaf (blink/scan_keys_17.c).
  */
-#if PG_VERSION_NUM >= 160000
+#if PG_VERSION_NUM >= 170000
+#include "catalog/pg_database.h"
+#include "miscadmin.h"
 #include "storage/relfilelocator.h"
+#include "utils/relfilenumbermap.h"
 typedef RelFileLocator MtpLocator;
+typedef TU_UpdateIndexes MtpUpdateIndexes;
 #define MtpLocatorEquals(a, b) RelFileLocatorEquals(a, b)
 #define MtpRelLocator(rel) ((rel)->rd_locator)
 #define MtpLocatorSpace(l) ((l).spcOid)
@@ -41,16 +54,27 @@ typedef RelFileLocator MtpLocator;
 #define MtpInitBufferTag(tag, locator, fork, blkno) InitBufferTag(tag, &(locator), fork, blkno)
 #define MTP_CUSTOM_SLOT_IS_VIRTUAL 0
 #define MtpSetCustomSlot(css, ops) ((css)->slotOps = (ops))
+#define MtpDatumGetStatTarget(d) DatumGetInt16(d)
+#define MtpTestForOldSnapshot(snapshot, rel, page) ((void) 0)
+#define MtpSnapshotsAge() false
+#define MtpMyBackend() (MyProcNumber)
+#define MtpWaitEventNew(name) WaitEventExtensionNew(name)
+#define MtpLockHeldByMe(tag, mode) LockHeldByMe(tag, mode, false)
+#define MTP_ARRAYS_ON_LEAF 1
 #else
 #include "storage/lmgr.h"
 #include "storage/relfilenode.h"
+#include "utils/relfilenodemap.h"
 typedef RelFileNode MtpLocator;
+typedef bool MtpUpdateIndexes;
 #define MtpLocatorEquals(a, b) RelFileNodeEquals(a, b)
 #define MtpRelLocator(rel) ((rel)->rd_node)
 #define MtpLocatorSpace(l) ((l).spcNode)
 #define MtpLocatorDatabase(l) ((l).dbNode)
 #define MtpLocatorFile(l) ((l).relNode)
 #define RelidByRelfilenumber(space, number) RelidByRelfilenode(space, number)
+#define rd_newRelfilelocatorSubid rd_newRelfilenodeSubid
+#define rd_firstRelfilelocatorSubid rd_firstRelfilenodeSubid
 #define MtpOwnsRelation(relid, roleid) pg_class_ownercheck(relid, roleid)
 #define MtpDatabaseOwner(dbid) pg_database_ownercheck(dbid, GetUserId())
 #define MtpTuplesortGetDatum(sort, val, isnull) tuplesort_getdatum(sort, true, val, isnull, NULL)
@@ -61,41 +85,64 @@ typedef RelFileNode MtpLocator;
 #define MtpInitBufferTag(tag, locator, fork, blkno) INIT_BUFFERTAG(*(tag), locator, fork, blkno)
 #define MTP_CUSTOM_SLOT_IS_VIRTUAL 1
 #define MtpSetCustomSlot(css, ops) ((void) 0)
-#endif
-
-/*
- * PostgreSQL 17 made pg_attribute.attstattarget a nullable int2, gave old_snapshot_threshold up
- * (before, readers test for it on each page), numbered processes anew (MtpMyBackend is this one's
- * slot in arrays of MaxBackends entries), gave wait events of extensions names of their own, and
- * added the argument that lets stronger locks count.
- */
-#if PG_VERSION_NUM >= 170000
-#include "miscadmin.h"
-#define MtpDatumGetStatTarget(d) DatumGetInt16(d)
-#define MtpTestForOldSnapshot(snapshot, rel, page) ((void) 0)
-#define MtpSnapshotsAge() false
-#define MtpMyBackend() (MyProcNumber)
-#define MtpWaitEventNew(name) WaitEventExtensionNew(name)
-#define MtpLockHeldByMe(tag, mode) LockHeldByMe(tag, mode, false)
-#else
 #define MtpDatumGetStatTarget(d) DatumGetInt32(d)
 #define MtpSnapshotsAge() (old_snapshot_threshold >= 0)
 #define MtpTestForOldSnapshot(snapshot, rel, page) TestForOldSnapshot(snapshot, rel, page)
 #define MtpMyBackend() (MyBackendId - 1)
 #define MtpWaitEventNew(name) ((void) (name), PG_WAIT_EXTENSION)
 #define MtpLockHeldByMe(tag, mode) LockHeldByMe(tag, mode)
+#define MTP_ARRAYS_ON_LEAF 0
+#define Anum_pg_database_datlocale Anum_pg_database_daticulocale
+#define Anum_pg_collation_colllocale Anum_pg_collation_colliculocale
 #endif
 
 /*
- * PostgreSQL 18 tells VACUUM's delay point whether it is ANALYZE's, and has other processes in
- * front of background workers' PGPROCs.
+ * PostgreSQL 18 tells VACUUM's delay point whether it is ANALYZE's, has other processes in front of
+ * background workers' PGPROCs, asks a locale itself whether it is C, returns paths by value, counts
+ * the searches of an index scan for EXPLAIN, moved what prints EXPLAIN's properties to a header of
+ * its own, no longer tells the executor whether a plan runs once, lets a scan begin beside a value,
+ * and asks an index's access method for what it took from btree and hash before: what its
+ * strategies mean, and whether its operators agree with one another.
  */
 #if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+typedef RelPathStr MtpPath;
+#define MtpPathString(path) ((path).str)
+#define MtpPathFree(path) ((void) 0)
 #define MtpVacuumDelayPoint() vacuum_delay_point(false)
 #define MtpFirstBgworkerProc (MaxConnections + autovacuum_worker_slots + NUM_SPECIAL_WORKER_PROCS)
+#define MtpCollationIsC(collation) (pg_newlocale_from_collation(collation)->collate_is_c)
+#define MTP_ONCE_PARAMETER
+#define MTP_ONCE true
+#define MtpBeOrdered(am, height) \
+	((am)->amconsistentequality = (am)->amconsistentordering = true, \
+	 (am)->amgettreeheight = (height), \
+	 (am)->amtranslatestrategy = bttranslatestrategy, \
+	 (am)->amtranslatecmptype = bttranslatecmptype)
+#define MtpBeHash(am) \
+	((am)->amcanhash = (am)->amconsistentequality = true, \
+	 (am)->amtranslatestrategy = hashtranslatestrategy, \
+	 (am)->amtranslatecmptype = hashtranslatecmptype)
+#define MtpCountSearch(scan) \
+	((scan)->instrument != NULL ? (void) (scan)->instrument->nsearches++ : (void) 0)
+#define MtpCallExecutorRun(run, qd, direction, count, once) (run) (qd, direction, count)
 #else
+typedef char *MtpPath;
+#define pg_noreturn pg_attribute_noreturn()
+#define MtpPathString(path) (path)
+#define MtpPathFree(path) pfree(path)
 #define MtpVacuumDelayPoint() vacuum_delay_point()
 #define MtpFirstBgworkerProc (MaxConnections + autovacuum_max_workers + 1)
+#define MtpCollationIsC(collation) lc_collate_is_c(collation)
+#define BTSKIPSUPPORT_PROC 6	/* there is none */
+#define SK_BT_NEXT 0
+#define SK_BT_PRIOR 0
+#define MTP_ONCE_PARAMETER , bool once
+#define MTP_ONCE once
+#define MtpBeOrdered(am, height) ((void) 0)
+#define MtpBeHash(am) ((void) 0)
+#define MtpCountSearch(scan) ((void) 0)
+#define MtpCallExecutorRun(run, qd, direction, count, once) (run) (qd, direction, count, once)
 #endif
 
 /*
@@ -105,7 +152,7 @@ typedef RelFileNode MtpLocator;
 static inline Buffer
 mtp_extend_relation(Relation rel)
 {
-#if PG_VERSION_NUM >= 160000
+#if PG_VERSION_NUM >= 170000
 	uint32		flags = EB_LOCK_FIRST;
 
 	if (RELATION_IS_LOCAL(rel))

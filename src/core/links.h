@@ -61,14 +61,14 @@ mtp_tid_possible(const ItemPointerData *tid)
 }
 
 /* Reports a page that links lead to more than once, or that is not there (beyond). */
-extern void mtp_link_fail(Relation rel, BlockNumber blkno, bool beyond) pg_attribute_noreturn();
+pg_noreturn extern void mtp_link_fail(Relation rel, BlockNumber blkno, bool beyond);
 
 /*
  * Reports an entry at block blkno whose TID leads beyond the table's end; with heap NULL, one whose
  * TID is impossible.
  */
-extern void mtp_tid_fail(Relation index, BlockNumber blkno, Relation heap,
-						 const ItemPointerData *tid) pg_attribute_noreturn();
+pg_noreturn extern void mtp_tid_fail(Relation index, BlockNumber blkno, Relation heap,
+									 const ItemPointerData *tid);
 
 /* Call this before reading a row.  heap may be NULL: not known here. */
 static inline void

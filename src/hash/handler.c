@@ -71,6 +71,7 @@ mtp_hash_handler(PG_FUNCTION_ARGS)
 	am->amoptsprocnum = HASHOPTIONS_PROC;
 	am->amcanbackward = true;
 	am->amcanmulticol = true;
+	MtpBeHash(am);
 	am->amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL;
 
 	am->ambuild = mtp_hash_build;

@@ -443,6 +443,7 @@ hash_scan_keys(IndexScanDesc scan)
 	MtpHashScan *so = scan->opaque;
 
 	pgstat_count_index_scan(scan->indexRelation);
+	MtpCountSearch(scan);
 	so->began = true;
 	so->one = mtp_hash_keys(scan->indexRelation, scan->keyData, scan->numberOfKeys, &so->lo,
 							&so->none);

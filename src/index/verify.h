@@ -41,8 +41,8 @@ typedef struct MtpVerify
 #define MTP_VERIFY_STRIKES 5
 
 /* Raises ERRCODE_INDEX_CORRUPTED.  pos counts from 0; -1 stands for the page as a whole. */
-extern void mtp_verify_fail(MtpVerify *v, BlockNumber blkno, int pos, const char *fmt,...)
-			pg_attribute_noreturn() pg_attribute_printf(4, 5);
+pg_noreturn extern void mtp_verify_fail(MtpVerify *v, BlockNumber blkno, int pos,
+										const char *fmt,...) pg_attribute_printf(4, 5);
 
 extern void mtp_verify_fault(MtpVerifyFault *f, BlockNumber blkno, int pos, const char *fmt,...)
 			pg_attribute_printf(4, 5);

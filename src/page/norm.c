@@ -39,7 +39,7 @@ mtp_norm_kind(Oid cmp_proc, Oid collation)
 
 	/* These two need bytes in the order of memcmp.  A nondeterministic collation is never C. */
 	if ((cmp_proc == F_BTTEXTCMP || cmp_proc == F_BTNAMECMP) &&
-		!(OidIsValid(collation) && lc_collate_is_c(collation)))
+		!(OidIsValid(collation) && MtpCollationIsC(collation)))
 		return MTP_NORM_NONE;
 	for (int i = 0; i < lengthof(kinds); i++)
 		if (kinds[i].proc == cmp_proc)

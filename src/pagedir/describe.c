@@ -68,7 +68,7 @@ collation_version(Oid collation)
 	Datum		locale;
 	bool		isnull;
 
-	if (!OidIsValid(collation) || lc_collate_is_c(collation))
+	if (!OidIsValid(collation) || MtpCollationIsC(collation))
 		return 0;
 	tuple = SearchSysCache1(cache, ObjectIdGetDatum(is_default ? MyDatabaseId : collation));
 	if (!HeapTupleIsValid(tuple))
@@ -76,14 +76,14 @@ collation_version(Oid collation)
 	if (is_default)
 	{
 		provider = ((Form_pg_database) GETSTRUCT(tuple))->datlocprovider;
-		attnum = provider == COLLPROVIDER_ICU ? Anum_pg_database_daticulocale :
-			Anum_pg_database_datcollate;
+		attnum = provider == COLLPROVIDER_LIBC ? Anum_pg_database_datcollate :
+			Anum_pg_database_datlocale;
 	}
 	else
 	{
 		provider = ((Form_pg_collation) GETSTRUCT(tuple))->collprovider;
-		attnum = provider == COLLPROVIDER_ICU ? Anum_pg_collation_colliculocale :
-			Anum_pg_collation_collcollate;
+		attnum = provider == COLLPROVIDER_LIBC ? Anum_pg_collation_collcollate :
+			Anum_pg_collation_colllocale;
 	}
 	locale = SysCacheGetAttr(cache, tuple, attnum, &isnull);
 	if (!isnull)

@@ -83,16 +83,10 @@ tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, Sn
 	return result;
 }
 
-#if PG_VERSION_NUM >= 160000
-typedef TU_UpdateIndexes UpdateIndexes;
-#else
-typedef bool UpdateIndexes;
-#endif
-
 static TM_Result
 tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid, Snapshot snapshot,
 			 Snapshot crosscheck, bool wait,
-			 TM_FailureData *tmfd, LockTupleMode *lockmode, UpdateIndexes *update_indexes)
+			 TM_FailureData *tmfd, LockTupleMode *lockmode, MtpUpdateIndexes *update_indexes)
 {
 	TM_Result	result = heap->tuple_update(rel, otid, slot, cid, snapshot, crosscheck, wait, tmfd,
 											lockmode, update_indexes);

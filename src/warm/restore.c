@@ -26,11 +26,6 @@
 #include "utils/snapmgr.h"
 #include "utils/spccache.h"
 #include "utils/timestamp.h"
-#if PG_VERSION_NUM >= 160000
-#include "utils/relfilenumbermap.h"
-#else
-#include "utils/relfilenodemap.h"
-#endif
 
 #include "core/process.h"
 #include "worker/worker.h"

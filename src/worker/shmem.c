@@ -13,7 +13,7 @@
 MtpWorkers *mtp_workers = NULL;
 LWLock	   *mtp_worker_lock = NULL;
 
-static int	most_workers = -1;	/* mtpower.workers */
+static int	most_workers;		/* mtpower.workers */
 
 static Size
 pool_size(void)

@@ -166,7 +166,8 @@ is($node->safe_psql('dropped', q{SELECT * FROM mtpower.directory('released')}), 
 
 # ---------- in parallel workers, and on other servers ----------
 
-is($node->safe_psql('source', q{SET force_parallel_mode = on; SELECT columns FROM mtpower.directory('part1')}), '{b,a}', 'a parallel worker knows as well');
+my $parallel = $node->pg_version < 16 ? 'force_parallel_mode' : 'debug_parallel_query';
+is($node->safe_psql('source', "SET $parallel = on; SELECT columns FROM mtpower.directory('part1')"), '{b,a}', 'a parallel worker knows as well');
 
 $node->safe_psql('postgres', "DROP DATABASE $_") foreach qw(custom parallel sections sql bare leaving dropped);
 $node->stop;

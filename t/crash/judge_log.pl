@@ -66,10 +66,11 @@ sub orphan_at
 # The postmaster alone is killed while a session waits for its parallel worker.
 sub orphan_leader
 {
+	my $parallel = 'SET ' . ($node->pg_version < 16 ? 'force_parallel_mode' : 'debug_parallel_query') . ' = on;';
 	my $pid = fork() // die "fork: $!";
 	if ($pid == 0)
 	{
-		exec('psql', '-X', '-d', $node->connstr('postgres'), '-c', 'SET force_parallel_mode = on; SELECT pg_sleep(600)');
+		exec('psql', '-X', '-d', $node->connstr('postgres'), '-c', $parallel . ' SELECT pg_sleep(600)');
 	}
 	$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event = 'PgSleep'}) or die 'no parallel worker';
 	kill 'KILL', (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0];

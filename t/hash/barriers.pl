@@ -51,7 +51,7 @@ BEGIN
 			PERFORM FROM t WHERE a = ANY ('{1,2}');
 			PERFORM FROM t WHERE b = ANY ('{1,2}');
 		ELSIF what = 'a parallel query' THEN
-			PERFORM set_config('force_parallel_mode', 'on', true);
+			PERFORM set_config(name, 'on', true) FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query');
 			PERFORM count(*) FROM pg_class;
 		ELSIF what = 'another load' THEN
 			INSERT INTO t SELECT -j, -j, j FROM generate_series(1, 1000) j;

@@ -16,7 +16,7 @@
 #undef snprintf
 #undef qsort
 
-static void pg_attribute_noreturn() pg_attribute_printf(1, 2)
+static void __attribute__((noreturn)) pg_attribute_printf(1, 2)
 die(const char *fmt,...)
 {
 	va_list		args;
