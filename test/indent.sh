@@ -1,7 +1,8 @@
 #!/bin/bash
 # test/indent.sh              formats the C sources as pgindent does: `make pgindent`
 # test/indent.sh --check      says which files are not formatted so, and where
-# test/indent.sh --typedefs   writes test/typedefs.list anew, from the debug information of a build
+# test/indent.sh --typedefs   adds to test/typedefs.list what the debug information of a build has: call it with a build for each
+#                             release
 #
 # It calls Debian's pg_bsd_indent with pgindent's options, but lets lines be 100 columns long.  Lines that
 # are longer are an error as well, which no tool mends; but texts of messages are not broken.
@@ -17,6 +18,7 @@ options="-bad -bap -bbb -bc -bl -cli1 -cp33 -cdb -nce -d0 -di12 -nfc1 -i4 -l$col
 typedefs() {
 	{
 		echo RADIX_ELEMENT		# which src/batch/radix.h is given
+		cat test/typedefs.list
 		readelf --debug-dump=info $(find src -name '*.o') 2>/dev/null |
 			awk '/DW_TAG_/ { typedef = /DW_TAG_typedef/ }
 				typedef && /DW_AT_name/ { print $NF; typedef = 0 }'
@@ -32,7 +34,7 @@ formatted() {
 }
 
 case ${1:-} in
-	--typedefs) typedefs > test/typedefs.list; exit 0 ;;
+	--typedefs) list=$(typedefs); printf '%s\n' "$list" > test/typedefs.list; exit 0 ;;
 esac
 command -v pg_bsd_indent > /dev/null || { echo "there is no pg_bsd_indent" >&2; exit 2; }
 

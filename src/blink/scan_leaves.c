@@ -86,9 +86,9 @@ all_match(IndexScanDesc scan, MtpPageReader *v, int pos, ScanDirection dir)
 }
 
 /*
- * Saves the item at an offset as mtp_blink_scan_save does, if a glance tells that the item is good: it lies
- * behind `low`, and its columns have a fixed length or only its TID matters.  Else false: the
- * caller takes a closer look.
+ * Saves the item at an offset as mtp_blink_scan_save does, if a glance tells that the item is good:
+ * it lies behind `low`, and its columns have a fixed length or only its TID matters.  Else false:
+ * the caller takes a closer look.
  *
  * The item's head is read once, since a frame may change.  The caller looks at the frame's sequence
  * lock when it has read the leaf (invariant B8).
