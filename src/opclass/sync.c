@@ -4,16 +4,20 @@
  *	  ours.
  *
  * Nothing is ever taken away from an operator class of ours and none is dropped: indexes may rest
- * on it.  What cannot be mirrored is reported.
+ * on it.  (A built-in function may be replaced by the one that core has put in its place.)  What cannot be mirrored is reported.
  */
 #include "core/core.h"
 #include "opclass/opclass.h"
 
 #include "access/amapi.h"
+#include "access/htup_details.h"
+#include "access/table.h"
 #include "access/transam.h"
 #include "catalog/dependency.h"
+#include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
+#include "catalog/pg_amproc.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_namespace.h"
 #include "commands/defrem.h"
@@ -23,6 +27,7 @@
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -31,6 +36,7 @@ PG_FUNCTION_INFO_V1(mtp_sync_opclasses);
 /* What happened to an operator class or family: values of the result's column "action". */
 #define ACTION_CREATED		"created"
 #define ACTION_EXTENDED		"family extended"
+#define ACTION_RENEWED		"functions renewed"
 #define ACTION_DROPPED		"empty family dropped"
 #define ACTION_DIFFERS		"skipped: differs from the original"
 
@@ -271,6 +277,53 @@ is_compatible(FamilyWork *work, Form_pg_opclass mirror, Form_pg_opclass original
 }
 
 /*
+ * Takes over functions that a release gave core's built-in classes in place of others, where a
+ * class of ours has come from an older release by pg_upgrade (hashdate in place of hashint4, since
+ * PostgreSQL 18).  Indexes of core's came with it, so the new function does as the old one does.
+ * Functions of initdb's have no dependencies in the catalogs.
+ */
+static void
+renew_functions(SyncContext *ctx, FamilyWork *work)
+{
+	Relation	rel = table_open(AccessMethodProcedureRelationId, RowExclusiveLock);
+	bool		renewed = false;
+	ListCell   *lc;
+
+	foreach(lc, work->members)
+	{
+		OpFamilyMember *member = lfirst(lc);
+		OpFamilyMember *ours = member->is_func ? find_member(work->have, member) : NULL;
+		HeapTuple	tuple;
+
+		if (ours == NULL || ours->object == member->object ||
+			!is_builtin(ours->object) || !is_builtin(member->object))
+			continue;
+		tuple = SearchSysCacheCopy4(AMPROCNUM, ObjectIdGetDatum(work->mirror),
+									ObjectIdGetDatum(ours->lefttype),
+									ObjectIdGetDatum(ours->righttype),
+									Int16GetDatum(ours->number));
+		if (!HeapTupleIsValid(tuple))
+			elog(ERROR, "cache lookup failed for function %d of operator family %u",
+				 ours->number, work->mirror);
+		((Form_pg_amproc) GETSTRUCT(tuple))->amproc = member->object;
+		CatalogTupleUpdate(rel, &tuple->t_self, tuple);
+		heap_freetuple(tuple);
+		ours->object = member->object;
+		renewed = true;
+	}
+	table_close(rel, RowExclusiveLock);
+	if (renewed)
+	{
+		Form_pg_opfamily family = mtp_opclass_family_row(work->mirror);
+
+		/* Open indexes have the old functions at hand. */
+		CacheInvalidateRelcacheAll();
+		CommandCounterIncrement();
+		report(ctx, family->opfnamespace, NameStr(family->opfname), ACTION_RENEWED);
+	}
+}
+
+/*
  * Adds the members that belong to no operator class, and those that came after the mirror was made.
  */
 static void
@@ -349,7 +402,11 @@ sync_family(SyncContext *ctx, Form_pg_opfamily original)
 		work.mirror = find_family(ctx->am, nsp, name);
 	}
 	else
+	{
 		work.have = mtp_opclass_family_members(work.mirror, false);
+		if (is_builtin(original->oid))
+			renew_functions(ctx, &work);
+	}
 
 	foreach(lc, work.classes)
 	{

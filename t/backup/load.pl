@@ -83,7 +83,7 @@ sub recovered
 	{
 		$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "''");
 		ok(!$node->start(fail_ok => 1), 'recovery without the preload stops');
-		like(slurp_file($node->logfile), qr/FATAL:  resource manager with ID 155 not registered\n.*HINT:  Include the extension module that implements this resource manager in shared_preload_libraries/,
+		like(slurp_file($node->logfile), qr/FATAL:  resource manager with ID 155 not registered\n.*HINT:  Include the extension module that implements this resource manager in "?shared_preload_libraries/,
 			'and says what is missing');
 		$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "'mtpower'");
 	}

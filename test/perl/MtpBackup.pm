@@ -9,7 +9,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
 
-our @EXPORT = qw(backup_schema fill_sql uses_sql contents same_contents indexes_serve same_pages copy_cluster lsn_cmp log_is_quiet);
+our @EXPORT = qw(backup_schema dump_schema fill_sql uses_sql contents same_contents indexes_serve same_pages copy_cluster lsn_cmp log_is_quiet);
 
 my $ours = q{(SELECT oid FROM pg_am WHERE amname IN ('mtpower_blink', 'mtpower_hash'))};
 
@@ -31,6 +31,52 @@ CREATE INDEX kept_ver ON kept USING mtpower_blink (ver, k) $in;
 CREATE INDEX kept_k ON kept USING mtpower_hash (k) WITH (initial_buckets = 1) $in;
 CREATE INDEX kept_lower ON kept USING mtpower_hash (lower(txt));
 };
+}
+
+# What a dump has beside it, for a role `plain` and the extension citext: operator classes of users, unlogged, partitioned and
+# materialized tables; eleven indexes more.
+sub dump_schema
+{
+	return q{
+	CREATE SCHEMA app AUTHORIZATION plain;
+	CREATE TYPE app.num;
+	CREATE FUNCTION app.num_in(cstring) RETURNS app.num LANGUAGE internal IMMUTABLE STRICT AS 'int4in';
+	CREATE FUNCTION app.num_out(app.num) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'int4out';
+	CREATE TYPE app.num (INPUT = app.num_in, OUTPUT = app.num_out, LIKE = int4);
+	CREATE FUNCTION app.eq(app.num, app.num) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4eq';
+	CREATE FUNCTION app.lt(app.num, app.num) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4lt';
+	CREATE FUNCTION app.gt(app.num, app.num) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4gt';
+	CREATE FUNCTION app.cmp(app.num, app.num) RETURNS int LANGUAGE internal IMMUTABLE STRICT AS 'btint4cmp';
+	CREATE FUNCTION app.hash(app.num) RETURNS int LANGUAGE internal IMMUTABLE STRICT AS 'hashint4';
+	CREATE OPERATOR public.= (LEFTARG = app.num, RIGHTARG = app.num, FUNCTION = app.eq, HASHES, MERGES);
+	CREATE OPERATOR public.< (LEFTARG = app.num, RIGHTARG = app.num, FUNCTION = app.lt);
+	CREATE OPERATOR public.> (LEFTARG = app.num, RIGHTARG = app.num, FUNCTION = app.gt);
+	CREATE OPERATOR CLASS app.num_ops DEFAULT FOR TYPE app.num USING btree AS OPERATOR 1 <, OPERATOR 3 =, OPERATOR 5 >, FUNCTION 1 app.cmp(app.num, app.num);
+	CREATE OPERATOR CLASS app.num_ops DEFAULT FOR TYPE app.num USING hash AS OPERATOR 1 =, FUNCTION 1 app.hash(app.num);
+	ALTER OPERATOR CLASS app.num_ops USING btree OWNER TO plain;
+	SELECT FROM mtpower.sync_opclasses();
+	CREATE TABLE words (a int PRIMARY KEY, c citext, n app.num) USING mtpower;
+	CREATE INDEX words_c ON words USING mtpower_blink (c) INCLUDE (n);
+	CREATE INDEX words_hc ON words USING mtpower_hash (c, a);
+	CREATE INDEX words_n ON words USING mtpower_blink (n DESC) WITH (fillfactor = 70);
+	CREATE INDEX words_hn ON words USING mtpower_hash (n) WITH (fillfactor = 60, initial_buckets = 3);
+	INSERT INTO words SELECT i, 'Word ' || i, i::text::app.num FROM generate_series(1, 3000) i;
+	CREATE UNLOGGED TABLE brief (k int) USING mtpower;
+	CREATE INDEX brief_k ON brief USING mtpower_blink (k);
+	CREATE INDEX brief_h ON brief USING mtpower_hash (k);
+	INSERT INTO brief SELECT generate_series(1, 1000);
+	CREATE TABLE parted (load int, k int) PARTITION BY RANGE (load);
+	CREATE TABLE parted_1 PARTITION OF parted FOR VALUES FROM (0) TO (10) USING mtpower;
+	CREATE TABLE parted_2 PARTITION OF parted FOR VALUES FROM (10) TO (20) USING heap;
+	CREATE INDEX parted_k ON parted USING mtpower_blink (k);
+	CREATE INDEX parted_h ON parted USING mtpower_hash (k);
+	INSERT INTO parted SELECT i % 20, i FROM generate_series(1, 4000) i;
+	CREATE MATERIALIZED VIEW mv USING mtpower AS SELECT k, txt FROM fed WHERE k % 2 = 0;
+	CREATE INDEX mv_k ON mv USING mtpower_blink (k);
+	DELETE FROM fed WHERE k % 3 = 0;
+	REFRESH MATERIALIZED VIEW mv;
+	VACUUM;
+	ANALYZE};
 }
 
 # A load of n rows with a number, by COPY into the one table and from there into the other.

@@ -343,8 +343,8 @@ my $core_warns = join('|',
 sub without_orphans
 {
 	my ($log) = @_;
-	my @pids = ($log =~ /\[(\d+)\] \N*WARNING:  Abort(?:Sub)?Transaction while in \w+ state$/mg, $log =~ /^TRAP: \N*PID: (\d+)\)\n(?:(?!TRAP)\N*\n)*?\N*\((?:RegisterSyncRequest|DestroyParallelContext)\+/mg);
-	foreach my $pid (@pids) { $log =~ s/^\N*(?:\[$pid\] \N*(?:WARNING|PANIC): |TRAP: \N*PID: $pid\))\N*\n//mg; }
+	my @pids = ($log =~ /\[(\d+)\] \N*WARNING:  Abort(?:Sub)?Transaction while in \w+ state$/mg, $log =~ /^TRAP: \N*PID: (\d+)\)?\n(?:(?!TRAP)\N*\n)*?\N*\((?:RegisterSyncRequest|DestroyParallelContext)\+/mg);
+	foreach my $pid (@pids) { $log =~ s/^\N*(?:\[$pid\] \N*(?:WARNING|PANIC): |TRAP: \N*PID: $pid\b)\N*\n//mg; }
 	return $log;
 }
 

@@ -61,7 +61,10 @@ BEGIN
 	want := judge.read(query, '{seqscan,sort}', 0, 'Seq Scan');
 	got := judge.read(query, '{indexscan}', i, 'Index Scan Backward ' || name);
 	IF got <> want THEN RETURN 'backward: ' || got || ', not ' || want; END IF;
-	query := format($q$SELECT count(*) || ' ' || coalesce(sum(hash_record_extended(t, 0)), 0) FROM %s t WHERE %s AND %s IS NOT NULL$q$, tab, pred, k.first);
+	-- Since PostgreSQL 17, IS NOT NULL alone is no condition where the column is NOT NULL.
+	query := format('SELECT quote_nullable(x) || ''::'' || pg_typeof(x) FROM (SELECT %s AS x FROM %s t WHERE %s ORDER BY 1 LIMIT 1) q', k.first, tab, pred);
+	query := format($q$SELECT count(*) || ' ' || coalesce(sum(hash_record_extended(t, 0)), 0) FROM %s t WHERE %s AND %s IS NOT NULL AND %s >= %s$q$, tab, pred, k.first, k.first,
+		coalesce(nullif(judge.read(query, '{seqscan,sort}', 0, 'Seq Scan'), ''), 'NULL'));
 	want := judge.read(query, '{seqscan}', 0, 'Seq Scan');
 	got := judge.read(query, '{bitmapscan}', i, 'Bitmap Index Scan on ' || (SELECT relname FROM pg_class WHERE oid = i));
 	IF got <> want THEN RETURN 'bitmap: ' || got || ', not ' || want; END IF;
