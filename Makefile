@@ -79,16 +79,24 @@ test: export TESTS_tap := backup/* crash/* house/* replication/* unit/*
 quicktest test test-all:
 	@test/run
 
-# Everything, with an assertion-enabled PostgreSQL, which is built first where it is not there.
+# Everything on 15, and the quick tier on the other releases, or on RELEASES, whose servers are built
+# first where they are not there
+.PHONY: test-releases
+test-releases:
+	@test/releases $(RELEASES)
+
+# Everything, with an assertion-enabled PostgreSQL of release PG, which is built first where it is
+# not there.
 .PHONY: test-assert
-ASSERT_PREFIX ?= /opt/mtpower-pg15-assert
+PG ?= 15
+ASSERT_PREFIX ?= /opt/mtpower-pg$(PG)-assert
 test-assert:
-	@test/build-server assert $(ASSERT_PREFIX)
+	@test/build-server $(PG) assert $(ASSERT_PREFIX)
 	@PG_CONFIG=$(ASSERT_PREFIX)/bin/pg_config test/run
 
 # The same with a PostgreSQL that checks itself: all that is chosen, or what is fast enough there.
 .PHONY: test-sanitize test-valgrind
-SANITIZE_PREFIX ?= /opt/mtpower-pg15-sanitize
+SANITIZE_PREFIX ?= /opt/mtpower-pg$(PG)-sanitize
 test-sanitize: export PARTS := $(or $(PARTS),regress isolation tap)
 test-sanitize: export ROUNDS := $(or $(ROUNDS),2)
 test-sanitize: export TESTS_tap = \
@@ -100,17 +108,17 @@ test-sanitize: export TESTS_tap = \
 	fuzz/hash_damage hash/edges pagedir/admit pagedir/learnt pagedir/race pagedir/scan \
 	pagedir/types replication/regress
 test-sanitize:
-	@test/build-server sanitize $(SANITIZE_PREFIX)
+	@test/build-server $(PG) sanitize $(SANITIZE_PREFIX)
 	@PG_CONFIG=$(SANITIZE_PREFIX)/bin/pg_config test/run
 
-VALGRIND_PREFIX ?= /opt/mtpower-pg15-valgrind
+VALGRIND_PREFIX ?= /opt/mtpower-pg$(PG)-valgrind
 test-valgrind: export PARTS := $(or $(PARTS),regress)
 test-valgrind: export TESTS_regress = \
 	batch_errors batch_subxact blink_build blink_scan blink_vacuum buffer_hash \
 	directory_scan hash_basic hash_changes hash_reads page_info prepared table_am \
 	table_build table_directory verify
 test-valgrind:
-	@test/build-server valgrind $(VALGRIND_PREFIX)
+	@test/build-server $(PG) valgrind $(VALGRIND_PREFIX)
 	@PG_CONFIG=$(VALGRIND_PREFIX)/bin/pg_config test/run
 
 # What the compilers' analysers find; whether subsystems include what lies below them alone

@@ -23,7 +23,7 @@
 #include "warm/keeper.h"
 #include "worker/worker.h"
 
-PG_MODULE_MAGIC;
+MTP_MODULE_MAGIC;
 
 PGDLLEXPORT void _PG_init(void);
 

@@ -22,6 +22,9 @@ find_postgres() {
 		PG_CONFIG=$(command -v pg_config) || PG_CONFIG=pg_config
 }
 
+# major_of PG_CONFIG: the release, as 15
+major_of() { "$1" --version | sed 's/^PostgreSQL \([0-9]*\).*/\1/'; }
+
 # Prints the Debian packages that provide what is missing here, if anything is.
 missing_packages() {
 	command -v gcc >/dev/null && command -v make >/dev/null || echo build-essential

@@ -36,6 +36,7 @@
 #include "miscadmin.h"
 #include "storage/relfilelocator.h"
 #include "utils/relfilenumbermap.h"
+#include "varatt.h"
 typedef RelFileLocator MtpLocator;
 typedef TU_UpdateIndexes MtpUpdateIndexes;
 #define MtpLocatorEquals(a, b) RelFileLocatorEquals(a, b)
@@ -114,6 +115,7 @@ typedef RelPathStr MtpPath;
 #define MtpCollationIsC(collation) (pg_newlocale_from_collation(collation)->collate_is_c)
 #define MTP_ONCE_PARAMETER
 #define MTP_ONCE true
+#define MTP_MODULE_MAGIC PG_MODULE_MAGIC_EXT(.name = "mtpower", .version = "1.0")
 #define MtpBeOrdered(am, height) \
 	((am)->amconsistentequality = (am)->amconsistentordering = true, \
 	 (am)->amgettreeheight = (height), \
@@ -139,6 +141,7 @@ typedef char *MtpPath;
 #define SK_BT_PRIOR 0
 #define MTP_ONCE_PARAMETER , bool once
 #define MTP_ONCE once
+#define MTP_MODULE_MAGIC PG_MODULE_MAGIC
 #define MtpBeOrdered(am, height) ((void) 0)
 #define MtpBeHash(am) ((void) 0)
 #define MtpCountSearch(scan) ((void) 0)

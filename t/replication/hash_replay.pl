@@ -11,7 +11,7 @@ use MtpFaults;
 use MtpHash;
 
 my $node = PostgreSQL::Test::Cluster->new('main');
-$node->init(allows_streaming => 1);
+$node->init(allows_streaming => 1, no_data_checksums => 1);
 $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
 mtpower.workers = 0

@@ -59,7 +59,7 @@ sub without_drops
 sub regress
 {
 	my ($db, @args) = @_;
-	my $ok = run_log([ $ENV{PG_REGRESS}, "--inputdir=$in", "--outputdir=$in/out", '--bindir=', '--host=' . $primary->host,
+	my $ok = run_log([ $ENV{PG_REGRESS}, "--inputdir=$in", ($primary->pg_version >= 16 ? "--expecteddir=$in" : ()), "--outputdir=$in/out", '--bindir=', '--host=' . $primary->host,
 			'--port=' . $primary->port, "--dbname=$db", @args ]);
 	ok($ok, "the SQL tests pass: $args[-1]") or diag(-e "$in/out/regression.diffs" ? slurp_file("$in/out/regression.diffs") : 'no differences written');
 	return;

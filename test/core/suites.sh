@@ -37,7 +37,7 @@ prepare_core() {
 	core=$work/core core_other=
 	mkdir "$core"
 	[ -n "$tarball" ] ||
-		download_source "$("$PG_CONFIG" --version | sed 's/^PostgreSQL 15\.\([0-9]*\).*/\1/')"
+		download_source "$major" "$("$PG_CONFIG" --version | sed 's/^PostgreSQL [0-9]*\.\([0-9]*\).*/\1/')"
 	tar -C "$core" --strip-components=1 -xf "$tarball" --wildcards '*/configure' \
 		'*/src/test/regress' '*/src/test/isolation' '*/src/include' \
 		$(printf '*/contrib/%s ' $core_contrib)
@@ -113,8 +113,14 @@ run_core_suite() {
 			--temp-config="$work/$name.conf")
 	fi
 	supervised "$out" PG_REGRESS_DIFF_OPTS='-w -U0' "${beside[@]}" "${options[@]}" \
-		--inputdir="$core/src/test/$suite" --outputdir="$out" "${server[@]}" \
+		$(input_at "$core/src/test/$suite") --outputdir="$out" "${server[@]}" \
 		--no-locale --encoding=UTF8 "$@" > "$to" 2>&1 || true
+}
+
+# input_at DIR: where tests and what they print are
+input_at() {
+	say "--inputdir=$1"
+	[ "$major" -lt 16 ] || say "--expecteddir=$1"
 }
 
 # run_contrib NAME OPTION...: contrib's suites, each in a database of its own, on one server.
@@ -130,7 +136,7 @@ run_contrib() {
 		"${RUN[@]}" mkdir "$out/$extension"
 		# Some copy files by names relative to where they run.
 		supervised "$core/contrib/$extension" PG_REGRESS_DIFF_OPTS='-w -U0' \
-			"$pgxs/src/test/regress/pg_regress" --inputdir="$core/contrib/$extension" \
+			"$pgxs/src/test/regress/pg_regress" $(input_at "$core/contrib/$extension") \
 			--outputdir="$out/$extension" --bindir="$bindir" --host="$work" --port=65431 \
 			--user="$worker" --dbname="contrib_$extension" --no-locale --encoding=UTF8 "$@" \
 			$(contrib_tests "$extension") >> "$out/out" 2>&1 || true
@@ -177,12 +183,13 @@ core_suite() {
 # core_result NAME OUT INDEXES SCANS: a test passes that gave what core expects, or what is known to
 # differ and why.
 core_result() {
-	local name=$1 out=$2 indexes=$3 scans=$4 ran differ bad=0 switched scanned plans least
-	ran=$(grep -cE '^(test |     ).* \.\.\. (ok|FAILED)' "$out/out" || true)
+	local name=$1 out=$2 indexes=$3 scans=$4 accepted=$source/test/core/$major/$1.accepted ran differ bad=0 switched scanned plans least
+	ran=$(grep -cE '^(test |     ).* \.\.\. (ok|FAILED)|^(not )?ok [0-9]+ ' "$out/out" || true)
 	mkdir -p "$out/plans"
+	[ -e "$accepted" ] || say "# nothing" > "$accepted"
 	plans=$(perl "$source/test/core/plans.pl" "$out/regression.diffs" "$out/plans" \
 		2>&1 > "$out/plans.diffs") || true
-	perl "$source/test/core/compare.pl" "$source/test/core/$name.accepted" "$out/plans.diffs" \
+	perl "$source/test/core/compare.pl" "$accepted" "$out/plans.diffs" \
 		$core_other > "$out/compared" || true
 	differ=$(tail -n 1 "$out/compared")
 	bad=$(sed -n 's/^[0-9]* tests differ, \([0-9]*\) not.*/\1/p' <<< "$differ")
@@ -233,10 +240,13 @@ core_replay() {
 	fi
 }
 
+# How many tests are in a suite
+schedule_tests() { sed -n 's/^test: *//p' "$core/src/test/$1" | wc -w; }
+
 core_tests() {
 	case $1 in
-		*_regress) say 217 ;;
-		*_isolation) say 115 ;;
+		*_regress) schedule_tests regress/parallel_schedule ;;
+		*_isolation) schedule_tests isolation/isolation_schedule ;;
 		*_contrib) for extension in $core_contrib; do contrib_tests "$extension"; done | wc -w ;;
 	esac
 }

@@ -23,6 +23,12 @@
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
 
+#if PG_VERSION_NUM >= 160000
+#define INSERT_INDEX_TUPLES(rri, slot, estate) ExecInsertIndexTuples(rri, slot, estate, false, false, NULL, NIL, false)
+#else
+#define INSERT_INDEX_TUPLES(rri, slot, estate) ExecInsertIndexTuples(rri, slot, estate, false, false, NULL, NIL)
+#endif
+
 PG_MODULE_MAGIC;
 
 PGDLLEXPORT void _PG_init(void);
@@ -121,7 +127,7 @@ c_insert_multi(PG_FUNCTION_ARGS)
 	}
 	table_multi_insert(rel, slots, n, GetCurrentCommandId(true), 0, bistate);
 	for (int i = 0; i < n; i++)
-		(void) ExecInsertIndexTuples(rri, slots[i], estate, false, false, NULL, NIL);
+		(void) INSERT_INDEX_TUPLES(rri, slots[i], estate);
 	FreeBulkInsertState(bistate);
 	table_finish_bulk_insert(rel, 0);
 	ExecCloseIndices(rri);

@@ -6,6 +6,8 @@
  */
 #include "postgres.h"
 
+#include "core/core.h"
+
 #include "access/relation.h"
 #include "catalog/storage.h"
 #include "fmgr.h"
@@ -74,9 +76,9 @@ put_page(Relation rel, BlockNumber blkno, const char *page)
 static void
 done(Relation rel)
 {
-	void		(*purge) (RelFileNode) = (void (*) (RelFileNode)) load_external_function("mtpower", "mtp_buffer_purge_file", true, NULL);
+	void		(*purge) (MtpLocator) = (void (*) (MtpLocator)) load_external_function("mtpower", "mtp_buffer_purge_file", true, NULL);
 
-	purge(rel->rd_node);
+	purge(MtpRelLocator(rel));
 	CacheInvalidateRelcache(rel);
 	relation_close(rel, NoLock);
 }

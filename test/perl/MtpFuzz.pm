@@ -23,7 +23,7 @@ sub start_server
 {
 	$dir //= MtpFaults::compile('damage');
 	$node = PostgreSQL::Test::Cluster->new('main' . ($servers++ || ''));
-	$node->init;
+	$node->init(no_data_checksums => 1);
 	$node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
 autovacuum = off
