@@ -165,7 +165,8 @@ mtp_batch_drain_step(uint64 serial, Oid indexid, SubTransactionId subxid)
 	if (!got && OidIsValid(pending))
 	{
 		MTP_BATCH_COUNT(pending, waits);
-		(void) ConditionVariableTimedSleep(&load->cv, 100, mtp_wait_event(&event, "MtpBatchUnit"));
+		(void) ConditionVariableTimedSleep(&load->cv, 100,
+										   mtp_wait_event(&event, "MtpowerBatchUnit"));
 	}
 	ConditionVariableCancelSleep();
 	if (got)
@@ -241,7 +242,7 @@ mtp_batch_drain_detach(uint64 serial)
 			break;
 		CHECK_FOR_INTERRUPTS();
 		(void) ConditionVariableTimedSleep(&mtp_batch_my_load->cv, 100,
-										   mtp_wait_event(&event, "MtpBatchDetach"));
+										   mtp_wait_event(&event, "MtpowerBatchDetach"));
 	}
 	ConditionVariableCancelSleep();
 }

@@ -79,7 +79,7 @@ mtp_batch_vacuum_fence(Relation index)
 		{
 			CHECK_FOR_INTERRUPTS();
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1,
-							 mtp_wait_event(&event, "MtpBatchFence"));
+							 mtp_wait_event(&event, "MtpowerBatchFence"));
 			ResetLatch(MyLatch);
 		}
 	}

@@ -172,6 +172,6 @@ mtp_worker_main(Datum arg)
 			break;
 		else
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1000,
-							 mtp_wait_event(&idle_event, "MtpWorkerIdle"));
+							 mtp_wait_event(&idle_event, "MtpowerWorkerIdle"));
 	}
 }

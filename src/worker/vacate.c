@@ -121,7 +121,7 @@ mtp_workers_vacate(const char *dbname)
 	{
 		CHECK_FOR_INTERRUPTS();
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 10,
-						 mtp_wait_event(&event, "MtpWorkerQuit"));
+						 mtp_wait_event(&event, "MtpowerWorkerQuit"));
 		ResetLatch(MyLatch);
 	}
 }

@@ -102,7 +102,7 @@ SKIP:
 # ---------- locks ----------
 
 $node->safe_psql('postgres', "$table; COPY t FROM '$csv'");
-$node->append_conf('postgresql.conf', "max_locks_per_transaction = 10\nmax_connections = 8\nmax_wal_senders = 0\nmtpower.workers = 1\nmax_worker_processes = 4");
+$node->append_conf('postgresql.conf', "max_locks_per_transaction = 10\nmax_connections = 8\nmax_wal_senders = 0\nmtpower.workers = 1\nmax_worker_processes = 4\n" . ($node->pg_version < 18 ? '' : "autovacuum_worker_slots = 1\n"));
 $node->restart;
 my $parts = q{CREATE TABLE p (a int, b text COLLATE "C", c text) PARTITION BY HASH (a);
 	SELECT format('CREATE TABLE p%s PARTITION OF p FOR VALUES WITH (MODULUS 150, REMAINDER %s) USING mtpower', g, g) FROM generate_series(0, 149) g \gexec
@@ -172,7 +172,7 @@ foreach my $kind (qw(mmap sysv posix))
 
 # ---------- files whose end can't be written ----------
 
-# Once the disk says EIO, or ENOSPC, or takes half of a page; of each relation in turn, then of all while indexes are built.
+# Once the disk says EIO, or ENOSPC, or takes a part of a page; of each relation in turn, then of all while indexes are built.
 {
 	my $control = $node->basedir . '/bad_io';
 	my $set = sub { open(my $f, '>', "$control.new") or die; print $f "@_\n"; close($f); rename("$control.new", $control) or die; };

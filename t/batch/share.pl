@@ -189,7 +189,7 @@ SKIP:
 
 			# The owner's next full run finds that the batch has been taken.
 			$faults->feed($silent, $goes_on);
-			$faults->wait_for("SELECT wait_event LIKE 'mtpower%' OR wait_event = 'Extension' FROM pg_stat_activity WHERE pid = $pid", "$what: the owner waits for the worker");
+			$faults->wait_for("SELECT wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = $pid", "$what: the owner waits for the worker");
 			$node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)") if $how eq 'is cancelled';
 			$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)") if $how eq 'is terminated';
 			$node->safe_psql('postgres', "SELECT pg_terminate_backend($worker)") if $how =~ /worker/;

@@ -219,7 +219,7 @@ SKIP:
 	is($node->safe_psql('postgres', "SET ROLE $_->[0]; SELECT count(*) FROM mtpower.stat_workers WHERE pid = $held"), $_->[1], "to $_->[0]")
 	  foreach [ 'loader', 1 ], [ 'stranger', 0 ];
 	ok($node->poll_query_until('postgres', q{
-		SELECT wait_event_type = 'Extension' AND wait_event IN ('Extension', 'MtpBatchUnit') FROM pg_stat_activity
+		SELECT wait_event_type = 'Extension' FROM pg_stat_activity
 		WHERE query LIKE '%INSERT INTO held%' AND backend_type = 'client backend' AND pid <> pg_backend_pid()}), 'the session waits for it');
 	$node->safe_psql('postgres', 'ALTER SYSTEM RESET mtpower.debug_injection');
 	$node->safe_psql('postgres', 'SELECT pg_reload_conf()');
