@@ -4,7 +4,8 @@
  *	  ours.
  *
  * Nothing is ever taken away from an operator class of ours and none is dropped: indexes may rest
- * on it.  (A built-in function may be replaced by the one that core has put in its place.)  What cannot be mirrored is reported.
+ * on it.  (A built-in function may be replaced by the one that core has put in its place.)  What
+ * cannot be mirrored is reported.
  */
 #include "core/core.h"
 #include "opclass/opclass.h"

@@ -23,8 +23,10 @@ $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
 autovacuum = off
 jit = off
-old_snapshot_threshold = 0
 });
+# Until PostgreSQL 16
+my $ages = $node->pg_version < 17;
+$node->append_conf('postgresql.conf', 'old_snapshot_threshold = 0') if $ages;
 $node->start;
 $node->safe_psql('postgres', qq{
 CREATE EXTENSION mtpower;
@@ -78,37 +80,40 @@ SELECT 'equal'}), 'equal', "row comparisons on ($keys)");
 
 # A snapshot that is too old hears of it on the first changed leaf, before any row of the table is looked at.
 # (With a threshold of 0 core lets five seconds pass: a heap table, which says so itself, tells when they have.)
-$node->safe_psql('postgres', q{
+if ($ages)
+{
+	$node->safe_psql('postgres', q{
 CREATE TABLE old AS SELECT i AS a, i AS b FROM generate_series(1, 3000) i;
 CREATE INDEX old_a ON old USING mtpower_blink (a);
 CREATE TABLE clock AS SELECT 1 AS a;
 });
-my $old = $node->background_psql('postgres', on_error_stop => 0);
-$old->query_safe('SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
-$node->safe_psql('postgres', 'INSERT INTO old VALUES (5000)');
-my $too_old = 0;
-for (my $tries = 0; $tries < 10 * $PostgreSQL::Test::Utils::timeout_default && !$too_old; $tries++)
-{
-	$node->safe_psql('postgres', 'UPDATE clock SET a = a + 1');
-	usleep(100_000);
-	$old->query_safe('SAVEPOINT s');
-	$old->query('SELECT a FROM clock');
-	$too_old = $old->{stderr} =~ /ERROR:  snapshot too old/;
-	$old->{stderr} = '';
-	$old->query_safe('ROLLBACK TO s');
+	my $old = $node->background_psql('postgres', on_error_stop => 0);
+	$old->query_safe('SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+	$node->safe_psql('postgres', 'INSERT INTO old VALUES (5000)');
+	my $too_old = 0;
+	for (my $tries = 0; $tries < 10 * $PostgreSQL::Test::Utils::timeout_default && !$too_old; $tries++)
+	{
+		$node->safe_psql('postgres', 'UPDATE clock SET a = a + 1');
+		usleep(100_000);
+		$old->query_safe('SAVEPOINT s');
+		$old->query('SELECT a FROM clock');
+		$too_old = $old->{stderr} =~ /ERROR:  snapshot too old/;
+		$old->{stderr} = '';
+		$old->query_safe('ROLLBACK TO s');
+	}
+	ok($too_old, 'a heap table finds the snapshot too old');
+	for my $test ([ 'a = 100', 0 ], [ 'a < 100 ORDER BY a DESC', 0 ], [ 'a = 4000', 1 ], [ 'a > 2800 ORDER BY a', 1 ], [ 'a IS NOT NULL ORDER BY a DESC', 1 ])
+	{
+		my ($cond, $fails) = @$test;
+		$old->query_safe('SAVEPOINT s');
+		$old->query("SELECT count(b) FROM (SELECT b FROM old WHERE $cond) q");
+		my $err = $old->{stderr};
+		$fails ? like($err, qr/ERROR:  snapshot too old/, "$cond: too old") : unlike($err, qr/ERROR/, "$cond: on an unchanged leaf");
+		$old->{stderr} = '';
+		$old->query_safe('ROLLBACK TO s');
+	}
+	$old->quit;
 }
-ok($too_old, 'a heap table finds the snapshot too old');
-for my $test ([ 'a = 100', 0 ], [ 'a < 100 ORDER BY a DESC', 0 ], [ 'a = 4000', 1 ], [ 'a > 2800 ORDER BY a', 1 ], [ 'a IS NOT NULL ORDER BY a DESC', 1 ])
-{
-	my ($cond, $fails) = @$test;
-	$old->query_safe('SAVEPOINT s');
-	$old->query("SELECT count(b) FROM (SELECT b FROM old WHERE $cond) q");
-	my $err = $old->{stderr};
-	$fails ? like($err, qr/ERROR:  snapshot too old/, "$cond: too old") : unlike($err, qr/ERROR/, "$cond: on an unchanged leaf");
-	$old->{stderr} = '';
-	$old->query_safe('ROLLBACK TO s');
-}
-$old->quit;
 
 # Rows that it has read the TIDs of must not become others before it has looked at them.
 $node->safe_psql('postgres', $_) foreach (

@@ -30,7 +30,7 @@ my ($node, $bs);
 sub damage_node
 {
 	$node = PostgreSQL::Test::Cluster->new('main');
-	$node->init;
+	$node->init(no_data_checksums => 1);
 	$node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
 autovacuum = off

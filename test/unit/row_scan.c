@@ -19,6 +19,12 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#if PG_VERSION_NUM >= 180000
+#define BEGIN_SCAN(heap, index, snapshot, nkeys, norderbys) index_beginscan(heap, index, snapshot, NULL, nkeys, norderbys)
+#else
+#define BEGIN_SCAN(heap, index, snapshot, nkeys, norderbys) index_beginscan(heap, index, snapshot, nkeys, norderbys)
+#endif
+
 PG_MODULE_MAGIC;
 PG_FUNCTION_INFO_V1(row_scan);
 PG_FUNCTION_INFO_V1(self_scan);
@@ -59,7 +65,7 @@ row_scan(PG_FUNCTION_ARGS)
 	header.sk_argument = PointerGetDatum(members);
 
 	initStringInfo(&out);
-	scan = index_beginscan(heap, index, GetActiveSnapshot(), 1, 0);
+	scan = BEGIN_SCAN(heap, index, GetActiveSnapshot(), 1, 0);
 	index_rescan(scan, &header, 1, NULL, 0);
 	while (index_getnext_slot(scan, PG_GETARG_BOOL(4) ? ForwardScanDirection : BackwardScanDirection,
 							  slot))
@@ -81,7 +87,7 @@ self_scan(PG_FUNCTION_ARGS)
 	Relation	index = index_open(PG_GETARG_OID(0), AccessShareLock);
 	Relation	heap = table_open(index->rd_index->indrelid, AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(heap, NULL);
-	IndexScanDesc scan = index_beginscan(heap, index, SnapshotSelf, 0, 0);
+	IndexScanDesc scan = BEGIN_SCAN(heap, index, SnapshotSelf, 0, 0);
 	int64		n = 0;
 
 	index_rescan(scan, NULL, 0, NULL, 0);
