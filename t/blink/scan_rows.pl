@@ -61,6 +61,8 @@ BEGIN
 	FOR i IN 1 .. 80 LOOP
 		attnos := (ARRAY['{1,2}', '{1,2,3}', '{1,3}', '{2,3}', '{1,3,2}', '{2,1}'])[1 + floor(random() * 6)]::int[];
 		vals := ARRAY(SELECT CASE WHEN random() < 0.9 THEN floor(random() * 9) END FROM unnest(attnos));
+		-- Where the first member is NULL and the column is DESC, an assertion of PostgreSQL 18 fails, for btree as well.
+		vals[1] := coalesce(vals[1], CASE WHEN current_setting('server_version_num')::int >= 180000 THEN 0 END);
 		op := (ARRAY[1, 2, 4, 5])[1 + floor(random() * 4)];
 		cond := format('(%s) %s (%s)', array_to_string(ARRAY(SELECT cols[a] FROM unnest(attnos) a), ', '), ops[op],
 			array_to_string(vals, ', ', 'NULL'));
