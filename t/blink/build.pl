@@ -67,12 +67,12 @@ BEGIN
 END $$;
 CREATE FUNCTION pausing_int(i bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-	IF i % 1000 = 0 THEN PERFORM pause('building index: scanning table'); END IF;
+	IF i % 1000 = 0 THEN PERFORM public.pause('building index: scanning table'); END IF;
 	RETURN i;
 END $$;
 CREATE FUNCTION pausing_cmp(x bigint, y bigint) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-	PERFORM pause('building index: loading tuples in tree');
+	PERFORM public.pause('building index: loading tuples in tree');
 	RETURN btint8cmp(x, y);
 END $$;
 CREATE OPERATOR CLASS pausing_ops FOR TYPE bigint USING mtpower_blink AS

@@ -189,7 +189,7 @@ foreach my $end ('COMMIT', 'ROLLBACK')
 		if ($restart)
 		{
 			$reader->quit;
-			$node->restart('fast');
+			$node->restart;
 			$reader = $node->background_psql('postgres');
 		}
 		sql("$end PREPARED 'p'");
