@@ -18,6 +18,8 @@
 
 #if MTP_ARRAYS_ON_LEAF
 
+#include "core/inject.h"
+
 /* After so many items in a row that are before the arrays' elements, the leaf is searched. */
 #define SEARCH_AFTER	4
 #define SEARCH_AT_MOST	64		/* if searches lead but SEARCH_GAIN items further */
@@ -488,6 +490,8 @@ read_forward(IndexScanDesc scan, MtpPageReader *v, MtpPos p, BTReadPageState *ps
 			note_match(ps);
 			mtp_blink_scan_save(scan, v, n++, itup, p.pos);
 		}
+		if (!BufferIsValid(v->buf))
+			MTP_INJECT("frame_array_advanced");
 		if (!ps->continuescan || OffsetNumberIsValid(ps->skip))
 			break;
 		if (ps->rechecks >= patience)

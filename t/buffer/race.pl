@@ -127,6 +127,18 @@ foreach my $do (\@evicted, \@pages, \@splits)
 	case(20000, $_, 'a = 13001', 0, @$do) foreach qw(inner_frame_opened leaf_frame_opened leaf_frame_read);
 	case(20000, 'frame_tid_read', 'a >= 9990', 0, @$do);
 }
+# Arrays; since PostgreSQL 17 they are advanced as the frame is read, and put back if it is torn.
+my @many = (100, 'a = ANY (ARRAY[20, 22, 25, 28, 28, NULL, 999])');
+my @far = (20000, 'a = ANY (ARRAY[2500, 2999, 9500, 9990, 12000, 13001, 13002, 13500, 14999])');
+foreach my $of (\@many, \@far)
+{
+	my ($rows, $cond) = @$of;
+	foreach my $do ($rows == 100 ? (\@evicted, \@inserted, \@split, \@split_evicted, \@deleted) : (\@evicted, \@pages, \@splits))
+	{
+		case($rows, $_, $cond, 0, @$do) foreach qw(leaf_frame_opened leaf_frame_read);
+		case($rows, 'frame_array_advanced', $cond, $rows == 100, @$do) if $node->pg_version >= 17;
+	}
+}
 # Index-only scans copy whole items, and look at the version in the end.  (VACUUM would wait for them.)
 {
 	local $columns = 'a, a AS v';

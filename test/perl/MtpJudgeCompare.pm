@@ -45,6 +45,7 @@ DECLARE
 	rows text := $q$SELECT count(*) || ' ' || coalesce(sum(h), 0) || ' ' || coalesce(md5(string_agg(key, ',')), '') FROM (SELECT %s AS h, %s AS key FROM %s t WHERE %s ORDER BY %s) q$q$;
 	hash text := 'hash_record_extended(t, 0)';
 	query text;
+	least text;
 BEGIN
 	SELECT * FROM judge.keys(i) INTO k;
 	query := format(rows, hash, k.key, tab, pred, k.forward);
@@ -63,8 +64,9 @@ BEGIN
 	IF got <> want THEN RETURN 'backward: ' || got || ', not ' || want; END IF;
 	-- Since PostgreSQL 17, IS NOT NULL alone is no condition where the column is NOT NULL.
 	query := format('SELECT quote_nullable(x) || ''::'' || pg_typeof(x) FROM (SELECT %s AS x FROM %s t WHERE %s ORDER BY 1 LIMIT 1) q', k.first, tab, pred);
-	query := format($q$SELECT count(*) || ' ' || coalesce(sum(hash_record_extended(t, 0)), 0) FROM %s t WHERE %s AND %s IS NOT NULL AND %s >= %s$q$, tab, pred, k.first, k.first,
-		coalesce(nullif(judge.read(query, '{seqscan,sort}', 0, 'Seq Scan'), ''), 'NULL'));
+	least := judge.read(query, '{seqscan,sort}', 0, 'Seq Scan');
+	IF least IS NULL OR least ~ '^NULL::' THEN RETURN NULL; END IF;  -- no row has a key
+	query := format($q$SELECT count(*) || ' ' || coalesce(sum(hash_record_extended(t, 0)), 0) FROM %s t WHERE %s AND %s IS NOT NULL AND %s >= %s$q$, tab, pred, k.first, k.first, least);
 	want := judge.read(query, '{seqscan}', 0, 'Seq Scan');
 	got := judge.read(query, '{bitmapscan}', i, 'Bitmap Index Scan on ' || (SELECT relname FROM pg_class WHERE oid = i));
 	IF got <> want THEN RETURN 'bitmap: ' || got || ', not ' || want; END IF;
