@@ -490,7 +490,7 @@ read_forward(IndexScanDesc scan, MtpPageReader *v, MtpPos p, BTReadPageState *ps
 			note_match(ps);
 			mtp_blink_scan_save(scan, v, n++, itup, p.pos);
 		}
-		if (!BufferIsValid(v->buf))
+		if (n > 1 && !BufferIsValid(v->buf))
 			MTP_INJECT("frame_array_advanced");
 		if (!ps->continuescan || OffsetNumberIsValid(ps->skip))
 			break;
