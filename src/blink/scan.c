@@ -101,6 +101,7 @@ mtp_blink_endscan(IndexScanDesc scan)
 		pfree(bt->killedItems);
 	if (bt->currTuples != NULL)
 		pfree(bt->currTuples);	/* markTuples is its second half */
+	mtp_blink_keys_end(scan->opaque);
 	pfree(bt);
 }
 

@@ -93,7 +93,7 @@ extern bool mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir);
 
 /*
  * The place on a leaf from which items may match the keys as they stand now (backward: before
- * which); false if the keys do not tell, or the reader is torn.
+ * which); false if the keys do not tell, or the reader is torn.  Makes so->start of them.
  */
 extern bool mtp_blink_scan_place(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v,
 								 MtpPos *place);
@@ -156,6 +156,9 @@ mtp_blink_keys_on_leaf(MtpBlinkScan *so)
 
 /* Forgets the keys before.  scan->keyData has the new ones. */
 extern void mtp_blink_keys_reset(IndexScanDesc scan);
+
+/* Frees what a scan has beside core's arrays. */
+extern void mtp_blink_keys_end(MtpBlinkScan *so);
 
 /* Before the first search in this direction; false if nothing can match. */
 extern bool mtp_blink_keys_begin(IndexScanDesc scan, ScanDirection dir);

@@ -8,6 +8,11 @@
 #if !MTP_ARRAYS_ON_LEAF
 
 void
+mtp_blink_keys_end(MtpBlinkScan *so)
+{
+}
+
+void
 mtp_blink_keys_reset(IndexScanDesc scan)
 {
 	BTScanOpaque bt = scan->opaque;

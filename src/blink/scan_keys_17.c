@@ -36,7 +36,8 @@ typedef struct MtpScanArrays
 
 	/* The page with two items, and the copy of a frame's final item. */
 	PGAlignedBlock edges;
-	char		item[MAXALIGN(MTP_MAX_PIVOT)] pg_attribute_aligned(MAXIMUM_ALIGNOF);
+	char		item[sizeof(((MtpPageReader *) NULL)->item)]
+				pg_attribute_aligned(MAXIMUM_ALIGNOF);
 } MtpScanArrays;
 
 /* What core is told of the offsets on a leaf; those on the page `edges`. */
@@ -152,8 +153,11 @@ begin_items(IndexScanDesc scan, MtpPageReader *v, ScanDirection dir, BTReadPageS
 
 		if (itup == NULL)
 			return false;
-		if (PageAddItem(page, (Item) itup, IndexTupleSize(itup), off, false, false) != off)
-			elog(ERROR, "could not add an item to a page");
+		if (PageAddItem(page, (Item) itup, IndexTupleSize(itup), off, false, false) == off)
+			continue;
+		if (!BufferIsValid(v->buf))
+			return mtp_blink_reader_give_up(v) != NULL;
+		mtp_blink_fail_page(v->rel, v->page, "first and last item are too large for a page");
 	}
 	ps->page = page;
 	_bt_set_startikey(scan, ps);
@@ -277,6 +281,16 @@ note_match(BTReadPageState *ps)
 }
 
 #endif							/* PostgreSQL 17 */
+
+void
+mtp_blink_keys_end(MtpBlinkScan *so)
+{
+	if (so->arrays == NULL)
+		return;
+	if (so->arrays->elems != NULL)
+		pfree(so->arrays->elems);
+	pfree(so->arrays);
+}
 
 void
 mtp_blink_keys_reset(IndexScanDesc scan)

@@ -109,8 +109,8 @@ unfold_row(Bounds *b)
 			return true;
 	}
 
-	/* (a, b) > (1, 2) means a >= 1 if only a is used of it. */
-	b->strict = false;
+	/* (a, b) > (1, 2) means a >= 1 if only a is used of it; (a, b) > (1, NULL) means a > 1. */
+	b->strict = (member->sk_flags & SK_ISNULL) != 0;
 	return true;
 }
 
@@ -282,21 +282,26 @@ mtp_blink_scan_start(IndexScanDesc scan, ScanDirection dir)
 
 	pgstat_count_index_scan(rel);
 	MtpCountSearch(scan);
-	if (!set_key(scan, forward, &bounds))
-	{
-		_bt_parallel_done(scan);
-		return false;
-	}
-	so->equal = bounds.n > 0 && bt->numberOfKeys == 1 && key->by_norm && !key->null &&
-		bt->keyData[0].sk_strategy == BTEqualStrategyNumber;
 
-	/* Find the leaf where the bounds lead, or the one at the index's end; if torn, anew, locked. */
+	/*
+	 * Find the leaf where the bounds lead, or the one at the index's end; if torn, anew, locked.
+	 * Where arrays are advanced on the leaf, the key may have been moved on with them, before they
+	 * were put back.
+	 */
 	for (bool framed = so->framed && mtp_blink_scan_announce(scan);; framed = false)
 	{
 		MtpPageReader v;
 		MtpPos		from;
 		bool		found;
 
+		if (!set_key(scan, forward, &bounds))
+		{
+			mtp_blink_scan_drop_hazard(&so->hazard);
+			_bt_parallel_done(scan);
+			return false;
+		}
+		so->equal = bounds.n > 0 && bt->numberOfKeys == 1 && key->by_norm && !key->null &&
+			bt->keyData[0].sk_strategy == BTEqualStrategyNumber;
 		if (!mtp_blink_find(rel, bounds.n > 0 ? key : NULL, !forward, framed, &v))
 		{
 			mtp_blink_scan_drop_hazard(&so->hazard);

@@ -129,8 +129,9 @@ foreach my $do (\@evicted, \@pages, \@splits)
 }
 # Arrays; since PostgreSQL 17 they are advanced as the frame is read, and put back if it is torn.
 my @many = (100, 'a = ANY (ARRAY[20, 22, 25, 28, 28, NULL, 999])');
+my @search = (100, 'a = ANY (ARRAY[20, 60, 61])');	# from 20 the leaf is searched for 60
 my @far = (20000, 'a = ANY (ARRAY[2500, 2999, 9500, 9990, 12000, 13001, 13002, 13500, 14999])');
-foreach my $of (\@many, \@far)
+foreach my $of (\@many, \@search, \@far)
 {
 	my ($rows, $cond) = @$of;
 	foreach my $do ($rows == 100 ? (\@evicted, \@inserted, \@split, \@split_evicted, \@deleted) : (\@evicted, \@pages, \@splits))
