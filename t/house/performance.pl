@@ -1,11 +1,12 @@
-# Each figure in README.md and docs/performance.md is one of bench/RESULTS.md: its key stands behind
-# it.
+# Each figure in README.md and docs/performance.md is one of bench/RESULTS.md, or of the like of
+# bench/RESULTS_18.md: its key stands behind it, with the release before it where it is not 15.
 #
 #     3.1 × <!-- copy.4_indexes.heap_btree_live.ratio -->
+#     3.1 × <!-- 18.copy.4_indexes.heap_btree_live.ratio -->
 #
-# A figure is a number outside of code that has a unit, decimals or a key. It is the value of
-# RESULTS.md with as many decimals as the document gives, and in its unit. @conditions has what
-# looks like a figure and is a condition of a measurement.
+# A figure is a number outside of code that has a unit, decimals or a key. It is the value of the
+# file with as many decimals as the document gives, and in its unit. @conditions has what looks like
+# a figure and is a condition of a measurement.
 use strict;
 use warnings;
 use FindBin;
@@ -17,15 +18,17 @@ my $most_conditions = 5;
 
 my $unit = qr/×|%|s|ms|us|µs|ns|MB|B|M/;
 
-# The value and unit of each key in a file like RESULTS.md.
+# The value and unit of each key in a file like RESULTS.md; $prefix is what the documents put before
+# a key.
 sub results_of
 {
-	my ($text) = @_;
+	my ($text, $prefix) = @_;
 	my %results;
 	while ($text =~ /^\| ([\w.]+) +\| +(-?[\d.]+) \| ([^ |]*) /mg)
 	{
-		die "RESULTS.md has two figures with the key $1\n" if $results{$1};
-		$results{$1} = { value => $2, unit => $3 };
+		my $key = ($prefix // '') . $1;
+		die "two figures have the key $key\n" if $results{$key};
+		$results{$key} = { value => $2, unit => $3 };
 	}
 	return \%results;
 }
@@ -46,7 +49,7 @@ sub compare
 		my $is = $key && $results->{$key};
 		my $value = $is && sprintf("%.${decimals}f", $is->{value});
 		if (!$key) { push @wrong, "$figure $of has no key" }
-		elsif (!$is) { push @wrong, "$figure $of: RESULTS.md has no $key" }
+		elsif (!$is) { push @wrong, "$figure $of: nobody measured $key" }
 		elsif ($figure =~ s/,//gr ne $value) { push @wrong, "$figure $of: $key is $value" }
 		elsif ($of ne $is->{unit}) { push @wrong, "$figure $of: $key is in $is->{unit}" }
 		else { $right++ }
@@ -63,7 +66,7 @@ my $sample = results_of("| key | figure | unit |\n| a.b | 3.096 | × |\n| a.wal 
 my @samples = (
 	[ '3.1 × <!-- a.b --> as fast, `12 MB`, 41,234 B <!-- a.wal -->', '' ],
 	[ '3.2 × <!-- a.b -->', '3.2 ×: a.b is 3.1' ],
-	[ '3.1 × <!-- a.c -->', '3.1 ×: RESULTS.md has no a.c' ],
+	[ '3.1 × <!-- a.c -->', '3.1 ×: nobody measured a.c' ],
 	[ '3.1 s <!-- a.b -->', '3.1 s: a.b is in ×' ],
 	[ 'it takes 3.1 × less', '3.1 × has no key' ],
 	[ 'three times <!-- a.b -->', 'a.b is behind no figure' ],
@@ -78,10 +81,15 @@ cmp_ok(scalar(@conditions), '<=', $most_conditions, 'few conditions look like fi
 
 my $top = "$FindBin::Bin/../..";
 my $results = results_of(slurp_file("$top/bench/RESULTS.md"));
+foreach my $file (glob "$top/bench/RESULTS_*.md")
+{
+	my ($release) = $file =~ /_(\d+)\.md$/;
+	$results = { %$results, %{ results_of(slurp_file($file), "$release.") } };
+}
 foreach my $document ('README.md', 'docs/performance.md')
 {
 	my ($right, $wrong) = compare(slurp_file("$top/$document"), $results);
-	is($wrong, '', "$document: each figure is that of bench/RESULTS.md");
+	is($wrong, '', "$document: each figure was measured");
 	cmp_ok($right, '>', 0, "$document: $right figures");
 }
 
