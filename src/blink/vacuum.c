@@ -37,6 +37,8 @@ typedef struct Vacuum
 	IndexBulkDeleteCallback callback;	/* NULL: cleanup only */
 	void	   *callback_state;
 	BTCycleId	cycleid;		/* 0: cleanup only */
+	BlockNumber length;			/* the index's blocks, as far as they are known */
+	BlockNumber next;			/* the block to be read next, ahead of the scan's place */
 	MemoryContext cxt;			/* for deleting a page */
 	BlockNumber passed;			/* blocks from here on are not reported yet */
 	StringInfoData pending;		/* PendingPages, in the order of their deletion */
@@ -181,18 +183,15 @@ vacuum_leaf(Vacuum *v, Buffer buf, BlockNumber scanblkno)
 	return backtrack;
 }
 
-/* Handles one block; returns as vacuum_leaf. */
+/* Handles one block, pinned on entry; releases it.  Returns as vacuum_leaf. */
 static BlockNumber
-vacuum_block(Vacuum *v, BlockNumber blkno, BlockNumber scanblkno)
+vacuum_block(Vacuum *v, Buffer buf, BlockNumber scanblkno)
 {
-	Buffer		buf;
-	Page		page;
+	BlockNumber blkno = BufferGetBlockNumber(buf);
+	Page		page = BufferGetPage(buf);
 	bool		recyclable;
 
-	MtpVacuumDelayPoint();
-	buf = ReadBufferExtended(v->rel, MAIN_FORKNUM, blkno, RBM_NORMAL, v->info->strategy);
 	LockBuffer(buf, BUFFER_LOCK_SHARE);
-	page = BufferGetPage(buf);
 	recyclable = mtp_blink_recyclable(page);
 	if (!PageIsNew(page) || !recyclable)
 		mtp_blink_check_page(v->rel, buf);
@@ -272,15 +271,25 @@ free_pending(Vacuum *v)
 	}
 }
 
+/* Names the blocks in their order, for the stream. */
+static BlockNumber
+next_block(void *arg)
+{
+	Vacuum	   *v = arg;
+
+	return v->next < v->length ? v->next++ : InvalidBlockNumber;
+}
+
 /* Reads the index.  Without a callback it is a mere cleanup, outside of any cycle. */
 static void
 vacuum_scan(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDeleteCallback callback,
 			void *callback_state, BTCycleId cycleid)
 {
 	Vacuum		v = {.info = info,.rel = info->index,.stats = stats,.callback = callback,
-	.callback_state = callback_state,.cycleid = cycleid,.passed = MTP_BLINK_META + 1};
+		.callback_state = callback_state,.cycleid = cycleid,
+	.next = MTP_BLINK_META + 1,.passed = MTP_BLINK_META + 1};
 	BlockNumber scanblkno = MTP_BLINK_META + 1;
-	BlockNumber length = 0;
+	MtpBlockStream stream;
 
 	/* What describes the whole index starts anew with each scan; what VACUUM did adds up. */
 	stats->num_pages = 0;
@@ -293,26 +302,33 @@ vacuum_scan(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDelete
 	v.cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower page deletion",
 								  ALLOCSET_DEFAULT_SIZES);
 
+	mtp_blocks_begin(&stream, v.rel, info->strategy, next_block, &v);
 	for (;; scanblkno++)
 	{
-		BlockNumber blkno = scanblkno;
+		BlockNumber back;
 
 		/* Blocks that splits add meanwhile may have got entries from blocks still to come. */
-		if (scanblkno >= length)
+		if (scanblkno >= v.length)
 		{
-			length = mtp_index_length(v.rel);
+			v.length = mtp_index_length(v.rel);
 			if (info->report_progress)
-				pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, length);
-			if (scanblkno >= length)
+				pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, v.length);
+			if (scanblkno >= v.length)
 				break;
+			mtp_blocks_go_on(&stream);
 		}
-		if (scanblkno == length / 2)
+		if (scanblkno == v.length / 2)
 			MTP_INJECT("vacuum_middle");
+		MtpVacuumDelayPoint();
+		back = vacuum_block(&v, mtp_blocks_next(&stream), scanblkno);
 
 		/* Behind the block, those in front of it to which a split may have moved entries (B11). */
-		do
-			blkno = vacuum_block(&v, blkno, scanblkno);
-		while (blkno != InvalidBlockNumber);
+		while (back != InvalidBlockNumber)
+		{
+			MtpVacuumDelayPoint();
+			back = vacuum_block(&v, ReadBufferExtended(v.rel, MAIN_FORKNUM, back, RBM_NORMAL,
+													   info->strategy), scanblkno);
+		}
 
 		if (scanblkno + 1 - v.passed >= MTP_PASSED_BLOCKS)
 		{
@@ -322,9 +338,10 @@ vacuum_scan(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDelete
 		if (info->report_progress)
 			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, scanblkno);
 	}
-	stats->num_pages = length;
-	log_passed(&v, v.passed, length);
-	unlink_stuck(&v, length);
+	mtp_blocks_end(&stream);
+	stats->num_pages = v.length;
+	log_passed(&v, v.passed, v.length);
+	unlink_stuck(&v, v.length);
 	free_pending(&v);
 	MemoryContextDelete(v.cxt);
 	pfree(v.pending.data);

@@ -34,6 +34,7 @@
 #if PG_VERSION_NUM >= 170000
 #include "catalog/pg_database.h"
 #include "miscadmin.h"
+#include "storage/read_stream.h"
 #include "storage/relfilelocator.h"
 #include "utils/relfilenumbermap.h"
 #include "varatt.h"
@@ -194,6 +195,80 @@ mtp_heap_read_page(HeapScanDesc scan, BlockNumber block)
 	heap_prepare_pagescan(&scan->rs_base);
 #else
 	heapgetpage(&scan->rs_base, block);
+#endif
+}
+
+/*
+ * Blocks of a relation that are read one after the other: those that next(arg) names, which returns
+ * InvalidBlockNumber behind the last.  PostgreSQL 17 reads ahead, many blocks with one call: it
+ * asks for blocks, and pins pages, long before mtp_blocks_next() returns them.
+ */
+typedef BlockNumber (*MtpNextBlock) (void *arg);
+
+typedef struct MtpBlockStream
+{
+	MtpNextBlock next;
+	void	   *arg;
+#if PG_VERSION_NUM >= 170000
+	ReadStream *stream;
+#else
+	Relation	rel;
+	BufferAccessStrategy strategy;
+#endif
+} MtpBlockStream;
+
+#if PG_VERSION_NUM >= 170000
+static inline BlockNumber
+mtp_blocks_callback(ReadStream *stream, void *s, void *per_buffer_data)
+{
+	return ((MtpBlockStream *) s)->next(((MtpBlockStream *) s)->arg);
+}
+#endif
+
+/* *s, arg, rel and strategy stay where they are until mtp_blocks_end(). */
+static inline void
+mtp_blocks_begin(MtpBlockStream *s, Relation rel, BufferAccessStrategy strategy, MtpNextBlock next,
+				 void *arg)
+{
+	s->next = next;
+	s->arg = arg;
+#if PG_VERSION_NUM >= 170000
+	s->stream = read_stream_begin_relation(READ_STREAM_MAINTENANCE | READ_STREAM_FULL, strategy,
+										   rel, MAIN_FORKNUM, mtp_blocks_callback, s, 0);
+#else
+	s->rel = rel;
+	s->strategy = strategy;
+#endif
+}
+
+/* The next block's page, pinned for the caller; InvalidBuffer behind the last. */
+static inline Buffer
+mtp_blocks_next(MtpBlockStream *s)
+{
+#if PG_VERSION_NUM >= 170000
+	return read_stream_next_buffer(s->stream, NULL);
+#else
+	BlockNumber block = s->next(s->arg);
+
+	return block == InvalidBlockNumber ? InvalidBuffer :
+		ReadBufferExtended(s->rel, MAIN_FORKNUM, block, RBM_NORMAL, s->strategy);
+#endif
+}
+
+/* Behind the last: there are more blocks now. */
+static inline void
+mtp_blocks_go_on(MtpBlockStream *s)
+{
+#if PG_VERSION_NUM >= 170000
+	read_stream_reset(s->stream);
+#endif
+}
+
+static inline void
+mtp_blocks_end(MtpBlockStream *s)
+{
+#if PG_VERSION_NUM >= 170000
+	read_stream_end(s->stream);
 #endif
 }
 

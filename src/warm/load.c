@@ -79,12 +79,18 @@ can_load(MtpLoader *l, int kind, BlockNumber block)
 		(kind == MTP_FRAME_INDEX || block % 2 == 0);
 }
 
+bool
+mtp_loader_reads(MtpLoader *l, int kind, BlockNumber block)
+{
+	return can_load(l, kind, block) && !mtp_loader_has(l, kind, block) &&
+		(mtp_policy_page_kind(kind) != MTP_FRAME_PAGEDIR ||
+		 (l->has_builder && l->builder.trusted));
+}
+
 void
 mtp_loader_prefetch(MtpLoader *l, int kind, BlockNumber block)
 {
-	if (!can_load(l, kind, block) || mtp_loader_has(l, kind, block) ||
-		(mtp_policy_page_kind(kind) == MTP_FRAME_PAGEDIR &&
-		 !(l->has_builder && l->builder.trusted)))
+	if (!mtp_loader_reads(l, kind, block))
 		return;
 	(void) PrefetchBuffer(l->rel, MAIN_FORKNUM, block);
 	if (kind != MTP_FRAME_INDEX && block + 1 < l->nblocks)

@@ -41,6 +41,9 @@ extern void mtp_loader_close(MtpLoader *l);
  */
 extern void mtp_loader_load(MtpLoader *l, int kind, BlockNumber block, int degree);
 
+/* True if mtp_loader_load seems to have to read the page, here and now. */
+extern bool mtp_loader_reads(MtpLoader *l, int kind, BlockNumber block);
+
 /* Asks the operating system for what mtp_loader_load would read, and waits for nothing. */
 extern void mtp_loader_prefetch(MtpLoader *l, int kind, BlockNumber block);
 

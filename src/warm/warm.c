@@ -20,21 +20,73 @@
 
 PG_FUNCTION_INFO_V1(mtp_warm);
 
-/* Loads all pages of a kind, or counts those that have frames. */
+/* A place among the blocks of a relation: those to be read for pages of a kind. */
+typedef struct Ahead
+{
+	MtpLoader  *l;
+	int			kind;
+	BlockNumber block;
+} Ahead;
+
+/* Names the blocks that a page needs which has no frame, for the stream. */
+static BlockNumber
+next_block(void *arg)
+{
+	Ahead	   *a = arg;
+
+	while (a->block < a->l->nblocks)
+	{
+		BlockNumber block = a->block++;
+
+		if (mtp_loader_reads(a->l, a->kind, a->kind == MTP_FRAME_INDEX ? block : block & ~1))
+			return block;
+	}
+	return InvalidBlockNumber;
+}
+
+/* The number of blocks of a page, of which the relation may lack the last. */
+static int
+blocks_of(int kind)
+{
+	return kind == MTP_FRAME_INDEX ? 1 : 2;
+}
+
+/*
+ * Loads all pages of a kind.  The loader finds in shared buffers what the stream has read: up to a
+ * page's last block, before the page is loaded.
+ */
+static void
+load_pages(MtpLoader *l, int kind)
+{
+	Ahead		ahead = {.l = l,.kind = kind};
+	MtpBlockStream stream;
+	Buffer		buf;
+
+	mtp_blocks_begin(&stream, l->rel, l->strategy, next_block, &ahead);
+	buf = mtp_blocks_next(&stream);
+	for (uint64 block = 0; block < l->nblocks; block += blocks_of(kind))
+	{
+		CHECK_FOR_INTERRUPTS();
+		while (BufferIsValid(buf) && BufferGetBlockNumber(buf) < block + blocks_of(kind))
+		{
+			ReleaseBuffer(buf);
+			buf = mtp_blocks_next(&stream);
+		}
+		mtp_loader_load(l, kind, block, MTP_HEAT_ONE);
+	}
+	mtp_blocks_end(&stream);
+}
+
+/* Counts the pages of a kind that have frames. */
 static int64
-all_pages(MtpLoader *l, int kind, bool load)
+count_pages(MtpLoader *l, int kind)
 {
 	int64		found = 0;
 
-	for (BlockNumber block = 0; block < l->nblocks; block += kind == MTP_FRAME_INDEX ? 1 : 2)
+	for (uint64 block = 0; block < l->nblocks; block += blocks_of(kind))
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (load)
-			mtp_loader_load(l, kind, block, MTP_HEAT_ONE);
-		else
-			found += mtp_loader_has(l, kind, block);
-		if (block >= MaxBlockNumber - 1)
-			break;
+		found += mtp_loader_has(l, kind, block);
 	}
 	return found;
 }
@@ -44,18 +96,19 @@ static int64
 warm_one(Relation rel, BufferAccessStrategy strategy)
 {
 	MtpLoader	l;
-	int64		n = 0;
+	int64		n;
 
 	mtp_loader_open(&l, rel, strategy);
-	for (int load = 1; load >= 0; load--)
+	if (l.is_index)
 	{
-		if (l.is_index)
-			n += all_pages(&l, MTP_FRAME_INDEX, load);
-		else
-		{
-			n += all_pages(&l, MTP_FRAME_PAGEDIR, load);
-			n += all_pages(&l, MTP_FRAME_TABLE, load);
-		}
+		load_pages(&l, MTP_FRAME_INDEX);
+		n = count_pages(&l, MTP_FRAME_INDEX);
+	}
+	else
+	{
+		load_pages(&l, MTP_FRAME_PAGEDIR);
+		load_pages(&l, MTP_FRAME_TABLE);
+		n = count_pages(&l, MTP_FRAME_PAGEDIR) + count_pages(&l, MTP_FRAME_TABLE);
 	}
 	mtp_loader_close(&l);
 	return n;

@@ -1,0 +1,62 @@
+# VACUUM of a B-link index and mtpower.warm read the same pages whatever the release; PostgreSQL 18
+# tells that one call reads many.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', q{
+shared_preload_libraries = 'mtpower'
+mtpower.buffer_size = 64MB
+autovacuum = off
+});
+$node->start;
+sub sql { return $node->safe_psql('postgres', join(';', @_)); }
+my $major = int(sql('SHOW server_version_num') / 10000);
+my $rows = 100000;
+
+sql('CREATE EXTENSION mtpower', qq{
+	CREATE TABLE t (a int, v int) USING mtpower;
+	INSERT INTO t SELECT hashint4(g), g FROM generate_series(1, $rows) g;
+	CREATE INDEX t_a ON t USING mtpower_blink (a);
+	CREATE INDEX t_v ON t USING mtpower_blink (v)}, 'VACUUM t');
+my ($index, $table) = split /\|/, sql(q{SELECT pg_relation_size('t_a') / 8192, pg_relation_size('t') / 8192});
+cmp_ok($index, '>', 200, "$index pages of an index");
+
+# read_cold WHAT: calls and blocks read by a statement on a server that has just started
+sub read_cold
+{
+	my ($what) = @_;
+	$node->restart;
+	return sql($what) if $major < 18;	# its answer counts nothing
+	sql(q{SELECT pg_stat_reset_shared('io')});
+	sql($what);
+	my $read = q{SELECT sum(reads), sum(read_bytes) / 8192 FROM pg_stat_io WHERE backend_type = 'client backend' AND object = 'relation' AND context IN ('vacuum', 'bulkread')};
+	return split /\|/, sql($read);
+}
+# many WHAT, PAGES, CALLS, BLOCKS: all pages were read, most of them with others. Older releases do
+# not tell calls from blocks.
+sub many
+{
+	my ($what, $pages, $calls, $blocks) = @_;
+	return if $major < 18;
+	cmp_ok($blocks, '>=', $pages - 3, "$what: $blocks blocks are read, of $pages");
+	cmp_ok($calls, '<', $pages / 3, "$what: with $calls calls");
+}
+
+many('mtpower.warm of an index', $index, read_cold(q{SELECT mtpower.warm('t_a')}));
+is(sql(q{SELECT count(*) FROM mtpower.buffer_content WHERE relation = 't_a'::regclass}), $index - 1, 'all pages have frames, but for the metapage');
+many('mtpower.warm of a table', $table, read_cold(q{SELECT mtpower.warm('t')}));
+is(sql(q{SELECT count(*) FROM mtpower.buffer_content WHERE relation = 't'::regclass AND kind = 'table'}), int(($table + 1) / 2), 'all pairs have frames');
+
+sql('DELETE FROM t WHERE v % 50 = 1');
+my @read = read_cold('VACUUM (INDEX_CLEANUP ON, PARALLEL 0) t');
+many('VACUUM', sql(q{SELECT (pg_relation_size('t_a') + pg_relation_size('t_v')) / 8192}), @read);
+is(sql(q{SELECT count(*) || ' ' || count(*) FILTER (WHERE v % 50 = 1) FROM t}), $rows - $rows / 50 . ' 0', 'VACUUM took the dead rows');
+is(($node->psql('postgres', q{SELECT mtpower.verify_index('t_a', true), mtpower.verify_index('t_v', true)}))[0], 0, 'the indexes verify');
+
+$node->stop;
+done_testing();
