@@ -20,12 +20,16 @@
 
 PG_FUNCTION_INFO_V1(mtp_warm);
 
+/* If so many pages in a row got no frames there may be no room: nothing is read ahead any more. */
+#define MOST_REFUSED 32
+
 /* A place among the blocks of a relation: those to be read for pages of a kind. */
 typedef struct Ahead
 {
 	MtpLoader  *l;
 	int			kind;
 	BlockNumber block;
+	int			refused;		/* pages in a row that got no frames */
 } Ahead;
 
 /* Names the blocks that a page needs which has no frame, for the stream. */
@@ -34,10 +38,11 @@ next_block(void *arg)
 {
 	Ahead	   *a = arg;
 
-	while (a->block < a->l->nblocks)
+	while (a->block < a->l->nblocks && a->refused < MOST_REFUSED)
 	{
 		BlockNumber block = a->block++;
 
+		CHECK_FOR_INTERRUPTS();
 		if (mtp_loader_reads(a->l, a->kind, a->kind == MTP_FRAME_INDEX ? block : block & ~1))
 			return block;
 	}
@@ -51,10 +56,7 @@ blocks_of(int kind)
 	return kind == MTP_FRAME_INDEX ? 1 : 2;
 }
 
-/*
- * Loads all pages of a kind.  The loader finds in shared buffers what the stream has read: up to a
- * page's last block, before the page is loaded.
- */
+/* Loads all pages of a kind.  The loader finds in shared buffers what the stream has read. */
 static void
 load_pages(MtpLoader *l, int kind)
 {
@@ -62,18 +64,28 @@ load_pages(MtpLoader *l, int kind)
 	MtpBlockStream stream;
 	Buffer		buf;
 
+	if (l->nblocks == 0)
+		return;					/* also a relation that may have no frames */
 	mtp_blocks_begin(&stream, l->rel, l->strategy, next_block, &ahead);
 	buf = mtp_blocks_next(&stream);
 	for (uint64 block = 0; block < l->nblocks; block += blocks_of(kind))
 	{
+		Buffer		pinned[2];
+		int			n = 0;
+
 		CHECK_FOR_INTERRUPTS();
 		while (BufferIsValid(buf) && BufferGetBlockNumber(buf) < block + blocks_of(kind))
 		{
-			ReleaseBuffer(buf);
+			pinned[n++] = buf;
 			buf = mtp_blocks_next(&stream);
 		}
 		mtp_loader_load(l, kind, block, MTP_HEAT_ONE);
+		ahead.refused = mtp_loader_has(l, kind, block) ? 0 : ahead.refused + 1;
+		while (n > 0)
+			ReleaseBuffer(pinned[--n]);
 	}
+	if (BufferIsValid(buf))
+		ReleaseBuffer(buf);
 	mtp_blocks_end(&stream);
 }
 

@@ -16,7 +16,7 @@ autovacuum = off
 $node->start;
 sub sql { return $node->safe_psql('postgres', join(';', @_)); }
 my $major = int(sql('SHOW server_version_num') / 10000);
-my $rows = 100000;
+my $rows = 300000;
 
 sql('CREATE EXTENSION mtpower', qq{
 	CREATE TABLE t (a int, v int) USING mtpower;
@@ -34,7 +34,7 @@ sub read_cold
 	return sql($what) if $major < 18;	# its answer counts nothing
 	sql(q{SELECT pg_stat_reset_shared('io')});
 	sql($what);
-	my $read = q{SELECT sum(reads), sum(read_bytes) / 8192 FROM pg_stat_io WHERE backend_type = 'client backend' AND object = 'relation' AND context IN ('vacuum', 'bulkread')};
+	my $read = q{SELECT sum(reads), div(sum(read_bytes), 8192) FROM pg_stat_io WHERE backend_type = 'client backend' AND object = 'relation' AND context IN ('vacuum', 'bulkread')};
 	return split /\|/, sql($read);
 }
 # many WHAT, PAGES, CALLS, BLOCKS: all pages were read, most of them with others. Older releases do
@@ -51,6 +51,20 @@ many('mtpower.warm of an index', $index, read_cold(q{SELECT mtpower.warm('t_a')}
 is(sql(q{SELECT count(*) FROM mtpower.buffer_content WHERE relation = 't_a'::regclass}), $index - 1, 'all pages have frames, but for the metapage');
 many('mtpower.warm of a table', $table, read_cold(q{SELECT mtpower.warm('t')}));
 is(sql(q{SELECT count(*) FROM mtpower.buffer_content WHERE relation = 't'::regclass AND kind = 'table'}), int(($table + 1) / 2), 'all pairs have frames');
+
+# Without room nothing is read, but for the first few.
+$node->append_conf('postgresql.conf', 'mtpower.buffer_size = 1MB');
+$node->restart;
+sql(q{SELECT mtpower.warm('t_v')});
+my ($calls, $blocks) = read_cold(q{SELECT mtpower.warm('t_v'), mtpower.warm('t')});
+my $held = sql(q{SELECT count(*) FROM mtpower.buffer_content WHERE kind = 'index'});
+cmp_ok($held, '>', 20, "$held pages fill the buffer");
+cmp_ok($blocks, '<', ($index + $table) / 2, "$blocks blocks are read") if $major >= 18;
+my $other = $node->background_psql('postgres');
+$other->query_safe('CREATE TEMP TABLE other (a int) USING mtpower; INSERT INTO other VALUES (1); CREATE INDEX other_a ON other USING mtpower_blink (a)');
+is(sql(q{SELECT mtpower.warm(oid) FROM pg_class WHERE relname IN ('other', 'other_a')}), "0\n0", 'nothing of the temporary tables of other sessions');
+$other->quit;
+$node->append_conf('postgresql.conf', 'mtpower.buffer_size = 64MB');
 
 sql('DELETE FROM t WHERE v % 50 = 1');
 my @read = read_cold('VACUUM (INDEX_CLEANUP ON, PARALLEL 0) t');
