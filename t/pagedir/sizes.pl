@@ -100,7 +100,7 @@ SKIP:
 	{
 		my ($what, @do) = @$meanwhile;
 		load(@mixed);
-		$node->restart('immediate');	# the buffer is empty
+		$node->restart;	# the buffer is empty
 		$faults->hold;
 		my $builder = $faults->start(q{SET mtpower.debug_injection = 'directory_outgrown=wait'}, q{SELECT mtpower.warm('t')});
 		$faults->stopped("application_name = '$builder->{name}'");
@@ -108,8 +108,8 @@ SKIP:
 		sql("UPDATE t SET k = -7 WHERE ctid = '($block,1)'", @do);
 		$faults->release;
 		is($faults->finish($builder), '', "$what: no error");
-		is(skipped(), pages(), "$what: all pages have directories");
-		like(sql('EXPLAIN (ANALYZE, COSTS off) SELECT * FROM t WHERE k = -7'), qr/ rows=1 .*Pages: 1 by directory, \d+ skipped, 0 scanned/s, "$what: it is found");
+		cmp_ok(skipped(), '>=', pages(), "$what: all pages have directories");	# and empty ones, since 17
+		like(sql('EXPLAIN (ANALYZE, COSTS off) SELECT * FROM t WHERE k = -7'), qr/ rows=1(\.00)? .*Pages: 1 by directory, \d+ skipped, 0 scanned/s, "$what: it is found");
 		once($what);
 		is(sql("SELECT count(*) FROM mtpower.buffer_content WHERE kind = 'directory' AND block = $block"), 1, "$what: the pair has one");
 	}

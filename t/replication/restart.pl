@@ -69,7 +69,7 @@ foreach my $case (
 	$node->safe_psql('postgres', $sql);
 	replayed();
 	$standby->safe_psql('postgres', 'CHECKPOINT');
-	$standby->restart('immediate');
+	$standby->restart;
 	replayed();
 	sound("$name, replayed twice");
 
@@ -77,7 +77,7 @@ foreach my $case (
 	$node->safe_psql('postgres', 'CHECKPOINT');
 	replayed();
 	$standby->safe_psql('postgres', 'CHECKPOINT');
-	$standby->restart('immediate');
+	$standby->restart;
 	sound("$name, written");
 }
 
