@@ -302,7 +302,7 @@ vacuum_scan(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDelete
 	v.cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower page deletion",
 								  ALLOCSET_DEFAULT_SIZES);
 
-	mtp_blocks_begin(&stream, v.rel, info->strategy, next_block, &v);
+	mtp_blocks_begin(&stream, MTP_BLOCKS_ALL, v.rel, info->strategy, next_block, &v);
 	for (;; scanblkno++)
 	{
 		BlockNumber back;

@@ -179,30 +179,19 @@ mtp_extend_relation(Relation rel)
 }
 
 /*
- * Reads a page for a sequential scan, which stands at it then, and notes the rows that the scan's
- * snapshot sees.  PostgreSQL 17 split this in two, and reads ahead, which this does not.
- */
-static inline void
-mtp_heap_read_page(HeapScanDesc scan, BlockNumber block)
-{
-#if PG_VERSION_NUM >= 170000
-	if (BufferIsValid(scan->rs_cbuf))
-		ReleaseBuffer(scan->rs_cbuf);
-	CHECK_FOR_INTERRUPTS();
-	scan->rs_cbuf = ReadBufferExtended(scan->rs_base.rs_rd, MAIN_FORKNUM, block, RBM_NORMAL,
-									   scan->rs_strategy);
-	scan->rs_cblock = block;
-	heap_prepare_pagescan(&scan->rs_base);
-#else
-	heapgetpage(&scan->rs_base, block);
-#endif
-}
-
-/*
  * Blocks of a relation that are read one after the other: those that next(arg) names, which returns
  * InvalidBlockNumber behind the last.  PostgreSQL 17 reads ahead, many blocks with one call: it
- * asks for blocks, and pins pages, long before mtp_blocks_next() returns them.
+ * asks for blocks, and pins pages, long before mtp_blocks_next() returns them; all at once
+ * (MTP_BLOCKS_ALL), or more and more of them, since a scan (MTP_BLOCKS_SCAN) may end early.
  */
+#if PG_VERSION_NUM >= 170000
+#define MTP_BLOCKS_ALL (READ_STREAM_MAINTENANCE | READ_STREAM_FULL)
+#define MTP_BLOCKS_SCAN READ_STREAM_SEQUENTIAL
+#else
+#define MTP_BLOCKS_ALL 0
+#define MTP_BLOCKS_SCAN 0
+#endif
+
 typedef BlockNumber (*MtpNextBlock) (void *arg);
 
 typedef struct MtpBlockStream
@@ -225,16 +214,16 @@ mtp_blocks_callback(ReadStream *stream, void *s, void *per_buffer_data)
 }
 #endif
 
-/* *s, arg, rel and strategy stay where they are until mtp_blocks_end(). */
+/* *s, arg, rel, strategy and the current memory context stay until mtp_blocks_end(). */
 static inline void
-mtp_blocks_begin(MtpBlockStream *s, Relation rel, BufferAccessStrategy strategy, MtpNextBlock next,
-				 void *arg)
+mtp_blocks_begin(MtpBlockStream *s, int flags, Relation rel, BufferAccessStrategy strategy,
+				 MtpNextBlock next, void *arg)
 {
 	s->next = next;
 	s->arg = arg;
 #if PG_VERSION_NUM >= 170000
-	s->stream = read_stream_begin_relation(READ_STREAM_MAINTENANCE | READ_STREAM_FULL, strategy,
-										   rel, MAIN_FORKNUM, mtp_blocks_callback, s, 0);
+	s->stream = read_stream_begin_relation(flags, strategy, rel, MAIN_FORKNUM,
+										   mtp_blocks_callback, s, 0);
 #else
 	s->rel = rel;
 	s->strategy = strategy;
@@ -255,7 +244,7 @@ mtp_blocks_next(MtpBlockStream *s)
 #endif
 }
 
-/* Behind the last: there are more blocks now. */
+/* Behind the last one: there are more blocks now. */
 static inline void
 mtp_blocks_go_on(MtpBlockStream *s)
 {
@@ -269,6 +258,79 @@ mtp_blocks_end(MtpBlockStream *s)
 {
 #if PG_VERSION_NUM >= 170000
 	read_stream_end(s->stream);
+#endif
+}
+
+/*
+ * Reads blocks into shared buffers and keeps no pin: for a process that reads them one by one next,
+ * and may not have them all pinned.  Does nothing where one call reads one block.
+ */
+static inline void
+mtp_blocks_load(Relation rel, BufferAccessStrategy strategy, MtpNextBlock next, void *arg)
+{
+#if PG_VERSION_NUM >= 170000
+	MtpBlockStream s;
+	Buffer		buf;
+
+	mtp_blocks_begin(&s, MTP_BLOCKS_ALL, rel, strategy, next, arg);
+	while (BufferIsValid(buf = mtp_blocks_next(&s)))
+		ReleaseBuffer(buf);
+	mtp_blocks_end(&s);
+#endif
+}
+
+/*
+ * Reads a page for a sequential scan, which stands at it then, and notes the rows that the scan's
+ * snapshot sees: of a block, or of the next one of a stream; false behind the last.  PostgreSQL 17
+ * split core's function for this in two.
+ */
+#if PG_VERSION_NUM >= 170000
+static inline bool
+mtp_heap_stand(HeapScanDesc scan, Buffer buf)
+{
+	scan->rs_cbuf = buf;
+	if (!BufferIsValid(buf))
+		return false;
+	scan->rs_cblock = BufferGetBlockNumber(buf);
+	heap_prepare_pagescan(&scan->rs_base);
+	return true;
+}
+
+static inline void
+mtp_heap_leave(HeapScanDesc scan)
+{
+	if (BufferIsValid(scan->rs_cbuf))
+		ReleaseBuffer(scan->rs_cbuf);
+	scan->rs_cbuf = InvalidBuffer;
+	CHECK_FOR_INTERRUPTS();
+}
+#endif
+
+static inline void
+mtp_heap_read_page(HeapScanDesc scan, BlockNumber block)
+{
+#if PG_VERSION_NUM >= 170000
+	mtp_heap_leave(scan);
+	(void) mtp_heap_stand(scan, ReadBufferExtended(scan->rs_base.rs_rd, MAIN_FORKNUM, block,
+												   RBM_NORMAL, scan->rs_strategy));
+#else
+	heapgetpage(&scan->rs_base, block);
+#endif
+}
+
+static inline bool
+mtp_heap_read_next(HeapScanDesc scan, MtpBlockStream *s)
+{
+#if PG_VERSION_NUM >= 170000
+	mtp_heap_leave(scan);
+	return mtp_heap_stand(scan, mtp_blocks_next(s));
+#else
+	BlockNumber block = s->next(s->arg);
+
+	if (block == InvalidBlockNumber)
+		return false;
+	heapgetpage(&scan->rs_base, block);
+	return true;
 #endif
 }
 

@@ -74,6 +74,20 @@ typedef struct MtpDirscanShared
  * the page.
  */
 #define MTP_DIRSCAN_FEW	32
+#define MTP_DIRSCAN_MANY (-1)
+
+/* Forward, the scan looks at blocks and reads pages before it comes to them. */
+typedef struct MtpDirscanAhead
+{
+	MtpBlockStream stream;
+	bool		active;
+	int64		at;				/* as in the scan's position */
+	bool		reading;		/* the block at `at` is in the stream */
+
+	/* The block at `at`, where rows of it are named: the scan's rows[]. */
+	BlockNumber block;
+	int			nrows;			/* 0 if there is none */
+} MtpDirscanAhead;
 
 typedef struct MtpDirscanState
 {
@@ -93,7 +107,8 @@ typedef struct MtpDirscanState
 	bool		named;			/* the rows are rows[], else those of the scan's descriptor */
 	int			nrows;
 	int			row;
-	OffsetNumber rows[MaxHeapTuplesPerPage];
+	OffsetNumber rows[MTP_DIRSCAN_FEW];
+	MtpDirscanAhead ahead;
 
 	/* ask.c: directories */
 	bool		asks;
@@ -116,10 +131,12 @@ typedef struct MtpDirscanState
 /*
  * read.c: returns the next row in the executor's direction, in the scan's slot, or NULL behind the
  * last one.  mtp_dirscan_begin_reading sets the position to the start; the scan's descriptor is new
- * or was reset.
+ * or was reset.  mtp_dirscan_end_reading leaves the pages that were read ahead, before the
+ * descriptor goes or is reset.
  */
 extern TupleTableSlot *mtp_dirscan_next(MtpDirscanState *s);
 extern void mtp_dirscan_begin_reading(MtpDirscanState *s);
+extern void mtp_dirscan_end_reading(MtpDirscanState *s);
 
 /*
  * ask.c: prepares for asking if there is something to ask; asks a pair of blocks, and on success

@@ -121,6 +121,7 @@ end_scan(CustomScanState *node)
 {
 	MtpDirscanState *s = (MtpDirscanState *) node;
 
+	mtp_dirscan_end_reading(s);
 	if (node->ss.ss_currentScanDesc != NULL)
 		table_endscan(node->ss.ss_currentScanDesc);
 	if (s->wants)
@@ -132,6 +133,7 @@ rescan_from_start(CustomScanState *node)
 {
 	MtpDirscanState *s = (MtpDirscanState *) node;
 
+	mtp_dirscan_end_reading(s);
 	if (node->ss.ss_currentScanDesc != NULL)
 		table_rescan(node->ss.ss_currentScanDesc, NULL);
 	s->has_keys = false;
@@ -166,6 +168,7 @@ begin_shared(CustomScanState *node, ParallelContext *pcxt, void *shared)
 	 * Below a LIMIT that is run again there may have been an earlier descriptor, whose memory is
 	 * gone.
 	 */
+	mtp_dirscan_end_reading(s);
 	if (node->ss.ss_currentScanDesc != NULL)
 		table_endscan(node->ss.ss_currentScanDesc);
 	s->begun = false;

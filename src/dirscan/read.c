@@ -28,6 +28,14 @@ mtp_dirscan_begin_reading(MtpDirscanState *s)
 		scan->rs_startblock -= scan->rs_startblock % 2;
 }
 
+void
+mtp_dirscan_end_reading(MtpDirscanState *s)
+{
+	if (s->ahead.active)
+		mtp_blocks_end(&s->ahead.stream);
+	s->ahead.active = false;
+}
+
 /* Releases the page that the descriptor has pinned. */
 static void
 leave_page(HeapScanDesc scan)
@@ -39,62 +47,138 @@ leave_page(HeapScanDesc scan)
 }
 
 /*
- * Takes the block's rows from the items that its pair's directory named.  Returns false if they
- * are many.
+ * Takes the block's rows from the items that its pair's directory named; returns how many, or
+ * MTP_DIRSCAN_MANY.
  */
-static bool
+static int
 take_named(MtpDirscanState *s, BlockNumber block)
 {
 	int			half = block % 2;
+	int			n = 0;
 
-	s->nrows = 0;
 	for (int item = half * MaxHeapTuplesPerPage; (item = mtp_pagedir_next(&s->items, item)) >= 0 &&
 		 MtpItemHalf(item) == half; item++)
 	{
-		if (s->nrows == MTP_DIRSCAN_FEW)
-			return false;
-		s->rows[s->nrows++] = MtpItemOffset(item);
+		if (n == MTP_DIRSCAN_FEW)
+			return MTP_DIRSCAN_MANY;
+		s->rows[n++] = MtpItemOffset(item);
 	}
-	return true;
+	return n;
 }
 
-static void
-load_block(MtpDirscanState *s, BlockNumber block)
+/*
+ * Asks the directory of the block's pair, or for one if there is none.  Returns how many rows it
+ * names, in s->rows; MTP_DIRSCAN_MANY if the block must be read as a whole.
+ */
+static int
+name_rows(MtpDirscanState *s, BlockNumber block)
 {
-	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
 	uint32		pair = block / 2;
 
-	s->block = block;
-	if (s->asks)
+	if (!s->asks)
+		return MTP_DIRSCAN_MANY;
+	if (s->pair != pair)
 	{
-		bool		again = s->pair == pair;
-
-		if (!again)
+		s->answered = mtp_dirscan_ask(s, pair);
+		s->pair = pair;
+		if (!s->answered)
 		{
-			s->answered = mtp_dirscan_ask(s, pair);
-			s->pair = pair;
-		}
-		if (s->answered && take_named(s, block))
-		{
-			CHECK_FOR_INTERRUPTS();
-			leave_page(scan);
-			s->named = true;
-			s->counts[s->nrows > 0 ? MTP_DIRSCAN_ASKED : MTP_DIRSCAN_SKIPPED]++;
-			MTP_INJECT("directory_answered");
-			return;
-		}
-		if (!s->answered && !again)
-		{
-			/* Building the directory may lock the page, so this holds no pin on it. */
-			leave_page(scan);
-			mtp_pagedir_request(scan->rs_base.rs_rd, pair);
+			mtp_pagedir_request(s->css.ss.ss_currentRelation, pair);
 			s->wants = true;
 		}
 	}
-	mtp_heap_read_page(scan, block);
-	s->named = false;
-	s->nrows = scan->rs_ntuples;
-	s->counts[MTP_DIRSCAN_READ]++;
+	return s->answered ? take_named(s, block) : MTP_DIRSCAN_MANY;
+}
+
+/* ---------- forward ---------- */
+
+/* The next block, InvalidBlockNumber behind the last.  The scan reads ahead, up to ahead.at. */
+static BlockNumber
+block_ahead(MtpDirscanState *s)
+{
+	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
+
+	s->ahead.at++;
+	if (scan->rs_base.rs_parallel != NULL)
+	{
+		ParallelBlockTableScanDesc shared = (ParallelBlockTableScanDesc) scan->rs_base.rs_parallel;
+
+		if (s->ahead.at == 0)
+			table_block_parallelscan_startblock_init(scan->rs_base.rs_rd,
+													 scan->rs_parallelworkerdata, shared);
+		return table_block_parallelscan_nextpage(scan->rs_base.rs_rd, scan->rs_parallelworkerdata,
+												 shared);
+	}
+	return s->ahead.at >= scan->rs_nblocks ? InvalidBlockNumber :
+		(scan->rs_startblock + s->ahead.at) % scan->rs_nblocks;
+}
+
+/*
+ * Synchronized scans follow scans that read pages, at the end of the table too, as in core: tells
+ * them where this one is.
+ */
+static void
+report_ahead(MtpDirscanState *s)
+{
+	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
+
+	if ((scan->rs_base.rs_flags & SO_ALLOW_SYNC) && scan->rs_base.rs_parallel == NULL &&
+		s->ahead.at > 0)
+		ss_report_location(scan->rs_base.rs_rd,
+						   (scan->rs_startblock + s->ahead.at) % scan->rs_nblocks);
+}
+
+/*
+ * The stream's next block: it must be read.  InvalidBlockNumber behind the last block, and before
+ * one with named rows (ahead.named), which the scan gets when it has read what is before it.
+ */
+static BlockNumber
+next_to_read(void *arg)
+{
+	MtpDirscanState *s = arg;
+	BlockNumber block = InvalidBlockNumber;
+
+	Assert(s->ahead.nrows == 0);
+	while (!s->nothing && (block = block_ahead(s)) != InvalidBlockNumber)
+	{
+		int			n = name_rows(s, block);
+
+		/* What directories answer in between tells followers nothing. */
+		if (s->ahead.reading)
+			report_ahead(s);
+		s->ahead.reading = n == MTP_DIRSCAN_MANY;
+		if (s->ahead.reading)
+			return block;
+		CHECK_FOR_INTERRUPTS();
+		MTP_INJECT("directory_answered");
+		if (n > 0)
+		{
+			s->ahead.block = block;
+			s->ahead.nrows = n;
+			return InvalidBlockNumber;
+		}
+		s->counts[MTP_DIRSCAN_SKIPPED]++;
+	}
+	if (s->ahead.reading && !s->nothing)
+		report_ahead(s);
+	s->ahead.reading = false;
+	return InvalidBlockNumber;
+}
+
+/* Begins to read ahead from the scan's position. */
+static void
+begin_ahead(MtpDirscanState *s)
+{
+	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
+	MemoryContext old = MemoryContextSwitchTo(s->css.ss.ps.state->es_query_cxt);
+
+	s->ahead.at = s->at;
+	s->ahead.nrows = 0;
+	s->ahead.reading = false;
+	s->ahead.active = true;
+	mtp_blocks_begin(&s->ahead.stream, MTP_BLOCKS_SCAN, scan->rs_base.rs_rd, scan->rs_strategy,
+					 next_to_read, s);
+	MemoryContextSwitchTo(old);
 }
 
 /* Loads the next block.  Returns false if there is none. */
@@ -102,50 +186,70 @@ static bool
 next_block(MtpDirscanState *s)
 {
 	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
-	BlockNumber block;
 
 	if (s->at >= (int64) scan->rs_nblocks)
 		return false;
-	s->at++;
-	if (scan->rs_base.rs_parallel != NULL)
+	if (!s->ahead.active)
+		begin_ahead(s);
+	if (mtp_heap_read_next(scan, &s->ahead.stream))
 	{
-		ParallelBlockTableScanDesc shared = (ParallelBlockTableScanDesc) scan->rs_base.rs_parallel;
-
-		if (s->at == 0)
-			table_block_parallelscan_startblock_init(scan->rs_base.rs_rd,
-													 scan->rs_parallelworkerdata, shared);
-		block = table_block_parallelscan_nextpage(scan->rs_base.rs_rd, scan->rs_parallelworkerdata,
-												  shared);
+		s->block = scan->rs_cblock;
+		s->named = false;
+		s->nrows = scan->rs_ntuples;
+		s->counts[MTP_DIRSCAN_READ]++;
+	}
+	else if (s->ahead.nrows > 0)
+	{
+		leave_page(scan);
+		s->block = s->ahead.block;
+		s->named = true;
+		s->nrows = s->ahead.nrows;
+		s->ahead.nrows = 0;
+		s->counts[MTP_DIRSCAN_ASKED]++;
+		mtp_blocks_go_on(&s->ahead.stream);
 	}
 	else
 	{
-		block = scan->rs_nblocks == 0 ? InvalidBlockNumber :
-			(scan->rs_startblock + s->at) % scan->rs_nblocks;
-
-		/*
-		 * Synchronized scans follow scans that read pages, at the end of the table too, as in
-		 * core.
-		 */
-		if (scan->rs_base.rs_flags & SO_ALLOW_SYNC && s->at > 0 && !s->named)
-			ss_report_location(scan->rs_base.rs_rd, block);
-		if (s->at == scan->rs_nblocks)
-			block = InvalidBlockNumber;
-	}
-	if (block == InvalidBlockNumber || s->nothing)
-	{
+		mtp_dirscan_end_reading(s);
 		s->at = scan->rs_nblocks;
 		return false;
 	}
-	load_block(s, block);
+	s->at = scan->rs_base.rs_parallel != NULL ? 0 :
+		(s->block + (int64) scan->rs_nblocks - scan->rs_startblock) % scan->rs_nblocks;
 	return true;
 }
 
+/* ---------- backward ---------- */
+
+static void
+load_block(MtpDirscanState *s, BlockNumber block)
+{
+	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
+
+	s->block = block;
+	s->nrows = name_rows(s, block);
+	s->named = s->nrows != MTP_DIRSCAN_MANY;
+	if (s->named)
+	{
+		CHECK_FOR_INTERRUPTS();
+		leave_page(scan);
+		s->counts[s->nrows > 0 ? MTP_DIRSCAN_ASKED : MTP_DIRSCAN_SKIPPED]++;
+		MTP_INJECT("directory_answered");
+		return;
+	}
+	mtp_heap_read_page(scan, block);
+	s->nrows = scan->rs_ntuples;
+	s->counts[MTP_DIRSCAN_READ]++;
+}
+
+/* What was read ahead is left: the way forward begins anew. */
 static bool
 previous_block(MtpDirscanState *s)
 {
 	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
 
 	Assert(scan->rs_base.rs_parallel == NULL);
+	mtp_dirscan_end_reading(s);
 	scan->rs_base.rs_flags &= ~SO_ALLOW_SYNC;
 	if (s->at < 0 || --s->at < 0 || s->nothing)
 	{

@@ -183,6 +183,37 @@ vacuum_bucket(Vacuum *v, uint32 bucket)
 	v->to = blkno + 1;
 }
 
+/* Buckets whose pages are read with one call */
+#define READ_BUCKETS 16
+
+typedef struct Buckets
+{
+	const MtpHashMeta *meta;
+	uint32		next;
+	uint32		end;
+} Buckets;
+
+static BlockNumber
+next_bucket(void *arg)
+{
+	Buckets    *b = arg;
+
+	return b->next < b->end ? mtp_hash_block(b->meta, b->next++) : InvalidBlockNumber;
+}
+
+/*
+ * Reads the primary pages of the next buckets, and keeps no pin: this process will wait for a
+ * bucket's scans, for as long as a cursor stands there, and pins would keep other buckets from
+ * being split meanwhile (H10).
+ */
+static void
+read_buckets(Vacuum *v, uint32 from, uint32 end)
+{
+	Buckets		b = {.meta = mtp_hash_meta(v->rel, false),.next = from,.end = end};
+
+	mtp_blocks_load(v->rel, v->info->strategy, next_bucket, &b);
+}
+
 /*
  * Growth goes by the metapage's count of entries, which is a hint.  This makes it exact again, if
  * nothing else happened meanwhile.
@@ -240,6 +271,8 @@ mtp_hash_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 			if (done == nbuckets / 2)
 				MTP_INJECT("vacuum_middle");
 			MtpVacuumDelayPoint();
+			if (done % READ_BUCKETS == 0)
+				read_buckets(&v, done, Min(done + READ_BUCKETS, nbuckets));
 			vacuum_bucket(&v, done);
 			if (info->report_progress)
 				pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, done);
@@ -255,16 +288,15 @@ mtp_hash_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 }
 
 /*
- * Looks at a block outside of the extents; true if it is free.  A zero page becomes a free one: it
- * is what a process left that extended the index and then failed (H11).  A process that goes on to
- * use its new block has had it locked since before VACUUM could see it, and unlocks it with
- * content.
+ * Looks at a pinned block outside of the extents, and releases it; true if it is free.  A zero page
+ * becomes a free one: it is what a process left that extended the index and then failed (H11).  A
+ * process that goes on to use its new block has had it locked since before VACUUM could see it, and
+ * unlocks it with content.
  */
 static bool
-note_free(IndexVacuumInfo *info, BlockNumber blkno)
+note_free(Relation rel, Buffer buf)
 {
-	Relation	rel = info->index;
-	Buffer		buf = ReadBufferExtended(rel, MAIN_FORKNUM, blkno, RBM_NORMAL, info->strategy);
+	BlockNumber blkno = BufferGetBlockNumber(buf);
 	Page		page = BufferGetPage(buf);
 	bool		is_free;
 
@@ -295,11 +327,43 @@ note_free(IndexVacuumInfo *info, BlockNumber blkno)
 	return is_free;
 }
 
+/* The blocks outside of the extents: stash pages and free ones */
+typedef struct Outside
+{
+	MtpHashMeta meta;
+	BlockNumber next;
+	BlockNumber until;			/* up to here there is no extent */
+	BlockNumber end;
+} Outside;
+
+static BlockNumber
+next_outside(void *arg)
+{
+	Outside    *o = arg;
+
+	while (o->next == o->until && o->next < o->end)
+	{
+		o->until = o->end;
+		for (int i = 0; i < o->meta.nextents; i++)
+		{
+			BlockNumber from = o->meta.extents[i].block;
+			BlockNumber to = from + (mtp_hash_extent_end(&o->meta, i) - o->meta.extents[i].bucket);
+
+			if (from <= o->next && o->next < to)
+				o->until = o->next = to;
+			else if (from > o->next)
+				o->until = Min(o->until, from);
+		}
+	}
+	return o->next < o->end ? o->next++ : InvalidBlockNumber;
+}
+
 IndexBulkDeleteResult *
 mtp_hash_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 {
-	MtpHashMeta meta;
-	BlockNumber blkno = MTP_HASH_META_BLOCK + 1;
+	Outside		outside = {.next = MTP_HASH_META_BLOCK + 1,.until = MTP_HASH_META_BLOCK + 1};
+	MtpBlockStream stream;
+	Buffer		buf;
 
 	if (info->analyze_only || stats == NULL)
 		return stats;
@@ -308,31 +372,17 @@ mtp_hash_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 	 * The length comes first, under the extension lock: so the metapage has all extents that begin
 	 * within it, and no extent's block looks like one that belongs to nothing (H11).
 	 */
-	stats->num_pages = mtp_index_length(info->index);
+	outside.end = stats->num_pages = mtp_index_length(info->index);
 	stats->pages_free = 0;
-	mtp_hash_copy_meta(info->index, &meta);
-	while (blkno < stats->num_pages)
+	mtp_hash_copy_meta(info->index, &outside.meta);
+	mtp_blocks_begin(&stream, MTP_BLOCKS_ALL, info->index, info->strategy, next_outside, &outside);
+	while (BufferIsValid(buf = mtp_blocks_next(&stream)))
 	{
-		BlockNumber end = stats->num_pages;
-
-		/* Up to the next extent lie stash pages and free ones.  Skip an extent with blkno. */
-		for (int i = 0; i < meta.nextents; i++)
-		{
-			BlockNumber from = meta.extents[i].block;
-			BlockNumber to = from + (mtp_hash_extent_end(&meta, i) - meta.extents[i].bucket);
-
-			if (from <= blkno && blkno < to)
-				end = blkno = to;
-			else if (from > blkno)
-				end = Min(end, from);
-		}
-		for (; blkno < end; blkno++)
-		{
-			MtpVacuumDelayPoint();
-			if (note_free(info, blkno))
-				stats->pages_free++;
-		}
+		MtpVacuumDelayPoint();
+		if (note_free(info->index, buf))
+			stats->pages_free++;
 	}
+	mtp_blocks_end(&stream);
 	stats->pages_deleted = stats->pages_free;
 	IndexFreeSpaceMapVacuum(info->index);
 

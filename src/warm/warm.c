@@ -66,7 +66,7 @@ load_pages(MtpLoader *l, int kind)
 
 	if (l->nblocks == 0)
 		return;					/* also a relation that may have no frames */
-	mtp_blocks_begin(&stream, l->rel, l->strategy, next_block, &ahead);
+	mtp_blocks_begin(&stream, MTP_BLOCKS_ALL, l->rel, l->strategy, next_block, &ahead);
 	buf = mtp_blocks_next(&stream);
 	for (uint64 block = 0; block < l->nblocks; block += blocks_of(kind))
 	{

@@ -1,5 +1,5 @@
-# VACUUM of a B-link index and mtpower.warm read the same pages whatever the release; PostgreSQL 18
-# tells that one call reads many.
+# VACUUM of indexes, mtpower.warm and directory scans read the same pages whatever the release;
+# PostgreSQL 18 tells that one call reads many.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -22,29 +22,33 @@ sql('CREATE EXTENSION mtpower', qq{
 	CREATE TABLE t (a int, v int) USING mtpower;
 	INSERT INTO t SELECT hashint4(g), g FROM generate_series(1, $rows) g;
 	CREATE INDEX t_a ON t USING mtpower_blink (a);
-	CREATE INDEX t_v ON t USING mtpower_blink (v)}, 'VACUUM t');
+	CREATE INDEX t_v ON t USING mtpower_blink (v);
+	CREATE TABLE h (a int) USING mtpower;
+	INSERT INTO h SELECT g FROM generate_series(1, $rows) g;
+	CREATE INDEX h_a ON h USING mtpower_hash (a)}, 'VACUUM t');
 my ($index, $table) = split /\|/, sql(q{SELECT pg_relation_size('t_a') / 8192, pg_relation_size('t') / 8192});
 cmp_ok($index, '>', 200, "$index pages of an index");
 
-# read_cold WHAT: calls and blocks read by a statement on a server that has just started
+# read_cold WHAT[, CONTEXT]: calls and blocks read by a statement on a server that has just started
 sub read_cold
 {
-	my ($what) = @_;
+	my ($what, $context) = @_;
+	$context //= 'vacuum';
 	$node->restart;
 	return sql($what) if $major < 18;	# its answer counts nothing
 	sql(q{SELECT pg_stat_reset_shared('io')});
 	sql($what);
-	my $read = q{SELECT sum(reads), div(sum(read_bytes), 8192) FROM pg_stat_io WHERE backend_type = 'client backend' AND object = 'relation' AND context IN ('vacuum', 'bulkread')};
-	return split /\|/, sql($read);
+	my $read = q{SELECT sum(reads), div(sum(read_bytes), 8192) FROM pg_stat_io WHERE backend_type = 'client backend' AND object = 'relation' AND context IN ('bulkread', };
+	return split /\|/, sql($read . "'$context')");
 }
-# many WHAT, PAGES, CALLS, BLOCKS: all pages were read, most of them with others. Older releases do
-# not tell calls from blocks.
+# many WHAT, PAGES, CALLS, BLOCKS[, EACH]: all pages were read, EACH (3) and more of them with a call
+# on the average. Older releases do not tell calls from blocks.
 sub many
 {
-	my ($what, $pages, $calls, $blocks) = @_;
+	my ($what, $pages, $calls, $blocks, $each) = @_;
 	return if $major < 18;
 	cmp_ok($blocks, '>=', $pages - 3, "$what: $blocks blocks are read, of $pages");
-	cmp_ok($calls, '<', $pages / 3, "$what: with $calls calls");
+	cmp_ok($calls, '<', $pages / ($each // 3), "$what: with $calls calls");
 }
 
 many('mtpower.warm of an index', $index, read_cold(q{SELECT mtpower.warm('t_a')}));
@@ -71,6 +75,29 @@ my @read = read_cold('VACUUM (INDEX_CLEANUP ON, PARALLEL 0) t');
 many('VACUUM', sql(q{SELECT (pg_relation_size('t_a') + pg_relation_size('t_v')) / 8192}), @read);
 is(sql(q{SELECT count(*) || ' ' || count(*) FILTER (WHERE v % 50 = 1) FROM t}), $rows - $rows / 50 . ' 0', 'VACUUM took the dead rows');
 is(($node->psql('postgres', q{SELECT mtpower.verify_index('t_a', true), mtpower.verify_index('t_v', true)}))[0], 0, 'the indexes verify');
+
+# Of a hash index, the buckets and what lies between them, but a bucket's chain page by page
+sql('DELETE FROM h WHERE a % 50 = 1');
+@read = read_cold('VACUUM (INDEX_CLEANUP ON, PARALLEL 0) h');
+many('VACUUM of a hash index', sql(q{SELECT pg_relation_size('h_a') / 8192}), @read, 2);
+is(sql('SELECT count(*) FROM h'), $rows - $rows / 50, 'VACUUM took its dead rows');
+is(($node->psql('postgres', q{SELECT mtpower.verify_index('h_a', true)}))[0], 0, 'the hash index verifies');
+
+# A directory scan of a table without directories, and then with a few, which the session builds
+$node->append_conf('postgresql.conf', 'mtpower.workers = 0');
+$node->restart;
+sql(q{SELECT mtpower.set_directory('t', 'v')});
+my $scan = q{SET max_parallel_workers_per_gather = 0; SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off};
+my @rows = ('a % 100 = 7 AND v >= 0', 'v BETWEEN 150000 AND 150100', 'v = 150000', 'v < 0');
+like(sql($scan, "EXPLAIN SELECT * FROM t WHERE $rows[0]"), qr/directory scan/, 'a directory scan');
+my $aggregate = q{SELECT count(*), coalesce(sum(a::bigint), 0), coalesce(md5(string_agg(ctid::text, ',')), '')};
+foreach my $where (@rows)
+{
+	my $plain = sql($scan, 'SET mtpower.enable_directoryscan = off', "$aggregate FROM t WHERE $where");
+	@read = read_cold("$scan; $aggregate FROM t WHERE $where", 'normal');
+	many("a directory scan, $where", $table, @read);
+	is(sql($scan, "$aggregate FROM t WHERE $where"), $plain, "its rows, $where");
+}
 
 $node->stop;
 done_testing();
