@@ -7,6 +7,10 @@
  * entries are taken, or first some into one where there are too many.
  *
  * In a run a narrow entry is an MtpNarrow, a wide one its prefix and its tuple, MAXALIGNed.
+ *
+ * A run is a file of this process alone, or one of a set that several processes share.  A process
+ * merges the first runs and appends what comes of it.  So the numbers of those that it leaves to
+ * another process have no gaps.
  */
 #include "batch/spool.h"
 
@@ -28,6 +32,14 @@ typedef struct Arena
 	Size		used;			/* of it */
 	Size		bytes;			/* taken from all blocks */
 } Arena;
+
+typedef struct Run
+{
+	BufFile    *file;
+	FileSet    *files;			/* that the file is in, or NULL */
+	int			owner;			/* the process that made it … */
+	int			number;			/* … and its number there: the file's name */
+} Run;
 
 /* A run being read: the entry it stands at, and the part of the file around that. */
 typedef struct Source
@@ -69,7 +81,10 @@ struct MtpSpool
 	uint32		scratch_cap;
 	Arena		arena;
 
-	List	   *runs;			/* BufFiles */
+	FileSet    *files;			/* where runs go that this process makes, or NULL */
+	int			owner;
+	int			made;			/* runs */
+	List	   *runs;			/* Run * */
 	uint32		next;			/* entry to take, if there are no runs */
 	Merge		merge;
 	char		tuple[MAXALIGN(MTP_NARROW_TUPLE)] pg_attribute_aligned(MAXIMUM_ALIGNOF);
@@ -81,6 +96,12 @@ StaticAssertDecl(sizeof(MtpNarrow) == sizeof(MtpWide) || sizeof(void *) < 8,
 /* Bytes that an entry takes, with its share of the scratch memory and without its tuple. */
 #define ENTRY_BYTES (2 * sizeof(MtpNarrow))
 
+void
+mtp_batch_spool_set_memory(MtpSpool *spool, Size memory)
+{
+	spool->memory = Min(memory, (Size) PG_UINT32_MAX * ENTRY_BYTES);
+}
+
 MtpSpool *
 mtp_batch_spool_begin(MtpOrder *order, Size memory)
 {
@@ -91,7 +112,7 @@ mtp_batch_spool_begin(MtpOrder *order, Size memory)
 
 	spool->order = order;
 	spool->context = cxt;
-	spool->memory = Min(memory, (Size) PG_UINT32_MAX * ENTRY_BYTES);
+	mtp_batch_spool_set_memory(spool, memory);
 	spool->cap = MIN_ENTRIES;
 	spool->entries.any = palloc(spool->cap * sizeof(MtpNarrow));
 	spool->arena.block_size = Max(2 * BLCKSZ, Min(memory / 16, 1024 * 1024));
@@ -141,6 +162,48 @@ sort_memory(MtpSpool *spool)
 		mtp_batch_sort_wide(spool->order, spool->entries.wide, spool->scratch, spool->n);
 }
 
+#define RUN_NAME 32
+
+static char *
+run_name(const Run *run, char *buf)
+{
+	snprintf(buf, RUN_NAME, "run%d.%d", run->owner, run->number);
+	return buf;
+}
+
+/* Makes an empty run, which becomes the last. */
+static BufFile *
+add_run(MtpSpool *spool)
+{
+	Run		   *run = palloc0(sizeof(Run));
+	char		name[RUN_NAME];
+
+	run->files = spool->files;
+	run->owner = spool->owner;
+	run->number = spool->made++;
+	run->file = run->files ? BufFileCreateFileSet(run->files, run_name(run, name)) :
+		BufFileCreateTemp(false);
+	spool->runs = lappend(spool->runs, run);
+	return run->file;
+}
+
+/* Frees the first n runs, whose entries are in another one. */
+static void
+drop_runs(MtpSpool *spool, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		Run		   *run = list_nth(spool->runs, i);
+		char		name[RUN_NAME];
+
+		BufFileClose(run->file);
+		if (run->files)
+			BufFileDeleteFileSet(run->files, run_name(run, name), false);
+		pfree(run);
+	}
+	spool->runs = list_delete_first_n(spool->runs, n);
+}
+
 static void
 write_wide(BufFile *file, const MtpWide *e)
 {
@@ -152,9 +215,8 @@ write_wide(BufFile *file, const MtpWide *e)
 static void
 spill_memory(MtpSpool *spool)
 {
-	BufFile    *file = BufFileCreateTemp(false);
+	BufFile    *file = add_run(spool);
 
-	spool->runs = lappend(spool->runs, file);
 	sort_memory(spool);
 	if (spool->order->narrow)
 		BufFileWrite(file, spool->entries.narrow, spool->n * sizeof(MtpNarrow));
@@ -304,7 +366,7 @@ merge_begin(MtpSpool *spool, int n)
 	{
 		Source	   *s = &m->sources[i];
 
-		s->file = list_nth(spool->runs, i);
+		s->file = ((Run *) list_nth(spool->runs, i))->file;
 		s->buf = palloc(m->buf_size);
 		if (BufFileSeek(s->file, 0, 0, SEEK_SET) != 0)
 			ereport(ERROR,
@@ -359,7 +421,7 @@ static void
 merge_into_run(MtpSpool *spool, int n)
 {
 	Merge	   *m = &spool->merge;
-	BufFile    *file = BufFileCreateTemp(false);
+	BufFile    *file = add_run(spool);
 	Source	   *s;
 
 	merge_begin(spool, n);
@@ -372,34 +434,24 @@ merge_into_run(MtpSpool *spool, int n)
 			write_wide(file, &s->wide);
 	}
 	for (int i = 0; i < n; i++)
-	{
-		BufFileClose(m->sources[i].file);
 		pfree(m->sources[i].buf);
-	}
 	pfree(m->sources);
 	pfree(m->tree);
-	spool->runs = lappend(list_delete_first_n(spool->runs, n), file);
+	drop_runs(spool, n);
 }
 
-void
-mtp_batch_spool_sort(MtpSpool *spool)
+/*
+ * No more entries come, and those in memory are in a run: gives their memory to merges, and merges
+ * runs until the rest can be read at once.
+ */
+static void
+merge_down(MtpSpool *spool)
 {
-	MemoryContext old = MemoryContextSwitchTo(spool->context);
 	int			fanin;
 
-	if (spool->runs == NIL)
-		sort_memory(spool);
-	else if (spool->n > 0)
-		spill_memory(spool);
 	if (spool->scratch)
 		pfree(spool->scratch);
-	if (spool->runs == NIL)
-	{
-		MemoryContextSwitchTo(old);
-		return;
-	}
-
-	/* The merge gets the memory of the entries. */
+	spool->scratch = NULL;
 	pfree(spool->entries.any);
 	list_free_deep(spool->arena.blocks);
 
@@ -410,7 +462,84 @@ mtp_batch_spool_sort(MtpSpool *spool)
 	fanin = Max(3, Min(spool->memory / (2 * BLCKSZ), MAX_FANIN)) - 1;
 	while (list_length(spool->runs) > fanin)
 		merge_into_run(spool, Min(fanin, list_length(spool->runs) - fanin + 1));
-	merge_begin(spool, list_length(spool->runs));
+}
+
+void
+mtp_batch_spool_sort(MtpSpool *spool)
+{
+	MemoryContext old = MemoryContextSwitchTo(spool->context);
+
+	if (spool->runs == NIL)
+	{
+		sort_memory(spool);
+		if (spool->scratch)
+			pfree(spool->scratch);
+		spool->scratch = NULL;
+	}
+	else
+	{
+		if (spool->n > 0)
+			spill_memory(spool);
+		merge_down(spool);
+		merge_begin(spool, list_length(spool->runs));
+	}
+	MemoryContextSwitchTo(old);
+}
+
+void
+mtp_batch_spool_use_files(MtpSpool *spool, FileSet *files, int owner)
+{
+	Assert(spool->n == 0 && spool->runs == NIL);
+	spool->files = files;
+	spool->owner = owner;
+}
+
+void
+mtp_batch_spool_spill(MtpSpool *spool)
+{
+	MemoryContext old = MemoryContextSwitchTo(spool->context);
+
+	if (spool->n > 0)
+		spill_memory(spool);
+	MemoryContextSwitchTo(old);
+}
+
+MtpSpoolRuns
+mtp_batch_spool_leave(MtpSpool *spool)
+{
+	MemoryContext old = MemoryContextSwitchTo(spool->context);
+	MtpSpoolRuns left;
+	ListCell   *lc;
+
+	Assert(spool->files != NULL);
+	if (spool->n > 0)
+		spill_memory(spool);
+	merge_down(spool);
+	left.n = list_length(spool->runs);
+	left.first = spool->made - left.n;
+	foreach(lc, spool->runs)
+		BufFileClose(((Run *) lfirst(lc))->file);
+	spool->runs = NIL;
+	MemoryContextSwitchTo(old);
+	return left;
+}
+
+void
+mtp_batch_spool_take(MtpSpool *spool, FileSet *files, int owner, MtpSpoolRuns runs)
+{
+	MemoryContext old = MemoryContextSwitchTo(spool->context);
+
+	for (int i = 0; i < runs.n; i++)
+	{
+		Run		   *run = palloc0(sizeof(Run));
+		char		name[RUN_NAME];
+
+		run->files = files;
+		run->owner = owner;
+		run->number = runs.first + i;
+		run->file = BufFileOpenFileSet(files, run_name(run, name), O_RDONLY, false);
+		spool->runs = lappend(spool->runs, run);
+	}
 	MemoryContextSwitchTo(old);
 }
 
@@ -466,6 +595,6 @@ mtp_batch_spool_end(MtpSpool *spool)
 	ListCell   *lc;
 
 	foreach(lc, spool->runs)
-		BufFileClose(lfirst(lc));
+		BufFileClose(((Run *) lfirst(lc))->file);
 	MemoryContextDelete(spool->context);
 }
