@@ -72,16 +72,6 @@ CLUSTER p USING p_ca;
 SELECT count(*) FROM (SELECT row_number() OVER (ORDER BY ctid) AS n, * FROM b) x
 FULL JOIN (SELECT row_number() OVER (ORDER BY ctid) AS n, * FROM p) y USING (n, a, c, t, pad) WHERE x.n IS NULL OR y.n IS NULL;
 
--- Parallel workers build only btrees.
-SET max_parallel_maintenance_workers = 2;
-SET min_parallel_table_scan_size = 0;
-SET log_statement = none;
-SET log_temp_files = -1;
-SET client_min_messages = debug1;
-CREATE INDEX b_pad ON b USING btree (pad);
-CREATE INDEX p_pad ON p USING mtpower_blink (pad);
-RESET client_min_messages;
-
 -- PRIMARY KEY and UNIQUE are core's btree, on mtpower tables too; everything that needs a unique index works with it.
 CREATE TABLE u (a int PRIMARY KEY, d int UNIQUE) USING mtpower;
 SELECT c.relname, am.amname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am am ON am.oid = c.relam

@@ -12,6 +12,8 @@
 #include "utils/memutils.h"
 #include "wal/writer.h"
 
+PGDLLEXPORT void mtp_blink_build_worker(dsm_segment *seg, shm_toc *toc);
+
 /* The page of a level that is being filled. */
 typedef struct Level
 {
@@ -233,20 +235,29 @@ collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive
 	pfree(itup);
 }
 
+static const MtpIndexBuildOps build_ops = {
+	.scanning = PROGRESS_BTREE_PHASE_INDEXBUILD_TABLESCAN,
+	.sorting = PROGRESS_BTREE_PHASE_PERFORMSORT_1,
+	.writing = PROGRESS_BTREE_PHASE_LEAF_LOAD,
+	.worker = "mtp_blink_build_worker",
+	.order = mtp_batch_order_make,
+	.collect = collect,
+	.write = write_tree
+};
+
+/* A parallel worker's main function. */
+void
+mtp_blink_build_worker(dsm_segment *seg, shm_toc *toc)
+{
+	mtp_index_build_work(&build_ops, seg, toc);
+}
+
 IndexBuildResult *
 mtp_blink_build(Relation heap, Relation index, struct IndexInfo *info)
 {
-	Build		b = {
-		.b.index = index,
-		.b.scanning = PROGRESS_BTREE_PHASE_INDEXBUILD_TABLESCAN,
-		.b.sorting = PROGRESS_BTREE_PHASE_PERFORMSORT_1,
-		.b.writing = PROGRESS_BTREE_PHASE_LEAF_LOAD,
-		.b.collect = collect,
-		.b.write = write_tree
-	};
+	Build		b = {.b.ops = &build_ops,.b.index = index};
 
 	mtp_blink_check_support(index);
-	b.b.order = mtp_batch_order_make(index);
 	return mtp_index_build(&b.b, heap, info);
 }
 

@@ -93,6 +93,7 @@ mtp_blink_handler(PG_FUNCTION_ARGS)
 	am->amcanparallel = true;
 	am->amcaninclude = true;
 	MtpBeOrdered(am, mtp_blink_height);
+	MtpBuildInParallel(am);
 	am->amparallelvacuumoptions =
 		VACUUM_OPTION_PARALLEL_BULKDEL | VACUUM_OPTION_PARALLEL_COND_CLEANUP;
 

@@ -29,7 +29,9 @@
  * (before, readers test for it on each page), numbered processes anew (MtpMyBackend is this one's
  * slot in arrays of MaxBackends entries), gave wait events of extensions names of their own, added
  * the argument that lets stronger locks count, renamed the ICU columns of the collations' catalogs,
- * and has nbtree advance arrays on the leaf (blink/scan_keys_17.c).
+ * has nbtree advance arrays on the leaf (blink/scan_keys_17.c), and asks the planner for workers of
+ * any index's build whose access method wants them.  Before, it asks for btree's only, so the build
+ * asks for itself: with the same locks, and as the table's owner, whose expressions they are.
  */
 #if PG_VERSION_NUM >= 170000
 #include "catalog/pg_database.h"
@@ -63,6 +65,8 @@ typedef TU_UpdateIndexes MtpUpdateIndexes;
 #define MtpWaitEventNew(name) WaitEventExtensionNew(name)
 #define MtpLockHeldByMe(tag, mode) LockHeldByMe(tag, mode, false)
 #define MTP_ARRAYS_ON_LEAF 1
+#define MtpBuildInParallel(am) ((am)->amcanbuildparallel = true)
+#define MtpBuildWorkers(info, heap, index) ((info)->ii_ParallelWorkers)
 #else
 #include "storage/lmgr.h"
 #include "storage/relfilenode.h"
@@ -94,6 +98,9 @@ typedef bool MtpUpdateIndexes;
 #define MtpWaitEventNew(name) ((void) (name), PG_WAIT_EXTENSION)
 #define MtpLockHeldByMe(tag, mode) LockHeldByMe(tag, mode)
 #define MTP_ARRAYS_ON_LEAF 0
+#define MtpBuildInParallel(am) ((void) 0)
+#define MtpBuildWorkers(info, heap, index) \
+	plan_create_index_workers(RelationGetRelid(heap), RelationGetRelid(index))
 #define Anum_pg_database_datlocale Anum_pg_database_daticulocale
 #define Anum_pg_collation_colllocale Anum_pg_collation_colliculocale
 #endif

@@ -16,6 +16,8 @@
 #define PHASE_SORT		3
 #define PHASE_WRITE		4
 
+PGDLLEXPORT void mtp_hash_build_worker(dsm_segment *seg, shm_toc *toc);
+
 /* A hash with fewer entries than this gets no chain of its own. */
 #define HEAVY			(MTP_HASH_CAP(MTP_HASH_STASH) / 2)
 
@@ -235,19 +237,39 @@ collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive
 	b->ntuples++;
 }
 
+/* The order of hashes, which are unsigned numbers. */
+static MtpOrder *
+hash_order(Relation index)
+{
+	MtpOrder   *order = palloc0(sizeof(MtpOrder));
+
+	order->code = MTP_NORM_OID;
+	order->narrow = true;
+	order->norm_prefixes = true;
+	return order;
+}
+
+static const MtpIndexBuildOps build_ops = {
+	.scanning = PHASE_SCAN,
+	.sorting = PHASE_SORT,
+	.writing = PHASE_WRITE,
+	.worker = "mtp_hash_build_worker",
+	.order = hash_order,
+	.collect = collect,
+	.write = write_index
+};
+
+/* A parallel worker's main function. */
+void
+mtp_hash_build_worker(dsm_segment *seg, shm_toc *toc)
+{
+	mtp_index_build_work(&build_ops, seg, toc);
+}
+
 IndexBuildResult *
 mtp_hash_build(Relation heap, Relation index, struct IndexInfo *info)
 {
-	MtpOrder	order = {.code = MTP_NORM_OID,.narrow = true,.norm_prefixes = true};
-	Build		b = {
-		.b.index = index,
-		.b.order = &order,
-		.b.scanning = PHASE_SCAN,
-		.b.sorting = PHASE_SORT,
-		.b.writing = PHASE_WRITE,
-		.b.collect = collect,
-		.b.write = write_index
-	};
+	Build		b = {.b.ops = &build_ops,.b.index = index};
 
 	mtp_hash_check_support(index);
 	return mtp_index_build(&b.b, heap, info);

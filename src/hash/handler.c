@@ -72,6 +72,7 @@ mtp_hash_handler(PG_FUNCTION_ARGS)
 	am->amcanbackward = true;
 	am->amcanmulticol = true;
 	MtpBeHash(am);
+	MtpBuildInParallel(am);
 	am->amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL;
 
 	am->ambuild = mtp_hash_build;

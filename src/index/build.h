@@ -13,30 +13,76 @@
 #include "batch/spool.h"
 #include "commands/progress.h"
 #include "pgstat.h"
+#include "storage/dsm.h"
+#include "storage/shm_toc.h"
 
-/* The part of a build that both have; an access method's own build begins with it. */
-typedef struct MtpIndexBuild
+struct MtpIndexBuild;
+
+/* How an access method builds its indexes */
+typedef struct MtpIndexBuildOps
 {
-	/* The access method sets these, and leaves the rest zero. */
-	Relation	index;
-	MtpOrder   *order;			/* of the entries */
 	int64		scanning;		/* phases, as the progress view has them */
 	int64		sorting;
 	int64		writing;
 
+	/*
+	 * Main function of parallel workers, by its name: an exported one, which passes its arguments
+	 * on to mtp_index_build_work().
+	 */
+	const char *worker;
+
+	/* The order of the entries: the same in all processes. */
+	MtpOrder   *(*order) (Relation index);
+
 	/* Puts a row's entry into the spool and counts it; the state is the MtpIndexBuild. */
 	IndexBuildCallback collect;
 
-	/* Writes the index's main fork from the sorted spool. */
+	/* Writes the index's main fork from the sorted spool.  Only the leader does. */
 	void		(*write) (struct MtpIndexBuild *b);
+} MtpIndexBuildOps;
 
+/*
+ * The part of a build that both have; an access method's own build begins with it.  In a parallel
+ * build each process has one, in workers without the access method's own part.
+ */
+typedef struct MtpIndexBuild
+{
+	/* The access method sets these, and leaves the rest zero. */
+	const MtpIndexBuildOps *ops;
+	Relation	index;
+
+	MtpOrder   *order;
 	MtpSpool   *spool;
-	int64		ntuples;		/* entries that collect() has put there */
+	int64		ntuples;		/* entries that collect() has put there, and workers have */
 	int64		done;			/* entries that were taken out again */
 } MtpIndexBuild;
 
 /* Builds an index, which is empty. */
 extern IndexBuildResult *mtp_index_build(MtpIndexBuild *b, Relation heap, struct IndexInfo *info);
+
+/* ---------- build_parallel.c ---------- */
+
+typedef struct MtpParallelBuild MtpParallelBuild;
+
+/*
+ * Starts up to nworkers workers, which begin to scan the table, and enters parallel mode.  Makes
+ * b->spool.  NULL if there are none: nothing is left then, and nothing is made.
+ */
+extern MtpParallelBuild *mtp_parallel_build_begin(MtpIndexBuild *b, Relation heap,
+												  struct IndexInfo *info, int nworkers);
+
+/*
+ * Scans the table together with the workers, waits for them, and takes their entries into b->spool,
+ * which is to be sorted.  Returns the number of live rows.  Errors of workers are raised here.
+ */
+extern double mtp_parallel_build_scan(MtpParallelBuild *p, MtpIndexBuild *b, Relation heap,
+									  struct IndexInfo *info);
+
+/* Leaves parallel mode, when the spool is gone. */
+extern void mtp_parallel_build_end(MtpParallelBuild *p);
+
+/* What a parallel worker does. */
+extern void mtp_index_build_work(const MtpIndexBuildOps *ops, dsm_segment *seg, shm_toc *toc);
 
 /* An entry was taken out of the spool: tells the progress view now and then. */
 static inline void

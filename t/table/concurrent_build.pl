@@ -1,5 +1,6 @@
 # CREATE INDEX CONCURRENTLY and REINDEX CONCURRENTLY run on an mtpower table under inserts,
-# updates (HOT and not) and deletes. Every index that comes out is complete.
+# updates (HOT and not) and deletes, without parallel workers and with them. Every index that comes
+# out is complete.
 use strict;
 use warnings;
 use IPC::Run;
@@ -13,12 +14,13 @@ $node->append_conf('postgresql.conf', qq{
 shared_preload_libraries = 'mtpower'
 fsync = off
 autovacuum_naptime = 1s
+max_worker_processes = 16
 });
 $node->start;
 $node->safe_psql('postgres', q{
 	CREATE EXTENSION mtpower;
 	CREATE EXTENSION amcheck;
-	CREATE TABLE t (a int PRIMARY KEY, b int, c int) USING mtpower WITH (fillfactor = 60);
+	CREATE TABLE t (a int PRIMARY KEY, b int, c int) USING mtpower WITH (fillfactor = 60, parallel_workers = 2);
 	INSERT INTO t SELECT g, g, g FROM generate_series(1, 2000) g;
 	CREATE INDEX t_b ON t (b);
 	CREATE INDEX t_l ON t USING mtpower_blink (b);
@@ -46,7 +48,7 @@ my $load = IPC::Run::start(
 	[ 'pgbench', '-n', '-c', '4', '-T', '8', '-f', $script, '--max-tries=10', $node->connstr('postgres') ],
 	'>', $node->basedir . '/load.out', '2>', $node->basedir . '/load.err');
 
-my ($builds, $failures, $message) = (0, 0, '');
+my ($rounds, $builds, $failures, $message) = (1, 0, 0, '');
 my $until = time() + 7;
 while (time() < $until)
 {
@@ -55,7 +57,7 @@ while (time() < $until)
 		'CREATE INDEX CONCURRENTLY t_lc ON t USING mtpower_blink (c)', 'REINDEX INDEX CONCURRENTLY t_h', 'CREATE INDEX CONCURRENTLY t_hc ON t USING mtpower_hash (c, b) WHERE a % 2 = 0',
 		'CREATE INDEX CONCURRENTLY t_lbc ON t USING mtpower_blink ((b + c)) WHERE a % 2 = 0', 'REINDEX TABLE CONCURRENTLY t')
 	{
-		my ($rc, undef, $stderr) = $node->psql('postgres', $sql);
+		my ($rc, undef, $stderr) = $node->psql('postgres', "SET log_min_messages = debug1; SET max_parallel_maintenance_workers = " . $rounds % 3 . ";\n$sql");
 		($rc, undef, $stderr) = $node->psql('postgres', q{
 			SELECT CASE WHEN a.amname = 'btree' THEN bt_index_check(c.oid, true) ELSE mtpower.verify_index(c.oid, true) END
 			FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
@@ -66,9 +68,12 @@ while (time() < $until)
 		$message = "$sql: $stderr";
 	}
 	$node->psql('postgres', 'DROP INDEX t_c, t_bc, t_lc, t_hc, t_lbc');
+	$rounds++;
 }
 ok($load->finish, 'the load ran to its end') or diag(slurp_file($node->basedir . '/load.err'));
 cmp_ok($builds, '>=', 4, 'there were builds');
+my %parallel = map { $_ => 1 } slurp_file($node->logfile) =~ /building index "(t_\w+?)(?:_ccnew)?" with 1 of 1 parallel workers/g;
+is(join(' ', grep { $parallel{$_} } qw(t_h t_hc t_l t_lbc t_lc)), 't_h t_hc t_l t_lbc t_lc', 'each of ours was built with a worker');
 is("$failures $message", '0 ', 'every build succeeded and every index is complete');
 
 foreach my $other ('t_b', 't_l')
