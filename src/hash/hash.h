@@ -191,12 +191,21 @@ extern Buffer mtp_hash_alloc(Relation rel);
 /* Computes the spread hash of an index row.  False if its first column is NULL: it is left out. */
 extern bool mtp_hash_row(Relation index, const Datum *values, const bool *isnull, uint32 *hash);
 
+/* What a scan looks for. */
+typedef enum MtpHashSearch
+{
+	MTP_HASH_ONE,				/* entries of one hash */
+	MTP_HASH_ALL,				/* all entries: some column has no equality */
+	MTP_HASH_NULLS,				/* rows whose first column is NULL, which have no entries */
+	MTP_HASH_NONE				/* nothing: a key compares with NULL by an operator */
+} MtpHashSearch;
+
 /*
- * Computes the spread hash that the scan keys ask for.  False if some column has no equality:
- * then the scan must walk all buckets.  False and *none if a key compares with NULL: then nothing
- * can match.  The hash function of a cross-type operator is that of its right side's type.
+ * What the scan keys ask for; computes the spread hash of MTP_HASH_ONE.  The hash function of a
+ * cross-type operator is that of its right side's type.  A key may be IS NULL, although the planner
+ * makes none.
  */
-extern bool mtp_hash_keys(Relation index, ScanKey keys, int nkeys, uint32 *hash, bool *none);
+extern MtpHashSearch mtp_hash_keys(Relation index, ScanKey keys, int nkeys, uint32 *hash);
 
 /*
  * Single entries are counted on the metapage in steps of so many, by the inserter that brings a

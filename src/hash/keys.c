@@ -125,36 +125,41 @@ mtp_hash_row(Relation index, const Datum *values, const bool *isnull, uint32 *ha
 	return true;
 }
 
+static inline uint32
+hash_key(Relation index, int col, ScanKey key)
+{
+	return key->sk_flags & SK_ISNULL ? NULL_HASH : hash_argument(index, col, key);
+}
+
 /* Takes the first of several equalities for a column: rows are rechecked anyway. */
-bool
-mtp_hash_keys(Relation index, ScanKey keys, int nkeys, uint32 *hash, bool *none)
+MtpHashSearch
+mtp_hash_keys(Relation index, ScanKey keys, int nkeys, uint32 *hash)
 {
 	int			natts = IndexRelationGetNumberOfKeyAttributes(index);
 	ScanKey		of_column[INDEX_MAX_KEYS];
 	uint32		h;
 
 	Assert(natts > 0);
-	*none = false;
 	memset(of_column, 0, natts * sizeof(ScanKey));
 	for (int i = 0; i < nkeys; i++)
 	{
 		ScanKey    *key = &of_column[keys[i].sk_attno - 1];
 
 		Assert(keys[i].sk_strategy == HTEqualStrategyNumber);
-		if (keys[i].sk_flags & SK_ISNULL)
-			*none = true;
+		if ((keys[i].sk_flags & (SK_ISNULL | SK_SEARCHNULL)) == SK_ISNULL)
+			return MTP_HASH_NONE;
 		if (*key == NULL)
 			*key = &keys[i];
 	}
-	if (*none)
-		return false;
+	if (of_column[0] != NULL && (of_column[0]->sk_flags & SK_ISNULL))
+		return MTP_HASH_NULLS;
 	for (int col = 0; col < natts; col++)
 		if (of_column[col] == NULL)
-			return false;
+			return MTP_HASH_ALL;
 
 	h = hash_argument(index, 0, of_column[0]);
 	for (int col = 1; col < natts; col++)
-		h = add_column(h, hash_argument(index, col, of_column[col]));
+		h = add_column(h, hash_key(index, col, of_column[col]));
 	*hash = mtp_hash_spread(h);
-	return true;
+	return MTP_HASH_ONE;
 }

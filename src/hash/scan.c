@@ -63,7 +63,7 @@ mtp_hash_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, i
 	MtpHashScan *so = scan->opaque;
 
 	leave_bucket(scan);
-	so->began = so->none = false;
+	so->began = so->none = so->nulls = false;
 	so->outside = 0;
 	if (keys != NULL && scan->numberOfKeys > 0)
 		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
@@ -77,6 +77,8 @@ mtp_hash_endscan(IndexScanDesc scan)
 	leave_bucket(scan);
 	if (so->trail != NULL)
 		pfree(so->trail);
+	if (so->strategy != NULL)
+		FreeAccessStrategy(so->strategy);
 	pfree(so);
 }
 
@@ -441,12 +443,15 @@ static bool
 hash_scan_keys(IndexScanDesc scan)
 {
 	MtpHashScan *so = scan->opaque;
+	MtpHashSearch search;
 
 	pgstat_count_index_scan(scan->indexRelation);
 	MtpCountSearch(scan);
+	search = mtp_hash_keys(scan->indexRelation, scan->keyData, scan->numberOfKeys, &so->lo);
 	so->began = true;
-	so->one = mtp_hash_keys(scan->indexRelation, scan->keyData, scan->numberOfKeys, &so->lo,
-							&so->none);
+	so->one = search == MTP_HASH_ONE;
+	so->none = search == MTP_HASH_NONE;
+	so->nulls = search == MTP_HASH_NULLS;
 	return !so->none;
 }
 
@@ -478,11 +483,15 @@ mtp_hash_gettuple(IndexScanDesc scan, ScanDirection dir)
 	{
 		if (hash_scan_keys(scan))
 			so->outside = backward ? 1 : -1;
+		if (so->nulls)
+			mtp_hash_nulls_begin(scan);
 	}
-	else if (scan->kill_prior_tuple && so->nkilled < MTP_HASH_MAX_ENTRIES)
+	else if (scan->kill_prior_tuple && so->nkilled < MTP_HASH_MAX_ENTRIES && !so->nulls)
 		so->killed[so->nkilled++] = so->at;
 	if (so->none)
 		return false;
+	if (unlikely(so->nulls))
+		return mtp_hash_nulls_next(scan);
 	if (backward)
 	{
 		if (so->outside < 0)
@@ -520,6 +529,7 @@ mtp_hash_getbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 
 	if (!hash_scan_keys(scan))
 		return 0;
+	Assert(!so->nulls);
 	/* The executor has the table open and locked. */
 	heap = table_open(scan->indexRelation->rd_index->indrelid, NoLock);
 	for (bool found = load_first(scan); found; found = go_on(scan))

@@ -1,6 +1,6 @@
 /*
  * scan.h
- *	  State of a scan of a hash index, shared by scan.c and mark_dead.c.
+ *	  State of a scan of a hash index, shared by scan.c, nulls.c and mark_dead.c.
  */
 #ifndef MTP_HASH_SCAN_H
 #define MTP_HASH_SCAN_H
@@ -18,6 +18,7 @@ typedef struct MtpHashScan
 	bool		none;			/* a key is NULL: there is nothing to find */
 	int8		outside;		/* -1 before the first entry, 1 behind the last, 0 in a bucket */
 	bool		one;			/* one hash, lo = hi; else all buckets in the order of hashes */
+	bool		nulls;			/* rows whose first column is NULL: from the table */
 	bool		source_read;	/* the source's stash has been begun */
 
 	/* The hashes looked for in this bucket. */
@@ -47,7 +48,12 @@ typedef struct MtpHashScan
 	int			step;			/* the page that the entries come from, or -1 */
 	BlockNumber *trail;
 
-	/* That page. */
+	/* Blocks of the table that are still to be read for NULLs; the strategy outlives rescans. */
+	BlockNumber table_at;
+	BlockNumber table_end;
+	BufferAccessStrategy strategy;
+
+	/* The page that the entries come from. */
 	BlockNumber page;
 	int			n;
 	int			at;				/* the entry returned last, or -1, or n */
@@ -61,5 +67,12 @@ typedef struct MtpHashScan
  * mark_dead.c: sets the dead hints that the scan has collected for its page, which is not locked.
  */
 extern void mtp_hash_scan_kill(IndexScanDesc scan);
+
+/*
+ * nulls.c: rows whose first column is NULL, from the table, in the order of their places; false
+ * behind the last.  _begin raises an error if the table's access method does not have heap's pages.
+ */
+extern void mtp_hash_nulls_begin(IndexScanDesc scan);
+extern bool mtp_hash_nulls_next(IndexScanDesc scan);
 
 #endif							/* MTP_HASH_SCAN_H */
