@@ -14,6 +14,7 @@
 #include "buffer/buffer.h"
 #include "core/inject.h"
 #include "dirscan/dirscan.h"
+#include "explain/explain.h"
 #include "hash/hash.h"
 #include "opclass/opclass.h"
 #include "pagedir/request.h"
@@ -58,6 +59,7 @@ _PG_init(void)
 	mtp_table_init();
 	mtp_dirscan_init();
 	mtp_warm_init();
+	mtp_explain_init();
 
 	/* All settings exist now: others of this prefix in configuration files are mistakes. */
 	MarkGUCPrefixReserved(MTP_SCHEMA_NAME);

@@ -24,6 +24,7 @@ pagedir:   core page buffer worker
 table:     core buffer batch opclass pagedir
 dirscan:   core buffer pagedir
 warm:      core buffer worker pagedir
+explain:   core buffer batch
 "
 echo "layers, the lowest first, and what each may include:$table"
 

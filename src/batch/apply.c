@@ -61,6 +61,8 @@ mtp_batch_account_end(MtpUnit *unit)
 		if (by_worker)
 			applying.worker->entries += done;
 		st->entries[by_worker] += done;
+		if (!unit->batch->cancelled)	/* the load may be in its next statement */
+			unit->batch->load->usage.entries[by_worker] += done;
 		st->tasks[by_worker]++;
 		st->taken_over += unit->taken_over;
 	}

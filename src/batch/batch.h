@@ -121,6 +121,17 @@ mtp_batch_before_scan(Relation index, Snapshot snapshot)
 		mtp_batch_flush_before_scan(index, snapshot);
 }
 
+/* What the engine has done for a backend: batches applied, their entries, and waits for workers. */
+typedef struct MtpBatchUsage
+{
+	uint64		batches;
+	uint64		entries[2];		/* by the backend, by workers */
+	uint64		waits;
+} MtpBatchUsage;
+
+/* … for this one, since it queued an entry for the first time. */
+extern void mtp_batch_usage(MtpBatchUsage *usage);
+
 /* Counts pages of an index that split one at a time, outside of prepare, and the entries moved. */
 extern void mtp_batch_count_overflow(Relation index, uint32 splits, uint32 moved);
 

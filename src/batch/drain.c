@@ -55,6 +55,7 @@ mtp_batch_load_join(void)
 		load->pid = MyProcPid;
 		memset(&load->bufusage, 0, sizeof(load->bufusage));
 		memset(&load->walusage, 0, sizeof(load->walusage));
+		memset(&load->usage, 0, sizeof(load->usage));
 		LWLockRelease(mtp_batch_lock);
 		mtp_batch_my_load = load;
 		before_shmem_exit(leave_load, 0);
@@ -165,6 +166,7 @@ mtp_batch_drain_step(uint64 serial, Oid indexid, SubTransactionId subxid)
 	if (!got && OidIsValid(pending))
 	{
 		MTP_BATCH_COUNT(pending, waits);
+		load->usage.waits++;
 		(void) ConditionVariableTimedSleep(&load->cv, 100,
 										   mtp_wait_event(&event, "MtpowerBatchUnit"));
 	}
@@ -304,4 +306,19 @@ mtp_batch_load_take_usage(void)
 	memset(&mtp_batch_my_load->walusage, 0, sizeof(wal));
 	LWLockRelease(mtp_batch_lock);
 	InstrAccumParallelQuery(&buf, &wal);
+}
+
+/* A process counts a unit before it leaves the batch, so all units of a statement that ended. */
+void
+mtp_batch_usage(MtpBatchUsage *usage)
+{
+	memset(usage, 0, sizeof(*usage));
+	if (mtp_batch_my_load == NULL)
+		return;
+	LWLockAcquire(mtp_batch_lock, LW_SHARED);
+	*usage = mtp_batch_my_load->usage;
+	LWLockRelease(mtp_batch_lock);
+	LWLockAcquire(mtp_batch_stat_lock, LW_SHARED);
+	memcpy(usage->entries, mtp_batch_my_load->usage.entries, sizeof(usage->entries));
+	LWLockRelease(mtp_batch_stat_lock);
 }

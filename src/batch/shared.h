@@ -170,6 +170,7 @@ typedef struct MtpLoad
 	uint32		nrefused;		/* ever; the last MTP_REFUSED of them are kept */
 	BufferUsage bufusage;		/* of workers; the owner takes it over */
 	WalUsage	walusage;
+	MtpBatchUsage usage;		/* entries: under mtp_batch_stat_lock; waits: its owner's */
 	ConditionVariable cv;		/* something of this load has changed */
 } MtpLoad;
 

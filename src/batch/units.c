@@ -212,6 +212,7 @@ mtp_batch_unit_finish(MtpUnit *unit)
 			break;
 	}
 	over = b->phase == MTP_DONE && !b->cancelled;
+	b->load->usage.batches += over && entries > 0;
 	leave_batch(b);
 	LWLockRelease(mtp_batch_lock);
 	unit->batch = NULL;			/* what comes now may be interrupted */

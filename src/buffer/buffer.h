@@ -135,6 +135,9 @@ extern void mtp_buffer_redo_begins(void);
 
 extern void mtp_buffer_tell(void);
 extern void mtp_buffer_reset(void);
+
+/* What this process alone has counted since it began, in the same order; no reset touches it. */
+extern void mtp_buffer_usage(uint64 *usage);
 extern pg_atomic_uint64 *mtp_buffer_counts;
 
 /* purge.c: its share of mtp_buffer_init */

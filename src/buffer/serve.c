@@ -12,6 +12,9 @@
 static uint32 untold = 0;
 static uint64 random_state = 0;
 
+/* What it has counted, and told */
+static uint64 told[MTP_BUFFER_COUNTS];
+
 #define TELL	64				/* accesses between two calls of mtp_buffer_tell */
 
 /* Accesses to page directories are those that hit and those that missed; they take less time. */
@@ -26,6 +29,7 @@ mtp_buffer_tell(void)
 		if (counts[i] != 0)
 		{
 			pg_atomic_fetch_add_u64(&mtp_buffer_counts[i], counts[i]);
+			told[i] += counts[i];
 			counts[i] = 0;
 		}
 	mtp_policy_tick(mtp_buffer.policy, untold - directories, directories);
@@ -42,6 +46,15 @@ mtp_buffer_reset(void)
 		pg_atomic_write_u64(&mtp_buffer_counts[i], 0);
 	pg_atomic_write_u64(&mtp_buffer_counts[MTP_BUFFER_COUNTS],
 						pg_atomic_read_u32(&mtp_buffer.policy->epoch));
+}
+
+void
+mtp_buffer_usage(uint64 *usage)
+{
+	const uint64 *counts = mtp_buffer.counts[0];
+
+	for (int i = 0; i < MTP_BUFFER_COUNTS; i++)
+		usage[i] = told[i] + counts[i];
 }
 
 static inline uint64

@@ -109,9 +109,10 @@ typedef bool MtpUpdateIndexes;
  * PostgreSQL 18 tells VACUUM's delay point whether it is ANALYZE's, has other processes in front of
  * background workers' PGPROCs, asks a locale itself whether it is C, returns paths by value, counts
  * the searches of an index scan for EXPLAIN, moved what prints EXPLAIN's properties to a header of
- * its own, no longer tells the executor whether a plan runs once, lets a scan begin beside a value,
- * and asks an index's access method for what it took from btree and hash before: what its
- * strategies mean, and whether its operators agree with one another.
+ * its own and takes options of extensions there (explain/option_18.c), no longer tells the executor
+ * whether a plan runs once, lets a scan begin beside a value, and asks an index's access method for
+ * what it took from btree and hash before: what its strategies mean, and whether its operators
+ * agree with one another.
  */
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"
@@ -136,6 +137,7 @@ typedef RelPathStr MtpPath;
 #define MtpCountSearch(scan) \
 	((scan)->instrument != NULL ? (void) (scan)->instrument->nsearches++ : (void) 0)
 #define MtpCallExecutorRun(run, qd, direction, count, once) (run) (qd, direction, count)
+#define MTP_EXPLAIN_OPTIONS 1
 #else
 typedef char *MtpPath;
 #define pg_noreturn pg_attribute_noreturn()
@@ -154,6 +156,7 @@ typedef char *MtpPath;
 #define MtpBeHash(am) ((void) 0)
 #define MtpCountSearch(scan) ((void) 0)
 #define MtpCallExecutorRun(run, qd, direction, count, once) (run) (qd, direction, count, once)
+#define MTP_EXPLAIN_OPTIONS 0
 #endif
 
 /*

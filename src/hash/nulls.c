@@ -39,7 +39,7 @@ mtp_hash_nulls_begin(IndexScanDesc scan)
 	}
 }
 
-/* Collects the rows of a block whose first column is NULL, by the line pointers that lead to them. */
+/* Collects a block's rows whose first column is NULL, by the line pointers that lead to them. */
 static void
 load_block(IndexScanDesc scan, BlockNumber block)
 {
