@@ -18,6 +18,7 @@ static struct
 	bool		active;
 	bool		task;			/* a task, not a preparation */
 	MtpServing *worker;			/* NULL in the owner */
+	MtpStatRef	counters;
 	uint32		from;			/* progress when it began */
 	uint64		wal;			/* the process's WAL bytes then */
 	MtpBatchApply call;
@@ -26,7 +27,10 @@ static struct
 MtpBatchApply *
 mtp_batch_account_begin(MtpRunner *runner, bool task, uint32 progress)
 {
+	MtpStatRef	counters = mtp_batch_stat_open(runner->index);
+
 	memset(&applying, 0, sizeof(applying));
+	applying.counters = counters;
 	applying.call.index = runner->index;
 	applying.call.heap = runner->heap;
 	applying.call.order = runner->order;
@@ -46,33 +50,39 @@ void
 mtp_batch_account_end(MtpUnit *unit)
 {
 	MtpBatchApply *a = &applying.call;
-	MtpIndexStat *st;
+	MtpIndexCounts n = {0};
 
 	if (!applying.active)
 		return;
 	applying.active = false;
-	LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE);
-	st = mtp_batch_stat_of(MyDatabaseId, unit->batch->indexid);
 	if (applying.task)
 	{
 		bool		by_worker = applying.worker != NULL;
 		uint32		done = *a->progress - applying.from;
 
 		if (by_worker)
-			applying.worker->entries += done;
-		st->entries[by_worker] += done;
+			pg_atomic_fetch_add_u64(&applying.worker->entries, done);
 		if (!unit->batch->cancelled)	/* the load may be in its next statement */
-			unit->batch->load->usage.entries[by_worker] += done;
-		st->tasks[by_worker]++;
-		st->taken_over += unit->taken_over;
+			pg_atomic_fetch_add_u64(&unit->batch->load->applied[by_worker], done);
+		n.entries[by_worker] = done;
+		n.tasks[by_worker] = 1;
+		n.taken_over = unit->taken_over;
 	}
-	st->leaves += a->leaves;
-	st->ahead += a->ahead;
-	st->moved += a->moved;
-	for (int k = 0; k < lengthof(st->splits); k++)
-		st->splits[k] += a->splits[k];
-	st->wal_bytes += pgWalUsage.wal_bytes - applying.wal;
-	LWLockRelease(mtp_batch_stat_lock);
+	n.leaves = a->leaves;
+	n.ahead = a->ahead;
+	n.moved = a->moved;
+	for (int k = 0; k < lengthof(n.splits); k++)
+		n.splits[k] = a->splits[k];
+	n.wal_bytes = pgWalUsage.wal_bytes - applying.wal;
+	mtp_batch_stat_add(applying.counters, &n);
+}
+
+void
+mtp_batch_count_overflow(Relation index, uint32 splits, uint32 moved)
+{
+	MtpIndexCounts n = {.overflow = splits,.moved = moved};
+
+	mtp_batch_stat_add(mtp_batch_stat_open(index), &n);
 }
 
 /*

@@ -55,7 +55,9 @@ mtp_batch_load_join(void)
 		load->pid = MyProcPid;
 		memset(&load->bufusage, 0, sizeof(load->bufusage));
 		memset(&load->walusage, 0, sizeof(load->walusage));
-		memset(&load->usage, 0, sizeof(load->usage));
+		load->applied_batches = load->waits = 0;
+		for (int by_worker = 0; by_worker < 2; by_worker++)
+			pg_atomic_init_u64(&load->applied[by_worker], 0);
 		LWLockRelease(mtp_batch_lock);
 		mtp_batch_my_load = load;
 		before_shmem_exit(leave_load, 0);
@@ -129,6 +131,7 @@ run_own(MtpUnit *unit)
 bool
 mtp_batch_drain_step(uint64 serial, Oid indexid, SubTransactionId subxid)
 {
+	static const MtpIndexCounts waited = {.waits = 1};
 	static uint32 event = 0;
 	MtpLoad    *load = mtp_batch_my_load;
 	dlist_head *lists[] = {&load->batches, &load->own};
@@ -165,8 +168,8 @@ mtp_batch_drain_step(uint64 serial, Oid indexid, SubTransactionId subxid)
 	 */
 	if (!got && OidIsValid(pending))
 	{
-		MTP_BATCH_COUNT(pending, waits);
-		load->usage.waits++;
+		mtp_batch_stat_add(mtp_batch_stat_find(pending), &waited);
+		load->waits++;
 		(void) ConditionVariableTimedSleep(&load->cv, 100,
 										   mtp_wait_event(&event, "MtpowerBatchUnit"));
 	}
@@ -312,13 +315,15 @@ mtp_batch_load_take_usage(void)
 void
 mtp_batch_usage(MtpBatchUsage *usage)
 {
+	MtpLoad    *load = mtp_batch_my_load;
+
 	memset(usage, 0, sizeof(*usage));
-	if (mtp_batch_my_load == NULL)
+	if (load == NULL)
 		return;
 	LWLockAcquire(mtp_batch_lock, LW_SHARED);
-	*usage = mtp_batch_my_load->usage;
+	usage->batches = load->applied_batches;
 	LWLockRelease(mtp_batch_lock);
-	LWLockAcquire(mtp_batch_stat_lock, LW_SHARED);
-	memcpy(usage->entries, mtp_batch_my_load->usage.entries, sizeof(usage->entries));
-	LWLockRelease(mtp_batch_stat_lock);
+	usage->waits = load->waits;
+	for (int by_worker = 0; by_worker < 2; by_worker++)
+		usage->entries[by_worker] = pg_atomic_read_u64(&load->applied[by_worker]);
 }

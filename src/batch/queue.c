@@ -214,6 +214,9 @@ queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniq
 		CurrentResourceOwner = CurTransactionResourceOwner;
 		LockRelationOid(q->indexid, RowExclusiveLock);
 		CurrentResourceOwner = owner;
+
+		/* Workers that get no lock find its counters. */
+		(void) mtp_batch_stat_open(index);
 		q->order = narrow ? NULL : mtp_batch_ops_of(index)->order(index);
 		q->worker_ok = index_is_worker_safe(index);
 		q->locator = MtpRelLocator(index);

@@ -25,6 +25,7 @@
 
 static MtpServing *me = NULL;	/* this worker's */
 static MtpUnit claimed;			/* claimed.batch is NULL if nothing is */
+static MtpStatRef counters;		/* of the index that it is claimed of */
 static BufferUsage seen_bufusage;
 static WalUsage seen_walusage;
 
@@ -119,6 +120,8 @@ report_usage(void)
 static void
 leave_pool(void)
 {
+	static const MtpIndexCounts ended = {.failed[MTP_FAIL_EXIT] = 1};
+
 	if (me == NULL)
 		return;
 
@@ -126,7 +129,7 @@ leave_pool(void)
 	mtp_batch_step_end(me);
 	if (claimed.batch != NULL)
 	{
-		MTP_BATCH_COUNT(me->indexid, failed[MTP_FAIL_EXIT]);
+		mtp_batch_stat_add(counters, &ended);
 		mtp_batch_unit_give_back(&claimed, false);
 	}
 	if (me->load != NULL)
@@ -134,9 +137,7 @@ leave_pool(void)
 
 	/* Last of all: the owner's drain takes it for the end of this worker's work and locks. */
 	leave_list();
-	LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE);
-	me->entries = 0;
-	LWLockRelease(mtp_batch_stat_lock);
+	pg_atomic_write_u64(&me->entries, 0);
 }
 
 /*
@@ -193,6 +194,7 @@ join_list(Oid *heapid, MtpLocator *locator)
 static void
 refuse_index(MtpFailure why)
 {
+	MtpIndexCounts n = {0};
 	dlist_iter	iter;
 
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
@@ -209,7 +211,10 @@ refuse_index(MtpFailure why)
 	me->load->refused_serial = me->serial;
 	me->load->refused[me->load->nrefused++ % MTP_REFUSED] = me->indexid;
 	LWLockRelease(mtp_batch_lock);
-	MTP_BATCH_COUNT(me->indexid, failed[why]);
+
+	/* The load has opened the counters.  Here they are not: the index may be gone. */
+	n.failed[why] = 1;
+	mtp_batch_stat_add(mtp_batch_stat_find(me->indexid), &n);
 }
 
 /* Claims a unit of the statement's batches of this index; none if other things wait for it. */
@@ -289,6 +294,7 @@ serve(void)
 	runner.ops = mtp_batch_ops_of(runner.index);
 	runner.order = runner.ops->order(runner.index);
 	runner.worker = me;
+	counters = mtp_batch_stat_open(runner.index);
 	PopActiveSnapshot();
 	InvalidateCatalogSnapshot();
 	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);

@@ -12,6 +12,7 @@
 #include "core/core.h"
 
 #include "batch/batch.h"
+#include "batch/stat.h"
 #include "executor/instrument.h"
 #include "lib/ilist.h"
 #include "port/atomics.h"
@@ -23,7 +24,6 @@
 #define MTP_MAX_RUNS		68	/* of a batch */
 #define MTP_FEW_RUNS		6	/* … of a small one */
 #define MTP_MAX_TASKS		16	/* of a batch */
-#define MTP_MAX_INDEXES		1024	/* with statistics */
 
 /* Memory: blocks of 1 kB << order */
 #define MTP_BLOCK_SIZE		1024
@@ -170,7 +170,9 @@ typedef struct MtpLoad
 	uint32		nrefused;		/* ever; the last MTP_REFUSED of them are kept */
 	BufferUsage bufusage;		/* of workers; the owner takes it over */
 	WalUsage	walusage;
-	MtpBatchUsage usage;		/* entries: under mtp_batch_stat_lock; waits: its owner's */
+	uint64		applied_batches;
+	uint64		waits;			/* its owner's */
+	pg_atomic_uint64 applied[2];	/* entries, by the owner and by workers */
 	ConditionVariable cv;		/* something of this load has changed */
 } MtpLoad;
 
@@ -185,8 +187,9 @@ typedef struct MtpServing
 	Oid			indexid;
 	int			task;			/* number of the run or task it is at, or -1 */
 	const char *phase;			/* static string */
-	uint64		entries;		/* put into indexes since the worker's start; under
-								 * mtp_batch_stat_lock */
+
+	/* Put into indexes since the worker's start; atomic, no lock. */
+	pg_atomic_uint64 entries;
 
 	/*
 	 * The step under way: odd while a step is registered; each registration and its end adds one.
@@ -194,41 +197,6 @@ typedef struct MtpServing
 	 */
 	pg_atomic_uint64 step;
 } MtpServing;
-
-/* Why a worker's task went back to its owner, or was not taken. */
-typedef enum MtpFailure
-{
-	MTP_FAIL_LOCK,				/* locks not to be had */
-	MTP_FAIL_FILE,				/* another file than the owner's, or invisible */
-	MTP_FAIL_ERROR,				/* an error while it ran */
-	MTP_FAIL_EXIT,				/* the worker was terminated */
-	MTP_FAILURES
-} MtpFailure;
-
-/* Statistics of an index, in a shared hash table, under mtp_batch_stat_lock. */
-typedef struct MtpIndexStatKey
-{
-	Oid			dbid;
-	Oid			indexid;
-} MtpIndexStatKey;
-
-typedef struct MtpIndexStat
-{
-	MtpIndexStatKey key;
-	dlist_node	node;			/* in stat_order */
-	uint64		batches;
-	uint64		entries[2];		/* applied by backends, and by workers */
-	uint64		tasks[2];		/* the same */
-	uint64		taken_over;
-	uint64		failed[MTP_FAILURES];
-	uint64		leaves;
-	uint64		splits[17];
-	uint64		wal_bytes;
-	uint64		waits;
-	uint64		ahead;			/* pages split by prepare */
-	uint64		overflow;		/* … one at a time, outside of batches */
-	uint64		moved;			/* entries, by either */
-} MtpIndexStat;
 
 typedef struct MtpBatchShared
 {
@@ -242,10 +210,6 @@ typedef struct MtpBatchShared
 	int			max_loads;
 	int			wanting;		/* loads that want memory */
 
-	/* stat.c, under mtp_batch_stat_lock */
-	dlist_head	stat_order;		/* the index that was looked up last comes first */
-	uint64		evicted;		/* indexes that lost their counters to others */
-
 	MtpServing	serving[MTP_MAX_WORKERS];
 	MtpLoad		loads[FLEXIBLE_ARRAY_MEMBER];
 } MtpBatchShared;
@@ -253,8 +217,6 @@ typedef struct MtpBatchShared
 extern MtpBatchShared *mtp_batch_shared;
 extern LWLock *mtp_batch_lock;
 extern LWLock *mtp_batch_memory_lock;
-extern LWLock *mtp_batch_stat_lock;
-extern HTAB *mtp_batch_stats;
 
 /* ---------- shmem.c: settings ---------- */
 
@@ -341,8 +303,8 @@ extern uint32 mtp_batch_task_crc(MtpBatch *batch, int task);
 /*
  * Brackets around what a process does of a task, or to prepare for a batch: the index's counters
  * get it at the end.  Where an error or the process's end comes between, mtp_batch_unit_give_back
- * ends it.  The first returns what the index AM is called with; the second does nothing if none is
- * open.
+ * ends it.  The first returns what the index AM is called with, and may raise; the second does
+ * nothing if none is open, and raises nothing.
  */
 extern MtpBatchApply *mtp_batch_account_begin(MtpRunner *runner, bool task, uint32 progress);
 extern void mtp_batch_account_end(MtpUnit *unit);
@@ -377,27 +339,6 @@ extern void mtp_batch_share_content(MtpLoad *load);
  */
 extern void mtp_batch_serve_wanted(MtpLoad *load);
 extern void mtp_batch_serve_init(void);
-
-/* ---------- stat.c ---------- */
-
-/*
- * The index's counters, made if there are none yet.  The caller holds mtp_batch_stat_lock
- * exclusively; it raises nothing.  If the table is full, the index that was looked up longest ago
- * loses its own.
- */
-extern MtpIndexStat *mtp_batch_stat_of(Oid dbid, Oid indexid);
-
-/* Forgets counters; under the lock as well. */
-extern void mtp_batch_stat_forget(MtpIndexStat *st);
-extern void mtp_batch_stat_init(void);
-extern Size mtp_batch_stat_size(void);
-
-/* Adds one to a counter of one of this database's indexes; takes mtp_batch_stat_lock. */
-#define MTP_BATCH_COUNT(indexid, counter) do { \
-		LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE); \
-		mtp_batch_stat_of(MyDatabaseId, indexid)->counter++; \
-		LWLockRelease(mtp_batch_stat_lock); \
-	} while (0)
 
 /* ---------- view.c, statement.c ---------- */
 

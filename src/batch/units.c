@@ -186,6 +186,7 @@ leave_batch(MtpBatch *b)
 void
 mtp_batch_unit_finish(MtpUnit *unit)
 {
+	static const MtpIndexCounts one = {.batches = 1};
 	MtpBatch   *b = unit->batch;
 	Oid			indexid = b->indexid;
 	TimestampTz submitted = b->submitted;
@@ -212,14 +213,14 @@ mtp_batch_unit_finish(MtpUnit *unit)
 			break;
 	}
 	over = b->phase == MTP_DONE && !b->cancelled;
-	b->load->usage.batches += over && entries > 0;
+	b->load->applied_batches += over && entries > 0;
 	leave_batch(b);
 	LWLockRelease(mtp_batch_lock);
 	unit->batch = NULL;			/* what comes now may be interrupted */
 
 	if (!over || entries == 0)
 		return;
-	MTP_BATCH_COUNT(indexid, batches);
+	mtp_batch_stat_add(mtp_batch_stat_find(indexid), &one);
 	ereport(DEBUG1,
 			(errmsg_internal("mtpower: applied %u entries of index %u in %d tasks, "
 							 "%ld ms after submission", entries, indexid, tasks,

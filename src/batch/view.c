@@ -15,7 +15,6 @@
 #include "commands/dbcommands.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -82,7 +81,7 @@ mtp_stat_workers(PG_FUNCTION_ARGS)
 		values[4] = Int32GetDatum(s->task);
 		nulls[4] = !working || s->task < 0;
 		values[5] = CStringGetTextDatum(working ? s->phase : w->phase);
-		values[6] = Int64GetDatum(s->entries);
+		values[6] = Int64GetDatum(pg_atomic_read_u64(&mtp_batch_shared->serving[i].entries));
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;
@@ -145,7 +144,7 @@ row_of(HTAB *rows, const MtpIndexStatKey *key)
 	return row;
 }
 
-/* Copies the counters, and adds what is queued, also of indexes that have none yet. */
+/* The indexes that have counted something, and what is queued, also of those that have not. */
 static HTAB *
 collect_rows(void)
 {
@@ -154,62 +153,22 @@ collect_rows(void)
 	};
 	HTAB	   *rows = hash_create("mtpower rows", 256, &ctl,
 								   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	MtpIndexStat *stats = palloc(MTP_MAX_INDEXES * sizeof(MtpIndexStat));
-	int			nstats = 0;
+	static const MtpIndexCounts nothing = {0};
+	int			nstats;
+	MtpIndexStat *stats = mtp_batch_stat_read(&nstats);
 	int			nqueued = copy_queued(NULL, 0);
 	int			room = nqueued + nqueued / 8 + 64;
 	Queued	   *queued = palloc_extended(room * sizeof(Queued), MCXT_ALLOC_HUGE);
-	HASH_SEQ_STATUS seq;
-	MtpIndexStat *st;
 
 	/* Batches that came in between have some room; those that find none are seen next time. */
 	nqueued = copy_queued(queued, room);
 	nqueued = Min(nqueued, room);
-	LWLockAcquire(mtp_batch_stat_lock, LW_SHARED);
-	hash_seq_init(&seq, mtp_batch_stats);
-	while ((st = hash_seq_search(&seq)) != NULL)
-		stats[nstats++] = *st;
-	LWLockRelease(mtp_batch_stat_lock);
-
 	for (int i = 0; i < nstats; i++)
-		row_of(rows, &stats[i].key)->st = stats[i];
+		if (memcmp(&stats[i].n, &nothing, sizeof(nothing)) != 0)
+			row_of(rows, &stats[i].key)->st = stats[i];
 	for (int i = 0; i < nqueued; i++)
 		row_of(rows, &queued[i].key)->queued += queued[i].bytes;
 	return rows;
-}
-
-/*
- * Forgets the counters if the index or its database has been dropped; true if so.  A transaction
- * under way that made or dropped the index locks it exclusively, and then it is not judged: we
- * can't see a new one, and a dropped one may come back.
- */
-static bool
-forget_if_gone(const MtpIndexStatKey *key)
-{
-	Oid			indexid = key->indexid;
-	bool		here = key->dbid == MyDatabaseId;
-	bool		gone;
-	LOCKTAG		tag;
-	MtpIndexStat *st;
-
-	gone = here ? !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(indexid)) :
-		!SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(key->dbid));
-	if (gone && here)
-	{
-		SET_LOCKTAG_RELATION(tag, MyDatabaseId, indexid);
-		if (MtpLockHeldByMe(&tag, AccessExclusiveLock) ||
-			!ConditionalLockRelationOid(indexid, AccessShareLock))
-			return false;
-		gone = !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(indexid));
-		UnlockRelationOid(indexid, AccessShareLock);
-	}
-	if (!gone)
-		return false;
-	LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE);
-	if ((st = hash_search(mtp_batch_stats, key, HASH_FIND, NULL)) != NULL)
-		mtp_batch_stat_forget(st);
-	LWLockRelease(mtp_batch_stat_lock);
-	return true;
 }
 
 /* True if the index is one of this database that the user owns. */
@@ -239,37 +198,38 @@ mtp_stat_batches(PG_FUNCTION_ARGS)
 	hash_seq_init(&seq, collect_rows());
 	while ((row = hash_seq_search(&seq)) != NULL)
 	{
-		MtpIndexStat *st = &row->st;
-		bool		here = st->key.dbid == MyDatabaseId;
+		const MtpIndexStatKey *key = &row->st.key;
+		const MtpIndexCounts *c = &row->st.n;
+		bool		here = key->dbid == MyDatabaseId;
 		const uint64 before[] = {
-			st->batches, st->entries[0] + st->entries[1], st->entries[1], st->entries[0],
-			st->tasks[1], st->tasks[0], st->taken_over, st->failed[MTP_FAIL_LOCK],
-			st->failed[MTP_FAIL_FILE], st->failed[MTP_FAIL_ERROR], st->failed[MTP_FAIL_EXIT],
-			st->leaves
+			c->batches, c->entries[0] + c->entries[1], c->entries[1], c->entries[0],
+			c->tasks[1], c->tasks[0], c->taken_over, c->failed[MTP_FAIL_LOCK],
+			c->failed[MTP_FAIL_FILE], c->failed[MTP_FAIL_ERROR], c->failed[MTP_FAIL_EXIT],
+			c->leaves
 		};
 		const uint64 behind[] = {
-			st->wal_bytes, row->queued, st->waits, st->ahead, st->overflow, st->moved
+			c->wal_bytes, row->queued, c->waits, c->ahead, c->overflow, c->moved
 		};
 		Datum		values[22] = {0};
 		bool		nulls[22] = {false};
-		Datum		splits[lengthof(st->splits)];
-		int			nsplits = lengthof(st->splits) - 2;
+		Datum		splits[lengthof(c->splits)];
+		int			nsplits = lengthof(c->splits) - 2;
 		int			lower = 2;
 		int			n = 0;
 
-		if (forget_if_gone(&st->key) || (!all && !(here && owns_index(st->key.indexid))))
+		if (!all && !(here && owns_index(key->indexid)))
 			continue;
-		values[n] = database_name(st->key.dbid, &nulls[n]);
+		values[n] = database_name(key->dbid, &nulls[n]);
 		n++;
 		nulls[n] = !here;
-		values[n++] = ObjectIdGetDatum(st->key.indexid);
-		values[n++] = ObjectIdGetDatum(st->key.indexid);
+		values[n++] = ObjectIdGetDatum(key->indexid);
+		values[n++] = ObjectIdGetDatum(key->indexid);
 		for (int i = 0; i < lengthof(before); i++)
 			values[n++] = Int64GetDatum(before[i]);
 
 		/* Splits by K: the subscripts are K, from 2 up; the last one counts all above too. */
 		for (int i = 0; i < nsplits; i++)
-			splits[i] = Int64GetDatum(st->splits[i + lower]);
+			splits[i] = Int64GetDatum(c->splits[i + lower]);
 		values[n++] = PointerGetDatum(construct_md_array(splits, NULL, 1, &nsplits, &lower, INT8OID,
 														 sizeof(int64), FLOAT8PASSBYVAL,
 														 TYPALIGN_DOUBLE));
@@ -301,33 +261,15 @@ mtp_stat_memory(PG_FUNCTION_ARGS)
 	LWLockAcquire(mtp_worker_lock, LW_SHARED);
 	values[2] = Int64GetDatum(mtp_workers->misses);
 	LWLockRelease(mtp_worker_lock);
-	LWLockAcquire(mtp_batch_stat_lock, LW_SHARED);
-	values[3] = Int64GetDatum(mtp_batch_shared->evicted);
-	LWLockRelease(mtp_batch_stat_lock);
+	values[3] = Int64GetDatum(mtp_batch_stat_evicted());
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
-}
-
-static void
-reset_batches(void)
-{
-	HASH_SEQ_STATUS seq;
-	MtpIndexStat *st;
-
-	LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE);
-	hash_seq_init(&seq, mtp_batch_stats);
-	while ((st = hash_seq_search(&seq)) != NULL)
-		mtp_batch_stat_forget(st);
-	mtp_batch_shared->evicted = 0;
-	LWLockRelease(mtp_batch_stat_lock);
 }
 
 static void
 reset_workers(void)
 {
-	LWLockAcquire(mtp_batch_stat_lock, LW_EXCLUSIVE);
 	for (int i = 0; i < MTP_MAX_WORKERS; i++)
-		mtp_batch_shared->serving[i].entries = 0;
-	LWLockRelease(mtp_batch_stat_lock);
+		pg_atomic_write_u64(&mtp_batch_shared->serving[i].entries, 0);
 	LWLockAcquire(mtp_worker_lock, LW_EXCLUSIVE);
 	mtp_workers->misses = 0;
 	LWLockRelease(mtp_worker_lock);
@@ -336,6 +278,6 @@ reset_workers(void)
 void
 mtp_batch_view_init(void)
 {
-	mtp_reset_register(MTP_RESET_BATCHES, reset_batches);
+	mtp_reset_register(MTP_RESET_BATCHES, mtp_batch_stat_reset);
 	mtp_reset_register(MTP_RESET_WORKERS, reset_workers);
 }

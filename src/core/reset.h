@@ -15,7 +15,7 @@ typedef enum MtpResetTarget
 	MTP_RESET_TARGETS
 } MtpResetTarget;
 
-/* In _PG_init: reset() resets a subsystem's share of the target.  It raises nothing. */
+/* In _PG_init: reset() resets a subsystem's share of the target. */
 extern void mtp_reset_register(MtpResetTarget target, void (*reset) (void));
 
 #endif							/* MTP_RESET_H */
