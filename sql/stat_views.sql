@@ -198,24 +198,6 @@ SELECT index, entries FROM counted;
 DROP TABLE loaded, heap_loaded, owned;
 SELECT count(*) FROM mtpower.stat_batches WHERE database = current_database();
 
--- The table of counters has room for 1024 indexes; the one loaded longest ago makes room for another.
-SELECT mtpower.stat_reset();
-SET mtpower.batch_min_rows = 0;
-DO $$
-BEGIN
-	FOR i IN 1 .. 103 LOOP
-		EXECUTE format('CREATE TABLE many_%s (a int)', i);
-		FOR j IN 1 .. 10 LOOP
-			EXECUTE format('CREATE INDEX ON many_%s USING mtpower_blink (a)', i);
-		END LOOP;
-		EXECUTE format('INSERT INTO many_%s VALUES (1)', i);
-	END LOOP;
-END $$;
-SELECT count(*), sum(entries) FROM mtpower.stat_batches;
-SELECT evicted FROM mtpower.stat_memory;
-SELECT mtpower.stat_reset('batches');
-SELECT evicted FROM mtpower.stat_memory;
-
 SET client_min_messages = warning;
 DROP SCHEMA stat_views CASCADE;
 DROP ROLE regress_stat_owner, regress_stat_other, regress_stat_reader;

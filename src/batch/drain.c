@@ -168,7 +168,7 @@ mtp_batch_drain_step(uint64 serial, Oid indexid, SubTransactionId subxid)
 	 */
 	if (!got && OidIsValid(pending))
 	{
-		mtp_batch_stat_add(mtp_batch_stat_find(pending), &waited);
+		mtp_batch_stat_count(pending, &waited);
 		load->waits++;
 		(void) ConditionVariableTimedSleep(&load->cv, 100,
 										   mtp_wait_event(&event, "MtpowerBatchUnit"));

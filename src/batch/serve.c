@@ -214,7 +214,7 @@ refuse_index(MtpFailure why)
 
 	/* The load has opened the counters.  Here they are not: the index may be gone. */
 	n.failed[why] = 1;
-	mtp_batch_stat_add(mtp_batch_stat_find(me->indexid), &n);
+	mtp_batch_stat_count(me->indexid, &n);
 }
 
 /* Claims a unit of the statement's batches of this index; none if other things wait for it. */

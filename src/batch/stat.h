@@ -2,8 +2,9 @@
  * stat.h
  *	  Counters per index.
  *
- * They are in a table of shared memory, where the index that was loaded longest ago makes room for
- * another (stat.c).
+ * Up to PostgreSQL 17 they are in a table of shared memory, where the index that was loaded longest
+ * ago makes room for another (stat_15.c).  Since 18 they are cumulative statistics of a kind of
+ * mtpower's own (stat_18.c).  README.md has the rules.
  */
 #ifndef MTP_STAT_H
 #define MTP_STAT_H
@@ -20,7 +21,10 @@ typedef enum MtpFailure
 	MTP_FAILURES
 } MtpFailure;
 
-/* All are uint64. */
+/*
+ * All are uint64.  18 writes them to its file of statistics at a clean shutdown, which says nothing
+ * about their size: a release that changes them needs another MTP_STAT_KIND.
+ */
 typedef struct MtpIndexCounts
 {
 	uint64		batches;
@@ -60,6 +64,7 @@ typedef struct MtpIndexStat
 typedef struct MtpStatRef
 {
 	Oid			indexid;
+	struct PgStat_EntryRef *entry;	/* stat_18.c's */
 } MtpStatRef;
 
 /*
@@ -70,16 +75,16 @@ typedef struct MtpStatRef
 extern MtpStatRef mtp_batch_stat_open(Relation index);
 
 /*
- * The same if they have been made, else none; no lock is needed.  Only to add to them at once.
- * May raise.
- */
-extern MtpStatRef mtp_batch_stat_find(Oid indexid);
-
-/*
  * Adds to the counters, and every process sees it at once.  The caller holds none of the engine's
  * locks, and is in no critical section.  Raises nothing.
  */
 extern void mtp_batch_stat_add(MtpStatRef ref, const MtpIndexCounts *more);
+
+/*
+ * The same with an index whose counters a process has opened; if none has, it does nothing, or
+ * makes them.  The index need not be locked, nor be there.  May raise.
+ */
+extern void mtp_batch_stat_count(Oid indexid, const MtpIndexCounts *more);
 
 /*
  * The counters of all databases' indexes, in a palloc'd array; of this one's none that has been

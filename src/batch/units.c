@@ -220,7 +220,7 @@ mtp_batch_unit_finish(MtpUnit *unit)
 
 	if (!over || entries == 0)
 		return;
-	mtp_batch_stat_add(mtp_batch_stat_find(indexid), &one);
+	mtp_batch_stat_count(indexid, &one);
 	ereport(DEBUG1,
 			(errmsg_internal("mtpower: applied %u entries of index %u in %d tasks, "
 							 "%ld ms after submission", entries, indexid, tasks,

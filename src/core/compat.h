@@ -112,7 +112,8 @@ typedef bool MtpUpdateIndexes;
  * its own and takes options of extensions there (explain/option_18.c), no longer tells the executor
  * whether a plan runs once, lets a scan begin beside a value, and asks an index's access method for
  * what it took from btree and hash before: what its strategies mean, and whether its operators
- * agree with one another.
+ * agree with one another.  It has cumulative statistics of kinds that extensions register
+ * (batch/stat_18.c).
  */
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"
@@ -138,6 +139,7 @@ typedef RelPathStr MtpPath;
 	((scan)->instrument != NULL ? (void) (scan)->instrument->nsearches++ : (void) 0)
 #define MtpCallExecutorRun(run, qd, direction, count, once) (run) (qd, direction, count)
 #define MTP_EXPLAIN_OPTIONS 1
+#define MTP_OWN_STATISTICS 1
 #else
 typedef char *MtpPath;
 #define pg_noreturn pg_attribute_noreturn()
@@ -157,6 +159,7 @@ typedef char *MtpPath;
 #define MtpCountSearch(scan) ((void) 0)
 #define MtpCallExecutorRun(run, qd, direction, count, once) (run) (qd, direction, count, once)
 #define MTP_EXPLAIN_OPTIONS 0
+#define MTP_OWN_STATISTICS 0
 #endif
 
 /*

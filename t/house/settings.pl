@@ -84,6 +84,7 @@ ok($node->poll_query_until('postgres', 'SELECT held_bytes = 0 FROM mtpower.stat_
 # None to be had: no error, counted, logged once per load with a hint.
 $node->append_conf('postgresql.conf', 'max_worker_processes = 2');
 $node->restart;
+$node->safe_psql('postgres', q{SELECT mtpower.stat_reset('batches')});	# since 18 they survive a restart
 my $offset = -s $node->logfile;
 $node->safe_psql('postgres', $load);
 my $log = slurp_file($node->logfile, $offset);

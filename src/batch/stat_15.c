@@ -1,11 +1,13 @@
 /*
- * stat.c
- *	  Counters per index, in shared memory, with room for MAX_INDEXES of them.
+ * stat_15.c
+ *	  Counters per index up to PostgreSQL 17: in shared memory, with room for MAX_INDEXES of them.
  *
  * They are lost at a restart, as those of core are after a crash.  A dropped index keeps its
  * counters until they are read, or their room is needed.
  */
 #include "batch/stat.h"
+
+#if !MTP_OWN_STATISTICS
 
 #include "core/shmem.h"
 #include "lib/ilist.h"
@@ -84,22 +86,16 @@ forget(Counted *c)
 MtpStatRef
 mtp_batch_stat_open(Relation index)
 {
-	return mtp_batch_stat_find(RelationGetRelid(index));
-}
-
-MtpStatRef
-mtp_batch_stat_find(Oid indexid)
-{
-	MtpStatRef	ref = {.indexid = indexid};
+	MtpStatRef	ref = {.indexid = RelationGetRelid(index)};
 
 	return ref;
 }
 
 /* If the table is full, the index that was counted longest ago makes room. */
 void
-mtp_batch_stat_add(MtpStatRef ref, const MtpIndexCounts *more)
+mtp_batch_stat_count(Oid indexid, const MtpIndexCounts *more)
 {
-	MtpIndexStatKey key = {.dbid = MyDatabaseId,.indexid = ref.indexid};
+	MtpIndexStatKey key = {.dbid = MyDatabaseId,.indexid = indexid};
 	Counted    *c;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
@@ -119,6 +115,12 @@ mtp_batch_stat_add(MtpStatRef ref, const MtpIndexCounts *more)
 	}
 	mtp_index_counts_add(&c->st.n, more);
 	LWLockRelease(lock);
+}
+
+void
+mtp_batch_stat_add(MtpStatRef ref, const MtpIndexCounts *more)
+{
+	mtp_batch_stat_count(ref.indexid, more);
 }
 
 /*
@@ -201,3 +203,5 @@ mtp_batch_stat_reset(void)
 	shared->evicted = 0;
 	LWLockRelease(lock);
 }
+
+#endif							/* !MTP_OWN_STATISTICS */
