@@ -188,9 +188,9 @@ vacuum_bucket(Vacuum *v, uint32 bucket)
 
 typedef struct Buckets
 {
-	const MtpHashMeta *meta;
-	uint32		next;
-	uint32		end;
+	BlockNumber blocks[READ_BUCKETS];
+	int			n;
+	int			next;
 } Buckets;
 
 static BlockNumber
@@ -198,19 +198,23 @@ next_bucket(void *arg)
 {
 	Buckets    *b = arg;
 
-	return b->next < b->end ? mtp_hash_block(b->meta, b->next++) : InvalidBlockNumber;
+	return b->next < b->n ? b->blocks[b->next++] : InvalidBlockNumber;
 }
 
 /*
  * Reads the primary pages of the next buckets, and keeps no pin: this process will wait for a
  * bucket's scans, for as long as a cursor stands there, and pins would keep other buckets from
- * being split meanwhile (H10).
+ * being split meanwhile (H10).  The blocks are looked up first: a stream reads catalogs when it
+ * begins, and the cached metapage may be gone then.
  */
 static void
 read_buckets(Vacuum *v, uint32 from, uint32 end)
 {
-	Buckets		b = {.meta = mtp_hash_meta(v->rel, false),.next = from,.end = end};
+	const MtpHashMeta *meta = mtp_hash_meta(v->rel, false);
+	Buckets		b = {0};
 
+	while (from < end)
+		b.blocks[b.n++] = mtp_hash_block(meta, from++);
 	mtp_blocks_load(v->rel, v->info->strategy, next_bucket, &b);
 }
 
