@@ -152,10 +152,12 @@ foreach my $mode (qw(simple extended))
 {
 	my $script = $node->basedir . "/slow_$mode";
 	append_to_file($script, "COPY slow FROM '$csv' (FORMAT csv);\n");
-	local $ENV{PGOPTIONS} = '-c statement_timeout=500';
 	my $start = time;
 	my ($out, $err);
-	IPC::Run::run([ 'pgbench', '-n', '-M', $mode, '-t', 1, '-f', $script, '-h', $node->host, '-p', $node->port, 'postgres' ], '<', \undef, '>', \$out, '2>', \$err);
+	{
+		local $ENV{PGOPTIONS} = '-c statement_timeout=500';
+		IPC::Run::run([ 'pgbench', '-n', '-M', $mode, '-t', 1, '-f', $script, '-h', $node->host, '-p', $node->port, 'postgres' ], '<', \undef, '>', \$out, '2>', \$err);
+	}
 	like($err, qr/canceling statement due to statement timeout/, "timeout in index work, protocol $mode");
 	cmp_ok(time - $start, '<', 5, "timeout in index work, protocol $mode: soon");
 	is($node->safe_psql('postgres', 'SELECT count(*) FROM slow'), 0, "timeout in index work, protocol $mode: nothing is visible");
