@@ -286,7 +286,7 @@ mtp_blocks_load(Relation rel, BufferAccessStrategy strategy, MtpNextBlock next, 
 	Buffer		buf;
 
 	mtp_blocks_begin(&s, MTP_BLOCKS_ALL, rel, strategy, next, arg);
-	while (BufferIsValid(buf = mtp_blocks_next(&s)))
+	while ((buf = mtp_blocks_next(&s)) != InvalidBuffer)
 		ReleaseBuffer(buf);
 	mtp_blocks_end(&s);
 #endif

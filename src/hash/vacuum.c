@@ -380,7 +380,7 @@ mtp_hash_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 	stats->pages_free = 0;
 	mtp_hash_copy_meta(info->index, &outside.meta);
 	mtp_blocks_begin(&stream, MTP_BLOCKS_ALL, info->index, info->strategy, next_outside, &outside);
-	while (BufferIsValid(buf = mtp_blocks_next(&stream)))
+	while ((buf = mtp_blocks_next(&stream)) != InvalidBuffer)
 	{
 		MtpVacuumDelayPoint();
 		if (note_free(info->index, buf))
