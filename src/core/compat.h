@@ -227,7 +227,10 @@ mtp_blocks_callback(ReadStream *stream, void *s, void *per_buffer_data)
 }
 #endif
 
-/* *s, arg, rel, strategy and the current memory context stay until mtp_blocks_end(). */
+/*
+ * *s, arg, rel, strategy and the current memory context stay until mtp_blocks_end().  This reads
+ * catalogs, so relcache entries, rel's too, may be reloaded before next() is called.
+ */
 static inline void
 mtp_blocks_begin(MtpBlockStream *s, int flags, Relation rel, BufferAccessStrategy strategy,
 				 MtpNextBlock next, void *arg)
