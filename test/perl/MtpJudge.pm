@@ -329,7 +329,7 @@ sub leave_alone
 
 # What core warns of when processes are signaled and stopped, and servers crash, as they are here
 my $core_warns = join('|',
-	'terminating connection', 'canceling wait', 'archiving', 'cannot reindex invalid index', 'unexpected directory entry .* pg_tblspc',
+	'terminating connection', 'canceling wait', 'archiving', '(?:cannot|skipping) reindex (?:of )?invalid index', 'unexpected directory entry .* pg_tblspc',
 	# The postmaster was stopped, or slow, for longer than autovacuum_naptime.
 	'autovacuum worker took too long to start',
 	# What is hunted has just ended.
