@@ -12,6 +12,8 @@ $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
 mtpower.buffer_size = 64MB
 autovacuum = off
+# Nobody else reads pages after a restart.
+mtpower.hot_list = off
 });
 $node->start;
 sub sql { return $node->safe_psql('postgres', join(';', @_)); }
