@@ -315,7 +315,8 @@ vacuum_scan(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDelete
 				pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, v.length);
 			if (scanblkno >= v.length)
 				break;
-			mtp_blocks_go_on(&stream);
+			if (scanblkno > MTP_BLINK_META + 1)
+				mtp_blocks_go_on(&stream);
 		}
 		if (scanblkno == v.length / 2)
 			MTP_INJECT("vacuum_middle");

@@ -130,7 +130,7 @@ report_ahead(MtpDirscanState *s)
 
 /*
  * The stream's next block: it must be read.  InvalidBlockNumber behind the last block, and before
- * one with named rows (ahead.named), which the scan gets when it has read what is before it.
+ * one with named rows (ahead.nrows), which the scan gets when it has read what is before it.
  */
 static BlockNumber
 next_to_read(void *arg)

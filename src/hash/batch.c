@@ -15,8 +15,8 @@
  */
 #define STEP_ENTRIES	(4 * MTP_HASH_MAX_ENTRIES)
 
-static MtpOrder *
-hash_order(Relation index)
+MtpOrder *
+mtp_hash_order(Relation index)
 {
 	MtpOrder   *order = palloc0(sizeof(MtpOrder));
 
@@ -97,7 +97,7 @@ hash_step(MtpBatchApply *a)
 
 static const MtpBatchOps hash_ops = {
 	.ambuild = mtp_hash_build,
-	.order = hash_order,
+	.order = mtp_hash_order,
 	.compares = false,
 	.prepare = hash_prepare,
 	.cut = hash_cut,

@@ -237,24 +237,12 @@ collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive
 	b->ntuples++;
 }
 
-/* The order of hashes, which are unsigned numbers. */
-static MtpOrder *
-hash_order(Relation index)
-{
-	MtpOrder   *order = palloc0(sizeof(MtpOrder));
-
-	order->code = MTP_NORM_OID;
-	order->narrow = true;
-	order->norm_prefixes = true;
-	return order;
-}
-
 static const MtpIndexBuildOps build_ops = {
 	.scanning = PHASE_SCAN,
 	.sorting = PHASE_SORT,
 	.writing = PHASE_WRITE,
 	.worker = "mtp_hash_build_worker",
-	.order = hash_order,
+	.order = mtp_hash_order,
 	.collect = collect,
 	.write = write_index
 };

@@ -191,6 +191,9 @@ extern Buffer mtp_hash_alloc(Relation rel);
 /* Computes the spread hash of an index row.  False if its first column is NULL: it is left out. */
 extern bool mtp_hash_row(Relation index, const Datum *values, const bool *isnull, uint32 *hash);
 
+/* batch.c: the order of entries in batches and builds, by their hashes; palloc'd. */
+extern struct MtpOrder *mtp_hash_order(Relation index);
+
 /* What a scan looks for. */
 typedef enum MtpHashSearch
 {
