@@ -63,6 +63,16 @@ FROM (VALUES ('b = 77', 30), ('b = 77 AND c > 500', 30), ('a > 3 AND b = 77', 20
 SELECT current_setting('server_version_num')::int < 180000 OR searches('SELECT * FROM s WHERE a = 3 AND b = ANY (ARRAY(SELECT generate_series(1, 200)))') < 4 AS one_walk;
 EXPLAIN (COSTS OFF) SELECT a, b FROM s WHERE a = 3 AND b = ANY ('{5,6,7}') ORDER BY b LIMIT 2;
 
+-- A merge join goes back to its mark, some leaves before, where its array stood at an earlier element.
+SET enable_hashjoin = off;
+SET enable_nestloop = off;
+SET enable_material = off;
+EXPLAIN (COSTS OFF) SELECT n, count(s.a) FROM (SELECT g / 2 AS n FROM generate_series(0, 21) g) twice LEFT JOIN s ON a = n AND a = ANY ('{1,2,3,9}') GROUP BY n;
+SELECT n, count(s.a) FROM (SELECT g / 2 AS n FROM generate_series(0, 21) g) twice LEFT JOIN s ON a = n AND a = ANY ('{1,2,3,9}') GROUP BY n ORDER BY n;
+RESET enable_hashjoin;
+RESET enable_nestloop;
+RESET enable_material;
+
 -- Cursors that turn round, and stand between searches.
 BEGIN;
 DECLARE c SCROLL CURSOR FOR SELECT a, b FROM s WHERE a = ANY ('{1,5,9}') AND b = ANY ('{3,700,1500}') ORDER BY a, b;

@@ -204,8 +204,8 @@ next_bucket(void *arg)
 /*
  * Reads the primary pages of the next buckets, and keeps no pin: this process will wait for a
  * bucket's scans, for as long as a cursor stands there, and pins would keep other buckets from
- * being split meanwhile (H10).  The blocks are looked up first: a stream reads catalogs when it
- * begins, and the cached metapage may be gone then.
+ * being split meanwhile (H10).  The blocks are looked up, and found to be there, first: a stream
+ * reads catalogs when it begins, and the cached metapage may be gone then.
  */
 static void
 read_buckets(Vacuum *v, uint32 from, uint32 end)
@@ -215,6 +215,8 @@ read_buckets(Vacuum *v, uint32 from, uint32 end)
 
 	while (from < end)
 		b.blocks[b.n++] = mtp_hash_block(meta, from++);
+	for (int i = 0; i < b.n; i++)
+		mtp_hash_check_block(v->rel, b.blocks[i]);
 	mtp_blocks_load(v->rel, v->info->strategy, next_bucket, &b);
 }
 

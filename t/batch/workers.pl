@@ -38,6 +38,12 @@ sub verify
 	is($node->safe_psql($db, 'SELECT held_bytes FROM mtpower.stat_memory'), 0, "$what: no memory is held");
 }
 
+# What a worker waits for that has nothing to do: since PostgreSQL 17, by a name of its own.
+my $idle = $node->pg_version >= 17 ? 'MtpowerWorkerIdle' : 'Extension';
+$node->safe_psql('postgres', 'INSERT INTO t SELECT g, g::text FROM generate_series(1, 30000) g; TRUNCATE t');
+ok($node->poll_query_until('postgres', "SELECT bool_and(wait_event = '$idle') FROM pg_stat_activity WHERE backend_type = 'mtpower worker'"),
+	"an idle worker waits for $idle");
+
 # A worker that fails leaves its work to the owner; an owner that fails ends its statement, no more.
 SKIP:
 {

@@ -25,6 +25,9 @@ $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION mtpower');
 my $index_scans = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off;';
 
+# Since PostgreSQL 17 extensions' wait events have names.
+my $hazard = $node->pg_version >= 17 ? 'MtpowerHazard' : 'Extension';
+
 # What VACUUM of the table is doing, as soon as it waits for a pin or a hazard pointer, or has ended.
 # (Its session is still there.)  It looks at hazard pointers again and again: so that it goes on shows
 # when it has ended.
@@ -32,7 +35,7 @@ sub vacuum_state
 {
 	my ($name, $expected) = @_;
 	my $session = "FROM pg_stat_activity WHERE query LIKE 'VACUUM $name%'";
-	my $waits = $expected eq 'waits' ? q{wait_event IN ('BufferPin', 'Extension', 'MtpowerHazard') OR} : '';
+	my $waits = $expected eq 'waits' ? "wait_event IN ('BufferPin', '$hazard') OR" : '';
 
 	$node->poll_query_until('postgres', "SELECT $waits state <> 'active' $session");
 	return $node->safe_psql('postgres', "SELECT CASE state WHEN 'active' THEN 'waits' ELSE 'over' END $session");

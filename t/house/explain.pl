@@ -88,6 +88,12 @@ my ($planned) = json('SELECT b FROM t WHERE a > 999999 LIMIT 0', "$setup; SELECT
 cmp_ok($node->safe_psql('postgres', q{SELECT sum(hits + misses) FROM mtpower.stat_buffer WHERE kind = 'index'}), '>', 0, 'planning reads frames');
 is(join('|', map { $planned->{"Index Frame $_"} } qw(Hits Misses)), '0|0', '… which is not the statement\'s');
 
+# Planning executes an immutable function, which reads frames.
+$node->safe_psql('postgres', "CREATE FUNCTION folded() RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS \$\$BEGIN RETURN (SELECT sum(n) FROM ($probe) x (n)); END\$\$");
+my ($folded) = json('SELECT folded()', "$setup; SELECT mtpower.stat_reset('buffer') \\g /dev/null\n");
+cmp_ok($node->safe_psql('postgres', q{SELECT sum(hits) FROM mtpower.stat_buffer WHERE kind = 'index'}), '>', 200, 'a function of the planner reads frames');
+is($folded->{'Index Frame Hits'}, 0, '… which are not the statement\'s');
+
 # ---------- within one another, and after errors ----------
 
 $node->safe_psql('postgres', "CREATE FUNCTION inner_explain(out n bigint) LANGUAGE plpgsql AS \$\$DECLARE plan json; BEGIN EXECUTE 'EXPLAIN (ANALYZE, MTPOWER, FORMAT json) $probe' INTO plan; n := plan->0->'Mtpower'->'Index Frame Hits'; END\$\$;");

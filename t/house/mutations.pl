@@ -170,6 +170,8 @@ refused('another source', [ '--check', own('other.mutation', $header . $change =
 	qr{^other: function mtp_tag_hash does not have the old text: src/\S+ has 5 of its 7 tokens: }m);
 refused('no reason', [ '--check', own('bare.mutation', $header =~ s/Why.*\n//r . $change) ],
 	qr/^bare: it has no line "Why: \.\.\."$/m);
+refused('a release that is not there', [ '--check', own('later.mutation', "Release: 16\n$header$change") ],
+	qr/^later: there is no release 16$/m);
 refused('a test that is not there',
 	[ '--check', own('untested.mutation', $header =~ s{unit/page}{none}r . $change) ],
 	qr{there is no test "tap/none"});

@@ -1,6 +1,7 @@
 # Mutations: changes of the source that tests must notice (test/mutations, test/mutate).
 #
-# A mutation is a header, "Mutation:", "Why:" and "Tests:", and then for each change
+# A mutation is a header, "Mutation:", "Why:" and "Tests:", "Release:" where one release of PostgreSQL
+# alone has what it breaks, and then for each change
 #
 #     @@ function take in buffer/
 #      context
@@ -215,7 +216,9 @@ sub list
 	{
 		my $mutation = read_mutation(slurp($file));
 		print name_of($file), "\n",
-			(map { "    $_\n" } @$mutation{qw(Mutation Why)}, "-> $mutation->{Tests}"), "\n";
+			(map { "    $_\n" } @$mutation{qw(Mutation Why)},
+				"-> $mutation->{Tests}" . ($mutation->{Release} ? " (PostgreSQL $mutation->{Release})" : '')),
+			"\n";
 	}
 }
 
@@ -238,7 +241,14 @@ sub check
 	{
 		my $mutation = eval { read_mutation(slurp($file)) };
 		my @missing = grep { !$mutation->{$_} } qw(Mutation Why Tests);
+		my $release = $mutation->{Release} // 15;
 
+		if (!grep { $_ eq $release } qw(15 17 18))
+		{
+			print name_of($file), ": there is no release $release\n";
+			$bad = 1;
+			next;
+		}
 		next if $mutation && !@missing && eval { mutated($source, $mutation) };
 		print name_of($file), ': ',
 			$mutation && @missing ? "it has no line \"$missing[0]: ...\"\n" : $@;

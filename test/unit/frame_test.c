@@ -117,9 +117,9 @@ kind_of(int file)
 static MtpPageTag
 tag_of(int file, int block)
 {
-	RelFileNode node = {1663, 5, 16384 + file};
+	MtpLocator	locator = {1663, 5, 16384 + file};
 
-	return mtp_page_tag(node, block);
+	return mtp_page_tag(locator, block);
 }
 
 /* The i-th word of a page */

@@ -133,7 +133,7 @@ put_value(char *to, uint64 key)
 			return UUID_LEN;
 		case MTP_NORM_NAME:
 			memset(to, 0, NAMEDATALEN);
-			snprintf(to, NAMEDATALEN, "%" INT64_MODIFIER "u", key);
+			snprintf(to, NAMEDATALEN, UINT64_FORMAT, key);
 			return NAMEDATALEN;
 	}
 

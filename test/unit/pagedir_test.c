@@ -484,8 +484,8 @@ start(void)
 	bool		used[ATTS_MAX] = {0};
 
 	if (desc == NULL)
-		desc = malloc(offsetof(struct TupleDescData, attrs) + ATTS_MAX * sizeof(FormData_pg_attribute));
-	memset(desc, 0, offsetof(struct TupleDescData, attrs) + ATTS_MAX * sizeof(FormData_pg_attribute));
+		desc = malloc(TUPLE_DESC_SIZE(ATTS_MAX));
+	memset(desc, 0, TUPLE_DESC_SIZE(ATTS_MAX));
 	distinct = distincts[rnd(lengthof(distincts))];
 	spread = rnd(3);
 	nulls = percents[rnd(lengthof(percents))];

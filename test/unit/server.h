@@ -2,7 +2,7 @@
  * server.h
  *	  The few functions of the server that src/page calls, for a program that is not a server.
  *
- * Include once.  Errors end the program.
+ * Include once.  Errors end the program.  What differs between releases stands at the end.
  */
 #include "access/detoast.h"
 #include "storage/bufpage.h"
@@ -26,12 +26,6 @@ die(const char *fmt,...)
 	va_end(args);
 	fputc('\n', stderr);
 	abort();
-}
-
-void
-ExceptionalCondition(const char *condition, const char *type, const char *file, int line)
-{
-	die("assertion failed: %s, %s:%d", condition, file, line);
 }
 
 bool
@@ -113,8 +107,40 @@ index_getprocid(Relation index, AttrNumber attnum, uint16 procnum)
 	die("there is no catalog");
 }
 
+#if PG_VERSION_NUM >= 170000
+void
+ExceptionalCondition(const char *condition, const char *file, int line)
+#else
+void
+ExceptionalCondition(const char *condition, const char *type, const char *file, int line)
+#endif
+{
+	die("assertion failed: %s, %s:%d", condition, file, line);
+}
+
+/* A row type of n columns */
+#if PG_VERSION_NUM >= 180000
+#define TUPLE_DESC_SIZE(n) \
+	(offsetof(struct TupleDescData, compact_attrs) + \
+	 (n) * (sizeof(CompactAttribute) + sizeof(FormData_pg_attribute)))
+#else
+#define TUPLE_DESC_SIZE(n) \
+	(offsetof(struct TupleDescData, attrs) + (n) * sizeof(FormData_pg_attribute))
+#endif
+
+/* All collations are C. */
+#if PG_VERSION_NUM >= 180000
+pg_locale_t
+pg_newlocale_from_collation(Oid collation)
+{
+	static struct pg_locale_struct c = {.collate_is_c = true};
+
+	return &c;
+}
+#else
 bool
 lc_collate_is_c(Oid collation)
 {
 	return true;
 }
+#endif
