@@ -18,6 +18,9 @@
 #include "utils/pg_locale.h"
 #include "utils/wait_event.h"
 
+/* The server that mtpower is built for, where a file notes it */
+#define MTP_SERVER_VERSION PG_VERSION_NUM
+
 /*
  * PostgreSQL 16 renamed relfilenodes to relation file locators, folded the owner checks of the
  * object classes into one function, let tuplesort_getdatum() return a reference into its own memory

@@ -64,7 +64,7 @@ read_state(MtpPmemState *state)
 		state->timeline = control->checkPointCopy.ThisTimeLineID;
 		state->file = st.st_ino;
 		state->path = hash_bytes((const unsigned char *) DataDir, strlen(DataDir));
-		state->server = PG_VERSION_NUM;
+		state->server = MTP_SERVER_VERSION;
 		state->build = hash_bytes((const unsigned char *) PG_VERSION_STR, strlen(PG_VERSION_STR));
 		state->block = BLCKSZ;
 		state->nslabs = mtp_pmem.nslabs;
