@@ -18,6 +18,10 @@ COUNT = max(ROWS // 20, 1000)  # rows of a table
 STEPS = max(ROWS // 1000, 100)  # single-row statements, transactions
 RUNS = min(ROUNDS, 2)  # the second one shows how repeatable a count is
 DATABASES = {'mtpower': 'own', 'heap': 'peer'}
+# Those of `read`, and one of `frames`
+QUERIES = [(name, query.format(t='read'), settings, node) for name, query, settings, node in READS]
+QUERIES.append(('index scan, text (ICU)',
+                'SELECT count(r.d) FROM icu_probes p JOIN icu r ON r.a = p.a', *READS[0][2:]))
 HASHES = dict(zip(AMS, HASH_AMS))  # what the two sides' hash indexes are
 # Where data are made.
 SIZES = {
@@ -59,12 +63,13 @@ def prepare(b, server, am):
     b.table('hashed', HASHES[am], server=server, db=db)
     server.sql(b.copy(b.file(rows=COUNT), 'hashed') + '; VACUUM ANALYZE hashed', db)
     table('read', n=1)
-    server.sql(
-        'CREATE TABLE probes AS SELECT a FROM read ORDER BY hashint4(b) LIMIT %d; '
-        'VACUUM ANALYZE probes'
-        % (COUNT // 4), db)
-    for _, query, settings, node in READS:
-        check_plan(server, query.format(t='read'), '%s; %s' % (PLAIN, settings), node, db)
+    table('icu', n=1, kind='icu')
+    for probes, of in ('probes', 'read'), ('icu_probes', 'icu'):
+        server.sql(
+            'CREATE TABLE %s AS SELECT a FROM %s ORDER BY md5(a::text) LIMIT %d; VACUUM ANALYZE %s'
+            % (probes, of, COUNT // 4, probes), db)
+    for _, query, settings, node in QUERIES:
+        check_plan(server, query, '%s; %s' % (PLAIN, settings), node, db)
     pgbench_tables(server, db, 1, am)
 
 
@@ -120,8 +125,8 @@ def cases(b, am):
         'PREPARE upd (int, int) AS UPDATE written SET a = $1 WHERE id = $2'
     ], *halves(lambda r: ['EXECUTE upd (%d, %d)' % (key(r), r.randint(1, COUNT))]))
     yield 'TPC-B as pgbench has it', 0.95, TPCB, *halves(tpcb)
-    for name, query, settings, _ in READS:
-        yield name, 1.0, [PLAIN, settings], [query.format(t='read')], [query.format(t='read')]
+    for name, query, settings, _ in QUERIES:
+        yield name, 1.0, [PLAIN, settings], [query], [query]
     yield 'CREATE INDEX on ints', 1.0, [], *alike(index, ('first_ints', 'ints'))
     yield 'CREATE INDEX on text', 1.0, [], *alike(index, ('first_texts', 'texts'))
     yield 'VACUUM after deleting 20 %', 0.9, [], *alike('VACUUM %s', ('first_vacuumed', 'vacuumed'))

@@ -4,9 +4,9 @@
 # test/indent.sh --typedefs   adds to test/typedefs.list what the debug information of a build has: call it with a build for each
 #                             release
 #
-# It calls Debian's pg_bsd_indent with pgindent's options, but lets lines be 100 columns long.  Lines that
+# It calls Debian 12's pg_bsd_indent with pgindent's options, but lets lines be 100 columns long.  Lines that
 # are longer are an error as well, which no tool mends; but texts of messages are not broken.
-# Exit status: 0 all is well, 1 something is not, 2 there is no pg_bsd_indent.
+# Exit status: 0 all is well, 1 something is not, 2 there is no such pg_bsd_indent: later ones format otherwise.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -36,7 +36,8 @@ formatted() {
 case ${1:-} in
 	--typedefs) list=$(typedefs); printf '%s\n' "$list" > test/typedefs.list; exit 0 ;;
 esac
-command -v pg_bsd_indent > /dev/null || { echo "there is no pg_bsd_indent" >&2; exit 2; }
+version=2.1.1
+[[ $(pg_bsd_indent --version 2> /dev/null) == *" $version "* ]] || { echo "there is no pg_bsd_indent $version" >&2; exit 2; }
 
 new=$(mktemp)
 trap 'rm -f "$new"' EXIT

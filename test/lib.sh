@@ -36,8 +36,8 @@ missing_packages() {
 	[ -e /usr/include/postgresql/15/server/postgres.h ] || echo postgresql-server-dev-15
 }
 
-# install_missing [PACKAGE...]: installs what is missing, and these where it can.  It takes root and
-# a Debian.  The server package would create and start a cluster of its own, on the default port: it
+# install_missing [PACKAGE...]: installs what is missing, and these where they can be had.  It takes
+# root and a Debian.  The server package would create and start a cluster of its own, on the default port: it
 # is told not to, for as long as this takes.
 install_missing() {
 	local packages conf=/etc/postgresql-common/createcluster.d/mtpower-build.conf
@@ -45,7 +45,7 @@ install_missing() {
 	# Without libpmem mtpower is built without what needs it, and tests of that are skipped.
 	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 		pkg-config --exists libpmem 2>/dev/null || packages+="libpmem-dev pkg-config "
-		packages+="$*"
+		[ $# = 0 ] || apt_install "$@" > "$work/apt.log" 2>&1 || true
 	fi
 	if [ -n "$packages" ]; then
 		[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||

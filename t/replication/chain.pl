@@ -16,7 +16,7 @@ use MtpSessions qw(start_psql finish);
 my $seconds = $ENV{MTP_LONG} ? 60 : 3;
 my $crashes = $ENV{MTP_LONG} ? 20 : 3;
 my $primary = PostgreSQL::Test::Cluster->new('primary');
-$primary->init(allows_streaming => 1);
+$primary->init(allows_streaming => 1, extra => ['--wal-segsize=64']);	# see the promotion below
 $primary->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
 mtpower.batch_min_rows = 100
@@ -151,13 +151,13 @@ same_servers('after crashes of the last one', $primary, $middle, $last);
 
 # ---------- promotion of the middle one ----------
 
-# In a segment of its own a slow load meets the place below soon, and a fast one several times.
+# At the beginning of a large segment any load meets the place below, however fast or slow it is.
 $primary->safe_psql('postgres', 'SELECT pg_switch_wal()');
 @runs = start_load($primary, $seconds);
 my $lsn = $primary->lsn('insert');
 # Not near the end of a segment.  If the last record that the middle one has received is incomplete there, the last one looks for its rest in the next segment of
 # the new timeline, where it is not, and gives up: PostgreSQL's own limit.  A load writes some MB before the promotion has begun.
-$middle->poll_query_until('postgres', "SELECT pg_last_wal_replay_lsn() > '$lsn'::pg_lsn + 500000 AND (pg_last_wal_receive_lsn() - '0/0') % (16 * 1024 * 1024) BETWEEN 1000000 AND 3000000") or die 'no load';
+$middle->poll_query_until('postgres', "SELECT pg_last_wal_replay_lsn() > '$lsn'::pg_lsn + 500000 AND (pg_last_wal_receive_lsn() - '0/0') % (64 * 1024 * 1024) BETWEEN 1000000 AND 40000000") or die 'no load';
 $middle->promote;
 $middle->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'no promotion';
 finish_load('on the old primary', @runs);
