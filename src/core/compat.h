@@ -113,7 +113,8 @@ typedef bool MtpUpdateIndexes;
  * background workers' PGPROCs, asks a locale itself whether it is C, returns paths by value, counts
  * the searches of an index scan for EXPLAIN, moved what prints EXPLAIN's properties to a header of
  * its own and takes options of extensions there (explain/option_18.c), no longer tells the executor
- * whether a plan runs once, lets a scan begin beside a value, and asks an index's access method for
+ * whether a plan runs once, counts what is disabled in a path instead of adding to its cost, lets
+ * a scan begin beside a value, and asks an index's access method for
  * what it took from btree and hash before: what its strategies mean, and whether its operators
  * agree with one another.  It has cumulative statistics of kinds that extensions register
  * (batch/stat_18.c).
@@ -141,6 +142,7 @@ typedef RelPathStr MtpPath;
 #define MtpCountSearch(scan) \
 	((scan)->instrument != NULL ? (void) (scan)->instrument->nsearches++ : (void) 0)
 #define MtpCallExecutorRun(run, qd, direction, count, once) (run) (qd, direction, count)
+#define MtpDisabledNodes(path) ((path)->disabled_nodes)
 #define MTP_EXPLAIN_OPTIONS 1
 #define MTP_OWN_STATISTICS 1
 #else
@@ -161,6 +163,7 @@ typedef char *MtpPath;
 #define MtpBeHash(am) ((void) 0)
 #define MtpCountSearch(scan) ((void) 0)
 #define MtpCallExecutorRun(run, qd, direction, count, once) (run) (qd, direction, count, once)
+#define MtpDisabledNodes(path) 0
 #define MTP_EXPLAIN_OPTIONS 0
 #define MTP_OWN_STATISTICS 0
 #endif

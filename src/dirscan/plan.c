@@ -171,6 +171,15 @@ seq_path_of(List *paths)
 	return NULL;
 }
 
+/* As core compares them: what the user has disabled comes last. */
+static bool
+costs_less(const Path *path, const Path *other, Cost other_cost)
+{
+	if (MtpDisabledNodes(path) != MtpDisabledNodes(other))
+		return MtpDisabledNodes(path) < MtpDisabledNodes(other);
+	return path->total_cost < other_cost;
+}
+
 /*
  * True if another path costs less than a directory scan could at best.  If core has kept a
  * sequential path, none was better in every respect.  This spares statements that find a row by an
@@ -187,7 +196,7 @@ is_beaten(RelOptInfo *rel, const Path *seq)
 	{
 		Path	   *path = lfirst(lc);
 
-		if (path->total_cost < total_cost(seq, ASKING) &&
+		if (costs_less(path, seq, total_cost(seq, ASKING)) &&
 			path->parallel_safe >= seq->parallel_safe &&
 			bms_is_subset(PATH_REQ_OUTER(path), PATH_REQ_OUTER(seq)))
 			return true;
@@ -234,7 +243,8 @@ offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
 		int			at = 0;
 
 		while (at < list_length(rel->pathlist) &&
-			   ((Path *) list_nth(rel->pathlist, at))->total_cost <= seq->total_cost)
+			   !costs_less(seq, list_nth(rel->pathlist, at),
+						   ((Path *) list_nth(rel->pathlist, at))->total_cost))
 			at++;
 		rel->pathlist = list_insert_nth(rel->pathlist, at, seq);
 	}
@@ -259,8 +269,11 @@ offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
 		}
 	}
 
-	/* A query that wants only the first rows reads little, whatever the rest would cost. */
-	if (root->tuple_fraction == 0 &&
+	/*
+	 * A query that wants only the first rows reads little, whatever the rest would cost.  Whoever
+	 * disables sequential scans wants no directories.
+	 */
+	if (root->tuple_fraction == 0 && MtpDisabledNodes(seq) == 0 &&
 		(mtp_dirscan_teach_reads_most(rel->pathlist, seq) ||
 		 mtp_dirscan_teach_reads_most(rel->partial_pathlist, seq)))
 	{
