@@ -269,11 +269,8 @@ offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
 		}
 	}
 
-	/*
-	 * A query that wants only the first rows reads little, whatever the rest would cost.  Whoever
-	 * disables sequential scans wants no directories.
-	 */
-	if (root->tuple_fraction == 0 && MtpDisabledNodes(seq) == 0 &&
+	/* A query that wants only the first rows reads little, whatever the rest would cost. */
+	if (root->tuple_fraction == 0 &&
 		(mtp_dirscan_teach_reads_most(rel->pathlist, seq) ||
 		 mtp_dirscan_teach_reads_most(rel->partial_pathlist, seq)))
 	{
