@@ -37,8 +37,8 @@ missing_packages() {
 }
 
 # install_missing [PACKAGE...]: installs what is missing, and these where they can be had.  It takes
-# root and a Debian.  The server package would create and start a cluster of its own, on the default port: it
-# is told not to, for as long as this takes.
+# root and a Debian.  The server package would create and start a cluster of its own, on the default
+# port: it is told not to, for as long as this takes.
 install_missing() {
 	local packages conf=/etc/postgresql-common/createcluster.d/mtpower-build.conf
 	packages=$(missing_packages | sort -u | tr '\n' ' ')
