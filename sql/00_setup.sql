@@ -63,3 +63,65 @@ CREATE FUNCTION force_parallel(mode bool, local bool DEFAULT false) RETURNS void
 BEGIN
 	PERFORM set_config(name, mode::text, local) FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query');
 END $$;
+-- For tests of tables beside heap tables that go through the same, in the schemas twin and twin_heap.  Executes a command with
+-- each; says how it ended, once if both agree.
+CREATE FUNCTION on_both(cmd text) RETURNS text LANGUAGE plpgsql SET search_path = public AS $$
+DECLARE
+	schema text;
+	outcome text;
+	outcomes text[] := '{}';
+	n bigint;
+	message text;
+	detail text;
+	name text;
+BEGIN
+	FOREACH schema IN ARRAY ARRAY['twin_heap', 'twin'] LOOP
+		PERFORM set_config('search_path', schema || ', twin, public', true);
+		BEGIN
+			EXECUTE cmd;
+			GET DIAGNOSTICS n = ROW_COUNT;
+			outcome := n || ' rows';
+		EXCEPTION WHEN OTHERS THEN
+			GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, name = CONSTRAINT_NAME;
+			outcome := concat_ws('; ', SQLSTATE, message, nullif(detail, ''), nullif(name, ''));
+		END;
+		outcomes := outcomes || outcome;
+	END LOOP;
+	IF outcomes[1] = outcomes[2] THEN
+		RETURN outcomes[1];
+	END IF;
+	RETURN format('heap: %s | mtpower: %s', outcomes[1], outcomes[2]);
+END $$;
+-- The tables of this name have the same rows, and the indexes of ours have an entry for each.
+CREATE FUNCTION same(tab text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	sums text[];
+	i regclass;
+BEGIN
+	EXECUTE format('SELECT array[(SELECT concat(count(*), '' '', sum(hashtextextended(t::text, 0))) FROM twin_heap.%1$I t),
+		(SELECT concat(count(*), '' '', sum(hashtextextended(t::text, 0))) FROM twin.%1$I t)]', tab) INTO sums;
+	FOR i IN SELECT indexrelid FROM pg_index JOIN pg_class c ON c.oid = indexrelid
+			WHERE indrelid = ('twin.' || tab)::regclass AND relam = 403 LOOP
+		PERFORM bt_index_parent_check(i, true, true);
+	END LOOP;
+	RETURN CASE WHEN sums[1] = sums[2] THEN split_part(sums[1], ' ', 1) || ' rows'
+		ELSE format('heap: %s | mtpower: %s', sums[1], sums[2]) END;
+END $$;
+-- The entries of the table's indexes that were queued.
+CREATE FUNCTION queued(tab regclass) RETURNS TABLE (index name, entries bigint) LANGUAGE sql AS $$
+	SELECT relname, coalesce(s.entries, 0) FROM pg_index i JOIN pg_class c ON c.oid = indexrelid
+	LEFT JOIN mtpower.stat_batches s ON s.indexid = indexrelid AND s.database = current_database() WHERE indrelid = tab ORDER BY 1
+$$;
+-- Makes a table of each, with indexes.
+CREATE FUNCTION make_both(columns text, VARIADIC indexes text[] DEFAULT '{}') RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	definition text;
+	tab text := split_part(columns, ' ', 1);
+BEGIN
+	EXECUTE format('CREATE TABLE twin.%s USING mtpower', columns);
+	EXECUTE format('CREATE TABLE twin_heap.%s USING heap', columns);
+	FOREACH definition IN ARRAY indexes LOOP
+		EXECUTE format(definition, 'twin.' || tab);
+		EXECUTE format(definition, 'twin_heap.' || tab);
+	END LOOP;
+END $$;

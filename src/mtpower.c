@@ -11,6 +11,7 @@
 
 #include "batch/batch.h"
 #include "blink/blink.h"
+#include "btree/btree.h"
 #include "buffer/buffer.h"
 #include "core/inject.h"
 #include "dirscan/dirscan.h"
@@ -52,6 +53,7 @@ _PG_init(void)
 	mtp_opclass_init();
 	mtp_blink_init();
 	mtp_hash_init();
+	mtp_btree_init();
 
 	/* Behind opclass: the engine's hook runs first, and drains before a command is looked at. */
 	mtp_batch_init();

@@ -20,8 +20,9 @@ opclass:   core
 index:     core wal batch
 blink:     core page buffer wal batch opclass index
 hash:      core page buffer wal batch opclass index
+btree:     core batch
 pagedir:   core page buffer worker
-table:     core buffer batch opclass pagedir
+table:     core buffer batch opclass btree pagedir
 dirscan:   core buffer pagedir
 warm:      core buffer worker pagedir
 explain:   core buffer batch

@@ -63,6 +63,14 @@ typedef struct MtpBatchOps
 	bool		compares;
 
 	/*
+	 * True for an index whose entries only the backend that brought them puts in; may be NULL.
+	 * Workers sort them.  Then a step need not be repeatable: it advances *progress before it puts
+	 * an entry in, and an error is the end of the load's statement (invariant E10).  It may wait
+	 * for other transactions, and check uniqueness.
+	 */
+	bool		(*owner_alone) (Relation index);
+
+	/*
 	 * Makes the index fit for so many more entries; may be NULL.  The engine calls it before it
 	 * cuts a batch of any size; apply has no stream.  It puts no new entry in, so it need not
 	 * register as a step (README.md).  It waits for no cleanup lock and for no transaction.
@@ -76,6 +84,8 @@ typedef struct MtpBatchOps
 
 	/*
 	 * Finds where tasks end, and returns how many boundaries there are; 0 makes one task of all.
+	 * May be NULL: then a batch is always one task.
+	 *
 	 * samples: nsamples entries of the batch in order, in the array that the order's narrow
 	 * selects; the other array is NULL.  Writes at most nsamples boundaries, ascending, into
 	 * bounds: a task takes the entries up to and including its boundary.  Wide boundaries point to
@@ -135,6 +145,20 @@ extern void mtp_batch_usage(MtpBatchUsage *usage);
 /* Counts pages of an index that split one at a time, outside of prepare, and the entries moved. */
 extern void mtp_batch_count_overflow(Relation index, uint32 splits, uint32 moved);
 
+/*
+ * Before an entry of a unique index is queued or inserted: applies what statements around this one,
+ * or subtransactions around this one, have queued of it.  So a conflict with one of their rows is
+ * found where core finds it, which may be where a handler expects it.
+ */
+extern void mtp_batch_flush_before_unique(Relation index);
+
+static inline void
+mtp_batch_before_unique(Relation index)
+{
+	if (unlikely(mtp_batch_pending > 0))
+		mtp_batch_flush_before_unique(index);
+}
+
 /* ambulkdelete's first act: waits for steps of others under way on this index. */
 extern void mtp_batch_vacuum_fence(Relation index);
 
@@ -143,6 +167,12 @@ extern void mtp_batch_vacuum_fence(Relation index);
  * insert is over.
  */
 extern void mtp_batch_announce(Relation rel, int ntuples, CommandId cid);
+
+/*
+ * The table AM tells that n rows have come, whose index entries come next.  True if these may be
+ * queued, once for each table and statement.
+ */
+extern bool mtp_batch_rows_come(Relation rel, int n);
 extern void mtp_batch_finish_bulk(Relation rel);
 
 extern void mtp_batch_init(void);

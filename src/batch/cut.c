@@ -147,7 +147,7 @@ mtp_batch_cut(MtpRunner *runner, MtpBatch *b)
 		return;
 	}
 
-	if (want > 1)
+	if (want > 1 && runner->ops->cut != NULL)
 	{
 		MtpNarrow  *narrow;
 		MtpWide    *wide;

@@ -74,6 +74,25 @@ matches(MtpBatch *b, uint64 serial, Oid indexid, SubTransactionId subxid)
 }
 
 /*
+ * In PG_CATCH: nobody knows whether the entry that met the error is in, so the batch must not be
+ * repeated, and its statement must fail (invariant E10).
+ */
+static void
+fail_own(MtpUnit *unit)
+{
+	MtpBatch   *b = unit->batch;
+	uint64		serial = b->serial;
+	SubTransactionId subxid = b->subxid;
+
+	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
+	dlist_delete(&b->node);
+	b->cancelled = true;
+	LWLockRelease(mtp_batch_lock);
+	mtp_batch_unit_give_back(unit, false);
+	mtp_batch_statement_fail(serial, subxid);
+}
+
+/*
  * Runs a unit that this backend has claimed; on an error the unit is ready again (invariant E3).
  * Comparison functions run as the user who inserted the rows, even if another user's function scans
  * the index.
@@ -95,6 +114,8 @@ run_own(MtpUnit *unit)
 	/* Nothing since the claim can have failed (invariant E3); what may fail comes inside. */
 	PG_TRY();
 	{
+		/* What is under way is not the row that brought these entries. */
+		error_context_stack = NULL;
 		cxt = AllocSetContextCreate(old, "mtpower task", ALLOCSET_DEFAULT_SIZES);
 		MemoryContextSwitchTo(cxt);
 		MTP_INJECT("owner_claimed");
@@ -120,7 +141,10 @@ run_own(MtpUnit *unit)
 	{
 		SetUserIdAndSecContext(userid, sec_context);
 		running.batch = NULL;
-		mtp_batch_unit_give_back(unit, false);
+		if (b->owner_alone && unit->kind != MTP_UNIT_SORT && unit->kind != MTP_UNIT_CUT)
+			fail_own(unit);
+		else
+			mtp_batch_unit_give_back(unit, false);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
@@ -206,6 +230,7 @@ mtp_batch_drain(uint64 serial, Oid indexid, SubTransactionId subxid)
 {
 	if (mtp_batch_my_load == NULL || mtp_batch_drain_busy())
 		return;
+	mtp_batch_statement_check();
 	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
 		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
 			if (q->batch != NULL && matches(q->batch, serial, indexid, subxid))

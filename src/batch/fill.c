@@ -44,8 +44,11 @@ append_run(MtpQueue *q)
 		Assert(q->run == &b->filling && q->run->n > 0);
 		b->entries += b->filling.n;
 		b->arrival = q->arrival;
-		b->full += MTP_RUN_BYTES(q->run);
-		b->load->full += MTP_RUN_BYTES(q->run);
+		if (!b->owner_alone)
+		{
+			b->full += MTP_RUN_BYTES(q->run);
+			b->load->full += MTP_RUN_BYTES(q->run);
+		}
 		*mtp_run(b, b->nruns) = b->filling;
 		b->nruns++;
 		b->filling.mem = NULL;
@@ -113,6 +116,7 @@ start_batch(MtpQueue *q, char *header, MtpLoad *load, TransactionId xid)
 	b->heapid = q->heapid;
 	b->locator = q->locator;
 	b->narrow = q->narrow;
+	b->owner_alone = q->owner_alone;
 	b->bytes = MTP_BLOCK_SIZE;
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 
@@ -126,7 +130,7 @@ start_batch(MtpQueue *q, char *header, MtpLoad *load, TransactionId xid)
 	if (b->own)
 		dlist_push_tail(&load->own, &b->node);
 	else
-		dlist_push_head(&load->batches, &b->node);
+		dlist_push_tail(&load->batches, &b->node);
 	load->bytes += b->bytes;
 	LWLockRelease(mtp_batch_lock);
 	q->batch = b;
@@ -156,7 +160,7 @@ grow_batch(MtpBatch *b)
 	if (b->own)
 	{
 		dlist_delete(&b->node);
-		dlist_push_head(&b->load->batches, &b->node);
+		dlist_push_tail(&b->load->batches, &b->node);
 		b->own = false;
 	}
 	LWLockRelease(mtp_batch_lock);

@@ -8,6 +8,7 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
+#include "core/identity.h"
 #include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/memdebug.h"
@@ -72,6 +73,55 @@ typedef struct QueueEntry
 #define SH_DECLARE
 #define SH_DEFINE
 #include "lib/simplehash.h"
+
+/* The tables that mtp_batch_rows_come was true for. */
+typedef struct HeapEntry
+{
+	Oid			relid;
+	char		status;
+} HeapEntry;
+
+#define SH_PREFIX heaps
+#define SH_ELEMENT_TYPE HeapEntry
+#define SH_KEY_TYPE Oid
+#define SH_KEY relid
+#define SH_HASH_KEY(tb, key) murmurhash32(key)
+#define SH_EQUAL(tb, a, b) ((a) == (b))
+#define SH_SCOPE static inline
+#define SH_DECLARE
+#define SH_DEFINE
+#include "lib/simplehash.h"
+
+bool
+mtp_batch_rows_come(Relation rel, int n)
+{
+	MtpStatement *s = mtp_batch_statement;
+	Oid			relid = RelationGetRelid(rel);
+	Oid			last;
+	bool		found;
+
+	if (s == NULL || s->direct || !mtp_batching)
+		return false;
+	if (s->at_once > n)
+	{
+		s->at_once -= n;
+		return false;
+	}
+	s->at_once = 0;
+	last = s->told_heap;
+	s->told_heap = relid;
+	if (last == relid)
+		return false;
+	if (!OidIsValid(last))
+		return true;
+	if (s->told == NULL)
+	{
+		s->told = heaps_create(mtp_batch_statement_context(s), 16, NULL);
+		heaps_insert(s->told, last, &found);
+	}
+	heaps_insert(s->told, relid, &found);
+	return !found;
+}
 
 static void
 remember_queue(MtpStatement *s, MtpQueue *q)
@@ -170,18 +220,25 @@ queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniq
 	MtpStatement *s = mtp_batch_statement;
 	MtpQueue   *q;
 
-	if (s == NULL || s->direct || s->forced >= MTP_MAX_FORCED || !mtp_batching ||
-		check != UNIQUE_CHECK_NO)
+	if (s == NULL || s->direct || s->forced >= MTP_MAX_FORCED || !mtp_batching)
+		return NULL;
+	if (check != UNIQUE_CHECK_NO &&
+		(check != UNIQUE_CHECK_YES || !s->inserts || IsolationIsSerializable()))
 		return NULL;
 	if (index->rd_rel->relpersistence == RELPERSISTENCE_TEMP ||
 		index->rd_index->indisexclusion || IsInParallelMode() || mtp_batch_queue_closed() ||
 		!TransactionIdIsValid(GetCurrentTransactionIdIfAny()))
 		return NULL;
 
-	/* The statement's first rows go in at once.  A row's entries come one after the other. */
+	/*
+	 * The statement's first rows go in at once.  Our table AM has counted them.  Of another table
+	 * a row's entries come one after the other.
+	 */
 	if (s->at_once > 0)
 	{
-		if (s->counted_heap != RelationGetRelid(heap) || !ItemPointerEquals(&s->counted_tid, tid))
+		if (!mtp_table_is_ours(heap) &&
+			(s->counted_heap != RelationGetRelid(heap) ||
+			 !ItemPointerEquals(&s->counted_tid, tid)))
 		{
 			s->at_once--;
 			s->counted_heap = RelationGetRelid(heap);
@@ -202,6 +259,7 @@ queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniq
 	{
 		MemoryContext old = MemoryContextSwitchTo(mtp_batch_statement_context(s));
 		ResourceOwner owner = CurrentResourceOwner;
+		const MtpBatchOps *ops;
 
 		/* Until the entries are in the table must stay, even if its inserter lets go of it. */
 		LockRelationOid(q->heapid, RowExclusiveLock);
@@ -217,8 +275,10 @@ queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniq
 
 		/* Workers that get no lock find its counters. */
 		(void) mtp_batch_stat_open(index);
-		q->order = narrow ? NULL : mtp_batch_ops_of(index)->order(index);
+		ops = mtp_batch_ops_of(index);
+		q->order = narrow ? NULL : ops->order(index);
 		q->worker_ok = index_is_worker_safe(index);
+		q->owner_alone = ops->owner_alone != NULL && ops->owner_alone(index);
 		q->locator = MtpRelLocator(index);
 		q->used = true;
 		MemoryContextSwitchTo(old);

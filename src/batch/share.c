@@ -75,7 +75,7 @@ take_batches(MtpLoad *load, Size enough, TimestampTz now)
 
 		if (bytes >= enough)
 			return;
-		if (b->phase != MTP_FILLING || b->nruns == 0)
+		if (b->phase != MTP_FILLING || b->nruns == 0 || b->owner_alone)
 			continue;
 		b->taken = true;
 		mtp_batch_submit(b, now);

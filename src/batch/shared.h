@@ -101,6 +101,7 @@ typedef struct MtpBatch
 	MtpLocator	locator;		/* the index's file when queued */
 	bool		narrow;
 	bool		worker_ok;		/* comparisons are built in and read no catalog */
+	bool		owner_alone;	/* its owner alone applies it, and no other load takes it */
 	MtpArrival	arrival;		/* as MtpBatchApply has it, of the runs so far */
 	bool		own;			/* on the load's list own */
 	bool		taken;			/* by another load; its owner fills it again when its runs are
@@ -110,7 +111,8 @@ typedef struct MtpBatch
 	volatile bool cancelled;	/* never taken back */
 	uint32		entries;
 	uint64		bytes;			/* of its blocks */
-	uint64		full;			/* … of its runs but the one that is being filled */
+	uint64		full;			/* … of its runs but the one that is being filled, if another
+								 * load may take them */
 	int			holders;		/* processes inside a unit */
 	int			nruns;
 	int			sorted;			/* runs done */

@@ -57,6 +57,7 @@ push_statement(MtpStatement *s, CommandId cid, bool direct)
 	s->serial = (uint64) MyProcPid << 32 | ++last_serial;
 	s->cid = cid;
 	s->direct = direct;
+	s->subxid = GetCurrentSubTransactionId();
 	s->at_once = (uint32) mtp_batch_min_rows + 1;
 	mtp_batch_statement = s;
 }
@@ -198,6 +199,7 @@ execute(QueryDesc *qd, bool finish, ScanDirection direction, uint64 count, bool 
 		return;
 	}
 	push_statement(&s, qd->estate->es_output_cid, must_be_direct(stmt));
+	s.inserts = stmt->commandType == CMD_INSERT && !stmt->hasModifyingCTE;
 	PG_TRY();
 	{
 		call_executor(qd, finish, direction, count, once);
@@ -262,6 +264,7 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	if (loading)
 	{
 		push_statement(&s, GetCurrentCommandId(false), false);
+		s.inserts = true;
 		/* Core reads the option's value: the rows may be older than any snapshot. */
 		foreach(lc, copy->options)
 			s.frozen |= strcmp(lfirst_node(DefElem, lc)->defname, "freeze") == 0;
@@ -304,7 +307,7 @@ mtp_batch_announce(Relation rel, int ntuples, CommandId cid)
 	if (mtp_batch_statement == NULL && IsLogicalWorker() && !mtp_batch_queue_closed())
 	{
 		push_statement(&replication_statement, cid, false);
-		replication_statement.subxid = GetCurrentSubTransactionId();
+		replication_statement.inserts = true;
 		replication_statement.replication = true;
 	}
 	s = mtp_batch_statement;
@@ -349,17 +352,77 @@ mtp_batch_flush_before_scan(Relation index, Snapshot snapshot)
 {
 	Oid			indexid = RelationGetRelid(index);
 
+	/* The planner's look at an index's ends. */
+	if (snapshot != NULL && snapshot->snapshot_type == SNAPSHOT_NON_VACUUMABLE)
+		return;
 	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
+	{
+		if (!s->frozen && snapshot != NULL && IsMVCCSnapshot(snapshot) &&
+			snapshot->curcid <= s->cid)
+			continue;
 		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
-		{
-			if (q->indexid != indexid || q->pending == 0)
-				continue;
-			if (!s->frozen && snapshot != NULL && IsMVCCSnapshot(snapshot) &&
-				snapshot->curcid <= s->cid)
-				continue;
-			mtp_batch_drain(s->serial, indexid, InvalidSubTransactionId);
-			s->forced++;
-		}
+			if (q->indexid == indexid && q->pending > 0)
+			{
+				mtp_batch_drain(s->serial, indexid, InvalidSubTransactionId);
+				s->forced++;
+			}
+	}
+}
+
+void
+mtp_batch_flush_before_unique(Relation index)
+{
+	Oid			indexid = RelationGetRelid(index);
+	SubTransactionId subxid = GetCurrentSubTransactionId();
+
+	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
+	{
+		/* What this statement queues in its own subtransaction may conflict at its end. */
+		if (s == mtp_batch_statement && s->subxid == subxid)
+			continue;
+		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
+			if (q->indexid == indexid && q->pending > 0 &&
+				(s != mtp_batch_statement || q->subxid != subxid))
+			{
+				mtp_batch_drain(s->serial, indexid, InvalidSubTransactionId);
+				s->forced++;
+			}
+	}
+}
+
+/* The flag comes first: there may be no memory for the rest. */
+void
+mtp_batch_statement_fail(uint64 serial, SubTransactionId subxid)
+{
+	MtpStatement *s = mtp_batch_statement;
+	MemoryContext old;
+
+	while (s != NULL && s->serial != serial)
+		s = s->outer;
+	if (s == NULL ||
+		(s->failed_subxid != InvalidSubTransactionId && s->failed_subxid <= subxid))
+		return;
+	s->failed_subxid = subxid;
+	s->error = NULL;
+	old = MemoryContextSwitchTo(mtp_batch_statement_context(s));
+	s->error = CopyErrorData();
+	MemoryContextSwitchTo(old);
+}
+
+void
+mtp_batch_statement_check(void)
+{
+	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
+	{
+		if (s->failed_subxid == InvalidSubTransactionId)
+			continue;
+		if (s->error != NULL)
+			ReThrowError(s->error);
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory"),
+				 errdetail("Index entries of the statement were lost by an error.")));
+	}
 }
 
 static void
@@ -414,6 +477,9 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid, SubTransactionId 
 		case SUBXACT_EVENT_ABORT_SUB:
 			MTP_INJECT("abort");
 			mtp_batch_cancel(0, mySubid);
+			for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
+				if (s->failed_subxid >= mySubid)
+					s->failed_subxid = InvalidSubTransactionId;
 
 			/*
 			 * An error between a multi_insert of logical replication and its finish_bulk_insert

@@ -17,6 +17,7 @@ typedef struct MtpQueue
 	Oid			heapid;
 	bool		narrow;
 	bool		worker_ok;
+	bool		owner_alone;	/* as MtpBatchOps says */
 	bool		used;			/* something was queued */
 	MtpArrival	arrival;		/* the greatest of its entries */
 	uint32		rows;			/* that have come, those that went in at once too */
@@ -41,8 +42,12 @@ typedef struct MtpStatement
 	CommandId	cid;			/* no row of the statement is older */
 	bool		frozen;			/* any snapshot may see its rows */
 	bool		direct;			/* everything goes in at once */
-	bool		replication;	/* opened by a multi_insert of logical replication … */
-	SubTransactionId subxid;	/* … in this subtransaction */
+	bool		inserts;		/* it is a COPY or a plain INSERT: uniqueness may be checked when
+								 * its entries go in */
+	bool		replication;	/* opened by a multi_insert of logical replication */
+	SubTransactionId subxid;	/* in which it began */
+	SubTransactionId failed_subxid; /* of entries that an error has lost, or invalid … */
+	ErrorData  *error;			/* … and the error, or NULL if there was no memory for it */
 	int			forced;			/* flushes before its end */
 	MemoryContext cxt;			/* what the statement itself has no room for, or NULL */
 	MtpQueue   *queues;
@@ -51,8 +56,10 @@ typedef struct MtpStatement
 	Oid			bulk_heap;		/* the table whose bulk insert was announced last … */
 	int			bulk_rows;		/* … and of how many rows */
 	List	   *announced;		/* of replication: tables with a bulk insert under way */
+	Oid			told_heap;		/* the table that mtp_batch_rows_come was true for last … */
+	struct heaps_hash *told;	/* … and all such tables, if there are several */
 	uint32		at_once;		/* 1 + rows to be inserted before anything is queued, or 0 … */
-	Oid			counted_heap;	/* … and the row that was counted last */
+	Oid			counted_heap;	/* … and the row of another AM's table that was counted last */
 	ItemPointerData counted_tid;
 	int			nqueues;
 	MtpQueue	places[MTP_QUEUE_PLACES];	/* the first queues: OLTP needs no allocation */
@@ -68,6 +75,15 @@ extern MemoryContext mtp_batch_statement_context(MtpStatement *s);
 
 /* True if nothing may be queued just now. */
 extern bool mtp_batch_queue_closed(void);
+
+/*
+ * In PG_CATCH: entries of the statement, queued in the subtransaction, are lost by the error.  It
+ * is raised again until the statement has ended, or the subtransaction (invariant E10).
+ */
+extern void mtp_batch_statement_fail(uint64 serial, SubTransactionId subxid);
+
+/* Raises such an error of a statement under way again. */
+extern void mtp_batch_statement_check(void);
 
 /* ---------- queue.c, fill.c ---------- */
 

@@ -58,6 +58,8 @@ mtp_batch_unit_ready(MtpBatch *b, bool worker, MtpUnit *unit)
 		unit->kind = b->own ? MTP_UNIT_ALL : MTP_UNIT_CUT;
 		return b->phase == MTP_SORTING && b->cut_state == MTP_UNIT_READY ? &b->cut_state : NULL;
 	}
+	if (worker && b->owner_alone && b->phase == MTP_APPLYING)
+		return NULL;
 	unit->kind = b->phase == MTP_APPLYING ? MTP_UNIT_APPLY : MTP_UNIT_SORT;
 	if (b->phase != MTP_DONE)
 		for (int n = b->phase == MTP_APPLYING ? b->ntasks : b->nruns; unit->at < n; unit->at++)

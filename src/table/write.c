@@ -17,6 +17,7 @@
 #include "access/heapam.h"
 
 #include "batch/batch.h"
+#include "btree/btree.h"
 #include "buffer/pair.h"
 #include "pagedir/request.h"
 #include "table/table.h"
@@ -32,12 +33,21 @@ take_frames(Relation rel, ItemPointer tid, bool new_rows)
 	mtp_pair_stale(rel, ItemPointerGetBlockNumber(tid), new_rows);
 }
 
+/* Core asks for the index entries of so many rows next. */
+static void
+rows_come(Relation rel, int n)
+{
+	if (mtp_batch_rows_come(rel, n))
+		mtp_btree_redirect(rel);
+}
+
 static void
 tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 			 BulkInsertState bistate)
 {
 	heap->tuple_insert(rel, slot, cid, options, bistate);
 	take_frames(rel, &slot->tts_tid, true);
+	rows_come(rel, 1);
 }
 
 static void
@@ -69,6 +79,7 @@ multi_insert(Relation rel, TupleTableSlot **slots, int ntuples, CommandId cid, i
 		last = block;
 	}
 	mtp_pagedir_request_loaded(rel, slots, ntuples);
+	rows_come(rel, ntuples);
 }
 
 static TM_Result
@@ -97,6 +108,8 @@ tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid
 		if (MtpPairOf(ItemPointerGetBlockNumber(otid)) !=
 			MtpPairOf(ItemPointerGetBlockNumber(&slot->tts_tid)))
 			take_frames(rel, otid, false);
+		if (*update_indexes)
+			rows_come(rel, 1);
 	}
 	return result;
 }
