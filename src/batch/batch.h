@@ -146,17 +146,19 @@ extern void mtp_batch_usage(MtpBatchUsage *usage);
 extern void mtp_batch_count_overflow(Relation index, uint32 splits, uint32 moved);
 
 /*
- * Before an entry of a unique index is queued or inserted: applies what statements around this one,
- * or subtransactions around this one, have queued of it.  So a conflict with one of their rows is
- * found where core finds it, which may be where a handler expects it.
+ * Applies what statements around this one, or subtransactions around this one, have queued for a
+ * unique index (InvalidOid: any) of a table: before an entry of the index is queued or inserted,
+ * and before a row of the table is deleted or gets a new version.  So a conflict with one of their
+ * rows is found where core finds it, which may be where a handler expects it, and before the row
+ * is gone.
  */
-extern void mtp_batch_flush_before_unique(Relation index);
+extern void mtp_batch_flush_unique(Oid heapid, Oid indexid);
 
 static inline void
-mtp_batch_before_unique(Relation index)
+mtp_batch_before_unique(Oid heapid, Oid indexid)
 {
 	if (unlikely(mtp_batch_pending > 0))
-		mtp_batch_flush_before_unique(index);
+		mtp_batch_flush_unique(heapid, indexid);
 }
 
 /* ambulkdelete's first act: waits for steps of others under way on this index. */

@@ -278,6 +278,7 @@ queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniq
 		ops = mtp_batch_ops_of(index);
 		q->order = narrow ? NULL : ops->order(index);
 		q->worker_ok = index_is_worker_safe(index);
+		q->unique = index->rd_index->indisunique;
 		q->owner_alone = ops->owner_alone != NULL && ops->owner_alone(index);
 		q->locator = MtpRelLocator(index);
 		q->used = true;

@@ -370,9 +370,8 @@ mtp_batch_flush_before_scan(Relation index, Snapshot snapshot)
 }
 
 void
-mtp_batch_flush_before_unique(Relation index)
+mtp_batch_flush_unique(Oid heapid, Oid indexid)
 {
-	Oid			indexid = RelationGetRelid(index);
 	SubTransactionId subxid = GetCurrentSubTransactionId();
 
 	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
@@ -381,10 +380,11 @@ mtp_batch_flush_before_unique(Relation index)
 		if (s == mtp_batch_statement && s->subxid == subxid)
 			continue;
 		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
-			if (q->indexid == indexid && q->pending > 0 &&
+			if (q->unique && q->pending > 0 && q->heapid == heapid &&
+				(!OidIsValid(indexid) || q->indexid == indexid) &&
 				(s != mtp_batch_statement || q->subxid != subxid))
 			{
-				mtp_batch_drain(s->serial, indexid, InvalidSubTransactionId);
+				mtp_batch_drain(s->serial, q->indexid, InvalidSubTransactionId);
 				s->forced++;
 			}
 	}

@@ -18,6 +18,7 @@ typedef struct MtpQueue
 	bool		narrow;
 	bool		worker_ok;
 	bool		owner_alone;	/* as MtpBatchOps says */
+	bool		unique;			/* entries are checked when they go in */
 	bool		used;			/* something was queued */
 	MtpArrival	arrival;		/* the greatest of its entries */
 	uint32		rows;			/* that have come, those that went in at once too */

@@ -82,7 +82,7 @@ redirected_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, 
 				  IndexUniqueCheck check, bool unchanged, IndexInfo *info)
 {
 	if (check != UNIQUE_CHECK_NO)
-		mtp_batch_before_unique(index);
+		mtp_batch_before_unique(RelationGetRelid(heap), RelationGetRelid(index));
 	if (!unchanged && info != NULL && mtp_core_indexes != MTP_CORE_OFF &&
 		enqueue(index, heap, values, isnull, tid, check, info))
 		return false;

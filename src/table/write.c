@@ -86,9 +86,10 @@ static TM_Result
 tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, Snapshot crosscheck,
 			 bool wait, TM_FailureData *tmfd, bool changing_part)
 {
-	TM_Result	result = heap->tuple_delete(rel, tid, cid, snapshot, crosscheck, wait, tmfd,
-											changing_part);
+	TM_Result	result;
 
+	mtp_batch_before_unique(RelationGetRelid(rel), InvalidOid);
+	result = heap->tuple_delete(rel, tid, cid, snapshot, crosscheck, wait, tmfd, changing_part);
 	if (result == TM_Ok)
 		take_frames(rel, tid, false);
 	return result;
@@ -99,9 +100,11 @@ tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid
 			 Snapshot crosscheck, bool wait,
 			 TM_FailureData *tmfd, LockTupleMode *lockmode, MtpUpdateIndexes *update_indexes)
 {
-	TM_Result	result = heap->tuple_update(rel, otid, slot, cid, snapshot, crosscheck, wait, tmfd,
-											lockmode, update_indexes);
+	TM_Result	result;
 
+	mtp_batch_before_unique(RelationGetRelid(rel), InvalidOid);
+	result = heap->tuple_update(rel, otid, slot, cid, snapshot, crosscheck, wait, tmfd, lockmode,
+								update_indexes);
 	if (result == TM_Ok)
 	{
 		take_frames(rel, &slot->tts_tid, true);

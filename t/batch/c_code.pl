@@ -2,16 +2,17 @@
 # another statement, in internal subtransactions, by multi_insert, and in commit callbacks of a
 # library that was loaded before mtpower. All rows are found by all indexes.
 #
-# Variants: blink hash
+# Variants: blink hash btree
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use MtpFaults;
+use MtpVariant;
 use MtpLoad;
 
-my $am = 'mtpower_' . ($ENV{MTP_VARIANT} || 'blink');
+my $am = access_method();
 
 my $dir = MtpFaults::compile('c_inserts');
 my $node = PostgreSQL::Test::Cluster->new('main');
@@ -27,6 +28,7 @@ max_prepared_transactions = 2
 $node->start;
 $node->safe_psql('postgres', qq{
 CREATE EXTENSION mtpower;
+@{[ verifying() ]}
 CREATE TABLE t (a int, b text) USING mtpower;
 CREATE INDEX t_a ON t USING $am (a);
 CREATE INDEX t_b ON t USING $am (b);
@@ -37,7 +39,7 @@ CREATE FUNCTION c_insert_sub(regclass, int, int, text, bool) RETURNS int LANGUAG
 CREATE FUNCTION c_insert_multi(regclass, int, int, text) RETURNS int LANGUAGE c AS 'c_inserts';
 CREATE FUNCTION found(text) RETURNS bigint LANGUAGE sql VOLATILE SET enable_seqscan = off AS 'SELECT count(*) FROM t WHERE b = \$1';
 CREATE FUNCTION verify() RETURNS void LANGUAGE sql AS
-	\$\$SELECT mtpower.verify_index('t_a', true), mtpower.verify_index('t_b', true), mtpower.verify_index('o_a', true)\$\$;
+	\$\$SELECT verify_one('t_a'), verify_one('t_b'), verify_one('o_a')\$\$;
 });
 
 # The same with and without queueing.  $batched is how many entries of t_a come in batches.

@@ -1,15 +1,16 @@
 # Loads are cancelled, terminated, and run without memory or workers, and their workers die. A
 # load is there as a whole or not at all, and indexes are sound.
 #
-# Variants: blink hash
+# Variants: blink hash btree
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use MtpVariant;
 use Time::HiRes qw(sleep time);
 
-my $am = 'mtpower_' . ($ENV{MTP_VARIANT} || 'blink');
+my $am = access_method();
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
@@ -24,6 +25,7 @@ my $csv = $node->basedir . '/rows.csv';
 my $small = $node->basedir . '/few.csv';
 $node->safe_psql('postgres', qq{
 CREATE EXTENSION mtpower;
+@{[ verifying() ]}
 CREATE TABLE t (id int, a int, b text COLLATE "C", c numeric) USING mtpower;
 CREATE INDEX ta ON t USING $am (a);
 CREATE INDEX tb ON t USING $am (b);
@@ -36,7 +38,7 @@ COPY (SELECT i, hashint4(i), md5(i::text), i / 7.0 FROM generate_series(1, 1500)
 sub state_of
 {
 	my ($server, $what) = @_;
-	is($server->safe_psql('postgres', "SELECT count(*) FROM (SELECT mtpower.verify_index(indexrelid, true) FROM pg_index WHERE indrelid = 't'::regclass) x"),
+	is($server->safe_psql('postgres', "SELECT count(*) FROM (SELECT verify_one(indexrelid) FROM pg_index WHERE indrelid = 't'::regclass) x"),
 		3, "$what: indexes verify");
 	return $server->safe_psql('postgres', 'SELECT count(*) FROM t');
 }
@@ -132,7 +134,8 @@ END \$\$}, stderr => \$err);
 	is($rc, 0, 'LOCK TABLE … NOWAIT behind each of 1000 loads') or diag($err);
 	is(state_of($node, 'small loads'), 50 * 1500, 'all their rows are there');
 	my $tasks = $node->safe_psql('postgres', $by_workers) - $before;
-	cmp_ok($tasks, '>=', 100, 'workers took part in them');
+	# Of btree's they only sort.
+	cmp_ok($tasks, '>=', 100, 'workers took part in them') if $am ne 'btree';
 	note("$tasks tasks were workers'");
 }
 
@@ -173,6 +176,7 @@ autovacuum = off
 $poor->start;
 $poor->safe_psql('postgres', qq{
 CREATE EXTENSION mtpower;
+@{[ verifying() ]}
 CREATE TABLE t (id int, a int, b text COLLATE "C", c numeric) USING mtpower;
 CREATE INDEX ta ON t USING $am (a);
 CREATE INDEX tb ON t USING $am (b);
