@@ -2,7 +2,7 @@
 """Runs parts of the benchmark; bench/run prepares what this needs.  README.md lists the parts."""
 import argparse, sys
 # Each registers its parts.
-import loads, tables, partitions, steady, hashes, instructions, pages, frames, directories, policies
+import loads, tables, btrees, partitions, steady, hashes, instructions, pages, frames, directories, policies
 import recorded, before, restarts
 from harness import PARTS, Bench
 from server import Failed

@@ -13,8 +13,9 @@ TYPES = {
 COLUMNS = {'intts': ['a, at', 'b, bt', 'c, ct', 'd, dt']}
 # A side's name -> access methods of its tables and indexes: of most parts, of those of hash indexes
 AMS = {'mtpower': ('mtpower', 'mtpower_blink'), 'heap': ('heap', 'btree')}
+ADOPTED = {'adopted': ('mtpower', 'btree')}
 HASH_AMS = {'mtphash': ('mtpower', 'mtpower_hash'), 'hash': ('heap', 'hash')}
-METHODS = dict(AMS, **HASH_AMS)
+METHODS = dict(AMS, **ADOPTED, **HASH_AMS)
 
 
 def make_rows(path, rows, kind='ints', seed=7):

@@ -90,6 +90,20 @@ SELECT on_both('WITH w AS (INSERT INTO u SELECT i + 80000 FROM generate_series(1
 SELECT on_both('WITH w AS (INSERT INTO u SELECT i + 80000 FROM generate_series(1, 2000) i RETURNING id) INSERT INTO u SELECT id + 2000 FROM w');
 SELECT same('u');
 
+-- A function deletes or changes a row with a conflict: heap has complained by then.
+CREATE FUNCTION meddle(i int, cmd text) RETURNS int LANGUAGE plpgsql VOLATILE SET enable_indexscan = off SET enable_seqscan = on AS $$
+BEGIN
+	IF i = 2000 THEN
+		EXECUTE cmd;
+	END IF;
+	RETURN 0;
+END $$;
+SELECT on_both('INSERT INTO u (id, a, v) SELECT i + 300000, CASE i WHEN 1000 THEN -3500 END, meddle(i, ''DELETE FROM u WHERE id = 301000'') FROM generate_series(1, 3000) i');
+SELECT on_both('INSERT INTO u (id, a, v) SELECT i + 300000, CASE i WHEN 1000 THEN -3500 END, meddle(i, ''UPDATE u SET a = NULL WHERE id = 301000'') FROM generate_series(1, 3000) i');
+SELECT on_both('INSERT INTO u (id, a, v) SELECT i + 300000, CASE i WHEN 1000 THEN -3500 END, meddle(i, ''DELETE FROM u WHERE id = 999'') FROM generate_series(1, 3000) i');
+SELECT on_both('INSERT INTO u (id, a, v) SELECT i + 300000, CASE i WHEN 1000 THEN -300001 END, meddle(i, ''DELETE FROM u WHERE id = 301000'') FROM generate_series(1, 3000) i');
+SELECT same('u');
+
 -- ON CONFLICT, with rows that conflict with the table's and with the statement's own
 SELECT on_both('INSERT INTO u SELECT i FROM generate_series(2001, 150000, 50) i ON CONFLICT DO NOTHING');
 SELECT on_both('INSERT INTO u SELECT i, NULL, ''x'', 9 FROM generate_series(1001, 160000, 50) i ON CONFLICT (id) DO UPDATE SET v = u.v + 1');
