@@ -18,6 +18,7 @@ SELECT on_both($$INSERT INTO kinds SELECT i, nullif(hashint4(i) % 1000, 0), CASE
 	FROM generate_series(1, 8000) i$$);
 SELECT same('kinds');
 SELECT * FROM queued('kinds');
+SELECT sum(entries_workers) AS workers_insert_none FROM mtpower.stat_batches WHERE index::text ~ '^kinds_';
 COPY (SELECT id + 8000, a + 1, b || 'x', c, d, md5(u::text), e FROM kinds) TO PROGRAM 'cat > twin.copy';
 COPY twin_heap.kinds FROM PROGRAM 'cat twin.copy';
 COPY twin.kinds FROM PROGRAM 'cat twin.copy; rm twin.copy';
@@ -27,7 +28,9 @@ SELECT same('kinds');
 SELECT on_both('UPDATE kinds SET a = a + 1 WHERE id % 2 = 0');
 SELECT on_both('UPDATE kinds SET b = b || ''y'' WHERE id % 3 = 0');
 SELECT on_both('UPDATE kinds SET e = NULL WHERE id % 5 = 0');
+SET mtpower.batch_min_rows = 0;
 SELECT on_both('UPDATE kinds SET id = id + 1');
+RESET mtpower.batch_min_rows;
 SELECT on_both('UPDATE kinds SET id = id + 20000');
 SELECT same('kinds');
 SELECT on_both($$MERGE INTO kinds k USING generate_series(25000, 37999) i ON k.id = i
@@ -69,6 +72,14 @@ CLOSE c;
 SELECT count(*), min(id) FROM seen WHERE id < 0;
 ROLLBACK;
 SET enable_bitmapscan = on;
+SELECT same('seen');
+
+-- A bitmap scan sees them as well.
+SET enable_indexscan = off;
+SET enable_indexonlyscan = off;
+SELECT on_both('INSERT INTO seen SELECT -20000 - i, look(i) FROM generate_series(1, 3000) i');
+RESET enable_indexscan;
+RESET enable_indexonlyscan;
 SELECT same('seen');
 
 -- Subtransactions: those that are rolled back leave nothing that matters.

@@ -203,9 +203,12 @@ mtp_batch_drain_step(uint64 serial, Oid indexid, SubTransactionId subxid)
 	return OidIsValid(pending);
 }
 
-/* Matching entries are in the indexes, or were given up: none is pending, no batch is filled. */
+/*
+ * Matching entries are in the indexes, or were given up: none is pending, no batch is filled.
+ * Where they were given up, the abort closes the indexes.
+ */
 static void
-settle_queues(uint64 serial, Oid indexid, SubTransactionId subxid)
+settle_queues(uint64 serial, Oid indexid, SubTransactionId subxid, bool given_up)
 {
 	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
 		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
@@ -213,6 +216,9 @@ settle_queues(uint64 serial, Oid indexid, SubTransactionId subxid)
 				(!OidIsValid(indexid) || q->indexid == indexid) &&
 				(subxid == InvalidSubTransactionId || q->subxid >= subxid))
 			{
+				if (given_up)
+					q->index = NULL;
+				mtp_batch_queue_let_go(q);
 				mtp_batch_pending -= q->pending;
 				q->pending = 0;
 				q->batch = NULL;
@@ -242,7 +248,7 @@ mtp_batch_drain(uint64 serial, Oid indexid, SubTransactionId subxid)
 		;
 	mtp_batch_load_take_usage();
 	mtp_batch_share_content(mtp_batch_my_load);
-	settle_queues(serial, indexid, subxid);
+	settle_queues(serial, indexid, subxid, false);
 }
 
 /*
@@ -292,7 +298,7 @@ mtp_batch_cancel(uint64 serial, SubTransactionId subxid)
 		return;
 	lists[0] = &load->batches;
 	lists[1] = &load->own;
-	settle_queues(serial, InvalidOid, subxid);
+	settle_queues(serial, InvalidOid, subxid, true);
 	mtp_batch_share_content(load);
 
 	/* Only this backend makes batches, so there is none if workers have removed all of them. */

@@ -296,6 +296,8 @@ make_room(MtpQueue *q, Size need)
 		else if (!submit_fullest())
 		{
 			q->at_once = MTP_WORTH_A_BATCH;
+			if (q->pending == 0)
+				mtp_batch_queue_let_go(q);
 			return false;
 		}
 		/* Others may have given some back, too. */

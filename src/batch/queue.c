@@ -12,7 +12,6 @@
 #include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/memdebug.h"
-#include "utils/resowner.h"
 
 /*
  * In a statement of MTP_MANY_QUEUES the first rows of each further table go in at once: a batch of
@@ -212,6 +211,35 @@ mtp_batch_queue_unlock(MtpQueue *q)
 	CurrentResourceOwner = old;
 }
 
+/*
+ * Keeps the index's cache entry, and with it the routine by which its insertion came here, for the
+ * scans that must find the entries.  Whoever inserts may close the index before they are in.
+ */
+static void
+keep_index(MtpQueue *q, Relation index)
+{
+	ResourceOwner old = CurrentResourceOwner;
+
+	CurrentResourceOwner = CurTransactionResourceOwner;
+	RelationIncrementReferenceCount(index);
+	q->index = index;
+	q->keeper = CurrentResourceOwner;
+	CurrentResourceOwner = old;
+}
+
+void
+mtp_batch_queue_let_go(MtpQueue *q)
+{
+	ResourceOwner old = CurrentResourceOwner;
+
+	if (q->index == NULL)
+		return;
+	CurrentResourceOwner = q->keeper;
+	RelationClose(q->index);
+	q->index = NULL;
+	CurrentResourceOwner = old;
+}
+
 /* The queue for an entry, or NULL if it goes in at once. */
 static MtpQueue *
 queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniqueCheck check,
@@ -284,6 +312,8 @@ queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniq
 		q->used = true;
 		MemoryContextSwitchTo(old);
 	}
+	if (q->owner_alone && q->index == NULL)
+		keep_index(q, index);
 	q->arrival = Max(q->arrival, arrival);
 	return q;
 }

@@ -6,6 +6,7 @@
 #define MTP_STATEMENT_H
 
 #include "batch/shared.h"
+#include "utils/resowner.h"
 
 /* The entries of one index that one statement queued in one subtransaction. */
 typedef struct MtpQueue
@@ -20,6 +21,8 @@ typedef struct MtpQueue
 	bool		owner_alone;	/* as MtpBatchOps says */
 	bool		unique;			/* entries are checked when they go in */
 	bool		used;			/* something was queued */
+	Relation	index;			/* kept open while it has entries, or NULL … */
+	ResourceOwner keeper;		/* … by this one */
 	MtpArrival	arrival;		/* the greatest of its entries */
 	uint32		rows;			/* that have come, those that went in at once too */
 	uint64		pending;		/* entries queued and not drained */
@@ -89,6 +92,9 @@ extern void mtp_batch_statement_check(void);
 /* ---------- queue.c, fill.c ---------- */
 
 extern void mtp_batch_queue_unlock(MtpQueue *q);
+
+/* Closes the index, if the queue keeps it open, once its entries are in. */
+extern void mtp_batch_queue_let_go(MtpQueue *q);
 
 /* Submits the queue's batch, if it has one. */
 extern void mtp_batch_queue_submit(MtpQueue *q);

@@ -38,6 +38,18 @@ CREATE FUNCTION c_insert(regclass, int, int, text, bool) RETURNS int LANGUAGE c 
 CREATE FUNCTION c_insert_sub(regclass, int, int, text, bool) RETURNS int LANGUAGE c AS 'c_inserts';
 CREATE FUNCTION c_insert_multi(regclass, int, int, text) RETURNS int LANGUAGE c AS 'c_inserts';
 CREATE FUNCTION found(text) RETURNS bigint LANGUAGE sql VOLATILE SET enable_seqscan = off AS 'SELECT count(*) FROM t WHERE b = \$1';
+CREATE FUNCTION undone(i int) RETURNS int LANGUAGE plpgsql AS \$\$
+BEGIN
+	BEGIN
+		PERFORM c_insert('t', i, 500, 'gone', true);
+		PERFORM set_config('mtpower.debug_injection', CASE WHEN current_setting('mtpower.batching') = 'on' THEN 'step_applied=error' ELSE '' END, true);
+		PERFORM found('gone');
+		RAISE EXCEPTION 'no error' USING ERRCODE = CASE WHEN current_setting('mtpower.batching') = 'on' THEN 'P0001' ELSE 'XX000' END;
+	EXCEPTION WHEN internal_error THEN
+		NULL;
+	END;
+	RETURN i;
+END \$\$;
 CREATE FUNCTION verify() RETURNS void LANGUAGE sql AS
 	\$\$SELECT verify_one('t_a'), verify_one('t_b'), verify_one('o_a')\$\$;
 });
@@ -63,6 +75,17 @@ check('in a statement on another table',
 check('which then reads it',
 	q{INSERT INTO o SELECT c_insert('t', i, 1000, 'x', true), found('x') FROM generate_series(1, 3) i; SELECT * FROM o},
 	"1000|1000\n1000|2000\n1000|3000\nx|3000|3000");
+# The index is closed when it is read; its cache entry may be rebuilt before.
+if ($node->safe_psql('postgres', 'SHOW debug_assertions') eq 'on')
+{
+	check('which reads it with caches discarded',
+		q{SET debug_discard_caches = 1; INSERT INTO o SELECT c_insert('t', i, 100, 'x', true), found('x') FROM generate_series(1, 3) i; RESET debug_discard_caches; SELECT * FROM o},
+		"100|100\n100|200\n100|300\nx|300|300");
+
+	# An error in the middle of its entries ends a subtransaction, and not the statement around it.  (Of others workers may put them in.)
+	check('whose entries meet an error in a subtransaction that is rolled back', q{INSERT INTO o SELECT undone(i) FROM generate_series(1, 3) i; SELECT * FROM o},
+		"1|\n2|\n3|") if $am eq 'btree';
+}
 check('in a statement on the same table',
 	q{INSERT INTO t SELECT c_insert('t', i, 1000, 'inner', true), 'outer' FROM generate_series(1, 3) i}, "inner|3000|3000\nouter|3|3");
 check('and the table unlocked at once',
