@@ -110,6 +110,19 @@ SELECT on_both('INSERT INTO u SELECT i, NULL, ''x'', 9 FROM generate_series(1001
 SELECT on_both('INSERT INTO u SELECT i % 2000 + 200000 FROM generate_series(1, 4000) i ON CONFLICT (id) DO UPDATE SET v = 3');
 SELECT same('u');
 
+-- Of an upsert the entries of all indexes are queued but for unique ones.
+SELECT make_both('up (id int PRIMARY KEY, a int, b text, c int UNIQUE)', 'CREATE INDEX up_a ON %s (a)', 'CREATE INDEX up_b ON %s USING mtpower_blink (b)',
+	'CREATE INDEX up_h ON %s USING mtpower_hash (b, a)', 'CREATE INDEX up_n ON %s (b, a)');
+SELECT on_both('INSERT INTO up SELECT i * 10, i, ''old'' || i, i FROM generate_series(1, 500) i');
+SELECT mtpower.stat_reset('batches');
+SELECT on_both('INSERT INTO up SELECT i, -i, ''new'' || i FROM generate_series(1, 5000) i ON CONFLICT (id) DO UPDATE SET a = excluded.a, b = up.b || ''+''');
+SELECT same('up'), verify('twin.up');
+SELECT * FROM queued('up');
+SELECT on_both('INSERT INTO up SELECT i, -i, ''newer'' || i, i FROM generate_series(4001, 9000) i ON CONFLICT DO NOTHING');
+SELECT on_both('INSERT INTO up SELECT i, -i, ''newer'' || i, i - 10000 FROM generate_series(9001, 14000) i ON CONFLICT (id) DO NOTHING');
+SELECT on_both('INSERT INTO up SELECT i, -i, ''newer'' || i, CASE i WHEN 15000 THEN 5 ELSE i END FROM generate_series(14001, 19000) i ON CONFLICT (id) DO NOTHING');
+SELECT same('up'), verify('twin.up');
+
 -- NULLS NOT DISTINCT, INCLUDE, exclusion, deferred constraints
 SELECT make_both('n (a int, b int, c int, UNIQUE NULLS NOT DISTINCT (a, b) INCLUDE (c))', 'CREATE UNIQUE INDEX n_c ON %s (c) NULLS NOT DISTINCT');
 SELECT on_both('INSERT INTO n SELECT nullif(i % 50, 0), nullif(i / 50, 0), i FROM generate_series(1, 2499) i');

@@ -118,6 +118,12 @@ extern bool mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itu
 								   IndexUniqueCheck check, MtpArrival arrival);
 
 /*
+ * The table's row was inserted last, speculatively, and is about to be taken back: its entries
+ * leave the queues.
+ */
+extern void mtp_batch_take_back(Relation rel, const ItemPointerData *tid);
+
+/*
  * Before the backend's own scan of an index: applies its queued entries unless the snapshot can't
  * see them.  Cheap when nothing is queued.
  */

@@ -39,9 +39,18 @@ append_run(MtpQueue *q)
 {
 	MtpBatch   *b = q->batch;
 
+	Assert(q->run == NULL || q->run == &b->filling);
+	if (q->run != NULL && q->run->n == 0)
+	{
+		/* Its only entry was taken back. */
+		mtp_batch_memory_free(b->filling.mem, b->filling.order);
+		b->bytes -= MTP_RUN_BYTES(q->run);
+		b->load->bytes -= MTP_RUN_BYTES(q->run);
+		b->filling.mem = NULL;
+		q->run = NULL;
+	}
 	if (q->run != NULL)
 	{
-		Assert(q->run == &b->filling && q->run->n > 0);
 		b->entries += b->filling.n;
 		b->arrival = q->arrival;
 		if (!b->owner_alone)

@@ -99,7 +99,7 @@ mtp_batch_rows_come(Relation rel, int n)
 	Oid			last;
 	bool		found;
 
-	if (s == NULL || s->direct || !mtp_batching)
+	if (s == NULL || !mtp_batching)
 		return false;
 	if (s->at_once > n)
 	{
@@ -248,7 +248,10 @@ queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniq
 	MtpStatement *s = mtp_batch_statement;
 	MtpQueue   *q;
 
-	if (s == NULL || s->direct || s->forced >= MTP_MAX_FORCED || !mtp_batching)
+	if (s == NULL || s->forced >= MTP_MAX_FORCED || !mtp_batching)
+		return NULL;
+	/* Heap does not tell which rows it takes back. */
+	if (s->speculates && !mtp_table_is_ours(heap))
 		return NULL;
 	if (check != UNIQUE_CHECK_NO &&
 		(check != UNIQUE_CHECK_YES || !s->inserts || IsolationIsSerializable()))
@@ -372,4 +375,37 @@ mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itup, IndexUniq
 	q->filled++;
 	mtp_batch_pending++;
 	return true;
+}
+
+/*
+ * The row's entries are the last ones of the runs that are being filled, unless they went in at
+ * once, or a scan had them applied meanwhile.  In an index they are as harmless as any entry of a
+ * dead row: VACUUM meets them.  In a queue they would go in behind it.
+ */
+void
+mtp_batch_take_back(Relation rel, const ItemPointerData *tid)
+{
+	if (mtp_batch_pending == 0)
+		return;
+	for (MtpQueue *q = mtp_batch_statement->queues; q != NULL; q = q->next)
+	{
+		MtpRun	   *run = q->run;
+		ItemPointerData last;
+
+		if (q->heapid != RelationGetRelid(rel) || run == NULL || run->n == 0)
+			continue;
+		if (q->narrow)
+			mtp_rid_to_tid(MTP_RUN_NARROW(run)[run->n - 1].rid & ~MTP_RID_LAST, &last);
+		else
+			last = MTP_RUN_WIDE(run)->itup->t_tid;
+		if (!ItemPointerEquals(&last, unconstify(ItemPointerData *, tid)))
+			continue;
+		if (!q->narrow)
+			run->used = (char *) MTP_RUN_WIDE(run)->itup - run->mem;
+		run->n--;
+		q->filled--;
+		mtp_batch_pending--;
+		if (--q->pending == 0)
+			mtp_batch_queue_let_go(q);
+	}
 }

@@ -50,13 +50,12 @@ mtp_batch_statement_context(MtpStatement *s)
 }
 
 static void
-push_statement(MtpStatement *s, CommandId cid, bool direct)
+push_statement(MtpStatement *s, CommandId cid)
 {
 	memset(s, 0, offsetof(MtpStatement, places));
 	s->outer = mtp_batch_statement;
 	s->serial = (uint64) MyProcPid << 32 | ++last_serial;
 	s->cid = cid;
-	s->direct = direct;
 	s->subxid = GetCurrentSubTransactionId();
 	s->at_once = (uint32) mtp_batch_min_rows + 1;
 	mtp_batch_statement = s;
@@ -158,12 +157,9 @@ has_on_conflict(Plan *plan)
 		((ModifyTable *) plan)->onConflictAction != ONCONFLICT_NONE;
 }
 
-/*
- * True with ON CONFLICT: everything goes in at once then.  A speculative insertion passes
- * UNIQUE_CHECK_NO to indexes that are not unique, and when it is taken back its tuple is dead.
- */
+/* True if the statement inserts rows that it may take back. */
 static bool
-must_be_direct(PlannedStmt *stmt)
+has_speculative_rows(PlannedStmt *stmt)
 {
 	ListCell   *lc;
 
@@ -198,8 +194,9 @@ execute(QueryDesc *qd, bool finish, ScanDirection direction, uint64 count, bool 
 		call_executor(qd, finish, direction, count, once);
 		return;
 	}
-	push_statement(&s, qd->estate->es_output_cid, must_be_direct(stmt));
-	s.inserts = stmt->commandType == CMD_INSERT && !stmt->hasModifyingCTE;
+	push_statement(&s, qd->estate->es_output_cid);
+	s.speculates = has_speculative_rows(stmt);
+	s.inserts = stmt->commandType == CMD_INSERT && !stmt->hasModifyingCTE && !s.speculates;
 	PG_TRY();
 	{
 		call_executor(qd, finish, direction, count, once);
@@ -263,7 +260,7 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	}
 	if (loading)
 	{
-		push_statement(&s, GetCurrentCommandId(false), false);
+		push_statement(&s, GetCurrentCommandId(false));
 		s.inserts = true;
 		/* Core reads the option's value: the rows may be older than any snapshot. */
 		foreach(lc, copy->options)
@@ -306,7 +303,7 @@ mtp_batch_announce(Relation rel, int ntuples, CommandId cid)
 
 	if (mtp_batch_statement == NULL && IsLogicalWorker() && !mtp_batch_queue_closed())
 	{
-		push_statement(&replication_statement, cid, false);
+		push_statement(&replication_statement, cid);
 		replication_statement.inserts = true;
 		replication_statement.replication = true;
 	}
@@ -359,6 +356,9 @@ mtp_batch_flush_before_scan(Relation index, Snapshot snapshot)
 	{
 		if (!s->frozen && snapshot != NULL && IsMVCCSnapshot(snapshot) &&
 			snapshot->curcid <= s->cid)
+			continue;
+		/* Of such an index it queues nothing.  ON CONFLICT looks there for each row. */
+		if (index->rd_index->indisunique && !s->inserts)
 			continue;
 		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
 			if (q->indexid == indexid && q->pending > 0)

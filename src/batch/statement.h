@@ -45,7 +45,7 @@ typedef struct MtpStatement
 	uint64		serial;			/* never used again, by any backend */
 	CommandId	cid;			/* no row of the statement is older */
 	bool		frozen;			/* any snapshot may see its rows */
-	bool		direct;			/* everything goes in at once */
+	bool		speculates;		/* it inserts rows that it may take back */
 	bool		inserts;		/* it is a COPY or a plain INSERT: uniqueness may be checked when
 								 * its entries go in */
 	bool		replication;	/* opened by a multi_insert of logical replication */

@@ -56,6 +56,16 @@ tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int 
 {
 	heap->tuple_insert_speculative(rel, slot, cid, options, bistate, token);
 	take_frames(rel, &slot->tts_tid, true);
+	rows_come(rel, 1);
+}
+
+/* A row that loses against another session's is dead from here on, while its statement goes on. */
+static void
+tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token, bool succeeded)
+{
+	if (!succeeded)
+		mtp_batch_take_back(rel, &slot->tts_tid);
+	heap->tuple_complete_speculative(rel, slot, token, succeeded);
 }
 
 /*
@@ -145,6 +155,7 @@ mtp_table_write_init(TableAmRoutine *routine)
 	heap = GetHeapamTableAmRoutine();
 	routine->tuple_insert = tuple_insert;
 	routine->tuple_insert_speculative = tuple_insert_speculative;
+	routine->tuple_complete_speculative = tuple_complete_speculative;
 	routine->multi_insert = multi_insert;
 	routine->tuple_delete = tuple_delete;
 	routine->tuple_update = tuple_update;

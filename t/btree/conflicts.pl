@@ -126,7 +126,10 @@ BEGIN
 		PERFORM set_config('mtpower.batch_min_rows', floor(random() * 4)::text, true);
 		rows := 1 + floor(random() * CASE WHEN random() < 0.2 THEN 1500 ELSE 60 END);
 		PERFORM make_rows(rows);
-		CASE floor(random() * 10)
+		CASE floor(random() * 13)
+			WHEN 10 THEN cmd := 'INSERT INTO t SELECT id, a, b, c, n FROM source ORDER BY place ON CONFLICT DO NOTHING';
+			WHEN 11 THEN cmd := 'INSERT INTO t SELECT id, a, b, c, n FROM source ORDER BY place ON CONFLICT (id) DO NOTHING';
+			WHEN 12 THEN cmd := 'INSERT INTO t SELECT id, a, b, c, n FROM source ORDER BY place ON CONFLICT (id) DO UPDATE SET a = NULL, n = excluded.n';
 			WHEN 0 THEN cmd := format('DELETE FROM t WHERE id %% 7 = %s', floor(random() * 7));
 			WHEN 1 THEN cmd := format('UPDATE t SET a = 7 WHERE id %% 211 = %s', floor(random() * 211));
 			WHEN 2 THEN cmd := 'UPDATE t SET n = CASE WHEN n < 999 THEN n + 1 ELSE n END, b = b || ''x'' WHERE id % 3 = 0';
@@ -182,7 +185,7 @@ foreach my $round (1 .. $rounds)
 	my (@runs, @outcomes);
 	foreach my $who (1 .. 2 + int(rand(2)))
 	{
-		my @parts = map { { from => 1 + 500 * int(rand(6)), n => 300 + int(rand(900)), back => rand() < 0.3, swallow => rand() < 0.3 } } 1 .. 1 + int(rand(3));
+		my @parts = map { { from => 1 + 500 * int(rand(6)), n => 300 + int(rand(900)), back => rand() < 0.3, swallow => rand() < 0.3, upsert => rand() < 0.3 } } 1 .. 1 + int(rand(3));
 		my $end = rand() < 0.7 ? 'COMMIT' : 'ROLLBACK';
 		my $sql = "BEGIN;\n";
 		foreach my $p (0 .. $#parts)
@@ -190,6 +193,7 @@ foreach my $round (1 .. $rounds)
 			my $part = $parts[$p];
 			my $key = rand() < 0.5 ? 'g, 5000 - g' : '5000 - g, g';
 			my $insert = "INSERT INTO pair SELECT $key, $who, $p FROM generate_series($part->{from}, " . ($part->{from} + $part->{n} - 1) . ') g';
+			$insert .= ' ON CONFLICT DO NOTHING' if $part->{upsert};
 			$insert = qq{DO \$\$ BEGIN $insert; EXCEPTION WHEN unique_violation THEN RAISE WARNING 'swallowed'; END \$\$} if $part->{swallow};
 			$sql .= "SAVEPOINT s;\n" if $part->{back};
 			$sql .= "$insert;\n";
@@ -217,8 +221,8 @@ foreach my $round (1 .. $rounds)
 		$rows += $_->{back} ? 0 : $_->{n} foreach @{ $o->{parts} };
 		my $got = $node->safe_psql('postgres', "SELECT count(*) FROM pair WHERE who = $o->{who}");
 		if ($rc != 0 || $o->{end} eq 'ROLLBACK') { is($got, 0, "round $round: session $o->{who} leaves nothing") }
-		elsif (!$swallowed) { is($got, $rows, "round $round: session $o->{who} has all of its rows") ; $won++ }
-		else { cmp_ok($got, '<=', $rows, "round $round: session $o->{who} lacks what it has swallowed") ; $won++ }
+		elsif (!$swallowed && !grep { $_->{upsert} } @{ $o->{parts} }) { is($got, $rows, "round $round: session $o->{who} has all of its rows") ; $won++ }
+		else { cmp_ok($got, '<=', $rows, "round $round: session $o->{who} lacks at most what it has swallowed") ; $won++ }
 	}
 	is($node->safe_psql('postgres', 'SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off;
 		SELECT count(*) - count(DISTINCT id), count(*) - count(DISTINCT other) FROM pair'), '0|0', "round $round, seed $seed: no key is there twice");
