@@ -82,6 +82,20 @@ RESET enable_indexscan;
 RESET enable_indexonlyscan;
 SELECT same('seen');
 
+-- A statement that looks at one of its indexes often no longer queues for that one, and goes on with the others.
+SELECT make_both('often (id int PRIMARY KEY, a int)', 'CREATE INDEX often_a ON %s (a)', 'CREATE INDEX often_b ON %s USING mtpower_blink (a, id)');
+CREATE FUNCTION predecessor(i int) RETURNS int LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	IF i % 100 = 0 THEN
+		PERFORM FROM often WHERE id = i - 1;
+		IF NOT FOUND THEN RAISE EXCEPTION '% is not there', i - 1; END IF;
+	END IF;
+	RETURN i;
+END $$;
+SELECT on_both('INSERT INTO often SELECT predecessor(i), i % 77 FROM generate_series(1, 10000) i');
+SELECT same('often'), verify('twin.often');
+SELECT * FROM queued('often');
+
 -- Subtransactions: those that are rolled back leave nothing that matters.
 CREATE FUNCTION in_parts(doomed int) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

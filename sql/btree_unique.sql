@@ -104,6 +104,41 @@ SELECT on_both('INSERT INTO u (id, a, v) SELECT i + 300000, CASE i WHEN 1000 THE
 SELECT on_both('INSERT INTO u (id, a, v) SELECT i + 300000, CASE i WHEN 1000 THEN -300001 END, meddle(i, ''DELETE FROM u WHERE id = 301000'') FROM generate_series(1, 3000) i');
 SELECT same('u');
 
+-- A conflict is found soon, in the function that handles it, and its context is that of core.
+SELECT on_both('INSERT INTO u SELECT CASE i WHEN 300 THEN 400299 ELSE i + 400000 END FROM generate_series(1, 200000) i');
+SELECT pg_relation_size('u') < pg_relation_size('twin_heap.u') + 2000000 AS few_dead_rows;
+CREATE FUNCTION told(OUT message text, OUT context text) LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO u SELECT 5 FROM generate_series(1, 2000) i;
+EXCEPTION WHEN unique_violation THEN
+	GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, context = PG_EXCEPTION_CONTEXT;
+END $$;
+SET mtpower.batch_min_rows = 0;
+SELECT * FROM told();
+-- Another user's function brings the error up, and sees no values.
+CREATE ROLE regress_btree;
+CREATE FUNCTION spy(i int) RETURNS int LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE message text; detail text;
+BEGIN
+	IF i % 1000 = 0 THEN
+		BEGIN
+			SET LOCAL application_name = 'spy';
+		EXCEPTION WHEN unique_violation THEN
+			GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL;
+			RAISE WARNING '% sees "%", "%"', current_user, message, detail;
+		END;
+	END IF;
+	RETURN 0;
+END $$;
+ALTER FUNCTION spy OWNER TO regress_btree;
+GRANT USAGE ON SCHEMA twin TO regress_btree;
+INSERT INTO u (id, v) SELECT CASE i WHEN 700 THEN 500001 ELSE 500000 + i END, spy(i) FROM generate_series(1, 2500) i;
+RESET mtpower.batch_min_rows;
+DROP FUNCTION spy;
+REVOKE USAGE ON SCHEMA twin FROM regress_btree;
+DROP ROLE regress_btree;
+SELECT same('u');
+
 -- ON CONFLICT, with rows that conflict with the table's and with the statement's own
 SELECT on_both('INSERT INTO u SELECT i FROM generate_series(2001, 150000, 50) i ON CONFLICT DO NOTHING');
 SELECT on_both('INSERT INTO u SELECT i, NULL, ''x'', 9 FROM generate_series(1001, 160000, 50) i ON CONFLICT (id) DO UPDATE SET v = u.v + 1');
@@ -182,6 +217,22 @@ SELECT same('t');
 COPY t FROM PROGRAM 'seq -f "%.0f	1" 1001 2000';
 COPY t FROM PROGRAM 'seq -f "%.0f	1" 2001 3000; echo "1500	1"';
 SELECT count(*), bt_index_parent_check('t_pkey', true, true) FROM t;
+
+-- A COPY that fires AFTER triggers checks each row at once: they see no row that conflicts.
+CREATE SEQUENCE fired;
+CREATE FUNCTION count_calls() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM nextval(''fired''); RETURN NULL; END';
+CREATE TABLE v (id int PRIMARY KEY) USING mtpower;
+CREATE TABLE parts (id int PRIMARY KEY) PARTITION BY RANGE (id);
+CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (10000) USING mtpower;
+CREATE TRIGGER calls AFTER INSERT ON v FOR EACH ROW EXECUTE FUNCTION count_calls();
+CREATE TRIGGER calls AFTER INSERT ON parts FOR EACH STATEMENT EXECUTE FUNCTION count_calls();
+COPY v FROM PROGRAM 'seq 1 500; echo 7';
+COPY parts FROM PROGRAM 'seq 1 500; echo 7';
+INSERT INTO v SELECT i % 500 FROM generate_series(1, 1000) i;
+INSERT INTO parts SELECT i % 500 FROM generate_series(1, 1000) i;
+SELECT is_called FROM fired;
+COPY v FROM PROGRAM 'seq 1 500';
+SELECT last_value, bt_index_parent_check('v_pkey', true, true) FROM fired;
 
 -- Under SERIALIZABLE core checks each row at once.
 SELECT mtpower.stat_reset('batches');

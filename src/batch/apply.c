@@ -24,6 +24,8 @@ static struct
 	MtpBatchApply call;
 }			applying;
 
+bool		mtp_batch_stepping = false;
+
 MtpBatchApply *
 mtp_batch_account_begin(MtpRunner *runner, bool task, uint32 progress)
 {
@@ -160,7 +162,9 @@ mtp_batch_apply(MtpRunner *runner, MtpUnit *unit)
 		if (more)
 		{
 			MTP_INJECT("step_checked");
+			mtp_batch_stepping = true;
 			runner->ops->step(call);
+			mtp_batch_stepping = false;
 			MTP_INJECT("step_applied");
 		}
 		mtp_batch_step_end(runner->worker);

@@ -106,6 +106,9 @@ typedef struct MtpBatchOps
 /* Registers the interface of an index AM; only from _PG_init. */
 extern void mtp_batch_register(const MtpBatchOps *ops);
 
+/* True if an entry of a table of ours may be queued: if not, it need not be formed for that. */
+extern bool mtp_batch_queues(Relation index, Relation heap, IndexUniqueCheck check);
+
 /*
  * Queues an entry for aminsert.  If false, the caller inserts it at once.  The narrow form is for
  * indexes whose order is narrow.  The wide form copies a formed tuple, whose size the caller has

@@ -75,21 +75,28 @@ matches(MtpBatch *b, uint64 serial, Oid indexid, SubTransactionId subxid)
 
 /*
  * In PG_CATCH: nobody knows whether the entry that met the error is in, so the batch must not be
- * repeated, and its statement must fail (invariant E10).
+ * repeated, and its statement must fail (invariant E10).  The error's details are for the user who
+ * inserted the rows; whose function is at work may be another one, and sees a copy without them.
  */
 static void
-fail_own(MtpUnit *unit)
+fail_own(MtpUnit *unit, Oid userid)
 {
 	MtpBatch   *b = unit->batch;
-	uint64		serial = b->serial;
+	MtpStatement *s = mtp_batch_statement_of(b);
 	SubTransactionId subxid = b->subxid;
+	Oid			owner = b->userid;
 
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 	dlist_delete(&b->node);
 	b->cancelled = true;
 	LWLockRelease(mtp_batch_lock);
 	mtp_batch_unit_give_back(unit, false);
-	mtp_batch_statement_fail(serial, subxid);
+	mtp_batch_statement_fail(s, subxid, owner);
+	if (s != NULL && owner != userid)
+	{
+		FlushErrorState();
+		mtp_batch_statement_check();
+	}
 }
 
 /*
@@ -105,17 +112,24 @@ run_own(MtpUnit *unit)
 	MemoryContext cxt;
 	MemoryContext old = CurrentMemoryContext;
 	bool		push = !ActiveSnapshotSet();
+	MtpStatement *s = mtp_batch_statement_of(b);
+	int			lock_timeout = LockTimeout;
 	Oid			userid;
 	int			sec_context;
 
 	GetUserIdAndSecContext(&userid, &sec_context);
+	mtp_batch_stepping = false;
 	running = *unit;			/* for leave_load, should FATAL come */
 
 	/* Nothing since the claim can have failed (invariant E3); what may fail comes inside. */
 	PG_TRY();
 	{
-		/* What is under way is not the row that brought these entries. */
-		error_context_stack = NULL;
+		/* What is under way is not the row that brought these entries, but at the end. */
+		if (mtp_batch_ending == NULL)
+			error_context_stack = NULL;
+		/* It may wait for other transactions: as long as its statement was to wait. */
+		if (s != NULL)
+			LockTimeout = s->lock_timeout;
 		cxt = AllocSetContextCreate(old, "mtpower task", ALLOCSET_DEFAULT_SIZES);
 		MemoryContextSwitchTo(cxt);
 		MTP_INJECT("owner_claimed");
@@ -141,13 +155,15 @@ run_own(MtpUnit *unit)
 	{
 		SetUserIdAndSecContext(userid, sec_context);
 		running.batch = NULL;
-		if (b->owner_alone && unit->kind != MTP_UNIT_SORT && unit->kind != MTP_UNIT_CUT)
-			fail_own(unit);
+		LockTimeout = lock_timeout;
+		if (b->owner_alone && mtp_batch_stepping)
+			fail_own(unit, userid);
 		else
 			mtp_batch_unit_give_back(unit, false);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	LockTimeout = lock_timeout;
 	running.batch = NULL;
 	mtp_batch_unit_finish(unit);
 }

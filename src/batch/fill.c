@@ -13,6 +13,8 @@
 #include "miscadmin.h"
 #include "utils/timestamp.h"
 
+#define MTP_FIRST_UNIQUE	64	/* kB */
+
 /* A batch of fewer entries costs more than it gains, where memory is short. */
 #define MTP_WORTH_A_BATCH	256
 
@@ -114,6 +116,7 @@ static void
 start_batch(MtpQueue *q, char *header, MtpLoad *load, TransactionId xid)
 {
 	MtpBatch   *b = (MtpBatch *) header;
+	MtpStatement *s = q->statement;
 
 	memset(b, 0, sizeof(*b));
 	b->load = load;
@@ -135,7 +138,7 @@ start_batch(MtpQueue *q, char *header, MtpLoad *load, TransactionId xid)
 			if (load->refused[i] == b->indexid)
 				q->worker_ok = false;
 	b->worker_ok = q->worker_ok;
-	b->own = q->statement->by_index != NULL;
+	b->own = s->nqueues - (q->owner_alone ? 0 : s->nalone) >= MTP_MANY_QUEUES;
 	if (b->own)
 		dlist_push_tail(&load->own, &b->node);
 	else
@@ -176,6 +179,16 @@ grow_batch(MtpBatch *b)
 	return true;
 }
 
+/* How many bytes are free beyond a quarter of the memory; read without the lock, as a hint. */
+static Size
+room_to_reserve(void)
+{
+	int			reserve = mtp_batch_shared->nblocks / 4;
+	int			free_blocks = *(volatile int *) &mtp_batch_shared->free_blocks;
+
+	return free_blocks > reserve ? (Size) (free_blocks - reserve) * MTP_BLOCK_SIZE : 0;
+}
+
 /*
  * One attempt at a new run for the queue, and at a batch if it has none.  A batch has a run from
  * its beginning: one without entries is worth nothing, and would be submitted for its header's
@@ -200,8 +213,13 @@ try_run(MtpQueue *q, Size need)
 	if (b && b->nruns == MTP_FEW_RUNS && b->many == NULL && !grow_batch(b))
 		return false;
 
-	/* Twice the size of the run before, if there is such a block and the load may have it. */
+	/*
+	 * Twice the size of the run before, if there is such a block and the load may have it.  Where
+	 * nobody else can apply the entries, a quarter of the memory is left to other loads.
+	 */
 	room = mtp_batch_share_room(load);
+	if (q->owner_alone)
+		room = Min(room, room_to_reserve());
 	while ((Size) MTP_BLOCK_SIZE << least < need)
 		least++;
 	for (order = Max(least, b ? Min(b->nruns, MTP_MAX_ORDER) : 0); order >= least; order--)
@@ -315,6 +333,19 @@ make_room(MtpQueue *q, Size need)
 	}
 }
 
+/*
+ * How many bytes make a batch.  Those of a unique index begin small and grow, so that a conflict
+ * among the first rows is found before many more have come.
+ */
+static Size
+batch_limit(MtpQueue *q)
+{
+	Size		limit = (Size) mtp_batch_size * 1024;
+	Size		first = (Size) MTP_FIRST_UNIQUE * 1024;
+
+	return q->unique && q->submitted < 16 ? Min(limit, first << q->submitted) : limit;
+}
+
 bool
 mtp_batch_next_run(MtpQueue *q, Size need)
 {
@@ -325,9 +356,15 @@ mtp_batch_next_run(MtpQueue *q, Size need)
 		LWLockRelease(mtp_batch_lock);
 	}
 	MTP_INJECT("run_full");
-	if (q->batch && (q->batch->nruns == MTP_MAX_RUNS ||
-					 q->batch->bytes >= (Size) mtp_batch_size * 1024))
+	if (q->batch && (q->batch->nruns == MTP_MAX_RUNS || q->batch->bytes >= batch_limit(q)))
+	{
+		/* Nobody else applies the batch before, which others have sorted by now. */
+		if (q->owner_alone && q->submitted > 0)
+			while (mtp_batch_drain_step(q->statement->serial, q->indexid, q->subxid))
+				;
+		q->submitted++;
 		mtp_batch_queue_submit(q);
+	}
 	else if (q->batch && !q->batch->own)
 	{
 		/*

@@ -5,8 +5,12 @@
 #include "batch/statement.h"
 
 #include "access/nbtree.h"
+#include "access/table.h"
 #include "access/xact.h"
+#include "catalog/partition.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
+#include "commands/trigger.h"
 #include "common/hashfn.h"
 #include "core/identity.h"
 #include "storage/lmgr.h"
@@ -99,7 +103,7 @@ mtp_batch_rows_come(Relation rel, int n)
 	Oid			last;
 	bool		found;
 
-	if (s == NULL || !mtp_batching)
+	if (s == NULL || !mtp_batching || !rel->rd_rel->relhasindex)
 		return false;
 	if (s->at_once > n)
 	{
@@ -189,6 +193,7 @@ find_queue(MtpStatement *s, Relation index, Relation heap, bool narrow)
 	s->queues = q;
 	if (s->by_index != NULL)
 		remember_queue(s, q);
+	s->ninner += q->subxid != s->subxid;
 	if (++s->nqueues == MTP_MANY_QUEUES)
 	{
 		s->by_index = queues_create(mtp_batch_statement_context(s), 256, NULL);
@@ -196,6 +201,23 @@ find_queue(MtpStatement *s, Relation index, Relation heap, bool narrow)
 			remember_queue(s, each);
 	}
 	return q;
+}
+
+/* Looks through all queues only where they are few, or an inner subtransaction has some. */
+MtpQueue *
+mtp_batch_queue_pending(MtpStatement *s, Oid indexid)
+{
+	if (s->by_index != NULL && s->ninner == 0)
+	{
+		QueueKey	key = {.indexid = indexid,.subxid = s->subxid};
+		QueueEntry *entry = queues_lookup(s->by_index, key);
+
+		return entry != NULL && entry->queue->pending > 0 ? entry->queue : NULL;
+	}
+	for (MtpQueue *q = s->queues; q != NULL; q = q->next)
+		if (q->indexid == indexid && q->pending > 0)
+			return q;
+	return NULL;
 }
 
 /* At the statement's end.  If the queue's subtransaction is over, the transaction's end unlocks. */
@@ -240,6 +262,63 @@ mtp_batch_queue_let_go(MtpQueue *q)
 	CurrentResourceOwner = old;
 }
 
+/*
+ * True if COPY into the table, or into a partitioned one above it, fires AFTER triggers of users.
+ * They run before COPY is drained, and should see no row with a conflict.  Those of foreign keys do
+ * nothing but look, and raise an error.
+ */
+static bool
+fires_after_triggers(Relation heap)
+{
+	List	   *relids = list_make1_oid(RelationGetRelid(heap));
+	bool		fires = false;
+	ListCell   *lc;
+
+	if (heap->rd_rel->relispartition)
+		relids = list_concat(relids, get_partition_ancestors(RelationGetRelid(heap)));
+	foreach(lc, relids)
+	{
+		Relation	rel = table_open(lfirst_oid(lc), AccessShareLock);
+		TriggerDesc *triggers = rel->trigdesc;
+
+		for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+		{
+			Trigger    *t = &triggers->triggers[i];
+
+			fires |= TRIGGER_FOR_INSERT(t->tgtype) && TRIGGER_FOR_AFTER(t->tgtype) &&
+				RI_FKey_trigger_type(t->tgfoid) == RI_TRIGGER_NONE;
+		}
+		table_close(rel, AccessShareLock);
+	}
+	list_free(relids);
+	return fires;
+}
+
+/* True if the statement queues entries like this one, behind its first rows. */
+static bool
+may_queue(MtpStatement *s, Relation index, Relation heap, IndexUniqueCheck check)
+{
+	if (s == NULL || s->forced >= MTP_MAX_FORCED || !mtp_batching)
+		return false;
+	/* Heap does not tell which rows it takes back. */
+	if (s->speculates && !mtp_table_is_ours(heap))
+		return false;
+	if (check != UNIQUE_CHECK_NO &&
+		(check != UNIQUE_CHECK_YES || !s->inserts || IsolationIsSerializable()))
+		return false;
+	return index->rd_rel->relpersistence != RELPERSISTENCE_TEMP &&
+		!index->rd_index->indisexclusion && !IsInParallelMode() && !mtp_batch_queue_closed() &&
+		TransactionIdIsValid(GetCurrentTransactionIdIfAny());
+}
+
+bool
+mtp_batch_queues(Relation index, Relation heap, IndexUniqueCheck check)
+{
+	MtpStatement *s = mtp_batch_statement;
+
+	return may_queue(s, index, heap, check) && s->at_once == 0;
+}
+
 /* The queue for an entry, or NULL if it goes in at once. */
 static MtpQueue *
 queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniqueCheck check,
@@ -248,17 +327,7 @@ queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniq
 	MtpStatement *s = mtp_batch_statement;
 	MtpQueue   *q;
 
-	if (s == NULL || s->forced >= MTP_MAX_FORCED || !mtp_batching)
-		return NULL;
-	/* Heap does not tell which rows it takes back. */
-	if (s->speculates && !mtp_table_is_ours(heap))
-		return NULL;
-	if (check != UNIQUE_CHECK_NO &&
-		(check != UNIQUE_CHECK_YES || !s->inserts || IsolationIsSerializable()))
-		return NULL;
-	if (index->rd_rel->relpersistence == RELPERSISTENCE_TEMP ||
-		index->rd_index->indisexclusion || IsInParallelMode() || mtp_batch_queue_closed() ||
-		!TransactionIdIsValid(GetCurrentTransactionIdIfAny()))
+	if (!may_queue(s, index, heap, check))
 		return NULL;
 
 	/*
@@ -286,6 +355,13 @@ queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniq
 		q->at_once--;
 		return NULL;
 	}
+	if (q->forced >= MTP_MAX_FORCED || q->refused)
+		return NULL;
+	if (!q->used && check != UNIQUE_CHECK_NO && s->copies && fires_after_triggers(heap))
+	{
+		q->refused = true;
+		return NULL;
+	}
 	if (!q->used)
 	{
 		MemoryContext old = MemoryContextSwitchTo(mtp_batch_statement_context(s));
@@ -311,6 +387,7 @@ queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniq
 		q->worker_ok = index_is_worker_safe(index);
 		q->unique = index->rd_index->indisunique;
 		q->owner_alone = ops->owner_alone != NULL && ops->owner_alone(index);
+		s->nalone += q->owner_alone;
 		q->locator = MtpRelLocator(index);
 		q->used = true;
 		MemoryContextSwitchTo(old);

@@ -298,6 +298,7 @@ extern void mtp_batch_cut(MtpRunner *runner, MtpBatch *batch);
 
 /* Applies a claimed task behind its progress; stops early if the load has failed. */
 extern void mtp_batch_apply(MtpRunner *runner, MtpUnit *unit);
+extern bool mtp_batch_stepping; /* the index AM's step is under way, or has met an error */
 
 /* A checksum of a task's entries, as cut and as applied; 0 but in assertion builds. */
 extern uint32 mtp_batch_task_crc(MtpBatch *batch, int task);

@@ -13,11 +13,13 @@
 #include "miscadmin.h"
 #include "replication/logicalworker.h"
 #include "storage/predicate.h"
+#include "storage/proc.h"
 #include "tcop/utility.h"
 #include "utils/memutils.h"
 #include "core/inject.h"
 
 MtpStatement *mtp_batch_statement = NULL;
+MtpStatement *mtp_batch_ending = NULL;
 
 static uint32 last_serial = 0;
 static bool committing = false; /* from our PRE_COMMIT to the transaction's end */
@@ -57,6 +59,7 @@ push_statement(MtpStatement *s, CommandId cid)
 	s->serial = (uint64) MyProcPid << 32 | ++last_serial;
 	s->cid = cid;
 	s->subxid = GetCurrentSubTransactionId();
+	s->lock_timeout = LockTimeout;
 	s->at_once = (uint32) mtp_batch_min_rows + 1;
 	mtp_batch_statement = s;
 }
@@ -79,6 +82,7 @@ pop_statement(MtpStatement *s)
 static void
 abandon_statement(MtpStatement *s)
 {
+	mtp_batch_ending = NULL;
 	while (mtp_batch_statement != s->outer)
 	{
 		mtp_batch_cancel(mtp_batch_statement->serial, InvalidSubTransactionId);
@@ -105,7 +109,9 @@ drain_statement(MtpStatement *s, QueryDesc *qd)
 		InstrStartNode(qd->totaltime);
 	if (qd && qd->planstate && (node = qd->planstate->instrument) != NULL)
 		InstrStartNode(node);
+	mtp_batch_ending = s;
 	mtp_batch_drain(s->serial, InvalidOid, InvalidSubTransactionId);
+	mtp_batch_ending = NULL;
 
 	/*
 	 * Core checked for serializable conflicts when it called aminsert, before the entries were in
@@ -262,6 +268,7 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	{
 		push_statement(&s, GetCurrentCommandId(false));
 		s.inserts = true;
+		s.copies = true;
 		/* Core reads the option's value: the rows may be older than any snapshot. */
 		foreach(lc, copy->options)
 			s.frozen |= strcmp(lfirst_node(DefElem, lc)->defname, "freeze") == 0;
@@ -305,6 +312,7 @@ mtp_batch_announce(Relation rel, int ntuples, CommandId cid)
 	{
 		push_statement(&replication_statement, cid);
 		replication_statement.inserts = true;
+		replication_statement.copies = true;
 		replication_statement.replication = true;
 	}
 	s = mtp_batch_statement;
@@ -348,6 +356,7 @@ void
 mtp_batch_flush_before_scan(Relation index, Snapshot snapshot)
 {
 	Oid			indexid = RelationGetRelid(index);
+	MtpQueue   *q;
 
 	/* The planner's look at an index's ends. */
 	if (snapshot != NULL && snapshot->snapshot_type == SNAPSHOT_NON_VACUUMABLE)
@@ -360,12 +369,12 @@ mtp_batch_flush_before_scan(Relation index, Snapshot snapshot)
 		/* Of such an index it queues nothing.  ON CONFLICT looks there for each row. */
 		if (index->rd_index->indisunique && !s->inserts)
 			continue;
-		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
-			if (q->indexid == indexid && q->pending > 0)
-			{
-				mtp_batch_drain(s->serial, indexid, InvalidSubTransactionId);
-				s->forced++;
-			}
+		q = mtp_batch_queue_pending(s, indexid);
+		if (q != NULL)
+		{
+			mtp_batch_drain(s->serial, indexid, InvalidSubTransactionId);
+			q->forced++;
+		}
 	}
 }
 
@@ -377,7 +386,8 @@ mtp_batch_flush_unique(Oid heapid, Oid indexid)
 	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
 	{
 		/* What this statement queues in its own subtransaction may conflict at its end. */
-		if (s == mtp_batch_statement && s->subxid == subxid)
+		if (!s->inserts || (s == mtp_batch_statement && s->subxid == subxid) ||
+			(OidIsValid(indexid) && mtp_batch_queue_pending(s, indexid) == NULL))
 			continue;
 		for (MtpQueue *q = s->queues; q != NULL; q = q->next)
 			if (q->unique && q->pending > 0 && q->heapid == heapid &&
@@ -385,43 +395,57 @@ mtp_batch_flush_unique(Oid heapid, Oid indexid)
 				(s != mtp_batch_statement || q->subxid != subxid))
 			{
 				mtp_batch_drain(s->serial, q->indexid, InvalidSubTransactionId);
-				s->forced++;
+				q->forced++;
 			}
 	}
 }
 
-/* The flag comes first: there may be no memory for the rest. */
-void
-mtp_batch_statement_fail(uint64 serial, SubTransactionId subxid)
+MtpStatement *
+mtp_batch_statement_of(MtpBatch *b)
 {
 	MtpStatement *s = mtp_batch_statement;
+
+	while (s != NULL && s->serial != b->serial)
+		s = s->outer;
+	return s;
+}
+
+/* The subtransaction comes first: there may be no memory for the rest. */
+void
+mtp_batch_statement_fail(MtpStatement *s, SubTransactionId subxid, Oid userid)
+{
 	MemoryContext old;
 
-	while (s != NULL && s->serial != serial)
-		s = s->outer;
 	if (s == NULL ||
 		(s->failed_subxid != InvalidSubTransactionId && s->failed_subxid <= subxid))
 		return;
 	s->failed_subxid = subxid;
+	s->error_userid = userid;
 	s->error = NULL;
 	old = MemoryContextSwitchTo(mtp_batch_statement_context(s));
 	s->error = CopyErrorData();
 	MemoryContextSwitchTo(old);
 }
 
+/* Whoever else's function brings the error up sees no values of the rows. */
 void
 mtp_batch_statement_check(void)
 {
 	for (MtpStatement *s = mtp_batch_statement; s != NULL; s = s->outer)
 	{
+		ErrorData	error;
+
 		if (s->failed_subxid == InvalidSubTransactionId)
 			continue;
-		if (s->error != NULL)
-			ReThrowError(s->error);
-		ereport(ERROR,
-				(errcode(ERRCODE_OUT_OF_MEMORY),
-				 errmsg("out of memory"),
-				 errdetail("Index entries of the statement were lost by an error.")));
+		if (s->error == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("out of memory"),
+					 errdetail("Index entries of the statement were lost by an error.")));
+		error = *s->error;
+		if (GetUserId() != s->error_userid)
+			error.detail = error.detail_log = NULL;
+		ReThrowError(&error);
 	}
 }
 

@@ -20,6 +20,7 @@ typedef struct MtpQueue
 	bool		worker_ok;
 	bool		owner_alone;	/* as MtpBatchOps says */
 	bool		unique;			/* entries are checked when they go in */
+	bool		refused;		/* none is queued: they must be checked with their row */
 	bool		used;			/* something was queued */
 	Relation	index;			/* kept open while it has entries, or NULL … */
 	ResourceOwner keeper;		/* … by this one */
@@ -28,6 +29,8 @@ typedef struct MtpQueue
 	uint64		pending;		/* entries queued and not drained */
 	uint32		filled;			/* … of these, in the batch that is being filled */
 	int			at_once;		/* rows to be inserted before it queues, at first or again */
+	int			forced;			/* flushes for the sake of scans of its index and the like */
+	int			submitted;		/* batches */
 	MtpOrder   *order;			/* wide entries only */
 	MtpLocator	locator;
 	MtpBatch   *batch;			/* being filled, or NULL; another load may take its runs */
@@ -36,7 +39,7 @@ typedef struct MtpQueue
 
 #define MTP_QUEUE_PLACES 6
 #define MTP_MANY_QUEUES	(4 * MTP_QUEUE_PLACES)	/* a statement with so many has a hash table */
-#define MTP_MAX_FORCED	16		/* a statement that is flushed so often gives up queueing */
+#define MTP_MAX_FORCED	16		/* a statement, or a queue, that is flushed so often gives up */
 
 /* A statement that may queue: lives on the stack of the hook that runs it. */
 typedef struct MtpStatement
@@ -45,14 +48,17 @@ typedef struct MtpStatement
 	uint64		serial;			/* never used again, by any backend */
 	CommandId	cid;			/* no row of the statement is older */
 	bool		frozen;			/* any snapshot may see its rows */
+	bool		copies;			/* it is a COPY, which fires AFTER triggers before it is drained */
 	bool		speculates;		/* it inserts rows that it may take back */
 	bool		inserts;		/* it is a COPY or a plain INSERT: uniqueness may be checked when
 								 * its entries go in */
 	bool		replication;	/* opened by a multi_insert of logical replication */
 	SubTransactionId subxid;	/* in which it began */
 	SubTransactionId failed_subxid; /* of entries that an error has lost, or invalid … */
-	ErrorData  *error;			/* … and the error, or NULL if there was no memory for it */
-	int			forced;			/* flushes before its end */
+	ErrorData  *error;			/* … the error, or NULL if there was no memory for it … */
+	Oid			error_userid;	/* … and the user who may see its details */
+	int			lock_timeout;	/* the setting when it began */
+	int			forced;			/* flushes of all its queues before its end */
 	MemoryContext cxt;			/* what the statement itself has no room for, or NULL */
 	MtpQueue   *queues;
 	struct queues_hash *by_index;	/* the same, where they are many; or NULL */
@@ -66,10 +72,13 @@ typedef struct MtpStatement
 	Oid			counted_heap;	/* … and the row of another AM's table that was counted last */
 	ItemPointerData counted_tid;
 	int			nqueues;
+	int			nalone;			/* … whose entries their owner alone puts in */
+	int			ninner;			/* … of subtransactions within the statement's own */
 	MtpQueue	places[MTP_QUEUE_PLACES];	/* the first queues: OLTP needs no allocation */
 } MtpStatement;
 
 extern MtpStatement *mtp_batch_statement;	/* innermost, or NULL */
+extern MtpStatement *mtp_batch_ending;	/* the one that is drained at its end, or NULL */
 extern MtpLoad *mtp_batch_my_load;	/* NULL until this backend queued something */
 
 /* ---------- statement.c ---------- */
@@ -80,11 +89,14 @@ extern MemoryContext mtp_batch_statement_context(MtpStatement *s);
 /* True if nothing may be queued just now. */
 extern bool mtp_batch_queue_closed(void);
 
+/* The statement under way that queued the batch, or NULL. */
+extern MtpStatement *mtp_batch_statement_of(MtpBatch *b);
+
 /*
- * In PG_CATCH: entries of the statement, queued in the subtransaction, are lost by the error.  It
- * is raised again until the statement has ended, or the subtransaction (invariant E10).
+ * In PG_CATCH: entries of the statement, queued by the user in the subtransaction, are lost by the
+ * error.  It is raised again until the statement has ended, or the subtransaction (invariant E10).
  */
-extern void mtp_batch_statement_fail(uint64 serial, SubTransactionId subxid);
+extern void mtp_batch_statement_fail(MtpStatement *s, SubTransactionId subxid, Oid userid);
 
 /* Raises such an error of a statement under way again. */
 extern void mtp_batch_statement_check(void);
@@ -92,6 +104,9 @@ extern void mtp_batch_statement_check(void);
 /* ---------- queue.c, fill.c ---------- */
 
 extern void mtp_batch_queue_unlock(MtpQueue *q);
+
+/* A queue of the statement that has entries of the index; NULL if there is none. */
+extern MtpQueue *mtp_batch_queue_pending(MtpStatement *s, Oid indexid);
 
 /* Closes the index, if the queue keeps it open, once its entries are in. */
 extern void mtp_batch_queue_let_go(MtpQueue *q);

@@ -7,6 +7,7 @@
 
 #include "access/nbtree.h"
 #include "batch/stream.h"
+#include "core/inject.h"
 
 #define ENTRIES_PER_STEP	64
 
@@ -44,6 +45,7 @@ btree_step(MtpBatchApply *a)
 			itup = mtp_stream_wide(stream)->itup;
 		mtp_stream_next(stream);
 		++*a->progress;
+		MTP_INJECT("btree_insert");
 		(void) _bt_doinsert(a->index, itup, check, false, a->heap);
 	}
 }

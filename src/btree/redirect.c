@@ -84,6 +84,7 @@ redirected_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, 
 	if (check != UNIQUE_CHECK_NO)
 		mtp_batch_before_unique(RelationGetRelid(heap), RelationGetRelid(index));
 	if (!unchanged && info != NULL && mtp_core_indexes != MTP_CORE_OFF &&
+		mtp_batch_queues(index, heap, check) &&
 		enqueue(index, heap, values, isnull, tid, check, info))
 		return false;
 	return btinsert(index, values, isnull, tid, heap, check, unchanged, info);

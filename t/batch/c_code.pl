@@ -42,7 +42,7 @@ CREATE FUNCTION undone(i int) RETURNS int LANGUAGE plpgsql AS \$\$
 BEGIN
 	BEGIN
 		PERFORM c_insert('t', i, 500, 'gone', true);
-		PERFORM set_config('mtpower.debug_injection', CASE WHEN current_setting('mtpower.batching') = 'on' THEN 'step_applied=error' ELSE '' END, true);
+		PERFORM set_config('mtpower.debug_injection', CASE WHEN current_setting('mtpower.batching') = 'on' THEN 'btree_insert=error' ELSE '' END, true);
 		PERFORM found('gone');
 		RAISE EXCEPTION 'no error' USING ERRCODE = CASE WHEN current_setting('mtpower.batching') = 'on' THEN 'P0001' ELSE 'XX000' END;
 	EXCEPTION WHEN internal_error THEN

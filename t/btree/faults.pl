@@ -14,6 +14,7 @@ $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
 mtpower.workers = 1
 mtpower.batch_min_rows = 0
+mtpower.batch_memory = '4MB'
 autovacuum = off
 restart_after_crash = on
 });
@@ -67,7 +68,7 @@ SKIP:
 	my $load = 'INSERT INTO t SELECT i, meddle(i, %s), md5(i::text) FROM generate_series(1, 4000) i';
 
 	# What is caught in the middle of the insertion comes back at the statement's end.
-	foreach my $point (qw(step_checked step_applied step_gone))
+	foreach my $point (qw(btree_insert))
 	{
 		my ($message, $caught) = run_sql(sprintf($load, "'$point'"));
 		is($caught, 1, "$point: the error is caught");
@@ -82,8 +83,8 @@ SKIP:
 		$node->safe_psql('postgres', 'TRUNCATE t');
 	}
 
-	# Sorting and cutting are repeated.
-	foreach my $point (qw(sort cut))
+	# Where no insertion is under way, all is repeated.
+	foreach my $point (qw(sort cut step_checked step_applied step_gone))
 	{
 		$node->safe_psql('postgres', 'ALTER SYSTEM SET mtpower.workers = 0; SELECT pg_reload_conf()');
 		my ($message, $caught) = run_sql(sprintf($load, "'$point'"));
@@ -97,6 +98,48 @@ SKIP:
 	is($message, '', 'many batches');
 	state_is(20000, 'many batches');
 	$node->safe_psql('postgres', 'TRUNCATE t');
+}
+
+# A function's lock_timeout is not the load's.
+{
+	$node->safe_psql('postgres', q{CREATE FUNCTION peek(i int) RETURNS int LANGUAGE plpgsql SET lock_timeout = '50ms' SET enable_seqscan = off AS $$
+	BEGIN
+		IF i = 900 THEN PERFORM count(*) FROM t WHERE id < 0; END IF;
+		RETURN i;
+	END $$});
+	my $first = $node->background_psql('postgres');
+	$first->query_safe('BEGIN; INSERT INTO t VALUES (700)');
+	my ($out, $err) = ('', '');
+	my $second = IPC::Run::start([ 'psql', '-XAt', '-d', $node->connstr('postgres') . " application_name=second", '-c',
+			q{INSERT INTO t SELECT peek(i) FROM generate_series(1, 1000) i} ], '<', '/dev/null', '>', \$out, '2>', \$err);
+	ok($node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'second' AND wait_event = 'transactionid'}),
+		'a load waits within a function that has a lock_timeout');
+	sleep 0.3;
+	$first->query_safe('ROLLBACK');
+	$first->quit;
+	$second->finish;
+	is($err, '', 'the load goes on');
+	state_is(1000, 'lock_timeout');
+	$node->safe_psql('postgres', 'TRUNCATE t');
+}
+
+# Nobody else can apply what a load of these indexes holds, so it leaves a quarter of the memory to others.
+{
+	my ($out, $err) = ('', '');
+	my $silent = IPC::Run::start([ 'psql', '-XAt', '-d', $node->connstr('postgres') . " application_name=silent", '-c',
+			q{COPY t FROM PROGRAM 'seq -f "%.0f	1	x" 1 250000; sleep 600'} ], '<', '/dev/null', '>', \$out, '2>', \$err);
+	my ($held, $before, $total) = (0, -1);
+	while ($held != $before || $held == 0)
+	{
+		$before = $held;
+		sleep 0.5;
+		($held, $total) = split /\|/, $node->safe_psql('postgres', 'SELECT held_bytes, total_bytes FROM mtpower.stat_memory');
+	}
+	cmp_ok($held, '>', 0, 'a silent load holds memory');
+	cmp_ok($held, '<=', $total * 3 / 4, 'and leaves a quarter');
+	$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'silent'});
+	$silent->finish;
+	state_is(0, 'silent load');
 }
 
 # The first session has inserted a key and goes on; the second one's load waits for it.
