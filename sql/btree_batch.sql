@@ -1,4 +1,5 @@
 -- Core's btree indexes of an mtpower table in batches, beside those of a heap table that goes through the same.
+SET mtpower.batching = on;
 CREATE SCHEMA twin;
 CREATE SCHEMA twin_heap;
 SET search_path = twin, public;

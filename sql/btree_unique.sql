@@ -1,4 +1,5 @@
 -- Unique indexes in batches: each conflict is found before its statement ends, where heap finds it or where a handler expects it.
+SET mtpower.batching = on;
 CREATE SCHEMA twin;
 CREATE SCHEMA twin_heap;
 SET search_path = twin, public;
