@@ -6,6 +6,8 @@
  * copied routine reaches it.  What differs:
  *
  * - multi_insert and finish_bulk_insert tell the batch engine where a load begins and ends;
+ * - insertions and updates have the table's btrees call the engine as well (src/btree), and tell it
+ *   of rows that go before they were checked for uniqueness (write.c);
  * - index fetches read rows in the buffer (fetch.c), and writes take the frames of changed pages
  *   away (write.c);
  * - CREATE INDEX has scans of its own (index_build.c), since heapam's go through heap_getnext(),
