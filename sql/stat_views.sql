@@ -109,17 +109,19 @@ INSERT INTO loaded SELECT drains(i, 'parallel') FROM generate_series(1, 100) i;
 SELECT entries FROM counted WHERE index = 'loaded_a'::regclass;
 SET mtpower.batch_min_rows = 256;
 
--- Nothing is queued of temporary tables, exclusion constraints, and statements with ON CONFLICT.
+-- Nothing is queued of temporary tables, exclusion constraints, and of heap tables where a statement has ON CONFLICT.
 CREATE TEMP TABLE temp_loaded (a int) USING mtpower;
 CREATE INDEX ON temp_loaded USING mtpower_blink (a);
 CREATE TABLE excluding (a int, EXCLUDE USING mtpower_blink (a WITH =)) USING mtpower;
+CREATE TABLE upserted (a int) USING heap;
+CREATE INDEX ON upserted USING mtpower_blink (a);
 SELECT mtpower.stat_reset('batches');
 INSERT INTO temp_loaded SELECT i FROM generate_series(1, 1000) i;
 INSERT INTO excluding SELECT i FROM generate_series(1, 1000) i;
-INSERT INTO loaded SELECT i, NULL FROM generate_series(1, 1000) i ON CONFLICT DO NOTHING;
-WITH w AS (INSERT INTO loaded SELECT i, NULL FROM generate_series(1, 1000) i ON CONFLICT DO NOTHING RETURNING a) SELECT count(*) FROM w;
+INSERT INTO upserted SELECT i FROM generate_series(1, 1000) i ON CONFLICT DO NOTHING;
+WITH w AS (INSERT INTO upserted SELECT i FROM generate_series(1, 1000) i ON CONFLICT DO NOTHING RETURNING a) SELECT count(*) FROM w;
 SELECT index, entries FROM counted;
-DROP TABLE temp_loaded, excluding;
+DROP TABLE temp_loaded, excluding, upserted;
 
 -- Everything has been given back.
 SELECT held_bytes, total_bytes = pg_size_bytes(current_setting('mtpower.batch_memory')) AS total, no_worker >= 0 AS no_worker, evicted
