@@ -171,6 +171,11 @@ foreach my $row (table_behind('## Settings'))
 	like($effect, qr/^$context{$context}/, "$name takes effect");
 	is($value, $default eq 'empty' ? '' : $default, "default of $name") if $name ne 'mtpower.workers';
 	next if $type eq 'bool' || $type eq 'string';
+	if ($type eq 'enum')
+	{
+		is($range, $node->safe_psql('postgres', "SELECT array_to_string(enumvals, ', ') FROM pg_settings WHERE name = '$name'"), "values of $name");
+		next;
+	}
 	my ($from, $to) = $range =~ /^(\S+) … (\S+)$/ or die "docs/reference.md: \"$range\" is no range";
 	if ($unit eq 'ms' || $unit eq 's')
 	{
