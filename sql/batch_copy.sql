@@ -222,7 +222,9 @@ DROP INDEX big_e;
 -- A unique key of core's, an exclusion constraint, and a deferrable one, on the same table.
 ALTER TABLE big ADD CONSTRAINT big_key UNIQUE (a);
 ALTER TABLE big ADD CONSTRAINT big_excl EXCLUDE USING btree (t WITH =);
+SET mtpower.batching = on;
 COPY big FROM PROGRAM $$awk 'BEGIN { for (i = 1; i <= 2000; i++) print i "\t" i; print "1000\ty" }'$$;
+RESET mtpower.batching;
 COPY big FROM PROGRAM $$awk 'BEGIN { for (i = 1; i <= 2000; i++) print i "\t" i; print "3000\t500" }'$$;
 ALTER TABLE big DROP CONSTRAINT big_key, DROP CONSTRAINT big_excl;
 ALTER TABLE big ADD CONSTRAINT big_key UNIQUE (a) DEFERRABLE INITIALLY DEFERRED;
