@@ -125,7 +125,7 @@ run_own(MtpUnit *unit)
 	PG_TRY();
 	{
 		/* What is under way is not the row that brought these entries, but at the end. */
-		if (mtp_batch_ending == NULL)
+		if (!mtp_batch_ending)
 			error_context_stack = NULL;
 		/* It may wait for other transactions: as long as its statement was to wait. */
 		if (s != NULL)

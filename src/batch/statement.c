@@ -19,7 +19,7 @@
 #include "core/inject.h"
 
 MtpStatement *mtp_batch_statement = NULL;
-MtpStatement *mtp_batch_ending = NULL;
+bool		mtp_batch_ending = false;
 
 static uint32 last_serial = 0;
 static bool committing = false; /* from our PRE_COMMIT to the transaction's end */
@@ -82,7 +82,7 @@ pop_statement(MtpStatement *s)
 static void
 abandon_statement(MtpStatement *s)
 {
-	mtp_batch_ending = NULL;
+	mtp_batch_ending = false;
 	while (mtp_batch_statement != s->outer)
 	{
 		mtp_batch_cancel(mtp_batch_statement->serial, InvalidSubTransactionId);
@@ -109,9 +109,9 @@ drain_statement(MtpStatement *s, QueryDesc *qd)
 		InstrStartNode(qd->totaltime);
 	if (qd && qd->planstate && (node = qd->planstate->instrument) != NULL)
 		InstrStartNode(node);
-	mtp_batch_ending = s;
+	mtp_batch_ending = true;
 	mtp_batch_drain(s->serial, InvalidOid, InvalidSubTransactionId);
-	mtp_batch_ending = NULL;
+	mtp_batch_ending = false;
 
 	/*
 	 * Core checked for serializable conflicts when it called aminsert, before the entries were in
@@ -472,6 +472,7 @@ xact_callback(XactEvent event, void *arg)
 			/* The stacks of the hooks are gone; TopTransactionContext frees the contexts. */
 			mtp_batch_cancel(0, InvalidSubTransactionId);
 			mtp_batch_statement = NULL;
+			mtp_batch_ending = false;	/* an error passed no hook of ours */
 			mtp_batch_pending = 0;
 			replication_statement.replication = false;
 			committing = false;
@@ -514,6 +515,7 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid, SubTransactionId 
 				replication_statement.replication && replication_statement.subxid >= mySubid)
 			{
 				replication_statement.replication = false;
+				mtp_batch_ending = false;
 				pop_statement(&replication_statement);
 			}
 			closing_subxid = InvalidSubTransactionId;

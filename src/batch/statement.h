@@ -78,7 +78,7 @@ typedef struct MtpStatement
 } MtpStatement;
 
 extern MtpStatement *mtp_batch_statement;	/* innermost, or NULL */
-extern MtpStatement *mtp_batch_ending;	/* the one that is drained at its end, or NULL */
+extern bool mtp_batch_ending;	/* the innermost is drained at its end */
 extern MtpLoad *mtp_batch_my_load;	/* NULL until this backend queued something */
 
 /* ---------- statement.c ---------- */
