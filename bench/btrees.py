@@ -76,7 +76,7 @@ def part_btree_tables(b):
     """Tables of real life with their btrees as they are: the events of part events, with two feeds,
     and lineitem with its primary key and six indexes."""
     first, *feeds = events_files(b)
-    took = {'mtpower': [], LIVE: []}
+    took, sizes = {'mtpower': [], LIVE: []}, {'mtpower': [], LIVE: []}
 
     def run(name, side):
         table(b, side, EVENTS, EVENTS_INDEXES, 'events')
@@ -84,6 +84,7 @@ def part_btree_tables(b):
         b.server.sql('VACUUM ANALYZE events; CHECKPOINT')
         times.append(sum(b.server.timed(b.copy(feed, 'events')) for feed in feeds))
         took[name].append(times)
+        sizes[name].append(b.sizes('events'))
 
     for i in range(ROUNDS):
         for name, side in sorted((('mtpower', 'adopted'), (LIVE, 'heap')), reverse=i % 2 == 0):
@@ -91,15 +92,39 @@ def part_btree_tables(b):
     for i, (name, target) in enumerate((('events, first load', 3), ('events, two feeds', 2.5))):
         b.show(name, {side: [t[i] for t in rounds] for side, rounds in took.items()},
                targets={LIVE: target})
+    b.show_sizes('events', sizes)
 
     path = lineitem_file(b)
+    sizes = {'mtpower': [], LIVE: []}
 
     def load(side):
         table(b, side, LINEITEM + ', PRIMARY KEY (l_orderkey, l_linenumber)',
               LINEITEM_INDEXES[1:] + ['l_partkey, l_orderkey'], 'lineitem')
-        return b.server.timed("COPY lineitem FROM '%s' WITH (FORMAT csv, HEADER)" % path)
+        took = b.server.timed("COPY lineitem FROM '%s' WITH (FORMAT csv, HEADER)" % path)
+        sizes['mtpower' if side == 'adopted' else LIVE].append(b.sizes('lineitem'))
+        return took
 
     b.compare('lineitem, primary key and 6', sides(load), targets={LIVE: 3})
+    b.show_sizes('lineitem', sizes)
+
+
+@part
+def part_btree_sizes(b):
+    """Sizes of four btrees on random ints in five sizes of table, each loaded at once from empty: the
+    pages of a batch fill in step, so the size swings."""
+    ratios = []
+    for n in range(1, 6):
+        rows = ROWS * n // 5
+        path = b.file(rows=rows)
+        sizes = {}
+        for name, side in (('mtpower', 'adopted'), (LIVE, 'heap')):
+            b.table('t', side)
+            b.server.sql(b.copy(path))
+            sizes[name] = [sum(b.sizes('t').values())]
+        b.show('%d rows' % rows, sizes, unit='MB', targets={LIVE: 1 / 1.3})
+        ratios.append(sizes['mtpower'][0] / sizes[LIVE][0])
+    b.show('mean beside heap', {'mtpower': [sum(ratios) / len(ratios)], LIVE: [1]}, unit='×',
+           targets={LIVE: 1 / 1.05})
 
 
 @part

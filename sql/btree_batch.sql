@@ -14,12 +14,15 @@ SELECT make_both('kinds (id bigint PRIMARY KEY, a int, b text, c timestamptz, d 
 	'CREATE INDEX kinds_expr ON %s ((a %% 7), lower(b))', 'CREATE UNIQUE INDEX kinds_two ON %s (a, id DESC) INCLUDE (c)',
 	'CREATE INDEX kinds_e ON %s (e)', 'CREATE INDEX kinds_plain ON %s (a) WITH (deduplicate_items = off, fillfactor = 70)',
 	'CREATE INDEX kinds_hash ON %s USING hash (a)', 'CREATE INDEX kinds_brin ON %s USING brin (id)');
+-- At first entry by entry, which is the owner's work.
+SET mtpower.core_indexes = insert;
 SELECT on_both($$INSERT INTO kinds SELECT i, nullif(hashint4(i) % 1000, 0), CASE WHEN i % 11 > 0 THEN md5(i::text) END,
 	'2026-01-01'::timestamptz + i % 777 * interval '1 min', (i % 5000) / 7.0, md5('u' || i)::uuid, ARRAY[i % 3, i]
 	FROM generate_series(1, 8000) i$$);
 SELECT same('kinds');
 SELECT * FROM queued('kinds');
-SELECT sum(entries_workers) AS workers_insert_none FROM mtpower.stat_batches WHERE index::text ~ '^kinds_';
+SELECT sum(entries_workers) AS workers_insert_none, sum(entries) = sum(alone_setting) AS one_by_one FROM mtpower.stat_batches WHERE index::text ~ '^kinds_';
+RESET mtpower.core_indexes;
 COPY (SELECT id + 8000, a + 1, b || 'x', c, d, md5(u::text), e FROM kinds) TO PROGRAM 'cat > twin.copy';
 COPY twin_heap.kinds FROM PROGRAM 'cat twin.copy';
 COPY twin.kinds FROM PROGRAM 'cat twin.copy; rm twin.copy';

@@ -218,6 +218,22 @@ ALTER TABLE t ADD COLUMN c int DEFAULT 5, DROP COLUMN b;
 SELECT mtpower.release('t');
 SELECT count(*), sum(c) FROM t;
 
+-- Which indexes loads will feed in batches
+CREATE TABLE many (id int PRIMARY KEY, a int UNIQUE DEFERRABLE, b text[], c int4range, EXCLUDE (a WITH =), EXCLUDE USING gist (c WITH &&));
+CREATE INDEX ON many USING hash (a);
+CREATE INDEX ON many USING gin (b);
+CREATE INDEX ON many USING mtpower_blink (a);
+CREATE INDEX ON many USING mtpower_hash (a);
+SELECT mtpower.adopt('many');
+CREATE UNLOGGED TABLE one AS SELECT 1 AS a;
+CREATE INDEX ON one USING brin (a);
+SELECT mtpower.adopt('one');
+SELECT mtpower.release('one');
+CREATE INDEX ON one (a);
+SELECT mtpower.adopt('one');
+CREATE TEMP TABLE temporary (a int PRIMARY KEY);
+SELECT mtpower.adopt('temporary');
+
 SET client_min_messages = warning;
 DROP SCHEMA table_adopt CASCADE;
 DROP FOREIGN DATA WRAPPER regress_mtp_fdw CASCADE;

@@ -24,7 +24,7 @@ static struct
 	MtpBatchApply call;
 }			applying;
 
-bool		mtp_batch_stepping = false;
+bool		mtp_batch_once = false;
 
 MtpBatchApply *
 mtp_batch_account_begin(MtpRunner *runner, bool task, uint32 progress)
@@ -73,6 +73,9 @@ mtp_batch_account_end(MtpUnit *unit)
 	n.leaves = a->leaves;
 	n.ahead = a->ahead;
 	n.moved = a->moved;
+	n.postings = a->postings;
+	for (int i = 0; i < MTP_ALONE_REASONS; i++)
+		n.alone[i] = a->alone[i];
 	for (int k = 0; k < lengthof(n.splits); k++)
 		n.splits[k] = a->splits[k];
 	n.wal_bytes = pgWalUsage.wal_bytes - applying.wal;
@@ -148,6 +151,8 @@ mtp_batch_apply(MtpRunner *runner, MtpUnit *unit)
 	call->stream = &stream;
 	call->arrival = b->arrival;
 	call->progress = &task->progress;
+	call->owner_alone = b->owner_alone;
+	call->xid = runner->worker ? b->xid : InvalidTransactionId;
 
 	if (unit->taken_over)
 		ereport(DEBUG1,
@@ -162,9 +167,9 @@ mtp_batch_apply(MtpRunner *runner, MtpUnit *unit)
 		if (more)
 		{
 			MTP_INJECT("step_checked");
-			mtp_batch_stepping = true;
 			runner->ops->step(call);
-			mtp_batch_stepping = false;
+			mtp_batch_once = false;
+			more = !call->over && !call->left;
 			MTP_INJECT("step_applied");
 		}
 		mtp_batch_step_end(runner->worker);
@@ -174,6 +179,7 @@ mtp_batch_apply(MtpRunner *runner, MtpUnit *unit)
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 
+	task->left |= call->left;
 	Assert(!more || task->progress == task->total);
 	mtp_batch_account_end(unit);
 }

@@ -30,6 +30,19 @@ typedef enum MtpArrival
 	MTP_SAME_KEY				/* an UPDATE that does not, so there is an older entry of the key */
 } MtpArrival;
 
+/* Why an index's owner puts an entry in by itself, one at a time. */
+typedef enum MtpAlone
+{
+	MTP_NOT_ALONE,				/* it does not */
+	MTP_ALONE_SETTING,			/* a setting wants it so */
+	MTP_ALONE_SERIALIZABLE,		/* it may conflict with other transactions */
+	MTP_ALONE_FORMAT,			/* the index has an older format */
+	MTP_ALONE_KEY				/* its key must be the only one, and is there already, dead or
+								 * alive */
+} MtpAlone;
+
+#define MTP_ALONE_REASONS	4
+
 typedef struct MtpBatchApply
 {
 	Relation	index;
@@ -40,12 +53,18 @@ typedef struct MtpBatchApply
 	volatile uint32 *progress;	/* entries of the task that are in the index; in prepare: those
 								 * announced to it */
 	const volatile bool *cancelled; /* the load has failed, so prepare may end early */
+	MtpAlone	owner_alone;	/* as the op of this name said when the index was queued for */
+	TransactionId xid;			/* of the rows, where a worker applies; else they are alive */
+	bool		over;			/* out: the rows' transaction has ended, the step put nothing in */
+	bool		left;			/* out, in a worker: what comes is the owner's to put in */
 
 	/* out, for the statistics */
 	uint32		splits[17];		/* by K, [16]: more */
 	uint32		leaves;			/* touched */
 	uint32		ahead;			/* pages split by prepare, before the batch came */
 	uint32		moved;			/* entries that such splits moved */
+	uint32		postings;		/* posting lists made */
+	uint32		alone[MTP_ALONE_REASONS];	/* entries put in one by one, by reason - 1 */
 } MtpBatchApply;
 
 typedef struct MtpBatchOps
@@ -63,12 +82,16 @@ typedef struct MtpBatchOps
 	bool		compares;
 
 	/*
-	 * True for an index whose entries only the backend that brought them puts in; may be NULL.
-	 * Workers sort them.  Then a step need not be repeatable: it advances *progress before it puts
-	 * an entry in, and an error is the end of the load's statement (invariant E10).  It may wait
-	 * for other transactions, and check uniqueness.
+	 * True if entries come here, and scans flush, by a routine that the AM has put in place of
+	 * another AM's: a queue with entries then keeps the index's cache entry.
 	 */
-	bool		(*owner_alone) (Relation index);
+	bool		redirects;
+
+	/*
+	 * Whether only the backend that brought entries of the index puts them in; may be NULL.  It is
+	 * called in that backend, once for each statement and index. Workers sort them.
+	 */
+	MtpAlone	(*owner_alone) (Relation index);
 
 	/*
 	 * Makes the index fit for so many more entries; may be NULL.  The engine calls it before it
@@ -99,9 +122,20 @@ typedef struct MtpBatchOps
 	 * Applies one step: takes at least one entry from the stream, and advances *progress inside
 	 * the critical section that puts entries into pages (MtpChange; invariant E5).  It may raise;
 	 * the process that repeats the task then takes the entries again that are not counted.
+	 *
+	 * A worker's step may leave the task's next entry, and so the rest of the task, to the owner
+	 * (left).  The owner's step may do what can't be repeated: it sets mtp_batch_once, and
+	 * advances *progress before it puts an entry in; from then on an error is the end of the
+	 * load's statement (invariant E10).  It may wait for other transactions then, and check
+	 * uniqueness.
 	 */
 	void		(*step) (MtpBatchApply *apply);
 } MtpBatchOps;
+
+extern bool mtp_batch_once;		/* cleared by the engine when the step has returned */
+
+/* True if some AM's interface serves the index: its entries may come in batches. */
+extern bool mtp_batch_serves(Relation index);
 
 /* Registers the interface of an index AM; only from _PG_init. */
 extern void mtp_batch_register(const MtpBatchOps *ops);

@@ -18,7 +18,9 @@ CREATE FUNCTION mtpower.stat_get_batches(OUT database name, OUT index regclass, 
 	OUT tasks_workers bigint, OUT tasks_backends bigint, OUT tasks_taken_over bigint,
 	OUT failed_lock bigint, OUT failed_file bigint, OUT failed_error bigint, OUT failed_exit bigint,
 	OUT leaves bigint, OUT splits bigint[], OUT wal_bytes bigint, OUT queued_bytes bigint,
-	OUT waits bigint, OUT buckets_ahead bigint, OUT splits_overflow bigint, OUT moved bigint)
+	OUT waits bigint, OUT buckets_ahead bigint, OUT splits_overflow bigint, OUT moved bigint,
+	OUT postings bigint, OUT alone_key bigint, OUT alone_serializable bigint,
+	OUT alone_format bigint, OUT alone_setting bigint)
 	RETURNS SETOF record
 	LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 100
 	AS 'MODULE_PATHNAME', 'mtp_stat_batches';
@@ -28,7 +30,8 @@ CREATE VIEW mtpower.stat_batches AS
 		tasks_workers, tasks_backends, tasks_taken_over,
 		failed_lock, failed_file, failed_error, failed_exit,
 		leaves, round(entries::numeric / nullif(leaves, 0)::numeric, 1) AS entries_per_leaf, splits,
-		wal_bytes, queued_bytes, waits, buckets_ahead, splits_overflow, moved
+		wal_bytes, queued_bytes, waits, buckets_ahead, splits_overflow, moved,
+		postings, alone_key, alone_serializable, alone_format, alone_setting
 	FROM mtpower.stat_get_batches();
 COMMENT ON VIEW mtpower.stat_batches IS 'what the batch engine did to each index';
 

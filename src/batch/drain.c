@@ -118,7 +118,7 @@ run_own(MtpUnit *unit)
 	int			sec_context;
 
 	GetUserIdAndSecContext(&userid, &sec_context);
-	mtp_batch_stepping = false;
+	mtp_batch_once = false;
 	running = *unit;			/* for leave_load, should FATAL come */
 
 	/* Nothing since the claim can have failed (invariant E3); what may fail comes inside. */
@@ -156,7 +156,7 @@ run_own(MtpUnit *unit)
 		SetUserIdAndSecContext(userid, sec_context);
 		running.batch = NULL;
 		LockTimeout = lock_timeout;
-		if (b->owner_alone && mtp_batch_stepping)
+		if (mtp_batch_once)
 			fail_own(unit, userid);
 		else
 			mtp_batch_unit_give_back(unit, false);

@@ -10,6 +10,7 @@
 #include "core/core.h"
 
 #include "access/itup.h"
+#include "access/nbtree.h"
 #include "page/norm.h"
 #include "utils/sortsupport.h"
 
@@ -70,6 +71,25 @@ mtp_narrow_isnull(uint8 code, MtpNarrow e)
 	return ((e.rid & MTP_RID_LAST) != 0) != ((code & MTP_NORM_NULLS_FIRST) != 0);
 }
 
+/*
+ * An item of a leaf, or its high key, as a narrow entry: a posting list by its first TID, and a TID
+ * that was truncated as minus infinity.  Entries that are not above a leaf's high key belong to it.
+ */
+static inline MtpNarrow
+mtp_narrow_of_tuple(uint8 code, IndexTuple itup)
+{
+	ItemPointer tid = BTreeTupleGetHeapTID(itup);
+	bool		isnull = IndexTupleHasNulls(itup) &&
+	att_isnull(0, (bits8 *) ((char *) itup + sizeof(IndexTupleData)));
+	MtpNarrow	e;
+
+	e.norm = mtp_norm_tuple(code, itup);
+	e.rid = tid ? mtp_rid_from_tid(tid) : 0;
+	if (isnull != ((code & MTP_NORM_NULLS_FIRST) != 0))
+		e.rid |= MTP_RID_LAST;
+	return e;
+}
+
 static inline bool
 mtp_narrow_less(const MtpNarrow *a, const MtpNarrow *b)
 {
@@ -114,7 +134,8 @@ extern MtpOrder *mtp_batch_order_make(Relation index);
 /* Prefix of an index tuple of this index. */
 extern uint64 mtp_batch_order_prefix(MtpOrder *order, IndexTuple itup);
 
-/* < 0 or > 0: never equal, since the TID decides last. */
+/* The order of keys alone, and of entries: < 0 or > 0, never equal, since the TID decides last. */
+extern int	mtp_batch_order_compare_keys(MtpOrder *order, const MtpWide *a, const MtpWide *b);
 extern int	mtp_batch_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b);
 
 /*

@@ -358,8 +358,11 @@ mtp_batch_next_run(MtpQueue *q, Size need)
 	MTP_INJECT("run_full");
 	if (q->batch && (q->batch->nruns == MTP_MAX_RUNS || q->batch->bytes >= batch_limit(q)))
 	{
-		/* Nobody else applies the batch before, which others have sorted by now. */
-		if (q->owner_alone && q->submitted > 0)
+		/*
+		 * Where its owner has to look at entries, the batch before is in first.  Workers have
+		 * sorted it by now, or more.
+		 */
+		if ((q->owner_alone || q->unique) && q->submitted > 0)
 			while (mtp_batch_drain_step(q->statement->serial, q->indexid, q->subxid))
 				;
 		q->submitted++;

@@ -81,11 +81,10 @@ mtp_batch_order_prefix(MtpOrder *order, IndexTuple itup)
 }
 
 int
-mtp_batch_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b)
+mtp_batch_order_compare_keys(MtpOrder *order, const MtpWide *a, const MtpWide *b)
 {
 	int			first = 0;
 
-	MTP_INJECT("compare");
 	if (a->prefix != b->prefix)
 		return a->prefix < b->prefix ? -1 : 1;
 
@@ -103,7 +102,17 @@ mtp_batch_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b)
 		if (c != 0)
 			return c;
 	}
-	return ItemPointerCompare(&a->itup->t_tid, &b->itup->t_tid);
+	return 0;
+}
+
+int
+mtp_batch_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b)
+{
+	int			c;
+
+	MTP_INJECT("compare");
+	c = mtp_batch_order_compare_keys(order, a, b);
+	return c != 0 ? c : ItemPointerCompare(&a->itup->t_tid, &b->itup->t_tid);
 }
 
 /* The very bytes that index_form_tuple would make. */

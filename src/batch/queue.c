@@ -386,13 +386,14 @@ queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniq
 		q->order = narrow ? NULL : ops->order(index);
 		q->worker_ok = index_is_worker_safe(index);
 		q->unique = index->rd_index->indisunique;
-		q->owner_alone = ops->owner_alone != NULL && ops->owner_alone(index);
-		s->nalone += q->owner_alone;
+		q->owner_alone = ops->owner_alone ? ops->owner_alone(index) : MTP_NOT_ALONE;
+		q->redirected = ops->redirects;
+		s->nalone += q->owner_alone != MTP_NOT_ALONE;
 		q->locator = MtpRelLocator(index);
 		q->used = true;
 		MemoryContextSwitchTo(old);
 	}
-	if (q->owner_alone && q->index == NULL)
+	if (q->redirected && q->index == NULL)
 		keep_index(q, index);
 	q->arrival = Max(q->arrival, arrival);
 	return q;

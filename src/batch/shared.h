@@ -67,6 +67,7 @@ typedef struct MtpTask
 {
 	MtpUnitState state;
 	bool		started;		/* a process worked on it before */
+	bool		left;			/* its entries from progress on are its owner's */
 	uint32		total;
 	volatile uint32 progress;	/* entries in the index; written by the claimant alone */
 	uint32		crc;			/* of its entries (assertion builds) */
@@ -101,7 +102,7 @@ typedef struct MtpBatch
 	MtpLocator	locator;		/* the index's file when queued */
 	bool		narrow;
 	bool		worker_ok;		/* comparisons are built in and read no catalog */
-	bool		owner_alone;	/* its owner alone applies it, and no other load takes it */
+	MtpAlone	owner_alone;	/* its owner alone applies it, and no other load takes it */
 	MtpArrival	arrival;		/* as MtpBatchApply has it, of the runs so far */
 	bool		own;			/* on the load's list own */
 	bool		taken;			/* by another load; its owner fills it again when its runs are
@@ -298,7 +299,6 @@ extern void mtp_batch_cut(MtpRunner *runner, MtpBatch *batch);
 
 /* Applies a claimed task behind its progress; stops early if the load has failed. */
 extern void mtp_batch_apply(MtpRunner *runner, MtpUnit *unit);
-extern bool mtp_batch_stepping; /* the index AM's step is under way, or has met an error */
 
 /* A checksum of a task's entries, as cut and as applied; 0 but in assertion builds. */
 extern uint32 mtp_batch_task_crc(MtpBatch *batch, int task);

@@ -11,6 +11,8 @@
 
 #include "core/core.h"
 
+#include "batch/batch.h"
+
 /* Why a worker's task went back to its owner, or was not taken. */
 typedef enum MtpFailure
 {
@@ -39,6 +41,8 @@ typedef struct MtpIndexCounts
 	uint64		ahead;			/* pages split by prepare */
 	uint64		overflow;		/* … one at a time, outside of batches */
 	uint64		moved;			/* entries, by either */
+	uint64		postings;		/* posting lists made */
+	uint64		alone[MTP_ALONE_REASONS];	/* entries put in one by one, by reason - 1 */
 } MtpIndexCounts;
 
 static inline void

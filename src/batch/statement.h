@@ -18,7 +18,8 @@ typedef struct MtpQueue
 	Oid			heapid;
 	bool		narrow;
 	bool		worker_ok;
-	bool		owner_alone;	/* as MtpBatchOps says */
+	MtpAlone	owner_alone;	/* as MtpBatchOps says */
+	bool		redirected;		/* as MtpBatchOps says */
 	bool		unique;			/* entries are checked when they go in */
 	bool		refused;		/* none is queued: they must be checked with their row */
 	bool		used;			/* something was queued */

@@ -23,12 +23,28 @@ mtp_batch_register(const MtpBatchOps *ops)
 	all_ops[n_ops++] = ops;
 }
 
-const MtpBatchOps *
-mtp_batch_ops_of(Relation index)
+static const MtpBatchOps *
+find_ops(Relation index)
 {
 	for (int i = 0; i < n_ops; i++)
 		if (index->rd_indam->ambuild == all_ops[i]->ambuild)
 			return all_ops[i];
+	return NULL;
+}
+
+bool
+mtp_batch_serves(Relation index)
+{
+	return find_ops(index) != NULL;
+}
+
+const MtpBatchOps *
+mtp_batch_ops_of(Relation index)
+{
+	const MtpBatchOps *ops = find_ops(index);
+
+	if (ops != NULL)
+		return ops;
 	elog(ERROR, "index \"%s\" can't be fed in batches", RelationGetRelationName(index));
 }
 
@@ -63,7 +79,8 @@ mtp_batch_unit_ready(MtpBatch *b, bool worker, MtpUnit *unit)
 	unit->kind = b->phase == MTP_APPLYING ? MTP_UNIT_APPLY : MTP_UNIT_SORT;
 	if (b->phase != MTP_DONE)
 		for (int n = b->phase == MTP_APPLYING ? b->ntasks : b->nruns; unit->at < n; unit->at++)
-			if (*state_of_unit(unit) == MTP_UNIT_READY)
+			if (*state_of_unit(unit) == MTP_UNIT_READY &&
+				!(worker && unit->kind == MTP_UNIT_APPLY && b->tasks[unit->at].left))
 				return state_of_unit(unit);
 	return NULL;
 }
@@ -207,7 +224,9 @@ mtp_batch_unit_finish(MtpUnit *unit)
 			b->phase = b->ntasks > 0 ? MTP_APPLYING : MTP_DONE;
 			break;
 		case MTP_UNIT_APPLY:
-			if (++b->done == b->ntasks)
+			if (b->tasks[unit->at].left && b->tasks[unit->at].progress < b->tasks[unit->at].total)
+				b->tasks[unit->at].state = MTP_UNIT_READY;	/* for its owner */
+			else if (++b->done == b->ntasks)
 				b->phase = MTP_DONE;
 			break;
 		case MTP_UNIT_ALL:

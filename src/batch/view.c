@@ -208,10 +208,12 @@ mtp_stat_batches(PG_FUNCTION_ARGS)
 			c->leaves
 		};
 		const uint64 behind[] = {
-			c->wal_bytes, row->queued, c->waits, c->ahead, c->overflow, c->moved
+			c->wal_bytes, row->queued, c->waits, c->ahead, c->overflow, c->moved, c->postings,
+			c->alone[MTP_ALONE_KEY - 1], c->alone[MTP_ALONE_SERIALIZABLE - 1],
+			c->alone[MTP_ALONE_FORMAT - 1], c->alone[MTP_ALONE_SETTING - 1]
 		};
-		Datum		values[22] = {0};
-		bool		nulls[22] = {false};
+		Datum		values[27] = {0};
+		bool		nulls[27] = {false};
 		Datum		splits[lengthof(c->splits)];
 		int			nsplits = lengthof(c->splits) - 2;
 		int			lower = 2;

@@ -18,24 +18,6 @@ narrow_tuple(uint8 code, const MtpNarrow *e)
 }
 
 /*
- * An item, or a leaf's high key, as a narrow entry.  Entries that are not above the high key belong
- * to the leaf.
- */
-static MtpNarrow
-narrow_item(uint8 code, IndexTuple item)
-{
-	ItemPointer tid = BTreeTupleGetHeapTID(item);
-	MtpNarrow	e;
-
-	/* A truncated TID is minus infinity. */
-	e.norm = mtp_norm_tuple(code, item);
-	e.rid = tid ? mtp_rid_from_tid(tid) : 0;
-	if (mtp_blink_first_null(item) != ((code & MTP_NORM_NULLS_FIRST) != 0))
-		e.rid |= MTP_RID_LAST;
-	return e;
-}
-
-/*
  * Moves each sample to the end of the leaf that it falls on.  The leaf may be split later; its end
  * stays an end.
  */
@@ -65,7 +47,7 @@ blink_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow
 		}
 		if (narrow)
 		{
-			narrow_bounds[n] = narrow_item(code, MtpHighKey(page));
+			narrow_bounds[n] = mtp_narrow_of_tuple(code, MtpHighKey(page));
 			if (n == 0 || mtp_narrow_less(&narrow_bounds[n - 1], &narrow_bounds[n]))
 				n++;
 		}
@@ -126,7 +108,7 @@ take_narrow(MtpBatchStream *stream, uint8 code, Page page, Share *s)
 	int			left = 0;
 
 	if (bounded)
-		high = narrow_item(code, MtpHighKey(page));
+		high = mtp_narrow_of_tuple(code, MtpHighKey(page));
 	while (!mtp_stream_end(stream))
 	{
 		MtpNarrow	e = *mtp_stream_narrow(stream);
@@ -197,7 +179,7 @@ place_narrow(Relation index, Page page, uint8 code, Share *s)
 	for (int i = 0; i < s->n; i++)
 	{
 		uint32		head = mtp_page_head(h, s->norms[i]);
-		MtpNarrow	e = narrow_item(code, s->items[i]);
+		MtpNarrow	e = mtp_narrow_of_tuple(code, s->items[i]);
 
 		while (node < h->nnodes && dir[node] < head)
 		{
@@ -213,7 +195,7 @@ place_narrow(Relation index, Page page, uint8 code, Share *s)
 				break;
 			if (MtpNodes(page)[node].heads[slot] == head)
 			{
-				item = narrow_item(code, mtp_blink_item(index, page, node, slot));
+				item = mtp_narrow_of_tuple(code, mtp_blink_item(index, page, node, slot));
 				if (!mtp_narrow_less(&item, &e))
 					break;
 			}

@@ -11,7 +11,8 @@
 typedef enum MtpCoreIndexes
 {
 	MTP_CORE_OFF,				/* core's own path */
-	MTP_CORE_INSERT				/* queued, sorted, and inserted one by one by their owner */
+	MTP_CORE_INSERT,			/* queued, sorted, and inserted one by one by their owner */
+	MTP_CORE_MERGE				/* … and merged into leaves, by workers too, where it is right */
 } MtpCoreIndexes;
 
 extern int	mtp_core_indexes;
@@ -24,5 +25,6 @@ extern void mtp_btree_redirect(Relation rel);
 
 extern void mtp_btree_init(void);
 extern void mtp_btree_batch_init(void);
+extern void mtp_btree_redo_init(void);
 
 #endif							/* MTP_BTREE_H */

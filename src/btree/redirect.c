@@ -18,7 +18,7 @@
 #include "storage/lmgr.h"
 #include "utils/guc.h"
 
-int			mtp_core_indexes = MTP_CORE_INSERT;
+int			mtp_core_indexes = MTP_CORE_MERGE;
 
 /* A copy of btree's routine, made when it is needed first. */
 static IndexAmRoutine redirected;
@@ -165,14 +165,17 @@ mtp_btree_init(void)
 	static const struct config_enum_entry values[] = {
 		{"off", MTP_CORE_OFF, false},
 		{"insert", MTP_CORE_INSERT, false},
+		{"merge", MTP_CORE_MERGE, false},
 		{NULL, 0, false}
 	};
 
 	DefineCustomEnumVariable("mtpower.core_indexes",
 							 "How bulk loads of mtpower tables put entries into core's btree "
 							 "indexes.",
-							 "Off leaves it to core; insert sorts them first.",
-							 &mtp_core_indexes, MTP_CORE_INSERT, values, PGC_USERSET, 0,
+							 "Off leaves it to core; insert sorts them first; merge puts all "
+							 "entries of a page in at once, with background workers.",
+							 &mtp_core_indexes, MTP_CORE_MERGE, values, PGC_USERSET, 0,
 							 NULL, NULL, NULL);
 	mtp_btree_batch_init();
+	mtp_btree_redo_init();
 }

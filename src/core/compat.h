@@ -30,7 +30,8 @@
  *
  * PostgreSQL 17 made pg_attribute.attstattarget a nullable int2, gave old_snapshot_threshold up
  * (before, readers test for it on each page), numbered processes anew (MtpMyBackend is this one's
- * slot in arrays of MaxBackends entries), gave wait events of extensions names of their own, added
+ * slot in arrays of MaxBackends entries), has nbtree's functions that may log that a page is used
+ * again take the table too, gave wait events of extensions names of their own, added
  * the argument that lets stronger locks count, renamed the ICU columns of the collations' catalogs,
  * has nbtree advance arrays on the leaf (blink/scan_keys_17.c), and asks the planner for workers of
  * any index's build whose access method wants them.  Before, it asks for btree's only, so the build
@@ -68,6 +69,9 @@ typedef TU_UpdateIndexes MtpUpdateIndexes;
 #define MtpWaitEventNew(name) WaitEventExtensionNew(name)
 #define MtpLockHeldByMe(tag, mode) LockHeldByMe(tag, mode, false)
 #define MTP_ARRAYS_ON_LEAF 1
+#define MtpBtreeSearch(rel, heap, key, buf, access) _bt_search(rel, heap, key, buf, access)
+#define MtpBtreeNewPage(rel, heap) _bt_allocbuf(rel, heap)
+#define MtpBtreeFinishSplit(rel, heap, buf, stack) _bt_finish_split(rel, heap, buf, stack)
 #define MtpBuildInParallel(am) ((am)->amcanbuildparallel = true)
 #define MtpBuildWorkers(info, heap, index) ((info)->ii_ParallelWorkers)
 #else
@@ -101,6 +105,9 @@ typedef bool MtpUpdateIndexes;
 #define MtpWaitEventNew(name) ((void) (name), PG_WAIT_EXTENSION)
 #define MtpLockHeldByMe(tag, mode) LockHeldByMe(tag, mode)
 #define MTP_ARRAYS_ON_LEAF 0
+#define MtpBtreeSearch(rel, heap, key, buf, access) _bt_search(rel, key, buf, access, NULL)
+#define MtpBtreeNewPage(rel, heap) _bt_getbuf(rel, P_NEW, BT_WRITE)
+#define MtpBtreeFinishSplit(rel, heap, buf, stack) _bt_finish_split(rel, buf, stack)
 #define MtpBuildInParallel(am) ((void) 0)
 #define MtpBuildWorkers(info, heap, index) \
 	plan_create_index_workers(RelationGetRelid(heap), RelationGetRelid(index))

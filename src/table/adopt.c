@@ -198,8 +198,12 @@ Datum
 mtp_table_adopt(PG_FUNCTION_ARGS)
 {
 	Handover	h = handover_begin("adopt", true);
+	Relation	rel;
 
 	handover(&h, PG_GETARG_OID(0));
+	rel = table_open(PG_GETARG_OID(0), NoLock);
+	mtp_table_announce(rel);
+	table_close(rel, NoLock);
 	PG_RETURN_VOID();
 }
 

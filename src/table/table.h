@@ -10,6 +10,7 @@
 #include "core/identity.h"
 
 #include "access/tableam.h"
+#include "utils/rel.h"
 
 /*
  * Each sets callbacks of the routine: those that change rows, those that fetch rows for an index,
@@ -18,6 +19,9 @@
 extern void mtp_table_write_init(TableAmRoutine *routine);
 extern void mtp_table_fetch_init(TableAmRoutine *routine);
 extern void mtp_table_index_build_init(TableAmRoutine *routine);
+
+/* NOTICE of an adopted table: which of its indexes loads feed in batches, and what that takes. */
+extern void mtp_table_announce(Relation rel);
 
 /* This room's part of _PG_init */
 extern void mtp_table_init(void);

@@ -5,6 +5,7 @@
 #include "core/core.h"
 
 #include "access/bufmask.h"
+#include "access/nbtxlog.h"
 #include "access/rmgr.h"
 #include "access/xlog_internal.h"
 #include "buffer/buffer.h"
@@ -72,10 +73,18 @@ name_of_record(uint8 info)
 	return rec ? rec->name : NULL;
 }
 
-/* Hides what replay need not reproduce: LSN, checksum, hints, the hole. */
+/*
+ * Hides what replay need not reproduce: LSN, checksum, hints, the hole.  Pages of core's btree are
+ * core's to mask; ours have no special space.
+ */
 static void
 mask_page(char *page, BlockNumber blkno)
 {
+	if (PageGetSpecialSize((Page) page) == MAXALIGN(sizeof(BTPageOpaqueData)))
+	{
+		btree_mask(page, blkno);
+		return;
+	}
 	mask_page_lsn_and_checksum((Page) page);
 	mask_page_hint_bits((Page) page);
 	for (int i = 0; i < nmasks; i++)

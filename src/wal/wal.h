@@ -19,7 +19,7 @@
 /* The resource manager's id, one for ever: it is in every record of every cluster. */
 #define MTP_RMGR_ID			155
 
-/* Records (the upper four bits of xl_info).  Those from 0x80 on are the hash index's. */
+/* Records (the upper four bits of xl_info).  Those from 0x80 to 0xE0 are the hash index's. */
 #define MTP_WAL_INSERT		0x00
 #define MTP_WAL_SPLIT		0x10
 #define MTP_WAL_NEWROOT		0x20
@@ -27,6 +27,7 @@
 #define MTP_WAL_VACUUM		0x40
 #define MTP_WAL_UNLINK		0x50
 #define MTP_WAL_REUSE		0x60
+#define MTP_WAL_BTREE_INSERT 0x70
 #define MTP_WAL_HASH_INSERT 0x80
 #define MTP_WAL_HASH_ADD	0x90
 #define MTP_WAL_HASH_SPLIT	0xA0
@@ -34,6 +35,7 @@
 #define MTP_WAL_HASH_DELETE 0xC0
 #define MTP_WAL_HASH_VACUUM 0xD0
 #define MTP_WAL_HASH_PAGES	0xE0
+#define MTP_WAL_BTREE_SPLIT 0xF0
 
 typedef struct MtpWalRecord
 {

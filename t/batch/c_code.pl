@@ -41,6 +41,7 @@ CREATE FUNCTION found(text) RETURNS bigint LANGUAGE sql VOLATILE SET enable_seqs
 CREATE FUNCTION undone(i int) RETURNS int LANGUAGE plpgsql AS \$\$
 BEGIN
 	BEGIN
+		PERFORM set_config('mtpower.core_indexes', 'insert', true);
 		PERFORM c_insert('t', i, 500, 'gone', true);
 		PERFORM set_config('mtpower.debug_injection', CASE WHEN current_setting('mtpower.batching') = 'on' THEN 'btree_insert=error' ELSE '' END, true);
 		PERFORM found('gone');

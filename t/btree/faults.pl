@@ -65,7 +65,7 @@ sub state_is
 SKIP:
 {
 	skip 'points need a server with assertions', 1 if !$assertions;
-	my $load = 'INSERT INTO t SELECT i, meddle(i, %s), md5(i::text) FROM generate_series(1, 4000) i';
+	my $load = 'SET mtpower.core_indexes = insert; INSERT INTO t SELECT i, meddle(i, %s), md5(i::text) FROM generate_series(1, 4000) i';
 
 	# What is caught in the middle of the insertion comes back at the statement's end.
 	foreach my $point (qw(btree_insert))

@@ -1,0 +1,142 @@
+/*
+ * cuts.c
+ *	  Where a leaf is cut that is split into several.
+ */
+#include "btree/leaf.h"
+
+/* A cut may move by so many bytes to where fewer attributes tell its sides apart. */
+#define WINDOW				(MTP_LEAF_ROOM / 16)
+
+typedef struct Plan
+{
+	MtpBtreeLeaf *leaf;
+	int			n;
+	const MtpBtreeItem *items;
+	uint32	   *sums;			/* bytes of the items before each */
+	Size		last_high;		/* bytes of the leaf's high key */
+	int			nkeyatts;
+} Plan;
+
+/* Attributes that a high key between items i - 1 and i needs; more than nkeyatts: a TID too. */
+static int
+attributes(Plan *p, int i)
+{
+	return _bt_keep_natts_fast(p->leaf->index, p->items[i - 1].itup, p->items[i].itup);
+}
+
+/* The bytes of a page with the items from .. to - 1 and its high key, at most. */
+static Size
+page_bytes(Plan *p, int from, int to)
+{
+	Size		bytes = p->sums[to] - p->sums[from];
+	IndexTuple	right;
+
+	if (to == p->n)
+		return bytes + p->last_high;
+	right = p->items[to].itup;
+	return bytes + sizeof(ItemIdData) + MAXALIGN(sizeof(ItemPointerData)) +
+		(BTreeTupleIsPosting(right) ? BTreeTupleGetPostingOffset(right) :
+		 MAXALIGN(IndexTupleSize(right)));
+}
+
+/*
+ * The cut behind a page that begins with item `from` and should take `want` bytes: at least one
+ * item, and no more than fit.
+ */
+static int
+choose_cut(Plan *p, int from, Size want, bool pack)
+{
+	int			cut = from + 1;
+	int			most;
+	int			best;
+	int			fewest;
+
+	while (cut < p->n - 1 && page_bytes(p, from, cut + 1) <= MTP_LEAF_ROOM &&
+		   (p->sums[cut] + p->sums[cut + 1]) / 2 - p->sums[from] < want)
+		cut++;
+	fewest = attributes(p, cut);
+	if (fewest == 1)
+		return cut;
+
+	/* Look around for a better one, the nearest first. */
+	best = cut;
+	for (int way = -1; way <= (pack ? -1 : 1); way += 2)
+		for (int i = cut + way; i > from && i < p->n && fewest > 1 &&
+			 (way > 0 ? p->sums[i] - p->sums[cut] : p->sums[cut] - p->sums[i]) <= WINDOW &&
+			 page_bytes(p, from, i) <= MTP_LEAF_ROOM; i += way)
+		{
+			int			here = attributes(p, i);
+
+			if (here < fewest || (here == fewest && abs(i - cut) < abs(best - cut)))
+			{
+				best = i;
+				fewest = here;
+			}
+		}
+	if (fewest <= p->nkeyatts)
+		return best;
+
+	/*
+	 * One key all around.  Rows mostly come with ascending TIDs, so a page in the middle of a key
+	 * gets no more entries of it, and is filled.
+	 */
+	for (most = cut; most < p->n - 1 &&
+		 page_bytes(p, from, most + 1) <= MTP_LEAF_FULL; most++)
+		if (attributes(p, most) <= p->nkeyatts)
+			break;
+	return most;
+}
+
+/*
+ * As src/blink has it: a batch fills its pages a little beyond the fill factor if that saves a
+ * page, with equal shares.  Where the index grows at its end, or more of the batch comes, all but
+ * the last page get the fill factor.
+ */
+int
+mtp_btree_plan(MtpBtreeLeaf *leaf, int n, const MtpBtreeItem *items, bool pack,
+			   int cuts[MTP_LEAF_PAGES + 1])
+{
+	Plan		p = {.leaf = leaf,.n = n,.items = items};
+	Size		fill = MTP_LEAF_ROOM * BTGetFillFactor(leaf->index) / 100;
+	Size		total;
+
+	p.nkeyatts = IndexRelationGetNumberOfKeyAttributes(leaf->index);
+	p.sums = palloc((n + 1) * sizeof(uint32));
+	p.sums[0] = 0;
+	for (int i = 0; i < n; i++)
+		p.sums[i + 1] = p.sums[i] + MTP_LEAF_BYTES(items[i].itup);
+	total = p.sums[n];
+	if (!P_RIGHTMOST(leaf->opaque))
+		p.last_high = MTP_LEAF_BYTES(mtp_btree_item(leaf->page, P_HIKEY));
+	if (page_bytes(&p, 0, n) <= MTP_LEAF_ROOM)
+	{
+		cuts[0] = 0;
+		cuts[1] = n;
+		return 1;
+	}
+
+	for (int k = pack ? leaf->pages : Max(2, (total + fill + fill / 16 - 1) / (fill + fill / 16));
+		 k <= leaf->pages; k++)
+	{
+		int			pages = 0;
+		int			from = 0;
+
+		cuts[0] = 0;
+		for (;;)
+		{
+			Size		left = total - p.sums[from];
+			int			rest = k - pages;	/* pages that may come */
+
+			if (page_bytes(&p, from, n) <= MTP_LEAF_ROOM && (rest == 1 || (pack && left <= fill)))
+			{
+				cuts[++pages] = n;
+				return pages;
+			}
+			if (rest <= 1 || from >= n - 1)
+				break;
+			from = choose_cut(&p, from, pack ? fill : left / rest, pack);
+			cuts[++pages] = from;
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,156 @@
+/*
+ * redo.c
+ *	  Replays and describes the records that change core's btree pages.
+ *
+ * Queries run beside this on a hot standby, so all pages of a record stay locked until the last is
+ * changed, as on the primary.
+ */
+#include "btree/btree.h"
+
+#include "access/xlogutils.h"
+#include "btree/leaf.h"
+#include "btree/wal_records.h"
+#include "wal/wal.h"
+
+/* A block's data, aligned as tuples need it; palloc'd. */
+static char *
+block_data(XLogReaderState *record, int block, Size skip, Size *len)
+{
+	char	   *data = XLogRecGetBlockData(record, block, len);
+	char	   *copy;
+
+	*len -= skip;
+	copy = palloc(Max(*len, 1));
+	memcpy(copy, data + skip, *len);
+	return copy;
+}
+
+static void
+changed(XLogReaderState *record, Buffer buf)
+{
+	PageSetLSN(BufferGetPage(buf), record->EndRecPtr);
+	MarkBufferDirty(buf);
+}
+
+static void
+redo_insert(XLogReaderState *record)
+{
+	MtpWalBtreeInsert *rec = (MtpWalBtreeInsert *) XLogRecGetData(record);
+	Buffer		buf;
+
+	if (XLogReadBufferForRedo(record, 0, &buf) == BLK_NEEDS_REDO)
+	{
+		Size		places = rec->n * sizeof(OffsetNumber);
+		OffsetNumber *at = palloc(places);
+		Size		len;
+		char	   *tuples = block_data(record, 0, places, &len);
+
+		memcpy(at, XLogRecGetBlockData(record, 0, NULL), places);
+		mtp_btree_page_insert(BufferGetPage(buf), rec->n, at, tuples, len);
+		changed(record, buf);
+		pfree(at);
+		pfree(tuples);
+	}
+	if (BufferIsValid(buf))
+		UnlockReleaseBuffer(buf);
+}
+
+static BlockNumber
+block_of(XLogReaderState *record, int block)
+{
+	BlockNumber blkno;
+
+	XLogRecGetBlockTag(record, block, NULL, NULL, &blkno);
+	return blkno;
+}
+
+static void
+redo_leaf(XLogReaderState *record, MtpWalBtreeSplit *rec, Buffer buf)
+{
+	Page		page = BufferGetPage(buf);
+	PGAlignedBlock fresh;
+	Size		bytes = rec->nsegments * sizeof(MtpBtreeSegment);
+	MtpBtreeSegment *segments = palloc(bytes);
+	Size		len;
+	char	   *tuples = block_data(record, 0, bytes, &len);
+
+	memcpy(segments, XLogRecGetBlockData(record, 0, NULL), bytes);
+	mtp_btree_page_begin(fresh.data, page, rec->k > 1, rec->k > 1);
+	mtp_btree_page_rewrite(fresh.data, page, rec->nsegments, segments, tuples);
+	if (rec->k > 1)
+		BTPageGetOpaque((Page) fresh.data)->btpo_next = block_of(record, 1);
+	memcpy(page, fresh.data, BLCKSZ);
+	changed(record, buf);
+	pfree(segments);
+	pfree(tuples);
+}
+
+static void
+redo_new_page(XLogReaderState *record, MtpWalBtreeSplit *rec, int block, Buffer buf)
+{
+	Page		page = BufferGetPage(buf);
+	BTPageOpaque opaque;
+	Size		len;
+	char	   *tuples = block_data(record, block, 0, &len);
+
+	_bt_pageinit(page, BLCKSZ);
+	opaque = BTPageGetOpaque(page);
+	opaque->btpo_prev = block_of(record, block - 1);
+	opaque->btpo_next = block < rec->k - 1 || rec->has_right ? block_of(record, block + 1) : P_NONE;
+	opaque->btpo_level = 0;
+	opaque->btpo_flags = BTP_LEAF | (block < rec->k - 1 ? BTP_INCOMPLETE_SPLIT : 0);
+	opaque->btpo_cycleid = 0;
+	mtp_btree_page_restore(page, tuples, len);
+	changed(record, buf);
+	pfree(tuples);
+}
+
+static void
+redo_split(XLogReaderState *record)
+{
+	MtpWalBtreeSplit *rec = (MtpWalBtreeSplit *) XLogRecGetData(record);
+	Buffer		bufs[MTP_LEAF_PAGES + 1];
+	int			n = rec->k + rec->has_right;
+
+	if (XLogReadBufferForRedo(record, 0, &bufs[0]) == BLK_NEEDS_REDO)
+		redo_leaf(record, rec, bufs[0]);
+	for (int i = 1; i < rec->k; i++)
+	{
+		bufs[i] = XLogInitBufferForRedo(record, i);
+		redo_new_page(record, rec, i, bufs[i]);
+	}
+	if (rec->has_right && XLogReadBufferForRedo(record, rec->k, &bufs[rec->k]) == BLK_NEEDS_REDO)
+	{
+		BTPageGetOpaque(BufferGetPage(bufs[rec->k]))->btpo_prev = block_of(record, rec->k - 1);
+		changed(record, bufs[rec->k]);
+	}
+	for (int i = 0; i < n; i++)
+		if (BufferIsValid(bufs[i]))
+			UnlockReleaseBuffer(bufs[i]);
+}
+
+static void
+desc_insert(StringInfo buf, XLogReaderState *record)
+{
+	MtpWalBtreeInsert *rec = (MtpWalBtreeInsert *) XLogRecGetData(record);
+
+	appendStringInfo(buf, "items %u", rec->n);
+}
+
+static void
+desc_split(StringInfo buf, XLogReaderState *record)
+{
+	MtpWalBtreeSplit *rec = (MtpWalBtreeSplit *) XLogRecGetData(record);
+
+	appendStringInfo(buf, "pages %u segments %u", rec->k, rec->nsegments);
+}
+
+void
+mtp_btree_redo_init(void)
+{
+	static const MtpWalRecord insert = {"BTREE_INSERT", redo_insert, desc_insert};
+	static const MtpWalRecord split = {"BTREE_SPLIT", redo_split, desc_split};
+
+	mtp_wal_record(MTP_WAL_BTREE_INSERT, &insert);
+	mtp_wal_record(MTP_WAL_BTREE_SPLIT, &split);
+}
