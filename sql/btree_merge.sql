@@ -69,6 +69,37 @@ SELECT same('wide');
 SELECT on_both($$INSERT INTO wide SELECT i, (i * 7919) % 1000 || repeat('z', 1800), repeat('c', 1900) || i % 5 FROM generate_series(1, 400) i$$);
 SELECT same('wide');
 
+-- Wide lists of core's, and rows whose TIDs fall into all of them
+SELECT make_both('lists (n int, b text)');
+ALTER TABLE lists ALTER b SET STORAGE plain;
+CREATE INDEX lists_b ON lists (b COLLATE "C");
+SET mtpower.core_indexes = off;
+INSERT INTO lists SELECT i / 6, substr(repeat(md5((i % 6)::text), 40), 1, 1264) FROM generate_series(1, 72) i;
+DELETE FROM lists WHERE n % 2 = 1;
+VACUUM lists;
+RESET mtpower.core_indexes;
+INSERT INTO lists SELECT i / 6, substr(repeat(md5((i % 6)::text), 40), 1, 1264) FROM generate_series(1, 36) i;
+SELECT bt_index_parent_check('lists_b', true, true), count(*) FROM lists;
+DROP TABLE lists, twin_heap.lists;
+
+-- A single entry for a full leaf, whatever the fill factor
+DO $$
+DECLARE fill int;
+BEGIN
+	FOREACH fill IN ARRAY ARRAY[10, 25, 40, 50, 58, 100] LOOP
+		CREATE TABLE filled (a int, b text, c int) USING mtpower;
+		EXECUTE format('CREATE INDEX filled_a ON filled (a) WITH (fillfactor = %s)', fill);
+		EXECUTE format('CREATE INDEX filled_b ON filled (b) WITH (fillfactor = %s)', fill);
+		EXECUTE format('CREATE INDEX filled_c ON filled (c) WITH (fillfactor = %s)', fill);
+		FOR i IN 1 .. 900 LOOP
+			INSERT INTO filled VALUES (hashint4(i), repeat(md5(i::text), CASE WHEN i % 40 > 0 THEN 1 ELSE 50 END), 0);
+		END LOOP;
+		INSERT INTO filled SELECT hashint4(i), repeat(md5(i::text), CASE WHEN i % 40 > 0 THEN 1 ELSE 50 END), 0 FROM generate_series(1000, 3000) i;
+		PERFORM bt_index_parent_check('filled_a', true, true), bt_index_parent_check('filled_b', true, true), bt_index_parent_check('filled_c', true, true);
+		DROP TABLE filled;
+	END LOOP;
+END $$;
+
 -- Entries that scans have marked as dead make room before a leaf is split.
 SELECT make_both('dead (a int, b text)', 'CREATE INDEX dead_a ON %s (a)', 'CREATE INDEX dead_b ON %s (b)');
 INSERT INTO dead SELECT i, i % 40 FROM generate_series(1, 8000) i;

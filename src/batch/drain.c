@@ -86,6 +86,15 @@ fail_own(MtpUnit *unit, Oid userid)
 	SubTransactionId subxid = b->subxid;
 	Oid			owner = b->userid;
 
+	/* Another load may have taken it, and a queue fill it still: batch and run go. */
+	for (MtpStatement *each = mtp_batch_statement; each != NULL; each = each->outer)
+		for (MtpQueue *q = each->queues; q != NULL; q = q->next)
+			if (q->batch == b)
+			{
+				q->batch = NULL;
+				q->run = NULL;
+				q->filled = 0;
+			}
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 	dlist_delete(&b->node);
 	b->cancelled = true;

@@ -455,10 +455,23 @@ mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itup, IndexUniq
 	return true;
 }
 
+/* The TID of the last entry of the run that is being filled. */
+static ItemPointerData
+last_tid(MtpQueue *q)
+{
+	ItemPointerData tid;
+
+	if (!q->narrow)
+		return MTP_RUN_WIDE(q->run)->itup->t_tid;
+	mtp_rid_to_tid(MTP_RUN_NARROW(q->run)[q->run->n - 1].rid & ~MTP_RID_LAST, &tid);
+	return tid;
+}
+
 /*
  * The row's entries are the last ones of the runs that are being filled, unless they went in at
- * once, or a scan had them applied meanwhile.  In an index they are as harmless as any entry of a
- * dead row: VACUUM meets them.  In a queue they would go in behind it.
+ * once, or a scan had them applied meanwhile: in an index they are as harmless as any entry of a
+ * dead row, since VACUUM meets them.  Or the run was full, or submitted for want of memory.  Then
+ * what is queued goes in before the row is dead.
  */
 void
 mtp_batch_take_back(Relation rel, const ItemPointerData *tid)
@@ -470,14 +483,17 @@ mtp_batch_take_back(Relation rel, const ItemPointerData *tid)
 		MtpRun	   *run = q->run;
 		ItemPointerData last;
 
-		if (q->heapid != RelationGetRelid(rel) || run == NULL || run->n == 0)
+		if (q->heapid != RelationGetRelid(rel) || q->pending == 0)
 			continue;
-		if (q->narrow)
-			mtp_rid_to_tid(MTP_RUN_NARROW(run)[run->n - 1].rid & ~MTP_RID_LAST, &last);
+		if (run != NULL && run->n > 0)
+			last = last_tid(q);
 		else
-			last = MTP_RUN_WIDE(run)->itup->t_tid;
+			ItemPointerSetInvalid(&last);
 		if (!ItemPointerEquals(&last, unconstify(ItemPointerData *, tid)))
+		{
+			mtp_batch_drain(q->statement->serial, q->indexid, q->subxid);
 			continue;
+		}
 		if (!q->narrow)
 			run->used = (char *) MTP_RUN_WIDE(run)->itup - run->mem;
 		run->n--;

@@ -18,6 +18,7 @@
 #include "storage/lmgr.h"
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
+#include "utils/spccache.h"
 #include "utils/timestamp.h"
 
 #define TURN_MS				200 /* on one index; then it looks for the most urgent one again */
@@ -295,6 +296,7 @@ serve(void)
 	runner.order = runner.ops->order(runner.index);
 	runner.worker = me;
 	counters = mtp_batch_stat_open(runner.index);
+	(void) get_tablespace_maintenance_io_concurrency(runner.heap->rd_rel->reltablespace);
 	PopActiveSnapshot();
 	InvalidateCatalogSnapshot();
 	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);

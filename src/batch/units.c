@@ -99,7 +99,7 @@ mtp_batch_unit_claim(MtpBatch *b, bool worker, MtpUnit *unit)
 	b->holders++;
 	if (unit->kind == MTP_UNIT_APPLY || unit->kind == MTP_UNIT_ALL)
 	{
-		unit->taken_over = b->tasks[unit->at].started;
+		unit->taken_over = b->tasks[unit->at].started && !b->tasks[unit->at].left;
 		b->tasks[unit->at].started = true;
 	}
 	return true;

@@ -146,6 +146,9 @@ find_leaf(MtpBatchApply *a, MtpBtreeLeaf *leaf)
 {
 	mtp_btree_make_key(leaf, a);
 	leaf->dedups = leaf->key->allequalimage && BTGetDeduplicateItems(a->index);
+
+	/* Core asserts that it remembers no leaf where it finishes a split without a stack. */
+	RelationSetTargetBlock(a->index, InvalidBlockNumber);
 	leaf->stack = MtpBtreeSearch(a->index, a->heap, leaf->key, &leaf->buf, BT_WRITE);
 	leaf->page = BufferGetPage(leaf->buf);
 	leaf->opaque = BTPageGetOpaque(leaf->page);

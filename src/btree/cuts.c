@@ -88,24 +88,65 @@ choose_cut(Plan *p, int from, Size want, bool pack)
 }
 
 /*
+ * Shares the items out among k pages, evenly, or (pack) so that all but the last get `fill` bytes;
+ * k is then the most that there may be.  Returns how many pages it took; 0 if k are too few.
+ */
+static int
+distribute(Plan *p, int k, bool pack, Size fill, int *cuts)
+{
+	int			pages = 0;
+	int			from = 0;
+
+	cuts[0] = 0;
+	for (;;)
+	{
+		Size		left = p->sums[p->n] - p->sums[from];
+		int			rest = k - pages;	/* pages that may come */
+
+		if (page_bytes(p, from, p->n) <= MTP_LEAF_ROOM && (rest == 1 || (pack && left <= fill)))
+		{
+			cuts[++pages] = p->n;
+			return pages;
+		}
+		if (rest <= 1 || from >= p->n - 1)
+			return 0;
+		from = choose_cut(p, from, pack ? fill : left / rest, pack);
+		cuts[++pages] = from;
+	}
+}
+
+/* As many pages as it takes to fill them to `fill` bytes, or a little beyond that. */
+static int
+share_out(Plan *p, bool pack, Size fill, int *cuts)
+{
+	Size		most = fill + fill / 16;
+	int			pages = 0;
+
+	if (pack)
+		return distribute(p, p->leaf->pages, true, fill, cuts);
+	for (int k = Max(2, (p->sums[p->n] + most - 1) / most); k <= p->leaf->pages && pages == 0; k++)
+		pages = distribute(p, k, false, fill, cuts);
+	return pages;
+}
+
+/*
  * As src/blink has it: a batch fills its pages a little beyond the fill factor if that saves a
  * page, with equal shares.  Where the index grows at its end, or more of the batch comes, all but
- * the last page get the fill factor.
+ * the last page get the fill factor.  A low fill factor, or one that meets large items, may want
+ * more pages than there may be: then it is 90 percent.
  */
 int
 mtp_btree_plan(MtpBtreeLeaf *leaf, int n, const MtpBtreeItem *items, bool pack,
 			   int cuts[MTP_LEAF_PAGES + 1])
 {
 	Plan		p = {.leaf = leaf,.n = n,.items = items};
-	Size		fill = MTP_LEAF_ROOM * BTGetFillFactor(leaf->index) / 100;
-	Size		total;
+	int			pages;
 
 	p.nkeyatts = IndexRelationGetNumberOfKeyAttributes(leaf->index);
 	p.sums = palloc((n + 1) * sizeof(uint32));
 	p.sums[0] = 0;
 	for (int i = 0; i < n; i++)
 		p.sums[i + 1] = p.sums[i] + MTP_LEAF_BYTES(items[i].itup);
-	total = p.sums[n];
 	if (!P_RIGHTMOST(leaf->opaque))
 		p.last_high = MTP_LEAF_BYTES(mtp_btree_item(leaf->page, P_HIKEY));
 	if (page_bytes(&p, 0, n) <= MTP_LEAF_ROOM)
@@ -114,29 +155,8 @@ mtp_btree_plan(MtpBtreeLeaf *leaf, int n, const MtpBtreeItem *items, bool pack,
 		cuts[1] = n;
 		return 1;
 	}
-
-	for (int k = pack ? leaf->pages : Max(2, (total + fill + fill / 16 - 1) / (fill + fill / 16));
-		 k <= leaf->pages; k++)
-	{
-		int			pages = 0;
-		int			from = 0;
-
-		cuts[0] = 0;
-		for (;;)
-		{
-			Size		left = total - p.sums[from];
-			int			rest = k - pages;	/* pages that may come */
-
-			if (page_bytes(&p, from, n) <= MTP_LEAF_ROOM && (rest == 1 || (pack && left <= fill)))
-			{
-				cuts[++pages] = n;
-				return pages;
-			}
-			if (rest <= 1 || from >= n - 1)
-				break;
-			from = choose_cut(&p, from, pack ? fill : left / rest, pack);
-			cuts[++pages] = from;
-		}
-	}
-	return 0;
+	pages = share_out(&p, pack, MTP_LEAF_ROOM * BTGetFillFactor(leaf->index) / 100, cuts);
+	if (pages == 0)
+		pages = share_out(&p, false, MTP_LEAF_ROOM * BTREE_DEFAULT_FILLFACTOR / 100, cuts);
+	return pages;
 }

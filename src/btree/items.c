@@ -34,9 +34,8 @@ key_bytes(IndexTuple itup)
 	return BTreeTupleIsPosting(itup) ? BTreeTupleGetPostingOffset(itup) : IndexTupleSize(itup);
 }
 
-/* How many TIDs a posting list of this key may have. */
-static int
-posting_room(IndexTuple itup)
+int
+mtp_btree_posting_room(IndexTuple itup)
 {
 	Size		key = key_bytes(itup);
 
@@ -64,9 +63,8 @@ mtp_btree_new_items(MtpBtreeLeaf *leaf, MtpBtreeShare *s, IndexTuple **items, Of
 			tids[ntids++] = s->tuples[i++]->t_tid;
 		while (leaf->dedups && i < s->n && s->at[i] == (*at)[n] &&
 			   mtp_btree_same_key(leaf, s, i - 1) &&
-			   ntids < (most > 0 ? most : (most = posting_room(base))));
+			   ntids < (most > 0 ? most : (most = mtp_btree_posting_room(base))));
 		(*items)[n] = ntids == 1 ? base : _bt_form_posting(base, tids, ntids);
-		leaf->call->postings += ntids > 1;
 	}
 	return n;
 }
@@ -92,7 +90,6 @@ finish_pending(Pending *p)
 	{
 		p->base.itup = _bt_form_posting(p->base.itup, p->tids, p->ntids);
 		p->base.old = InvalidOffsetNumber;
-		p->leaf->call->postings++;
 	}
 	p->items[p->n++] = p->base;
 	p->ntids = 0;
@@ -103,7 +100,7 @@ static void
 add_tids(Pending *p, IndexTuple itup, OffsetNumber old, bool as_is, ItemPointer tids, int ntids)
 {
 	if (p->ntids > 0 && p->leaf->dedups && same_image(p->leaf, p->base.itup, itup) &&
-		p->ntids + ntids <= posting_room(itup))
+		p->ntids + ntids <= mtp_btree_posting_room(p->base.itup))
 	{
 		if (ItemPointerCompare(&p->tids[p->ntids - 1], &tids[0]) >= 0)
 			mtp_btree_complain_of_twin(p->leaf, &tids[0]);
@@ -125,7 +122,7 @@ static void
 add_overlapped(Pending *p, IndexTuple list, int n, IndexTuple *entries)
 {
 	int			nold = BTreeTupleGetNPosting(list);
-	int			most = posting_room(list);
+	int			most = Max(mtp_btree_posting_room(list), nold); /* it falls into few lists */
 	ItemPointerData *tids = palloc((nold + n) * sizeof(ItemPointerData));
 	int			ntids = 0;
 

@@ -102,6 +102,9 @@ pg_noreturn extern void mtp_btree_complain_of_twin(MtpBtreeLeaf *leaf, ItemPoint
  */
 extern bool mtp_btree_same_key(MtpBtreeLeaf *leaf, MtpBtreeShare *s, int i);
 
+/* How many TIDs a posting list of the tuple's key may have; 1 if there can be none. */
+extern int	mtp_btree_posting_room(IndexTuple itup);
+
 /*
  * The first makes new items of a share, with the places where they go: runs of equal keys
  * that go to one place become posting lists.  Returns their number; the share must not overlap.

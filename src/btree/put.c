@@ -62,6 +62,8 @@ put_in_place(MtpBtreeLeaf *leaf, int entries, int n, IndexTuple *items, OffsetNu
 	mtp_change_finish(&c);
 
 	_bt_relbuf(leaf->index, leaf->buf);
+	for (int i = 0; i < n; i++)
+		leaf->call->postings += BTreeTupleIsPosting(items[i]);
 	return MTP_PUT_DONE;
 }
 
@@ -320,8 +322,6 @@ finish_splits(Split *s, const BlockNumber *blocks)
 {
 	MtpBtreeLeaf *leaf = s->leaf;
 
-	/* Core asserts that a leaf that it splits without a stack is not what it remembers here. */
-	RelationSetTargetBlock(leaf->index, InvalidBlockNumber);
 	for (int i = 0; i < s->k - 1; i++)
 	{
 		Buffer		buf = leaf->buf;
@@ -361,6 +361,9 @@ split_leaf(MtpBtreeLeaf *leaf, MtpBtreeShare *s, int n, MtpBtreeItem *items)
 	make_images(&split);
 	if (!change_pages(&split, s->n))
 		return MTP_PUT_DEAD;
+	for (int i = 0; i < n; i++)
+		leaf->call->postings += items[i].old == InvalidOffsetNumber &&
+			BTreeTupleIsPosting(items[i].itup);
 
 	/* Readers may be serializable, whatever this process is. */
 	for (int i = 0; i < split.k; i++)

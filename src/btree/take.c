@@ -86,6 +86,18 @@ make_room(MtpBtreeShare *s, bool narrow, int room)
 			palloc(room * sizeof(MtpNarrow));
 }
 
+/* What the share's last entry takes on a page: in a posting list, if it has the key before it. */
+static Size
+last_bytes(MtpBtreeLeaf *leaf, MtpBtreeShare *s)
+{
+	IndexTuple	itup = s->tuples[s->n - 1];
+	int			room = 1;
+
+	if (leaf->dedups && s->n > 1 && mtp_btree_same_key(leaf, s, s->n - 2))
+		room = mtp_btree_posting_room(itup);
+	return room > 1 ? MTP_POSTING_MOST / room : MTP_LEAF_BYTES(itup);
+}
+
 static void
 take_narrow(MtpBtreeLeaf *leaf, int most, Size bytes, MtpBtreeShare *s)
 {
@@ -122,9 +134,7 @@ take_narrow(MtpBtreeLeaf *leaf, int most, Size bytes, MtpBtreeShare *s)
 		(void) mtp_batch_narrow_tuple(code, e, chunk);
 		s->narrow[s->n] = e;
 		s->tuples[s->n++] = (IndexTuple) chunk;
-		/* Of equal keys a posting list has the TIDs alone. */
-		s->bytes += leaf->dedups && s->n > 1 && mtp_btree_same_key(leaf, s, s->n - 2) ?
-			sizeof(ItemPointerData) : MTP_LEAF_BYTES((IndexTuple) chunk);
+		s->bytes += last_bytes(leaf, s);
 		chunk += MTP_NARROW_TUPLE;
 		left--;
 		mtp_stream_next(stream);
@@ -162,8 +172,7 @@ take_wide(MtpBtreeLeaf *leaf, int most, Size bytes, MtpBtreeShare *s)
 		if (s->n == s->room)
 			make_room(s, false, Max(s->room * 2, 256));
 		s->tuples[s->n++] = e->itup;
-		s->bytes += leaf->dedups && s->n > 1 && mtp_btree_same_key(leaf, s, s->n - 2) ?
-			sizeof(ItemPointerData) : MTP_LEAF_BYTES(e->itup);
+		s->bytes += last_bytes(leaf, s);
 		last = *e;
 		mtp_stream_next(stream);
 	}

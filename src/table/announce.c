@@ -12,7 +12,7 @@
 
 /* Why entries of the index never come in batches, or NULL. */
 static const char *
-why_not(Relation index)
+why_at_once(Relation index)
 {
 	if (!mtp_batch_serves(index))
 		return psprintf("access method %s", get_am_name(index->rd_rel->relam));
@@ -39,7 +39,7 @@ mtp_table_announce(Relation rel)
 	foreach(lc, indexes)
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
-		const char *reason = why_not(index);
+		const char *reason = why_at_once(index);
 
 		if (reason == NULL)
 			batched++;
