@@ -79,7 +79,6 @@ mtp_blink_handler(PG_FUNCTION_ARGS)
 	IndexAmRoutine *am = makeNode(IndexAmRoutine);
 
 	/* Fields left out are false or 0: nbtree's, and its amcanunique and ampredlocks. */
-	mtp_require_preload();
 	am->amstrategies = BTMaxStrategyNumber;
 	am->amsupport = BTNProcs;
 	am->amoptsprocnum = BTOPTIONS_PROC;
@@ -118,6 +117,7 @@ mtp_blink_handler(PG_FUNCTION_ARGS)
 	am->amestimateparallelscan = btestimateparallelscan;
 	am->aminitparallelscan = btinitparallelscan;
 	am->amparallelrescan = btparallelrescan;
+	mtp_guard_index_am(am);
 	PG_RETURN_POINTER(am);
 }
 

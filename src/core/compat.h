@@ -152,6 +152,7 @@ typedef RelPathStr MtpPath;
 #define MtpDisabledNodes(path) ((path)->disabled_nodes)
 #define MTP_EXPLAIN_OPTIONS 1
 #define MTP_OWN_STATISTICS 1
+#define MtpNoTreeHeight(am) ((am)->amgettreeheight = NULL)
 #else
 typedef char *MtpPath;
 #define pg_noreturn pg_attribute_noreturn()
@@ -173,6 +174,7 @@ typedef char *MtpPath;
 #define MtpDisabledNodes(path) 0
 #define MTP_EXPLAIN_OPTIONS 0
 #define MTP_OWN_STATISTICS 0
+#define MtpNoTreeHeight(am) ((void) 0)
 #endif
 
 /*

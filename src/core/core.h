@@ -23,4 +23,10 @@ extern bool mtp_preloaded;
 /* Raises an ERROR with a hint unless it is. */
 extern void mtp_require_preload(void);
 
+/*
+ * An index AM's handler may raise nothing: PostgreSQL 18 calls those of all access methods that know
+ * an operator, in any statement.  So without the preload the routine's functions raise instead.
+ */
+extern void mtp_guard_index_am(IndexAmRoutine *am);
+
 #endif							/* MTP_CORE_H */

@@ -19,6 +19,30 @@ mtp_require_preload(void)
 						 "and restart the server.")));
 }
 
+/* In place of functions of any type: it does not return. */
+pg_noreturn static void
+refuse(void)
+{
+	mtp_require_preload();
+	pg_unreachable();
+}
+
+void
+mtp_guard_index_am(IndexAmRoutine *am)
+{
+	if (mtp_preloaded)
+		return;
+	am->ambuild = (ambuild_function) refuse;
+	am->ambuildempty = (ambuildempty_function) refuse;
+	am->aminsert = (aminsert_function) refuse;
+	am->ambulkdelete = (ambulkdelete_function) refuse;
+	am->amvacuumcleanup = (amvacuumcleanup_function) refuse;
+	am->amcostestimate = (amcostestimate_function) refuse;
+	am->ambeginscan = (ambeginscan_function) refuse;
+	am->amcanreturn = NULL;
+	MtpNoTreeHeight(am);
+}
+
 Datum
 mtp_check_preload(PG_FUNCTION_ARGS)
 {

@@ -65,7 +65,6 @@ mtp_hash_handler(PG_FUNCTION_ARGS)
 {
 	IndexAmRoutine *am = makeNode(IndexAmRoutine);
 
-	mtp_require_preload();
 	am->amstrategies = HTMaxStrategyNumber;
 	am->amsupport = HASHNProcs;
 	am->amoptsprocnum = HASHOPTIONS_PROC;
@@ -90,6 +89,7 @@ mtp_hash_handler(PG_FUNCTION_ARGS)
 	am->amgettuple = mtp_hash_gettuple;
 	am->amgetbitmap = mtp_hash_getbitmap;
 	am->amendscan = mtp_hash_endscan;
+	mtp_guard_index_am(am);
 	PG_RETURN_POINTER(am);
 }
 

@@ -41,6 +41,7 @@ open_index(Oid relid, Relation *heap, const MtpInspectOps **ops)
 	Oid			heapid = IndexGetRelation(relid, true);
 	Relation	rel;
 
+	mtp_require_preload();
 	*heap = OidIsValid(heapid) ? table_open(heapid, AccessShareLock) : NULL;
 	rel = try_relation_open(relid, AccessShareLock);
 	if (rel == NULL)

@@ -280,8 +280,8 @@ core_sound() {
 			bad=$((bad + 1))
 		fi
 	done
-	if ! supervised "$work" "$bindir/pg_amcheck" -h "$work" -p 65431 --all --install-missing \
-		--heapallindexed > "$out" 2>&1; then
+	if ! supervised "$work" "$bindir/pg_amcheck" -h "$work" -p 65431 --all --install-missing --parent-check \
+		--rootdescend --heapallindexed > "$out" 2>&1; then
 		head -n 50 "$out"
 		bad=$((bad + 1))
 	fi

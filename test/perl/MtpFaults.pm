@@ -8,6 +8,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use IPC::Run;
 use Time::HiRes qw(sleep time);
+use MtpVariant qw(verification);
 
 sub new
 {
@@ -192,11 +193,12 @@ sub sound
 {
 	my ($self, $what, $rows) = @_;
 	my $node = $self->{node};
+	my ($which, $verify) = verification();
 	my $err;
 	$self->nothing_held($what);
 	is($node->safe_psql('postgres', "SELECT count(*) FROM $self->{table}"), $rows, "$what: rows") if defined $rows;
-	is( $node->psql('postgres', qq{SELECT mtpower.verify_index(indexrelid, true) FROM pg_index JOIN pg_class c ON c.oid = indexrelid
-		JOIN pg_am a ON a.oid = c.relam WHERE amname IN ('mtpower_blink', 'mtpower_hash') AND indrelid = '$self->{table}'::regclass}, stderr => \$err),
+	is( $node->psql('postgres', qq{SELECT $verify FROM pg_index JOIN pg_class c ON c.oid = indexrelid
+		JOIN pg_am a ON a.oid = c.relam WHERE $which AND indrelid = '$self->{table}'::regclass}, stderr => \$err),
 		0, "$what: indexes verify") or diag($err);
 	return;
 }

@@ -7,6 +7,7 @@ use warnings;
 use Exporter 'import';
 use PostgreSQL::Test::Utils;
 use Test::More;
+use MtpVariant qw(verification);
 
 our @EXPORT = qw(scans_sql is_sound start_pgbench finish_pgbench is_clean log_is_clean);
 
@@ -43,13 +44,14 @@ END $$;
 };
 }
 
-# Every index of ours in the database agrees with its table.
+# Every index of ours in the database agrees with its table; in the variant btree every btree, too.
 sub is_sound
 {
 	my ($node, $what) = @_;
+	my ($which, $verify) = verification();
 	my ($out, $err);
-	my $rc = $node->psql('postgres', q{SELECT mtpower.verify_index(c.oid, true) FROM pg_class c JOIN pg_am a ON a.oid = c.relam
-		WHERE a.amname IN ('mtpower_blink', 'mtpower_hash') AND c.relkind = 'i' AND (c.relpersistence = 'p' OR NOT pg_is_in_recovery())}, stdout => \$out, stderr => \$err);
+	my $rc = $node->psql('postgres', qq{SELECT $verify FROM pg_class c JOIN pg_am a ON a.oid = c.relam
+		WHERE $which AND c.relkind = 'i' AND (c.relpersistence = 'p' OR NOT pg_is_in_recovery())}, stdout => \$out, stderr => \$err);
 	is("$rc $err", '0 ', "$what: indexes verify");
 	return;
 }

@@ -4,7 +4,7 @@ use strict;
 use warnings;
 use Exporter 'import';
 
-our @EXPORT = qw(access_method verifying);
+our @EXPORT = qw(access_method verifying verification);
 
 # Of the variants blink, hash and btree; blink without one
 sub access_method
@@ -27,6 +27,13 @@ BEGIN
 	END IF;
 END $$;
 };
+}
+
+# For queries of pg_class c and pg_am: which indexes can be verified, and how.  The variant btree has run verifying().
+sub verification
+{
+	my $btree = access_method() eq 'btree';
+	return ("amname IN ('mtpower_blink', 'mtpower_hash'" . ($btree ? ", 'btree')" : ')'), $btree ? 'verify_one(c.oid)' : 'mtpower.verify_index(c.oid, true)');
 }
 
 1;
