@@ -24,8 +24,8 @@ extern bool mtp_preloaded;
 extern void mtp_require_preload(void);
 
 /*
- * An index AM's handler may raise nothing: PostgreSQL 18 calls those of all access methods that know
- * an operator, in any statement.  So without the preload the routine's functions raise instead.
+ * An index AM's handler may raise nothing: PostgreSQL 18 calls those of all access methods that
+ * know an operator, in any statement.  Without the preload the routine's functions raise instead.
  */
 extern void mtp_guard_index_am(IndexAmRoutine *am);
 

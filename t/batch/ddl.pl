@@ -2,15 +2,16 @@
 # stand in the middle of their work. No process writes to the wrong file, none fails, and none
 # waits longer than the load, or the worker's unit, lasts.
 #
-# Variants: blink hash
+# Variants: blink hash btree
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use MtpSessions;
+use MtpVariant;
 
-my $am = 'mtpower_' . ($ENV{MTP_VARIANT} || 'blink');
+my $am = access_method();
 my $desc = $am eq 'mtpower_hash' ? '' : 'DESC';
 
 my $node = PostgreSQL::Test::Cluster->new('main');
@@ -28,6 +29,7 @@ my $stops = $node->safe_psql('postgres', 'SHOW debug_assertions') eq 'on';
 my $worker = q{backend_type = 'mtpower worker'};
 my $schema = qq{
 CREATE EXTENSION IF NOT EXISTS mtpower;
+@{[ verifying() ]}
 CREATE TABLE t (a int, b text COLLATE "C") USING mtpower;
 CREATE INDEX t_a ON t USING $am (a);
 CREATE INDEX t_b ON t USING $am (b);
@@ -41,7 +43,7 @@ sub verify
 {
 	my ($what, $rows) = @_;
 	my $err;
-	is($node->psql('postgres', 'SELECT mtpower.verify_index(indexrelid, true) FROM pg_index WHERE indrelid = \'t\'::regclass', stderr => \$err), 0, "$what: indexes verify") or diag($err);
+	is($node->psql('postgres', 'SELECT verify_one(indexrelid) FROM pg_index WHERE indrelid = \'t\'::regclass', stderr => \$err), 0, "$what: indexes verify") or diag($err);
 	is($node->safe_psql('postgres', "SELECT string_agg(b || ' ' || n, ', ' ORDER BY b) FROM (SELECT b, count(*) AS n FROM t GROUP BY b) x"), $rows, "$what: rows");
 	is($node->safe_psql('postgres', 'SELECT held_bytes FROM mtpower.stat_memory'), 0, "$what: no memory is held");
 }

@@ -1,6 +1,8 @@
 # A server runs out of memory in the middle of batches, splits and builds, in the loading session
 # and in workers; of room in files, of locks, of processes; and it has each kind of dynamic shared
 # memory. A load fails cleanly or does its work, and leaves nothing behind. ROUNDS= and SEED=.
+#
+# Variants: blink btree
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -9,6 +11,9 @@ use Test::More;
 use Time::HiRes;
 use MtpFaults;
 use MtpSessions qw(takes_connections);
+use MtpVariant;
+
+my $am = access_method();
 
 my $seed = $ENV{SEED} || 1;
 note "seed $seed";
@@ -34,11 +39,12 @@ my $faults = MtpFaults->new($node, 't');
 my $csv = $node->basedir . '/rows.csv';
 $node->safe_psql('postgres', qq{
 	CREATE EXTENSION mtpower;
+	@{[ verifying() ]}
 	COPY (SELECT hashint4(g), md5(g::text), repeat(md5(g::text), g % 20) FROM generate_series(1, 6000) g) TO '$csv'});
 
-my $table = q{DROP TABLE IF EXISTS t; CREATE TABLE t (a int, b text COLLATE "C", c text) USING mtpower;
-	CREATE INDEX t_a ON t USING mtpower_blink (a); CREATE INDEX t_bc ON t USING mtpower_blink (b, c);
-	CREATE INDEX t_c ON t USING mtpower_blink (c DESC); CREATE INDEX t_h ON t USING mtpower_hash (b)};
+my $table = qq{DROP TABLE IF EXISTS t; CREATE TABLE t (a int, b text COLLATE "C", c text) USING mtpower;
+	CREATE INDEX t_a ON t USING $am (a); CREATE INDEX t_bc ON t USING $am (b, c);
+	CREATE INDEX t_c ON t USING $am (c DESC); CREATE INDEX t_h ON t USING mtpower_hash (b)};
 
 # ---------- memory ----------
 
@@ -109,7 +115,7 @@ my $parts = ($node->pg_version < 18 ? 150 : 400);
 my $last = $parts - 1;
 $node->safe_psql('postgres', qq{CREATE TABLE p (a int, b text COLLATE "C", c text) PARTITION BY HASH (a);
 	SELECT format('CREATE TABLE p%s PARTITION OF p FOR VALUES WITH (MODULUS $parts, REMAINDER %s) USING mtpower', g, g) FROM generate_series(0, $last) g \\gexec
-	SELECT format('CREATE INDEX p%s_a ON p%s USING mtpower_blink (a)', g, g) FROM generate_series(0, $last) g \\gexec
+	SELECT format('CREATE INDEX p%s_a ON p%s USING $am (a)', g, g) FROM generate_series(0, $last) g \\gexec
 	SELECT format('CREATE INDEX p%s_b ON p%s USING mtpower_hash (b)', g, g) FROM generate_series(0, $last) g \\gexec});
 foreach my $batching ('on', 'off')
 {
@@ -202,12 +208,12 @@ foreach my $kind (qw(mmap sysv posix))
 		}
 	}
 	my $before = $node->safe_psql('postgres', 'SELECT count(*) FROM pg_class');
-	foreach my $am ('mtpower_blink (b, c)', 'mtpower_hash (c)')
+	foreach my $index ("$am (b, c)", 'mtpower_hash (c)')
 	{
 		$set->(5, 'base/');
-		is($faults->finish($faults->start("CREATE INDEX t_new ON t USING $am")), "ERROR:  58030\n", "$am can't be built: clean error");
+		is($faults->finish($faults->start("CREATE INDEX t_new ON t USING $index")), "ERROR:  58030\n", "$index can't be built: clean error");
 		unlink($control);
-		$faults->sound("$am can't be built");
+		$faults->sound("$index can't be built");
 	}
 	is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_class'), $before, 'no index is left');
 }
@@ -235,7 +241,7 @@ $node->stop;
 		$faults->sound("file too large, batching $batching", $rows);
 	}
 	cmp_ok($failed, '>', 0, 'some loads made a file too large');
-	my $err = $faults->finish($faults->start('CREATE INDEX t_all ON t USING mtpower_blink (c, b) INCLUDE (a)', 'CREATE INDEX t_all2 ON t USING mtpower_blink (b, c) INCLUDE (a)'));
+	my $err = $faults->finish($faults->start("CREATE INDEX t_all ON t USING $am (c, b) INCLUDE (a)", "CREATE INDEX t_all2 ON t USING $am (b, c) INCLUDE (a)"));
 	note "build: $err";
 	$faults->sound('file too large, build', $rows);
 	system('pg_ctl', '-w', '-D', $data, '-m', 'fast', 'stop');

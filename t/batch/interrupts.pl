@@ -1,7 +1,7 @@
 # A load is cancelled, times out, is terminated, or loses its client, in every phase. It is over
 # within two seconds, nothing of it is visible, and it holds nothing.
 #
-# Variants: blink hash
+# Variants: blink hash btree
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -9,9 +9,11 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 use MtpFaults;
+use MtpVariant;
 
-my $am = 'mtpower_' . ($ENV{MTP_VARIANT} || 'blink');
+my $am = access_method();
 my $hash = $am eq 'mtpower_hash';
+my $btree = $am eq 'btree';
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init(extra => [ '--encoding=UTF8', '--locale=C' ]);
@@ -30,6 +32,7 @@ my $stops = $faults->has_stops;
 my $csv = $node->basedir . '/rows.csv';
 $node->safe_psql('postgres', qq{
 CREATE EXTENSION mtpower;
+@{[ verifying() ]}
 CREATE TABLE t (a int, b text COLLATE "C", c numeric) USING mtpower;
 CREATE INDEX t_a ON t USING $am (a);
 CREATE INDEX t_b ON t USING $am (b);
@@ -148,13 +151,16 @@ SKIP:
 	{
 		phase("at $point", $advisory, \@ends, $copy, "SET mtpower.debug_injection = '$point=wait'");
 	}
-	# Only one load at a time comes to the first number of buckets, and to the rest of a split: to its next piece, after which each load ends.
+	# Only one load at a time comes to the first number of buckets, to a leaf that becomes many, and to the rest of a split: to its next
+	# piece, after which each load ends.
 	make_long_stash() if $hash;
-	foreach my $end ($hash ? @ends : ())
+	my $first = $hash ? 'hash_initial' : 'btree_unfinished';
+	foreach my $end ($hash || $btree ? @ends : ())
 	{
 		$node->safe_psql('postgres', 'TRUNCATE t');
 		$faults->{table} = 't';
-		phase("at hash_initial", $advisory, [$end], $copy, "SET mtpower.debug_injection = 'hash_initial=wait'");
+		phase("at $first", $advisory, [$end], $copy, "SET mtpower.debug_injection = '$first=wait'");
+		next if $btree;
 		$faults->{table} = 'p';
 		phase("at hash_piece", $advisory, [$end], 'INSERT INTO p SELECT g FROM generate_series(100001, 102000) g', "SET mtpower.debug_injection = 'hash_piece=wait'", 50001);
 	}

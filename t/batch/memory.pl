@@ -1,7 +1,7 @@
 # A thousand loads of all widths and ends leave no memory behind, neither shared memory nor a
 # process's. Eight sessions load, fail and die with hardly any memory.
 #
-# Variants: blink hash
+# Variants: blink hash btree
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -9,8 +9,9 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
 use MtpFaults;
+use MtpVariant;
 
-my $am = 'mtpower_' . ($ENV{MTP_VARIANT} || 'blink');
+my $am = access_method();
 my $hash = $am eq 'mtpower_hash';
 
 my $node = PostgreSQL::Test::Cluster->new('main');
@@ -28,6 +29,7 @@ my $bad = $node->basedir . '/bad.csv';
 append_to_file($bad, join('', map { "$_,bad $_,\\x" . 'ab' x ($_ % 300) . "\n" } 1 .. 250) . "one,two,three\n");
 $node->safe_psql('postgres', qq{
 CREATE EXTENSION mtpower;
+@{[ verifying() ]}
 CREATE TABLE t (a int, b text COLLATE "C", c bytea) USING mtpower;
 ALTER TABLE t ALTER c SET STORAGE plain;
 CREATE INDEX t_a ON t USING $am (a);

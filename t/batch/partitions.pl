@@ -1,13 +1,17 @@
 # Memory is short: a load goes to many partitions, and other loads run beside a session that holds
 # what there is. Each load ends, its batches have a useful size, and both kinds of indexes find
 # every row.
+#
+# Variants: blink btree
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use MtpFaults;
+use MtpVariant;
 
+my $am = access_method();
 my $partitions = 300;
 my $rows = 120000;
 my $node = PostgreSQL::Test::Cluster->new('main');
@@ -26,14 +30,15 @@ my $faults = MtpFaults->new($node, 'held');
 my $held = 'SELECT held_bytes / 1024 FROM mtpower.stat_memory';
 $node->safe_psql('postgres', qq{
 CREATE EXTENSION mtpower;
+@{[ verifying() ]}
 CREATE TABLE held (a int) USING mtpower;
-CREATE INDEX held_a ON held USING mtpower_blink (a);
+CREATE INDEX held_a ON held USING $am (a);
 CREATE TABLE plain (a int) USING mtpower;
-CREATE INDEX plain_a ON plain USING mtpower_blink (a);
+CREATE INDEX plain_a ON plain USING $am (a);
 SET default_table_access_method = mtpower;
 CREATE TABLE parts (p int, a int, b int) PARTITION BY LIST (p);
 SELECT format('CREATE TABLE parts_%s PARTITION OF parts FOR VALUES IN (%s)', p, p) FROM generate_series(0, $partitions - 1) p \\gexec
-CREATE INDEX ON parts USING mtpower_blink (a);
+CREATE INDEX ON parts USING $am (a);
 CREATE INDEX ON parts USING mtpower_hash (b);
 });
 
@@ -83,7 +88,7 @@ sub load_parts
 	my $batches = batches();
 	# Each queue may leave one batch to the end; all others have 256 entries at least.
 	cmp_ok($batches, '<=', 2 * $partitions + 2 * $rows / 256, "$what: few batches");
-	is($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(*) FROM generate_series(1, $rows) g, LATERAL (SELECT 1 FROM parts WHERE p = g * 7 % $partitions AND a = g OFFSET 0) s"), $rows, "$what: each row is found by its B-link index");
+	is($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(*) FROM generate_series(1, $rows) g, LATERAL (SELECT 1 FROM parts WHERE p = g * 7 % $partitions AND a = g OFFSET 0) s"), $rows, "$what: each row is found by its index on a");
 	is($node->safe_psql('postgres', "SET enable_seqscan = off; SELECT count(*) FROM generate_series(1, $rows) g, LATERAL (SELECT 1 FROM parts WHERE p = g * 7 % $partitions AND b = g OFFSET 0) s"), $rows, "$what: and by its hash index");
 	return $batches;
 }
@@ -149,7 +154,7 @@ foreach my $case ($faults->has_stops ? ([ 'owner_claimed', 'a > 0' ], [ 'sort', 
 	my $err;
 	is($node->psql('postgres', "SET mtpower.batch_min_rows = 0; SET enable_seqscan = off; INSERT INTO parts SELECT g % $partitions, probe(g, 30000, '$stop=error', '$condition'), g FROM generate_series(1, 60000) g", stderr => \$err), 0, "$stop: the load ends") or diag($err);
 	like($err, qr/caught: .*$stop/, "$stop: a barrier met an error");
-	is($node->safe_psql('postgres', "SELECT count(*) FROM (SELECT mtpower.verify_index(c.oid::regclass, true) FROM pg_class c JOIN pg_am m ON m.oid = c.relam WHERE relkind = 'i' AND amname LIKE 'mtpower%' AND relname LIKE 'parts_%' OFFSET 0) s"), 2 * $partitions, "$stop: all indexes are as they should be");
+	is($node->safe_psql('postgres', "SELECT count(*) FROM (SELECT verify_one(oid) FROM pg_class WHERE relkind = 'i' AND relname LIKE 'parts_%' OFFSET 0) s"), 2 * $partitions, "$stop: all indexes are as they should be");
 	is($node->safe_psql('postgres', $held), 0, "$stop: no memory is held");
 
 	# The same at the statement's end: nothing stays.

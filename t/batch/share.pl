@@ -2,6 +2,8 @@
 # client has queued in its COPY. No load keeps more than half of the memory from others. A load
 # whose batches another session has taken goes on, fails, is terminated and crashes like any
 # other.
+#
+# Variants: blink btree
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -10,7 +12,9 @@ use Test::More;
 use Time::HiRes qw(sleep);
 use MtpFaults;
 use MtpSessions ();
+use MtpVariant;
 
+my $am = access_method();
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
 $node->append_conf('postgresql.conf', q{
@@ -25,19 +29,20 @@ fsync = off
 });
 $node->start;
 my $faults = MtpFaults->new($node, 't');
-$node->safe_psql('postgres', q{
+$node->safe_psql('postgres', qq{
 CREATE EXTENSION mtpower;
+@{[ verifying() ]}
 CREATE TABLE t (a int, b int) USING mtpower;
-CREATE INDEX t_a ON t USING mtpower_blink (a);
+CREATE INDEX t_a ON t USING $am (a);
 CREATE INDEX t_b ON t USING mtpower_hash (b);
 CREATE INDEX t_ab ON t USING mtpower_hash (a, b);
 CREATE TABLE u (a int) USING mtpower;
-CREATE INDEX u_a ON u USING mtpower_blink (a);
-CREATE FUNCTION gate(n int) RETURNS int LANGUAGE plpgsql AS $$
+CREATE INDEX u_a ON u USING $am (a);
+CREATE FUNCTION gate(n int) RETURNS int LANGUAGE plpgsql AS \$\$
 BEGIN
 	PERFORM pg_advisory_lock_shared(n), pg_advisory_unlock_shared(n);
 	RETURN 0;
-END $$;
+END \$\$;
 });
 my $held = q{(SELECT held_bytes FROM mtpower.stat_memory)};
 my $half = 512 * 1024;
@@ -106,7 +111,7 @@ $faults->set_all('mtpower.workers', 1);
 # The only worker is in another database, whose load wants the memory: it comes over.
 {
 	$node->safe_psql('postgres', 'CREATE DATABASE d2');
-	$node->safe_psql('d2', 'CREATE EXTENSION mtpower; CREATE TABLE u (a int) USING mtpower; CREATE INDEX u_a ON u USING mtpower_blink (a)');
+	$node->safe_psql('d2', "CREATE EXTENSION mtpower; CREATE TABLE u (a int) USING mtpower; CREATE INDEX u_a ON u USING $am (a)");
 	$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE backend_type = 'mtpower worker'});
 	$node->safe_psql('d2', 'INSERT INTO u SELECT hashint4(g) FROM generate_series(1, 9000) g');
 	my $silent = start_silent();
@@ -145,8 +150,8 @@ $faults->set_all('mtpower.workers', 1);
 
 # ---------- no more than half, while others want some ----------
 {
-	$node->safe_psql('postgres', q{CREATE TABLE w (a int) USING mtpower; CREATE INDEX w_a ON w USING mtpower_blink (a); CREATE INDEX w_h ON w USING mtpower_hash (a); CREATE INDEX w_d ON w USING mtpower_blink (a DESC);
-		CREATE TABLE v (s text) USING mtpower; CREATE INDEX v_s ON v USING mtpower_blink (s)});
+	$node->safe_psql('postgres', qq{CREATE TABLE w (a int) USING mtpower; CREATE INDEX w_a ON w USING $am (a); CREATE INDEX w_h ON w USING mtpower_hash (a); CREATE INDEX w_d ON w USING $am (a DESC);
+		CREATE TABLE v (s text) USING mtpower; CREATE INDEX v_s ON v USING $am (s)});
 	$faults->set_all('mtpower.workers', 0);
 	$faults->hold($_) foreach 1 .. 3;
 	my $at = sub { return "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = $_[0] AND NOT granted" };
@@ -165,7 +170,7 @@ $faults->set_all('mtpower.workers', 1);
 	is($faults->finish($small), '', 'the small load ends');
 	$faults->release(2);
 	is($faults->finish($large), '', 'so does the large one');
-	is($node->safe_psql('postgres', q{SELECT count(*), mtpower.verify_index('w_a', true), mtpower.verify_index('w_h', true), mtpower.verify_index('w_d', true) FROM w}), '217002|||', 'nothing is missing');
+	is($node->safe_psql('postgres', q{SELECT count(*), verify_one('w_a'), verify_one('w_h'), verify_one('w_d') FROM w}), '217002|||', 'nothing is missing');
 	$faults->set_all('mtpower.workers', 1);
 }
 

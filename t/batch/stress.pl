@@ -1,13 +1,18 @@
 # pgbench and autovacuum run beside loads of the same tables. Each transaction does the same to an
 # mtpower table, to a heap table with B-link indexes, and to a heap table with btrees; these must
-# be equal at each moment. MTP_LONG=1 takes two minutes.
+# be equal at each moment. The variant says which indexes the mtpower table has. MTP_LONG=1 takes
+# two minutes.
+#
+# Variants: blink btree
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use MtpLoad;
+use MtpVariant;
 
+my $am = access_method();
 my $seconds = $ENV{MTP_LONG} ? 120 : 6;
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
@@ -36,7 +41,7 @@ $node->start;
 my $tables = '';
 foreach my $table ('fed', 'kept', 'mirror')
 {
-	my $using = $table eq 'mirror' ? 'btree' : 'mtpower_blink';
+	my $using = $table eq 'fed' ? $am : $table eq 'kept' ? 'mtpower_blink' : 'btree';
 	my $hash = $table eq 'mirror' ? 'hash' : 'mtpower_hash';
 	$tables .= qq{
 CREATE TABLE $table (id int, k int, v int, txt text) USING } . ($table eq 'fed' ? 'mtpower' : 'heap') . qq{;
@@ -46,8 +51,9 @@ CREATE INDEX ${table}_txt ON $table USING $using (txt COLLATE "C" DESC, v) WHERE
 CREATE INDEX ${table}_h ON $table USING $hash (txt);
 };
 }
-$node->safe_psql('postgres', scans_sql() . q{
+$node->safe_psql('postgres', scans_sql() . qq{
 CREATE EXTENSION mtpower;
+@{[ verifying() ]}} . q{
 CREATE FUNCTION same(lo int, hi int) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE t text; want text;
 BEGIN

@@ -1,12 +1,16 @@
 # What users see of a load: EXPLAIN, pg_stat_statements and pg_stat_wal count the index work,
 # including the workers' share; views and pg_stat_activity show workers; the log shows batches;
 # COPY's progress is true.
+#
+# Variants: blink btree
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use MtpVariant;
 
+my $am = access_method();
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init(extra => [ '--encoding=UTF8', '--locale=C' ]);
 my ($libdir) = $node->config_data('--pkglibdir');
@@ -23,7 +27,7 @@ checkpoint_timeout = 1h
 log_min_messages = debug1
 });
 $node->start;
-$node->safe_psql('postgres', q{CREATE EXTENSION mtpower; CREATE DATABASE other});
+$node->safe_psql('postgres', "CREATE EXTENSION mtpower; CREATE DATABASE other; @{[ verifying() ]}");
 $node->safe_psql('postgres', q{CREATE EXTENSION pg_stat_statements}) if $pgss;
 $node->safe_psql('other', q{CREATE EXTENSION mtpower});
 
@@ -36,9 +40,9 @@ sub make_table
 	my ($name) = @_;
 	$node->safe_psql('postgres', qq{
 		CREATE TABLE $name (a int, b int, t text) USING mtpower;
-		CREATE INDEX ${name}_a ON $name USING mtpower_blink (a);
-		CREATE INDEX ${name}_b ON $name USING mtpower_blink (b);
-		CREATE INDEX ${name}_t ON $name USING mtpower_blink (t);
+		CREATE INDEX ${name}_a ON $name USING $am (a);
+		CREATE INDEX ${name}_b ON $name USING $am (b);
+		CREATE INDEX ${name}_t ON $name USING $am (t);
 		CHECKPOINT});
 }
 
@@ -207,10 +211,9 @@ SKIP:
 	for (1 .. 20)
 	{
 		$loader = start_psql("INSERT INTO held $source", 'loader');
-		last if $node->poll_query_until('postgres', q{
-			SELECT coalesce((SELECT wait_event = 'advisory' FROM pg_stat_activity WHERE backend_type = 'mtpower worker')
-				OR NOT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE '%INSERT INTO held%' AND state = 'active' AND pid <> pg_backend_pid()), false)})
-			&& ($held = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'mtpower worker' AND wait_event = 'advisory'}));
+		$loader->pump_nb
+			while !($held = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'mtpower worker' AND wait_event = 'advisory'})) && $loader->pumpable;
+		last if $held;
 		$loader->finish;
 	}
 	ok($held, 'a worker stands in its step');
@@ -232,7 +235,7 @@ SKIP:
 		'1|1|t', 'all of which is counted');
 	is($node->safe_psql('postgres', q{SELECT count(*) > 0, bool_and(entries_workers + entries_backends = entries) FROM mtpower.stat_batches WHERE index::text LIKE 'held%'}),
 		't|t', 'and every entry once');
-	is($node->psql('postgres', q{SELECT mtpower.verify_index(i, true) FROM unnest('{held_a,held_b,held_t}'::regclass[]) i}), 0, 'the indexes verify');
+	is($node->psql('postgres', q{SELECT verify_one(i) FROM unnest('{held_a,held_b,held_t}'::regclass[]) i}), 0, 'the indexes verify');
 }
 
 # COPY's progress: all rows and bytes are counted when the file is read; then the row goes, and entries are applied.
@@ -265,8 +268,8 @@ is($applied, $node->safe_psql('postgres', q{SELECT batches FROM mtpower.stat_bat
 	'so many as the view counts');
 
 # A dropped database takes its counters along.
-$node->safe_psql('other', q{
-	CREATE TABLE t (a int) USING mtpower; CREATE INDEX ON t USING mtpower_blink (a);
+$node->safe_psql('other', qq{
+	CREATE TABLE t (a int) USING mtpower; CREATE INDEX ON t USING $am (a);
 	INSERT INTO t SELECT generate_series(1, 1000)});
 is($node->safe_psql('postgres', q{SELECT count(*) FROM mtpower.stat_batches WHERE database = 'other'}), '1', 'counters in another database');
 $node->safe_psql('postgres', 'DROP DATABASE other');

@@ -1,7 +1,7 @@
 # VACUUM removes dead rows beside a worker's step with their entries, while another session's
 # batches go on. No entry leads to another row.
 #
-# Variants: blink hash
+# Variants: blink hash btree
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -9,9 +9,11 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
 use MtpSessions;
+use MtpVariant;
 
-my $am = 'mtpower_' . ($ENV{MTP_VARIANT} || 'blink');
+my $am = access_method();
 my $hash = $am eq 'mtpower_hash';
+my $btree = $am eq 'btree';
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
@@ -30,6 +32,7 @@ plan skip_all => 'the server was built without assertions, so without injection 
 	if $node->safe_psql('postgres', 'SHOW debug_assertions') ne 'on';
 $node->safe_psql('postgres', qq{
 CREATE EXTENSION mtpower;
+@{[ verifying() ]}
 CREATE TABLE t (a int, b text COLLATE "C") USING mtpower WITH (vacuum_truncate = off);
 CREATE INDEX t_a ON t USING $am (a);
 CREATE INDEX t_b ON t USING $am (b);
@@ -105,20 +108,30 @@ sub check
 	workers_idle();
 	foreach my $i ('a', 'b', 'c')
 	{
-		is($node->psql('postgres', "SELECT mtpower.verify_index('t_$i', true)", stderr => \$err), 0, "$what: t_$i verifies") or diag($err);
+		is($node->psql('postgres', "SELECT verify_one('t_$i')", stderr => \$err), 0, "$what: t_$i verifies") or diag($err);
 	}
 	is($node->safe_psql('postgres', q{SET enable_seqscan = off; SELECT count(*) FILTER (WHERE a < 0) FROM t WHERE } .
 			($hash ? q{b = ANY (ARRAY(SELECT 'aborted ' || g FROM generate_series(1, 12000) g)) OR a = ANY (ARRAY(SELECT -g FROM generate_series(1, 12000) g))} : q{b > 'ab' AND b < 'abz'})), 0,
 		"$what: no stranger's row comes");
+	# By each index alone: amcheck does not look where entries lead.
+	foreach my $i ($btree ? ('a', 'b', 'c') : ())
+	{
+		my $others = join(', ', map { "t_$_" } grep { $_ ne $i } 'a', 'b', 'c');
+		is($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN; DROP INDEX $others; SELECT count(*) FROM t WHERE "
+				. ($i eq 'b' ? q{b > 'ab' AND b < 'abz'} : 'a < 0') . '; ROLLBACK'), 0, "$what: none comes by t_$i");
+	}
 	is($node->safe_psql('postgres', q{SELECT count(*) FILTER (WHERE b = 'other'), count(*) FILTER (WHERE b = 'kept'), count(*) FROM t}),
 		$how eq 'savepoint' ? '9001|100|23101' : '9001|0|23001', "$what: rows");
 	is($node->safe_psql('postgres', 'SELECT held_bytes FROM mtpower.stat_memory'), 0, "$what: no memory is held");
 	$node->safe_psql('postgres', 'DELETE FROM t WHERE a > 2000; VACUUM t');
 }
 
-my $fence = q{SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE 'VACUUM%' AND backend_type IN ('client backend', 'parallel worker') AND wait_event_type = 'Extension'};
+# Points at which VACUUM has to wait for the worker, and what it waits for: the step, or a btree's leaf
+my $fenced = $btree ? qr/locked/ : qr/registered|checked|applied/;
+my $fence = q{SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE 'VACUUM%' AND backend_type IN ('client backend', 'parallel worker') AND }
+  . ($btree ? q{wait_event = 'BufferContent'} : q{wait_event_type = 'Extension'});
 
-# Does VACUUM wait for a worker's step?  Not if it ends.
+# Does VACUUM wait for a worker?  Not if it ends.
 sub fenced
 {
 	my ($job) = @_;
@@ -132,7 +145,7 @@ sub fenced
 }
 
 # VACUUM comes while the worker stands at the point.  Between registration and the step's end it has to wait; before and after it
-# need not, since the worker sees that the transaction is over.
+# need not, since the worker sees that the transaction is over.  In a btree the worker looks when it has locked the leaf.
 sub vacuum_beside
 {
 	my ($point, $vacuum, $how) = @_;
@@ -144,9 +157,9 @@ sub vacuum_beside
 		$point eq 'worker_claimed' ? 'f' : 't', "$what: the worker's snapshot");
 	my $other = other_load();
 	my $job = start_psql($node, 'postgres', $vacuum);
-	if ($point =~ /registered|checked|applied/)
+	if ($point =~ $fenced)
 	{
-		ok(fenced($job), "$what: waits for the step");
+		ok(fenced($job), "$what: waits for the " . ($btree ? 'leaf' : 'step'));
 		release(155);
 		is(finish($job), '', "$what: ends");
 		new_rows($what);
@@ -186,7 +199,9 @@ sub vacuum_held
 
 my @vacuums = ('VACUUM (PARALLEL 0) t', 'VACUUM (PARALLEL 2) t');
 my @hows = ('cancelled', 'savepoint');
-foreach my $point ('worker_claimed', 'step_begins', 'step_registered', 'step_checked', 'step_applied', 'step_gone')
+my @points = ('worker_claimed', 'step_begins', 'step_registered', 'step_checked', 'step_applied', 'step_gone');
+my @beside = (@points, $btree ? 'btree_locked' : ());
+foreach my $point (@beside)
 {
 	foreach my $vacuum (@vacuums)
 	{
@@ -197,17 +212,18 @@ foreach my $point ('worker_claimed', 'step_begins', 'step_registered', 'step_che
 		}
 	}
 }
-foreach my $point ($ENV{MTP_LONG} ? ('worker_claimed', 'step_begins', 'step_registered', 'step_checked', 'step_applied', 'step_gone') : ('step_begins', 'step_checked'))
+foreach my $point ($ENV{MTP_LONG} ? @beside : ('step_begins', 'step_checked', $btree ? 'btree_locked' : ()))
 {
 	vacuum_beside($point, $vacuums[0], 'aborting');
 }
 my $n = 0;
-foreach my $at ('vacuum_begins', 'vacuum_fenced', 'vacuum_middle', 'vacuum_ends')
+# Core's VACUUM of a btree has no such points.
+foreach my $at ($btree ? () : ('vacuum_begins', 'vacuum_fenced', 'vacuum_middle', 'vacuum_ends'))
 {
-	foreach my $point ('worker_claimed', 'step_begins', 'step_registered', 'step_checked', 'step_applied', 'step_gone')
+	foreach my $point (@points)
 	{
 		# Past its fence VACUUM does not come to its next point as long as the worker stands within a step.
-		next if $at ne 'vacuum_begins' && $point =~ /registered|checked|applied/;
+		next if $at ne 'vacuum_begins' && $point =~ $fenced;
 		foreach my $variant ($ENV{MTP_LONG} ? (0 .. 3) : ($n++ % 4))
 		{
 			vacuum_held($at, $point, $vacuums[$variant % 2], $hows[$variant >> 1]);

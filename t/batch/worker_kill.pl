@@ -1,7 +1,7 @@
 # A worker is terminated, is cancelled or fails, wherever it stands or waits. The load goes on,
 # and so does VACUUM afterwards.
 #
-# Variants: blink hash
+# Variants: blink hash btree
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -9,9 +9,11 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 use MtpFaults;
+use MtpVariant;
 
-my $am = 'mtpower_' . ($ENV{MTP_VARIANT} || 'blink');
+my $am = access_method();
 my $hash = $am eq 'mtpower_hash';
+my $btree = $am eq 'btree';
 
 my $dir = MtpFaults::compile('faults');
 my $node = PostgreSQL::Test::Cluster->new('main');
@@ -29,6 +31,7 @@ my $faults = MtpFaults->new($node, 't');
 my $stops = $faults->has_stops;
 $node->safe_psql('postgres', qq{
 CREATE EXTENSION mtpower;
+@{[ verifying() ]}
 CREATE FUNCTION hold_extension(regclass, text) RETURNS void LANGUAGE c AS 'faults';
 CREATE FUNCTION hold_page(regclass, bigint, text) RETURNS void LANGUAGE c AS 'faults';
 CREATE TABLE t (a int, b text COLLATE "C") USING mtpower;
@@ -71,13 +74,14 @@ sub gone { my ($pid, $what) = @_; $faults->wait_for("SELECT count(*) = 0 FROM pg
 SKIP:
 {
 	skip 'the server was built without assertions, so without injection points', 1 if !$stops;
-	foreach my $point (qw(worker_claimed sort cut step_registered step_checked step_applied step_gone), $hash ? qw(prepare hash_extended hash_initial hash_split) : qw(compare split_begins leaf_split))
+	foreach my $point (qw(worker_claimed sort cut step_registered step_checked step_applied step_gone), $hash ? qw(prepare hash_extended hash_initial hash_split)
+		: $btree ? qw(compare btree_locked btree_allocates btree_page_allocated btree_split btree_unfinished) : qw(compare split_begins leaf_split))
 	{
 		foreach my $signal ('terminate', 'cancel')
 		{
 			my $kind = $signal eq 'terminate' ? 'exit' : 'error';
 			my $before = $node->safe_psql('postgres', sprintf($failed, $kind));
-			my $page = $point =~ /^(split_begins|leaf_split)$/;
+			my $page = $point =~ /^(split_begins|leaf_split|btree_(locked|allocates|page_allocated|split))$/;
 			$faults->hold;
 			$faults->stop_all("$point=wait");
 			my $job = start_load();
@@ -138,12 +142,15 @@ SKIP:
 
 # Waiting for the lock that extends the index's file, and for a page's: held by somebody else.
 my $flag = "$dir/held";
+# The page of any index that a step needs, and a load's session does not: a btree's only leaf, which it has if it has had a row
+my $block = $btree ? 1 : 0;
 foreach my $wait (
 	[ 'extend', "SELECT hold_extension('t_b', '$flag')" ],
-	[ 'BufferContent', "SELECT hold_page('t_b', 0, '$flag')" ])
+	[ 'BufferContent', "SELECT hold_page('t_b', $block, '$flag')" ])
 {
 	my ($event, $hold) = @$wait;
 	append_to_file($flag, '');
+	$node->safe_psql('postgres', q{INSERT INTO t VALUES (0, ''); DELETE FROM t}) if $btree && $event eq 'BufferContent';
 	my $holder = $faults->start($hold);
 	$faults->wait_for("SELECT true FROM pg_stat_activity WHERE application_name = '$holder->{name}' AND query LIKE 'SELECT hold%' AND state = 'active'", 'the holder');
 	my $job = start_load();

@@ -1,13 +1,18 @@
 # Workers fail at injection points; loads run in two databases, beside indexes that move and are
 # rebuilt; loads lock each other out. The owner does what a failed worker leaves, real deadlocks
 # are found, and a worker comes when places for processes are free again.
+#
+# Variants: blink btree
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use MtpSessions;
+use MtpVariant;
 
+my $am = access_method();
+my $btree = $am eq 'btree';
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
 $node->append_conf('postgresql.conf', q{
@@ -20,11 +25,12 @@ allow_in_place_tablespaces = on
 });
 $node->start;
 my $stops = $node->safe_psql('postgres', 'SHOW debug_assertions') eq 'on';
-my $schema = q{
+my $schema = qq{
 CREATE EXTENSION IF NOT EXISTS mtpower;
+@{[ verifying() ]}
 CREATE TABLE t (a int, b text COLLATE "C") USING mtpower;
-CREATE INDEX t_a ON t USING mtpower_blink (a);
-CREATE INDEX t_b ON t USING mtpower_blink (b);
+CREATE INDEX t_a ON t USING $am (a);
+CREATE INDEX t_b ON t USING $am (b);
 };
 $node->safe_psql('postgres', $schema);
 my $slow = 'INSERT INTO t SELECT g, g::text FROM generate_series(1, 60) s, LATERAL (SELECT pg_sleep(0.02 + s * 0)) x, LATERAL (SELECT s * 1000 + i AS g FROM generate_series(1, 500) i) y';
@@ -33,7 +39,7 @@ sub verify
 {
 	my ($what, $db, $rows) = @_;
 	my $err;
-	is($node->psql($db, 'SELECT mtpower.verify_index(indexrelid, true) FROM pg_index WHERE indrelid = \'t\'::regclass', stderr => \$err), 0, "$what: indexes verify") or diag($err);
+	is($node->psql($db, 'SELECT verify_one(indexrelid) FROM pg_index WHERE indrelid = \'t\'::regclass', stderr => \$err), 0, "$what: indexes verify") or diag($err);
 	is($node->safe_psql($db, 'SELECT count(*) FROM t'), $rows, "$what: rows") if defined $rows;
 	is($node->safe_psql($db, 'SELECT held_bytes FROM mtpower.stat_memory'), 0, "$what: no memory is held");
 }
@@ -50,7 +56,8 @@ SKIP:
 	skip 'the server was built without assertions, so without injection points', 1 if !$stops;
 	my $rows = 0;
 	my $batch = 'INSERT INTO t SELECT hashint4(g), md5(g::text) FROM generate_series(1, 30000) g UNION ALL SELECT 0, \'\' FROM pg_sleep(0.5)';
-	foreach my $point ('worker_claimed=error', 'step_checked=disk_full', 'step_applied=error', 'split_begins=disk_full', 'leaf_split=disk_full')
+	foreach my $point ('worker_claimed=error', 'step_checked=disk_full', 'step_applied=error',
+		$btree ? ('btree_allocates=disk_full', 'btree_page_allocated=disk_full', 'btree_split=disk_full') : ('split_begins=disk_full', 'leaf_split=disk_full'))
 	{
 		my $failed = 'SELECT coalesce(sum(failed_error), 0) FROM mtpower.stat_batches';
 		my $before = $node->safe_psql('postgres', $failed);
@@ -80,10 +87,10 @@ SKIP:
 	set_stop($node, '');
 
 	# A session that fails at a barrier within its statement, with a unit just claimed, can go on.  (Workers leave arrays to it.)
-	$node->safe_psql('postgres', q{
+	$node->safe_psql('postgres', qq{
 		CREATE TABLE o (a int[]) USING mtpower;
-		CREATE INDEX o_a ON o USING mtpower_blink (a);
-		CREATE FUNCTION barrier(i int) RETURNS int LANGUAGE plpgsql AS $$
+		CREATE INDEX o_a ON o USING $am (a);
+		CREATE FUNCTION barrier(i int) RETURNS int LANGUAGE plpgsql AS \$\$
 		BEGIN
 			IF i = 2000 THEN
 				PERFORM set_config('mtpower.debug_injection', 'owner_claimed=error', true);
@@ -92,10 +99,10 @@ SKIP:
 			RETURN i;
 		EXCEPTION WHEN internal_error THEN
 			RETURN -i;
-		END $$});
+		END \$\$});
 	is(finish(start_psql($node, 'postgres', q{SET enable_seqscan = off}, q{SET statement_timeout = '60s'},
 		'INSERT INTO o SELECT ARRAY[barrier(g)] FROM generate_series(1, 3000) g')), '', 'an error at a claim is caught');
-	is($node->safe_psql('postgres', q{SELECT count(*), min(a), mtpower.verify_index('o_a', true), held_bytes FROM o, mtpower.stat_memory GROUP BY 4}),
+	is($node->safe_psql('postgres', q{SELECT count(*), min(a), verify_one('o_a'), held_bytes FROM o, mtpower.stat_memory GROUP BY 4}),
 		'3000|{-2000}||0', 'and the load goes on');
 
 	# A session that is terminated within a unit of its own gives its memory back.
@@ -114,15 +121,15 @@ SKIP:
 {
 	my $left = 'SELECT sum(failed_lock) > 0, sum(failed_file + failed_error), sum(entries_workers) FROM mtpower.stat_batches WHERE index = ';
 	my $insert = 'INSERT INTO %s SELECT %s FROM generate_series(1, 20) s, LATERAL (SELECT pg_sleep(0.02 + s * 0)) x, LATERAL (SELECT s * 1000 + i AS g FROM generate_series(1, 500) i) y';
-	$node->safe_psql('postgres', q{
+	$node->safe_psql('postgres', qq{
 		TRUNCATE t;
 		CREATE FUNCTION support(internal) RETURNS void LANGUAGE internal AS 'bttextsortsupport';
-		CREATE OPERATOR CLASS supported FOR TYPE text USING mtpower_blink AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,
+		CREATE OPERATOR CLASS supported FOR TYPE text USING $am AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,
 			FUNCTION 1 bttextcmp(text, text), FUNCTION 2 support(internal);
-		CREATE TABLE cmp (l int[], m numrange, s text COLLATE "C");
-		CREATE INDEX cmp_l ON cmp USING mtpower_blink (l);
-		CREATE INDEX cmp_m ON cmp USING mtpower_blink (m);
-		CREATE INDEX cmp_s ON cmp USING mtpower_blink (s supported)});
+		CREATE TABLE cmp (l int[], m numrange, s text COLLATE "C")@{[ $btree ? ' USING mtpower' : '' ]};
+		CREATE INDEX cmp_l ON cmp USING $am (l);
+		CREATE INDEX cmp_m ON cmp USING $am (m);
+		CREATE INDEX cmp_s ON cmp USING $am (s supported)});
 	my $load = sprintf($insert, 't', 'g, g::text');
 	foreach my $lock ('LOCK TABLE t', 'REINDEX INDEX t_a')
 	{
@@ -142,7 +149,7 @@ SKIP:
 	verify('locks', 'postgres');
 	is(finish(start_psql($node, 'postgres', sprintf($insert, 'cmp', 'ARRAY[g], numrange(g, g + 1), g::text'))), '', 'load of indexes on an array, a range, and with sort support that is not built in');
 	is($node->safe_psql('postgres', $left . "ANY ('{cmp_l,cmp_m,cmp_s}'::regclass[])"), 'f|0|0', 'workers leave them alone');
-	is($node->safe_psql('postgres', 'SELECT count(mtpower.verify_index(indexrelid, true)) FROM pg_index WHERE indrelid = \'cmp\'::regclass'), 3, 'they verify');
+	is($node->safe_psql('postgres', 'SELECT count(verify_one(indexrelid)) FROM pg_index WHERE indrelid = \'cmp\'::regclass'), 3, 'they verify');
 }
 
 $node->safe_psql('postgres', "CREATE TABLESPACE ts LOCATION ''");
@@ -219,7 +226,7 @@ verify('deadlock', 'postgres', 30000);
 my $rows = 30000;
 foreach my $commands (
 	[ map { ("ALTER INDEX t_a SET TABLESPACE ts", "ALTER INDEX t_b SET TABLESPACE ts", "ALTER INDEX t_a SET TABLESPACE pg_default", "ALTER INDEX t_b SET TABLESPACE pg_default") } 1 .. 3 ],
-	[ 'REINDEX INDEX CONCURRENTLY t_a', 'CREATE INDEX CONCURRENTLY t_n ON t USING mtpower_blink (b, a)' ])
+	[ 'REINDEX INDEX CONCURRENTLY t_a', "CREATE INDEX CONCURRENTLY t_n ON t USING $am (b, a)" ])
 {
 	my @jobs = (start_psql($node, 'postgres', 'BEGIN', ($slow) x 2, 'COMMIT'), start_psql($node, 'postgres', ($slow) x 2), start_psql($node, 'postgres', @$commands), start_psql($node, 'postgres', ('VACUUM t') x 4));
 	is(finish($_), '', "loads beside VACUUM and $commands->[0]") foreach @jobs;

@@ -66,7 +66,7 @@ wal_receiver_timeout = 10s
 deadlock_timeout = 200ms
 });
 	$node->start;
-	$node->safe_psql('postgres', 'CREATE EXTENSION mtpower; ' . MtpJudgeModel::sql() . MtpJudgeCompare::sql());
+	$node->safe_psql('postgres', 'CREATE EXTENSION mtpower; CREATE EXTENSION amcheck; ' . MtpJudgeModel::sql() . MtpJudgeCompare::sql());
 	$self->on($node);
 	$self->{stops} = $node->safe_psql('postgres', 'SHOW debug_assertions') eq 'on';
 	return $node;

@@ -158,7 +158,7 @@ sub transaction
 }
 
 # With injection points, now and then one that crashes the server: where one of two records is logged.
-my @halfway = qw(inner_split leaf_split root_full unlink_found hash_split hash_piece hash_extended step_applied);
+my @halfway = qw(inner_split leaf_split root_full unlink_found hash_split hash_piece hash_extended step_applied btree_split btree_unfinished btree_page_allocated);
 
 sub settings
 {
@@ -233,7 +233,7 @@ sub operation
 	}
 	return ("INSERT INTO scratch SELECT g, md5(g::text) FROM generate_series(1, $n) g;\n", [ 'scratch', 'nothing' ]) if $dice < 79;
 	return truncation($tab, $op, $n) if $dice < 82;
-	return (insert($tab, $op, $n) . copy($tab, $op, 500)) if $dice < 85;
+	return (insert($tab, $op, $n) . copy($tab, $op + 1_000_000, 500)) if $dice < 85;
 
 	# Savepoints: what was rolled back never shows, what was before and after it does.
 	return ("DELETE FROM $tab WHERE op = $old;\nSAVEPOINT a;\n" . copy($tab, $op, 700) . 'UPDATE ' . $tab . ' SET ' . MtpJudgeModel::changed('gen') . " WHERE op = $op;\n"

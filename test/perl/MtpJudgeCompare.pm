@@ -111,6 +111,8 @@ CREATE FUNCTION judge.differs(i regclass) RETURNS text LANGUAGE sql AS $$
 CREATE FUNCTION judge.verify(i regclass) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM mtpower.verify_index(index, true) FROM judge.indexes WHERE index = i AND amname LIKE 'mtpower%';
+	PERFORM CASE WHEN pg_is_in_recovery() THEN bt_index_check(index, true) ELSE bt_index_parent_check(index, true, true) END
+		FROM judge.indexes WHERE index = i AND amname = 'btree';
 	RETURN NULL;
 EXCEPTION WHEN OTHERS THEN RETURN SQLERRM;
 END $$;

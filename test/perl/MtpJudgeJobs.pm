@@ -15,7 +15,7 @@ sub some_table { return one_of('fed', 'fed', 'kept', 'kept', 'counted', some_par
 
 # An index that is always there
 sub some_index { return one_of('counted_k', 'counted_hits', 'counted_htxt', 'counted_hhits', 'counted_pkey', some_partition() . '_k_ver_idx', some_partition() . '_txt_idx',
-		map { ("fed_$_", "kept_$_") } qw(op k txt ts wide hk htxt hnote)); }
+		map { ("fed_$_", "kept_$_") } qw(op k txt ts wide n u hk htxt hnote)); }
 
 # Indexes that failed concurrent commands have left.  What is between two commands of index_ddl is put right.
 my $clean_up = q{
@@ -95,6 +95,7 @@ sub maintenance
 		[ 'CHECKPOINT;' ],
 		[ 'SELECT pg_switch_wal();' ],
 		[ "SELECT count(mtpower.verify_index(index, true)::text) FROM judge.indexes WHERE amname LIKE 'mtpower%' AND tab = '$any'::regclass;", @gone ],
+		[ "SELECT count(bt_index_check(index, true)::text) FROM judge.indexes WHERE amname = 'btree' AND tab = '$any'::regclass;", @gone ],
 		# All ways to read an index give what a sequential scan of the same snapshot gives.  The lock keeps it from going meanwhile.
 		[ "BEGIN ISOLATION LEVEL REPEATABLE READ;\nLOCK TABLE fed, kept, parted, counted IN ACCESS SHARE MODE;\nSELECT 'WRONG $index ' || d FROM judge.differs('$index') d WHERE d NOT LIKE '%not read by%';\nCOMMIT;", @gone ]);
 }

@@ -99,7 +99,7 @@ CREATE INDEX parted_txt ON parted USING mtpower_hash (txt);
 } . join('', map { "CREATE TABLE parted_$_ PARTITION OF parted FOR VALUES WITH (MODULUS $PARTITIONS, REMAINDER $_) USING mtpower;\n" } 0 .. $PARTITIONS - 1);
 }
 
-# Their indexes, B-link and hash, and a btree that may become a B-link.
+# Their indexes, B-link and hash, and btrees: one of them unique, one that may become a B-link.
 sub table_sql
 {
 	my ($table) = @_;
@@ -112,6 +112,8 @@ CREATE INDEX ${table}_txt ON $table USING mtpower_blink (txt COLLATE "C" DESC) I
 CREATE INDEX ${table}_ts ON $table USING mtpower_blink (ts, lower(note)) WHERE k % 4 > 0;
 CREATE INDEX ${table}_wide ON $table USING mtpower_blink (judge.wide(op, seq, gen) COLLATE "C") WHERE seq % 16 = 3;
 CREATE INDEX ${table}_b ON $table USING btree (seq, k);
+CREATE INDEX ${table}_n ON $table USING btree (note);
+CREATE UNIQUE INDEX ${table}_u ON $table USING btree (op, seq DESC) INCLUDE (gen);
 CREATE INDEX ${table}_hk ON $table USING mtpower_hash (k) WITH (initial_buckets = 1, fillfactor = 20);
 CREATE INDEX ${table}_htxt ON $table USING mtpower_hash (txt, op);
 CREATE INDEX ${table}_hnote ON $table USING mtpower_hash (note, seq) WHERE op % 2 = 0;
