@@ -51,12 +51,21 @@ SELECT on_both($$INSERT INTO one SELECT 1, 'same' FROM generate_series(1, 15000)
 SELECT on_both($$INSERT INTO one SELECT NULL, NULL FROM generate_series(1, 15000) i$$);
 SELECT same('one');
 SELECT as_small('one_a', 105), as_small('one_b', 105);
+TRUNCATE one, twin_heap.one;
+SELECT on_both($$INSERT INTO one SELECT 2, 'top' FROM generate_series(1, 3000)$$);
+DO $$ BEGIN FOR i IN 1 .. 60 LOOP PERFORM on_both('INSERT INTO one SELECT 1, ''same'' FROM generate_series(1, 350)'); END LOOP; END $$;
+SELECT same('one');
+SELECT as_small('one_a', 110), as_small('one_b', 110);
 
 -- Ascending and descending loads; the right end is packed to the fill factor.
 SELECT make_both('ends (a int, b int, c text)', 'CREATE INDEX ends_a ON %s (a)', 'CREATE INDEX ends_b ON %s (b) WITH (fillfactor = 70)', 'CREATE INDEX ends_c ON %s (c DESC)');
 SELECT on_both($$INSERT INTO ends SELECT i, i, lpad(i::text, 10, '0') FROM generate_series(1, 10000) i$$);
 SELECT on_both($$INSERT INTO ends SELECT i, i, lpad(i::text, 10, '0') FROM generate_series(10001, 20000) i$$);
 SELECT on_both($$INSERT INTO ends SELECT -i, -i, lpad((-i)::text, 10, '0') FROM generate_series(1, 300) i$$);
+SELECT same('ends');
+SELECT as_small('ends_a', 105), as_small('ends_b', 105);
+TRUNCATE ends, twin_heap.ends;
+DO $$ BEGIN FOR i IN 1 .. 80 LOOP PERFORM on_both(format('INSERT INTO ends SELECT i, i, i::text FROM generate_series(%s, %s) i', i * 90, i * 90 + 89)); END LOOP; END $$;
 SELECT same('ends');
 SELECT as_small('ends_a', 105), as_small('ends_b', 105);
 
