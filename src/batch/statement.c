@@ -422,7 +422,9 @@ mtp_batch_statement_fail(MtpStatement *s, SubTransactionId subxid, Oid userid)
 	s->failed_subxid = subxid;
 	s->error_userid = userid;
 	s->error = NULL;
-	old = MemoryContextSwitchTo(mtp_batch_statement_context(s));
+
+	/* ReThrowError takes over the names of files and functions, which outlive the statement so. */
+	old = MemoryContextSwitchTo(TopTransactionContext);
 	s->error = CopyErrorData();
 	MemoryContextSwitchTo(old);
 }
