@@ -455,16 +455,18 @@ mtp_batch_enqueue_wide(Relation index, Relation heap, IndexTuple itup, IndexUniq
 	return true;
 }
 
-/* The TID of the last entry of the run that is being filled. */
-static ItemPointerData
-last_tid(MtpQueue *q)
+/* True if the last entry of the run that is being filled is the row's. */
+static bool
+ends_with(MtpQueue *q, ItemPointer tid)
 {
-	ItemPointerData tid;
+	ItemPointerData last;
 
+	if (q->run == NULL || q->run->n == 0)
+		return false;
 	if (!q->narrow)
-		return MTP_RUN_WIDE(q->run)->itup->t_tid;
-	mtp_rid_to_tid(MTP_RUN_NARROW(q->run)[q->run->n - 1].rid & ~MTP_RID_LAST, &tid);
-	return tid;
+		return ItemPointerEquals(&MTP_RUN_WIDE(q->run)->itup->t_tid, tid);
+	mtp_rid_to_tid(MTP_RUN_NARROW(q->run)[q->run->n - 1].rid & ~MTP_RID_LAST, &last);
+	return ItemPointerEquals(&last, tid);
 }
 
 /*
@@ -481,15 +483,10 @@ mtp_batch_take_back(Relation rel, const ItemPointerData *tid)
 	for (MtpQueue *q = mtp_batch_statement->queues; q != NULL; q = q->next)
 	{
 		MtpRun	   *run = q->run;
-		ItemPointerData last;
 
 		if (q->heapid != RelationGetRelid(rel) || q->pending == 0)
 			continue;
-		if (run != NULL && run->n > 0)
-			last = last_tid(q);
-		else
-			ItemPointerSetInvalid(&last);
-		if (!ItemPointerEquals(&last, unconstify(ItemPointerData *, tid)))
+		if (!ends_with(q, unconstify(ItemPointerData *, tid)))
 		{
 			mtp_batch_drain(q->statement->serial, q->indexid, q->subxid);
 			continue;
