@@ -109,6 +109,21 @@ def part_btree_tables(b):
 
 
 @part
+def part_btree_wal(b):
+    """WAL of an entry where each page's first change behind a checkpoint logs its full image: a tenth
+    of the rows, into four btrees on random ints of the other ones."""
+    wal = {'mtpower': [], LIVE: []}
+    for i in range(ROUNDS):
+        for name, side in (('mtpower', 'adopted'), (LIVE, 'heap')):
+            b.table('t', side, n=0)
+            b.server.sql(b.copy(b.file()) + ';\n' + indexes('t', side, columns('ints')) + 'CHECKPOINT')
+            start = b.server.wal()
+            b.server.sql(b.copy(b.file(rows=ROWS // 10, seed=30 + i)))
+            wal[name].append((b.server.wal() - start) / (4 * ROWS // 10))
+    b.show('an index entry, and a quarter of its row', wal, unit='B')
+
+
+@part
 def part_btree_sizes(b):
     """Sizes of four btrees on random ints in five sizes of table, each loaded at once from empty: the
     pages of a batch fill in step, so the size swings."""

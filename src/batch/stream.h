@@ -77,6 +77,16 @@ mtp_stream_wide(MtpBatchStream *s)
 	return s->heap[0].wide;
 }
 
+/* The current entry's tuple; a narrow one's is made in `room` (MTP_NARROW_TUPLE bytes). */
+static inline IndexTuple
+mtp_stream_tuple(MtpBatchStream *s, char *room)
+{
+	if (!s->narrow)
+		return mtp_stream_wide(s)->itup;
+	(void) mtp_batch_narrow_tuple(s->order->code, *mtp_stream_narrow(s), room);
+	return (IndexTuple) room;
+}
+
 /* Only before the end, too. */
 static inline void
 mtp_stream_next(MtpBatchStream *s)

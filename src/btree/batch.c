@@ -105,16 +105,6 @@ btree_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow
 	return n;
 }
 
-/* The current entry's tuple.  A narrow one's is made in `room`. */
-static IndexTuple
-current_tuple(MtpBatchStream *stream, char *room)
-{
-	if (!stream->narrow)
-		return mtp_stream_wide(stream)->itup;
-	(void) mtp_batch_narrow_tuple(stream->order->code, *mtp_stream_narrow(stream), room);
-	return (IndexTuple) room;
-}
-
 /*
  * Puts some entries in by core's insertion.  Each is counted before core has it, so none goes in
  * twice: core may raise an error behind the insertion, as when a page is split and its parent finds
@@ -130,7 +120,7 @@ insert_some(MtpBatchApply *a, MtpAlone why)
 	mtp_batch_once = true;
 	for (int i = 0; i < ENTRIES_PER_STEP && !mtp_stream_end(stream); i++)
 	{
-		IndexTuple	itup = current_tuple(stream, room);
+		IndexTuple	itup = mtp_stream_tuple(stream, room);
 
 		mtp_stream_next(stream);
 		++*a->progress;

@@ -57,20 +57,11 @@ compare_keys(MtpNarrow a, MtpNarrow b)
 void
 mtp_btree_make_key(MtpBtreeLeaf *leaf, MtpBatchApply *call)
 {
-	MtpBatchStream *stream = call->stream;
-	IndexTuple	itup;
+	IndexTuple	itup = mtp_stream_tuple(call->stream, palloc(MTP_NARROW_TUPLE));
 
 	leaf->call = call;
 	leaf->index = call->index;
 	leaf->unique = call->index->rd_index->indisunique;
-	if (stream->narrow)
-	{
-		itup = palloc(MTP_NARROW_TUPLE);
-		(void) mtp_batch_narrow_tuple(stream->order->code, *mtp_stream_narrow(stream),
-									  (char *) itup);
-	}
-	else
-		itup = mtp_stream_wide(stream)->itup;
 	leaf->key = _bt_mkscankey(call->index, itup);
 	set_key(leaf, itup);
 }

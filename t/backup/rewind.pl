@@ -25,6 +25,9 @@ autovacuum = off
 });
 $a->start;
 $a->safe_psql('postgres', backup_schema() . 'BEGIN;' . fill_sql(1, 12000) . 'COMMIT;' . q{
+	CREATE EXTENSION amcheck;
+	CREATE INDEX fed_ver ON fed USING btree (ver);
+	CREATE INDEX fed_both ON fed USING btree (txt, k);
 	CREATE TABLE small (k int) USING mtpower;
 	CREATE INDEX small_k ON small USING mtpower_blink (k);
 	CREATE INDEX small_h ON small USING mtpower_hash (k);
@@ -123,6 +126,9 @@ sub follows
 	same_contents($standby, contents($primary), $what);
 	indexes_serve($standby, $what, 15);
 	same_pages($standby, $primary, $what);
+	my $sound = q{SELECT count(CASE WHEN pg_is_in_recovery() THEN bt_index_check(i, true) ELSE bt_index_parent_check(i, true, true) END::text)
+		FROM unnest('{fed_ver,fed_both}'::regclass[]) i};
+	is($_->safe_psql('postgres', $sound), 2, "$what: btrees, " . $_->name) foreach $standby, $primary;
 	return;
 }
 
