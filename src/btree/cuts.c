@@ -7,6 +7,9 @@
 /* A cut may move by so many bytes to where fewer attributes tell its sides apart. */
 #define WINDOW				(MTP_LEAF_ROOM / 16)
 
+/* … and to where a key begins, if the page keeps so much. */
+#define LEAST				(MTP_LEAF_ROOM / 4)
+
 typedef struct Plan
 {
 	MtpBtreeLeaf *leaf;
@@ -76,14 +79,18 @@ choose_cut(Plan *p, int from, Size want, bool pack)
 	if (fewest <= p->nkeyatts)
 		return best;
 
-	/*
-	 * One key all around.  Rows mostly come with ascending TIDs, so a page in the middle of a key
-	 * gets no more entries of it, and is filled.
-	 */
-	for (most = cut; most < p->n - 1 &&
-		 page_bytes(p, from, most + 1) <= MTP_LEAF_FULL; most++)
+	/* One key all around: where does it begin, and end? */
+	for (most = cut; most < p->n - 1 && page_bytes(p, from, most + 1) <= MTP_LEAF_FULL; most++)
 		if (attributes(p, most) <= p->nkeyatts)
-			break;
+			return most;
+	for (best = cut - 1; best > from && p->sums[best] - p->sums[from] >= LEAST; best--)
+		if (attributes(p, best) <= p->nkeyatts)
+			return best;
+
+	/*
+	 * Rows mostly come with ascending TIDs, so a page in the middle of a key gets no more entries of
+	 * it, and is filled.
+	 */
 	return most;
 }
 
