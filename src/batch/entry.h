@@ -100,6 +100,9 @@ mtp_narrow_less(const MtpNarrow *a, const MtpNarrow *b)
 #define MTP_NARROW_TUPLE 24
 extern Size mtp_batch_narrow_tuple(uint8 code, MtpNarrow e, char *buf);
 
+/* The same, palloc'd. */
+extern IndexTuple mtp_batch_narrow_form(uint8 code, MtpNarrow e);
+
 /*
  * Any index tuple, with a prefix of 64 bits that sorts as the first column's values do: its
  * normalized key or, for a collation, an abbreviated key.  So most comparisons don't look further.

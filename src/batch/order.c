@@ -145,3 +145,12 @@ mtp_batch_narrow_tuple(uint8 code, MtpNarrow e, char *buf)
 	itup->t_info = flags | at;
 	return at;
 }
+
+IndexTuple
+mtp_batch_narrow_form(uint8 code, MtpNarrow e)
+{
+	char	   *buf = palloc(MTP_NARROW_TUPLE);
+
+	(void) mtp_batch_narrow_tuple(code, e, buf);
+	return (IndexTuple) buf;
+}

@@ -7,16 +7,6 @@
 #include "batch/stream.h"
 #include "utils/memutils.h"
 
-/* The tuple of an entry, palloc'd. */
-static IndexTuple
-narrow_tuple(uint8 code, const MtpNarrow *e)
-{
-	IndexTuple	itup = palloc0(MTP_NARROW_TUPLE);
-
-	(void) mtp_batch_narrow_tuple(code, *e, (char *) itup);
-	return itup;
-}
-
 /*
  * Moves each sample to the end of the leaf that it falls on.  The leaf may be split later; its end
  * stays an end.
@@ -30,7 +20,7 @@ blink_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow
 
 	for (int i = 0; i < nsamples; i++)
 	{
-		IndexTuple	itup = narrow ? narrow_tuple(code, &narrow[i]) : wide[i].itup;
+		IndexTuple	itup = narrow ? mtp_batch_narrow_form(code, narrow[i]) : wide[i].itup;
 		MtpBlinkKey key;
 		Buffer		buf;
 		Page		page;
@@ -225,8 +215,7 @@ blink_step(MtpBatchApply *a)
 	MtpBlinkStack stack;
 	MtpBlinkPut put = {.rel = a->index,.stack = &stack};
 	MtpBlinkKey key;
-	IndexTuple	first = stream->narrow ? narrow_tuple(code, mtp_stream_narrow(stream)) :
-	mtp_stream_wide(stream)->itup;
+	IndexTuple	first = mtp_stream_tuple(stream, palloc(MTP_NARROW_TUPLE));
 	Buffer		buf;
 	Share		s = {.room = 512,.limit = mtp_blink_put_limit(a->index, stream->narrow)};
 

@@ -36,14 +36,6 @@ redo_children(XLogReaderState *record, int first, Buffer *bufs)
 	}
 }
 
-static void
-release_buffers(Buffer *bufs, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (BufferIsValid(bufs[i]))
-			UnlockReleaseBuffer(bufs[i]);
-}
-
 /*
  * The record has positions and tuples; the norms are computed from the tuples again, since the page
  * knows their kind.
@@ -87,7 +79,7 @@ redo_insert(XLogReaderState *record)
 		pfree(norms);
 		pfree(copy);
 	}
-	release_buffers(bufs, block_count(record));
+	mtp_redo_release(bufs, block_count(record));
 }
 
 /* Makes a page of its header and bodies (see wal_records.h). */
@@ -159,7 +151,7 @@ redo_split(XLogReaderState *record)
 			   MtpHeader(BufferGetPage(bufs[i + 1]))->left == BufferGetBlockNumber(bufs[i]));
 		redo_page(record, i, bufs[i]);
 	}
-	release_buffers(bufs, block_count(record));
+	mtp_redo_release(bufs, block_count(record));
 }
 
 static void
@@ -177,7 +169,7 @@ redo_newroot(XLogReaderState *record)
 	mtp_blink_meta_init(BufferGetPage(bufs[0]), rec->root, rec->level);
 	PageSetLSN(BufferGetPage(bufs[0]), record->EndRecPtr);
 	MarkBufferDirty(bufs[0]);
-	release_buffers(bufs, block_count(record));
+	mtp_redo_release(bufs, block_count(record));
 }
 
 static void
@@ -210,15 +202,6 @@ redo_vacuum(XLogReaderState *record)
 		UnlockReleaseBuffer(buf);
 }
 
-static BlockNumber
-block_number(XLogReaderState *record, int block)
-{
-	BlockNumber blkno;
-
-	XLogRecGetBlockTag(record, block, NULL, NULL, &blkno);
-	return blkno;
-}
-
 /*
  * Blocks: for each level from the leaf up, left sibling (if any), page, right sibling; the parent.
  * A query that stands on a page that goes has its links, and its safexid keeps it (invariant B13).
@@ -234,10 +217,10 @@ redo_unlink(XLogReaderState *record)
 	for (int level = 0; level < rec->levels; level++)
 	{
 		bool		has_left = (rec->lefts & (1U << level)) != 0;
-		BlockNumber left = has_left ? block_number(record, n) : InvalidBlockNumber;
+		BlockNumber left = has_left ? mtp_redo_block(record, n) : InvalidBlockNumber;
 		int			at = n + (has_left ? 1 : 0);
 
-		right = block_number(record, at + 1);
+		right = mtp_redo_block(record, at + 1);
 
 		/* Left, page, right: the primary's order of locks.  The page needs no old state. */
 		if (has_left && XLogReadBufferForRedo(record, n, &bufs[n]) == BLK_NEEDS_REDO)
@@ -266,7 +249,7 @@ redo_unlink(XLogReaderState *record)
 		PageSetLSN(BufferGetPage(bufs[n]), record->EndRecPtr);
 		MarkBufferDirty(bufs[n]);
 	}
-	release_buffers(bufs, n + 1);
+	mtp_redo_release(bufs, n + 1);
 }
 
 /* Nothing is changed here: queries with snapshots as old as the page's deletion are cancelled. */

@@ -47,15 +47,6 @@ btree_order(Relation index)
 	return order;
 }
 
-static IndexTuple
-narrow_tuple(uint8 code, const MtpNarrow *e)
-{
-	IndexTuple	itup = palloc0(MTP_NARROW_TUPLE);
-
-	(void) mtp_batch_narrow_tuple(code, *e, (char *) itup);
-	return itup;
-}
-
 /*
  * Moves each sample to the end of the leaf that it falls on.  What comes behind the last leaf's
  * beginning is one task, which packs its pages.
@@ -68,8 +59,8 @@ btree_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow
 
 	for (int i = 0; i < nsamples; i++)
 	{
-		BTScanInsert key = _bt_mkscankey(index, narrow ? narrow_tuple(order->code, &narrow[i]) :
-										 wide[i].itup);
+		IndexTuple	itup = narrow ? mtp_batch_narrow_form(order->code, narrow[i]) : wide[i].itup;
+		BTScanInsert key = _bt_mkscankey(index, itup);
 		Buffer		buf;
 		Page		page;
 		BTPageOpaque opaque;

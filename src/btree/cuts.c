@@ -88,8 +88,8 @@ choose_cut(Plan *p, int from, Size want, bool pack)
 			return best;
 
 	/*
-	 * Rows mostly come with ascending TIDs, so a page in the middle of a key gets no more entries of
-	 * it, and is filled.
+	 * Rows mostly come with ascending TIDs, so a page in the middle of a key gets no more entries
+	 * of it, and is filled.
 	 */
 	return most;
 }

@@ -77,7 +77,7 @@ typedef struct Pending
 	int			n;
 	MtpBtreeItem base;			/* the first of the pending ones */
 	bool		as_is;			/* it is the only one, and complete */
-	int			ntids;			/* … and has; 0 if nothing is pending */
+	int			ntids;			/* 0 if nothing is pending */
 	ItemPointerData tids[MaxTIDsPerBTreePage];
 } Pending;
 
@@ -153,8 +153,8 @@ mtp_btree_all_items(MtpBtreeLeaf *leaf, MtpBtreeShare *s, MtpBtreeItem **items)
 	p->leaf = leaf;
 	p->n = 0;
 	p->ntids = 0;
-	/* Two lists may come of one that is overlapped, where both together have grown. */
-	p->items = *items = palloc((2 * end + s->n) * sizeof(MtpBtreeItem));
+	/* An overlapped list becomes one more item, at most, for each entry that falls into it. */
+	p->items = *items = palloc((end + s->n) * sizeof(MtpBtreeItem));
 	for (OffsetNumber at = P_FIRSTDATAKEY(leaf->opaque); at <= end; at++)
 	{
 		IndexTuple	item;

@@ -91,8 +91,7 @@ typedef struct Split
 static IndexTuple
 old_high_key(MtpBtreeLeaf *leaf)
 {
-	return P_RIGHTMOST(leaf->opaque) ? NULL :
-		mtp_btree_item(leaf->page, P_HIKEY);
+	return P_RIGHTMOST(leaf->opaque) ? NULL : mtp_btree_item(leaf->page, P_HIKEY);
 }
 
 /*
@@ -393,7 +392,8 @@ mtp_btree_put(MtpBtreeLeaf *leaf, MtpBtreeShare *s)
 	MtpBtreeItem *all;
 	int			n;
 
-	if (!s->overlaps)
+	/* Where entries alone are too large, as far as is known, no tuples are made in vain. */
+	if (!s->overlaps && s->bytes <= PageGetExactFreeSpace(leaf->page))
 	{
 		IndexTuple *items;
 		OffsetNumber *at;

@@ -51,17 +51,7 @@ redo_insert(XLogReaderState *record)
 		pfree(at);
 		pfree(tuples);
 	}
-	if (BufferIsValid(buf))
-		UnlockReleaseBuffer(buf);
-}
-
-static BlockNumber
-block_of(XLogReaderState *record, int block)
-{
-	BlockNumber blkno;
-
-	XLogRecGetBlockTag(record, block, NULL, NULL, &blkno);
-	return blkno;
+	mtp_redo_release(&buf, 1);
 }
 
 static void
@@ -78,7 +68,7 @@ redo_leaf(XLogReaderState *record, MtpWalBtreeSplit *rec, Buffer buf)
 	mtp_btree_page_begin(fresh.data, page, rec->k > 1, rec->k > 1);
 	mtp_btree_page_rewrite(fresh.data, page, rec->nsegments, segments, tuples);
 	if (rec->k > 1)
-		BTPageGetOpaque((Page) fresh.data)->btpo_next = block_of(record, 1);
+		BTPageGetOpaque((Page) fresh.data)->btpo_next = mtp_redo_block(record, 1);
 	memcpy(page, fresh.data, BLCKSZ);
 	changed(record, buf);
 	pfree(segments);
@@ -90,15 +80,16 @@ redo_new_page(XLogReaderState *record, MtpWalBtreeSplit *rec, int block, Buffer 
 {
 	Page		page = BufferGetPage(buf);
 	BTPageOpaque opaque;
+	bool		last = block == rec->k - 1;
 	Size		len;
 	char	   *tuples = block_data(record, block, 0, &len);
 
 	_bt_pageinit(page, BLCKSZ);
 	opaque = BTPageGetOpaque(page);
-	opaque->btpo_prev = block_of(record, block - 1);
-	opaque->btpo_next = block < rec->k - 1 || rec->has_right ? block_of(record, block + 1) : P_NONE;
+	opaque->btpo_prev = mtp_redo_block(record, block - 1);
+	opaque->btpo_next = last && !rec->has_right ? P_NONE : mtp_redo_block(record, block + 1);
 	opaque->btpo_level = 0;
-	opaque->btpo_flags = BTP_LEAF | (block < rec->k - 1 ? BTP_INCOMPLETE_SPLIT : 0);
+	opaque->btpo_flags = BTP_LEAF | (last ? 0 : BTP_INCOMPLETE_SPLIT);
 	opaque->btpo_cycleid = 0;
 	mtp_btree_page_restore(page, tuples, len);
 	changed(record, buf);
@@ -110,23 +101,21 @@ redo_split(XLogReaderState *record)
 {
 	MtpWalBtreeSplit *rec = (MtpWalBtreeSplit *) XLogRecGetData(record);
 	Buffer		bufs[MTP_LEAF_PAGES + 1];
-	int			n = rec->k + rec->has_right;
+	int			k = rec->k;
 
 	if (XLogReadBufferForRedo(record, 0, &bufs[0]) == BLK_NEEDS_REDO)
 		redo_leaf(record, rec, bufs[0]);
-	for (int i = 1; i < rec->k; i++)
+	for (int i = 1; i < k; i++)
 	{
 		bufs[i] = XLogInitBufferForRedo(record, i);
 		redo_new_page(record, rec, i, bufs[i]);
 	}
-	if (rec->has_right && XLogReadBufferForRedo(record, rec->k, &bufs[rec->k]) == BLK_NEEDS_REDO)
+	if (rec->has_right && XLogReadBufferForRedo(record, k, &bufs[k]) == BLK_NEEDS_REDO)
 	{
-		BTPageGetOpaque(BufferGetPage(bufs[rec->k]))->btpo_prev = block_of(record, rec->k - 1);
-		changed(record, bufs[rec->k]);
+		BTPageGetOpaque(BufferGetPage(bufs[k]))->btpo_prev = mtp_redo_block(record, k - 1);
+		changed(record, bufs[k]);
 	}
-	for (int i = 0; i < n; i++)
-		if (BufferIsValid(bufs[i]))
-			UnlockReleaseBuffer(bufs[i]);
+	mtp_redo_release(bufs, k + rec->has_right);
 }
 
 static void

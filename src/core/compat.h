@@ -31,8 +31,8 @@
  * PostgreSQL 17 made pg_attribute.attstattarget a nullable int2, gave old_snapshot_threshold up
  * (before, readers test for it on each page), numbered processes anew (MtpMyBackend is this one's
  * slot in arrays of MaxBackends entries), has nbtree's functions that may log that a page is used
- * again take the table too, gave wait events of extensions names of their own, added
- * the argument that lets stronger locks count, renamed the ICU columns of the collations' catalogs,
+ * again take the table too, gave wait events of extensions names of their own, added the argument
+ * that lets stronger locks count, renamed the ICU columns of the collations' catalogs,
  * has nbtree advance arrays on the leaf (blink/scan_keys_17.c), and asks the planner for workers of
  * any index's build whose access method wants them.  Before, it asks for btree's only, so the build
  * asks for itself: with the same locks, and as the table's owner, whose expressions they are.

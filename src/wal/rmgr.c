@@ -46,6 +46,24 @@ mtp_wal_mask(uint8 least_type, void (*mask) (Page page))
 	masks[at].mask = mask;
 }
 
+BlockNumber
+mtp_redo_block(XLogReaderState *record, int block)
+{
+	BlockNumber blkno;
+
+	XLogRecGetBlockTag(record, block, NULL, NULL, &blkno);
+	return blkno;
+}
+
+/* Buffers that recovery did not need are invalid. */
+void
+mtp_redo_release(const Buffer *bufs, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (BufferIsValid(bufs[i]))
+			UnlockReleaseBuffer(bufs[i]);
+}
+
 static void
 redo_record(XLogReaderState *record)
 {

@@ -44,6 +44,10 @@ typedef struct MtpWalRecord
 	void		(*desc) (StringInfo buf, XLogReaderState *record);
 } MtpWalRecord;
 
+/* For redo: the number of one of the record's blocks, and the end of what it has locked. */
+extern BlockNumber mtp_redo_block(XLogReaderState *record, int block);
+extern void mtp_redo_release(const Buffer *bufs, int n);
+
 /* Makes a record known.  Only from _PG_init; *rec must live for ever. */
 extern void mtp_wal_record(uint8 info, const MtpWalRecord *rec);
 

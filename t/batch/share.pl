@@ -38,12 +38,7 @@ CREATE INDEX t_b ON t USING mtpower_hash (b);
 CREATE INDEX t_ab ON t USING mtpower_hash (a, b);
 CREATE TABLE u (a int) USING mtpower;
 CREATE INDEX u_a ON u USING $am (a);
-CREATE FUNCTION gate(n int) RETURNS int LANGUAGE plpgsql AS \$\$
-BEGIN
-	PERFORM pg_advisory_lock_shared(n), pg_advisory_unlock_shared(n);
-	RETURN 0;
-END \$\$;
-});
+@{[ MtpFaults::gate_sql() ]}});
 my $held = q{(SELECT held_bytes FROM mtpower.stat_memory)};
 my $half = 512 * 1024;
 my $next = 0;

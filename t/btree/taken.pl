@@ -32,11 +32,7 @@ CREATE TABLE t (id int PRIMARY KEY, a int) USING mtpower;
 CREATE INDEX t_a ON t (a);
 CREATE TABLE u (a int) USING mtpower;
 CREATE INDEX u_a ON u (a);
-CREATE FUNCTION gate(n int) RETURNS int LANGUAGE plpgsql AS $$
-BEGIN
-	PERFORM pg_advisory_lock_shared(n), pg_advisory_unlock_shared(n);
-	RETURN 0;
-END $$;
+} . MtpFaults::gate_sql() . q{
 -- At row 3000 of a statement the session falls silent, then meets the conflict of row 1000, and goes on; at row 3500 it waits again.
 CREATE FUNCTION meddle(i int, how text) RETURNS int LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 BEGIN
@@ -58,8 +54,6 @@ BEGIN
 END $$;
 });
 
-sub stands { return "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = $_[0] AND NOT granted"; }
-
 # Another load, of keys in no order, whose entries no worker touches: its own memory is what it has to make do with.
 sub other { return ('BEGIN', 'TRUNCATE u', 'INSERT INTO u ' . join(' UNION ALL ', @_), 'COMMIT'); }
 
@@ -70,7 +64,7 @@ foreach my $how (qw(scans inserts))
 	$node->safe_psql('postgres', 'TRUNCATE t; INSERT INTO t VALUES (1000, -1)');
 	$faults->hold($_) foreach 1 .. 3;
 	my $silent = $faults->start("INSERT INTO t SELECT meddle(i, '$how'), i FROM generate_series(1, 20000) i");
-	$faults->wait_for(stands(1), "$how: the silent load");
+	$faults->wait_for(MtpFaults::stands(1), "$how: the silent load");
 	sleep(1.2);
 	$node->safe_psql('postgres', q{SELECT mtpower.stat_reset('batches')});
 	is($faults->finish($faults->start(other(keys_of(1, 80000)))), '', "$how: a load beside a silent one");
@@ -81,11 +75,11 @@ foreach my $how (qw(scans inserts))
 	is($node->safe_psql('postgres', q{SELECT entries_workers < 1000, entries_backends FROM mtpower.stat_batches WHERE index = 't_pkey'::regclass}), 't|0', "$how: the conflict is the owner's");
 
 	$faults->release(1);
-	$faults->wait_for(stands(2), "$how: the silent load goes on");
+	$faults->wait_for(MtpFaults::stands(2), "$how: the silent load goes on");
 
 	# What memory the batch had is another load's now.
 	my $other = $faults->start(other(keys_of(1, 45000), 'SELECT gate(3)', keys_of(45001, 60000)));
-	$faults->wait_for(stands(3), "$how: another load");
+	$faults->wait_for(MtpFaults::stands(3), "$how: another load");
 	$faults->release(2);
 	is($faults->finish($silent), "WARNING:  01000\nERROR:  23505\n", "$how: the silent load fails by that error");
 	$faults->release(3);

@@ -28,11 +28,7 @@ CREATE EXTENSION mtpower;
 CREATE EXTENSION amcheck;
 CREATE TABLE u (a int) USING mtpower;
 CREATE INDEX u_a ON u (a);
-CREATE FUNCTION gate(n int) RETURNS int LANGUAGE plpgsql AS $$
-BEGIN
-	PERFORM pg_advisory_lock_shared(n), pg_advisory_unlock_shared(n);
-	RETURN 0;
-END $$;
+} . MtpFaults::gate_sql() . q{
 -- Waits at gate 1 when the row's entry is made, after ON CONFLICT has looked for one and found none.
 CREATE FUNCTION slow_key(k int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -47,8 +43,6 @@ END $$;
 });
 
 sub sql { return $node->safe_psql('postgres', $_[0]); }
-
-sub stands { return "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = $_[0] AND NOT granted"; }
 
 # Entries of the second index have 32 bytes, so the 2017th needs a run: those before have 1 kB to 32 kB.  The 2017th of the first one, of 16 bytes, lies in the middle
 # of a run.
@@ -67,15 +61,15 @@ foreach my $am (qw(btree mtpower_blink))
 	my $load = $faults->start("SET race.comes = '1'",
 		"INSERT INTO race SELECT CASE i WHEN $row THEN 1 ELSE 10000 + i END, -i FROM generate_series(1, 3000) i
 			WHERE CASE i WHEN $row THEN gate(2) WHEN @{[ $row + 2 ]} THEN gate(3) ELSE 0 END = 0 ON CONFLICT DO NOTHING");
-	$faults->wait_for(stands(2), "$am: the load comes to the row");
+	$faults->wait_for(MtpFaults::stands(2), "$am: the load comes to the row");
 	my $holder = $faults->start('INSERT INTO u SELECT hashint4(g) FROM generate_series(1, 45000) g UNION ALL SELECT gate(4)');
-	$faults->wait_for(stands(4), "$am: another load holds memory");
+	$faults->wait_for(MtpFaults::stands(4), "$am: another load holds memory");
 	is(sql('SELECT held_bytes > total_bytes * 3 / 4, held_bytes < total_bytes FROM mtpower.stat_memory'), 't|t', "$am: memory is short, and there is some");
 	$faults->release(2);
-	$faults->wait_for(stands(1), "$am: the load has the row, and some of its entries");
+	$faults->wait_for(MtpFaults::stands(1), "$am: the load has the row, and some of its entries");
 	sql('SET mtpower.batching = off; INSERT INTO race VALUES (1, 100)');
 	$faults->release(1);
-	$faults->wait_for(stands(3), "$am: the row is taken back");
+	$faults->wait_for(MtpFaults::stands(3), "$am: the row is taken back");
 	is(sql(q{SELECT coalesce(sum(entries) FILTER (WHERE index = 'race_a'::regclass), 0), coalesce(sum(entries) FILTER (WHERE index = 'race_b'::regclass), 0) FROM mtpower.stat_batches}), "$row|0",
 		"$am: the entry that was submitted is in before the row dies, and the other one has left its queue");
 

@@ -123,6 +123,20 @@ sub has_stops
 	return $self->{node}->safe_psql('postgres', 'SHOW debug_assertions') eq 'on';
 }
 
+# SQL: gate(n), where a session stands while lock n is held; and a query for whether one stands there
+sub gate_sql
+{
+	return q{
+CREATE FUNCTION gate(n int) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM pg_advisory_lock_shared(n), pg_advisory_unlock_shared(n);
+	RETURN 0;
+END $$;
+};
+}
+
+sub stands { return "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = $_[0] AND NOT granted"; }
+
 # Holds the advisory lock that stopped processes wait for.
 sub hold
 {
