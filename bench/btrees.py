@@ -1,7 +1,9 @@
 """Measures loads of mtpower tables whose indexes are core's btrees, as mtpower.adopt() leaves them."""
 from data import METHODS, TYPES, columns, indexes
 from harness import PAIRS, ROUNDS, ROWS, part
+from instructions import COUNT, STEPS, TPCB, compare_cases, database, halves, tpcb
 from loads import LIVE
+from steady import PLAIN, pgbench_tables
 from tables import EVENTS, EVENTS_INDEXES, LINEITEM, LINEITEM_INDEXES, events_files, lineitem_file
 
 
@@ -145,8 +147,9 @@ def part_btree_sizes(b):
 @part
 def part_btree_least(b):
     """What gains little must lose nothing: an ascending bigint primary key alone; DELETE and COPY of
-    the same keys in one transaction; and INSERT … ON CONFLICT of half as many rows, a tenth of them
-    conflicts, with a primary key and four more."""
+    the same keys in one transaction; COPYs of hardly more rows than go in at once, into a table of a
+    tenth of the rows, and DELETEs of a row of it; and INSERT … ON CONFLICT of half as many rows, a
+    tenth of them conflicts, with a primary key and four more."""
     seq, ints = b.file('seq'), b.file()
 
     def load(side):
@@ -164,6 +167,30 @@ def part_btree_least(b):
 
     b.compare('DELETE and COPY of the same keys', sides(again), rounds=PAIRS, targets={LIVE: 0.97})
 
+    for side in 'adopted', 'heap':
+        b.table('few_' + side, side, extra=', id serial PRIMARY KEY')
+        b.server.sql(b.copy(b.file(rows=ROWS // 10), 'few_' + side, ' (a, b, c, d, t)'))
+    for rows in 300, 1000:
+        files = [b.file(rows=rows, seed=50 + i) for i in range(20)]
+
+        def few(side):
+            b.server.sql('VACUUM few_%s; CHECKPOINT' % side)
+            copies = [b.copy(f, 'few_' + side, ' (a, b, c, d, t)') for f in files]
+            return b.server.timed(';\n'.join(copies * 5), 'SET synchronous_commit = off')
+
+        b.compare('100 COPYs of %d rows' % rows, sides(few), rounds=PAIRS, targets={LIVE: 0.98})
+
+    def delete(side):
+        path = b.path('delete.sql')
+        with open(path, 'w') as f:
+            f.write('\\set id random(1, %d)\nDELETE FROM few_%s WHERE id = :id;\n' %
+                    (ROWS // 10, side))
+        return b.server.pgbench('-T', '3', '-f', path, 'postgres')
+
+    b.server.setting('synchronous_commit', 'off')
+    b.compare('DELETE of a row', sides(delete), rounds=PAIRS, unit='ms', targets={LIVE: 0.98})
+    b.server.setting('synchronous_commit', None)
+
     b.table('source', 'heap', n=0)
     b.server.sql(b.copy(ints, 'source'))
     b.server.sql('ALTER TABLE source ADD id bigserial; VACUUM ANALYZE source')
@@ -176,3 +203,73 @@ def part_btree_least(b):
                               'UPDATE SET a = excluded.a' % (ROWS // 2))
 
     b.compare('upserts', sides(upsert), targets={LIVE: 2})
+
+
+def prepare_small(b, server, am):
+    """The table that is written, one to take rows from, and pgbench's, which are adopted."""
+    db = database(server, am)
+    copy = lambda table: b.copy(b.file(rows=COUNT), table, ' (a, b, c, d, t)')
+    for table, method in ('written', am), ('source', 'heap'):
+        b.table(table, method, extra=', id serial PRIMARY KEY', server=server, db=db)
+        server.sql(copy(table) + '; VACUUM ANALYZE ' + table, db)
+    pgbench_tables(server, db, 1, am)
+    if am == 'adopted':
+        for table in 'accounts', 'branches', 'tellers', 'history':
+            server.sql("SELECT mtpower.adopt('pgbench_%s')" % table, db)
+    server.sql('VACUUM ANALYZE', db)
+
+
+# Every page of the tables is in memory then, and in frames if it may be: a case is about statements,
+# not about what the first touch of a page takes.
+WARM = [
+    PLAIN, 'SET enable_seqscan = off', 'SELECT sum(d) FROM written WHERE id > 0',
+    'SELECT sum(abalance) FROM pgbench_accounts WHERE aid > 0'
+]
+
+
+def small_cases(b, am):
+    """As instructions.cases()"""
+    key = lambda r: r.randrange(-2 ** 31, 2 ** 31)
+    some = lambda r: r.randint(1, COUNT)
+    row = lambda r: "%d, %d, %d, %d, '%032x'" % (key(r), key(r), key(r), key(r), r.getrandbits(128))
+    values = 'INSERT INTO written VALUES ($1, $2, $3, $4, $5'
+
+    def case(name, prepared, make, steps=STEPS):
+        setup = ['PREPARE p ' + prepared] if prepared else []
+        return (name, 0.97, WARM + setup, *halves(make, steps))
+
+    yield case('INSERT of a row', '(int, int, int, int, text) AS %s)' % values,
+               lambda r: ['EXECUTE p (%s)' % row(r)])
+    yield case('INSERT of a row that is there, or is not',
+               '(int, int, int, int, text, int) AS %s, $6) ON CONFLICT (id) DO UPDATE SET '
+               'a = excluded.a' % values,
+               lambda r: ['EXECUTE p (%s, %d)' % (row(r), r.randint(1, 2 * COUNT))])
+    yield case('MERGE of a row',
+               '(int, int, int, int, text, int) AS MERGE INTO written w USING (SELECT $6 AS id) s '
+               'ON w.id = s.id WHEN MATCHED THEN UPDATE SET a = $1 WHEN NOT MATCHED THEN INSERT '
+               'VALUES ($1, $2, $3, $4, $5, $6)',
+               lambda r: ['EXECUTE p (%s, %d)' % (row(r), r.randint(1, 2 * COUNT))])
+    yield case('UPDATE of a key', '(int, int) AS UPDATE written SET a = $1 WHERE id = $2',
+               lambda r: ['EXECUTE p (%d, %d)' % (key(r), some(r))])
+    yield case('UPDATE of no key', "(int) AS UPDATE written SET t = 'x' WHERE id = $1",
+               lambda r: ['EXECUTE p (%d)' % some(r)])
+    yield case('DELETE of a row', '(int) AS DELETE FROM written WHERE id = $1',
+               lambda r: ['EXECUTE p (%d)' % some(r)])
+    yield case('SELECT of a row', '(int) AS SELECT d FROM written WHERE id = $1',
+               lambda r: ['EXECUTE p (%d)' % some(r)])
+    yield case('INSERT of 100 rows',
+               '(int) AS INSERT INTO written (a, b, c, d, t) SELECT a, b, c, d, t FROM source '
+               'WHERE id BETWEEN $1 AND $1 + 99', lambda r: ['EXECUTE p (%d)' % some(r)],
+               STEPS // 20)
+    files = [b.file(rows=100, seed=40 + i) for i in range(10)]
+    yield case('COPY of 100 rows', None,
+               lambda r: [b.copy(r.choice(files), 'written', ' (a, b, c, d, t)')], STEPS // 20)
+    yield 'TPC-B as pgbench has it', 0.97, WARM + TPCB, *halves(tpcb)
+
+
+@part
+def part_btree_instructions(b):
+    """Millions of instructions that small statements take on tables with core's btrees, whose
+    entries are not batched; counted as in part instructions, so what a client and a disk add is not
+    in them."""
+    compare_cases(b, ('adopted', 'heap'), prepare_small, small_cases)

@@ -190,7 +190,7 @@ def counted_bank(b):
         case = (warm + instructions.TPCB, *instructions.halves(half))
         instructions.compare_counts(
             b, name + ', instructions', target, PEER,
-            [(backend, case) for backend in instructions.backends(b, server).values()])
+            [(backend, case) for backend in instructions.backends(b, server)])
     shutil.rmtree(server.data)
 
 

@@ -17,7 +17,7 @@ from steady import PEER, PLAIN, READS, check_plan, pgbench_tables
 COUNT = max(ROWS // 20, 1000)  # rows of a table
 STEPS = max(ROWS // 1000, 100)  # single-row statements, transactions
 RUNS = min(ROUNDS, 2)  # the second one shows how repeatable a count is
-DATABASES = {'mtpower': 'own', 'heap': 'peer'}
+DATABASES = {'mtpower': 'own', 'adopted': 'own', 'heap': 'peer'}
 # Those of `read`, and one of `frames`
 QUERIES = [(name, query.format(t='read'), settings, node) for name, query, settings, node in READS]
 QUERIES.append(('index scan, text (ICU)',
@@ -36,12 +36,18 @@ SIZES = {
 Backend = namedtuple('Backend', 'name bindir data db options')
 
 
+def database(server, am):
+    """Makes a side's database, and returns its name."""
+    db = DATABASES[am]
+    server.sql('CREATE DATABASE ' + db)
+    if db == 'own':
+        server.sql('CREATE EXTENSION mtpower', db)
+    return db
+
+
 def prepare(b, server, am):
     """All tables, under the same names on both sides."""
-    db = DATABASES[am]
-    server.sql('CREATE DATABASE %s' % db)
-    if am == 'mtpower':
-        server.sql('CREATE EXTENSION mtpower', db)
+    db = database(server, am)
 
     def table(name, n=0, kind='ints', extra='', rows=COUNT):
         b.table(name, am, kind, n, extra, server, db)
@@ -73,11 +79,11 @@ def prepare(b, server, am):
     pgbench_tables(server, db, 1, am)
 
 
-def halves(make, seed=11):
+def halves(make, steps=STEPS, seed=11):
     """A tenth as many steps to warm up as are counted."""
     r = random.Random(seed)
     lines = lambda steps: [line for _ in range(steps) for line in make(r)]
-    return lines(STEPS // 10), lines(STEPS)
+    return lines(steps // 10), lines(steps)
 
 
 def tpcb(r):
@@ -179,29 +185,34 @@ def check_valgrind():
         raise Failed('valgrind is not installed')
 
 
-def backends(b, server):
-    """Of both sides, after the server has been stopped: the library is loaded for mtpower alone."""
-    return {
-        am: Backend(am, b.args.bindir, server.data, db,
-                    [] if am == 'mtpower' else ['-c', 'shared_preload_libraries='])
-        for am, db in DATABASES.items()
-    }
+def backends(b, server, sides=AMS):
+    """Of each side, after the server has been stopped: the library is loaded for mtpower alone."""
+    return [
+        Backend(am, b.args.bindir, server.data, DATABASES[am],
+                [] if DATABASES[am] == 'own' else ['-c', 'shared_preload_libraries='])
+        for am in sides
+    ]
+
+
+def compare_cases(b, sides, prepare, cases):
+    """sides: the access methods of mtpower's tables, and of its peer's, which runs without the
+    library; prepare and cases: as below."""
+    check_valgrind()
+    server = Server(b.args, 'counted', SIZES)
+    try:
+        for am in sides:
+            prepare(b, server, am)
+    finally:
+        server.stop('fast')
+    own, peers = ({name: (target, case) for name, target, *case in cases(b, am)} for am in sides)
+    for name, (target, case) in own.items():
+        compare_counts(b, name, target, PEER,
+                       zip(backends(b, server, sides), (case, peers[name][1])))
+    shutil.rmtree(server.data)
 
 
 @part
 def part_instructions(b):
     """Millions of instructions that a single-user backend executes, on a twentieth of the rows,
     counted by cachegrind; PostgreSQL without mtpower loaded is the peer."""
-    check_valgrind()
-    server = Server(b.args, 'counted', SIZES)
-    try:
-        for am in AMS:
-            prepare(b, server, am)
-    finally:
-        server.stop('fast')
-    both = backends(b, server)
-    own, peers = ({name: (target, case) for name, target, *case in cases(b, am)} for am in AMS)
-    for name, (target, case) in own.items():
-        compare_counts(b, name, target, PEER, [(both['mtpower'], case),
-                                               (both['heap'], peers[name][1])])
-    shutil.rmtree(server.data)
+    compare_cases(b, AMS, prepare, cases)

@@ -226,11 +226,27 @@ executor_run(QueryDesc *qd, ScanDirection direction, uint64 count MTP_ONCE_PARAM
 	execute(qd, false, direction, count, MTP_ONCE);
 }
 
+static bool
+have_triggers(List *result_relations)
+{
+	ListCell   *lc;
+
+	foreach(lc, result_relations)
+		if (((ResultRelInfo *) lfirst(lc))->ri_TrigDesc != NULL)
+			return true;
+	return false;
+}
+
 /* Modifying CTEs that nobody read to their end run in here, and AFTER triggers. */
 static void
 executor_finish(QueryDesc *qd)
 {
-	execute(qd, true, NoMovementScanDirection, 0, false);
+	if (qd->plannedstmt->hasModifyingCTE ||
+		have_triggers(qd->estate->es_opened_result_relations) ||
+		have_triggers(qd->estate->es_tuple_routing_result_relations))
+		execute(qd, true, NoMovementScanDirection, 0, false);
+	else
+		call_executor(qd, true, NoMovementScanDirection, 0, false);
 }
 
 static void

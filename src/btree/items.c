@@ -77,6 +77,7 @@ typedef struct Pending
 	int			n;
 	MtpBtreeItem base;			/* the first of the pending ones */
 	bool		as_is;			/* it is the only one, and complete */
+	bool		dense;			/* lists are filled up */
 	int			ntids;			/* 0 if nothing is pending */
 	ItemPointerData tids[MaxTIDsPerBTreePage];
 } Pending;
@@ -95,26 +96,38 @@ finish_pending(Pending *p)
 	p->ntids = 0;
 }
 
-/* Adds TIDs of an item's key, ascending; as_is: they are all that the item has. */
+/*
+ * Adds TIDs of an item's key, ascending; as_is: they are all that the item has.  Where the leaf has
+ * no room they fill the pending list up, so that no page more is made of lists that are half full.
+ */
 static void
 add_tids(Pending *p, IndexTuple itup, OffsetNumber old, bool as_is, ItemPointer tids, int ntids)
 {
-	if (p->ntids > 0 && p->leaf->dedups && same_image(p->leaf, p->base.itup, itup) &&
-		p->ntids + ntids <= mtp_btree_posting_room(p->base.itup))
+	int			room = 0;		/* what the pending list takes of them */
+
+	if (p->ntids > 0 && p->leaf->dedups && same_image(p->leaf, p->base.itup, itup))
 	{
 		if (ItemPointerCompare(&p->tids[p->ntids - 1], &tids[0]) >= 0)
 			mtp_btree_complain_of_twin(p->leaf, &tids[0]);
-		p->as_is = false;
+		room = mtp_btree_posting_room(p->base.itup) - p->ntids;
+		room = ntids <= room ? ntids : p->dense ? Max(room, 0) : 0;
 	}
-	else
+	if (room > 0)
 	{
-		finish_pending(p);
-		p->base.itup = itup;
-		p->base.old = old;
-		p->as_is = as_is;
+		memcpy(&p->tids[p->ntids], tids, room * sizeof(ItemPointerData));
+		p->ntids += room;
+		p->as_is = as_is = false;
+		tids += room;
+		ntids -= room;
 	}
-	memcpy(&p->tids[p->ntids], tids, ntids * sizeof(ItemPointerData));
-	p->ntids += ntids;
+	if (ntids == 0)
+		return;
+	finish_pending(p);
+	p->base.itup = itup;
+	p->base.old = old;
+	p->as_is = as_is;
+	memcpy(p->tids, tids, ntids * sizeof(ItemPointerData));
+	p->ntids = ntids;
 }
 
 /* Adds a posting list of the leaf with n TIDs of entries that fall into it. */
@@ -151,6 +164,7 @@ mtp_btree_all_items(MtpBtreeLeaf *leaf, MtpBtreeShare *s, MtpBtreeItem **items)
 	int			next = 0;		/* of the share */
 
 	p->leaf = leaf;
+	p->dense = s->bytes > PageGetExactFreeSpace(leaf->page);
 	p->n = 0;
 	p->ntids = 0;
 	/* An overlapped list becomes one more item, at most, for each entry that falls into it. */
