@@ -58,7 +58,7 @@ extern void mtp_buffer_hit(Relation rel, int kind);
 static inline void
 mtp_buffer_torn(int kind)
 {
-	mtp_buffer.counts[kind][MTP_COUNT_TORN]++;
+	mtp_frame_count(&mtp_buffer, kind, MTP_COUNT_TORN);
 }
 
 /*

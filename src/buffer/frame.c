@@ -170,7 +170,7 @@ free_word(MtpBuffer *b, uint64 hash)
 static inline void
 count_event(MtpBuffer *b, int kind, MtpFrameCount what)
 {
-	b->counts[mtp_policy_page_kind(kind)][what]++;
+	mtp_frame_count(b, mtp_policy_page_kind(kind), what);
 }
 
 /*

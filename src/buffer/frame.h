@@ -101,7 +101,17 @@ typedef struct MtpBuffer
 	uint32		behind;			/* the frame behind its last page directory; or 0 */
 	MtpAdmission admissions[MTP_POLICY_KINDS];	/* of this process's misses */
 	uint64		counts[MTP_FRAME_KINDS][MTP_FRAME_COUNTS];	/* this process's */
+	uint64		counted;		/* bit kind * MTP_FRAME_COUNTS + what: it is not zero */
 } MtpBuffer;
+
+StaticAssertDecl(MTP_FRAME_KINDS * MTP_FRAME_COUNTS <= 64, "each count needs a bit of counted");
+
+static inline void
+mtp_frame_count(MtpBuffer *b, int kind, MtpFrameCount what)
+{
+	b->counts[kind][what]++;
+	b->counted |= (uint64) 1 << (kind * MTP_FRAME_COUNTS + what);
+}
 
 /* A frame that a reader has found, at one version */
 typedef struct MtpFrameRef

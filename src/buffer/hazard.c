@@ -174,7 +174,7 @@ mtp_hazard_wait(Relation index)
 		if (pg_atomic_read_u64(&s->index) != id)
 			continue;
 		sequence = pg_atomic_read_u64(&s->sequence);
-		mtp_buffer.counts[MTP_FRAME_INDEX][MTP_COUNT_WAITS]++;
+		mtp_frame_count(&mtp_buffer, MTP_FRAME_INDEX, MTP_COUNT_WAITS);
 		for (;;)
 		{
 			CHECK_FOR_INTERRUPTS();

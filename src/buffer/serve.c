@@ -7,6 +7,7 @@
 #include "common/pg_prng.h"
 #include "executor/instrument.h"
 #include "pgstat.h"
+#include "port/pg_bitutils.h"
 
 /* Accesses of this process that the policy does not know yet */
 static uint32 untold = 0;
@@ -25,13 +26,14 @@ mtp_buffer_tell(void)
 	uint64	   *of_directories = mtp_buffer.counts[MTP_FRAME_PAGEDIR];
 	uint32		directories = of_directories[MTP_COUNT_HITS] + of_directories[MTP_COUNT_MISSES];
 
-	for (int i = 0; i < MTP_BUFFER_COUNTS; i++)
-		if (counts[i] != 0)
-		{
-			pg_atomic_fetch_add_u64(&mtp_buffer_counts[i], counts[i]);
-			told[i] += counts[i];
-			counts[i] = 0;
-		}
+	for (; mtp_buffer.counted != 0; mtp_buffer.counted &= mtp_buffer.counted - 1)
+	{
+		int			i = pg_rightmost_one_pos64(mtp_buffer.counted);
+
+		pg_atomic_fetch_add_u64(&mtp_buffer_counts[i], counts[i]);
+		told[i] += counts[i];
+		counts[i] = 0;
+	}
 	mtp_policy_tick(mtp_buffer.policy, untold - directories, directories);
 	untold = 0;
 }
@@ -89,7 +91,7 @@ tell_in_time(void)
 void
 mtp_buffer_hit(Relation rel, int kind)
 {
-	mtp_buffer.counts[kind][MTP_COUNT_HITS]++;
+	mtp_frame_count(&mtp_buffer, kind, MTP_COUNT_HITS);
 	untold++;
 	pgstat_count_buffer_read(rel);
 	pgstat_count_buffer_hit(rel);
@@ -100,7 +102,7 @@ mtp_buffer_hit(Relation rel, int kind)
 uint64 *
 mtp_buffer_miss(int kind)
 {
-	mtp_buffer.counts[kind][MTP_COUNT_MISSES]++;
+	mtp_frame_count(&mtp_buffer, kind, MTP_COUNT_MISSES);
 	untold++;
 	return mtp_buffer_random_state();
 }

@@ -145,7 +145,7 @@ mtp_seal_frame(MtpPmem *file, MtpBuffer *b, uint32 frame, char *copy)
 	mtp_media_write(&file->headers[frame], &h, sizeof(h));
 	mtp_media_drain();			/* before any process relies on it */
 	file->sealed[frame] = h.serial;
-	b->counts[h.kind][MTP_COUNT_SEALED]++;
+	mtp_frame_count(b, h.kind, MTP_COUNT_SEALED);
 	return true;
 }
 
@@ -289,7 +289,7 @@ take_over_frame(MtpPmem *file, MtpBuffer *b, uint32 frame)
 		!mtp_frame_adopt(b, frame, h.tag, h.serial, h.degree))
 		return false;
 	file->sealed[frame] = h.serial;
-	b->counts[h.kind][MTP_COUNT_TAKEN_OVER]++;
+	mtp_frame_count(b, h.kind, MTP_COUNT_TAKEN_OVER);
 	return true;
 }
 

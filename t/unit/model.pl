@@ -121,7 +121,7 @@ missed('an operation that the model does not know', 'let_go', 'let_go', <<'C');
 +pg_atomic_fetch_add_u64(&header->version, 1);
 C
 missed('an atomic that the model does not know', 'count_event', 'count_event', <<'C');
- b->counts[mtp_policy_page_kind(kind)][what]++;
+ mtp_frame_count(b, mtp_policy_page_kind(kind), what);
 +pg_atomic_write_u64(&b->other, 1);
 C
 missed('a function gets its first access', 'mtp_frame_headers', 'mtp_frame_headers', <<'C');
