@@ -232,8 +232,10 @@ have_triggers(List *result_relations)
 	ListCell   *lc;
 
 	foreach(lc, result_relations)
+	{
 		if (((ResultRelInfo *) lfirst(lc))->ri_TrigDesc != NULL)
 			return true;
+	}
 	return false;
 }
 
