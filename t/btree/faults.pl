@@ -7,6 +7,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
+use MtpSessions qw(kill_and_restart);
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
@@ -154,15 +155,11 @@ foreach my $end ('pg_cancel_backend', 'pg_terminate_backend', 'commit', 'rollbac
 	ok($node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'second' AND wait_event = 'transactionid'}),
 		"$end: the load waits for the other session");
 	my $pid = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE application_name = 'second'});
-	if ($end eq 'kill') { kill 'KILL', $pid }
+	if ($end eq 'kill') { kill_and_restart($node, $pid) }
 	elsif ($end =~ /^pg/) { $node->safe_psql('postgres', "SELECT $end($pid)") }
 	else { $first->query_safe(uc $end) }
 	$second->finish;
-	if ($end eq 'kill')
-	{
-		eval { $first->quit };
-		ok($node->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()'), 'the server comes back');
-	}
+	if ($end eq 'kill') { eval { $first->quit } }
 	else { $first->query_safe('COMMIT') if $end =~ /^pg/; $first->quit }
 	my %message = (commit => qr/duplicate key value.*\n.*Key \(id\)=\(2500\) already exists/, rollback => qr/^$/, pg_cancel_backend => qr/canceling statement/,
 		pg_terminate_backend => qr/terminating connection/, kill => qr/server closed the connection/);

@@ -7,7 +7,7 @@ use Exporter 'import';
 use IPC::Run;
 use Time::HiRes qw(sleep);
 
-our @EXPORT = qw(start_psql finish hold release set_stop waits_sql takes_connections wait_for_restart kill_a_session);
+our @EXPORT = qw(start_psql finish hold release set_stop waits_sql takes_connections wait_for_restart kill_a_session kill_and_restart);
 
 # psql in the background, each statement a -c of its own.  The database's name may be followed by other words of a connection string.
 sub start_psql
@@ -61,11 +61,18 @@ sub wait_for_restart
 sub kill_a_session
 {
 	my ($node) = @_;
+	my $victim = $node->background_psql('postgres');
+	kill_and_restart($node, $victim->query_safe('SELECT pg_backend_pid()'));
+	eval { $victim->quit };
+}
+
+# kill -9 to a process of the server; waits until the server, which restarts for it, takes connections again.
+sub kill_and_restart
+{
+	my ($node, $pid) = @_;
 	my $restarted = qr/all server processes terminated; reinitializing/;
 	my $before = () = PostgreSQL::Test::Utils::slurp_file($node->logfile) =~ /$restarted/g;
-	my $victim = $node->background_psql('postgres');
-	kill('KILL', $victim->query_safe('SELECT pg_backend_pid()'));
-	eval { $victim->quit };
+	kill('KILL', $pid);
 	for (1 .. 1200)
 	{
 		my $now = () = PostgreSQL::Test::Utils::slurp_file($node->logfile) =~ /$restarted/g;
