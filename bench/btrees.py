@@ -1,7 +1,7 @@
 """Measures loads of mtpower tables whose indexes are core's btrees, as mtpower.adopt() leaves them."""
 from data import METHODS, TYPES, columns, indexes
 from harness import PAIRS, ROUNDS, ROWS, part
-from instructions import COUNT, STEPS, TPCB, compare_cases, database, halves, tpcb
+from instructions import COUNT, STEPS, TPCB, compare_cases, database, halves, key, row, tpcb
 from loads import LIVE
 from steady import PLAIN, pgbench_tables
 from tables import EVENTS, EVENTS_INDEXES, LINEITEM, LINEITEM_INDEXES, events_files, lineitem_file
@@ -233,9 +233,7 @@ WARM = [
 
 def small_cases(b, am):
     """As instructions.cases()"""
-    key = lambda r: r.randrange(-2 ** 31, 2 ** 31)
     some = lambda r: r.randint(1, COUNT)
-    row = lambda r: "%d, %d, %d, %d, '%032x'" % (key(r), key(r), key(r), key(r), r.getrandbits(128))
     values = 'INSERT INTO written VALUES ($1, $2, $3, $4, $5'
 
     def case(name, prepared, make, steps=STEPS):

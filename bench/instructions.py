@@ -86,6 +86,15 @@ def halves(make, steps=STEPS, seed=11):
     return lines(steps // 10), lines(steps)
 
 
+def key(r):
+    return r.randrange(-2 ** 31, 2 ** 31)
+
+
+def row(r):
+    """Four ints and a text, as SQL"""
+    return "%d, %d, %d, %d, '%032x'" % (key(r), key(r), key(r), key(r), r.getrandbits(128))
+
+
 def tpcb(r):
     a, t, d = r.randint(1, 100_000), r.randint(1, 10), r.randint(-5000, 5000)
     return [
@@ -113,20 +122,16 @@ TPCB = [
 
 def cases(b, am):
     """name, target, settings and the like, first half, second half"""
-    key = lambda r: r.randrange(-2 ** 31, 2 ** 31)
     alike = lambda text, names: [[text % name] for name in names]
     index = 'CREATE INDEX ON %s USING {} (a)'.format(AMS[am][1])
     insert = 'PREPARE ins (int, int, int, int, text) AS INSERT INTO {} VALUES ($1, $2, $3, $4, $5)'
-    row = lambda r: [
-        "EXECUTE ins (%d, %d, %d, %d, '%032x')" %
-        (key(r), key(r), key(r), key(r), r.getrandbits(128))
-    ]
+    insert_row = lambda r: ['EXECUTE ins (%s)' % row(r)]
     yield 'COPY without index', 0.97, [], [b.copy(
         b.file(rows=100), 'first_loaded')], [b.copy(b.file(rows=COUNT), 'loaded')]
     yield 'sequential scan', 0.97, [PLAIN], *alike('SELECT count(*), sum(d) FROM %s',
                                                    ('ints', 'ints'))
-    yield 'single-row INSERTs', 0.95, [insert.format('written')], *halves(row)
-    yield 'single-row INSERTs, hash indexes', 0.95, [insert.format('hashed')], *halves(row)
+    yield 'single-row INSERTs', 0.95, [insert.format('written')], *halves(insert_row)
+    yield 'single-row INSERTs, hash indexes', 0.95, [insert.format('hashed')], *halves(insert_row)
     yield ('single-row UPDATEs', 0.95, [
         'PREPARE upd (int, int) AS UPDATE written SET a = $1 WHERE id = $2'
     ], *halves(lambda r: ['EXECUTE upd (%d, %d)' % (key(r), r.randint(1, COUNT))]))
@@ -196,7 +201,7 @@ def backends(b, server, sides=AMS):
 
 def compare_cases(b, sides, prepare, cases):
     """sides: the access methods of mtpower's tables, and of its peer's, which runs without the
-    library; prepare and cases: as below."""
+    library; prepare and cases: as those of part instructions."""
     check_valgrind()
     server = Server(b.args, 'counted', SIZES)
     try:

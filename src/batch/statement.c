@@ -239,7 +239,10 @@ have_triggers(List *result_relations)
 	return false;
 }
 
-/* Modifying CTEs that nobody read to their end run in here, and AFTER triggers. */
+/*
+ * Modifying CTEs that nobody read to their end run in here, and AFTER triggers.  Where there are
+ * neither, nothing can insert any more, and the plan ends without a statement.
+ */
 static void
 executor_finish(QueryDesc *qd)
 {

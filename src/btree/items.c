@@ -103,31 +103,31 @@ finish_pending(Pending *p)
 static void
 add_tids(Pending *p, IndexTuple itup, OffsetNumber old, bool as_is, ItemPointer tids, int ntids)
 {
-	int			room = 0;		/* what the pending list takes of them */
+	int			taken = 0;		/* by the pending list */
 
 	if (p->ntids > 0 && p->leaf->dedups && same_image(p->leaf, p->base.itup, itup))
 	{
+		int			room = mtp_btree_posting_room(p->base.itup) - p->ntids;
+
 		if (ItemPointerCompare(&p->tids[p->ntids - 1], &tids[0]) >= 0)
 			mtp_btree_complain_of_twin(p->leaf, &tids[0]);
-		room = mtp_btree_posting_room(p->base.itup) - p->ntids;
-		room = ntids <= room ? ntids : p->dense ? Max(room, 0) : 0;
+		if (ntids <= room || p->dense)
+			taken = Max(Min(ntids, room), 0);
 	}
-	if (room > 0)
+	if (taken > 0)
 	{
-		memcpy(&p->tids[p->ntids], tids, room * sizeof(ItemPointerData));
-		p->ntids += room;
-		p->as_is = as_is = false;
-		tids += room;
-		ntids -= room;
+		memcpy(&p->tids[p->ntids], tids, taken * sizeof(ItemPointerData));
+		p->ntids += taken;
+		p->as_is = false;
 	}
-	if (ntids == 0)
+	if (taken == ntids)
 		return;
 	finish_pending(p);
 	p->base.itup = itup;
 	p->base.old = old;
-	p->as_is = as_is;
-	memcpy(p->tids, tids, ntids * sizeof(ItemPointerData));
-	p->ntids = ntids;
+	p->as_is = as_is && taken == 0;
+	p->ntids = ntids - taken;
+	memcpy(p->tids, tids + taken, p->ntids * sizeof(ItemPointerData));
 }
 
 /* Adds a posting list of the leaf with n TIDs of entries that fall into it. */
@@ -164,7 +164,8 @@ mtp_btree_all_items(MtpBtreeLeaf *leaf, MtpBtreeShare *s, MtpBtreeItem **items)
 	int			next = 0;		/* of the share */
 
 	p->leaf = leaf;
-	p->dense = s->bytes > PageGetExactFreeSpace(leaf->page);
+	/* Without an overlap it is for want of room that the leaf is rewritten. */
+	p->dense = !s->overlaps || s->bytes > PageGetExactFreeSpace(leaf->page);
 	p->n = 0;
 	p->ntids = 0;
 	/* An overlapped list becomes one more item, at most, for each entry that falls into it. */

@@ -106,6 +106,7 @@ typedef struct MtpBuffer
 
 StaticAssertDecl(MTP_FRAME_KINDS * MTP_FRAME_COUNTS <= 64, "each count needs a bit of counted");
 
+/* Counts an event of this process, which mtp_buffer_tell adds to those of all. */
 static inline void
 mtp_frame_count(MtpBuffer *b, int kind, MtpFrameCount what)
 {

@@ -1,7 +1,6 @@
-# Every invalidation that may come does: each time a backend or worker may rebuild its cache entries,
-# it does (debug_discard_caches, which needs a server with assertions). The indexes of a statement
-# stay redirected, workers merge with routines that were loaded before (E4), conflicts are found,
-# and a heap table agrees.
+# Backends and workers rebuild their cache entries at every chance (debug_discard_caches, which needs
+# a server with assertions). The indexes of a statement stay redirected, workers merge with routines
+# that they loaded before (E4), statements find their conflicts, and a heap table agrees.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -35,7 +34,7 @@ CREATE TABLE child (id int PRIMARY KEY, parent int REFERENCES t (id)) USING $am;
 });
 }
 
-# What the statement says on both tables, but for which one of several conflicts it reports
+# Both tables answer alike. Which one of several conflicts the detail shows is open.
 sub on_both
 {
 	my ($name, $sql) = @_;
