@@ -59,9 +59,14 @@ blink_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow
 	return n;
 }
 
-/* The entries that one leaf takes in one step. */
+/*
+ * The entries that one leaf takes in one step, as items: where equal keys become lists, those of
+ * one key are few items.
+ */
 typedef struct Share
 {
+	bool		lists;
+	uint32		entries;
 	int			n;
 	int			room;			/* of the arrays */
 	Size		bytes;
@@ -70,6 +75,9 @@ typedef struct Share
 	IndexTuple *items;
 	uint64	   *norms;
 	uint16	   *pos;
+	MtpListMaker list;			/* the last item, unless list.n is 0; its bytes don't count yet */
+	uint64		list_norm;
+	char	   *list_room;		/* MTP_MAX_ITEM bytes */
 } Share;
 
 static void
@@ -88,12 +96,35 @@ add_item(Share *s, IndexTuple itup, uint64 norm)
 	s->bytes += MAXALIGN(IndexTupleSize(itup)) + 8;
 }
 
+/* Adds the item that is being made, if there is one. */
+static void
+finish_list(Share *s)
+{
+	Size		size;
+
+	if (s->list.n == 0)
+		return;
+	size = mtp_list_end(&s->list);
+	add_item(s, memcpy(palloc(MAXALIGN(size)), s->list.itup, size), s->list_norm);
+	s->list.n = 0;
+}
+
+/* True if an item with such a key, a list of the largest size perhaps, is too much for the share. */
+static bool
+is_full(Share *s, Size key)
+{
+	Size		most = s->lists ? Max(key, Min(key + MTP_LIST_BYTES, MTP_LIST_ROOM)) : key;
+
+	return s->bytes + MAXALIGN(most) + 8 > s->limit;
+}
+
 /* Takes the entries that belong to the leaf, at most as many as one put can take. */
 static void
 take_narrow(MtpBatchStream *stream, uint8 code, Page page, Share *s)
 {
 	bool		bounded = !MtpRightmost(page);
 	MtpNarrow	high = {0};
+	MtpNarrow	last = {0};
 	char	   *chunk = NULL;
 	int			left = 0;
 
@@ -102,10 +133,20 @@ take_narrow(MtpBatchStream *stream, uint8 code, Page page, Share *s)
 	while (!mtp_stream_end(stream))
 	{
 		MtpNarrow	e = *mtp_stream_narrow(stream);
+		ItemPointerData tid;
 
 		if (bounded && mtp_narrow_less(&high, &e))
 			break;
-		if (s->bytes + MTP_NARROW_TUPLE + 8 > s->limit)
+		mtp_rid_to_tid(e.rid & ~MTP_RID_LAST, &tid);
+		if (s->list.n > 0 && e.norm == last.norm && ((e.rid ^ last.rid) & MTP_RID_LAST) == 0 &&
+			mtp_list_add(&s->list, &tid))
+		{
+			s->entries++;
+			mtp_stream_next(stream);
+			continue;
+		}
+		finish_list(s);
+		if (is_full(s, MTP_NARROW_TUPLE))
 		{
 			s->limited = true;
 			break;
@@ -116,30 +157,40 @@ take_narrow(MtpBatchStream *stream, uint8 code, Page page, Share *s)
 			chunk = palloc(left * MTP_NARROW_TUPLE);
 		}
 		(void) mtp_batch_narrow_tuple(code, e, chunk);
-		add_item(s, (IndexTuple) chunk, e.norm);
-		chunk += MTP_NARROW_TUPLE;
-		left--;
+		if (s->lists)
+		{
+			mtp_list_begin(&s->list, s->list_room, MTP_LIST_ROOM, (IndexTuple) chunk, &tid);
+			s->list_norm = e.norm;
+			last = e;
+		}
+		else
+		{
+			add_item(s, (IndexTuple) chunk, e.norm);
+			chunk += MTP_NARROW_TUPLE;
+			left--;
+		}
+		s->entries++;
 		mtp_stream_next(stream);
 	}
+	finish_list(s);
 }
 
-/* The same for wide entries.  The first one always belongs to the leaf: its descent found it. */
+/*
+ * The same for wide entries.  The first one always belongs to the leaf: its descent found it.  So
+ * does what has the key of an entry that does, unless the high key has a TID.
+ */
 static void
 take_wide(Relation index, MtpBatchStream *stream, uint8 code, Page page, Share *s)
 {
 	IndexTuple	high = MtpRightmost(page) ? NULL : MtpHighKey(page);
+	bool		by_tid = high != NULL && BTreeTupleGetHeapTID(high) != NULL;
 
 	while (!mtp_stream_end(stream))
 	{
 		IndexTuple	itup = mtp_stream_wide(stream)->itup;
-		Size		size = MAXALIGN(IndexTupleSize(itup)) + 8;
+		bool		equal = s->list.n > 0 && mtp_item_same_key(s->list.itup, itup);
 
-		if (s->n > 0 && s->bytes + size > s->limit)
-		{
-			s->limited = true;
-			break;
-		}
-		if (high != NULL && s->n > 0)
+		if (high != NULL && s->entries > 0 && (!equal || by_tid))
 		{
 			MtpBlinkKey key;
 
@@ -147,9 +198,29 @@ take_wide(Relation index, MtpBatchStream *stream, uint8 code, Page page, Share *
 			if (mtp_blink_compare(&key, high) > 0)
 				break;
 		}
-		add_item(s, itup, mtp_norm_tuple(code, itup));
+		if (equal && mtp_list_add(&s->list, &itup->t_tid))
+		{
+			s->entries++;
+			mtp_stream_next(stream);
+			continue;
+		}
+		finish_list(s);
+		if (s->n > 0 && is_full(s, IndexTupleSize(itup)))
+		{
+			s->limited = true;
+			break;
+		}
+		if (s->lists)
+		{
+			mtp_list_begin(&s->list, s->list_room, MTP_LIST_ROOM, itup, &itup->t_tid);
+			s->list_norm = mtp_norm_tuple(code, itup);
+		}
+		else
+			add_item(s, itup, mtp_norm_tuple(code, itup));
+		s->entries++;
 		mtp_stream_next(stream);
 	}
+	finish_list(s);
 }
 
 /*
@@ -219,18 +290,23 @@ blink_step(MtpBatchApply *a)
 	Buffer		buf;
 	Share		s = {.room = 512,.limit = mtp_blink_put_limit(a->index, stream->narrow)};
 
+	s.lists = put.lists = mtp_blink_lists(a->index);
+
 	mtp_blink_key_tuple(a->index, &key, first);
 	buf = mtp_blink_find_leaf(a->index, &key, &stack);
 
 	s.items = palloc(s.room * sizeof(IndexTuple));
 	s.norms = palloc(s.room * sizeof(uint64));
 	s.pos = palloc(s.room * sizeof(uint16));
+	s.list_room = palloc(MTP_MAX_ITEM);
 	if (stream->narrow)
 		take_narrow(stream, code, BufferGetPage(buf), &s);
 	else
 		take_wide(a->index, stream, code, BufferGetPage(buf), &s);
 	if (!mtp_page_fits(BufferGetPage(buf), s.n, s.bytes))
 		(void) mtp_blink_reclaim(a->index, a->heap, buf, s.bytes, a->arrival);
+	if (s.lists && !mtp_page_fits(BufferGetPage(buf), s.n, s.bytes))
+		mtp_blink_merge(a->index, buf, s.n, s.bytes);
 	if (stream->narrow)
 		place_narrow(a->index, BufferGetPage(buf), code, &s);
 	else
@@ -249,7 +325,7 @@ blink_step(MtpBatchApply *a)
 	}
 
 	put.progress = a->progress;
-	put.progress_to = *a->progress + s.n;
+	put.progress_to = *a->progress + s.entries;
 	put.more = s.limited;
 	mtp_blink_put(&put, buf, s.n, s.pos, s.items, s.norms);
 	a->leaves++;

@@ -45,6 +45,7 @@ typedef struct MtpBlinkMeta
 	BlockNumber root;
 	uint32		level;			/* the root's level */
 	BlockNumber delpages;		/* deleted pages that the last VACUUM could not free yet */
+	uint32		lists;			/* 1: equal keys are identical and become lists; 0 in old indexes */
 } MtpBlinkMeta;
 
 #define MtpBlinkMetaOf(page) ((MtpBlinkMeta *) ((char *) (page) + MTP_DIR_AT))
@@ -62,6 +63,7 @@ typedef struct MtpBlinkOptions
 {
 	int32		vl_len_;
 	int			fillfactor;		/* percent of a leaf that builds and splits fill */
+	bool		deduplicate_items;	/* equal keys become lists, where the index can have them */
 } MtpBlinkOptions;
 
 /*
@@ -76,6 +78,7 @@ typedef struct MtpBlinkInfo
 	int16		natts;
 	uint16		fixed;			/* least size of an entry without nulls; 0: columns don't tell */
 	uint16		fixed_key;		/* the same of its key columns */
+	int8		lists;			/* of the metapage; -1: not known */
 	BlockNumber root;			/* InvalidBlockNumber: not known */
 	uint32		level;
 } MtpBlinkInfo;
@@ -130,8 +133,27 @@ extern void mtp_blink_key_done(MtpBlinkKey *key, Oid subtype);
 /* Makes a key that finds the page with this high key (a pivot) again. */
 extern void mtp_blink_key_pivot(Relation rel, MtpBlinkKey *key, IndexTuple pivot);
 
-/* < 0, 0, > 0 as the key is below, equal to, above the item (leaf tuple or pivot). */
+/*
+ * < 0, 0, > 0 as the key is below, equal to, above the item (leaf tuple or pivot).  A list stands at
+ * its first TID.
+ */
 extern int	mtp_blink_compare(MtpBlinkKey *key, IndexTuple item);
+
+/*
+ * True if two leaf tuples of an index that may have lists have equal keys: then these are identical
+ * but for how a value is compressed.
+ */
+extern bool mtp_blink_same_key(Relation rel, IndexTuple a, IndexTuple b);
+
+/* Sets bit i of same[] (MTP_SAME_BYTES of them) for each of n items with the key before its own. */
+extern void mtp_blink_same_keys(Relation rel, int n, const IndexTuple *items, uint8 *same);
+
+/*
+ * The high key between two leaf tuples, palloc'd: core's _bt_truncate, which may not see lists.  key
+ * is what that wants.
+ */
+extern IndexTuple mtp_blink_truncate(Relation rel, IndexTuple left, IndexTuple right,
+									 BTScanInsert key);
 
 /* True if the first attribute is NULL. */
 static inline bool
@@ -161,6 +183,7 @@ extern void mtp_blink_check_walk(Relation rel, MtpWalk *w, BlockNumber blkno);
 /* An item that lies on the page: of the kind that belongs there, and whole. */
 extern void mtp_blink_check_item(Relation rel, Page page, IndexTuple itup);
 pg_noreturn extern void mtp_blink_fail_page(Relation rel, Page page, const char *what);
+pg_noreturn extern void mtp_blink_fail_block(Relation rel, BlockNumber blkno, const char *what);
 
 /* Say what is wrong with a tuple of at least its own size, or return NULL. */
 extern const char *mtp_blink_pivot_fault(Relation rel, IndexTuple itup);
@@ -184,15 +207,18 @@ mtp_blink_pivot_plain(Relation rel, IndexTuple itup)
 		  IndexTupleSize(itup) >= info->fixed_key));
 }
 
-/* The same for a leaf's item. */
+/* The same for a leaf's item.  Of a list it tells about the key and the first TID. */
 static inline bool
 mtp_blink_entry_plain(Relation rel, IndexTuple itup)
 {
 	const MtpBlinkInfo *info = rel->rd_amcache;
 
-	return info != NULL && info->fixed != 0 &&
-		(itup->t_info & (INDEX_ALT_TID_MASK | INDEX_NULL_MASK)) == 0 &&
-		IndexTupleSize(itup) >= info->fixed && mtp_tid_possible(&itup->t_tid);
+	if (info == NULL || info->fixed == 0 || IndexTupleHasNulls(itup))
+		return false;
+	if (likely((itup->t_info & INDEX_ALT_TID_MASK) == 0))
+		return IndexTupleSize(itup) >= info->fixed && mtp_tid_possible(&itup->t_tid);
+	return mtp_item_is_list(itup) && mtp_list_fault(itup) == NULL &&
+		mtp_item_key_size(itup) >= info->fixed;
 }
 
 /* The same for an item of a page. */
@@ -215,17 +241,29 @@ mtp_blink_item(Relation rel, Page page, int node, int slot)
 	return itup;
 }
 
-/* The same on a leaf, for a caller that needs nothing but the item's TID. */
-static inline IndexTuple
-mtp_blink_tid_item(Relation rel, Page page, int node, int slot)
+/*
+ * The same on a leaf, for a caller that needs nothing but the item's TIDs: copies them, in order,
+ * to tids (room for MTP_LIST_TIDS).  Returns their number, at least 1.
+ */
+static inline int
+mtp_blink_item_tids(Relation rel, Page page, int node, int slot, ItemPointerData *tids)
 {
 	IndexTuple	itup = mtp_slot_item(page, node, slot);
+	int			n;
 
 	if (unlikely(!mtp_slot_in_page(page, node, slot)))
 		mtp_blink_fail_page(rel, page, "directory points to something that is not an item");
-	if (unlikely((itup->t_info & INDEX_ALT_TID_MASK) != 0 || !mtp_tid_possible(&itup->t_tid)))
-		mtp_blink_fail_page(rel, page, "entry has an invalid TID");
-	return itup;
+	if (likely((itup->t_info & INDEX_ALT_TID_MASK) == 0))
+	{
+		if (unlikely(!mtp_tid_possible(&itup->t_tid)))
+			mtp_blink_fail_page(rel, page, "entry has an invalid TID");
+		tids[0] = itup->t_tid;
+		return 1;
+	}
+	n = mtp_item_is_list(itup) ? mtp_list_decode(itup, tids) : 0;
+	if (unlikely(n == 0))
+		mtp_blink_fail_page(rel, page, "list of TIDs is damaged");
+	return n;
 }
 
 static inline IndexTuple
@@ -254,6 +292,12 @@ extern Buffer mtp_blink_read_link(Relation rel, BlockNumber blkno, uint32 level,
 
 /* The same for the metapage, whose contents are checked, too. */
 extern Buffer mtp_blink_read_meta(Relation rel, int access);
+
+/*
+ * True if equal keys are to become lists.  Reads the metapage when that is not known: not with pages
+ * locked.
+ */
+extern bool mtp_blink_lists(Relation rel);
 
 /* The root's level, for cost estimates; 0 for an empty tree or one of a single leaf. */
 extern int	mtp_blink_height(Relation rel);
@@ -295,6 +339,7 @@ typedef struct MtpBlinkPut
 	volatile uint32 *progress;	/* see MtpChange; may be NULL */
 	uint32		progress_to;
 	bool		more;			/* items above these will come: fill the pages left of them */
+	bool		lists;			/* equal keys become lists (mtp_blink_lists) */
 	uint32		k;				/* out: pages that the page was split into, 1 if none */
 	int			nchildren;		/* items that are downlinks: pages whose flags they clear, … */
 	Buffer	   *children;		/* … locked exclusively */
@@ -349,10 +394,17 @@ extern Buffer mtp_blink_find_leaf(Relation rel, MtpBlinkKey *key, MtpBlinkStack 
 extern bool mtp_blink_reclaim(Relation rel, Relation heap, Buffer buf, Size need,
 							  MtpArrival arrival);
 
+/*
+ * merge.c: makes room on a leaf, which is locked exclusively, from its equal keys: they become
+ * lists.  Does nothing if that would not give room for n items of `bytes` bytes.  Ranks of items
+ * change.
+ */
+extern void mtp_blink_merge(Relation rel, Buffer buf, int n, Size bytes);
+
 /* build.c */
 extern IndexBuildResult *mtp_blink_build(Relation heap, Relation index, struct IndexInfo *info);
 extern void mtp_blink_build_empty(Relation index);
-extern void mtp_blink_meta_init(Page page, BlockNumber root, uint32 level);
+extern void mtp_blink_meta_init(Page page, BlockNumber root, uint32 level, bool lists);
 
 /* scan.c */
 extern IndexScanDesc mtp_blink_beginscan(Relation rel, int nkeys, int norderbys);

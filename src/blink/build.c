@@ -33,6 +33,9 @@ typedef struct Build
 	MtpIndexBuild b;			/* the first, which both access methods have */
 	MtpWriter	writer;
 	uint8		norm;
+	bool		allequal;		/* equal keys are identical, … */
+	bool		lists;			/* … and become lists */
+	MtpListMaker list;			/* the leaf item that is being made, unless list.n is 0 */
 	BTScanInsert key;			/* for _bt_truncate */
 	MemoryContext pivots;		/* reset for each leaf */
 	int			nlevels;
@@ -130,7 +133,7 @@ finish_page(Build *b, int level)
 	IndexTuple	highkey;
 
 	Assert(l->n >= 2);
-	highkey = level > 0 ? last : _bt_truncate(b->b.index, l->items[l->n - 2], last, b->key);
+	highkey = level > 0 ? last : mtp_blink_truncate(b->b.index, l->items[l->n - 2], last, b->key);
 	emit(b, level, l->n - 1, right, highkey);
 	MemoryContextSwitchTo(old);
 
@@ -191,8 +194,32 @@ finish_tree(Build *b)
 		emit(b, level, b->levels[level].n, InvalidBlockNumber, NULL);
 	}
 	meta = mtp_writer_page(&b->writer, MTP_BLINK_META);
-	mtp_blink_meta_init(meta, root, Max(b->nlevels, 1) - 1);
+	mtp_blink_meta_init(meta, root, Max(b->nlevels, 1) - 1, b->allequal);
 	mtp_writer_finish(&b->writer);
+}
+
+/* Adds the leaf item that is being made, if there is one. */
+static void
+finish_list(Build *b)
+{
+	if (b->list.n == 0)
+		return;
+	if (b->nlevels == 0)
+		add_level(b);
+	(void) mtp_list_end(&b->list);
+	add(b, 0, b->list.itup);
+	b->list.n = 0;
+}
+
+/* Adds an entry: to the list of its key, if that has room, or as the first of an item. */
+static void
+add_entry(Build *b, IndexTuple itup, char *room)
+{
+	if (b->list.n > 0 && b->lists && mtp_item_same_key(b->list.itup, itup) &&
+		mtp_list_add(&b->list, &itup->t_tid))
+		return;
+	finish_list(b);
+	mtp_list_begin(&b->list, room, MTP_LIST_ROOM, itup, &itup->t_tid);
 }
 
 /* Writes the tree of the spool's entries, which are sorted. */
@@ -200,20 +227,23 @@ static void
 write_tree(MtpIndexBuild *build)
 {
 	Build	   *b = (Build *) build;
+	MtpBlinkOptions *opts = (MtpBlinkOptions *) build->index->rd_options;
+	char	   *room = palloc(MTP_MAX_ITEM);
 	IndexTuple	itup;
 
 	mtp_writer_init(&b->writer, build->index, MAIN_FORKNUM, MTP_BLINK_META + 1);
 	b->norm = mtp_norm_code(build->index);
+	b->allequal = _bt_allequalimage(build->index, false);
+	b->lists = b->allequal && (opts == NULL || opts->deduplicate_items);
 	b->key = _bt_mkscankey(build->index, NULL);
 	b->pivots = AllocSetContextCreate(CurrentMemoryContext, "mtpower build pivots",
 									  ALLOCSET_SMALL_SIZES);
 	while ((itup = mtp_batch_spool_next(build->spool)) != NULL)
 	{
-		if (b->nlevels == 0)
-			add_level(b);
-		add(b, 0, itup);
+		add_entry(b, itup, room);
 		mtp_index_build_step(build);
 	}
+	finish_list(b);
 	finish_tree(b);
 }
 
@@ -268,12 +298,13 @@ mtp_blink_build_empty(Relation index)
 	MtpWriter	writer;
 
 	mtp_writer_init(&writer, index, INIT_FORKNUM, MTP_BLINK_META + 1);
-	mtp_blink_meta_init(mtp_writer_page(&writer, MTP_BLINK_META), InvalidBlockNumber, 0);
+	mtp_blink_meta_init(mtp_writer_page(&writer, MTP_BLINK_META), InvalidBlockNumber, 0,
+						_bt_allequalimage(index, false));
 	mtp_writer_finish(&writer);
 }
 
 void
-mtp_blink_meta_init(Page page, BlockNumber root, uint32 level)
+mtp_blink_meta_init(Page page, BlockNumber root, uint32 level, bool lists)
 {
 	MtpBlinkMeta *meta = MtpBlinkMetaOf(page);
 
@@ -283,5 +314,6 @@ mtp_blink_meta_init(Page page, BlockNumber root, uint32 level)
 	meta->root = root;
 	meta->level = level;
 	meta->delpages = 0;
+	meta->lists = lists ? 1 : 0;
 	((PageHeader) page)->pd_lower = MTP_DIR_AT + sizeof(MtpBlinkMeta);
 }

@@ -8,8 +8,8 @@
  */
 #include "blink/blink.h"
 
-static void
-fail_block(Relation rel, BlockNumber blkno, const char *what)
+void
+mtp_blink_fail_block(Relation rel, BlockNumber blkno, const char *what)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INDEX_CORRUPTED),
@@ -17,6 +17,7 @@ fail_block(Relation rel, BlockNumber blkno, const char *what)
 					RelationGetRelationName(rel), blkno),
 			 what ? errdetail("The %s.", what) : 0,
 			 errhint("Please REINDEX it.")));
+	pg_unreachable();
 }
 
 void
@@ -34,8 +35,7 @@ mtp_blink_fail_page(Relation rel, Page page, const char *what)
 			if (LocalBufferBlockPointers[i] == (Block) page)
 				blkno = BufferGetBlockNumber(-i - 1);
 	}
-	fail_block(rel, blkno, what);
-	pg_unreachable();
+	mtp_blink_fail_block(rel, blkno, what);
 }
 
 /* ---------- items ---------- */
@@ -47,7 +47,7 @@ tuple_whole(Relation rel, IndexTuple itup)
 	TupleDesc	tupdesc = RelationGetDescr(rel);
 	int			natts = BTreeTupleGetNAtts(itup, rel);
 	Size		start = IndexInfoFindDataOffset(itup->t_info);
-	Size		size = IndexTupleSize(itup);
+	Size		size = mtp_item_key_size(itup);
 	char	   *data = (char *) itup + start;
 	bits8	   *nulls = (bits8 *) ((char *) itup + sizeof(IndexTupleData));
 	Size		off = 0;
@@ -101,9 +101,16 @@ mtp_blink_pivot_fault(Relation rel, IndexTuple itup)
 const char *
 mtp_blink_entry_fault(Relation rel, IndexTuple itup)
 {
-	if (itup->t_info & INDEX_ALT_TID_MASK)
+	if (mtp_item_is_list(itup))
+	{
+		const char *what = mtp_list_fault(itup);
+
+		if (what != NULL)
+			return what;
+	}
+	else if (itup->t_info & INDEX_ALT_TID_MASK)
 		return "entry is not a plain tuple";
-	if (!mtp_tid_possible(&itup->t_tid))
+	else if (!mtp_tid_possible(&itup->t_tid))
 		return "entry has an invalid TID";
 	if (!tuple_whole(rel, itup))
 		return "entry is damaged";
@@ -140,7 +147,8 @@ mtp_blink_check_page(Relation rel, Buffer buf)
 				 errmsg("index \"%s\" contains unexpected zero page at block %u",
 						RelationGetRelationName(rel), BufferGetBlockNumber(buf)),
 				 errhint("Please REINDEX it.")));
-	if (unlikely(h->page_id == MTP_PAGE_ID && h->format != MTP_PAGE_FORMAT))
+	if (unlikely(h->page_id == MTP_PAGE_ID &&
+				 (h->format < MTP_PAGE_OLDEST || h->format > MTP_PAGE_FORMAT)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
 				 errmsg("index \"%s\" contains a page of unknown format %u at block %u",
@@ -161,7 +169,7 @@ mtp_blink_check_page(Relation rel, Buffer buf)
 			what = mtp_blink_pivot_fault(rel, MtpHighKey(page));
 	}
 	if (unlikely(what != NULL))
-		fail_block(rel, BufferGetBlockNumber(buf), what);
+		mtp_blink_fail_block(rel, BufferGetBlockNumber(buf), what);
 }
 
 /* Checks everything that a rewrite or split reads of the items: it ends in a critical section. */
@@ -173,7 +181,7 @@ mtp_blink_check_items(Relation rel, Buffer buf)
 	const char *what = mtp_page_fault(page, &pos);
 
 	if (unlikely(what != NULL))
-		fail_block(rel, BufferGetBlockNumber(buf), what);
+		mtp_blink_fail_block(rel, BufferGetBlockNumber(buf), what);
 	for (int i = 0; i < MtpHeader(page)->nnodes; i++)
 		for (int j = 0; j < MtpCounts(page)[i]; j++)
 			(void) mtp_blink_item(rel, page, i, j);

@@ -16,86 +16,120 @@
 /* A bottom-up deletion asks the table for so many bytes, at least. */
 #define BOTTOMUP_ROOM (BLCKSZ / 8)
 
+/* The entries of a leaf, in order */
+typedef struct Entry
+{
+	ItemPointerData tid;
+	bool		last;			/* of its item */
+	bool		marked;			/* a scan has found the row dead */
+	uint16		pos;			/* of the item */
+}			Entry;
+
+/* Reads all entries of the leaf, palloc'd; returns their number. */
+static int
+read_entries(Relation rel, Page page, Entry * *entries)
+{
+	ItemPointerData tids[MTP_LIST_TIDS];
+	int			room = MtpHeader(page)->nitems + MTP_LIST_TIDS;
+	Entry	   *e = palloc(room * sizeof(Entry));
+	MtpPos		p = {0};
+	int			n = 0;
+
+	do
+	{
+		IndexTuple	itup = mtp_slot_item(page, p.node, p.slot);
+		int			more = mtp_blink_item_tids(rel, page, p.node, p.slot, tids);
+		int			dead = mtp_slot_dead(page, p.node, p.slot) ? more :
+		more > 1 ? Min(MtpListHeadOf(itup)->dead, more) : 0;
+
+		if (n + more > room)
+			e = repalloc(e, (room = (n + more) * 2) * sizeof(Entry));
+		for (int i = 0; i < more; i++)
+			e[n++] = (Entry)
+		{
+			.tid = tids[i],.last = i == more - 1,.marked = i < dead,.pos = p.pos
+		};
+	} while (mtp_pos_next(page, &p));
+	*entries = e;
+	return n;
+}
+
 /*
- * Deletes the items that scans have marked dead.  The table reads their blocks anyway, for the
- * horizon: so it is also asked about all other items that lead to these blocks.
+ * Deletes the entries that scans have marked dead.  The table reads their blocks anyway, for the
+ * horizon: so it is also asked about all other entries of the page that lead to these blocks.
  */
 static bool
 delete_marked(Relation rel, Relation heap, Buffer buf)
 {
-	Page		page = BufferGetPage(buf);
-	MtpPos		p = mtp_page_locate(page, 0);
-	BlockNumber blocks[MTP_MAX_ITEMS];	/* of the marked items; a block may be there twice */
+	Entry	   *e;
+	int			n = read_entries(rel, BufferGetPage(buf), &e);
+	BlockNumber *blocks = palloc(n * sizeof(BlockNumber));	/* a block may be there twice */
 	int			nblocks = 0;
-	TM_IndexDeleteOp *op;
+	bool		deleted = false;
 
-	do
+	for (int i = 0; i < n; i++)
+		if (e[i].marked)
+			blocks[nblocks++] = ItemPointerGetBlockNumber(&e[i].tid);
+	if (nblocks > 0)
 	{
-		if (mtp_slot_dead(page, p.node, p.slot))
-		{
-			IndexTuple	item = mtp_blink_tid_item(rel, page, p.node, p.slot);
+		TM_IndexDeleteOp *op = mtp_dead_begin(rel, buf, n);
 
-			blocks[nblocks++] = ItemPointerGetBlockNumber(&item->t_tid);
-		}
-	} while (mtp_pos_next(page, &p));
-	if (nblocks == 0)
-		return false;
-	mtp_dead_sort_blocks(blocks, nblocks);
-	op = mtp_dead_begin(rel, buf, MtpHeader(page)->nitems);
-	p = mtp_page_locate(page, 0);
-	do
-	{
-		IndexTuple	item = mtp_blink_tid_item(rel, page, p.node, p.slot);
-		BlockNumber block = ItemPointerGetBlockNumber(&item->t_tid);
-
-		if (mtp_dead_has_block(blocks, nblocks, block))
-			mtp_dead_ask(op, p.pos, &item->t_tid)->knowndeletable =
-				mtp_slot_dead(page, p.node, p.slot);
-	} while (mtp_pos_next(page, &p));
-	return mtp_dead_delete(op, heap, buf, MTP_WAL_DELETE, mtp_page_delete);
+		mtp_dead_sort_blocks(blocks, nblocks);
+		for (int i = 0; i < n; i++)
+			if (mtp_dead_has_block(blocks, nblocks, ItemPointerGetBlockNumber(&e[i].tid)))
+				mtp_dead_ask(op, i, &e[i].tid)->knowndeletable = e[i].marked;
+		deleted = mtp_dead_delete(op, heap, buf, MTP_WAL_DELETE, mtp_page_delete);
+	}
+	pfree(blocks);
+	pfree(e);
+	return deleted;
 }
 
 /*
- * Sets old[] for each item that shares its key with the next one.  The last entry of a key has the
- * highest TID, and mostly is the newest version.  It is left out: where several rows were just
- * updated, the table would look at it first, and end the search before it began.
- *
- * Returns the number of these items; *nkeys gets the number of their keys.
+ * Sets last[] for each item that is the last one of its key; returns the number of keys that have
+ * several entries.
  */
 static int
-find_old_versions(Relation rel, Page page, bool *old, int *nkeys)
+find_last_of_keys(Relation rel, Page page, bool *last)
 {
 	int			nkeyatts = IndexRelationGetNumberOfKeyAttributes(rel);
-	MtpPos		p = mtp_page_locate(page, 0);
-	IndexTuple	last = NULL;
-	uint32		last_head = 0;
-	int			n = 0;
+	MtpPos		p = {0};
+	IndexTuple	before = NULL;
+	uint32		head_before = 0;
+	bool		several = false;
+	int			nkeys = 0;
 
-	*nkeys = 0;
-	memset(old, 0, MtpHeader(page)->nitems * sizeof(bool));
 	do
 	{
 		IndexTuple	item = mtp_blink_item(rel, page, p.node, p.slot);
 		uint32		head = MtpNodes(page)[p.node].heads[p.slot];
 
 		/* Equal keys have equal heads, so most neighbours need no comparison. */
-		if (last != NULL && head == last_head && _bt_keep_natts_fast(rel, last, item) > nkeyatts)
+		bool		same = before != NULL && head == head_before &&
+		_bt_keep_natts_fast(rel, before, item) > nkeyatts;
+
+		if (same)
+			last[p.pos - 1] = false;
+		else
+			several = false;
+		if (!several && (same || mtp_item_is_list(item)))
 		{
-			n++;
-			old[p.pos - 1] = true;
-			if (p.pos < 2 || !old[p.pos - 2])
-				(*nkeys)++;
+			several = true;
+			nkeys++;
 		}
-		last = item;
-		last_head = head;
+		last[p.pos] = true;
+		before = item;
+		head_before = head;
 	} while (mtp_pos_next(page, &p));
-	return n;
+	return nkeys;
 }
 
 /*
- * Asks the table for the items that look like old versions: several entries of one key.  All items
- * take part, so that a block of the table that is read anyway is used well.  The table decides how
- * far it goes to free `room` bytes.
+ * Asks the table for the entries that look like old versions: several of one key.  The last entry
+ * of a key has the highest TID, and mostly is the newest version.  It does not look old: where
+ * several rows were just updated, the table would look at it first, and end the search before it
+ * began.  All entries take part, so that a block of the table that is read anyway is used well.  The
+ * table decides how far it goes to free `room` bytes.
  *
  * An UPDATE that sets a column of the key may set it to what it was, and leave an old version here,
  * or not.  Then the page must look like it: a few entries each of many keys.  Many entries of few
@@ -106,25 +140,33 @@ static bool
 delete_versions(Relation rel, Relation heap, Buffer buf, Size room, MtpArrival arrival)
 {
 	Page		page = BufferGetPage(buf);
-	bool		old[MTP_MAX_ITEMS];
-	int			nkeys;
-	int			n = find_old_versions(rel, page, old, &nkeys);
-	MtpPos		p = mtp_page_locate(page, 0);
+	bool		last[MTP_MAX_ITEMS];
+	int			nkeys = find_last_of_keys(rel, page, last);
+	Entry	   *e;
+	int			n = read_entries(rel, page, &e);
+	int			nold = 0;
 	TM_IndexDeleteOp *op;
 
-	if (n == 0 || (arrival != MTP_SAME_KEY && (n < MtpHeader(page)->nitems / 4 || n > nkeys * 8)))
+	for (int i = 0; i < n; i++)
+		nold += !(e[i].last && last[e[i].pos]);
+	if (nold == 0 || (arrival != MTP_SAME_KEY && (nold < n / 4 || nold > nkeys * 8)))
+	{
+		pfree(e);
 		return false;
-	op = mtp_dead_begin(rel, buf, MtpHeader(page)->nitems);
+	}
+	op = mtp_dead_begin(rel, buf, n);
 	op->bottomup = true;
 	op->bottomupfreespace = Max(BOTTOMUP_ROOM, room);
-	do
+	for (int i = 0; i < n; i++)
 	{
-		IndexTuple	item = mtp_blink_tid_item(rel, page, p.node, p.slot);
-		TM_IndexStatus *status = mtp_dead_ask(op, p.pos, &item->t_tid);
+		TM_IndexStatus *status = mtp_dead_ask(op, i, &e[i].tid);
+		IndexTuple	item = mtp_page_item(page, e[i].pos);
 
-		status->promising = old[p.pos];
-		status->freespace = MAXALIGN(IndexTupleSize(item)) + sizeof(MtpNode) / MTP_NODE_SLOTS;
-	} while (mtp_pos_next(page, &p));
+		status->promising = !(e[i].last && last[e[i].pos]);
+		status->freespace = (MAXALIGN(IndexTupleSize(item)) + sizeof(MtpNode) / MTP_NODE_SLOTS) /
+			mtp_item_entries(item);
+	}
+	pfree(e);
 	return mtp_dead_delete(op, heap, buf, MTP_WAL_DELETE, mtp_page_delete);
 }
 

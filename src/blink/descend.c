@@ -99,6 +99,24 @@ read_root(Relation rel, BlockNumber *root, uint32 *level)
 	return *root != InvalidBlockNumber;
 }
 
+bool
+mtp_blink_lists(Relation rel)
+{
+	MtpBlinkOptions *opts = (MtpBlinkOptions *) rel->rd_options;
+	MtpBlinkInfo *info = mtp_blink_info(rel);
+
+	if (info->lists < 0)
+	{
+		Buffer		buf = mtp_blink_read_meta(rel, BUFFER_LOCK_SHARE);
+		bool		lists = MtpBlinkMetaOf(BufferGetPage(buf))->lists != 0;
+
+		UnlockReleaseBuffer(buf);
+		info = mtp_blink_info(rel);
+		info->lists = lists;
+	}
+	return info->lists > 0 && (opts == NULL || opts->deduplicate_items);
+}
+
 int
 mtp_blink_height(Relation rel)
 {

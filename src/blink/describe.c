@@ -81,7 +81,9 @@ describe_page(Relation rel, Page page, BlockNumber blkno, Datum *values, bool *n
 	MtpPageHeader *h = MtpHeader(page);
 	const char *type = h->type < lengthof(types) ? types[h->type] : NULL;
 	const char *fault;
-	int			dead = 0;
+	int			dead = 0,
+				tids = 0,
+				lists = 0;
 
 	values[MTP_INFO_TYPE] = CStringGetTextDatum(type ? type : "unknown");
 	nulls[MTP_INFO_TYPE] = false;
@@ -107,8 +109,24 @@ describe_page(Relation rel, Page page, BlockNumber blkno, Datum *values, bool *n
 
 	for (int i = 0; i < h->nnodes; i++)
 		for (int j = 0; j < MtpCounts(page)[i]; j++)
-			dead += mtp_slot_dead(page, i, j);
+		{
+			IndexTuple	itup = mtp_slot_item(page, i, j);
+			int			n = h->type == MTP_PAGE_LEAF ? mtp_item_entries(itup) : 0;
+
+			tids += n;
+			lists += n > 1;
+			if (mtp_slot_dead(page, i, j))
+				dead += Max(n, 1);
+			else if (n > 1 && mtp_list_fault(itup) == NULL)
+				dead += MtpListHeadOf(itup)->dead;
+		}
 	values[MTP_INFO_ITEMS] = Int32GetDatum(h->nitems);
+	if (h->type == MTP_PAGE_LEAF)
+	{
+		values[MTP_INFO_TIDS] = Int32GetDatum(tids);
+		values[MTP_INFO_LISTS] = Int32GetDatum(lists);
+		nulls[MTP_INFO_TIDS] = nulls[MTP_INFO_LISTS] = false;
+	}
 	values[MTP_INFO_DEAD] = Int32GetDatum(dead);
 	values[MTP_INFO_FREE] = Int32GetDatum((int32) mtp_page_free(page));
 	nulls[MTP_INFO_ITEMS] = nulls[MTP_INFO_DEAD] = nulls[MTP_INFO_FREE] = false;

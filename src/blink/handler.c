@@ -20,7 +20,8 @@ static bytea *
 blink_options(Datum reloptions, bool validate)
 {
 	static const relopt_parse_elt tab[] = {
-		{"fillfactor", RELOPT_TYPE_INT, offsetof(MtpBlinkOptions, fillfactor)}
+		{"fillfactor", RELOPT_TYPE_INT, offsetof(MtpBlinkOptions, fillfactor)},
+		{"deduplicate_items", RELOPT_TYPE_BOOL, offsetof(MtpBlinkOptions, deduplicate_items)}
 	};
 
 	mtp_require_preload();
@@ -129,6 +130,9 @@ mtp_blink_init(void)
 					  "Percentage of a leaf page that index builds and batches fill",
 					  MTP_BLINK_FILLFACTOR, MTP_BLINK_MIN_FILLFACTOR, 100,
 					  ShareUpdateExclusiveLock);
+	add_bool_reloption(blink_relopts, "deduplicate_items",
+					   "Whether entries of equal keys are stored as lists", true,
+					   ShareUpdateExclusiveLock);
 	mtp_blink_redo_init();
 	mtp_blink_batch_init();
 	mtp_blink_inspect_init();

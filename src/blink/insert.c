@@ -66,7 +66,7 @@ mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpArrival arriva
 {
 	MtpBlinkKey key;
 	MtpBlinkStack stack;
-	MtpBlinkPut put = {.rel = rel,.stack = &stack};
+	MtpBlinkPut put = {.rel = rel,.stack = &stack,.lists = mtp_blink_lists(rel)};
 	Size		size = MAXALIGN(IndexTupleSize(itup));
 	Buffer		buf;
 	MtpPageReader v;
@@ -77,6 +77,8 @@ mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpArrival arriva
 	buf = mtp_blink_find_leaf(rel, &key, &stack);
 	if (!mtp_page_fits(BufferGetPage(buf), 1, size))
 		(void) mtp_blink_reclaim(rel, heap, buf, size, arrival);
+	if (put.lists && !mtp_page_fits(BufferGetPage(buf), 1, size))
+		mtp_blink_merge(rel, buf, 1, size);
 	mtp_blink_reader_page(&v, rel, buf);
 	mtp_blink_reader_place(&key, &v, true, &place);
 	pos = place.pos;

@@ -39,6 +39,7 @@ mtp_blink_make_info(Relation rel)
 	info->single = info->nkeyatts == 1 && mtp_norm_is_exact(info->norm);
 	info->fixed = fixed_size(rel, info->natts);
 	info->fixed_key = fixed_size(rel, info->nkeyatts);
+	info->lists = -1;
 	info->root = InvalidBlockNumber;
 	rel->rd_amcache = info;
 	return info;
@@ -232,6 +233,44 @@ mtp_blink_compare(MtpBlinkKey *key, IndexTuple item)
 	if (tid == NULL)
 		return 1;
 	return ItemPointerCompare(key->bt.scantid, tid);
+}
+
+bool
+mtp_blink_same_key(Relation rel, IndexTuple a, IndexTuple b)
+{
+	uint8		code = mtp_blink_info(rel)->norm;
+
+	if (mtp_item_same_key(a, b))
+		return true;
+
+	/* Only how a value is compressed may differ, and only in tuples of variable width. */
+	if (!IndexTupleHasVarwidths(a) || !IndexTupleHasVarwidths(b) ||
+		mtp_norm_tuple(code, a) != mtp_norm_tuple(code, b))
+		return false;
+	return _bt_keep_natts_fast(rel, a, b) > IndexRelationGetNumberOfKeyAttributes(rel);
+}
+
+void
+mtp_blink_same_keys(Relation rel, int n, const IndexTuple *items, uint8 *same)
+{
+	memset(same, 0, MTP_SAME_BYTES(n));
+	for (int i = 1; i < n; i++)
+		if (mtp_blink_same_key(rel, items[i - 1], items[i]))
+			same[i / 8] |= 1 << (i % 8);
+}
+
+IndexTuple
+mtp_blink_truncate(Relation rel, IndexTuple left, IndexTuple right, BTScanInsert key)
+{
+	if (mtp_item_is_list(left))
+	{
+		ItemPointerData last = mtp_item_last_tid(left);
+
+		left = mtp_item_plain(left, &last);
+	}
+	if (mtp_item_is_list(right))
+		right = mtp_item_plain(right, &MtpListHeadOf(right)->first);
+	return _bt_truncate(rel, left, right, key);
 }
 
 /*

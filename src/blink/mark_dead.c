@@ -5,24 +5,59 @@
 #include "blink/scan.h"
 
 /*
- * Finds the item of a TID, from the place where the scan saw it to the right, and marks it.
- * Inserts may have moved the item.  If a split took it to another page, some later scan marks it.
+ * Marks the first `dead` TIDs of a list, which the scan saw as `saved`, if it still begins with
+ * these.  Other processes may set the hint at the same time, and the last one wins.
  */
 static bool
-mark_dead(Relation rel, Page page, const BTScanPosItem *item)
+mark_list(Relation rel, Page page, MtpPos *p, IndexTuple saved, int dead)
 {
+	IndexTuple	itup = mtp_slot_item(page, p->node, p->slot);
+	ItemPointerData was[MTP_LIST_TIDS];
+	ItemPointerData is[MTP_LIST_TIDS];
+	int			n = mtp_blink_item_tids(rel, page, p->node, p->slot, is);
+
+	if (!mtp_item_is_list(itup) || mtp_list_decode(saved, was) < dead || n < dead ||
+		memcmp(was, is, dead * sizeof(ItemPointerData)) != 0)
+		return false;
+	if (mtp_slot_dead(page, p->node, p->slot) || MtpListHeadOf(itup)->dead >= dead)
+		return false;
+	if (dead == n)
+		mtp_page_set_dead(page, p->node, p->slot);
+	else
+	{
+		MtpListHeadOf(itup)->dead = dead;
+		MtpHeader(page)->flags |= MTP_HAS_DEAD;
+	}
+	return true;
+}
+
+/*
+ * Finds an item that the scan saw, from its place then to the right, and marks it; dead: of a list,
+ * so many TIDs.  Inserts may have moved the item.  If it went another way, some later scan marks
+ * it.
+ */
+static bool
+mark_dead(Relation rel, Page page, const BTScanPosItem *item, IndexTuple saved, int dead)
+{
+	ItemPointerData tid = saved != NULL ? MtpListHeadOf(saved)->first : item->heapTid;
 	MtpPos		p;
 
-	if (item->indexOffset >= MtpHeader(page)->nitems)
+	if ((item->indexOffset & ~MTP_SAVED_LIST) >= MtpHeader(page)->nitems)
 		return false;
-	p = mtp_page_locate(page, item->indexOffset);
+	p = mtp_page_locate(page, item->indexOffset & ~MTP_SAVED_LIST);
 	do
 	{
-		IndexTuple	itup = mtp_blink_tid_item(rel, page, p.node, p.slot);
+		IndexTuple	itup = mtp_slot_item(page, p.node, p.slot);
 
-		if (ItemPointerEquals(&itup->t_tid, (ItemPointer) &item->heapTid))
+		if (unlikely(!mtp_slot_in_page(page, p.node, p.slot) ||
+					 (mtp_item_is_list(itup) ? mtp_list_fault(itup) != NULL :
+					  (itup->t_info & INDEX_ALT_TID_MASK) != 0)))
+			mtp_blink_fail_page(rel, page, "directory points to something that is not an item");
+		if (ItemPointerEquals(BTreeTupleGetHeapTID(itup), &tid))
 		{
-			if (mtp_slot_dead(page, p.node, p.slot))
+			if (saved != NULL)
+				return mark_list(rel, page, &p, saved, dead);
+			if (mtp_item_is_list(itup) || mtp_slot_dead(page, p.node, p.slot))
 				return false;
 			mtp_page_set_dead(page, p.node, p.slot);
 			return true;
@@ -81,8 +116,13 @@ mtp_blink_scan_kill(IndexScanDesc scan)
 
 	/* A share lock is enough for hints: at worst two scans set the same hints. */
 	for (int i = 0; i < n; i++)
-		if (mark_dead(scan->indexRelation, BufferGetPage(buf), &pos->items[bt->killedItems[i]]))
-			marked = true;
+	{
+		BTScanPosItem *item = &pos->items[bt->killedItems[i] & 0xFFFF];
+		int			dead = bt->killedItems[i] >> 16;
+		IndexTuple	saved = dead > 0 ? mtp_blink_scan_tuple(bt, item) : NULL;
+
+		marked |= mark_dead(scan->indexRelation, BufferGetPage(buf), item, saved, dead);
+	}
 	if (marked)
 		MarkBufferDirtyHint(buf, true);
 

@@ -63,18 +63,6 @@ mtp_blink_reader_copy(MtpPageReader *v, unsigned off, bool pivot)
 }
 
 IndexTuple
-mtp_blink_reader_copy_tid(MtpPageReader *v, unsigned off)
-{
-	if (off > BLCKSZ - sizeof(IndexTupleData))
-		return mtp_blink_reader_give_up(v);
-	memcpy(&v->tid, (char *) v->page + off, sizeof(IndexTupleData));
-	MTP_INJECT("frame_tid_read");
-	if ((v->tid.t_info & INDEX_ALT_TID_MASK) != 0 || !mtp_tid_possible(&v->tid.t_tid))
-		return mtp_blink_reader_give_up(v);
-	return &v->tid;
-}
-
-IndexTuple
 mtp_blink_reader_before(MtpPageReader *v, MtpPos *p)
 {
 	if (v->torn)

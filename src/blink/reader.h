@@ -30,7 +30,7 @@ typedef struct MtpPageReader
 	const uint8 *counts;		/* of the directory, and … */
 	const MtpNode *nodes;
 	MtpPageHeader head;			/* a copy */
-	IndexTupleData tid;			/* mtp_blink_reader_tid's copy, and mtp_blink_reader_item's */
+	/* mtp_blink_reader_item's copy */
 	char		item[MAXALIGN_DOWN(MTP_MAX_PIVOT) + MAXIMUM_ALIGNOF]
 				pg_attribute_aligned(MAXIMUM_ALIGNOF);
 } MtpPageReader;
@@ -91,11 +91,10 @@ mtp_blink_reader_give_up(MtpPageReader *v)
 }
 
 /*
- * Copy the item at an offset of a frame, or the TID of one.  NULL if the reader is torn, or if they
- * are not good.  Valid until the next copy.
+ * Copies the item at an offset of a frame.  NULL if the reader is torn, or if the item is not good.
+ * Valid until the next copy.
  */
 extern IndexTuple mtp_blink_reader_copy(MtpPageReader *v, unsigned off, bool pivot);
-extern IndexTuple mtp_blink_reader_copy_tid(MtpPageReader *v, unsigned off);
 
 /* The offset of a slot of a frame, if there is such a slot; else one that is refused as beyond. */
 static inline unsigned
@@ -114,15 +113,6 @@ mtp_blink_reader_item(MtpPageReader *v, int node, int slot)
 		return mtp_blink_item(v->rel, v->page, node, slot);
 	return mtp_blink_reader_copy(v, mtp_blink_reader_slot(v, node, slot),
 								 v->head.type != MTP_PAGE_LEAF);
-}
-
-/* The same for a caller that needs the TID alone, which may be nonsense until …_reader_good. */
-static inline IndexTuple
-mtp_blink_reader_tid(MtpPageReader *v, int node, int slot)
-{
-	if (BufferIsValid(v->buf))
-		return mtp_blink_tid_item(v->rel, v->page, node, slot);
-	return mtp_blink_reader_copy_tid(v, mtp_blink_reader_slot(v, node, slot));
 }
 
 /* The high key, which must exist; NULL if the reader is torn. */

@@ -14,6 +14,7 @@
 #include "index/dead.h"
 #include "index/vacuum.h"
 #include "storage/standby.h"
+#include "utils/memutils.h"
 
 /* The number of blocks of a record. */
 static int
@@ -36,6 +37,32 @@ redo_children(XLogReaderState *record, int first, Buffer *bufs)
 	}
 }
 
+/* The image is made in private memory: queries wait for the page's lock alone. */
+static void
+redo_merge(XLogReaderState *record)
+{
+	Buffer		buf;
+
+	if (XLogReadBufferForRedo(record, 0, &buf) == BLK_NEEDS_REDO)
+	{
+		MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower merge",
+												  ALLOCSET_DEFAULT_SIZES);
+		MemoryContext old = MemoryContextSwitchTo(cxt);
+		Page		page = BufferGetPage(buf);
+		Page		image = mtp_page_merge(page, (uint8 *) XLogRecGetBlockData(record, 0, NULL));
+
+		if (image == NULL)
+			elog(PANIC, "mtpower index page has no equal keys to merge");
+		memcpy(page, image, BLCKSZ);
+		PageSetLSN(page, record->EndRecPtr);
+		MarkBufferDirty(buf);
+		MemoryContextSwitchTo(old);
+		MemoryContextDelete(cxt);
+	}
+	if (BufferIsValid(buf))
+		UnlockReleaseBuffer(buf);
+}
+
 /*
  * The record has positions and tuples; the norms are computed from the tuples again, since the page
  * knows their kind.
@@ -45,6 +72,12 @@ redo_insert(XLogReaderState *record)
 {
 	MtpWalInsert *rec = (MtpWalInsert *) XLogRecGetData(record);
 	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
+
+	if (rec->nitems == MTP_INSERT_MERGES)
+	{
+		redo_merge(record);
+		return;
+	}
 
 	/*
 	 * Children come first: on the primary they are locked before their parent.  All stay locked to
@@ -166,7 +199,7 @@ redo_newroot(XLogReaderState *record)
 	bufs[0] = XLogInitBufferForRedo(record, 0);
 	bufs[1] = XLogInitBufferForRedo(record, 1);
 	redo_page(record, 1, bufs[1]);
-	mtp_blink_meta_init(BufferGetPage(bufs[0]), rec->root, rec->level);
+	mtp_blink_meta_init(BufferGetPage(bufs[0]), rec->root, rec->level, rec->lists != 0);
 	PageSetLSN(BufferGetPage(bufs[0]), record->EndRecPtr);
 	MarkBufferDirty(bufs[0]);
 	mtp_redo_release(bufs, block_count(record));
@@ -267,7 +300,10 @@ desc_insert(StringInfo buf, XLogReaderState *record)
 {
 	MtpWalInsert *rec = (MtpWalInsert *) XLogRecGetData(record);
 
-	appendStringInfo(buf, "items %u children %d", rec->nitems, block_count(record) - 1);
+	if (rec->nitems == MTP_INSERT_MERGES)
+		appendStringInfoString(buf, "merges equal keys");
+	else
+		appendStringInfo(buf, "items %u children %d", rec->nitems, block_count(record) - 1);
 }
 
 static void

@@ -29,6 +29,7 @@ mtp_blink_beginscan(Relation rel, int nkeys, int norderbys)
 
 	memset(&so->left, 0, offsetof(MtpBlinkScan, start) - offsetof(MtpBlinkScan, left));
 	so->hazard = so->mark_hazard = MTP_NO_HAZARD;
+	so->list.item = so->mark_at = -1;
 	so->code = mtp_blink_info(rel)->norm;
 	so->natts = IndexRelationGetNumberOfAttributes(rel);
 	so->context = CurrentMemoryContext;
@@ -50,6 +51,7 @@ drop_position(IndexScanDesc scan)
 
 	if (BTScanPosIsValid(bt->currPos))
 	{
+		mtp_blink_scan_leave_list(scan);
 		if (bt->numKilled > 0)
 			mtp_blink_scan_kill(scan);
 		BTScanPosUnpinIfPinned(bt->currPos);
@@ -62,9 +64,18 @@ static void
 drop_mark(MtpBlinkScan *so)
 {
 	so->bt.markItemIndex = -1;
+	so->mark_at = -1;
 	BTScanPosUnpinIfPinned(so->bt.markPos);
 	BTScanPosInvalidate(so->bt.markPos);
 	mtp_blink_scan_drop_hazard(&so->mark_hazard);
+}
+
+/* A page's tuples fit in a page. */
+void
+mtp_blink_scan_keep_tuples(MtpBlinkScan *so)
+{
+	so->bt.currTuples = MemoryContextAlloc(so->context, 2 * BLCKSZ);
+	so->bt.markTuples = so->bt.currTuples + BLCKSZ;
 }
 
 void
@@ -75,12 +86,9 @@ mtp_blink_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, 
 	drop_position(scan);
 	drop_mark(scan->opaque);
 
-	/* Only now is it known whether the scan is index-only.  A page's tuples fit in a page. */
+	/* Only now is it known whether the scan is index-only. */
 	if (scan->xs_want_itup && bt->currTuples == NULL)
-	{
-		bt->currTuples = MemoryContextAlloc(((MtpBlinkScan *) bt)->context, 2 * BLCKSZ);
-		bt->markTuples = bt->currTuples + BLCKSZ;
-	}
+		mtp_blink_scan_keep_tuples(scan->opaque);
 	if (keys != NULL && scan->numberOfKeys > 0)
 		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
 	mtp_blink_keys_reset(scan);
@@ -101,8 +109,94 @@ mtp_blink_endscan(IndexScanDesc scan)
 		pfree(bt->killedItems);
 	if (bt->currTuples != NULL)
 		pfree(bt->currTuples);	/* markTuples is its second half */
+	if (((MtpBlinkScan *) bt)->list.tids != NULL)
+		pfree(((MtpBlinkScan *) bt)->list.tids);
 	mtp_blink_keys_end(scan->opaque);
 	pfree(bt);
+}
+
+/* ---------- items and lists ---------- */
+
+/* Copies a saved list's TIDs; returns their number. */
+static int
+decode_list(IndexScanDesc scan, const BTScanPosItem *item, ItemPointerData *tids)
+{
+	BTScanOpaque bt = scan->opaque;
+	int			n = mtp_list_decode(mtp_blink_scan_tuple(bt, item), tids);
+
+	if (unlikely(n == 0))
+		mtp_blink_fail_block(scan->indexRelation, bt->currPos.currPage, "list of TIDs is damaged");
+	return n;
+}
+
+/* Enters the list that is the current item. */
+static void
+enter_list(IndexScanDesc scan)
+{
+	MtpBlinkScan *so = scan->opaque;
+	BTScanPos	pos = &so->bt.currPos;
+	BTScanPosItem *item = &pos->items[pos->itemIndex];
+	MtpScanList *list = &so->list;
+
+	if (list->tids == NULL)
+		list->tids = MemoryContextAlloc(so->context, MTP_LIST_TIDS * sizeof(ItemPointerData));
+	list->n = decode_list(scan, item, list->tids);
+	list->item = pos->itemIndex;
+	list->dead = MtpListHeadOf(mtp_blink_scan_tuple(&so->bt, item))->dead;
+	if (!scan->ignore_killed_tuples || list->dead >= list->n)
+		list->dead = 0;
+	list->known = list->dead;
+}
+
+/* The item returned last is dead to everyone.  What does not fit is forgotten: it is a hint. */
+static void
+note_dead(MtpBlinkScan *so, int killed)
+{
+	BTScanOpaque bt = &so->bt;
+
+	if (bt->killedItems == NULL)
+		bt->killedItems = MemoryContextAlloc(so->context, MTP_MAX_ITEMS * sizeof(int));
+	if (bt->numKilled < MTP_MAX_ITEMS)
+		bt->killedItems[bt->numKilled++] = killed;
+}
+
+void
+mtp_blink_scan_leave_list(IndexScanDesc scan)
+{
+	MtpBlinkScan *so = scan->opaque;
+
+	if (so->list.item >= 0 && so->list.dead > so->list.known)
+		note_dead(so, so->list.item | so->list.dead << 16);
+	so->list.item = -1;
+}
+
+/*
+ * Goes on to the next entry of the current page; false if there is none.  A scan that turns round
+ * may meet an entry again.  Of a list the page remembers that its first TIDs are dead, not which
+ * others are: a queue's readers find the former.
+ */
+static bool
+next_entry(IndexScanDesc scan, bool forward)
+{
+	MtpBlinkScan *so = scan->opaque;
+	BTScanPos	pos = &so->bt.currPos;
+	MtpScanList *list = &so->list;
+
+	if (likely(list->item < 0))
+	{
+		if (scan->kill_prior_tuple)
+			note_dead(so, pos->itemIndex);
+	}
+	else
+	{
+		if (scan->kill_prior_tuple && list->at == list->dead)
+			list->dead++;
+		list->at += forward ? 1 : -1;
+		if (list->at < list->n && list->at >= list->known)
+			return true;
+		mtp_blink_scan_leave_list(scan);
+	}
+	return forward ? ++pos->itemIndex <= pos->lastItem : --pos->itemIndex >= pos->firstItem;
 }
 
 /*
@@ -115,6 +209,7 @@ mtp_blink_gettuple(IndexScanDesc scan, ScanDirection dir)
 	MtpBlinkScan *so = scan->opaque;
 	BTScanOpaque bt = &so->bt;
 	BTScanPos	pos = &bt->currPos;
+	MtpScanList *list = &so->list;
 
 	/* Of an index that core takes for unordered, the plan has no direction. */
 	if (!ScanDirectionIsBackward(dir))
@@ -129,43 +224,66 @@ mtp_blink_gettuple(IndexScanDesc scan, ScanDirection dir)
 
 		if (!BTScanPosIsValid(*pos))
 			found = mtp_blink_scan_start(scan, dir);
-		else
-		{
-			/*
-			 * The item returned last is dead to everyone.  A scan that turns round may meet an
-			 * item again.  What does not fit is forgotten: it is a hint.
-			 */
-			if (scan->kill_prior_tuple)
-			{
-				if (bt->killedItems == NULL)
-					bt->killedItems = MemoryContextAlloc(so->context, MTP_MAX_ITEMS * sizeof(int));
-				if (bt->numKilled < MTP_MAX_ITEMS)
-					bt->killedItems[bt->numKilled++] = pos->itemIndex;
-			}
-			if (ScanDirectionIsForward(dir) ?
-				++pos->itemIndex > pos->lastItem : --pos->itemIndex < pos->firstItem)
-				found = mtp_blink_scan_step(scan, dir);
-		}
+		else if (!next_entry(scan, ScanDirectionIsForward(dir)))
+			found = mtp_blink_scan_step(scan, dir);
 		if (found)
 		{
 			BTScanPosItem *item = &pos->items[pos->itemIndex];
 
+			if (unlikely(item->indexOffset & MTP_SAVED_LIST))
+			{
+				if (list->item < 0)
+				{
+					enter_list(scan);
+					list->at = ScanDirectionIsForward(dir) ? list->known : list->n - 1;
+				}
+				scan->xs_heaptid = list->tids[list->at];
+			}
+			else
+				scan->xs_heaptid = item->heapTid;
 			mtp_tid_check_block(scan->indexRelation, pos->currPage, scan->heapRelation,
-								&item->heapTid);
-			scan->xs_heaptid = item->heapTid;
+								&scan->xs_heaptid);
 			if (scan->xs_want_itup)
-				scan->xs_itup = (IndexTuple) (bt->currTuples + item->tupleOffset);
+				scan->xs_itup = mtp_blink_scan_tuple(bt, item);
 			return true;
 		}
 	} while (mtp_blink_keys_again(scan, dir));
 	return false;
 }
 
+/* Adds what the scan has of the current page to a bitmap; returns how many entries. */
+static int
+add_to_bitmap(IndexScanDesc scan, Relation heap, TIDBitmap *tbm)
+{
+	BTScanPos	pos = &((BTScanOpaque) scan->opaque)->currPos;
+	ItemPointerData tids[MTP_MAX_ITEMS + MTP_LIST_TIDS];
+	int			total = 0;
+	int			n = 0;
+
+	for (int i = pos->firstItem; i <= pos->lastItem; i++)
+	{
+		BTScanPosItem *item = &pos->items[i];
+		int			from = n;
+
+		if (item->indexOffset & MTP_SAVED_LIST)
+			n += decode_list(scan, item, tids + n);
+		else
+			tids[n++] = item->heapTid;
+		for (int j = from; j < n; j++)
+			mtp_tid_check_block(scan->indexRelation, pos->currPage, heap, &tids[j]);
+		if (n >= MTP_MAX_ITEMS || i == pos->lastItem)
+		{
+			tbm_add_tuples(tbm, tids, n, false);
+			total += n;
+			n = 0;
+		}
+	}
+	return total;
+}
+
 int64
 mtp_blink_getbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 {
-	BTScanOpaque bt = scan->opaque;
-	BTScanPos	pos = &bt->currPos;
 	Relation	heap;
 	int64		total = 0;
 
@@ -180,17 +298,7 @@ mtp_blink_getbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 
 		while (found)
 		{
-			ItemPointerData tids[MTP_MAX_ITEMS];
-			int			n = 0;
-
-			for (int i = pos->firstItem; i <= pos->lastItem; i++)
-			{
-				mtp_tid_check_block(scan->indexRelation, pos->currPage, heap,
-									&pos->items[i].heapTid);
-				tids[n++] = pos->items[i].heapTid;
-			}
-			tbm_add_tuples(tbm, tids, n, false);
-			total += n;
+			total += add_to_bitmap(scan, heap, tbm);
 			found = mtp_blink_scan_step(scan, ForwardScanDirection);
 		}
 	} while (mtp_blink_keys_again(scan, ForwardScanDirection));
@@ -205,12 +313,28 @@ mtp_blink_getbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 void
 mtp_blink_markpos(IndexScanDesc scan)
 {
-	BTScanOpaque bt = scan->opaque;
+	MtpBlinkScan *so = scan->opaque;
+	BTScanOpaque bt = &so->bt;
 
-	drop_mark(scan->opaque);
+	drop_mark(so);
 	if (BTScanPosIsValid(bt->currPos))
+	{
 		bt->markItemIndex = bt->currPos.itemIndex;
+		so->mark_at = so->list.item >= 0 ? so->list.at : -1;
+	}
 	mtp_blink_keys_mark(scan);
+}
+
+/* Back at the mark: if that is in a list, at its TID. */
+static void
+enter_marked_list(IndexScanDesc scan)
+{
+	MtpBlinkScan *so = scan->opaque;
+
+	if (so->mark_at < 0)
+		return;
+	enter_list(scan);
+	so->list.at = so->mark_at;
 }
 
 void
@@ -222,8 +346,10 @@ mtp_blink_restrpos(IndexScanDesc scan)
 	/* The scan is still on the marked page. */
 	if (bt->markItemIndex >= 0)
 	{
+		mtp_blink_scan_leave_list(scan);
 		mtp_blink_keys_restore(scan, true);
 		bt->currPos.itemIndex = bt->markItemIndex;
+		enter_marked_list(scan);
 		return;
 	}
 	drop_position(scan);
@@ -235,6 +361,7 @@ mtp_blink_restrpos(IndexScanDesc scan)
 	so->left = so->mark_left;
 	so->in_frame = false;
 	mtp_blink_scan_share_hazard(so->mark_hazard, &so->hazard);
+	enter_marked_list(scan);
 }
 
 /* Tuples hold their columns as the table has them, INCLUDE columns and `name` too. */

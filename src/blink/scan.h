@@ -10,12 +10,27 @@
 
 #include "blink/reader.h"
 
+#define MTP_SAVED_LIST	0x8000
+
+/* A list that a scan goes through, TID by TID */
+typedef struct MtpScanList
+{
+	int			item;			/* its number in currPos; -1: the scan stands in no list */
+	int			n;
+	int			at;				/* the TID that was returned last */
+	int			dead;			/* so many TIDs from the first on are dead to everyone; … */
+	int			known;			/* … and so many the page knew to be */
+	ItemPointerData *tids;		/* MTP_LIST_TIDS */
+}			MtpScanList;
+
 typedef struct MtpBlinkScan
 {
 	/*
 	 * First, because core's _bt_preprocess_keys and others take it for the whole state.  A forward
 	 * scan fills items[] of currPos and markPos from the front, a backward one from the back,
-	 * which is MTP_MAX_ITEMS.  An item's indexOffset is its position on the page, from 0.
+	 * which is MTP_MAX_ITEMS.  An item's indexOffset is its position on the page, from 0, with
+	 * MTP_SAVED_LIST if it is a list: then its tuple is kept in any scan.  In killedItems a list's
+	 * number has the number of its dead TIDs above its lower 16 bits.
 	 */
 	BTScanOpaqueData bt;
 
@@ -30,6 +45,10 @@ typedef struct MtpBlinkScan
 	bool		in_frame;
 	MtpFrameRef ref;
 	int			nleaves;		/* leaves read since the start */
+
+	/* The list of currPos in which the scan stands, and where its mark does. */
+	MtpScanList list;
+	int			mark_at;
 
 	/* An index-only scan's hazard pointers, for what currPos and markPos have from frames. */
 	int			hazard;
@@ -133,7 +152,13 @@ extern bool mtp_blink_scan_step(IndexScanDesc scan, ScanDirection dir);
 extern void mtp_blink_scan_copy(BTScanPos to, char *to_tuples,
 								const BTScanPosData *from, const char *from_tuples);
 
-/* Saves an item as number `index` of the current position, with its tuple if the scan wants it. */
+/* Makes room for the tuples of currPos and markPos. */
+extern void mtp_blink_scan_keep_tuples(MtpBlinkScan *so);
+
+/*
+ * Saves an item as number `index` of the current position, with its tuple if it is a list, or the
+ * scan index-only.
+ */
 extern void mtp_blink_scan_save(IndexScanDesc scan, MtpPageReader *v, int index, IndexTuple itup,
 								int pos);
 
@@ -212,6 +237,19 @@ extern bool mtp_blink_keys_undoable(MtpBlinkScan *so);
 extern bool mtp_blink_turn_take(IndexScanDesc scan, BlockNumber *from, bool first);
 extern void mtp_blink_turn_pass(IndexScanDesc scan, ScanDirection dir, BlockNumber here,
 								BlockNumber link);
+
+/* The tuple of a saved item, which the scan has kept: of a list, or if it is index-only. */
+static inline IndexTuple
+mtp_blink_scan_tuple(BTScanOpaque bt, const BTScanPosItem *item)
+{
+	return (IndexTuple) (bt->currTuples + item->tupleOffset);
+}
+
+/*
+ * The scan leaves the list in which it stands, if it does, and notes which of its TIDs were found
+ * dead.
+ */
+extern void mtp_blink_scan_leave_list(IndexScanDesc scan);
 
 /* mark_dead.c: sets the dead hints that the scan has collected for the current page. */
 extern void mtp_blink_scan_kill(IndexScanDesc scan);

@@ -47,28 +47,29 @@ mtp_blink_scan_save(IndexScanDesc scan, MtpPageReader *v, int index, IndexTuple 
 {
 	BTScanOpaque bt = scan->opaque;
 	BTScanPosItem *item = &bt->currPos.items[index];
+	bool		list = mtp_item_is_list(itup);
+	Size		size = IndexTupleSize(itup);
 
 	item->heapTid = itup->t_tid;
-	item->indexOffset = pos;
-	if (bt->currTuples != NULL)
+	item->indexOffset = pos | (list ? MTP_SAVED_LIST : 0);
+	if (!list && !scan->xs_want_itup)
+		return;
+	if (bt->currTuples == NULL)
+		mtp_blink_scan_keep_tuples(scan->opaque);
+	if (unlikely(bt->currPos.nextTupleOffset + MAXALIGN(size) > BLCKSZ))
 	{
-		Size		size = IndexTupleSize(itup);
-
-		if (unlikely(bt->currPos.nextTupleOffset + MAXALIGN(size) > BLCKSZ))
+		/* Of a frame that is no error: the page is read locked next, which finds damage. */
+		if (!BufferIsValid(v->buf))
 		{
-			/* Of a frame that is no error: the page is read locked next, which finds damage. */
-			if (!BufferIsValid(v->buf))
-			{
-				v->torn = true;
-				return;
-			}
-			mtp_blink_fail_page(scan->indexRelation, v->page,
-								"directory points to some item more than once");
+			v->torn = true;
+			return;
 		}
-		item->tupleOffset = bt->currPos.nextTupleOffset;
-		memcpy(bt->currTuples + item->tupleOffset, itup, size);
-		bt->currPos.nextTupleOffset += MAXALIGN(size);
+		mtp_blink_fail_page(scan->indexRelation, v->page,
+							"directory points to some item more than once");
 	}
+	item->tupleOffset = bt->currPos.nextTupleOffset;
+	memcpy(bt->currTuples + item->tupleOffset, itup, size);
+	bt->currPos.nextTupleOffset += MAXALIGN(size);
 }
 
 /*
@@ -140,7 +141,7 @@ save_to_end(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
 	BTScanOpaque bt = scan->opaque;
 	const MtpBlinkInfo *info = mtp_blink_info(scan->indexRelation);
 	bool		locked = BufferIsValid(v->buf);
-	bool		whole = bt->currTuples != NULL;
+	bool		whole = scan->xs_want_itup;
 	unsigned	low = locked ? ((PageHeader) v->page)->pd_upper : 0;
 	int			nnodes = v->head.nnodes;
 	int			first = p.pos - p.slot; /* the rank of the node's first item */
@@ -164,7 +165,7 @@ save_to_end(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
 				v->torn = true;
 				return n;
 			}
-			if (save_plain_item(&bt->currPos, bt->currTuples, info, v->page, low, n, off,
+			if (save_plain_item(&bt->currPos, whole ? bt->currTuples : NULL, info, v->page, low, n, off,
 								first + p.slot))
 			{
 				n++;
@@ -174,8 +175,7 @@ save_to_end(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
 				}
 				continue;
 			}
-			itup = whole ? mtp_blink_reader_item(v, p.node, p.slot) :
-				mtp_blink_reader_tid(v, p.node, p.slot);
+			itup = mtp_blink_reader_item(v, p.node, p.slot);
 			if (itup == NULL)
 				return n;
 			mtp_blink_scan_save(scan, v, n++, itup, first + p.slot);
@@ -397,6 +397,7 @@ load_leaf(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v, MtpPos from)
 	if (!mtp_blink_reader_good(v))
 		return false;
 	MtpTestForOldSnapshot(scan->xs_snapshot, scan->indexRelation, v->page);
+	so->list.item = -1;			/* what it stood in is of the page before */
 	pos->buf = v->buf;
 	pos->currPage = v->block;
 	pos->lsn = lsn;
@@ -644,6 +645,7 @@ mtp_blink_scan_step(IndexScanDesc scan, ScanDirection dir)
 	BTScanOpaque bt = &so->bt;
 	bool		marked = false;
 
+	mtp_blink_scan_leave_list(scan);
 	if (bt->numKilled > 0)
 		mtp_blink_scan_kill(scan);
 

@@ -113,9 +113,48 @@ merge_items(Split *s, int n, const uint16 *pos, IndexTuple *items)
 	pfree(old);
 }
 
+/* True if the items, which have one key, are entries in the order of their TIDs, and no lists. */
+static bool
+plain_in_order(IndexTuple *items, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (mtp_item_is_list(items[i]) ||
+			(i > 0 && ItemPointerCompare(&items[i - 1]->t_tid, &items[i]->t_tid) > 0))
+			return false;
+	return true;
+}
+
+/*
+ * Makes lists of a leaf's equal keys.  On a page, entries of one key are in no order where there
+ * are lists, or have been; here they are put in order.  Else a cut between them would not separate
+ * them (invariant B15).  So this happens, too, where lists are turned off, to keys that need it.
+ */
+static void
+merge_equal(Split *s)
+{
+	Relation	rel = s->put->rel;
+	uint8	   *same;
+
+	if (!MtpIsLeaf(s->orig) || mtp_blink_info(rel)->lists == 0)
+		return;
+	same = palloc(MTP_SAME_BYTES(s->n));
+	mtp_blink_same_keys(rel, s->n, s->items, same);
+	for (int i = 0, next; i < s->n && !s->put->lists; i = next)
+	{
+		for (next = i + 1; next < s->n && MTP_SAME_BIT(same, next); next++)
+			;
+		if (plain_in_order(s->items + i, next - i))
+			for (int j = i + 1; j < next; j++)
+				same[j / 8] &= ~(1 << (j % 8));
+	}
+	s->items = mtp_list_merge(s->items, &s->n, same, MTP_LIST_ROOM);
+	if (s->items == NULL)
+		mtp_blink_fail_page(rel, s->orig, "list of TIDs is damaged");
+}
+
 /*
  * True if the items from .. to - 1 fit on one page, with the high key that is made from item `to`.
- * bytes: what the items take there.  A leaf's high key may be a heap TID larger than the item.
+ * bytes: what the items take there.  A leaf's high key may be a heap TID larger than the item's key.
  */
 static bool
 range_fits(Split *s, int from, int to, Size bytes)
@@ -124,8 +163,9 @@ range_fits(Split *s, int from, int to, Size bytes)
 	MtpHeader(s->orig)->highkey ? MtpHighKey(s->orig) : NULL;
 
 	if (high != NULL)
-		bytes += MAXALIGN(IndexTupleSize(high)) +
-			(to < s->n && MtpIsLeaf(s->orig) ? MAXALIGN(sizeof(ItemPointerData)) : 0);
+		bytes += to < s->n && MtpIsLeaf(s->orig) ?
+			MAXALIGN(mtp_item_key_size(high)) + MAXALIGN(sizeof(ItemPointerData)) :
+			MAXALIGN(IndexTupleSize(high));
 	return mtp_page_need(to - from, bytes) <= MTP_PAGE_ROOM;
 }
 
@@ -189,13 +229,26 @@ plan_split(Split *s, int n)
 	BTREE_NONLEAF_FILLFACTOR;
 	Size		fill = MTP_FILL_ROOM(percent);
 	Size		total = 0;
+	Size		bytes = 0;
 	bool		pack = s->append || s->put->more;
 	Size		most = pack ? fill : Min(fill + fill / 16, MTP_FILL_ROOM(100));
 	int			max = Min(s->n, MTP_BLINK_MAX_K);
 	int			k;
 
 	for (int i = 0; i < s->n; i++)
+	{
 		total += MTP_ITEM_ROOM(s->items[i]);
+		bytes += MAXALIGN(IndexTupleSize(s->items[i]));
+	}
+
+	/* As lists, what a batch brings may fit.  One entry would be followed by others like it. */
+	if (n > 1 && MtpIsLeaf(s->orig) && total <= MTP_FILL_ROOM(96) && range_fits(s, 0, s->n, bytes))
+	{
+		s->k = 1;
+		s->cuts[0] = 0;
+		s->cuts[1] = s->n;
+		return;
+	}
 
 	/*
 	 * Three children, and keys so wide that a page has room for two.  The page that gets one child
@@ -260,12 +313,14 @@ make_pages(Split *s)
 
 	if (itup_key)
 		itup_key->heapkeyspace = true;
-	MTP_INJECT("split_begins");
+	if (s->k > 1)
+		MTP_INJECT("split_begins");
 	for (int i = 1; i < s->k; i++)
 	{
 		IndexTuple	right = s->items[s->cuts[i]];
 
-		s->pivots[i] = leaf ? _bt_truncate(rel, s->items[s->cuts[i] - 1], right, itup_key) :
+		s->pivots[i] = leaf ?
+			mtp_blink_truncate(rel, s->items[s->cuts[i] - 1], right, itup_key) :
 			CopyIndexTuple(right);
 		s->bufs[i] = mtp_blink_alloc(rel);
 	}
@@ -274,7 +329,7 @@ make_pages(Split *s)
 	 * The cycle id is asked for behind the allocation (invariant B11).  A VACUUM that began before
 	 * a page was allocated and locked may have passed its block, and must be told to come back.
 	 */
-	cycleid = leaf ? _bt_vacuum_cycleid(rel) : 0;
+	cycleid = s->k == 1 ? oh->cycleid : leaf ? _bt_vacuum_cycleid(rel) : 0;
 	for (int i = 0; i < s->k; i++)
 	{
 		Page		page = images + i * BLCKSZ;
@@ -287,7 +342,8 @@ make_pages(Split *s)
 		h->right = last ? oh->right : BufferGetBlockNumber(s->bufs[i + 1]);
 		h->cycleid = cycleid;
 		/* No right sibling but the last page's has a downlink yet (B4). */
-		h->flags = last ? (oh->flags & MTP_INCOMPLETE) : MTP_INCOMPLETE;
+		h->flags = s->k == 1 ? oh->flags & ~MTP_HAS_DEAD :
+			last ? (oh->flags & MTP_INCOMPLETE) : MTP_INCOMPLETE;
 		if (i > 0)
 			s->pivots[i] = make_pivot(s->pivots[i], BufferGetBlockNumber(s->bufs[i]));
 		if (i > 0 && !leaf)
@@ -365,7 +421,8 @@ make_new_root(Relation rel, Buffer meta, uint32 level, int npages, Buffer *bufs,
 	Buffer		rootbuf = mtp_blink_alloc(rel);
 	Page		page = palloc(BLCKSZ);
 	PageHeader	ph = (PageHeader) page;
-	MtpWalNewRoot rec = {.root = BufferGetBlockNumber(rootbuf),.level = level};
+	MtpWalNewRoot rec = {.root = BufferGetBlockNumber(rootbuf),.level = level,
+	.lists = MtpBlinkMetaOf(BufferGetPage(meta))->lists};
 	MtpChange	c;
 	IndexTupleData first = {0};
 
@@ -398,7 +455,7 @@ make_new_root(Relation rel, Buffer meta, uint32 level, int npages, Buffer *bufs,
 	 * root yet, and one that comes by the old root finds its way by right links.
 	 */
 	mtp_change_begin(&c);
-	mtp_blink_meta_init(BufferGetPage(meta), rec.root, level);
+	mtp_blink_meta_init(BufferGetPage(meta), rec.root, level, rec.lists != 0);
 	memcpy(BufferGetPage(rootbuf), page, BLCKSZ);
 	for (int i = 0; i < k - 1; i++)
 		MtpHeader(BufferGetPage(bufs[i]))->flags &= ~MTP_INCOMPLETE;
@@ -486,7 +543,8 @@ post_downlinks(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 
 /*
  * Splits the page, with n new items for it, into as many pages as they fill, and posts the
- * downlinks.  Locks, in the order of the tree: the page, which the caller has locked exclusively,
+ * downlinks.  One page is enough where equal keys become lists: it is written anew, and the tree
+ * above is not touched.  Locks, in the order of the tree: the page, which the caller has locked exclusively,
  * new pages, the right sibling, then the parent.  Unlocks and unpins all of them.
  */
 static void
@@ -497,10 +555,11 @@ split_page(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items)
 
 	/* The images come first, so that the right sibling is locked as briefly as possible. */
 	merge_items(&s, n, pos, items);
+	merge_equal(&s);
 	plan_split(&s, n);
 	s.bufs[0] = buf;
 	make_pages(&s);
-	if (!MtpRightmost(s.orig))
+	if (s.k > 1 && !MtpRightmost(s.orig))
 	{
 		rbuf = mtp_blink_read_link(put->rel, MtpHeader(s.orig)->right, MtpHeader(s.orig)->level,
 								   BUFFER_LOCK_EXCLUSIVE);
@@ -520,10 +579,12 @@ split_page(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items)
 	put->k = s.k;
 	if (BufferIsValid(rbuf))
 		UnlockReleaseBuffer(rbuf);
-	MTP_INJECT(MtpIsLeaf(s.pages[0]) ? "leaf_split" : "inner_split");
+	if (s.k > 1)
+		MTP_INJECT(MtpIsLeaf(s.pages[0]) ? "leaf_split" : "inner_split");
 
 	/* All K pages are still locked, so no other process meets their flags (invariant B4). */
-	post_downlinks(put, s.k, s.bufs, s.pivots);
+	if (s.k > 1)
+		post_downlinks(put, s.k, s.bufs, s.pivots);
 	for (int i = 0; i < s.k; i++)
 		UnlockReleaseBuffer(s.bufs[i]);
 }

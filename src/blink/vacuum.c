@@ -50,7 +50,7 @@ typedef struct Vacuum
  * record holds them all: a crash before it leaves them, and the next VACUUM finds their rows again.
  */
 static void
-delete_dead(Relation rel, Buffer buf, int n, const uint16 *pos)
+delete_dead(Relation rel, Buffer buf, int n, const uint16 *at)
 {
 	MtpWalVacuum rec = {.nitems = n};
 	MtpChange	c;
@@ -58,12 +58,12 @@ delete_dead(Relation rel, Buffer buf, int n, const uint16 *pos)
 	mtp_change_init(&c, rel, MTP_WAL_VACUUM);
 	mtp_change_buffer(&c, buf, REGBUF_STANDARD);
 	mtp_change_begin(&c);
-	mtp_page_delete(BufferGetPage(buf), n, pos);
+	mtp_page_delete(BufferGetPage(buf), n, at);
 
 	/* The page is visited: a later split of this cycle sets the id again. */
 	MtpHeader(BufferGetPage(buf))->cycleid = 0;
 	mtp_change_data(&c, &rec, sizeof(rec));
-	mtp_change_bufdata(&c, 0, pos, n * sizeof(uint16));
+	mtp_change_bufdata(&c, 0, at, n * sizeof(uint16));
 	mtp_change_finish(&c);
 }
 
@@ -109,23 +109,30 @@ unlink_leaf(Vacuum *v, Buffer buf, BlockNumber scanblkno)
 	return done;
 }
 
-/* Fills pos with the places of the entries that are dead; returns how many. */
-static int
-find_dead(Vacuum *v, Page page, uint16 *pos)
+/* The leaf's entries, and the numbers of those that are dead (mtp_page_delete). */
+typedef struct LeafEntries
 {
-	MtpPos		p = mtp_page_locate(page, 0);
-	int			n = 0;
+	int			n;
+	int			ndead;
+	uint16		dead[BLCKSZ];	/* more than any leaf has */
+}			LeafEntries;
 
-	if (v->callback == NULL || MtpHeader(page)->nitems == 0)
-		return 0;
-	do
+static void
+find_dead(Vacuum *v, Page page, LeafEntries * e)
+{
+	MtpPos		p = {0};
+	ItemPointerData tids[MTP_LIST_TIDS];
+
+	e->n = e->ndead = 0;
+	for (bool more = MtpHeader(page)->nitems > 0; more; more = mtp_pos_next(page, &p))
 	{
-		ItemPointer tid = &mtp_blink_tid_item(v->rel, page, p.node, p.slot)->t_tid;
+		int			n = mtp_blink_item_tids(v->rel, page, p.node, p.slot, tids);
 
-		if (v->callback(tid, v->callback_state))
-			pos[n++] = p.pos;
-	} while (mtp_pos_next(page, &p));
-	return n;
+		for (int i = 0; i < n && v->callback != NULL; i++)
+			if (v->callback(&tids[i], v->callback_state))
+				e->dead[e->ndead++] = e->n + i;
+		e->n += n;
+	}
 }
 
 /*
@@ -140,8 +147,7 @@ vacuum_leaf(Vacuum *v, Buffer buf, BlockNumber scanblkno)
 	BlockNumber backtrack = InvalidBlockNumber;
 	Page		page = BufferGetPage(buf);
 	MtpPageHeader *h = MtpHeader(page);
-	uint16		pos[MTP_MAX_ITEMS];
-	int			n;
+	LeafEntries e;
 
 	/*
 	 * Wait for scans that keep the leaf pinned, also if nothing on it is dead: it may have been
@@ -160,11 +166,11 @@ vacuum_leaf(Vacuum *v, Buffer buf, BlockNumber scanblkno)
 		!MtpRightmost(page) && h->right < scanblkno)
 		backtrack = h->right;
 
-	n = find_dead(v, page, pos);
-	if (n > 0)
+	find_dead(v, page, &e);
+	if (e.ndead > 0)
 	{
-		delete_dead(rel, buf, n, pos);
-		v->stats->tuples_removed += n;
+		delete_dead(rel, buf, e.ndead, e.dead);
+		v->stats->tuples_removed += e.ndead;
 	}
 	else if (v->cycleid != 0 && h->cycleid == v->cycleid)
 	{
@@ -173,7 +179,7 @@ vacuum_leaf(Vacuum *v, Buffer buf, BlockNumber scanblkno)
 		MarkBufferDirtyHint(buf, true);
 	}
 
-	v->stats->num_index_tuples += h->nitems;
+	v->stats->num_index_tuples += e.n - e.ndead;
 	if (blkno != scanblkno)
 		log_passed(v, blkno, blkno + 1);
 	if (h->nitems > 0)

@@ -34,6 +34,52 @@ mtp_blink_verify_matches(MtpVerify *v, const void *entry, const Datum *values, c
 
 /* ---------- entry to row ---------- */
 
+/* True if the item at p has the key, whose TID is set aside, and holds the TID. */
+static bool
+holds(MtpVerify *v, Page page, const MtpPos *p, const ItemPointerData *tid)
+{
+	ItemPointerData tids[MTP_LIST_TIDS];
+	int			n = mtp_blink_item_tids(v->rel, page, p->node, p->slot, tids);
+
+	for (int i = 0; i < n; i++)
+		if (ItemPointerEquals(&tids[i], (ItemPointer) tid))
+			return true;
+	return false;
+}
+
+/*
+ * True if the leaf has the entry of the key.  *pos is the entry's place if it is no list's;
+ * otherwise it is among the items of its key around that (invariant B15), and *pos gets its item's
+ * place.
+ */
+static bool
+find_on_page(MtpVerify *v, MtpBlinkKey *key, Page page, MtpPos *pos)
+{
+	ItemPointer tid = key->bt.scantid;
+	MtpPos		p = *pos;
+	bool		found = false;
+
+	key->bt.scantid = NULL;
+	while (mtp_pos_back(MtpCounts(page), &p) &&
+		   mtp_blink_compare(key, mtp_blink_item(v->rel, page, p.node, p.slot)) == 0 &&
+		   !(found = holds(v, page, &p, tid)))
+		;
+	if (!found)
+	{
+		p = *pos;
+		for (bool more = p.pos < MtpHeader(page)->nitems; more && !found;
+			 more = !found && mtp_pos_next(page, &p))
+		{
+			if (mtp_blink_compare(key, mtp_blink_item(v->rel, page, p.node, p.slot)) != 0)
+				break;
+			found = holds(v, page, &p, tid);
+		}
+	}
+	if (found)
+		*pos = p;
+	return found;
+}
+
 /*
  * Finds the entry equal to itup, TID included.  Its leaf comes back pinned and share-locked;
  * InvalidBuffer if there is no such entry.  *where and *pos get the leaf and the place where the
@@ -57,8 +103,7 @@ find_entry(MtpVerify *v, IndexTuple itup, MtpPos *pos, BlockNumber *where)
 	*where = BufferGetBlockNumber(buf);
 	mtp_blink_reader_page(&view, v->rel, buf);
 	mtp_blink_reader_place(&key, &view, true, pos);
-	if (pos->pos < MtpHeader(page)->nitems &&
-		mtp_blink_compare(&key, mtp_slot_item(page, pos->node, pos->slot)) == 0)
+	if (find_on_page(v, &key, page, pos))
 		return buf;
 	UnlockReleaseBuffer(buf);
 	return InvalidBuffer;
@@ -81,16 +126,36 @@ mtp_blink_verify_entries(MtpVerify *v, MtpVerifyPage *p)
 {
 	Page		page = MtpVerifyPageOf(p);
 	MtpPos		pos = {0};
+	ItemPointerData tids[MTP_LIST_TIDS];
 
 	for (bool more = MtpHeader(page)->nitems > 0; more; more = mtp_pos_next(page, &pos))
 	{
 		IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
+		int			n = mtp_item_decode(itup, tids);
 
-		mtp_verify_entry(v, &itup->t_tid, itup);
+		if (mtp_item_is_list(itup))
+			itup = mtp_item_plain(itup, &tids[0]);
+		for (int i = 0; i < n; i++)
+		{
+			itup->t_tid = tids[i];
+			mtp_verify_entry(v, &tids[i], itup);
+		}
 	}
 }
 
 /* ---------- row to entry ---------- */
+
+/* True if the item is a list whose hint says that this TID is dead. */
+static bool
+in_dead_part(IndexTuple itup, ItemPointer tid)
+{
+	ItemPointerData tids[MTP_LIST_TIDS];
+	int			dead = mtp_item_is_list(itup) ? MtpListHeadOf(itup)->dead : 0;
+
+	if (dead == 0 || dead > mtp_list_decode(itup, tids))
+		return false;
+	return ItemPointerCompare(tid, &tids[dead - 1]) <= 0;
+}
 
 void
 mtp_blink_verify_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive,
@@ -109,7 +174,7 @@ mtp_blink_verify_row(Relation index, ItemPointer tid, Datum *values, bool *isnul
 	if (BufferIsValid(buf))
 	{
 		found = CopyIndexTuple(mtp_slot_item(BufferGetPage(buf), pos.node, pos.slot));
-		dead = mtp_slot_dead(BufferGetPage(buf), pos.node, pos.slot);
+		dead = mtp_slot_dead(BufferGetPage(buf), pos.node, pos.slot) || in_dead_part(found, tid);
 		UnlockReleaseBuffer(buf);
 	}
 	mtp_verify_row_entry(v, tid, blkno, pos.pos, found != NULL, dead);

@@ -15,11 +15,16 @@
 /*
  * MTP_WAL_INSERT.  Block 0: the page; data: uint16 pos[nitems], then the tuples, each MAXALIGNed
  * except the last.  Blocks 1 ..: children whose MTP_INCOMPLETE is cleared.
+ *
+ * Or, with nitems MTP_INSERT_MERGES: equal keys of the page, a leaf, become lists (mtp_page_merge);
+ * data: the bits that say which items have the key of the one before.
  */
 typedef struct MtpWalInsert
 {
 	uint16		nitems;
 } MtpWalInsert;
+
+#define MTP_INSERT_MERGES	0xFFFF
 
 /*
  * MTP_WAL_SPLIT.  Blocks 0 .. k-1: the pages, left to right, initialized; data of each: its
@@ -41,13 +46,14 @@ typedef struct MtpWalNewRoot
 {
 	BlockNumber root;
 	uint32		level;
+	uint32		lists;			/* of the metapage */
 } MtpWalNewRoot;
 
 /*
  * MTP_WAL_VACUUM: what ambulkdelete did.
  *
- * With a block: it deleted items.  Block 0: the leaf, under a cleanup lock; data: uint16
- * pos[nitems].  Or the metapage, with nitems 0 and always an image.
+ * With a block: it deleted entries.  Block 0: the leaf, under a cleanup lock; data: uint16
+ * at[nitems] (mtp_page_delete).  Or the metapage, with nitems 0 and always an image.
  *
  * Without a block: it passed the blocks from .. to - 1, leaves among them under a cleanup lock.
  * Replay waits until no scan stands on one of them (index/passed.c).

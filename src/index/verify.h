@@ -35,6 +35,7 @@ typedef struct MtpVerify
 	BufferAccessStrategy strategy;
 	struct MtpVerifyRows *rows; /* verify_rows.c's; NULL if only the index is checked */
 	void	   *own;			/* the access method's */
+	bool		lists;			/* entries of equal keys may be lists */
 } MtpVerify;
 
 /* So many looks must show the same fault. */

@@ -2,8 +2,8 @@
  * change.c
  *	  Fills a page, and changes its items in place.
  *
- * Everything here but mtp_page_pack runs in critical sections and in redo.  It raises no error,
- * allocates nothing, and looks at nothing but its arguments and the page without its hints.
+ * Everything here but mtp_page_pack and mtp_page_merge runs in critical sections and in redo.  It
+ * raises no error, allocates nothing, and looks at nothing but its arguments and the page without its hints.
  */
 #include "page/page.h"
 
@@ -472,8 +472,9 @@ mtp_page_insert_reads(Page page, int n, Size bytes)
 	return gap(page) < bytes + n * sizeof(MtpNode) + (n / MTP_DIR_STEP + 1) * MTP_DIR_STEP * 5;
 }
 
-void
-mtp_page_delete(Page page, int n, const uint16 *pos)
+/* Takes the items at ranks pos[0] < pos[1] < … out of the directory; their bodies are garbage. */
+static void
+drop_items(Page page, int n, const uint16 *pos)
 {
 	MtpPageHeader *h = MtpHeader(page);
 	uint32	   *dir = MtpDir(page);
@@ -484,8 +485,12 @@ mtp_page_delete(Page page, int n, const uint16 *pos)
 		MtpPos		p = mtp_page_locate(page, pos[i]);
 		MtpNode    *node = &MtpNodes(page)[p.node];
 		int			tail = --counts[p.node] - p.slot;
+		IndexTuple	itup = mtp_node_item(page, node, p.slot);
 
-		h->garbage += MAXALIGN(IndexTupleSize(mtp_node_item(page, node, p.slot)));
+		/* No slot leads to this hint any more, so mtp_page_mask can't hide it. */
+		if (h->type == MTP_PAGE_LEAF && mtp_item_is_list(itup))
+			MtpListHeadOf(itup)->dead = 0;
+		h->garbage += MAXALIGN(IndexTupleSize(itup));
 		if (mtp_slot_dead(page, p.node, p.slot) && h->ndead > 0)
 			h->ndead--;
 		memmove(&node->heads[p.slot], &node->heads[p.slot + 1], tail * sizeof(uint32));
@@ -515,6 +520,70 @@ mtp_page_delete(Page page, int n, const uint16 *pos)
 }
 
 void
+mtp_page_delete(Page page, int n, const uint16 *at)
+{
+	MtpPos		p = {0};
+	uint16		whole[MTP_MAX_ITEMS];
+	int			nwhole = 0;
+	int			entry = 0;		/* number of the item's first entry */
+
+	for (int i = 0; i < n;)
+	{
+		IndexTuple	itup = mtp_slot_item(page, p.node, p.slot);
+		int			end = entry + mtp_item_entries(itup);
+		int			first = i;
+
+		while (i < n && at[i] < end)
+			i++;
+		if (i - first == end - entry)
+			whole[nwhole++] = p.pos;
+		else if (i > first)
+		{
+			Size		size = MAXALIGN(IndexTupleSize(itup));
+			uint16		gone[MTP_LIST_TIDS];
+
+			for (int j = first; j < i; j++)
+				gone[j - first] = at[j] - entry;
+			mtp_list_remove(itup, i - first, gone);
+			MtpHeader(page)->garbage += size - MAXALIGN(IndexTupleSize(itup));
+		}
+		entry = end;
+		if (!mtp_pos_next(page, &p))
+			break;
+	}
+	drop_items(page, nwhole, whole);
+}
+
+Page
+mtp_page_merge(Page page, const uint8 *same)
+{
+	MtpPageHeader *h = MtpHeader(page);
+	IndexTuple *items = palloc(Max(h->nitems, 1) * sizeof(IndexTuple));
+	int			n = mtp_page_items(page, items);
+	IndexTuple *merged = mtp_list_merge(items, &n, same, MTP_LIST_ROOM);
+	Size		bytes = h->highkey != 0 ? MAXALIGN(IndexTupleSize(MtpHighKey(page))) : 0;
+	Page		image;
+	MtpPageHeader *to;
+
+	pfree(items);
+	if (merged == NULL)
+		return NULL;
+	for (int i = 0; i < n; i++)
+		bytes += MAXALIGN(IndexTupleSize(merged[i]));
+	if (n >= h->nitems || mtp_page_need(n, bytes) > MTP_PAGE_ROOM)
+		return NULL;
+	image = palloc(BLCKSZ);
+	mtp_page_init(image, h->type, h->level, h->norm);
+	to = MtpHeader(image);
+	to->flags = h->flags & ~MTP_HAS_DEAD;
+	to->left = h->left;
+	to->right = h->right;
+	to->cycleid = h->cycleid;
+	mtp_page_pack(image, n, merged, h->highkey != 0 ? MtpHighKey(page) : NULL);
+	return image;
+}
+
+void
 mtp_page_set_dead(Page page, int node, int slot)
 {
 	MtpPageHeader *h = MtpHeader(page);
@@ -539,5 +608,11 @@ mtp_page_mask(Page page)
 		return;
 	for (int i = 0; i < h->nnodes; i++)
 		for (int j = 0; j < MtpCounts(page)[i]; j++)
+		{
+			IndexTuple	itup = mtp_slot_item(page, i, j);
+
 			MtpNodes(page)[i].offs[j] &= ~MTP_SLOT_DEAD;
+			if (h->type == MTP_PAGE_LEAF && mtp_item_is_list(itup) && mtp_list_fault(itup) == NULL)
+				MtpListHeadOf(itup)->dead = 0;
+		}
 }

@@ -119,7 +119,7 @@ mtp_page_shape(Page page)
 
 	if (h->page_id != MTP_PAGE_ID)
 		return "page identifier is wrong";
-	if (h->format != MTP_PAGE_FORMAT)
+	if (h->format < MTP_PAGE_OLDEST || h->format > MTP_PAGE_FORMAT)
 		return "page format is unknown";
 	if (ph->pd_special != BLCKSZ || ph->pd_upper > ph->pd_special ||
 		ph->pd_lower > ph->pd_upper || ph->pd_upper != MAXALIGN(ph->pd_upper))

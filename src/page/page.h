@@ -12,14 +12,19 @@
 
 #include "access/itup.h"
 #include "access/nbtree.h"
+#include "page/list.h"
 #include "page/norm.h"
 #include "storage/bufpage.h"
 
 /* The last two bytes of the header tell other tools that this is mtpower's page. */
 #define MTP_PAGE_ID			0xFF9B
 
-/* The on-disk format of a page.  A later layout gets the next number, and needs no REINDEX. */
-#define MTP_PAGE_FORMAT		1
+/*
+ * The on-disk format of a page.  A later layout gets the next number, and needs no REINDEX.  Pages
+ * of format 1 have no lists.
+ */
+#define MTP_PAGE_FORMAT		2
+#define MTP_PAGE_OLDEST		1
 
 /* Kinds of pages (MtpPageHeader.type) */
 #define MTP_PAGE_META		1
@@ -121,6 +126,9 @@ typedef struct MtpNode
 
 /* The largest high key or downlink: the same with a heap TID */
 #define MTP_MAX_PIVOT (MTP_MAX_ITEM + MAXALIGN(sizeof(ItemPointerData)))
+
+/* The largest list with its key.  As in nbtree, one that is larger would hamper splits. */
+#define MTP_LIST_ROOM MAXALIGN_DOWN(MTP_MAX_ITEM / 2)
 
 StaticAssertDecl(MTP_DIR_BYTES(1) + MAXALIGN(sizeof(IndexTupleData)) +
 				 2 * MTP_MAX_PIVOT <= MTP_PAGE_ROOM,
@@ -300,8 +308,18 @@ extern void mtp_page_insert(Page page, int n, const uint16 *pos,
  */
 extern bool mtp_page_insert_reads(Page page, int n, Size bytes);
 
-/* Deletes the items at ranks pos[0] < pos[1] < ... */
-extern void mtp_page_delete(Page page, int n, const uint16 *pos);
+/*
+ * Deletes the entries at[0] < at[1] < ..., which are counted from 0 along the page: a list's are as
+ * many as its TIDs.  Any other item is one.
+ */
+extern void mtp_page_delete(Page page, int n, const uint16 *at);
+
+/*
+ * An image of a leaf whose equal keys are merged into lists, palloc'd; NULL if there is nothing to
+ * merge, or if a list is damaged.  Bit i of same[] says that item i has the key of the one before it.  The image has no dead
+ * bits.  A function of the page without its hints, and of the argument, as changes are.
+ */
+extern Page mtp_page_merge(Page page, const uint8 *same);
 
 /* Sets the dead hint of an item. */
 extern void mtp_page_set_dead(Page page, int node, int slot);
