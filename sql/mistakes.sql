@@ -87,7 +87,7 @@ SELECT command, m.* FROM (VALUES
 	('CREATE INDEX ON t USING mtpower_blink (a) WITH (fillfactor = 101)'),
 	('CREATE INDEX ON t USING mtpower_blink (a) WITH (fillfactor = much)'),
 	('CREATE INDEX ON t USING mtpower_blink (a) WITH (fillfactor)'),
-	('CREATE INDEX ON t USING mtpower_blink (a) WITH (deduplicate_items = on)'),
+	('CREATE INDEX ON t USING mtpower_blink (a) WITH (deduplicate_items = much)'),
 	('CREATE INDEX ON t USING mtpower_blink (a) WITH (fillfactor = 50, fillfactor = 60)'),
 	('ALTER INDEX t_a SET (fillfactor = 5)'),
 	('ALTER INDEX t_a SET (fastupdate = on)'),

@@ -2,7 +2,7 @@
 CREATE SCHEMA page_info;
 SET search_path = page_info, public;
 CREATE TABLE tab (a int, b text) WITH (autovacuum_enabled = off);
-CREATE INDEX tab_ab ON tab USING mtpower_blink (a, b);
+CREATE INDEX tab_ab ON tab USING mtpower_blink (a, b) WITH (deduplicate_items = off);
 CREATE VIEW pages AS
 	SELECT n AS blkno, p.*
 	FROM generate_series(0, pg_relation_size('tab_ab') / current_setting('block_size')::bigint - 1) n,
@@ -57,6 +57,19 @@ VACUUM tab;
 SELECT count(*) > 0 AS deleted, sum(items), bool_and(level = 0), bool_and("right" IS NOT NULL), bool_and(high_key IS NULL)
 FROM pages WHERE type = 'deleted';
 SELECT sum(dead), bool_or('has_dead' = ANY (flags)) FROM pages;
+
+-- Lists: entries of one key in one item.
+SELECT sum(items) = sum(tids) AS none, sum(lists) FROM pages WHERE type = 'leaf';
+CREATE TABLE few (a int, b text) WITH (autovacuum_enabled = off);
+INSERT INTO few SELECT g % 3, 'foo' FROM generate_series(1, 3000) g;
+INSERT INTO few SELECT g, 'bar' FROM generate_series(11, 20) g;
+CREATE INDEX few_ab ON few USING mtpower_blink (a, b);
+SELECT level, type, items, tids, lists, dead FROM mtpower.page_info('few_ab', 1);
+DELETE FROM few WHERE ctid < '(2,0)';
+SELECT count(*) FROM few WHERE a = 1 AND b = 'foo';
+SELECT level, type, items, tids, lists, dead > 0 AS dead, flags FROM mtpower.page_info('few_ab', 1);
+VACUUM few;
+SELECT level, type, items, tids < 3010 AS fewer, lists, dead, flags FROM mtpower.page_info('few_ab', 1);
 
 -- What is refused.
 CREATE INDEX tab_btree ON tab (a);

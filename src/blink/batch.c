@@ -109,7 +109,7 @@ finish_list(Share *s)
 	s->list.n = 0;
 }
 
-/* True if an item with such a key, a list of the largest size perhaps, is too much for the share. */
+/* True if an item with such a key, perhaps the largest list, is too much for the share. */
 static bool
 is_full(Share *s, Size key)
 {

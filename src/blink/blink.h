@@ -134,8 +134,8 @@ extern void mtp_blink_key_done(MtpBlinkKey *key, Oid subtype);
 extern void mtp_blink_key_pivot(Relation rel, MtpBlinkKey *key, IndexTuple pivot);
 
 /*
- * < 0, 0, > 0 as the key is below, equal to, above the item (leaf tuple or pivot).  A list stands at
- * its first TID.
+ * < 0, 0, > 0 as the key is below, equal to, above the item (leaf tuple or pivot).  A list stands
+ * at its first TID.
  */
 extern int	mtp_blink_compare(MtpBlinkKey *key, IndexTuple item);
 
@@ -149,8 +149,8 @@ extern bool mtp_blink_same_key(Relation rel, IndexTuple a, IndexTuple b);
 extern void mtp_blink_same_keys(Relation rel, int n, const IndexTuple *items, uint8 *same);
 
 /*
- * The high key between two leaf tuples, palloc'd: core's _bt_truncate, which may not see lists.  key
- * is what that wants.
+ * The high key between two leaf tuples, palloc'd: core's _bt_truncate, which may not see lists.
+ * key is what that wants.
  */
 extern IndexTuple mtp_blink_truncate(Relation rel, IndexTuple left, IndexTuple right,
 									 BTScanInsert key);
@@ -294,8 +294,8 @@ extern Buffer mtp_blink_read_link(Relation rel, BlockNumber blkno, uint32 level,
 extern Buffer mtp_blink_read_meta(Relation rel, int access);
 
 /*
- * True if equal keys are to become lists.  Reads the metapage when that is not known: not with pages
- * locked.
+ * True if equal keys are to become lists.  Reads the metapage when that is not known: not with
+ * pages locked.
  */
 extern bool mtp_blink_lists(Relation rel);
 
@@ -369,6 +369,9 @@ extern Size mtp_blink_put_limit(Relation rel, bool small);
 extern void mtp_blink_put(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos,
 						  IndexTuple *items, uint64 *norms);
 
+/* The items in one piece, each MAXALIGNed, as records have them; palloc'd, with its size. */
+extern char *mtp_blink_flatten(int n, const IndexTuple *items, Size *bytes);
+
 /* Finishes the split whose left page is locked exclusively; unlocks and unpins the page. */
 extern void mtp_blink_finish_split(Relation rel, Buffer left, MtpBlinkStack *stack);
 
@@ -400,6 +403,20 @@ extern bool mtp_blink_reclaim(Relation rel, Relation heap, Buffer buf, Size need
  * change.
  */
 extern void mtp_blink_merge(Relation rel, Buffer buf, int n, Size bytes);
+
+/*
+ * Sets bit i of same[] for each of n items in order which begins among the TIDs of those of its key
+ * before it.  Returns how many.
+ */
+extern int	mtp_blink_overlaps(Relation rel, int n, const IndexTuple *items, uint8 *same);
+
+/*
+ * Puts n items on a leaf as mtp_blink_put does, if one of them falls between the TIDs of a list of
+ * its key (*inside), and the leaf has room for the lists that come of it.  True if it has done so;
+ * else nothing has changed.
+ */
+extern bool mtp_blink_put_merged(MtpBlinkPut *put, Buffer buf, int n, const uint16 *pos,
+								 const IndexTuple *items, bool *inside);
 
 /* build.c */
 extern IndexBuildResult *mtp_blink_build(Relation heap, Relation index, struct IndexInfo *info);

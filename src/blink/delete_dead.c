@@ -23,11 +23,11 @@ typedef struct Entry
 	bool		last;			/* of its item */
 	bool		marked;			/* a scan has found the row dead */
 	uint16		pos;			/* of the item */
-}			Entry;
+} Entry;
 
 /* Reads all entries of the leaf, palloc'd; returns their number. */
 static int
-read_entries(Relation rel, Page page, Entry * *entries)
+read_entries(Relation rel, Page page, Entry **entries)
 {
 	ItemPointerData tids[MTP_LIST_TIDS];
 	int			room = MtpHeader(page)->nitems + MTP_LIST_TIDS;
@@ -128,8 +128,8 @@ find_last_of_keys(Relation rel, Page page, bool *last)
  * Asks the table for the entries that look like old versions: several of one key.  The last entry
  * of a key has the highest TID, and mostly is the newest version.  It does not look old: where
  * several rows were just updated, the table would look at it first, and end the search before it
- * began.  All entries take part, so that a block of the table that is read anyway is used well.  The
- * table decides how far it goes to free `room` bytes.
+ * began.  All entries take part, so that a block of the table that is read anyway is used well.
+ * The table decides how far it goes to free `room` bytes.
  *
  * An UPDATE that sets a column of the key may set it to what it was, and leave an old version here,
  * or not.  Then the page must look like it: a few entries each of many keys.  Many entries of few

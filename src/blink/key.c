@@ -96,7 +96,7 @@ mtp_blink_key_tuple(Relation rel, MtpBlinkKey *key, IndexTuple itup)
 {
 	mtp_blink_key_empty(rel, key);
 	keys_of_tuple(key, itup, IndexRelationGetNumberOfKeyAttributes(rel));
-	key->bt.scantid = &itup->t_tid;
+	key->bt.scantid = BTreeTupleGetHeapTID(itup);
 }
 
 void

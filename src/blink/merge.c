@@ -1,9 +1,10 @@
 /*
  * merge.c
- *	  Makes room on a full leaf from equal keys, before it would be split: they become lists.
+ *	  Makes lists of a leaf's equal keys: to make room before the leaf would be split, and where new
+ *	  entries fall between those of a list.
  *
- * The record says which neighbours have equal keys, since replay cannot compare values.  The rest
- * is a function of the page (mtp_page_merge).
+ * The record says which neighbours are merged, since replay cannot compare values.  The rest is a
+ * function of the page and the new items (mtp_page_merge).
  */
 #include "blink/blink.h"
 
@@ -15,19 +16,33 @@
  */
 #define LEAST_GAIN	(MTP_PAGE_ROOM / 32)
 
-/* Puts the image in the page's place.  Items are where they were but for their ranks. */
+/* Puts the image, which has the put's n items, in the page's place, with one record. */
 static void
-publish(Relation rel, Buffer buf, Page image, const uint8 *same, int nsame)
+publish(MtpBlinkPut *put, Buffer buf, Page image, int n, const uint16 *pos,
+		const IndexTuple *items, const uint8 *same)
 {
-	MtpWalInsert rec = {.nitems = MTP_INSERT_MERGES};
+	MtpWalInsert rec = {.nitems = n | MTP_INSERT_MERGES};
+	Size		nsame = MTP_SAME_BYTES(MtpHeader(BufferGetPage(buf))->nitems + n);
+	Size		bytes = 0;
+	char	   *flat;
 	MtpChange	c;
 
-	mtp_change_init(&c, rel, MTP_WAL_INSERT);
+	mtp_change_init(&c, put->rel, MTP_WAL_INSERT);
 	mtp_change_buffer(&c, buf, REGBUF_STANDARD);
+	c.progress = put->progress;
+	c.progress_to = put->progress_to;
+	flat = mtp_blink_flatten(n, items, &bytes);
+
+	/*
+	 * Items are where they were, or in a list of their key: a reader sees all of them or finds
+	 * them.
+	 */
 	mtp_change_begin(&c);
 	memcpy(BufferGetPage(buf), image, BLCKSZ);
 	mtp_change_data(&c, &rec, sizeof(rec));
+	mtp_change_bufdata(&c, 0, pos, n * sizeof(uint16));
 	mtp_change_bufdata(&c, 0, same, nsame);
+	mtp_change_bufdata(&c, 0, flat, bytes);
 	mtp_change_finish(&c);
 }
 
@@ -35,24 +50,116 @@ void
 mtp_blink_merge(Relation rel, Buffer buf, int n, Size bytes)
 {
 	Page		page = BufferGetPage(buf);
+	MtpBlinkPut put = {.rel = rel};
 	int			nitems = MtpHeader(page)->nitems;
-	MemoryContext old,
-				cxt;
-	IndexTuple *items;
-	uint8		same[MTP_SAME_BYTES(MTP_MAX_ITEMS)];
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower merge",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	IndexTuple *items = palloc(Max(nitems, 1) * sizeof(IndexTuple));
+	uint8	   *same = palloc(MTP_SAME_BYTES(nitems));
 	Page		image;
 
 	/* All items are read (invariant B14). */
 	mtp_blink_check_items(rel, buf);
-	cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower merge", ALLOCSET_DEFAULT_SIZES);
-	old = MemoryContextSwitchTo(cxt);
-	items = palloc(Max(nitems, 1) * sizeof(IndexTuple));
 	mtp_page_items(page, items);
 	mtp_blink_same_keys(rel, nitems, items, same);
-	image = mtp_page_merge(page, same);
+	image = mtp_page_merge(page, 0, NULL, NULL, same);
 	if (image != NULL && mtp_page_fits(image, n, bytes) &&
 		mtp_page_free(image) >= mtp_page_free(page) + LEAST_GAIN)
-		publish(rel, buf, image, same, MTP_SAME_BYTES(nitems));
+		publish(&put, buf, image, 0, NULL, NULL, same);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
+}
+
+int
+mtp_blink_overlaps(Relation rel, int n, const IndexTuple *items, uint8 *same)
+{
+	ItemPointerData last;		/* the highest TID of the key so far */
+	int			found = 0;
+
+	memset(same, 0, MTP_SAME_BYTES(n));
+	for (int i = 0; i < n; i++)
+	{
+		ItemPointerData tid = mtp_item_last_tid(items[i]);
+
+		if (i > 0 && ItemPointerCompare(BTreeTupleGetHeapTID(items[i]), &last) < 0 &&
+			mtp_blink_same_key(rel, items[i - 1], items[i]))
+		{
+			same[i / 8] |= 1 << (i % 8);
+			found++;
+			if (ItemPointerCompare(&tid, &last) < 0)
+				continue;
+		}
+		last = tid;
+	}
+	return found;
+}
+
+/*
+ * True if one of the n new items falls between the TIDs of an item of its key.  Looks at the items
+ * beside each place alone: those of the page don't overlap.
+ */
+static bool
+falls_inside(Relation rel, Page page, int n, const uint16 *pos, const IndexTuple *items)
+{
+	int			nitems = MtpHeader(page)->nitems;
+
+	for (int i = 0; i < n; i++)
+	{
+		MtpPos		p = mtp_page_locate(page, pos[i]);
+		bool		first = i == 0 || pos[i - 1] != pos[i];
+		bool		final = i == n - 1 || pos[i + 1] != pos[i];
+		IndexTuple	next = final && pos[i] < nitems ? mtp_slot_item(page, p.node, p.slot) : NULL;
+		IndexTuple	before = first && mtp_pos_back(MtpCounts(page), &p) ?
+		mtp_slot_item(page, p.node, p.slot) : NULL;
+		ItemPointerData last;
+
+		if (before != NULL && mtp_item_is_list(before) &&
+			mtp_blink_same_key(rel, before, items[i]))
+		{
+			last = mtp_item_last_tid(before);
+			if (ItemPointerCompare(&last, BTreeTupleGetHeapTID(items[i])) > 0)
+				return true;
+		}
+		if (next != NULL && mtp_item_is_list(items[i]) && mtp_blink_same_key(rel, items[i], next))
+		{
+			last = mtp_item_last_tid(items[i]);
+			if (ItemPointerCompare(&last, BTreeTupleGetHeapTID(next)) > 0)
+				return true;
+		}
+	}
+	return false;
+}
+
+bool
+mtp_blink_put_merged(MtpBlinkPut *put, Buffer buf, int n, const uint16 *pos,
+					 const IndexTuple *items, bool *inside)
+{
+	Page		page = BufferGetPage(buf);
+	MemoryContext cxt;
+	MemoryContext old;
+	int			total = MtpHeader(page)->nitems + n;
+	IndexTuple *all;
+	uint8	   *same;
+	Page		image;
+
+	*inside = falls_inside(put->rel, page, n, pos, items);
+	if (!*inside)
+		return false;
+	mtp_blink_check_items(put->rel, buf);
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower merge", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(cxt);
+	all = palloc(total * sizeof(IndexTuple));
+	same = palloc(MTP_SAME_BYTES(total));
+	mtp_page_all_items(page, n, pos, items, all);
+	(void) mtp_blink_overlaps(put->rel, total, all, same);
+	image = mtp_page_merge(page, n, pos, items, same);
+	if (image != NULL)
+	{
+		publish(put, buf, image, n, pos, items, same);
+		UnlockReleaseBuffer(buf);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+	return image != NULL;
 }

@@ -37,30 +37,20 @@ redo_children(XLogReaderState *record, int first, Buffer *bufs)
 	}
 }
 
-/* The image is made in private memory: queries wait for the page's lock alone. */
+/* The image is what the primary made of the same page. */
 static void
-redo_merge(XLogReaderState *record)
+redo_merge(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint8 *same)
 {
-	Buffer		buf;
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower merge",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	Page		image = mtp_page_merge(page, n, pos, items, same);
 
-	if (XLogReadBufferForRedo(record, 0, &buf) == BLK_NEEDS_REDO)
-	{
-		MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower merge",
-												  ALLOCSET_DEFAULT_SIZES);
-		MemoryContext old = MemoryContextSwitchTo(cxt);
-		Page		page = BufferGetPage(buf);
-		Page		image = mtp_page_merge(page, (uint8 *) XLogRecGetBlockData(record, 0, NULL));
-
-		if (image == NULL)
-			elog(PANIC, "mtpower index page has no equal keys to merge");
-		memcpy(page, image, BLCKSZ);
-		PageSetLSN(page, record->EndRecPtr);
-		MarkBufferDirty(buf);
-		MemoryContextSwitchTo(old);
-		MemoryContextDelete(cxt);
-	}
-	if (BufferIsValid(buf))
-		UnlockReleaseBuffer(buf);
+	if (image == NULL)
+		elog(PANIC, "items do not fit on an mtpower index page");
+	memcpy(page, image, BLCKSZ);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
 }
 
 /*
@@ -73,12 +63,6 @@ redo_insert(XLogReaderState *record)
 	MtpWalInsert *rec = (MtpWalInsert *) XLogRecGetData(record);
 	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
 
-	if (rec->nitems == MTP_INSERT_MERGES)
-	{
-		redo_merge(record);
-		return;
-	}
-
 	/*
 	 * Children come first: on the primary they are locked before their parent.  All stay locked to
 	 * the end, so a query sees the downlinks together with the cleared flags (invariant B4).
@@ -89,7 +73,10 @@ redo_insert(XLogReaderState *record)
 		Page		page = BufferGetPage(bufs[0]);
 		Size		len;
 		char	   *data = XLogRecGetBlockData(record, 0, &len);
-		int			n = rec->nitems;
+		bool		merges = (rec->nitems & MTP_INSERT_MERGES) != 0;
+		int			n = rec->nitems & ~MTP_INSERT_MERGES;
+		Size		nsame = merges ? MTP_SAME_BYTES(MtpHeader(page)->nitems + n) : 0;
+		uint8	   *same = palloc(nsame);
 		uint16	   *pos = palloc(n * sizeof(uint16));
 		IndexTuple *items = palloc(n * sizeof(IndexTuple));
 		uint64	   *norms = palloc(n * sizeof(uint64));
@@ -97,16 +84,21 @@ redo_insert(XLogReaderState *record)
 
 		/* A block's data has no alignment of its own, and the items need theirs. */
 		memcpy(pos, data, n * sizeof(uint16));
-		memcpy(copy, data + n * sizeof(uint16), len - n * sizeof(uint16));
+		memcpy(same, data + n * sizeof(uint16), nsame);
+		memcpy(copy, data + n * sizeof(uint16) + nsame, len - n * sizeof(uint16) - nsame);
 		for (int i = 0, at = 0; i < n; i++)
 		{
 			items[i] = (IndexTuple) (copy + at);
 			norms[i] = mtp_norm_tuple(MtpHeader(page)->norm, items[i]);
 			at += MAXALIGN(IndexTupleSize(items[i]));
 		}
-		mtp_page_insert(page, n, pos, items, norms);
+		if (merges)
+			redo_merge(page, n, pos, items, same);
+		else
+			mtp_page_insert(page, n, pos, items, norms);
 		PageSetLSN(page, record->EndRecPtr);
 		MarkBufferDirty(bufs[0]);
+		pfree(same);
 		pfree(pos);
 		pfree(items);
 		pfree(norms);
@@ -300,10 +292,9 @@ desc_insert(StringInfo buf, XLogReaderState *record)
 {
 	MtpWalInsert *rec = (MtpWalInsert *) XLogRecGetData(record);
 
-	if (rec->nitems == MTP_INSERT_MERGES)
-		appendStringInfoString(buf, "merges equal keys");
-	else
-		appendStringInfo(buf, "items %u children %d", rec->nitems, block_count(record) - 1);
+	appendStringInfo(buf, "items %u children %d%s", rec->nitems & ~MTP_INSERT_MERGES,
+					 block_count(record) - 1,
+					 (rec->nitems & MTP_INSERT_MERGES) ? " merges" : "");
 }
 
 static void

@@ -21,7 +21,7 @@ typedef struct MtpScanList
 	int			dead;			/* so many TIDs from the first on are dead to everyone; … */
 	int			known;			/* … and so many the page knew to be */
 	ItemPointerData *tids;		/* MTP_LIST_TIDS */
-}			MtpScanList;
+} MtpScanList;
 
 typedef struct MtpBlinkScan
 {

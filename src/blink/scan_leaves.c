@@ -142,6 +142,7 @@ save_to_end(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
 	const MtpBlinkInfo *info = mtp_blink_info(scan->indexRelation);
 	bool		locked = BufferIsValid(v->buf);
 	bool		whole = scan->xs_want_itup;
+	char	   *tuples = whole ? bt->currTuples : NULL;
 	unsigned	low = locked ? ((PageHeader) v->page)->pd_upper : 0;
 	int			nnodes = v->head.nnodes;
 	int			first = p.pos - p.slot; /* the rank of the node's first item */
@@ -165,7 +166,7 @@ save_to_end(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
 				v->torn = true;
 				return n;
 			}
-			if (save_plain_item(&bt->currPos, whole ? bt->currTuples : NULL, info, v->page, low, n, off,
+			if (save_plain_item(&bt->currPos, tuples, info, v->page, low, n, off,
 								first + p.slot))
 			{
 				n++;

@@ -31,6 +31,33 @@ typedef struct Split
 } Split;
 
 /*
+ * One item needs no copy.  To get memory may fail, so it comes before the critical section
+ * (invariant B2).
+ */
+char *
+mtp_blink_flatten(int n, const IndexTuple *items, Size *bytes)
+{
+	char	   *flat;
+	Size		at = 0;
+
+	if (n == 1)
+	{
+		*bytes = IndexTupleSize(items[0]);
+		return (char *) items[0];
+	}
+	*bytes = 0;
+	for (int i = 0; i < n; i++)
+		*bytes += MAXALIGN(IndexTupleSize(items[i]));
+	flat = palloc(*bytes);
+	for (int i = 0; i < n; i++)
+	{
+		memcpy(flat + at, items[i], IndexTupleSize(items[i]));
+		at += MAXALIGN(IndexTupleSize(items[i]));
+	}
+	return flat;
+}
+
+/*
  * Inserts the items on a page that has room for them, with one record over the page and the
  * children.  The items are the downlinks of the children's right siblings, so the same change
  * clears the children's flags (invariant B4).  A task's progress moves in it too (B6).
@@ -44,7 +71,6 @@ put_in_place(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items
 	MtpWalInsert rec = {.nitems = n};
 	char	   *flat = NULL;
 	Size		bytes = 0;
-	PGAlignedBlock small;
 
 	mtp_change_init(&c, put->rel, MTP_WAL_INSERT);
 	mtp_change_buffer(&c, buf, REGBUF_STANDARD);
@@ -52,28 +78,8 @@ put_in_place(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items
 		mtp_change_buffer(&c, put->children[i], REGBUF_STANDARD);
 	c.progress = put->progress;
 	c.progress_to = put->progress_to;
-	if (c.logged && n > 1)
-	{
-		/*
-		 * The record wants the items in one piece, each MAXALIGNed.  To get memory may fail, so it
-		 * comes before the critical section (invariant B2).
-		 */
-		for (int i = 0; i < n; i++)
-			bytes += MAXALIGN(IndexTupleSize(items[i]));
-		flat = bytes <= BLCKSZ ? small.data : palloc(bytes);
-		bytes = 0;
-		for (int i = 0; i < n; i++)
-		{
-			memcpy(flat + bytes, items[i], IndexTupleSize(items[i]));
-			bytes += MAXALIGN(IndexTupleSize(items[i]));
-		}
-	}
-	else if (c.logged)
-	{
-		/* One item needs no copy. */
-		flat = (char *) items[0];
-		bytes = IndexTupleSize(items[0]);
-	}
+	if (c.logged)
+		flat = mtp_blink_flatten(n, items, &bytes);
 
 	/* A crash leaves all of this or nothing: replay makes the change as a whole. */
 	mtp_change_begin(&c);
@@ -86,67 +92,31 @@ put_in_place(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items
 	mtp_change_finish(&c);
 
 	UnlockReleaseBuffer(buf);
-	if (flat != NULL && flat != small.data && n > 1)
+	if (flat != NULL && n > 1)
 		pfree(flat);
 }
 
-/* Merges the page's items and the n new ones, which go to pos[], into s->items. */
-static void
-merge_items(Split *s, int n, const uint16 *pos, IndexTuple *items)
-{
-	int			nold = MtpHeader(s->orig)->nitems;
-	IndexTuple *old = palloc(Max(nold, 1) * sizeof(IndexTuple));
-	int			next = 0;
-
-	mtp_page_items(s->orig, old);
-	s->items = palloc((nold + n) * sizeof(IndexTuple));
-	s->n = 0;
-	for (int i = 0; i < nold; i++)
-	{
-		while (next < n && pos[next] == i)
-			s->items[s->n++] = items[next++];
-		s->items[s->n++] = old[i];
-	}
-	while (next < n)
-		s->items[s->n++] = items[next++];
-	s->append = pos[0] == nold;
-	pfree(old);
-}
-
-/* True if the items, which have one key, are entries in the order of their TIDs, and no lists. */
-static bool
-plain_in_order(IndexTuple *items, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (mtp_item_is_list(items[i]) ||
-			(i > 0 && ItemPointerCompare(&items[i - 1]->t_tid, &items[i]->t_tid) > 0))
-			return false;
-	return true;
-}
-
 /*
- * Makes lists of a leaf's equal keys.  On a page, entries of one key are in no order where there
- * are lists, or have been; here they are put in order.  Else a cut between them would not separate
- * them (invariant B15).  So this happens, too, where lists are turned off, to keys that need it.
+ * Merges the page's items and the n new ones, which go to pos[], into s->items.  On a leaf equal
+ * keys become lists; if that is turned off, only what overlaps does, so that cuts separate entries
+ * (invariant B15).
  */
 static void
-merge_equal(Split *s)
+merge_items(Split *s, int n, const uint16 *pos, IndexTuple *items)
 {
 	Relation	rel = s->put->rel;
 	uint8	   *same;
 
+	s->items = palloc((MtpHeader(s->orig)->nitems + n) * sizeof(IndexTuple));
+	s->n = mtp_page_all_items(s->orig, n, pos, items, s->items);
+	s->append = pos[0] == MtpHeader(s->orig)->nitems;
 	if (!MtpIsLeaf(s->orig) || mtp_blink_info(rel)->lists == 0)
 		return;
 	same = palloc(MTP_SAME_BYTES(s->n));
-	mtp_blink_same_keys(rel, s->n, s->items, same);
-	for (int i = 0, next; i < s->n && !s->put->lists; i = next)
-	{
-		for (next = i + 1; next < s->n && MTP_SAME_BIT(same, next); next++)
-			;
-		if (plain_in_order(s->items + i, next - i))
-			for (int j = i + 1; j < next; j++)
-				same[j / 8] &= ~(1 << (j % 8));
-	}
+	if (s->put->lists)
+		mtp_blink_same_keys(rel, s->n, s->items, same);
+	else
+		(void) mtp_blink_overlaps(rel, s->n, s->items, same);
 	s->items = mtp_list_merge(s->items, &s->n, same, MTP_LIST_ROOM);
 	if (s->items == NULL)
 		mtp_blink_fail_page(rel, s->orig, "list of TIDs is damaged");
@@ -154,7 +124,7 @@ merge_equal(Split *s)
 
 /*
  * True if the items from .. to - 1 fit on one page, with the high key that is made from item `to`.
- * bytes: what the items take there.  A leaf's high key may be a heap TID larger than the item's key.
+ * bytes: what the items take there.  A leaf's high key may be a heap TID larger than an item's key.
  */
 static bool
 range_fits(Split *s, int from, int to, Size bytes)
@@ -544,8 +514,10 @@ post_downlinks(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 /*
  * Splits the page, with n new items for it, into as many pages as they fill, and posts the
  * downlinks.  One page is enough where equal keys become lists: it is written anew, and the tree
- * above is not touched.  Locks, in the order of the tree: the page, which the caller has locked exclusively,
- * new pages, the right sibling, then the parent.  Unlocks and unpins all of them.
+ * above is not touched.
+ *
+ * Locks, in the order of the tree: the page, which the caller has locked exclusively, new pages,
+ * the right sibling, then the parent.  Unlocks and unpins all of them.
  */
 static void
 split_page(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items)
@@ -555,7 +527,6 @@ split_page(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items)
 
 	/* The images come first, so that the right sibling is locked as briefly as possible. */
 	merge_items(&s, n, pos, items);
-	merge_equal(&s);
 	plan_split(&s, n);
 	s.bufs[0] = buf;
 	make_pages(&s);
@@ -602,6 +573,7 @@ void
 mtp_blink_put(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items, uint64 *norms)
 {
 	Size		bytes = 0;
+	bool		inside = false;
 	MemoryContext old,
 				cxt;
 
@@ -609,10 +581,14 @@ mtp_blink_put(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *item
 	for (int i = 0; i < n; i++)
 		bytes += MAXALIGN(IndexTupleSize(items[i]));
 
+	if (MtpIsLeaf(BufferGetPage(buf)) && mtp_blink_info(put->rel)->lists != 0 &&
+		mtp_blink_put_merged(put, buf, n, pos, items, &inside))
+		return;
+
 	/* An insertion that reads the page's items relies on them (invariant B14). */
 	if (mtp_page_insert_reads(BufferGetPage(buf), n, bytes))
 		mtp_blink_check_items(put->rel, buf);
-	if (mtp_page_fits(BufferGetPage(buf), n, bytes))
+	if (!inside && mtp_page_fits(BufferGetPage(buf), n, bytes))
 	{
 		put_in_place(put, buf, n, pos, items, norms);
 		return;

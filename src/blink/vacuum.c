@@ -115,10 +115,10 @@ typedef struct LeafEntries
 	int			n;
 	int			ndead;
 	uint16		dead[BLCKSZ];	/* more than any leaf has */
-}			LeafEntries;
+} LeafEntries;
 
 static void
-find_dead(Vacuum *v, Page page, LeafEntries * e)
+find_dead(Vacuum *v, Page page, LeafEntries *e)
 {
 	MtpPos		p = {0};
 	ItemPointerData tids[MTP_LIST_TIDS];

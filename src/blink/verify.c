@@ -115,7 +115,7 @@ check_pair(MtpVerify *v, MtpVerifyPage *left, MtpVerifyPage *p, MtpVerifyFault *
 		mtp_verify_fault(f, p->blkno, -1, "Left link leads to block %d instead of block %u.",
 						 (int) h->left, left->blkno);
 	else if (h->nitems > first &&
-			 mtp_blink_verify_compare(v, mtp_blink_verify_least(v, page, first),
+			 mtp_blink_verify_compare(v, mtp_page_item(page, first),
 									  MtpHighKey(MtpVerifyPageOf(left)), &att) <= 0)
 		mtp_verify_fault(f, p->blkno, first,
 						 "Item is not above the high key of the left sibling, block %u.",
@@ -244,7 +244,7 @@ check_downlink(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, 
 	else if (!on_level(scratch, h->level - 1))
 		mtp_verify_fault(f, p->blkno, pos,
 						 "Downlink leads to block %u, which is not on level %u.", child, h->level - 1);
-	else if (MtpHeader(below)->nitems > first && outside(v, mtp_blink_verify_least(v, below, first), b))
+	else if (MtpHeader(below)->nitems > first && outside(v, mtp_page_item(below, first), b))
 	{
 		if (outside(v, mtp_page_item(below, MtpHeader(below)->nitems - 1), b))
 			mtp_verify_fault(f, p->blkno, pos,

@@ -36,12 +36,6 @@ extern void mtp_blink_verify_page_sane(MtpVerify *v, MtpVerifyPage *p);
 extern int	mtp_blink_verify_compare(MtpVerify *v, IndexTuple a, IndexTuple b, int *att);
 
 /*
- * The least of a page's items from rank pos on: that one, or on a leaf an entry of the same key with
- * a lower TID.
- */
-extern IndexTuple mtp_blink_verify_least(MtpVerify *v, Page page, int pos);
-
-/*
  * verify_rows.c: raises an error if an entry of a leaf has no row.  The caller holds a pin on the
  * leaf.
  */

@@ -14,27 +14,6 @@ count_atts(MtpVerify *v, IndexTuple itup)
 	return Min(BTreeTupleGetNAtts(itup, v->rel), v->nkeyatts);
 }
 
-IndexTuple
-mtp_blink_verify_least(MtpVerify *v, Page page, int pos)
-{
-	IndexTuple	least = mtp_page_item(page, pos);
-	int			att;
-
-	if (!MtpIsLeaf(page))
-		return least;
-	least = mtp_item_plain(least, BTreeTupleGetHeapTID(least));
-	while (++pos < MtpHeader(page)->nitems)
-	{
-		IndexTuple	itup = mtp_page_item(page, pos);
-
-		if (mtp_blink_verify_compare(v, least, itup, &att) > 0)
-			least->t_tid = *BTreeTupleGetHeapTID(itup);
-		if (att < v->nkeyatts)
-			break;
-	}
-	return least;
-}
-
 int
 mtp_blink_verify_compare(MtpVerify *v, IndexTuple a, IndexTuple b, int *att)
 {
@@ -121,62 +100,44 @@ mtp_blink_verify_page_sane(MtpVerify *v, MtpVerifyPage *p)
 	}
 }
 
-static int
-compare_tids(const void *a, const void *b)
-{
-	return ItemPointerCompare((ItemPointer) a, (ItemPointer) b);
-}
-
 /*
- * Checks the entries of a leaf: lists are whole, nothing is above the high key, and no entry is
- * there twice.
+ * Checks the lists of a leaf: each is whole, none is above the high key, and those of one key don't
+ * overlap.
  */
 static void
-check_entries(MtpVerify *v, MtpVerifyPage *p)
+check_lists(MtpVerify *v, MtpVerifyPage *p)
 {
 	Page		page = MtpVerifyPageOf(p);
 	MtpPageHeader *h = MtpHeader(page);
-	ItemPointerData *tids = palloc((BLCKSZ + MTP_LIST_TIDS) * sizeof(ItemPointerData));
+	ItemPointerData tids[MTP_LIST_TIDS];
 	MtpPos		pos = {0};
-	IndexTuple	last = NULL;
-	int			total = 0;		/* TIDs of the key so far */
+	IndexTuple	last = NULL;	/* the list before, with its last TID alone */
 	int			att;
 
 	for (bool more = h->nitems > 0; more; more = mtp_pos_next(page, &pos))
 	{
 		IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
-		int			n;
+		int			n = mtp_item_decode(itup, tids);
 
-		if (last == NULL || (mtp_blink_verify_compare(v, last, itup, &att), att < v->nkeyatts))
-			total = 0;
-		last = itup;
-		n = mtp_item_decode(itup, tids + total);
 		if (n == 0)
 			mtp_verify_fail(v, p->blkno, pos.pos, "The list of TIDs is damaged.");
-		if (n > 1 && !v->lists)
+		if (last != NULL && mtp_blink_verify_compare(v, last, itup, &att) >= 0)
+			mtp_verify_fail(v, p->blkno, pos.pos, "Item begins among the TIDs of the list before it.");
+		last = NULL;
+		if (!mtp_item_is_list(itup))
+			continue;
+		if (!v->lists)
 			mtp_verify_fail(v, p->blkno, pos.pos,
 							"Item is a list, in an index whose equal keys may differ.");
-		if (h->highkey != 0 &&
-			mtp_blink_verify_compare(v, mtp_item_plain(itup, &tids[total + n - 1]),
-									 MtpHighKey(page), &att) > 0)
-			mtp_verify_fail(v, p->blkno, pos.pos, "Item is above the page's high key.");
-		if (n > 1 && h->format < 2)
+		if (h->format == MTP_PAGE_OLDEST)
 			mtp_verify_fail(v, p->blkno, pos.pos, "Item is a list, on a page of format %u.",
 							h->format);
-		if (mtp_item_is_list(itup) && MtpListHeadOf(itup)->dead > n)
+		if (MtpListHeadOf(itup)->dead > n)
 			mtp_verify_fail(v, p->blkno, pos.pos, "List has more dead TIDs than TIDs.");
-		total += n;
-		if (total == n)
-			continue;
-		if (ItemPointerCompare(&tids[total - n - 1], &tids[total - n]) >= 0)
-			qsort(tids, total, sizeof(ItemPointerData), compare_tids);
-		for (int i = 1; i < total; i++)
-			if (ItemPointerEquals(&tids[i - 1], &tids[i]))
-				mtp_verify_fail(v, p->blkno, pos.pos, "TID (%u,%u) is there twice for one key.",
-								ItemPointerGetBlockNumber(&tids[i]),
-								ItemPointerGetOffsetNumber(&tids[i]));
+		last = mtp_item_plain(itup, &tids[n - 1]);
+		if (h->highkey != 0 && mtp_blink_verify_compare(v, last, MtpHighKey(page), &att) > 0)
+			mtp_verify_fail(v, p->blkno, pos.pos, "Item is above the page's high key.");
 	}
-	pfree(tids);
 }
 
 void
@@ -209,9 +170,7 @@ mtp_blink_verify_page(MtpVerify *v, MtpVerifyPage *p, uint32 level)
 	{
 		IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
 
-		/* Entries of one key may be in any order where there can be lists (invariant B15). */
-		if (last != NULL && mtp_blink_verify_compare(v, last, itup, &att) >= 0 &&
-			!(v->lists && MtpIsLeaf(page) && att == v->nkeyatts))
+		if (last != NULL && mtp_blink_verify_compare(v, last, itup, &att) >= 0)
 			mtp_verify_fail(v, p->blkno, pos.pos, "Item is not above the one before it.");
 		if (last != NULL && count_atts(v, last) > 0)
 		{
@@ -226,10 +185,14 @@ mtp_blink_verify_page(MtpVerify *v, MtpVerifyPage *p, uint32 level)
 	}
 
 	if (MtpIsLeaf(page))
-		check_entries(v, p);
+		check_lists(v, p);
 
 	/* A leaf's high key may equal its last entry; an inner page's must be above its last item. */
-	if (MtpIsInner(page) && last != NULL && h->highkey != 0 &&
-		mtp_blink_verify_compare(v, last, MtpHighKey(page), &att) >= 0)
-		mtp_verify_fail(v, p->blkno, h->nitems - 1, "Item is above the page's high key.");
+	if (last != NULL && h->highkey != 0)
+	{
+		int			cmp = mtp_blink_verify_compare(v, last, MtpHighKey(page), &att);
+
+		if (cmp > 0 || (cmp == 0 && MtpIsInner(page)))
+			mtp_verify_fail(v, p->blkno, h->nitems - 1, "Item is above the page's high key.");
+	}
 }

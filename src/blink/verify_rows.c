@@ -34,50 +34,30 @@ mtp_blink_verify_matches(MtpVerify *v, const void *entry, const Datum *values, c
 
 /* ---------- entry to row ---------- */
 
-/* True if the item at p has the key, whose TID is set aside, and holds the TID. */
-static bool
-holds(MtpVerify *v, Page page, const MtpPos *p, const ItemPointerData *tid)
-{
-	ItemPointerData tids[MTP_LIST_TIDS];
-	int			n = mtp_blink_item_tids(v->rel, page, p->node, p->slot, tids);
-
-	for (int i = 0; i < n; i++)
-		if (ItemPointerEquals(&tids[i], (ItemPointer) tid))
-			return true;
-	return false;
-}
-
 /*
- * True if the leaf has the entry of the key.  *pos is the entry's place if it is no list's;
- * otherwise it is among the items of its key around that (invariant B15), and *pos gets its item's
- * place.
+ * True if the leaf has the entry of the key: at *pos, which is its place, or in the list before
+ * that, whose place *pos gets then.
  */
 static bool
 find_on_page(MtpVerify *v, MtpBlinkKey *key, Page page, MtpPos *pos)
 {
+	ItemPointerData tids[MTP_LIST_TIDS];
 	ItemPointer tid = key->bt.scantid;
 	MtpPos		p = *pos;
-	bool		found = false;
+	int			n;
 
+	if (p.pos < MtpHeader(page)->nitems &&
+		mtp_blink_compare(key, mtp_blink_item(v->rel, page, p.node, p.slot)) == 0)
+		return true;
 	key->bt.scantid = NULL;
-	while (mtp_pos_back(MtpCounts(page), &p) &&
-		   mtp_blink_compare(key, mtp_blink_item(v->rel, page, p.node, p.slot)) == 0 &&
-		   !(found = holds(v, page, &p, tid)))
-		;
-	if (!found)
-	{
-		p = *pos;
-		for (bool more = p.pos < MtpHeader(page)->nitems; more && !found;
-			 more = !found && mtp_pos_next(page, &p))
-		{
-			if (mtp_blink_compare(key, mtp_blink_item(v->rel, page, p.node, p.slot)) != 0)
-				break;
-			found = holds(v, page, &p, tid);
-		}
-	}
-	if (found)
-		*pos = p;
-	return found;
+	if (!mtp_pos_back(MtpCounts(page), &p) ||
+		mtp_blink_compare(key, mtp_blink_item(v->rel, page, p.node, p.slot)) != 0)
+		return false;
+	n = mtp_blink_item_tids(v->rel, page, p.node, p.slot, tids);
+	while (n > 0 && !ItemPointerEquals(&tids[n - 1], tid))
+		n--;
+	*pos = n > 0 ? p : *pos;
+	return n > 0;
 }
 
 /*

@@ -16,15 +16,16 @@
  * MTP_WAL_INSERT.  Block 0: the page; data: uint16 pos[nitems], then the tuples, each MAXALIGNed
  * except the last.  Blocks 1 ..: children whose MTP_INCOMPLETE is cleared.
  *
- * Or, with nitems MTP_INSERT_MERGES: equal keys of the page, a leaf, become lists (mtp_page_merge);
- * data: the bits that say which items have the key of the one before.
+ * With MTP_INSERT_MERGES in nitems the page is a leaf whose equal keys are merged into lists
+ * (mtp_page_merge).  Then the bits that say which follow the positions, MTP_SAME_BYTES of all
+ * items.
  */
 typedef struct MtpWalInsert
 {
 	uint16		nitems;
 } MtpWalInsert;
 
-#define MTP_INSERT_MERGES	0xFFFF
+#define MTP_INSERT_MERGES	0x8000
 
 /*
  * MTP_WAL_SPLIT.  Blocks 0 .. k-1: the pages, left to right, initialized; data of each: its

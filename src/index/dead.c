@@ -11,16 +11,26 @@
 #include "core/links.h"
 #include "storage/standby.h"
 
+/*
+ * What the table is asked, and the numbers of the entries: core's can't be beyond MaxOffsetNumber.
+ */
+typedef struct Question
+{
+	TM_IndexDeleteOp op;
+	uint16	   *at;
+} Question;
+
 TM_IndexDeleteOp *
 mtp_dead_begin(Relation index, Buffer buf, int most)
 {
-	TM_IndexDeleteOp *op = palloc0(sizeof(TM_IndexDeleteOp));
+	Question   *q = palloc0(sizeof(Question));
 
-	op->irel = index;
-	op->iblknum = BufferGetBlockNumber(buf);
-	op->deltids = palloc(most * sizeof(TM_IndexDelete));
-	op->status = palloc0(most * sizeof(TM_IndexStatus));
-	return op;
+	q->op.irel = index;
+	q->op.iblknum = BufferGetBlockNumber(buf);
+	q->op.deltids = palloc(most * sizeof(TM_IndexDelete));
+	q->op.status = palloc0(most * sizeof(TM_IndexStatus));
+	q->at = palloc(most * sizeof(uint16));
+	return &q->op;
 }
 
 TM_IndexStatus *
@@ -30,7 +40,8 @@ mtp_dead_ask(TM_IndexDeleteOp *op, int at, ItemPointer tid)
 
 	op->deltids[id].tid = *tid;
 	op->deltids[id].id = id;
-	op->status[id].idxoffnum = at + 1;	/* an OffsetNumber starts from 1 */
+	op->status[id].idxoffnum = Min(at + 1, MaxOffsetNumber);	/* for core's messages */
+	((Question *) op)->at[id] = at;
 	return &op->status[id];
 }
 
@@ -43,7 +54,7 @@ compare_ids(const void *a, const void *b)
 bool
 mtp_dead_delete(TM_IndexDeleteOp *op, Relation heap, Buffer buf, uint8 info, MtpDeadDelete delete)
 {
-	uint16	   *at = palloc(op->ndeltids * sizeof(uint16));
+	uint16	   *at = ((Question *) op)->at;
 	TransactionId horizon;
 	int			n = 0;
 
@@ -56,10 +67,11 @@ mtp_dead_delete(TM_IndexDeleteOp *op, Relation heap, Buffer buf, uint8 info, Mtp
 	qsort(op->deltids, op->ndeltids, sizeof(TM_IndexDelete), compare_ids);
 	for (int i = 0; i < op->ndeltids; i++)
 	{
-		TM_IndexStatus *status = &op->status[op->deltids[i].id];
+		int			id = op->deltids[i].id;
 
-		if (status->knowndeletable)
-			at[n++] = status->idxoffnum - 1;
+		/* Ids ascend, so what is overwritten has been read. */
+		if (op->status[id].knowndeletable)
+			at[n++] = at[id];
 	}
 
 	if (n > 0)

@@ -3,7 +3,8 @@
  *	  Fills a page, and changes its items in place.
  *
  * Everything here but mtp_page_pack and mtp_page_merge runs in critical sections and in redo.  It
- * raises no error, allocates nothing, and looks at nothing but its arguments and the page without its hints.
+ * raises no error, allocates nothing, and looks at nothing but its arguments and the page without
+ * its hints.
  */
 #include "page/page.h"
 
@@ -554,23 +555,61 @@ mtp_page_delete(Page page, int n, const uint16 *at)
 	drop_items(page, nwhole, whole);
 }
 
+int
+mtp_page_all_items(Page page, int n, const uint16 *pos, const IndexTuple *items, IndexTuple *all)
+{
+	int			total = 0;
+	int			next = 0;
+	MtpPos		p = {0};
+
+	for (bool more = MtpHeader(page)->nitems > 0; more; more = mtp_pos_next(page, &p))
+	{
+		while (next < n && pos[next] == p.pos)
+			all[total++] = items[next++];
+		all[total++] = mtp_slot_item(page, p.node, p.slot);
+	}
+	while (next < n)
+		all[total++] = items[next++];
+	return total;
+}
+
+/* Carries dead bits over to an image, whose items are made[]: those that are the page's own. */
+static void
+keep_dead(Page page, Page image, const IndexTuple *made)
+{
+	MtpPos		from = {0};
+	MtpPos		to = {0};
+	bool		more = MtpHeader(page)->nitems > 0;
+
+	for (bool left = MtpHeader(image)->nitems > 0; left; left = mtp_pos_next(image, &to))
+	{
+		char	   *item = (char *) made[to.pos];
+
+		if (item < page || item >= page + BLCKSZ)
+			continue;
+		while (more && mtp_slot_item(page, from.node, from.slot) != made[to.pos])
+			more = mtp_pos_next(page, &from);
+		if (more && mtp_slot_dead(page, from.node, from.slot))
+			mtp_page_set_dead(image, to.node, to.slot);
+	}
+}
+
 Page
-mtp_page_merge(Page page, const uint8 *same)
+mtp_page_merge(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint8 *same)
 {
 	MtpPageHeader *h = MtpHeader(page);
-	IndexTuple *items = palloc(Max(h->nitems, 1) * sizeof(IndexTuple));
-	int			n = mtp_page_items(page, items);
-	IndexTuple *merged = mtp_list_merge(items, &n, same, MTP_LIST_ROOM);
+	IndexTuple *all = palloc((h->nitems + n + 1) * sizeof(IndexTuple));
+	int			total = mtp_page_all_items(page, n, pos, items, all);
+	IndexTuple *made = mtp_list_merge(all, &total, same, MTP_LIST_ROOM);
 	Size		bytes = h->highkey != 0 ? MAXALIGN(IndexTupleSize(MtpHighKey(page))) : 0;
 	Page		image;
 	MtpPageHeader *to;
 
-	pfree(items);
-	if (merged == NULL)
+	if (made == NULL)
 		return NULL;
-	for (int i = 0; i < n; i++)
-		bytes += MAXALIGN(IndexTupleSize(merged[i]));
-	if (n >= h->nitems || mtp_page_need(n, bytes) > MTP_PAGE_ROOM)
+	for (int i = 0; i < total; i++)
+		bytes += MAXALIGN(IndexTupleSize(made[i]));
+	if (total > MTP_MAX_ITEMS || mtp_page_need(total, bytes) > MTP_PAGE_ROOM)
 		return NULL;
 	image = palloc(BLCKSZ);
 	mtp_page_init(image, h->type, h->level, h->norm);
@@ -579,7 +618,8 @@ mtp_page_merge(Page page, const uint8 *same)
 	to->left = h->left;
 	to->right = h->right;
 	to->cycleid = h->cycleid;
-	mtp_page_pack(image, n, merged, h->highkey != 0 ? MtpHighKey(page) : NULL);
+	mtp_page_pack(image, total, made, h->highkey != 0 ? MtpHighKey(page) : NULL);
+	keep_dead(page, image, made);
 	return image;
 }
 

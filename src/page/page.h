@@ -315,11 +315,17 @@ extern bool mtp_page_insert_reads(Page page, int n, Size bytes);
 extern void mtp_page_delete(Page page, int n, const uint16 *at);
 
 /*
- * An image of a leaf whose equal keys are merged into lists, palloc'd; NULL if there is nothing to
- * merge, or if a list is damaged.  Bit i of same[] says that item i has the key of the one before it.  The image has no dead
- * bits.  A function of the page without its hints, and of the argument, as changes are.
+ * An image of a leaf into which n items are inserted (as mtp_page_insert), and whose equal keys are
+ * merged into lists as same[] says: bit i, of all items in their new order, that item i is merged
+ * with the one before it.  Palloc'd; NULL if it has no room for all items, or a list is damaged.  A
+ * function of the page without its hints, and of the arguments, as changes are.
  */
-extern Page mtp_page_merge(Page page, const uint8 *same);
+extern Page mtp_page_merge(Page page, int n, const uint16 *pos, const IndexTuple *items,
+						   const uint8 *same);
+
+/* Copies the page's items with n new ones among them to all[]; returns their number. */
+extern int	mtp_page_all_items(Page page, int n, const uint16 *pos, const IndexTuple *items,
+								 IndexTuple *all);
 
 /* Sets the dead hint of an item. */
 extern void mtp_page_set_dead(Page page, int node, int slot);
