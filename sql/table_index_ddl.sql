@@ -37,9 +37,6 @@ ALTER INDEX "Every ""thing" ALTER COLUMN 2 SET STATISTICS 77;
 ALTER INDEX "Every ""thing" DEPENDS ON EXTENSION citext;
 SELECT * FROM describe('"Every ""thing"');
 SELECT * FROM mtpower.index_ddl('"Every ""thing"', 'mtpower_blink');
-\echo :SQLSTATE
-ALTER INDEX "Every ""thing" RESET (deduplicate_items);
-SELECT * FROM mtpower.index_ddl('"Every ""thing"', 'mtpower_blink');
 -- The commands mean the same whatever the search path.
 SET search_path = pg_catalog;
 SELECT * FROM mtpower.index_ddl('table_ddl."Every ""thing"', 'mtpower_blink') \gexec

@@ -3,7 +3,7 @@
  *	  mtpower_blink, the B-link tree: the shapes and functions that its files share.
  *
  * README.md has the protocol: order of locks, splits, page deletion, interlock with VACUUM.  Its
- * invariants have numbers, B1 to B14, which comments cite.  Tuples on pages have nbtree's format
+ * invariants have numbers, B1 to B15, which comments cite.  Tuples on pages have nbtree's format
  * (access/nbtree.h), pivot tuples with truncated attributes included.  So core's _bt_truncate,
  * _bt_preprocess_keys, _bt_checkkeys and others serve here too.
  */
@@ -416,7 +416,7 @@ extern int	mtp_blink_overlaps(Relation rel, int n, const IndexTuple *items, uint
  * else nothing has changed.
  */
 extern bool mtp_blink_put_merged(MtpBlinkPut *put, Buffer buf, int n, const uint16 *pos,
-								 const IndexTuple *items, bool *inside);
+								 const IndexTuple *items, const uint64 *norms, bool *inside);
 
 /* build.c */
 extern IndexBuildResult *mtp_blink_build(Relation heap, Relation index, struct IndexInfo *info);

@@ -95,36 +95,64 @@ mtp_blink_overlaps(Relation rel, int n, const IndexTuple *items, uint8 *same)
 	return found;
 }
 
+/* The item of a slot if its head is `head`: else it has not the key that is looked for. */
+static inline IndexTuple
+item_with_head(Page page, const MtpPos *p, uint32 head)
+{
+	if (MtpNodes(page)[p->node].heads[p->slot] != head)
+		return NULL;
+	return mtp_slot_item(page, p->node, p->slot);
+}
+
+/* True if b, the item behind a, begins among a's TIDs. */
+static bool
+begins_inside(Relation rel, IndexTuple a, IndexTuple b)
+{
+	ItemPointerData last;
+
+	if (!mtp_item_is_list(a) || !mtp_blink_same_key(rel, a, b))
+		return false;
+	last = mtp_item_last_tid(a);
+	return ItemPointerCompare(BTreeTupleGetHeapTID(b), &last) < 0;
+}
+
 /*
- * True if one of the n new items falls between the TIDs of an item of its key.  Looks at the items
- * beside each place alone: those of the page don't overlap.
+ * True if one of the n new items falls between the TIDs of an item of its key, or the other way
+ * round.  Looks at the items beside each place alone: those of the page don't overlap, nor do the
+ * new ones.
  */
 static bool
-falls_inside(Relation rel, Page page, int n, const uint16 *pos, const IndexTuple *items)
+falls_inside(Relation rel, Page page, int n, const uint16 *pos, const IndexTuple *items,
+			 const uint64 *norms)
 {
-	int			nitems = MtpHeader(page)->nitems;
+	MtpPageHeader *h = MtpHeader(page);
+	const uint8 *counts = MtpCounts(page);
+	MtpPos		p = {0};
 
 	for (int i = 0; i < n; i++)
 	{
-		MtpPos		p = mtp_page_locate(page, pos[i]);
+		uint32		head = mtp_page_head(h, norms[i]);
 		bool		first = i == 0 || pos[i - 1] != pos[i];
 		bool		final = i == n - 1 || pos[i + 1] != pos[i];
-		IndexTuple	next = final && pos[i] < nitems ? mtp_slot_item(page, p.node, p.slot) : NULL;
-		IndexTuple	before = first && mtp_pos_back(MtpCounts(page), &p) ?
-		mtp_slot_item(page, p.node, p.slot) : NULL;
-		ItemPointerData last;
+		IndexTuple	beside;
 
-		if (before != NULL && mtp_item_is_list(before) &&
-			mtp_blink_same_key(rel, before, items[i]))
+		while (p.node < h->nnodes && pos[i] - p.pos >= counts[p.node] - p.slot)
 		{
-			last = mtp_item_last_tid(before);
-			if (ItemPointerCompare(&last, BTreeTupleGetHeapTID(items[i])) > 0)
-				return true;
+			p.pos += counts[p.node++] - p.slot;
+			p.slot = 0;
 		}
-		if (next != NULL && mtp_item_is_list(items[i]) && mtp_blink_same_key(rel, items[i], next))
+		p.slot += pos[i] - p.pos;
+		p.pos = pos[i];
+		if (final && p.pos < h->nitems && (beside = item_with_head(page, &p, head)) != NULL &&
+			begins_inside(rel, items[i], beside))
+			return true;
+		if (first)
 		{
-			last = mtp_item_last_tid(items[i]);
-			if (ItemPointerCompare(&last, BTreeTupleGetHeapTID(next)) > 0)
+			MtpPos		before = p;
+
+			if (mtp_pos_back(counts, &before) &&
+				(beside = item_with_head(page, &before, head)) != NULL &&
+				begins_inside(rel, beside, items[i]))
 				return true;
 		}
 	}
@@ -133,7 +161,7 @@ falls_inside(Relation rel, Page page, int n, const uint16 *pos, const IndexTuple
 
 bool
 mtp_blink_put_merged(MtpBlinkPut *put, Buffer buf, int n, const uint16 *pos,
-					 const IndexTuple *items, bool *inside)
+					 const IndexTuple *items, const uint64 *norms, bool *inside)
 {
 	Page		page = BufferGetPage(buf);
 	MemoryContext cxt;
@@ -143,7 +171,7 @@ mtp_blink_put_merged(MtpBlinkPut *put, Buffer buf, int n, const uint16 *pos,
 	uint8	   *same;
 	Page		image;
 
-	*inside = falls_inside(put->rel, page, n, pos, items);
+	*inside = falls_inside(put->rel, page, n, pos, items, norms);
 	if (!*inside)
 		return false;
 	mtp_blink_check_items(put->rel, buf);

@@ -582,7 +582,7 @@ mtp_blink_put(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *item
 		bytes += MAXALIGN(IndexTupleSize(items[i]));
 
 	if (MtpIsLeaf(BufferGetPage(buf)) && mtp_blink_info(put->rel)->lists != 0 &&
-		mtp_blink_put_merged(put, buf, n, pos, items, &inside))
+		mtp_blink_put_merged(put, buf, n, pos, items, norms, &inside))
 		return;
 
 	/* An insertion that reads the page's items relies on them (invariant B14). */

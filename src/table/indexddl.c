@@ -178,8 +178,8 @@ is_hash(Oid am)
 }
 
 /*
- * Access methods share one storage parameter, "fillfactor": in trees how full a build makes
- * leaves, in hash indexes how full buckets are when the index grows.
+ * Access methods share "fillfactor" (in trees how full a build makes leaves, in hash indexes how
+ * full buckets are when the index grows), and trees "deduplicate_items".
  */
 static void
 check_storage_parameters(Relation rel, Oid to_am)
@@ -196,8 +196,9 @@ check_storage_parameters(Relation rel, Oid to_am)
 	{
 		DefElem    *def = lfirst_node(DefElem, lc);
 
-		if (strcmp(def->defname, "fillfactor") != 0 ||
-			is_hash(rel->rd_rel->relam) != is_hash(to_am))
+		if (is_hash(rel->rd_rel->relam) != is_hash(to_am) ||
+			(strcmp(def->defname, "fillfactor") != 0 &&
+			 (is_hash(to_am) || strcmp(def->defname, "deduplicate_items") != 0)))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("storage parameter \"%s\" of index \"%s\" cannot be taken over by access method \"%s\"",
