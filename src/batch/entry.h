@@ -154,9 +154,9 @@ extern int	mtp_batch_order_compare(MtpOrder *order, const MtpWide *a, const MtpW
 extern int	mtp_batch_order_judge(MtpOrder *order, const MtpWide *a, const MtpWide *b);
 
 /*
- * Sort in place.  scratch has room for n entries.  Interrupts and comparison functions may raise
- * errors; the array then still has all of its entries, in some order, unless there were more than
- * MTP_SORT_SAFE (invariant E6).
+ * Sort in place.  scratch has room for n entries; the sort of wide ones may allocate 512 kB more.
+ * Interrupts and comparison functions may raise errors; the array then still has all of its
+ * entries, in some order, unless there were more than MTP_SORT_SAFE (invariant E6).
  */
 #define MTP_SORT_SAFE (UINT32_C(1) << 24)
 

@@ -5,7 +5,11 @@
  * Keys have 64 bits, of which few differ in practice: four bytes of an integer, the low bits of a
  * clustered key.  Those that differ are a span.  A span that takes few passes is sorted by all of
  * its bits.  A wider one is sorted by its top bits, about as many as tell the elements apart.  That
- * leaves small groups; these are compared, or sorted on by their own spans if they are large.
+ * leaves small groups, which are sorted by insertion or on by their own spans.
+ *
+ * Wide entries are sorted by one word of 64 bits after the other (words.h).  Where only comparison
+ * functions tell the order of keys, these are compared once each if they repeat, and their ranks are
+ * words.
  */
 #include "batch/words.h"
 
@@ -15,10 +19,13 @@
 
 #define RADIX_BITS		11		/* of a digit: larger ones miss the caches */
 #define RADIX_PASSES	3
-#define SMALL			24		/* fewer elements than this are sorted by insertion, */
-#define TINY			4		/* than this by comparison where the keys are wide */
-#define MEDIUM			512		/* than this with a pass more, and rids by comparison */
+#define SMALL			24		/* fewer elements than this are sorted by insertion, … */
+#define TINY			4		/* … than this by comparing tuples */
+#define MEDIUM			512		/* than this with a pass more; rids by comparison */
 #define PREFETCH		8		/* elements ahead whose tuples are fetched */
+#define MAX_DISTINCT	(16 * 1024) /* keys that are ranked, … */
+#define MIN_REPEATING	32		/* … in groups of so many elements, */
+#define SAMPLED			512		/* … of which about so many tell whether keys repeat */
 #define JUDGED			1000	/* elements whose order assertions look at */
 
 /* The bits of a key that count: (key - min) >> shift has `bits` bits. */
@@ -204,56 +211,148 @@ typedef struct WideSort
 	bool		tids_ascend;	/* at its beginning, and so among equal keys: all of it is stable */
 } WideSort;
 
-/*
- * Reads the next word of each entry into scratch (words.h), passing those that all entries share.
- * *at becomes the word's place, which is MTP_WORD_NONE or MTP_WORD_END where there is no word that
- * differs.  Returns the words' span, and whether they are sorted.
- */
-static Span
-read_words(WideSort *s, MtpWide *a, MtpWide *scratch, uint32 n, MtpWordAt *at, bool *sorted)
+/* The first entry of those that have a key in the same bytes, and which of these it is. */
+typedef struct Distinct
 {
-	uint64		min,
-				max,
-				differ;
+	MtpWide		entry;
+	uint32		number;
+} Distinct;
 
-	for (;;)
+#define ST_SORT			compare_distinct
+#define ST_ELEMENT_TYPE Distinct
+#define ST_COMPARE(a, b, order) mtp_batch_order_compare(order, &(a)->entry, &(b)->entry)
+#define ST_COMPARE_ARG_TYPE MtpOrder
+#define ST_SCOPE		static
+#define ST_CHECK_FOR_INTERRUPTS
+#define ST_DEFINE
+#include "lib/sort_template.h"
+
+/* True if tuples differ in their TIDs alone. */
+static inline bool
+same_bytes(IndexTuple a, IndexTuple b)
+{
+	return a->t_info == b->t_info &&
+		memcmp(a + 1, b + 1, IndexTupleSize(a) - sizeof(IndexTupleData)) == 0;
+}
+
+static inline uint32
+hash_of_bytes(IndexTuple itup)
+{
+	Size		size = IndexTupleSize(itup);
+	uint64		hash = size;
+
+	for (Size at = sizeof(IndexTupleData); at + MTP_WORD_BYTES <= size; at += MTP_WORD_BYTES)
 	{
-		CHECK_FOR_INTERRUPTS();
-		MTP_INJECT("compare");
-		if (at->kind == MTP_WORD_TID && s->tids_ascend)
-			at->kind = MTP_WORD_END;
-		if (at->kind == MTP_WORD_NONE || at->kind == MTP_WORD_END)
-			return (Span) {0};
+		uint64		bytes;
 
-		min = PG_UINT64_MAX;
-		max = 0;
-		differ = 0;
-		*sorted = true;
-		for (uint32 i = 0; i < n; i++)
-		{
-			uint64		word = a[i].prefix;
-
-			if (!mtp_word_is_prefix(*at))
-			{
-				if (i + PREFETCH < n)
-					__builtin_prefetch(a[i + PREFETCH].itup);
-				if (!mtp_word_get(s->order, a[i].itup, *at, &word))
-				{
-					at->kind = MTP_WORD_NONE;
-					return (Span) {0};
-				}
-			}
-			scratch[i].prefix = word;
-			scratch[i].itup = a[i].itup;
-			*sorted &= word >= max;
-			min = Min(min, word);
-			max = Max(max, word);
-			differ |= word ^ scratch[0].prefix;
-		}
-		if (differ != 0)
-			return span_of(min, max, differ);
-		*at = mtp_word_next(s->order, *at, min);
+		memcpy(&bytes, (char *) itup + at, MTP_WORD_BYTES);
+		hash = (hash ^ bytes) * UINT64CONST(0x9E3779B97F4A7C15);
+		hash ^= hash >> 32;
 	}
+	return (uint32) hash;
+}
+
+/*
+ * Where only comparison functions tell the order, and keys repeat: writes the entries to scratch
+ * with their keys' ranks.  Equal bytes are equal keys, so each of these is compared once.  Keys that
+ * are equal in other bytes (1.0 and 1.00) have one rank.  False if keys hardly repeat.
+ */
+static bool
+rank_keys(WideSort *s, const MtpWide *a, MtpWide *scratch, uint32 n)
+{
+	uint32		most = Min(n / 2 + MIN_REPEATING, MAX_DISTINCT);
+	uint32		mask = pg_nextpower2_32(2 * most) - 1;
+	uint32	   *table;			/* number of a key + 1, or 0 */
+	Distinct   *keys;
+	uint32		nkeys = 0,
+				i;
+
+	if (n < MIN_REPEATING)
+		return false;
+	table = palloc0((mask + 1) * sizeof(uint32));
+	keys = palloc(most * sizeof(Distinct));
+	for (i = 0; i < n; i++)
+	{
+		uint32		at = hash_of_bytes(a[i].itup) & mask;
+
+		while (table[at] != 0 && !same_bytes(keys[table[at] - 1].entry.itup, a[i].itup))
+			at = (at + 1) & mask;
+		if (table[at] == 0)
+		{
+			if (nkeys == Min(i / 2 + SAMPLED, most))
+				break;
+			keys[nkeys].entry = a[i];
+			keys[nkeys].number = nkeys;
+			table[at] = ++nkeys;
+		}
+		scratch[i].prefix = table[at] - 1;
+		scratch[i].itup = a[i].itup;
+	}
+	if (i == n)
+	{
+		uint32	   *ranks = table;
+		uint32		rank = 0;
+
+		compare_distinct(keys, nkeys, s->order);
+		for (uint32 k = 0; k < nkeys; k++)
+		{
+			if (k > 0 &&
+				mtp_batch_order_compare_keys(s->order, &keys[k - 1].entry, &keys[k].entry) != 0)
+				rank++;
+			ranks[keys[k].number] = rank;
+		}
+		for (uint32 k = 0; k < n; k++)
+			scratch[k].prefix = ranks[scratch[k].prefix];
+	}
+	pfree(table);
+	pfree(keys);
+	return i == n;
+}
+
+/* Reads the words at a place into scratch; false if some entry has none. */
+static bool
+read_words(WideSort *s, const MtpWide *a, MtpWide *scratch, uint32 n, MtpWordAt at)
+{
+	if (at.kind == MTP_WORD_NONE)
+		return false;
+	if (mtp_word_is_prefix(at))
+	{
+		memcpy(scratch, a, n * sizeof(MtpWide));
+		return true;
+	}
+	for (uint32 i = 0; i < n; i++)
+	{
+		if (i + PREFETCH < n)
+			__builtin_prefetch(a[i + PREFETCH].itup);
+		scratch[i].itup = a[i].itup;
+		if (!mtp_word_get(s->order, a[i].itup, at, &scratch[i].prefix))
+			return false;
+	}
+	return true;
+}
+
+/* The span of scratch's words, with no bits if they are equal; *sorted: do they ascend? */
+static Span
+look_at_words(const MtpWide *scratch, uint32 n, bool *sorted)
+{
+	uint64		min = scratch[0].prefix,
+				max = min,
+				differ = 0;
+
+	*sorted = true;
+	for (uint32 i = 1; i < n; i++)
+	{
+		uint64		word = scratch[i].prefix;
+
+		*sorted &= word >= max;
+		min = Min(min, word);
+		max = Max(max, word);
+		differ |= word ^ scratch[0].prefix;
+	}
+	return differ != 0 ? span_of(min, max, differ) : (Span)
+	{
+		.min = min
+	};
 }
 
 /*
@@ -265,43 +364,53 @@ read_words(WideSort *s, MtpWide *a, MtpWide *scratch, uint32 n, MtpWordAt *at, b
 static void
 sort_words(WideSort *s, MtpWide *a, MtpWide *scratch, uint32 n, MtpWordAt at)
 {
-	bool		first = mtp_word_is_prefix(at);
 	uint64		prefix = a[0].prefix;
 	bool		sorted;
 	Span		span;
 
-	if (n < TINY && !first)
+	for (;;)
 	{
-		compare_sort(a, n, s->order);
-		return;
-	}
-	span = read_words(s, a, scratch, n, &at, &sorted);
-	if (at.kind == MTP_WORD_NONE)
-		compare_sort(a, n, s->order);
-	if (at.kind == MTP_WORD_NONE || at.kind == MTP_WORD_END)
-		return;
+		bool		compare = n < TINY && !mtp_word_is_prefix(at);
 
-	first = mtp_word_is_prefix(at);
+		CHECK_FOR_INTERRUPTS();
+		MTP_INJECT("compare");
+		if (at.kind == MTP_WORD_END || (at.kind == MTP_WORD_TID && s->tids_ascend))
+			return;
+		if (!compare && !read_words(s, a, scratch, n, at))
+		{
+			/* Ranks are words as well, with the TID behind them. */
+			at.kind = MTP_WORD_NONE;
+			compare = !rank_keys(s, a, scratch, n);
+		}
+		if (compare)
+		{
+			compare_sort(a, n, s->order);
+			return;
+		}
+		span = look_at_words(scratch, n, &sorted);
+		if (span.bits > 0)
+			break;
+		at = mtp_word_next(s->order, at, span.min);
+	}
+
 	if (sorted)
 		span.shift = 0;
+	else if (n < SMALL)
+	{
+		span.shift = 0;
+		insert_by_word(scratch, n);
+	}
 	else
 	{
-		if (n < SMALL)
-		{
-			span.shift = 0;
-			insert_by_word(scratch, n);
-		}
-		else
-		{
-			coarsen(&span, n);
-			radix_by_word(scratch, a, n, &span);
-		}
+		coarsen(&span, n);
+		radix_by_word(scratch, a, n, &span);
+	}
+	if (!sorted)
 		for (uint32 i = 0; i < n; i++)
 		{
-			a[i].prefix = first ? scratch[i].prefix : prefix;
+			a[i].prefix = mtp_word_is_prefix(at) ? scratch[i].prefix : prefix;
 			a[i].itup = scratch[i].itup;
 		}
-	}
 	for (uint32 i = 0, next; i < n; i = next)
 	{
 		uint64		word = scratch[i].prefix;

@@ -11,8 +11,8 @@
  *	text has no zeros in it, so it is.  Where bytea ends, a word with its length says.
  * The first word is the entry's prefix.
  *
- * Where the order is not known from bytes (another kind of column, or of prefix), the sequence ends
- * with MTP_WORD_NONE, and mtp_batch_order_compare() tells.
+ * Where the order is not known from bytes (another kind of column, or of prefix), MTP_WORD_NONE
+ * stands for the rest of the key: mtp_batch_order_compare() tells.
  */
 #ifndef MTP_WORDS_H
 #define MTP_WORDS_H
@@ -34,7 +34,7 @@ typedef enum MtpWordKind
 	MTP_WORD_NULL,				/* is it null? */
 	MTP_WORD_LENGTH,			/* the bytes from `offset` on, up to one more than a word has */
 	MTP_WORD_TID,
-	MTP_WORD_NONE,				/* only the comparison tells */
+	MTP_WORD_NONE,				/* only the comparison tells, up to the TID */
 	MTP_WORD_END				/* no word left: the same entry */
 } MtpWordKind;
 
@@ -182,9 +182,10 @@ mtp_word_next(const MtpOrder *order, MtpWordAt at, uint64 word)
 	uint64		of_null;
 	bool		more = false;
 
-	if (at.kind == MTP_WORD_TID || order->nwords == 0)
+	if (at.kind == MTP_WORD_TID || at.kind == MTP_WORD_NONE || order->nwords == 0)
 	{
-		at.kind = at.kind == MTP_WORD_TID ? MTP_WORD_END : MTP_WORD_NONE;
+		at.kind = at.kind == MTP_WORD_TID ? MTP_WORD_END :
+			at.kind == MTP_WORD_NONE ? MTP_WORD_TID : MTP_WORD_NONE;
 		return at;
 	}
 	code = order->columns[at.column].code;
