@@ -100,12 +100,14 @@ mtp_batch_order_prefix(MtpOrder *order, IndexTuple itup)
 	return key->ssup_reverse ? ~prefix : prefix;
 }
 
+#define COMPARE_NUMBERS(a, b) (((a) > (b)) - ((a) < (b)))
+
 static inline int
 compare_bytes(const char *a, Size len_a, const char *b, Size len_b)
 {
 	int			c = memcmp(a, b, Min(len_a, len_b));
 
-	return c != 0 ? c : (len_a > len_b) - (len_a < len_b);
+	return c != 0 ? c : COMPARE_NUMBERS(len_a, len_b);
 }
 
 /*
@@ -122,6 +124,15 @@ compare_inline(uint8 code, Datum a, Datum b, int *result)
 
 	switch (code & MTP_NORM_KIND)
 	{
+		case MTP_NORM_INT2:
+			*result = COMPARE_NUMBERS(DatumGetInt16(a), DatumGetInt16(b));
+			break;
+		case MTP_NORM_INT4:
+			*result = COMPARE_NUMBERS(DatumGetInt32(a), DatumGetInt32(b));
+			break;
+		case MTP_NORM_INT8:
+			*result = COMPARE_NUMBERS(DatumGetInt64(a), DatumGetInt64(b));
+			break;
 		case MTP_NORM_BYTES:
 			if (VARATT_IS_COMPRESSED(x) || VARATT_IS_COMPRESSED(y))
 				return false;
@@ -137,7 +148,7 @@ compare_inline(uint8 code, Datum a, Datum b, int *result)
 		default:
 			m = mtp_norm_datum(code & MTP_NORM_KIND, a, false);
 			n = mtp_norm_datum(code & MTP_NORM_KIND, b, false);
-			*result = (m > n) - (m < n);
+			*result = COMPARE_NUMBERS(m, n);
 			break;
 	}
 	if (code & MTP_NORM_DESC)
