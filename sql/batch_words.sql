@@ -71,10 +71,10 @@ BEGIN
 END $$;
 
 CALL make_indexes('mtpower_blink');
-INSERT INTO loaded SELECT * FROM some_rows(6000);
+INSERT INTO loaded SELECT * FROM some_rows(4000);
 SELECT * FROM wrong_keys();
-INSERT INTO loaded SELECT * FROM some_rows(3000);
-SELECT count(*) FROM mtpower.stat_batches WHERE index::text ~ '^loaded_' AND entries = 9000;
+INSERT INTO loaded SELECT * FROM some_rows(2000);
+SELECT count(*) FROM mtpower.stat_batches WHERE index::text ~ '^loaded_' AND entries = 6000;
 SELECT * FROM wrong_keys();
 SELECT verify('loaded');
 -- Built instead
@@ -85,10 +85,10 @@ SELECT * FROM wrong_keys();
 CALL make_indexes(NULL);
 TRUNCATE loaded;
 CALL make_indexes('btree');
-INSERT INTO loaded SELECT * FROM some_rows(6000);
+INSERT INTO loaded SELECT * FROM some_rows(4000);
 SELECT * FROM wrong_keys();
-INSERT INTO loaded SELECT * FROM some_rows(3000);
-SELECT count(*) FROM mtpower.stat_batches WHERE index::text ~ '^loaded_' AND entries = 9000;
+INSERT INTO loaded SELECT * FROM some_rows(2000);
+SELECT count(*) FROM mtpower.stat_batches WHERE index::text ~ '^loaded_' AND entries = 6000;
 SELECT * FROM wrong_keys();
 SELECT count(*) FROM loaded;
 DROP SCHEMA batch_words CASCADE;
