@@ -8,8 +8,8 @@
  * leaves small groups, which are sorted by insertion or on by their own spans.
  *
  * Wide entries are sorted by one word of 64 bits after the other (words.h).  Where only comparison
- * functions tell the order of keys, these are compared once each if they repeat, and their ranks are
- * words.
+ * functions tell the order of keys, these are compared once each if they repeat, and their ranks
+ * are words.
  */
 #include "batch/words.h"
 
@@ -254,8 +254,8 @@ hash_of_bytes(IndexTuple itup)
 
 /*
  * Where only comparison functions tell the order, and keys repeat: writes the entries to scratch
- * with their keys' ranks.  Equal bytes are equal keys, so each of these is compared once.  Keys that
- * are equal in other bytes (1.0 and 1.00) have one rank.  False if keys hardly repeat.
+ * with their keys' ranks.  Equal bytes are equal keys, so each of these is compared once.  Keys
+ * that are equal in other bytes (1.0 and 1.00) have one rank.  False if keys hardly repeat.
  */
 static bool
 rank_keys(WideSort *s, const MtpWide *a, MtpWide *scratch, uint32 n)
@@ -338,6 +338,7 @@ look_at_words(const MtpWide *scratch, uint32 n, bool *sorted)
 	uint64		min = scratch[0].prefix,
 				max = min,
 				differ = 0;
+	Span		span = {.min = min};
 
 	*sorted = true;
 	for (uint32 i = 1; i < n; i++)
@@ -349,10 +350,9 @@ look_at_words(const MtpWide *scratch, uint32 n, bool *sorted)
 		max = Max(max, word);
 		differ |= word ^ scratch[0].prefix;
 	}
-	return differ != 0 ? span_of(min, max, differ) : (Span)
-	{
-		.min = min
-	};
+	if (differ != 0)
+		span = span_of(min, max, differ);
+	return span;
 }
 
 /*
@@ -416,8 +416,9 @@ sort_words(WideSort *s, MtpWide *a, MtpWide *scratch, uint32 n, MtpWordAt at)
 		uint64		word = scratch[i].prefix;
 		uint64		key = (word - span.min) >> span.shift;
 
-		for (next = i + 1; next < n && (scratch[next].prefix - span.min) >> span.shift == key; next++)
-			;
+		for (next = i + 1; next < n; next++)
+			if ((scratch[next].prefix - span.min) >> span.shift != key)
+				break;
 		if (next - i > 1)
 			sort_words(s, a + i, scratch + i, next - i,
 					   span.shift == 0 ? mtp_word_next(s->order, at, word) : at);
@@ -425,8 +426,8 @@ sort_words(WideSort *s, MtpWide *a, MtpWide *scratch, uint32 n, MtpWordAt at)
 }
 
 /*
- * True if TIDs ascend.  They do as entries come, and descend in a run, which grows downward: that is
- * turned round.
+ * True if TIDs ascend.  They do as entries come, and descend in a run, which grows downward: that
+ * is turned round.
  */
 static bool
 make_tids_ascend(MtpWide *a, uint32 n)
@@ -458,11 +459,12 @@ void
 mtp_batch_sort_wide(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
 {
 	WideSort	s = {.order = order};
+	MtpWordAt	first = {0};
 
 	if (n < 2)
 		return;
 	s.tids_ascend = make_tids_ascend(a, n);
-	sort_words(&s, a, scratch, n, (MtpWordAt) {0});
+	sort_words(&s, a, scratch, n, first);
 #ifdef USE_ASSERT_CHECKING
 	if (order->nwords == order->nkeys)
 		for (uint32 i = 1; i < Min(n, JUDGED); i++)
