@@ -113,6 +113,13 @@ typedef struct MtpWide
 	IndexTuple	itup;
 } MtpWide;
 
+/* A key column whose order is that of bytes; `zeros`: its bytes may be zero. */
+typedef struct MtpKeyColumn
+{
+	uint8		code;			/* norm code */
+	bool		zeros;
+} MtpKeyColumn;
+
 /*
  * How to order wide entries of an index.  A process makes one per index; comparing may call
  * comparison functions of the operator classes, in the current memory context.
@@ -126,6 +133,8 @@ typedef struct MtpOrder
 	bool		signed_heads;	/* they are abbreviated keys, signed and descending */
 	int			nkeys;
 	SortSupport keys;			/* nkeys of them */
+	int			nwords;			/* columns, from the first on, that have words (words.h) */
+	MtpKeyColumn *columns;		/* nwords of them */
 } MtpOrder;
 
 /*
@@ -141,10 +150,13 @@ extern uint64 mtp_batch_order_prefix(MtpOrder *order, IndexTuple itup);
 extern int	mtp_batch_order_compare_keys(MtpOrder *order, const MtpWide *a, const MtpWide *b);
 extern int	mtp_batch_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b);
 
+/* The same as mtp_batch_order_compare(), by comparison functions alone: the judge of the others. */
+extern int	mtp_batch_order_judge(MtpOrder *order, const MtpWide *a, const MtpWide *b);
+
 /*
- * Sort in place.  scratch has room for n entries.  Interrupts and comparison functions may raise
- * errors; the array then still has all of its entries, in some order, unless there were more than
- * MTP_SORT_SAFE (invariant E6).
+ * Sort in place.  scratch has room for n entries; the sort of wide ones may allocate 512 kB more.
+ * Interrupts and comparison functions may raise errors; the array then still has all of its
+ * entries, in some order, unless there were more than MTP_SORT_SAFE (invariant E6).
  */
 #define MTP_SORT_SAFE (UINT32_C(1) << 24)
 

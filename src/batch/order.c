@@ -7,7 +7,25 @@
 #include "access/genam.h"
 #include "access/nbtree.h"
 #include "utils/fmgroids.h"
+#include "utils/uuid.h"
 #include "core/inject.h"
+
+/* Notes which columns, from the first on, have an order that is that of bytes. */
+static void
+find_words(MtpOrder *order, Relation index)
+{
+	order->columns = palloc0(order->nkeys * sizeof(MtpKeyColumn));
+	for (int i = 0; i < order->nkeys; i++)
+	{
+		MtpKeyColumn *column = &order->columns[i];
+
+		column->code = mtp_norm_column_code(index, i);
+		if ((column->code & MTP_NORM_KIND) == MTP_NORM_NONE)
+			return;
+		column->zeros = index_getprocid(index, i + 1, BTORDER_PROC) == F_BYTEACMP;
+		order->nwords++;
+	}
+}
 
 MtpOrder *
 mtp_batch_order_make(Relation index)
@@ -41,6 +59,8 @@ mtp_batch_order_make(Relation index)
 		if (key->comparator == NULL)
 			PrepareSortSupportComparisonShim(compare, key);
 	}
+
+	find_words(order, index);
 
 	first = &order->keys[0];
 	if (first->abbrev_converter != NULL)
@@ -80,6 +100,82 @@ mtp_batch_order_prefix(MtpOrder *order, IndexTuple itup)
 	return key->ssup_reverse ? ~prefix : prefix;
 }
 
+#define COMPARE_NUMBERS(a, b) (((a) > (b)) - ((a) < (b)))
+
+static inline int
+compare_bytes(const char *a, Size len_a, const char *b, Size len_b)
+{
+	int			c = memcmp(a, b, Min(len_a, len_b));
+
+	return c != 0 ? c : COMPARE_NUMBERS(len_a, len_b);
+}
+
+/*
+ * Compares two values of a column that has words, neither null.  False if that needs the comparison
+ * function, which decompresses values.
+ */
+static inline bool
+compare_inline(uint8 code, Datum a, Datum b, int *result)
+{
+	struct varlena *x = (struct varlena *) a;
+	struct varlena *y = (struct varlena *) b;
+	uint64		m,
+				n;
+
+	switch (code & MTP_NORM_KIND)
+	{
+		case MTP_NORM_INT2:
+			*result = COMPARE_NUMBERS(DatumGetInt16(a), DatumGetInt16(b));
+			break;
+		case MTP_NORM_INT4:
+			*result = COMPARE_NUMBERS(DatumGetInt32(a), DatumGetInt32(b));
+			break;
+		case MTP_NORM_INT8:
+			*result = COMPARE_NUMBERS(DatumGetInt64(a), DatumGetInt64(b));
+			break;
+		case MTP_NORM_BYTES:
+			if (VARATT_IS_COMPRESSED(x) || VARATT_IS_COMPRESSED(y))
+				return false;
+			*result = compare_bytes(VARDATA_ANY(x), VARSIZE_ANY_EXHDR(x),
+									VARDATA_ANY(y), VARSIZE_ANY_EXHDR(y));
+			break;
+		case MTP_NORM_NAME:
+			*result = strncmp(DatumGetCString(a), DatumGetCString(b), NAMEDATALEN);
+			break;
+		case MTP_NORM_UUID:
+			*result = memcmp(DatumGetUUIDP(a)->data, DatumGetUUIDP(b)->data, UUID_LEN);
+			break;
+		default:
+			m = mtp_norm_datum(code & MTP_NORM_KIND, a, false);
+			n = mtp_norm_datum(code & MTP_NORM_KIND, b, false);
+			*result = COMPARE_NUMBERS(m, n);
+			break;
+	}
+	if (code & MTP_NORM_DESC)
+		INVERT_COMPARE_RESULT(*result);
+	return true;
+}
+
+/* Compares the key columns from `first` on, the first `inlined` of all where possible inline. */
+static inline int
+compare_columns(MtpOrder *order, IndexTuple a, IndexTuple b, int first, int inlined)
+{
+	int			c = 0;
+
+	for (int i = first; i < order->nkeys && c == 0; i++)
+	{
+		bool		null_a,
+					null_b;
+		Datum		value_a = index_getattr(a, i + 1, order->tupdesc, &null_a);
+		Datum		value_b = index_getattr(b, i + 1, order->tupdesc, &null_b);
+
+		if (i >= inlined || null_a || null_b ||
+			!compare_inline(order->columns[i].code, value_a, value_b, &c))
+			c = ApplySortComparator(value_a, null_a, value_b, null_b, &order->keys[i]);
+	}
+	return c;
+}
+
 int
 mtp_batch_order_compare_keys(MtpOrder *order, const MtpWide *a, const MtpWide *b)
 {
@@ -91,18 +187,7 @@ mtp_batch_order_compare_keys(MtpOrder *order, const MtpWide *a, const MtpWide *b
 	/* Equal exact norms are equal values, unless one may be a null's. */
 	if (mtp_norm_is_exact(order->code) && a->prefix != 0 && a->prefix != PG_UINT64_MAX)
 		first = 1;
-	for (int i = first; i < order->nkeys; i++)
-	{
-		bool		null_a,
-					null_b;
-		Datum		value_a = index_getattr(a->itup, i + 1, order->tupdesc, &null_a);
-		Datum		value_b = index_getattr(b->itup, i + 1, order->tupdesc, &null_b);
-		int			c = ApplySortComparator(value_a, null_a, value_b, null_b, &order->keys[i]);
-
-		if (c != 0)
-			return c;
-	}
-	return 0;
+	return compare_columns(order, a->itup, b->itup, first, order->nwords);
 }
 
 int
@@ -112,6 +197,14 @@ mtp_batch_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b)
 
 	MTP_INJECT("compare");
 	c = mtp_batch_order_compare_keys(order, a, b);
+	return c != 0 ? c : ItemPointerCompare(&a->itup->t_tid, &b->itup->t_tid);
+}
+
+int
+mtp_batch_order_judge(MtpOrder *order, const MtpWide *a, const MtpWide *b)
+{
+	int			c = compare_columns(order, a->itup, b->itup, 0, 0);
+
 	return c != 0 ? c : ItemPointerCompare(&a->itup->t_tid, &b->itup->t_tid);
 }
 

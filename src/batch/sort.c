@@ -5,17 +5,28 @@
  * Keys have 64 bits, of which few differ in practice: four bytes of an integer, the low bits of a
  * clustered key.  Those that differ are a span.  A span that takes few passes is sorted by all of
  * its bits.  A wider one is sorted by its top bits, about as many as tell the elements apart.  That
- * leaves small groups; these are compared, or sorted on by their own spans if they are large.
+ * leaves small groups, which are sorted by insertion or on by their own spans.
+ *
+ * Wide entries are sorted by one word of 64 bits after the other (words.h).  Where only comparison
+ * functions tell the order of keys, these are compared once each if they repeat, and their ranks
+ * are words.
  */
-#include "batch/entry.h"
+#include "batch/words.h"
 
+#include "core/inject.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 
 #define RADIX_BITS		11		/* of a digit: larger ones miss the caches */
 #define RADIX_PASSES	3
-#define SMALL			24		/* fewer elements than this are sorted by insertion, */
-#define MEDIUM			512		/* than this by comparison where the keys are wide */
+#define SMALL			24		/* fewer elements than this are sorted by insertion, … */
+#define TINY			4		/* … than this by comparing tuples */
+#define MEDIUM			512		/* than this with a pass more; rids by comparison */
+#define PREFETCH		8		/* elements ahead whose tuples are fetched */
+#define MAX_DISTINCT	(16 * 1024) /* keys that are ranked, … */
+#define MIN_REPEATING	32		/* … in groups of so many elements, */
+#define SAMPLED			512		/* … of which about so many tell whether keys repeat */
+#define JUDGED			1000	/* elements whose order assertions look at */
 
 /* The bits of a key that count: (key - min) >> shift has `bits` bits. */
 typedef struct Span
@@ -35,7 +46,7 @@ typedef struct Span
 #define RADIX_KEY(e)	((e)->rid)
 #include "batch/radix.h"
 
-#define RADIX_SORT		radix_by_head
+#define RADIX_SORT		radix_by_word
 #define RADIX_ELEMENT	MtpWide
 #define RADIX_KEY(e)	((e)->prefix)
 #include "batch/radix.h"
@@ -55,6 +66,20 @@ typedef struct Span
 #define ST_CHECK_FOR_INTERRUPTS
 #define ST_DEFINE
 #include "lib/sort_template.h"
+
+static void
+insert_by_word(MtpWide *a, uint32 n)
+{
+	for (uint32 i = 1; i < n; i++)
+	{
+		MtpWide		e = a[i];
+		uint32		j = i;
+
+		for (; j > 0 && e.prefix < a[j - 1].prefix; j--)
+			a[j] = a[j - 1];
+		a[j] = e;
+	}
+}
 
 /* The span of keys from min to max.  differ is not zero, and has the bits set that differ. */
 static Span
@@ -179,51 +204,270 @@ mtp_batch_sort_narrow(MtpNarrow *a, MtpNarrow *scratch, uint32 n)
 	}
 }
 
+/* What the sort of an array of wide entries knows. */
+typedef struct WideSort
+{
+	MtpOrder   *order;
+	bool		tids_ascend;	/* at its beginning, and so among equal keys: all of it is stable */
+} WideSort;
+
+/* The first entry of those that have a key in the same bytes, and which of these it is. */
+typedef struct Distinct
+{
+	MtpWide		entry;
+	uint32		number;
+} Distinct;
+
+#define ST_SORT			compare_distinct
+#define ST_ELEMENT_TYPE Distinct
+#define ST_COMPARE(a, b, order) mtp_batch_order_compare(order, &(a)->entry, &(b)->entry)
+#define ST_COMPARE_ARG_TYPE MtpOrder
+#define ST_SCOPE		static
+#define ST_CHECK_FOR_INTERRUPTS
+#define ST_DEFINE
+#include "lib/sort_template.h"
+
+/* True if tuples differ in their TIDs alone. */
+static inline bool
+same_bytes(IndexTuple a, IndexTuple b)
+{
+	return a->t_info == b->t_info &&
+		memcmp(a + 1, b + 1, IndexTupleSize(a) - sizeof(IndexTupleData)) == 0;
+}
+
+static inline uint32
+hash_of_bytes(IndexTuple itup)
+{
+	Size		size = IndexTupleSize(itup);
+	uint64		hash = size;
+
+	for (Size at = sizeof(IndexTupleData); at + MTP_WORD_BYTES <= size; at += MTP_WORD_BYTES)
+	{
+		uint64		bytes;
+
+		memcpy(&bytes, (char *) itup + at, MTP_WORD_BYTES);
+		hash = (hash ^ bytes) * UINT64CONST(0x9E3779B97F4A7C15);
+		hash ^= hash >> 32;
+	}
+	return (uint32) hash;
+}
+
+/*
+ * Where only comparison functions tell the order, and keys repeat: writes the entries to scratch
+ * with their keys' ranks.  Equal bytes are equal keys, so each of these is compared once.  Keys
+ * that are equal in other bytes (1.0 and 1.00) have one rank.  False if keys hardly repeat.
+ */
+static bool
+rank_keys(WideSort *s, const MtpWide *a, MtpWide *scratch, uint32 n)
+{
+	uint32		most = Min(n / 2 + MIN_REPEATING, MAX_DISTINCT);
+	uint32		mask = pg_nextpower2_32(2 * most) - 1;
+	uint32	   *table;			/* number of a key + 1, or 0 */
+	Distinct   *keys;
+	uint32		nkeys = 0,
+				i;
+
+	if (n < MIN_REPEATING)
+		return false;
+	table = palloc0((mask + 1) * sizeof(uint32));
+	keys = palloc(most * sizeof(Distinct));
+	for (i = 0; i < n; i++)
+	{
+		uint32		at = hash_of_bytes(a[i].itup) & mask;
+
+		while (table[at] != 0 && !same_bytes(keys[table[at] - 1].entry.itup, a[i].itup))
+			at = (at + 1) & mask;
+		if (table[at] == 0)
+		{
+			if (nkeys == Min(i / 2 + SAMPLED, most))
+				break;
+			keys[nkeys].entry = a[i];
+			keys[nkeys].number = nkeys;
+			table[at] = ++nkeys;
+		}
+		scratch[i].prefix = table[at] - 1;
+		scratch[i].itup = a[i].itup;
+	}
+	if (i == n)
+	{
+		uint32	   *ranks = table;
+		uint32		rank = 0;
+
+		compare_distinct(keys, nkeys, s->order);
+		for (uint32 k = 0; k < nkeys; k++)
+		{
+			if (k > 0 &&
+				mtp_batch_order_compare_keys(s->order, &keys[k - 1].entry, &keys[k].entry) != 0)
+				rank++;
+			ranks[keys[k].number] = rank;
+		}
+		for (uint32 k = 0; k < n; k++)
+			scratch[k].prefix = ranks[scratch[k].prefix];
+	}
+	pfree(table);
+	pfree(keys);
+	return i == n;
+}
+
+/* Reads the words at a place into scratch; false if some entry has none. */
+static bool
+read_words(WideSort *s, const MtpWide *a, MtpWide *scratch, uint32 n, MtpWordAt at)
+{
+	if (at.kind == MTP_WORD_NONE)
+		return false;
+	if (mtp_word_is_prefix(at))
+	{
+		memcpy(scratch, a, n * sizeof(MtpWide));
+		return true;
+	}
+	for (uint32 i = 0; i < n; i++)
+	{
+		if (i + PREFETCH < n)
+			__builtin_prefetch(a[i + PREFETCH].itup);
+		scratch[i].itup = a[i].itup;
+		if (!mtp_word_get(s->order, a[i].itup, at, &scratch[i].prefix))
+			return false;
+	}
+	return true;
+}
+
+/* The span of scratch's words, with no bits if they are equal; *sorted: do they ascend? */
+static Span
+look_at_words(const MtpWide *scratch, uint32 n, bool *sorted)
+{
+	uint64		min = scratch[0].prefix,
+				max = min,
+				differ = 0;
+	Span		span = {.min = min};
+
+	*sorted = true;
+	for (uint32 i = 1; i < n; i++)
+	{
+		uint64		word = scratch[i].prefix;
+
+		*sorted &= word >= max;
+		min = Min(min, word);
+		max = Max(max, word);
+		differ |= word ^ scratch[0].prefix;
+	}
+	if (differ != 0)
+		span = span_of(min, max, differ);
+	return span;
+}
+
+/*
+ * Sorts entries whose words before `at` are equal.  Their words are sorted in scratch, so the array
+ * has its entries and their prefixes wherever something may raise.  Groups whose words are equal,
+ * or equal as far as they were looked at, follow; a group's part of scratch is its own.  Entries
+ * end, and a span that was coarsened has fewer bits each time, so the recursion does, too.
+ */
+static void
+sort_words(WideSort *s, MtpWide *a, MtpWide *scratch, uint32 n, MtpWordAt at)
+{
+	uint64		prefix = a[0].prefix;
+	bool		sorted;
+	Span		span;
+
+	for (;;)
+	{
+		bool		compare = n < TINY && !mtp_word_is_prefix(at);
+
+		CHECK_FOR_INTERRUPTS();
+		MTP_INJECT("compare");
+		if (at.kind == MTP_WORD_END || (at.kind == MTP_WORD_TID && s->tids_ascend))
+			return;
+		if (!compare && !read_words(s, a, scratch, n, at))
+		{
+			/* Ranks are words as well, with the TID behind them. */
+			at.kind = MTP_WORD_NONE;
+			compare = !rank_keys(s, a, scratch, n);
+		}
+		if (compare)
+		{
+			compare_sort(a, n, s->order);
+			return;
+		}
+		span = look_at_words(scratch, n, &sorted);
+		if (span.bits > 0)
+			break;
+		at = mtp_word_next(s->order, at, span.min);
+	}
+
+	if (sorted)
+		span.shift = 0;
+	else if (n < SMALL)
+	{
+		span.shift = 0;
+		insert_by_word(scratch, n);
+	}
+	else
+	{
+		coarsen(&span, n);
+		radix_by_word(scratch, a, n, &span);
+	}
+	if (!sorted)
+		for (uint32 i = 0; i < n; i++)
+		{
+			a[i].prefix = mtp_word_is_prefix(at) ? scratch[i].prefix : prefix;
+			a[i].itup = scratch[i].itup;
+		}
+	for (uint32 i = 0, next; i < n; i = next)
+	{
+		uint64		word = scratch[i].prefix;
+		uint64		key = (word - span.min) >> span.shift;
+
+		for (next = i + 1; next < n; next++)
+			if ((scratch[next].prefix - span.min) >> span.shift != key)
+				break;
+		if (next - i > 1)
+			sort_words(s, a + i, scratch + i, next - i,
+					   span.shift == 0 ? mtp_word_next(s->order, at, word) : at);
+	}
+}
+
+/*
+ * True if TIDs ascend.  They do as entries come, and descend in a run, which grows downward: that
+ * is turned round.
+ */
+static bool
+make_tids_ascend(MtpWide *a, uint32 n)
+{
+	bool		ascend = true,
+				descend = true;
+
+	for (uint32 i = 1; i < n && (ascend || descend); i++)
+	{
+		uint64		tid = mtp_rid_from_tid(&a[i].itup->t_tid);
+		uint64		before = mtp_rid_from_tid(&a[i - 1].itup->t_tid);
+
+		ascend &= tid >= before;
+		descend &= tid <= before;
+	}
+	if (descend && !ascend)
+		for (uint32 i = 0, j = n - 1; i < j; i++, j--)
+		{
+			MtpWide		e = a[i];
+
+			a[i] = a[j];
+			a[j] = e;
+		}
+	return ascend || descend;
+}
+
 /* The same invariant; comparisons may raise where interrupts may come. */
 void
 mtp_batch_sort_wide(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
 {
-	uint64		min,
-				max,
-				differ = 0;
-	bool		sorted = true;
-	Span		span;
+	WideSort	s = {.order = order};
+	MtpWordAt	first = {0};
 
-	if (n < SMALL)
-	{
-		compare_sort(a, n, order);
+	if (n < 2)
 		return;
-	}
-	min = max = a[0].prefix;
-	for (uint32 i = 1; i < n; i++)
-	{
-		min = Min(min, a[i].prefix);
-		max = Max(max, a[i].prefix);
-		differ |= a[i].prefix ^ a[0].prefix;
-		sorted &= a[i].prefix >= a[i - 1].prefix;
-	}
-	if (differ == 0)
-	{
-		compare_sort(a, n, order);
-		return;
-	}
-
-	CHECK_FOR_INTERRUPTS();
-	span = span_of(min, max, differ);
-	if (sorted)
-		span.shift = 0;
-	else
-	{
-		coarsen(&span, n);
-		radix_by_head(a, scratch, n, &span);
-	}
-	for (uint32 i = 0, next; i < n; i = next)
-	{
-		uint64		key = (a[i].prefix - min) >> span.shift;
-
-		for (next = i + 1; next < n && (a[next].prefix - min) >> span.shift == key; next++)
-			;
-		if (next - i > 1)
-			mtp_batch_sort_wide(order, a + i, scratch, next - i);
-	}
+	s.tids_ascend = make_tids_ascend(a, n);
+	sort_words(&s, a, scratch, n, first);
+#ifdef USE_ASSERT_CHECKING
+	if (order->nwords == order->nkeys)
+		for (uint32 i = 1; i < Min(n, JUDGED); i++)
+			Assert(mtp_batch_order_judge(order, &a[i - 1], &a[i]) <= 0);
+#endif
 }

@@ -22,7 +22,8 @@ typedef struct MtpSpoolRuns
 /*
  * A spool for entries of an index, in a memory context of its own below the current one.  All it
  * allocates for entries, the sort's scratch included, stays within `memory` bytes, at least
- * MTP_SPOOL_MEMORY.  Temporary files belong to the current resource owner.
+ * MTP_SPOOL_MEMORY; ranks of repeated keys take up to 512 kB more.  Temporary files belong to the
+ * current resource owner.
  */
 extern MtpSpool *mtp_batch_spool_begin(MtpOrder *order, Size memory);
 

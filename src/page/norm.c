@@ -48,16 +48,22 @@ mtp_norm_kind(Oid cmp_proc, Oid collation)
 }
 
 uint8
-mtp_norm_code(Relation index)
+mtp_norm_column_code(Relation index, int column)
 {
-	uint8		code = mtp_norm_kind(index_getprocid(index, 1, BTORDER_PROC),
-									 index->rd_indcollation[0]);
+	uint8		code = mtp_norm_kind(index_getprocid(index, column + 1, BTORDER_PROC),
+									 index->rd_indcollation[column]);
 
-	if (index->rd_indoption[0] & INDOPTION_DESC)
+	if (index->rd_indoption[column] & INDOPTION_DESC)
 		code |= MTP_NORM_DESC;
-	if (index->rd_indoption[0] & INDOPTION_NULLS_FIRST)
+	if (index->rd_indoption[column] & INDOPTION_NULLS_FIRST)
 		code |= MTP_NORM_NULLS_FIRST;
 	return code;
+}
+
+uint8
+mtp_norm_code(Relation index)
+{
+	return mtp_norm_column_code(index, 0);
 }
 
 /* IEEE 754 doubles as integers of the same order.  All NaNs are equal, and above the rest. */

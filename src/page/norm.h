@@ -45,6 +45,9 @@ mtp_norm_is_exact(uint8 code)
  */
 extern uint8 mtp_norm_code(Relation index);
 
+/* The same for another key column, from 0 on.  MTP_NORM_NONE keeps its ordering options. */
+extern uint8 mtp_norm_column_code(Relation index, int column);
+
 /* The kind for values that this btree comparison function takes on both sides, under a collation */
 extern uint8 mtp_norm_kind(Oid cmp_proc, Oid collation);
 
