@@ -150,6 +150,12 @@ extern uint64 mtp_batch_order_prefix(MtpOrder *order, IndexTuple itup);
 extern int	mtp_batch_order_compare_keys(MtpOrder *order, const MtpWide *a, const MtpWide *b);
 extern int	mtp_batch_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b);
 
+/*
+ * The order of the first n key columns of two tuples of the index, which have these.  They may be
+ * any that stand on its pages.
+ */
+extern int	mtp_batch_order_compare_tuples(MtpOrder *order, IndexTuple a, IndexTuple b, int n);
+
 /* The same as mtp_batch_order_compare(), by comparison functions alone: the judge of the others. */
 extern int	mtp_batch_order_judge(MtpOrder *order, const MtpWide *a, const MtpWide *b);
 

@@ -156,13 +156,13 @@ compare_inline(uint8 code, Datum a, Datum b, int *result)
 	return true;
 }
 
-/* Compares the key columns from `first` on, the first `inlined` of all where possible inline. */
+/* Compares key columns first .. end - 1, the first `inlined` of all where possible inline. */
 static inline int
-compare_columns(MtpOrder *order, IndexTuple a, IndexTuple b, int first, int inlined)
+compare_columns(MtpOrder *order, IndexTuple a, IndexTuple b, int first, int end, int inlined)
 {
 	int			c = 0;
 
-	for (int i = first; i < order->nkeys && c == 0; i++)
+	for (int i = first; i < end && c == 0; i++)
 	{
 		bool		null_a,
 					null_b;
@@ -187,7 +187,13 @@ mtp_batch_order_compare_keys(MtpOrder *order, const MtpWide *a, const MtpWide *b
 	/* Equal exact norms are equal values, unless one may be a null's. */
 	if (mtp_norm_is_exact(order->code) && a->prefix != 0 && a->prefix != PG_UINT64_MAX)
 		first = 1;
-	return compare_columns(order, a->itup, b->itup, first, order->nwords);
+	return compare_columns(order, a->itup, b->itup, first, order->nkeys, order->nwords);
+}
+
+int
+mtp_batch_order_compare_tuples(MtpOrder *order, IndexTuple a, IndexTuple b, int n)
+{
+	return compare_columns(order, a, b, 0, n, order->nwords);
 }
 
 int
@@ -203,7 +209,7 @@ mtp_batch_order_compare(MtpOrder *order, const MtpWide *a, const MtpWide *b)
 int
 mtp_batch_order_judge(MtpOrder *order, const MtpWide *a, const MtpWide *b)
 {
-	int			c = compare_columns(order, a->itup, b->itup, 0, 0);
+	int			c = compare_columns(order, a->itup, b->itup, 0, order->nkeys, 0);
 
 	return c != 0 ? c : ItemPointerCompare(&a->itup->t_tid, &b->itup->t_tid);
 }

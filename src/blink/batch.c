@@ -175,6 +175,21 @@ take_narrow(MtpBatchStream *stream, uint8 code, Page page, Share *s)
 	finish_list(s);
 }
 
+/* True if a wide entry belongs to the leaf: it is not above the high key (invariant B1). */
+static bool
+belongs(MtpOrder *order, const MtpWide *e, IndexTuple high, int natts, uint64 prefix)
+{
+	ItemPointer tid = BTreeTupleGetHeapTID(high);
+	int			c;
+
+	if (order->norm_prefixes && natts > 0 && e->prefix != prefix)
+		return e->prefix < prefix;
+	c = mtp_batch_order_compare_tuples(order, e->itup, high, Min(natts, order->nkeys));
+	if (c != 0 || tid == NULL || natts < order->nkeys)
+		return c < 0;			/* what the high key lacks is minus infinity */
+	return ItemPointerCompare(&e->itup->t_tid, tid) <= 0;
+}
+
 /*
  * The same for wide entries.  The first one always belongs to the leaf: its descent found it.  So
  * does what has the key of an entry that does, unless the high key has a TID.
@@ -183,21 +198,19 @@ static void
 take_wide(Relation index, MtpBatchStream *stream, uint8 code, Page page, Share *s)
 {
 	IndexTuple	high = MtpRightmost(page) ? NULL : MtpHighKey(page);
+	int			natts = high != NULL ? BTreeTupleGetNAtts(high, index) : 0;
+	uint64		prefix = high != NULL ? mtp_norm_tuple(code, high) : 0;
 	bool		by_tid = high != NULL && BTreeTupleGetHeapTID(high) != NULL;
 
 	while (!mtp_stream_end(stream))
 	{
-		IndexTuple	itup = mtp_stream_wide(stream)->itup;
+		const MtpWide *e = mtp_stream_wide(stream);
+		IndexTuple	itup = e->itup;
 		bool		equal = s->list.n > 0 && mtp_item_same_key(s->list.itup, itup);
 
-		if (high != NULL && s->entries > 0 && (!equal || by_tid))
-		{
-			MtpBlinkKey key;
-
-			mtp_blink_key_tuple(index, &key, itup);
-			if (mtp_blink_compare(&key, high) > 0)
-				break;
-		}
+		if (high != NULL && s->entries > 0 && (!equal || by_tid) &&
+			!belongs(stream->order, e, high, natts, prefix))
+			break;
 		if (equal && mtp_list_add(&s->list, &itup->t_tid))
 		{
 			s->entries++;
@@ -224,11 +237,32 @@ take_wide(Relation index, MtpBatchStream *stream, uint8 code, Page page, Share *
 }
 
 /*
- * Finds the places of the share's entries on the page.  Both are sorted, so each search starts
- * where the last one ended: by heads, node by node, then by key.
+ * True if an item of the leaf is before a new one.  Their heads are equal; narrow entries are
+ * compared by value.
+ */
+static inline bool
+item_before(Relation index, MtpOrder *order, uint8 code, IndexTuple item, IndexTuple new)
+{
+	int			c;
+
+	if (order->narrow)
+	{
+		MtpNarrow	a = mtp_narrow_of_tuple(code, item);
+		MtpNarrow	b = mtp_narrow_of_tuple(code, new);
+
+		return mtp_narrow_less(&a, &b);
+	}
+	c = mtp_batch_order_compare_tuples(order, item, new, order->nkeys);
+	return c < 0 ||
+		(c == 0 && ItemPointerCompare(BTreeTupleGetHeapTID(item), BTreeTupleGetHeapTID(new)) < 0);
+}
+
+/*
+ * Finds the places of the share's items on the page.  Both are sorted, so each search starts where
+ * the last one ended: by heads, node by node, then by key.
  */
 static void
-place_narrow(Relation index, Page page, uint8 code, Share *s)
+place_items(Relation index, MtpOrder *order, Page page, uint8 code, Share *s)
 {
 	MtpPageHeader *h = MtpHeader(page);
 	const uint32 *dir = MtpDir(page);
@@ -240,7 +274,6 @@ place_narrow(Relation index, Page page, uint8 code, Share *s)
 	for (int i = 0; i < s->n; i++)
 	{
 		uint32		head = mtp_page_head(h, s->norms[i]);
-		MtpNarrow	e = mtp_narrow_of_tuple(code, s->items[i]);
 
 		while (node < h->nnodes && dir[node] < head)
 		{
@@ -250,16 +283,12 @@ place_narrow(Relation index, Page page, uint8 code, Share *s)
 		}
 		while (node < h->nnodes)
 		{
-			MtpNarrow	item;
+			uint32		at = MtpNodes(page)[node].heads[slot];
 
-			if (MtpNodes(page)[node].heads[slot] > head)
+			if (at > head ||
+				(at == head && !item_before(index, order, code,
+											mtp_blink_item(index, page, node, slot), s->items[i])))
 				break;
-			if (MtpNodes(page)[node].heads[slot] == head)
-			{
-				item = mtp_narrow_of_tuple(code, mtp_blink_item(index, page, node, slot));
-				if (!mtp_narrow_less(&item, &e))
-					break;
-			}
 			pos++;
 			if (++slot == counts[node])
 			{
@@ -307,22 +336,7 @@ blink_step(MtpBatchApply *a)
 		(void) mtp_blink_reclaim(a->index, a->heap, buf, s.bytes, a->arrival);
 	if (s.lists && !mtp_page_fits(BufferGetPage(buf), s.n, s.bytes))
 		mtp_blink_merge(a->index, buf, s.n, s.bytes);
-	if (stream->narrow)
-		place_narrow(a->index, BufferGetPage(buf), code, &s);
-	else
-	{
-		MtpPageReader v;
-
-		mtp_blink_reader_page(&v, a->index, buf);
-		for (int i = 0; i < s.n; i++)
-		{
-			MtpPos		place;
-
-			mtp_blink_key_tuple(a->index, &key, s.items[i]);
-			mtp_blink_reader_place(&key, &v, true, &place);
-			s.pos[i] = place.pos;
-		}
-	}
+	place_items(a->index, stream->order, BufferGetPage(buf), code, &s);
 
 	put.progress = a->progress;
 	put.progress_to = *a->progress + s.entries;

@@ -43,8 +43,7 @@ mtp_list_fault(IndexTuple itup)
 int
 mtp_list_decode(IndexTuple itup, ItemPointerData *tids)
 {
-	const uint64 most = mtp_tid_code(&(ItemPointerData) {.ip_blkid = {0xFFFF, 0xFFFE},.ip_posid =
-		MaxHeapTuplesPerPage});
+	const uint64 most = ((uint64) MaxBlockNumber + 1) << MTP_TID_BITS;
 	const uint8 *end = (uint8 *) itup + IndexTupleSize(itup);
 	MtpListHead *head = MtpListHeadOf(itup);
 	const uint8 *p = (uint8 *) (head + 1);

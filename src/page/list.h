@@ -135,16 +135,16 @@ extern bool mtp_list_add(MtpListMaker *m, const ItemPointerData *tid);
 extern Size mtp_list_end(MtpListMaker *m);
 
 /*
- * Takes the TIDs at[0] < at[1] < …, not all of them, out of a list.  It stays in its place, and is
- * a plain tuple if one is left.  A list that is damaged stays as it is.
+ * Takes the TIDs at[0] < at[1] < …, not all of them, out of a list.  It stays in its place, and
+ * is a plain tuple if one is left.  A list that is damaged stays as it is.
  */
 extern void mtp_list_remove(IndexTuple itup, int n, const uint16 *at);
 
 /*
  * Makes lists of n leaf items in key order: what has the same key becomes as few items as possible,
- * in the order of its TIDs, with intervals that don't overlap.  Bit i of same[] says that item i has
- * the key of the one before it.  Returns the new items, whose number *n gets; palloc'd, as is what
- * is new among them.  NULL if a list is damaged.  room: for the largest list.
+ * in the order of its TIDs, with intervals that don't overlap.  Bit i of same[] says that item i
+ * has the key of the one before it.  Returns the new items, whose number *n gets; palloc'd, as is
+ * what is new among them.  NULL if a list is damaged.  room: for the largest list.
  */
 extern IndexTuple *mtp_list_merge(const IndexTuple *items, int *n, const uint8 *same, Size room);
 

@@ -325,7 +325,7 @@ extern Page mtp_page_merge(Page page, int n, const uint16 *pos, const IndexTuple
 
 /* Copies the page's items with n new ones among them to all[]; returns their number. */
 extern int	mtp_page_all_items(Page page, int n, const uint16 *pos, const IndexTuple *items,
-								 IndexTuple *all);
+							   IndexTuple *all);
 
 /* Sets the dead hint of an item. */
 extern void mtp_page_set_dead(Page page, int node, int slot);
