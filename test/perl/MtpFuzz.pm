@@ -239,7 +239,7 @@ sub judge
 		$text =~ s/^psql:[^:]*:\d+: //mg;
 		$text =~ s/^(WARNING|HINT|DETAIL|CONTEXT|LOCATION|NOTICE|LOG):.*\n//mg if $text !~ /ERROR/;
 		return "server crashed in $mark: $text" if $text =~ /server closed the connection|connection to server was lost|PANIC|FATAL/;
-		return "hangs in $mark" if $text =~ /57014/;
+		return "hangs in $mark" if $text =~ /ERROR:  57014/;
 		return "in $mark: $text" if $text =~ /ERROR:  (XX000|TRAP)/;
 		$found = 1 if $mark eq 'VERIFY' && $text =~ /ERROR:  XX00[12]/;
 		if ($text =~ /ERROR/)
