@@ -48,10 +48,11 @@ mtp_list_decode(IndexTuple itup, ItemPointerData *tids)
 	MtpListHead *head = MtpListHeadOf(itup);
 	const uint8 *p = (uint8 *) (head + 1);
 	int			n = BTreeTupleGetNPosting(itup);
-	uint64		code = mtp_tid_code(&head->first);
+	uint64		code;
 
 	if (mtp_list_fault(itup) != NULL)
 		return 0;
+	code = mtp_tid_code(&head->first);
 	tids[0] = head->first;
 	for (int i = 1; i < n; i++)
 	{
