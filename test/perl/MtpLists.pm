@@ -51,9 +51,9 @@ DECLARE
 	way text;
 BEGIN
 	FOREACH way IN ARRAY ARRAY['', 'DESC'] LOOP
-		-- Equal keys come in the order of their TIDs.
+		-- Equal keys come in the order of their TIDs, backward in the reverse; g's index is descending, that of t has k behind it.
 		keys := format('ORDER BY %I %s', col, way);
-		want := ask('Seq Scan', format(digest, col, 'id', format('%s, ctid %s', keys, way)));
+		want := ask('Seq Scan', format(digest, col, 'id', format('%s%s, ctid %s', keys, CASE col WHEN 't' THEN ', k ' || way END, CASE WHEN (way = '') = (col = 'g') THEN 'DESC' END)));
 		query := format(digest, col, 'id', keys);
 		IF ask('Index Scan', query) <> want THEN RAISE 'index scan differs: %', query; END IF;
 		query := format(digest, col, 'NULL', keys);
