@@ -400,6 +400,7 @@ publish_pages(Split *s, Buffer rbuf)
 	Left		left;
 
 	describe_left(s, &left);
+	PageSetLSN(s->pages[0], PageGetLSN(s->orig));	/* it tells whether the record needs an image */
 	mtp_change_init(&c, put->rel, MTP_WAL_SPLIT);
 	for (int i = 0; i < s->k; i++)
 		mtp_change_buffer(&c, s->bufs[i],
