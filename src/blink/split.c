@@ -312,7 +312,9 @@ plan_split(Split *s, int n)
 	for (;; k++)
 	{
 		s->reach = reach_of(s, n);
-		s->vary = MtpIsLeaf(s->orig) && n > 1 ? Max(0, Min(VARY, (double) k * fill / total - 1)) : 0;
+		s->vary = 0;
+		if (MtpIsLeaf(s->orig) && n > 1 && k * fill > total)
+			s->vary = Min(VARY, (double) (k * fill) / total - 1);
 		if ((pack && distribute_items(s, k, total, fill)) || distribute_items(s, k, total, 0))
 			break;
 		s->reach = s->vary = 0;
