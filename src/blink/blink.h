@@ -145,8 +145,11 @@ extern int	mtp_blink_compare(MtpBlinkKey *key, IndexTuple item);
  */
 extern bool mtp_blink_same_key(Relation rel, IndexTuple a, IndexTuple b);
 
-/* Sets bit i of same[] (MTP_SAME_BYTES of them) for each of n items with the key before its own. */
-extern void mtp_blink_same_keys(Relation rel, int n, const IndexTuple *items, uint8 *same);
+/*
+ * Sets bit i of same[] (MTP_SAME_BYTES of them) for each of n items with the key of the one before
+ * it.  Returns how many.
+ */
+extern int	mtp_blink_same_keys(Relation rel, int n, const IndexTuple *items, uint8 *same);
 
 /*
  * The high key between two leaf tuples, palloc'd: core's _bt_truncate, which may not see lists.

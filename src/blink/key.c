@@ -244,19 +244,35 @@ mtp_blink_same_key(Relation rel, IndexTuple a, IndexTuple b)
 		return true;
 
 	/* Only how a value is compressed may differ, and only in tuples of variable width. */
-	if (!IndexTupleHasVarwidths(a) || !IndexTupleHasVarwidths(b) ||
-		mtp_norm_tuple(code, a) != mtp_norm_tuple(code, b))
+	if (!IndexTupleHasVarwidths(a) || !IndexTupleHasVarwidths(b))
+		return false;
+	if (mtp_blink_info(rel)->nkeyatts == 1 && !mtp_blink_first_null(a) &&
+		!mtp_blink_first_null(b))
+	{
+		char	   *x = (char *) a + IndexInfoFindDataOffset(a->t_info);
+		char	   *y = (char *) b + IndexInfoFindDataOffset(b->t_info);
+
+		if (VARATT_IS_SHORT(x) && VARATT_IS_SHORT(y))
+			return false;
+	}
+	if (mtp_norm_tuple(code, a) != mtp_norm_tuple(code, b))
 		return false;
 	return _bt_keep_natts_fast(rel, a, b) > IndexRelationGetNumberOfKeyAttributes(rel);
 }
 
-void
+int
 mtp_blink_same_keys(Relation rel, int n, const IndexTuple *items, uint8 *same)
 {
+	int			found = 0;
+
 	memset(same, 0, MTP_SAME_BYTES(n));
 	for (int i = 1; i < n; i++)
 		if (mtp_blink_same_key(rel, items[i - 1], items[i]))
+		{
 			same[i / 8] |= 1 << (i % 8);
+			found++;
+		}
+	return found;
 }
 
 IndexTuple

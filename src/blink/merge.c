@@ -14,7 +14,7 @@
 /*
  * What a merge must gain, at least: less would bring the next entries back here one by one.
  */
-#define LEAST_GAIN	(MTP_PAGE_ROOM / 32)
+#define LEAST_GAIN	(MTP_PAGE_ROOM / 16)
 
 /* Puts the image, which has the put's n items, in the page's place, with one record. */
 static void
@@ -63,8 +63,8 @@ mtp_blink_merge(Relation rel, Buffer buf, int n, Size bytes)
 	/* All items are read (invariant B14). */
 	mtp_blink_check_items(rel, buf);
 	mtp_page_items(page, items);
-	mtp_blink_same_keys(rel, nitems, items, same);
-	image = mtp_page_merge(page, 0, NULL, NULL, same);
+	image = mtp_blink_same_keys(rel, nitems, items, same) > 0 ?
+		mtp_page_merge(page, 0, NULL, NULL, same) : NULL;
 	if (image != NULL && mtp_page_fits(image, n, bytes) &&
 		mtp_page_free(image) >= mtp_page_free(page) + LEAST_GAIN)
 		publish(&put, buf, image, 0, NULL, NULL, same);

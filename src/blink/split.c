@@ -124,7 +124,7 @@ merge_items(Split *s, int n, const uint16 *pos, IndexTuple *items)
 	if (!MtpIsLeaf(s->orig) || mtp_blink_info(rel)->lists == 0)
 		return;
 	if (s->put->lists)
-		mtp_blink_same_keys(rel, s->n, s->items, s->same);
+		(void) mtp_blink_same_keys(rel, s->n, s->items, s->same);
 	else
 		(void) mtp_blink_overlaps(rel, s->n, s->items, s->same);
 	s->items = mtp_list_merge(s->items, &s->n, s->same, MTP_LIST_ROOM, &s->ends);
