@@ -177,7 +177,7 @@ take_narrow(MtpBatchStream *stream, uint8 code, Page page, Share *s)
 
 /* True if a wide entry belongs to the leaf: it is not above the high key (invariant B1). */
 static bool
-belongs(MtpOrder *order, const MtpWide *e, IndexTuple high, int natts, uint64 prefix)
+entry_belongs(MtpOrder *order, const MtpWide *e, IndexTuple high, int natts, uint64 prefix)
 {
 	ItemPointer tid = BTreeTupleGetHeapTID(high);
 	int			c;
@@ -209,7 +209,7 @@ take_wide(Relation index, MtpBatchStream *stream, uint8 code, Page page, Share *
 		bool		equal = s->list.n > 0 && mtp_item_same_key(s->list.itup, itup);
 
 		if (high != NULL && s->entries > 0 && (!equal || by_tid) &&
-			!belongs(stream->order, e, high, natts, prefix))
+			!entry_belongs(stream->order, e, high, natts, prefix))
 			break;
 		if (equal && mtp_list_add(&s->list, &itup->t_tid))
 		{
