@@ -343,6 +343,7 @@ typedef struct MtpBlinkPut
 	uint32		progress_to;
 	bool		more;			/* items above these will come: fill the pages left of them */
 	bool		lists;			/* equal keys become lists (mtp_blink_lists) */
+	const MtpPos *place;		/* of the first item's pos, if the caller knows it; or NULL */
 	uint32		k;				/* out: pages that the page was split into, 1 if none */
 	int			nchildren;		/* items that are downlinks: pages whose flags they clear, … */
 	Buffer	   *children;		/* … locked exclusively */

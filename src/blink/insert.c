@@ -82,5 +82,6 @@ mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpArrival arriva
 	mtp_blink_reader_page(&v, rel, buf);
 	mtp_blink_reader_place(&key, &v, true, &place);
 	pos = place.pos;
+	put.place = &place;
 	mtp_blink_put(&put, buf, 1, &pos, &itup, &key.norm);
 }

@@ -123,12 +123,16 @@ begins_inside(Relation rel, IndexTuple a, IndexTuple b)
  * new ones.
  */
 static bool
-falls_inside(Relation rel, Page page, int n, const uint16 *pos, const IndexTuple *items,
+falls_inside(MtpBlinkPut *put, Page page, int n, const uint16 *pos, const IndexTuple *items,
 			 const uint64 *norms)
 {
+	Relation	rel = put->rel;
 	MtpPageHeader *h = MtpHeader(page);
 	const uint8 *counts = MtpCounts(page);
 	MtpPos		p = {0};
+
+	if (put->place != NULL)
+		p = *put->place;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -172,7 +176,7 @@ mtp_blink_put_merged(MtpBlinkPut *put, Buffer buf, int n, const uint16 *pos,
 	uint8	   *same;
 	Page		image;
 
-	*inside = falls_inside(put->rel, page, n, pos, items, norms);
+	*inside = falls_inside(put, page, n, pos, items, norms);
 	if (!*inside)
 		return false;
 	mtp_blink_check_items(put->rel, buf);
