@@ -47,21 +47,45 @@ publish(MtpBlinkPut *put, Buffer buf, Page image, int n, const uint16 *pos,
 	mtp_change_finish(&c);
 }
 
+/* How many items have the head of the one before: no more can have its key. */
+static int
+count_equal_heads(Page page)
+{
+	uint64		last = PG_UINT64_MAX;
+	int			n = 0;
+
+	for (int i = 0; i < MtpHeader(page)->nnodes; i++)
+		for (int j = 0; j < MtpCounts(page)[i]; j++)
+		{
+			uint32		head = MtpNodes(page)[i].heads[j];
+
+			n += head == last;
+			last = head;
+		}
+	return n;
+}
+
 void
 mtp_blink_merge(Relation rel, Buffer buf, int n, Size bytes)
 {
 	Page		page = BufferGetPage(buf);
 	MtpBlinkPut put = {.rel = rel};
 	int			nitems = MtpHeader(page)->nitems;
-	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower merge",
-											  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(cxt);
-	IndexTuple *items = palloc(Max(nitems, 1) * sizeof(IndexTuple));
-	uint8	   *same = palloc(MTP_SAME_BYTES(nitems));
+	MemoryContext old,
+				cxt;
+	IndexTuple *items;
+	uint8	   *same;
 	Page		image;
+
+	if (mtp_page_body_bytes(page) * count_equal_heads(page) < (Size) LEAST_GAIN * nitems)
+		return;
 
 	/* All items are read (invariant B14). */
 	mtp_blink_check_items(rel, buf);
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower merge", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(cxt);
+	items = palloc(Max(nitems, 1) * sizeof(IndexTuple));
+	same = palloc(MTP_SAME_BYTES(nitems));
 	mtp_page_items(page, items);
 	image = mtp_blink_same_keys(rel, nitems, items, same) > 0 ?
 		mtp_page_merge(page, 0, NULL, NULL, same) : NULL;
