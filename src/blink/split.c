@@ -21,8 +21,13 @@ typedef struct Split
 	MtpBlinkPut *put;
 	Page		orig;
 	bool		append;			/* all new items are behind the old ones */
-	int			n;				/* old and new items */
+	int			n;				/* old and new items, equal keys merged */
 	IndexTuple *items;
+	int		   *ends;			/* items[i] and those before are made of so many; or NULL: i + 1 */
+	int			nnew;			/* the new ones, as they came, … */
+	const uint16 *pos;
+	IndexTuple *new;
+	uint8	   *same;			/* … and which of all are merged */
 	int			k;
 	int			cuts[MTP_BLINK_MAX_K + 1];	/* page i gets items cuts[i] .. cuts[i + 1] - 1 */
 	Buffer		bufs[MTP_BLINK_MAX_K];
@@ -105,19 +110,22 @@ static void
 merge_items(Split *s, int n, const uint16 *pos, IndexTuple *items)
 {
 	Relation	rel = s->put->rel;
-	uint8	   *same;
 
+	s->nnew = n;
+	s->pos = pos;
+	s->new = items;
 	s->items = palloc((MtpHeader(s->orig)->nitems + n) * sizeof(IndexTuple));
 	s->n = mtp_page_all_items(s->orig, n, pos, items, s->items);
 	s->append = pos[0] == MtpHeader(s->orig)->nitems;
+	s->ends = NULL;
+	s->same = palloc0(MTP_SAME_BYTES(s->n));
 	if (!MtpIsLeaf(s->orig) || mtp_blink_info(rel)->lists == 0)
 		return;
-	same = palloc(MTP_SAME_BYTES(s->n));
 	if (s->put->lists)
-		mtp_blink_same_keys(rel, s->n, s->items, same);
+		mtp_blink_same_keys(rel, s->n, s->items, s->same);
 	else
-		(void) mtp_blink_overlaps(rel, s->n, s->items, same);
-	s->items = mtp_list_merge(s->items, &s->n, same, MTP_LIST_ROOM);
+		(void) mtp_blink_overlaps(rel, s->n, s->items, s->same);
+	s->items = mtp_list_merge(s->items, &s->n, s->same, MTP_LIST_ROOM, &s->ends);
 	if (s->items == NULL)
 		mtp_blink_fail_page(rel, s->orig, "list of TIDs is damaged");
 }
@@ -328,10 +336,58 @@ make_pages(Split *s)
 	}
 }
 
+/* What the record says of the left page: how it is made of the old one. */
+typedef struct Left
+{
+	MtpWalLeft	rec;
+	int			nsame;
+	char	   *items;
+	Size		bytes;
+	IndexTuple	high;			/* NULL: none */
+} Left;
+
+/* May fail, so it comes before the critical section (invariant B2). */
+static void
+describe_left(Split *s, Left *left)
+{
+	MtpPageHeader *h = MtpHeader(s->pages[0]);
+	int			count = s->cuts[1];
+	int			of = count == 0 ? 0 : s->ends != NULL ? s->ends[count - 1] : count;
+	int			n = 0;
+
+	while (n < s->nnew && s->pos[n] + n < of)
+		n++;
+	left->rec = (MtpWalLeft)
+	{
+		.nold = of - n,.nnew = n,.count = count,.flags = h->flags,.cycleid = h->cycleid,
+			.has_high = h->highkey != 0
+	};
+	left->nsame = MTP_SAME_BYTES(of);
+	left->items = NULL;
+	left->bytes = 0;
+	if (n > 0)
+		left->items = mtp_blink_flatten(n, s->new, &left->bytes);
+	left->high = h->highkey != 0 ? MtpHighKey(s->pages[0]) : NULL;
+
+#ifdef USE_ASSERT_CHECKING
+	{
+		/* Replay makes the same page. */
+		Page		image = mtp_page_left(s->orig, of - n, n, s->pos, s->new, s->same, count,
+										  left->high);
+
+		Assert(image != NULL);
+		MtpHeader(image)->right = h->right;
+		MtpHeader(image)->flags = h->flags;
+		MtpHeader(image)->cycleid = h->cycleid;
+		Assert(memcmp(MtpHeader(image), h, BLCKSZ - MTP_HEADER_AT) == 0);
+	}
+#endif
+}
+
 /*
  * Puts the K images in place, with one record over these pages, the old right sibling (rbuf, or
- * InvalidBuffer) and the children.  All of them are locked exclusively.  The record has all K pages
- * whole, so replay needs no old state and no full-page image is written.
+ * InvalidBuffer) and the children.  All of them are locked exclusively.  The record has the new
+ * pages whole, and of the left one what makes it of the old one.
  *
  * The order is from right to left: no page leads to one that is not there yet (invariant B3).
  */
@@ -341,10 +397,13 @@ publish_pages(Split *s, Buffer rbuf)
 	MtpChange	c;
 	MtpWalSplit rec = {.k = s->k,.has_right = BufferIsValid(rbuf)};
 	MtpBlinkPut *put = s->put;
+	Left		left;
 
+	describe_left(s, &left);
 	mtp_change_init(&c, put->rel, MTP_WAL_SPLIT);
 	for (int i = 0; i < s->k; i++)
-		mtp_change_buffer(&c, s->bufs[i], REGBUF_WILL_INIT | REGBUF_STANDARD);
+		mtp_change_buffer(&c, s->bufs[i],
+						  i == 0 ? REGBUF_STANDARD : REGBUF_WILL_INIT | REGBUF_STANDARD);
 	if (BufferIsValid(rbuf))
 		mtp_change_buffer(&c, rbuf, REGBUF_STANDARD);
 	for (int i = 0; i < put->nchildren; i++)
@@ -365,7 +424,14 @@ publish_pages(Split *s, Buffer rbuf)
 	for (int i = 0; i < put->nchildren; i++)
 		MtpHeader(BufferGetPage(put->children[i]))->flags &= ~MTP_INCOMPLETE;
 	mtp_change_data(&c, &rec, sizeof(rec));
-	for (int i = 0; i < s->k; i++)
+	mtp_change_bufdata(&c, 0, &left.rec, sizeof(left.rec));
+	mtp_change_bufdata(&c, 0, s->pos, left.rec.nnew * sizeof(uint16));
+	mtp_change_bufdata(&c, 0, s->same, left.nsame);
+	if (left.high != NULL)
+		mtp_change_bufdata(&c, 0, left.high, MAXALIGN(IndexTupleSize(left.high)));
+	if (left.items != NULL)
+		mtp_change_bufdata(&c, 0, left.items, left.bytes);
+	for (int i = 1; i < s->k; i++)
 	{
 		PageHeader	ph = (PageHeader) s->pages[i];
 

@@ -573,6 +573,27 @@ mtp_page_all_items(Page page, int n, const uint16 *pos, const IndexTuple *items,
 	return total;
 }
 
+Page
+mtp_page_left(Page page, int nold, int n, const uint16 *pos, const IndexTuple *items,
+			  const uint8 *same, int count, IndexTuple highkey)
+{
+	MtpPageHeader *h = MtpHeader(page);
+	IndexTuple *all = palloc((h->nitems + n + 1) * sizeof(IndexTuple));
+	int			total = nold + n;
+	IndexTuple *made;
+	Page		image = palloc(BLCKSZ);
+
+	(void) mtp_page_all_items(page, n, pos, items, all);
+	made = mtp_list_merge(all, &total, same, MTP_LIST_ROOM, NULL);
+	if (made == NULL || total < count)
+		return NULL;
+	mtp_page_init(image, h->type, h->level, h->norm);
+	MtpHeader(image)->left = h->left;
+	MtpHeader(image)->right = h->right;
+	mtp_page_pack(image, count, made, highkey);
+	return image;
+}
+
 /* Carries dead bits over to an image, whose items are made[]: those that are the page's own. */
 static void
 keep_dead(Page page, Page image, const IndexTuple *made)
@@ -600,7 +621,7 @@ mtp_page_merge(Page page, int n, const uint16 *pos, const IndexTuple *items, con
 	MtpPageHeader *h = MtpHeader(page);
 	IndexTuple *all = palloc((h->nitems + n + 1) * sizeof(IndexTuple));
 	int			total = mtp_page_all_items(page, n, pos, items, all);
-	IndexTuple *made = mtp_list_merge(all, &total, same, MTP_LIST_ROOM);
+	IndexTuple *made = mtp_list_merge(all, &total, same, MTP_LIST_ROOM, NULL);
 	Size		bytes = h->highkey != 0 ? MAXALIGN(IndexTupleSize(MtpHighKey(page))) : 0;
 	Page		image;
 	MtpPageHeader *to;

@@ -323,6 +323,14 @@ extern void mtp_page_delete(Page page, int n, const uint16 *at);
 extern Page mtp_page_merge(Page page, int n, const uint16 *pos, const IndexTuple *items,
 						   const uint8 *same);
 
+/*
+ * An image of the left page of a split: of what the page's first nold items and n new ones make
+ * (as above) the first `count`, and the high key, NULL for none.  The caller sets flags and the
+ * right link.  NULL if they are not as many, or a list is damaged.
+ */
+extern Page mtp_page_left(Page page, int nold, int n, const uint16 *pos, const IndexTuple *items,
+						  const uint8 *same, int count, IndexTuple highkey);
+
 /* Copies the page's items with n new ones among them to all[]; returns their number. */
 extern int	mtp_page_all_items(Page page, int n, const uint16 *pos, const IndexTuple *items,
 							   IndexTuple *all);

@@ -20,7 +20,7 @@ $node->start;
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 sub entries
 {
-	return sql(q{SELECT sum(p.items) FROM generate_series(1, pg_relation_size('v_a') / current_setting('block_size')::int - 1) b,
+	return sql(q{SELECT sum(p.tids) FROM generate_series(1, pg_relation_size('v_a') / current_setting('block_size')::int - 1) b,
 		mtpower.page_info('v_a', b) p WHERE p.type = 'leaf'});
 }
 
