@@ -126,7 +126,7 @@ def part_versions(b):
     """Sizes of four indexes after an UPDATE of an unindexed column of all rows: in one statement,
     and in 20 of a twentieth each with VACUUM between; random ints, and ints of few values."""
     for kind in 'ints', 'low':
-        for how, n in ('in one statement', 1), ('in 20 statements, VACUUM between', 20):
+        for how, n in ('at once', 1), ('in 20 steps', 20):
             sizes = {'mtpower': [], PEER: []}
 
             def run(am, side):
