@@ -2,8 +2,9 @@
 """Runs parts of the benchmark; bench/run prepares what this needs.  README.md lists the parts."""
 import argparse, sys
 # Each registers its parts.
-import loads, events, tables, btrees, partitions, large, steady, builds, hashes, instructions, pages
-import frames, equal, directories, policies, recorded, before, restarts, latencies, standbys, ceiling
+import loads, events, tables, btrees, partitions, large, steady, builds, hashes, instructions
+import pages, frames, equal, directories, policies, recorded, before, restarts
+import latencies, standbys, ceiling
 from harness import PARTS, Bench
 from server import Failed
 import plot

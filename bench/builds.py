@@ -51,8 +51,8 @@ def with_workers(b):
 
 @part
 def part_build(b):
-    """CREATE INDEX on heap's tables without core's parallel workers; on tables of both sides with as
-    many as there are by default: REINDEX and CONCURRENTLY too; and VACUUM of four indexes after
+    """CREATE INDEX on heap's tables without core's parallel workers; on tables of both sides with
+    as many as there are by default, REINDEX and CONCURRENTLY too; and VACUUM of four indexes after
     deleting a fifth of the rows."""
     one_process(b)
     with_workers(b)

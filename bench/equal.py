@@ -1,8 +1,9 @@
 """Measures indexes in which many entries have the same key: loads, sizes, reads."""
 import os, random
-from data import AMS, columns, indexes
+from data import AMS, indexes
+from events import in_turn
 from frames import SIZES, hits
-from harness import PAIRS, ROUNDS, ROWS, part
+from harness import PAIRS, ROWS, part
 from loads import LIVE, both
 from server import Server
 from steady import PEER, check_plan
@@ -99,7 +100,7 @@ def compare_reads(b, server, target, what, warm=False):
             b.compare(case, both(run, PEER), rounds=PAIRS, unit='ms', targets={PEER: target})
             h, m = hits(server, 'index')
             if warm and h + m > h0 + m0:
-                b.show(case + ', leaf visits by frames',
+                b.show(case + ': leaves by frames',
                        {'mtpower': [100 * (h - h0) / (h - h0 + m - m0)]},
                        unit='%')
         server.sql('DROP TABLE ' + ', '.join(tables.values()))
@@ -108,8 +109,8 @@ def compare_reads(b, server, target, what, warm=False):
 @part
 def part_equal_keys(b):
     """Reads of a key that 1, 100 or 10,000 rows have, anywhere in the table: index scan, bitmap
-    scan, index-only scan, and count(*) of it all by an index-only scan; milliseconds by pgbench, one
-    session; once with the buffer as it is by default, and once with all pages in frames
+    scan, index-only scan, and count(*) of it all by an index-only scan; milliseconds by pgbench,
+    one session; once with the buffer as it is by default, and once with all pages in frames
     (mtpower.warm; a buffer of 1 GB, shared_buffers 5 GB)."""
     for what, settings, target in (('', {
             'autovacuum': 'off'
@@ -139,8 +140,6 @@ def part_versions(b):
                                  'VACUUM versions' % (n, i))
                 sizes[side].append(b.sizes('versions'))
 
-            for i in range(ROUNDS):
-                for am, side in sorted((('mtpower', 'mtpower'), ('heap', PEER)), reverse=i % 2 == 0):
-                    run(am, side)
+            in_turn(run, peer=PEER)
             b.show_sizes('%s, %s' % (kind, how), sizes, least=1.0)
     b.server.sql('DROP TABLE versions')

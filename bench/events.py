@@ -1,4 +1,4 @@
-"""Measures loads of an application's events: from empty, by feeds, by increments, by small statements."""
+"""Measures loads of an application's events: at once, in feeds, and in small statements."""
 import datetime, hashlib, itertools, os, random
 from data import AMS, indexes
 from harness import PAIRS, ROUNDS, ROWS, part
@@ -8,7 +8,7 @@ from server import Failed
 EVENTS = ('id bigint PRIMARY KEY, at timestamp, device int, kind text, session text, amount int, '
           'country int, url text')
 EVENTS_INDEXES = ['at', 'device, at', 'kind', 'session', 'country', 'url']
-# What the size of heap's index must be, of mtpower's: unique text, few values, unique ones of 8 bytes
+# Heap's index by mtpower's, at least: unique text, few values, unique timestamps
 SIZES = {
     'events_session_idx': 1 / 1.05,
     'events_kind_idx': 1 / 0.55,
@@ -66,10 +66,10 @@ def load(b, am, server=None, db='postgres'):
     return took[0], took[1] + took[2], [(y - x) / 2 ** 20 for x, y in zip(logged, logged[1:])]
 
 
-def in_turn(run, rounds=ROUNDS):
+def in_turn(run, peer=LIVE):
     """Calls run(am, side) for both sides, every other round in the reverse order."""
-    for i in range(rounds):
-        for am, side in sorted((('mtpower', 'mtpower'), ('heap', LIVE)), reverse=i % 2 == 0):
+    for i in range(ROUNDS):
+        for am, side in sorted((('mtpower', 'mtpower'), ('heap', peer)), reverse=i % 2 == 0):
             run(am, side)
 
 
@@ -183,7 +183,10 @@ def part_microbatches(b):
                 script = [s % am for s in statements(b, how, first, rows, n)]
                 return b.server.timed(';\n'.join(script), 'SET synchronous_commit = off')
 
-            b.compare('%s of %d rows' % (how, rows), both(run), rounds=PAIRS, targets={LIVE: target})
+            b.compare('%s of %d rows' % (how, rows),
+                      both(run),
+                      rounds=PAIRS,
+                      targets={LIVE: target})
             if how == 'COPY':
                 for at in range(there, there + PAIRS * n * rows, rows):
                     os.remove(events_file(b, at, rows))

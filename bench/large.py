@@ -32,10 +32,10 @@ def part_large(b):
 
     try:
         in_turn(run)
-        b.note('(%s)' % '; '.join('%s: table %s, indexes %s' % tuple(
-            server.sql("SELECT '{0}', pg_size_pretty(pg_table_size('large_{0}')), "
-                       "pg_size_pretty(pg_indexes_size('large_{0}'))".format(am)).strip().split('|'))
-                                  for am in AMS))
+        for am in AMS:
+            b.note('(%s: table and indexes %s)' % (am, server.sql(
+                "SELECT pg_size_pretty(pg_table_size('large_{0}')) || ' and ' || "
+                "pg_size_pretty(pg_indexes_size('large_{0}'))".format(am)).strip()))
     finally:
         server.remove()
     for i, name in enumerate(('feed behind a checkpoint', 'next feed')):

@@ -1,7 +1,6 @@
 """Measures how long transactions take beside a running COPY."""
 import glob, os, time
-from data import AMS
-from events import event_rows, events_file, fresh
+from events import events_file, fresh
 from harness import PAIRS, ROWS, part
 from loads import LIVE
 from server import Failed, Server, together
@@ -10,7 +9,8 @@ from steady import pgbench_tables
 COPIED, THERE = ROWS // 4, ROWS // 20  # events; the first ones are there before
 READ = '\\set id random(0, %d)\nSELECT * FROM events WHERE id = :id;\n' % (THERE - 1)
 INSERT = ("\\set n random(0, 19999)\nINSERT INTO events SELECT nextval('ids'), now(), :n % 5000, "
-          "'view', md5(:n::text), :n, :n % 300, 'https://shop.example.com/catalogue/item/' || :n;\n")
+          "'view', md5(:n::text), :n, :n % 300, 'https://shop.example.com/catalogue/item/' || :n;"
+          '\n')
 WINDOWS = 'equal rows', 'equal time'
 QUANTILES = {'median': 0.5, '99th': 0.99}
 

@@ -1,6 +1,5 @@
 """Measures how fast a standby replays loads."""
-import os, shutil, time
-from data import AMS
+import os, time
 from events import events_files, fresh, in_turn, pick
 from harness import part
 from loads import LIVE
@@ -81,5 +80,8 @@ def part_standby_events(b):
         primary.remove()
     b.show('first load', pick(took, lambda t: t[0]), targets={LIVE: 5})
     b.show('two feeds', pick(took, lambda t: t[1]), targets={LIVE: 5})
-    b.show('behind at the end of the first load', pick(late, lambda t: t[0]), unit='MB', ratios=False)
+    b.show('behind at the end of the first load',
+           pick(late, lambda t: t[0]),
+           unit='MB',
+           ratios=False)
     b.show('until it has caught up', pick(late, lambda t: t[1]), ratios=False)
