@@ -23,6 +23,8 @@ typedef struct Split
 	bool		append;			/* all new items are behind the old ones */
 	int			n;				/* old and new items, equal keys merged */
 	IndexTuple *items;
+	int			reach;			/* per cent of a page that its end may be moved by */
+	double		vary;			/* equal shares are made unequal by up to this part of them */
 	int		   *ends;			/* items[i] and those before are made of so many; or NULL: i + 1 */
 	int			nnew;			/* the new ones, as they came, … */
 	const uint16 *pos;
@@ -148,6 +150,61 @@ range_fits(Split *s, int from, int to, Size bytes)
 }
 
 /*
+ * Leaves that a batch splits get unequal shares, by up to this part of them: else leaves of one age
+ * would all be split again by the same batch.
+ */
+#define VARY	0.2
+
+/* How many key columns a high key needs between item i and the one before it; one more: the TID. */
+static int
+penalty(Split *s, int i)
+{
+	return _bt_keep_natts_fast(s->put->rel, s->items[i - 1], s->items[i]);
+}
+
+/*
+ * How far a leaf's end may be moved, in per cent of its items.  Groups that ascend gain from more;
+ * with one column there are no groups but those of equal keys.  The halves for a single item are
+ * moved as far as nbtree's.
+ */
+static int
+reach_of(Split *s, int n)
+{
+	return n == 1 ? 5 : IndexRelationGetNumberOfKeyAttributes(s->put->rel) > 1 ? 25 : 10;
+}
+
+/*
+ * Moves a leaf's end to the place nearby where the high key needs fewest columns, as nbtree does.
+ * So pages end where groups do (a tenant, a device, a key), and what ascends within a group goes to
+ * a page's end.
+ */
+static int
+better_end(Split *s, int from, int at, int most)
+{
+	int			reach = Max((at - from) * s->reach / 100, 1);
+	int			best = at;
+	int			least = penalty(s, at);
+
+	for (int d = 1; d <= reach && least > 1; d++)
+		for (int side = -1; side <= 1; side += 2)
+		{
+			int			i = at + side * d;
+			int			needs;
+			Size		bytes = 0;
+
+			if (i <= from || i > most || (needs = penalty(s, i)) >= least)
+				continue;
+			for (int j = from; j < i && side > 0; j++)
+				bytes += MAXALIGN(IndexTupleSize(s->items[j]));
+			if (side > 0 && !range_fits(s, from, i, bytes))
+				continue;
+			best = i;
+			least = needs;
+		}
+	return best;
+}
+
+/*
  * Distributes the items over k pages by their bytes; false if k pages are too few.
  *
  * With full = 0 the shares are equal.  Otherwise each page but the last gets `full` bytes: the page
@@ -164,7 +221,8 @@ distribute_items(Split *s, int k, Size total, Size full)
 		int			from = at;
 		Size		room = 0;
 		Size		bytes = 0;
-		Size		target = p == k - 1 ? left : full ? Min(full, left) : left / (k - p);
+		Size		target = p == k - 1 ? left : full ? Min(full, left) :
+		(Size) (left / (k - p) * (1 + s->vary * (2 * pg_prng_double(&pg_global_prng_state) - 1)));
 
 		s->cuts[p] = at;
 		while (at < s->n - (k - 1 - p))
@@ -182,6 +240,15 @@ distribute_items(Split *s, int k, Size total, Size full)
 			bytes += more;
 			room += r;
 			at++;
+		}
+		if (p < k - 1 && s->reach > 0 && MtpIsLeaf(s->orig) && at > from && at < s->n)
+		{
+			int			end = better_end(s, from, at, s->n - (k - 1 - p));
+
+			for (; at > end; at--)
+				room -= MTP_ITEM_ROOM(s->items[at - 1]);
+			for (; at < end; at++)
+				room += MTP_ITEM_ROOM(s->items[at]);
 		}
 		left -= room;
 	}
@@ -242,8 +309,18 @@ plan_split(Split *s, int n)
 		k = 2;
 	else
 		k = Max(2, Min((total + most - 1) / most, Min(MTP_BLINK_USUAL_K, s->n / 2)));
-	while (!(pack && distribute_items(s, k, total, fill)) && !distribute_items(s, k, total, 0))
-		if (++k > max)
+	for (;; k++)
+	{
+		s->reach = reach_of(s, n);
+		s->vary = 0;
+		if (MtpIsLeaf(s->orig) && n > 1 && k * fill > total)
+			s->vary = Min(VARY, (double) (k * fill) / total - 1);
+		if ((pack && distribute_items(s, k, total, fill)) || distribute_items(s, k, total, 0))
+			break;
+		s->reach = s->vary = 0;
+		if ((pack && distribute_items(s, k, total, fill)) || distribute_items(s, k, total, 0))
+			break;
+		if (k >= max)
 		{
 			/* Large items stand in bad places: no shares fit.  Filling each page must do. */
 			if (distribute_items(s, max, total, total))
@@ -251,6 +328,7 @@ plan_split(Split *s, int n)
 			elog(ERROR, "too many items for one split of index \"%s\"",
 				 RelationGetRelationName(s->put->rel));
 		}
+	}
 }
 
 /* Makes a pivot of a high key: it leads to blkno. */
@@ -400,6 +478,7 @@ publish_pages(Split *s, Buffer rbuf)
 	Left		left;
 
 	describe_left(s, &left);
+	PageSetLSN(s->pages[0], PageGetLSN(s->orig));	/* it tells whether the record needs an image */
 	mtp_change_init(&c, put->rel, MTP_WAL_SPLIT);
 	for (int i = 0; i < s->k; i++)
 		mtp_change_buffer(&c, s->bufs[i],

@@ -589,7 +589,8 @@ mtp_page_left(Page page, int nold, int n, const uint16 *pos, const IndexTuple *i
 		return NULL;
 	mtp_page_init(image, h->type, h->level, h->norm);
 	MtpHeader(image)->left = h->left;
-	MtpHeader(image)->right = h->right;
+	/* The caller sets the right link; that there is one makes another window. */
+	MtpHeader(image)->right = highkey != NULL ? 0 : InvalidBlockNumber;
 	mtp_page_pack(image, count, made, highkey);
 	return image;
 }

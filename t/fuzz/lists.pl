@@ -103,6 +103,10 @@ sub known
 		[ 'another key', [ $block, $data, 1, field($bytes, $block, $data, 1) ^ 0x0C ] ], [ 'a key that differs late', [ $block, $data + 3, 1, field($bytes, $block, $data + 3, 1) ^ 1 ] ],
 		[ 'lists in an index that has none', [ 0, 64 + 20, 4, 0 ] ], [ 'a list on a page of the first format', [ $block, 25, 1, 1 ] ]);
 
+	# Of three TIDs the middle one is the first, and the third stays what it was.
+	my ($two) = grep { my $i = $_; !(grep { $at->[ $i + $_ + 1 ] - $at->[ $i + $_ ] != 1 } 0, 1) && field($bytes, $block, $at->[$i], 1) + field($bytes, $block, $at->[ $i + 1 ], 1) < 0x80 } 0 .. $#$at - 2;
+	push @cases, [ 'a TID twice, and one missing', [ $block, $at->[$two], 1, 0 ], [ $block, $at->[ $two + 1 ], 1, field($bytes, $block, $at->[$two], 1) + field($bytes, $block, $at->[ $two + 1 ], 1) ] ] if defined $two;
+
 	# Six bytes and more that are one difference: it goes beyond the last block.
 	my ($i) = grep { $l->{end} - $at->[$_] >= 6 && $l->{end} - $at->[$_] <= 7 } 0 .. $#$at;
 	push @cases, [ 'a difference beyond the last block', $n->($i + 2), (map { [ $block, $_, 1, 0xFF ] } $at->[$i] .. $l->{end} - 2), [ $block, $l->{end} - 1, 1, 0x7F ] ] if defined $i;
@@ -130,7 +134,7 @@ sub known
 		last;
 	}
 	my %made = map { $_->[0] => 1 } @cases;
-	my @missing = grep { !$made{$_} } 'a difference beyond the last block', 'TIDs of another list', 'TIDs above the high key';
+	my @missing = grep { !$made{$_} } 'a TID twice, and one missing', 'a difference beyond the last block', 'TIDs of another list', 'TIDs above the high key';
 	die "no place for: @missing" if $all && @missing;
 	return @cases;
 }
