@@ -2,8 +2,9 @@
 """Runs parts of the benchmark; bench/run prepares what this needs.  README.md lists the parts."""
 import argparse, sys
 # Each registers its parts.
-import loads, tables, btrees, partitions, steady, hashes, instructions, pages, frames, directories, policies
-import recorded, before, restarts
+import loads, events, tables, btrees, partitions, large, steady, builds, hashes, instructions
+import pages, frames, equal, directories, policies, recorded, before, restarts
+import latencies, standbys, ceiling
 from harness import PARTS, Bench
 from server import Failed
 import plot

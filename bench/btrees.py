@@ -1,10 +1,11 @@
 """Measures loads of mtpower tables whose indexes are core's btrees, as mtpower.adopt() leaves them."""
 from data import METHODS, TYPES, columns, indexes
+from events import EVENTS, EVENTS_INDEXES, events_files
 from harness import PAIRS, ROUNDS, ROWS, part
 from instructions import COUNT, STEPS, TPCB, compare_cases, database, halves, key, row, tpcb
 from loads import LIVE
 from steady import PLAIN, pgbench_tables
-from tables import EVENTS, EVENTS_INDEXES, LINEITEM, LINEITEM_INDEXES, events_files, lineitem_file
+from tables import LINEITEM, LINEITEM_INDEXES, lineitem_file
 
 
 def sides(run):

@@ -8,7 +8,9 @@ TYPES = {
     'icu': 'a text COLLATE "en-x-icu", b text COLLATE "en-x-icu", c text COLLATE "en-x-icu", d '
            'text COLLATE "en-x-icu", t text',
     'uuid': 'a uuid, b uuid, c uuid, d uuid, t text',
-    'intts': 'a int, at timestamp, b int, bt timestamp, c int, ct timestamp, d int, dt timestamp'
+    'intts': 'a int, at timestamp, b int, bt timestamp, c int, ct timestamp, d int, dt timestamp',
+    'mixed': 'a int, at timestamp, url text COLLATE "C", md5 text COLLATE "C", kind text COLLATE '
+             '"C", country int'
 }
 COLUMNS = {'intts': ['a, at', 'b, bt', 'c, ct', 'd, dt']}
 # A side's name -> access methods of its tables and indexes: of most parts, of those of hash indexes
@@ -51,6 +53,11 @@ def make_rows(path, rows, kind='ints', seed=7):
         lines = (','.join('%d,2026-01-%02d %02d:%02d:%02d' %
                           (bits(16), 1 + bits(4), bits(4), bits(5), bits(5))
                           for c in range(4)) + '\n' for i in range(rows))
+    elif kind == 'mixed':
+        kinds = ('view', 'click', 'buy', 'search', 'error')
+        lines = ('%d,2026-01-%02d %02d:%02d:%02d,https://shop.example.com/catalogue/item/%d,%s,%s,'
+                 '%d\n' % (bits(32) - 2 ** 31, 1 + bits(4), bits(4), bits(5), bits(5), bits(31),
+                           text(i), kinds[r.randrange(5)], r.randrange(300)) for i in range(rows))
     with open(path, 'w') as f:
         f.writelines(lines)
 

@@ -76,25 +76,27 @@ class Bench:
         self.table('t', am, kind, n, extra, server)
         return server.timed(self.copy(path, 't', cols))
 
-    def sizes(self, table, server=None):
+    def sizes(self, table, server=None, db='postgres'):
         """Index -> megabytes."""
         out = (server or self.server).sql(
             "SELECT indexrelid::regclass, pg_relation_size(indexrelid) FROM pg_index WHERE "
             "indrelid = '%s'::regclass ORDER BY 1"
-            % table)
+            % table, db)
         return {
             name: int(size) / 2 ** 20
             for name, size in (line.split('|') for line in out.split())
         }
 
-    def show_sizes(self, case, sizes, each=True):
-        """sizes: side -> for each round, index -> megabytes; both sides have the same indexes."""
+    def show_sizes(self, case, sizes, each=True, targets={}, least=None):
+        """sizes: side -> for each round, index -> megabytes; both sides have the same indexes.
+        targets: index -> what the ratio of its size must reach; least: that of the others."""
         names = sorted(next(iter(sizes.values()))[0]) if each else []
         for name in names:
             self.show('%s, size of %s' % (case, name),
                       {side: [s[name] for s in rounds]
                        for side, rounds in sizes.items()},
-                      unit='MB')
+                      unit='MB',
+                      targets=dict.fromkeys(sizes, targets.get(name, least)))
         self.show(case + ', size of all',
                   {side: [sum(s.values()) for s in rounds]
                    for side, rounds in sizes.items()},

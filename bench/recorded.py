@@ -2,6 +2,7 @@
 import array, os, shutil
 import plot
 from harness import ROWS, part
+from library import build, install, place
 from policies import compiled_policies, show_misses
 from server import Server, call
 
@@ -10,16 +11,8 @@ POINTS = ROWS
 TRANSACTIONS = max(ROWS // 20, 2000)
 
 
-def build(b):
-    """The library with the recorder in it; returns its path."""
-    source = b.path('recording')
-    shutil.copytree(b.args.source, source, ignore=shutil.ignore_patterns('*.o', '*.so', '*.bc'))
-    shutil.copy(os.path.join(source, 'bench/recorder/record.c'), os.path.join(source, 'src/buffer'))
-    call([
-        'make', '-C', source, '-j2', 'PG_CONFIG=' + b.args.pg_config, 'with_llvm=no',
-        'COPT=-DMTP_RECORD', 'all'
-    ])
-    return os.path.join(source, 'mtpower.so')
+def add_recorder(tree):
+    shutil.copy(os.path.join(tree, 'bench/recorder/record.c'), os.path.join(tree, 'src/buffer'))
 
 
 def set_up(s):
@@ -163,12 +156,9 @@ def part_recorded(b):
     tables, and which directories, were looked for in the buffer, in the order of time. Memory for a
     quarter of the pages of a trace. Each work is done twice, with other figures: the second trace
     is held out."""
-    library = os.path.join(
-        call([os.path.join(b.args.bindir, 'pg_config'), '--pkglibdir']).strip(), 'mtpower.so')
-    kept, files = b.path('mtpower.so'), []
+    library, kept, files = place(b.args.bindir), b.path('mtpower.so'), []
     shutil.copy(library, kept)
-    shutil.copy(build(b), library + '.new')
-    os.replace(library + '.new', library)
+    install(build(b, 'recording', add_recorder, 'COPT=-DMTP_RECORD'), library)
     try:
         s = Server(
             b.args, 'recorded', {
@@ -185,8 +175,7 @@ def part_recorded(b):
                 b.note('%s, %s: %d accesses' % (name, sort, n))
         s.remove()
     finally:
-        shutil.copy(kept, library + '.new')
-        os.replace(library + '.new', library)
+        install(kept, library)
     lines = call([compiled_policies(b), *files]).splitlines()
     traces = {}
     for _, trace, sort, policy, misses in (line.split('|') for line in lines):

@@ -119,29 +119,6 @@ def pgbench_tables(server, db, scale, am):
 
 
 @part
-def part_build(b):
-    """CREATE INDEX without core's parallel workers, and VACUUM of four indexes after deleting a
-    fifth of the rows."""
-    for kind in ('ints', 'text'):
-        b.server.sql('DROP TABLE IF EXISTS b; CREATE TABLE b (%s)' % TYPES[kind])
-        b.server.sql(b.copy(b.file(kind), 'b') + '; VACUUM ANALYZE b')
-
-        def build(am):
-            b.server.sql('DROP INDEX IF EXISTS b_a; CHECKPOINT')
-            return b.server.timed('CREATE INDEX b_a ON b USING %s (a)' % AMS[am][1],
-                                  'SET max_parallel_maintenance_workers = 0')
-
-        pairs(b, 'CREATE INDEX on ' + kind, build, 1.0)
-
-    def vacuum(am):
-        b.table('v', am)
-        b.server.sql(b.copy(b.file(), 'v') + '; DELETE FROM v WHERE d % 5 = 0; CHECKPOINT')
-        return b.server.timed('VACUUM v')
-
-    pairs(b, 'VACUUM after deleting 20 %', vacuum, 0.9)
-
-
-@part
 def part_updates(b):
     """Sizes after as many updates of one indexed column as there are rows, two sessions, autovacuum
     at its defaults; once."""

@@ -1,11 +1,12 @@
 # All of test/mutations apply, and what does not is refused with the function and the place to look
-# at.  How a change is found depends on tokens alone: not on
-# files, white space, comments or line breaks.
+# at.  So does what the benchmark breaks (bench/ceiling).  How a change is found depends on tokens
+# alone: not on files, white space, comments or line breaks.
 # (test/mutate compiles mutations, and tells whether tests notice them.)
 use strict;
 use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../../test/perl";
+use MtpCode qw(source_files);
 use MtpMutation qw(read_mutation source_of mutated);
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -21,6 +22,12 @@ command_like([ $script, '--check' ], qr/^$count mutations, all apply$/m,
 my ($list) = run_command([ $script, '--list' ]);
 is(scalar(() = $list =~ /^\w+\n    \S.*\n    \S.*\n    -> \S/mg), $count,
 	'the list says of each what it breaks, why that matters, and what notices it');
+
+foreach my $file (glob("$top/bench/*/*.mutation"))
+{
+	eval { mutated(source_of(source_files($top)), read_mutation(slurp_file($file))) };
+	is($@, '', "the benchmark's $file applies");
+}
 
 # ---------- how a change is found ----------
 
