@@ -47,7 +47,7 @@ publish(MtpBlinkPut *put, Buffer buf, Page image, int n, const uint16 *pos,
 }
 
 void
-mtp_blink_merge(Relation rel, Buffer buf, int n, Size bytes)
+mtp_blink_merge(Relation rel, Buffer buf, int n, const IndexTuple *items, const uint64 *norms)
 {
 	Page		page = BufferGetPage(buf);
 	MtpBlinkPut put = {.rel = rel};
@@ -55,16 +55,16 @@ mtp_blink_merge(Relation rel, Buffer buf, int n, Size bytes)
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower merge",
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
-	IndexTuple *items = palloc(Max(nitems, 1) * sizeof(IndexTuple));
+	IndexTuple *own = palloc(Max(nitems, 1) * sizeof(IndexTuple));
 	uint8	   *same = palloc(MTP_SAME_BYTES(nitems));
 	Page		image;
 
 	/* All items are read (invariant B14). */
 	mtp_blink_check_items(rel, buf);
-	mtp_page_items(page, items);
-	mtp_blink_same_keys(rel, nitems, items, same);
+	mtp_page_all_items(page, 0, NULL, NULL, own);
+	mtp_blink_same_keys(rel, nitems, own, same);
 	image = mtp_page_merge(page, 0, NULL, NULL, same);
-	if (image != NULL && mtp_page_fits(image, n, bytes) &&
+	if (image != NULL && mtp_page_fits(image, n, mtp_page_bytes(image, n, items, norms)) &&
 		mtp_page_free(image) >= mtp_page_free(page) + LEAST_GAIN)
 		publish(&put, buf, image, 0, NULL, NULL, same);
 	MemoryContextSwitchTo(old);
@@ -97,11 +97,11 @@ mtp_blink_overlaps(Relation rel, int n, const IndexTuple *items, uint8 *same)
 
 /* The item of a slot if its head is `head`: else it has not the key that is looked for. */
 static inline IndexTuple
-item_with_head(Page page, const MtpPos *p, uint32 head)
+item_with_head(Page page, const MtpPos *p, uint32 head, MtpItemRoom *room)
 {
 	if (MtpNodes(page)[p->node].heads[p->slot] != head)
 		return NULL;
-	return mtp_slot_item(page, p->node, p->slot);
+	return mtp_slot_item(page, p->node, p->slot, room);
 }
 
 /* True if b, the item behind a, begins among a's TIDs. */
@@ -135,6 +135,7 @@ falls_inside(Relation rel, Page page, int n, const uint16 *pos, const IndexTuple
 		bool		first = i == 0 || pos[i - 1] != pos[i];
 		bool		final = i == n - 1 || pos[i + 1] != pos[i];
 		IndexTuple	beside;
+		MtpItemRoom room;
 
 		while (p.node < h->nnodes && pos[i] - p.pos >= counts[p.node] - p.slot)
 		{
@@ -143,7 +144,8 @@ falls_inside(Relation rel, Page page, int n, const uint16 *pos, const IndexTuple
 		}
 		p.slot += pos[i] - p.pos;
 		p.pos = pos[i];
-		if (final && p.pos < h->nitems && (beside = item_with_head(page, &p, head)) != NULL &&
+		if (final && p.pos < h->nitems &&
+			(beside = item_with_head(page, &p, head, &room)) != NULL &&
 			begins_inside(rel, items[i], beside))
 			return true;
 		if (first)
@@ -151,7 +153,7 @@ falls_inside(Relation rel, Page page, int n, const uint16 *pos, const IndexTuple
 			MtpPos		before = p;
 
 			if (mtp_pos_back(counts, &before) &&
-				(beside = item_with_head(page, &before, head)) != NULL &&
+				(beside = item_with_head(page, &before, head, &room)) != NULL &&
 				begins_inside(rel, beside, items[i]))
 				return true;
 		}

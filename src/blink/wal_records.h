@@ -29,9 +29,9 @@ typedef struct MtpWalInsert
 
 /*
  * MTP_WAL_SPLIT.  Blocks 0 .. k-1: the pages, left to right, initialized; data of each: its
- * MtpPageHeader, then its bodies as on the page (last item first, high key last).  Block k, if
- * has_right: the old right sibling, whose left link now leads to block k-1.  Further blocks:
- * children whose MTP_INCOMPLETE is cleared.
+ * MtpPageHeader, then its bodies as on the page (last item first, high key last), then the heads of
+ * its narrow items, first to last.  Block k, if has_right: the old right sibling, whose left link
+ * now leads to block k-1.  Further blocks: children whose MTP_INCOMPLETE is cleared.
  */
 typedef struct MtpWalSplit
 {
