@@ -101,6 +101,7 @@ open_stream(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
 	s->order = order;
 	s->narrow = b->narrow;
 	s->n = 0;
+	s->streak = s->sure = 0;
 	for (int r = 0; r < b->nruns; r++)
 	{
 		MtpSource  *src = &s->heap[s->n];

@@ -4,6 +4,10 @@
  *
  * Inline, because every entry passes through here.  TIDs differ, so there are no ties, and the
  * sequence is the same in each process: progress counts entries from its start.
+ *
+ * Where keys repeat, many entries of one run come in a row.  After a few of them the merge looks
+ * how many more there are, by comparing ever farther ones: the galloping of McIlroy's "Optimistic
+ * sorting and information theoretic complexity" (1993).
  */
 #ifndef MTP_STREAM_H
 #define MTP_STREAM_H
@@ -18,12 +22,16 @@ typedef struct MtpSource
 	const MtpWide *wide_end;
 } MtpSource;
 
+#define MTP_STREAM_GALLOP	4
+
 /* A binary heap of the runs that are not exhausted, least current entry on top. */
 struct MtpBatchStream
 {
 	MtpOrder   *order;
 	bool		narrow;
 	int			n;
+	uint32		streak;			/* so many entries of the top run have come in a row, … */
+	uint32		sure;			/* … and so many more will */
 	MtpSource	heap[MTP_MAX_RUNS];
 };
 
@@ -87,19 +95,67 @@ mtp_stream_tuple(MtpBatchStream *s, char *room)
 	return (IndexTuple) room;
 }
 
+/* True if the entry `ahead` of the top run's current one is there, and below another run's. */
+static inline bool
+mtp_stream_below(MtpBatchStream *s, uint32 ahead, const MtpSource *other)
+{
+	MtpSource	x = s->heap[0];
+
+	if (s->narrow ? ahead >= x.narrow_end - x.narrow : ahead >= x.wide_end - x.wide)
+		return false;
+	if (s->narrow)
+		x.narrow += ahead;
+	else
+		x.wide += ahead;
+	return mtp_source_less(s, &x, other);
+}
+
+/* How many entries behind the top run's current one are below those of the other runs. */
+static inline uint32
+mtp_stream_look_ahead(MtpBatchStream *s)
+{
+	const MtpSource *other = &s->heap[1];
+	uint32		below = 0;
+	uint32		step;
+
+	if (s->n > 2 && mtp_source_less(s, &s->heap[2], other))
+		other = &s->heap[2];
+	for (step = 1; mtp_stream_below(s, below + step, other); step *= 2)
+		below += step;
+	for (step /= 2; step > 0; step /= 2)
+		if (mtp_stream_below(s, below + step, other))
+			below += step;
+	return below;
+}
+
 /* Only before the end, too. */
 static inline void
 mtp_stream_next(MtpBatchStream *s)
 {
 	MtpSource  *top = &s->heap[0];
+	const void *stays;
 	bool		over;
 
 	Assert(!mtp_stream_end(s));
 	over = s->narrow ? ++top->narrow == top->narrow_end : ++top->wide == top->wide_end;
+	if (s->sure > 0 && !over)
+	{
+		s->sure--;
+		return;
+	}
 	if (over)
 		*top = s->heap[--s->n];
-	if (s->n > 1)
-		mtp_stream_sift(s, 0);
+	if (s->n <= 1)
+		return;
+	stays = s->narrow ? (const void *) top->narrow : (const void *) top->wide;
+	mtp_stream_sift(s, 0);
+	if (over || stays != (s->narrow ? (const void *) top->narrow : (const void *) top->wide))
+		s->streak = 0;
+	else if (++s->streak >= MTP_STREAM_GALLOP)
+	{
+		s->sure = mtp_stream_look_ahead(s);
+		s->streak = 0;
+	}
 }
 
 #endif							/* MTP_STREAM_H */

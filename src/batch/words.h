@@ -95,7 +95,7 @@ mtp_word_of_varlena(struct varlena *v, MtpWordAt at, uint64 *word)
 		if (at.kind == MTP_WORD_LENGTH || at.offset >= MTP_WORDS_COMPRESSED)
 			return false;
 		slice = detoast_attr_slice(v, at.offset, MTP_WORD_BYTES);
-		len = VARSIZE_ANY_EXHDR(slice);
+		len = Min(VARSIZE_ANY_EXHDR(slice), MTP_WORD_BYTES);
 		memcpy(bytes + MTP_WORD_BYTES, VARDATA_ANY(slice), len);
 		*word = mtp_word_of_bytes(bytes + MTP_WORD_BYTES, len);
 		pfree(slice);

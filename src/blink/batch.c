@@ -291,6 +291,18 @@ place_items(Relation index, MtpOrder *order, Page page, uint8 code, Share *s)
 			uint32		at = MtpNodes(page)[node].heads[slot];
 			MtpItemRoom room;
 
+			/* Where many heads are equal, a node's last item tells of all of them. */
+			if (at == head && dir[node] == head &&
+				item_before(index, order, code,
+							mtp_blink_item(index, page, node, counts[node] - 1, &room),
+							s->items[i]))
+			{
+				pos += counts[node] - slot;
+				slot = 0;
+				node++;
+				continue;
+			}
+
 			if (at > head ||
 				(at == head && !item_before(index, order, code,
 											mtp_blink_item(index, page, node, slot, &room),

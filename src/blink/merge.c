@@ -32,6 +32,7 @@ publish(MtpBlinkPut *put, Buffer buf, Page image, int n, const uint16 *pos,
 	c.progress = put->progress;
 	c.progress_to = put->progress_to;
 	flat = mtp_blink_flatten(n, items, &bytes);
+	PageSetLSN(image, PageGetLSN(BufferGetPage(buf)));	/* does the record need an image? */
 
 	/*
 	 * Items are where they were, or in a list of their key: a reader sees all of them or finds

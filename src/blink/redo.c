@@ -163,9 +163,64 @@ redo_page(XLogReaderState *record, int block, Buffer buf)
 	pfree(rooms);
 }
 
+/* Makes the left page of a split of what it was (MtpWalSplit). */
+static void
+redo_left(XLogReaderState *record, Buffer buf, BlockNumber right)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower split",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	Page		page = BufferGetPage(buf);
+	Size		len;
+	char	   *data = XLogRecGetBlockData(record, 0, &len);
+	MtpWalLeft	left;
+	uint16	   *pos;
+	uint8	   *same;
+	char	   *copy;
+	IndexTuple *items;
+	IndexTuple	high = NULL;
+	Page		image;
+
+	memcpy(&left, data, sizeof(left));
+	data += sizeof(left);
+	len -= sizeof(left);
+	pos = memcpy(palloc(left.nnew * sizeof(uint16) + 1), data, left.nnew * sizeof(uint16));
+	data += left.nnew * sizeof(uint16);
+	len -= left.nnew * sizeof(uint16);
+	same = (uint8 *) data;
+	data += MTP_SAME_BYTES(left.nold + left.nnew);
+	len -= MTP_SAME_BYTES(left.nold + left.nnew);
+
+	/* A block's data has no alignment of its own, and tuples need theirs. */
+	copy = memcpy(palloc(len + 1), data, len);
+	if (left.has_high)
+	{
+		high = (IndexTuple) copy;
+		copy += MAXALIGN(IndexTupleSize(high));
+	}
+	items = palloc((left.nnew + 1) * sizeof(IndexTuple));
+	for (int i = 0; i < left.nnew; i++)
+	{
+		items[i] = (IndexTuple) copy;
+		copy += MAXALIGN(IndexTupleSize(items[i]));
+	}
+	image = mtp_page_left(page, left.norm, left.nold, left.nnew, pos, items, same, left.count,
+						  high);
+	if (image == NULL)
+		elog(PANIC, "left page of a split of an mtpower index is not what it was");
+	MtpHeader(image)->right = right;
+	MtpHeader(image)->flags = left.flags;
+	MtpHeader(image)->cycleid = left.cycleid;
+	memcpy(page, image, BLCKSZ);
+	PageSetLSN(page, record->EndRecPtr);
+	MarkBufferDirty(buf);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+}
+
 /*
- * All pages are whole in the record, so none of them needs an old state.  The right sibling is the
- * exception: replay changes its left link alone.
+ * The new pages are whole in the record.  The left page is made of what it was; all that replay
+ * changes on the right sibling is its left link.
  */
 static void
 redo_split(XLogReaderState *record)
@@ -173,9 +228,11 @@ redo_split(XLogReaderState *record)
 	MtpWalSplit *rec = (MtpWalSplit *) XLogRecGetData(record);
 	Buffer		bufs[XLR_MAX_BLOCK_ID + 1] = {0};
 	int			next = rec->k + (rec->has_right ? 1 : 0);
+	bool		left;
 
 	redo_children(record, next, bufs);
-	for (int i = 0; i < rec->k; i++)
+	left = XLogReadBufferForRedo(record, 0, &bufs[0]) == BLK_NEEDS_REDO;
+	for (int i = 1; i < rec->k; i++)
 		bufs[i] = XLogInitBufferForRedo(record, i);
 	if (rec->has_right && XLogReadBufferForRedo(record, rec->k, &bufs[rec->k]) == BLK_NEEDS_REDO)
 	{
@@ -185,13 +242,13 @@ redo_split(XLogReaderState *record)
 		PageSetLSN(page, record->EndRecPtr);
 		MarkBufferDirty(bufs[rec->k]);
 	}
-	for (int i = rec->k - 1; i >= 0; i--)
-	{
-		/* As on the primary, no page leads to one that is not there yet (invariant B3). */
-		Assert(i == rec->k - 1 ||
-			   MtpHeader(BufferGetPage(bufs[i + 1]))->left == BufferGetBlockNumber(bufs[i]));
+
+	/* As on the primary, from right to left: no page leads to one that is not there yet (B3). */
+	for (int i = rec->k - 1; i > 0; i--)
 		redo_page(record, i, bufs[i]);
-	}
+	if (left)
+		redo_left(record, bufs[0], rec->k > 1 ? mtp_redo_block(record, 1) :
+				  MtpHeader(BufferGetPage(bufs[0]))->right);
 	mtp_redo_release(bufs, block_count(record));
 }
 

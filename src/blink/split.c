@@ -21,14 +21,21 @@ typedef struct Split
 	MtpBlinkPut *put;
 	Page		orig;
 	bool		append;			/* all new items are behind the old ones */
-	int			n;				/* old and new items */
+	int			n;				/* old and new items, equal keys merged */
 	IndexTuple *items;
 	uint8	   *narrow;			/* of a leaf: items that are planned for as narrow; or NULL */
+	int			reach;			/* per cent of a page that its end may be moved by */
+	double		vary;			/* equal shares are made unequal by up to this part of them */
+	int		   *ends;			/* items[i] and those before are made of so many; or NULL: i + 1 */
+	int			nnew;			/* the new ones, as they came, … */
+	const uint16 *pos;
+	IndexTuple *new;
+	uint8	   *same;			/* … and which of all are merged */
 	int			k;
 	int			cuts[MTP_BLINK_MAX_K + 1];	/* page i gets items cuts[i] .. cuts[i + 1] - 1 */
 	Buffer		bufs[MTP_BLINK_MAX_K];
 	Page		pages[MTP_BLINK_MAX_K]; /* their images, in private memory */
-	uint32	   *heads[MTP_BLINK_MAX_K]; /* of their narrow items, and … */
+	uint32	   *heads[MTP_BLINK_MAX_K]; /* of new pages' narrow items, and … */
 	int			nheads[MTP_BLINK_MAX_K];	/* … how many */
 	IndexTuple	pivots[MTP_BLINK_MAX_K];	/* [i] separates page i from page i - 1 */
 } Split;
@@ -108,19 +115,22 @@ static void
 merge_items(Split *s, int n, const uint16 *pos, IndexTuple *items)
 {
 	Relation	rel = s->put->rel;
-	uint8	   *same;
 
+	s->nnew = n;
+	s->pos = pos;
+	s->new = items;
 	s->items = palloc((MtpHeader(s->orig)->nitems + n) * sizeof(IndexTuple));
 	s->n = mtp_page_all_items(s->orig, n, pos, items, s->items);
 	s->append = pos[0] == MtpHeader(s->orig)->nitems;
+	s->ends = NULL;
+	s->same = palloc0(MTP_SAME_BYTES(s->n));
 	if (!MtpIsLeaf(s->orig) || mtp_blink_info(rel)->lists == 0)
 		return;
-	same = palloc(MTP_SAME_BYTES(s->n));
 	if (s->put->lists)
-		mtp_blink_same_keys(rel, s->n, s->items, same);
+		mtp_blink_same_keys(rel, s->n, s->items, s->same);
 	else
-		(void) mtp_blink_overlaps(rel, s->n, s->items, same);
-	s->items = mtp_list_merge(s->items, &s->n, same, MTP_LIST_ROOM);
+		(void) mtp_blink_overlaps(rel, s->n, s->items, s->same);
+	s->items = mtp_list_merge(s->items, &s->n, s->same, MTP_LIST_ROOM, &s->ends);
 	if (s->items == NULL)
 		mtp_blink_fail_page(rel, s->orig, "list of TIDs is damaged");
 }
@@ -158,19 +168,19 @@ item_room(Split *s, int i)
 #define RUN	32
 
 static void
-find_narrow(Split *s)
+find_narrow(Split *s, const MtpSpan *all)
 {
-	uint8		code = mtp_blink_info(s->put->rel)->norm;
+	bool		whole = mtp_span_narrow(all);
 
-	if (!MtpIsLeaf(s->orig) || (code & MTP_NORM_ALONE) == 0)
+	if (all->plain == 0)
 		return;
 	s->narrow = palloc0(s->n);
 	for (int i = 0, next; i < s->n; i = next)
 	{
 		MtpSpan		span;
 
-		mtp_span_begin(&span, MTP_PAGE_LEAF, code);
-		for (next = i; next < s->n && span.n < MTP_MAX_ITEMS; next++)
+		mtp_span_begin(&span, MTP_PAGE_LEAF, all->code);
+		for (next = whole ? s->n : i; next < s->n && span.n < MTP_MAX_ITEMS; next++)
 		{
 			MtpSpan		longer = span;
 
@@ -179,9 +189,65 @@ find_narrow(Split *s)
 				break;
 			span = longer;
 		}
-		for (int j = i; j < next && (span.n >= RUN || span.n == s->n); j++)
+		for (int j = i; j < next && (whole || span.n >= RUN); j++)
 			s->narrow[j] = s->items[j]->t_info == MTP_NARROW_FULL;
 	}
+}
+
+/*
+ * Leaves that a batch splits get unequal shares, by up to this part of them: else leaves of one age
+ * would all be split again by the same batch.
+ */
+#define VARY	0.2
+
+/* How many key columns a high key needs between item i and the one before it; one more: the TID. */
+static int
+penalty(Split *s, int i)
+{
+	return _bt_keep_natts_fast(s->put->rel, s->items[i - 1], s->items[i]);
+}
+
+/*
+ * How far a leaf's end may be moved, in per cent of its items.  Groups that ascend gain from more;
+ * with one column there are no groups but those of equal keys.  The halves for a single item are
+ * moved as far as nbtree's.
+ */
+static int
+reach_of(Split *s, int n)
+{
+	return n == 1 ? 5 : IndexRelationGetNumberOfKeyAttributes(s->put->rel) > 1 ? 25 : 10;
+}
+
+/*
+ * Moves a leaf's end to the place nearby where the high key needs fewest columns, as nbtree does.
+ * So pages end where groups do (a tenant, a device, a key), and what ascends within a group goes to
+ * a page's end.
+ */
+static int
+better_end(Split *s, int from, int at, int most)
+{
+	int			reach = Max((at - from) * s->reach / 100, 1);
+	int			best = at;
+	int			least = penalty(s, at);
+
+	for (int d = 1; d <= reach && least > 1; d++)
+		for (int side = -1; side <= 1; side += 2)
+		{
+			int			i = at + side * d;
+			int			needs;
+			MtpSpan		span;
+
+			if (i <= from || i > most || (needs = penalty(s, i)) >= least)
+				continue;
+			mtp_span_begin(&span, MTP_PAGE_LEAF, mtp_blink_info(s->put->rel)->norm);
+			for (int j = from; j < i && side > 0; j++)
+				mtp_span_add(&span, s->items[j]);
+			if (side > 0 && !range_fits(s, from, i, mtp_span_bytes(&span)))
+				continue;
+			best = i;
+			least = needs;
+		}
+	return best;
 }
 
 /*
@@ -202,7 +268,8 @@ distribute_items(Split *s, int k, Size total, Size full)
 		int			from = at;
 		Size		room = 0;
 		MtpSpan		span;
-		Size		target = p == k - 1 ? left : full ? Min(full, left) : left / (k - p);
+		Size		target = p == k - 1 ? left : full ? Min(full, left) :
+		(Size) (left / (k - p) * (1 + s->vary * (2 * pg_prng_double(&pg_global_prng_state) - 1)));
 
 		s->cuts[p] = at;
 		mtp_span_begin(&span, MtpHeader(s->orig)->type, code);
@@ -222,6 +289,15 @@ distribute_items(Split *s, int k, Size total, Size full)
 			span = longer;
 			room += r;
 			at++;
+		}
+		if (p < k - 1 && s->reach > 0 && MtpIsLeaf(s->orig) && at > from && at < s->n)
+		{
+			int			end = better_end(s, from, at, s->n - (k - 1 - p));
+
+			for (; at > end; at--)
+				room -= item_room(s, at - 1);
+			for (; at < end; at++)
+				room += item_room(s, at);
 		}
 		left -= room;
 	}
@@ -253,13 +329,12 @@ plan_split(Split *s, int n)
 	int			max = Min(s->n, MTP_BLINK_MAX_K);
 	int			k;
 
-	find_narrow(s);
 	mtp_span_begin(&all, MtpHeader(s->orig)->type, mtp_blink_info(s->put->rel)->norm);
 	for (int i = 0; i < s->n; i++)
-	{
-		total += item_room(s, i);
 		mtp_span_add(&all, s->items[i]);
-	}
+	find_narrow(s, &all);
+	for (int i = 0; i < s->n; i++)
+		total += item_room(s, i);
 
 	/* As lists, what a batch brings may fit.  One entry would be followed by others like it. */
 	if (n > 1 && MtpIsLeaf(s->orig) && mtp_span_room(&all) <= MTP_FILL_ROOM(96) &&
@@ -285,8 +360,18 @@ plan_split(Split *s, int n)
 		k = 2;
 	else
 		k = Max(2, Min((total + most - 1) / most, Min(MTP_BLINK_USUAL_K, s->n / 2)));
-	while (!(pack && distribute_items(s, k, total, fill)) && !distribute_items(s, k, total, 0))
-		if (++k > max)
+	for (;; k++)
+	{
+		s->reach = reach_of(s, n);
+		s->vary = 0;
+		if (MtpIsLeaf(s->orig) && n > 1 && k * fill > total)
+			s->vary = Min(VARY, (double) (k * fill) / total - 1);
+		if ((pack && distribute_items(s, k, total, fill)) || distribute_items(s, k, total, 0))
+			break;
+		s->reach = s->vary = 0;
+		if ((pack && distribute_items(s, k, total, fill)) || distribute_items(s, k, total, 0))
+			break;
+		if (k >= max)
 		{
 			/* Large items stand in bad places: no shares fit.  Filling each page must do. */
 			if (distribute_items(s, max, total, total))
@@ -294,6 +379,7 @@ plan_split(Split *s, int n)
 			elog(ERROR, "too many items for one split of index \"%s\"",
 				 RelationGetRelationName(s->put->rel));
 		}
+	}
 }
 
 /* Makes a pivot of a high key: it leads to blkno. */
@@ -394,14 +480,63 @@ make_pages(Split *s)
 		oh->highkey ? MtpHighKey(s->orig) : NULL;
 
 		mtp_page_pack(s->pages[i], s->cuts[i + 1] - s->cuts[i], s->items + s->cuts[i], high);
-		s->heads[i] = narrow_heads(s->pages[i], &s->nheads[i]);
+		if (i > 0)
+			s->heads[i] = narrow_heads(s->pages[i], &s->nheads[i]);
 	}
+}
+
+/* What the record says of the left page: how it is made of the old one. */
+typedef struct Left
+{
+	MtpWalLeft	rec;
+	int			nsame;
+	char	   *items;
+	Size		bytes;
+	IndexTuple	high;			/* NULL: none */
+} Left;
+
+/* May fail, so it comes before the critical section (invariant B2). */
+static void
+describe_left(Split *s, Left *left)
+{
+	MtpPageHeader *h = MtpHeader(s->pages[0]);
+	int			count = s->cuts[1];
+	int			of = count == 0 ? 0 : s->ends != NULL ? s->ends[count - 1] : count;
+	int			n = 0;
+
+	while (n < s->nnew && s->pos[n] + n < of)
+		n++;
+	left->rec = (MtpWalLeft)
+	{
+		.nold = of - n,.nnew = n,.count = count,.flags = h->flags,.cycleid = h->cycleid,
+			.has_high = h->highkey != 0,.norm = h->norm
+	};
+	left->nsame = MTP_SAME_BYTES(of);
+	left->items = NULL;
+	left->bytes = 0;
+	if (n > 0)
+		left->items = mtp_blink_flatten(n, s->new, &left->bytes);
+	left->high = h->highkey != 0 ? MtpHighKey(s->pages[0]) : NULL;
+
+#ifdef USE_ASSERT_CHECKING
+	{
+		/* Replay makes the same page. */
+		Page		image = mtp_page_left(s->orig, h->norm, of - n, n, s->pos, s->new, s->same,
+										  count, left->high);
+
+		Assert(image != NULL);
+		MtpHeader(image)->right = h->right;
+		MtpHeader(image)->flags = h->flags;
+		MtpHeader(image)->cycleid = h->cycleid;
+		Assert(memcmp(MtpHeader(image), h, BLCKSZ - MTP_HEADER_AT) == 0);
+	}
+#endif
 }
 
 /*
  * Puts the K images in place, with one record over these pages, the old right sibling (rbuf, or
- * InvalidBuffer) and the children.  All of them are locked exclusively.  The record has all K pages
- * whole, so replay needs no old state and no full-page image is written.
+ * InvalidBuffer) and the children.  All of them are locked exclusively.  The record has the new
+ * pages whole, and of the left one what makes it of the old one.
  *
  * The order is from right to left: no page leads to one that is not there yet (invariant B3).
  */
@@ -411,10 +546,14 @@ publish_pages(Split *s, Buffer rbuf)
 	MtpChange	c;
 	MtpWalSplit rec = {.k = s->k,.has_right = BufferIsValid(rbuf)};
 	MtpBlinkPut *put = s->put;
+	Left		left;
 
+	describe_left(s, &left);
+	PageSetLSN(s->pages[0], PageGetLSN(s->orig));	/* it tells whether the record needs an image */
 	mtp_change_init(&c, put->rel, MTP_WAL_SPLIT);
 	for (int i = 0; i < s->k; i++)
-		mtp_change_buffer(&c, s->bufs[i], REGBUF_WILL_INIT | REGBUF_STANDARD);
+		mtp_change_buffer(&c, s->bufs[i],
+						  i == 0 ? REGBUF_STANDARD : REGBUF_WILL_INIT | REGBUF_STANDARD);
 	if (BufferIsValid(rbuf))
 		mtp_change_buffer(&c, rbuf, REGBUF_STANDARD);
 	for (int i = 0; i < put->nchildren; i++)
@@ -435,7 +574,14 @@ publish_pages(Split *s, Buffer rbuf)
 	for (int i = 0; i < put->nchildren; i++)
 		MtpHeader(BufferGetPage(put->children[i]))->flags &= ~MTP_INCOMPLETE;
 	mtp_change_data(&c, &rec, sizeof(rec));
-	for (int i = 0; i < s->k; i++)
+	mtp_change_bufdata(&c, 0, &left.rec, sizeof(left.rec));
+	mtp_change_bufdata(&c, 0, s->pos, left.rec.nnew * sizeof(uint16));
+	mtp_change_bufdata(&c, 0, s->same, left.nsame);
+	if (left.high != NULL)
+		mtp_change_bufdata(&c, 0, left.high, MAXALIGN(IndexTupleSize(left.high)));
+	if (left.items != NULL)
+		mtp_change_bufdata(&c, 0, left.items, left.bytes);
+	for (int i = 1; i < s->k; i++)
 	{
 		PageHeader	ph = (PageHeader) s->pages[i];
 

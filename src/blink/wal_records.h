@@ -28,16 +28,31 @@ typedef struct MtpWalInsert
 #define MTP_INSERT_MERGES	0x8000
 
 /*
- * MTP_WAL_SPLIT.  Blocks 0 .. k-1: the pages, left to right, initialized; data of each: its
+ * MTP_WAL_SPLIT.  Blocks 0 .. k-1: the pages, left to right.  Block 0 is changed; data: MtpWalLeft,
+ * uint16 pos[nnew], MTP_SAME_BYTES(nold + nnew) of bits, the high key if has_high, MAXALIGNed, and
+ * the new items, each MAXALIGNed except the last.  The others are initialized; data of each: its
  * MtpPageHeader, then its bodies as on the page (last item first, high key last), then the heads of
  * its narrow items, first to last.  Block k, if has_right: the old right sibling, whose left link
- * now leads to block k-1.  Further blocks: children whose MTP_INCOMPLETE is cleared.
+ * now leads to block k-1.  Further blocks: children whose MTP_INCOMPLETE is cleared.  With k = 1
+ * the page is written anew.
  */
 typedef struct MtpWalSplit
 {
 	uint8		k;
 	uint8		has_right;
 } MtpWalSplit;
+
+/* How the left page is made of the old one: mtp_page_left. */
+typedef struct MtpWalLeft
+{
+	uint16		nold;
+	uint16		nnew;
+	uint16		count;
+	uint16		flags;
+	uint16		cycleid;
+	uint16		has_high;
+	uint16		norm;
+} MtpWalLeft;
 
 /*
  * MTP_WAL_NEWROOT.  Block 0: the metapage, initialized.  Block 1: the root, initialized, data as in

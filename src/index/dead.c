@@ -46,6 +46,33 @@ mtp_dead_ask(TM_IndexDeleteOp *op, int at, ItemPointer tid)
 }
 
 static int
+compare_tids(const void *a, const void *b)
+{
+	return ItemPointerCompare(&((TM_IndexDelete *) a)->tid, &((TM_IndexDelete *) b)->tid);
+}
+
+/* No TID is asked about twice: core relies on that, and sorts them just so. */
+static void
+check_tids(TM_IndexDeleteOp *op, Relation heap)
+{
+	qsort(op->deltids, op->ndeltids, sizeof(TM_IndexDelete), compare_tids);
+	for (int i = 0; i < op->ndeltids; i++)
+	{
+		ItemPointer tid = &op->deltids[i].tid;
+
+		mtp_tid_check_block(op->irel, op->iblknum, heap, tid);
+		if (i > 0 && ItemPointerEquals(&op->deltids[i - 1].tid, tid))
+			ereport(ERROR,
+					(errcode(ERRCODE_INDEX_CORRUPTED),
+					 errmsg("index \"%s\" contains corrupted page at block %u",
+							RelationGetRelationName(op->irel), op->iblknum),
+					 errdetail("Two entries lead to TID (%u,%u).",
+							   ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid)),
+					 errhint("Please REINDEX it.")));
+	}
+}
+
+static int
 compare_ids(const void *a, const void *b)
 {
 	return ((const TM_IndexDelete *) a)->id - ((const TM_IndexDelete *) b)->id;
@@ -59,8 +86,7 @@ mtp_dead_delete(TM_IndexDeleteOp *op, Relation heap, Buffer buf, uint8 info, Mtp
 	int			n = 0;
 
 	/* All that may fail comes before the page's change: these TIDs, and the table's own reads. */
-	for (int i = 0; i < op->ndeltids; i++)
-		mtp_tid_check_block(op->irel, op->iblknum, heap, &op->deltids[i].tid);
+	check_tids(op, heap);
 	horizon = table_index_delete_tuples(heap, op);
 
 	/* The table has put them into an order of its own; ids are in the page's order. */

@@ -218,7 +218,9 @@ pack(Page page, int n, const IndexTuple *items, IndexTuple highkey)
 	if (n > MTP_MAX_ITEMS)
 		return false;
 	for (int i = 0; i < n; i++)
-		norms[i] = mtp_norm_tuple(h->norm, items[i]);
+		norms[i] = mtp_page_narrows(h) && items[i]->t_info == MTP_NARROW_FULL ?
+			mtp_norm_fixed(h->norm, (char *) items[i] + sizeof(IndexTupleData)) :
+			mtp_norm_tuple(h->norm, items[i]);
 	h->nitems = n;
 	mtp_page_set_window(page, norms);
 	bytes += mtp_page_bytes(page, n, items, norms);
@@ -687,6 +689,28 @@ mtp_page_all_items(Page page, int n, const uint16 *pos, const IndexTuple *items,
 	return total;
 }
 
+Page
+mtp_page_left(Page page, uint8 code, int nold, int n, const uint16 *pos,
+			  const IndexTuple *items, const uint8 *same, int count, IndexTuple highkey)
+{
+	MtpPageHeader *h = MtpHeader(page);
+	IndexTuple *all = palloc((h->nitems + n + 1) * sizeof(IndexTuple));
+	int			total = nold + n;
+	IndexTuple *made;
+	Page		image = palloc(BLCKSZ);
+
+	(void) mtp_page_all_items(page, n, pos, items, all);
+	made = mtp_list_merge(all, &total, same, MTP_LIST_ROOM, NULL);
+	if (made == NULL || total < count)
+		return NULL;
+	mtp_page_init(image, h->type, h->level, code);
+	MtpHeader(image)->left = h->left;
+	/* The caller sets the right link; that there is one makes another window. */
+	MtpHeader(image)->right = highkey != NULL ? 0 : InvalidBlockNumber;
+	mtp_page_pack(image, count, made, highkey);
+	return image;
+}
+
 /*
  * Carries dead bits over to an image, whose items are made[]: those that are the page's own[], with
  * their tuples on the page or in rooms[].
@@ -721,7 +745,7 @@ mtp_page_merge(Page page, int n, const uint16 *pos, const IndexTuple *items, con
 	IndexTuple *all = palloc((h->nitems + n + 1) * sizeof(IndexTuple));
 	MtpItemRoom *rooms = palloc((h->nitems + 1) * sizeof(MtpItemRoom));
 	int			total = mix(mtp_page_items(page, own, rooms), own, n, pos, items, all);
-	IndexTuple *made = mtp_list_merge(all, &total, same, MTP_LIST_ROOM);
+	IndexTuple *made = mtp_list_merge(all, &total, same, MTP_LIST_ROOM, NULL);
 	Page		image;
 	MtpPageHeader *to;
 

@@ -48,10 +48,11 @@ mtp_list_decode(IndexTuple itup, ItemPointerData *tids)
 	MtpListHead *head = MtpListHeadOf(itup);
 	const uint8 *p = (uint8 *) (head + 1);
 	int			n = BTreeTupleGetNPosting(itup);
-	uint64		code = mtp_tid_code(&head->first);
+	uint64		code;
 
 	if (mtp_list_fault(itup) != NULL)
 		return 0;
+	code = mtp_tid_code(&head->first);
 	tids[0] = head->first;
 	for (int i = 1; i < n; i++)
 	{
@@ -242,25 +243,28 @@ merge_run(const IndexTuple *items, int n, Size room, IndexTuple *made)
  * the largest difference.  So twice as many are more than enough.
  */
 IndexTuple *
-mtp_list_merge(const IndexTuple *items, int *n, const uint8 *same, Size room)
+mtp_list_merge(const IndexTuple *items, int *n, const uint8 *same, Size room, int **ends)
 {
-	IndexTuple *made = palloc((*n * 2 + 1) * sizeof(IndexTuple));
+	int			most = *n * 2 + 1;
+	IndexTuple *made = palloc(most * sizeof(IndexTuple));
 	int			nmade = 0;
 
+	if (ends != NULL)
+		*ends = palloc(most * sizeof(int));
 	for (int i = 0, next; i < *n; i = next)
 	{
+		int			first = nmade;
+
 		for (next = i + 1; next < *n && MTP_SAME_BIT(same, next); next++)
 			;
 		if (next - i > 1)
-		{
-			int			n_run = merge_run(items + i, next - i, room, made + nmade);
-
-			if (n_run == 0)
-				return NULL;
-			nmade += n_run;
-		}
+			nmade += merge_run(items + i, next - i, room, made + nmade);
 		else
 			made[nmade++] = items[i];
+		if (nmade == first)
+			return NULL;
+		for (int k = first; k < nmade && ends != NULL; k++)
+			(*ends)[k] = next;
 	}
 	*n = nmade;
 	return made;

@@ -144,9 +144,11 @@ extern void mtp_list_remove(IndexTuple itup, int n, const uint16 *at);
  * Makes lists of n leaf items in key order: what has the same key becomes as few items as possible,
  * in the order of its TIDs, with intervals that don't overlap.  Bit i of same[] says that item i
  * has the key of the one before it.  Returns the new items, whose number *n gets; palloc'd, as is
- * what is new among them.  NULL if a list is damaged.  room: for the largest list.
+ * what is new among them.  NULL if a list is damaged.  room: for the largest list.  (*ends)[i], if
+ * ends is not NULL, tells how many of the old items new item i and those before it are made of.
  */
-extern IndexTuple *mtp_list_merge(const IndexTuple *items, int *n, const uint8 *same, Size room);
+extern IndexTuple *mtp_list_merge(const IndexTuple *items, int *n, const uint8 *same, Size room,
+								  int **ends);
 
 #define MTP_SAME_BYTES(nitems)	(((nitems) + 7) / 8)
 #define MTP_SAME_BIT(same, i)	(((same)[(i) / 8] & (1 << ((i) % 8))) != 0)

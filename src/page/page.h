@@ -405,6 +405,16 @@ extern void mtp_page_delete(Page page, int n, const uint16 *at);
 extern Page mtp_page_merge(Page page, int n, const uint16 *pos, const IndexTuple *items,
 						   const uint8 *same);
 
+/*
+ * An image of the left page of a split: of what the page's first nold items and n new ones make
+ * (as above) the first `count`, and the high key, NULL for none.  The caller sets flags and the
+ * right link.  NULL if they are not as many, or a list is damaged.  code: of its normalized keys,
+ * with MTP_NORM_ALONE where the page was from before there were narrow items.
+ */
+extern Page mtp_page_left(Page page, uint8 code, int nold, int n, const uint16 *pos,
+						  const IndexTuple *items, const uint8 *same, int count,
+						  IndexTuple highkey);
+
 /* As mtp_page_items, with n new items among the page's; tuples of narrow ones are palloc'd. */
 extern int	mtp_page_all_items(Page page, int n, const uint16 *pos, const IndexTuple *items,
 							   IndexTuple *all);
@@ -470,7 +480,9 @@ mtp_span_add(MtpSpan *s, IndexTuple itup)
 	s->whole += MAXALIGN(IndexTupleSize(itup));
 	if ((s->code & MTP_NORM_ALONE) == 0)
 		return;
-	norm = mtp_norm_tuple(s->code, itup);
+	norm = itup->t_info == MTP_NARROW_FULL ?
+		mtp_norm_fixed(s->code, (char *) itup + sizeof(IndexTupleData)) :
+		mtp_norm_tuple(s->code, itup);
 	if (norm == ((s->code & MTP_NORM_NULLS_FIRST) ? 0 : PG_UINT64_MAX))
 		return;
 	if (s->keys++ == 0)
@@ -487,6 +499,8 @@ mtp_span_narrow(const MtpSpan *s)
 {
 	int			shift = 0;
 
+	if (likely(s->differ >> 32 == 0))
+		return true;
 	while (((s->high - s->low) >> shift) > PG_UINT32_MAX)
 		shift++;
 	return shift < 32 && (s->differ & ((UINT64CONST(1) << shift) - 1)) == 0;

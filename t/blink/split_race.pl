@@ -63,6 +63,7 @@ foreach my $batching ('off', 'on')
 
 # A leaf is split among equal keys and has no parent yet: whoever comes to it moves right, but for what lies before a key.
 $node->safe_psql('postgres', q{
+	ALTER INDEX t_a SET (deduplicate_items = off);
 	TRUNCATE t;
 	INSERT INTO t SELECT g FROM generate_series(1, 20) g;
 	INSERT INTO t SELECT 10 FROM generate_series(1, 300) g;});

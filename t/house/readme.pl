@@ -193,10 +193,11 @@ is(join(' ', keys %settings), '', 'all settings are told');
 foreach my $row (table_behind('## Storage parameters'))
 {
 	my ($am, $parameter, $default, $range) = map { tr/`//dr } @$row;
+	my $boolean = $range eq 'on, off';
 	my ($from, $to) = split(/ … /, $range);
 	my ($rc, undef, $err) = $node->psql('postgres',
-		"CREATE INDEX ON readings USING $am (sensor) WITH ($parameter = @{[ $from - 1 ]})");
-	like($err, qr/Valid values are between "$from" and "$to"/, "range of $parameter of $am");
+		"CREATE INDEX ON readings USING $am (sensor) WITH ($parameter = @{[ $boolean ? 'much' : $from - 1 ]})");
+	like($err, $boolean ? qr/invalid value for boolean option/ : qr/Valid values are between "$from" and "$to"/, "range of $parameter of $am");
 }
 
 # Everything that an index can have, and everything that leaves.

@@ -51,7 +51,7 @@ CREATE FUNCTION moves(old bigint, new bigint, m bigint) RETURNS bigint IMMUTABLE
 CREATE FUNCTION flag(flags text[], name text) RETURNS numeric IMMUTABLE LANGUAGE sql AS $$
 	SELECT substr(f, length(name) + 2)::numeric FROM unnest(flags) f WHERE starts_with(f, name || '=') $$;
 CREATE FUNCTION space(i regclass, OUT m bigint, OUT n int, OUT p0 bigint, OUT b bigint, OUT per_bucket bigint, OUT entries bigint) LANGUAGE sql AS $$
-	SELECT flag(f, 'M'), flag(f, 'N'), flag(f, 'P0'), flag(f, 'B'), floor(flag(f, 'K') * flag(f, 'b')), flag(f, 'entries') FROM mtpower.page_info(i, 0) x(type, level, items, dead, free_bytes, l, r, high_key, f) $$;
+	SELECT flag(f, 'M'), flag(f, 'N'), flag(f, 'P0'), flag(f, 'B'), floor(flag(f, 'K') * flag(f, 'b')), flag(f, 'entries') FROM (SELECT flags AS f FROM mtpower.page_info(i, 0)) x $$;
 CREATE FUNCTION pages(i regclass, OUT blkno bigint, OUT bucket bigint, OUT source bigint, OUT type text, OUT items bigint) RETURNS SETOF record LANGUAGE sql AS $$
 	WITH RECURSIVE p AS MATERIALIZED (
 		SELECT b AS blkno, p.type, p.items, p."right", p.flags
