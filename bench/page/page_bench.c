@@ -157,7 +157,7 @@ page_items(void)
 /* ---------- the two layouts ---------- */
 
 static inline bool
-before(void *arg, IndexTuple item)
+before(void *arg, IndexTuple item, uint32 head)
 {
 	Probe	   *probe = arg;
 	int			c;
@@ -413,7 +413,8 @@ chain_find(Chain *c, const Keyed *item)
 
 	while (p > 0)
 	{
-		Keyed		first = {mtp_page_item(c->pages[p], 0)};
+		MtpItemRoom room;
+		Keyed		first = {mtp_page_item(c->pages[p], 0, &room)};
 
 		if (compare_items(&first, item) <= 0)
 			break;
