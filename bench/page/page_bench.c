@@ -429,9 +429,10 @@ split_at_once(Chain *c, const Keyed *items, int per, int k)
 {
 	IndexTuple	itups[per * k];
 	IndexTuple	old[per];
+	MtpItemRoom rooms[per];
 	Page		orig = c->pages[0];
 
-	mtp_page_items(orig, old);
+	mtp_page_items(orig, old, rooms);
 	for (int i = 0; i < per * k; i++)
 		itups[i] = i % k == 0 ? old[i / k] : items[i].itup;
 	for (int p = 0; p < k; p++)
@@ -454,10 +455,11 @@ split_one_by_one(Chain *c, const Keyed *items, const int *order, int n)
 		{
 			PGAlignedBlock copy;
 			IndexTuple	all[MTP_MAX_ITEMS];
+			MtpItemRoom rooms[MTP_MAX_ITEMS];
 			int			there;
 
 			memcpy(copy.data, c->pages[p], BLCKSZ);
-			there = mtp_page_items(copy.data, all);
+			there = mtp_page_items(copy.data, all, rooms);
 			mtp_page_init(c->pages[p], MTP_PAGE_LEAF, 0, code);
 			mtp_page_pack(c->pages[p], there / 2, all, NULL);
 			mtp_page_pack(chain_add(c, p + 1), there - there / 2, all + there / 2, NULL);
