@@ -370,7 +370,7 @@ CREATE TABLE nulls AS SELECT CASE WHEN i % 2 = 0 THEN i / 2 END AS a FROM genera
 CREATE INDEX nulls_a ON nulls USING mtpower_blink (a);
 VACUUM nulls;
 SET enable_bitmapscan = off;
-SELECT pages('SELECT a FROM nulls WHERE a < 9000') > 20 AS many;
+SELECT pages('SELECT a FROM nulls WHERE a < 9000') > 15 AS many;
 SELECT pages('SELECT a FROM nulls WHERE a > 0 ORDER BY a DESC LIMIT 1') < 6 AS few;
 SELECT pages('SELECT a FROM nulls WHERE a < 9000 ORDER BY a DESC LIMIT 1') < 6 AS few;
 SELECT pages('SELECT a FROM nulls WHERE a IS NOT NULL ORDER BY a DESC LIMIT 1') < 6 AS few;

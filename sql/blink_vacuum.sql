@@ -86,10 +86,10 @@ DROP FUNCTION bv_fill, bv_counts;
 CREATE TEMP TABLE bv_temp (a int);
 CREATE INDEX bv_temp_a ON bv_temp USING mtpower_blink (a);
 INSERT INTO bv_temp SELECT g FROM generate_series(1, 20000) g;
-SELECT bv_pages('bv_temp_a', 'deleted') AS deleted, bv_pages('bv_temp_a', 'leaf') > 50 AS leaves;
+SELECT bv_pages('bv_temp_a', 'deleted') AS deleted, bv_pages('bv_temp_a', 'leaf') > 30 AS leaves;
 DELETE FROM bv_temp WHERE a BETWEEN 2000 AND 18000;
 VACUUM bv_temp;
-SELECT bv_pages('bv_temp_a', 'deleted') > 40 AS deleted, bv_pages('bv_temp_a', 'leaf') < 20 AS leaves;
+SELECT bv_pages('bv_temp_a', 'deleted') > 25 AS deleted, bv_pages('bv_temp_a', 'leaf') < 20 AS leaves;
 SELECT count(*), min(a), max(a) FROM bv_temp WHERE a > 0;
 SELECT a FROM bv_temp WHERE a > 1997 ORDER BY a LIMIT 4;
 SELECT a FROM bv_temp WHERE a < 18003 ORDER BY a DESC LIMIT 4;
@@ -145,13 +145,13 @@ SELECT dead FROM mtpower.page_info('bv_marked_a', 1);
 SELECT count(filler) FROM bv_marked WHERE a > 0;
 SELECT items, dead FROM mtpower.page_info('bv_marked_a', 1);
 -- Rows that live in the same blocks of the table keep their entries.
-INSERT INTO bv_marked SELECT g FROM generate_series(101, 400) g;
+INSERT INTO bv_marked SELECT g FROM generate_series(101, 600) g;
 SELECT items, dead FROM mtpower.page_info('bv_marked_a', 1);
 SELECT count(*) FROM bv_marked WHERE a > 0;
 SELECT verify('bv_marked');
 DELETE FROM bv_marked;
 SELECT count(filler) FROM bv_marked WHERE a > 0;
--- 60 rounds of 100 rows on a leaf that has room for three.
+-- 60 rounds of 100 rows on a leaf that has room for five.
 DO $$
 BEGIN
 	FOR i IN 1 .. 60 LOOP

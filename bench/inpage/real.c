@@ -54,6 +54,7 @@ typedef struct Probe
 	const Key  *key;
 	Datum		value;
 	uint64		norm;
+	const MtpPageHeader *head;	/* of the page that is searched */
 	Page		pages[2];
 } Probe;
 
@@ -203,12 +204,14 @@ nb_search(Page page, const Probe *probe)
 
 /* As src/blink/key.c decides: is the item before the key? */
 static bool
-before(void *arg, IndexTuple item)
+before(void *arg, IndexTuple item, uint32 head)
 {
 	const Probe *probe = arg;
 	bool		isnull;
 	Datum		value;
 
+	if (item->t_info == MTP_NARROW_BODY)
+		return mtp_page_narrow_norm(probe->head, head) < probe->norm;
 	if (mtp_norm_is_exact(code))
 		return mtp_norm_fixed(code, (char *) item + IndexInfoFindDataOffset(item->t_info)) <
 			probe->norm;
@@ -219,10 +222,16 @@ before(void *arg, IndexTuple item)
 static pg_attribute_always_inline MtpPos
 mtp_search(Page page, const Probe *probe, bool look)
 {
+	Probe		p;
+
 	mtp_page_prefetch(page);
 	if (look && unlikely(mtp_page_shape(page) != NULL))
 		die("a page is damaged");
-	return mtp_page_search_by(page, MtpHeader(page), probe->norm, true, true, before, (void *) probe);
+	p = (Probe)
+	{
+		.value = probe->value,.norm = probe->norm,.head = MtpHeader(page)
+	};
+	return mtp_page_search_by(page, MtpHeader(page), probe->norm, true, true, before, &p);
 }
 
 /* ---------- files ---------- */
@@ -258,8 +267,11 @@ is_leaf(int side, Page page)
 static IndexTuple
 item_of(int side, Page page, int i)
 {
+	static MtpItemRoom rooms[2];	/* two items are compared */
+	static int	last;
+
 	if (side == 0)
-		return mtp_page_item(page, i);
+		return mtp_page_item(page, i, &rooms[last ^= 1]);
 	i += P_FIRSTDATAKEY(BTPageGetOpaque(page));
 	return (IndexTuple) PageGetItem(page, PageGetItemId(page, i));
 }
@@ -349,7 +361,7 @@ check_key(const Key *key)
 	probe.norm = mtp_norm_datum(code, probe.value, false);
 	pos = mtp_search(page_of(0, key->page[0]), &probe, true);
 	if (pos.pos >= MtpHeader(page_of(0, key->page[0]))->nitems ||
-		ItemPointerCompare(&mtp_slot_item(page_of(0, key->page[0]), pos.node, pos.slot)->t_tid,
+		ItemPointerCompare(&mtp_slot_body(page_of(0, key->page[0]), pos.node, pos.slot)->t_tid,
 						   (ItemPointer) &key->tid) != 0)
 		die("mtpower's page has another row");
 	off = nb_search(page_of(1, key->page[1]), &probe);

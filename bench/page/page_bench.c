@@ -157,7 +157,7 @@ page_items(void)
 /* ---------- the two layouts ---------- */
 
 static inline bool
-before(void *arg, IndexTuple item)
+before(void *arg, IndexTuple item, uint32 head)
 {
 	Probe	   *probe = arg;
 	int			c;
@@ -413,7 +413,8 @@ chain_find(Chain *c, const Keyed *item)
 
 	while (p > 0)
 	{
-		Keyed		first = {mtp_page_item(c->pages[p], 0)};
+		MtpItemRoom room;
+		Keyed		first = {mtp_page_item(c->pages[p], 0, &room)};
 
 		if (compare_items(&first, item) <= 0)
 			break;
@@ -428,9 +429,10 @@ split_at_once(Chain *c, const Keyed *items, int per, int k)
 {
 	IndexTuple	itups[per * k];
 	IndexTuple	old[per];
+	MtpItemRoom rooms[per];
 	Page		orig = c->pages[0];
 
-	mtp_page_items(orig, old);
+	mtp_page_items(orig, old, rooms);
 	for (int i = 0; i < per * k; i++)
 		itups[i] = i % k == 0 ? old[i / k] : items[i].itup;
 	for (int p = 0; p < k; p++)
@@ -453,10 +455,11 @@ split_one_by_one(Chain *c, const Keyed *items, const int *order, int n)
 		{
 			PGAlignedBlock copy;
 			IndexTuple	all[MTP_MAX_ITEMS];
+			MtpItemRoom rooms[MTP_MAX_ITEMS];
 			int			there;
 
 			memcpy(copy.data, c->pages[p], BLCKSZ);
-			there = mtp_page_items(copy.data, all);
+			there = mtp_page_items(copy.data, all, rooms);
 			mtp_page_init(c->pages[p], MTP_PAGE_LEAF, 0, code);
 			mtp_page_pack(c->pages[p], there / 2, all, NULL);
 			mtp_page_pack(chain_add(c, p + 1), there - there / 2, all + there / 2, NULL);

@@ -48,8 +48,11 @@ blink_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow
 			 * item is one.  What of the batch lies between it and the high key matters for speed
 			 * alone.
 			 */
-			wide_bounds[n].itup =
-				CopyIndexTuple(mtp_blink_item_at(index, page, MtpHeader(page)->nitems - 1));
+			MtpItemRoom room;
+
+			wide_bounds[n].itup = CopyIndexTuple(mtp_blink_item_at(index, page,
+																   MtpHeader(page)->nitems - 1,
+																   &room));
 			wide_bounds[n].prefix = mtp_batch_order_prefix(order, wide_bounds[n].itup);
 			if (n == 0 || mtp_batch_order_compare(order, &wide_bounds[n - 1], &wide_bounds[n]) < 0)
 				n++;
@@ -66,6 +69,7 @@ blink_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow
 typedef struct Share
 {
 	bool		lists;
+	bool		narrow;			/* items may become narrow */
 	uint32		entries;
 	int			n;
 	int			room;			/* of the arrays */
@@ -93,7 +97,8 @@ add_item(Share *s, IndexTuple itup, uint64 norm)
 	s->items[s->n] = itup;
 	s->norms[s->n] = norm;
 	s->n++;
-	s->bytes += MAXALIGN(IndexTupleSize(itup)) + 8;
+	s->bytes += (s->narrow && itup->t_info == MTP_NARROW_FULL ? MTP_NARROW_BODY :
+				 MAXALIGN(IndexTupleSize(itup))) + 8;
 }
 
 /* Adds the item that is being made, if there is one. */
@@ -284,11 +289,13 @@ place_items(Relation index, MtpOrder *order, Page page, uint8 code, Share *s)
 		while (node < h->nnodes)
 		{
 			uint32		at = MtpNodes(page)[node].heads[slot];
+			MtpItemRoom room;
 
 			/* Where many heads are equal, a node's last item tells of all of them. */
 			if (at == head && dir[node] == head &&
 				item_before(index, order, code,
-							mtp_blink_item(index, page, node, counts[node] - 1), s->items[i]))
+							mtp_blink_item(index, page, node, counts[node] - 1, &room),
+							s->items[i]))
 			{
 				pos += counts[node] - slot;
 				slot = 0;
@@ -298,7 +305,8 @@ place_items(Relation index, MtpOrder *order, Page page, uint8 code, Share *s)
 
 			if (at > head ||
 				(at == head && !item_before(index, order, code,
-											mtp_blink_item(index, page, node, slot), s->items[i])))
+											mtp_blink_item(index, page, node, slot, &room),
+											s->items[i])))
 				break;
 			pos++;
 			if (++slot == counts[node])
@@ -328,9 +336,11 @@ blink_step(MtpBatchApply *a)
 	MtpBlinkKey key;
 	IndexTuple	first = mtp_stream_tuple(stream, palloc(MTP_NARROW_TUPLE));
 	Buffer		buf;
+	Size		bytes;
 	Share		s = {.room = 512,.limit = mtp_blink_put_limit(a->index, stream->narrow)};
 
 	s.lists = put.lists = mtp_blink_lists(a->index);
+	s.narrow = (code & MTP_NORM_ALONE) != 0;
 
 	mtp_blink_key_tuple(a->index, &key, first);
 	buf = mtp_blink_find_leaf(a->index, &key, &stack);
@@ -343,10 +353,11 @@ blink_step(MtpBatchApply *a)
 		take_narrow(stream, code, BufferGetPage(buf), &s);
 	else
 		take_wide(a->index, stream, code, BufferGetPage(buf), &s);
-	if (!mtp_page_fits(BufferGetPage(buf), s.n, s.bytes))
-		(void) mtp_blink_reclaim(a->index, a->heap, buf, s.bytes, a->arrival);
-	if (s.lists && !mtp_page_fits(BufferGetPage(buf), s.n, s.bytes))
-		mtp_blink_merge(a->index, buf, s.n, s.bytes);
+	bytes = mtp_page_bytes(BufferGetPage(buf), s.n, s.items, s.norms);
+	if (!mtp_page_fits(BufferGetPage(buf), s.n, bytes))
+		(void) mtp_blink_reclaim(a->index, a->heap, buf, bytes, a->arrival);
+	if (s.lists && !mtp_page_fits(BufferGetPage(buf), s.n, bytes))
+		mtp_blink_merge(a->index, buf, s.n, s.items, s.norms);
 	place_items(a->index, stream->order, BufferGetPage(buf), code, &s);
 
 	put.progress = a->progress;

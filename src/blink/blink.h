@@ -72,7 +72,7 @@ typedef struct MtpBlinkOptions
  */
 typedef struct MtpBlinkInfo
 {
-	uint8		norm;			/* MTP_NORM_* code of the first column */
+	uint8		norm;			/* MTP_NORM_* code of the first column, for pages */
 	bool		single;			/* one key column, exact norm: norm and TID decide everything */
 	int16		nkeyatts;
 	int16		natts;
@@ -193,6 +193,18 @@ extern const char *mtp_blink_pivot_fault(Relation rel, IndexTuple itup);
 extern const char *mtp_blink_entry_fault(Relation rel, IndexTuple itup);
 
 /*
+ * True if the code of a page's normalized keys is the index's.  Pages from before there were narrow
+ * items do without MTP_NORM_ALONE.
+ */
+static inline bool
+mtp_blink_norm_fits(Relation rel, uint8 code)
+{
+	uint8		norm = mtp_blink_info(rel)->norm;
+
+	return likely(code == norm) || (code | (norm & MTP_NORM_ALONE)) == norm;
+}
+
+/*
  * True if a glance tells that a pivot tuple is good.  It does for one with no attribute, and where
  * the key columns have a fixed length for one with all of them; neither with nulls or a TID.
  */
@@ -231,14 +243,18 @@ mtp_blink_item_plain(Relation rel, Page page, IndexTuple itup)
 	return MtpIsLeaf(page) ? mtp_blink_entry_plain(rel, itup) : mtp_blink_pivot_plain(rel, itup);
 }
 
-/* The item of a slot of a page in a buffer, checked. */
+/*
+ * The item of a slot of a page in a buffer, checked: its tuple on the page or, if it is narrow, in
+ * the room.
+ */
 static inline IndexTuple
-mtp_blink_item(Relation rel, Page page, int node, int slot)
+mtp_blink_item(Relation rel, Page page, int node, int slot, MtpItemRoom *room)
 {
-	IndexTuple	itup = mtp_slot_item(page, node, slot);
+	IndexTuple	itup;
 
 	if (unlikely(!mtp_slot_in_page(page, node, slot)))
 		mtp_blink_fail_page(rel, page, "directory points to something that is not an item");
+	itup = mtp_slot_item(page, node, slot, room);
 	if (!mtp_blink_item_plain(rel, page, itup))
 		mtp_blink_check_item(rel, page, itup);
 	return itup;
@@ -251,7 +267,7 @@ mtp_blink_item(Relation rel, Page page, int node, int slot)
 static inline int
 mtp_blink_item_tids(Relation rel, Page page, int node, int slot, ItemPointerData *tids)
 {
-	IndexTuple	itup = mtp_slot_item(page, node, slot);
+	IndexTuple	itup = mtp_slot_body(page, node, slot);
 	int			n;
 
 	if (unlikely(!mtp_slot_in_page(page, node, slot)))
@@ -270,11 +286,20 @@ mtp_blink_item_tids(Relation rel, Page page, int node, int slot, ItemPointerData
 }
 
 static inline IndexTuple
-mtp_blink_item_at(Relation rel, Page page, int pos)
+mtp_blink_item_at(Relation rel, Page page, int pos, MtpItemRoom *room)
 {
 	MtpPos		p = mtp_page_locate(page, pos);
 
-	return mtp_blink_item(rel, page, p.node, p.slot);
+	return mtp_blink_item(rel, page, p.node, p.slot, room);
+}
+
+/* The block to which an inner page's item leads */
+static inline BlockNumber
+mtp_blink_downlink(Relation rel, Page page, int pos)
+{
+	MtpItemRoom room;
+
+	return BTreeTupleGetDownLink(mtp_blink_item_at(rel, page, pos, &room));
 }
 
 /*
@@ -361,7 +386,8 @@ typedef struct MtpBlinkPut
 
 /*
  * The same, and few enough that their pages need not be filled beyond the fill factor.  Small items
- * fill pages evenly, so there may be more of them.
+ * fill pages evenly, so there may be more of them; and those that may become narrow count as if
+ * they did.
  */
 extern Size mtp_blink_put_limit(Relation rel, bool small);
 
@@ -403,10 +429,10 @@ extern bool mtp_blink_reclaim(Relation rel, Relation heap, Buffer buf, Size need
 
 /*
  * merge.c: makes room on a leaf, which is locked exclusively, from its equal keys: they become
- * lists.  Does nothing if that would not give room for n items of `bytes` bytes.  Ranks of items
- * change.
+ * lists.  Does nothing if that would not give room for n items.  Ranks of items change.
  */
-extern void mtp_blink_merge(Relation rel, Buffer buf, int n, Size bytes);
+extern void mtp_blink_merge(Relation rel, Buffer buf, int n, const IndexTuple *items,
+							const uint64 *norms);
 
 /*
  * Sets bit i of same[] for each of n items in order which begins among the TIDs of those of its key

@@ -21,9 +21,8 @@ typedef struct Level
 	BlockNumber left;
 	IndexTuple	low;			/* pivot that leads to this page, without its downlink */
 	int			n;
-	Size		bytes;			/* of the items, MAXALIGNed */
-	Size		room;			/* that they take, MTP_ITEM_ROOM */
-	Size		fill;			/* and may take */
+	MtpSpan		span;			/* of the items */
+	Size		fill;			/* the room that they may take */
 	IndexTuple *items;			/* in data */
 	char	   *data;
 } Level;
@@ -53,6 +52,18 @@ minus_infinity(void)
 	return pivot;
 }
 
+/* The tuples of a page: narrow ones whole */
+#define DATA_ROOM	(BLCKSZ + MTP_MAX_ITEMS * (MTP_NARROW_FULL - MTP_NARROW_BODY))
+
+static void
+begin_page(Build *b, int level)
+{
+	Level	   *l = &b->levels[level];
+
+	l->n = 0;
+	mtp_span_begin(&l->span, level == 0 ? MTP_PAGE_LEAF : MTP_PAGE_INNER, b->norm);
+}
+
 static Level *
 add_level(Build *b)
 {
@@ -66,12 +77,10 @@ add_level(Build *b)
 	l->blkno = b->writer.allocated++;
 	l->left = InvalidBlockNumber;
 	l->low = minus_infinity();
-	l->n = 0;
-	l->bytes = 0;
-	l->room = 0;
 	l->fill = MTP_FILL_ROOM(fill);
 	l->items = palloc(MTP_MAX_ITEMS * sizeof(IndexTuple));
-	l->data = palloc(BLCKSZ);
+	l->data = palloc(DATA_ROOM);
+	begin_page(b, b->nlevels - 1);
 	return l;
 }
 
@@ -79,13 +88,12 @@ add_level(Build *b)
 static void
 append(Level *l, IndexTuple itup, Size size)
 {
-	IndexTuple	to = (IndexTuple) (l->data + l->bytes);
+	IndexTuple	to = (IndexTuple) (l->data + l->span.whole);
 
-	Assert(l->n < MTP_MAX_ITEMS && l->bytes + size <= BLCKSZ);
+	Assert(l->n < MTP_MAX_ITEMS && l->span.whole + size <= DATA_ROOM);
 	memmove(to, itup, size);
 	l->items[l->n++] = to;
-	l->bytes += size;
-	l->room += MTP_ITEM_ROOM(to);
+	mtp_span_add(&l->span, to);
 }
 
 /* Makes the image of a level's page from its first n items. */
@@ -120,7 +128,8 @@ post(Build *b, int level)
 
 /*
  * Finishes a level's page.  Its last item becomes the first of the next page: so the high key,
- * which is made from that item and can be larger by a heap TID only, is sure to fit.
+ * which is made from that item and can be larger by a heap TID, and the key of a narrow item, only,
+ * is sure to fit.
  */
 static void
 finish_page(Build *b, int level)
@@ -141,9 +150,7 @@ finish_page(Build *b, int level)
 	l->low = CopyIndexTuple(highkey);
 	l->left = l->blkno;
 	l->blkno = right;
-	l->n = 0;
-	l->bytes = 0;
-	l->room = 0;
+	begin_page(b, level);
 	if (level > 0)
 	{
 		/* An inner page's first item keeps only its downlink. */
@@ -171,10 +178,16 @@ add(Build *b, int level, IndexTuple itup)
 {
 	Level	   *l = &b->levels[level];
 	Size		size = MAXALIGN(IndexTupleSize(itup));
-	Size		need = mtp_page_need(l->n + 1, l->bytes + size);
+	MtpSpan		longer = l->span;
+	Size		need;
 
-	if ((l->n >= 3 && l->room > l->fill) ||
-		need + (level == 0 ? MAXALIGN(sizeof(ItemPointerData)) : 0) > MTP_PAGE_ROOM)
+	mtp_span_add(&longer, itup);
+	need = mtp_page_need(l->n + 1, mtp_span_bytes(&longer));
+	if (level == 0)
+		need += MAXALIGN(sizeof(ItemPointerData));
+	if (longer.code & MTP_NORM_ALONE)
+		need += MTP_NARROW_FULL - MTP_NARROW_BODY;
+	if ((l->n >= 3 && mtp_span_room(&l->span) > l->fill) || need > MTP_PAGE_ROOM)
 		finish_page(b, level);
 	append(l, itup, size);
 }
@@ -232,7 +245,7 @@ write_tree(MtpIndexBuild *build)
 	IndexTuple	itup;
 
 	mtp_writer_init(&b->writer, build->index, MAIN_FORKNUM, MTP_BLINK_META + 1);
-	b->norm = mtp_norm_code(build->index);
+	b->norm = mtp_blink_info(build->index)->norm;
 	b->allequal = _bt_allequalimage(build->index, false);
 	b->lists = b->allequal && (opts == NULL || opts->deduplicate_items);
 	b->key = _bt_mkscankey(build->index, NULL);

@@ -157,7 +157,7 @@ mtp_blink_check_page(Relation rel, Buffer buf)
 	what = mtp_page_shape(page);
 	if (what == NULL && (h->type == MTP_PAGE_LEAF || h->type == MTP_PAGE_INNER))
 	{
-		if (h->norm != mtp_blink_info(rel)->norm)
+		if (!mtp_blink_norm_fits(rel, h->norm))
 			what = "kind of normalized keys is not the index's";
 		else if (h->type == MTP_PAGE_INNER && h->nitems == 0)
 			what = "inner page has no downlinks";
@@ -179,12 +179,13 @@ mtp_blink_check_items(Relation rel, Buffer buf)
 	Page		page = BufferGetPage(buf);
 	int			pos;
 	const char *what = mtp_page_fault(page, &pos);
+	MtpItemRoom room;
 
 	if (unlikely(what != NULL))
 		mtp_blink_fail_block(rel, BufferGetBlockNumber(buf), what);
 	for (int i = 0; i < MtpHeader(page)->nnodes; i++)
 		for (int j = 0; j < MtpCounts(page)[i]; j++)
-			(void) mtp_blink_item(rel, page, i, j);
+			(void) mtp_blink_item(rel, page, i, j, &room);
 }
 
 void

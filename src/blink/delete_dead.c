@@ -37,7 +37,7 @@ read_entries(Relation rel, Page page, Entry **entries)
 
 	do
 	{
-		IndexTuple	itup = mtp_slot_item(page, p.node, p.slot);
+		IndexTuple	itup = mtp_slot_body(page, p.node, p.slot);
 		int			more = mtp_blink_item_tids(rel, page, p.node, p.slot, tids);
 		int			dead = mtp_slot_dead(page, p.node, p.slot) ? more :
 		more > 1 ? Min(MtpListHeadOf(itup)->dead, more) : 0;
@@ -94,6 +94,7 @@ find_last_of_keys(Relation rel, Page page, bool *last)
 {
 	int			nkeyatts = IndexRelationGetNumberOfKeyAttributes(rel);
 	MtpPos		p = {0};
+	MtpItemRoom rooms[2];
 	IndexTuple	before = NULL;
 	uint32		head_before = 0;
 	bool		several = false;
@@ -101,7 +102,7 @@ find_last_of_keys(Relation rel, Page page, bool *last)
 
 	do
 	{
-		IndexTuple	item = mtp_blink_item(rel, page, p.node, p.slot);
+		IndexTuple	item = mtp_blink_item(rel, page, p.node, p.slot, &rooms[p.pos % 2]);
 		uint32		head = MtpNodes(page)[p.node].heads[p.slot];
 
 		/* Equal keys have equal heads, so most neighbours need no comparison. */
@@ -160,7 +161,8 @@ delete_versions(Relation rel, Relation heap, Buffer buf, Size room, MtpArrival a
 	for (int i = 0; i < n; i++)
 	{
 		TM_IndexStatus *status = mtp_dead_ask(op, i, &e[i].tid);
-		IndexTuple	item = mtp_page_item(page, e[i].pos);
+		MtpPos		p = mtp_page_locate(page, e[i].pos);
+		IndexTuple	item = mtp_slot_body(page, p.node, p.slot);
 
 		status->promising = !(e[i].last && last[e[i].pos]);
 		status->freespace = (MAXALIGN(IndexTupleSize(item)) + sizeof(MtpNode) / MTP_NODE_SLOTS) /

@@ -110,7 +110,7 @@ describe_page(Relation rel, Page page, BlockNumber blkno, Datum *values, bool *n
 	for (int i = 0; i < h->nnodes; i++)
 		for (int j = 0; j < MtpCounts(page)[i]; j++)
 		{
-			IndexTuple	itup = mtp_slot_item(page, i, j);
+			IndexTuple	itup = mtp_slot_body(page, i, j);
 			int			n = h->type == MTP_PAGE_LEAF ? mtp_item_entries(itup) : 0;
 
 			tids += n;

@@ -67,7 +67,7 @@ mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpArrival arriva
 	MtpBlinkKey key;
 	MtpBlinkStack stack;
 	MtpBlinkPut put = {.rel = rel,.stack = &stack,.lists = mtp_blink_lists(rel)};
-	Size		size = MAXALIGN(IndexTupleSize(itup));
+	Size		size;
 	Buffer		buf;
 	MtpPageReader v;
 	MtpPos		place;
@@ -75,10 +75,11 @@ mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpArrival arriva
 
 	mtp_blink_key_tuple(rel, &key, itup);
 	buf = mtp_blink_find_leaf(rel, &key, &stack);
+	size = mtp_page_bytes(BufferGetPage(buf), 1, &itup, &key.norm);
 	if (!mtp_page_fits(BufferGetPage(buf), 1, size))
 		(void) mtp_blink_reclaim(rel, heap, buf, size, arrival);
 	if (put.lists && !mtp_page_fits(BufferGetPage(buf), 1, size))
-		mtp_blink_merge(rel, buf, 1, size);
+		mtp_blink_merge(rel, buf, 1, &itup, &key.norm);
 	mtp_blink_reader_page(&v, rel, buf);
 	mtp_blink_reader_place(&key, &v, true, &place);
 	pos = place.pos;

@@ -37,6 +37,8 @@ mtp_blink_make_info(Relation rel)
 	info->nkeyatts = IndexRelationGetNumberOfKeyAttributes(rel);
 	info->natts = IndexRelationGetNumberOfAttributes(rel);
 	info->single = info->nkeyatts == 1 && mtp_norm_is_exact(info->norm);
+	if (info->single && info->natts == 1)
+		info->norm |= MTP_NORM_ALONE;
 	info->fixed = fixed_size(rel, info->natts);
 	info->fixed_key = fixed_size(rel, info->nkeyatts);
 	info->lists = -1;
@@ -290,20 +292,24 @@ mtp_blink_truncate(Relation rel, IndexTuple left, IndexTuple right, BTScanInsert
 }
 
 /*
- * The item that a search has come to (`item` is where the directory leads), checked before it is
+ * The item that a search has come to (`body` is where the directory leads), checked before it is
  * compared (invariant B14).  NULL if the reader is torn.
  */
 static inline IndexTuple
-checked_item(MtpPageReader *v, IndexTuple item)
+checked_item(MtpPageReader *v, IndexTuple body, uint32 head)
 {
-	Size		off = (char *) item - v->page;
+	Size		off = (char *) body - v->page;
+	IndexTuple	item = body;
 
 	if (!BufferIsValid(v->buf))
-		return v->torn ? NULL : mtp_blink_reader_copy(v, off, v->head.type != MTP_PAGE_LEAF);
+		return v->torn ? NULL :
+			mtp_blink_reader_copy(v, off, head, v->head.type != MTP_PAGE_LEAF);
 	if (unlikely(off < ((PageHeader) v->page)->pd_upper || off > BLCKSZ - sizeof(IndexTupleData) ||
-				 IndexTupleSize(item) < sizeof(IndexTupleData) ||
-				 off + IndexTupleSize(item) > BLCKSZ))
+				 IndexTupleSize(body) < sizeof(IndexTupleData) ||
+				 off + IndexTupleSize(body) > BLCKSZ))
 		mtp_blink_fail_page(v->rel, v->page, "directory points to something that is not an item");
+	if (mtp_body_narrow(&v->head, body))
+		item = mtp_blink_reader_widen(v, body, head);
 	if (!mtp_blink_item_plain(v->rel, v->page, item))
 		mtp_blink_check_item(v->rel, v->page, item);
 	return item;
@@ -311,12 +317,13 @@ checked_item(MtpPageReader *v, IndexTuple item)
 
 /* True if the item is before the place that the key asks for: an MtpBefore. */
 static bool
-is_before(void *arg, IndexTuple item)
+is_before(void *arg, IndexTuple body, uint32 head)
 {
 	MtpBlinkKey *key = arg;
+	IndexTuple	item;
 	int			cmp;
 
-	item = checked_item(key->view, item);
+	item = checked_item(key->view, body, head);
 	if (unlikely(item == NULL))
 		return false;
 	cmp = mtp_blink_compare(key, item);

@@ -11,7 +11,7 @@
 static bool
 mark_list(Relation rel, Page page, MtpPos *p, IndexTuple saved, int dead)
 {
-	IndexTuple	itup = mtp_slot_item(page, p->node, p->slot);
+	IndexTuple	itup = mtp_slot_body(page, p->node, p->slot);
 	ItemPointerData was[MTP_LIST_TIDS];
 	ItemPointerData is[MTP_LIST_TIDS];
 	int			n = mtp_blink_item_tids(rel, page, p->node, p->slot, is);
@@ -47,7 +47,7 @@ mark_dead(Relation rel, Page page, const BTScanPosItem *item, IndexTuple saved, 
 	p = mtp_page_locate(page, item->indexOffset & ~MTP_SAVED_LIST);
 	do
 	{
-		IndexTuple	itup = mtp_slot_item(page, p.node, p.slot);
+		IndexTuple	itup = mtp_slot_body(page, p.node, p.slot);
 
 		if (unlikely(!mtp_slot_in_page(page, p.node, p.slot) ||
 					 (mtp_item_is_list(itup) ? mtp_list_fault(itup) != NULL :

@@ -66,14 +66,14 @@ count_equal_heads(Page page)
 }
 
 void
-mtp_blink_merge(Relation rel, Buffer buf, int n, Size bytes)
+mtp_blink_merge(Relation rel, Buffer buf, int n, const IndexTuple *items, const uint64 *norms)
 {
 	Page		page = BufferGetPage(buf);
 	MtpBlinkPut put = {.rel = rel};
 	int			nitems = MtpHeader(page)->nitems;
 	MemoryContext old,
 				cxt;
-	IndexTuple *items;
+	IndexTuple *own;
 	uint8	   *same;
 	Page		image;
 
@@ -84,12 +84,12 @@ mtp_blink_merge(Relation rel, Buffer buf, int n, Size bytes)
 	mtp_blink_check_items(rel, buf);
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower merge", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(cxt);
-	items = palloc(Max(nitems, 1) * sizeof(IndexTuple));
+	own = palloc(Max(nitems, 1) * sizeof(IndexTuple));
 	same = palloc(MTP_SAME_BYTES(nitems));
-	mtp_page_items(page, items);
-	image = mtp_blink_same_keys(rel, nitems, items, same) > 0 ?
+	mtp_page_all_items(page, 0, NULL, NULL, own);
+	image = mtp_blink_same_keys(rel, nitems, own, same) > 0 ?
 		mtp_page_merge(page, 0, NULL, NULL, same) : NULL;
-	if (image != NULL && mtp_page_fits(image, n, bytes) &&
+	if (image != NULL && mtp_page_fits(image, n, mtp_page_bytes(image, n, items, norms)) &&
 		mtp_page_free(image) >= mtp_page_free(page) + LEAST_GAIN)
 		publish(&put, buf, image, 0, NULL, NULL, same);
 	MemoryContextSwitchTo(old);
@@ -122,11 +122,11 @@ mtp_blink_overlaps(Relation rel, int n, const IndexTuple *items, uint8 *same)
 
 /* The item of a slot if its head is `head`: else it has not the key that is looked for. */
 static inline IndexTuple
-item_with_head(Page page, const MtpPos *p, uint32 head)
+item_with_head(Page page, const MtpPos *p, uint32 head, MtpItemRoom *room)
 {
 	if (MtpNodes(page)[p->node].heads[p->slot] != head)
 		return NULL;
-	return mtp_slot_item(page, p->node, p->slot);
+	return mtp_slot_item(page, p->node, p->slot, room);
 }
 
 /* True if b, the item behind a, begins among a's TIDs. */
@@ -164,6 +164,7 @@ falls_inside(MtpBlinkPut *put, Page page, int n, const uint16 *pos, const IndexT
 		bool		first = i == 0 || pos[i - 1] != pos[i];
 		bool		final = i == n - 1 || pos[i + 1] != pos[i];
 		IndexTuple	beside;
+		MtpItemRoom room;
 
 		while (p.node < h->nnodes && pos[i] - p.pos >= counts[p.node] - p.slot)
 		{
@@ -172,7 +173,8 @@ falls_inside(MtpBlinkPut *put, Page page, int n, const uint16 *pos, const IndexT
 		}
 		p.slot += pos[i] - p.pos;
 		p.pos = pos[i];
-		if (final && p.pos < h->nitems && (beside = item_with_head(page, &p, head)) != NULL &&
+		if (final && p.pos < h->nitems &&
+			(beside = item_with_head(page, &p, head, &room)) != NULL &&
 			begins_inside(rel, items[i], beside))
 			return true;
 		if (first)
@@ -180,7 +182,7 @@ falls_inside(MtpBlinkPut *put, Page page, int n, const uint16 *pos, const IndexT
 			MtpPos		before = p;
 
 			if (mtp_pos_back(counts, &before) &&
-				(beside = item_with_head(page, &before, head)) != NULL &&
+				(beside = item_with_head(page, &before, head, &room)) != NULL &&
 				begins_inside(rel, beside, items[i]))
 				return true;
 		}

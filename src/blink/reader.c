@@ -17,7 +17,7 @@ mtp_blink_reader_frame(MtpPageReader *v, Relation rel, BlockNumber block, uint32
 		return false;
 	mtp_blink_reader_open(v, rel, (Page) v->ref.image, block, InvalidBuffer);
 	if (!mtp_blink_reader_good(v) || v->head.level != level ||
-		v->head.norm != mtp_blink_info(rel)->norm)
+		!mtp_blink_norm_fits(rel, v->head.norm))
 		return false;
 	Assert(v->head.type == MTP_PAGE_LEAF || v->head.type == MTP_PAGE_INNER);
 	mtp_buffer_hit(rel, MTP_FRAME_INDEX);
@@ -40,7 +40,7 @@ mtp_blink_reader_fits(Relation rel, Buffer buf)
  * copied.  Only after another look at the sequence lock is the copy's contents judged.
  */
 IndexTuple
-mtp_blink_reader_copy(MtpPageReader *v, unsigned off, bool pivot)
+mtp_blink_reader_copy(MtpPageReader *v, unsigned off, uint32 head, bool pivot)
 {
 	IndexTuple	itup = (IndexTuple) v->item;
 	Size		size;
@@ -55,6 +55,8 @@ mtp_blink_reader_copy(MtpPageReader *v, unsigned off, bool pivot)
 	MTP_INJECT(v->head.level == 0 ? "leaf_frame_read" : "inner_frame_read");
 	if (!mtp_blink_reader_good(v))
 		return NULL;
+	if (!pivot && mtp_body_narrow(&v->head, itup))
+		itup = mtp_blink_reader_widen(v, itup, head);
 	if (pivot ?
 		!mtp_blink_pivot_plain(v->rel, itup) && mtp_blink_pivot_fault(v->rel, itup) != NULL :
 		!mtp_blink_entry_plain(v->rel, itup) && mtp_blink_entry_fault(v->rel, itup) != NULL)

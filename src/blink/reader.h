@@ -91,10 +91,18 @@ mtp_blink_reader_give_up(MtpPageReader *v)
 }
 
 /*
- * Copies the item at an offset of a frame.  NULL if the reader is torn, or if the item is not good.
- * Valid until the next copy.
+ * Copies the item at an offset of a frame; head: its head there.  NULL if the reader is torn, or if
+ * the item is not good.  Valid until the next copy.
  */
-extern IndexTuple mtp_blink_reader_copy(MtpPageReader *v, unsigned off, bool pivot);
+extern IndexTuple mtp_blink_reader_copy(MtpPageReader *v, unsigned off, uint32 head, bool pivot);
+
+/* Makes the tuple of a narrow item.  Valid until the next copy. */
+static inline IndexTuple
+mtp_blink_reader_widen(MtpPageReader *v, IndexTuple body, uint32 head)
+{
+	return mtp_body_widen(v->head.norm, mtp_page_narrow_norm(&v->head, head), body,
+						  (MtpItemRoom *) v->item);
+}
 
 /* The offset of a slot of a frame, if there is such a slot; else one that is refused as beyond. */
 static inline unsigned
@@ -105,13 +113,19 @@ mtp_blink_reader_slot(const MtpPageReader *v, int node, int slot)
 	return v->nodes[node].offs[slot] & ~MTP_SLOT_FLAGS;
 }
 
-/* The item of a slot: whole, and of its kind.  NULL if the reader is torn. */
+/*
+ * The item of a slot: whole, and of its kind.  NULL if the reader is torn.  Valid until the next
+ * copy.
+ */
 static inline IndexTuple
 mtp_blink_reader_item(MtpPageReader *v, int node, int slot)
 {
+	unsigned	off;
+
 	if (BufferIsValid(v->buf))
-		return mtp_blink_item(v->rel, v->page, node, slot);
-	return mtp_blink_reader_copy(v, mtp_blink_reader_slot(v, node, slot),
+		return mtp_blink_item(v->rel, v->page, node, slot, (MtpItemRoom *) v->item);
+	off = mtp_blink_reader_slot(v, node, slot);
+	return mtp_blink_reader_copy(v, off, off == BLCKSZ ? 0 : v->nodes[node].heads[slot],
 								 v->head.type != MTP_PAGE_LEAF);
 }
 
@@ -121,7 +135,7 @@ mtp_blink_reader_high(MtpPageReader *v)
 {
 	if (BufferIsValid(v->buf))
 		return MtpHighKey(v->page);
-	return mtp_blink_reader_copy(v, v->head.highkey, true);
+	return mtp_blink_reader_copy(v, v->head.highkey, 0, true);
 }
 
 /* The place of an item by its rank. */

@@ -117,6 +117,7 @@ redo_page(XLogReaderState *record, int block, Buffer buf)
 	MtpPageHeader h;
 	char	   *bodies;
 	IndexTuple *items;
+	MtpItemRoom *rooms;
 	IndexTuple	high = NULL;
 	int			n;
 	Size		at = 0;
@@ -126,13 +127,27 @@ redo_page(XLogReaderState *record, int block, Buffer buf)
 	bodies = palloc(Max(len, 1));
 	memcpy(bodies, data + sizeof(h), len);
 	items = palloc(Max(h.nitems, 1) * sizeof(IndexTuple));
+	rooms = palloc(Max(h.nitems, 1) * sizeof(MtpItemRoom));
 	for (n = h.nitems; n > 0;)
 	{
 		items[--n] = (IndexTuple) (bodies + at);
 		at += MAXALIGN(IndexTupleSize(items[n]));
 	}
 	if (h.highkey != 0)
+	{
 		high = (IndexTuple) (bodies + at);
+		at += MAXALIGN(IndexTupleSize(high));
+	}
+	for (; n < h.nitems; n++)
+	{
+		uint32		head;
+
+		if (!mtp_body_narrow(&h, items[n]))
+			continue;
+		memcpy(&head, bodies + at, sizeof(head));
+		at += sizeof(head);
+		items[n] = mtp_body_widen(h.norm, mtp_page_narrow_norm(&h, head), items[n], &rooms[n]);
+	}
 
 	mtp_page_init(page, h.type, h.level, h.norm);
 	MtpHeader(page)->flags = h.flags;
@@ -145,6 +160,7 @@ redo_page(XLogReaderState *record, int block, Buffer buf)
 	MarkBufferDirty(buf);
 	pfree(bodies);
 	pfree(items);
+	pfree(rooms);
 }
 
 /* Makes the left page of a split of what it was (MtpWalSplit). */
@@ -188,7 +204,8 @@ redo_left(XLogReaderState *record, Buffer buf, BlockNumber right)
 		items[i] = (IndexTuple) copy;
 		copy += MAXALIGN(IndexTupleSize(items[i]));
 	}
-	image = mtp_page_left(page, left.nold, left.nnew, pos, items, same, left.count, high);
+	image = mtp_page_left(page, left.norm, left.nold, left.nnew, pos, items, same, left.count,
+						  high);
 	if (image == NULL)
 		elog(PANIC, "left page of a split of an mtpower index is not what it was");
 	MtpHeader(image)->right = right;

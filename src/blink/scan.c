@@ -70,12 +70,11 @@ drop_mark(MtpBlinkScan *so)
 	mtp_blink_scan_drop_hazard(&so->mark_hazard);
 }
 
-/* A page's tuples fit in a page. */
 void
 mtp_blink_scan_keep_tuples(MtpBlinkScan *so)
 {
-	so->bt.currTuples = MemoryContextAlloc(so->context, 2 * BLCKSZ);
-	so->bt.markTuples = so->bt.currTuples + BLCKSZ;
+	so->bt.currTuples = MemoryContextAlloc(so->context, 2 * MTP_SCAN_TUPLES);
+	so->bt.markTuples = so->bt.currTuples + MTP_SCAN_TUPLES;
 }
 
 void

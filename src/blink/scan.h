@@ -12,6 +12,11 @@
 
 #define MTP_SAVED_LIST	0x8000
 
+/* A leaf's tuples fit in a page, but for the keys of narrow items. */
+#define MTP_SCAN_TUPLES	(BLCKSZ + MTP_MAX_ITEMS * (MTP_NARROW_FULL - MTP_NARROW_BODY))
+
+StaticAssertDecl(MTP_MAX_ITEMS <= MaxTIDsPerBTreePage, "a position has room for a leaf's items");
+
 /* A list that a scan goes through, TID by TID */
 typedef struct MtpScanList
 {

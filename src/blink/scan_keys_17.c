@@ -447,8 +447,8 @@ final_item(IndexScanDesc scan, ScanDirection dir, MtpPageReader *v, IndexTuple *
 	if (itup == NULL)
 		return false;
 
-	/* The reader has one copy of a frame's item at a time. */
-	if (!BufferIsValid(v->buf))
+	/* The reader has one copy of an item at a time. */
+	if ((char *) itup == v->item)
 		itup = memcpy(so->arrays->item, itup, IndexTupleSize(itup));
 	*final = itup;
 	return true;

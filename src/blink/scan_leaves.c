@@ -56,7 +56,7 @@ mtp_blink_scan_save(IndexScanDesc scan, MtpPageReader *v, int index, IndexTuple 
 		return;
 	if (bt->currTuples == NULL)
 		mtp_blink_scan_keep_tuples(scan->opaque);
-	if (unlikely(bt->currPos.nextTupleOffset + MAXALIGN(size) > BLCKSZ))
+	if (unlikely(bt->currPos.nextTupleOffset + MAXALIGN(size) > MTP_SCAN_TUPLES))
 	{
 		/* Of a frame that is no error: the page is read locked next, which finds damage. */
 		if (!BufferIsValid(v->buf))
@@ -87,18 +87,20 @@ all_match(IndexScanDesc scan, MtpPageReader *v, int pos, ScanDirection dir)
 }
 
 /*
- * Saves the item at an offset as mtp_blink_scan_save does, if a glance tells that the item is good:
- * it lies behind `low`, and its columns have a fixed length or only its TID matters.  Else false:
- * the caller takes a closer look.
+ * Saves the item of a slot as mtp_blink_scan_save does, if a glance tells that the item is good: it
+ * lies behind `low`, and its columns have a fixed length or only its TID matters.  Else false: the
+ * caller takes a closer look.
  *
- * The item's head is read once, since a frame may change.  The caller looks at the frame's sequence
- * lock when it has read the leaf (invariant B8).
+ * The tuple's header is read once, since a frame may change.  The caller looks at the frame's
+ * sequence lock when it has read the leaf (invariant B8).
  */
 static inline bool
-save_plain_item(BTScanPos pos, char *tuples, const MtpBlinkInfo *info, const char *page,
-				unsigned low, int index, unsigned off, int rank)
+save_plain_item(BTScanPos pos, char *tuples, const MtpBlinkInfo *info, const MtpPageReader *v,
+				const MtpNode *node, int slot, unsigned low, int index, int rank)
 {
 	BTScanPosItem *item = &pos->items[index];
+	const char *page = v->page;
+	unsigned	off = *(volatile const uint16 *) &node->offs[slot] & ~MTP_SLOT_FLAGS;
 	IndexTupleData head;
 	uint64		word;
 	Size		size;
@@ -117,14 +119,25 @@ save_plain_item(BTScanPos pos, char *tuples, const MtpBlinkInfo *info, const cha
 	{
 		int			at = pos->nextTupleOffset;
 
-		if (info->fixed == 0 || (head.t_info & INDEX_NULL_MASK) != 0 || size < info->fixed ||
-			at + MAXALIGN(size) > BLCKSZ)
+		if (at + MAXALIGN(Max(size, MTP_NARROW_FULL)) > MTP_SCAN_TUPLES)
 			return false;
-		memcpy(tuples + at, &word, sizeof(word));
-		for (Size i = sizeof(word); i < size; i += sizeof(word))
+		if (mtp_body_narrow(&v->head, &head))
 		{
-			word = *(const volatile uint64 *) (page + off + i);
-			memcpy(tuples + at + i, &word, sizeof(word));
+			size = MTP_NARROW_FULL;
+			(void) mtp_body_widen(v->head.norm,
+								  mtp_page_narrow_norm(&v->head, node->heads[slot]), &head,
+								  (MtpItemRoom *) (tuples + at));
+		}
+		else
+		{
+			if (info->fixed == 0 || (head.t_info & INDEX_NULL_MASK) != 0 || size < info->fixed)
+				return false;
+			memcpy(tuples + at, &word, sizeof(word));
+			for (Size i = sizeof(word); i < size; i += sizeof(word))
+			{
+				word = *(const volatile uint64 *) (page + off + i);
+				memcpy(tuples + at + i, &word, sizeof(word));
+			}
 		}
 		item->tupleOffset = at;
 		pos->nextTupleOffset = at + MAXALIGN(size);
@@ -157,16 +170,14 @@ save_to_end(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
 		for (left &= ~0u << Min(p.slot, MTP_NODE_SLOTS); left != 0; left &= left - 1)
 		{
 			IndexTuple	itup;
-			unsigned	off;
 
 			p.slot = pg_rightmost_one_pos32(left);
-			off = *(volatile const uint16 *) &node->offs[p.slot] & ~MTP_SLOT_FLAGS;
 			if (!locked && n >= MTP_MAX_ITEMS)
 			{
 				v->torn = true;
 				return n;
 			}
-			if (save_plain_item(&bt->currPos, tuples, info, v->page, low, n, off,
+			if (save_plain_item(&bt->currPos, tuples, info, v, node, p.slot, low, n,
 								first + p.slot))
 			{
 				n++;

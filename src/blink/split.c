@@ -23,6 +23,7 @@ typedef struct Split
 	bool		append;			/* all new items are behind the old ones */
 	int			n;				/* old and new items, equal keys merged */
 	IndexTuple *items;
+	uint8	   *narrow;			/* of a leaf: items that are planned for as narrow; or NULL */
 	int			reach;			/* per cent of a page that its end may be moved by */
 	double		vary;			/* equal shares are made unequal by up to this part of them */
 	int		   *ends;			/* items[i] and those before are made of so many; or NULL: i + 1 */
@@ -34,6 +35,8 @@ typedef struct Split
 	int			cuts[MTP_BLINK_MAX_K + 1];	/* page i gets items cuts[i] .. cuts[i + 1] - 1 */
 	Buffer		bufs[MTP_BLINK_MAX_K];
 	Page		pages[MTP_BLINK_MAX_K]; /* their images, in private memory */
+	uint32	   *heads[MTP_BLINK_MAX_K]; /* of new pages' narrow items, and … */
+	int			nheads[MTP_BLINK_MAX_K];	/* … how many */
 	IndexTuple	pivots[MTP_BLINK_MAX_K];	/* [i] separates page i from page i - 1 */
 } Split;
 
@@ -149,6 +152,48 @@ range_fits(Split *s, int from, int to, Size bytes)
 	return mtp_page_need(to - from, bytes) <= MTP_PAGE_ROOM;
 }
 
+/* What an item takes of a page, as far as it can be told before it is known which one. */
+static inline Size
+item_room(Split *s, int i)
+{
+	Size		room = MTP_ITEM_ROOM(s->items[i]);
+
+	return s->narrow != NULL && s->narrow[i] ? room - (MTP_NARROW_FULL - MTP_NARROW_BODY) : room;
+}
+
+/*
+ * Tells which items are likely to become narrow: where at least RUN of them in a row do on a page
+ * of their own.
+ */
+#define RUN	32
+
+static void
+find_narrow(Split *s, const MtpSpan *all)
+{
+	bool		whole = mtp_span_narrow(all);
+
+	if (all->plain == 0)
+		return;
+	s->narrow = palloc0(s->n);
+	for (int i = 0, next; i < s->n; i = next)
+	{
+		MtpSpan		span;
+
+		mtp_span_begin(&span, MTP_PAGE_LEAF, all->code);
+		for (next = whole ? s->n : i; next < s->n && span.n < MTP_MAX_ITEMS; next++)
+		{
+			MtpSpan		longer = span;
+
+			mtp_span_add(&longer, s->items[next]);
+			if (!mtp_span_narrow(&longer))
+				break;
+			span = longer;
+		}
+		for (int j = i; j < next && (whole || span.n >= RUN); j++)
+			s->narrow[j] = s->items[j]->t_info == MTP_NARROW_FULL;
+	}
+}
+
 /*
  * Leaves that a batch splits get unequal shares, by up to this part of them: else leaves of one age
  * would all be split again by the same batch.
@@ -190,13 +235,14 @@ better_end(Split *s, int from, int at, int most)
 		{
 			int			i = at + side * d;
 			int			needs;
-			Size		bytes = 0;
+			MtpSpan		span;
 
 			if (i <= from || i > most || (needs = penalty(s, i)) >= least)
 				continue;
+			mtp_span_begin(&span, MTP_PAGE_LEAF, mtp_blink_info(s->put->rel)->norm);
 			for (int j = from; j < i && side > 0; j++)
-				bytes += MAXALIGN(IndexTupleSize(s->items[j]));
-			if (side > 0 && !range_fits(s, from, i, bytes))
+				mtp_span_add(&span, s->items[j]);
+			if (side > 0 && !range_fits(s, from, i, mtp_span_bytes(&span)))
 				continue;
 			best = i;
 			least = needs;
@@ -213,6 +259,7 @@ better_end(Split *s, int from, int at, int most)
 static bool
 distribute_items(Split *s, int k, Size total, Size full)
 {
+	uint8		code = mtp_blink_info(s->put->rel)->norm;
 	int			at = 0;
 	Size		left = total;
 
@@ -220,24 +267,26 @@ distribute_items(Split *s, int k, Size total, Size full)
 	{
 		int			from = at;
 		Size		room = 0;
-		Size		bytes = 0;
+		MtpSpan		span;
 		Size		target = p == k - 1 ? left : full ? Min(full, left) :
 		(Size) (left / (k - p) * (1 + s->vary * (2 * pg_prng_double(&pg_global_prng_state) - 1)));
 
 		s->cuts[p] = at;
+		mtp_span_begin(&span, MtpHeader(s->orig)->type, code);
 		while (at < s->n - (k - 1 - p))
 		{
-			Size		r = MTP_ITEM_ROOM(s->items[at]);
-			Size		more = MAXALIGN(IndexTupleSize(s->items[at]));
+			Size		r = item_room(s, at);
+			MtpSpan		longer = span;
 
+			mtp_span_add(&longer, s->items[at]);
 			/* An inner page's first item keeps its downlink alone. */
 			if (at == from && MtpIsInner(s->orig))
-				more = MAXALIGN(sizeof(IndexTupleData));
+				longer.whole = MAXALIGN(sizeof(IndexTupleData));
 			if (at > from &&
-				((p < k - 1 && room + r / 2 > target) ||
-				 !range_fits(s, from, at + 1, bytes + more)))
+				((p < k - 1 && Max(room, mtp_span_room(&span)) + r / 2 > target) ||
+				 !range_fits(s, from, at + 1, mtp_span_bytes(&longer))))
 				break;
-			bytes += more;
+			span = longer;
 			room += r;
 			at++;
 		}
@@ -246,9 +295,9 @@ distribute_items(Split *s, int k, Size total, Size full)
 			int			end = better_end(s, from, at, s->n - (k - 1 - p));
 
 			for (; at > end; at--)
-				room -= MTP_ITEM_ROOM(s->items[at - 1]);
+				room -= item_room(s, at - 1);
 			for (; at < end; at++)
-				room += MTP_ITEM_ROOM(s->items[at]);
+				room += item_room(s, at);
 		}
 		left -= room;
 	}
@@ -274,20 +323,22 @@ plan_split(Split *s, int n)
 	BTREE_NONLEAF_FILLFACTOR;
 	Size		fill = MTP_FILL_ROOM(percent);
 	Size		total = 0;
-	Size		bytes = 0;
+	MtpSpan		all;
 	bool		pack = s->append || s->put->more;
 	Size		most = pack ? fill : Min(fill + fill / 16, MTP_FILL_ROOM(100));
 	int			max = Min(s->n, MTP_BLINK_MAX_K);
 	int			k;
 
+	mtp_span_begin(&all, MtpHeader(s->orig)->type, mtp_blink_info(s->put->rel)->norm);
 	for (int i = 0; i < s->n; i++)
-	{
-		total += MTP_ITEM_ROOM(s->items[i]);
-		bytes += MAXALIGN(IndexTupleSize(s->items[i]));
-	}
+		mtp_span_add(&all, s->items[i]);
+	find_narrow(s, &all);
+	for (int i = 0; i < s->n; i++)
+		total += item_room(s, i);
 
 	/* As lists, what a batch brings may fit.  One entry would be followed by others like it. */
-	if (n > 1 && MtpIsLeaf(s->orig) && total <= MTP_FILL_ROOM(96) && range_fits(s, 0, s->n, bytes))
+	if (n > 1 && MtpIsLeaf(s->orig) && mtp_span_room(&all) <= MTP_FILL_ROOM(96) &&
+		range_fits(s, 0, s->n, mtp_span_bytes(&all)))
 	{
 		s->k = 1;
 		s->cuts[0] = 0;
@@ -353,6 +404,24 @@ make_first(IndexTuple item)
 	return first;
 }
 
+/* The heads of a page's narrow items, for the record; palloc'd. */
+static uint32 *
+narrow_heads(Page page, int *n)
+{
+	MtpPageHeader *h = MtpHeader(page);
+	uint32	   *heads;
+
+	*n = 0;
+	if (!mtp_page_narrows(h))
+		return NULL;
+	heads = palloc((h->nitems + 1) * sizeof(uint32));
+	for (int i = 0; i < h->nnodes; i++)
+		for (int j = 0; j < MtpCounts(page)[i]; j++)
+			if (mtp_body_narrow(h, mtp_slot_body(page, i, j)))
+				heads[(*n)++] = MtpNodes(page)[i].heads[j];
+	return heads;
+}
+
 /*
  * Allocates the K - 1 new pages, exclusively locked, and makes the images of all K: links, flags,
  * high keys and items.  All this may fail; no page of the tree has changed yet (invariant B2).
@@ -393,7 +462,7 @@ make_pages(Split *s)
 		bool		last = i == s->k - 1;
 
 		s->pages[i] = page;
-		mtp_page_init(page, oh->type, oh->level, oh->norm);
+		mtp_page_init(page, oh->type, oh->level, mtp_blink_info(rel)->norm);
 		h->left = i == 0 ? oh->left : BufferGetBlockNumber(s->bufs[i - 1]);
 		h->right = last ? oh->right : BufferGetBlockNumber(s->bufs[i + 1]);
 		h->cycleid = cycleid;
@@ -411,6 +480,8 @@ make_pages(Split *s)
 		oh->highkey ? MtpHighKey(s->orig) : NULL;
 
 		mtp_page_pack(s->pages[i], s->cuts[i + 1] - s->cuts[i], s->items + s->cuts[i], high);
+		if (i > 0)
+			s->heads[i] = narrow_heads(s->pages[i], &s->nheads[i]);
 	}
 }
 
@@ -438,7 +509,7 @@ describe_left(Split *s, Left *left)
 	left->rec = (MtpWalLeft)
 	{
 		.nold = of - n,.nnew = n,.count = count,.flags = h->flags,.cycleid = h->cycleid,
-			.has_high = h->highkey != 0
+			.has_high = h->highkey != 0,.norm = h->norm
 	};
 	left->nsame = MTP_SAME_BYTES(of);
 	left->items = NULL;
@@ -450,8 +521,8 @@ describe_left(Split *s, Left *left)
 #ifdef USE_ASSERT_CHECKING
 	{
 		/* Replay makes the same page. */
-		Page		image = mtp_page_left(s->orig, of - n, n, s->pos, s->new, s->same, count,
-										  left->high);
+		Page		image = mtp_page_left(s->orig, h->norm, of - n, n, s->pos, s->new, s->same,
+										  count, left->high);
 
 		Assert(image != NULL);
 		MtpHeader(image)->right = h->right;
@@ -516,6 +587,7 @@ publish_pages(Split *s, Buffer rbuf)
 
 		mtp_change_bufdata(&c, i, MtpHeader(s->pages[i]), sizeof(MtpPageHeader));
 		mtp_change_bufdata(&c, i, s->pages[i] + ph->pd_upper, ph->pd_special - ph->pd_upper);
+		mtp_change_bufdata(&c, i, s->heads[i], s->nheads[i] * sizeof(uint32));
 	}
 	mtp_change_finish(&c);
 }
@@ -639,7 +711,7 @@ post_downlinks(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 
 	/* The downlink must not be there yet: if it is, the left page's flag is damage. */
 	if (at + 1 < MtpHeader(BufferGetPage(parent))->nitems &&
-		BTreeTupleGetDownLink(mtp_blink_item_at(put->rel, BufferGetPage(parent), at + 1)) ==
+		mtp_blink_downlink(put->rel, BufferGetPage(parent), at + 1) ==
 		BufferGetBlockNumber(bufs[1]))
 		mtp_blink_fail_page(put->rel, BufferGetPage(bufs[0]),
 							"page is marked as split, but its right sibling has a downlink");
@@ -717,20 +789,18 @@ mtp_blink_put_limit(Relation rel, bool small)
 void
 mtp_blink_put(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items, uint64 *norms)
 {
-	Size		bytes = 0;
+	Size		bytes;
 	bool		inside = false;
 	MemoryContext old,
 				cxt;
 
 	put->k = 1;
-	for (int i = 0; i < n; i++)
-		bytes += MAXALIGN(IndexTupleSize(items[i]));
-
 	if (MtpIsLeaf(BufferGetPage(buf)) && mtp_blink_info(put->rel)->lists != 0 &&
 		mtp_blink_put_merged(put, buf, n, pos, items, norms, &inside))
 		return;
 
 	/* An insertion that reads the page's items relies on them (invariant B14). */
+	bytes = mtp_page_bytes(BufferGetPage(buf), n, items, norms);
 	if (mtp_page_insert_reads(BufferGetPage(buf), n, bytes))
 		mtp_blink_check_items(put->rel, buf);
 	if (!inside && mtp_page_fits(BufferGetPage(buf), n, bytes))

@@ -61,8 +61,9 @@ void
 mtp_blink_drop_downlink(Page page, int pos, BlockNumber child)
 {
 	uint16		gone = pos + 1;
+	MtpPos		p = mtp_page_locate(page, pos);
 
-	BTreeTupleSetDownLink(mtp_page_item(page, pos), child);
+	BTreeTupleSetDownLink(mtp_slot_body(page, p.node, p.slot), child);
 	mtp_page_delete(page, 1, &gone);
 }
 
@@ -188,7 +189,7 @@ lock_level(Unlink *u, int level)
 	if (h->type != (level == 0 ? MTP_PAGE_LEAF : MTP_PAGE_INNER) || h->level != level ||
 		h->left != left || h->nitems != (level == 0 ? 0 : 1) || !may_go(page))
 		return false;
-	if (level > 0 && BTreeTupleGetDownLink(mtp_blink_item_at(u->rel, page, 0)) !=
+	if (level > 0 && mtp_blink_downlink(u->rel, page, 0) !=
 		u->levels[level - 1].page)
 		return false;
 
@@ -228,8 +229,8 @@ lock_parent(Unlink *u)
 	page = BufferGetPage(u->parent);
 	if (u->pos + 1 >= MtpHeader(page)->nitems)
 		return false;			/* the parent was split just there */
-	(void) mtp_blink_item_at(u->rel, page, u->pos);
-	return BTreeTupleGetDownLink(mtp_blink_item_at(u->rel, page, u->pos + 1)) == right;
+	(void) mtp_blink_downlink(u->rel, page, u->pos);
+	return mtp_blink_downlink(u->rel, page, u->pos + 1) == right;
 }
 
 /*

@@ -83,7 +83,7 @@ same_downlinks(MtpVerifyPage *a, MtpVerifyPage *b)
 		return false;
 	do
 	{
-		if (!same_tuple(mtp_slot_item(pa, x.node, x.slot), mtp_slot_item(pb, y.node, y.slot)))
+		if (!same_tuple(mtp_slot_body(pa, x.node, x.slot), mtp_slot_body(pb, y.node, y.slot)))
 			return false;
 	} while (mtp_pos_next(pa, &x) && mtp_pos_next(pb, &y));
 	return true;
@@ -99,6 +99,7 @@ check_pair(MtpVerify *v, MtpVerifyPage *left, MtpVerifyPage *p, MtpVerifyFault *
 	MtpPageHeader *h = MtpHeader(page);
 	int			first = MtpIsInner(page) ? 1 : 0;
 	int			att;
+	MtpItemRoom room;
 
 	f->found = false;
 	if (MtpIsDeleted(page))
@@ -115,7 +116,7 @@ check_pair(MtpVerify *v, MtpVerifyPage *left, MtpVerifyPage *p, MtpVerifyFault *
 		mtp_verify_fault(f, p->blkno, -1, "Left link leads to block %d instead of block %u.",
 						 (int) h->left, left->blkno);
 	else if (h->nitems > first &&
-			 mtp_blink_verify_compare(v, mtp_page_item(page, first),
+			 mtp_blink_verify_compare(v, mtp_page_item(page, first, &room),
 									  MtpHighKey(MtpVerifyPageOf(left)), &att) <= 0)
 		mtp_verify_fault(f, p->blkno, first,
 						 "Item is not above the high key of the left sibling, block %u.",
@@ -203,7 +204,8 @@ check_downlink(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, 
 	Page		page = MtpVerifyPageOf(p);
 	Page		below = MtpVerifyPageOf(scratch);
 	MtpPageHeader *h = MtpHeader(page);
-	IndexTuple	item = mtp_page_item(page, pos);
+	MtpItemRoom room;			/* for a child's items: those of inner pages need none */
+	IndexTuple	item = mtp_page_item(page, pos, &room);
 	BlockNumber child = BTreeTupleGetDownLink(item);
 	int			first = h->level > 1 ? 1 : 0;	/* an inner child's first item has no key */
 
@@ -215,7 +217,7 @@ check_downlink(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, 
 	b->next = InvalidBlockNumber;
 	if (pos + 1 < h->nitems)
 	{
-		b->high = mtp_page_item(page, pos + 1);
+		b->high = mtp_page_item(page, pos + 1, &room);
 		b->next = BTreeTupleGetDownLink(b->high);
 	}
 	else if (!MtpRightmost(page))
@@ -228,7 +230,7 @@ check_downlink(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, 
 		{
 			mtp_blink_verify_page_sane(v, scratch);
 			if (MtpHeader(below)->nitems > 0)
-				b->next = BTreeTupleGetDownLink(mtp_page_item(below, 0));
+				b->next = BTreeTupleGetDownLink(mtp_page_item(below, 0, &room));
 		}
 	}
 	if (child == MTP_BLINK_META || !mtp_verify_has_block(v, child))
@@ -244,9 +246,10 @@ check_downlink(MtpVerify *v, MtpVerifyPage *p, int pos, MtpVerifyPage *scratch, 
 	else if (!on_level(scratch, h->level - 1))
 		mtp_verify_fault(f, p->blkno, pos,
 						 "Downlink leads to block %u, which is not on level %u.", child, h->level - 1);
-	else if (MtpHeader(below)->nitems > first && outside(v, mtp_page_item(below, first), b))
+	else if (MtpHeader(below)->nitems > first &&
+			 outside(v, mtp_page_item(below, first, &room), b))
 	{
-		if (outside(v, mtp_page_item(below, MtpHeader(below)->nitems - 1), b))
+		if (outside(v, mtp_page_item(below, MtpHeader(below)->nitems - 1, &room), b))
 			mtp_verify_fault(f, p->blkno, pos,
 							 "Downlink leads to block %u, whose items are beyond the separators.",
 							 child);
@@ -293,6 +296,7 @@ check_children(MtpVerify *v, MtpVerifyPage *p, MtpVerifyPage *scratch)
 	{
 		MtpVerifyFault f;
 		IndexTuple	low;
+		MtpItemRoom room;
 		int			att;
 
 		check_item(v, p, pos, scratch, &f);
@@ -314,10 +318,10 @@ check_children(MtpVerify *v, MtpVerifyPage *p, MtpVerifyPage *scratch)
 			mtp_verify_strike(v, &f, &last, &strikes);
 			continue;
 		}
-		low = CopyIndexTuple(mtp_page_item(page, pos));
+		low = CopyIndexTuple(mtp_page_item(page, pos, &room));
 		memcpy(p, scratch, sizeof(*p));
 		for (pos = 0; pos < MtpHeader(page)->nitems; pos++)
-			if (mtp_blink_verify_compare(v, mtp_page_item(page, pos), low, &att) >= 0)
+			if (mtp_blink_verify_compare(v, mtp_page_item(page, pos, &room), low, &att) >= 0)
 				break;
 		pos = Max(pos - 1, 0);
 		pfree(low);
@@ -384,6 +388,7 @@ check_level(MtpVerify *v, uint32 level, BlockNumber start)
 	{
 		MtpVerifyPage *p = w.page;
 		Page		page = MtpVerifyPageOf(p);
+		MtpItemRoom room;
 		MtpVerifyFault f;
 		Buffer		pin;
 
@@ -418,7 +423,7 @@ check_level(MtpVerify *v, uint32 level, BlockNumber start)
 		}
 		w.known = !MtpIsDeleted(page);
 		if (w.known && first && level > 0)
-			below = BTreeTupleGetDownLink(mtp_page_item(page, 0));
+			below = BTreeTupleGetDownLink(mtp_page_item(page, 0, &room));
 		first &= !w.known;
 
 		/* More pages than there are can only be a circle. */

@@ -76,6 +76,7 @@ mtp_blink_verify_page_sane(MtpVerify *v, MtpVerifyPage *p)
 	Page		page = MtpVerifyPageOf(p);
 	MtpPageHeader *h = MtpHeader(page);
 	MtpPos		pos = {0};
+	MtpItemRoom room;
 	const char *what;
 	int			at;
 
@@ -84,14 +85,14 @@ mtp_blink_verify_page_sane(MtpVerify *v, MtpVerifyPage *p)
 		mtp_verify_fail(v, p->blkno, at, "The %s.", what);
 	if (h->type != MTP_PAGE_LEAF && h->type != MTP_PAGE_INNER)
 		return;
-	if (h->norm != mtp_blink_info(v->rel)->norm)
+	if (!mtp_blink_norm_fits(v->rel, h->norm))
 		mtp_verify_fail(v, p->blkno, -1, "Normalized keys are of kind 0x%02X instead of 0x%02X.",
 						h->norm, mtp_blink_info(v->rel)->norm);
 	if (h->highkey != 0 && (what = pivot_fault(v, MtpHighKey(page), false)) != NULL)
 		mtp_verify_fail(v, p->blkno, -1, "High key: The %s.", what);
 	for (bool more = h->nitems > 0; more; more = mtp_pos_next(page, &pos))
 	{
-		IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
+		IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot, &room);
 
 		what = MtpIsLeaf(page) ? mtp_blink_entry_fault(v->rel, itup) :
 			pivot_fault(v, itup, pos.pos == 0);
@@ -111,12 +112,13 @@ check_lists(MtpVerify *v, MtpVerifyPage *p)
 	MtpPageHeader *h = MtpHeader(page);
 	ItemPointerData tids[MTP_LIST_TIDS];
 	MtpPos		pos = {0};
+	MtpItemRoom room;
 	IndexTuple	last = NULL;	/* the list before, with its last TID alone */
 	int			att;
 
 	for (bool more = h->nitems > 0; more; more = mtp_pos_next(page, &pos))
 	{
-		IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
+		IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot, &room);
 		int			n = mtp_item_decode(itup, tids);
 
 		if (n == 0)
@@ -146,6 +148,7 @@ mtp_blink_verify_page(MtpVerify *v, MtpVerifyPage *p, uint32 level)
 	Page		page = MtpVerifyPageOf(p);
 	MtpPageHeader *h = MtpHeader(page);
 	MtpPos		pos = {0};
+	MtpItemRoom rooms[2];
 	IndexTuple	last = NULL;
 	int			att;
 
@@ -168,7 +171,7 @@ mtp_blink_verify_page(MtpVerify *v, MtpVerifyPage *p, uint32 level)
 	/* The items must be in order, by the operator classes' functions and by their norms. */
 	for (bool more = h->nitems > 0; more; more = mtp_pos_next(page, &pos))
 	{
-		IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
+		IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot, &rooms[pos.pos % 2]);
 
 		if (last != NULL && mtp_blink_verify_compare(v, last, itup, &att) >= 0)
 			mtp_verify_fail(v, p->blkno, pos.pos, "Item is not above the one before it.");

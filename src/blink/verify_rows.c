@@ -44,14 +44,15 @@ find_on_page(MtpVerify *v, MtpBlinkKey *key, Page page, MtpPos *pos)
 	ItemPointerData tids[MTP_LIST_TIDS];
 	ItemPointer tid = key->bt.scantid;
 	MtpPos		p = *pos;
+	MtpItemRoom room;
 	int			n;
 
 	if (p.pos < MtpHeader(page)->nitems &&
-		mtp_blink_compare(key, mtp_blink_item(v->rel, page, p.node, p.slot)) == 0)
+		mtp_blink_compare(key, mtp_blink_item(v->rel, page, p.node, p.slot, &room)) == 0)
 		return true;
 	key->bt.scantid = NULL;
 	if (!mtp_pos_back(MtpCounts(page), &p) ||
-		mtp_blink_compare(key, mtp_blink_item(v->rel, page, p.node, p.slot)) != 0)
+		mtp_blink_compare(key, mtp_blink_item(v->rel, page, p.node, p.slot, &room)) != 0)
 		return false;
 	n = mtp_blink_item_tids(v->rel, page, p.node, p.slot, tids);
 	while (n > 0 && !ItemPointerEquals(&tids[n - 1], tid))
@@ -110,7 +111,8 @@ mtp_blink_verify_entries(MtpVerify *v, MtpVerifyPage *p)
 
 	for (bool more = MtpHeader(page)->nitems > 0; more; more = mtp_pos_next(page, &pos))
 	{
-		IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot);
+		MtpItemRoom room;
+		IndexTuple	itup = mtp_slot_item(page, pos.node, pos.slot, &room);
 		int			n = mtp_item_decode(itup, tids);
 
 		if (mtp_item_is_list(itup))
@@ -153,7 +155,9 @@ mtp_blink_verify_row(Relation index, ItemPointer tid, Datum *values, bool *isnul
 	buf = find_entry(v, itup, &pos, &blkno);
 	if (BufferIsValid(buf))
 	{
-		found = CopyIndexTuple(mtp_slot_item(BufferGetPage(buf), pos.node, pos.slot));
+		MtpItemRoom room;
+
+		found = CopyIndexTuple(mtp_slot_item(BufferGetPage(buf), pos.node, pos.slot, &room));
 		dead = mtp_slot_dead(BufferGetPage(buf), pos.node, pos.slot) || in_dead_part(found, tid);
 		UnlockReleaseBuffer(buf);
 	}

@@ -57,49 +57,61 @@ lay_out(Page page, int nitems, Size bytes)
 
 /* Puts a body below the others, with zeros behind it.  There is room for it. */
 static inline uint16
-put_body(Page page, IndexTuple itup)
+put_body(Page page, IndexTuple body)
 {
 	PageHeader	ph = (PageHeader) page;
-	Size		size = MAXALIGN(IndexTupleSize(itup));
+	Size		size = MAXALIGN(IndexTupleSize(body));
 
 	ph->pd_upper -= size;
 	memset((char *) page + ph->pd_upper + size - MAXIMUM_ALIGNOF, 0, MAXIMUM_ALIGNOF);
-	memcpy((char *) page + ph->pd_upper, itup, IndexTupleSize(itup));
+	memcpy((char *) page + ph->pd_upper, body, IndexTupleSize(body));
 	return ph->pd_upper;
 }
 
-/* Appends the item of this rank to a page that was laid out, with flags in its slot. */
+/* The same for a tuple with its normalized key: of a narrow item the key stays away. */
+static inline uint16
+put_tuple(Page page, IndexTuple itup, uint64 norm)
+{
+	IndexTupleData body;
+
+	if (!mtp_page_narrows_item(MtpHeader(page), itup, norm))
+		return put_body(page, itup);
+	body.t_tid = itup->t_tid;
+	body.t_info = MTP_NARROW_BODY;
+	return put_body(page, &body);
+}
+
+/* Leads to the body of the item of this rank, on a page that was laid out. */
 static inline void
-append(Page page, int rank, int fill, IndexTuple itup, uint32 head, uint16 flags)
+append(Page page, int rank, int fill, uint32 head, uint16 off)
 {
 	MtpNode    *node = &MtpNodes(page)[rank / fill];
 
 	node->heads[rank % fill] = head;
-	node->offs[rank % fill] = put_body(page, itup) | flags;
+	node->offs[rank % fill] = off;
 	MtpCounts(page)[rank / fill]++;
 	MtpDir(page)[rank / fill] = head;
 }
 
 /*
- * Rewrites directory and bodies without garbage, and merges n new items in (mtp_page_insert).  The
- * window stays, and so do dead hints.
+ * Rewrites directory and bodies without garbage, and merges n new items in (mtp_page_insert).  Dead
+ * hints stay, and so do heads and bodies unless the window is new: then own[] has the normalized
+ * keys of the page's items.  bytes: of all bodies then.
  */
 static void
-rewrite(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint64 *norms)
+rewrite(Page page, Size bytes, const uint64 *own, int n, const uint16 *pos,
+		const IndexTuple *items, const uint64 *norms)
 {
 	PGAlignedBlock copy;
 	Page		old = copy.data;
 	PageHeader	ph = (PageHeader) page;
 	MtpPageHeader *h = MtpHeader(page);
-	Size		bytes = mtp_page_body_bytes(page);
 	int			fill;
 	int			rank = 0,
 				next = 0,
 				seen = 0;
 
 	memcpy(old, page, BLCKSZ);
-	for (int i = 0; i < n; i++)
-		bytes += MAXALIGN(IndexTupleSize(items[i]));
 	fill = lay_out(page, h->nitems + n, bytes);
 	h->garbage = 0;
 	ph->pd_upper = ph->pd_special;
@@ -115,21 +127,35 @@ rewrite(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint
 
 		for (int j = 0; j < MtpCounts(old)[i]; j++, seen++)
 		{
+			IndexTuple	body = mtp_node_body(old, from, j);
+			uint16		flags = from->offs[j] & MTP_SLOT_FLAGS;
+			MtpItemRoom room;
+
 			for (; next < n && pos[next] == seen; next++)
-				append(page, rank++, fill, items[next], mtp_page_head(h, norms[next]), 0);
-			append(page, rank++, fill, mtp_slot_item(old, i, j), from->heads[j],
-				   from->offs[j] & MTP_SLOT_FLAGS);
+				append(page, rank++, fill, mtp_page_head(h, norms[next]),
+					   put_tuple(page, items[next], norms[next]));
+			if (own == NULL)
+			{
+				append(page, rank++, fill, from->heads[j], put_body(page, body) | flags);
+				continue;
+			}
+			if (mtp_body_narrow(h, body))
+				body = mtp_body_widen(h->norm, own[seen], body, &room);
+			append(page, rank++, fill, mtp_page_head(h, own[seen]),
+				   put_tuple(page, body, own[seen]) | flags);
 		}
 	}
 	for (; next < n; next++)
-		append(page, rank++, fill, items[next], mtp_page_head(h, norms[next]), 0);
+		append(page, rank++, fill, mtp_page_head(h, norms[next]),
+			   put_tuple(page, items[next], norms[next]));
 	Assert(rank == h->nitems);
 }
 
 /*
  * The first item of an inner page, minus infinity, and nulls say nothing about where the other
  * items lie, so they do not count.  A page without a sibling on one side mostly grows there, so
- * its window leaves 15 times the span of its items on that side.
+ * its window leaves 15 times the span of its items on that side; or less if more would cost narrow
+ * items their low bits.  The window's base has the low bits that the keys have in common.
  */
 void
 mtp_page_set_window(Page page, const uint64 *norms)
@@ -139,8 +165,10 @@ mtp_page_set_window(Page page, const uint64 *norms)
 	int			lo = 0,
 				hi = h->nitems - 1;
 	int			shift = 0;
+	uint64		differ = 0;
 	uint64		span,
-				room;
+				room,
+				low;
 
 	if (h->type == MTP_PAGE_INNER && lo < hi)
 		lo++;
@@ -154,7 +182,12 @@ mtp_page_set_window(Page page, const uint64 *norms)
 		return;
 
 	span = norms[hi] - norms[lo];
-	while (shift < 32 && (span >> shift) > (grows ? PG_UINT32_MAX / 31 : PG_UINT32_MAX))
+	if (mtp_page_narrows(h))
+		for (int i = lo; i <= hi; i++)
+			differ |= norms[i] ^ norms[lo];
+	while (shift < 32 &&
+		   ((span >> shift) > PG_UINT32_MAX ||
+			(grows && (span >> shift) > PG_UINT32_MAX / 31 && (differ >> shift & 1) == 0)))
 		shift++;
 	h->shift = shift;
 	h->base = 0;				/* all numbers */
@@ -165,11 +198,15 @@ mtp_page_set_window(Page page, const uint64 *norms)
 		room = 0;
 	else if (MtpRightmost(page))
 		room /= 2;
-	h->base = norms[lo] - Min(norms[lo], room);
+	low = (UINT64CONST(1) << shift) - 1;
+	h->base = norms[lo] - Min(norms[lo] & ~low, room & ~low);
 }
 
-void
-mtp_page_pack(Page page, int n, const IndexTuple *items, IndexTuple highkey)
+/*
+ * Packs the page if that fits.  The window comes first: it tells which items are narrow.
+ */
+static bool
+pack(Page page, int n, const IndexTuple *items, IndexTuple highkey)
 {
 	PageHeader	ph = (PageHeader) page;
 	MtpPageHeader *h = MtpHeader(page);
@@ -177,22 +214,75 @@ mtp_page_pack(Page page, int n, const IndexTuple *items, IndexTuple highkey)
 	uint64		norms[MTP_MAX_ITEMS];
 	int			fill;
 
-	Assert(h->nitems == 0 && n >= 0 && n <= MTP_MAX_ITEMS);
+	Assert(h->nitems == 0);
+	if (n > MTP_MAX_ITEMS)
+		return false;
 	for (int i = 0; i < n; i++)
-	{
-		norms[i] = mtp_norm_tuple(h->norm, items[i]);
-		bytes += MAXALIGN(IndexTupleSize(items[i]));
-	}
+		norms[i] = mtp_page_narrows(h) && items[i]->t_info == MTP_NARROW_FULL ?
+			mtp_norm_fixed(h->norm, (char *) items[i] + sizeof(IndexTupleData)) :
+			mtp_norm_tuple(h->norm, items[i]);
+	h->nitems = n;
+	mtp_page_set_window(page, norms);
+	bytes += mtp_page_bytes(page, n, items, norms);
+	if (mtp_page_need(n, bytes) > MTP_PAGE_ROOM)
+		return false;
 	fill = lay_out(page, n, bytes);
 	Assert(MTP_DIR_BYTES(h->nnodes) + bytes <= MTP_PAGE_ROOM);
 	memset(MtpDir(page), 0, ph->pd_lower - MTP_DIR_AT);
-	Assert(h->nitems == n);
-	mtp_page_set_window(page, norms);
 	if (highkey)
 		h->highkey = put_body(page, highkey);
 	for (int i = 0; i < n; i++)
-		append(page, i, fill, items[i], mtp_page_head(h, norms[i]), 0);
+		append(page, i, fill, mtp_page_head(h, norms[i]), put_tuple(page, items[i], norms[i]));
 	Assert(ph->pd_lower <= ph->pd_upper);
+	return true;
+}
+
+void
+mtp_page_pack(Page page, int n, const IndexTuple *items, IndexTuple highkey)
+{
+	if (!pack(page, n, items, highkey))
+		elog(PANIC, "items do not fit on an mtpower index page");
+}
+
+/*
+ * Makes items narrow or whole as the page's new window, which was `was`, has it.  True if none
+ * changes.  The old window comes back if it has more narrow items: unless these are less than
+ * half, and there is room.  Then it is the others that need heads which tell them apart.
+ */
+static bool
+renarrow(Page page, MtpPageHeader was, const uint64 *norms)
+{
+	MtpPageHeader *h = MtpHeader(page);
+	Size		bytes = mtp_page_body_bytes(page);
+	int			before = 0,
+				after = 0,
+				changes = 0,
+				at = 0;
+
+	for (int i = 0; i < h->nnodes; i++)
+		for (int j = 0; j < MtpCounts(page)[i]; j++, at++)
+		{
+			IndexTuple	body = mtp_slot_body(page, i, j);
+			bool		narrow = mtp_body_narrow(h, body);
+			bool		becomes = (narrow || body->t_info == MTP_NARROW_FULL) &&
+			mtp_page_narrow_norm(h, mtp_page_head(h, norms[at])) == norms[at];
+
+			before += narrow;
+			after += becomes;
+			changes += narrow != becomes;
+		}
+	bytes = bytes + before * (MTP_NARROW_FULL - MTP_NARROW_BODY) -
+		after * (MTP_NARROW_FULL - MTP_NARROW_BODY);
+	if (after < before &&
+		(before >= h->nitems / 2 || mtp_page_need(h->nitems, bytes) > MTP_PAGE_ROOM))
+	{
+		h->base = was.base;
+		h->shift = was.shift;
+		return false;
+	}
+	if (changes > 0)
+		rewrite(page, bytes, norms, 0, NULL, NULL, NULL);
+	return changes == 0;
 }
 
 /*
@@ -203,6 +293,7 @@ static void
 rewindow(Page page)
 {
 	MtpPageHeader *h = MtpHeader(page);
+	MtpPageHeader was = *h;
 	uint64		norms[MTP_MAX_ITEMS];
 	int			n = 0;
 	int			at = 0;
@@ -210,7 +301,8 @@ rewindow(Page page)
 	for (int i = 0; i < h->nnodes; i++)
 		for (int j = 0; j < MtpCounts(page)[i]; j++)
 		{
-			IndexTuple	itup = mtp_slot_item(page, i, j);
+			MtpItemRoom room;
+			IndexTuple	itup = mtp_slot_item(page, i, j, &room);
 
 			if (!mtp_norm_inline(h->norm, itup))
 				return;
@@ -218,6 +310,8 @@ rewindow(Page page)
 		}
 	Assert(n == h->nitems);
 	mtp_page_set_window(page, norms);
+	if (mtp_page_narrows(h) && !renarrow(page, was, norms))
+		return;
 
 	for (int i = 0; i < h->nnodes; i++)
 	{
@@ -397,10 +491,10 @@ make_slot(Page page, int pos, MtpPos *p)
 
 /* Inserts one item at rank pos.  False, with the page as it was, if the gap is too small. */
 static bool
-insert_one(Page page, int pos, IndexTuple itup, uint32 head)
+insert_one(Page page, int pos, IndexTuple itup, uint64 norm)
 {
 	PageHeader	ph = (PageHeader) page;
-	Size		size = MAXALIGN(IndexTupleSize(itup));
+	Size		size = mtp_page_bytes(page, 1, &itup, &norm);
 	MtpNode    *node;
 	MtpPos		p;
 	int			tail;
@@ -409,7 +503,7 @@ insert_one(Page page, int pos, IndexTuple itup, uint32 head)
 		return false;
 
 	/* The body takes its room first, so that a new node cannot have it. */
-	(void) put_body(page, itup);
+	(void) put_tuple(page, itup, norm);
 	if (!make_slot(page, pos, &p))
 	{
 		ph->pd_upper += size;
@@ -420,12 +514,20 @@ insert_one(Page page, int pos, IndexTuple itup, uint32 head)
 	tail = MtpCounts(page)[p.node] - p.slot;
 	memmove(&node->heads[p.slot + 1], &node->heads[p.slot], tail * sizeof(uint32));
 	memmove(&node->offs[p.slot + 1], &node->offs[p.slot], tail * sizeof(uint16));
-	node->heads[p.slot] = head;
+	node->heads[p.slot] = mtp_page_head(MtpHeader(page), norm);
 	node->offs[p.slot] = ph->pd_upper;
 	MtpCounts(page)[p.node]++;
 	MtpDir(page)[p.node] = node->heads[MtpCounts(page)[p.node] - 1];
 	MtpHeader(page)->nitems++;
 	return true;
+}
+
+static void
+merge_in(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint64 *norms)
+{
+	Size		bytes = mtp_page_body_bytes(page) + mtp_page_bytes(page, n, items, norms);
+
+	rewrite(page, bytes, NULL, n, pos, items, norms);
 }
 
 void
@@ -439,14 +541,15 @@ mtp_page_insert(Page page, int n, const uint16 *pos, const IndexTuple *items, co
 	 * that the ranks of the others stay.  Where the gap gets too small the rest is merged too.
 	 */
 	if (n > 4 && n > before / 2)
-		rewrite(page, n, pos, items, norms);
+		merge_in(page, n, pos, items, norms);
 	else
 		for (int i = n - 1; i >= 0; i--)
-			if (!insert_one(page, pos[i], items[i], mtp_page_head(h, norms[i])))
+			if (!insert_one(page, pos[i], items[i], norms[i]))
 			{
 				/* The caller knew it (mtp_page_insert_reads); redo trusts the page. */
-				Assert(n > 1 || mtp_page_insert_reads(page, n, MAXALIGN(IndexTupleSize(items[0]))));
-				rewrite(page, i + 1, pos, items, norms);
+				Assert(n > 1 ||
+					   mtp_page_insert_reads(page, n, mtp_page_bytes(page, n, items, norms)));
+				merge_in(page, i + 1, pos, items, norms);
 				break;
 			}
 
@@ -486,7 +589,7 @@ drop_items(Page page, int n, const uint16 *pos)
 		MtpPos		p = mtp_page_locate(page, pos[i]);
 		MtpNode    *node = &MtpNodes(page)[p.node];
 		int			tail = --counts[p.node] - p.slot;
-		IndexTuple	itup = mtp_node_item(page, node, p.slot);
+		IndexTuple	itup = mtp_node_body(page, node, p.slot);
 
 		/* No slot leads to this hint any more, so mtp_page_mask can't hide it. */
 		if (h->type == MTP_PAGE_LEAF && mtp_item_is_list(itup))
@@ -517,7 +620,7 @@ drop_items(Page page, int n, const uint16 *pos)
 	if (h->ndead == 0)
 		h->flags &= ~MTP_HAS_DEAD;
 	if (h->nitems == 0)
-		rewrite(page, 0, NULL, NULL, NULL); /* gives the bodies' room back */
+		merge_in(page, 0, NULL, NULL, NULL);	/* gives the bodies' room back */
 }
 
 void
@@ -530,7 +633,7 @@ mtp_page_delete(Page page, int n, const uint16 *at)
 
 	for (int i = 0; i < n;)
 	{
-		IndexTuple	itup = mtp_slot_item(page, p.node, p.slot);
+		IndexTuple	itup = mtp_slot_body(page, p.node, p.slot);
 		int			end = entry + mtp_item_entries(itup);
 		int			first = i;
 
@@ -555,27 +658,40 @@ mtp_page_delete(Page page, int n, const uint16 *at)
 	drop_items(page, nwhole, whole);
 }
 
-int
-mtp_page_all_items(Page page, int n, const uint16 *pos, const IndexTuple *items, IndexTuple *all)
+/* Puts n new items among the page's own[]. */
+static int
+mix(int nown, const IndexTuple *own, int n, const uint16 *pos, const IndexTuple *items,
+	IndexTuple *all)
 {
 	int			total = 0;
 	int			next = 0;
-	MtpPos		p = {0};
 
-	for (bool more = MtpHeader(page)->nitems > 0; more; more = mtp_pos_next(page, &p))
+	for (int i = 0; i < nown; i++)
 	{
-		while (next < n && pos[next] == p.pos)
+		while (next < n && pos[next] == i)
 			all[total++] = items[next++];
-		all[total++] = mtp_slot_item(page, p.node, p.slot);
+		all[total++] = own[i];
 	}
 	while (next < n)
 		all[total++] = items[next++];
 	return total;
 }
 
+int
+mtp_page_all_items(Page page, int n, const uint16 *pos, const IndexTuple *items, IndexTuple *all)
+{
+	int			nown = MtpHeader(page)->nitems;
+	IndexTuple *own = palloc((nown + 1) * sizeof(IndexTuple));
+	MtpItemRoom *rooms = palloc((nown + 1) * sizeof(MtpItemRoom));
+	int			total = mix(mtp_page_items(page, own, rooms), own, n, pos, items, all);
+
+	pfree(own);
+	return total;
+}
+
 Page
-mtp_page_left(Page page, int nold, int n, const uint16 *pos, const IndexTuple *items,
-			  const uint8 *same, int count, IndexTuple highkey)
+mtp_page_left(Page page, uint8 code, int nold, int n, const uint16 *pos,
+			  const IndexTuple *items, const uint8 *same, int count, IndexTuple highkey)
 {
 	MtpPageHeader *h = MtpHeader(page);
 	IndexTuple *all = palloc((h->nitems + n + 1) * sizeof(IndexTuple));
@@ -587,7 +703,7 @@ mtp_page_left(Page page, int nold, int n, const uint16 *pos, const IndexTuple *i
 	made = mtp_list_merge(all, &total, same, MTP_LIST_ROOM, NULL);
 	if (made == NULL || total < count)
 		return NULL;
-	mtp_page_init(image, h->type, h->level, h->norm);
+	mtp_page_init(image, h->type, h->level, code);
 	MtpHeader(image)->left = h->left;
 	/* The caller sets the right link; that there is one makes another window. */
 	MtpHeader(image)->right = highkey != NULL ? 0 : InvalidBlockNumber;
@@ -595,23 +711,28 @@ mtp_page_left(Page page, int nold, int n, const uint16 *pos, const IndexTuple *i
 	return image;
 }
 
-/* Carries dead bits over to an image, whose items are made[]: those that are the page's own. */
+/*
+ * Carries dead bits over to an image, whose items are made[]: those that are the page's own[], with
+ * their tuples on the page or in rooms[].
+ */
 static void
-keep_dead(Page page, Page image, const IndexTuple *made)
+keep_dead(Page page, Page image, const IndexTuple *own, const MtpItemRoom *rooms,
+		  const IndexTuple *made)
 {
+	int			nown = MtpHeader(page)->nitems;
 	MtpPos		from = {0};
 	MtpPos		to = {0};
-	bool		more = MtpHeader(page)->nitems > 0;
 
 	for (bool left = MtpHeader(image)->nitems > 0; left; left = mtp_pos_next(image, &to))
 	{
 		char	   *item = (char *) made[to.pos];
 
-		if (item < page || item >= page + BLCKSZ)
+		if (!(item >= page && item < page + BLCKSZ) &&
+			!(item >= (char *) rooms && item < (char *) (rooms + nown)))
 			continue;
-		while (more && mtp_slot_item(page, from.node, from.slot) != made[to.pos])
-			more = mtp_pos_next(page, &from);
-		if (more && mtp_slot_dead(page, from.node, from.slot))
+		while (from.pos < nown && own[from.pos] != made[to.pos])
+			(void) mtp_pos_next(page, &from);
+		if (from.pos < nown && mtp_slot_dead(page, from.node, from.slot))
 			mtp_page_set_dead(image, to.node, to.slot);
 	}
 }
@@ -620,18 +741,15 @@ Page
 mtp_page_merge(Page page, int n, const uint16 *pos, const IndexTuple *items, const uint8 *same)
 {
 	MtpPageHeader *h = MtpHeader(page);
+	IndexTuple *own = palloc((h->nitems + 1) * sizeof(IndexTuple));
 	IndexTuple *all = palloc((h->nitems + n + 1) * sizeof(IndexTuple));
-	int			total = mtp_page_all_items(page, n, pos, items, all);
+	MtpItemRoom *rooms = palloc((h->nitems + 1) * sizeof(MtpItemRoom));
+	int			total = mix(mtp_page_items(page, own, rooms), own, n, pos, items, all);
 	IndexTuple *made = mtp_list_merge(all, &total, same, MTP_LIST_ROOM, NULL);
-	Size		bytes = h->highkey != 0 ? MAXALIGN(IndexTupleSize(MtpHighKey(page))) : 0;
 	Page		image;
 	MtpPageHeader *to;
 
 	if (made == NULL)
-		return NULL;
-	for (int i = 0; i < total; i++)
-		bytes += MAXALIGN(IndexTupleSize(made[i]));
-	if (total > MTP_MAX_ITEMS || mtp_page_need(total, bytes) > MTP_PAGE_ROOM)
 		return NULL;
 	image = palloc(BLCKSZ);
 	mtp_page_init(image, h->type, h->level, h->norm);
@@ -640,8 +758,9 @@ mtp_page_merge(Page page, int n, const uint16 *pos, const IndexTuple *items, con
 	to->left = h->left;
 	to->right = h->right;
 	to->cycleid = h->cycleid;
-	mtp_page_pack(image, total, made, h->highkey != 0 ? MtpHighKey(page) : NULL);
-	keep_dead(page, image, made);
+	if (!pack(image, total, made, h->highkey != 0 ? MtpHighKey(page) : NULL))
+		return NULL;
+	keep_dead(page, image, own, rooms, made);
 	return image;
 }
 
@@ -671,7 +790,7 @@ mtp_page_mask(Page page)
 	for (int i = 0; i < h->nnodes; i++)
 		for (int j = 0; j < MtpCounts(page)[i]; j++)
 		{
-			IndexTuple	itup = mtp_slot_item(page, i, j);
+			IndexTuple	itup = mtp_slot_body(page, i, j);
 
 			MtpNodes(page)[i].offs[j] &= ~MTP_SLOT_DEAD;
 			if (h->type == MTP_PAGE_LEAF && mtp_item_is_list(itup) && mtp_list_fault(itup) == NULL)

@@ -12,24 +12,24 @@ mtp_page_locate(Page page, int pos)
 }
 
 IndexTuple
-mtp_page_item(Page page, int pos)
+mtp_page_item(Page page, int pos, MtpItemRoom *room)
 {
 	MtpPos		p = mtp_page_locate(page, pos);
 
 	Assert(pos < MtpHeader(page)->nitems);
-	return mtp_slot_item(page, p.node, p.slot);
+	return mtp_slot_item(page, p.node, p.slot, room);
 }
 
 int
-mtp_page_items(Page page, IndexTuple *items)
+mtp_page_items(Page page, IndexTuple *items, MtpItemRoom *rooms)
 {
 	const uint8 *counts = MtpCounts(page);
 	int			nnodes = MtpHeader(page)->nnodes;
 	int			n = 0;
 
 	for (int i = 0; i < nnodes; i++)
-		for (int j = 0; j < counts[i]; j++)
-			items[n++] = mtp_slot_item(page, i, j);
+		for (int j = 0; j < counts[i]; j++, n++)
+			items[n] = mtp_slot_item(page, i, j, &rooms[n]);
 	return n;
 }
 
@@ -41,6 +41,18 @@ mtp_page_free(Page page)
 	return used < MTP_PAGE_ROOM ? MTP_PAGE_ROOM - used : 0;
 }
 
+Size
+mtp_page_bytes(Page page, int n, const IndexTuple *items, const uint64 *norms)
+{
+	const MtpPageHeader *h = MtpHeader(page);
+	Size		bytes = 0;
+
+	for (int i = 0; i < n; i++)
+		bytes += mtp_page_narrows_item(h, items[i], norms[i]) ? MTP_NARROW_BODY :
+			MAXALIGN(IndexTupleSize(items[i]));
+	return bytes;
+}
+
 bool
 mtp_page_fits(Page page, int n, Size bytes)
 {
@@ -48,9 +60,9 @@ mtp_page_fits(Page page, int n, Size bytes)
 		MTP_PAGE_ROOM;
 }
 
-/* True if there is a whole tuple at this offset of the page. */
+/* True if there is a body at this offset: a whole tuple or, of an item, a narrow one. */
 static bool
-body_ok(Page page, unsigned off)
+body_ok(Page page, unsigned off, bool item)
 {
 	PageHeader	ph = (PageHeader) page;
 	IndexTuple	itup;
@@ -61,7 +73,8 @@ body_ok(Page page, unsigned off)
 	itup = (IndexTuple) ((char *) page + off);
 	return IndexTupleSize(itup) >= sizeof(IndexTupleData) &&
 		off + MAXALIGN(IndexTupleSize(itup)) <= ph->pd_special &&
-		mtp_norm_whole(MtpHeader(page)->norm, itup);
+		((item && mtp_body_narrow(MtpHeader(page), itup)) ||
+		 mtp_norm_whole(MtpHeader(page)->norm, itup));
 }
 
 /* True if each node in use has 1 .. 16 items, and all together have as many as the page says. */
@@ -135,9 +148,10 @@ mtp_page_shape(Page page)
 		return "directory's size is wrong";
 	if (h->shift > 63)
 		return "directory's window is wrong";
-	if ((h->norm & MTP_NORM_KIND) > MTP_NORM_NAME)
+	if ((h->norm & MTP_NORM_KIND) > MTP_NORM_NAME ||
+		((h->norm & MTP_NORM_ALONE) && !mtp_norm_is_exact(h->norm)))
 		return "kind of normalized keys is unknown";
-	if (h->highkey != 0 && !body_ok(page, h->highkey))
+	if (h->highkey != 0 && !body_ok(page, h->highkey, false))
 		return "high key is not an item";
 	if ((h->highkey == 0) != (h->right == InvalidBlockNumber))
 		return "high key and right link don't agree";
@@ -172,19 +186,23 @@ mtp_page_fault(Page page, int *pos)
 		for (int j = 0; j < MtpCounts(page)[i]; j++)
 		{
 			unsigned	off = node->offs[j] & ~MTP_SLOT_FLAGS;
-			IndexTuple	itup = (IndexTuple) ((char *) page + off);
+			IndexTuple	body = (IndexTuple) ((char *) page + off);
+			MtpItemRoom room;
+			uint64		norm;
 
 			*pos = n++;
-			if (!body_ok(page, off))
+			if (!body_ok(page, off, true))
 				return "directory points to something that is not an item";
 			if (node->offs[j] & MTP_SLOT_FLAGS & ~MTP_SLOT_DEAD)
 				return "directory has unknown flags";
 			if (node->heads[j] < last)
 				return "heads in the directory are out of order";
 			last = node->heads[j];
-			if (last != mtp_page_head(h, mtp_norm_tuple(h->norm, itup)))
+			norm = mtp_norm_tuple(h->norm, mtp_slot_item(page, i, j, &room));
+			if (last != mtp_page_head(h, norm) ||
+				(mtp_body_narrow(h, body) && norm != mtp_page_narrow_norm(h, last)))
 				return "head in the directory differs from its item's key";
-			bytes += MAXALIGN(IndexTupleSize(itup));
+			bytes += MAXALIGN(IndexTupleSize(body));
 		}
 		*pos = -1;
 		if (MtpDir(page)[i] != last)

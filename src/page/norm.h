@@ -27,6 +27,7 @@
 #define MTP_NORM_BYTES		11	/* varlena compared bytewise: bytea, text in C */
 #define MTP_NORM_NAME		12	/* name in C */
 #define MTP_NORM_KIND		0x0F
+#define MTP_NORM_ALONE		0x10	/* of an exact kind, and an entry's only column (page.h) */
 #define MTP_NORM_DESC		0x40	/* order reversed */
 #define MTP_NORM_NULLS_FIRST 0x80
 
@@ -103,6 +104,37 @@ mtp_norm_fixed(uint8 code, const char *data)
 			break;
 	}
 	return (code & MTP_NORM_DESC) ? ~n : n;
+}
+
+/* The way back: writes the value with these eight bytes, zeros behind it. */
+static inline void
+mtp_norm_put_fixed(uint8 code, uint64 norm, char *data)
+{
+	uint64		n = (code & MTP_NORM_DESC) ? ~norm : norm;
+	int64		i = (int64) (n ^ (UINT64CONST(1) << 63));
+
+	*(uint64 *) data = 0;
+	switch (code & MTP_NORM_KIND)
+	{
+		case MTP_NORM_INT2:
+			*(int16 *) data = (int16) i;
+			break;
+		case MTP_NORM_INT4:
+			*(int32 *) data = (int32) i;
+			break;
+		case MTP_NORM_INT8:
+			*(int64 *) data = i;
+			break;
+		case MTP_NORM_OID:
+			*(uint32 *) data = (uint32) n;
+			break;
+		case MTP_NORM_UINT8:
+			*(uint64 *) data = n;
+			break;
+		default:
+			*(uint8 *) data = (uint8) n;
+			break;
+	}
 }
 
 #endif							/* MTP_NORM_H */

@@ -4,6 +4,10 @@
  *
  * A page is BLCKSZ bytes with a standard page header.  Its items are IndexTuples ("bodies"), which
  * the directory alone keeps in key order.  README.md has a drawing and the invariants (P1 ... P6).
+ *
+ * Where entries are one exact column (MTP_NORM_ALONE), a leaf leaves the key out of a body if the
+ * directory has it: the item is narrow.  Who needs keys asks for items or tuples, who needs TIDs
+ * and sizes alone may look at bodies.
  */
 #ifndef MTP_PAGE_H
 #define MTP_PAGE_H
@@ -135,8 +139,24 @@ StaticAssertDecl(MTP_DIR_BYTES(1) + MAXALIGN(sizeof(IndexTupleData)) +
 				 "two items of the largest size fit on a page");
 
 /* More than the items of any page */
-#define MTP_MAX_ITEMS \
-	((int) (MTP_PAGE_ROOM / (MAXALIGN(sizeof(IndexTupleData) + 1) + 6) + 1))
+#define MTP_MAX_ITEMS	((int) (MTP_PAGE_ROOM / (MAXALIGN(sizeof(IndexTupleData)) + 6) + 1))
+
+/*
+ * A narrow item's body is a tuple header, its tuple one of this size: that of all whose only column
+ * is of an exact kind and not null.
+ */
+#define MTP_NARROW_BODY	sizeof(IndexTupleData)
+#define MTP_NARROW_FULL	(sizeof(IndexTupleData) + sizeof(uint64))
+
+StaticAssertDecl(MAXIMUM_ALIGNOF == sizeof(uint64) &&
+				 MTP_NARROW_BODY == MAXALIGN(MTP_NARROW_BODY), "one column takes eight bytes");
+
+/* Room for the tuple of a narrow item */
+typedef union MtpItemRoom
+{
+	IndexTupleData tuple;
+	char		bytes[MTP_NARROW_FULL] pg_attribute_aligned(MAXIMUM_ALIGNOF);
+} MtpItemRoom;
 
 /*
  * The place of an item: its rank (pos), and where the directory keeps it (node, slot).  A function
@@ -168,16 +188,72 @@ mtp_page_head(const MtpPageHeader *h, uint64 norm)
 	return mtp_window_head(h->base, h->shift, norm);
 }
 
+/* The normalized key of head's narrow item */
+static inline uint64
+mtp_page_narrow_norm(const MtpPageHeader *h, uint32 head)
+{
+	return h->base + ((uint64) head << h->shift);
+}
+
+/* True if the page's items may be narrow. */
+static inline bool
+mtp_page_narrows(const MtpPageHeader *h)
+{
+	return (h->norm & MTP_NORM_ALONE) && h->type == MTP_PAGE_LEAF;
+}
+
+/*
+ * True if a tuple is stored narrow on the page: its normalized key comes back from its head.  That
+ * is the rule for whatever is put on the page.  Whole bodies may stand there all the same: nulls,
+ * lists, and what was a list.
+ */
+static inline bool
+mtp_page_narrows_item(const MtpPageHeader *h, IndexTuple itup, uint64 norm)
+{
+	return itup->t_info == MTP_NARROW_FULL && mtp_page_narrows(h) &&
+		mtp_page_narrow_norm(h, mtp_page_head(h, norm)) == norm;
+}
+
+/* True if this is the body of a narrow item. */
+static inline bool
+mtp_body_narrow(const MtpPageHeader *h, IndexTuple body)
+{
+	return body->t_info == MTP_NARROW_BODY && mtp_page_narrows(h);
+}
+
+/* Makes the tuple of a narrow item; its body may lie in the room. */
 static inline IndexTuple
-mtp_node_item(Page page, const MtpNode *node, int slot)
+mtp_body_widen(uint8 code, uint64 norm, IndexTuple body, MtpItemRoom *room)
+{
+	room->tuple.t_tid = body->t_tid;
+	room->tuple.t_info = MTP_NARROW_FULL;
+	mtp_norm_put_fixed(code, norm, room->bytes + sizeof(IndexTupleData));
+	return &room->tuple;
+}
+
+static inline IndexTuple
+mtp_node_body(Page page, const MtpNode *node, int slot)
 {
 	return (IndexTuple) ((char *) page + (node->offs[slot] & ~MTP_SLOT_FLAGS));
 }
 
 static inline IndexTuple
-mtp_slot_item(Page page, int node, int slot)
+mtp_slot_body(Page page, int node, int slot)
 {
-	return mtp_node_item(page, &MtpNodes(page)[node], slot);
+	return mtp_node_body(page, &MtpNodes(page)[node], slot);
+}
+
+/* The item's tuple: on the page or, if it is narrow, in the caller's room. */
+static inline IndexTuple
+mtp_slot_item(Page page, int node, int slot, MtpItemRoom *room)
+{
+	const MtpPageHeader *h = MtpHeader(page);
+	IndexTuple	body = mtp_slot_body(page, node, slot);
+
+	if (!mtp_body_narrow(h, body))
+		return body;
+	return mtp_body_widen(h->norm,
+						  mtp_page_narrow_norm(h, MtpNodes(page)[node].heads[slot]), body, room);
 }
 
 /*
@@ -256,10 +332,13 @@ mtp_pos_next(Page page, MtpPos *p)
 
 /* dir.c: reading.  Ranks are 0 .. nitems; nitems stands behind the last item. */
 extern MtpPos mtp_page_locate(Page page, int pos);
-extern IndexTuple mtp_page_item(Page page, int pos);
+extern IndexTuple mtp_page_item(Page page, int pos, MtpItemRoom *room);
 
-/* Copies pointers to all items, in order, to `items` (room for nitems).  Returns their number. */
-extern int	mtp_page_items(Page page, IndexTuple *items);
+/*
+ * Copies pointers to all items, in order, to `items` (room for nitems).  Returns their number.  A
+ * narrow item i gets its tuple in rooms[i].
+ */
+extern int	mtp_page_items(Page page, IndexTuple *items, MtpItemRoom *rooms);
 
 /* The bytes of all bodies, the high key's included */
 static inline Size
@@ -273,9 +352,12 @@ mtp_page_body_bytes(Page page)
 /* The bytes that insertions can still use, after a rewrite of the page */
 extern Size mtp_page_free(Page page);
 
+/* The bytes of items' bodies on this page */
+extern Size mtp_page_bytes(Page page, int n, const IndexTuple *items, const uint64 *norms);
+
 /*
- * True if n more items of `bytes` bytes in all (each MAXALIGNed) fit, after a rewrite (invariant
- * P6).
+ * True if n more items whose bodies have `bytes` bytes in all (mtp_page_bytes) fit, after a rewrite
+ * (invariant P6).
  */
 extern bool mtp_page_fits(Page page, int n, Size bytes);
 
@@ -304,7 +386,7 @@ extern void mtp_page_insert(Page page, int n, const uint16 *pos,
 
 /*
  * True if mtp_page_insert may read items that are there already, and not only the directory.  Then
- * mtp_page_fault must have found the page good.  bytes: of the new items.
+ * mtp_page_fault must have found the page good.  bytes: of the new items (mtp_page_bytes).
  */
 extern bool mtp_page_insert_reads(Page page, int n, Size bytes);
 
@@ -326,12 +408,14 @@ extern Page mtp_page_merge(Page page, int n, const uint16 *pos, const IndexTuple
 /*
  * An image of the left page of a split: of what the page's first nold items and n new ones make
  * (as above) the first `count`, and the high key, NULL for none.  The caller sets flags and the
- * right link.  NULL if they are not as many, or a list is damaged.
+ * right link.  NULL if they are not as many, or a list is damaged.  code: of its normalized keys,
+ * with MTP_NORM_ALONE where the page was from before there were narrow items.
  */
-extern Page mtp_page_left(Page page, int nold, int n, const uint16 *pos, const IndexTuple *items,
-						  const uint8 *same, int count, IndexTuple highkey);
+extern Page mtp_page_left(Page page, uint8 code, int nold, int n, const uint16 *pos,
+						  const IndexTuple *items, const uint8 *same, int count,
+						  IndexTuple highkey);
 
-/* Copies the page's items with n new ones among them to all[]; returns their number. */
+/* As mtp_page_items, with n new items among the page's; tuples of narrow ones are palloc'd. */
 extern int	mtp_page_all_items(Page page, int n, const uint16 *pos, const IndexTuple *items,
 							   IndexTuple *all);
 
@@ -358,6 +442,82 @@ static inline Size
 mtp_page_need(int n, Size bytes)
 {
 	return MTP_DIR_BYTES(MTP_NODES_FOR(n)) + bytes;
+}
+
+/*
+ * For filling pages: items that are to stand on one page, one after another, and the bytes that
+ * they take there (mtp_page_pack).
+ */
+typedef struct MtpSpan
+{
+	uint8		code;			/* with MTP_NORM_ALONE only if the page is a leaf */
+	int			n;
+	Size		whole;			/* bytes of the tuples, each MAXALIGNed */
+	int			plain;			/* tuples that may become narrow */
+	int			keys;			/* these and lists, and … */
+	uint64		low;			/* … of their normalized keys the first, … */
+	uint64		high;			/* … the last, … */
+	uint64		differ;			/* … and the bits in which they differ */
+} MtpSpan;
+
+static inline void
+mtp_span_begin(MtpSpan *s, uint8 type, uint8 code)
+{
+	memset(s, 0, sizeof(*s));
+	s->code = type == MTP_PAGE_LEAF ? code : code & ~MTP_NORM_ALONE;
+}
+
+/*
+ * Nulls, and the extreme value that shares their normalized key, are not what mtp_page_set_window
+ * goes by.
+ */
+static inline void
+mtp_span_add(MtpSpan *s, IndexTuple itup)
+{
+	uint64		norm;
+
+	s->n++;
+	s->whole += MAXALIGN(IndexTupleSize(itup));
+	if ((s->code & MTP_NORM_ALONE) == 0)
+		return;
+	norm = itup->t_info == MTP_NARROW_FULL ?
+		mtp_norm_fixed(s->code, (char *) itup + sizeof(IndexTupleData)) :
+		mtp_norm_tuple(s->code, itup);
+	if (norm == ((s->code & MTP_NORM_NULLS_FIRST) ? 0 : PG_UINT64_MAX))
+		return;
+	if (s->keys++ == 0)
+		s->low = norm;
+	s->high = norm;
+	s->differ |= norm ^ s->low;
+	if (itup->t_info == MTP_NARROW_FULL)
+		s->plain++;
+}
+
+/* True if a window gives back all these keys: they span 32 bits, zeros at the low end left out. */
+static inline bool
+mtp_span_narrow(const MtpSpan *s)
+{
+	int			shift = 0;
+
+	if (likely(s->differ >> 32 == 0))
+		return true;
+	while (((s->high - s->low) >> shift) > PG_UINT32_MAX)
+		shift++;
+	return shift < 32 && (s->differ & ((UINT64CONST(1) << shift) - 1)) == 0;
+}
+
+static inline Size
+mtp_span_bytes(const MtpSpan *s)
+{
+	return mtp_span_narrow(s) ?
+		s->whole - s->plain * (MTP_NARROW_FULL - MTP_NARROW_BODY) : s->whole;
+}
+
+/* The bytes with the items' share of the directory */
+static inline Size
+mtp_span_room(const MtpSpan *s)
+{
+	return mtp_span_bytes(s) + s->n * (sizeof(MtpNode) / MTP_NODE_SLOTS);
 }
 
 #endif							/* MTP_PAGE_H */

@@ -70,7 +70,7 @@ extern void mtp_wal_init(void);
  * number in the record.  README.md has an example, and numbers the rules (W1 ... W7).
  */
 #define MTP_CHANGE_BUFFERS	32
-#define MTP_CHANGE_CHUNKS	48
+#define MTP_CHANGE_CHUNKS	64
 
 typedef struct MtpChange
 {

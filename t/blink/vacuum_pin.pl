@@ -96,9 +96,9 @@ cursor_and_vacuum('forward', 'a', '', [], 2, 'waits');
 cursor_and_vacuum('backward', 'a', 'DESC', [], 2, 'waits');
 
 # The dead entries leave the leaf meanwhile, by a split, or because an inserter needs their room.
-cursor_and_vacuum('split', 'a', '', ['INSERT INTO split SELECT -g FROM generate_series(1, 200) g'], 4, 'waits');
+cursor_and_vacuum('split', 'a', '', ['INSERT INTO split SELECT -g FROM generate_series(1, 400) g'], 4, 'waits');
 my @reclaim = ("$index_scans SELECT count(filler) FROM reclaim WHERE a BETWEEN 50 AND 150",
-	'INSERT INTO reclaim SELECT -g FROM generate_series(1, 200) g');
+	'INSERT INTO reclaim SELECT -g FROM generate_series(1, 450) g');
 cursor_and_vacuum('reclaim', 'a', '', \@reclaim, 2, 'waits');
 
 # A cursor under an MVCC snapshot that looks at the rows keeps no pin.

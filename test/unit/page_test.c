@@ -30,6 +30,10 @@ typedef struct Plan
 	int			pad;			/* most bytes behind the first column */
 	int			nulls;			/* percent */
 	int			order;			/* 0 random, 1 ascending, 2 descending */
+	uint64		span;			/* 0, or keys are spread over so many from `base` on, … */
+	uint64		base;
+	int			low_bits;		/* … as multiples of a power of two */
+	int			outliers;		/* percent of keys that are not */
 } Plan;
 
 typedef struct Entry
@@ -45,6 +49,8 @@ static int	nmodel;
 static Page page;
 static Page twin;
 static int64 ordinal;
+static int64 nnarrow;			/* narrow items that were seen, and … */
+static int64 nrefused;			/* … pages that could not be packed anew */
 static const char *where = "start";
 
 #define check(cond) \
@@ -53,9 +59,10 @@ static const char *where = "start";
 static void
 fail(const char *what, int line)
 {
-	die("line %d, after %s: %s\ncode 0x%02x inner %d highkey %d distinct %d pad %d nulls %d order %d, %d items",
+	die("line %d, after %s: %s\ncode 0x%02x inner %d highkey %d distinct %d pad %d nulls %d order %d span %llx base %llx low bits %d outliers %d, %d items",
 		line, where, what, plan.code, plan.inner, plan.highkey, plan.distinct, plan.pad,
-		plan.nulls, plan.order, nmodel);
+		plan.nulls, plan.order, (unsigned long long) plan.span, (unsigned long long) plan.base,
+		plan.low_bits, plan.outliers, nmodel);
 }
 
 /* xorshift64*: the same numbers everywhere. */
@@ -86,6 +93,8 @@ static const double odd_doubles[] = {
 static uint64
 random_key(void)
 {
+	if (plan.span > 0 && rnd(100) >= plan.outliers)
+		return plan.base + ((rnd64() % plan.span) >> plan.low_bits << plan.low_bits);
 	if (plan.order == 1)
 		return (uint64) ++ordinal;
 	if (plan.order == 2)
@@ -179,6 +188,8 @@ make_tuple(uint64 key, bool isnull)
 	/* Sizes need not be aligned. */
 	if (plan.pad > 0)
 		size += rnd(plan.pad + 1);
+	if (plan.code & MTP_NORM_ALONE)
+		size = MAXALIGN(size);	/* as index_form_tuple makes them */
 	size = Min(size, MTP_MAX_ITEM);
 	itup->t_info |= size;
 	serial++;
@@ -314,9 +325,14 @@ compare_items(const void *a, const void *b)
 }
 
 static bool
-before(void *probe, IndexTuple item)
+before(void *probe, IndexTuple body, uint32 head)
 {
-	return compare(item, probe) < 0;
+	MtpPageHeader *h = MtpHeader(page);
+	MtpItemRoom room;
+
+	if (mtp_body_narrow(h, body))
+		body = mtp_body_widen(h->norm, mtp_page_narrow_norm(h, head), body, &room);
+	return compare(body, probe) < 0;
 }
 
 static Entry
@@ -331,13 +347,14 @@ random_item(void)
 
 /* ---------- comparing page and model ---------- */
 
+/* What the model's items take on the page as it is. */
 static Size
 model_bytes(void)
 {
 	Size		bytes = 0;
 
 	for (int i = 0; i < nmodel; i++)
-		bytes += MAXALIGN(IndexTupleSize(model[i].itup));
+		bytes += mtp_page_bytes(page, 1, &model[i].itup, &model[i].norm);
 	return bytes;
 }
 
@@ -377,13 +394,21 @@ check_walk(void)
 		return;
 	do
 	{
-		IndexTuple	itup = mtp_slot_item(page, p.node, p.slot);
+		MtpItemRoom room,
+					again;
+		IndexTuple	body = mtp_slot_body(page, p.node, p.slot);
+		IndexTuple	itup = mtp_slot_item(page, p.node, p.slot, &room);
 
 		check(p.pos == n);
+		check((body != itup) == mtp_page_narrows_item(MtpHeader(page), itup, model[n].norm));
+		check(body == itup || IndexTupleSize(body) == sizeof(IndexTupleData));
+		check(body == itup || !plan.inner);
 		check(IndexTupleSize(itup) == IndexTupleSize(model[n].itup));
 		check(memcmp(itup, model[n].itup, IndexTupleSize(itup)) == 0);
 		check(mtp_slot_dead(page, p.node, p.slot) == model[n].dead);
-		check(mtp_page_item(page, n) == itup);
+		check(mtp_page_item(page, n, &again) == (body != itup ? &again.tuple : itup));
+		check(memcmp(mtp_page_item(page, n, &again), itup, IndexTupleSize(itup)) == 0);
+		nnarrow += body != itup;
 		n++;
 	} while (mtp_pos_next(page, &p));
 	check(n == nmodel);
@@ -440,6 +465,7 @@ static void
 check_all(void)
 {
 	IndexTuple	items[ITEMS_MAX];
+	MtpItemRoom rooms[ITEMS_MAX];
 	const char *wrong = mtp_page_fault(page, NULL);
 	MtpPageHeader *h = MtpHeader(page);
 	Size		highkey = h->highkey ? MAXALIGN(IndexTupleSize(MtpHighKey(page))) : 0;
@@ -448,7 +474,9 @@ check_all(void)
 	if (wrong)
 		fail(wrong, __LINE__);
 	check(h->nitems == nmodel);
-	check(mtp_page_items(page, items) == nmodel);
+	check(mtp_page_items(page, items, rooms) == nmodel);
+	for (int i = 0; i < nmodel; i++)
+		check(memcmp(items[i], model[i].itup, IndexTupleSize(model[i].itup)) == 0);
 	check(mtp_page_body_bytes(page) == model_bytes() + highkey);
 	check(need <= MTP_PAGE_ROOM && mtp_page_free(page) == MTP_PAGE_ROOM - need);
 	check(mtp_page_fits(page, 0, MTP_PAGE_ROOM - need));
@@ -484,12 +512,14 @@ step_insert(int n)
 	{
 		Entry		item = random_item();
 
-		if (!mtp_page_fits(page, got + 1, bytes + MAXALIGN(IndexTupleSize(item.itup))))
+		Size		more = mtp_page_bytes(page, 1, &item.itup, &item.norm);
+
+		if (!mtp_page_fits(page, got + 1, bytes + more))
 		{
 			free(item.itup);
 			break;
 		}
-		bytes += MAXALIGN(IndexTupleSize(item.itup));
+		bytes += more;
 		items[got] = item;
 	}
 	qsort(items, got, sizeof(Entry), compare_items);
@@ -554,12 +584,19 @@ pack(Page to, const IndexTuple *items, int n, IndexTuple highkey)
 	mtp_page_pack(to, n, items, highkey);
 }
 
-/* As a split does: what is on the page, or a part of it, packed into a fresh page. */
+/*
+ * As a split does: what is on the page, or a part of it, packed into a fresh page.  That may take
+ * more room than before, where an outlier leaves no window for narrow items.
+ */
 static void
 step_pack(bool part)
 {
 	IndexTuple	items[ITEMS_MAX];
 	IndexTuple	highkey = NULL;
+	uint16		gone[ITEMS_MAX];
+	int			ngone = 0;
+	Size		more = 0;
+	MtpSpan		span;
 
 	where = "pack";
 	if (part && nmodel > 2)
@@ -567,22 +604,41 @@ step_pack(bool part)
 		int			keep = 1 + rnd(nmodel - 1);
 
 		for (int i = keep; i < nmodel; i++)
+		{
+			gone[ngone++] = i;
 			free(model[i].itup);
+		}
 		nmodel = keep;
 	}
+	mtp_span_begin(&span, MtpHeader(page)->type, plan.code);
 	for (int i = 0; i < nmodel; i++)
 	{
 		items[i] = model[i].itup;
-		model[i].dead = false;
+		mtp_span_add(&span, items[i]);
 	}
 	if (MtpHeader(page)->highkey)
 	{
-		highkey = malloc(IndexTupleSize(MtpHighKey(page)));
-		memcpy(highkey, MtpHighKey(page), IndexTupleSize(MtpHighKey(page)));
+		more = IndexTupleSize(MtpHighKey(page));
+		highkey = memcpy(malloc(more), MtpHighKey(page), more);
+		more = MAXALIGN(more);
 	}
+	if (mtp_page_need(nmodel, mtp_span_bytes(&span) + more) > MTP_PAGE_ROOM)
+	{
+		nrefused++;
+		mtp_page_delete(page, ngone, gone);
+		mtp_page_delete(twin, ngone, gone);
+		free(highkey);
+		return;
+	}
+	for (int i = 0; i < nmodel; i++)
+		model[i].dead = false;
 	pack(page, items, nmodel, highkey);
 	pack(twin, items, nmodel, highkey);
 	free(highkey);
+
+	/* Who fills pages counts on it. */
+	check(mtp_page_body_bytes(page) <= mtp_span_bytes(&span) + more);
+	check(!mtp_span_narrow(&span) || model_bytes() <= span.whole - 8 * span.plain);
 }
 
 static void
@@ -635,6 +691,8 @@ run_plan(int steps)
 	for (int i = 0; i < 400; i++)
 		step_insert(1);
 	check_all();
+	step_pack(false);
+	check_all();
 	step_delete(100);
 	check_all();
 }
@@ -654,6 +712,20 @@ random_plan(void)
 	plan.pad = Min(pads[rnd(lengthof(pads))], BLCKSZ / 2 - 100);
 	plan.nulls = nulls[rnd(lengthof(nulls))];
 	plan.order = rnd(4) ? 0 : 1 + rnd(2);
+	plan.span = 0;
+	plan.outliers = 0;
+
+	/* Often around what a window can hold, and mixed with what it cannot. */
+	if (!mtp_norm_is_exact(plan.code) || rnd(4) == 0)
+		return;
+	plan.code |= MTP_NORM_ALONE;
+	plan.pad = 0;
+	if (rnd(3) == 0)
+		return;
+	plan.low_bits = rnd(3) ? 0 : rnd(20);
+	plan.span = (UINT64CONST(1) << (8 + rnd(30) + plan.low_bits)) - rnd(3);
+	plan.base = rnd64() << plan.low_bits;
+	plan.outliers = rnd(3) ? 0 : rnd(50);
 }
 
 /* ---------- tests without a model ---------- */
@@ -786,6 +858,8 @@ main(int argc, char **argv)
 		run_plan(20 + rnd(200));
 	}
 	test_garbage();
+	where = "end";
+	check(rounds < 100 || (nnarrow > 0 && nrefused > 0));
 	printf("ok\n");
 	return 0;
 }
