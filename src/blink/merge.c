@@ -58,13 +58,18 @@ mtp_blink_merge(Relation rel, Buffer buf, int n, const IndexTuple *items, const 
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	IndexTuple *own = palloc(Max(nitems, 1) * sizeof(IndexTuple));
 	uint8	   *same = palloc(MTP_SAME_BYTES(nitems));
-	Page		image;
+	Size		most = 0;		/* that may be gained */
+	Page		image = NULL;
 
 	/* All items are read (invariant B14). */
 	mtp_blink_check_items(rel, buf);
 	mtp_page_all_items(page, 0, NULL, NULL, own);
 	mtp_blink_same_keys(rel, nitems, own, same);
-	image = mtp_page_merge(page, 0, NULL, NULL, same);
+	for (int i = 0; i < nitems; i++)
+		if (MTP_SAME_BIT(same, i))
+			most += MTP_ITEM_ROOM(own[i]);
+	if (most >= LEAST_GAIN)
+		image = mtp_page_merge(page, 0, NULL, NULL, same);
 	if (image != NULL && mtp_page_fits(image, n, mtp_page_bytes(image, n, items, norms)) &&
 		mtp_page_free(image) >= mtp_page_free(page) + LEAST_GAIN)
 		publish(&put, buf, image, 0, NULL, NULL, same);
