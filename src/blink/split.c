@@ -23,7 +23,8 @@ typedef struct Split
 	bool		append;			/* all new items are behind the old ones */
 	int			n;				/* old and new items, equal keys merged */
 	IndexTuple *items;
-	uint8	   *narrow;			/* of a leaf: items that are planned for as narrow; or NULL */
+	bool		all_narrow;		/* all items that can be narrow are, wherever they stand */
+	uint8	   *narrow;			/* or those that are likely to be; NULL: none */
 	int			reach;			/* per cent of a page that its end may be moved by */
 	double		vary;			/* equal shares are made unequal by up to this part of them */
 	int		   *ends;			/* items[i] and those before are made of so many; or NULL: i + 1 */
@@ -157,8 +158,10 @@ static inline Size
 item_room(Split *s, int i)
 {
 	Size		room = MTP_ITEM_ROOM(s->items[i]);
+	bool		narrow = s->all_narrow ? s->items[i]->t_info == MTP_NARROW_FULL :
+	s->narrow != NULL && s->narrow[i];
 
-	return s->narrow != NULL && s->narrow[i] ? room - (MTP_NARROW_FULL - MTP_NARROW_BODY) : room;
+	return narrow ? room - (MTP_NARROW_FULL - MTP_NARROW_BODY) : room;
 }
 
 /*
@@ -170,9 +173,10 @@ item_room(Split *s, int i)
 static void
 find_narrow(Split *s, const MtpSpan *all)
 {
-	bool		whole = mtp_span_narrow(all);
-
 	if (all->plain == 0)
+		return;
+	s->all_narrow = mtp_span_narrow(all);
+	if (s->all_narrow)
 		return;
 	s->narrow = palloc0(s->n);
 	for (int i = 0, next; i < s->n; i = next)
@@ -180,7 +184,7 @@ find_narrow(Split *s, const MtpSpan *all)
 		MtpSpan		span;
 
 		mtp_span_begin(&span, MTP_PAGE_LEAF, all->code);
-		for (next = whole ? s->n : i; next < s->n && span.n < MTP_MAX_ITEMS; next++)
+		for (next = i; next < s->n && span.n < MTP_MAX_ITEMS; next++)
 		{
 			MtpSpan		longer = span;
 
@@ -189,7 +193,7 @@ find_narrow(Split *s, const MtpSpan *all)
 				break;
 			span = longer;
 		}
-		for (int j = i; j < next && (whole || span.n >= RUN); j++)
+		for (int j = i; j < next && span.n >= RUN; j++)
 			s->narrow[j] = s->items[j]->t_info == MTP_NARROW_FULL;
 	}
 }
@@ -276,17 +280,15 @@ distribute_items(Split *s, int k, Size total, Size full)
 		while (at < s->n - (k - 1 - p))
 		{
 			Size		r = item_room(s, at);
-			MtpSpan		longer = span;
 
-			mtp_span_add(&longer, s->items[at]);
+			if (at > from && p < k - 1 && Max(room, mtp_span_room(&span)) + r / 2 > target)
+				break;
+			mtp_span_add(&span, s->items[at]);
 			/* An inner page's first item keeps its downlink alone. */
 			if (at == from && MtpIsInner(s->orig))
-				longer.whole = MAXALIGN(sizeof(IndexTupleData));
-			if (at > from &&
-				((p < k - 1 && Max(room, mtp_span_room(&span)) + r / 2 > target) ||
-				 !range_fits(s, from, at + 1, mtp_span_bytes(&longer))))
+				span.whole = MAXALIGN(sizeof(IndexTupleData));
+			if (at > from && !range_fits(s, from, at + 1, mtp_span_bytes(&span)))
 				break;
-			span = longer;
 			room += r;
 			at++;
 		}

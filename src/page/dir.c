@@ -45,10 +45,11 @@ Size
 mtp_page_bytes(Page page, int n, const IndexTuple *items, const uint64 *norms)
 {
 	const MtpPageHeader *h = MtpHeader(page);
+	bool		narrows = mtp_page_narrows(h);
 	Size		bytes = 0;
 
 	for (int i = 0; i < n; i++)
-		bytes += mtp_page_narrows_item(h, items[i], norms[i]) ? MTP_NARROW_BODY :
+		bytes += narrows && mtp_page_narrows_item(h, items[i], norms[i]) ? MTP_NARROW_BODY :
 			MAXALIGN(IndexTupleSize(items[i]));
 	return bytes;
 }
