@@ -28,7 +28,7 @@ mtp_list_fault(IndexTuple itup)
 	if (key < sizeof(IndexTupleData) || key != MAXALIGN(key) || key >= size ||
 		size - key < sizeof(MtpListHead))
 		return "list's key has a wrong size";
-	if ((ItemPointerGetOffsetNumberNoCheck(&itup->t_tid) & BT_STATUS_OFFSET_MASK) != BT_IS_POSTING ||
+	if ((itup->t_tid.ip_posid & BT_STATUS_OFFSET_MASK) != BT_IS_POSTING ||
 		n < 2 || n > MTP_LIST_TIDS || size - key > MTP_LIST_BYTES ||
 		size - key - sizeof(MtpListHead) < n - 1)
 		return "list has a wrong number of TIDs";
