@@ -141,8 +141,8 @@ sub known
 
 # ---------- indexes ----------
 
-# Few keys, of which each has many lists; many keys with short ones; wide keys; nulls and two columns.
-my $few = { name => 'fz_few', key => '(a)', columns => 'a int, filler text', values => q{g, (hashint4(g) & 65535) % 7, repeat('x', 200)}, rows => 12000, changed => 'filler = filler', asked => [
+# Few keys, of which each has many lists, and one more than a leaf of them; many keys with short ones; wide keys; nulls and two columns.
+my $few = { name => 'fz_few', key => '(a)', columns => 'a int, filler text', values => q{g, CASE WHEN g % 3 > 0 THEN 3 ELSE (hashint4(g) & 65535) % 7 END, repeat('x', 200)}, rows => 12000, changed => 'filler = filler', asked => [
 	[ 'forward', 'index', q{SELECT count(*), sum(hashint4extended(k, 0)), md5(string_agg(a::text, ',')) FROM (SELECT a, k FROM fz_few ORDER BY a) s} ],
 	[ 'backward', 'only', q{SELECT count(*), md5(string_agg(a::text, ',')) FROM (SELECT a FROM fz_few WHERE a < 100000 ORDER BY a DESC) s} ],
 	[ 'point', 'index', 'SELECT count(*), sum(hashint4extended(k, 0)) FROM fz_few WHERE a = 3' ],
