@@ -77,7 +77,8 @@ sub known
 	# A list in the middle of a leaf in the middle; if possible, the next item is a list of the same key.
 	my @middle = grep { field($bytes, $_, 28, 4) != 0xFFFFFFFF && field($bytes, $_, 32, 4) != 0xFFFFFFFF && @{ $lists->{$_} } > 4 } sort { $a <=> $b } keys %$lists;
 	die 'no leaf with lists in the middle' if !@middle;
-	my ($l) = grep { $_->{n} > 3 && $_->{size} % 8 } map { @{ $lists->{$_} }[ 2 .. $#{ $lists->{$_} } ] } @middle;
+	my @fit = grep { $_->{n} > 3 && $_->{size} % 8 } map { @{ $lists->{$_} }[ 2 .. $#{ $lists->{$_} } ] } @middle;
+	my ($l) = ((grep { $_->{n} > 50 } @fit), @fit);
 	my ($block, $body, $head, $at) = @$l{qw(block body head at)};
 	my $data = $body + ($l->{info} & 0x8000 ? 16 : 8);
 	my $n = sub { return [ $block, $body + 4, 2, 0x2000 | $_[0] ]; };
@@ -142,7 +143,7 @@ sub known
 # ---------- indexes ----------
 
 # Few keys, of which each has many lists, and one more than a leaf of them; many keys with short ones; wide keys; nulls and two columns.
-my $few = { name => 'fz_few', key => '(a)', columns => 'a int, filler text', values => q{g, CASE WHEN g % 3 > 0 THEN 3 ELSE (hashint4(g) & 65535) % 7 END, repeat('x', 200)}, rows => 12000, changed => 'filler = filler', asked => [
+my $few = { name => 'fz_few', key => '(a)', columns => 'a int, filler text', values => q{g, CASE WHEN hashint4(g) & 7 > 1 THEN 3 ELSE (hashint4(g) >> 3 & 65535) % 7 END, repeat('x', 200)}, rows => 12000, changed => 'filler = filler', asked => [
 	[ 'forward', 'index', q{SELECT count(*), sum(hashint4extended(k, 0)), md5(string_agg(a::text, ',')) FROM (SELECT a, k FROM fz_few ORDER BY a) s} ],
 	[ 'backward', 'only', q{SELECT count(*), md5(string_agg(a::text, ',')) FROM (SELECT a FROM fz_few WHERE a < 100000 ORDER BY a DESC) s} ],
 	[ 'point', 'index', 'SELECT count(*), sum(hashint4extended(k, 0)) FROM fz_few WHERE a = 3' ],

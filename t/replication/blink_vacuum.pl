@@ -91,13 +91,13 @@ cursor_and_vacuum('plain', 'a BETWEEN 50 AND 150', [], $rest);
 cursor_and_vacuum('reclaimed', 'a BETWEEN 50 AND 150', [
 	q{SET enable_seqscan = off; SET enable_bitmapscan = off;
 	  SELECT count(filler) FROM reclaimed WHERE a BETWEEN 50 AND 150},
-	q{INSERT INTO reclaimed SELECT 200 + g FROM generate_series(1, 200) g}], $rest);
+	q{INSERT INTO reclaimed SELECT 200 + g FROM generate_series(1, 420) g}], $rest);
 is($primary->safe_psql('postgres', q{SELECT pg_relation_size('reclaimed_a') / current_setting('block_size')::int}),
 	'2', 'reclaimed: there was no split');
 
 # A split moves the dead entries to another leaf.
 cursor_and_vacuum('moved', 'a BETWEEN 150 AND 190', [
-	q{INSERT INTO moved SELECT -g FROM generate_series(1, 300) g}], join(' ', 2 .. 149, 191 .. 200));
+	q{INSERT INTO moved SELECT -g FROM generate_series(1, 500) g}], join(' ', 2 .. 149, 191 .. 200));
 isnt($primary->safe_psql('postgres', q{SELECT pg_relation_size('moved_a') / current_setting('block_size')::int}),
 	'2', 'moved: there was a split');
 
