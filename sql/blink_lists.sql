@@ -504,6 +504,21 @@ DELETE FROM ex WHERE k = 1;
 INSERT INTO ex VALUES (1, 1);
 SELECT count(*), count(k) FROM ex;
 
+-- Equal keys, of which one is not compressed: lists take the smaller one.
+CREATE TABLE packed (k text, id int) WITH (autovacuum_enabled = off);
+ALTER TABLE packed ALTER k SET STORAGE external;
+CREATE INDEX packed_k ON packed USING mtpower_blink (k);
+INSERT INTO packed SELECT repeat('x', 1300), g FROM generate_series(1, 3) g;
+ALTER TABLE packed ALTER k SET STORAGE extended;
+SET mtpower.batch_min_rows = 0;
+INSERT INTO packed SELECT repeat('x', 1300), g FROM generate_series(4, 20000) g;
+SET mtpower.batching = off;
+INSERT INTO packed SELECT repeat('x', 1300), g FROM generate_series(20001, 30000) g;
+RESET mtpower.batching;
+RESET mtpower.batch_min_rows;
+SELECT mtpower.verify_index('packed_k', true);
+SELECT pg_relation_size('packed_k') < 40 * current_setting('block_size')::int AS small;
+
 \set VERBOSITY terse
 SET client_min_messages = warning;
 DROP SCHEMA blink_lists CASCADE;

@@ -115,4 +115,15 @@ INSERT INTO kinds VALUES
 	('"char"', '"char"', 'chr(v % 90 + 33)', ''),
 	('float8, not exact', 'float8', 'v', '');
 SELECT kind, good FROM kinds, check_kind(typ, expr, options, 6000);
+
+-- Keys whose low bits are all the same, and which span nearly everything: no window gives them back, or one with all these bits left out.
+CREATE TABLE far (a int8) WITH (autovacuum_enabled = off);
+INSERT INTO far SELECT (hashint4(g)::int8 << 32) | 1 FROM generate_series(1, 3000) g;
+CREATE INDEX far_built ON far USING mtpower_blink (a);
+CREATE INDEX far_down ON far USING mtpower_blink ((a - 1) DESC);
+SET mtpower.batch_min_rows = 0;
+INSERT INTO far SELECT (hashint4(g)::int8 << 32) | 1 FROM generate_series(3001, 9000) g;
+INSERT INTO far SELECT (g::int8 << 32) | 1 FROM generate_series(1, 2000) g;
+RESET mtpower.batch_min_rows;
+SELECT mtpower.verify_index('far_built', true), mtpower.verify_index('far_down', true);
 DROP SCHEMA blink_narrow CASCADE;

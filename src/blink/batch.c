@@ -50,9 +50,10 @@ blink_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow
 			 */
 			MtpItemRoom room;
 
-			wide_bounds[n].itup = CopyIndexTuple(mtp_blink_item_at(index, page,
-																   MtpHeader(page)->nitems - 1,
-																   &room));
+			IndexTuple	last = mtp_blink_item_at(index, page, MtpHeader(page)->nitems - 1, &room);
+			ItemPointerData tid = mtp_item_last_tid(last);
+
+			wide_bounds[n].itup = mtp_item_plain(last, &tid);
 			wide_bounds[n].prefix = mtp_batch_order_prefix(order, wide_bounds[n].itup);
 			if (n == 0 || mtp_batch_order_compare(order, &wide_bounds[n - 1], &wide_bounds[n]) < 0)
 				n++;

@@ -59,7 +59,7 @@ mtp_blink_flatten(int n, const IndexTuple *items, Size *bytes)
 	*bytes = 0;
 	for (int i = 0; i < n; i++)
 		*bytes += MAXALIGN(IndexTupleSize(items[i]));
-	flat = palloc(*bytes);
+	flat = palloc0(*bytes);		/* what lies between items is logged, too */
 	for (int i = 0; i < n; i++)
 	{
 		memcpy(flat + at, items[i], IndexTupleSize(items[i]));
@@ -784,7 +784,8 @@ mtp_blink_put_limit(Relation rel, bool small)
 {
 	Size		page = MTP_FILL_ROOM(mtp_blink_fillfactor(rel));
 
-	return Min(small ? MTP_BLINK_PUT_BYTES + MTP_PAGE_ROOM : MTP_BLINK_PUT_BYTES,
+	/* A block's data in a record has 64 kB, and new items may all be the left page's. */
+	return Min(Min(small ? MTP_BLINK_PUT_BYTES + MTP_PAGE_ROOM : MTP_BLINK_PUT_BYTES, 48 * 1024),
 			   (MTP_BLINK_USUAL_K - 2) * page);
 }
 

@@ -128,6 +128,8 @@ find_dead(Vacuum *v, Page page, LeafEntries *e)
 	{
 		int			n = mtp_blink_item_tids(v->rel, page, p.node, p.slot, tids);
 
+		if (e->n + n > BLCKSZ)
+			mtp_blink_fail_page(v->rel, page, "directory points to some item more than once");
 		for (int i = 0; i < n && v->callback != NULL; i++)
 			if (v->callback(&tids[i], v->callback_state))
 				e->dead[e->ndead++] = e->n + i;

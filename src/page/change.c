@@ -187,7 +187,8 @@ mtp_page_set_window(Page page, const uint64 *norms)
 			differ |= norms[i] ^ norms[lo];
 	while (shift < 32 &&
 		   ((span >> shift) > PG_UINT32_MAX ||
-			(grows && (span >> shift) > PG_UINT32_MAX / 31 && (differ >> shift & 1) == 0)))
+			(grows && shift < 31 && (span >> shift) > PG_UINT32_MAX / 31 &&
+			 (differ >> shift & 1) == 0)))
 		shift++;
 	h->shift = shift;
 	h->base = 0;				/* all numbers */
@@ -630,6 +631,13 @@ mtp_page_delete(Page page, int n, const uint16 *at)
 	uint16		whole[MTP_MAX_ITEMS];
 	int			nwhole = 0;
 	int			entry = 0;		/* number of the item's first entry */
+
+	/* An inner page has no lists, and is not read here: its items may be damaged. */
+	if (!MtpIsLeaf(page))
+	{
+		drop_items(page, n, at);
+		return;
+	}
 
 	for (int i = 0; i < n;)
 	{

@@ -184,11 +184,15 @@ compare_codes(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Merges n items of one key; returns how many they become, in made[], or 0 if one is damaged. */
+/*
+ * Merges n items of one key; returns how many they become, in made[], or 0 if one is damaged.  Of
+ * keys that are compressed and not, the smallest is taken: then lists hold what the old ones did.
+ */
 static int
 merge_run(const IndexTuple *items, int n, Size room, IndexTuple *made)
 {
 	ItemPointerData tids[MTP_LIST_TIDS];
+	IndexTuple	key = items[0];
 	uint64	   *codes;
 	int			total = 0,
 				nmade = 0;
@@ -197,7 +201,11 @@ merge_run(const IndexTuple *items, int n, Size room, IndexTuple *made)
 	char	   *buf;
 
 	for (int i = 0; i < n; i++)
+	{
 		total += mtp_item_entries(items[i]);
+		if (mtp_item_key_size(items[i]) < mtp_item_key_size(key))
+			key = items[i];
+	}
 	codes = palloc(total * sizeof(uint64));
 	total = 0;
 	for (int i = 0; i < n; i++)
@@ -216,7 +224,7 @@ merge_run(const IndexTuple *items, int n, Size room, IndexTuple *made)
 		qsort(codes, total, sizeof(uint64), compare_codes);
 
 	/* A key may be too wide for lists: then the entries are merely sorted. */
-	room = Max(room, mtp_item_key_size(items[0]));
+	room = Max(room, mtp_item_key_size(key));
 	buf = palloc(room);
 	for (int i = 0; i < total; i++)
 	{
@@ -230,7 +238,7 @@ merge_run(const IndexTuple *items, int n, Size room, IndexTuple *made)
 			(void) mtp_list_end(&m);
 			made[nmade++] = CopyIndexTuple(m.itup);
 		}
-		mtp_list_begin(&m, buf, room, items[0], &tids[0]);
+		mtp_list_begin(&m, buf, room, key, &tids[0]);
 	}
 	(void) mtp_list_end(&m);
 	made[nmade++] = CopyIndexTuple(m.itup);
