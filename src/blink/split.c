@@ -338,8 +338,11 @@ plan_split(Split *s, int n)
 	for (int i = 0; i < s->n; i++)
 		total += item_room(s, i);
 
-	/* As lists, what a batch brings may fit.  One entry would be followed by others like it. */
-	if (n > 1 && MtpIsLeaf(s->orig) && mtp_span_room(&all) <= MTP_FILL_ROOM(96) &&
+	/*
+	 * As lists, what a batch brings may fit.  One entry will be followed by others like it, so it
+	 * wants more room.  A single list, which cannot be cut, leaves that.
+	 */
+	if (MtpIsLeaf(s->orig) && mtp_span_room(&all) <= MTP_FILL_ROOM(n > 1 ? 96 : 50) &&
 		range_fits(s, 0, s->n, mtp_span_bytes(&all)))
 	{
 		s->k = 1;
