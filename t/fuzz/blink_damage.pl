@@ -12,7 +12,7 @@ my ($node, $bs) = damage_node();
 # ---------- pages (src/page/page.h) ----------
 
 page_fields(type => [ 24, 'C' ], format => [ 25, 'C' ], flags => [ 26, 'S' ], left => [ 28, 'L' ], right => [ 32, 'L' ],
-	level => [ 36, 'S' ], norm => [ 49, 'C' ], nitems => [ 50, 'S' ], nnodes => [ 52, 'S' ], cap => [ 54, 'S' ],
+	level => [ 36, 'S' ], base => [ 40, 'Q' ], norm => [ 49, 'C' ], nitems => [ 50, 'S' ], nnodes => [ 52, 'S' ], cap => [ 54, 'S' ],
 	highkey => [ 56, 'S' ], garbage => [ 58, 'S' ], page_id => [ 62, 'S' ]);
 
 # Where things are: the first level's head and the count of a node, the head and the body offset of an item.
@@ -91,6 +91,9 @@ sub middle
 	return ($blk, $parent, $pos, $root);
 }
 
+# Their leaves are narrow: the directory has the keys.  With this the bodies have them.
+my @wide = (include => 'INCLUDE (b)');
+
 # A leaf edited in place; offset of the damage in $_[1].
 sub leaf_case
 {
@@ -108,6 +111,11 @@ leaf_case('a head', 0, qr/head in the directory differs from its item's key|head
 	my ($page) = @_;
 	my $it = item($page, 7);
 	poke($page, $it->{head}, 'L', peek($page, $it->{head}, 'L') ^ 1 << 4);
+}, @wide);
+leaf_case('a key in the directory', 0, qr/heads in the directory are out of order/, 9, sub {
+	my ($page) = @_;
+	my $it = item($page, 7);
+	poke($page, $it->{head}, 'L', peek($page, $it->{head}, 'L') ^ 1 << 4);
 });
 leaf_case('two slots swapped', 0, qr/heads in the directory are out of order/, 6, sub {
 	my ($page) = @_;
@@ -117,12 +125,16 @@ leaf_case('two slots swapped', 0, qr/heads in the directory are out of order/, 6
 	poke($page, $x->{head}, 'L', $h[1]); poke($page, $y->{head}, 'L', $h[0]);
 	poke($page, $x->{off}, 'S', $o[1]); poke($page, $y->{off}, 'S', $o[0]);
 });
-leaf_case('two bodies swapped', 0, qr/head in the directory differs from its item's key/, 5, sub {
+sub swap_bodies
+{
 	my ($page) = @_;
 	my ($x, $y) = (item($page, 4), item($page, 5));
 	my @o = map { peek($page, $_->{off}, 'S') } ($x, $y);
 	poke($page, $x->{off}, 'S', $o[1]); poke($page, $y->{off}, 'S', $o[0]);
-});
+	return;
+}
+leaf_case('two bodies swapped', 0, qr/head in the directory differs from its item's key/, 5, \&swap_bodies, @wide);
+leaf_case('two narrow bodies swapped', 1, qr/but its row has other values/, 5, \&swap_bodies);
 leaf_case('first level of the directory', 0, qr/first level differs from its second/, 0, sub {
 	my ($page) = @_;
 	poke($page, 64 + 4, 'L', peek($page, 64 + 4, 'L') + 1);
@@ -161,14 +173,22 @@ leaf_case('first item too low', 0, qr/Item is not above the separator/, 1, sub {
 	my ($page) = @_;
 	my $at = item($page, 0)->{body} + 8;
 	poke($page, $at, 'l', peek($page, $at, 'l') - 2);
-});
-leaf_case('last item too high', 0, qr/Item is above the page's high key/, undef, sub {
+}, @wide);
+leaf_case('window too low', 0, qr/Item is not above the separator/, 1, sub { my ($page) = @_; put($page, 'base', get($page, 'base') - 2); });
+sub raise_last
+{
 	my ($page) = @_;
 	my $it = item($page, get($page, 'nitems') - 1);
-	poke($page, $it->{body} + 8, 'l', peek($page, $it->{body} + 8, 'l') + 2);
 	poke($page, $it->{head}, 'L', peek($page, $it->{head}, 'L') + 2);
 	poke($page, 64 + 4 * $it->{node}, 'L', peek($page, $it->{head}, 'L'));
-});
+	return $it;
+}
+leaf_case('last item too high', 0, qr/Item is above the page's high key/, undef, sub {
+	my ($page) = @_;
+	my $it = raise_last($page);
+	poke($page, $it->{body} + 8, 'l', peek($page, $it->{body} + 8, 'l') + 2);
+}, @wide);
+leaf_case('last narrow item too high', 0, qr/Item is above the page's high key/, undef, sub { my ($page) = @_; raise_last($page); });
 case('first item too low, no downlink', 0, qr/Item is not above the high key of the left sibling/, sub {
 	my ($read) = @_;
 	my ($leaf, $parent, $pos) = middle($read);
@@ -180,7 +200,7 @@ case('first item too low, no downlink', 0, qr/Item is not above the high key of 
 	put($page, 'flags', get($page, 'flags') | 2);
 	poke($next, $at, 'l', peek($next, $at, 'l') - 2);
 	return ({ $leaf => $page, $parent => $up, $right => $next }, $right, 1);
-});
+}, @wide);
 leaf_case('high key gone', 0, qr/high key and right link don't agree/, 0, sub { my ($page) = @_; put($page, 'highkey', 0); });
 leaf_case('page type', 0, qr/Downlink leads to block/, undef, sub { });
 $cases[-1]{edit} = sub {
@@ -193,7 +213,9 @@ $cases[-1]{edit} = sub {
 leaf_case('unknown page type', 0, qr/page type is unknown/, 0, sub { my ($page) = @_; put($page, 'type', 9); });
 leaf_case('unknown format', 0, qr/page format is unknown/, 0, sub { my ($page) = @_; put($page, 'format', 77); });
 leaf_case('page identifier', 0, qr/page identifier is wrong/, 0, sub { my ($page) = @_; put($page, 'page_id', 1); });
-leaf_case('kind of normalized keys', 0, qr/differs from its item|Normalized keys are of kind|heads/, undef, sub { my ($page) = @_; put($page, 'norm', 3); });
+leaf_case('kind of normalized keys', 0, qr/differs from its item|Normalized keys are of kind|heads/, undef,
+	sub { my ($page) = @_; put($page, 'norm', 3); }, @wide);
+leaf_case('keys in the directory denied', 0, qr/not an item/, 1, sub { my ($page) = @_; put($page, 'norm', 3); });
 leaf_case('incomplete split that is complete', 0, qr/marked as split/, 0, sub { my ($page) = @_; put($page, 'flags', get($page, 'flags') | 2); });
 leaf_case('root flag', 0, qr/Root page has a sibling/, 0, sub { my ($page) = @_; put($page, 'flags', get($page, 'flags') | 1); });
 leaf_case('zeroed page', 0, qr/Page is zero/, 0, sub { my ($page) = @_; $$page = "\0" x $bs; });
@@ -211,12 +233,17 @@ leaf_case('entry with another key', 1, qr/but its row has other values/, 10, sub
 	my $it = item($page, 9);
 	poke($page, $it->{body} + 8, 'l', peek($page, $it->{body} + 8, 'l') + 1);
 	poke($page, $it->{head}, 'L', peek($page, $it->{head}, 'L') + 1);
+}, @wide);
+leaf_case('narrow entry with another key', 1, qr/but its row has other values/, 10, sub {
+	my ($page) = @_;
+	my $it = item($page, 9);
+	poke($page, $it->{head}, 'L', peek($page, $it->{head}, 'L') + 1);
 });
 leaf_case('another INCLUDE column', 1, qr/but its row has other values/, 10, sub {
 	my ($page) = @_;
 	my $it = item($page, 9);
 	poke($page, $it->{body} + 12, 'l', peek($page, $it->{body} + 12, 'l') + 1);
-}, include => 'INCLUDE (b)');
+}, @wide);
 # Entries that VACUUM and HOT updates must not leave behind
 leaf_case('entry of an unused line pointer', 1, qr/Entry leads to TID \(0,3\), but its row's line pointer is unused/, 10,
 	sub { my ($page) = @_; set_tid($page, item($page, 9)->{body}, 0, 3); }, after => [ 'DELETE FROM %1$s WHERE a = 6', 'VACUUM (INDEX_CLEANUP ON) %1$s' ]);

@@ -11,7 +11,7 @@ our @EXPORT = qw(page_fields peek poke get put damage_node edit_index finds_dama
 
 # ---------- pages: references to their bytes ----------
 
-my %size = (C => 1, S => 2, L => 4, l => 4);
+my %size = (C => 1, S => 2, L => 4, l => 4, Q => 8);
 my %field;
 
 # Names of fields, [offset, kind as pack() has it] each.
