@@ -31,7 +31,8 @@ INSERT INTO keys (key) VALUES ('kind'), ('kind DESC'), ('kind NULLS FIRST'), ('u
 	('b'), ('b DESC'), ('b NULLS FIRST, url'), ('b DESC NULLS LAST, n DESC'), ('u, b'), ('u DESC'), ('n'), ('n DESC NULLS LAST, v'), ('f'), ('f NULLS FIRST, g DESC'),
 	('f DESC, device'), ('g DESC NULLS LAST, f NULLS FIRST'), ('device, at'), ('device DESC, at NULLS FIRST'), ('device NULLS FIRST, at DESC, kind'),
 	('c, o NULLS FIRST, yes'), ('o DESC NULLS LAST, c NULLS FIRST'), ('yes NULLS FIRST, kind'), ('yes DESC NULLS LAST, b DESC'), ('num, url'),
-	('kind, num, url'), ('url, num DESC'), ('v, url COLLATE "und-x-icu", u'), ('long'), ('long DESC, v'), ('kind, long, device'), ('url, kind, v, b, u, n, f, device, at');
+	('kind, num, url'), ('url, num DESC'), ('v, url COLLATE "und-x-icu", u'), ('long'), ('long DESC, v'), ('kind, long, device'), ('url, kind, v, b, u, n, f, device, at'),
+	('yes, device, at'), ('o, c, kind'), ('url, device DESC'), ('n, yes, c, o, device'), ('device, at NULLS FIRST, url');
 -- Makes all indexes of one kind, or drops them.  Each is the only one for a query with its condition, which all rows meet.
 CREATE PROCEDURE make_indexes(am text) LANGUAGE plpgsql AS $$
 DECLARE
@@ -75,6 +76,12 @@ INSERT INTO loaded SELECT * FROM some_rows(4000);
 SELECT * FROM wrong_keys();
 INSERT INTO loaded SELECT * FROM some_rows(2000);
 SELECT count(*) FROM mtpower.stat_batches WHERE index::text ~ '^loaded_' AND entries = 6000;
+SELECT * FROM wrong_keys();
+SELECT verify('loaded');
+-- Rows that fill gaps do not come in the order of their places.
+DELETE FROM loaded WHERE (ctid::text::point)[0]::int % 3 = 0;
+VACUUM (INDEX_CLEANUP ON) loaded;
+INSERT INTO loaded SELECT * FROM some_rows(3000);
 SELECT * FROM wrong_keys();
 SELECT verify('loaded');
 -- Built instead

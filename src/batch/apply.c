@@ -90,6 +90,25 @@ mtp_batch_count_overflow(Relation index, uint32 splits, uint32 moved)
 	mtp_batch_stat_add(mtp_batch_stat_open(index), &n);
 }
 
+/* Assertions look at a stream's first entries: comparison functions must agree with the merge. */
+static void
+judge(MtpBatchStream s)
+{
+#ifdef USE_ASSERT_CHECKING
+	if (s.narrow || s.order->nwords < s.order->nkeys || mtp_stream_end(&s))
+		return;
+	for (int i = 0; i < 1000; i++)
+	{
+		const MtpWide *e = mtp_stream_wide(&s);
+
+		mtp_stream_next(&s);
+		if (mtp_stream_end(&s))
+			break;
+		Assert(mtp_batch_order_judge(s.order, e, mtp_stream_wide(&s)) < 0);
+	}
+#endif
+}
+
 /*
  * Opens a task's stream behind its progress.  The merge is the same in each process, so to skip as
  * many entries as the progress says is to stand at the first entry that is not in the index
@@ -100,6 +119,8 @@ open_stream(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
 {
 	s->order = order;
 	s->narrow = b->narrow;
+	s->sharp = b->sharp;
+	s->exact = b->exact;
 	s->n = 0;
 	s->streak = s->sure = 0;
 	for (int r = 0; r < b->nruns; r++)
@@ -112,6 +133,7 @@ open_stream(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
 		if (from == to)
 			continue;
 		memset(src, 0, sizeof(*src));
+		src->run = r;
 		if (b->narrow)
 		{
 			src->narrow = MTP_RUN_NARROW(run) + from;
@@ -126,6 +148,7 @@ open_stream(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
 	}
 	for (int i = s->n / 2 - 1; i >= 0; i--)
 		mtp_stream_sift(s, i);
+	judge(*s);
 	for (uint32 i = b->tasks[task].progress; i > 0; i--)
 		mtp_stream_next(s);
 }

@@ -52,6 +52,16 @@ mtp_batch_task_crc(MtpBatch *b, int t)
 	return crc;
 }
 
+/* The entry as it was before its batch was sharpened, perhaps in a cut that failed. */
+static MtpWide
+first_word(MtpRunner *runner, const MtpWide *e)
+{
+	return (MtpWide)
+	{
+		.prefix = mtp_batch_order_prefix(runner->order, e->itup),.itup = e->itup
+	};
+}
+
 /*
  * Samples every step-th entry of the runs, and finds the boundaries between `want` tasks of the
  * same number of samples.  Returns how many; *narrow or *wide gets the boundaries in order.
@@ -78,7 +88,7 @@ find_quantiles(MtpRunner *runner, MtpBatch *b, int want, MtpNarrow **narrow, Mtp
 			if (of_narrow)
 				(*narrow)[samples] = MTP_RUN_NARROW(run)[i];
 			else
-				(*wide)[samples] = MTP_RUN_WIDE(run)[i];
+				(*wide)[samples] = first_word(runner, &MTP_RUN_WIDE(run)[i]);
 		}
 		skip = i > run->n ? i - run->n : 0;
 	}
@@ -112,7 +122,11 @@ rank_in_run(MtpRunner *runner, MtpBatch *b, MtpRun *run, const MtpNarrow *nb, co
 		if (b->narrow)
 			above = mtp_narrow_less(nb, &MTP_RUN_NARROW(run)[mid]);
 		else
-			above = mtp_batch_order_compare(runner->order, wb, &MTP_RUN_WIDE(run)[mid]) < 0;
+		{
+			MtpWide		e = first_word(runner, &MTP_RUN_WIDE(run)[mid]);
+
+			above = mtp_batch_order_compare(runner->order, wb, &e) < 0;
+		}
 		if (above)
 			hi = mid;
 		else

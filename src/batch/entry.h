@@ -162,11 +162,12 @@ extern int	mtp_batch_order_judge(MtpOrder *order, const MtpWide *a, const MtpWid
 /*
  * Sort in place.  scratch has room for n entries; the sort of wide ones may allocate 512 kB more.
  * Interrupts and comparison functions may raise errors; the array then still has all of its
- * entries, in some order, unless there were more than MTP_SORT_SAFE (invariant E6).
+ * entries, in some order, unless there were more than MTP_SORT_SAFE (invariant E6).  The sort of
+ * wide ones tells if the TIDs ascended or descended before.
  */
 #define MTP_SORT_SAFE (UINT32_C(1) << 24)
 
 extern void mtp_batch_sort_narrow(MtpNarrow *a, MtpNarrow *scratch, uint32 n);
-extern void mtp_batch_sort_wide(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n);
+extern bool mtp_batch_sort_wide(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n);
 
 #endif							/* MTP_ENTRY_H */

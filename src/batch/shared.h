@@ -48,6 +48,8 @@ typedef struct MtpRun
 	MtpUnitState state;			/* of its sorting */
 	uint32		n;				/* entries */
 	uint32		used;			/* wide: bytes of tuples */
+	uint64		least;			/* wide: bounds of its TIDs, once it is sorted */
+	uint64		most;
 } MtpRun;
 
 #define MTP_RUN_BYTES(run)	((Size) MTP_BLOCK_SIZE << (run)->order)
@@ -117,6 +119,8 @@ typedef struct MtpBatch
 	int			holders;		/* processes inside a unit */
 	int			nruns;
 	int			sorted;			/* runs done */
+	bool		sharp;			/* prefixes are not first words any more (sharpen.c) */
+	bool		exact;			/* equal prefixes: equal keys, and TIDs ascend from run to run */
 	bool		prepared;		/* the index is; the claimant of the cut writes it and announced */
 	uint32		announced;		/* entries that the index has been told of */
 	MtpUnitState cut_state;
@@ -295,6 +299,7 @@ extern void mtp_batch_free(MtpBatch *batch);
 extern void mtp_batch_prepare(MtpRunner *runner, MtpUnit *unit);
 
 /* Cuts the sorted batch into tasks that never touch the same leaf.  The caller has claimed it. */
+extern void mtp_batch_sharpen(MtpOrder *order, MtpBatch *batch);
 extern void mtp_batch_cut(MtpRunner *runner, MtpBatch *batch);
 
 /* Applies a claimed task behind its progress; stops early if the load has failed. */

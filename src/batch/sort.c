@@ -2,10 +2,9 @@
  * sort.c
  *	  Sorts index entries.
  *
- * Keys have 64 bits, of which few differ in practice: four bytes of an integer, the low bits of a
- * clustered key.  Those that differ are a span.  A span that takes few passes is sorted by all of
- * its bits.  A wider one is sorted by its top bits, about as many as tell the elements apart.  That
- * leaves small groups, which are sorted by insertion or on by their own spans.
+ * A span of keys (span.h) that takes few passes is sorted by all of its bits.  A wider one is
+ * sorted by its top bits, about as many as tell the elements apart.  That leaves small groups,
+ * which are sorted by insertion or on by their own spans.
  *
  * Wide entries are sorted by one word of 64 bits after the other (words.h).  Where only comparison
  * functions tell the order of keys, these are compared once each if they repeat, and their ranks
@@ -13,9 +12,9 @@
  */
 #include "batch/words.h"
 
+#include "batch/span.h"
 #include "core/inject.h"
 #include "miscadmin.h"
-#include "port/pg_bitutils.h"
 
 #define RADIX_BITS		11		/* of a digit: larger ones miss the caches */
 #define RADIX_PASSES	3
@@ -27,14 +26,6 @@
 #define MIN_REPEATING	32		/* … in groups of so many elements, */
 #define SAMPLED			512		/* … of which about so many tell whether keys repeat */
 #define JUDGED			1000	/* elements whose order assertions look at */
-
-/* The bits of a key that count: (key - min) >> shift has `bits` bits. */
-typedef struct Span
-{
-	uint64		min;
-	int			shift;
-	int			bits;
-} Span;
 
 #define RADIX_SORT		radix_by_norm
 #define RADIX_ELEMENT	MtpNarrow
@@ -79,17 +70,6 @@ insert_by_word(MtpWide *a, uint32 n)
 			a[j] = a[j - 1];
 		a[j] = e;
 	}
-}
-
-/* The span of keys from min to max.  differ is not zero, and has the bits set that differ. */
-static Span
-span_of(uint64 min, uint64 max, uint64 differ)
-{
-	Span		s = {.min = min};
-
-	s.shift = pg_rightmost_one_pos64(differ);
-	s.bits = pg_leftmost_one_pos64((max - min) >> s.shift) + 1;
-	return s;
 }
 
 /* Reduces a span that takes too many passes to its top bits; true if it did. */
@@ -455,14 +435,14 @@ make_tids_ascend(MtpWide *a, uint32 n)
 }
 
 /* The same invariant; comparisons may raise where interrupts may come. */
-void
+bool
 mtp_batch_sort_wide(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
 {
 	WideSort	s = {.order = order};
 	MtpWordAt	first = {0};
 
 	if (n < 2)
-		return;
+		return true;
 	s.tids_ascend = make_tids_ascend(a, n);
 	sort_words(&s, a, scratch, n, first);
 #ifdef USE_ASSERT_CHECKING
@@ -470,4 +450,5 @@ mtp_batch_sort_wide(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
 		for (uint32 i = 1; i < Min(n, JUDGED); i++)
 			Assert(mtp_batch_order_judge(order, &a[i - 1], &a[i]) <= 0);
 #endif
+	return s.tids_ascend;
 }

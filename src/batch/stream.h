@@ -20,15 +20,19 @@ typedef struct MtpSource
 	const MtpNarrow *narrow_end;
 	const MtpWide *wide;
 	const MtpWide *wide_end;
+	int			run;
 } MtpSource;
 
 #define MTP_STREAM_GALLOP	4
+#define MTP_STREAM_AHEAD	4	/* entries of a run ahead whose tuples are fetched */
 
 /* A binary heap of the runs that are not exhausted, least current entry on top. */
 struct MtpBatchStream
 {
 	MtpOrder   *order;
 	bool		narrow;
+	bool		sharp;			/* as MtpBatch has these two */
+	bool		exact;
 	int			n;
 	uint32		streak;			/* so many entries of the top run have come in a row, … */
 	uint32		sure;			/* … and so many more will */
@@ -42,6 +46,8 @@ mtp_source_less(MtpBatchStream *s, const MtpSource *a, const MtpSource *b)
 		return mtp_narrow_less(a->narrow, b->narrow);
 	if (a->wide->prefix != b->wide->prefix)
 		return a->wide->prefix < b->wide->prefix;
+	if (s->exact)
+		return a->run < b->run;
 	return mtp_batch_order_compare(s->order, a->wide, b->wide) < 0;
 }
 
@@ -138,6 +144,8 @@ mtp_stream_next(MtpBatchStream *s)
 
 	Assert(!mtp_stream_end(s));
 	over = s->narrow ? ++top->narrow == top->narrow_end : ++top->wide == top->wide_end;
+	if (!s->narrow && top->wide_end - top->wide > MTP_STREAM_AHEAD)
+		__builtin_prefetch(top->wide[MTP_STREAM_AHEAD].itup);
 	if (s->sure > 0 && !over)
 	{
 		s->sure--;

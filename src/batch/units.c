@@ -166,6 +166,7 @@ begin_batch_anew(MtpBatch *b)
 	}
 	b->entries = 0;
 	b->nruns = b->sorted = 0;
+	b->sharp = b->exact = false;
 	b->prepared = false;
 	b->announced = 0;
 	b->cut_state = MTP_UNIT_READY;
@@ -269,6 +270,22 @@ mtp_batch_unit_give_back(MtpUnit *unit, bool worker_failed)
 	unit->batch = NULL;
 }
 
+/*
+ * Entries come in the order of their TIDs, so the ends of a run have the bounds of these; unless
+ * the heap fills gaps, or an error came between, so that the run is sorted for a second time.
+ */
+static void
+sort_wide_run(MtpOrder *order, MtpRun *run, MtpWide *scratch)
+{
+	MtpWide    *a = MTP_RUN_WIDE(run);
+	uint64		first = mtp_rid_from_tid(&a[0].itup->t_tid);
+	uint64		last = mtp_rid_from_tid(&a[run->n - 1].itup->t_tid);
+	bool		bounds = mtp_batch_sort_wide(order, a, scratch, run->n);
+
+	run->least = bounds ? Min(first, last) : 0;
+	run->most = bounds ? Max(first, last) : PG_UINT64_MAX;
+}
+
 /* Errors and termination come only where the run has all of its entries (invariant E6). */
 static void
 sort_run(MtpRunner *runner, MtpBatch *b, MtpRun *run)
@@ -279,7 +296,7 @@ sort_run(MtpRunner *runner, MtpBatch *b, MtpRun *run)
 	if (b->narrow)
 		mtp_batch_sort_narrow(MTP_RUN_NARROW(run), scratch, run->n);
 	else
-		mtp_batch_sort_wide(runner->order, MTP_RUN_WIDE(run), scratch, run->n);
+		sort_wide_run(runner->order, run, scratch);
 	pfree(scratch);
 }
 
@@ -298,6 +315,7 @@ mtp_batch_unit_run(MtpRunner *runner, MtpUnit *unit)
 			if (b->cancelled)
 				break;
 			MTP_INJECT("cut");
+			mtp_batch_sharpen(runner->order, b);
 			mtp_batch_cut(runner, b);
 			break;
 		case MTP_UNIT_ALL:
@@ -315,7 +333,10 @@ mtp_batch_unit_run(MtpRunner *runner, MtpUnit *unit)
 				}
 			mtp_batch_prepare(runner, unit);
 			if (b->ntasks == 0)
+			{
+				mtp_batch_sharpen(runner->order, b);
 				mtp_batch_cut(runner, b);
+			}
 			/* FALLTHROUGH */
 		case MTP_UNIT_APPLY:
 			mtp_batch_apply(runner, unit);

@@ -183,12 +183,13 @@ take_narrow(MtpBatchStream *stream, uint8 code, Page page, Share *s)
 
 /* True if a wide entry belongs to the leaf: it is not above the high key (invariant B1). */
 static bool
-entry_belongs(MtpOrder *order, const MtpWide *e, IndexTuple high, int natts, uint64 prefix)
+entry_belongs(MtpBatchStream *stream, const MtpWide *e, IndexTuple high, int natts, uint64 prefix)
 {
+	MtpOrder   *order = stream->order;
 	ItemPointer tid = BTreeTupleGetHeapTID(high);
 	int			c;
 
-	if (order->norm_prefixes && natts > 0 && e->prefix != prefix)
+	if (order->norm_prefixes && !stream->sharp && natts > 0 && e->prefix != prefix)
 		return e->prefix < prefix;
 	c = mtp_batch_order_compare_tuples(order, e->itup, high, Min(natts, order->nkeys));
 	if (c != 0 || tid == NULL || natts < order->nkeys)
@@ -207,15 +208,20 @@ take_wide(Relation index, MtpBatchStream *stream, uint8 code, Page page, Share *
 	int			natts = high != NULL ? BTreeTupleGetNAtts(high, index) : 0;
 	uint64		prefix = high != NULL ? mtp_norm_tuple(code, high) : 0;
 	bool		by_tid = high != NULL && BTreeTupleGetHeapTID(high) != NULL;
+	uint64		listed = 0;		/* the list's prefix */
 
 	while (!mtp_stream_end(stream))
 	{
 		const MtpWide *e = mtp_stream_wide(stream);
 		IndexTuple	itup = e->itup;
-		bool		equal = s->list.n > 0 && mtp_item_same_key(s->list.itup, itup);
+		bool		equal = false;
+
+		if (s->list.n > 0)
+			equal = stream->exact ? e->prefix == listed :
+				mtp_item_same_key(s->list.itup, itup);
 
 		if (high != NULL && s->entries > 0 && (!equal || by_tid) &&
-			!entry_belongs(stream->order, e, high, natts, prefix))
+			!entry_belongs(stream, e, high, natts, prefix))
 			break;
 		if (equal && mtp_list_add(&s->list, &itup->t_tid))
 		{
@@ -233,6 +239,7 @@ take_wide(Relation index, MtpBatchStream *stream, uint8 code, Page page, Share *
 		{
 			mtp_list_begin(&s->list, s->list_room, MTP_LIST_ROOM, itup, &itup->t_tid);
 			s->list_norm = mtp_norm_tuple(code, itup);
+			listed = e->prefix;
 		}
 		else
 			add_item(s, itup, mtp_norm_tuple(code, itup));

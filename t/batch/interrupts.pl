@@ -39,7 +39,7 @@ CREATE INDEX t_b ON t USING $am (b);
 CREATE INDEX t_c ON t USING $am (c, a);
 CREATE FUNCTION wait_here() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN
 	IF NEW.a = 7 THEN PERFORM pg_advisory_xact_lock_shared(155); END IF; RETURN NEW; END \$\$;
-COPY (SELECT i, md5(i::text), i / 7.0 FROM generate_series(1, 5000) i) TO '$csv' (FORMAT csv);
+COPY (SELECT i, 'https://' || md5(i::text), i / 7.0 FROM generate_series(1, 5000) i) TO '$csv' (FORMAT csv);
 });
 my $rows = 0;
 
@@ -147,7 +147,7 @@ SKIP:
 	skip 'the server was built without assertions, so without injection points', 1 if !$stops;
 
 	# At each point of the index work
-	foreach my $point (qw(run_full drain sort cut step_checked step_applied step_gone detach), $hash ? qw(prepare hash_extended hash_split) : 'compare')
+	foreach my $point (qw(run_full drain sort cut sharpened step_checked step_applied step_gone detach), $hash ? qw(prepare hash_extended hash_split) : 'compare')
 	{
 		phase("at $point", $advisory, \@ends, $copy, "SET mtpower.debug_injection = '$point=wait'");
 	}

@@ -42,7 +42,7 @@ my $failed = 'SELECT coalesce(sum(failed_%s), 0) FROM mtpower.stat_batches';
 
 # A load that ends when lock 7 is let go; until then its worker has all work to itself.
 my @load = ("SET mtpower.debug_injection = ''",
-	'INSERT INTO t SELECT hashint4(g), md5(g::text) FROM generate_series(1, 20000) g UNION ALL SELECT 0, pg_advisory_xact_lock_shared(7)::text');
+	'INSERT INTO t SELECT hashint4(g), 'https://' || md5(g::text) FROM generate_series(1, 20000) g UNION ALL SELECT 0, pg_advisory_xact_lock_shared(7)::text');
 shift @load if !$stops;
 
 # With other rows of generate_series(…) g, if they are given
@@ -74,7 +74,7 @@ sub gone { my ($pid, $what) = @_; $faults->wait_for("SELECT count(*) = 0 FROM pg
 SKIP:
 {
 	skip 'the server was built without assertions, so without injection points', 1 if !$stops;
-	foreach my $point (qw(worker_claimed sort cut step_registered step_checked step_applied step_gone), $hash ? qw(prepare hash_extended hash_initial hash_split)
+	foreach my $point (qw(worker_claimed sort cut sharpened step_registered step_checked step_applied step_gone), $hash ? qw(prepare hash_extended hash_initial hash_split)
 		: $btree ? qw(compare btree_locked btree_allocates btree_page_allocated btree_split btree_unfinished) : qw(compare split_begins leaf_split))
 	{
 		foreach my $signal ('terminate', 'cancel')
