@@ -78,12 +78,16 @@ INSERT INTO loaded SELECT * FROM some_rows(2000);
 SELECT count(*) FROM mtpower.stat_batches WHERE index::text ~ '^loaded_' AND entries = 6000;
 SELECT * FROM wrong_keys();
 SELECT verify('loaded');
--- Rows that fill gaps do not come in the order of their places.
-DELETE FROM loaded WHERE (ctid::text::point)[0]::int % 3 = 0;
-VACUUM (INDEX_CLEANUP ON) loaded;
-INSERT INTO loaded SELECT * FROM some_rows(3000);
-SELECT * FROM wrong_keys();
-SELECT verify('loaded');
+-- Rows that fill gaps do not come in the order of their places: large ones go to the table's end, small ones before them.
+CREATE TABLE gaps (key text COLLATE "C", pad text) USING mtpower;
+ALTER TABLE gaps ALTER pad SET STORAGE PLAIN;
+CREATE INDEX gaps_key ON gaps USING mtpower_blink (key);
+INSERT INTO gaps SELECT 'old', repeat('x', 100) FROM generate_series(1, 4000);
+DELETE FROM gaps WHERE (ctid::text::point)[1]::int % 2 = 0;
+VACUUM (INDEX_CLEANUP ON) gaps;
+INSERT INTO gaps SELECT 'a key, number ' || i % 3, repeat('x', CASE WHEN i <= 500 THEN 4000 ELSE 10 END) FROM generate_series(1, 4000) i;
+SELECT count(*) > 10 AS ends_before FROM gaps WHERE key <> 'old' AND length(pad) = 10 AND ctid < (SELECT min(ctid) FROM gaps WHERE length(pad) = 4000);
+SELECT verify('gaps');
 -- Built instead
 CALL make_indexes('mtpower_blink');
 SELECT * FROM wrong_keys();

@@ -42,7 +42,7 @@ my $failed = 'SELECT coalesce(sum(failed_%s), 0) FROM mtpower.stat_batches';
 
 # A load that ends when lock 7 is let go; until then its worker has all work to itself.
 my @load = ("SET mtpower.debug_injection = ''",
-	'INSERT INTO t SELECT hashint4(g), 'https://' || md5(g::text) FROM generate_series(1, 20000) g UNION ALL SELECT 0, pg_advisory_xact_lock_shared(7)::text');
+	q{INSERT INTO t SELECT hashint4(g), 'https://' || md5(g::text) FROM generate_series(1, 20000) g UNION ALL SELECT 0, pg_advisory_xact_lock_shared(7)::text});
 shift @load if !$stops;
 
 # With other rows of generate_series(…) g, if they are given

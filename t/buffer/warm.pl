@@ -24,7 +24,7 @@ sub warm { return sql("SELECT mtpower.warm('$_[0]')"); }
 sub fails { my ($sql) = @_; my ($rc, $out, $err) = $node->psql('postgres', $sql, extra_params => [ '-v', 'VERBOSITY=verbose' ]); return $err; }
 # Frames of a relation, by kind
 sub content { return sql("SELECT coalesce(string_agg(kind || ':' || n, ' ' ORDER BY kind), '') FROM (SELECT kind, count(*) AS n FROM mtpower.buffer_content WHERE relation = '$_[0]'::regclass GROUP BY kind) q"); }
-my $rows = 30000;
+my $rows = 40000;
 
 sql('CREATE EXTENSION mtpower', frames_sql(), qq{
 	CREATE TABLE t (a int, b text COLLATE "C", v int) USING mtpower;
@@ -141,7 +141,7 @@ is(sql('SELECT orphans()'), 0, 'what is loaded of a new file goes with it');
 
 $node->append_conf('postgresql.conf', 'mtpower.buffer_size = 1MB');
 $node->restart;
-sql(q{BEGIN; SELECT scans('frames_only'); SELECT count(a) FROM generate_series(1, 5000) g, LATERAL (SELECT a FROM t WHERE a = g * 7919 % 4000 OFFSET 0) r; COMMIT}) for 1 .. 3;
+sql(q{BEGIN; SELECT scans('frames_only'); SELECT count(a) FROM generate_series(1, 9000) g, LATERAL (SELECT a FROM t WHERE a = g * 7919 % 7500 OFFSET 0) r; COMMIT}) for 1 .. 3;
 my $hot = q{SELECT string_agg(block::text, ',' ORDER BY block) FROM mtpower.buffer_content WHERE relation = 't_a'::regclass AND heat >= 4};
 my $before = sql($hot);
 cmp_ok(($before =~ tr/,//), '>', 10, 'a small buffer has hot pages of an index');
