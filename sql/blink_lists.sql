@@ -490,6 +490,22 @@ DROP TABLE marked, marked_twin, versions, versions_twin;
 RESET enable_seqscan;
 RESET enable_bitmapscan;
 
+-- Among rows of which 15 are on a page come rows of which 200 are: offsets take more bits, and lists grow as they are merged.
+CREATE TABLE wider (k int, filler text) WITH (autovacuum_enabled = off);
+CREATE INDEX wider_k ON wider USING mtpower_blink (k);
+INSERT INTO wider SELECT g % 15, repeat('x', 480) FROM generate_series(1, 45000) g;
+DELETE FROM wider WHERE (ctid::text::point)[0]::int % 50 = 7;
+VACUUM wider;
+INSERT INTO wider SELECT g % 15 FROM generate_series(1, 3000) g;
+SELECT count(*), mtpower.verify_index('wider_k', true) FROM wider;
+SET mtpower.batching = off;
+INSERT INTO wider SELECT g % 15 FROM generate_series(1, 6000) g;
+SET mtpower.batching = on;
+SELECT count(*), max((ctid::text::point)[1]) > 150 AS large, mtpower.verify_index('wider_k', true) FROM wider;
+DELETE FROM wider WHERE filler IS NULL;
+VACUUM wider;
+SELECT count(*), mtpower.verify_index('wider_k', true) FROM wider;
+
 -- ---------- exclusion constraints ----------
 
 -- They look for equal keys of living rows: nulls conflict with nothing, dead rows' keys with nobody.

@@ -80,7 +80,7 @@ typedef struct Share
 	IndexTuple *items;
 	uint64	   *norms;
 	uint16	   *pos;
-	MtpListMaker list;			/* the last item, unless list.n is 0; its bytes don't count yet */
+	MtpListMaker *list;			/* the last item, unless list->n is 0; its bytes don't count yet */
 	uint64		list_norm;
 	char	   *list_room;		/* MTP_MAX_ITEM bytes */
 } Share;
@@ -108,11 +108,11 @@ finish_list(Share *s)
 {
 	Size		size;
 
-	if (s->list.n == 0)
+	if (s->list->n == 0)
 		return;
-	size = mtp_list_end(&s->list);
-	add_item(s, memcpy(palloc(MAXALIGN(size)), s->list.itup, size), s->list_norm);
-	s->list.n = 0;
+	size = mtp_list_end(s->list);
+	add_item(s, memcpy(palloc(MAXALIGN(size)), s->list->itup, size), s->list_norm);
+	s->list->n = 0;
 }
 
 /* True if an item with such a key, perhaps the largest list, is too much for the share. */
@@ -144,8 +144,8 @@ take_narrow(MtpBatchStream *stream, uint8 code, Page page, Share *s)
 		if (bounded && mtp_narrow_less(&high, &e))
 			break;
 		mtp_rid_to_tid(e.rid & ~MTP_RID_LAST, &tid);
-		if (s->list.n > 0 && e.norm == last.norm && ((e.rid ^ last.rid) & MTP_RID_LAST) == 0 &&
-			mtp_list_add(&s->list, &tid))
+		if (s->list->n > 0 && e.norm == last.norm && ((e.rid ^ last.rid) & MTP_RID_LAST) == 0 &&
+			mtp_list_add(s->list, &tid))
 		{
 			s->entries++;
 			mtp_stream_next(stream);
@@ -165,7 +165,7 @@ take_narrow(MtpBatchStream *stream, uint8 code, Page page, Share *s)
 		(void) mtp_batch_narrow_tuple(code, e, chunk);
 		if (s->lists)
 		{
-			mtp_list_begin(&s->list, s->list_room, MTP_LIST_ROOM, (IndexTuple) chunk, &tid);
+			mtp_list_begin(s->list, s->list_room, MTP_LIST_ROOM, (IndexTuple) chunk, &tid);
 			s->list_norm = e.norm;
 			last = e;
 		}
@@ -216,14 +216,14 @@ take_wide(Relation index, MtpBatchStream *stream, uint8 code, Page page, Share *
 		IndexTuple	itup = e->itup;
 		bool		equal = false;
 
-		if (s->list.n > 0)
+		if (s->list->n > 0)
 			equal = stream->exact ? e->prefix == listed :
-				mtp_item_same_key(s->list.itup, itup);
+				mtp_item_same_key(s->list->itup, itup);
 
 		if (high != NULL && s->entries > 0 && (!equal || by_tid) &&
 			!entry_belongs(stream, e, high, natts, prefix))
 			break;
-		if (equal && mtp_list_add(&s->list, &itup->t_tid))
+		if (equal && mtp_list_add(s->list, &itup->t_tid))
 		{
 			s->entries++;
 			mtp_stream_next(stream);
@@ -237,7 +237,7 @@ take_wide(Relation index, MtpBatchStream *stream, uint8 code, Page page, Share *
 		}
 		if (s->lists)
 		{
-			mtp_list_begin(&s->list, s->list_room, MTP_LIST_ROOM, itup, &itup->t_tid);
+			mtp_list_begin(s->list, s->list_room, MTP_LIST_ROOM, itup, &itup->t_tid);
 			s->list_norm = mtp_norm_tuple(code, itup);
 			listed = e->prefix;
 		}
@@ -345,8 +345,11 @@ blink_step(MtpBatchApply *a)
 	IndexTuple	first = mtp_stream_tuple(stream, palloc(MTP_NARROW_TUPLE));
 	Buffer		buf;
 	Size		bytes;
-	Share		s = {.room = 512,.limit = mtp_blink_put_limit(a->index, stream->narrow)};
+	MtpListMaker list;
+	Share		s = {.room = 512,.list = &list};
 
+	s.limit = mtp_blink_put_limit(a->index, stream->narrow);
+	list.n = 0;					/* the rest is too much to be cleared for each leaf */
 	s.lists = put.lists = mtp_blink_lists(a->index);
 	s.narrow = (code & MTP_NORM_ALONE) != 0;
 

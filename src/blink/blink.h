@@ -34,7 +34,7 @@
 #define MTP_BLINK_MIN_FILLFACTOR 10
 
 /* The most pages that one split makes of one page, and the most where the items leave a choice. */
-#define MTP_BLINK_MAX_K		16
+#define MTP_BLINK_MAX_K		18
 #define MTP_BLINK_USUAL_K	12
 
 /* On the metapage, at MTP_DIR_AT.  An empty tree has no root (InvalidBlockNumber). */
@@ -376,12 +376,12 @@ typedef struct MtpBlinkPut
 
 /*
  * With what a page already has, this many bytes of new items (MAXALIGNed) never make too many
- * pages: two neighbours together hold more than a page has room for beside a high key (README,
- * "Splits").
+ * pages: two neighbours together hold more than a page has room for beside a high key; two more are
+ * for lists that grow as they are merged (README, "Splits").
  */
 #define MTP_BLINK_PUT_BYTES \
 	((Size) Min(4 * MTP_PAGE_ROOM, \
-				MTP_BLINK_MAX_K / 2 * (MTP_PAGE_ROOM - MTP_DIR_BYTES(1) - MTP_MAX_PIVOT) - \
+				(MTP_BLINK_MAX_K - 2) / 2 * (MTP_PAGE_ROOM - MTP_DIR_BYTES(1) - MTP_MAX_PIVOT) - \
 				MTP_PAGE_ROOM))
 
 /*

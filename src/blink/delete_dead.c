@@ -25,7 +25,10 @@ typedef struct Entry
 	uint16		pos;			/* of the item */
 } Entry;
 
-/* Reads all entries of the leaf, palloc'd; returns their number. */
+/*
+ * Reads the entries of the leaf, palloc'd; returns their number.  A page of 32 kB may have more
+ * than can be asked about: then the last ones are left out.
+ */
 static int
 read_entries(Relation rel, Page page, Entry **entries)
 {
@@ -42,6 +45,8 @@ read_entries(Relation rel, Page page, Entry **entries)
 		int			dead = mtp_slot_dead(page, p.node, p.slot) ? more :
 		more > 1 ? Min(MtpListHeadOf(itup)->dead, more) : 0;
 
+		if (n + more > MTP_DEAD_MOST)
+			break;
 		if (n + more > room)
 			e = repalloc(e, (room = (n + more) * 2) * sizeof(Entry));
 		for (int i = 0; i < more; i++)
@@ -163,10 +168,11 @@ delete_versions(Relation rel, Relation heap, Buffer buf, Size room, MtpArrival a
 		TM_IndexStatus *status = mtp_dead_ask(op, i, &e[i].tid);
 		MtpPos		p = mtp_page_locate(page, e[i].pos);
 		IndexTuple	item = mtp_slot_body(page, p.node, p.slot);
+		int			entries = mtp_item_entries(item);
 
+		/* An entry may take less than a byte: it counts as one. */
 		status->promising = !(e[i].last && last[e[i].pos]);
-		status->freespace = (MAXALIGN(IndexTupleSize(item)) + sizeof(MtpNode) / MTP_NODE_SLOTS) /
-			mtp_item_entries(item);
+		status->freespace = (MTP_ITEM_ROOM(item) + entries - 1) / entries;
 	}
 	pfree(e);
 	return mtp_dead_delete(op, heap, buf, MTP_WAL_DELETE, mtp_page_delete);

@@ -19,6 +19,7 @@
 #include "storage/procarray.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "index/dead.h"
 #include "index/vacuum.h"
 #include "core/inject.h"
 
@@ -46,11 +47,11 @@ typedef struct Vacuum
 } Vacuum;
 
 /*
- * The leaf's entries that the callback names are deleted; the page is under a cleanup lock.  One
- * record holds them all: a crash before it leaves them, and the next VACUUM finds their rows again.
+ * Deletes entries of the leaf, which is under a cleanup lock, with one record: at most
+ * MTP_DEAD_MOST of them.
  */
 static void
-delete_dead(Relation rel, Buffer buf, int n, const uint16 *at)
+delete_entries(Relation rel, Buffer buf, int n, const uint16 *at)
 {
 	MtpWalVacuum rec = {.nitems = n};
 	MtpChange	c;
@@ -65,6 +66,23 @@ delete_dead(Relation rel, Buffer buf, int n, const uint16 *at)
 	mtp_change_data(&c, &rec, sizeof(rec));
 	mtp_change_bufdata(&c, 0, at, n * sizeof(uint16));
 	mtp_change_finish(&c);
+}
+
+/*
+ * The leaf's entries that the callback names are deleted, with one record as a rule.  A crash
+ * leaves those that no record has yet, and the next VACUUM finds their rows again.  The last ones
+ * go first, so the others keep their numbers.
+ */
+static void
+delete_dead(Relation rel, Buffer buf, int n, const uint16 *at)
+{
+	while (n > 0)
+	{
+		int			now = Min(n, MTP_DEAD_MOST);
+
+		n -= now;
+		delete_entries(rel, buf, now, at + n);
+	}
 }
 
 /* Tells standbys that these blocks were passed.  Cleanup alone lets no TID be used again. */
@@ -114,7 +132,7 @@ typedef struct LeafEntries
 {
 	int			n;
 	int			ndead;
-	uint16		dead[BLCKSZ];	/* more than any leaf has */
+	uint16		dead[MTP_MAX_ENTRIES];
 } LeafEntries;
 
 static void
@@ -128,7 +146,7 @@ find_dead(Vacuum *v, Page page, LeafEntries *e)
 	{
 		int			n = mtp_blink_item_tids(v->rel, page, p.node, p.slot, tids);
 
-		if (e->n + n > BLCKSZ)
+		if (e->n + n > MTP_MAX_ENTRIES)
 			mtp_blink_fail_page(v->rel, page, "directory points to some item more than once");
 		for (int i = 0; i < n && v->callback != NULL; i++)
 			if (v->callback(&tids[i], v->callback_state))

@@ -22,7 +22,13 @@ typedef struct MtpWalDead
 	uint16		n;
 } MtpWalDead;
 
-/* A question about entries of the page in buf, which has room for `most` of them; palloc'd. */
+/*
+ * Entries that one question or record may name.  Core's numbers of them are int16; and those on the
+ * page are data of a block, which has less than 64 kB.
+ */
+#define MTP_DEAD_MOST	PG_INT16_MAX
+
+/* A question about up to `most` entries of the page in buf; palloc'd.  most <= MTP_DEAD_MOST */
 extern TM_IndexDeleteOp *mtp_dead_begin(Relation index, Buffer buf, int most);
 
 /*

@@ -6,6 +6,8 @@
 
 #include "access/htup_details.h"
 #include "core/links.h"
+#include "port/pg_bitutils.h"
+#include "port/pg_bswap.h"
 
 bool
 mtp_item_same_key(IndexTuple a, IndexTuple b)
@@ -30,54 +32,89 @@ mtp_list_fault(IndexTuple itup)
 		return "list's key has a wrong size";
 	if ((itup->t_tid.ip_posid & BT_STATUS_OFFSET_MASK) != BT_IS_POSTING ||
 		n < 2 || n > MTP_LIST_TIDS || size - key > MTP_LIST_BYTES ||
-		size - key - sizeof(MtpListHead) < n - 1)
+		size - key < MTP_LIST_BITS_AT + (MTP_LIST_LEAST_BITS * (n - 1) + 7) / 8)
 		return "list has a wrong number of TIDs";
 	if (!mtp_tid_possible(&MtpListHeadOf(itup)->first))
 		return "list has an invalid TID";
 	return NULL;
 }
 
+/* The low n bits; n: 0 .. 63 */
+#define LOW_BITS(n)		((UINT64CONST(1) << (n)) - 1)
+
+/* So many bits a window has at least. */
+#define WINDOW_BITS		57
+
+/* The bits from number `at` on, of so many bytes; zeros stand behind them. */
+static inline uint64
+window(const uint8 *bytes, unsigned nbytes, unsigned at)
+{
+	unsigned	first = at / 8;
+	uint64		w = 0;
+
+	if (likely(first + sizeof(w) <= nbytes))
+	{
+		memcpy(&w, bytes + first, sizeof(w));
+#ifdef WORDS_BIGENDIAN
+		w = pg_bswap64(w);
+#endif
+	}
+	else
+		for (unsigned i = first; i < nbytes; i++)
+			w |= (uint64) bytes[i] << (i - first) * 8;
+	return w >> at % 8;
+}
+
 /*
  * The tuple may be a copy of one that was being changed, so its size and number are read once.  A
- * difference is at least 1, and no sum of them is beyond the last block.
+ * difference is at least 1, no sum of them is beyond the last block, and the TIDs are possible
+ * (mtp_tid_possible).  Behind the end are zeros alone, which are no difference.
  */
 int
 mtp_list_decode(IndexTuple itup, ItemPointerData *tids)
 {
-	const uint64 most = ((uint64) MaxBlockNumber + 1) << MTP_TID_BITS;
-	const uint8 *end = (uint8 *) itup + IndexTupleSize(itup);
 	MtpListHead *head = MtpListHeadOf(itup);
-	const uint8 *p = (uint8 *) (head + 1);
+	const uint8 *bytes = (uint8 *) head + MTP_LIST_BITS_AT;
+	unsigned	nbytes = IndexTupleSize(itup) - (bytes - (uint8 *) itup);
+	unsigned	at = 0;
 	int			n = BTreeTupleGetNPosting(itup);
-	uint64		code;
+	int			s,
+				k;
+	OffsetNumber offset;
+	uint64		number,
+				end;
 
 	if (mtp_list_fault(itup) != NULL)
 		return 0;
-	code = mtp_tid_code(&head->first);
+	s = (bytes[-1] & 7) + MTP_LIST_LEAST_S;
+	k = (bytes[-1] >> 3) + MTP_LIST_LEAST_K;
+	if (ItemPointerGetOffsetNumberNoCheck(&head->first) >> s != 0)
+		return 0;
+	number = (uint64) ItemPointerGetBlockNumberNoCheck(&head->first) << s |
+		ItemPointerGetOffsetNumberNoCheck(&head->first);
+	end = ((uint64) MaxBlockNumber + 1) << s;
 	tids[0] = head->first;
 	for (int i = 1; i < n; i++)
 	{
+		uint64		w = window(bytes, nbytes, at);
+		int			zeros = pg_rightmost_one_pos64(w | UINT64CONST(1) << 63);
+		int			more = k + zeros - (zeros > 0);
 		uint64		delta;
-		int			shift = 0;
 
-		if (p >= end)
+		if (unlikely(more > s + 32))
 			return 0;
-		delta = *p & 0x7F;
-		while (*p++ & 0x80)
-		{
-			shift += 7;
-			if (p >= end || shift > 42)
-				return 0;
-			delta |= (uint64) (*p & 0x7F) << shift;
-		}
-		code += delta;
-		if (delta == 0 || code > most)
+		w = likely(zeros + 1 + more <= WINDOW_BITS) ? w >> zeros >> 1 :
+			window(bytes, nbytes, at + zeros + 1);
+		delta = (w & LOW_BITS(more)) | (uint64) (zeros > 0) << more;
+		at += zeros + 1 + more;
+		number += delta;
+		offset = number & LOW_BITS(s);
+		if (unlikely(delta == 0 || number >= end ||
+					 (OffsetNumber) (offset - 1) >= MaxHeapTuplesPerPage))
 			return 0;
-		mtp_tid_of_code(code, &tids[i]);
-		if (unlikely(!mtp_tid_possible(&tids[i])))
-			return 0;
+		ItemPointerSet(&tids[i], (BlockNumber) (number >> s), offset);
 	}
-	return p == end ? n : 0;
+	return (at + 7) / 8 == nbytes && window(bytes, nbytes, at) == 0 ? n : 0;
 }
 
 ItemPointerData
@@ -89,64 +126,160 @@ mtp_item_last_tid(IndexTuple itup)
 	return n > 0 ? tids[n - 1] : MtpListHeadOf(itup)->first;
 }
 
+/* ---------- making lists ---------- */
+
+/* The bits that an offset needs, in its list */
+static inline int
+offset_bits(uint64 code)
+{
+	const uint64 least = 1 << (MTP_LIST_LEAST_S - 1);
+
+	return pg_leftmost_one_pos64((code & LOW_BITS(MTP_TID_BITS)) | least) + 1;
+}
+
+/* A TID's number where offsets have s bits */
+static inline uint64
+number_of(uint64 code, int s)
+{
+	return (code >> MTP_TID_BITS) << s | (code & LOW_BITS(MTP_TID_BITS));
+}
+
+/*
+ * Adds to bits[] what the difference of two neighbours takes: of so many bits len, max(k + 1,
+ * 2 * len - k).  The loop is one that compilers turn into vector instructions.
+ */
+static inline void
+count_difference(uint16 *bits, uint64 from, uint64 to, int s)
+{
+	int			len = pg_leftmost_one_pos64(number_of(to, s) - number_of(from, s)) + 1;
+	int16		both = 2 * len + 1;
+
+	for (int16 i = 0; i < MTP_LIST_KS; i++)
+	{
+		int16		a = i + MTP_LIST_LEAST_BITS;
+		int16		b = both - a;
+
+		bits[i] += (uint16) Max(a, b);
+	}
+}
+
+/* The smallest k that makes the list shortest, as an index of bits[] */
+static int
+best_k(const uint16 *bits)
+{
+	int			best = 0;
+
+	for (int i = 1; i < MTP_LIST_KS; i++)
+		if (bits[i] < bits[best])
+			best = i;
+	return best;
+}
+
 void
 mtp_list_begin(MtpListMaker *m, char *buf, Size room, IndexTuple key, const ItemPointerData *tid)
 {
 	Size		size = mtp_item_key_size(key);
-	MtpListHead head = {.first = *tid,.dead = 0};
+	Size		most = Min(room, size + MTP_LIST_BYTES);
 
 	m->itup = (IndexTuple) buf;
-	m->room = Min(room, size + MTP_LIST_BYTES);
 	m->n = 1;
-	m->last = mtp_tid_code(tid);
+	m->limit = most > size + MTP_LIST_BITS_AT ? (most - size - MTP_LIST_BITS_AT) * 8 : 0;
+	m->codes[0] = mtp_tid_code(tid);
+	m->s = offset_bits(m->codes[0]);
+	m->k = 0;
+	memset(m->bits, 0, sizeof(m->bits));
 	memmove(buf, key, size);
 	m->itup->t_info = (key->t_info & (INDEX_NULL_MASK | INDEX_VAR_MASK)) | size;
 	m->itup->t_tid = *tid;
-	m->size = size + sizeof(head);
-	if (m->size <= m->room)
-		memcpy(buf + size, &head, sizeof(head));
 }
 
 bool
 mtp_list_add(MtpListMaker *m, const ItemPointerData *tid)
 {
 	uint64		code = mtp_tid_code(tid);
-	uint64		delta = code - m->last;
-	uint8		bytes[10];
-	int			n = 0;
+	int			s = Max(m->s, offset_bits(code));
+	int			k = m->k;
+	uint16		bits[MTP_LIST_KS];
 
-	Assert(code > m->last);
-	while (delta >= 0x80)
-	{
-		bytes[n++] = (delta & 0x7F) | 0x80;
-		delta >>= 7;
-	}
-	bytes[n++] = delta;
-	if (m->size + n > m->room)
+	Assert(code > m->codes[m->n - 1]);
+	if (m->n == MTP_LIST_TIDS)
 		return false;
-	memcpy((char *) m->itup + m->size, bytes, n);
-	m->size += n;
-	m->n++;
-	m->last = code;
+	memcpy(bits, m->bits, sizeof(bits));
+	if (s > m->s)
+	{
+		/* All numbers are others. */
+		memset(bits, 0, sizeof(bits));
+		for (int i = 1; i < m->n; i++)
+			count_difference(bits, m->codes[i - 1], m->codes[i], s);
+	}
+	count_difference(bits, m->codes[m->n - 1], code, s);
+	if (bits[k] > m->limit && bits[k = best_k(bits)] > m->limit)
+		return false;
+	memcpy(m->bits, bits, sizeof(bits));
+	m->codes[m->n++] = code;
+	m->s = s;
+	m->k = k;
 	return true;
+}
+
+/* Bits that are being written, low ones first */
+typedef struct Writer
+{
+	uint8	   *to;
+	uint64		pending;
+	int			n;				/* pending ones, below 8 */
+} Writer;
+
+/* Writes n bits, at most WINDOW_BITS - 1. */
+static inline void
+put_bits(Writer *w, uint64 bits, int n)
+{
+	w->pending |= bits << w->n;
+	for (w->n += n; w->n >= 8; w->n -= 8)
+	{
+		*w->to++ = (uint8) w->pending;
+		w->pending >>= 8;
+	}
 }
 
 Size
 mtp_list_end(MtpListMaker *m)
 {
 	Size		key = m->itup->t_info & INDEX_SIZE_MASK;
+	MtpListHead head = {.first = m->itup->t_tid,.dead = 0};
+	Writer		w = {.to = (uint8 *) m->itup + key + MTP_LIST_BITS_AT};
+	int			k;
+	Size		size;
 
 	if (m->n == 1)
 		return key;
-	m->itup->t_info = (m->itup->t_info & ~INDEX_SIZE_MASK) | INDEX_ALT_TID_MASK | m->size;
+	k = best_k(m->bits) + MTP_LIST_LEAST_K;
+	memcpy((char *) m->itup + key, &head, sizeof(head));
+	w.to[-1] = (m->s - MTP_LIST_LEAST_S) | (k - MTP_LIST_LEAST_K) << 3;
+	for (int i = 1; i < m->n; i++)
+	{
+		uint64		delta = number_of(m->codes[i], m->s) - number_of(m->codes[i - 1], m->s);
+		int			zeros = Max(pg_leftmost_one_pos64(delta) + 1 - k, 0);
+		int			more = zeros == 0 ? k : k + zeros - 1;
+
+		put_bits(&w, UINT64CONST(1) << zeros, zeros + 1);
+		put_bits(&w, delta & LOW_BITS(more), more);
+	}
+	if (w.n > 0)
+		*w.to++ = (uint8) w.pending;
+	size = w.to - (uint8 *) m->itup;
+	Assert(size == key + MTP_LIST_BITS_AT + (m->bits[k - MTP_LIST_LEAST_K] + 7) / 8);
+	m->itup->t_info = (m->itup->t_info & ~INDEX_SIZE_MASK) | INDEX_ALT_TID_MASK | size;
 	ItemPointerSetBlockNumber(&m->itup->t_tid, key);
 	ItemPointerSetOffsetNumber(&m->itup->t_tid, m->n | BT_IS_POSTING);
-	return m->size;
+	return size;
 }
 
 /*
- * A difference that spans those of two neighbours takes no more bytes than they did: the list never
- * grows, and is made anew where it stands.
+ * A difference that spans those of two neighbours has one bit more than the larger of them, so two
+ * bits more are written at most; the other one took more.  And offsets never need more bits than
+ * before, which would make differences larger.  So the list never grows, and is made anew where it
+ * stands.
  */
 void
 mtp_list_remove(IndexTuple itup, int n, const uint16 *at)
@@ -165,8 +298,8 @@ mtp_list_remove(IndexTuple itup, int n, const uint16 *at)
 			next++;
 		else if (m.itup == NULL)
 			mtp_list_begin(&m, (char *) itup, size, itup, &tids[i]);
-		else
-			(void) mtp_list_add(&m, &tids[i]);
+		else if (!mtp_list_add(&m, &tids[i]))
+			Assert(false);
 	}
 	if (m.itup == NULL)
 		return;
@@ -182,6 +315,17 @@ compare_codes(const void *a, const void *b)
 	uint64		y = *(const uint64 *) b;
 
 	return x < y ? -1 : x > y;
+}
+
+/* The number of entries in n items */
+static int
+count_entries(const IndexTuple *items, int n)
+{
+	int			entries = 0;
+
+	for (int i = 0; i < n; i++)
+		entries += mtp_item_entries(items[i]);
+	return entries;
 }
 
 /*
@@ -200,14 +344,10 @@ merge_run(const IndexTuple *items, int n, Size room, IndexTuple *made)
 	MtpListMaker m;
 	char	   *buf;
 
-	for (int i = 0; i < n; i++)
-	{
-		total += mtp_item_entries(items[i]);
+	for (int i = 1; i < n; i++)
 		if (mtp_item_key_size(items[i]) < mtp_item_key_size(key))
 			key = items[i];
-	}
-	codes = palloc(total * sizeof(uint64));
-	total = 0;
+	codes = palloc(count_entries(items, n) * sizeof(uint64));
 	for (int i = 0; i < n; i++)
 	{
 		int			more = mtp_item_decode(items[i], tids);
@@ -248,18 +388,17 @@ merge_run(const IndexTuple *items, int n, Size room, IndexTuple *made)
 }
 
 /*
- * Lists that overlap can become one more than they were: each new one but the last lacks less than
- * the largest difference.  So twice as many are more than enough.
+ * Items may become more than they were, where offsets of one need more bits than those of another.
  */
 IndexTuple *
 mtp_list_merge(const IndexTuple *items, int *n, const uint8 *same, Size room, int **ends)
 {
-	int			most = *n * 2 + 1;
-	IndexTuple *made = palloc(most * sizeof(IndexTuple));
+	int			most = *n;
+	IndexTuple *made = palloc((most + 1) * sizeof(IndexTuple));
 	int			nmade = 0;
 
 	if (ends != NULL)
-		*ends = palloc(most * sizeof(int));
+		*ends = palloc((most + 1) * sizeof(int));
 	for (int i = 0, next; i < *n; i = next)
 	{
 		int			first = nmade;
@@ -267,7 +406,18 @@ mtp_list_merge(const IndexTuple *items, int *n, const uint8 *same, Size room, in
 		for (next = i + 1; next < *n && MTP_SAME_BIT(same, next); next++)
 			;
 		if (next - i > 1)
+		{
+			int			more = count_entries(items + i, next - i) + *n - next;
+
+			if (nmade + more > most)
+			{
+				most = Max(most * 2, nmade + more);
+				made = repalloc(made, most * sizeof(IndexTuple));
+				if (ends != NULL)
+					*ends = repalloc(*ends, most * sizeof(int));
+			}
 			nmade += merge_run(items + i, next - i, room, made + nmade);
+		}
 		else
 			made[nmade++] = items[i];
 		if (nmade == first)

@@ -2,16 +2,21 @@
  * list.h
  *	  Lists: items of a leaf that hold one key, and the TIDs of several entries that have it.
  *
- *	  | IndexTupleData | key … | first TID | dead | varbytes … |
- *	  0                8       key size    +6     +8           IndexTupleSize
+ *	  | IndexTupleData | key … | first TID | dead | s, k | differences … |
+ *	  0                8       key size    +6     +8     +9              IndexTupleSize
  *
  * The header is that of nbtree's posting lists: the TID's block number is the key's size (the
  * posting offset), its offset is the number of TIDs with BT_IS_POSTING.  So core's functions find
  * the key's attributes, and BTreeTupleGetHeapTID the first TID; those that look at further TIDs
- * (BTreeTupleGetMaxHeapTID, _bt_truncate) must not see a list.  Behind the first TID stand the
- * differences of neighbours, seven bits a byte, low bits first; the high bit says that more follow.
+ * (BTreeTupleGetMaxHeapTID, _bt_truncate) must not see a list.
  *
  * `dead` is a hint: so many TIDs from the first on are of rows that are dead to everyone.
+ *
+ * The differences are those of neighbouring TIDs as numbers block << s | offset, where s is the
+ * least number of bits that holds all the list's offsets.  They are a string of bits, low bits of a
+ * byte first, filled with zeros to a byte.  One of up to k bits is a one bit and these k bits.  One
+ * of k + c bits is c zeros, a one bit, and its k + c - 1 low bits: the top one is known.  The list
+ * takes the k that makes it shortest.
  *
  * Everything here is bounded by the tuple's own size, raises nothing, and allocates only where that
  * is said; so it serves critical sections, replay, and bytes that are damaged or being changed.
@@ -33,9 +38,18 @@ typedef struct MtpListHead
 
 StaticAssertDecl(sizeof(MtpListHead) == 8, "a list's head has its place");
 
-/* The most bytes behind a list's key, and the most TIDs that they hold */
+/* The most bytes behind a list's key, and the most TIDs */
 #define MTP_LIST_BYTES	512
-#define MTP_LIST_TIDS	((int) (MTP_LIST_BYTES - sizeof(MtpListHead) + 1))
+#define MTP_LIST_TIDS	505
+
+/* Behind the head: s - MTP_LIST_LEAST_S | (k - MTP_LIST_LEAST_K) << 3, and the differences. */
+#define MTP_LIST_LEAST_S	4
+#define MTP_LIST_LEAST_K	3
+#define MTP_LIST_KS			32	/* values of k */
+#define MTP_LIST_BITS_AT	(sizeof(MtpListHead) + 1)
+
+/* A difference takes so many bits at least. */
+#define MTP_LIST_LEAST_BITS (MTP_LIST_LEAST_K + 1)
 
 #define MtpListHeadOf(itup) ((MtpListHead *) ((char *) (itup) + BTreeTupleGetPostingOffset(itup)))
 
@@ -66,6 +80,7 @@ mtp_item_key_size(IndexTuple itup)
 #define MTP_TID_BITS	11
 
 StaticAssertDecl(MaxHeapTuplesPerPage < 1 << MTP_TID_BITS, "offsets of rows have their bits");
+StaticAssertDecl(MTP_TID_BITS - MTP_LIST_LEAST_S < 8, "three bits tell how many they are in a list");
 
 static inline uint64
 mtp_tid_code(const ItemPointerData *tid)
@@ -111,14 +126,16 @@ mtp_item_decode(IndexTuple itup, ItemPointerData *tids)
 /* The last TID of an entry of a leaf; the first one where a list is damaged. */
 extern ItemPointerData mtp_item_last_tid(IndexTuple itup);
 
-/* A list that is being made */
+/* A list that is being made.  Of codes[] only the first n are set: to begin one costs little. */
 typedef struct MtpListMaker
 {
-	IndexTuple	itup;			/* in the caller's room */
-	Size		room;			/* what it may take */
-	Size		size;
+	IndexTuple	itup;			/* in the caller's room; a plain tuple until the end */
 	int			n;
-	uint64		last;
+	int			limit;			/* bits that the differences may take */
+	int			s;				/* bits of an offset */
+	int			k;				/* served last; less MTP_LIST_LEAST_K, as the next array's index */
+	uint16		bits[MTP_LIST_KS];	/* that the differences take with each k */
+	uint64		codes[MTP_LIST_TIDS];
 } MtpListMaker;
 
 /*
@@ -128,7 +145,7 @@ typedef struct MtpListMaker
 extern void mtp_list_begin(MtpListMaker *m, char *buf, Size room, IndexTuple key,
 						   const ItemPointerData *tid);
 
-/* Adds a TID above the last one; false if there is no room for it. */
+/* Adds a TID above the last one; false if there is no room for it, and the list is as it was. */
 extern bool mtp_list_add(MtpListMaker *m, const ItemPointerData *tid);
 
 /* Finishes it, as a plain tuple if it has one TID; returns the tuple's size. */

@@ -141,6 +141,11 @@ StaticAssertDecl(MTP_DIR_BYTES(1) + MAXALIGN(sizeof(IndexTupleData)) +
 /* More than the items of any page */
 #define MTP_MAX_ITEMS	((int) (MTP_PAGE_ROOM / (MAXALIGN(sizeof(IndexTupleData)) + 6) + 1))
 
+/* More than the entries of any leaf, those of lists included */
+#define MTP_MAX_ENTRIES ((int) (MTP_PAGE_ROOM * BITS_PER_BYTE / MTP_LIST_LEAST_BITS))
+
+StaticAssertDecl(MTP_MAX_ENTRIES <= PG_UINT16_MAX, "numbers of entries are uint16");
+
 /*
  * A narrow item's body is a tuple header, its tuple one of this size: that of all whose only column
  * is of an exact kind and not null.

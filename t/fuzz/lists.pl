@@ -25,27 +25,40 @@ sub items
 	return @items;
 }
 
-# What an item holds, if it is a list: where its parts are, its TIDs as numbers, and where each difference begins.
+# What an item holds, if it is a list: where its parts are, its TIDs as numbers, and its differences as a string of bits, with where each begins and how
+# long it is.
 sub list_of
 {
 	my ($bytes, $block, $item) = @_;
 	my $body = $item->{body};
 	my $info = field($bytes, $block, $body + 6, 2);
-	my $number = field($bytes, $block, $body + 4, 2);
-	return if !($info & 0x2000) || !($number & 0x2000);
-	my %list = (block => $block, body => $body, slot => $item->{slot}, info => $info, size => $info & 0x1FFF, n => $number & 0x0FFF);
+	my $count = field($bytes, $block, $body + 4, 2);
+	return if !($info & 0x2000) || !($count & 0x2000);
+	my %list = (block => $block, body => $body, slot => $item->{slot}, info => $info, size => $info & 0x1FFF, n => $count & 0x0FFF);
 	$list{key} = field($bytes, $block, $body, 2) << 16 | field($bytes, $block, $body + 2, 2);
 	my $at = $list{head} = $body + $list{key};
 	my $code = (field($bytes, $block, $at, 2) << 16 | field($bytes, $block, $at + 2, 2)) << 11 | field($bytes, $block, $at + 4, 2);
 	$list{tids} = [$code];
-	for ($at += 8; $at < $body + $list{size};)
+	@list{qw(s k)} = ((field($bytes, $block, $at + 8, 1) & 7) + 4, (field($bytes, $block, $at + 8, 1) >> 3) + 3);
+	$list{from} = $at + 9;
+	$list{bits} = unpack('b*', substr($bytes, $block * block_size() + $list{from}, $body + $list{size} - $list{from}));
+	my $number = ($code >> 11) << $list{s} | $code & 0x7FF;
+	my $bit = 0;
+	foreach (2 .. $list{n})
 	{
-		push @{ $list{at} }, $at;
-		my ($delta, $shift, $byte) = (0, 0);
-		do { $byte = field($bytes, $block, $at++, 1); $delta |= ($byte & 0x7F) << $shift; $shift += 7 } while ($byte & 0x80);
-		push @{ $list{tids} }, $code += $delta;
+		substr($list{bits}, $bit) =~ /^(0*)1/ or die 'no difference';
+		my $zeros = length($1);
+		my $more = $zeros ? $list{k} + $zeros - 1 : $list{k};
+		push @{ $list{at} }, $bit;
+		push @{ $list{len} }, $zeros + 1 + $more;
+		my $delta = oct('0b' . reverse(substr($list{bits}, $bit + $zeros + 1, $more)));
+		$delta |= 1 << $more if $zeros;
+		$bit += $zeros + 1 + $more;
+		$number += $delta;
+		push @{ $list{tids} }, ($number >> $list{s}) << 11 | $number & (1 << $list{s}) - 1;
 	}
-	$list{end} = $at;
+	$list{end} = $bit;
+	die 'differences end elsewhere' if int(($bit + 7) / 8) * 8 != length($list{bits}) || substr($list{bits}, $bit) =~ /1/;
 	return \%list;
 }
 
@@ -68,6 +81,19 @@ sub key_of { my ($bytes, $l) = @_; return substr($bytes, $l->{block} * block_siz
 # The parts of a TID at an offset of a block
 sub tid_at { my ($block, $at, $code) = @_; return ([ $block, $at, 2, $code >> 27 ], [ $block, $at + 2, 2, $code >> 11 & 0xFFFF ], [ $block, $at + 4, 2, $code & 0x7FF ]); }
 
+# The bytes that change where the list's differences have other bits from number `at` on.
+sub with_bits
+{
+	my ($l, $at, $new) = @_;
+	my $bits = $l->{bits};
+	substr($bits, $at, length($new)) = $new;
+	my ($was, $is) = map { [ unpack('C*', pack('b*', $_)) ] } $l->{bits}, $bits;
+	return map { [ $l->{block}, $l->{from} + $_, 1, $is->[$_] ] } grep { $was->[$_] != $is->[$_] } 0 .. $#$was;
+}
+
+# A difference of k bits at most
+sub short_bits { my ($l, $delta) = @_; return '1' . reverse(sprintf('%0*b', $l->{k}, $delta)); }
+
 # ---------- damage ----------
 
 sub known
@@ -77,9 +103,12 @@ sub known
 	# A list in the middle of a leaf in the middle; if possible, the next item is a list of the same key.
 	my @middle = grep { field($bytes, $_, 28, 4) != 0xFFFFFFFF && field($bytes, $_, 32, 4) != 0xFFFFFFFF && @{ $lists->{$_} } > 4 } sort { $a <=> $b } keys %$lists;
 	die 'no leaf with lists in the middle' if !@middle;
-	my @fit = grep { $_->{n} > 3 && $_->{size} % 8 } map { @{ $lists->{$_} }[ 2 .. $#{ $lists->{$_} } ] } @middle;
+	my @fit = grep { $_->{n} > 3 && $_->{size} % 8 && $_->{end} % 8 } map { @{ $lists->{$_} }[ 2 .. $#{ $lists->{$_} } ] } @middle;
 	my ($l) = ((grep { $_->{n} > 50 } @fit), @fit);
-	my ($block, $body, $head, $at) = @$l{qw(block body head at)};
+	my ($block, $body, $head, $at, $len) = @$l{qw(block body head at len)};
+	my @short = grep { $len->[$_] == $l->{k} + 1 } 0 .. $#$at;
+	my $value = sub { return oct('0b' . reverse(substr($l->{bits}, $at->[ $_[0] ] + 1, $l->{k}))); };
+	my $parameters = sub { return [ $block, $head + 8, 1, $_[0] - 4 | $_[1] - 3 << 3 ]; };
 	my $data = $body + ($l->{info} & 0x8000 ? 16 : 8);
 	my $n = sub { return [ $block, $body + 4, 2, 0x2000 | $_[0] ]; };
 	my $size = sub { return [ $block, $body + 6, 2, $l->{info} & ~0x1FFF | $_[0] ]; };
@@ -91,9 +120,14 @@ sub known
 		[ 'first TID without offset', [ $block, $head + 4, 2, 0 ] ], [ 'first TID with an impossible offset', [ $block, $head + 4, 2, 2000 ] ],
 		[ 'first TID far beyond the table', [ $block, $head, 2, 0x1000 ] ], [ 'first TID without block', [ $block, $head, 2, 0xFFFF ], [ $block, $head + 2, 2, 0xFFFF ] ],
 		[ 'first TID of the row before', [ $block, $head + 4, 2, ($l->{tids}[0] & 0x7FF) + 1 ] ],
-		[ 'a TID twice', [ $block, $at->[1], 1, 0 ] ],
-		[ 'a difference that does not end', map { [ $block, $_, 1, field($bytes, $block, $_, 1) | 0x80 ] } $at->[1] .. $l->{end} - 1 ],
-		[ 'the last difference does not end', [ $block, $l->{end} - 1, 1, field($bytes, $block, $l->{end} - 1, 1) | 0x80 ] ],
+		[ 'a TID twice', with_bits($l, $at->[ $short[0] ], short_bits($l, 0)) ],
+		[ 'a TID that is another', with_bits($l, $at->[-1] + $len->[-1] - 1, 1 - substr($l->{bits}, $at->[-1] + $len->[-1] - 1, 1)) ],
+		[ 'a difference that does not end', with_bits($l, $at->[1], '0' x ($l->{end} - $at->[1])) ],
+		[ 'the last difference does not end', with_bits($l, $at->[-1], '0' x $len->[-1]) ],
+		[ 'a bit behind the last difference', with_bits($l, length($l->{bits}) - 1, '1') ],
+		[ 'offsets of a bit less', $parameters->($l->{s} - 1, $l->{k}) ],
+		[ 'differences of a bit more', $parameters->($l->{s}, $l->{k} + 1) ], [ 'differences of a bit less', $parameters->($l->{s}, $l->{k} - 1) ],
+		[ 'the largest parameters', $parameters->(11, 34) ], [ 'the smallest parameters', $parameters->(4, 3) ],
 		[ 'a byte behind the last difference', $size->($l->{size} + 1) ], [ 'a byte less', $size->($l->{size} - 1) ], [ 'eight bytes less', $size->($l->{size} - 8) ],
 		[ 'as small as its key', $size->($l->{key}) ], [ 'as small as a header', $size->(8) ], [ 'no size', $size->(0) ], [ 'eight bytes more', $size->($l->{size} + 8) ], [ 'larger than the page', $size->(0x1FFF) ],
 		[ 'all TIDs dead, which are alive', [ $block, $head + 6, 2, $l->{n} ] ], [ 'the first TID dead, which is alive', [ $block, $head + 6, 2, 1 ] ],
@@ -104,13 +138,17 @@ sub known
 		[ 'another key', [ $block, $data, 1, field($bytes, $block, $data, 1) ^ 0x0C ] ], [ 'a key that differs late', [ $block, $data + 3, 1, field($bytes, $block, $data + 3, 1) ^ 1 ] ],
 		[ 'lists in an index that has none', [ 0, 64 + 20, 4, 0 ] ], [ 'a list on a page of the first format', [ $block, 25, 1, 1 ] ]);
 
-	# Of three TIDs the middle one is the first, and the third stays what it was.
-	my ($two) = grep { my $i = $_; !(grep { $at->[ $i + $_ + 1 ] - $at->[ $i + $_ ] != 1 } 0, 1) && field($bytes, $block, $at->[$i], 1) + field($bytes, $block, $at->[ $i + 1 ], 1) < 0x80 } 0 .. $#$at - 2;
-	push @cases, [ 'a TID twice, and one missing', [ $block, $at->[$two], 1, 0 ], [ $block, $at->[ $two + 1 ], 1, field($bytes, $block, $at->[$two], 1) + field($bytes, $block, $at->[ $two + 1 ], 1) ] ] if defined $two;
+	# Within a block that changes nothing.
+	push @cases, [ 'offsets of a bit more', $parameters->($l->{s} + 1, $l->{k}) ] if $l->{tids}[0] >> 11 != $l->{tids}[-1] >> 11;
 
-	# Six bytes and more that are one difference: it goes beyond the last block.
-	my ($i) = grep { $l->{end} - $at->[$_] >= 6 && $l->{end} - $at->[$_] <= 7 } 0 .. $#$at;
-	push @cases, [ 'a difference beyond the last block', $n->($i + 2), (map { [ $block, $_, 1, 0xFF ] } $at->[$i] .. $l->{end} - 2), [ $block, $l->{end} - 1, 1, 0x7F ] ] if defined $i;
+	# Of three TIDs the middle one is the first, and the third stays what it was.
+	my ($two) = grep { my $i = $_; $len->[$i] == $l->{k} + 1 && $len->[ $i + 1 ] == $l->{k} + 1 && $value->($i) + $value->($i + 1) < 1 << $l->{k} } 0 .. $#$at - 1;
+	push @cases, [ 'a TID twice, and one missing', with_bits($l, $at->[$two], short_bits($l, 0) . short_bits($l, $value->($two) + $value->($two + 1))) ] if defined $two;
+
+	# The bits at the end are one difference: it goes beyond the last block.
+	my $beyond = '0' x (32 + $l->{s} - $l->{k}) . '1' x ($l->{s} + 32);
+	my ($i) = grep { my $rest = length($l->{bits}) - $at->[$_] - length($beyond); $rest >= 0 && $rest < 8 } 0 .. $#$at;
+	push @cases, [ 'a difference beyond the last block', $n->($i + 2), with_bits($l, $at->[$i], substr($beyond . '0' x 8, 0, length($l->{bits}) - $at->[$i])) ] if defined $i;
 
 	# A list that begins as another one of its key, on the same page; its last entry is that one's first.
 	foreach my $b (sort { $a <=> $b } keys %$lists)
@@ -135,7 +173,7 @@ sub known
 		last;
 	}
 	my %made = map { $_->[0] => 1 } @cases;
-	my @missing = grep { !$made{$_} } 'a TID twice, and one missing', 'a difference beyond the last block', 'TIDs of another list', 'TIDs above the high key';
+	my @missing = grep { !$made{$_} } 'offsets of a bit more', 'a TID twice, and one missing', 'a difference beyond the last block', 'TIDs of another list', 'TIDs above the high key';
 	die "no place for: @missing" if $all && @missing;
 	return @cases;
 }
@@ -143,7 +181,7 @@ sub known
 # ---------- indexes ----------
 
 # Few keys, of which each has many lists, and one more than a leaf of them; many keys with short ones; wide keys; nulls and two columns.
-my $few = { name => 'fz_few', key => '(a)', columns => 'a int, filler text', values => q{g, CASE WHEN hashint4(g) & 7 > 1 THEN 3 ELSE (hashint4(g) >> 3 & 65535) % 7 END, repeat('x', 200)}, rows => 12000, changed => 'filler = filler', asked => [
+my $few = { name => 'fz_few', key => '(a)', columns => 'a int, filler text', values => q{g, CASE WHEN hashint4(g) & 7 > 1 THEN 3 ELSE (hashint4(g) >> 3 & 65535) % 7 END, repeat('x', 200)}, rows => 24000, changed => 'filler = filler', asked => [
 	[ 'forward', 'index', q{SELECT count(*), sum(hashint4extended(k, 0)), md5(string_agg(a::text, ',')) FROM (SELECT a, k FROM fz_few ORDER BY a) s} ],
 	[ 'backward', 'only', q{SELECT count(*), md5(string_agg(a::text, ',')) FROM (SELECT a FROM fz_few WHERE a < 100000 ORDER BY a DESC) s} ],
 	[ 'point', 'index', 'SELECT count(*), sum(hashint4extended(k, 0)) FROM fz_few WHERE a = 3' ],
