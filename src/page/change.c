@@ -215,7 +215,7 @@ pack(Page page, int n, const IndexTuple *items, IndexTuple highkey)
 	uint64		norms[MTP_MAX_ITEMS];
 	int			fill;
 
-	Assert(h->nitems == 0);
+	Assert(h->nitems == 0 && n >= 0);
 	if (n > MTP_MAX_ITEMS)
 		return false;
 	for (int i = 0; i < n; i++)
