@@ -165,7 +165,7 @@ delete_versions(Relation rel, Relation heap, Buffer buf, Size room, MtpArrival a
 		IndexTuple	item = mtp_slot_body(page, p.node, p.slot);
 
 		status->promising = !(e[i].last && last[e[i].pos]);
-		status->freespace = (MAXALIGN(IndexTupleSize(item)) + sizeof(MtpNode) / MTP_NODE_SLOTS) /
+		status->freespace = (mtp_body_size(MtpHeader(page)->norm, item) + MTP_SLOT_ROOM) /
 			mtp_item_entries(item);
 	}
 	pfree(e);
