@@ -148,7 +148,7 @@ static int
 page_items(void)
 {
 	Keyed		item = make_item();
-	int			n = MTP_FILL_ROOM(FULL) / MTP_ITEM_ROOM(item.itup);
+	int			n = MTP_FILL_ROOM(FULL) / (mtp_body_size(code, item.itup) + MTP_SLOT_ROOM);
 
 	free(item.itup);
 	return n;

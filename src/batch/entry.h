@@ -96,7 +96,10 @@ mtp_narrow_less(const MtpNarrow *a, const MtpNarrow *b)
 	return a->norm < b->norm || (a->norm == b->norm && a->rid < b->rid);
 }
 
-/* Writes the entry's index tuple to buf (MTP_NARROW_TUPLE bytes, MAXALIGNed); returns its size. */
+/*
+ * Writes the entry's index tuple to buf (MTP_NARROW_TUPLE bytes, MAXALIGNed); returns its size, a
+ * multiple of mtp_norm_align(code).
+ */
 #define MTP_NARROW_TUPLE 24
 extern Size mtp_batch_narrow_tuple(uint8 code, MtpNarrow e, char *buf);
 

@@ -214,7 +214,7 @@ mtp_batch_order_judge(MtpOrder *order, const MtpWide *a, const MtpWide *b)
 	return c != 0 ? c : ItemPointerCompare(&a->itup->t_tid, &b->itup->t_tid);
 }
 
-/* The very bytes that index_form_tuple would make. */
+/* The very bytes that index_form_tuple would make, or fewer where the code asks for it. */
 Size
 mtp_batch_narrow_tuple(uint8 code, MtpNarrow e, char *buf)
 {
@@ -240,7 +240,7 @@ mtp_batch_narrow_tuple(uint8 code, MtpNarrow e, char *buf)
 		else
 			store_att_byval(buf + at, value, size);
 	}
-	at = MAXALIGN(at + size);
+	at = TYPEALIGN(mtp_norm_align(code), at + size);
 	itup->t_info = flags | at;
 	return at;
 }

@@ -269,11 +269,11 @@ void
 mtp_batch_spool_put_wide(MtpSpool *spool, IndexTuple itup)
 {
 	Arena	   *a = &spool->arena;
-	Size		size = IndexTupleSize(itup);
+	Size		size = MAXALIGN(IndexTupleSize(itup));
 	MtpWide    *e;
 	char	   *copy = NULL;
 
-	Assert(size == MAXALIGN(size) && size <= a->block_size);
+	Assert(size <= a->block_size);
 	if (spool->n == spool->cap || (copy = take_bytes(a, size)) == NULL)
 	{
 		MemoryContext old = MemoryContextSwitchTo(spool->context);

@@ -27,7 +27,10 @@ typedef struct MtpSpoolRuns
  */
 extern MtpSpool *mtp_batch_spool_begin(MtpOrder *order, Size memory);
 
-/* Adds an entry: narrow ones if order->narrow, else tuples, which are copied. */
+/*
+ * Adds an entry: narrow ones if order->narrow, else tuples, which are copied, with what lies behind
+ * them up to a multiple of MAXALIGN.
+ */
 extern void mtp_batch_spool_put_narrow(MtpSpool *spool, MtpNarrow e);
 extern void mtp_batch_spool_put_wide(MtpSpool *spool, IndexTuple itup);
 

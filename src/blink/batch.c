@@ -7,6 +7,16 @@
 #include "batch/stream.h"
 #include "utils/memutils.h"
 
+/* The code of narrow entries tells their tuples' size. */
+MtpOrder *
+mtp_blink_order(Relation index)
+{
+	MtpOrder   *order = mtp_batch_order_make(index);
+
+	order->code = mtp_blink_info(index)->norm;
+	return order;
+}
+
 /*
  * Moves each sample to the end of the leaf that it falls on.  The leaf may be split later; its end
  * stays an end.
@@ -70,7 +80,7 @@ blink_cut(Relation index, MtpOrder *order, int nsamples, const MtpNarrow *narrow
 typedef struct Share
 {
 	bool		lists;
-	bool		narrow;			/* items may become narrow */
+	uint8		code;			/* of the index */
 	uint32		entries;
 	int			n;
 	int			room;			/* of the arrays */
@@ -98,8 +108,11 @@ add_item(Share *s, IndexTuple itup, uint64 norm)
 	s->items[s->n] = itup;
 	s->norms[s->n] = norm;
 	s->n++;
-	s->bytes += (s->narrow && itup->t_info == MTP_NARROW_FULL ? MTP_NARROW_BODY :
-				 MAXALIGN(IndexTupleSize(itup))) + 8;
+	s->bytes += mtp_body_size(s->code, itup) + 8;
+
+	/* What may become narrow counts as if it did. */
+	if ((s->code & MTP_NORM_ALONE) && itup->t_info == mtp_narrow_full(s->code))
+		s->bytes -= mtp_norm_align(s->code);
 }
 
 /* Adds the item that is being made, if there is one. */
@@ -351,7 +364,7 @@ blink_step(MtpBatchApply *a)
 	s.limit = mtp_blink_put_limit(a->index, stream->narrow);
 	list.n = 0;					/* the rest is too much to be cleared for each leaf */
 	s.lists = put.lists = mtp_blink_lists(a->index);
-	s.narrow = (code & MTP_NORM_ALONE) != 0;
+	s.code = code;
 
 	mtp_blink_key_tuple(a->index, &key, first);
 	buf = mtp_blink_find_leaf(a->index, &key, &stack);
@@ -382,7 +395,7 @@ blink_step(MtpBatchApply *a)
 
 static const MtpBatchOps blink_ops = {
 	.ambuild = mtp_blink_build,
-	.order = mtp_batch_order_make,
+	.order = mtp_blink_order,
 	.compares = true,
 	.cut = blink_cut,
 	.step = blink_step

@@ -72,7 +72,7 @@ typedef struct MtpBlinkOptions
  */
 typedef struct MtpBlinkInfo
 {
-	uint8		norm;			/* MTP_NORM_* code of the first column, for pages */
+	uint8		norm;			/* MTP_NORM_* code, for leaves */
 	bool		single;			/* one key column, exact norm: norm and TID decide everything */
 	int16		nkeyatts;
 	int16		natts;
@@ -152,8 +152,8 @@ extern bool mtp_blink_same_key(Relation rel, IndexTuple a, IndexTuple b);
 extern int	mtp_blink_same_keys(Relation rel, int n, const IndexTuple *items, uint8 *same);
 
 /*
- * The high key between two leaf tuples, palloc'd: core's _bt_truncate, which may not see lists.
- * key is what that wants.
+ * The high key between two leaf tuples, palloc'd: core's _bt_truncate, which may not see lists, and
+ * takes sizes for MAXALIGNed.  key is what that wants.
  */
 extern IndexTuple mtp_blink_truncate(Relation rel, IndexTuple left, IndexTuple right,
 									 BTScanInsert key);
@@ -193,15 +193,15 @@ extern const char *mtp_blink_pivot_fault(Relation rel, IndexTuple itup);
 extern const char *mtp_blink_entry_fault(Relation rel, IndexTuple itup);
 
 /*
- * True if the code of a page's normalized keys is the index's.  Pages from before there were narrow
- * items do without MTP_NORM_ALONE.
+ * True if the code of a page's normalized keys and bodies is one of the index's.  Inner pages, and
+ * leaves of format 1, do without what it says of leaves.
  */
 static inline bool
 mtp_blink_norm_fits(Relation rel, uint8 code)
 {
 	uint8		norm = mtp_blink_info(rel)->norm;
 
-	return likely(code == norm) || (code | (norm & MTP_NORM_ALONE)) == norm;
+	return code == norm || code == (norm & ~MTP_NORM_LEAF);
 }
 
 /*
@@ -375,9 +375,9 @@ typedef struct MtpBlinkPut
 } MtpBlinkPut;
 
 /*
- * With what a page already has, this many bytes of new items (MAXALIGNed) never make too many
- * pages: two neighbours together hold more than a page has room for beside a high key; two more are
- * for lists that grow as they are merged (README, "Splits").
+ * With what a page already has, this many bytes of new items' bodies never make too many pages: two
+ * neighbours together hold more than a page has room for beside a high key; two more are for lists
+ * that grow as they are merged (README, "Splits").
  */
 #define MTP_BLINK_PUT_BYTES \
 	((Size) Min(4 * MTP_PAGE_ROOM, \
@@ -399,8 +399,11 @@ extern Size mtp_blink_put_limit(Relation rel, bool small);
 extern void mtp_blink_put(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos,
 						  IndexTuple *items, uint64 *norms);
 
-/* The items in one piece, each MAXALIGNed, as records have them; palloc'd, with its size. */
-extern char *mtp_blink_flatten(int n, const IndexTuple *items, Size *bytes);
+/*
+ * The items in one piece, as records have them; palloc'd, with its size.  Each begins at a multiple
+ * of what a page of this code has.
+ */
+extern char *mtp_blink_flatten(uint8 code, int n, const IndexTuple *items, Size *bytes);
 
 /* Finishes the split whose left page is locked exclusively; unlocks and unpins the page. */
 extern void mtp_blink_finish_split(Relation rel, Buffer left, MtpBlinkStack *stack);
@@ -413,7 +416,8 @@ extern void mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpAr
 
 /*
  * Makes the index tuple of an entry, palloc'd.  Raises ERRCODE_PROGRAM_LIMIT_EXCEEDED if it is too
- * large to be stored.
+ * large to be stored.  Where leaves have MTP_NORM_SHORT, its size is a multiple of 4; MAXALIGN of
+ * that can be read.
  */
 extern IndexTuple mtp_blink_form_tuple(Relation rel, Datum *values, bool *isnull, ItemPointer tid);
 
@@ -447,6 +451,9 @@ extern int	mtp_blink_overlaps(Relation rel, int n, const IndexTuple *items, uint
  */
 extern bool mtp_blink_put_merged(MtpBlinkPut *put, Buffer buf, int n, const uint16 *pos,
 								 const IndexTuple *items, const uint64 *norms, bool *inside);
+
+/* batch.c: makes the order of the index's entries, palloc'd. */
+extern MtpOrder *mtp_blink_order(Relation index);
 
 /* build.c */
 extern IndexBuildResult *mtp_blink_build(Relation heap, Relation index, struct IndexInfo *info);

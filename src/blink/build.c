@@ -53,7 +53,7 @@ minus_infinity(void)
 }
 
 /* The tuples of a page: narrow ones whole */
-#define DATA_ROOM	(BLCKSZ + MTP_MAX_ITEMS * (MTP_NARROW_FULL - MTP_NARROW_BODY))
+#define DATA_ROOM	(BLCKSZ + MTP_MAX_ITEMS * MTP_BODY_SPARES)
 
 static void
 begin_page(Build *b, int level)
@@ -61,7 +61,7 @@ begin_page(Build *b, int level)
 	Level	   *l = &b->levels[level];
 
 	l->n = 0;
-	mtp_span_begin(&l->span, level == 0 ? MTP_PAGE_LEAF : MTP_PAGE_INNER, b->norm);
+	mtp_span_begin(&l->span, mtp_page_code(level == 0 ? MTP_PAGE_LEAF : MTP_PAGE_INNER, b->norm));
 }
 
 static Level *
@@ -86,12 +86,12 @@ add_level(Build *b)
 
 /* Puts a copy of a tuple, which may come from the page itself, at the page's end. */
 static void
-append(Level *l, IndexTuple itup, Size size)
+append(Level *l, IndexTuple itup)
 {
 	IndexTuple	to = (IndexTuple) (l->data + l->span.whole);
 
-	Assert(l->n < MTP_MAX_ITEMS && l->span.whole + size <= DATA_ROOM);
-	memmove(to, itup, size);
+	Assert(l->n < MTP_MAX_ITEMS && l->span.whole + IndexTupleSize(itup) <= DATA_ROOM);
+	memmove(to, itup, IndexTupleSize(itup));
 	l->items[l->n++] = to;
 	mtp_span_add(&l->span, to);
 }
@@ -128,15 +128,14 @@ post(Build *b, int level)
 
 /*
  * Finishes a level's page.  Its last item becomes the first of the next page: so the high key,
- * which is made from that item and can be larger by a heap TID, and the key of a narrow item, only,
- * is sure to fit.
+ * which is made from that item and can be larger by a heap TID, and by what a leaf's body spares,
+ * only, is sure to fit.
  */
 static void
 finish_page(Build *b, int level)
 {
 	Level	   *l = &b->levels[level];
 	IndexTuple	last = l->items[l->n - 1];
-	Size		size = MAXALIGN(IndexTupleSize(last));
 	BlockNumber right = b->writer.allocated++;
 	MemoryContext old = MemoryContextSwitchTo(b->pivots);
 	IndexTuple	highkey;
@@ -158,12 +157,12 @@ finish_page(Build *b, int level)
 
 		last = minus_infinity();
 		BTreeTupleSetDownLink(last, child);
-		append(l, last, sizeof(IndexTupleData));
+		append(l, last);
 		pfree(last);
 	}
 	else
 	{
-		append(l, last, size);
+		append(l, last);
 		MemoryContextReset(b->pivots);
 	}
 }
@@ -177,7 +176,6 @@ static void
 add(Build *b, int level, IndexTuple itup)
 {
 	Level	   *l = &b->levels[level];
-	Size		size = MAXALIGN(IndexTupleSize(itup));
 	MtpSpan		longer = l->span;
 	Size		need;
 
@@ -185,11 +183,11 @@ add(Build *b, int level, IndexTuple itup)
 	need = mtp_page_need(l->n + 1, mtp_span_bytes(&longer));
 	if (level == 0)
 		need += MAXALIGN(sizeof(ItemPointerData));
-	if (longer.code & MTP_NORM_ALONE)
-		need += MTP_NARROW_FULL - MTP_NARROW_BODY;
+	if (longer.code & MTP_NORM_LEAF)
+		need += MTP_BODY_SPARES;
 	if ((l->n >= 3 && mtp_span_room(&l->span) > l->fill) || need > MTP_PAGE_ROOM)
 		finish_page(b, level);
-	append(l, itup, size);
+	append(l, itup);
 }
 
 /* Finishes the rightmost pages, level by level; the last is the root. */
@@ -283,7 +281,7 @@ static const MtpIndexBuildOps build_ops = {
 	.sorting = PROGRESS_BTREE_PHASE_PERFORMSORT_1,
 	.writing = PROGRESS_BTREE_PHASE_LEAF_LOAD,
 	.worker = "mtp_blink_build_worker",
-	.order = mtp_batch_order_make,
+	.order = mtp_blink_order,
 	.collect = collect,
 	.write = write_tree
 };

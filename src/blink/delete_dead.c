@@ -172,7 +172,8 @@ delete_versions(Relation rel, Relation heap, Buffer buf, Size room, MtpArrival a
 
 		/* An entry may take less than a byte: it counts as one. */
 		status->promising = !(e[i].last && last[e[i].pos]);
-		status->freespace = (MTP_ITEM_ROOM(item) + entries - 1) / entries;
+		status->freespace = (mtp_body_size(MtpHeader(page)->norm, item) + MTP_SLOT_ROOM +
+							 entries - 1) / entries;
 	}
 	pfree(e);
 	return mtp_dead_delete(op, heap, buf, MTP_WAL_DELETE, mtp_page_delete);

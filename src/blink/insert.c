@@ -23,6 +23,30 @@ add_size_hint(void *arg)
 		(void) hint_size();
 }
 
+/* Where the last value of an entry ends. */
+static Size
+data_end(Relation rel, IndexTuple itup)
+{
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+	Size		start = IndexInfoFindDataOffset(itup->t_info);
+	char	   *data = (char *) itup + start;
+	bits8	   *nulls = (bits8 *) ((char *) itup + sizeof(IndexTupleData));
+	Size		off = 0;
+
+	if (mtp_blink_info(rel)->fixed != 0 && !IndexTupleHasNulls(itup))
+		return mtp_blink_info(rel)->fixed;
+	for (int i = 0; i < tupdesc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(tupdesc, i);
+
+		if (IndexTupleHasNulls(itup) && att_isnull(i, nulls))
+			continue;
+		off = att_align_pointer(off, att->attalign, att->attlen, data + off);
+		off = att_addlength_pointer(off, att->attlen, data + off);
+	}
+	return start + off;
+}
+
 IndexTuple
 mtp_blink_form_tuple(Relation rel, Datum *values, bool *isnull, ItemPointer tid)
 {
@@ -34,7 +58,7 @@ mtp_blink_form_tuple(Relation rel, Datum *values, bool *isnull, ItemPointer tid)
 	itup = index_form_tuple(RelationGetDescr(rel), values, isnull);
 	error_context_stack = context.previous;
 	itup->t_tid = *tid;
-	size = MAXALIGN(IndexTupleSize(itup));
+	size = IndexTupleSize(itup);
 	if (size > MTP_MAX_ITEM)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -44,6 +68,13 @@ mtp_blink_form_tuple(Relation rel, Datum *values, bool *isnull, ItemPointer tid)
 						   ItemPointerGetBlockNumber(&itup->t_tid),
 						   ItemPointerGetOffsetNumber(&itup->t_tid)),
 				 hint_size()));
+
+	/* The limit is nbtree's, whatever leaves spare. */
+	if (mtp_blink_info(rel)->norm & MTP_NORM_SHORT)
+	{
+		size = TYPEALIGN(mtp_norm_align(MTP_NORM_SHORT), data_end(rel, itup));
+		itup->t_info = (itup->t_info & ~INDEX_SIZE_MASK) | size;
+	}
 	return itup;
 }
 

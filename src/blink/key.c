@@ -28,6 +28,18 @@ fixed_size(Relation rel, int natts)
 	return IndexInfoFindDataOffset(0) + size;
 }
 
+/* True if no column of an entry needs more than a multiple of 4. */
+static bool
+fits_short(Relation rel)
+{
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+
+	for (int i = 0; i < tupdesc->natts; i++)
+		if (TupleDescAttr(tupdesc, i)->attalign == TYPALIGN_DOUBLE)
+			return false;
+	return true;
+}
+
 MtpBlinkInfo *
 mtp_blink_make_info(Relation rel)
 {
@@ -39,6 +51,8 @@ mtp_blink_make_info(Relation rel)
 	info->single = info->nkeyatts == 1 && mtp_norm_is_exact(info->norm);
 	if (info->single && info->natts == 1)
 		info->norm |= MTP_NORM_ALONE;
+	if (fits_short(rel))
+		info->norm |= MTP_NORM_SHORT;
 	info->fixed = fixed_size(rel, info->natts);
 	info->fixed_key = fixed_size(rel, info->nkeyatts);
 	info->lists = -1;
@@ -277,9 +291,26 @@ mtp_blink_same_keys(Relation rel, int n, const IndexTuple *items, uint8 *same)
 	return found;
 }
 
+/* The tuple, or a copy with zeros behind it, whose size is a multiple of MAXALIGN. */
+static IndexTuple
+maxaligned(IndexTuple itup)
+{
+	Size		size = IndexTupleSize(itup);
+	IndexTuple	copy;
+
+	if (size == MAXALIGN(size))
+		return itup;
+	copy = palloc0(MAXALIGN(size));
+	memcpy(copy, itup, size);
+	copy->t_info = (itup->t_info & ~INDEX_SIZE_MASK) | MAXALIGN(size);
+	return copy;
+}
+
 IndexTuple
 mtp_blink_truncate(Relation rel, IndexTuple left, IndexTuple right, BTScanInsert key)
 {
+	IndexTuple	pivot;
+
 	if (mtp_item_is_list(left))
 	{
 		ItemPointerData last = mtp_item_last_tid(left);
@@ -288,7 +319,9 @@ mtp_blink_truncate(Relation rel, IndexTuple left, IndexTuple right, BTScanInsert
 	}
 	if (mtp_item_is_list(right))
 		right = mtp_item_plain(right, &MtpListHeadOf(right)->first);
-	return _bt_truncate(rel, left, right, key);
+	pivot = _bt_truncate(rel, left, maxaligned(right), key);
+	Assert(IndexTupleSize(pivot) == MAXALIGN(IndexTupleSize(pivot)));
+	return pivot;
 }
 
 /*
@@ -305,6 +338,7 @@ checked_item(MtpPageReader *v, IndexTuple body, uint32 head)
 		return v->torn ? NULL :
 			mtp_blink_reader_copy(v, off, head, v->head.type != MTP_PAGE_LEAF);
 	if (unlikely(off < ((PageHeader) v->page)->pd_upper || off > BLCKSZ - sizeof(IndexTupleData) ||
+				 off % mtp_norm_align(v->head.norm) != 0 ||
 				 IndexTupleSize(body) < sizeof(IndexTupleData) ||
 				 off + IndexTupleSize(body) > BLCKSZ))
 		mtp_blink_fail_page(v->rel, v->page, "directory points to something that is not an item");

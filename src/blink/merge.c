@@ -31,7 +31,7 @@ publish(MtpBlinkPut *put, Buffer buf, Page image, int n, const uint16 *pos,
 	mtp_change_buffer(&c, buf, REGBUF_STANDARD);
 	c.progress = put->progress;
 	c.progress_to = put->progress_to;
-	flat = mtp_blink_flatten(n, items, &bytes);
+	flat = mtp_blink_flatten(MtpHeader(image)->norm, n, items, &bytes);
 	PageSetLSN(image, PageGetLSN(BufferGetPage(buf)));	/* does the record need an image? */
 
 	/*

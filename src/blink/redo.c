@@ -90,7 +90,7 @@ redo_insert(XLogReaderState *record)
 		{
 			items[i] = (IndexTuple) (copy + at);
 			norms[i] = mtp_norm_tuple(MtpHeader(page)->norm, items[i]);
-			at += MAXALIGN(IndexTupleSize(items[i]));
+			at += mtp_body_size(MtpHeader(page)->norm, items[i]);
 		}
 		if (merges)
 			redo_merge(page, n, pos, items, same);
@@ -131,12 +131,12 @@ redo_page(XLogReaderState *record, int block, Buffer buf)
 	for (n = h.nitems; n > 0;)
 	{
 		items[--n] = (IndexTuple) (bodies + at);
-		at += MAXALIGN(IndexTupleSize(items[n]));
+		at += mtp_body_size(h.norm, items[n]);
 	}
 	if (h.highkey != 0)
 	{
 		high = (IndexTuple) (bodies + at);
-		at += MAXALIGN(IndexTupleSize(high));
+		at += mtp_body_size(h.norm, high);
 	}
 	for (; n < h.nitems; n++)
 	{
@@ -202,7 +202,7 @@ redo_left(XLogReaderState *record, Buffer buf, BlockNumber right)
 	for (int i = 0; i < left.nnew; i++)
 	{
 		items[i] = (IndexTuple) copy;
-		copy += MAXALIGN(IndexTupleSize(items[i]));
+		copy += mtp_body_size(left.norm, items[i]);
 	}
 	image = mtp_page_left(page, left.norm, left.nold, left.nnew, pos, items, same, left.count,
 						  high);

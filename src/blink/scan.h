@@ -12,8 +12,8 @@
 
 #define MTP_SAVED_LIST	0x8000
 
-/* A leaf's tuples fit in a page, but for the keys of narrow items. */
-#define MTP_SCAN_TUPLES	(BLCKSZ + MTP_MAX_ITEMS * (MTP_NARROW_FULL - MTP_NARROW_BODY))
+/* A leaf's tuples fit in a page, but for what its bodies spare. */
+#define MTP_SCAN_TUPLES	(BLCKSZ + MTP_MAX_ITEMS * MTP_BODY_SPARES)
 
 StaticAssertDecl(MTP_MAX_ITEMS <= MaxTIDsPerBTreePage, "a position has room for a leaf's items");
 

@@ -86,6 +86,36 @@ all_match(IndexScanDesc scan, MtpPageReader *v, int pos, ScanDirection dir)
 	return itup != NULL && matches(scan, itup, dir, &more);
 }
 
+/* A word of a body: on some pages at a multiple of 4 */
+typedef uint64 Word pg_attribute_aligned(sizeof(uint32));
+
+/* Reads a word of a page that may change meanwhile. */
+static inline uint64
+read_word(const char *from)
+{
+	return *(const volatile Word *) from;
+}
+
+/* Copies n bytes of such a page, rounded up to a multiple of 4. */
+static inline void
+copy_words(char *to, const char *from, Size n)
+{
+	uint64		word;
+	uint32		half;
+	Size		i = 0;
+
+	for (; i + sizeof(half) < n; i += sizeof(word))
+	{
+		word = read_word(from + i);
+		memcpy(to + i, &word, sizeof(word));
+	}
+	if (i < n)
+	{
+		half = *(const volatile uint32 *) (from + i);
+		memcpy(to + i, &half, sizeof(half));
+	}
+}
+
 /*
  * Saves the item of a slot as mtp_blink_scan_save does, if a glance tells that the item is good: it
  * lies behind `low`, and its columns have a fixed length or only its TID matters.  Else false: the
@@ -100,6 +130,7 @@ save_plain_item(BTScanPos pos, char *tuples, const MtpBlinkInfo *info, const Mtp
 {
 	BTScanPosItem *item = &pos->items[index];
 	const char *page = v->page;
+	uint8		code = v->head.norm;
 	unsigned	off = *(volatile const uint16 *) &node->offs[slot] & ~MTP_SLOT_FLAGS;
 	IndexTupleData head;
 	uint64		word;
@@ -109,7 +140,7 @@ save_plain_item(BTScanPos pos, char *tuples, const MtpBlinkInfo *info, const Mtp
 					 "a tuple's head is a word");
 	if (off < low || off > BLCKSZ - sizeof(head))
 		return false;
-	word = *(const volatile uint64 *) (page + off);
+	word = read_word(page + off);
 	memcpy(&head, &word, sizeof(head));
 	size = head.t_info & INDEX_SIZE_MASK;
 	if (size < sizeof(head) || size > BLCKSZ - off || (head.t_info & INDEX_ALT_TID_MASK) != 0 ||
@@ -119,12 +150,12 @@ save_plain_item(BTScanPos pos, char *tuples, const MtpBlinkInfo *info, const Mtp
 	{
 		int			at = pos->nextTupleOffset;
 
-		if (at + MAXALIGN(Max(size, MTP_NARROW_FULL)) > MTP_SCAN_TUPLES)
+		if (at + MAXALIGN(Max(size, mtp_narrow_full(code))) > MTP_SCAN_TUPLES)
 			return false;
 		if (mtp_body_narrow(&v->head, &head))
 		{
-			size = MTP_NARROW_FULL;
-			(void) mtp_body_widen(v->head.norm,
+			size = mtp_narrow_full(code);
+			(void) mtp_body_widen(code,
 								  mtp_page_narrow_norm(&v->head, node->heads[slot]), &head,
 								  (MtpItemRoom *) (tuples + at));
 		}
@@ -133,11 +164,7 @@ save_plain_item(BTScanPos pos, char *tuples, const MtpBlinkInfo *info, const Mtp
 			if (info->fixed == 0 || (head.t_info & INDEX_NULL_MASK) != 0 || size < info->fixed)
 				return false;
 			memcpy(tuples + at, &word, sizeof(word));
-			for (Size i = sizeof(word); i < size; i += sizeof(word))
-			{
-				word = *(const volatile uint64 *) (page + off + i);
-				memcpy(tuples + at + i, &word, sizeof(word));
-			}
+			copy_words(tuples + at + sizeof(word), page + off + sizeof(word), size - sizeof(word));
 		}
 		item->tupleOffset = at;
 		pos->nextTupleOffset = at + MAXALIGN(size);

@@ -20,6 +20,7 @@ typedef struct Split
 {
 	MtpBlinkPut *put;
 	Page		orig;
+	uint8		code;			/* of the pages to be made */
 	bool		append;			/* all new items are behind the old ones */
 	int			n;				/* old and new items, equal keys merged */
 	IndexTuple *items;
@@ -46,7 +47,7 @@ typedef struct Split
  * (invariant B2).
  */
 char *
-mtp_blink_flatten(int n, const IndexTuple *items, Size *bytes)
+mtp_blink_flatten(uint8 code, int n, const IndexTuple *items, Size *bytes)
 {
 	char	   *flat;
 	Size		at = 0;
@@ -58,12 +59,12 @@ mtp_blink_flatten(int n, const IndexTuple *items, Size *bytes)
 	}
 	*bytes = 0;
 	for (int i = 0; i < n; i++)
-		*bytes += MAXALIGN(IndexTupleSize(items[i]));
+		*bytes += mtp_body_size(code, items[i]);
 	flat = palloc0(*bytes);		/* what lies between items is logged, too */
 	for (int i = 0; i < n; i++)
 	{
 		memcpy(flat + at, items[i], IndexTupleSize(items[i]));
-		at += MAXALIGN(IndexTupleSize(items[i]));
+		at += mtp_body_size(code, items[i]);
 	}
 	return flat;
 }
@@ -90,7 +91,7 @@ put_in_place(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items
 	c.progress = put->progress;
 	c.progress_to = put->progress_to;
 	if (c.logged)
-		flat = mtp_blink_flatten(n, items, &bytes);
+		flat = mtp_blink_flatten(MtpHeader(BufferGetPage(buf))->norm, n, items, &bytes);
 
 	/* A crash leaves all of this or nothing: replay makes the change as a whole. */
 	mtp_change_begin(&c);
@@ -157,11 +158,11 @@ range_fits(Split *s, int from, int to, Size bytes)
 static inline Size
 item_room(Split *s, int i)
 {
-	Size		room = MTP_ITEM_ROOM(s->items[i]);
-	bool		narrow = s->all_narrow ? s->items[i]->t_info == MTP_NARROW_FULL :
+	Size		room = mtp_body_size(s->code, s->items[i]) + MTP_SLOT_ROOM;
+	bool		narrow = s->all_narrow ? s->items[i]->t_info == mtp_narrow_full(s->code) :
 	s->narrow != NULL && s->narrow[i];
 
-	return narrow ? room - (MTP_NARROW_FULL - MTP_NARROW_BODY) : room;
+	return narrow ? room - mtp_norm_align(s->code) : room;
 }
 
 /*
@@ -183,7 +184,7 @@ find_narrow(Split *s, const MtpSpan *all)
 	{
 		MtpSpan		span;
 
-		mtp_span_begin(&span, MTP_PAGE_LEAF, all->code);
+		mtp_span_begin(&span, s->code);
 		for (next = i; next < s->n && span.n < MTP_MAX_ITEMS; next++)
 		{
 			MtpSpan		longer = span;
@@ -194,7 +195,7 @@ find_narrow(Split *s, const MtpSpan *all)
 			span = longer;
 		}
 		for (int j = i; j < next && span.n >= RUN; j++)
-			s->narrow[j] = s->items[j]->t_info == MTP_NARROW_FULL;
+			s->narrow[j] = s->items[j]->t_info == mtp_narrow_full(s->code);
 	}
 }
 
@@ -243,7 +244,7 @@ better_end(Split *s, int from, int at, int most)
 
 			if (i <= from || i > most || (needs = penalty(s, i)) >= least)
 				continue;
-			mtp_span_begin(&span, MTP_PAGE_LEAF, mtp_blink_info(s->put->rel)->norm);
+			mtp_span_begin(&span, s->code);
 			for (int j = from; j < i && side > 0; j++)
 				mtp_span_add(&span, s->items[j]);
 			if (side > 0 && !range_fits(s, from, i, mtp_span_bytes(&span)))
@@ -263,7 +264,6 @@ better_end(Split *s, int from, int at, int most)
 static bool
 distribute_items(Split *s, int k, Size total, Size full)
 {
-	uint8		code = mtp_blink_info(s->put->rel)->norm;
 	int			at = 0;
 	Size		left = total;
 
@@ -276,7 +276,7 @@ distribute_items(Split *s, int k, Size total, Size full)
 		(Size) (left / (k - p) * (1 + s->vary * (2 * pg_prng_double(&pg_global_prng_state) - 1)));
 
 		s->cuts[p] = at;
-		mtp_span_begin(&span, MtpHeader(s->orig)->type, code);
+		mtp_span_begin(&span, s->code);
 		while (at < s->n - (k - 1 - p))
 		{
 			Size		r = item_room(s, at);
@@ -331,7 +331,7 @@ plan_split(Split *s, int n)
 	int			max = Min(s->n, MTP_BLINK_MAX_K);
 	int			k;
 
-	mtp_span_begin(&all, MtpHeader(s->orig)->type, mtp_blink_info(s->put->rel)->norm);
+	mtp_span_begin(&all, s->code);
 	for (int i = 0; i < s->n; i++)
 		mtp_span_add(&all, s->items[i]);
 	find_narrow(s, &all);
@@ -467,7 +467,7 @@ make_pages(Split *s)
 		bool		last = i == s->k - 1;
 
 		s->pages[i] = page;
-		mtp_page_init(page, oh->type, oh->level, mtp_blink_info(rel)->norm);
+		mtp_page_init(page, oh->type, oh->level, s->code);
 		h->left = i == 0 ? oh->left : BufferGetBlockNumber(s->bufs[i - 1]);
 		h->right = last ? oh->right : BufferGetBlockNumber(s->bufs[i + 1]);
 		h->cycleid = cycleid;
@@ -520,7 +520,7 @@ describe_left(Split *s, Left *left)
 	left->items = NULL;
 	left->bytes = 0;
 	if (n > 0)
-		left->items = mtp_blink_flatten(n, s->new, &left->bytes);
+		left->items = mtp_blink_flatten(h->norm, n, s->new, &left->bytes);
 	left->high = h->highkey != 0 ? MtpHighKey(s->pages[0]) : NULL;
 
 #ifdef USE_ASSERT_CHECKING
@@ -744,7 +744,9 @@ post_downlinks(MtpBlinkPut *put, int k, Buffer *bufs, IndexTuple *pivots)
 static void
 split_page(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos, IndexTuple *items)
 {
-	Split		s = {.put = put,.orig = BufferGetPage(buf)};
+	Page		page = BufferGetPage(buf);
+	Split		s = {.put = put,.orig = page,
+	.code = mtp_page_code(MtpHeader(page)->type, mtp_blink_info(put->rel)->norm)};
 	Buffer		rbuf = InvalidBuffer;
 
 	/* The images come first, so that the right sibling is locked as briefly as possible. */

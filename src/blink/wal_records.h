@@ -13,8 +13,8 @@
 #include "storage/block.h"
 
 /*
- * MTP_WAL_INSERT.  Block 0: the page; data: uint16 pos[nitems], then the tuples, each MAXALIGNed
- * except the last.  Blocks 1 ..: children whose MTP_INCOMPLETE is cleared.
+ * MTP_WAL_INSERT.  Block 0: the page; data: uint16 pos[nitems], then the tuples, aligned as bodies
+ * on the page are (mtp_body_size).  Blocks 1 ..: children whose MTP_INCOMPLETE is cleared.
  *
  * With MTP_INSERT_MERGES in nitems the page is a leaf whose equal keys are merged into lists
  * (mtp_page_merge).  Then the bits that say which follow the positions, MTP_SAME_BYTES of all
@@ -30,11 +30,11 @@ typedef struct MtpWalInsert
 /*
  * MTP_WAL_SPLIT.  Blocks 0 .. k-1: the pages, left to right.  Block 0 is changed; data: MtpWalLeft,
  * uint16 pos[nnew], MTP_SAME_BYTES(nold + nnew) of bits, the high key if has_high, MAXALIGNed, and
- * the new items, each MAXALIGNed except the last.  The others are initialized; data of each: its
- * MtpPageHeader, then its bodies as on the page (last item first, high key last), then the heads of
- * its narrow items, first to last.  Block k, if has_right: the old right sibling, whose left link
- * now leads to block k-1.  Further blocks: children whose MTP_INCOMPLETE is cleared.  With k = 1
- * the page is written anew.
+ * the new items, aligned as bodies on the new page are.  The others are initialized; data of each:
+ * its MtpPageHeader, then its bodies as on the page (last item first, high key last), then the
+ * heads of its narrow items, first to last.  Block k, if has_right: the old right sibling, whose
+ * left link now leads to block k-1.  Further blocks: children whose MTP_INCOMPLETE is cleared.
+ * With k = 1 the page is written anew.
  */
 typedef struct MtpWalSplit
 {

@@ -21,7 +21,7 @@ mtp_page_init(Page page, uint8 type, uint16 level, uint8 norm)
 	h->format = MTP_PAGE_FORMAT;
 	h->left = h->right = InvalidBlockNumber;
 	h->level = level;
-	h->norm = norm;
+	h->norm = mtp_page_code(type, norm);
 	h->shift = 32;
 	h->cap = MTP_DIR_STEP;
 	h->page_id = MTP_PAGE_ID;
@@ -38,7 +38,7 @@ static inline int
 lay_out(Page page, int nitems, Size bytes)
 {
 	MtpPageHeader *h = MtpHeader(page);
-	Size		item = bytes / Max(nitems, 1) + sizeof(MtpNode) / MTP_NODE_SLOTS;
+	Size		item = bytes / Max(nitems, 1) + MTP_SLOT_ROOM;
 	Size		need = mtp_page_need(nitems, bytes);
 	int			more = need < MTP_PAGE_ROOM ? (MTP_PAGE_ROOM - need) / item : 0;
 	int			nodes = Max(MTP_NODES_FOR(nitems + more), 1);
@@ -60,7 +60,7 @@ static inline uint16
 put_body(Page page, IndexTuple body)
 {
 	PageHeader	ph = (PageHeader) page;
-	Size		size = MAXALIGN(IndexTupleSize(body));
+	Size		size = mtp_body_size(MtpHeader(page)->norm, body);
 
 	ph->pd_upper -= size;
 	memset((char *) page + ph->pd_upper + size - MAXIMUM_ALIGNOF, 0, MAXIMUM_ALIGNOF);
@@ -211,7 +211,7 @@ pack(Page page, int n, const IndexTuple *items, IndexTuple highkey)
 {
 	PageHeader	ph = (PageHeader) page;
 	MtpPageHeader *h = MtpHeader(page);
-	Size		bytes = highkey ? MAXALIGN(IndexTupleSize(highkey)) : 0;
+	Size		bytes = highkey ? mtp_body_size(h->norm, highkey) : 0;
 	uint64		norms[MTP_MAX_ITEMS];
 	int			fill;
 
@@ -219,7 +219,7 @@ pack(Page page, int n, const IndexTuple *items, IndexTuple highkey)
 	if (n > MTP_MAX_ITEMS)
 		return false;
 	for (int i = 0; i < n; i++)
-		norms[i] = mtp_page_narrows(h) && items[i]->t_info == MTP_NARROW_FULL ?
+		norms[i] = mtp_page_narrows(h) && items[i]->t_info == mtp_narrow_full(h->norm) ?
 			mtp_norm_fixed(h->norm, (char *) items[i] + sizeof(IndexTupleData)) :
 			mtp_norm_tuple(h->norm, items[i]);
 	h->nitems = n;
@@ -265,15 +265,14 @@ renarrow(Page page, MtpPageHeader was, const uint64 *norms)
 		{
 			IndexTuple	body = mtp_slot_body(page, i, j);
 			bool		narrow = mtp_body_narrow(h, body);
-			bool		becomes = (narrow || body->t_info == MTP_NARROW_FULL) &&
+			bool		becomes = (narrow || body->t_info == mtp_narrow_full(h->norm)) &&
 			mtp_page_narrow_norm(h, mtp_page_head(h, norms[at])) == norms[at];
 
 			before += narrow;
 			after += becomes;
 			changes += narrow != becomes;
 		}
-	bytes = bytes + before * (MTP_NARROW_FULL - MTP_NARROW_BODY) -
-		after * (MTP_NARROW_FULL - MTP_NARROW_BODY);
+	bytes = bytes + before * mtp_norm_align(h->norm) - after * mtp_norm_align(h->norm);
 	if (after < before &&
 		(before >= h->nitems / 2 || mtp_page_need(h->nitems, bytes) > MTP_PAGE_ROOM))
 	{
@@ -595,7 +594,7 @@ drop_items(Page page, int n, const uint16 *pos)
 		/* No slot leads to this hint any more, so mtp_page_mask can't hide it. */
 		if (h->type == MTP_PAGE_LEAF && mtp_item_is_list(itup))
 			MtpListHeadOf(itup)->dead = 0;
-		h->garbage += MAXALIGN(IndexTupleSize(itup));
+		h->garbage += mtp_body_size(h->norm, itup);
 		if (mtp_slot_dead(page, p.node, p.slot) && h->ndead > 0)
 			h->ndead--;
 		memmove(&node->heads[p.slot], &node->heads[p.slot + 1], tail * sizeof(uint32));
@@ -651,13 +650,13 @@ mtp_page_delete(Page page, int n, const uint16 *at)
 			whole[nwhole++] = p.pos;
 		else if (i > first)
 		{
-			Size		size = MAXALIGN(IndexTupleSize(itup));
+			Size		size = mtp_body_size(MtpHeader(page)->norm, itup);
 			uint16		gone[MTP_LIST_TIDS];
 
 			for (int j = first; j < i; j++)
 				gone[j - first] = at[j] - entry;
 			mtp_list_remove(itup, i - first, gone);
-			MtpHeader(page)->garbage += size - MAXALIGN(IndexTupleSize(itup));
+			MtpHeader(page)->garbage += size - mtp_body_size(MtpHeader(page)->norm, itup);
 		}
 		entry = end;
 		if (!mtp_pos_next(page, &p))

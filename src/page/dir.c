@@ -50,7 +50,7 @@ mtp_page_bytes(Page page, int n, const IndexTuple *items, const uint64 *norms)
 
 	for (int i = 0; i < n; i++)
 		bytes += narrows && mtp_page_narrows_item(h, items[i], norms[i]) ? MTP_NARROW_BODY :
-			MAXALIGN(IndexTupleSize(items[i]));
+			mtp_body_size(h->norm, items[i]);
 	return bytes;
 }
 
@@ -66,16 +66,16 @@ static bool
 body_ok(Page page, unsigned off, bool item)
 {
 	PageHeader	ph = (PageHeader) page;
+	uint8		code = MtpHeader(page)->norm;
 	IndexTuple	itup;
 
-	if (off != MAXALIGN(off) || off < ph->pd_upper ||
+	if (off % mtp_norm_align(code) != 0 || off < ph->pd_upper ||
 		off + sizeof(IndexTupleData) > ph->pd_special)
 		return false;
 	itup = (IndexTuple) ((char *) page + off);
 	return IndexTupleSize(itup) >= sizeof(IndexTupleData) &&
-		off + MAXALIGN(IndexTupleSize(itup)) <= ph->pd_special &&
-		((item && mtp_body_narrow(MtpHeader(page), itup)) ||
-		 mtp_norm_whole(MtpHeader(page)->norm, itup));
+		off + mtp_body_size(code, itup) <= ph->pd_special &&
+		((item && mtp_body_narrow(MtpHeader(page), itup)) || mtp_norm_whole(code, itup));
 }
 
 /* True if each node in use has 1 .. 16 items, and all together have as many as the page says. */
@@ -136,7 +136,7 @@ mtp_page_shape(Page page)
 	if (h->format < MTP_PAGE_OLDEST || h->format > MTP_PAGE_FORMAT)
 		return "page format is unknown";
 	if (ph->pd_special != BLCKSZ || ph->pd_upper > ph->pd_special ||
-		ph->pd_lower > ph->pd_upper || ph->pd_upper != MAXALIGN(ph->pd_upper))
+		ph->pd_lower > ph->pd_upper || ph->pd_upper % mtp_norm_align(h->norm) != 0)
 		return "page header's bounds are out of order";
 	if (h->type == MTP_PAGE_META || h->type == MTP_PAGE_DELETED)
 		return NULL;
@@ -150,8 +150,11 @@ mtp_page_shape(Page page)
 	if (h->shift > 63)
 		return "directory's window is wrong";
 	if ((h->norm & MTP_NORM_KIND) > MTP_NORM_NAME ||
-		((h->norm & MTP_NORM_ALONE) && !mtp_norm_is_exact(h->norm)))
+		((h->norm & MTP_NORM_ALONE) && !mtp_norm_is_exact(h->norm)) ||
+		((h->norm & MTP_NORM_SHORT) && mtp_norm_is_wide(h->norm)))
 		return "kind of normalized keys is unknown";
+	if ((h->norm & MTP_NORM_LEAF) && (h->type != MTP_PAGE_LEAF || h->format == MTP_PAGE_OLDEST))
+		return "bodies are of a kind that the page cannot have";
 	if (h->highkey != 0 && !body_ok(page, h->highkey, false))
 		return "high key is not an item";
 	if ((h->highkey == 0) != (h->right == InvalidBlockNumber))
@@ -203,14 +206,14 @@ mtp_page_fault(Page page, int *pos)
 			if (last != mtp_page_head(h, norm) ||
 				(mtp_body_narrow(h, body) && norm != mtp_page_narrow_norm(h, last)))
 				return "head in the directory differs from its item's key";
-			bytes += MAXALIGN(IndexTupleSize(body));
+			bytes += mtp_body_size(h->norm, body);
 		}
 		*pos = -1;
 		if (MtpDir(page)[i] != last)
 			return "directory's first level differs from its second";
 	}
 	if (h->highkey != 0)
-		bytes += MAXALIGN(IndexTupleSize(MtpHighKey(page)));
+		bytes += mtp_body_size(h->norm, MtpHighKey(page));
 	if (bytes != mtp_page_body_bytes(page))
 		return "free space is not what items and garbage leave";
 	return NULL;

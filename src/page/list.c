@@ -27,7 +27,7 @@ mtp_list_fault(IndexTuple itup)
 	Size		key = BTreeTupleGetPostingOffset(itup);
 	int			n = BTreeTupleGetNPosting(itup);
 
-	if (key < sizeof(IndexTupleData) || key != MAXALIGN(key) || key >= size ||
+	if (key < sizeof(IndexTupleData) || key % sizeof(int32) != 0 || key >= size ||
 		size - key < sizeof(MtpListHead))
 		return "list's key has a wrong size";
 	if ((itup->t_tid.ip_posid & BT_STATUS_OFFSET_MASK) != BT_IS_POSTING ||

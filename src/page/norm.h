@@ -28,8 +28,19 @@
 #define MTP_NORM_NAME		12	/* name in C */
 #define MTP_NORM_KIND		0x0F
 #define MTP_NORM_ALONE		0x10	/* of an exact kind, and an entry's only column (page.h) */
+#define MTP_NORM_SHORT		0x20	/* bodies on leaves stand at multiples of 4, not 8 */
 #define MTP_NORM_DESC		0x40	/* order reversed */
 #define MTP_NORM_NULLS_FIRST 0x80
+
+/* What a code says of leaves: other pages do without. */
+#define MTP_NORM_LEAF		(MTP_NORM_ALONE | MTP_NORM_SHORT)
+
+/* Bodies stand at multiples of so many bytes where the code is a page's. */
+static inline Size
+mtp_norm_align(uint8 code)
+{
+	return (code & MTP_NORM_SHORT) ? sizeof(int32) : MAXIMUM_ALIGNOF;
+}
 
 /* True if equal normalized keys mean the very same datum, nulls aside. */
 static inline bool
@@ -38,6 +49,15 @@ mtp_norm_is_exact(uint8 code)
 	uint8		kind = code & MTP_NORM_KIND;
 
 	return kind >= MTP_NORM_INT2 && kind <= MTP_NORM_CHAR;
+}
+
+/* True if values are read as eight bytes at once. */
+static inline bool
+mtp_norm_is_wide(uint8 code)
+{
+	uint8		kind = code & MTP_NORM_KIND;
+
+	return kind == MTP_NORM_INT8 || kind == MTP_NORM_UINT8 || kind == MTP_NORM_FLOAT8;
 }
 
 /*

@@ -64,7 +64,7 @@ typedef struct MtpPageHeader
 	uint16		cycleid;		/* vacuum cycle of the last split */
 	uint64		base;			/* window: normalized key of head 0 */
 	uint8		shift;			/* window: 0 .. 63 */
-	uint8		norm;			/* MTP_NORM_* code of the first key column */
+	uint8		norm;			/* MTP_NORM_* code: of the first key column, and of bodies */
 	uint16		nitems;			/* items, high key not counted */
 	uint16		nnodes;			/* directory nodes in use */
 	uint16		cap;			/* room of dir[] and counts[], in nodes */
@@ -82,9 +82,9 @@ typedef struct MtpNode
 	uint16		offs[MTP_NODE_SLOTS];	/* body's offset | MTP_SLOT_* */
 } MtpNode;
 
-/* Bodies are MAXALIGNed, so the low bits of an offset are free for flags. */
+/* Bodies stand at multiples of 4 at least, so the low bits of an offset are free for flags. */
 #define MTP_SLOT_DEAD		0x0001	/* hint: the row is dead to everyone */
-#define MTP_SLOT_FLAGS		0x0007
+#define MTP_SLOT_FLAGS		0x0003
 
 #define MTP_HEADER_AT		MAXALIGN(SizeOfPageHeaderData)
 #define MTP_DIR_AT			(MTP_HEADER_AT + sizeof(MtpPageHeader))
@@ -110,11 +110,10 @@ typedef struct MtpNode
 #define MTP_NODES_FOR(nitems) (((nitems) + MTP_NODE_SLOTS - 1) / MTP_NODE_SLOTS)
 
 /*
- * For filling pages one by one: the room of an item with its share of the directory, and the room
- * for items on a page that is filled to so many percent
+ * For filling pages one by one: an item's share of the directory, and the room for items on a page
+ * that is filled to so many percent
  */
-#define MTP_ITEM_ROOM(itup) \
-	(MAXALIGN(IndexTupleSize(itup)) + sizeof(MtpNode) / MTP_NODE_SLOTS)
+#define MTP_SLOT_ROOM	(sizeof(MtpNode) / MTP_NODE_SLOTS)
 #define MTP_FILL_ROOM(percent) ((MTP_PAGE_ROOM - MTP_DIR_STEP * 10) * (percent) / 100)
 
 /*
@@ -147,21 +146,36 @@ StaticAssertDecl(MTP_DIR_BYTES(1) + MAXALIGN(sizeof(IndexTupleData)) +
 StaticAssertDecl(MTP_MAX_ENTRIES <= PG_UINT16_MAX, "numbers of entries are uint16");
 
 /*
- * A narrow item's body is a tuple header, its tuple one of this size: that of all whose only column
- * is of an exact kind and not null.
+ * A narrow item's body is a tuple header.  Its tuple, whose only column is of an exact kind and not
+ * null, has this size.
  */
 #define MTP_NARROW_BODY	sizeof(IndexTupleData)
-#define MTP_NARROW_FULL	(sizeof(IndexTupleData) + sizeof(uint64))
+
+static inline Size
+mtp_narrow_full(uint8 code)
+{
+	return MTP_NARROW_BODY + mtp_norm_align(code);
+}
 
 StaticAssertDecl(MAXIMUM_ALIGNOF == sizeof(uint64) &&
 				 MTP_NARROW_BODY == MAXALIGN(MTP_NARROW_BODY), "one column takes eight bytes");
+
+/* A body on a leaf takes at most so many bytes less than its tuple, MAXALIGNed. */
+#define MTP_BODY_SPARES	MAXIMUM_ALIGNOF
 
 /* Room for the tuple of a narrow item */
 typedef union MtpItemRoom
 {
 	IndexTupleData tuple;
-	char		bytes[MTP_NARROW_FULL] pg_attribute_aligned(MAXIMUM_ALIGNOF);
+	char		bytes[MTP_NARROW_BODY + MAXIMUM_ALIGNOF] pg_attribute_aligned(MAXIMUM_ALIGNOF);
 } MtpItemRoom;
+
+/* The bytes that a body, tuple or pivot takes on a page with this code */
+static inline Size
+mtp_body_size(uint8 code, IndexTuple body)
+{
+	return TYPEALIGN(mtp_norm_align(code), IndexTupleSize(body));
+}
 
 /*
  * The place of an item: its rank (pos), and where the directory keeps it (node, slot).  A function
@@ -204,7 +218,7 @@ mtp_page_narrow_norm(const MtpPageHeader *h, uint32 head)
 static inline bool
 mtp_page_narrows(const MtpPageHeader *h)
 {
-	return (h->norm & MTP_NORM_ALONE) && h->type == MTP_PAGE_LEAF;
+	return (h->norm & MTP_NORM_ALONE) != 0;
 }
 
 /*
@@ -215,7 +229,7 @@ mtp_page_narrows(const MtpPageHeader *h)
 static inline bool
 mtp_page_narrows_item(const MtpPageHeader *h, IndexTuple itup, uint64 norm)
 {
-	return itup->t_info == MTP_NARROW_FULL && mtp_page_narrows(h) &&
+	return mtp_page_narrows(h) && itup->t_info == mtp_narrow_full(h->norm) &&
 		mtp_page_narrow_norm(h, mtp_page_head(h, norm)) == norm;
 }
 
@@ -231,7 +245,7 @@ static inline IndexTuple
 mtp_body_widen(uint8 code, uint64 norm, IndexTuple body, MtpItemRoom *room)
 {
 	room->tuple.t_tid = body->t_tid;
-	room->tuple.t_info = MTP_NARROW_FULL;
+	room->tuple.t_info = mtp_narrow_full(code);
 	mtp_norm_put_fixed(code, norm, room->bytes + sizeof(IndexTupleData));
 	return &room->tuple;
 }
@@ -271,7 +285,8 @@ mtp_slot_in_page(Page page, int node, int slot)
 	unsigned	off = MtpNodes(page)[node].offs[slot] & ~MTP_SLOT_FLAGS;
 	Size		size;
 
-	if (off < ((PageHeader) page)->pd_upper || off > BLCKSZ - sizeof(IndexTupleData))
+	if (off < ((PageHeader) page)->pd_upper || off > BLCKSZ - sizeof(IndexTupleData) ||
+		off % mtp_norm_align(MtpHeader(page)->norm) != 0)
 		return false;
 	size = IndexTupleSize((IndexTuple) ((char *) page + off));
 	return size >= sizeof(IndexTupleData) && off + size <= BLCKSZ;
@@ -381,6 +396,13 @@ extern const char *mtp_page_shape(Page page);
  */
 extern void mtp_page_init(Page page, uint8 type, uint16 level, uint8 norm);
 
+/* The code of a page of this type in an index of this one: bodies differ on leaves alone. */
+static inline uint8
+mtp_page_code(uint8 type, uint8 code)
+{
+	return type == MTP_PAGE_LEAF ? code : code & ~MTP_NORM_LEAF;
+}
+
 /*
  * Inserts n items.  Item i goes before the item at rank pos[i] of the page as it was; ranks
  * ascend, and items of equal ranks keep their order.  norms[i] is the normalized key of items[i].
@@ -413,8 +435,8 @@ extern Page mtp_page_merge(Page page, int n, const uint16 *pos, const IndexTuple
 /*
  * An image of the left page of a split: of what the page's first nold items and n new ones make
  * (as above) the first `count`, and the high key, NULL for none.  The caller sets flags and the
- * right link.  NULL if they are not as many, or a list is damaged.  code: of its normalized keys,
- * with MTP_NORM_ALONE where the page was from before there were narrow items.
+ * right link.  NULL if they are not as many, or a list is damaged.  code: the image's, which may
+ * say more of bodies than the page's.
  */
 extern Page mtp_page_left(Page page, uint8 code, int nold, int n, const uint16 *pos,
 						  const IndexTuple *items, const uint8 *same, int count,
@@ -455,9 +477,9 @@ mtp_page_need(int n, Size bytes)
  */
 typedef struct MtpSpan
 {
-	uint8		code;			/* with MTP_NORM_ALONE only if the page is a leaf */
+	uint8		code;
 	int			n;
-	Size		whole;			/* bytes of the tuples, each MAXALIGNed */
+	Size		whole;			/* bytes of the tuples, if all bodies are whole */
 	int			plain;			/* tuples that may become narrow */
 	int			keys;			/* these and lists, and … */
 	uint64		low;			/* … of their normalized keys the first, … */
@@ -465,11 +487,12 @@ typedef struct MtpSpan
 	uint64		differ;			/* … and the bits in which they differ */
 } MtpSpan;
 
+/* code: of the page (mtp_page_code) */
 static inline void
-mtp_span_begin(MtpSpan *s, uint8 type, uint8 code)
+mtp_span_begin(MtpSpan *s, uint8 code)
 {
 	memset(s, 0, sizeof(*s));
-	s->code = type == MTP_PAGE_LEAF ? code : code & ~MTP_NORM_ALONE;
+	s->code = code;
 }
 
 /*
@@ -479,13 +502,15 @@ mtp_span_begin(MtpSpan *s, uint8 type, uint8 code)
 static inline void
 mtp_span_add(MtpSpan *s, IndexTuple itup)
 {
+	bool		narrow;
 	uint64		norm;
 
 	s->n++;
-	s->whole += MAXALIGN(IndexTupleSize(itup));
+	s->whole += mtp_body_size(s->code, itup);
 	if ((s->code & MTP_NORM_ALONE) == 0)
 		return;
-	norm = itup->t_info == MTP_NARROW_FULL ?
+	narrow = itup->t_info == mtp_narrow_full(s->code);
+	norm = narrow ?
 		mtp_norm_fixed(s->code, (char *) itup + sizeof(IndexTupleData)) :
 		mtp_norm_tuple(s->code, itup);
 	if (norm == ((s->code & MTP_NORM_NULLS_FIRST) ? 0 : PG_UINT64_MAX))
@@ -494,7 +519,7 @@ mtp_span_add(MtpSpan *s, IndexTuple itup)
 		s->low = norm;
 	s->high = norm;
 	s->differ |= norm ^ s->low;
-	if (itup->t_info == MTP_NARROW_FULL)
+	if (narrow)
 		s->plain++;
 }
 
@@ -514,15 +539,14 @@ mtp_span_narrow(const MtpSpan *s)
 static inline Size
 mtp_span_bytes(const MtpSpan *s)
 {
-	return mtp_span_narrow(s) ?
-		s->whole - s->plain * (MTP_NARROW_FULL - MTP_NARROW_BODY) : s->whole;
+	return mtp_span_narrow(s) ? s->whole - s->plain * mtp_norm_align(s->code) : s->whole;
 }
 
 /* The bytes with the items' share of the directory */
 static inline Size
 mtp_span_room(const MtpSpan *s)
 {
-	return mtp_span_bytes(s) + s->n * (sizeof(MtpNode) / MTP_NODE_SLOTS);
+	return mtp_span_bytes(s) + s->n * MTP_SLOT_ROOM;
 }
 
 #endif							/* MTP_PAGE_H */

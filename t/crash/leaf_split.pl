@@ -61,7 +61,7 @@ sub verify
 # What the index is called; its key and rows; one row, or a batch, that splits a page; the injection point; mtpower.batch_min_rows
 foreach my $case (
 	[ 'one_leaf', 'long_(a)', 60, 'INSERT INTO one_leaf VALUES (3001)', 'leaf_split' ],
-	[ 'batch_leaf', 'to_char_(a)', 2000, 'INSERT INTO batch_leaf SELECT 30001 + g % 99 FROM generate_series(1, 3000) g', 'leaf_split' ],
+	[ 'batch_leaf', 'to_char_(a)', 2000, 'INSERT INTO batch_leaf SELECT 90001 + g % 99 FROM generate_series(1, 3000) g', 'leaf_split' ],
 	[ 'root_leaf', 'to_char_(a)', 150, 'INSERT INTO root_leaf SELECT g FROM generate_series(1, 3000) g', 'leaf_split' ],
 	[ 'one_inner', 'long_(a)', 300, 'INSERT INTO one_inner SELECT 3001 + g FROM generate_series(1, 90) g', 'inner_split' ],
 	[ 'batch_inner', 'long_(a)', 300, 'INSERT INTO batch_inner SELECT 3001 + g FROM generate_series(1, 1000) g', 'inner_split' ],
@@ -120,7 +120,7 @@ foreach my $server ($standby, $node)
 	my $where = $server == $node ? 'primary' : 'promoted standby';
 	foreach my $insert (
 		'INSERT INTO one_leaf VALUES (3001)',
-		'INSERT INTO batch_leaf SELECT 30001 + g % 99 FROM generate_series(1, 3000) g',
+		'INSERT INTO batch_leaf SELECT 90001 + g % 99 FROM generate_series(1, 3000) g',
 		'INSERT INTO root_leaf SELECT g FROM generate_series(1, 3000) g',
 		'INSERT INTO one_inner SELECT 3001 + g FROM generate_series(1, 90) g',
 		'INSERT INTO batch_inner SELECT 3001 + g FROM generate_series(1, 1000) g',

@@ -27,7 +27,7 @@ sub item
 	while ($rank >= peek($page, count_at($page, $node), 'C')) { $rank -= peek($page, count_at($page, $node++), 'C'); }
 	my $head = node_at($page, $node) + 4 * $rank;
 	my $off = node_at($page, $node) + 64 + 2 * $rank;
-	return { node => $node, slot => $rank, head => $head, off => $off, body => peek($page, $off, 'S') & ~7 };
+	return { node => $node, slot => $rank, head => $head, off => $off, body => peek($page, $off, 'S') & ~3 };
 }
 
 # Downlinks and TIDs are a block in two halves, and an offset.
@@ -55,7 +55,8 @@ sub take_out
 	poke($page, count_at($page, $it->{node}), 'C', $n - 1);
 	poke($page, 64 + 4 * $it->{node}, 'L', peek($page, $start + 4 * ($n - 2), 'L'));
 	put($page, 'nitems', get($page, 'nitems') - 1);
-	put($page, 'garbage', get($page, 'garbage') + ((peek($page, $it->{body} + 6, 'S') & 0x1FFF) + 7 & ~7));
+	my $by = get($page, 'norm') & 0x20 ? 4 : 8;
+	put($page, 'garbage', get($page, 'garbage') + ((peek($page, $it->{body} + 6, 'S') & 0x1FFF) + $by - 1 & -$by));
 	return;
 }
 
@@ -144,7 +145,7 @@ leaf_case('number of items', 0, qr/directory does not have as many items/, 0, su
 leaf_case('body offset', 0, qr/not an item/, 4, sub { my ($page) = @_; poke($page, item($page, 3)->{off}, 'S', 48); });
 leaf_case('unknown slot flag', 0, qr/unknown flags/, 4, sub {
 	my ($page) = @_;
-	poke($page, item($page, 3)->{off}, 'S', peek($page, item($page, 3)->{off}, 'S') | 4);
+	poke($page, item($page, 3)->{off}, 'S', peek($page, item($page, 3)->{off}, 'S') | 2);
 });
 leaf_case('tuple size', 0, qr/not an item|free space/, undef, sub { my ($page) = @_; poke($page, item($page, 3)->{body} + 6, 'S', 8191); });
 leaf_case('right link', 0, qr/Right link leads to block/, 0, sub {

@@ -189,7 +189,7 @@ make_tuple(uint64 key, bool isnull)
 	if (plan.pad > 0)
 		size += rnd(plan.pad + 1);
 	if (plan.code & MTP_NORM_ALONE)
-		size = MAXALIGN(size);	/* as index_form_tuple makes them */
+		size = TYPEALIGN(mtp_norm_align(plan.code), size);	/* as they are formed */
 	size = Min(size, MTP_MAX_ITEM);
 	itup->t_info |= size;
 	serial++;
@@ -468,7 +468,7 @@ check_all(void)
 	MtpItemRoom rooms[ITEMS_MAX];
 	const char *wrong = mtp_page_fault(page, NULL);
 	MtpPageHeader *h = MtpHeader(page);
-	Size		highkey = h->highkey ? MAXALIGN(IndexTupleSize(MtpHighKey(page))) : 0;
+	Size		highkey = h->highkey ? mtp_body_size(h->norm, MtpHighKey(page)) : 0;
 	Size		need = mtp_page_need(nmodel, model_bytes() + highkey);
 
 	if (wrong)
@@ -610,7 +610,7 @@ step_pack(bool part)
 		}
 		nmodel = keep;
 	}
-	mtp_span_begin(&span, MtpHeader(page)->type, plan.code);
+	mtp_span_begin(&span, MtpHeader(page)->norm);
 	for (int i = 0; i < nmodel; i++)
 	{
 		items[i] = model[i].itup;
@@ -620,7 +620,7 @@ step_pack(bool part)
 	{
 		more = IndexTupleSize(MtpHighKey(page));
 		highkey = memcpy(malloc(more), MtpHighKey(page), more);
-		more = MAXALIGN(more);
+		more = mtp_body_size(MtpHeader(page)->norm, highkey);
 	}
 	if (mtp_page_need(nmodel, mtp_span_bytes(&span) + more) > MTP_PAGE_ROOM)
 	{
@@ -638,7 +638,8 @@ step_pack(bool part)
 
 	/* Who fills pages counts on it. */
 	check(mtp_page_body_bytes(page) <= mtp_span_bytes(&span) + more);
-	check(!mtp_span_narrow(&span) || model_bytes() <= span.whole - 8 * span.plain);
+	check(!mtp_span_narrow(&span) ||
+		  model_bytes() <= span.whole - mtp_norm_align(span.code) * span.plain);
 }
 
 static void
@@ -706,6 +707,8 @@ random_plan(void)
 	static const int nulls[] = {0, 0, 1, 30, 100};
 
 	plan.code = rnd(MTP_NORM_NAME + 1) | flags[rnd(lengthof(flags))];
+	if (!mtp_norm_is_wide(plan.code) && rnd(2))
+		plan.code |= MTP_NORM_SHORT;
 	plan.inner = rnd(3) == 0;
 	plan.highkey = rnd(2);
 	plan.distinct = distincts[rnd(lengthof(distincts))];
