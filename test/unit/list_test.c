@@ -69,16 +69,15 @@ tid_of(uint64 code)
 
 /*
  * TIDs of any density: gaps of up to 1 .. 2^40 numbers, offsets up to 1 .. all that are possible,
- * sometimes one that is larger, or a gap that is.  Or a TID in each block, with a low offset but for
- * a few, which make all differences larger.
+ * sometimes one that is larger, or a gap that is.  each: a TID in each block, with a low offset but
+ * for a few, which make all differences larger.
  */
 static void
-random_codes(int n)
+random_codes(int n, bool each)
 {
 	int			gap = rnd(41);
 	int			most = 1 + rnd(rnd(2) ? MaxHeapTuplesPerPage : Min(20, MaxHeapTuplesPerPage));
 	int			odd = rnd(3) ? 0 : 1 + rnd(100);	/* per thousand */
-	bool		each = rnd(6) == 0;
 	uint64		code = rnd64() >> (21 + rnd(43));
 
 	for (ncodes = 0; ncodes < n;)
@@ -377,11 +376,11 @@ test_garbage(void)
 }
 
 /*
- * Items of one key, whose TIDs lie among each other, become lists in the order of all.  Returns how
- * many more they become.
+ * Items of one key, whose TIDs lie among each other, become lists in the order of all.  by_offset:
+ * some have low offsets, the others high ones.  Returns how many more they become.
  */
 static int
-test_merge(void)
+test_merge(bool by_offset)
 {
 	IndexTuple	items[64];
 	IndexTuple	single = random_key(24);
@@ -392,7 +391,6 @@ test_merge(void)
 	int			n = 0;
 	int			nparts = 2 + rnd(5);
 	int			part[TIDS_MAX];
-	bool		by_offset = rnd(2);
 	int			at = 0;
 	int			nmade;
 	int		   *ends;
@@ -457,17 +455,23 @@ main(int argc, char **argv)
 	rng = strtoull(argv[1], NULL, 10) * 2 + 1;
 	for (int i = 0; i < atoi(argv[2]); i++)
 	{
-		random_codes(1 + rnd(rnd(2) ? 1500 : 30));
+		random_codes(1 + rnd(rnd(2) ? 1500 : 30), rnd(6) == 0);
 		if (ncodes == 0)
 			continue;
 		test_making();
-		more = Max(more, test_merge());
+		(void) test_merge(rnd(2));
 		good += test_damage();
 		test_removal();
 		test_garbage();
 	}
+	for (int i = 0; i < 10; i++)
+	{
+		random_codes(TIDS_MAX, true);
+		if (ncodes > 0)
+			more = Max(more, test_merge(true));
+	}
 	where = "end";
-	check(atoi(argv[2]) < 100 || (good > 0 && more > 0));
+	check(good > 0 && (more > 0 || MaxHeapTuplesPerPage < 200));
 	printf("ok\n");
 	return 0;
 }
