@@ -242,7 +242,7 @@ void
 mtp_page_pack(Page page, int n, const IndexTuple *items, IndexTuple highkey)
 {
 	if (!pack(page, n, items, highkey))
-		elog(PANIC, "items do not fit on an mtpower index page");
+		elog(ERROR, "items do not fit on an mtpower index page");
 }
 
 /*
