@@ -204,14 +204,16 @@ nb_search(Page page, const Probe *probe)
 
 /* As src/blink/key.c decides: is the item before the key? */
 static bool
-before(void *arg, IndexTuple item, uint32 head)
+before(void *arg, unsigned off, uint32 head)
 {
 	const Probe *probe = arg;
+	IndexTuple	item;
 	bool		isnull;
 	Datum		value;
 
-	if (item->t_info == MTP_NARROW_BODY)
+	if (mtp_off_narrow(probe->head->norm, off))
 		return mtp_page_narrow_norm(probe->head, head) < probe->norm;
+	item = (IndexTuple) ((char *) probe->head - MTP_HEADER_AT + (off & ~MTP_SLOT_FLAGS));
 	if (mtp_norm_is_exact(code))
 		return mtp_norm_fixed(code, (char *) item + IndexInfoFindDataOffset(item->t_info)) <
 			probe->norm;

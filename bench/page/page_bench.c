@@ -35,6 +35,7 @@ typedef struct Probe
 {
 	const Keyed *item;
 	Compare		compare;
+	Page		page;
 } Probe;
 
 static uint8 code;				/* MTP_NORM_INT4 or MTP_NORM_BYTES */
@@ -157,9 +158,10 @@ page_items(void)
 /* ---------- the two layouts ---------- */
 
 static inline bool
-before(void *arg, IndexTuple item, uint32 head)
+before(void *arg, unsigned off, uint32 head)
 {
 	Probe	   *probe = arg;
+	IndexTuple	item = (IndexTuple) (probe->page + (off & ~MTP_SLOT_FLAGS));
 	int			c;
 
 	if (mtp_norm_is_exact(code))
@@ -177,7 +179,7 @@ before(void *arg, IndexTuple item, uint32 head)
 static inline int
 mtp_find(Page page, const Keyed *item)
 {
-	Probe		probe = {item, the_compare};
+	Probe		probe = {item, the_compare, page};
 
 	mtp_page_prefetch(page);
 	return mtp_page_search_by(page, MtpHeader(page), item->norm, true, true, before, &probe).pos;

@@ -111,7 +111,7 @@ add_item(Share *s, IndexTuple itup, uint64 norm)
 	s->bytes += mtp_body_size(s->code, itup) + 8;
 
 	/* What may become narrow counts as if it did. */
-	if ((s->code & MTP_NORM_ALONE) && itup->t_info == mtp_narrow_full(s->code))
+	if (mtp_item_cuts(s->code, itup))
 		s->bytes -= mtp_norm_align(s->code);
 }
 

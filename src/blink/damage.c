@@ -40,9 +40,12 @@ mtp_blink_fail_page(Relation rel, Page page, const char *what)
 
 /* ---------- items ---------- */
 
-/* True if all attributes that a leaf tuple or pivot of this index should have lie within it. */
+/*
+ * True if all attributes that a leaf tuple or pivot of this index should have lie within it, and at
+ * most so many bytes are behind them.
+ */
 static bool
-tuple_whole(Relation rel, IndexTuple itup)
+tuple_whole(Relation rel, IndexTuple itup, Size more)
 {
 	TupleDesc	tupdesc = RelationGetDescr(rel);
 	int			natts = BTreeTupleGetNAtts(itup, rel);
@@ -74,7 +77,7 @@ tuple_whole(Relation rel, IndexTuple itup)
 			return false;
 		off = att_addlength_pointer(off, att->attlen, data + off);
 	}
-	return off <= size;
+	return off <= size && size - off <= more;
 }
 
 const char *
@@ -93,7 +96,7 @@ mtp_blink_pivot_fault(Relation rel, IndexTuple itup)
 						IndexTupleSize(itup) < sizeof(IndexTupleData) + sizeof(ItemPointerData) ||
 						!ItemPointerIsValid(tid)))
 		return "pivot tuple has a wrong TID";
-	if (!tuple_whole(rel, itup))
+	if (!tuple_whole(rel, itup, INDEX_SIZE_MASK))
 		return "pivot tuple is damaged";
 	return NULL;
 }
@@ -112,7 +115,7 @@ mtp_blink_entry_fault(Relation rel, IndexTuple itup)
 		return "entry is not a plain tuple";
 	else if (!mtp_tid_possible(&itup->t_tid))
 		return "entry has an invalid TID";
-	if (!tuple_whole(rel, itup))
+	if (!tuple_whole(rel, itup, MAXIMUM_ALIGNOF - 1))
 		return "entry is damaged";
 	return NULL;
 }

@@ -49,10 +49,10 @@ mtp_blink_make_info(Relation rel)
 	info->nkeyatts = IndexRelationGetNumberOfKeyAttributes(rel);
 	info->natts = IndexRelationGetNumberOfAttributes(rel);
 	info->single = info->nkeyatts == 1 && mtp_norm_is_exact(info->norm);
-	if (info->single && info->natts == 1)
-		info->norm |= MTP_NORM_ALONE;
 	if (fits_short(rel))
 		info->norm |= MTP_NORM_SHORT;
+	if (mtp_norm_is_exact(info->norm))
+		info->norm |= MTP_NORM_CUT;
 	info->fixed = fixed_size(rel, info->natts);
 	info->fixed_key = fixed_size(rel, info->nkeyatts);
 	info->lists = -1;
@@ -325,25 +325,25 @@ mtp_blink_truncate(Relation rel, IndexTuple left, IndexTuple right, BTScanInsert
 }
 
 /*
- * The item that a search has come to (`body` is where the directory leads), checked before it is
+ * The item that a search has come to (`slot` is its offset with the flags), checked before it is
  * compared (invariant B14).  NULL if the reader is torn.
  */
 static inline IndexTuple
-checked_item(MtpPageReader *v, IndexTuple body, uint32 head)
+checked_item(MtpPageReader *v, unsigned slot, uint32 head)
 {
-	Size		off = (char *) body - v->page;
-	IndexTuple	item = body;
+	unsigned	off = slot & ~MTP_SLOT_FLAGS;
+	IndexTuple	item = (IndexTuple) (v->page + off);
 
 	if (!BufferIsValid(v->buf))
 		return v->torn ? NULL :
-			mtp_blink_reader_copy(v, off, head, v->head.type != MTP_PAGE_LEAF);
+			mtp_blink_reader_copy(v, slot, head, v->head.type != MTP_PAGE_LEAF);
 	if (unlikely(off < ((PageHeader) v->page)->pd_upper || off > BLCKSZ - sizeof(IndexTupleData) ||
 				 off % mtp_norm_align(v->head.norm) != 0 ||
-				 IndexTupleSize(body) < sizeof(IndexTupleData) ||
-				 off + IndexTupleSize(body) > BLCKSZ))
+				 IndexTupleSize(item) < sizeof(IndexTupleData) ||
+				 off + IndexTupleSize(item) > BLCKSZ))
 		mtp_blink_fail_page(v->rel, v->page, "directory points to something that is not an item");
-	if (mtp_body_narrow(&v->head, body))
-		item = mtp_blink_reader_widen(v, body, head);
+	if (mtp_off_narrow(v->head.norm, slot))
+		item = mtp_blink_reader_widen(v, item, head);
 	if (!mtp_blink_item_plain(v->rel, v->page, item))
 		mtp_blink_check_item(v->rel, v->page, item);
 	return item;
@@ -351,13 +351,24 @@ checked_item(MtpPageReader *v, IndexTuple body, uint32 head)
 
 /* True if the item is before the place that the key asks for: an MtpBefore. */
 static bool
-is_before(void *arg, IndexTuple body, uint32 head)
+is_before(void *arg, unsigned off, uint32 head)
 {
 	MtpBlinkKey *key = arg;
+	const MtpPageHeader *h = &key->view->head;
 	IndexTuple	item;
 	int			cmp;
 
-	item = checked_item(key->view, body, head);
+	/* A narrow item's head may say all of it. */
+	if (mtp_off_narrow(h->norm, off) && key->by_norm && !key->null)
+	{
+		uint64		norm = mtp_page_narrow_norm(h, head);
+
+		if (norm != key->norm)
+			return norm < key->norm;
+		if (key->bt.keysz == 1 && key->bt.scantid == NULL)
+			return key->bt.nextkey;
+	}
+	item = checked_item(key->view, off, head);
 	if (unlikely(item == NULL))
 		return false;
 	cmp = mtp_blink_compare(key, item);

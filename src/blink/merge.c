@@ -122,11 +122,11 @@ mtp_blink_overlaps(Relation rel, int n, const IndexTuple *items, uint8 *same)
 
 /* The item of a slot if its head is `head`: else it has not the key that is looked for. */
 static inline IndexTuple
-item_with_head(Page page, const MtpPos *p, uint32 head, MtpItemRoom *room)
+item_with_head(Relation rel, Page page, const MtpPos *p, uint32 head, MtpItemRoom *room)
 {
 	if (MtpNodes(page)[p->node].heads[p->slot] != head)
 		return NULL;
-	return mtp_slot_item(page, p->node, p->slot, room);
+	return mtp_blink_item(rel, page, p->node, p->slot, room);
 }
 
 /* True if b, the item behind a, begins among a's TIDs. */
@@ -174,7 +174,7 @@ falls_inside(MtpBlinkPut *put, Page page, int n, const uint16 *pos, const IndexT
 		p.slot += pos[i] - p.pos;
 		p.pos = pos[i];
 		if (final && p.pos < h->nitems &&
-			(beside = item_with_head(page, &p, head, &room)) != NULL &&
+			(beside = item_with_head(rel, page, &p, head, &room)) != NULL &&
 			begins_inside(rel, items[i], beside))
 			return true;
 		if (first)
@@ -182,7 +182,7 @@ falls_inside(MtpBlinkPut *put, Page page, int n, const uint16 *pos, const IndexT
 			MtpPos		before = p;
 
 			if (mtp_pos_back(counts, &before) &&
-				(beside = item_with_head(page, &before, head, &room)) != NULL &&
+				(beside = item_with_head(rel, page, &before, head, &room)) != NULL &&
 				begins_inside(rel, beside, items[i]))
 				return true;
 		}

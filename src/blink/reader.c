@@ -35,6 +35,14 @@ mtp_blink_reader_fits(Relation rel, Buffer buf)
 	return type == MTP_PAGE_LEAF || type == MTP_PAGE_INNER;
 }
 
+/* Not inline: where no item is narrow it would only take registers. */
+pg_noinline IndexTuple
+mtp_blink_reader_widen(MtpPageReader *v, IndexTuple body, uint32 head)
+{
+	return mtp_body_widen(v->head.norm, mtp_page_narrow_norm(&v->head, head), body,
+						  (MtpItemRoom *) v->item);
+}
+
 /*
  * The length that the item itself tells is read once, and bounded by the page before anything is
  * copied.  Only after another look at the sequence lock is the copy's contents judged.
@@ -43,19 +51,20 @@ IndexTuple
 mtp_blink_reader_copy(MtpPageReader *v, unsigned off, uint32 head, bool pivot)
 {
 	IndexTuple	itup = (IndexTuple) v->item;
+	unsigned	at = off & ~MTP_SLOT_FLAGS;
 	Size		size;
 
-	if (off > BLCKSZ - sizeof(IndexTupleData))
+	if (at > BLCKSZ - sizeof(IndexTupleData))
 		return mtp_blink_reader_give_up(v);
-	size = *(volatile unsigned short *) ((char *) v->page + off +
+	size = *(volatile unsigned short *) ((char *) v->page + at +
 										 offsetof(IndexTupleData, t_info)) & INDEX_SIZE_MASK;
-	if (size < sizeof(IndexTupleData) || size > Min(BLCKSZ - off, sizeof(v->item)))
+	if (size < sizeof(IndexTupleData) || size > Min(BLCKSZ - at, sizeof(v->item)))
 		return mtp_blink_reader_give_up(v);
-	memcpy(itup, (char *) v->page + off, size);
+	memcpy(itup, (char *) v->page + at, size);
 	MTP_INJECT(v->head.level == 0 ? "leaf_frame_read" : "inner_frame_read");
 	if (!mtp_blink_reader_good(v))
 		return NULL;
-	if (!pivot && mtp_body_narrow(&v->head, itup))
+	if (mtp_off_narrow(v->head.norm, off))
 		itup = mtp_blink_reader_widen(v, itup, head);
 	if (pivot ?
 		!mtp_blink_pivot_plain(v->rel, itup) && mtp_blink_pivot_fault(v->rel, itup) != NULL :

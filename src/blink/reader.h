@@ -91,26 +91,24 @@ mtp_blink_reader_give_up(MtpPageReader *v)
 }
 
 /*
- * Copies the item at an offset of a frame; head: its head there.  NULL if the reader is torn, or if
- * the item is not good.  Valid until the next copy.
+ * Copies the item at an offset of a frame; head: its head there.  The offset has its slot's flags.
+ * NULL if the reader is torn, or if the item is not good.  Valid until the next copy.
  */
 extern IndexTuple mtp_blink_reader_copy(MtpPageReader *v, unsigned off, uint32 head, bool pivot);
 
 /* Makes the tuple of a narrow item.  Valid until the next copy. */
-static inline IndexTuple
-mtp_blink_reader_widen(MtpPageReader *v, IndexTuple body, uint32 head)
-{
-	return mtp_body_widen(v->head.norm, mtp_page_narrow_norm(&v->head, head), body,
-						  (MtpItemRoom *) v->item);
-}
+extern IndexTuple mtp_blink_reader_widen(MtpPageReader *v, IndexTuple body, uint32 head);
 
-/* The offset of a slot of a frame, if there is such a slot; else one that is refused as beyond. */
+/*
+ * The offset of a slot of a frame, with its flags, if there is such a slot; else one that is
+ * refused as beyond.
+ */
 static inline unsigned
 mtp_blink_reader_slot(const MtpPageReader *v, int node, int slot)
 {
 	if (node < 0 || node >= v->head.nnodes || slot < 0 || slot >= MTP_NODE_SLOTS)
 		return BLCKSZ;
-	return v->nodes[node].offs[slot] & ~MTP_SLOT_FLAGS;
+	return v->nodes[node].offs[slot];
 }
 
 /*

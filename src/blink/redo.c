@@ -118,6 +118,7 @@ redo_page(XLogReaderState *record, int block, Buffer buf)
 	char	   *bodies;
 	IndexTuple *items;
 	MtpItemRoom *rooms;
+	uint8	   *narrow;
 	IndexTuple	high = NULL;
 	int			n;
 	Size		at = 0;
@@ -138,11 +139,14 @@ redo_page(XLogReaderState *record, int block, Buffer buf)
 		high = (IndexTuple) (bodies + at);
 		at += mtp_body_size(h.norm, high);
 	}
-	for (; n < h.nitems; n++)
+	narrow = (uint8 *) bodies + at;
+	if (h.norm & MTP_NORM_CUT)
+		at += MTP_SAME_BYTES(h.nitems);
+	for (; n < h.nitems && (h.norm & MTP_NORM_CUT); n++)
 	{
 		uint32		head;
 
-		if (!mtp_body_narrow(&h, items[n]))
+		if (!MTP_SAME_BIT(narrow, n))
 			continue;
 		memcpy(&head, bodies + at, sizeof(head));
 		at += sizeof(head);

@@ -119,25 +119,27 @@ copy_words(char *to, const char *from, Size n)
 /*
  * Saves the item of a slot as mtp_blink_scan_save does, if a glance tells that the item is good: it
  * lies behind `low`, and its columns have a fixed length or only its TID matters.  Else false: the
- * caller takes a closer look.
+ * caller takes a closer look.  cut: what bodies of narrow items leave out.
  *
  * The tuple's header is read once, since a frame may change.  The caller looks at the frame's
  * sequence lock when it has read the leaf (invariant B8).
  */
 static inline bool
 save_plain_item(BTScanPos pos, char *tuples, const MtpBlinkInfo *info, const MtpPageReader *v,
-				const MtpNode *node, int slot, unsigned low, int index, int rank)
+				Size cut, const MtpNode *node, int slot, unsigned low, int index, int rank)
 {
 	BTScanPosItem *item = &pos->items[index];
 	const char *page = v->page;
-	uint8		code = v->head.norm;
-	unsigned	off = *(volatile const uint16 *) &node->offs[slot] & ~MTP_SLOT_FLAGS;
+	unsigned	off = *(volatile const uint16 *) &node->offs[slot];
 	IndexTupleData head;
 	uint64		word;
 	Size		size;
 
 	StaticAssertStmt(sizeof(word) == sizeof(head) && MAXIMUM_ALIGNOF == sizeof(word),
 					 "a tuple's head is a word");
+	if ((off & MTP_SLOT_NARROW) == 0)
+		cut = 0;
+	off &= ~MTP_SLOT_FLAGS;
 	if (off < low || off > BLCKSZ - sizeof(head))
 		return false;
 	word = read_word(page + off);
@@ -149,25 +151,21 @@ save_plain_item(BTScanPos pos, char *tuples, const MtpBlinkInfo *info, const Mtp
 	if (tuples != NULL)
 	{
 		int			at = pos->nextTupleOffset;
+		char	   *to = tuples + at;
 
-		if (at + MAXALIGN(Max(size, mtp_narrow_full(code))) > MTP_SCAN_TUPLES)
+		if (info->fixed == 0 || (head.t_info & INDEX_NULL_MASK) != 0 || size + cut < info->fixed ||
+			at + MAXALIGN(size + cut) > MTP_SCAN_TUPLES)
 			return false;
-		if (mtp_body_narrow(&v->head, &head))
+		memcpy(to, &word, sizeof(word));
+		if (cut > 0)
 		{
-			size = mtp_narrow_full(code);
-			(void) mtp_body_widen(code,
-								  mtp_page_narrow_norm(&v->head, node->heads[slot]), &head,
-								  (MtpItemRoom *) (tuples + at));
+			((IndexTuple) to)->t_info = head.t_info + cut;
+			mtp_norm_put_fixed(v->head.norm, mtp_page_narrow_norm(&v->head, node->heads[slot]),
+							   to + sizeof(head));
 		}
-		else
-		{
-			if (info->fixed == 0 || (head.t_info & INDEX_NULL_MASK) != 0 || size < info->fixed)
-				return false;
-			memcpy(tuples + at, &word, sizeof(word));
-			copy_words(tuples + at + sizeof(word), page + off + sizeof(word), size - sizeof(word));
-		}
+		copy_words(to + sizeof(head) + cut, page + off + sizeof(head), size - sizeof(head));
 		item->tupleOffset = at;
-		pos->nextTupleOffset = at + MAXALIGN(size);
+		pos->nextTupleOffset = at + MAXALIGN(size + cut);
 	}
 	item->heapTid = head.t_tid;
 	item->indexOffset = rank;
@@ -184,6 +182,7 @@ save_to_end(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
 	bool		whole = scan->xs_want_itup;
 	char	   *tuples = whole ? bt->currTuples : NULL;
 	unsigned	low = locked ? ((PageHeader) v->page)->pd_upper : 0;
+	Size		cut = (v->head.norm & MTP_NORM_CUT) ? mtp_norm_align(v->head.norm) : 0;
 	int			nnodes = v->head.nnodes;
 	int			first = p.pos - p.slot; /* the rank of the node's first item */
 
@@ -204,7 +203,7 @@ save_to_end(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
 				v->torn = true;
 				return n;
 			}
-			if (save_plain_item(&bt->currPos, tuples, info, v, node, p.slot, low, n,
+			if (save_plain_item(&bt->currPos, tuples, info, v, cut, node, p.slot, low, n,
 								first + p.slot))
 			{
 				n++;

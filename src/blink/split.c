@@ -37,8 +37,8 @@ typedef struct Split
 	int			cuts[MTP_BLINK_MAX_K + 1];	/* page i gets items cuts[i] .. cuts[i + 1] - 1 */
 	Buffer		bufs[MTP_BLINK_MAX_K];
 	Page		pages[MTP_BLINK_MAX_K]; /* their images, in private memory */
-	uint32	   *heads[MTP_BLINK_MAX_K]; /* of new pages' narrow items, and … */
-	int			nheads[MTP_BLINK_MAX_K];	/* … how many */
+	char	   *narrows[MTP_BLINK_MAX_K];	/* what the record says of narrow items, … */
+	Size		nnarrows[MTP_BLINK_MAX_K];	/* … in so many bytes */
 	IndexTuple	pivots[MTP_BLINK_MAX_K];	/* [i] separates page i from page i - 1 */
 } Split;
 
@@ -159,7 +159,7 @@ static inline Size
 item_room(Split *s, int i)
 {
 	Size		room = mtp_body_size(s->code, s->items[i]) + MTP_SLOT_ROOM;
-	bool		narrow = s->all_narrow ? s->items[i]->t_info == mtp_narrow_full(s->code) :
+	bool		narrow = s->all_narrow ? mtp_item_cuts(s->code, s->items[i]) :
 	s->narrow != NULL && s->narrow[i];
 
 	return narrow ? room - mtp_norm_align(s->code) : room;
@@ -195,7 +195,7 @@ find_narrow(Split *s, const MtpSpan *all)
 			span = longer;
 		}
 		for (int j = i; j < next && span.n >= RUN; j++)
-			s->narrow[j] = s->items[j]->t_info == mtp_narrow_full(s->code);
+			s->narrow[j] = mtp_item_cuts(s->code, s->items[j]);
 	}
 }
 
@@ -409,22 +409,34 @@ make_first(IndexTuple item)
 	return first;
 }
 
-/* The heads of a page's narrow items, for the record; palloc'd. */
-static uint32 *
-narrow_heads(Page page, int *n)
+/*
+ * Which of a page's items are narrow, a bit for each, and these ones' heads, for the record;
+ * palloc'd.  *bytes gets the size, 0 if none can be.
+ */
+static char *
+narrow_items(Page page, Size *bytes)
 {
 	MtpPageHeader *h = MtpHeader(page);
-	uint32	   *heads;
+	char	   *bits;
+	int			rank = 0;
 
-	*n = 0;
-	if (!mtp_page_narrows(h))
+	*bytes = 0;
+	if ((h->norm & MTP_NORM_CUT) == 0)
 		return NULL;
-	heads = palloc((h->nitems + 1) * sizeof(uint32));
+	*bytes = MTP_SAME_BYTES(h->nitems);
+	bits = palloc0(*bytes + h->nitems * sizeof(uint32));
 	for (int i = 0; i < h->nnodes; i++)
-		for (int j = 0; j < MtpCounts(page)[i]; j++)
-			if (mtp_body_narrow(h, mtp_slot_body(page, i, j)))
-				heads[(*n)++] = MtpNodes(page)[i].heads[j];
-	return heads;
+		for (int j = 0; j < MtpCounts(page)[i]; j++, rank++)
+		{
+			const MtpNode *node = &MtpNodes(page)[i];
+
+			if (!mtp_off_narrow(h->norm, node->offs[j]))
+				continue;
+			bits[rank / 8] |= 1 << (rank % 8);
+			memcpy(bits + *bytes, &node->heads[j], sizeof(uint32));
+			*bytes += sizeof(uint32);
+		}
+	return bits;
 }
 
 /*
@@ -486,7 +498,7 @@ make_pages(Split *s)
 
 		mtp_page_pack(s->pages[i], s->cuts[i + 1] - s->cuts[i], s->items + s->cuts[i], high);
 		if (i > 0)
-			s->heads[i] = narrow_heads(s->pages[i], &s->nheads[i]);
+			s->narrows[i] = narrow_items(s->pages[i], &s->nnarrows[i]);
 	}
 }
 
@@ -592,7 +604,7 @@ publish_pages(Split *s, Buffer rbuf)
 
 		mtp_change_bufdata(&c, i, MtpHeader(s->pages[i]), sizeof(MtpPageHeader));
 		mtp_change_bufdata(&c, i, s->pages[i] + ph->pd_upper, ph->pd_special - ph->pd_upper);
-		mtp_change_bufdata(&c, i, s->heads[i], s->nheads[i] * sizeof(uint32));
+		mtp_change_bufdata(&c, i, s->narrows[i], s->nnarrows[i]);
 	}
 	mtp_change_finish(&c);
 }

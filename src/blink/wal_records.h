@@ -31,10 +31,10 @@ typedef struct MtpWalInsert
  * MTP_WAL_SPLIT.  Blocks 0 .. k-1: the pages, left to right.  Block 0 is changed; data: MtpWalLeft,
  * uint16 pos[nnew], MTP_SAME_BYTES(nold + nnew) of bits, the high key if has_high, MAXALIGNed, and
  * the new items, aligned as bodies on the new page are.  The others are initialized; data of each:
- * its MtpPageHeader, then its bodies as on the page (last item first, high key last), then the
- * heads of its narrow items, first to last.  Block k, if has_right: the old right sibling, whose
- * left link now leads to block k-1.  Further blocks: children whose MTP_INCOMPLETE is cleared.
- * With k = 1 the page is written anew.
+ * its MtpPageHeader, then its bodies as on the page (last item first, high key last), then, with
+ * MTP_NORM_CUT, MTP_SAME_BYTES of bits that say which items are narrow, and their heads, first to
+ * last.  Block k, if has_right: the old right sibling, whose left link now leads to block k-1.
+ * Further blocks: children whose MTP_INCOMPLETE is cleared.  With k = 1 the page is written anew.
  */
 typedef struct MtpWalSplit
 {

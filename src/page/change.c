@@ -68,17 +68,24 @@ put_body(Page page, IndexTuple body)
 	return ph->pd_upper;
 }
 
-/* The same for a tuple with its normalized key: of a narrow item the key stays away. */
+/*
+ * The same for a tuple with its normalized key: of a narrow item the key stays away.  Returns the
+ * offset with the flag that says so.
+ */
 static inline uint16
 put_tuple(Page page, IndexTuple itup, uint64 norm)
 {
-	IndexTupleData body;
+	const MtpPageHeader *h = MtpHeader(page);
+	Size		cut = mtp_norm_align(h->norm);
+	MtpItemRoom body;
 
-	if (!mtp_page_narrows_item(MtpHeader(page), itup, norm))
+	if (!mtp_page_narrows_item(h, itup, norm))
 		return put_body(page, itup);
-	body.t_tid = itup->t_tid;
-	body.t_info = MTP_NARROW_BODY;
-	return put_body(page, &body);
+	body.tuple.t_tid = itup->t_tid;
+	body.tuple.t_info = itup->t_info - cut;
+	memcpy(body.bytes + sizeof(IndexTupleData), (char *) itup + sizeof(IndexTupleData) + cut,
+		   IndexTupleSize(itup) - sizeof(IndexTupleData) - cut);
+	return put_body(page, &body.tuple) | MTP_SLOT_NARROW;
 }
 
 /* Leads to the body of the item of this rank, on a page that was laid out. */
@@ -139,10 +146,10 @@ rewrite(Page page, Size bytes, const uint64 *own, int n, const uint16 *pos,
 				append(page, rank++, fill, from->heads[j], put_body(page, body) | flags);
 				continue;
 			}
-			if (mtp_body_narrow(h, body))
+			if (mtp_off_narrow(h->norm, flags))
 				body = mtp_body_widen(h->norm, own[seen], body, &room);
 			append(page, rank++, fill, mtp_page_head(h, own[seen]),
-				   put_tuple(page, body, own[seen]) | flags);
+				   put_tuple(page, body, own[seen]) | (flags & MTP_SLOT_DEAD));
 		}
 	}
 	for (; next < n; next++)
@@ -182,7 +189,7 @@ mtp_page_set_window(Page page, const uint64 *norms)
 		return;
 
 	span = norms[hi] - norms[lo];
-	if (mtp_page_narrows(h))
+	if (h->norm & MTP_NORM_CUT)
 		for (int i = lo; i <= hi; i++)
 			differ |= norms[i] ^ norms[lo];
 	while (shift < 32 &&
@@ -219,7 +226,7 @@ pack(Page page, int n, const IndexTuple *items, IndexTuple highkey)
 	if (n > MTP_MAX_ITEMS)
 		return false;
 	for (int i = 0; i < n; i++)
-		norms[i] = mtp_page_narrows(h) && items[i]->t_info == mtp_narrow_full(h->norm) ?
+		norms[i] = mtp_item_cuts(h->norm, items[i]) ?
 			mtp_norm_fixed(h->norm, (char *) items[i] + sizeof(IndexTupleData)) :
 			mtp_norm_tuple(h->norm, items[i]);
 	h->nitems = n;
@@ -263,10 +270,9 @@ renarrow(Page page, MtpPageHeader was, const uint64 *norms)
 	for (int i = 0; i < h->nnodes; i++)
 		for (int j = 0; j < MtpCounts(page)[i]; j++, at++)
 		{
-			IndexTuple	body = mtp_slot_body(page, i, j);
-			bool		narrow = mtp_body_narrow(h, body);
-			bool		becomes = (narrow || body->t_info == mtp_narrow_full(h->norm)) &&
-			mtp_page_narrow_norm(h, mtp_page_head(h, norms[at])) == norms[at];
+			bool		narrow = mtp_off_narrow(h->norm, MtpNodes(page)[i].offs[j]);
+			bool		becomes = (narrow || mtp_item_cuts(h->norm, mtp_slot_body(page, i, j))) &&
+			mtp_page_keeps_norm(h, norms[at]);
 
 			before += narrow;
 			after += becomes;
@@ -310,7 +316,7 @@ rewindow(Page page)
 		}
 	Assert(n == h->nitems);
 	mtp_page_set_window(page, norms);
-	if (mtp_page_narrows(h) && !renarrow(page, was, norms))
+	if ((h->norm & MTP_NORM_CUT) && !renarrow(page, was, norms))
 		return;
 
 	for (int i = 0; i < h->nnodes; i++)
@@ -497,13 +503,14 @@ insert_one(Page page, int pos, IndexTuple itup, uint64 norm)
 	Size		size = mtp_page_bytes(page, 1, &itup, &norm);
 	MtpNode    *node;
 	MtpPos		p;
+	uint16		off;
 	int			tail;
 
 	if (gap(page) < size)
 		return false;
 
 	/* The body takes its room first, so that a new node cannot have it. */
-	(void) put_tuple(page, itup, norm);
+	off = put_tuple(page, itup, norm);
 	if (!make_slot(page, pos, &p))
 	{
 		ph->pd_upper += size;
@@ -515,7 +522,7 @@ insert_one(Page page, int pos, IndexTuple itup, uint64 norm)
 	memmove(&node->heads[p.slot + 1], &node->heads[p.slot], tail * sizeof(uint32));
 	memmove(&node->offs[p.slot + 1], &node->offs[p.slot], tail * sizeof(uint16));
 	node->heads[p.slot] = mtp_page_head(MtpHeader(page), norm);
-	node->offs[p.slot] = ph->pd_upper;
+	node->offs[p.slot] = off;
 	MtpCounts(page)[p.node]++;
 	MtpDir(page)[p.node] = node->heads[MtpCounts(page)[p.node] - 1];
 	MtpHeader(page)->nitems++;

@@ -45,12 +45,14 @@ Size
 mtp_page_bytes(Page page, int n, const IndexTuple *items, const uint64 *norms)
 {
 	const MtpPageHeader *h = MtpHeader(page);
-	bool		narrows = mtp_page_narrows(h);
 	Size		bytes = 0;
 
 	for (int i = 0; i < n; i++)
-		bytes += narrows && mtp_page_narrows_item(h, items[i], norms[i]) ? MTP_NARROW_BODY :
-			mtp_body_size(h->norm, items[i]);
+	{
+		bytes += mtp_body_size(h->norm, items[i]);
+		if (mtp_page_narrows_item(h, items[i], norms[i]))
+			bytes -= mtp_norm_align(h->norm);
+	}
 	return bytes;
 }
 
@@ -61,9 +63,9 @@ mtp_page_fits(Page page, int n, Size bytes)
 		MTP_PAGE_ROOM;
 }
 
-/* True if there is a body at this offset: a whole tuple or, of an item, a narrow one. */
+/* True if there is a body at this offset: a whole tuple or, if that is asked for, a narrow one. */
 static bool
-body_ok(Page page, unsigned off, bool item)
+body_ok(Page page, unsigned off, bool narrow)
 {
 	PageHeader	ph = (PageHeader) page;
 	uint8		code = MtpHeader(page)->norm;
@@ -73,9 +75,13 @@ body_ok(Page page, unsigned off, bool item)
 		off + sizeof(IndexTupleData) > ph->pd_special)
 		return false;
 	itup = (IndexTuple) ((char *) page + off);
-	return IndexTupleSize(itup) >= sizeof(IndexTupleData) &&
-		off + mtp_body_size(code, itup) <= ph->pd_special &&
-		((item && mtp_body_narrow(MtpHeader(page), itup)) || mtp_norm_whole(code, itup));
+	if (IndexTupleSize(itup) < sizeof(IndexTupleData) ||
+		off + mtp_body_size(code, itup) > ph->pd_special)
+		return false;
+	if (narrow)
+		return (itup->t_info & (INDEX_NULL_MASK | INDEX_ALT_TID_MASK)) == 0 &&
+			IndexTupleSize(itup) + mtp_norm_align(code) <= MTP_NARROW_MOST;
+	return mtp_norm_whole(code, itup);
 }
 
 /* True if each node in use has 1 .. 16 items, and all together have as many as the page says. */
@@ -150,7 +156,7 @@ mtp_page_shape(Page page)
 	if (h->shift > 63)
 		return "directory's window is wrong";
 	if ((h->norm & MTP_NORM_KIND) > MTP_NORM_NAME ||
-		((h->norm & MTP_NORM_ALONE) && !mtp_norm_is_exact(h->norm)) ||
+		((h->norm & MTP_NORM_CUT) && !mtp_norm_is_exact(h->norm)) ||
 		((h->norm & MTP_NORM_SHORT) && mtp_norm_is_wide(h->norm)))
 		return "kind of normalized keys is unknown";
 	if ((h->norm & MTP_NORM_LEAF) && (h->type != MTP_PAGE_LEAF || h->format == MTP_PAGE_OLDEST))
@@ -191,20 +197,21 @@ mtp_page_fault(Page page, int *pos)
 		{
 			unsigned	off = node->offs[j] & ~MTP_SLOT_FLAGS;
 			IndexTuple	body = (IndexTuple) ((char *) page + off);
+			bool		narrow = mtp_off_narrow(h->norm, node->offs[j]);
 			MtpItemRoom room;
 			uint64		norm;
 
 			*pos = n++;
-			if (!body_ok(page, off, true))
+			if (!body_ok(page, off, narrow))
 				return "directory points to something that is not an item";
-			if (node->offs[j] & MTP_SLOT_FLAGS & ~MTP_SLOT_DEAD)
+			if ((node->offs[j] & MTP_SLOT_NARROW) && !narrow)
 				return "directory has unknown flags";
 			if (node->heads[j] < last)
 				return "heads in the directory are out of order";
 			last = node->heads[j];
 			norm = mtp_norm_tuple(h->norm, mtp_slot_item(page, i, j, &room));
 			if (last != mtp_page_head(h, norm) ||
-				(mtp_body_narrow(h, body) && norm != mtp_page_narrow_norm(h, last)))
+				(narrow && norm != mtp_page_narrow_norm(h, last)))
 				return "head in the directory differs from its item's key";
 			bytes += mtp_body_size(h->norm, body);
 		}

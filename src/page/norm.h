@@ -27,13 +27,13 @@
 #define MTP_NORM_BYTES		11	/* varlena compared bytewise: bytea, text in C */
 #define MTP_NORM_NAME		12	/* name in C */
 #define MTP_NORM_KIND		0x0F
-#define MTP_NORM_ALONE		0x10	/* of an exact kind, and an entry's only column (page.h) */
+#define MTP_NORM_CUT		0x10	/* narrow items leave the first column out (page.h) */
 #define MTP_NORM_SHORT		0x20	/* bodies on leaves stand at multiples of 4, not 8 */
 #define MTP_NORM_DESC		0x40	/* order reversed */
 #define MTP_NORM_NULLS_FIRST 0x80
 
 /* What a code says of leaves: other pages do without. */
-#define MTP_NORM_LEAF		(MTP_NORM_ALONE | MTP_NORM_SHORT)
+#define MTP_NORM_LEAF		(MTP_NORM_CUT | MTP_NORM_SHORT)
 
 /* Bodies stand at multiples of so many bytes where the code is a page's. */
 static inline Size
@@ -58,6 +58,24 @@ mtp_norm_is_wide(uint8 code)
 	uint8		kind = code & MTP_NORM_KIND;
 
 	return kind == MTP_NORM_INT8 || kind == MTP_NORM_UINT8 || kind == MTP_NORM_FLOAT8;
+}
+
+/* The bytes of a value of an exact kind */
+static inline Size
+mtp_norm_width(uint8 code)
+{
+	switch (code & MTP_NORM_KIND)
+	{
+		case MTP_NORM_INT2:
+			return sizeof(int16);
+		case MTP_NORM_INT4:
+		case MTP_NORM_OID:
+			return sizeof(int32);
+		case MTP_NORM_INT8:
+		case MTP_NORM_UINT8:
+			return sizeof(int64);
+	}
+	return 1;
 }
 
 /*
@@ -126,14 +144,20 @@ mtp_norm_fixed(uint8 code, const char *data)
 	return (code & MTP_NORM_DESC) ? ~n : n;
 }
 
-/* The way back: writes the value with these eight bytes, zeros behind it. */
+/*
+ * The way back: writes the value, and zeros behind it up to what a narrow item leaves out
+ * (mtp_norm_align bytes in all).
+ */
 static inline void
 mtp_norm_put_fixed(uint8 code, uint64 norm, char *data)
 {
 	uint64		n = (code & MTP_NORM_DESC) ? ~norm : norm;
 	int64		i = (int64) (n ^ (UINT64CONST(1) << 63));
 
-	*(uint64 *) data = 0;
+	if (code & MTP_NORM_SHORT)
+		*(uint32 *) data = 0;
+	else
+		*(uint64 *) data = 0;
 	switch (code & MTP_NORM_KIND)
 	{
 		case MTP_NORM_INT2:

@@ -3,9 +3,9 @@
  *	  The layout of mtpower's index pages, and the two-level directory inside them.
  *
  * A page is BLCKSZ bytes with a standard page header.  Its items are IndexTuples ("bodies"), which
- * the directory alone keeps in key order.  README.md has a drawing and the invariants (P1 ... P6).
+ * the directory alone keeps in key order.  README.md has a drawing and the invariants (P1 ... P8).
  *
- * Where entries are one exact column (MTP_NORM_ALONE), a leaf leaves the key out of a body if the
+ * Where an entry's first column is exact (MTP_NORM_CUT), a leaf leaves that out of a body if the
  * directory has it: the item is narrow.  Who needs keys asks for items or tuples, who needs TIDs
  * and sizes alone may look at bodies.
  */
@@ -84,6 +84,7 @@ typedef struct MtpNode
 
 /* Bodies stand at multiples of 4 at least, so the low bits of an offset are free for flags. */
 #define MTP_SLOT_DEAD		0x0001	/* hint: the row is dead to everyone */
+#define MTP_SLOT_NARROW		0x0002	/* the item is narrow */
 #define MTP_SLOT_FLAGS		0x0003
 
 #define MTP_HEADER_AT		MAXALIGN(SizeOfPageHeaderData)
@@ -146,19 +147,10 @@ StaticAssertDecl(MTP_DIR_BYTES(1) + MAXALIGN(sizeof(IndexTupleData)) +
 StaticAssertDecl(MTP_MAX_ENTRIES <= PG_UINT16_MAX, "numbers of entries are uint16");
 
 /*
- * A narrow item's body is a tuple header.  Its tuple, whose only column is of an exact kind and not
- * null, has this size.
+ * A narrow item's body is its tuple without the first bytes of data, mtp_norm_align of them: these
+ * are the first column's value and zeros.  Its tuple has this size at most.
  */
-#define MTP_NARROW_BODY	sizeof(IndexTupleData)
-
-static inline Size
-mtp_narrow_full(uint8 code)
-{
-	return MTP_NARROW_BODY + mtp_norm_align(code);
-}
-
-StaticAssertDecl(MAXIMUM_ALIGNOF == sizeof(uint64) &&
-				 MTP_NARROW_BODY == MAXALIGN(MTP_NARROW_BODY), "one column takes eight bytes");
+#define MTP_NARROW_MOST	64
 
 /* A body on a leaf takes at most so many bytes less than its tuple, MAXALIGNed. */
 #define MTP_BODY_SPARES	MAXIMUM_ALIGNOF
@@ -167,7 +159,7 @@ StaticAssertDecl(MAXIMUM_ALIGNOF == sizeof(uint64) &&
 typedef union MtpItemRoom
 {
 	IndexTupleData tuple;
-	char		bytes[MTP_NARROW_BODY + MAXIMUM_ALIGNOF] pg_attribute_aligned(MAXIMUM_ALIGNOF);
+	char		bytes[MTP_NARROW_MOST] pg_attribute_aligned(MAXIMUM_ALIGNOF);
 } MtpItemRoom;
 
 /* The bytes that a body, tuple or pivot takes on a page with this code */
@@ -214,39 +206,72 @@ mtp_page_narrow_norm(const MtpPageHeader *h, uint32 head)
 	return h->base + ((uint64) head << h->shift);
 }
 
-/* True if the page's items may be narrow. */
+/*
+ * True if a tuple may be stored narrow on a page with this code, as far as the tuple tells: it is
+ * plain, has no nulls, and begins with a value and zeros.
+ */
 static inline bool
-mtp_page_narrows(const MtpPageHeader *h)
+mtp_item_cuts(uint8 code, IndexTuple itup)
 {
-	return (h->norm & MTP_NORM_ALONE) != 0;
+	const char *data = (char *) itup + sizeof(IndexTupleData);
+	Size		least = sizeof(IndexTupleData) + mtp_norm_align(code);
+
+	if ((code & MTP_NORM_CUT) == 0 || (itup->t_info & (INDEX_NULL_MASK | INDEX_ALT_TID_MASK)) ||
+		IndexTupleSize(itup) < least || IndexTupleSize(itup) > MTP_NARROW_MOST)
+		return false;
+	for (Size i = mtp_norm_width(code); i < mtp_norm_align(code); i++)
+		if (data[i] != 0)
+			return false;
+	return true;
+}
+
+/* True if the page's window gives this normalized key back. */
+static inline bool
+mtp_page_keeps_norm(const MtpPageHeader *h, uint64 norm)
+{
+	return mtp_page_narrow_norm(h, mtp_page_head(h, norm)) == norm;
 }
 
 /*
  * True if a tuple is stored narrow on the page: its normalized key comes back from its head.  That
  * is the rule for whatever is put on the page.  Whole bodies may stand there all the same: nulls,
- * lists, and what was a list.
+ * lists, what was a list, and what is large.
  */
 static inline bool
 mtp_page_narrows_item(const MtpPageHeader *h, IndexTuple itup, uint64 norm)
 {
-	return mtp_page_narrows(h) && itup->t_info == mtp_narrow_full(h->norm) &&
-		mtp_page_narrow_norm(h, mtp_page_head(h, norm)) == norm;
+	return mtp_item_cuts(h->norm, itup) && mtp_page_keeps_norm(h, norm);
 }
 
-/* True if this is the body of a narrow item. */
+/* True if an offset with flags, on a page with this code, leads to the body of a narrow item. */
 static inline bool
-mtp_body_narrow(const MtpPageHeader *h, IndexTuple body)
+mtp_off_narrow(uint8 code, unsigned off)
 {
-	return body->t_info == MTP_NARROW_BODY && mtp_page_narrows(h);
+	return (off & MTP_SLOT_NARROW) && (code & MTP_NORM_CUT);
 }
 
-/* Makes the tuple of a narrow item; its body may lie in the room. */
+/*
+ * Makes the tuple of a narrow item, whose body may lie in the room.  A body that is too large or
+ * too small, which is damage, is taken for one that is not.
+ */
 static inline IndexTuple
 mtp_body_widen(uint8 code, uint64 norm, IndexTuple body, MtpItemRoom *room)
 {
+	Size		cut = mtp_norm_align(code);
+	Size		info = body->t_info;
+	char	   *data = room->bytes + sizeof(IndexTupleData);
+
+	if (info != sizeof(IndexTupleData))
+	{
+		Size		size = Max(Min(IndexTupleSize(body), MTP_NARROW_MOST - cut),
+							   sizeof(IndexTupleData));
+
+		memmove(data + cut, (char *) body + sizeof(IndexTupleData), size - sizeof(IndexTupleData));
+		info = (info & ~INDEX_SIZE_MASK) | size;
+	}
 	room->tuple.t_tid = body->t_tid;
-	room->tuple.t_info = mtp_narrow_full(code);
-	mtp_norm_put_fixed(code, norm, room->bytes + sizeof(IndexTupleData));
+	room->tuple.t_info = info + cut;
+	mtp_norm_put_fixed(code, norm, data);
 	return &room->tuple;
 }
 
@@ -267,12 +292,12 @@ static inline IndexTuple
 mtp_slot_item(Page page, int node, int slot, MtpItemRoom *room)
 {
 	const MtpPageHeader *h = MtpHeader(page);
-	IndexTuple	body = mtp_slot_body(page, node, slot);
+	const MtpNode *n = &MtpNodes(page)[node];
+	IndexTuple	body = mtp_node_body(page, n, slot);
 
-	if (!mtp_body_narrow(h, body))
+	if (!mtp_off_narrow(h->norm, n->offs[slot]))
 		return body;
-	return mtp_body_widen(h->norm,
-						  mtp_page_narrow_norm(h, MtpNodes(page)[node].heads[slot]), body, room);
+	return mtp_body_widen(h->norm, mtp_page_narrow_norm(h, n->heads[slot]), body, room);
 }
 
 /*
@@ -480,8 +505,8 @@ typedef struct MtpSpan
 	uint8		code;
 	int			n;
 	Size		whole;			/* bytes of the tuples, if all bodies are whole */
-	int			plain;			/* tuples that may become narrow */
-	int			keys;			/* these and lists, and … */
+	int			plain;			/* tuples that may become narrow (mtp_item_cuts) */
+	int			keys;			/* all but nulls, and … */
 	uint64		low;			/* … of their normalized keys the first, … */
 	uint64		high;			/* … the last, … */
 	uint64		differ;			/* … and the bits in which they differ */
@@ -502,15 +527,13 @@ mtp_span_begin(MtpSpan *s, uint8 code)
 static inline void
 mtp_span_add(MtpSpan *s, IndexTuple itup)
 {
-	bool		narrow;
 	uint64		norm;
 
 	s->n++;
 	s->whole += mtp_body_size(s->code, itup);
-	if ((s->code & MTP_NORM_ALONE) == 0)
+	if ((s->code & MTP_NORM_CUT) == 0)
 		return;
-	narrow = itup->t_info == mtp_narrow_full(s->code);
-	norm = narrow ?
+	norm = (itup->t_info & (INDEX_NULL_MASK | INDEX_ALT_TID_MASK)) == 0 ?
 		mtp_norm_fixed(s->code, (char *) itup + sizeof(IndexTupleData)) :
 		mtp_norm_tuple(s->code, itup);
 	if (norm == ((s->code & MTP_NORM_NULLS_FIRST) ? 0 : PG_UINT64_MAX))
@@ -519,7 +542,7 @@ mtp_span_add(MtpSpan *s, IndexTuple itup)
 		s->low = norm;
 	s->high = norm;
 	s->differ |= norm ^ s->low;
-	if (narrow)
+	if (mtp_item_cuts(s->code, itup))
 		s->plain++;
 }
 

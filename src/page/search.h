@@ -175,10 +175,10 @@ mtp_node_live(const MtpNode *node, int count)
 }
 
 /*
- * True if the item with this body and head is before the wanted place.  Along the page it must be
- * true up to some item, and false from there on.
+ * True if the item with this offset, flags included, and head is before the wanted place.  Along
+ * the page it must be true up to some item, and false from there on.
  */
-typedef bool (*MtpBefore) (void *arg, IndexTuple body, uint32 head);
+typedef bool (*MtpBefore) (void *arg, unsigned off, uint32 head);
 
 /*
  * Finds the place among the items whose heads equal the probe's.  The first of these is in node
@@ -207,7 +207,7 @@ mtp_place_among(Page page, const MtpPageHeader *h, bool by_head, uint32 head, Mt
 	{
 		int			mid = (lo + hi) / 2;
 
-		if (before(arg, mtp_node_body(page, &nodes[mid], counts[mid] - 1), dir[mid]))
+		if (before(arg, nodes[mid].offs[counts[mid] - 1], dir[mid]))
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -223,7 +223,7 @@ mtp_place_among(Page page, const MtpPageHeader *h, bool by_head, uint32 head, Mt
 	{
 		int			mid = (slo + shi) / 2;
 
-		if (before(arg, mtp_node_body(page, &nodes[lo], mid), nodes[lo].heads[mid]))
+		if (before(arg, nodes[lo].offs[mid], nodes[lo].heads[mid]))
 			slo = mid + 1;
 		else
 			shi = mid;
@@ -270,7 +270,7 @@ mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head,
 
 			mtp_node_range(nodes[p.node].heads, counts[p.node], head, &p.slot, &end);
 			among = p.slot < end &&
-				before(arg, mtp_node_body(page, &nodes[p.node], p.slot), head);
+				before(arg, nodes[p.node].offs[p.slot], head);
 		}
 	}
 	if (unlikely(among))

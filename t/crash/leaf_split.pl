@@ -196,18 +196,19 @@ foreach my $writer (
 $node->safe_psql('postgres', q{
 	CREATE TABLE k (a int, b text COLLATE "C");
 	CREATE INDEX k_b ON k USING mtpower_blink (b);
-	CREATE INDEX k_a ON k USING mtpower_blink (a);});
+	CREATE INDEX k_a ON k USING mtpower_blink (a);
+	CREATE INDEX k_ab ON k USING mtpower_blink (a, b);});
 foreach my $keys ('5000001', '5000001 + g', '9000000 - g', '7000000 + g % 2')
 {
 	$node->safe_psql('postgres', q{TRUNCATE k; INSERT INTO k SELECT g * 1000000, lpad(g::text, 8) FROM generate_series(1, 100) g;
 		SELECT mtpower.stat_reset()});
-	is($node->safe_psql('postgres', "SELECT type, items FROM mtpower.page_info('k_$_', 1)"), 'leaf|100', "k_$_ is one leaf") foreach 'a', 'b';
+	is($node->safe_psql('postgres', "SELECT type, items FROM mtpower.page_info('k_$_', 1)"), 'leaf|100', "k_$_ is one leaf") foreach 'a', 'b', 'ab';
 	$node->safe_psql('postgres', "INSERT INTO k SELECT a, lpad((a / 1000000)::text, 8) || a % 1000000 FROM (SELECT $keys AS a FROM generate_series(1, 50000) g) x");
-	$node->safe_psql('postgres', "SELECT mtpower.verify_index('k_$_', true)") foreach 'a', 'b';
+	$node->safe_psql('postgres', "SELECT mtpower.verify_index('k_$_', true)") foreach 'a', 'b', 'ab';
 	is($node->safe_psql('postgres', "SELECT count(*) FROM k WHERE a >= 0"), 50100, "50,000 keys $keys are there");
 	# The array's subscripts are K.
 	cmp_ok($node->safe_psql('postgres', "SELECT sum(splits[k]) FROM mtpower.stat_batches, generate_series(3, array_upper(splits, 1)) k WHERE index = 'k_$_'::regclass"),
-		'>', 0, "keys $keys: some splits of k_$_ made more than two pages") foreach 'a', 'b';
+		'>', 0, "keys $keys: some splits of k_$_ made more than two pages") foreach 'a', 'b', 'ab';
 }
 is($node->safe_psql('postgres', $memory), 0, 'no memory is held');
 $node->stop;

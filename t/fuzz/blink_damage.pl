@@ -92,8 +92,10 @@ sub middle
 	return ($blk, $parent, $pos, $root);
 }
 
-# Their leaves are narrow: the directory has the keys.  With this the bodies have them.
-my @wide = (include => 'INCLUDE (b)');
+# Their leaves are narrow: the directory has the keys.  With the first of these so they are, and bodies have b; with the second one the bodies have
+# both, since a and b share what a body would leave out.
+my @cut = (include => 'INCLUDE (b)');
+my @wide = (include => 'INCLUDE (b, c)');
 
 # A leaf edited in place; offset of the damage in $_[1].
 sub leaf_case
@@ -143,10 +145,27 @@ leaf_case('first level of the directory', 0, qr/first level differs from its sec
 leaf_case('count of a node', 0, qr/directory/, undef, sub { my ($page) = @_; poke($page, count_at($page, 1), 'C', 40); });
 leaf_case('number of items', 0, qr/directory does not have as many items/, 0, sub { my ($page) = @_; put($page, 'nitems', get($page, 'nitems') - 1); });
 leaf_case('body offset', 0, qr/not an item/, 4, sub { my ($page) = @_; poke($page, item($page, 3)->{off}, 'S', 48); });
-leaf_case('unknown slot flag', 0, qr/unknown flags/, 4, sub {
+sub turn_narrow { my ($page) = @_; poke($page, item($page, 3)->{off}, 'S', peek($page, item($page, 3)->{off}, 'S') ^ 2); return; }
+leaf_case('unknown slot flag', 0, qr/unknown flags/, 4, \&turn_narrow, key => '(a::float8)');
+leaf_case('key denied to nobody', 0, qr/entry is damaged/, 4, \&turn_narrow, @wide);
+leaf_case('key denied, one column', 0, qr/not an item/, 4, \&turn_narrow);
+leaf_case('key denied, two columns', 0, qr/differs from its item's key/, 4, \&turn_narrow, @cut);
+leaf_case('narrow body with nulls', 0, qr/not an item/, 4, sub {
 	my ($page) = @_;
-	poke($page, item($page, 3)->{off}, 'S', peek($page, item($page, 3)->{off}, 'S') | 2);
-});
+	my $at = item($page, 3)->{body} + 6;
+	poke($page, $at, 'S', peek($page, $at, 'S') | 0x8000);
+}, @cut);
+leaf_case('narrow body that is a list', 0, qr/not an item/, 4, sub {
+	my ($page) = @_;
+	my $at = item($page, 3)->{body} + 6;
+	poke($page, $at, 'S', peek($page, $at, 'S') | 0x2000);
+}, @cut);
+leaf_case('narrow body that is large', 0, qr/not an item/, 4, sub { my ($page) = @_; poke($page, item($page, 3)->{body} + 6, 'S', 64); }, @cut);
+leaf_case('narrow body that is short', 0, qr/free space|entry is damaged/, undef, sub { my ($page) = @_; poke($page, item($page, 3)->{body} + 6, 'S', 8); }, @cut);
+leaf_case('body at a wrong multiple', 0, qr/not an item/, 4, sub {
+	my ($page) = @_;
+	poke($page, item($page, 3)->{off}, 'S', peek($page, item($page, 3)->{off}, 'S') - 4);
+}, @wide);
 leaf_case('tuple size', 0, qr/not an item|free space/, undef, sub { my ($page) = @_; poke($page, item($page, 3)->{body} + 6, 'S', 8191); });
 leaf_case('right link', 0, qr/Right link leads to block/, 0, sub {
 	my ($page, $read) = @_;
@@ -216,7 +235,18 @@ leaf_case('unknown format', 0, qr/page format is unknown/, 0, sub { my ($page) =
 leaf_case('page identifier', 0, qr/page identifier is wrong/, 0, sub { my ($page) = @_; put($page, 'page_id', 1); });
 leaf_case('kind of normalized keys', 0, qr/differs from its item|Normalized keys are of kind|heads/, undef,
 	sub { my ($page) = @_; put($page, 'norm', 3); }, @wide);
-leaf_case('keys in the directory denied', 0, qr/not an item/, 1, sub { my ($page) = @_; put($page, 'norm', 3); });
+foreach my $c ([ 'one column' ], [ 'two columns', @cut ])
+{
+	my ($columns, @index) = @$c;
+	# What the code says of bodies: 16, some are narrow; 32, they stand at multiples of 4
+	foreach my $bits (16, 32, 48)
+	{
+		leaf_case("bodies of another kind: $bits, $columns", 0, qr/not an item|bounds are out of order|unknown flags|Normalized keys are of kind|free space|differs from/, undef,
+			sub { my ($page) = @_; put($page, 'norm', get($page, 'norm') ^ $bits); }, @index);
+	}
+	leaf_case("bodies of a kind that is not format 1's, $columns", 0, qr/bodies are of a kind that the page cannot have/, 0, sub { my ($page) = @_; put($page, 'format', 1); }, @index);
+}
+leaf_case('bodies at multiples of 4 that are of 8', 0, qr/Normalized keys are of kind/, 0, sub { my ($page) = @_; put($page, 'norm', get($page, 'norm') | 32); }, @wide);
 leaf_case('incomplete split that is complete', 0, qr/marked as split/, 0, sub { my ($page) = @_; put($page, 'flags', get($page, 'flags') | 2); });
 leaf_case('root flag', 0, qr/Root page has a sibling/, 0, sub { my ($page) = @_; put($page, 'flags', get($page, 'flags') | 1); });
 leaf_case('zeroed page', 0, qr/Page is zero/, 0, sub { my ($page) = @_; $$page = "\0" x $bs; });
@@ -245,6 +275,11 @@ leaf_case('another INCLUDE column', 1, qr/but its row has other values/, 10, sub
 	my $it = item($page, 9);
 	poke($page, $it->{body} + 12, 'l', peek($page, $it->{body} + 12, 'l') + 1);
 }, @wide);
+leaf_case('another INCLUDE column of a narrow entry', 1, qr/but its row has other values/, 10, sub {
+	my ($page) = @_;
+	my $it = item($page, 9);
+	poke($page, $it->{body} + 8, 'l', peek($page, $it->{body} + 8, 'l') + 1);
+}, @cut);
 # Entries that VACUUM and HOT updates must not leave behind
 leaf_case('entry of an unused line pointer', 1, qr/Entry leads to TID \(0,3\), but its row's line pointer is unused/, 10,
 	sub { my ($page) = @_; set_tid($page, item($page, 9)->{body}, 0, 3); }, after => [ 'DELETE FROM %1$s WHERE a = 6', 'VACUUM (INDEX_CLEANUP ON) %1$s' ]);
@@ -369,7 +404,9 @@ my $sql = '';
 foreach my $c (@cases)
 {
 	$c->{include} //= '';
-	$sql .= "CREATE TABLE $c->{id} (a int, b int) WITH (fillfactor = 50); CREATE INDEX $c->{id}_a ON $c->{id} USING mtpower_blink (a) $c->{include} WITH (fillfactor = 50);"
+	$c->{key} //= 'a';
+	my $more = $c->{include} =~ /c/ ? ', c int8 DEFAULT 0' : '';
+	$sql .= "CREATE TABLE $c->{id} (a int, b int$more) WITH (fillfactor = 50); CREATE INDEX $c->{id}_a ON $c->{id} USING mtpower_blink ($c->{key}) $c->{include} WITH (fillfactor = 50);"
 	  . " INSERT INTO $c->{id} SELECT 2 * g, g FROM generate_series(1, 4000) g; REINDEX INDEX $c->{id}_a;\n";
 }
 $node->safe_psql('postgres', $sql);
@@ -400,8 +437,13 @@ $node->safe_psql('postgres', q{
 	CREATE TABLE wide (a text, b numeric, c text COLLATE "C");
 	INSERT INTO wide SELECT md5(g::text), g / 7.0, repeat(md5(g::text), g % 50) FROM generate_series(1, 3000) g;
 	CREATE INDEX wide_abc ON wide USING mtpower_blink (a, b, c);
-	CREATE INDEX wide_ca ON wide USING mtpower_blink (c, a) INCLUDE (b)});
+	CREATE INDEX wide_ca ON wide USING mtpower_blink (c, a) INCLUDE (b);
+	CREATE TABLE narrow AS SELECT g / 3 AS a, md5(g::text) AS b, g::int8 AS c FROM generate_series(1, 6000) g;
+	CREATE INDEX narrow_ab ON narrow USING mtpower_blink (a, b);
+	CREATE INDEX narrow_ca ON narrow USING mtpower_blink (c, a)});
 damage_at_random(sub { my ($length) = @_; return $bs + int(rand($length - $bs)); },
-	wide_abc => 'SELECT 1', wide_ca => 'SELECT 1');
+	wide_abc => 'SELECT 1', wide_ca => 'SELECT 1',
+	narrow_ab => 'SET enable_seqscan = off; SELECT count(*), count(b) FROM narrow WHERE a > 10',
+	narrow_ca => 'SET enable_seqscan = off; SELECT count(*), count(a) FROM narrow WHERE c > 10');
 
 done_testing();

@@ -20,7 +20,7 @@ sub items
 	foreach my $node (0 .. $nnodes - 1)
 	{
 		my $offs = 64 + 5 * $cap + 96 * $node + 64;
-		push @items, map { { slot => $offs + 2 * $_, body => field($bytes, $block, $offs + 2 * $_, 2) & ~7 } } 0 .. field($bytes, $block, 64 + 4 * $cap + $node, 1) - 1;
+		push @items, map { { slot => $offs + 2 * $_, body => field($bytes, $block, $offs + 2 * $_, 2) & ~3 } } 0 .. field($bytes, $block, 64 + 4 * $cap + $node, 1) - 1;
 	}
 	return @items;
 }
@@ -114,7 +114,7 @@ sub known
 	my $size = sub { return [ $block, $body + 6, 2, $l->{info} & ~0x1FFF | $_[0] ]; };
 	my $key = sub { return [ $block, $body + 2, 2, $_[0] ]; };
 	my @cases = (
-		[ 'key too large', $key->($l->{key} + 8) ], [ 'key too small', $key->($l->{key} - 8) ], [ 'key not aligned', $key->($l->{key} + 4) ],
+		[ 'key too large', $key->($l->{key} + 8) ], [ 'key too small', $key->($l->{key} - 8) ], [ 'key not aligned', $key->($l->{key} + 2) ], [ 'key a little too large', $key->($l->{key} + 4) ],
 		[ 'key of no bytes', $key->(0) ], [ 'key beyond the tuple', $key->($l->{size} + 7 & ~7) ], [ 'key far beyond the page', $key->(0xFFF8) ], [ 'key of 4 GB', [ $block, $body, 2, 0xFFFF ] ],
 		[ 'no TID', $n->(0) ], [ 'one TID', $n->(1) ], [ 'a TID too many', $n->($l->{n} + 1) ], [ 'a TID missing', $n->($l->{n} - 1) ], [ 'more TIDs than there can be', $n->(0xFFF) ],
 		[ 'first TID without offset', [ $block, $head + 4, 2, 0 ] ], [ 'first TID with an impossible offset', [ $block, $head + 4, 2, 2000 ] ],

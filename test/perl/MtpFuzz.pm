@@ -111,7 +111,7 @@ sub first_body
 {
 	my ($bytes, $block, $n) = @_;
 	my $at = 64 + 5 * field($bytes, $block, 54, 2) + 64 + 2 * $n;
-	return ($at, field($bytes, $block, $at, 2) & ~7);
+	return ($at, field($bytes, $block, $at, 2) & ~3);
 }
 
 # One case of damage: [what it is, the statements that do it].

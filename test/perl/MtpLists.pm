@@ -10,7 +10,8 @@ use Test::More;
 
 our @EXPORT = qw(lists_sql lists_scripts lists_sound rows_file);
 
-# The table l: 7 keys k and one that is null, 300 keys g, 100 keys t; n changes; rows that are kept stay as they are.  Its indexes are of mtpower_blink.
+# The table l: 7 keys k and one that is null, 300 keys g, 100 keys t; n changes; rows that are kept stay as they are.  Its indexes are of mtpower_blink;
+# those that begin with an expression serve no query, and have narrow items of several columns.
 #
 # compare(column, lo, hi) reads the rows of a range of keys by each kind of scan, forward and backward, and raises an error where one differs from the table
 # itself; walk(lo, hi) goes to the end and back with a cursor that waits in between.  Both need one snapshot, which REPEATABLE READ is.
@@ -23,6 +24,8 @@ CREATE INDEX l_k ON l USING mtpower_blink (k);
 CREATE INDEX l_g ON l USING mtpower_blink (g DESC);
 CREATE INDEX l_t ON l USING mtpower_blink (t, k);
 CREATE INDEX l_n ON l USING mtpower_blink (n);
+CREATE INDEX l_gn ON l USING mtpower_blink ((g + 0), n);
+CREATE INDEX l_gi ON l USING mtpower_blink ((g + 0), id);
 } . q{
 CREATE FUNCTION some_rows(many int, seed int) RETURNS TABLE (k int, g int, t text) LANGUAGE sql AS $$
 	SELECT CASE WHEN h % 8 > 0 THEN h % 8 END, h % 300, chr(97 + h % 5) || h % 20 FROM (SELECT hashint4(i + seed) & 65535 AS h FROM generate_series(1, many) i) x $$;
@@ -138,10 +141,10 @@ sub lists_sound
 {
 	my ($node, $what, $lists) = @_;
 	my ($out, $err);
-	foreach my $index (qw(l_k l_g l_t l_n))
+	foreach my $index (qw(l_k l_g l_t l_n l_gn l_gi))
 	{
 		is($node->psql('postgres', "SELECT mtpower.verify_index('$index', true)", stderr => \$err), 0, "$what: $index verifies") or diag($err);
-		cmp_ok($node->safe_psql('postgres', "SELECT lists FROM lists('$index')"), '>', 0, "$what: $index has lists") if $lists;
+		cmp_ok($node->safe_psql('postgres', "SELECT lists FROM lists('$index')"), '>', 0, "$what: $index has lists") if $lists && $index ne 'l_gi';
 	}
 	is($node->psql('postgres', q{SET default_transaction_isolation = 'repeatable read';
 		SELECT compare('k', '-10', '10'); SELECT compare('g', '0', '300'); SELECT compare('t', '', 'z'); SELECT compare('n', '0', '100000'); SELECT walk(0, 10)}, stderr => \$err), 0,

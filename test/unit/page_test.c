@@ -29,6 +29,7 @@ typedef struct Plan
 	int			distinct;		/* 0: keys are uniformly random */
 	int			pad;			/* most bytes behind the first column */
 	int			nulls;			/* percent */
+	int			odd;			/* percent of keys with something behind or in their value */
 	int			order;			/* 0 random, 1 ascending, 2 descending */
 	uint64		span;			/* 0, or keys are spread over so many from `base` on, … */
 	uint64		base;
@@ -59,9 +60,9 @@ static const char *where = "start";
 static void
 fail(const char *what, int line)
 {
-	die("line %d, after %s: %s\ncode 0x%02x inner %d highkey %d distinct %d pad %d nulls %d order %d span %llx base %llx low bits %d outliers %d, %d items",
+	die("line %d, after %s: %s\ncode 0x%02x inner %d highkey %d distinct %d pad %d nulls %d odd %d order %d span %llx base %llx low bits %d outliers %d, %d items",
 		line, where, what, plan.code, plan.inner, plan.highkey, plan.distinct, plan.pad,
-		plan.nulls, plan.order, (unsigned long long) plan.span, (unsigned long long) plan.base,
+		plan.nulls, plan.odd, plan.order, (unsigned long long) plan.span, (unsigned long long) plan.base,
 		plan.low_bits, plan.outliers, nmodel);
 }
 
@@ -185,11 +186,19 @@ make_tuple(uint64 key, bool isnull)
 	else
 		size += put_value(buf + size, key);
 
-	/* Sizes need not be aligned. */
+	/*
+	 * Where items may be narrow the first column takes what they leave out.  Sizes need not be
+	 * aligned.
+	 */
+	if ((plan.code & MTP_NORM_CUT) && !isnull)
+	{
+		if (rnd(100) < plan.odd)
+			buf[size - 1 + rnd(2)] = 1;
+		size = TYPEALIGN(mtp_norm_align(plan.code), size);
+	}
 	if (plan.pad > 0)
-		size += rnd(plan.pad + 1);
-	if (plan.code & MTP_NORM_ALONE)
-		size = TYPEALIGN(mtp_norm_align(plan.code), size);	/* as they are formed */
+		for (Size end = Min(size + rnd(plan.pad + 1), MTP_MAX_ITEM); size < end; size++)
+			buf[size] = (char) rnd64();
 	size = Min(size, MTP_MAX_ITEM);
 	itup->t_info |= size;
 	serial++;
@@ -325,12 +334,13 @@ compare_items(const void *a, const void *b)
 }
 
 static bool
-before(void *probe, IndexTuple body, uint32 head)
+before(void *probe, unsigned off, uint32 head)
 {
 	MtpPageHeader *h = MtpHeader(page);
+	IndexTuple	body = (IndexTuple) (page + (off & ~MTP_SLOT_FLAGS));
 	MtpItemRoom room;
 
-	if (mtp_body_narrow(h, body))
+	if (mtp_off_narrow(h->norm, off))
 		body = mtp_body_widen(h->norm, mtp_page_narrow_norm(h, head), body, &room);
 	return compare(body, probe) < 0;
 }
@@ -401,7 +411,8 @@ check_walk(void)
 
 		check(p.pos == n);
 		check((body != itup) == mtp_page_narrows_item(MtpHeader(page), itup, model[n].norm));
-		check(body == itup || IndexTupleSize(body) == sizeof(IndexTupleData));
+		check(body == itup ||
+			  IndexTupleSize(body) + mtp_norm_align(plan.code) == IndexTupleSize(itup));
 		check(body == itup || !plan.inner);
 		check(IndexTupleSize(itup) == IndexTupleSize(model[n].itup));
 		check(memcmp(itup, model[n].itup, IndexTupleSize(itup)) == 0);
@@ -704,6 +715,7 @@ random_plan(void)
 	static const uint8 flags[] = {0, MTP_NORM_DESC, MTP_NORM_NULLS_FIRST, MTP_NORM_DESC | MTP_NORM_NULLS_FIRST};
 	static const int distincts[] = {0, 0, 1, 2, 7, 300};
 	static const int pads[] = {0, 0, 1, 9, 40, 700, MTP_MAX_ITEM};
+	static const int cut_pads[] = {0, 0, 0, 1, 8, 24, MTP_NARROW_MOST, 2 * MTP_NARROW_MOST};
 	static const int nulls[] = {0, 0, 1, 30, 100};
 
 	plan.code = rnd(MTP_NORM_NAME + 1) | flags[rnd(lengthof(flags))];
@@ -717,12 +729,14 @@ random_plan(void)
 	plan.order = rnd(4) ? 0 : 1 + rnd(2);
 	plan.span = 0;
 	plan.outliers = 0;
+	plan.odd = 0;
 
 	/* Often around what a window can hold, and mixed with what it cannot. */
 	if (!mtp_norm_is_exact(plan.code) || rnd(4) == 0)
 		return;
-	plan.code |= MTP_NORM_ALONE;
-	plan.pad = 0;
+	plan.code |= MTP_NORM_CUT;
+	plan.pad = cut_pads[rnd(lengthof(cut_pads))];
+	plan.odd = rnd(4) ? 0 : rnd(101);
 	if (rnd(3) == 0)
 		return;
 	plan.low_bits = rnd(3) ? 0 : rnd(20);
