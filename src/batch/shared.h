@@ -298,8 +298,13 @@ extern void mtp_batch_free(MtpBatch *batch);
 /* Lets the index get ready for the batch, once; the caller has claimed the cut, or all. */
 extern void mtp_batch_prepare(MtpRunner *runner, MtpUnit *unit);
 
-/* Cuts the sorted batch into tasks that never touch the same leaf.  The caller has claimed it. */
+/*
+ * Makes the prefixes of a sorted batch tell more of the order; sets sharp and exact.  It may be
+ * repeated.  Raises only before it changes anything.
+ */
 extern void mtp_batch_sharpen(MtpOrder *order, MtpBatch *batch);
+
+/* Cuts the sorted batch into tasks that never touch the same leaf.  The caller has claimed it. */
 extern void mtp_batch_cut(MtpRunner *runner, MtpBatch *batch);
 
 /* Applies a claimed task behind its progress; stops early if the load has failed. */

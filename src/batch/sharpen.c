@@ -161,7 +161,7 @@ write_prefixes(Sharpener *s)
 /*
  * For the claimant of the cut, all runs sorted.  Sets sharp if prefixes are not first words any
  * more, and exact if entries of equal prefixes have equal keys, and stand in the order of their
- * runs.  May be repeated, since it reads tuples alone, and raises before it changes anything.
+ * runs.  May be repeated: then it reads tuples alone.  It raises before it changes anything.
  */
 void
 mtp_batch_sharpen(MtpOrder *order, MtpBatch *b)

@@ -331,6 +331,10 @@ plan_split(Split *s, int n)
 	int			max = Min(s->n, MTP_BLINK_MAX_K);
 	int			k;
 
+	/* The record has the children as well, and the right sibling (publish_pages). */
+	StaticAssertStmt(6 + 3 * (MTP_BLINK_MAX_K - 1) <= MTP_CHANGE_CHUNKS, "a record has K pages");
+	max = Min(max, MTP_CHANGE_BUFFERS - 1 - s->put->nchildren);
+
 	mtp_span_begin(&all, s->code);
 	for (int i = 0; i < s->n; i++)
 		mtp_span_add(&all, s->items[i]);
