@@ -421,6 +421,9 @@ extern void mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpAr
  */
 extern IndexTuple mtp_blink_form_tuple(Relation rel, Datum *values, bool *isnull, ItemPointer tid);
 
+/* Where the last value of a leaf tuple ends, from its start. */
+extern Size mtp_blink_data_end(Relation rel, IndexTuple itup);
+
 /* The leaf that key belongs to, locked exclusively; makes the first leaf. */
 extern Buffer mtp_blink_find_leaf(Relation rel, MtpBlinkKey *key, MtpBlinkStack *stack);
 

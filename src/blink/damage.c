@@ -40,12 +40,9 @@ mtp_blink_fail_page(Relation rel, Page page, const char *what)
 
 /* ---------- items ---------- */
 
-/*
- * True if all attributes that a leaf tuple or pivot of this index should have lie within it, and at
- * most so many bytes are behind them.
- */
+/* True if all attributes that a leaf tuple or pivot of this index should have lie within it. */
 static bool
-tuple_whole(Relation rel, IndexTuple itup, Size more)
+tuple_whole(Relation rel, IndexTuple itup)
 {
 	TupleDesc	tupdesc = RelationGetDescr(rel);
 	int			natts = BTreeTupleGetNAtts(itup, rel);
@@ -77,7 +74,7 @@ tuple_whole(Relation rel, IndexTuple itup, Size more)
 			return false;
 		off = att_addlength_pointer(off, att->attlen, data + off);
 	}
-	return off <= size && size - off <= more;
+	return off <= size;
 }
 
 const char *
@@ -96,7 +93,7 @@ mtp_blink_pivot_fault(Relation rel, IndexTuple itup)
 						IndexTupleSize(itup) < sizeof(IndexTupleData) + sizeof(ItemPointerData) ||
 						!ItemPointerIsValid(tid)))
 		return "pivot tuple has a wrong TID";
-	if (!tuple_whole(rel, itup, INDEX_SIZE_MASK))
+	if (!tuple_whole(rel, itup))
 		return "pivot tuple is damaged";
 	return NULL;
 }
@@ -115,7 +112,7 @@ mtp_blink_entry_fault(Relation rel, IndexTuple itup)
 		return "entry is not a plain tuple";
 	else if (!mtp_tid_possible(&itup->t_tid))
 		return "entry has an invalid TID";
-	if (!tuple_whole(rel, itup, MAXIMUM_ALIGNOF - 1))
+	if (!tuple_whole(rel, itup))
 		return "entry is damaged";
 	return NULL;
 }

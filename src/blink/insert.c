@@ -23,9 +23,8 @@ add_size_hint(void *arg)
 		(void) hint_size();
 }
 
-/* Where the last value of an entry ends. */
-static Size
-data_end(Relation rel, IndexTuple itup)
+Size
+mtp_blink_data_end(Relation rel, IndexTuple itup)
 {
 	TupleDesc	tupdesc = RelationGetDescr(rel);
 	Size		start = IndexInfoFindDataOffset(itup->t_info);
@@ -72,7 +71,7 @@ mtp_blink_form_tuple(Relation rel, Datum *values, bool *isnull, ItemPointer tid)
 	/* The limit is nbtree's, whatever leaves spare. */
 	if (mtp_blink_info(rel)->norm & MTP_NORM_SHORT)
 	{
-		size = TYPEALIGN(mtp_norm_align(MTP_NORM_SHORT), data_end(rel, itup));
+		size = TYPEALIGN(mtp_norm_align(MTP_NORM_SHORT), mtp_blink_data_end(rel, itup));
 		itup->t_info = (itup->t_info & ~INDEX_SIZE_MASK) | size;
 	}
 	return itup;

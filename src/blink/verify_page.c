@@ -98,6 +98,9 @@ mtp_blink_verify_page_sane(MtpVerify *v, MtpVerifyPage *p)
 			pivot_fault(v, itup, pos.pos == 0);
 		if (what)
 			mtp_verify_fail(v, p->blkno, pos.pos, "The %s.", what);
+		if (MtpIsLeaf(page) &&
+			mtp_item_key_size(itup) - mtp_blink_data_end(v->rel, itup) >= MAXIMUM_ALIGNOF)
+			mtp_verify_fail(v, p->blkno, pos.pos, "Entry is longer than its values.");
 	}
 }
 
