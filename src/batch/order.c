@@ -218,13 +218,9 @@ mtp_batch_order_judge(MtpOrder *order, const MtpWide *a, const MtpWide *b)
 Size
 mtp_batch_narrow_tuple(uint8 code, MtpNarrow e, char *buf)
 {
-	static const uint8 sizes[MTP_NORM_KIND + 1] = {
-		[MTP_NORM_INT2] = 2,[MTP_NORM_INT4] = 4,[MTP_NORM_INT8] = 8,[MTP_NORM_OID] = 4,
-		[MTP_NORM_UINT8] = 8,[MTP_NORM_BOOL] = 1,[MTP_NORM_CHAR] = 1
-	};
 	IndexTuple	itup = (IndexTuple) buf;
 	bool		isnull = mtp_narrow_isnull(code, e);
-	int			size = isnull ? 0 : sizes[code & MTP_NORM_KIND];
+	int			size = isnull ? 0 : mtp_norm_width(code);
 	uint16		flags = isnull ? INDEX_NULL_MASK : 0;
 	Size		at = IndexInfoFindDataOffset(flags);
 
