@@ -359,7 +359,7 @@ extern Buffer mtp_blink_parent(Relation rel, MtpBlinkStack *stack, uint32 level,
 extern Buffer mtp_blink_alloc(Relation rel);
 extern bool mtp_blink_recyclable(Page page);
 
-/* split.c: puts items on a page, and splits it K ways where they do not fit */
+/* put.c: puts items on a page, and has it split K ways where they do not fit */
 typedef struct MtpBlinkPut
 {
 	Relation	rel;
@@ -405,10 +405,15 @@ extern void mtp_blink_put(MtpBlinkPut *put, Buffer buf, int n, uint16 *pos,
  */
 extern char *mtp_blink_flatten(uint8 code, int n, const IndexTuple *items, Size *bytes);
 
-/* Finishes the split whose left page is locked exclusively; unlocks and unpins the page. */
+/*
+ * split.c: finishes the split whose left page is locked exclusively; unlocks and unpins the page.
+ */
 extern void mtp_blink_finish_split(Relation rel, Buffer left, MtpBlinkStack *stack);
 
-/* Makes an empty leaf the root of a tree that has none.  Another backend may do so meanwhile. */
+/*
+ * root.c: makes an empty leaf the root of a tree that has none.  Another backend may do so
+ * meanwhile.
+ */
 extern void mtp_blink_make_root(Relation rel);
 
 /* insert.c.  itup's size has been checked; heap is for mtp_blink_reclaim. */
