@@ -244,7 +244,7 @@ write_tree(MtpIndexBuild *build)
 
 	mtp_writer_init(&b->writer, build->index, MAIN_FORKNUM, MTP_BLINK_META + 1);
 	b->norm = mtp_blink_info(build->index)->norm;
-	b->allequal = _bt_allequalimage(build->index, false);
+	b->allequal = mtp_blink_equal_is_identical(build->index);
 	b->lists = b->allequal && (opts == NULL || opts->deduplicate_items);
 	b->key = _bt_mkscankey(build->index, NULL);
 	b->pivots = AllocSetContextCreate(CurrentMemoryContext, "mtpower build pivots",
@@ -310,7 +310,7 @@ mtp_blink_build_empty(Relation index)
 
 	mtp_writer_init(&writer, index, INIT_FORKNUM, MTP_BLINK_META + 1);
 	mtp_blink_meta_init(mtp_writer_page(&writer, MTP_BLINK_META), InvalidBlockNumber, 0,
-						_bt_allequalimage(index, false));
+						mtp_blink_equal_is_identical(index));
 	mtp_writer_finish(&writer);
 }
 

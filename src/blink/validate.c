@@ -133,6 +133,19 @@ check_collation(Relation index, int col)
 
 StaticAssertDecl(BTORDER_PROC == MTP_OPCLASS_MAIN_PROC, "btree's main function");
 
+/*
+ * Core's rule.  Blanks at a bpchar's end don't count, and two of them may have different ones where
+ * the column has no length: PostgreSQL says so from 15.20 on.
+ */
+bool
+mtp_blink_equal_is_identical(Relation index)
+{
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+		if (index->rd_opcintype[i] == BPCHAROID)
+			return false;
+	return _bt_allequalimage(index, false);
+}
+
 void
 mtp_blink_check_support(Relation index)
 {
