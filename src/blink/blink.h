@@ -524,7 +524,7 @@ extern bool mtp_blink_validate(Oid opclass);
  */
 extern void mtp_blink_check_support(Relation index);
 
-/* True if equal keys are the same bytes, and nothing but the keys is stored: the index has lists. */
+/* True if equal keys are the same bytes, and nothing else is stored: the index has lists. */
 extern bool mtp_blink_equal_is_identical(Relation index);
 
 /* Their shares of _PG_init: the last one's includes the others. */
