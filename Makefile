@@ -11,6 +11,11 @@ PG_CFLAGS = \
 	-std=gnu11 -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare \
 	-Wno-missing-field-initializers -Wno-cast-function-type -Wno-declaration-after-statement
 
+# Lists of equal keys that are full with so few TIDs, for tests: src/page/list.h
+ifdef LIST_TIDS
+PG_CPPFLAGS += -DMTP_LIST_FULL=$(LIST_TIDS)
+endif
+
 # The buffer can live in a file on persistent memory where libpmem is: WITH_PMEM=yes insists on it,
 # WITH_PMEM=no does without.
 WITH_PMEM ?= $(if $(shell pkg-config --exists libpmem 2>/dev/null && echo found),yes,no)

@@ -202,7 +202,7 @@ mtp_list_add(MtpListMaker *m, const ItemPointerData *tid)
 	uint16		bits[MTP_LIST_KS];
 
 	Assert(code > m->codes[m->n - 1]);
-	if (m->n == MTP_LIST_TIDS)
+	if (m->n == MTP_LIST_FULL)
 		return false;
 	memcpy(bits, m->bits, sizeof(bits));
 	if (s > m->s)

@@ -42,6 +42,11 @@ StaticAssertDecl(sizeof(MtpListHead) == 8, "a list's head has its place");
 #define MTP_LIST_BYTES	512
 #define MTP_LIST_TIDS	505
 
+/* So many make a list full.  Builds with fewer merge and cut more (test/README.md, LIST_TIDS). */
+#ifndef MTP_LIST_FULL
+#define MTP_LIST_FULL	MTP_LIST_TIDS
+#endif
+
 /* Behind the head: s - MTP_LIST_LEAST_S | (k - MTP_LIST_LEAST_K) << 3, and the differences. */
 #define MTP_LIST_LEAST_S	4
 #define MTP_LIST_LEAST_K	3
