@@ -284,6 +284,36 @@ item_before(Relation index, MtpOrder *order, uint8 code, IndexTuple item, IndexT
 }
 
 /*
+ * The first slot of a node, from `slot` on, whose item is not before a new one; there is one. Heads
+ * tell, and where they are equal, keys: their comparison may be costly, so few are compared.
+ */
+static int
+place_in_node(Relation index, MtpOrder *order, Page page, uint8 code, int node, int slot,
+			  uint32 head, IndexTuple new)
+{
+	const uint32 *heads = MtpNodes(page)[node].heads;
+	int			count = MtpCounts(page)[node];
+	int			end;
+
+	while (slot < count - 1 && heads[slot] < head)
+		slot++;
+	for (end = slot; end < count && heads[end] == head; end++)
+		;
+	end = Min(end, count - 1);
+	while (slot < end)
+	{
+		int			middle = (slot + end) / 2;
+		MtpItemRoom room;
+
+		if (item_before(index, order, code, mtp_blink_item(index, page, node, middle, &room), new))
+			slot = middle + 1;
+		else
+			end = middle;
+	}
+	return slot;
+}
+
+/*
  * Finds the places of the share's items on the page.  Both are sorted, so each search starts where
  * the last one ended: by heads, node by node, then by key.
  */
@@ -300,41 +330,26 @@ place_items(Relation index, MtpOrder *order, Page page, uint8 code, Share *s)
 	for (int i = 0; i < s->n; i++)
 	{
 		uint32		head = mtp_page_head(h, s->norms[i]);
+		MtpItemRoom room;
 
-		while (node < h->nnodes && dir[node] < head)
+		/* A node's last item tells of all of them. */
+		while (node < h->nnodes &&
+			   (dir[node] < head ||
+				(dir[node] == head &&
+				 item_before(index, order, code,
+							 mtp_blink_item(index, page, node, counts[node] - 1, &room),
+							 s->items[i]))))
 		{
 			pos += counts[node] - slot;
 			slot = 0;
 			node++;
 		}
-		while (node < h->nnodes)
+		if (node < h->nnodes)
 		{
-			uint32		at = MtpNodes(page)[node].heads[slot];
-			MtpItemRoom room;
+			int			to = place_in_node(index, order, page, code, node, slot, head, s->items[i]);
 
-			/* Where many heads are equal, a node's last item tells of all of them. */
-			if (at == head && dir[node] == head &&
-				item_before(index, order, code,
-							mtp_blink_item(index, page, node, counts[node] - 1, &room),
-							s->items[i]))
-			{
-				pos += counts[node] - slot;
-				slot = 0;
-				node++;
-				continue;
-			}
-
-			if (at > head ||
-				(at == head && !item_before(index, order, code,
-											mtp_blink_item(index, page, node, slot, &room),
-											s->items[i])))
-				break;
-			pos++;
-			if (++slot == counts[node])
-			{
-				slot = 0;
-				node++;
-			}
+			pos += to - slot;
+			slot = to;
 		}
 		s->pos[i] = pos;
 	}

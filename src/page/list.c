@@ -144,35 +144,43 @@ number_of(uint64 code, int s)
 	return (code >> MTP_TID_BITS) << s | (code & LOW_BITS(MTP_TID_BITS));
 }
 
-/*
- * Adds to bits[] what the difference of two neighbours takes: of so many bits len, max(k + 1,
- * 2 * len - k).  The loop is one that compilers turn into vector instructions.
- */
-static inline void
-count_difference(uint16 *bits, uint64 from, uint64 to, int s)
+/* What a difference of so many bits takes. */
+static inline int
+difference_bits(int len, int k)
 {
-	int			len = pg_leftmost_one_pos64(number_of(to, s) - number_of(from, s)) + 1;
-	int16		both = 2 * len + 1;
-
-	for (int16 i = 0; i < MTP_LIST_KS; i++)
-	{
-		int16		a = i + MTP_LIST_LEAST_BITS;
-		int16		b = both - a;
-
-		bits[i] += (uint16) Max(a, b);
-	}
+	return Max(k + 1, 2 * len - k);
 }
 
-/* The smallest k that makes the list shortest, as an index of bits[] */
-static int
-best_k(const uint16 *bits)
+/* The bits of the difference of two neighbours */
+static inline int
+difference_len(uint64 from, uint64 to, int s)
 {
+	return pg_leftmost_one_pos64(number_of(to, s) - number_of(from, s)) + 1;
+}
+
+/*
+ * The smallest k that makes the list shortest; *total gets the bits that it takes.  lens[len]
+ * differences have len bits each.  The inner loop is one that compilers turn into vector
+ * instructions.
+ */
+static int
+best_k(const uint16 *lens, int *total)
+{
+	uint16		bits[MTP_LIST_KS] = {0};
 	int			best = 0;
 
+	for (int len = 1; len < MTP_LIST_LENS; len++)
+	{
+		if (lens[len] == 0)
+			continue;
+		for (int i = 0; i < MTP_LIST_KS; i++)
+			bits[i] += lens[len] * (uint16) difference_bits(len, i + MTP_LIST_LEAST_K);
+	}
 	for (int i = 1; i < MTP_LIST_KS; i++)
 		if (bits[i] < bits[best])
 			best = i;
-	return best;
+	*total = bits[best];
+	return best + MTP_LIST_LEAST_K;
 }
 
 void
@@ -186,39 +194,58 @@ mtp_list_begin(MtpListMaker *m, char *buf, Size room, IndexTuple key, const Item
 	m->limit = most > size + MTP_LIST_BITS_AT ? (most - size - MTP_LIST_BITS_AT) * 8 : 0;
 	m->codes[0] = mtp_tid_code(tid);
 	m->s = offset_bits(m->codes[0]);
-	m->k = 0;
-	memset(m->bits, 0, sizeof(m->bits));
+	m->k = MTP_LIST_LEAST_K;
+	m->bits = 0;
+	memset(m->lens, 0, sizeof(m->lens));
 	memmove(buf, key, size);
 	m->itup->t_info = (key->t_info & (INDEX_NULL_MASK | INDEX_VAR_MASK)) | size;
 	m->itup->t_tid = *tid;
+}
+
+/* Where offsets have s bits instead of fewer, all differences are others. */
+static void
+widen_offsets(MtpListMaker *m, int s)
+{
+	memset(m->lens, 0, sizeof(m->lens));
+	for (int i = 1; i < m->n; i++)
+		m->lens[difference_len(m->codes[i - 1], m->codes[i], s)]++;
+	m->s = s;
+	m->k = best_k(m->lens, &m->bits);
 }
 
 bool
 mtp_list_add(MtpListMaker *m, const ItemPointerData *tid)
 {
 	uint64		code = mtp_tid_code(tid);
+	int			narrower = m->s;
 	int			s = Max(m->s, offset_bits(code));
-	int			k = m->k;
-	uint16		bits[MTP_LIST_KS];
+	int			len;
+	int			k,
+				bits;
 
 	Assert(code > m->codes[m->n - 1]);
 	if (m->n == MTP_LIST_FULL)
 		return false;
-	memcpy(bits, m->bits, sizeof(bits));
 	if (s > m->s)
+		widen_offsets(m, s);
+	len = difference_len(m->codes[m->n - 1], code, s);
+	k = m->k;
+	bits = m->bits + difference_bits(len, k);
+	m->lens[len]++;
+
+	/* Another k may do when this one does not. */
+	if (bits > m->limit)
+		k = best_k(m->lens, &bits);
+	if (bits > m->limit)
 	{
-		/* All numbers are others. */
-		memset(bits, 0, sizeof(bits));
-		for (int i = 1; i < m->n; i++)
-			count_difference(bits, m->codes[i - 1], m->codes[i], s);
-	}
-	count_difference(bits, m->codes[m->n - 1], code, s);
-	if (bits[k] > m->limit && bits[k = best_k(bits)] > m->limit)
+		m->lens[len]--;
+		if (s > narrower)
+			widen_offsets(m, narrower);
 		return false;
-	memcpy(m->bits, bits, sizeof(bits));
+	}
 	m->codes[m->n++] = code;
-	m->s = s;
 	m->k = k;
+	m->bits = bits;
 	return true;
 }
 
@@ -253,7 +280,7 @@ mtp_list_end(MtpListMaker *m)
 
 	if (m->n == 1)
 		return key;
-	k = best_k(m->bits) + MTP_LIST_LEAST_K;
+	k = best_k(m->lens, &m->bits);
 	memcpy((char *) m->itup + key, &head, sizeof(head));
 	w.to[-1] = (m->s - MTP_LIST_LEAST_S) | (k - MTP_LIST_LEAST_K) << 3;
 	for (int i = 1; i < m->n; i++)
@@ -268,7 +295,7 @@ mtp_list_end(MtpListMaker *m)
 	if (w.n > 0)
 		*w.to++ = (uint8) w.pending;
 	size = w.to - (uint8 *) m->itup;
-	Assert(size == key + MTP_LIST_BITS_AT + (m->bits[k - MTP_LIST_LEAST_K] + 7) / 8);
+	Assert(size == key + MTP_LIST_BITS_AT + (m->bits + 7) / 8);
 	m->itup->t_info = (m->itup->t_info & ~INDEX_SIZE_MASK) | INDEX_ALT_TID_MASK | size;
 	ItemPointerSetBlockNumber(&m->itup->t_tid, key);
 	ItemPointerSetOffsetNumber(&m->itup->t_tid, m->n | BT_IS_POSTING);

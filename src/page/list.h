@@ -51,6 +51,7 @@ StaticAssertDecl(sizeof(MtpListHead) == 8, "a list's head has its place");
 #define MTP_LIST_LEAST_S	4
 #define MTP_LIST_LEAST_K	3
 #define MTP_LIST_KS			32	/* values of k */
+#define MTP_LIST_LENS		44	/* a difference has fewer bits: those of blocks and of offsets */
 #define MTP_LIST_BITS_AT	(sizeof(MtpListHead) + 1)
 
 /* A difference takes so many bits at least. */
@@ -85,6 +86,7 @@ mtp_item_key_size(IndexTuple itup)
 #define MTP_TID_BITS	11
 
 StaticAssertDecl(MaxHeapTuplesPerPage < 1 << MTP_TID_BITS, "offsets of rows have their bits");
+StaticAssertDecl(MTP_TID_BITS + 32 < MTP_LIST_LENS, "differences have their bits");
 StaticAssertDecl(MTP_TID_BITS - MTP_LIST_LEAST_S < 8, "three bits tell how many they are in a list");
 
 static inline uint64
@@ -138,8 +140,9 @@ typedef struct MtpListMaker
 	int			n;
 	int			limit;			/* bits that the differences may take */
 	int			s;				/* bits of an offset */
-	int			k;				/* served last; less MTP_LIST_LEAST_K, as the next array's index */
-	uint16		bits[MTP_LIST_KS];	/* that the differences take with each k */
+	int			k;				/* that will do, … */
+	int			bits;			/* … and what the differences take with it */
+	uint16		lens[MTP_LIST_LENS];	/* differences of so many bits */
 	uint64		codes[MTP_LIST_TIDS];
 } MtpListMaker;
 
