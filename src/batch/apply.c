@@ -90,6 +90,26 @@ mtp_batch_count_overflow(Relation index, uint32 splits, uint32 moved)
 	mtp_batch_stat_add(mtp_batch_stat_open(index), &n);
 }
 
+void
+mtp_stream_begin(MtpBatchStream *s)
+{
+	uint8		winners[2 * MTP_MAX_RUNS];
+
+	for (int i = 0; i < s->n; i++)
+		winners[s->n + i] = i;
+	for (int i = s->n - 1; i > 0; i--)
+	{
+		uint8		a = winners[2 * i];
+		uint8		b = winners[2 * i + 1];
+		bool		less = mtp_source_less(s, &s->sources[a], &s->sources[b]);
+
+		winners[i] = less ? a : b;
+		s->losers[i] = less ? b : a;
+	}
+	s->top = s->n > 1 ? winners[1] : 0;
+	s->streak = s->sure = 0;
+}
+
 /* Assertions look at a stream's first entries: comparison functions must agree with the merge. */
 static void
 judge(MtpBatchStream s)
@@ -122,10 +142,9 @@ open_stream(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
 	s->sharp = b->sharp;
 	s->exact = b->exact;
 	s->n = 0;
-	s->streak = s->sure = 0;
 	for (int r = 0; r < b->nruns; r++)
 	{
-		MtpSource  *src = &s->heap[s->n];
+		MtpSource  *src = &s->sources[s->n];
 		MtpRun	   *run = mtp_run(b, r);
 		uint32		from = mtp_task_from(b, task, r);
 		uint32		to = mtp_task_to(b, task, r);
@@ -146,8 +165,7 @@ open_stream(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
 		}
 		s->n++;
 	}
-	for (int i = s->n / 2 - 1; i >= 0; i--)
-		mtp_stream_sift(s, i);
+	mtp_stream_begin(s);
 	judge(*s);
 	for (uint32 i = b->tasks[task].progress; i > 0; i--)
 		mtp_stream_next(s);

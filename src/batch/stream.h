@@ -5,6 +5,10 @@
  * Inline, because every entry passes through here.  TIDs differ, so there are no ties, and the
  * sequence is the same in each process: progress counts entries from its start.
  *
+ * The runs are in a tree of losers (Knuth, The Art of Computer Programming, volume 3, section
+ * 5.4.1): an inner node has the run that lost there, and the winner of all is the top.  The next
+ * entry costs a comparison a level, half of what a heap needs.
+ *
  * Where keys repeat, many entries of one run come in a row.  After a few of them the merge looks
  * how many more there are, by comparing ever farther ones: the galloping of McIlroy's "Optimistic
  * sorting and information theoretic complexity" (1993).
@@ -26,7 +30,7 @@ typedef struct MtpSource
 #define MTP_STREAM_GALLOP	4
 #define MTP_STREAM_AHEAD	4	/* entries of a run ahead whose tuples are fetched */
 
-/* A binary heap of the runs that are not exhausted, least current entry on top. */
+/* The runs that are not exhausted; run i is the leaf n + i of the tree, whose root is node 1. */
 struct MtpBatchStream
 {
 	MtpOrder   *order;
@@ -34,10 +38,14 @@ struct MtpBatchStream
 	bool		sharp;			/* as MtpBatch has these two */
 	bool		exact;
 	int			n;
+	int			top;			/* the run with the least current entry */
 	uint32		streak;			/* so many entries of the top run have come in a row, … */
 	uint32		sure;			/* … and so many more will */
-	MtpSource	heap[MTP_MAX_RUNS];
+	uint8		losers[MTP_MAX_RUNS];
+	MtpSource	sources[MTP_MAX_RUNS];
 };
+
+StaticAssertDecl(MTP_MAX_RUNS <= PG_UINT8_MAX, "a byte tells a run");
 
 static inline bool
 mtp_source_less(MtpBatchStream *s, const MtpSource *a, const MtpSource *b)
@@ -51,25 +59,26 @@ mtp_source_less(MtpBatchStream *s, const MtpSource *a, const MtpSource *b)
 	return mtp_batch_order_compare(s->order, a->wide, b->wide) < 0;
 }
 
+/* apply.c: lets all runs play, at the beginning and when one is exhausted. */
+extern void mtp_stream_begin(MtpBatchStream *s);
+
+/* Lets the top run, which has another entry now, play against those that lost to it. */
 static inline void
-mtp_stream_sift(MtpBatchStream *s, int i)
+mtp_stream_replay(MtpBatchStream *s)
 {
-	MtpSource	x = s->heap[i];
+	uint8		winner = s->top;
 
-	for (;;)
+	for (int i = (s->n + winner) / 2; i > 0; i /= 2)
 	{
-		int			c = 2 * i + 1;
+		uint8		loser = s->losers[i];
 
-		if (c >= s->n)
-			break;
-		if (c + 1 < s->n && mtp_source_less(s, &s->heap[c + 1], &s->heap[c]))
-			c++;
-		if (!mtp_source_less(s, &s->heap[c], &x))
-			break;
-		s->heap[i] = s->heap[c];
-		i = c;
+		if (mtp_source_less(s, &s->sources[loser], &s->sources[winner]))
+		{
+			s->losers[i] = winner;
+			winner = loser;
+		}
 	}
-	s->heap[i] = x;
+	s->top = winner;
 }
 
 static inline bool
@@ -82,13 +91,13 @@ mtp_stream_end(MtpBatchStream *s)
 static inline const MtpNarrow *
 mtp_stream_narrow(MtpBatchStream *s)
 {
-	return s->heap[0].narrow;
+	return s->sources[s->top].narrow;
 }
 
 static inline const MtpWide *
 mtp_stream_wide(MtpBatchStream *s)
 {
-	return s->heap[0].wide;
+	return s->sources[s->top].wide;
 }
 
 /* The current entry's tuple; a narrow one's is made in `room` (MTP_NARROW_TUPLE bytes). */
@@ -105,7 +114,7 @@ mtp_stream_tuple(MtpBatchStream *s, char *room)
 static inline bool
 mtp_stream_below(MtpBatchStream *s, uint32 ahead, const MtpSource *other)
 {
-	MtpSource	x = s->heap[0];
+	MtpSource	x = s->sources[s->top];
 
 	if (s->narrow ? ahead >= x.narrow_end - x.narrow : ahead >= x.wide_end - x.wide)
 		return false;
@@ -120,12 +129,17 @@ mtp_stream_below(MtpBatchStream *s, uint32 ahead, const MtpSource *other)
 static inline uint32
 mtp_stream_look_ahead(MtpBatchStream *s)
 {
-	const MtpSource *other = &s->heap[1];
+	const MtpSource *other = NULL;
 	uint32		below = 0;
 	uint32		step;
 
-	if (s->n > 2 && mtp_source_less(s, &s->heap[2], other))
-		other = &s->heap[2];
+	for (int i = (s->n + s->top) / 2; i > 0; i /= 2)
+	{
+		const MtpSource *loser = &s->sources[s->losers[i]];
+
+		if (other == NULL || mtp_source_less(s, loser, other))
+			other = loser;
+	}
 	for (step = 1; mtp_stream_below(s, below + step, other); step *= 2)
 		below += step;
 	for (step /= 2; step > 0; step /= 2)
@@ -138,26 +152,27 @@ mtp_stream_look_ahead(MtpBatchStream *s)
 static inline void
 mtp_stream_next(MtpBatchStream *s)
 {
-	MtpSource  *top = &s->heap[0];
-	const void *stays;
-	bool		over;
+	int			before = s->top;
+	MtpSource  *top = &s->sources[before];
 
 	Assert(!mtp_stream_end(s));
-	over = s->narrow ? ++top->narrow == top->narrow_end : ++top->wide == top->wide_end;
+	if (s->narrow ? ++top->narrow == top->narrow_end : ++top->wide == top->wide_end)
+	{
+		*top = s->sources[--s->n];
+		mtp_stream_begin(s);
+		return;
+	}
 	if (!s->narrow && top->wide_end - top->wide > MTP_STREAM_AHEAD)
 		__builtin_prefetch(top->wide[MTP_STREAM_AHEAD].itup);
-	if (s->sure > 0 && !over)
+	if (s->sure > 0)
 	{
 		s->sure--;
 		return;
 	}
-	if (over)
-		*top = s->heap[--s->n];
-	if (s->n <= 1)
+	if (s->n == 1)
 		return;
-	stays = s->narrow ? (const void *) top->narrow : (const void *) top->wide;
-	mtp_stream_sift(s, 0);
-	if (over || stays != (s->narrow ? (const void *) top->narrow : (const void *) top->wide))
+	mtp_stream_replay(s);
+	if (s->top != before)
 		s->streak = 0;
 	else if (++s->streak >= MTP_STREAM_GALLOP)
 	{
