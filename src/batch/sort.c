@@ -216,13 +216,15 @@ sort_by_comparison(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
 		insert_by_comparison(order, a, n);
 		return;
 	}
-	CHECK_FOR_INTERRUPTS();
 	sort_by_comparison(order, a, scratch, half);
 	sort_by_comparison(order, a + half, scratch, n - half);
 	if (mtp_batch_order_compare(order, &a[half - 1], &a[half]) < 0)
 		return;
 	while (i < half && j < n)
+	{
+		CHECK_FOR_INTERRUPTS();
 		scratch[merged++] = mtp_batch_order_compare(order, &a[i], &a[j]) < 0 ? a[i++] : a[j++];
+	}
 
 	/* What is left of the second half stands where it should. */
 	memmove(a + merged, a + i, (half - i) * sizeof(MtpWide));

@@ -224,7 +224,7 @@ mtp_list_add(MtpListMaker *m, const ItemPointerData *tid)
 				bits;
 
 	Assert(code > m->codes[m->n - 1]);
-	if (m->n == MTP_LIST_FULL)
+	if (m->n == MTP_LIST_FULL || unlikely(code <= m->codes[m->n - 1]))
 		return false;
 	if (s > m->s)
 		widen_offsets(m, s);

@@ -86,6 +86,7 @@ mtp_item_key_size(IndexTuple itup)
 #define MTP_TID_BITS	11
 
 StaticAssertDecl(MaxHeapTuplesPerPage < 1 << MTP_TID_BITS, "offsets of rows have their bits");
+StaticAssertDecl(MTP_LIST_FULL >= 2 && MTP_LIST_FULL <= MTP_LIST_TIDS, "lists have their TIDs");
 StaticAssertDecl(MTP_TID_BITS + 32 < MTP_LIST_LENS, "differences have their bits");
 StaticAssertDecl(MTP_TID_BITS - MTP_LIST_LEAST_S < 8, "three bits tell how many they are in a list");
 
