@@ -93,11 +93,12 @@ mtp_batch_count_overflow(Relation index, uint32 splits, uint32 moved)
 void
 mtp_stream_begin(MtpBatchStream *s)
 {
-	uint8		winners[2 * MTP_MAX_RUNS];
+	int			n = s->n;
+	uint8		winners[2 * MTP_MAX_RUNS] = {0};
 
-	for (int i = 0; i < s->n; i++)
-		winners[s->n + i] = i;
-	for (int i = s->n - 1; i > 0; i--)
+	for (int i = 0; i < n; i++)
+		winners[n + i] = i;
+	for (int i = n - 1; i > 0; i--)
 	{
 		uint8		a = winners[2 * i];
 		uint8		b = winners[2 * i + 1];
@@ -106,7 +107,7 @@ mtp_stream_begin(MtpBatchStream *s)
 		winners[i] = less ? a : b;
 		s->losers[i] = less ? b : a;
 	}
-	s->top = s->n > 1 ? winners[1] : 0;
+	s->top = winners[1];
 	s->streak = s->sure = 0;
 }
 
@@ -153,7 +154,7 @@ open_stream(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
 			continue;
 		memset(src, 0, sizeof(*src));
 		src->run = r;
-		if (b->narrow)
+		if (s->narrow)
 		{
 			src->narrow = MTP_RUN_NARROW(run) + from;
 			src->narrow_end = MTP_RUN_NARROW(run) + to;

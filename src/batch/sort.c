@@ -211,6 +211,7 @@ sort_by_comparison(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
 				j = half,
 				merged = 0;
 
+	CHECK_FOR_INTERRUPTS();
 	if (n < FEW)
 	{
 		insert_by_comparison(order, a, n);

@@ -129,15 +129,16 @@ mtp_stream_below(MtpBatchStream *s, uint32 ahead, const MtpSource *other)
 static inline uint32
 mtp_stream_look_ahead(MtpBatchStream *s)
 {
-	const MtpSource *other = NULL;
+	int			node = (s->n + s->top) / 2;
+	const MtpSource *other = &s->sources[s->losers[node]];
 	uint32		below = 0;
 	uint32		step;
 
-	for (int i = (s->n + s->top) / 2; i > 0; i /= 2)
+	while ((node /= 2) > 0)
 	{
-		const MtpSource *loser = &s->sources[s->losers[i]];
+		const MtpSource *loser = &s->sources[s->losers[node]];
 
-		if (other == NULL || mtp_source_less(s, loser, other))
+		if (mtp_source_less(s, loser, other))
 			other = loser;
 	}
 	for (step = 1; mtp_stream_below(s, below + step, other); step *= 2)

@@ -25,22 +25,28 @@
 #define MAX_BYTES	200
 #define MAX_VALUES	300
 
-volatile sig_atomic_t InterruptPending = false;
+#define MAX_UNHEEDED 50			/* comparisons that nobody can interrupt */
+
+volatile sig_atomic_t InterruptPending = true;
 
 static uint64 state;
 static jmp_buf stop;
 static long stop_after;
+static int	unheeded,			/* comparisons since interrupts were heeded, … */
+			most_unheeded;		/* … and the most of all */
 static MtpOrder *sorting;
 char	   *mtp_debug_injection = "";
 
 void
 ProcessInterrupts(void)
 {
+	unheeded = 0;
 }
 
 void
 mtp_inject_here(const char *point)
 {
+	most_unheeded = Max(most_unheeded, ++unheeded);
 	if (stop_after > 0 && --stop_after == 0)
 		longjmp(stop, 1);
 }
@@ -481,6 +487,20 @@ sign(int c)
 	return (c > 0) - (c < 0);
 }
 
+/* Sorts with an eye on comparisons: one of them may be an error, and interrupts are heeded. */
+static void
+sort_watched(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
+{
+	mtp_debug_injection = "compare";
+	unheeded = 0;
+	if (setjmp(stop) == 0)
+		mtp_batch_sort_wide(order, a, scratch, n);
+	mtp_debug_injection = "";
+	stop_after = 0;
+	if (most_unheeded > MAX_UNHEEDED)
+		die("wide: %d comparisons without a look for interrupts", most_unheeded);
+}
+
 /*
  * The reference is qsort with the judge.  An error in the sort leaves the very entries, prefixes
  * included, and the next sort sorts them.
@@ -507,16 +527,13 @@ test_wide(MtpOrder *order, uint32 n, bool with_error)
 	if (with_error)
 	{
 		stop_after = 1 + rnd() % (rnd() % 2 ? 20 : n + 1);
-		mtp_debug_injection = "compare";
-		if (setjmp(stop) == 0)
-			mtp_batch_sort_wide(order, a, scratch, n);
-		mtp_debug_injection = "";
+		sort_watched(order, a, scratch, n);
 		memcpy(scratch, a, n * sizeof(MtpWide));
 		qsort(scratch, n, sizeof(MtpWide), by_tuple);
 		qsort(b, n, sizeof(MtpWide), by_tuple);
 		check("wide after an error", scratch, b, n);
 	}
-	mtp_batch_sort_wide(order, a, scratch, n);
+	sort_watched(order, a, scratch, n);
 	qsort(b, n, sizeof(MtpWide), judge);
 	for (uint32 i = 0; i < n; i++)
 		if (a[i].prefix != b[i].prefix || judge(&a[i], &b[i]) != 0)
