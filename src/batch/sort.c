@@ -201,7 +201,7 @@ insert_by_comparison(MtpOrder *order, MtpWide *a, uint32 n)
 
 /*
  * Sorts by comparing tuples, which may cost a call of strcoll() each: so by merging, which compares
- * a third less than core's quicksort.  The array has all entries wherever a comparison may raise.
+ * less often than core's quicksort.  The array has all entries wherever a comparison may raise.
  */
 static void
 sort_by_comparison(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)

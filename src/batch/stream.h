@@ -7,7 +7,7 @@
  *
  * The runs are in a tree of losers (Knuth, The Art of Computer Programming, volume 3, section
  * 5.4.1): an inner node has the run that lost there, and the winner of all is the top.  The next
- * entry costs a comparison a level, half of what a heap needs.
+ * entry costs one comparison a level, where a heap needs two.
  *
  * Where keys repeat, many entries of one run come in a row.  After a few of them the merge looks
  * how many more there are, by comparing ever farther ones: the galloping of McIlroy's "Optimistic

@@ -202,9 +202,9 @@ mtp_list_begin(MtpListMaker *m, char *buf, Size room, IndexTuple key, const Item
 	m->itup->t_tid = *tid;
 }
 
-/* Where offsets have s bits instead of fewer, all differences are others. */
+/* Counts all anew: where offsets have another number of bits, all differences are others. */
 static void
-widen_offsets(MtpListMaker *m, int s)
+count_again(MtpListMaker *m, int s)
 {
 	memset(m->lens, 0, sizeof(m->lens));
 	for (int i = 1; i < m->n; i++)
@@ -227,7 +227,7 @@ mtp_list_add(MtpListMaker *m, const ItemPointerData *tid)
 	if (m->n == MTP_LIST_FULL || unlikely(code <= m->codes[m->n - 1]))
 		return false;
 	if (s > m->s)
-		widen_offsets(m, s);
+		count_again(m, s);
 	len = difference_len(m->codes[m->n - 1], code, s);
 	k = m->k;
 	bits = m->bits + difference_bits(len, k);
@@ -240,7 +240,7 @@ mtp_list_add(MtpListMaker *m, const ItemPointerData *tid)
 	{
 		m->lens[len]--;
 		if (s > narrower)
-			widen_offsets(m, narrower);
+			count_again(m, narrower);
 		return false;
 	}
 	m->codes[m->n++] = code;
