@@ -1,4 +1,4 @@
--- Wide entries that are sorted by the bytes of their keys: loads and builds of two kinds of indexes give the rows in the order of a sort.
+-- Wide entries that are sorted by the bytes of their keys, or by a guess at the order of text: loads and builds of two kinds of indexes give the rows in the order of a sort.
 SET mtpower.batching = on;
 SET mtpower.batch_min_rows = 0;
 SET mtpower.batch_size = '64kB';
@@ -6,7 +6,8 @@ CREATE SCHEMA batch_words;
 SET search_path = batch_words, public;
 SET client_min_messages = warning;
 CREATE TABLE loaded (kind text COLLATE "C", url text COLLATE "C", v varchar(40) COLLATE "C", b bytea, u uuid, n name COLLATE "C",
-	f float8, g float4, device int, at timestamptz, c "char", o oid, yes bool, num numeric, long text COLLATE "C") USING mtpower;
+	f float8, g float4, device int, at timestamptz, c "char", o oid, yes bool, num numeric, long text COLLATE "C", word text COLLATE "en-x-icu") USING mtpower;
+CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
 -- Few values, common beginnings of 8 to 40 bytes, strings that others begin with, zero bytes, extremes, nulls; no two columns repeat alike.
 CREATE FUNCTION some_rows(n int) RETURNS SETOF loaded LANGUAGE sql AS $$
 	SELECT (ARRAY['click', 'view', 'purchase', 'add_to_cart', 'search_query', '', NULL])[i % 7 + 1],
@@ -23,7 +24,10 @@ CREATE FUNCTION some_rows(n int) RETURNS SETOF loaded LANGUAGE sql AS $$
 		CASE i % 6 WHEN 0 THEN 0 WHEN 1 THEN 4294967295 WHEN 2 THEN NULL ELSE i % 40 END::oid,
 		CASE i % 3 WHEN 0 THEN true WHEN 1 THEN false END,
 		CASE i % 4 WHEN 0 THEN 1.0 WHEN 1 THEN 1.00 WHEN 2 THEN NULL ELSE i % 20 END,
-		repeat('x', 8 * (i % 20)) || CASE WHEN i % 6 = 0 THEN repeat('y', 1000 + i % 4) ELSE i % 30 || 'z' END
+		repeat('x', 8 * (i % 20)) || CASE WHEN i % 6 = 0 THEN repeat('y', 1000 + i % 4) ELSE i % 30 || 'z' END,
+		-- Case, accents, punctuation, letters that count as one, a common beginning
+		(ARRAY['apple', 'Apple', 'APPLE', U&'\00C4pfel', U&'\00E4pfel', 'aardvark', 'AArdvark', 'co-op', 'coop', 'Co_op', 'zebra', 'ch', 'cz', 'Ch', NULL])[i % 15 + 1] ||
+			(ARRAY['', ' pie number ', '-', ' Pie Number '])[i % 4 + 1] || CASE i % 3 WHEN 0 THEN i % 700 WHEN 1 THEN i % 40 END
 	FROM generate_series(1, n) i
 $$;
 CREATE TABLE keys (id int GENERATED ALWAYS AS IDENTITY, key text);
@@ -32,7 +36,10 @@ INSERT INTO keys (key) VALUES ('kind'), ('kind DESC'), ('kind NULLS FIRST'), ('u
 	('f DESC, device'), ('g DESC NULLS LAST, f NULLS FIRST'), ('device, at'), ('device DESC, at NULLS FIRST'), ('device NULLS FIRST, at DESC, kind'),
 	('c, o NULLS FIRST, yes'), ('o DESC NULLS LAST, c NULLS FIRST'), ('yes NULLS FIRST, kind'), ('yes DESC NULLS LAST, b DESC'), ('num, url'),
 	('kind, num, url'), ('url, num DESC'), ('v, url COLLATE "und-x-icu", u'), ('long'), ('long DESC, v'), ('kind, long, device'), ('url, kind, v, b, u, n, f, device, at'),
-	('yes, device, at'), ('o, c, kind'), ('url, device DESC'), ('n, yes, c, o, device'), ('device, at NULLS FIRST, url');
+	('yes, device, at'), ('o, c, kind'), ('url, device DESC'), ('n, yes, c, o, device'), ('device, at NULLS FIRST, url'),
+	('word'), ('word DESC'), ('word NULLS FIRST, device DESC'), ('word COLLATE "da-x-icu" DESC NULLS LAST, kind'), ('word COLLATE "C.utf8"'), ('word COLLATE "C.utf8" DESC, word'),
+	('word COLLATE nocase'), ('word COLLATE nocase, url COLLATE nocase DESC'), ('device, word'), ('word, long COLLATE "en-x-icu"'), ('yes, word COLLATE nocase DESC, num'),
+	('(word::char(14))'), ('url COLLATE "en-x-icu"'), ('url COLLATE "C.utf8" DESC, v COLLATE "en-x-icu"'), ('long COLLATE "C.utf8"');
 -- Makes all indexes of one kind, or drops them.  Each is the only one for a query with its condition, which all rows meet.
 CREATE PROCEDURE make_indexes(am text) LANGUAGE plpgsql AS $$
 DECLARE

@@ -116,11 +116,30 @@ typedef struct MtpWide
 	IndexTuple	itup;
 } MtpWide;
 
-/* A key column whose order is that of bytes; `zeros`: its bytes may be zero. */
+/*
+ * How a collation orders the letters of ASCII, as far as one can tell from comparing them: a guess
+ * at the order of text.  Letters that differ in case alone have one class.  Classes and ranks are
+ * 1 .. 254, and 0 is the byte zero's.
+ */
+typedef struct MtpLetters
+{
+	uint8		classes[256];
+	uint8		ranks[256];
+} MtpLetters;
+
+/*
+ * Asks the comparison function of a column of text.  The process keeps what it finds for each
+ * collation.
+ */
+extern const MtpLetters *mtp_batch_letters(SortSupport key);
+
 typedef struct MtpKeyColumn
 {
-	uint8		code;			/* norm code */
-	bool		zeros;
+	uint8		code;			/* norm code, without a kind if the order is not that of bytes */
+	bool		zeros;			/* its bytes may be zero */
+	bool		collated;		/* text in the order of a collation, … */
+	bool		identical;		/* … in which equal values have equal bytes */
+	const MtpLetters *letters;	/* … as mtp_batch_order_guess() found them */
 } MtpKeyColumn;
 
 /*
@@ -136,8 +155,9 @@ typedef struct MtpOrder
 	bool		signed_heads;	/* they are abbreviated keys, signed and descending */
 	int			nkeys;
 	SortSupport keys;			/* nkeys of them */
-	int			nwords;			/* columns, from the first on, that have words (words.h) */
-	MtpKeyColumn *columns;		/* nwords of them */
+	int			nwords;			/* columns, from the first on, that have words (words.h), … */
+	int			nguessed;		/* … or of which these can be guessed */
+	MtpKeyColumn *columns;		/* nkeys of them */
 } MtpOrder;
 
 /*
@@ -158,6 +178,12 @@ extern int	mtp_batch_order_compare(MtpOrder *order, const MtpWide *a, const MtpW
  * any that stand on its pages.
  */
 extern int	mtp_batch_order_compare_tuples(MtpOrder *order, IndexTuple a, IndexTuple b, int n);
+
+/* True if the keys are equal. */
+extern bool mtp_batch_order_same_key(MtpOrder *order, IndexTuple a, IndexTuple b);
+
+/* True if words can be guessed behind those that are known; from then on words.h has them. */
+extern bool mtp_batch_order_guess(MtpOrder *order);
 
 /* The same as mtp_batch_order_compare(), by comparison functions alone: the judge of the others. */
 extern int	mtp_batch_order_judge(MtpOrder *order, const MtpWide *a, const MtpWide *b);

@@ -7,10 +7,11 @@
 #include "access/genam.h"
 #include "access/nbtree.h"
 #include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
 #include "utils/uuid.h"
 #include "core/inject.h"
 
-/* Notes which columns, from the first on, have an order that is that of bytes. */
+/* Notes which columns, from the first on, have an order that is that of bytes, or of text. */
 static void
 find_words(MtpOrder *order, Relation index)
 {
@@ -18,13 +19,31 @@ find_words(MtpOrder *order, Relation index)
 	for (int i = 0; i < order->nkeys; i++)
 	{
 		MtpKeyColumn *column = &order->columns[i];
+		RegProcedure compare = index_getprocid(index, i + 1, BTORDER_PROC);
 
 		column->code = mtp_norm_column_code(index, i);
-		if ((column->code & MTP_NORM_KIND) == MTP_NORM_NONE)
+		column->zeros = compare == F_BYTEACMP;
+		if ((column->code & MTP_NORM_KIND) != MTP_NORM_NONE)
+			order->nwords += i == order->nwords;
+		else if (compare == F_BTTEXTCMP || compare == F_BPCHARCMP)
+		{
+			column->collated = true;
+			column->identical = compare == F_BTTEXTCMP &&
+				get_collation_isdeterministic(index->rd_indcollation[i]);
+		}
+		else
 			return;
-		column->zeros = index_getprocid(index, i + 1, BTORDER_PROC) == F_BYTEACMP;
-		order->nwords++;
+		order->nguessed++;
 	}
+}
+
+bool
+mtp_batch_order_guess(MtpOrder *order)
+{
+	for (int i = order->nwords; i < order->nguessed; i++)
+		if (order->columns[i].collated && order->columns[i].letters == NULL)
+			order->columns[i].letters = mtp_batch_letters(&order->keys[i]);
+	return order->nguessed > order->nwords;
 }
 
 MtpOrder *
@@ -194,6 +213,42 @@ int
 mtp_batch_order_compare_tuples(MtpOrder *order, IndexTuple a, IndexTuple b, int n)
 {
 	return compare_columns(order, a, b, 0, n, order->nwords);
+}
+
+/* True if both values have the same bytes; false, too, if a compressed one may be equal. */
+static inline bool
+same_bytes(Datum a, Datum b, bool *known)
+{
+	struct varlena *x = (struct varlena *) DatumGetPointer(a);
+	struct varlena *y = (struct varlena *) DatumGetPointer(b);
+
+	*known = !VARATT_IS_COMPRESSED(x) && !VARATT_IS_COMPRESSED(y);
+	return *known && VARSIZE_ANY_EXHDR(x) == VARSIZE_ANY_EXHDR(y) &&
+		memcmp(VARDATA_ANY(x), VARDATA_ANY(y), VARSIZE_ANY_EXHDR(x)) == 0;
+}
+
+bool
+mtp_batch_order_same_key(MtpOrder *order, IndexTuple a, IndexTuple b)
+{
+	for (int i = 0; i < order->nkeys; i++)
+	{
+		bool		null_a,
+					null_b;
+		Datum		value_a = index_getattr(a, i + 1, order->tupdesc, &null_a);
+		Datum		value_b = index_getattr(b, i + 1, order->tupdesc, &null_b);
+		bool		known = false;
+
+		if (order->columns[i].identical && !null_a && !null_b)
+		{
+			if (same_bytes(value_a, value_b, &known))
+				continue;
+			if (known)
+				return false;
+		}
+		if (compare_columns(order, a, b, i, i + 1, order->nwords) != 0)
+			return false;
+	}
+	return true;
 }
 
 int

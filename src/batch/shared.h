@@ -304,6 +304,12 @@ extern void mtp_batch_prepare(MtpRunner *runner, MtpUnit *unit);
  */
 extern void mtp_batch_sharpen(MtpOrder *order, MtpBatch *batch);
 
+/* The same for a batch whose order comparisons alone tell: prefixes become ranks of the keys. */
+extern void mtp_batch_rank(MtpOrder *order, MtpBatch *batch);
+
+/* True if the TIDs of each run are above those of the runs before it. */
+extern bool mtp_batch_tids_ascend(MtpBatch *batch);
+
 /* Cuts the sorted batch into tasks that never touch the same leaf.  The caller has claimed it. */
 extern void mtp_batch_cut(MtpRunner *runner, MtpBatch *batch);
 

@@ -10,6 +10,7 @@
  * tuple.
  *
  * The order of new prefixes is the order of the words that they are made of, so runs stay sorted.
+ * Where words don't tell the order, they are the ranks of the keys in the batch (rank.c).
  */
 #include "batch/shared.h"
 
@@ -67,7 +68,7 @@ read_next(Sharpener *s, Span *span)
 				max = 0,
 				differ = 0;
 	uint64	   *word = s->words;
-	bool		prefix = mtp_word_is_prefix(s->at) && !b->sharp;
+	bool		prefix = mtp_word_is_prefix(s->at);
 
 	for (int r = 0; r < b->nruns; r++)
 	{
@@ -132,14 +133,21 @@ add_words(Sharpener *s, Span span)
 	s->used += bits;
 }
 
-/* True if the TIDs of each run are above those of the runs before it. */
+/* True if prefixes tell little of the order: many are those of their neighbours. */
 static bool
-tids_ascend(MtpBatch *b)
+prefixes_repeat(MtpBatch *b)
 {
-	for (int r = 1; r < b->nruns; r++)
-		if (mtp_run(b, r)->least <= mtp_run(b, r - 1)->most)
-			return false;
-	return true;
+	uint32		repeated = 0;
+
+	for (int r = 0; r < b->nruns; r++)
+	{
+		MtpRun	   *run = mtp_run(b, r);
+		const MtpWide *a = MTP_RUN_WIDE(run);
+
+		for (uint32 i = 1; i < run->n; i++)
+			repeated += a[i].prefix == a[i - 1].prefix;
+	}
+	return repeated > b->entries / 4;
 }
 
 /* Writes the new prefixes; nothing may come between. */
@@ -161,7 +169,8 @@ write_prefixes(Sharpener *s)
 /*
  * For the claimant of the cut, all runs sorted.  Sets sharp if prefixes are not first words any
  * more, and exact if entries of equal prefixes have equal keys, and stand in the order of their
- * runs.  May be repeated: then it reads tuples alone.  It raises before it changes anything.
+ * runs.  May be repeated: a batch that is sharp stays as it is.  It raises before it changes
+ * anything.
  */
 void
 mtp_batch_sharpen(MtpOrder *order, MtpBatch *b)
@@ -171,7 +180,15 @@ mtp_batch_sharpen(MtpOrder *order, MtpBatch *b)
 	bool		other;			/* than first words */
 	bool		exact;
 
-	if (b->narrow || b->nruns < 2 || order->nwords == 0)
+	if (b->narrow || b->nruns < 2 || b->sharp)
+		return;
+	if (order->nwords < order->nkeys && prefixes_repeat(b))
+	{
+		mtp_batch_rank(order, b);
+		MTP_INJECT("sharpened");
+		return;
+	}
+	if (order->nwords == 0)
 		return;
 	pass_common(&s);
 	if (s.at.kind == MTP_WORD_NONE)
@@ -191,7 +208,7 @@ mtp_batch_sharpen(MtpOrder *order, MtpBatch *b)
 			break;
 		s.at = behind_words(&s);
 	}
-	exact = s.at.kind == MTP_WORD_TID && tids_ascend(b);
+	exact = s.at.kind == MTP_WORD_TID && mtp_batch_tids_ascend(b);
 	if (other && (exact || s.used > 0))
 		write_prefixes(&s);
 	b->exact = exact;

@@ -8,7 +8,7 @@
  *
  * Wide entries are sorted by one word of 64 bits after the other (words.h).  Where only comparison
  * functions tell the order of keys, these are compared once each if they repeat, and their ranks
- * are words.
+ * are words.  Text is sorted by guessed words first, and then by comparing neighbours.
  */
 #include "batch/words.h"
 
@@ -25,6 +25,7 @@
 #define PREFETCH		8		/* elements ahead whose tuples are fetched */
 #define MAX_DISTINCT	(16 * 1024) /* keys that are ranked, … */
 #define MIN_REPEATING	32		/* … in groups of so many elements, */
+#define MIN_GUESSED		128		/* elements whose order is worth a guess */
 #define SAMPLED			512		/* … of which about so many tell whether keys repeat */
 #define JUDGED			1000	/* elements whose order assertions look at */
 
@@ -199,28 +200,14 @@ insert_by_comparison(MtpOrder *order, MtpWide *a, uint32 n)
 	}
 }
 
-/*
- * Sorts by comparing tuples, which may cost a call of strcoll() each: so by merging, which compares
- * less often than core's quicksort.  The array has all entries wherever a comparison may raise.
- */
+/* Merges the sorted halves of an array, which has all entries wherever a comparison may raise. */
 static void
-sort_by_comparison(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
+merge_halves(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 half, uint32 n)
 {
-	uint32		half = n / 2;
 	uint32		i = 0,
 				j = half,
 				merged = 0;
 
-	CHECK_FOR_INTERRUPTS();
-	if (n < FEW)
-	{
-		insert_by_comparison(order, a, n);
-		return;
-	}
-	sort_by_comparison(order, a, scratch, half);
-	sort_by_comparison(order, a + half, scratch, n - half);
-	if (mtp_batch_order_compare(order, &a[half - 1], &a[half]) < 0)
-		return;
 	while (i < half && j < n)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -230,6 +217,67 @@ sort_by_comparison(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
 	/* What is left of the second half stands where it should. */
 	memmove(a + merged, a + i, (half - i) * sizeof(MtpWide));
 	memcpy(a, scratch, merged * sizeof(MtpWide));
+}
+
+/*
+ * Sorts by comparing tuples, which may cost a call of strcoll() each: so by merging, which compares
+ * less often than core's quicksort.
+ */
+static void
+sort_by_comparison(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
+{
+	uint32		half = n / 2;
+
+	CHECK_FOR_INTERRUPTS();
+	if (n < FEW)
+	{
+		insert_by_comparison(order, a, n);
+		return;
+	}
+	sort_by_comparison(order, a, scratch, half);
+	sort_by_comparison(order, a + half, scratch, n - half);
+	if (mtp_batch_order_compare(order, &a[half - 1], &a[half]) > 0)
+		merge_halves(order, a, scratch, half, n);
+}
+
+/* Merges n stretches, each sorted; stretch i begins at starts[i] and ends at starts[i + 1]. */
+static void
+merge_stretches(MtpOrder *order, MtpWide *a, MtpWide *scratch, const uint32 *starts, uint32 n)
+{
+	uint32		half = n / 2;
+	uint32		from = starts[0];
+
+	if (n < 2)
+		return;
+	merge_stretches(order, a, scratch, starts, half);
+	merge_stretches(order, a, scratch, starts + half, n - half);
+	merge_halves(order, a + from, scratch, starts[half] - from, starts[n] - from);
+}
+
+/*
+ * Sorts entries that are probably in order already: compares neighbours, and merges what ascends.
+ * Where they are not, little is lost beside sorting.
+ */
+static void
+sort_stretches(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
+{
+	uint32		most = n / FEW;
+	uint32	   *starts = palloc((most + 2) * sizeof(uint32));
+	uint32		found = 1;
+
+	starts[0] = 0;
+	for (uint32 i = 1; i < n && found <= most; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (mtp_batch_order_compare(order, &a[i - 1], &a[i]) > 0)
+			starts[found++] = i;
+	}
+	starts[found] = n;
+	if (found <= most)
+		merge_stretches(order, a, scratch, starts, found);
+	else
+		sort_by_comparison(order, a, scratch, n);
+	pfree(starts);
 }
 
 /* What the sort of an array of wide entries knows. */
@@ -383,11 +431,38 @@ look_at_words(const MtpWide *scratch, uint32 n, bool *sorted)
 	return span;
 }
 
+static void sort_words(WideSort *s, MtpWide *a, MtpWide *scratch, uint32 n, MtpWordAt at);
+
+/* Sorts entries whose words are equal, and that have no more of them. */
+static void
+sort_without_words(WideSort *s, MtpWide *a, MtpWide *scratch, uint32 n)
+{
+	if (n >= MIN_GUESSED && mtp_batch_order_guess(s->order))
+	{
+		sort_words(s, a, scratch, n, mtp_word_guess(s->order));
+		sort_stretches(s->order, a, scratch, n);
+	}
+	else
+		sort_by_comparison(s->order, a, scratch, n);
+}
+
+/* True if entries differ in their TIDs alone. */
+static bool
+all_same_bytes(const MtpWide *a, uint32 n)
+{
+	for (uint32 i = 1; i < n; i++)
+		if (!same_bytes(a[0].itup, a[i].itup))
+			return false;
+	return true;
+}
+
 /*
  * Sorts entries whose words before `at` are equal.  Their words are sorted in scratch, so the array
  * has its entries and their prefixes wherever something may raise.  Groups whose words are equal,
  * or equal as far as they were looked at, follow; a group's part of scratch is its own.  Entries
  * end, and a span that was coarsened has fewer bits each time, so the recursion does, too.
+ *
+ * Among guessed words no comparison is asked: that comes at the end of all of them.
  */
 static void
 sort_words(WideSort *s, MtpWide *a, MtpWide *scratch, uint32 n, MtpWordAt at)
@@ -398,21 +473,26 @@ sort_words(WideSort *s, MtpWide *a, MtpWide *scratch, uint32 n, MtpWordAt at)
 
 	for (;;)
 	{
-		bool		compare = n < TINY && !mtp_word_is_prefix(at);
+		bool		compare = n < TINY && !mtp_word_is_prefix(at) && !at.guess;
 
 		CHECK_FOR_INTERRUPTS();
 		MTP_INJECT("compare");
+		if (at.kind == MTP_WORD_RANKS && at.offset == 0 && all_same_bytes(a, n))
+			at.kind = MTP_WORD_TID;
 		if (at.kind == MTP_WORD_END || (at.kind == MTP_WORD_TID && s->tids_ascend))
 			return;
 		if (!compare && !read_words(s, a, scratch, n, at))
 		{
+			if (at.guess)
+				return;
+
 			/* Ranks are words as well, with the TID behind them. */
 			at.kind = MTP_WORD_NONE;
 			compare = !rank_keys(s, a, scratch, n);
 		}
 		if (compare)
 		{
-			sort_by_comparison(s->order, a, scratch, n);
+			sort_without_words(s, a, scratch, n);
 			return;
 		}
 		span = look_at_words(scratch, n, &sorted);

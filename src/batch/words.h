@@ -13,6 +13,9 @@
  *
  * Where the order is not known from bytes (another kind of column, or of prefix), MTP_WORD_NONE
  * stands for the rest of the key: mtp_batch_order_compare() tells.
+ *
+ * The words of text in the order of a collation can be guessed: the classes of its letters, and
+ * behind these the letters' ranks.  Most text in ASCII is in the order of these words.
  */
 #ifndef MTP_WORDS_H
 #define MTP_WORDS_H
@@ -33,6 +36,8 @@ typedef enum MtpWordKind
 	MTP_WORD_VALUE,
 	MTP_WORD_NULL,				/* is it null? */
 	MTP_WORD_LENGTH,			/* the bytes from `offset` on, up to one more than a word has */
+	MTP_WORD_CLASSES,			/* a guess: of letters, … */
+	MTP_WORD_RANKS,				/* … and their ranks */
 	MTP_WORD_TID,
 	MTP_WORD_NONE,				/* only the comparison tells, up to the TID */
 	MTP_WORD_END				/* no word left: the same entry */
@@ -42,6 +47,7 @@ typedef enum MtpWordKind
 typedef struct MtpWordAt
 {
 	MtpWordKind kind;
+	bool		guess;			/* among words that are a guess */
 	int			column;
 	uint32		offset;			/* of the value's bytes */
 } MtpWordAt;
@@ -109,6 +115,16 @@ mtp_word_of_varlena(struct varlena *v, MtpWordAt at, uint64 *word)
 	return true;
 }
 
+static inline uint64
+mtp_word_of_letters(const uint8 *letters, uint64 word)
+{
+	uint64		out = 0;
+
+	for (int shift = 64 - BITS_PER_BYTE; shift >= 0; shift -= BITS_PER_BYTE)
+		out = out << BITS_PER_BYTE | letters[(word >> shift) & 0xFF];
+	return out;
+}
+
 /*
  * The word of a tuple.  `at` is what mtp_word_next() made of the tuple's words before.  False if
  * there is none, since a compressed value would have to be decompressed for too little.  May
@@ -135,8 +151,19 @@ mtp_word_get(MtpOrder *order, IndexTuple itup, MtpWordAt at, uint64 *word)
 	}
 	if (isnull)
 	{
-		Assert(at.kind == MTP_WORD_VALUE && at.offset == 0);
+		Assert(at.kind != MTP_WORD_LENGTH && at.offset == 0);
 		*word = mtp_norm_datum(code, value, true);
+		return true;
+	}
+	if (at.kind == MTP_WORD_CLASSES || at.kind == MTP_WORD_RANKS)
+	{
+		const MtpLetters *letters = order->columns[at.column].letters;
+
+		if (!mtp_word_of_varlena((struct varlena *) DatumGetPointer(value), at, word))
+			return false;
+		*word = mtp_word_of_letters(at.kind == MTP_WORD_CLASSES ? letters->classes :
+									letters->ranks, *word);
+		*word = mtp_word_turn(code, *word);
 		return true;
 	}
 	switch (code & MTP_NORM_KIND)
@@ -167,11 +194,23 @@ mtp_word_get(MtpOrder *order, IndexTuple itup, MtpWordAt at, uint64 *word)
 static inline MtpWordAt
 mtp_word_next_column(const MtpOrder *order, MtpWordAt at)
 {
+	int			end = at.guess ? order->nguessed : order->nwords;
+
 	at.column++;
 	at.offset = 0;
-	at.kind = at.column < order->nwords ? MTP_WORD_VALUE :
-		order->nwords < order->nkeys ? MTP_WORD_NONE : MTP_WORD_TID;
+	at.kind = at.column < end ? MTP_WORD_VALUE : end < order->nkeys ? MTP_WORD_NONE : MTP_WORD_TID;
+	if (at.kind == MTP_WORD_VALUE && order->columns[at.column].letters != NULL)
+		at.kind = MTP_WORD_CLASSES;
 	return at;
+}
+
+/* The first word that is a guess, behind those that are known. */
+static inline MtpWordAt
+mtp_word_guess(const MtpOrder *order)
+{
+	MtpWordAt	at = {.guess = true,.column = order->nwords - 1};
+
+	return mtp_word_next_column(order, at);
 }
 
 /* What comes behind a word.  order->nwords columns have words. */
@@ -182,7 +221,7 @@ mtp_word_next(const MtpOrder *order, MtpWordAt at, uint64 word)
 	uint64		of_null;
 	bool		more = false;
 
-	if (at.kind == MTP_WORD_TID || at.kind == MTP_WORD_NONE || order->nwords == 0)
+	if (at.kind == MTP_WORD_TID || at.kind == MTP_WORD_NONE || (order->nwords == 0 && !at.guess))
 	{
 		at.kind = at.kind == MTP_WORD_TID ? MTP_WORD_END :
 			at.kind == MTP_WORD_NONE ? MTP_WORD_TID : MTP_WORD_NONE;
@@ -190,6 +229,22 @@ mtp_word_next(const MtpOrder *order, MtpWordAt at, uint64 word)
 	}
 	code = order->columns[at.column].code;
 	of_null = (code & MTP_NORM_NULLS_FIRST) ? 0 : PG_UINT64_MAX;
+	if (at.kind == MTP_WORD_CLASSES || at.kind == MTP_WORD_RANKS)
+	{
+		/* The empty text may look like a null: both end here. */
+		if (word == of_null && at.kind == MTP_WORD_CLASSES && at.offset == 0)
+			return mtp_word_next_column(order, at);
+		if ((mtp_word_turn(code, word) & 0xFF) != 0)
+			at.offset += MTP_WORD_BYTES;
+		else if (at.kind == MTP_WORD_RANKS)
+			return mtp_word_next_column(order, at);
+		else
+		{
+			at.kind = MTP_WORD_RANKS;
+			at.offset = 0;
+		}
+		return at;
+	}
 	if (at.kind == MTP_WORD_VALUE && at.offset == 0 && word == of_null)
 	{
 		at.kind = MTP_WORD_NULL;

@@ -4,6 +4,6 @@ use warnings;
 use MtpUnit;
 use Test::More;
 
-run_unit('sort', [ 'test/unit/sort_test.c', 'src/batch/sort.c', 'src/batch/order.c', 'src/page/norm.c' ], [ 1, 60 ]);
+run_unit('sort', [ 'test/unit/sort_test.c', 'src/batch/sort.c', 'src/batch/order.c', 'src/batch/letters.c', 'src/page/norm.c' ], [ 1, 60 ]);
 
 done_testing();

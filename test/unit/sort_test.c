@@ -5,7 +5,7 @@
  *	  sort_test SEED ROUNDS
  *
  * A plain program.  Wide entries have random columns, and comparison functions of the test's own
- * tell their order.  One in four sorts is stopped by an error, and must leave all the entries.
+ * tell their order.  That of text can be guessed, in part.  One in four sorts is stopped by an error, and must leave all the entries.
  */
 #include "core/core.h"
 
@@ -26,6 +26,8 @@
 #define MAX_VALUES	300
 
 #define MAX_UNHEEDED 50			/* comparisons that nobody can interrupt */
+#define GUESSED		3000		/* texts that are sorted by their letters */
+#define IGNORED		'q'			/* text: only what follows all letters tells it */
 
 volatile sig_atomic_t InterruptPending = true;
 
@@ -34,6 +36,7 @@ static jmp_buf stop;
 static long stop_after;
 static int	unheeded,			/* comparisons since interrupts were heeded, … */
 			most_unheeded;		/* … and the most of all */
+static long compared;			/* calls of the comparison function */
 static MtpOrder *sorting;
 char	   *mtp_debug_injection = "";
 
@@ -55,6 +58,14 @@ void *
 palloc0(Size size)
 {
 	return calloc(1, size);
+}
+
+MemoryContext TopMemoryContext;
+
+void *
+MemoryContextAlloc(MemoryContext context, Size size)
+{
+	return malloc(size);
 }
 
 /* An error leaves to a memory context what the sort has allocated. */
@@ -150,6 +161,8 @@ typedef struct Column
 {
 	uint8		code;
 	bool		zeros;
+	bool		collated;
+	bool		identical;		/* text that differs in case alone is not equal */
 	int			nulls;			/* percent */
 	int			common;			/* bytes that all values begin with */
 	int			nvalues;
@@ -229,19 +242,51 @@ bytes_of(char *v, int *len)
 	return VARDATA_ANY(v);
 }
 
+/* Text as its collation sees it first: without case, and without what is ignored. */
+static int
+letters_of(const char *x, int n, char *to)
+{
+	int			len = 0;
+
+	for (int i = 0; i < n; i++)
+		if (x[i] != IGNORED)
+			to[len++] = x[i] >= 'A' && x[i] <= 'Z' ? x[i] + 'a' - 'A' : x[i];
+	return len;
+}
+
+static int
+compare_bytes(const char *x, int m, const char *y, int n)
+{
+	int			c = memcmp(x, y, Min(m, n));
+
+	return c != 0 ? c : m - n;
+}
+
+static int
+compare_texts(bool identical, const char *x, int m, const char *y, int n)
+{
+	char		letters_x[MAX_BYTES + 32],
+				letters_y[MAX_BYTES + 32];
+	int			c = compare_bytes(letters_x, letters_of(x, m, letters_x),
+								  letters_y, letters_of(y, n, letters_y));
+
+	return c != 0 || !identical ? c : compare_bytes(x, m, y, n);
+}
+
 /* The comparison function of all columns */
 static int
 compare_values(Datum a, Datum b, SortSupport key)
 {
 	int64		i = 0,
 				j = 0;
-	int			c,
-				m,
+	const Column *column = &columns[key->ssup_attno - 1];
+	int			m,
 				n;
 	char	   *x,
 			   *y;
 
-	switch (columns[key->ssup_attno - 1].code & MTP_NORM_KIND)
+	compared++;
+	switch (column->code & MTP_NORM_KIND)
 	{
 		case MTP_NORM_NONE:		/* a part of the bytes counts */
 			i = DatumGetUInt32(a) % 100;
@@ -281,8 +326,8 @@ compare_values(Datum a, Datum b, SortSupport key)
 		case MTP_NORM_BYTES:
 			x = bytes_of(DatumGetPointer(a), &m);
 			y = bytes_of(DatumGetPointer(b), &n);
-			c = memcmp(x, y, Min(m, n));
-			return c != 0 ? c : m - n;
+			return column->collated ? compare_texts(column->identical, x, m, y, n) :
+				compare_bytes(x, m, y, n);
 	}
 	return (i > j) - (i < j);
 }
@@ -295,6 +340,8 @@ random_bytes(Column *c, char *to, int len)
 	{
 		if (i < c->common)
 			to[i] = 'a' + i % 26;
+		else if (c->collated)
+			to[i] = rnd() % 50 == 0 ? IGNORED : "abAB"[rnd() % 4];
 		else if (c->zeros && rnd() % 3 == 0)
 			to[i] = 0;
 		else
@@ -370,6 +417,7 @@ make_columns(MtpOrder *order, bool abbreviated)
 	memset(order->keys, 0, MAX_COLUMNS * sizeof(SortSupportData));
 	order->nkeys = 1 + rnd() % MAX_COLUMNS;
 	order->nwords = abbreviated ? 0 : order->nkeys;
+	order->nguessed = order->nkeys;
 	order->norm_prefixes = !abbreviated;
 	for (int i = 0; i < order->nkeys; i++)
 	{
@@ -377,24 +425,31 @@ make_columns(MtpOrder *order, bool abbreviated)
 		uint8		kind = rnd() % 3 == 0 ? MTP_NORM_BYTES : rnd() % lengthof(kinds);
 
 		if (i == 0 && abbreviated)
-			kind = MTP_NORM_UINT8;
-		else if (kind == MTP_NORM_NONE)
+			kind = rnd() % 2 ? MTP_NORM_BYTES : MTP_NORM_UINT8;
+		c->collated = kind == MTP_NORM_BYTES && (rnd() % 2 || (i == 0 && abbreviated));
+		c->identical = rnd() % 2;
+		if (kind == MTP_NORM_NONE || c->collated)
 			order->nwords = Min(order->nwords, i);
+		if (kind == MTP_NORM_NONE || (i == 0 && abbreviated && !c->collated))
+			order->nguessed = Min(order->nguessed, i);
 		c->code = kind | (rnd() % 2 ? MTP_NORM_DESC : 0) | (rnd() % 2 ? MTP_NORM_NULLS_FIRST : 0);
-		c->zeros = kind == MTP_NORM_UUID || (kind == MTP_NORM_BYTES && rnd() % 2);
+		c->zeros = kind == MTP_NORM_UUID || (kind == MTP_NORM_BYTES && !c->collated && rnd() % 2);
 		c->nulls = rnd() % 2 ? 0 : 20;
 		c->common = commons[rnd() % lengthof(commons)];
 		c->nvalues = 1 + rnd() % (rnd() % 2 ? 5 : MAX_VALUES);
 		for (int v = 0; v < c->nvalues; v++)
 			c->values[v] = random_value(c);
-		order->columns[i].code = c->code;
+		order->columns[i].code = c->collated ? c->code & ~MTP_NORM_KIND : c->code;
 		order->columns[i].zeros = c->zeros;
+		order->columns[i].collated = c->collated;
+		order->columns[i].identical = c->collated && c->identical;
+		order->columns[i].letters = NULL;
 		order->keys[i].comparator = compare_values;
 		order->keys[i].ssup_attno = i + 1;
 		order->keys[i].ssup_reverse = (c->code & MTP_NORM_DESC) != 0;
 		order->keys[i].ssup_nulls_first = (c->code & MTP_NORM_NULLS_FIRST) != 0;
 	}
-	order->code = abbreviated ? MTP_NORM_NONE : columns[0].code;
+	order->code = abbreviated ? MTP_NORM_NONE : order->columns[0].code;
 }
 
 static void
@@ -453,7 +508,7 @@ make_tuple(MtpOrder *order, uint64 rid)
 	return itup;
 }
 
-/* Abbreviated keys hide the lowest bits of an unsigned number. */
+/* Abbreviated keys hide the lowest bits of an unsigned number, and all but few letters of text. */
 static uint64
 abbreviate(MtpOrder *order, IndexTuple itup)
 {
@@ -463,6 +518,17 @@ abbreviate(MtpOrder *order, IndexTuple itup)
 
 	if (isnull)
 		return key->ssup_nulls_first ? 0 : PG_UINT64_MAX;
+	if (columns[0].collated)
+	{
+		char		letters[MAX_BYTES + 32] = {0};
+		int			n;
+		char	   *bytes = bytes_of(DatumGetPointer(value), &n);
+		uint64		prefix;
+
+		(void) letters_of(bytes, n, letters);
+		prefix = (uint8) letters[0] << 8 | (uint8) letters[1];
+		return key->ssup_reverse ? ~prefix : prefix;
+	}
 	return mtp_norm_datum(columns[0].code, value, false) & ~UINT64CONST(3);
 }
 
@@ -547,12 +613,53 @@ test_wide(MtpOrder *order, uint32 n, bool with_error)
 
 		if (sign(mtp_batch_order_compare(order, x, y)) != sign(c))
 			die("wide: wrong comparison of %d columns, code %x", order->nkeys, order->code);
+		if (mtp_batch_order_same_key(order, x->itup, y->itup) !=
+			(mtp_batch_order_compare_keys(order, x, y) == 0))
+			die("wide: wrong equality of %d columns, code %x", order->nkeys, order->code);
 	}
 	for (uint32 i = 0; i < n; i++)
 		free(a[i].itup);
 	free_columns(order);
 	free(a);
 	free(b);
+	free(scratch);
+}
+
+/* Where the guess is right, texts are hardly compared but with their neighbours. */
+static void
+test_guess(MtpOrder *order)
+{
+	MtpWide    *a = malloc(GUESSED * sizeof(MtpWide));
+	MtpWide    *scratch = malloc(GUESSED * sizeof(MtpWide));
+	char		text[VARHDRSZ_SHORT + 24];
+
+	do
+		make_columns(order, false);
+	while (order->nkeys != 1 || !columns[0].collated);
+	(void) mtp_batch_order_guess(order);
+	free_columns(order);
+	columns[0].nulls = 0;
+	columns[0].nvalues = 1;
+	columns[0].values[0] = PointerGetDatum(text);
+	SET_VARSIZE_SHORT(text, sizeof(text));
+	for (uint32 i = 0; i < GUESSED; i++)
+	{
+		memset(text + VARHDRSZ_SHORT, 'x', 10);
+		for (int at = 10; at < 24; at++)
+			text[VARHDRSZ_SHORT + at] = "09azAZ./-"[rnd() % 9];
+		a[i].itup = make_tuple(order, i + 1);
+		a[i].prefix = 0;
+	}
+	compared = 0;
+	mtp_batch_sort_wide(order, a, scratch, GUESSED);
+	if (compared > GUESSED * 5 / 4)
+		die("guess: %ld comparisons", compared);
+	for (uint32 i = 1; i < GUESSED; i++)
+		if (mtp_batch_order_judge(order, &a[i - 1], &a[i]) > 0)
+			die("guess: wrong order");
+	for (uint32 i = 0; i < GUESSED; i++)
+		free(a[i].itup);
+	free(a);
 	free(scratch);
 }
 
@@ -573,6 +680,7 @@ main(int argc, char **argv)
 	order.columns = calloc(MAX_COLUMNS, sizeof(MtpKeyColumn));
 	state = UINT64CONST(88172645463325252) + atoi(argv[1]);
 	rounds = atoi(argv[2]);
+	test_guess(&order);
 	for (int i = 0; i < rounds; i++)
 		for (int kind = 0; kind < KINDS; kind++)
 		{
