@@ -118,11 +118,12 @@ typedef struct MtpWide
 
 /*
  * How a collation orders the letters of ASCII, as far as one can tell from comparing them: a guess
- * at the order of text.  Letters that differ in case alone have one class.  Classes and ranks are
- * 1 .. 254, and 0 is the byte zero's.
+ * at the order of text.  Letters that differ in case alone have one class; those that count only
+ * where all others are equal have class 0.  Other classes, and ranks, are 1 .. 254.
  */
 typedef struct MtpLetters
 {
+	bool		all_count;		/* no letter has class 0 */
 	uint8		classes[256];
 	uint8		ranks[256];
 } MtpLetters;
@@ -184,6 +185,9 @@ extern bool mtp_batch_order_same_key(MtpOrder *order, IndexTuple a, IndexTuple b
 
 /* True if words can be guessed behind those that are known; from then on words.h has them. */
 extern bool mtp_batch_order_guess(MtpOrder *order);
+
+/* True if two tuples, in order, are in the order of guessed words.  May call the function above. */
+extern bool mtp_batch_order_guesses(MtpOrder *order, IndexTuple a, IndexTuple b);
 
 /* The same as mtp_batch_order_compare(), by comparison functions alone: the judge of the others. */
 extern int	mtp_batch_order_judge(MtpOrder *order, const MtpWide *a, const MtpWide *b);

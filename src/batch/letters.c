@@ -3,12 +3,14 @@
  *	  How a collation orders the letters of ASCII: a guess at the order of text.
  *
  * The C library and ICU compare text level by level: first all letters by their class, which case
- * does not change, and only if these are equal by case.  Nobody tells which classes there are, so
- * the comparison function is asked.  It need not be as simple as that (accents, contractions,
- * letters that don't count), so nothing is true because of this guess: sort.c compares what it has
- * sorted by it.
+ * does not change, and only if these are equal by case; blanks and punctuation may count last of
+ * all.  Nobody tells which classes there are, so the comparison function is asked.  It need not be
+ * as simple as that (accents, contractions, other alphabets), so nothing is true because of this
+ * guess: sort.c compares what it has sorted by it.
  */
 #include "batch/entry.h"
+
+#include <ctype.h>
 
 #include "utils/memutils.h"
 
@@ -25,30 +27,29 @@ typedef struct Known
 
 static Known *known = NULL;
 
-/* Compares two texts of a letter, or of two where the second one is not zero. */
-static int
-compare(SortSupport key, uint8 a, char after_a, uint8 b, char after_b)
-{
-	char		x[VARHDRSZ_SHORT + 2] = {0, a, after_a};
-	char		y[VARHDRSZ_SHORT + 2] = {0, b, after_b};
+#define MOST_LETTERS	3
 
-	SET_VARSIZE_SHORT(x, VARHDRSZ_SHORT + (after_a ? 2 : 1));
-	SET_VARSIZE_SHORT(y, VARHDRSZ_SHORT + (after_b ? 2 : 1));
-	return key->comparator(PointerGetDatum(x), PointerGetDatum(y), key);
+/* Compares two texts of few letters. */
+static int
+compare(SortSupport key, const char *x, const char *y)
+{
+	char		a[VARHDRSZ_SHORT + MOST_LETTERS];
+	char		b[VARHDRSZ_SHORT + MOST_LETTERS];
+
+	SET_VARSIZE_SHORT(a, VARHDRSZ_SHORT + strlen(x));
+	SET_VARSIZE_SHORT(b, VARHDRSZ_SHORT + strlen(y));
+	memcpy(a + VARHDRSZ_SHORT, x, strlen(x));
+	memcpy(b + VARHDRSZ_SHORT, y, strlen(y));
+	return key->comparator(PointerGetDatum(a), PointerGetDatum(b), key);
 }
 
-/*
- * Sorts the letters, by insertion, and finds where a class ends: "x1" is above "y0" for letters
- * x < y only if nothing but the next letter tells them apart.  Bytes above ASCII stand above it.
- */
-static void
-find_letters(SortSupport key, MtpLetters *to)
+/* The letters of ASCII in their order; returns how many. */
+static int
+sort_letters(SortSupport key, char *sorted)
 {
-	uint8		sorted[LAST_LETTER];
-	uint8		class = 1;
 	int			n = 0;
 
-	for (int letter = FIRST_LETTER; letter <= LAST_LETTER; letter++)
+	for (char letter = FIRST_LETTER; n < LAST_LETTER; letter++)
 	{
 		int			at = 0;
 
@@ -56,7 +57,7 @@ find_letters(SortSupport key, MtpLetters *to)
 		{
 			int			middle = (at + end) / 2;
 
-			if (compare(key, sorted[middle], 0, letter, 0) < 0)
+			if (compare(key, (char[]) {sorted[middle], 0}, (char[]) {letter, 0}) < 0)
 				at = middle + 1;
 			else
 				end = middle;
@@ -64,12 +65,48 @@ find_letters(SortSupport key, MtpLetters *to)
 		memmove(&sorted[at + 1], &sorted[at], n++ - at);
 		sorted[at] = letter;
 	}
+	return n;
+}
+
+/*
+ * True if a letter counts only where all others are equal, as punctuation does in many collations:
+ * as if it were not there, "0x1" is above "00", and "0x0" below "01".
+ */
+static bool
+counts_last(SortSupport key, char letter)
+{
+	return !isalnum((unsigned char) letter) &&
+		compare(key, (char[]) {'0', letter, '1', 0}, "00") > 0 &&
+		compare(key, (char[]) {'0', letter, '0', 0}, "01") < 0;
+}
+
+/*
+ * A class ends between letters x < y, unless "x1" is above "y0": then only the next letter tells
+ * them apart.  Bytes above ASCII stand above it.
+ */
+static void
+find_letters(SortSupport key, MtpLetters *to)
+{
+	char		sorted[LAST_LETTER];
+	int			n = sort_letters(key, sorted);
+	char		before = 0;		/* the last one that counts */
+	uint8		class = 1;
+
+	to->all_count = true;
 	for (int i = 0; i < n; i++)
 	{
-		if (i > 0 && compare(key, sorted[i - 1], '1', sorted[i], '0') < 0)
+		char		letter = sorted[i];
+
+		to->ranks[(uint8) letter] = i + 1;
+		if (counts_last(key, letter))
+		{
+			to->all_count = false;
+			continue;
+		}
+		if (before != 0 && compare(key, (char[]) {before, '1', 0}, (char[]) {letter, '0', 0}) < 0)
 			class++;
-		to->ranks[sorted[i]] = i + 1;
-		to->classes[sorted[i]] = class;
+		to->classes[(uint8) letter] = class;
+		before = letter;
 	}
 	for (int byte = LAST_LETTER + 1; byte <= PG_UINT8_MAX; byte++)
 		to->ranks[byte] = to->classes[byte] = Min(byte, PG_UINT8_MAX - 1);

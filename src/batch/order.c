@@ -2,7 +2,7 @@
  * order.c
  *	  The order of index entries outside of an index (entry.h).
  */
-#include "batch/entry.h"
+#include "batch/words.h"
 
 #include "access/genam.h"
 #include "access/nbtree.h"
@@ -213,6 +213,28 @@ int
 mtp_batch_order_compare_tuples(MtpOrder *order, IndexTuple a, IndexTuple b, int n)
 {
 	return compare_columns(order, a, b, 0, n, order->nwords);
+}
+
+bool
+mtp_batch_order_guesses(MtpOrder *order, IndexTuple a, IndexTuple b)
+{
+	MtpWordAt	at;
+
+	if (!mtp_batch_order_guess(order))
+		return false;
+	at = mtp_word_guess(order);
+	while (at.kind != MTP_WORD_TID && at.kind != MTP_WORD_NONE)
+	{
+		uint64		x,
+					y;
+
+		if (!mtp_word_get(order, a, at, &x) || !mtp_word_get(order, b, at, &y))
+			return true;
+		if (x != y)
+			return x < y;
+		at = mtp_word_next(order, at, x);
+	}
+	return true;
 }
 
 /* True if both values have the same bytes; false, too, if a compressed one may be equal. */

@@ -3,13 +3,16 @@
  *	  Makes the prefixes of a sorted batch the ranks of its keys.
  *
  * Where only a comparison function tells the order, a merge of runs calls it for each entry and
- * level.  Sorting the entries of all runs at once is cheaper: neighbours in a guessed order are
- * compared once (sort.c), and keys that repeat are found by their bytes.  The ranks tell the merge
- * all of the order.
+ * level.  Where keys repeat, or the guess at the order of text holds, it is cheaper to sort the
+ * entries of all runs at once: equal bytes are found without it, and neighbours are compared once
+ * (sort.c).  The ranks tell the merge all of the order.
  */
 #include "batch/shared.h"
 
 #include "miscadmin.h"
+
+#define SAMPLED			512		/* neighbours that are looked at, … */
+#define MOST_WRONG		(SAMPLED / 64)	/* … of which so many may surprise */
 
 /* The runs in the order of their addresses, and where each one's next rank goes. */
 typedef struct Runs
@@ -47,6 +50,30 @@ find_runs(MtpBatch *b, Runs *to)
 	}
 }
 
+/*
+ * True if neighbours in the sorted runs mostly are of one key, or in the order of the guess.  Then
+ * those of the whole batch are, too.
+ */
+static bool
+order_is_cheap(MtpOrder *order, MtpBatch *b)
+{
+	uint32		step = Max(1, b->entries / SAMPLED);
+	uint32		next = step;
+	int			wrong = 0;
+
+	for (int r = 0; r < b->nruns && wrong <= MOST_WRONG; r++)
+	{
+		MtpRun	   *run = mtp_run(b, r);
+		const MtpWide *a = MTP_RUN_WIDE(run);
+
+		for (; next < run->n; next += step)
+			wrong += !mtp_batch_order_same_key(order, a[next - 1].itup, a[next].itup) &&
+				!mtp_batch_order_guesses(order, a[next - 1].itup, a[next].itup);
+		next = Max(next, run->n + 1) - run->n;
+	}
+	return wrong <= MOST_WRONG;
+}
+
 /* The place of the next rank of the run that has the tuple. */
 static inline MtpWide *
 next_of_run(Runs *runs, IndexTuple itup)
@@ -74,6 +101,16 @@ mtp_batch_tids_ascend(MtpBatch *b)
 	return true;
 }
 
+/* True if each run stands in the order of all; else a comparison function contradicts itself. */
+static bool
+runs_in_order(Runs runs, const MtpWide *all, uint32 n)
+{
+	for (uint32 i = 0; i < n; i++)
+		if (next_of_run(&runs, all[i].itup)->itup != all[i].itup)
+			return false;
+	return true;
+}
+
 /*
  * A run's entries stand in the order of all, so its next entry has the next rank.  Prefixes are
  * first words before.  All of the work that may raise comes before the first rank is written.
@@ -82,12 +119,16 @@ void
 mtp_batch_rank(MtpOrder *order, MtpBatch *b)
 {
 	Size		bytes = (Size) b->entries * sizeof(MtpWide);
-	MtpWide    *all = palloc_extended(bytes, MCXT_ALLOC_HUGE);
-	MtpWide    *scratch = palloc_extended(bytes, MCXT_ALLOC_HUGE);
-	uint64	   *ranks = (uint64 *) scratch;
+	MtpWide    *all,
+			   *scratch;
+	uint64	   *ranks;
 	uint32		n = 0;
-	Runs		runs;
+	Runs		runs = {0};
 
+	if (!order_is_cheap(order, b))
+		return;
+	all = palloc_extended(bytes, MCXT_ALLOC_HUGE);
+	scratch = palloc_extended(bytes, MCXT_ALLOC_HUGE);
 	for (int r = 0; r < b->nruns; r++)
 	{
 		MtpRun	   *run = mtp_run(b, r);
@@ -97,8 +138,9 @@ mtp_batch_rank(MtpOrder *order, MtpBatch *b)
 	}
 	Assert(n == b->entries);
 	mtp_batch_sort_wide(order, all, scratch, n);
+	ranks = (uint64 *) scratch;
 	ranks[0] = 0;
-	for (uint32 i = 1; i < n; i++)
+	for (uint32 i = 1; i < n && !b->cancelled; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		ranks[i] = ranks[i - 1];
@@ -107,15 +149,13 @@ mtp_batch_rank(MtpOrder *order, MtpBatch *b)
 	}
 
 	find_runs(b, &runs);
-	for (uint32 i = 0; i < n; i++)
+	if (!b->cancelled && runs_in_order(runs, all, n))
 	{
-		MtpWide    *e = next_of_run(&runs, all[i].itup);
-
-		Assert(e->itup == all[i].itup);
-		e->prefix = ranks[i];
+		for (uint32 i = 0; i < n; i++)
+			next_of_run(&runs, all[i].itup)->prefix = ranks[i];
+		b->sharp = true;
+		b->exact = mtp_batch_tids_ascend(b);
 	}
-	b->sharp = true;
-	b->exact = mtp_batch_tids_ascend(b);
 	pfree(all);
 	pfree(scratch);
 }

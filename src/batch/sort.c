@@ -240,44 +240,99 @@ sort_by_comparison(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
 		merge_halves(order, a, scratch, half, n);
 }
 
-/* Merges n stretches, each sorted; stretch i begins at starts[i] and ends at starts[i + 1]. */
-static void
-merge_stretches(MtpOrder *order, MtpWide *a, MtpWide *scratch, const uint32 *starts, uint32 n)
+/*
+ * Copies the entries to scratch: first such as ascend, and at the end those that are out of place.
+ * Returns how many ascend, or 0 if `most` don't: then scratch is of no use.  An entry below the last
+ * one that was kept is out of place; or that one is, if the entry is above the one before it, or if
+ * a few in a row are below.  (E. Ernerfeldt's drop-merge sort, 2016.)
+ */
+static uint32
+keep_ascending(MtpOrder *order, const MtpWide *a, MtpWide *scratch, uint32 n, uint32 most)
 {
-	uint32		half = n / 2;
-	uint32		from = starts[0];
+	uint32		kept = 0,
+				dropped = 0,
+				streak = 0;
 
-	if (n < 2)
-		return;
-	merge_stretches(order, a, scratch, starts, half);
-	merge_stretches(order, a, scratch, starts + half, n - half);
-	merge_halves(order, a + from, scratch, starts[half] - from, starts[n] - from);
+	for (uint32 i = 0; i < n; i++)
+	{
+		bool		one;
+
+		CHECK_FOR_INTERRUPTS();
+		if (kept == 0 || mtp_batch_order_compare(order, &scratch[kept - 1], &a[i]) < 0)
+		{
+			scratch[kept++] = a[i];
+			streak = 0;
+			continue;
+		}
+		one = kept == 1 || mtp_batch_order_compare(order, &scratch[kept - 2], &a[i]) < 0;
+		if (one || ++streak == FEW)
+		{
+			do
+			{
+				CHECK_FOR_INTERRUPTS();
+				kept--;
+				dropped++;
+				scratch[n - dropped] = scratch[kept];
+			} while (!one && kept > 0 && dropped < most &&
+					 mtp_batch_order_compare(order, &scratch[kept - 1], &a[i]) > 0);
+			scratch[kept++] = a[i];
+			streak = 0;
+		}
+		else
+			scratch[n - ++dropped] = a[i];
+		if (dropped >= most)
+			return 0;
+	}
+	return kept;
+}
+
+/* Merges entries kept .. n - 1, which are few, into those before them; both are sorted. */
+static void
+merge_few(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 kept, uint32 n)
+{
+	uint32		place = 0,
+				from = 0,
+				merged = 0;
+
+	for (uint32 i = kept; i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (uint32 end = kept; place < end;)
+		{
+			uint32		middle = place + (end - place) / 2;
+
+			if (mtp_batch_order_compare(order, &a[middle], &a[i]) < 0)
+				place = middle + 1;
+			else
+				end = middle;
+		}
+		while (from < place)
+			scratch[merged++] = a[from++];
+		scratch[merged++] = a[i];
+	}
+	memmove(a + merged, a + from, (kept - from) * sizeof(MtpWide));
+	memcpy(a, scratch, merged * sizeof(MtpWide));
 }
 
 /*
- * Sorts entries that are probably in order already: compares neighbours, and merges what ascends.
- * Where they are not, little is lost beside sorting.
+ * Sorts entries most of which ascend already: these are compared with their neighbours alone. Where
+ * too many do not, little is lost beside sorting.
  */
 static void
-sort_stretches(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
+sort_ascending(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
 {
-	uint32		most = n / FEW;
-	uint32	   *starts = palloc((most + 2) * sizeof(uint32));
-	uint32		found = 1;
+	uint32		kept = keep_ascending(order, a, scratch, n, n / FEW);
 
-	starts[0] = 0;
-	for (uint32 i = 1; i < n && found <= most; i++)
+	if (kept == n)
+		return;
+	if (kept == 0)
 	{
-		CHECK_FOR_INTERRUPTS();
-		if (mtp_batch_order_compare(order, &a[i - 1], &a[i]) > 0)
-			starts[found++] = i;
-	}
-	starts[found] = n;
-	if (found <= most)
-		merge_stretches(order, a, scratch, starts, found);
-	else
 		sort_by_comparison(order, a, scratch, n);
-	pfree(starts);
+		return;
+	}
+	memcpy(a, scratch, n * sizeof(MtpWide));
+	sort_by_comparison(order, a + kept, scratch, n - kept);
+	merge_few(order, a, scratch, kept, n);
 }
 
 /* What the sort of an array of wide entries knows. */
@@ -440,7 +495,7 @@ sort_without_words(WideSort *s, MtpWide *a, MtpWide *scratch, uint32 n)
 	if (n >= MIN_GUESSED && mtp_batch_order_guess(s->order))
 	{
 		sort_words(s, a, scratch, n, mtp_word_guess(s->order));
-		sort_stretches(s->order, a, scratch, n);
+		sort_ascending(s->order, a, scratch, n);
 	}
 	else
 		sort_by_comparison(s->order, a, scratch, n);

@@ -28,6 +28,9 @@
 
 #define MTP_WORD_BYTES ((uint32) sizeof(uint64))
 
+/* Text gives guessed words up to here. */
+#define MTP_WORDS_GUESSED	512
+
 /* Compressed values give words up to here: each one decompresses what lies before it. */
 #define MTP_WORDS_COMPRESSED (8 * MTP_WORD_BYTES)
 
@@ -36,8 +39,8 @@ typedef enum MtpWordKind
 	MTP_WORD_VALUE,
 	MTP_WORD_NULL,				/* is it null? */
 	MTP_WORD_LENGTH,			/* the bytes from `offset` on, up to one more than a word has */
-	MTP_WORD_CLASSES,			/* a guess: of letters, … */
-	MTP_WORD_RANKS,				/* … and their ranks */
+	MTP_WORD_CLASSES,			/* a guess: the classes of letters, from number `offset` on, … */
+	MTP_WORD_RANKS,				/* … and the ranks of all of them */
 	MTP_WORD_TID,
 	MTP_WORD_NONE,				/* only the comparison tells, up to the TID */
 	MTP_WORD_END				/* no word left: the same entry */
@@ -115,14 +118,36 @@ mtp_word_of_varlena(struct varlena *v, MtpWordAt at, uint64 *word)
 	return true;
 }
 
-static inline uint64
-mtp_word_of_letters(const uint8 *letters, uint64 word)
+/* Eight classes or ranks of a text; false if only the comparison should tell. */
+static inline bool
+mtp_word_of_text(struct varlena *v, const MtpLetters *letters, MtpWordAt at, uint64 *word)
 {
-	uint64		out = 0;
+	const uint8 *table = at.kind == MTP_WORD_CLASSES ? letters->classes : letters->ranks;
+	uint32		passed = 0;		/* of those before the word */
+	int			shift = 64;
+	const uint8 *next,
+			   *end;
 
-	for (int shift = 64 - BITS_PER_BYTE; shift >= 0; shift -= BITS_PER_BYTE)
-		out = out << BITS_PER_BYTE | letters[(word >> shift) & 0xFF];
-	return out;
+	if (VARATT_IS_COMPRESSED(v) || at.offset >= MTP_WORDS_GUESSED)
+		return false;
+	next = (const uint8 *) VARDATA_ANY(v);
+	end = next + VARSIZE_ANY_EXHDR(v);
+	if (at.kind == MTP_WORD_RANKS || letters->all_count)
+	{
+		passed = at.offset;
+		next += Min(at.offset, end - next);
+	}
+	*word = 0;
+	for (; next < end && shift > 0; next++)
+	{
+		uint64		letter = table[*next];
+
+		if (letter == 0 || passed++ < at.offset)
+			continue;
+		shift -= BITS_PER_BYTE;
+		*word |= letter << shift;
+	}
+	return true;
 }
 
 /*
@@ -157,12 +182,9 @@ mtp_word_get(MtpOrder *order, IndexTuple itup, MtpWordAt at, uint64 *word)
 	}
 	if (at.kind == MTP_WORD_CLASSES || at.kind == MTP_WORD_RANKS)
 	{
-		const MtpLetters *letters = order->columns[at.column].letters;
-
-		if (!mtp_word_of_varlena((struct varlena *) DatumGetPointer(value), at, word))
+		if (!mtp_word_of_text((struct varlena *) DatumGetPointer(value),
+							  order->columns[at.column].letters, at, word))
 			return false;
-		*word = mtp_word_of_letters(at.kind == MTP_WORD_CLASSES ? letters->classes :
-									letters->ranks, *word);
 		*word = mtp_word_turn(code, *word);
 		return true;
 	}

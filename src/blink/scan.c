@@ -12,6 +12,9 @@
 #include "nodes/tidbitmap.h"
 #include "utils/memutils.h"
 
+/* After so many rows without an image the scan looks for no more of them. */
+#define MTP_NO_IMAGES	64
+
 IndexScanDesc
 mtp_blink_beginscan(Relation rel, int nkeys, int norderbys)
 {
@@ -30,6 +33,7 @@ mtp_blink_beginscan(Relation rel, int nkeys, int norderbys)
 	memset(&so->left, 0, offsetof(MtpBlinkScan, start) - offsetof(MtpBlinkScan, left));
 	so->hazard = so->mark_hazard = MTP_NO_HAZARD;
 	so->list.item = so->mark_at = -1;
+	so->ahead.missed = mtp_buffer_serves(rel) ? 0 : MTP_NO_IMAGES;
 	so->code = mtp_blink_info(rel)->norm;
 	so->natts = IndexRelationGetNumberOfAttributes(rel);
 	so->context = CurrentMemoryContext;
@@ -116,15 +120,16 @@ mtp_blink_endscan(IndexScanDesc scan)
 
 /* ---------- items and lists ---------- */
 
-/* Copies a saved list's TIDs; returns their number. */
+/* Copies a saved list's TIDs, whose last one tells if heap has them all; returns their number. */
 static int
-decode_list(IndexScanDesc scan, const BTScanPosItem *item, ItemPointerData *tids)
+decode_list(IndexScanDesc scan, Relation heap, const BTScanPosItem *item, ItemPointerData *tids)
 {
 	BTScanOpaque bt = scan->opaque;
 	int			n = mtp_list_decode(mtp_blink_scan_tuple(bt, item), tids);
 
 	if (unlikely(n == 0))
 		mtp_blink_fail_block(scan->indexRelation, bt->currPos.currPage, "list of TIDs is damaged");
+	mtp_tid_check_block(scan->indexRelation, bt->currPos.currPage, heap, &tids[n - 1]);
 	return n;
 }
 
@@ -139,7 +144,7 @@ enter_list(IndexScanDesc scan)
 
 	if (list->tids == NULL)
 		list->tids = MemoryContextAlloc(so->context, MTP_LIST_TIDS * sizeof(ItemPointerData));
-	list->n = decode_list(scan, item, list->tids);
+	list->n = decode_list(scan, scan->heapRelation, item, list->tids);
 	list->item = pos->itemIndex;
 	list->dead = MtpListHeadOf(mtp_blink_scan_tuple(&so->bt, item))->dead;
 	if (!scan->ignore_killed_tuples || list->dead >= list->n)
@@ -198,6 +203,53 @@ next_entry(IndexScanDesc scan, bool forward)
 	return forward ? ++pos->itemIndex <= pos->lastItem : --pos->itemIndex >= pos->firstItem;
 }
 
+/* The TID that a forward scan returns so many entries further on, if this page's items tell. */
+static inline const ItemPointerData *
+tid_ahead(const MtpBlinkScan *so, int entries)
+{
+	const MtpScanList *list = &so->list;
+	const BTScanPosData *pos = &so->bt.currPos;
+	int			item = pos->itemIndex + entries;
+
+	if (list->item >= 0)
+	{
+		if (list->at + entries < list->n)
+			return &list->tids[list->at + entries];
+		item -= list->n - 1 - list->at;
+	}
+	if (item > pos->lastItem || (pos->items[item].indexOffset & MTP_SAVED_LIST) != 0)
+		return NULL;
+	return &pos->items[item].heapTid;
+}
+
+/* A row is about to be fetched: brings near those that follow, unless few have images. */
+static inline void
+look_ahead(IndexScanDesc scan)
+{
+	MtpBlinkScan *so = scan->opaque;
+	MtpScanAhead *ahead = &so->ahead;
+	const ItemPointerData *tid = tid_ahead(so, MTP_ROWS_AHEAD);
+	uint32		n = ahead->n++;
+	MtpRowAhead *row = &ahead->rows[n % MTP_ROWS_AHEAD];
+
+	if (tid != NULL)
+	{
+		*row = ahead->rows[(n - 1) % MTP_ROWS_AHEAD];
+		mtp_pair_prefetch(scan->heapRelation, tid, row);
+		ahead->missed = row->page != NULL ? 0 : ahead->missed + 1;
+	}
+
+	/* By now the line pointer of a row half as far ahead is near. */
+	mtp_pair_prefetch_row(&ahead->rows[(n + MTP_ROWS_AHEAD / 2) % MTP_ROWS_AHEAD]);
+}
+
+/* True if rows ahead may have images. */
+static inline bool
+looks_ahead(IndexScanDesc scan)
+{
+	return !scan->xs_want_itup && ((MtpBlinkScan *) scan->opaque)->ahead.missed < MTP_NO_IMAGES;
+}
+
 /*
  * A scan that ran off one end has no position.  Told to go back, it starts anew at that end, as
  * scrolling cursors need it.
@@ -209,6 +261,16 @@ mtp_blink_gettuple(IndexScanDesc scan, ScanDirection dir)
 	BTScanOpaque bt = &so->bt;
 	BTScanPos	pos = &bt->currPos;
 	MtpScanList *list = &so->list;
+
+	/* Most entries of a list have nothing to do but to follow the one before. */
+	if (list->item >= 0 && dir == ForwardScanDirection && !scan->kill_prior_tuple &&
+		list->at + 1 < list->n)
+	{
+		scan->xs_heaptid = list->tids[++list->at];
+		if (looks_ahead(scan))
+			look_ahead(scan);
+		return true;
+	}
 
 	/* Of an index that core takes for unordered, the plan has no direction. */
 	if (!ScanDirectionIsBackward(dir))
@@ -239,11 +301,16 @@ mtp_blink_gettuple(IndexScanDesc scan, ScanDirection dir)
 				scan->xs_heaptid = list->tids[list->at];
 			}
 			else
+			{
 				scan->xs_heaptid = item->heapTid;
-			mtp_tid_check_block(scan->indexRelation, pos->currPage, scan->heapRelation,
-								&scan->xs_heaptid);
+				mtp_tid_check_block(scan->indexRelation, pos->currPage, scan->heapRelation,
+									&scan->xs_heaptid);
+			}
 			if (scan->xs_want_itup)
 				scan->xs_itup = mtp_blink_scan_tuple(bt, item);
+			else if (looks_ahead(scan) && ScanDirectionIsForward(dir) &&
+					 (list->item >= 0 || pos->itemIndex < pos->lastItem))
+				look_ahead(scan);
 			return true;
 		}
 	} while (mtp_blink_keys_again(scan, dir));
@@ -262,14 +329,14 @@ add_to_bitmap(IndexScanDesc scan, Relation heap, TIDBitmap *tbm)
 	for (int i = pos->firstItem; i <= pos->lastItem; i++)
 	{
 		BTScanPosItem *item = &pos->items[i];
-		int			from = n;
 
 		if (item->indexOffset & MTP_SAVED_LIST)
-			n += decode_list(scan, item, tids + n);
+			n += decode_list(scan, heap, item, tids + n);
 		else
-			tids[n++] = item->heapTid;
-		for (int j = from; j < n; j++)
-			mtp_tid_check_block(scan->indexRelation, pos->currPage, heap, &tids[j]);
+		{
+			tids[n] = item->heapTid;
+			mtp_tid_check_block(scan->indexRelation, pos->currPage, heap, &tids[n++]);
+		}
 		if (n >= MTP_MAX_ITEMS || i == pos->lastItem)
 		{
 			tbm_add_tuples(tbm, tids, n, false);

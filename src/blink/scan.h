@@ -9,6 +9,7 @@
 #define MTP_BLINK_SCAN_H
 
 #include "blink/reader.h"
+#include "buffer/pair.h"
 
 #define MTP_SAVED_LIST	0x8000
 
@@ -27,6 +28,19 @@ typedef struct MtpScanList
 	int			known;			/* … and so many the page knew to be */
 	ItemPointerData *tids;		/* MTP_LIST_TIDS */
 } MtpScanList;
+
+/*
+ * The rows that an index scan will fetch next, as far as the current page tells: first their line
+ * pointers are prefetched, then they themselves.  So the reads from memory of several rows overlap.
+ */
+#define MTP_ROWS_AHEAD	8		/* a power of 2 */
+
+typedef struct MtpScanAhead
+{
+	uint32		n;				/* rows so far; the row n + MTP_ROWS_AHEAD stands at n */
+	uint32		missed;			/* rows in a row that have no image */
+	MtpRowAhead rows[MTP_ROWS_AHEAD];
+} MtpScanAhead;
 
 typedef struct MtpBlinkScan
 {
@@ -54,6 +68,7 @@ typedef struct MtpBlinkScan
 	/* The list of currPos in which the scan stands, and where its mark does. */
 	MtpScanList list;
 	int			mark_at;
+	MtpScanAhead ahead;
 
 	/* An index-only scan's hazard pointers, for what currPos and markPos have from frames. */
 	int			hazard;

@@ -323,6 +323,35 @@ mtp_frame_find(MtpBuffer *b, MtpPageTag tag, int kind, uint8 random, Size from, 
 }
 
 /*
+ * Where a page's image seems to be, for one who prefetches it; NULL if it seems to have none.
+ * Looks at words alone, prefetches the frame's header, and counts nothing.
+ */
+static inline const char *
+mtp_frame_guess(MtpBuffer *b, MtpPageTag tag, int kind)
+{
+	uint64		hash = mtp_tag_hash(tag);
+	uint32		mark = mtp_frame_mark(hash);
+
+	for (int which = 0; which < 2; which++)
+	{
+		pg_atomic_uint64 *words = mtp_frame_bucket(b, hash, which);
+
+		for (int i = 0; i < MTP_BUCKET_WORDS; i++)
+		{
+			uint64		word = pg_atomic_read_u64(&words[i]);
+			uint32		frame = (uint32) word;
+
+			if (word >> 32 == mark && mtp_frame_kind(b, frame) == kind)
+			{
+				__builtin_prefetch(&b->headers[frame]);
+				return mtp_frame_image(b, frame, kind);
+			}
+		}
+	}
+	return NULL;
+}
+
+/*
  * Finds the frame of the next page for a reader that goes from page to page.  ref->frame is the
  * frame that it found last, or any number.  Pages that were published one after the other mostly
  * have frames side by side (frame_behind in frame.c), so a look at the next two frames comes

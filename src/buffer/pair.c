@@ -31,6 +31,28 @@ mtp_pair_find_next(Relation rel, uint32 pair, int kind, Size from, Size to, MtpF
 }
 
 void
+mtp_pair_prefetch(Relation rel, const ItemPointerData *tid, MtpRowAhead *row)
+{
+	BlockNumber block = ItemPointerGetBlockNumberNoCheck(tid);
+
+	row->offset = ItemPointerGetOffsetNumberNoCheck(tid);
+	if (row->block != block)
+	{
+		row->block = block;
+		row->page = mtp_frame_guess(&mtp_buffer, tag_of(rel, MtpPairOf(block)), MTP_FRAME_TABLE);
+		if (row->page != NULL)
+			row->page += MtpPairHalf(block) * BLCKSZ;
+	}
+	if (row->offset > MaxHeapTuplesPerPage)
+		row->page = NULL;
+	if (row->page != NULL)
+	{
+		__builtin_prefetch(row->page);
+		__builtin_prefetch(PageGetItemId((Page) row->page, row->offset));
+	}
+}
+
+void
 mtp_pair_answered(Relation rel, const MtpFrameRef *ref)
 {
 	mtp_frame_accessed(&mtp_buffer, ref->frame, MTP_FRAME_PAGEDIR, mtp_buffer_random());

@@ -13,6 +13,7 @@
 #include "buffer/buffer.h"
 
 #include "access/xact.h"
+#include "storage/bufpage.h"
 #include "utils/snapmgr.h"
 #include "utils/snapshot.h"
 
@@ -53,6 +54,34 @@ extern bool mtp_pair_find(Relation rel, uint32 pair, int kind, Size from, Size t
 /* The same for a reader that goes from pair to pair: *ref is what it found last, or zeros. */
 extern bool mtp_pair_find_next(Relation rel, uint32 pair, int kind, Size from, Size to,
 							   MtpFrameRef *ref);
+
+/*
+ * For a scan that knows which rows it will fetch: brings first a row's line pointer and then the
+ * row near.  Both are guesses, which nothing depends on: the image may be of another page by now.
+ * page is NULL, and the second does nothing, where the pair has no image.
+ */
+typedef struct MtpRowAhead
+{
+	const char *page;
+	BlockNumber block;
+	OffsetNumber offset;
+} MtpRowAhead;
+
+extern void mtp_pair_prefetch(Relation rel, const ItemPointerData *tid, MtpRowAhead *row);
+
+static inline void
+mtp_pair_prefetch_row(const MtpRowAhead *row)
+{
+	uint32		line;
+	ItemIdData	lp;
+
+	if (row->page == NULL)
+		return;
+	line = *(const volatile uint32 *) PageGetItemId((Page) row->page, row->offset);
+	memcpy(&lp, &line, sizeof(lp));
+	if (lp.lp_off < BLCKSZ)
+		__builtin_prefetch(row->page + lp.lp_off);
+}
 
 /* Warms a page directory that has answered, and counts a hit. */
 extern void mtp_pair_answered(Relation rel, const MtpFrameRef *ref);

@@ -42,27 +42,48 @@ mtp_list_fault(IndexTuple itup)
 /* The low n bits; n: 0 .. 63 */
 #define LOW_BITS(n)		((UINT64CONST(1) << (n)) - 1)
 
-/* So many bits a window has at least. */
-#define WINDOW_BITS		57
+/*
+ * Bits that are being read, low ones first.  `bits` has the next `have` ones, and above these zeros
+ * or what follows them.  So no load waits for the one before, and between one difference and the
+ * next there are only shifts (F. Giesen, "Reading bits in far too many ways", 2018).
+ */
+#define READER_BITS		56		/* the least after it was filled */
 
-/* The bits from number `at` on, of so many bytes; zeros stand behind them. */
-static inline uint64
-window(const uint8 *bytes, unsigned nbytes, unsigned at)
+typedef struct Reader
 {
-	unsigned	first = at / 8;
-	uint64		w = 0;
+	const uint8 *bytes;
+	unsigned	nbytes;			/* zeros stand behind them */
+	unsigned	next;			/* the byte whose bits follow those that it has */
+	int			have;			/* up to 63 */
+	uint64		bits;
+} Reader;
 
-	if (likely(first + sizeof(w) <= nbytes))
+static inline void
+fill_reader(Reader *r)
+{
+	uint64		w;
+
+	if (likely(r->next + sizeof(w) <= r->nbytes))
 	{
-		memcpy(&w, bytes + first, sizeof(w));
+		memcpy(&w, r->bytes + r->next, sizeof(w));
 #ifdef WORDS_BIGENDIAN
 		w = pg_bswap64(w);
 #endif
+		r->bits |= w << r->have;
+		r->next += (63 - r->have) >> 3;
+		r->have |= READER_BITS;
 	}
 	else
-		for (unsigned i = first; i < nbytes; i++)
-			w |= (uint64) bytes[i] << (i - first) * 8;
-	return w >> at % 8;
+		for (; r->have < READER_BITS; r->have += 8, r->next++)
+			if (r->next < r->nbytes)
+				r->bits |= (uint64) r->bytes[r->next] << r->have;
+}
+
+static inline void
+take_bits(Reader *r, int n)
+{
+	r->bits >>= n;
+	r->have -= n;
 }
 
 /*
@@ -75,12 +96,10 @@ mtp_list_decode(IndexTuple itup, ItemPointerData *tids)
 {
 	MtpListHead *head = MtpListHeadOf(itup);
 	const uint8 *bytes = (uint8 *) head + MTP_LIST_BITS_AT;
-	unsigned	nbytes = IndexTupleSize(itup) - (bytes - (uint8 *) itup);
-	unsigned	at = 0;
+	Reader		r = {.bytes = bytes,.nbytes = IndexTupleSize(itup) - (bytes - (uint8 *) itup)};
 	int			n = BTreeTupleGetNPosting(itup);
 	int			s,
 				k;
-	OffsetNumber offset;
 	uint64		number,
 				end;
 
@@ -96,17 +115,21 @@ mtp_list_decode(IndexTuple itup, ItemPointerData *tids)
 	tids[0] = head->first;
 	for (int i = 1; i < n; i++)
 	{
-		uint64		w = window(bytes, nbytes, at);
-		int			zeros = pg_rightmost_one_pos64(w | UINT64CONST(1) << 63);
-		int			more = k + zeros - (zeros > 0);
+		OffsetNumber offset;
 		uint64		delta;
+		int			zeros,
+					more;
 
+		fill_reader(&r);
+		zeros = pg_rightmost_one_pos64(r.bits | UINT64CONST(1) << 63);
+		more = k + zeros - (zeros > 0);
 		if (unlikely(more > s + 32))
 			return 0;
-		w = likely(zeros + 1 + more <= WINDOW_BITS) ? w >> zeros >> 1 :
-			window(bytes, nbytes, at + zeros + 1);
-		delta = (w & LOW_BITS(more)) | (uint64) (zeros > 0) << more;
-		at += zeros + 1 + more;
+		take_bits(&r, zeros + 1);
+		if (unlikely(r.have < more))
+			fill_reader(&r);
+		delta = (r.bits & LOW_BITS(more)) | (uint64) (zeros > 0) << more;
+		take_bits(&r, more);
 		number += delta;
 		offset = number & LOW_BITS(s);
 		if (unlikely(delta == 0 || number >= end ||
@@ -114,7 +137,7 @@ mtp_list_decode(IndexTuple itup, ItemPointerData *tids)
 			return 0;
 		ItemPointerSet(&tids[i], (BlockNumber) (number >> s), offset);
 	}
-	return (at + 7) / 8 == nbytes && window(bytes, nbytes, at) == 0 ? n : 0;
+	return r.bits == 0 && (r.next * 8 - r.have + 7) / 8 == r.nbytes ? n : 0;
 }
 
 ItemPointerData
@@ -257,7 +280,7 @@ typedef struct Writer
 	int			n;				/* pending ones, below 8 */
 } Writer;
 
-/* Writes n bits, at most WINDOW_BITS - 1. */
+/* Writes n bits, at most 56. */
 static inline void
 put_bits(Writer *w, uint64 bits, int n)
 {

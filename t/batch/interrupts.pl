@@ -147,7 +147,7 @@ SKIP:
 	skip 'the server was built without assertions, so without injection points', 1 if !$stops;
 
 	# At each point of the index work
-	foreach my $point (qw(run_full drain sort cut sharpened step_checked step_applied step_gone detach), $hash ? qw(prepare hash_extended hash_split) : 'compare')
+	foreach my $point (qw(run_full drain sort cut step_checked step_applied step_gone detach), $hash ? qw(prepare hash_extended hash_split) : qw(sharpened compare))
 	{
 		phase("at $point", $advisory, \@ends, $copy, "SET mtpower.debug_injection = '$point=wait'");
 	}

@@ -75,8 +75,8 @@ sub gone { my ($pid, $what) = @_; $faults->wait_for("SELECT count(*) = 0 FROM pg
 SKIP:
 {
 	skip 'the server was built without assertions, so without injection points', 1 if !$stops;
-	foreach my $point (qw(worker_claimed sort cut sharpened step_registered step_checked step_applied step_gone), $hash ? qw(prepare hash_extended hash_initial hash_split)
-		: $btree ? qw(compare btree_locked btree_allocates btree_page_allocated btree_split btree_unfinished) : qw(compare split_begins leaf_split))
+	foreach my $point (qw(worker_claimed sort cut step_registered step_checked step_applied step_gone), $hash ? qw(prepare hash_extended hash_initial hash_split)
+		: $btree ? qw(sharpened compare btree_locked btree_allocates btree_page_allocated btree_split btree_unfinished) : qw(sharpened compare split_begins leaf_split))
 	{
 		foreach my $signal ('terminate', 'cancel')
 		{
