@@ -89,5 +89,11 @@ SET mtpower.batch_min_rows = 1001;
 INSERT INTO settings SELECT generate_series(1, 1000);
 SELECT entries FROM mtpower.stat_batches WHERE index = 'settings_a'::regclass;
 RESET mtpower.batch_min_rows;
+-- By default, 64 VALUES are queued, all of them, and 63 are not.
+SELECT mtpower.stat_reset('batches');
+SELECT 'INSERT INTO settings VALUES ' || string_agg(format('(%s)', i), ', ') FROM generate_series(1, 63) i \gexec
+SELECT entries FROM mtpower.stat_batches WHERE index = 'settings_a'::regclass;
+SELECT 'INSERT INTO settings VALUES ' || string_agg(format('(%s)', i), ', ') FROM generate_series(1, 64) i \gexec
+SELECT entries FROM mtpower.stat_batches WHERE index = 'settings_a'::regclass;
 SELECT mtpower.verify_index('settings_a', true);
 DROP TABLE settings;

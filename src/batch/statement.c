@@ -177,6 +177,17 @@ has_speculative_rows(PlannedStmt *stmt)
 	return false;
 }
 
+/* How many rows an INSERT of VALUES brings; 0 where the plan does not tell. */
+static int
+known_rows(PlannedStmt *stmt)
+{
+	Plan	   *source = IsA(stmt->planTree, ModifyTable) ? outerPlan(stmt->planTree) : NULL;
+
+	if (stmt->commandType != CMD_INSERT || source == NULL || !IsA(source, ValuesScan))
+		return 0;
+	return list_length(((ValuesScan *) source)->values_lists);
+}
+
 static void
 call_executor(QueryDesc *qd, bool finish, ScanDirection direction, uint64 count, bool once)
 {
@@ -201,6 +212,8 @@ execute(QueryDesc *qd, bool finish, ScanDirection direction, uint64 count, bool 
 		return;
 	}
 	push_statement(&s, qd->estate->es_output_cid);
+	if (known_rows(stmt) >= Max(mtp_batch_min_rows, 1))
+		s.at_once = 0;
 	s.speculates = has_speculative_rows(stmt);
 	s.inserts = stmt->commandType == CMD_INSERT && !stmt->hasModifyingCTE && !s.speculates;
 	PG_TRY();

@@ -133,7 +133,7 @@ decode_list(IndexScanDesc scan, Relation heap, const BTScanPosItem *item, ItemPo
 	return n;
 }
 
-/* Enters the list that is the current item. */
+/* Enters the list that is the current item, whose tuple is returned with each of its TIDs. */
 static void
 enter_list(IndexScanDesc scan)
 {
@@ -146,6 +146,8 @@ enter_list(IndexScanDesc scan)
 		list->tids = MemoryContextAlloc(so->context, MTP_LIST_TIDS * sizeof(ItemPointerData));
 	list->n = decode_list(scan, scan->heapRelation, item, list->tids);
 	list->item = pos->itemIndex;
+	if (scan->xs_want_itup)
+		scan->xs_itup = mtp_blink_scan_tuple(&so->bt, item);
 	list->dead = MtpListHeadOf(mtp_blink_scan_tuple(&so->bt, item))->dead;
 	if (!scan->ignore_killed_tuples || list->dead >= list->n)
 		list->dead = 0;
@@ -305,10 +307,10 @@ mtp_blink_gettuple(IndexScanDesc scan, ScanDirection dir)
 				scan->xs_heaptid = item->heapTid;
 				mtp_tid_check_block(scan->indexRelation, pos->currPage, scan->heapRelation,
 									&scan->xs_heaptid);
+				if (scan->xs_want_itup)
+					scan->xs_itup = mtp_blink_scan_tuple(bt, item);
 			}
-			if (scan->xs_want_itup)
-				scan->xs_itup = mtp_blink_scan_tuple(bt, item);
-			else if (looks_ahead(scan) && ScanDirectionIsForward(dir) &&
+			if (looks_ahead(scan) && ScanDirectionIsForward(dir) &&
 					 (list->item >= 0 || pos->itemIndex < pos->lastItem))
 				look_ahead(scan);
 			return true;
