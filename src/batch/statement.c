@@ -212,7 +212,8 @@ execute(QueryDesc *qd, bool finish, ScanDirection direction, uint64 count, bool 
 		return;
 	}
 	push_statement(&s, qd->estate->es_output_cid);
-	if (known_rows(stmt) >= Max(mtp_batch_min_rows, 1))
+	s.bulk_rows = known_rows(stmt);
+	if (s.bulk_rows >= Max(mtp_batch_min_rows, 1))
 		s.at_once = 0;
 	s.speculates = has_speculative_rows(stmt);
 	s.inserts = stmt->commandType == CMD_INSERT && !stmt->hasModifyingCTE && !s.speculates;

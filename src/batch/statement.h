@@ -64,8 +64,8 @@ typedef struct MtpStatement
 	MtpQueue   *queues;
 	struct queues_hash *by_index;	/* the same, where they are many; or NULL */
 	Oid			last_heap;		/* the table of the last row */
-	Oid			bulk_heap;		/* the table whose bulk insert was announced last … */
-	int			bulk_rows;		/* … and of how many rows */
+	int			bulk_rows;		/* rows that were announced last, 0 if none were … */
+	Oid			bulk_heap;		/* … and their table, if they are a bulk insert */
 	List	   *announced;		/* of replication: tables with a bulk insert under way */
 	Oid			told_heap;		/* the table that mtp_batch_rows_come was true for last … */
 	struct heaps_hash *told;	/* … and all such tables, if there are several */
