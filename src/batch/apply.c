@@ -90,27 +90,6 @@ mtp_batch_count_overflow(Relation index, uint32 splits, uint32 moved)
 	mtp_batch_stat_add(mtp_batch_stat_open(index), &n);
 }
 
-void
-mtp_stream_begin(MtpBatchStream *s)
-{
-	int			n = s->n;
-	uint8		winners[2 * MTP_MAX_RUNS] = {0};
-
-	for (int i = 0; i < n; i++)
-		winners[n + i] = i;
-	for (int i = n - 1; i > 0; i--)
-	{
-		uint8		a = winners[2 * i];
-		uint8		b = winners[2 * i + 1];
-		bool		less = mtp_source_less(s, &s->sources[a], &s->sources[b]);
-
-		winners[i] = less ? a : b;
-		s->losers[i] = less ? b : a;
-	}
-	s->top = winners[1];
-	s->streak = s->sure = 0;
-}
-
 /* Assertions look at a stream's first entries: comparison functions must agree with the merge. */
 static void
 judge(MtpBatchStream s)
@@ -166,7 +145,9 @@ open_stream(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
 		}
 		s->n++;
 	}
-	mtp_stream_begin(s);
+	s->streak = s->sure = 0;
+	if (s->n > 0)
+		mtp_stream_begin(s, s->tree, s->n);
 	judge(*s);
 	for (uint32 i = b->tasks[task].progress; i > 0; i--)
 		mtp_stream_next(s);

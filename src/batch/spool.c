@@ -19,7 +19,7 @@
 #include "utils/memutils.h"
 
 #define MIN_ENTRIES		1024
-#define MAX_FANIN		512
+#define MAX_FANIN		512		/* a number of a run fits in the tree of losers */
 #define MAX_READ_BUFFER (256 * 1024)
 
 /* Memory for wide entries' tuples: blocks of one size, reused from run to run. */
@@ -53,12 +53,12 @@ typedef struct Source
 	MtpWide		wide;
 } Source;
 
-/* A merge under way.  tree[0] is the winner, the others hold the losers of their matches. */
+/* A merge under way */
 typedef struct Merge
 {
 	int			n;
 	Source	   *sources;
-	int		   *tree;
+	uint16	   *tree;			/* of losers (losers.h) */
 	Size		buf_size;
 	bool		started;
 } Merge;
@@ -334,13 +334,10 @@ advance_source(MtpSpool *spool, Source *s)
 	s->at += size;
 }
 
-/* True if source a comes before source b.  Exhausted ones come last. */
+/* True if source x comes before source y.  Exhausted ones come last. */
 static inline bool
-comes_first(MtpSpool *spool, int a, int b)
+comes_first(MtpSpool *spool, const Source *x, const Source *y)
 {
-	Source	   *x = &spool->merge.sources[a];
-	Source	   *y = &spool->merge.sources[b];
-
 	if (x->done || y->done)
 		return !x->done;
 	if (spool->order->narrow)
@@ -348,12 +345,16 @@ comes_first(MtpSpool *spool, int a, int b)
 	return mtp_batch_order_compare(spool->order, &x->wide, &y->wide) < 0;
 }
 
-/* Begins to merge the first n runs, and plays their first matches. */
+#define LOSERS(name)	runs_##name
+#define LOSERS_OF		MtpSpool
+#define LOSERS_LESS(s, a, b) comes_first(s, &(s)->merge.sources[a], &(s)->merge.sources[b])
+#include "batch/losers.h"
+
+/* Begins to merge the first n runs. */
 static void
 merge_begin(MtpSpool *spool, int n)
 {
 	Merge	   *m = &spool->merge;
-	int		   *winners = palloc(2 * n * sizeof(int));	/* of each node, leaves included */
 
 	m->n = n;
 	m->started = false;
@@ -361,7 +362,7 @@ merge_begin(MtpSpool *spool, int n)
 	m->buf_size = m->buf_size > 2 * BLCKSZ ? m->buf_size - BLCKSZ : BLCKSZ;
 	m->buf_size = TYPEALIGN_DOWN(BLCKSZ, Min(m->buf_size, MAX_READ_BUFFER));
 	m->sources = palloc0(n * sizeof(Source));
-	m->tree = palloc0(n * sizeof(int));
+	m->tree = palloc0(n * sizeof(uint16));
 	for (int i = 0; i < n; i++)
 	{
 		Source	   *s = &m->sources[i];
@@ -373,19 +374,8 @@ merge_begin(MtpSpool *spool, int n)
 					(errcode_for_file_access(),
 					 errmsg("could not rewind temporary file of a sort")));
 		advance_source(spool, s);
-		winners[n + i] = i;
 	}
-	for (int at = n - 1; at > 0; at--)
-	{
-		int			a = winners[2 * at];
-		int			b = winners[2 * at + 1];
-		bool		second = comes_first(spool, b, a);
-
-		winners[at] = second ? b : a;
-		m->tree[at] = second ? a : b;
-	}
-	m->tree[0] = winners[1];
-	pfree(winners);
+	runs_begin(spool, m->tree, n);
 }
 
 /* The source whose entry comes next, or NULL. */
@@ -397,19 +387,8 @@ merge_next(MtpSpool *spool)
 
 	if (m->started)
 	{
-		int			winner = m->tree[0];
-
-		/* The winner gets its next entry, and plays again, from its leaf up to the root. */
-		advance_source(spool, &m->sources[winner]);
-		for (int at = (winner + m->n) / 2; at > 0; at /= 2)
-			if (comes_first(spool, m->tree[at], winner))
-			{
-				int			loser = winner;
-
-				winner = m->tree[at];
-				m->tree[at] = loser;
-			}
-		m->tree[0] = winner;
+		advance_source(spool, &m->sources[m->tree[0]]);
+		runs_replay(spool, m->tree, m->n);
 	}
 	m->started = true;
 	s = &m->sources[m->tree[0]];

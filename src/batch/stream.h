@@ -5,9 +5,7 @@
  * Inline, because every entry passes through here.  TIDs differ, so there are no ties, and the
  * sequence is the same in each process: progress counts entries from its start.
  *
- * The runs are in a tree of losers (Knuth, The Art of Computer Programming, volume 3, section
- * 5.4.1): an inner node has the run that lost there, and the winner of all is the top.  The next
- * entry costs one comparison a level, where a heap needs two.
+ * The runs are in a tree of losers (losers.h), whose winner has the current entry.
  *
  * Where keys repeat, many entries of one run come in a row.  After a few of them the merge looks
  * how many more there are, by comparing ever farther ones: the galloping of McIlroy's "Optimistic
@@ -30,7 +28,7 @@ typedef struct MtpSource
 #define MTP_STREAM_GALLOP	4
 #define MTP_STREAM_AHEAD	4	/* entries of a run ahead whose tuples are fetched */
 
-/* The runs that are not exhausted; run i is the leaf n + i of the tree, whose root is node 1. */
+/* The runs that are not exhausted */
 struct MtpBatchStream
 {
 	MtpOrder   *order;
@@ -38,14 +36,11 @@ struct MtpBatchStream
 	bool		sharp;			/* as MtpBatch has these two */
 	bool		exact;
 	int			n;
-	int			top;			/* the run with the least current entry */
 	uint32		streak;			/* so many entries of the top run have come in a row, … */
 	uint32		sure;			/* … and so many more will */
-	uint8		losers[MTP_MAX_RUNS];
+	uint16		tree[MTP_MAX_RUNS];
 	MtpSource	sources[MTP_MAX_RUNS];
 };
-
-StaticAssertDecl(MTP_MAX_RUNS <= PG_UINT8_MAX, "a byte tells a run");
 
 static inline bool
 mtp_source_less(MtpBatchStream *s, const MtpSource *a, const MtpSource *b)
@@ -59,27 +54,10 @@ mtp_source_less(MtpBatchStream *s, const MtpSource *a, const MtpSource *b)
 	return mtp_batch_order_compare(s->order, a->wide, b->wide) < 0;
 }
 
-/* apply.c: lets all runs play, at the beginning and when one is exhausted. */
-extern void mtp_stream_begin(MtpBatchStream *s);
-
-/* Lets the top run, which has another entry now, play against those that lost to it. */
-static inline void
-mtp_stream_replay(MtpBatchStream *s)
-{
-	uint8		winner = s->top;
-
-	for (int i = (s->n + winner) / 2; i > 0; i /= 2)
-	{
-		uint8		loser = s->losers[i];
-
-		if (mtp_source_less(s, &s->sources[loser], &s->sources[winner]))
-		{
-			s->losers[i] = winner;
-			winner = loser;
-		}
-	}
-	s->top = winner;
-}
+#define LOSERS(name)	mtp_stream_##name
+#define LOSERS_OF		MtpBatchStream
+#define LOSERS_LESS(s, a, b) mtp_source_less(s, &(s)->sources[a], &(s)->sources[b])
+#include "batch/losers.h"
 
 static inline bool
 mtp_stream_end(MtpBatchStream *s)
@@ -91,13 +69,13 @@ mtp_stream_end(MtpBatchStream *s)
 static inline const MtpNarrow *
 mtp_stream_narrow(MtpBatchStream *s)
 {
-	return s->sources[s->top].narrow;
+	return s->sources[s->tree[0]].narrow;
 }
 
 static inline const MtpWide *
 mtp_stream_wide(MtpBatchStream *s)
 {
-	return s->sources[s->top].wide;
+	return s->sources[s->tree[0]].wide;
 }
 
 /* The current entry's tuple; a narrow one's is made in `room` (MTP_NARROW_TUPLE bytes). */
@@ -114,7 +92,7 @@ mtp_stream_tuple(MtpBatchStream *s, char *room)
 static inline bool
 mtp_stream_below(MtpBatchStream *s, uint32 ahead, const MtpSource *other)
 {
-	MtpSource	x = s->sources[s->top];
+	MtpSource	x = s->sources[s->tree[0]];
 
 	if (s->narrow ? ahead >= x.narrow_end - x.narrow : ahead >= x.wide_end - x.wide)
 		return false;
@@ -129,14 +107,14 @@ mtp_stream_below(MtpBatchStream *s, uint32 ahead, const MtpSource *other)
 static inline uint32
 mtp_stream_look_ahead(MtpBatchStream *s)
 {
-	int			node = (s->n + s->top) / 2;
-	const MtpSource *other = &s->sources[s->losers[node]];
+	int			node = (s->n + s->tree[0]) / 2;
+	const MtpSource *other = &s->sources[s->tree[node]];
 	uint32		below = 0;
 	uint32		step;
 
 	while ((node /= 2) > 0)
 	{
-		const MtpSource *loser = &s->sources[s->losers[node]];
+		const MtpSource *loser = &s->sources[s->tree[node]];
 
 		if (mtp_source_less(s, loser, other))
 			other = loser;
@@ -153,14 +131,16 @@ mtp_stream_look_ahead(MtpBatchStream *s)
 static inline void
 mtp_stream_next(MtpBatchStream *s)
 {
-	int			before = s->top;
+	int			before = s->tree[0];
 	MtpSource  *top = &s->sources[before];
 
 	Assert(!mtp_stream_end(s));
 	if (s->narrow ? ++top->narrow == top->narrow_end : ++top->wide == top->wide_end)
 	{
 		*top = s->sources[--s->n];
-		mtp_stream_begin(s);
+		s->streak = s->sure = 0;
+		if (s->n > 0)
+			mtp_stream_begin(s, s->tree, s->n);
 		return;
 	}
 	if (!s->narrow && top->wide_end - top->wide > MTP_STREAM_AHEAD)
@@ -172,8 +152,8 @@ mtp_stream_next(MtpBatchStream *s)
 	}
 	if (s->n == 1)
 		return;
-	mtp_stream_replay(s);
-	if (s->top != before)
+	mtp_stream_replay(s, s->tree, s->n);
+	if (s->tree[0] != before)
 		s->streak = 0;
 	else if (++s->streak >= MTP_STREAM_GALLOP)
 	{
