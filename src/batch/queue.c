@@ -17,9 +17,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memdebug.h"
 
-/* Entries of core's indexes are queued from so many times mtpower.batch_min_rows on. */
-#define MTP_REDIRECTED_FROM	4
-
 /*
  * In a statement of MTP_MANY_QUEUES the first rows of each further table go in at once: a batch of
  * about 20 rows costs as much as it gains.
@@ -162,18 +159,6 @@ rows_at_once(MtpStatement *s, Oid heapid)
 	return last->rows < MTP_CLUSTERED_ROWS ? MTP_CLUSTERED_ROWS : 0;
 }
 
-/*
- * How many more rows go into core's index at once, which gains less.  None where as many were
- * announced as would.
- */
-static int
-redirected_at_once(MtpStatement *s)
-{
-	int64		from = (int64) mtp_batch_min_rows * MTP_REDIRECTED_FROM;
-
-	return s->bulk_rows >= from ? 0 : Min(from - mtp_batch_min_rows, INT_MAX);
-}
-
 /* The queue of the index in this subtransaction, made if there is none yet. */
 static MtpQueue *
 find_queue(MtpStatement *s, Relation index, Relation heap, bool narrow)
@@ -204,8 +189,6 @@ find_queue(MtpStatement *s, Relation index, Relation heap, bool narrow)
 	q->heapid = RelationGetRelid(heap);
 	q->narrow = narrow;
 	q->at_once = rows_at_once(s, q->heapid);
-	if (s->nqueues < MTP_MANY_QUEUES && mtp_batch_ops_of(index)->redirects)
-		q->at_once = redirected_at_once(s);
 	q->next = s->queues;
 	s->queues = q;
 	if (s->by_index != NULL)
@@ -328,12 +311,19 @@ may_queue(MtpStatement *s, Relation index, Relation heap, IndexUniqueCheck check
 		TransactionIdIsValid(GetCurrentTransactionIdIfAny());
 }
 
+/* True if the entry belongs to the statement's first rows, which go in at once. */
+static bool
+waits(MtpStatement *s, Relation index)
+{
+	return s->at_once > 0 && (!s->own_queue || mtp_batch_ops_of(index)->redirects);
+}
+
 bool
 mtp_batch_queues(Relation index, Relation heap, IndexUniqueCheck check)
 {
 	MtpStatement *s = mtp_batch_statement;
 
-	return may_queue(s, index, heap, check) && s->at_once == 0;
+	return may_queue(s, index, heap, check) && !waits(s, index);
 }
 
 /* The queue for an entry, or NULL if it goes in at once. */
@@ -361,7 +351,7 @@ queue_for(Relation index, Relation heap, bool narrow, ItemPointer tid, IndexUniq
 			s->counted_heap = RelationGetRelid(heap);
 			s->counted_tid = *tid;
 		}
-		if (s->at_once > 0)
+		if (waits(s, index))
 			return NULL;
 	}
 	q = find_queue(s, index, heap, narrow);

@@ -12,7 +12,7 @@
 bool		mtp_batching = true;
 int			mtp_batch_memory = 64 * 1024;
 int			mtp_batch_size = 16 * 1024;
-int			mtp_batch_min_rows = 64;
+int			mtp_batch_min_rows = 256;
 
 MtpBatchShared *mtp_batch_shared = NULL;
 LWLock	   *mtp_batch_lock = NULL;
@@ -72,7 +72,7 @@ mtp_batch_init(void)
 	DefineCustomIntVariable("mtpower.batch_min_rows",
 							"Rows of a statement whose index entries are inserted at once before "
 							"it queues.",
-							NULL, &mtp_batch_min_rows, 64, 0, INT_MAX,
+							NULL, &mtp_batch_min_rows, 256, 0, INT_MAX,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 	mtp_shmem_register(&shmem);
 	mtp_batch_stat_init();

@@ -18,6 +18,9 @@
 #include "utils/memutils.h"
 #include "core/inject.h"
 
+/* Our own indexes gain from a fourth of mtpower.batch_min_rows on. */
+#define MTP_OWN_ROWS	4
+
 MtpStatement *mtp_batch_statement = NULL;
 bool		mtp_batch_ending = false;
 
@@ -188,6 +191,19 @@ known_rows(PlannedStmt *stmt)
 	return list_length(((ValuesScan *) source)->values_lists);
 }
 
+/*
+ * So many rows are coming, if n is not 0.  None goes in at once if that is enough; where it is a
+ * part of that, entries of indexes of our own are queued.
+ */
+static void
+announce_rows(MtpStatement *s, int n)
+{
+	if (n > 0 && n >= mtp_batch_min_rows)
+		s->at_once = 0;
+	else if (n > 0 && n >= mtp_batch_min_rows / MTP_OWN_ROWS)
+		s->own_queue = true;
+}
+
 static void
 call_executor(QueryDesc *qd, bool finish, ScanDirection direction, uint64 count, bool once)
 {
@@ -212,9 +228,7 @@ execute(QueryDesc *qd, bool finish, ScanDirection direction, uint64 count, bool 
 		return;
 	}
 	push_statement(&s, qd->estate->es_output_cid);
-	s.bulk_rows = known_rows(stmt);
-	if (s.bulk_rows >= Max(mtp_batch_min_rows, 1))
-		s.at_once = 0;
+	announce_rows(&s, known_rows(stmt));
 	s.speculates = has_speculative_rows(stmt);
 	s.inserts = stmt->commandType == CMD_INSERT && !stmt->hasModifyingCTE && !s.speculates;
 	PG_TRY();
@@ -351,9 +365,11 @@ mtp_batch_announce(Relation rel, int ntuples, CommandId cid)
 		replication_statement.replication = true;
 	}
 	s = mtp_batch_statement;
-	if (s == NULL || ntuples < mtp_batch_min_rows)
+	if (s == NULL)
 		return;
-	s->at_once = 0;
+	announce_rows(s, ntuples);
+	if (ntuples < mtp_batch_min_rows)
+		return;
 	s->bulk_heap = relid;
 	s->bulk_rows = ntuples;
 	if (!s->replication || list_member_oid(s->announced, relid))

@@ -64,11 +64,12 @@ typedef struct MtpStatement
 	MtpQueue   *queues;
 	struct queues_hash *by_index;	/* the same, where they are many; or NULL */
 	Oid			last_heap;		/* the table of the last row */
-	int			bulk_rows;		/* rows that were announced last, 0 if none were … */
-	Oid			bulk_heap;		/* … and their table, if they are a bulk insert */
+	Oid			bulk_heap;		/* the table whose bulk insert was announced last … */
+	int			bulk_rows;		/* … and of how many rows */
 	List	   *announced;		/* of replication: tables with a bulk insert under way */
 	Oid			told_heap;		/* the table that mtp_batch_rows_come was true for last … */
 	struct heaps_hash *told;	/* … and all such tables, if there are several */
+	bool		own_queue;		/* entries of our own indexes are queued whatever at_once says */
 	uint32		at_once;		/* 1 + rows to be inserted before anything is queued, or 0 … */
 	Oid			counted_heap;	/* … and the row of another AM's table that was counted last */
 	ItemPointerData counted_tid;
