@@ -409,6 +409,23 @@ random_value(Column *c)
 	return Int64GetDatum((int64) u);
 }
 
+/* The same bytes compressed if they are not, or the other way round. */
+static Datum
+other_form(Datum value)
+{
+	int			len;
+	char	   *bytes = bytes_of(DatumGetPointer(value), &len);
+	char	   *v = calloc(1, VARHDRSZ_COMPRESSED + len);
+	bool		compressed = VARATT_IS_COMPRESSED(DatumGetPointer(value));
+
+	if (compressed)
+		SET_VARSIZE(v, len + VARHDRSZ);
+	else
+		SET_VARSIZE_COMPRESSED(v, len + VARHDRSZ_COMPRESSED);
+	memcpy(v + (compressed ? VARHDRSZ : VARHDRSZ_COMPRESSED), bytes, len);
+	return PointerGetDatum(v);
+}
+
 static void
 make_columns(MtpOrder *order, bool abbreviated)
 {
@@ -439,7 +456,8 @@ make_columns(MtpOrder *order, bool abbreviated)
 		c->common = commons[rnd() % lengthof(commons)];
 		c->nvalues = 1 + rnd() % (rnd() % 2 ? 5 : MAX_VALUES);
 		for (int v = 0; v < c->nvalues; v++)
-			c->values[v] = random_value(c);
+			c->values[v] = v > 0 && c->collated && rnd() % 4 == 0 ?
+				other_form(c->values[v - 1]) : random_value(c);
 		order->columns[i].code = c->collated ? c->code & ~MTP_NORM_KIND : c->code;
 		order->columns[i].zeros = c->zeros;
 		order->columns[i].collated = c->collated;
