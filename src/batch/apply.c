@@ -145,7 +145,7 @@ open_stream(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
 		}
 		s->n++;
 	}
-	s->streak = s->sure = 0;
+	s->streak = s->sure = s->tree[0] = 0;
 	if (s->n > 0)
 		mtp_stream_begin(s, s->tree, s->n);
 	judge(*s);

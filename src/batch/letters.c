@@ -29,18 +29,27 @@ static Known *known = NULL;
 
 #define MOST_LETTERS	3
 
-/* Compares two texts of few letters. */
-static int
-compare(SortSupport key, const char *x, const char *y)
+/* Makes a text of a pattern, in which x stands for the letter. */
+static Datum
+make_text(char *room, const char *pattern, char letter)
 {
-	char		a[VARHDRSZ_SHORT + MOST_LETTERS];
-	char		b[VARHDRSZ_SHORT + MOST_LETTERS];
+	int			len = strlen(pattern);
 
-	SET_VARSIZE_SHORT(a, VARHDRSZ_SHORT + strlen(x));
-	SET_VARSIZE_SHORT(b, VARHDRSZ_SHORT + strlen(y));
-	memcpy(a + VARHDRSZ_SHORT, x, strlen(x));
-	memcpy(b + VARHDRSZ_SHORT, y, strlen(y));
-	return key->comparator(PointerGetDatum(a), PointerGetDatum(b), key);
+	Assert(len <= MOST_LETTERS);
+	SET_VARSIZE_SHORT(room, VARHDRSZ_SHORT + len);
+	for (int i = 0; i < len; i++)
+		room[VARHDRSZ_SHORT + i] = pattern[i] == 'x' ? letter : pattern[i];
+	return PointerGetDatum(room);
+}
+
+/* Compares two such texts. */
+static int
+compare(SortSupport key, const char *a, char letter_a, const char *b, char letter_b)
+{
+	char		x[VARHDRSZ_SHORT + MOST_LETTERS];
+	char		y[VARHDRSZ_SHORT + MOST_LETTERS];
+
+	return key->comparator(make_text(x, a, letter_a), make_text(y, b, letter_b), key);
 }
 
 /* The letters of ASCII in their order; returns how many. */
@@ -57,7 +66,7 @@ sort_letters(SortSupport key, char *sorted)
 		{
 			int			middle = (at + end) / 2;
 
-			if (compare(key, (char[]) {sorted[middle], 0}, (char[]) {letter, 0}) < 0)
+			if (compare(key, "x", sorted[middle], "x", letter) < 0)
 				at = middle + 1;
 			else
 				end = middle;
@@ -76,8 +85,8 @@ static bool
 counts_last(SortSupport key, char letter)
 {
 	return !isalnum((unsigned char) letter) &&
-		compare(key, (char[]) {'0', letter, '1', 0}, "00") > 0 &&
-		compare(key, (char[]) {'0', letter, '0', 0}, "01") < 0;
+		compare(key, "0x1", letter, "00", 0) > 0 &&
+		compare(key, "0x0", letter, "01", 0) < 0;
 }
 
 /*
@@ -103,7 +112,7 @@ find_letters(SortSupport key, MtpLetters *to)
 			to->all_count = false;
 			continue;
 		}
-		if (before != 0 && compare(key, (char[]) {before, '1', 0}, (char[]) {letter, '0', 0}) < 0)
+		if (before != 0 && compare(key, "x1", before, "x0", letter) < 0)
 			class++;
 		to->classes[(uint8) letter] = class;
 		before = letter;

@@ -242,9 +242,9 @@ sort_by_comparison(MtpOrder *order, MtpWide *a, MtpWide *scratch, uint32 n)
 
 /*
  * Copies the entries to scratch: first such as ascend, and at the end those that are out of place.
- * Returns how many ascend, or 0 if `most` don't: then scratch is of no use.  An entry below the last
- * one that was kept is out of place; or that one is, if the entry is above the one before it, or if
- * a few in a row are below.  (E. Ernerfeldt's drop-merge sort, 2016.)
+ * Returns how many ascend, or 0 if `most` don't: then scratch is of no use.  An entry below the
+ * last one that was kept is out of place; or that one is, if the entry is above the one before it,
+ * or if a few in a row are below.  (E. Ernerfeldt's drop-merge sort, 2016.)
  */
 static uint32
 keep_ascending(MtpOrder *order, const MtpWide *a, MtpWide *scratch, uint32 n, uint32 most)

@@ -311,7 +311,7 @@ mtp_blink_gettuple(IndexScanDesc scan, ScanDirection dir)
 					scan->xs_itup = mtp_blink_scan_tuple(bt, item);
 			}
 			if (looks_ahead(scan) && ScanDirectionIsForward(dir) &&
-					 (list->item >= 0 || pos->itemIndex < pos->lastItem))
+				(list->item >= 0 || pos->itemIndex < pos->lastItem))
 				look_ahead(scan);
 			return true;
 		}
