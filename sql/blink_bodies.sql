@@ -4,6 +4,7 @@ CREATE SCHEMA blink_bodies;
 SET search_path = blink_bodies, public;
 SET client_min_messages = warning;
 SET timezone = 'UTC';
+SET jit = off;  -- forbidden plans look expensive
 
 CREATE FUNCTION pages(index regclass) RETURNS numeric LANGUAGE sql AS
 	$$ SELECT pg_relation_size(index) / current_setting('block_size')::numeric $$;
@@ -116,7 +117,7 @@ INSERT INTO shapes (atype, a, btype, b, index, keys, back, rows, most) VALUES
 	('int', 'hashint4(v)', 'int', 'hashint4(v + 1000000)', '(a, b DESC)', 'a, b DESC', 'a DESC, b', 12000, 0.94),
 	('int8', 'hashint4(v)', 'int8', 'v', '(a DESC) INCLUDE (b)', 'a DESC', 'a', 12000, 0.82),
 	('date', 'date ''2000-01-01'' + v % 5000', 'text', 'md5(v::text)', '(a, b)', 'a, b', 'a DESC, b DESC', 12000, 0.99);
-SELECT s.id, s.atype, s.btype, s.index, built <= most AS built, loaded <= most + 0.07 AS loaded, single <= most + 0.04 AS single, good
+SELECT s.id, s.atype, s.btype, s.index, built <= most AS built, loaded <= most + 0.12 AS loaded, single <= most + 0.04 AS single, good
 FROM shapes s, load(s) WHERE s.rows > 1000 ORDER BY id;
 
 -- Others: text of all lengths, nulls, mixed alignments, an 8-aligned column that keeps bodies at multiples of 8

@@ -4,6 +4,7 @@ CREATE SCHEMA blink_narrow;
 SET search_path = blink_narrow, public;
 SET client_min_messages = warning;
 SET timezone = 'UTC';
+SET jit = off;  -- forbidden plans look expensive
 
 CREATE FUNCTION pages(index regclass) RETURNS numeric LANGUAGE sql AS
 	$$ SELECT pg_relation_size(index) / current_setting('block_size')::numeric $$;
