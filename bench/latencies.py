@@ -46,7 +46,8 @@ def quantile(log, begin, seconds, q):
 
 
 def copy_beside(b, server, db, seconds, work):
-    """COPY while two sessions work: when it began, how long it took, the log of their work."""
+    """COPY while two sessions work, each with a thread of pgbench's: of one thread they would wait
+    for each other. When it began, how long it took, the log of their work."""
     prefix = b.path('latencies')
 
     def load():
@@ -56,7 +57,7 @@ def copy_beside(b, server, db, seconds, work):
         return begin, time.time() - begin
 
     _, (begin, took) = together(
-        lambda: server.pgbench('-c', '2', '-j', '1', '-T', str(seconds), '-l', '--log-prefix',
+        lambda: server.pgbench('-c', '2', '-j', '2', '-T', str(seconds), '-l', '--log-prefix',
                                prefix, *work, db), load)
     return begin, took, read_log(prefix)
 

@@ -126,8 +126,8 @@ open_stream(MtpBatchStream *s, MtpOrder *order, MtpBatch *b, int task)
 	{
 		MtpSource  *src = &s->sources[s->n];
 		MtpRun	   *run = mtp_run(b, r);
-		uint32		from = mtp_task_from(b, task, r);
-		uint32		to = mtp_task_to(b, task, r);
+		uint32		from = mtp_task_bounds(b, task)[r];
+		uint32		to = mtp_task_bounds(b, task + 1)[r];
 
 		if (from == to)
 			continue;

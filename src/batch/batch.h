@@ -43,6 +43,8 @@ typedef enum MtpAlone
 
 #define MTP_ALONE_REASONS	4
 
+#define MTP_STEP_MEMORY		32	/* words */
+
 typedef struct MtpBatchApply
 {
 	Relation	index;
@@ -55,6 +57,8 @@ typedef struct MtpBatchApply
 	const volatile bool *cancelled; /* the load has failed, so prepare may end early */
 	MtpAlone	owner_alone;	/* as the op of this name said when the index was queued for */
 	TransactionId xid;			/* of the rows, where a worker applies; else they are alive */
+	uint64		memory[MTP_STEP_MEMORY];	/* the AM's, from step to step of the task; zeros at
+											 * first */
 	bool		over;			/* out: the rows' transaction has ended, the step put nothing in */
 	bool		left;			/* out, in a worker: what comes is the owner's to put in */
 

@@ -8,7 +8,8 @@
 #include "port/pg_crc32c.h"
 
 #define SAMPLES_PER_TASK	8
-#define ENTRIES_PER_TASK	(32 * 1024) /* no smaller tasks, but for the last */
+#define ENTRIES_PER_TASK	(32 * 1024)
+#define LEAST_PER_TASK		256 /* of the few tasks of a batch that has less than some of these */
 
 /* An error leaves `prepared` unset, and `announced` as prepare left it for the next claimant. */
 void
@@ -36,7 +37,7 @@ mtp_batch_task_crc(MtpBatch *b, int t)
 #ifdef USE_ASSERT_CHECKING
 	INIT_CRC32C(crc);
 	for (int r = 0; r < b->nruns; r++)
-		for (uint32 i = mtp_task_from(b, t, r); i < mtp_task_to(b, t, r); i++)
+		for (uint32 i = mtp_task_bounds(b, t)[r]; i < mtp_task_bounds(b, t + 1)[r]; i++)
 		{
 			if (b->narrow)
 				COMP_CRC32C(crc, &MTP_RUN_NARROW(mtp_run(b, r))[i], sizeof(MtpNarrow));
@@ -136,6 +137,25 @@ rank_in_run(MtpRunner *runner, MtpBatch *b, MtpRun *run, const MtpNarrow *nb, co
 }
 
 /*
+ * How many tasks a batch is to have.  Even a small one has some, so that the processes that apply
+ * the last batches of a statement end at about the same time.  Not one that a single process
+ * applies, nor one of a unique index: two loads of the same keys wait for each other less where
+ * keys go in in their order.
+ */
+static int
+count_tasks(MtpRunner *runner, MtpBatch *b)
+{
+	int			large = Min(MTP_MAX_TASKS, b->entries / ENTRIES_PER_TASK);
+	int			small = Min(MTP_FEW_TASKS, b->entries / LEAST_PER_TASK);
+
+	if (b->own)
+		return 1;
+	if (b->owner_alone || runner->index->rd_index->indisunique)
+		return b->many ? large : 1;
+	return b->many ? Max(large, small) : small;
+}
+
+/*
  * Samples tell roughly equal shares, the index AM moves their boundaries to where its pages end,
  * and a search in each run finds the ranges.  Only the claimant of the cut writes tasks and bounds;
  * the next phase, set by mtp_batch_unit_finish, shows them to other processes.
@@ -143,23 +163,10 @@ rank_in_run(MtpRunner *runner, MtpBatch *b, MtpRun *run, const MtpNarrow *nb, co
 void
 mtp_batch_cut(MtpRunner *runner, MtpBatch *b)
 {
-	int			want = Min(MTP_MAX_TASKS, b->entries / ENTRIES_PER_TASK);
+	int			want = count_tasks(runner, b);
 	int			nbounds = 0;
 	MtpNarrow	nb[MTP_MAX_TASKS];
 	MtpWide		wb[MTP_MAX_TASKS];
-
-	if (b->many == NULL)
-	{
-		/*
-		 * A small batch is one task, and the index is not asked.  Its first run may be as large as
-		 * any, where other runs before it were taken (share.c).
-		 */
-		Assert(b->entries < 3 * ENTRIES_PER_TASK);
-		b->ntasks = 1;
-		b->tasks[0].total = b->entries;
-		b->tasks[0].crc = mtp_batch_task_crc(b, 0);
-		return;
-	}
 
 	if (want > 1 && runner->ops->cut != NULL)
 	{
@@ -172,14 +179,14 @@ mtp_batch_cut(MtpRunner *runner, MtpBatch *b)
 	}
 
 	b->ntasks = 0;
-	memset(b->many->bounds[0], 0, sizeof(b->many->bounds[0]));
+	memset(mtp_task_bounds(b, 0), 0, b->nruns * sizeof(uint32));
 	for (int i = 0; i <= nbounds; i++)
 	{
 		MtpTask    *task = &b->tasks[b->ntasks];
-		uint32	   *from = b->many->bounds[b->ntasks];
-		uint32	   *to = b->many->bounds[b->ntasks + 1];
+		uint32	   *from = mtp_task_bounds(b, b->ntasks);
+		uint32	   *to = mtp_task_bounds(b, b->ntasks + 1);
 
-		memset(task, 0, sizeof(*task));
+		task->total = 0;
 		for (int r = 0; r < b->nruns; r++)
 		{
 			to[r] = i == nbounds ? mtp_run(b, r)->n :

@@ -24,6 +24,7 @@
 #define MTP_MAX_RUNS		68	/* of a batch */
 #define MTP_FEW_RUNS		6	/* … of a small one */
 #define MTP_MAX_TASKS		16	/* of a batch */
+#define MTP_FEW_TASKS		4	/* … of a small one */
 
 /* Memory: blocks of 1 kB << order */
 #define MTP_BLOCK_SIZE		1024
@@ -75,13 +76,12 @@ typedef struct MtpTask
 	uint32		crc;			/* of its entries (assertion builds) */
 } MtpTask;
 
-/* What only a batch of more than MTP_FEW_RUNS runs has; a small one is a single task. */
+/* What only a batch of more than MTP_FEW_RUNS runs has. */
 typedef struct MtpManyRuns
 {
 	MtpRun		runs[MTP_MAX_RUNS - MTP_FEW_RUNS];
 
-	/* Task t has the entries bounds[t][r] .. bounds[t + 1][r] - 1 of run r. */
-	uint32		bounds[MTP_MAX_TASKS + 1][MTP_MAX_RUNS];
+	uint32		bounds[MTP_MAX_TASKS + 1][MTP_MAX_RUNS];	/* see mtp_task_bounds */
 } MtpManyRuns;
 
 #define MTP_MANY_ORDER		3
@@ -126,7 +126,8 @@ typedef struct MtpBatch
 	MtpUnitState cut_state;
 	MtpRun		filling;		/* its owner's alone; mem is NULL if there is none */
 	MtpRun		few[MTP_FEW_RUNS];	/* the first of the others: see mtp_run */
-	MtpManyRuns *many;			/* … and the rest, once there are any */
+	uint32		bounds[MTP_FEW_TASKS + 1][MTP_FEW_RUNS];	/* of tasks, while there is no … */
+	MtpManyRuns *many;			/* the rest of the runs, once there are any */
 	int			ntasks;
 	int			done;			/* tasks done */
 	MtpTask		tasks[MTP_MAX_TASKS];
@@ -141,17 +142,11 @@ mtp_run(MtpBatch *b, int r)
 	return r < MTP_FEW_RUNS ? &b->few[r] : &b->many->runs[r - MTP_FEW_RUNS];
 }
 
-/* Where a task begins and ends in a run. */
-static inline uint32
-mtp_task_from(MtpBatch *b, int task, int r)
+/* Where tasks end: task t has the entries bounds(t)[r] .. bounds(t + 1)[r] - 1 of run r. */
+static inline uint32 *
+mtp_task_bounds(MtpBatch *b, int task)
 {
-	return b->many ? b->many->bounds[task][r] : 0;
-}
-
-static inline uint32
-mtp_task_to(MtpBatch *b, int task, int r)
-{
-	return b->many ? b->many->bounds[task + 1][r] : mtp_run(b, r)->n;
+	return b->many ? b->many->bounds[task] : b->bounds[task];
 }
 
 /* Indexes of a load that workers have refused, the last ones */

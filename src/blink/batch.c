@@ -5,6 +5,7 @@
 #include "blink/reader.h"
 
 #include "batch/stream.h"
+#include "core/inject.h"
 #include "utils/memutils.h"
 
 /* The code of narrow entries tells their tuples' size. */
@@ -172,7 +173,7 @@ take_narrow(MtpBatchStream *stream, uint8 code, Page page, Share *s)
 		}
 		if (left == 0)
 		{
-			left = 256;
+			left = 32;
 			chunk = palloc(left * MTP_NARROW_TUPLE);
 		}
 		(void) mtp_batch_narrow_tuple(code, e, chunk);
@@ -314,6 +315,42 @@ place_in_node(Relation index, MtpOrder *order, Page page, uint8 code, int node, 
 }
 
 /*
+ * The first node, from `node` on, whose last item is not before a new one; the number of nodes if
+ * there is none.  A node's last item tells of all of them.  Where many nodes have the item's head,
+ * steps that double find the one: neighbours are near where many items come, far where few do.
+ */
+static int
+place_node(Relation index, MtpOrder *order, Page page, uint8 code, int node, uint32 head,
+		   IndexTuple new)
+{
+	const uint32 *dir = MtpDir(page);
+	const uint8 *counts = MtpCounts(page);
+	int			end = MtpHeader(page)->nnodes;
+	int			step = 1;
+	bool		bounded = false;
+	MtpItemRoom room;
+
+	while (node < end && dir[node] < head)
+		node++;
+	while (node < end)
+	{
+		int			at = Min(node + step, end) - 1;
+
+		if (dir[at] == head &&
+			item_before(index, order, code,
+						mtp_blink_item(index, page, at, counts[at] - 1, &room), new))
+			node = at + 1;
+		else
+		{
+			end = at;
+			bounded = true;
+		}
+		step = bounded ? (end - node + 1) / 2 : 2 * step;
+	}
+	return node;
+}
+
+/*
  * Finds the places of the share's items on the page.  Both are sorted, so each search starts where
  * the last one ended: by heads, node by node, then by key.
  */
@@ -321,7 +358,6 @@ static void
 place_items(Relation index, MtpOrder *order, Page page, uint8 code, Share *s)
 {
 	MtpPageHeader *h = MtpHeader(page);
-	const uint32 *dir = MtpDir(page);
 	const uint8 *counts = MtpCounts(page);
 	int			node = 0,
 				slot = 0,
@@ -330,29 +366,76 @@ place_items(Relation index, MtpOrder *order, Page page, uint8 code, Share *s)
 	for (int i = 0; i < s->n; i++)
 	{
 		uint32		head = mtp_page_head(h, s->norms[i]);
-		MtpItemRoom room;
+		int			to = place_node(index, order, page, code, node, head, s->items[i]);
 
-		/* A node's last item tells of all of them. */
-		while (node < h->nnodes &&
-			   (dir[node] < head ||
-				(dir[node] == head &&
-				 item_before(index, order, code,
-							 mtp_blink_item(index, page, node, counts[node] - 1, &room),
-							 s->items[i]))))
+		for (; node < to; node++)
 		{
 			pos += counts[node] - slot;
 			slot = 0;
-			node++;
 		}
 		if (node < h->nnodes)
 		{
-			int			to = place_in_node(index, order, page, code, node, slot, head, s->items[i]);
-
+			to = place_in_node(index, order, page, code, node, slot, head, s->items[i]);
 			pos += to - slot;
 			slot = to;
 		}
 		s->pos[i] = pos;
 	}
+}
+
+/* A step's memory of the leaf that the step before filled */
+typedef struct LeafBefore
+{
+	BlockNumber right;			/* its right sibling; 0, the metapage: it is to take more */
+	int			siblings;		/* leaves in a row that were the right sibling of the one before */
+	int			walked;			/* pages that have come of the leaves since the last descent */
+	MtpBlinkStack stack;		/* the last descent's */
+} LeafBefore;
+
+StaticAssertDecl(sizeof(LeafBefore) <= MTP_STEP_MEMORY * sizeof(uint64), "a task keeps it");
+
+/* Descents that would have led to the right sibling, until it is tried first */
+#define SIBLINGS_FIRST	2
+
+/* Behind so many pages mtp_blink_parent would have to go far from the stack's parent. */
+#define SIBLINGS_MOST	64
+
+/*
+ * The leaf of the next entry, locked exclusively.  Where a batch leaves out no leaf, that is the
+ * right sibling of the leaf before, and a descent would cost more than a look there.
+ *
+ * The entry is above the high key of the leaf before, which so had a right sibling.  The entry's
+ * leaf is that sibling, or right of it (invariant B1), whatever has become of both meanwhile: a
+ * page's lower bound stays until the page is deleted, and the page is not reused while the unit's
+ * snapshot lives (B13).  The sibling has a downlink: neither a descent nor this steps over an
+ * incomplete split (B5).  If the entry is behind it, if it was deleted, or if its own split is not
+ * finished, a descent finds the leaf.  The stack names this leaf's parent, or one left of it:
+ * mtp_blink_parent goes right from there.
+ */
+static Buffer
+next_leaf(Relation index, MtpBlinkKey *key, LeafBefore *before)
+{
+	Buffer		buf;
+
+	if (before->siblings >= SIBLINGS_FIRST && before->walked < SIBLINGS_MOST &&
+		before->right != MTP_BLINK_META)
+	{
+		Page		page;
+
+		MTP_INJECT("sibling");
+		buf = mtp_blink_read_link(index, before->right, 0, BUFFER_LOCK_EXCLUSIVE);
+		page = BufferGetPage(buf);
+		if (!MtpIsDeleted(page) && !MtpIncomplete(page) &&
+			(MtpRightmost(page) || mtp_blink_compare(key, MtpHighKey(page)) <= 0))
+			return buf;
+		UnlockReleaseBuffer(buf);
+		before->siblings = 0;
+	}
+	buf = mtp_blink_find_leaf(index, key, &before->stack);
+	before->walked = 0;
+	if (before->right != MTP_BLINK_META)
+		before->siblings = BufferGetBlockNumber(buf) == before->right ? before->siblings + 1 : 0;
+	return buf;
 }
 
 /*
@@ -367,22 +450,23 @@ blink_step(MtpBatchApply *a)
 {
 	MtpBatchStream *stream = a->stream;
 	uint8		code = mtp_blink_info(a->index)->norm;
-	MtpBlinkStack stack;
-	MtpBlinkPut put = {.rel = a->index,.stack = &stack};
+	LeafBefore *before = (LeafBefore *) a->memory;
+	MtpBlinkPut put = {.rel = a->index};
 	MtpBlinkKey key;
 	IndexTuple	first = mtp_stream_tuple(stream, palloc(MTP_NARROW_TUPLE));
 	Buffer		buf;
 	Size		bytes;
 	MtpListMaker list;
-	Share		s = {.room = 512,.list = &list};
+	Share		s = {.room = 64,.list = &list};
 
 	s.limit = mtp_blink_put_limit(a->index, stream->narrow);
 	list.n = 0;					/* the rest is too much to be cleared for each leaf */
 	s.lists = put.lists = mtp_blink_lists(a->index);
 	s.code = code;
 
+	put.stack = &before->stack;
 	mtp_blink_key_tuple(a->index, &key, first);
-	buf = mtp_blink_find_leaf(a->index, &key, &stack);
+	buf = next_leaf(a->index, &key, before);
 
 	s.items = palloc(s.room * sizeof(IndexTuple));
 	s.norms = palloc(s.room * sizeof(uint64));
@@ -402,7 +486,9 @@ blink_step(MtpBatchApply *a)
 	put.progress = a->progress;
 	put.progress_to = *a->progress + s.entries;
 	put.more = s.limited;
+	before->right = s.limited ? MTP_BLINK_META : MtpHeader(BufferGetPage(buf))->right;
 	mtp_blink_put(&put, buf, s.n, s.pos, s.items, s.norms);
+	before->walked += put.k;
 	a->leaves++;
 	if (put.k > 1)
 		a->splits[Min(put.k, lengthof(a->splits) - 1)]++;

@@ -89,7 +89,8 @@ redo_insert(XLogReaderState *record)
 		for (int i = 0, at = 0; i < n; i++)
 		{
 			items[i] = (IndexTuple) (copy + at);
-			norms[i] = mtp_norm_tuple(MtpHeader(page)->norm, items[i]);
+			if (!merges)
+				norms[i] = mtp_norm_tuple(MtpHeader(page)->norm, items[i]);
 			at += mtp_body_size(MtpHeader(page)->norm, items[i]);
 		}
 		if (merges)
