@@ -542,6 +542,12 @@ mtp_page_insert(Page page, int n, const uint16 *pos, const IndexTuple *items, co
 {
 	MtpPageHeader *h = MtpHeader(page);
 	int			before = h->nitems;
+	bool		reads PG_USED_FOR_ASSERTS_ONLY = true;
+
+	/* The caller knew it (mtp_page_insert_reads); redo trusts the page. */
+#ifdef USE_ASSERT_CHECKING
+	reads = mtp_page_insert_reads(page, n, mtp_page_bytes(page, n, items, norms));
+#endif
 
 	/*
 	 * Many new items are merged in one pass.  Few go in one by one, from the last to the first, so
@@ -553,9 +559,7 @@ mtp_page_insert(Page page, int n, const uint16 *pos, const IndexTuple *items, co
 		for (int i = n - 1; i >= 0; i--)
 			if (!insert_one(page, pos[i], items[i], norms[i]))
 			{
-				/* The caller knew it (mtp_page_insert_reads); redo trusts the page. */
-				Assert(n > 1 ||
-					   mtp_page_insert_reads(page, n, mtp_page_bytes(page, n, items, norms)));
+				Assert(reads);
 				merge_in(page, i + 1, pos, items, norms);
 				break;
 			}
@@ -564,10 +568,32 @@ mtp_page_insert(Page page, int n, const uint16 *pos, const IndexTuple *items, co
 		rewindow(page);
 }
 
+/* The fewest free slots that a node has together with those from which it borrows first */
+static int
+least_free_slots(Page page)
+{
+	const uint8 *counts = MtpCounts(page);
+	int			nnodes = MtpHeader(page)->nnodes;
+	int			free_slots = 0;
+	int			least = nnodes > 0 ? INT_MAX : 0;
+
+	for (int i = -NEAR; i < nnodes; i++)
+	{
+		if (i + NEAR < nnodes)
+			free_slots += MTP_NODE_SLOTS - counts[i + NEAR];
+		if (i - NEAR > 0)
+			free_slots -= MTP_NODE_SLOTS - counts[i - NEAR - 1];
+		if (i >= 0)
+			least = Min(least, free_slots);
+	}
+	return least;
+}
+
 bool
 mtp_page_insert_reads(Page page, int n, Size bytes)
 {
 	MtpPageHeader *h = MtpHeader(page);
+	int			opened;
 
 	if ((n > 4 && n > h->nitems / 2) || grew_much(h->nitems, h->nitems + n))
 		return true;
@@ -579,8 +605,14 @@ mtp_page_insert_reads(Page page, int n, Size bytes)
 	if (n == 1 && h->nitems < h->nnodes * MTP_NODE_SLOTS)
 		return gap(page) < bytes;
 
-	/* Each item may open a node, and 16 nodes may enlarge the directory's first level. */
-	return gap(page) < bytes + n * sizeof(MtpNode) + (n / MTP_DIR_STEP + 1) * MTP_DIR_STEP * 5;
+	/*
+	 * A node is opened where those around are full, and each item takes one slot.  16 nodes may
+	 * enlarge the directory's first level.
+	 */
+	opened = Max(n - least_free_slots(page), 0);
+	if (opened > 0)
+		bytes += opened * sizeof(MtpNode) + (opened / MTP_DIR_STEP + 1) * MTP_DIR_STEP * 5;
+	return gap(page) < bytes;
 }
 
 /* Takes the items at ranks pos[0] < pos[1] < … out of the directory; their bodies are garbage. */
