@@ -12,13 +12,13 @@ SETTINGS = {'max_wal_size': '8GB', 'shared_buffers': '3GB'}
 RESUME = """
 CREATE FUNCTION resume(until pg_lsn) RETURNS float8 LANGUAGE plpgsql AS $$
 DECLARE
-    begin timestamptz := clock_timestamp();
+    began timestamptz := clock_timestamp();
 BEGIN
     PERFORM pg_wal_replay_resume();
     WHILE pg_last_wal_replay_lsn() < until LOOP
         PERFORM pg_sleep(0.0005);
     END LOOP;
-    RETURN extract(epoch FROM clock_timestamp() - begin);
+    RETURN extract(epoch FROM clock_timestamp() - began);
 END $$"""
 
 
