@@ -9,7 +9,7 @@
 
 #define SAMPLES_PER_TASK	8
 #define ENTRIES_PER_TASK	(32 * 1024)
-#define LEAST_PER_TASK		256 /* of the few tasks of a batch that has less than some of these */
+#define LEAST_PER_TASK		256 /* of a small batch */
 
 /* An error leaves `prepared` unset, and `announced` as prepare left it for the next claimant. */
 void

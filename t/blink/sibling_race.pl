@@ -24,7 +24,7 @@ $node->safe_psql('postgres', q{
 
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 
-sub waiting { return q{SELECT count(*) = } . $_[0] . q{ FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}; }
+my $waiting = q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted};
 
 # Rows for each leaf, in one batch, which stops where it is to lock the first sibling
 sub load_stopped
@@ -36,14 +36,14 @@ sub load_stopped
 	$lock->query_safe('SELECT pg_advisory_lock(155)');
 	$load->query_safe(q{SET mtpower.debug_injection = 'sibling=wait'; SET mtpower.batch_min_rows = 0});
 	$load->query_until(qr/start/, "\\echo start\n$rows;\n\\echo done\n");
-	$node->poll_query_until('postgres', waiting(1)) or die;
+	$node->poll_query_until('postgres', $waiting) or die;
 	foreach my $do (@meanwhile)
 	{
 		my $err;
 		$node->psql('postgres', $do, stderr => \$err);
 		note $err if $err;
 	}
-	is(sql(waiting(1)), 't', 'it waits still');
+	is(sql($waiting), 't', 'it waits still');
 	$lock->quit;
 	$node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE query LIKE 'INSERT%' AND state = 'active'})
 		or die;
