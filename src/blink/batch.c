@@ -317,27 +317,28 @@ place_in_node(Relation index, MtpOrder *order, Page page, uint8 code, int node, 
 /*
  * The first node, from `node` on, whose last item is not before a new one; the number of nodes if
  * there is none.  A node's last item tells of all of them.  Where many nodes have the item's head,
- * steps that double find the one: neighbours are near where many items come, far where few do.
+ * steps that double find the one, from `step` on: so far is it on average.
  */
 static int
-place_node(Relation index, MtpOrder *order, Page page, uint8 code, int node, uint32 head,
+place_node(Relation index, MtpOrder *order, Page page, uint8 code, int node, int step, uint32 head,
 		   IndexTuple new)
 {
 	const uint32 *dir = MtpDir(page);
 	const uint8 *counts = MtpCounts(page);
-	int			end = MtpHeader(page)->nnodes;
-	int			step = 1;
+	int			nnodes = MtpHeader(page)->nnodes;
+	int			end;
 	bool		bounded = false;
 	MtpItemRoom room;
 
-	while (node < end && dir[node] < head)
+	while (node < nnodes && dir[node] < head)
 		node++;
+	for (end = node; end < nnodes && dir[end] == head; end++)
+		;
 	while (node < end)
 	{
 		int			at = Min(node + step, end) - 1;
 
-		if (dir[at] == head &&
-			item_before(index, order, code,
+		if (item_before(index, order, code,
 						mtp_blink_item(index, page, at, counts[at] - 1, &room), new))
 			node = at + 1;
 		else
@@ -366,7 +367,8 @@ place_items(Relation index, MtpOrder *order, Page page, uint8 code, Share *s)
 	for (int i = 0; i < s->n; i++)
 	{
 		uint32		head = mtp_page_head(h, s->norms[i]);
-		int			to = place_node(index, order, page, code, node, head, s->items[i]);
+		int			step = Max(1, (h->nnodes - node) / (s->n - i + 1));
+		int			to = place_node(index, order, page, code, node, step, head, s->items[i]);
 
 		for (; node < to; node++)
 		{
@@ -383,16 +385,20 @@ place_items(Relation index, MtpOrder *order, Page page, uint8 code, Share *s)
 	}
 }
 
-/* A step's memory of the leaf that the step before filled */
-typedef struct LeafBefore
+/* What a step knows of the next one's leaf */
+typedef struct LeafAhead
 {
-	BlockNumber right;			/* its right sibling; 0, the metapage: it is to take more */
+	BlockNumber block;			/* where to look for it; 0, the metapage: a descent must tell */
+	bool		foreseen;		/* a descent in frames has told the block */
+	Buffer		recent;			/* the buffer that had this block; InvalidBuffer: none */
+	uint64		norm;			/* of the entry */
+	BlockNumber right;			/* right sibling of the step's leaf; 0: that one is to take more */
 	int			siblings;		/* leaves in a row that were the right sibling of the one before */
 	int			walked;			/* pages that have come of the leaves since the last descent */
 	MtpBlinkStack stack;		/* the last descent's */
-} LeafBefore;
+} LeafAhead;
 
-StaticAssertDecl(sizeof(LeafBefore) <= MTP_STEP_MEMORY * sizeof(uint64), "a task keeps it");
+StaticAssertDecl(sizeof(LeafAhead) <= MTP_STEP_MEMORY * sizeof(uint64), "a task keeps it");
 
 /* Descents that would have led to the right sibling, until it is tried first */
 #define SIBLINGS_FIRST	2
@@ -400,41 +406,80 @@ StaticAssertDecl(sizeof(LeafBefore) <= MTP_STEP_MEMORY * sizeof(uint64), "a task
 /* Behind so many pages mtp_blink_parent would have to go far from the stack's parent. */
 #define SIBLINGS_MOST	64
 
+/* A descent has led to this leaf. */
+static void
+count_descent(LeafAhead *ahead, BlockNumber leaf)
+{
+	ahead->siblings = leaf == ahead->right ? ahead->siblings + 1 : 0;
+	ahead->walked = 0;
+}
+
 /*
- * The leaf of the next entry, locked exclusively.  Where a batch leaves out no leaf, that is the
- * right sibling of the leaf before, and a descent would cost more than a look there.
+ * Tells where the next entry's leaf is, and has it fetched from the file or from memory while this
+ * one's leaf, which is locked, is filled.  Where a batch leaves out no leaf, it is the right
+ * sibling; else a descent in frames tells, which locks nothing.
+ */
+static void
+look_ahead(MtpBatchApply *a, Page page, LeafAhead *ahead)
+{
+	IndexTuple	next = mtp_stream_tuple(a->stream, palloc(MTP_NARROW_TUPLE));
+	BlockNumber block = ahead->right = MtpHeader(page)->right;
+
+	ahead->foreseen = ahead->siblings < SIBLINGS_FIRST || ahead->walked >= SIBLINGS_MOST;
+	if (!ahead->foreseen)
+		ahead->norm = mtp_norm_tuple(mtp_blink_info(a->index)->norm, next);
+	else
+	{
+		MtpBlinkKey key;
+
+		mtp_blink_key_tuple(a->index, &key, next);
+		ahead->norm = key.norm;
+		block = mtp_blink_foresee(a->index, &key, &ahead->stack);
+		if (block == InvalidBlockNumber)
+			return;
+		count_descent(ahead, block);
+	}
+	if (mtp_link_beyond(a->index, block))
+		return;					/* damage, which a descent reports */
+	ahead->block = block;
+	ahead->recent = PrefetchBuffer(a->index, MAIN_FORKNUM, block).recent_buffer;
+	mtp_buffer_prefetch(a->index, block);
+	if (BufferIsValid(ahead->recent))
+		mtp_page_prefetch(BufferGetPage(ahead->recent));
+}
+
+/*
+ * The leaf of the next entry, locked exclusively.
  *
- * The entry is above the high key of the leaf before, which so had a right sibling.  The entry's
- * leaf is that sibling, or right of it (invariant B1), whatever has become of both meanwhile: a
- * page's lower bound stays until the page is deleted, and the page is not reused while the unit's
- * snapshot lives (B13).  The sibling has a downlink: neither a descent nor this steps over an
- * incomplete split (B5).  If the entry is behind it, if it was deleted, or if its own split is not
- * finished, a descent finds the leaf.  The stack names this leaf's parent, or one left of it:
- * mtp_blink_parent goes right from there.
+ * The step before has told where to look for it.  If that is its leaf's right sibling: the entry is
+ * above the high key of that leaf.  If a descent in frames has told it: the entry is above the
+ * downlink's key.  Either way the entry's leaf is this page or right of it (invariant B1), whatever
+ * has become of it meanwhile: a page's lower bound stays until the page is deleted, and the page is
+ * not reused while the unit's snapshot lives (B13).  It has a downlink: neither a descent nor this
+ * steps over an incomplete split (B5).  If the entry is behind it, if it was deleted, or if its own
+ * split is not finished, a descent finds the leaf.  The stack names this leaf's parent, or one left
+ * of it: mtp_blink_parent goes right from there.
  */
 static Buffer
-next_leaf(Relation index, MtpBlinkKey *key, LeafBefore *before)
+next_leaf(Relation index, MtpBlinkKey *key, LeafAhead *ahead)
 {
 	Buffer		buf;
 
-	if (before->siblings >= SIBLINGS_FIRST && before->walked < SIBLINGS_MOST &&
-		before->right != MTP_BLINK_META)
+	if (ahead->block != MTP_BLINK_META)
 	{
 		Page		page;
 
-		MTP_INJECT("sibling");
-		buf = mtp_blink_read_link(index, before->right, 0, BUFFER_LOCK_EXCLUSIVE);
+		MTP_INJECT(ahead->foreseen ? "foreseen" : "sibling");
+		buf = mtp_blink_read_link(index, ahead->block, 0, BUFFER_LOCK_EXCLUSIVE);
 		page = BufferGetPage(buf);
 		if (!MtpIsDeleted(page) && !MtpIncomplete(page) &&
 			(MtpRightmost(page) || mtp_blink_compare(key, MtpHighKey(page)) <= 0))
 			return buf;
 		UnlockReleaseBuffer(buf);
-		before->siblings = 0;
+		ahead->siblings = 0;
 	}
-	buf = mtp_blink_find_leaf(index, key, &before->stack);
-	before->walked = 0;
-	if (before->right != MTP_BLINK_META)
-		before->siblings = BufferGetBlockNumber(buf) == before->right ? before->siblings + 1 : 0;
+	buf = mtp_blink_find_leaf(index, key, &ahead->stack);
+	count_descent(ahead, BufferGetBlockNumber(buf));
 	return buf;
 }
 
@@ -450,7 +495,8 @@ blink_step(MtpBatchApply *a)
 {
 	MtpBatchStream *stream = a->stream;
 	uint8		code = mtp_blink_info(a->index)->norm;
-	LeafBefore *before = (LeafBefore *) a->memory;
+	LeafAhead  *ahead = (LeafAhead *) a->memory;
+	MtpBlinkStack stack;
 	MtpBlinkPut put = {.rel = a->index};
 	MtpBlinkKey key;
 	IndexTuple	first = mtp_stream_tuple(stream, palloc(MTP_NARROW_TUPLE));
@@ -464,9 +510,12 @@ blink_step(MtpBatchApply *a)
 	s.lists = put.lists = mtp_blink_lists(a->index);
 	s.code = code;
 
-	put.stack = &before->stack;
+	put.stack = &stack;
 	mtp_blink_key_tuple(a->index, &key, first);
-	buf = next_leaf(a->index, &key, before);
+	buf = next_leaf(a->index, &key, ahead);
+	stack = ahead->stack;		/* that of the next leaf may be another one */
+	ahead->block = ahead->right = MTP_BLINK_META;
+	ahead->foreseen = false;
 
 	s.items = palloc(s.room * sizeof(IndexTuple));
 	s.norms = palloc(s.room * sizeof(uint64));
@@ -476,6 +525,8 @@ blink_step(MtpBatchApply *a)
 		take_narrow(stream, code, BufferGetPage(buf), &s);
 	else
 		take_wide(a->index, stream, code, BufferGetPage(buf), &s);
+	if (!s.limited && !mtp_stream_end(stream))
+		look_ahead(a, BufferGetPage(buf), ahead);
 	bytes = mtp_page_bytes(BufferGetPage(buf), s.n, s.items, s.norms);
 	if (!mtp_page_fits(BufferGetPage(buf), s.n, bytes))
 		(void) mtp_blink_reclaim(a->index, a->heap, buf, bytes, a->arrival);
@@ -486,9 +537,11 @@ blink_step(MtpBatchApply *a)
 	put.progress = a->progress;
 	put.progress_to = *a->progress + s.entries;
 	put.more = s.limited;
-	before->right = s.limited ? MTP_BLINK_META : MtpHeader(BufferGetPage(buf))->right;
 	mtp_blink_put(&put, buf, s.n, s.pos, s.items, s.norms);
-	before->walked += put.k;
+	if (!ahead->foreseen)
+		ahead->walked += put.k;
+	if (ahead->block != MTP_BLINK_META && BufferIsValid(ahead->recent))
+		mtp_page_prefetch_place(BufferGetPage(ahead->recent), ahead->norm);
 	a->leaves++;
 	if (put.k > 1)
 		a->splits[Min(put.k, lengthof(a->splits) - 1)]++;

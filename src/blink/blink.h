@@ -338,6 +338,13 @@ extern int	mtp_blink_height(Relation rel);
 extern Buffer mtp_blink_descend(Relation rel, MtpBlinkKey *key, int access, uint32 level,
 								MtpBlinkStack *stack);
 
+/*
+ * Where a writer's descent would come to the leaf level, as far as frames tell: locks nothing, and
+ * reads nothing in shared buffers.  The key's leaf is that page or right of it (invariant B1), and
+ * it has a downlink (B5).  Fills *stack.  InvalidBlockNumber if pages have to be locked to tell.
+ */
+extern BlockNumber mtp_blink_foresee(Relation rel, MtpBlinkKey *key, MtpBlinkStack *stack);
+
 /* Moves right, as a reader, from a page that is share-locked until key belongs to the page. */
 extern Buffer mtp_blink_moveright(Relation rel, MtpBlinkKey *key, Buffer buf);
 

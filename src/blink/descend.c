@@ -375,29 +375,45 @@ find_child(Walk *w, MtpPageReader *v, BlockNumber *child)
 	return true;
 }
 
-/* Opens the root; false if there is no page of the walk's level. */
+/*
+ * Opens the frame of the remembered root, if it has one that says that it is still the root.  One
+ * of the walk's level is of use only to a walk that is to end in a frame.
+ */
 static bool
-open_root(Walk *w, MtpPageReader *v)
+open_root_frame(Walk *w, MtpPageReader *v)
 {
 	MtpBlinkInfo *info = mtp_blink_info(w->rel);
-	uint32		at;
-	Buffer		buf;
 
-	/* The remembered root serves if it has a frame, and that says that it is still the root. */
-	if (w->frames && info->root != InvalidBlockNumber &&
+	return w->frames && info->root != InvalidBlockNumber &&
 		info->level >= (w->framed ? w->level : w->level + 1) &&
 		mtp_blink_reader_frame(v, w->rel, info->root, info->level) &&
-		v->head.left == InvalidBlockNumber && v->head.right == InvalidBlockNumber)
-		return true;
-	w->frames = false;
-	buf = lock_root(w->rel, w->access, w->level, &at);
-	if (!BufferIsValid(buf))
-		return false;
-	mtp_blink_reader_page(v, w->rel, buf);
-	if (at >= w->level)
-		return true;
-	mtp_blink_reader_release(v);
-	return false;
+		v->head.left == InvalidBlockNumber && v->head.right == InvalidBlockNumber;
+}
+
+/*
+ * Walks down in frames as far as they lead, from a page whose frame v has.  True if v has the frame
+ * of the page that the walk was to find.  Else *block, of level *at, is where the walk is to go on
+ * with pages locked: no page of a higher level needs another look.
+ */
+static bool
+descend_frames(Walk *w, MtpPageReader *v, BlockNumber *block, uint32 *at)
+{
+	*block = v->block;
+	*at = v->head.level;
+	for (;;)
+	{
+		if (!move_right(w, v))
+			return false;
+		if (*at == w->level)
+			return true;
+		if (!find_child(w, v, block))
+			return false;
+		if (w->stack != NULL)
+			w->stack->at[*at] = v->block;
+		--*at;
+		if ((*at == w->level && !w->framed) || !mtp_blink_reader_frame(v, w->rel, *block, *at))
+			return false;
+	}
 }
 
 /*
@@ -413,47 +429,64 @@ descend(Walk *w, MtpPageReader *v)
 	BlockNumber block;
 	uint32		at;
 
-	if (!open_root(w, v))
-		return false;
-	block = v->block;
-	at = v->head.level;
-
-	/* Here v has the page `block` of level `at`.  A step that fails begins there again, locked. */
-	for (;;)
+	if (open_root_frame(w, v))
 	{
-		bool		good = move_right(w, v);
-
-		if (good && at == w->level)
+		if (descend_frames(w, v, &block, &at))
 			return true;
-		if (good)
-		{
-			BlockNumber here = v->block;
-
-			/* Once the child is known the page may go: right links make up for splits behind us. */
-			good = find_child(w, v, &block);
-			if (good)
-			{
-				if (w->stack != NULL)
-					w->stack->at[at] = here;
-				if (BufferIsValid(v->buf))
-				{
-					if (w->serves)
-						mtp_buffer_publish(w->rel, v->buf);
-					UnlockReleaseBuffer(v->buf);
-
-					/* A walk to a parent has the child locked, and changes no extents meanwhile. */
-					if (w->serves && w->level == 0)
-						mtp_buffer_consider(MTP_FRAME_INDEX);
-				}
-				at--;
-			}
-		}
-		if (good && w->frames && (at > w->level || w->framed) &&
-			mtp_blink_reader_frame(v, w->rel, block, at))
-			continue;
 		w->frames = false;
 		lock_page(w, block, at, v);
 	}
+	else
+	{
+		Buffer		buf;
+
+		w->frames = false;
+		buf = lock_root(w->rel, w->access, w->level, &at);
+		if (!BufferIsValid(buf))
+			return false;
+		mtp_blink_reader_page(v, w->rel, buf);
+		if (at < w->level)
+		{
+			mtp_blink_reader_release(v);
+			return false;
+		}
+	}
+	for (;;)
+	{
+		(void) move_right(w, v);
+		if (at == w->level)
+			return true;
+
+		/* Once the child is known the page may go: right links make up for splits behind us. */
+		(void) find_child(w, v, &block);
+		if (w->stack != NULL)
+			w->stack->at[at] = v->block;
+		if (w->serves)
+			mtp_buffer_publish(w->rel, v->buf);
+		UnlockReleaseBuffer(v->buf);
+
+		/* A walk to a parent has the child locked, and changes no extents meanwhile. */
+		if (w->serves && w->level == 0)
+			mtp_buffer_consider(MTP_FRAME_INDEX);
+		at--;
+		lock_page(w, block, at, v);
+	}
+}
+
+BlockNumber
+mtp_blink_foresee(Relation rel, MtpBlinkKey *key, MtpBlinkStack *stack)
+{
+	MtpPageReader v;
+	Walk		w;
+	BlockNumber block;
+	uint32		at;
+
+	memset(stack, 0xFF, sizeof(*stack));
+	init_walk(&w, rel, key, BUFFER_LOCK_EXCLUSIVE, 0, stack);
+	if (!open_root_frame(&w, &v))
+		return InvalidBlockNumber;
+	(void) descend_frames(&w, &v, &block, &at);
+	return at == 0 ? block : InvalidBlockNumber;
 }
 
 Buffer

@@ -48,6 +48,9 @@ extern void mtp_record(MtpPageTag tag, int kind);
  */
 extern bool mtp_buffer_find(Relation rel, BlockNumber block, Size first, MtpFrameRef *ref);
 
+/* Prefetches what tells whether an index page has a frame: for one who will make it stale soon. */
+extern void mtp_buffer_prefetch(Relation rel, BlockNumber block);
+
 /*
  * Counts a hit: a frame was of use, and shared buffers were not read.  Also for the relation's
  * statistics, and for EXPLAIN (BUFFERS).

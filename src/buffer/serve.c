@@ -116,6 +116,17 @@ mtp_buffer_find(Relation rel, BlockNumber block, Size first, MtpFrameRef *ref)
 	return mtp_frame_find(&mtp_buffer, tag, MTP_FRAME_INDEX, mtp_buffer_random(), 0, first, ref);
 }
 
+void
+mtp_buffer_prefetch(Relation rel, BlockNumber block)
+{
+	uint64		hash = mtp_tag_hash(mtp_page_tag(MtpRelLocator(rel), block));
+
+	if (mtp_buffer.policy == NULL)
+		return;
+	__builtin_prefetch(mtp_frame_bucket(&mtp_buffer, hash, 0));
+	__builtin_prefetch(mtp_frame_bucket(&mtp_buffer, hash, 1));
+}
+
 /* Counts only; the caller calls mtp_buffer_consider when it has unlocked the page. */
 void
 mtp_buffer_publish(Relation rel, Buffer buf)

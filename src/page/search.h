@@ -123,6 +123,32 @@ mtp_page_prefetch(Page page)
 }
 
 /*
+ * Prefetches what a search for a key reads next: the high key, and the node.  The page need not be
+ * pinned: it may change meanwhile, or become another one.
+ */
+static inline void
+mtp_page_prefetch_place(Page page, uint64 norm)
+{
+#ifndef USE_VALGRIND			/* which takes what is not pinned for freed memory */
+	MtpPageHeader h = *MtpHeader(page);
+	int			node;
+
+	if (h.shift > 63 || h.nnodes > h.cap ||
+		MTP_DIR_AT + h.cap * 5 + h.nnodes * sizeof(MtpNode) > BLCKSZ)
+		return;
+	__builtin_prefetch(page + h.highkey % BLCKSZ);
+	node = mtp_count_below(MtpDir(page), h.nnodes, mtp_page_head(&h, norm), false);
+	if (node < h.nnodes)
+	{
+		const char *at = page + MTP_DIR_AT + h.cap * 5 + node * sizeof(MtpNode);
+
+		__builtin_prefetch(at);
+		__builtin_prefetch(at + 64);
+	}
+#endif
+}
+
+/*
  * The rank of a node's first item.  cap: the nodes that the directory has room for, a multiple of
  * 16.
  */

@@ -1,5 +1,6 @@
-# A batch that leaves out no leaf goes from a leaf to its right sibling.  Here it stops before it locks the sibling, while other sessions
-# split both, delete the sibling, or leave its split unfinished.
+# A batch knows where the next entry's leaf is before it locks it: one that leaves out no leaf goes to the right sibling, another one
+# has looked into frames.  Here it stops before it locks the leaf, while other sessions split it and others, delete it, or leave its
+# split unfinished.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -26,15 +27,15 @@ sub sql { return $node->safe_psql('postgres', $_[0]); }
 
 my $waiting = q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted};
 
-# Rows for each leaf, in one batch, which stops where it is to lock the first sibling
+# Rows in one batch, which stops at that point when it comes there first
 sub load_stopped
 {
-	my ($rows, @meanwhile) = @_;
+	my ($point, $rows, @meanwhile) = @_;
 	my $lock = $node->background_psql('postgres');
 	my $load = $node->background_psql('postgres');
 
 	$lock->query_safe('SELECT pg_advisory_lock(155)');
-	$load->query_safe(q{SET mtpower.debug_injection = 'sibling=wait'; SET mtpower.batch_min_rows = 0});
+	$load->query_safe(qq{SET mtpower.debug_injection = '$point=wait'; SET mtpower.batch_min_rows = 0});
 	$load->query_until(qr/start/, "\\echo start\n$rows;\n\\echo done\n");
 	$node->poll_query_until('postgres', $waiting) or die;
 	foreach my $do (@meanwhile)
@@ -64,20 +65,29 @@ my @cases = (
 	[ 'VACUUM deletes it, and others come', [ 'VACUUM t', map { sprintf($few, $_ * 1000 + 1, $_ * 1000 + 990, 90) } 10 .. 90 ],
 		'DELETE FROM t WHERE a BETWEEN 16000 AND 80000' ],
 	[ 'VACUUM deletes all leaves behind', ['VACUUM t'], 'DELETE FROM t WHERE a > 16000' ]);
-# Some rows for each leaf, which find room, and so many that each leaf is split
-foreach my $case (map { ([ 1000, @$_ ], [ 250, @$_ ]) } @cases)
+# Scans have put inner pages into frames.  Rows for each leaf, or for each third one or so: some, which find room, and so many that each of the leaves is split
+my @loads = (
+	[ 'sibling', 'a few rows for each leaf', 'g % 1000 = 500' ],
+	[ 'sibling', 'many rows for each leaf', 'g % 1000 > 0' ],
+	[ 'foreseen', 'a row for some leaves', 'g % 20000 = 1500' ],
+	[ 'foreseen', 'many rows for some leaves', 'g % 1000 > 0 AND g % 20000 < 5000' ]);
+foreach my $run (map { my $load = $_; map { [ @$load, @$_ ] } @cases } @loads)
 {
-	my ($step, $name, $meanwhile, $before) = @$case;
+	my ($point, $load, $which, $name, $meanwhile, $before) = @$run;
+	my $rows = "FROM generate_series(1500, 200500, 250) g WHERE $which";
 
 	sql(q{DROP TABLE IF EXISTS t;
 		CREATE TABLE t (a int, b text);
 		ALTER TABLE t ALTER b SET STORAGE plain;
 		CREATE INDEX t_b ON t USING mtpower_blink (b);
-		INSERT INTO t SELECT g, k(g) FROM generate_series(1000, 200000, 1000) g;});
-	$name .= ", step $step";
+		INSERT INTO t SELECT g, k(g) FROM generate_series(1000, 200000, 1000) g;
+		SET enable_seqscan = off;
+		SET enable_bitmapscan = off;
+		SELECT count(*) FROM generate_series(1, 5), generate_series(1000, 200000, 1000) g, LATERAL (SELECT FROM t WHERE b = k(g) OFFSET 0) x;});
+	$name = "$load, $name";
 	sql($before) if $before;
 	my $leaves = leaves();
-	load_stopped(sprintf($few, 1500, 200500, $step), @$meanwhile);
+	load_stopped($point, "INSERT INTO t SELECT g, k(g) $rows", @$meanwhile);
 	note "$name: leaves and deleted pages $leaves, then " . leaves();
 	cmp_ok((split / /, leaves())[1], '>', 0, "$name: leaves were deleted") if $before;
 	my ($rc, $out, $err) = $node->psql('postgres', q{SELECT mtpower.verify_index('t_b', true)});
@@ -85,6 +95,6 @@ foreach my $case (map { ([ 1000, @$_ ], [ 250, @$_ ]) } @cases)
 	my $same = q{SET enable_seqscan = %s; SET enable_indexscan = %s; SET enable_bitmapscan = off;
 		SELECT count(*), md5(string_agg(a::text, ' ' ORDER BY b %s)) FROM t WHERE b > ''};
 	is(sql(sprintf($same, 'off', 'on', '')), sql(sprintf($same, 'on', 'off', '')), "$name: index and table agree");
-	is(sql('SELECT count(*) FROM t WHERE a % 250 = 0 AND a % 1000 > 0'), $step == 1000 ? '200' : '598', "$name: the batch is there");
+	is(sql('SELECT count(*) FROM t WHERE a % 250 = 0 AND a % 1000 > 0'), sql("SELECT count(*) $rows"), "$name: the batch is there");
 }
 done_testing();
