@@ -43,7 +43,7 @@ typedef enum MtpAlone
 
 #define MTP_ALONE_REASONS	4
 
-#define MTP_STEP_MEMORY		64	/* words */
+#define MTP_STEP_MEMORY		32	/* words */
 
 typedef struct MtpBatchApply
 {

@@ -389,7 +389,7 @@ place_items(Relation index, MtpOrder *order, Page page, uint8 code, Share *s)
 typedef struct LeafAhead
 {
 	BlockNumber block;			/* where to look for it; 0, the metapage: a descent must tell */
-	bool		foreseen;		/* a descent in frames has told the block */
+	bool		foreseen;		/* a descent in frames has been asked for the block */
 	Buffer		recent;			/* the buffer that had this block; InvalidBuffer: none */
 	uint64		norm;			/* of the entry */
 	BlockNumber right;			/* right sibling of the step's leaf; 0: that one is to take more */
@@ -410,7 +410,8 @@ StaticAssertDecl(sizeof(LeafAhead) <= MTP_STEP_MEMORY * sizeof(uint64), "a task 
 static void
 count_descent(LeafAhead *ahead, BlockNumber leaf)
 {
-	ahead->siblings = leaf == ahead->right ? ahead->siblings + 1 : 0;
+	if (ahead->right != MTP_BLINK_META)
+		ahead->siblings = leaf == ahead->right ? ahead->siblings + 1 : 0;
 	ahead->walked = 0;
 }
 
@@ -454,11 +455,11 @@ look_ahead(MtpBatchApply *a, Page page, LeafAhead *ahead)
  * The step before has told where to look for it.  If that is its leaf's right sibling: the entry is
  * above the high key of that leaf.  If a descent in frames has told it: the entry is above the
  * downlink's key.  Either way the entry's leaf is this page or right of it (invariant B1), whatever
- * has become of it meanwhile: a page's lower bound stays until the page is deleted, and the page is
- * not reused while the unit's snapshot lives (B13).  It has a downlink: neither a descent nor this
- * steps over an incomplete split (B5).  If the entry is behind it, if it was deleted, or if its own
- * split is not finished, a descent finds the leaf.  The stack names this leaf's parent, or one left
- * of it: mtp_blink_parent goes right from there.
+ * has become of it meanwhile: its lower bound never rises until it is deleted, and it is not reused
+ * while the unit's snapshot lives (B13).  It has a downlink: neither a descent nor this steps over
+ * an incomplete split (B5).  If the entry is behind it, if it was deleted, or if its own split is
+ * not finished, a descent finds the leaf.  The stack names this leaf's parent, or one left of it:
+ * mtp_blink_parent goes right from there.
  */
 static Buffer
 next_leaf(Relation index, MtpBlinkKey *key, LeafAhead *ahead)
@@ -538,7 +539,9 @@ blink_step(MtpBatchApply *a)
 	put.progress_to = *a->progress + s.entries;
 	put.more = s.limited;
 	mtp_blink_put(&put, buf, s.n, s.pos, s.items, s.norms);
-	if (!ahead->foreseen)
+	if (ahead->foreseen)
+		mtp_buffer_consider(MTP_FRAME_INDEX);	/* its accesses were counted under a lock */
+	else
 		ahead->walked += put.k;
 	if (ahead->block != MTP_BLINK_META && BufferIsValid(ahead->recent))
 		mtp_page_prefetch_place(BufferGetPage(ahead->recent), ahead->norm);

@@ -243,14 +243,9 @@ unlink_pages(Unlink *u, MtpBlinkUnlinked *gone)
 	MtpChange	c;
 	MtpWalUnlink rec;
 
-	/* A backend that has seen a link to one of the pages has a snapshot or xid from before this. */
-	gone->safexid = ReadNextFullTransactionId();
-	gone->npages = u->nlevels;
 	memset(&rec, 0, sizeof(rec));
-	rec.safexid = gone->safexid;
 	rec.levels = u->nlevels;
 	rec.pos = u->pos;
-
 	mtp_change_init(&c, u->rel, MTP_WAL_UNLINK);
 	for (int i = 0; i < u->nlevels; i++)
 	{
@@ -266,6 +261,16 @@ unlink_pages(Unlink *u, MtpBlinkUnlinked *gone)
 		gone->pages[i] = l->page;
 	}
 	mtp_change_buffer(&c, u->parent, REGBUF_STANDARD);
+	gone->npages = u->nlevels;
+
+	/*
+	 * A backend that has seen a link to one of the pages, which are locked, has a snapshot or xid
+	 * from before this.  So must one that sees the link in a frame: there it is no more.
+	 */
+	for (int i = 0; i < c.nbufs; i++)
+		mtp_buffer_stale(c.bufs[i], false);
+	gone->safexid = rec.safexid = ReadNextFullTransactionId();
+	MTP_INJECT("unlink_safexid");
 
 	/* A crash before the record leaves the tree as it was, and the leaf to the next VACUUM. */
 	mtp_change_begin(&c);

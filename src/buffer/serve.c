@@ -80,11 +80,11 @@ mtp_buffer_random_state(void)
 	return &random_state;
 }
 
-/* Ageing may take a while.  So a caller that holds a page's lock only counts (mtp_buffer_miss). */
+/* Ageing may take a while.  So one who holds a lock, and with it off interrupts, only counts. */
 static inline void
 tell_in_time(void)
 {
-	if (untold >= TELL)
+	if (untold >= TELL && InterruptHoldoffCount == 0)
 		mtp_buffer_tell();
 }
 

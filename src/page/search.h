@@ -133,6 +133,7 @@ mtp_page_prefetch_place(Page page, uint64 norm)
 	MtpPageHeader h = *MtpHeader(page);
 	int			node;
 
+	pg_compiler_barrier();		/* what is judged is what is used */
 	if (h.shift > 63 || h.nnodes > h.cap ||
 		MTP_DIR_AT + h.cap * 5 + h.nnodes * sizeof(MtpNode) > BLCKSZ)
 		return;

@@ -5,7 +5,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use MtpSessions qw(wait_for_restart);
+use MtpSessions;
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
@@ -33,19 +33,13 @@ sub sql { return $node->safe_psql('postgres', $_[0]); }
 sub vacuum_stopped
 {
 	my ($table, $point, @meanwhile) = @_;
-	my $lock = $node->background_psql('postgres');
-	my $vacuum = $node->background_psql('postgres');
 
-	$lock->query_safe('SELECT pg_advisory_lock(155)');
-	$vacuum->query_safe("SET mtpower.debug_injection = '$point=wait'");
-	$vacuum->query_until(qr/start/, "\\echo start\nVACUUM $table;\n\\echo done\n");
-	$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted})
-		or die;
+	hold($node, 155);
+	my $vacuum = start_psql($node, 'postgres', "SET mtpower.debug_injection = '$point=wait'", "VACUUM $table");
+	$node->poll_query_until('postgres', waits_sql("query LIKE 'VACUUM%'")) or die;
 	sql($_) foreach @meanwhile;
-	$lock->quit;
-	$node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE query LIKE 'VACUUM%' AND state = 'active'})
-		or die;
-	$vacuum->quit;
+	release(155);
+	is(finish($vacuum), '', "VACUUM of $table ends well");
 }
 
 sub good
