@@ -56,6 +56,7 @@ mtp_batch_load_join(void)
 		memset(&load->bufusage, 0, sizeof(load->bufusage));
 		memset(&load->walusage, 0, sizeof(load->walusage));
 		load->applied_batches = load->waits = 0;
+		load->refused_serial = 0;	/* serials of a process of the same pid come again */
 		for (int by_worker = 0; by_worker < 2; by_worker++)
 			pg_atomic_init_u64(&load->applied[by_worker], 0);
 		LWLockRelease(mtp_batch_lock);

@@ -307,6 +307,11 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	ListCell   *lc;
 
 	drain_all();
+
+	/* The command may want a lock at once that a worker of a statement around it still has. */
+	for (MtpStatement *outer = mtp_batch_statement; outer != NULL; outer = outer->outer)
+		if (!mtp_batch_drain_busy())
+			mtp_batch_drain_detach(outer->serial);
 	wanted = mtp_database_wanted_by(pstmt->utilityStmt, context == PROCESS_UTILITY_TOPLEVEL);
 	if (!loading && wanted == NULL)
 	{

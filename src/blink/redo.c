@@ -9,6 +9,7 @@
  */
 #include "blink/blink.h"
 
+#include "access/transam.h"
 #include "access/xlogutils.h"
 #include "blink/wal_records.h"
 #include "index/dead.h"
@@ -305,14 +306,25 @@ redo_vacuum(XLogReaderState *record)
 		UnlockReleaseBuffer(buf);
 }
 
+static FullTransactionId
+later(FullTransactionId a, FullTransactionId b)
+{
+	return FullTransactionIdPrecedes(a, b) ? b : a;
+}
+
 /*
  * Blocks: for each level from the leaf up, left sibling (if any), page, right sibling; the parent.
  * A query that stands on a page that goes has its links, and its safexid keeps it (invariant B13).
+ *
+ * Here the links could be read until now: longer than on the primary, where an xid that is not
+ * before the record's safexid may have ended between that moment and this record.  So the page gets
+ * the safexid of this moment.
  */
 static void
 redo_unlink(XLogReaderState *record)
 {
 	MtpWalUnlink *rec = (MtpWalUnlink *) XLogRecGetData(record);
+	FullTransactionId safexid = later(rec->safexid, ReadNextFullTransactionId());
 	Buffer		bufs[XLR_MAX_BLOCK_ID + 1];
 	int			n = 0;
 	BlockNumber right = InvalidBlockNumber;
@@ -333,7 +345,7 @@ redo_unlink(XLogReaderState *record)
 			MarkBufferDirty(bufs[n]);
 		}
 		bufs[at] = XLogInitBufferForRedo(record, at);
-		mtp_blink_mark_deleted(BufferGetPage(bufs[at]), level, left, right, rec->safexid);
+		mtp_blink_mark_deleted(BufferGetPage(bufs[at]), level, left, right, safexid);
 		PageSetLSN(BufferGetPage(bufs[at]), record->EndRecPtr);
 		MarkBufferDirty(bufs[at]);
 		if (XLogReadBufferForRedo(record, at + 1, &bufs[at + 1]) == BLK_NEEDS_REDO)
@@ -355,14 +367,40 @@ redo_unlink(XLogReaderState *record)
 	mtp_redo_release(bufs, n + 1);
 }
 
-/* Nothing is changed here: queries with snapshots as old as the page's deletion are cancelled. */
+/*
+ * Nothing is changed here: queries with snapshots as old as the page's deletion was replayed are
+ * cancelled.  The page tells that, if it is still the deleted one.
+ */
 static void
 redo_reuse(XLogReaderState *record)
 {
 	MtpWalReuse *rec = (MtpWalReuse *) XLogRecGetData(record);
+	FullTransactionId safexid = rec->safexid;
+	Buffer		buf;
 
-	if (InHotStandby)
-		MtpResolveSnapshotConflictFullXid(rec->safexid, rec->locator);
+	if (!InHotStandby)
+		return;
+	buf = XLogReadBufferExtended(rec->locator, MAIN_FORKNUM, rec->block, RBM_NORMAL_NO_LOG,
+								 InvalidBuffer);
+	if (BufferIsValid(buf))
+	{
+		Page		page = BufferGetPage(buf);
+
+		LockBuffer(buf, BUFFER_LOCK_SHARE);
+		if (!PageIsNew(page) && MtpIsDeleted(page))
+			safexid = later(safexid, MtpBlinkDeletedOf(page)->safexid);
+		UnlockReleaseBuffer(buf);
+	}
+	MtpResolveSnapshotConflictFullXid(safexid, rec->locator);
+}
+
+/* Hides hints, and of a deleted page the safexid, which replay makes of its own. */
+static void
+mask_page(Page page)
+{
+	mtp_page_mask(page);
+	if (MtpIsDeleted(page))
+		MtpBlinkDeletedOf(page)->safexid = InvalidFullTransactionId;
 }
 
 static void
@@ -436,7 +474,7 @@ mtp_blink_redo_init(void)
 
 	/* The records' ids follow one another: wal.h. */
 	StaticAssertStmt(MTP_WAL_REUSE == (lengthof(records) - 1) << 4, "a record for each id");
-	mtp_wal_mask(0, mtp_page_mask);
+	mtp_wal_mask(0, mask_page);
 	for (int i = 0; i < lengthof(records); i++)
 		mtp_wal_record(i << 4, &records[i]);
 }

@@ -118,10 +118,38 @@ sub moved_beside_drain
 	verify('indexes moved beside the drain', 'after 18000, old 1000');
 }
 
+# A trigger of the load wants the table for itself, and at once, while a worker has done its part and has yet to let go.
+sub locked_from_within
+{
+	anew();
+	$node->safe_psql('postgres', qq{CREATE FUNCTION lock_t() RETURNS trigger LANGUAGE plpgsql AS \$\$
+		BEGIN
+			WHILE NOT EXISTS (SELECT FROM pg_stat_activity WHERE $worker AND wait_event = 'advisory') LOOP
+				PERFORM pg_sleep(0.01), pg_stat_clear_snapshot();
+			END LOOP;
+			LOCK TABLE t IN ACCESS EXCLUSIVE MODE NOWAIT;
+			RETURN NEW;
+		END \$\$;
+		CREATE TRIGGER lock_t BEFORE INSERT ON t FOR EACH ROW WHEN (NEW.a = 12000) EXECUTE FUNCTION lock_t()});
+	hold($node, 155);
+	set_stop($node, 'worker_leaves=wait');
+	my $load = start_psql($node, 'postgres', "SET mtpower.debug_injection = ''", "SET mtpower.batch_size = '64kB'",
+		q{/* load */ INSERT INTO t SELECT g, 'locked' FROM generate_series(1, 13000) g});
+	$node->poll_query_until('postgres', waits_sql($worker)) or die 'no worker came';
+	$node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE query LIKE '/* load */%' AND state = 'active'
+		AND wait_event IS DISTINCT FROM 'MtpowerBatchDetach' AND wait_event IS DISTINCT FROM 'Extension'}) or die;
+	set_stop($node, '');
+	release(155);
+	is(finish($load), '', 'a trigger locks the table that is being loaded');
+	verify('locked from within', 'locked 13000, old 1000');
+	$node->safe_psql('postgres', 'DROP FUNCTION lock_t CASCADE');
+}
+
 SKIP:
 {
 	skip 'the server was built without assertions, so without injection points', 1 if !$stops;
 	moved_beside_drain();
+	locked_from_within();
 	behind_cancelled_load('TRUNCATE t', '', 'after 9000');
 	behind_cancelled_load('REINDEX TABLE t', '', 'after 9000, old 1000');
 	behind_cancelled_load('ALTER TABLE t SET ACCESS METHOD heap', '', 'after 9000, old 1000');
