@@ -455,9 +455,11 @@ extern void mtp_blink_merge(Relation rel, Buffer buf, int n, const IndexTuple *i
 
 /*
  * Sets bit i of same[] for each of n items in order which begins among the TIDs of those of its key
- * before it.  Returns how many.
+ * before it.  Returns how many.  nnew of the items are new, and are to go to pos[] of a page which
+ * has the others; these don't overlap, so lists that nothing new is beside are not decoded.
  */
-extern int	mtp_blink_overlaps(Relation rel, int n, const IndexTuple *items, uint8 *same);
+extern int	mtp_blink_overlaps(Relation rel, int n, const IndexTuple *items, int nnew,
+							   const uint16 *pos, uint8 *same);
 
 /*
  * Puts n items on a leaf as mtp_blink_put does, if one of them falls between the TIDs of a list of

@@ -97,25 +97,38 @@ mtp_blink_merge(Relation rel, Buffer buf, int n, const IndexTuple *items, const 
 }
 
 int
-mtp_blink_overlaps(Relation rel, int n, const IndexTuple *items, uint8 *same)
+mtp_blink_overlaps(Relation rel, int n, const IndexTuple *items, int nnew, const uint16 *pos,
+				   uint8 *same)
 {
-	ItemPointerData last;		/* the highest TID of the key so far */
+	ItemPointerData last;		/* the highest TID of the key so far, … */
+	bool		known = false;	/* … if an item that is there may come behind it */
+	int			k = 0;
 	int			found = 0;
 
 	memset(same, 0, MTP_SAME_BYTES(n));
 	for (int i = 0; i < n; i++)
 	{
-		ItemPointerData tid = mtp_item_last_tid(items[i]);
+		bool		new = k < nnew && i == pos[k] + k;
+		bool		inside;
 
-		if (i > 0 && ItemPointerCompare(BTreeTupleGetHeapTID(items[i]), &last) < 0 &&
-			mtp_blink_same_key(rel, items[i - 1], items[i]))
+		inside = known && ItemPointerCompare(BTreeTupleGetHeapTID(items[i]), &last) < 0 &&
+			mtp_blink_same_key(rel, items[i - 1], items[i]);
+		if (inside)
 		{
 			same[i / 8] |= 1 << (i % 8);
 			found++;
-			if (ItemPointerCompare(&tid, &last) < 0)
-				continue;
 		}
-		last = tid;
+		k += new;
+		if (new || inside || (k < nnew && i + 1 == pos[k] + k))
+		{
+			ItemPointerData tid = mtp_item_last_tid(items[i]);
+
+			if (!inside || ItemPointerCompare(&tid, &last) > 0)
+				last = tid;
+			known = true;
+		}
+		else
+			known = false;
 	}
 	return found;
 }
@@ -211,7 +224,7 @@ mtp_blink_put_merged(MtpBlinkPut *put, Buffer buf, int n, const uint16 *pos,
 	all = palloc(total * sizeof(IndexTuple));
 	same = palloc(MTP_SAME_BYTES(total));
 	mtp_page_all_items(page, n, pos, items, all);
-	(void) mtp_blink_overlaps(put->rel, total, all, same);
+	(void) mtp_blink_overlaps(put->rel, total, all, n, pos, same);
 	image = mtp_page_merge(page, n, pos, items, same);
 	if (image != NULL)
 	{

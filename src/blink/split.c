@@ -53,7 +53,7 @@ merge_items(Split *s, int n, const uint16 *pos, IndexTuple *items)
 	if (s->put->lists)
 		(void) mtp_blink_same_keys(rel, s->plan.n, s->plan.items, s->same);
 	else
-		(void) mtp_blink_overlaps(rel, s->plan.n, s->plan.items, s->same);
+		(void) mtp_blink_overlaps(rel, s->plan.n, s->plan.items, n, pos, s->same);
 	s->plan.items = mtp_list_merge(s->plan.items, &s->plan.n, s->same, MTP_LIST_ROOM, &s->ends);
 	if (s->plan.items == NULL)
 		mtp_blink_fail_page(rel, s->orig, "list of TIDs is damaged");
