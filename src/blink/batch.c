@@ -389,7 +389,7 @@ place_items(Relation index, MtpOrder *order, Page page, uint8 code, Share *s)
 typedef struct LeafAhead
 {
 	BlockNumber block;			/* where to look for it; 0, the metapage: a descent must tell */
-	bool		foreseen;		/* a descent in frames has been asked for the block */
+	bool		foreseen;		/* a descent in frames has told the block */
 	Buffer		recent;			/* the buffer that had this block; InvalidBuffer: none */
 	uint64		norm;			/* of the entry */
 	BlockNumber right;			/* right sibling of the step's leaf; 0: that one is to take more */
@@ -426,8 +426,7 @@ look_ahead(MtpBatchApply *a, Page page, LeafAhead *ahead)
 	IndexTuple	next = mtp_stream_tuple(a->stream, palloc(MTP_NARROW_TUPLE));
 	BlockNumber block = ahead->right = MtpHeader(page)->right;
 
-	ahead->foreseen = ahead->siblings < SIBLINGS_FIRST || ahead->walked >= SIBLINGS_MOST;
-	if (!ahead->foreseen)
+	if (ahead->siblings >= SIBLINGS_FIRST && ahead->walked < SIBLINGS_MOST)
 		ahead->norm = mtp_norm_tuple(mtp_blink_info(a->index)->norm, next);
 	else
 	{
@@ -439,6 +438,7 @@ look_ahead(MtpBatchApply *a, Page page, LeafAhead *ahead)
 		if (block == InvalidBlockNumber)
 			return;
 		count_descent(ahead, block);
+		ahead->foreseen = true;
 	}
 	if (mtp_link_beyond(a->index, block))
 		return;					/* damage, which a descent reports */
