@@ -426,7 +426,7 @@ descend_frames(Walk *w, MtpPageReader *v, BlockNumber *block, uint32 *at)
 static bool
 descend(Walk *w, MtpPageReader *v)
 {
-	BlockNumber block;
+	BlockNumber block = InvalidBlockNumber; /* each page has a child for a key */
 	uint32		at;
 
 	if (open_root_frame(w, v))
