@@ -309,8 +309,8 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	drain_all();
 
 	/* The command may want a lock at once that a worker of a statement around it still has. */
-	for (MtpStatement *outer = mtp_batch_statement; outer != NULL; outer = outer->outer)
-		if (!mtp_batch_drain_busy())
+	if (!mtp_batch_drain_busy())
+		for (MtpStatement *outer = mtp_batch_statement; outer != NULL; outer = outer->outer)
 			mtp_batch_drain_detach(outer->serial);
 	wanted = mtp_database_wanted_by(pstmt->utilityStmt, context == PROCESS_UTILITY_TOPLEVEL);
 	if (!loading && wanted == NULL)

@@ -122,6 +122,15 @@ mtp_page_prefetch(Page page)
 		__builtin_prefetch((char *) page + i);
 }
 
+/* Prefetches a whole node: the offsets of its items lie in other cache lines than its heads. */
+static inline void
+mtp_node_prefetch(const MtpNode *node)
+{
+	__builtin_prefetch((const char *) node);
+	__builtin_prefetch((const char *) node + 64);
+	__builtin_prefetch((const char *) (node + 1) - 1);
+}
+
 /*
  * Prefetches what a search for a key reads next: the high key, and the node.  The page need not be
  * pinned: it may change meanwhile, or become another one.
@@ -140,12 +149,7 @@ mtp_page_prefetch_place(Page page, uint64 norm)
 	__builtin_prefetch(page + h.highkey % BLCKSZ);
 	node = mtp_count_below(MtpDir(page), h.nnodes, mtp_page_head(&h, norm), false);
 	if (node < h.nnodes)
-	{
-		const char *at = page + MTP_DIR_AT + h.cap * 5 + node * sizeof(MtpNode);
-
-		__builtin_prefetch(at);
-		__builtin_prefetch(at + 64);
-	}
+		mtp_node_prefetch((const MtpNode *) (page + MTP_DIR_AT + h.cap * 5) + node);
 #endif
 }
 
@@ -286,11 +290,7 @@ mtp_page_search_by(Page page, const MtpPageHeader *h, uint64 norm, bool by_head,
 	if (by_head)
 	{
 		p.node = mtp_count_below(dir, h->nnodes, head, false);
-
-		/* The whole node: the offsets of its items lie in other cache lines than its heads. */
-		__builtin_prefetch((const char *) &nodes[p.node]);
-		__builtin_prefetch((const char *) &nodes[p.node] + 64);
-		__builtin_prefetch((const char *) &nodes[p.node + 1] - 1);
+		mtp_node_prefetch(&nodes[p.node]);
 		if (p.node < h->nnodes)
 		{
 			int			end;

@@ -61,7 +61,8 @@ my @cases = (
 	[ 'VACUUM deletes it, and others come', [ 'VACUUM t', map { sprintf($few, $_ * 1000 + 1, $_ * 1000 + 990, 90) } 10 .. 90 ],
 		'DELETE FROM t WHERE a BETWEEN 16000 AND 80000' ],
 	[ 'VACUUM deletes all leaves behind', ['VACUUM t'], 'DELETE FROM t WHERE a > 16000' ]);
-# Scans have put inner pages into frames.  Rows for each leaf, or for each third one or so: some, which find room, and so many that each of the leaves is split
+# Rows for each leaf, or for each third one or so: some, which find room, and so many that each of the leaves is split.  For each third one,
+# scans put inner pages into frames.
 my @loads = (
 	[ 'sibling', 'a few rows for each leaf', 'g % 1000 = 500' ],
 	[ 'sibling', 'many rows for each leaf', 'g % 1000 > 0' ],
