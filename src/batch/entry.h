@@ -152,7 +152,8 @@ typedef struct MtpOrder
 	TupleDesc	tupdesc;
 	uint8		code;			/* norm code of the first column */
 	bool		narrow;			/* the index's entries are narrow */
-	bool		norm_prefixes;	/* prefixes are norms (else abbreviated keys) */
+	bool		norm_prefixes;	/* prefixes are norms (else abbreviated keys) … */
+	bool		paired;			/* … or made of those of two columns */
 	bool		signed_heads;	/* they are abbreviated keys, signed and descending */
 	int			nkeys;
 	SortSupport keys;			/* nkeys of them */
@@ -163,9 +164,16 @@ typedef struct MtpOrder
 
 /*
  * The order of keys; palloc'd in the current context.  Works from support functions 1 and 2 of the
- * index's operator classes, so for any index AM whose support functions are btree's.
+ * index's operator classes, so for any index AM whose support functions are btree's.  code: of the
+ * first column's normalized keys in the index.
  */
-extern MtpOrder *mtp_batch_order_make(Relation index);
+extern MtpOrder *mtp_batch_order_make(Relation index, uint8 code);
+
+/*
+ * Lets prefixes be made of two columns, where they would else be of a value of up to four bytes
+ * alone: for entries that are sorted and go nowhere else.
+ */
+extern void mtp_batch_order_pair(MtpOrder *order);
 
 /* Prefix of an index tuple of this index. */
 extern uint64 mtp_batch_order_prefix(MtpOrder *order, IndexTuple itup);

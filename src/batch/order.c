@@ -21,7 +21,7 @@ find_words(MtpOrder *order, Relation index)
 		MtpKeyColumn *column = &order->columns[i];
 		RegProcedure compare = index_getprocid(index, i + 1, BTORDER_PROC);
 
-		column->code = mtp_norm_column_code(index, i);
+		column->code = i == 0 ? order->code & ~MTP_NORM_LEAF : mtp_norm_column_code(index, i);
 		column->zeros = compare == F_BYTEACMP;
 		if ((column->code & MTP_NORM_KIND) != MTP_NORM_NONE)
 			order->nwords += i == order->nwords;
@@ -47,13 +47,13 @@ mtp_batch_order_guess(MtpOrder *order)
 }
 
 MtpOrder *
-mtp_batch_order_make(Relation index)
+mtp_batch_order_make(Relation index, uint8 code)
 {
 	MtpOrder   *order = palloc0(sizeof(MtpOrder));
 	SortSupport first;
 
 	order->tupdesc = CreateTupleDescCopy(RelationGetDescr(index));
-	order->code = mtp_norm_code(index);
+	order->code = code;
 	order->nkeys = IndexRelationGetNumberOfKeyAttributes(index);
 	order->narrow = mtp_norm_is_exact(order->code) && RelationGetNumberOfAttributes(index) == 1;
 	order->norm_prefixes = true;
@@ -99,6 +99,36 @@ mtp_batch_order_make(Relation index)
 	return order;
 }
 
+void
+mtp_batch_order_pair(MtpOrder *order)
+{
+	order->paired = order->norm_prefixes && order->nwords >= 2 &&
+		mtp_norm_is_exact(order->code) && mtp_norm_width(order->code) <= sizeof(int32);
+}
+
+/*
+ * The first column's value in 32 bits, and what is above in the second one's normalized key.  A
+ * null's number stays what it is.  Where another pair gives that, the next word tells (words.h).
+ */
+static uint64
+pair_prefix(MtpOrder *order, IndexTuple itup)
+{
+	uint8		kind = order->code & MTP_NORM_KIND;
+	uint64		least;
+	uint64		first = mtp_norm_tuple(order->code, itup);
+	Datum		value;
+	bool		isnull;
+
+	if (first == mtp_norm_datum(order->code, (Datum) 0, true))
+		return first;
+	least = mtp_norm_datum(MTP_NORM_INT4, Int32GetDatum(PG_INT32_MIN), false);
+	if (kind != MTP_NORM_INT2 && kind != MTP_NORM_INT4)
+		least = 0;
+	value = index_getattr(itup, 2, order->tupdesc, &isnull);
+	first = (order->code & MTP_NORM_DESC) ? PG_UINT32_MAX - (~first - least) : first - least;
+	return first << 32 | mtp_norm_datum(order->columns[1].code, value, isnull) >> 32;
+}
+
 uint64
 mtp_batch_order_prefix(MtpOrder *order, IndexTuple itup)
 {
@@ -107,6 +137,8 @@ mtp_batch_order_prefix(MtpOrder *order, IndexTuple itup)
 	bool		isnull;
 	uint64		prefix;
 
+	if (order->paired)
+		return pair_prefix(order, itup);
 	if (order->norm_prefixes)
 		return mtp_norm_tuple(order->code, itup);
 
@@ -175,6 +207,19 @@ compare_inline(uint8 code, Datum a, Datum b, int *result)
 	return true;
 }
 
+/* Compares two values of a key column, inline if that is wanted and possible. */
+static inline int
+compare_values(MtpOrder *order, int column, bool inlined, Datum a, bool null_a, Datum b,
+			   bool null_b)
+{
+	int			c;
+
+	if (inlined && !null_a && !null_b &&
+		compare_inline(order->columns[column].code, a, b, &c))
+		return c;
+	return ApplySortComparator(a, null_a, b, null_b, &order->keys[column]);
+}
+
 /* Compares key columns first .. end - 1, the first `inlined` of all where possible inline. */
 static inline int
 compare_columns(MtpOrder *order, IndexTuple a, IndexTuple b, int first, int end, int inlined)
@@ -188,9 +233,7 @@ compare_columns(MtpOrder *order, IndexTuple a, IndexTuple b, int first, int end,
 		Datum		value_a = index_getattr(a, i + 1, order->tupdesc, &null_a);
 		Datum		value_b = index_getattr(b, i + 1, order->tupdesc, &null_b);
 
-		if (i >= inlined || null_a || null_b ||
-			!compare_inline(order->columns[i].code, value_a, value_b, &c))
-			c = ApplySortComparator(value_a, null_a, value_b, null_b, &order->keys[i]);
+		c = compare_values(order, i, i < inlined, value_a, null_a, value_b, null_b);
 	}
 	return c;
 }
@@ -267,7 +310,7 @@ mtp_batch_order_same_key(MtpOrder *order, IndexTuple a, IndexTuple b)
 			if (known)
 				return false;
 		}
-		if (compare_columns(order, a, b, i, i + 1, order->nwords) != 0)
+		if (compare_values(order, i, i < order->nwords, value_a, null_a, value_b, null_b) != 0)
 			return false;
 	}
 	return true;

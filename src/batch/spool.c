@@ -21,6 +21,7 @@
 #define MIN_ENTRIES		1024
 #define MAX_FANIN		512		/* a number of a run fits in the tree of losers */
 #define MAX_READ_BUFFER (256 * 1024)
+#define AHEAD			16		/* entries ahead whose tuples are fetched */
 
 /* Memory for wide entries' tuples: blocks of one size, reused from run to run. */
 typedef struct Arena
@@ -110,6 +111,7 @@ mtp_batch_spool_begin(MtpOrder *order, Size memory)
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	MtpSpool   *spool = palloc0(sizeof(MtpSpool));
 
+	mtp_batch_order_pair(order);
 	spool->order = order;
 	spool->context = cxt;
 	mtp_batch_spool_set_memory(spool, memory);
@@ -211,6 +213,14 @@ write_wide(BufFile *file, const MtpWide *e)
 	BufFileWrite(file, e->itup, MAXALIGN(IndexTupleSize(e->itup)));
 }
 
+/* Tuples lie in the order of their arrival: fetches one that comes soon behind sorted entry i. */
+static inline void
+prefetch_ahead(MtpSpool *spool, uint32 i)
+{
+	if (i + AHEAD < spool->n)
+		__builtin_prefetch(spool->entries.wide[i + AHEAD].itup);
+}
+
 /* Sorts the entries in memory, writes them out as a run, and forgets them. */
 static void
 spill_memory(MtpSpool *spool)
@@ -224,6 +234,7 @@ spill_memory(MtpSpool *spool)
 		for (uint32 i = 0; i < spool->n; i++)
 		{
 			CHECK_FOR_INTERRUPTS();
+			prefetch_ahead(spool, i);
 			write_wide(file, &spool->entries.wide[i]);
 		}
 	spool->n = 0;
@@ -562,9 +573,7 @@ mtp_batch_spool_next(MtpSpool *spool)
 	if (spool->next == spool->n)
 		return NULL;
 
-	/* Tuples lie in the order of their arrival: prefetch the next ones. */
-	if (spool->next + 8 < spool->n)
-		__builtin_prefetch(spool->entries.wide[spool->next + 8].itup);
+	prefetch_ahead(spool, spool->next);
 	return spool->entries.wide[spool->next++].itup;
 }
 

@@ -12,10 +12,7 @@
 MtpOrder *
 mtp_blink_order(Relation index)
 {
-	MtpOrder   *order = mtp_batch_order_make(index);
-
-	order->code = mtp_blink_info(index)->norm;
-	return order;
+	return mtp_batch_order_make(index, mtp_blink_info(index)->norm);
 }
 
 /*

@@ -45,8 +45,13 @@ typedef struct MtpBlinkMeta
 	BlockNumber root;
 	uint32		level;			/* the root's level */
 	BlockNumber delpages;		/* deleted pages that the last VACUUM could not free yet */
-	uint32		lists;			/* 1: equal keys are identical and become lists; 0 in old indexes */
+	uint32		marks;			/* MTP_BLINK_…; 0 in old indexes */
 } MtpBlinkMeta;
+
+/* What an index was made with, for ever.  Marks are on disk: never renumber them. */
+#define MTP_BLINK_LISTS		1	/* equal keys are identical and become lists */
+#define MTP_BLINK_BYTES		2	/* text in C.UTF-8 of the C library has normalized keys */
+#define MTP_BLINK_MARKS		3	/* all of them */
 
 #define MtpBlinkMetaOf(page) ((MtpBlinkMeta *) ((char *) (page) + MTP_DIR_AT))
 
@@ -91,6 +96,9 @@ mtp_blink_info(Relation rel)
 {
 	return likely(rel->rd_amcache != NULL) ? rel->rd_amcache : mtp_blink_make_info(rel);
 }
+
+/* The marks (MTP_BLINK_…) of an index that is built. */
+extern uint32 mtp_blink_marks(Relation index);
 
 /*
  * A key to search for: core's insertion scan key, and its normalized form.
@@ -462,6 +470,14 @@ extern int	mtp_blink_overlaps(Relation rel, int n, const IndexTuple *items, int 
 							   const uint16 *pos, uint8 *same);
 
 /*
+ * Puts an entry, which is to go to rank pos of a leaf, among the TIDs of the list before that rank,
+ * if it falls there and the leaf has room for the longer list.  True if it has done so: then the
+ * leaf, which is locked exclusively, is unlocked and unpinned.  Else nothing has changed.
+ */
+extern bool mtp_blink_splice(MtpBlinkPut *put, Buffer buf, uint16 pos, IndexTuple entry,
+							 uint64 norm);
+
+/*
  * Puts n items on a leaf as mtp_blink_put does, if one of them falls between the TIDs of a list of
  * its key (*inside), and the leaf has room for the lists that come of it.  True if it has done so;
  * else nothing has changed.
@@ -475,7 +491,10 @@ extern MtpOrder *mtp_blink_order(Relation index);
 /* build.c */
 extern IndexBuildResult *mtp_blink_build(Relation heap, Relation index, struct IndexInfo *info);
 extern void mtp_blink_build_empty(Relation index);
-extern void mtp_blink_meta_init(Page page, BlockNumber root, uint32 level, bool lists);
+
+/* True while this process builds the index's file. */
+extern bool mtp_blink_building(Relation rel);
+extern void mtp_blink_meta_init(Page page, BlockNumber root, uint32 level, uint32 marks);
 
 /* scan.c */
 extern IndexScanDesc mtp_blink_beginscan(Relation rel, int nkeys, int norderbys);

@@ -32,8 +32,7 @@ typedef struct Build
 	MtpIndexBuild b;			/* the first, which both access methods have */
 	MtpWriter	writer;
 	uint8		norm;
-	bool		allequal;		/* equal keys are identical, … */
-	bool		lists;			/* … and become lists */
+	bool		lists;			/* equal keys become lists */
 	MtpListMaker list;			/* the leaf item that is being made, unless list.n is 0 */
 	BTScanInsert key;			/* for _bt_truncate */
 	MemoryContext pivots;		/* reset for each leaf */
@@ -205,7 +204,7 @@ finish_tree(Build *b)
 		emit(b, level, b->levels[level].n, InvalidBlockNumber, NULL);
 	}
 	meta = mtp_writer_page(&b->writer, MTP_BLINK_META);
-	mtp_blink_meta_init(meta, root, Max(b->nlevels, 1) - 1, b->allequal);
+	mtp_blink_meta_init(meta, root, Max(b->nlevels, 1) - 1, mtp_blink_marks(b->b.index));
 	mtp_writer_finish(&b->writer);
 }
 
@@ -238,14 +237,15 @@ static void
 write_tree(MtpIndexBuild *build)
 {
 	Build	   *b = (Build *) build;
-	MtpBlinkOptions *opts = (MtpBlinkOptions *) build->index->rd_options;
+	MtpBlinkOptions *opts;
 	char	   *room = palloc(MTP_MAX_ITEM);
 	IndexTuple	itup;
 
 	mtp_writer_init(&b->writer, build->index, MAIN_FORKNUM, MTP_BLINK_META + 1);
 	b->norm = mtp_blink_info(build->index)->norm;
-	b->allequal = mtp_blink_equal_is_identical(build->index);
-	b->lists = b->allequal && (opts == NULL || opts->deduplicate_items);
+	b->lists = mtp_blink_equal_is_identical(build->index);
+	opts = (MtpBlinkOptions *) build->index->rd_options;
+	b->lists = b->lists && (opts == NULL || opts->deduplicate_items);
 	b->key = _bt_mkscankey(build->index, NULL);
 	b->pivots = AllocSetContextCreate(CurrentMemoryContext, "mtpower build pivots",
 									  ALLOCSET_SMALL_SIZES);
@@ -293,13 +293,33 @@ mtp_blink_build_worker(dsm_segment *seg, shm_toc *toc)
 	mtp_index_build_work(&build_ops, seg, toc);
 }
 
+static MtpLocator building;		/* the file that this process builds, if any */
+
+bool
+mtp_blink_building(Relation rel)
+{
+	return MtpLocatorEquals(MtpRelLocator(rel), building);
+}
+
 IndexBuildResult *
 mtp_blink_build(Relation heap, Relation index, struct IndexInfo *info)
 {
 	Build		b = {.b.ops = &build_ops,.b.index = index};
+	MtpLocator	outer = building;
+	IndexBuildResult *result;
 
 	mtp_blink_check_support(index);
-	return mtp_index_build(&b.b, heap, info);
+	building = MtpRelLocator(index);
+	PG_TRY();
+	{
+		result = mtp_index_build(&b.b, heap, info);
+	}
+	PG_FINALLY();
+	{
+		building = outer;		/* a function of an index may build another one */
+	}
+	PG_END_TRY();
+	return result;
 }
 
 /* The init fork of an unlogged index: an empty tree. */
@@ -310,12 +330,12 @@ mtp_blink_build_empty(Relation index)
 
 	mtp_writer_init(&writer, index, INIT_FORKNUM, MTP_BLINK_META + 1);
 	mtp_blink_meta_init(mtp_writer_page(&writer, MTP_BLINK_META), InvalidBlockNumber, 0,
-						mtp_blink_equal_is_identical(index));
+						mtp_blink_marks(index));
 	mtp_writer_finish(&writer);
 }
 
 void
-mtp_blink_meta_init(Page page, BlockNumber root, uint32 level, bool lists)
+mtp_blink_meta_init(Page page, BlockNumber root, uint32 level, uint32 marks)
 {
 	MtpBlinkMeta *meta = MtpBlinkMetaOf(page);
 
@@ -325,6 +345,6 @@ mtp_blink_meta_init(Page page, BlockNumber root, uint32 level, bool lists)
 	meta->root = root;
 	meta->level = level;
 	meta->delpages = 0;
-	meta->lists = lists ? 1 : 0;
+	meta->marks = marks;
 	((PageHeader) page)->pd_lower = MTP_DIR_AT + sizeof(MtpBlinkMeta);
 }

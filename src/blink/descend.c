@@ -102,18 +102,19 @@ read_root(Relation rel, BlockNumber *root, uint32 *level)
 bool
 mtp_blink_lists(Relation rel)
 {
-	MtpBlinkOptions *opts = (MtpBlinkOptions *) rel->rd_options;
 	MtpBlinkInfo *info = mtp_blink_info(rel);
+	MtpBlinkOptions *opts;
 
 	if (info->lists < 0)
 	{
 		Buffer		buf = mtp_blink_read_meta(rel, BUFFER_LOCK_SHARE);
-		bool		lists = MtpBlinkMetaOf(BufferGetPage(buf))->lists != 0;
+		bool		lists = (MtpBlinkMetaOf(BufferGetPage(buf))->marks & MTP_BLINK_LISTS) != 0;
 
 		UnlockReleaseBuffer(buf);
 		info = mtp_blink_info(rel);
 		info->lists = lists;
 	}
+	opts = (MtpBlinkOptions *) rel->rd_options;
 	return info->lists > 0 && (opts == NULL || opts->deduplicate_items);
 }
 

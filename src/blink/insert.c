@@ -91,6 +91,17 @@ mtp_blink_find_leaf(Relation rel, MtpBlinkKey *key, MtpBlinkStack *stack)
 	}
 }
 
+/* The entry's place on its leaf, for the put as well */
+static void
+find_place(MtpBlinkPut *put, MtpBlinkKey *key, Buffer buf, MtpPos *place)
+{
+	MtpPageReader v;
+
+	mtp_blink_reader_page(&v, put->rel, buf);
+	mtp_blink_reader_place(key, &v, true, place);
+	put->place = place;
+}
+
 void
 mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpArrival arrival)
 {
@@ -99,7 +110,6 @@ mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpArrival arriva
 	MtpBlinkPut put = {.rel = rel,.stack = &stack,.lists = mtp_blink_lists(rel)};
 	Size		size;
 	Buffer		buf;
-	MtpPageReader v;
 	MtpPos		place;
 	uint16		pos;
 
@@ -107,12 +117,16 @@ mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpArrival arriva
 	buf = mtp_blink_find_leaf(rel, &key, &stack);
 	size = mtp_page_bytes(BufferGetPage(buf), 1, &itup, &key.norm);
 	if (!mtp_page_fits(BufferGetPage(buf), 1, size))
+	{
+		/* A list may have room for it all the same. */
+		find_place(&put, &key, buf, &place);
+		if (put.lists && mtp_blink_splice(&put, buf, place.pos, itup, key.norm))
+			return;
 		(void) mtp_blink_reclaim(rel, heap, buf, size, arrival);
-	if (put.lists && !mtp_page_fits(BufferGetPage(buf), 1, size))
-		mtp_blink_merge(rel, buf, 1, &itup, &key.norm);
-	mtp_blink_reader_page(&v, rel, buf);
-	mtp_blink_reader_place(&key, &v, true, &place);
+		if (put.lists && !mtp_page_fits(BufferGetPage(buf), 1, size))
+			mtp_blink_merge(rel, buf, 1, &itup, &key.norm);
+	}
+	find_place(&put, &key, buf, &place);
 	pos = place.pos;
-	put.place = &place;
 	mtp_blink_put(&put, buf, 1, &pos, &itup, &key.norm);
 }

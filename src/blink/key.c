@@ -4,7 +4,10 @@
  */
 #include "blink/reader.h"
 
+#include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
+#include "core/collation.h"
+#include "core/links.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
@@ -40,12 +43,81 @@ fits_short(Relation rel)
 	return true;
 }
 
+/*
+ * True if the index has MTP_BLINK_BYTES.  A file that is being built is not read: a page that comes
+ * to shared buffers too early would stay there (README.md, "Bulk build").  Its builder knows it,
+ * and for the builder's parallel workers it is empty.  It gets the mark that this process gives.
+ * This may be called with the metapage locked, or others.
+ */
+static bool
+has_bytes_mark(Relation rel, bool given)
+{
+	bool		has = given;
+	Buffer		buf;
+	bool		locked;
+	Page		page;
+
+	if (mtp_blink_building(rel) || RelationGetNumberOfBlocks(rel) == 0)
+		return given;
+	buf = ReadBuffer(rel, MTP_BLINK_META);
+	locked = mtp_link_locked(buf);
+	if (!locked)
+		LockBuffer(buf, BUFFER_LOCK_SHARE);
+	page = BufferGetPage(buf);
+	if (!PageIsNew(page) && MtpBlinkMetaOf(page)->magic == MTP_BLINK_MAGIC)
+		has = (MtpBlinkMetaOf(page)->marks & MTP_BLINK_BYTES) != 0;
+	if (!locked)
+		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+	ReleaseBuffer(buf);
+	return has;
+}
+
+/*
+ * The code of the index's normalized keys.  The order of C.UTF-8 is the C library's, and may be
+ * another one elsewhere.  So an index is what it was when it was built, and its metapage tells.
+ */
+static uint8
+norm_code(Relation rel)
+{
+	uint8		code = mtp_norm_code(rel);
+	bool		known = (code & MTP_NORM_KIND) != MTP_NORM_NONE;
+	Oid			collation = rel->rd_indcollation[0];
+	Oid			compare = index_getprocid(rel, 1, BTORDER_PROC);
+	bool		has;
+
+	if (mtp_norm_kind(compare, collation) != MTP_NORM_NONE ||
+		mtp_norm_kind(compare, C_COLLATION_OID) == MTP_NORM_NONE ||
+		!mtp_collation_is_c_utf8(collation))
+		return code;
+	has = has_bytes_mark(rel, known);
+	if (has && !known)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("index \"%s\" was built where collation \"%s\" has the order of code points",
+						RelationGetRelationName(rel), get_collation_name(collation)),
+				 errdetail("The C library of this server is not known to order C.UTF-8 so."),
+				 errhint("Please REINDEX it.")));
+	return has ? code : code & ~MTP_NORM_KIND;
+}
+
+uint32
+mtp_blink_marks(Relation index)
+{
+	uint8		kind = mtp_blink_info(index)->norm & MTP_NORM_KIND;
+	bool		bytes = kind != mtp_norm_kind(index_getprocid(index, 1, BTORDER_PROC),
+											  index->rd_indcollation[0]);
+
+	return (mtp_blink_equal_is_identical(index) ? MTP_BLINK_LISTS : 0) |
+		(bytes ? MTP_BLINK_BYTES : 0);
+}
+
 MtpBlinkInfo *
 mtp_blink_make_info(Relation rel)
 {
+	uint8		norm = norm_code(rel);
 	MtpBlinkInfo *info = MemoryContextAllocZero(rel->rd_indexcxt, sizeof(MtpBlinkInfo));
 
-	info->norm = mtp_norm_code(rel);
+	info->norm = norm;
 	info->nkeyatts = IndexRelationGetNumberOfKeyAttributes(rel);
 	info->natts = IndexRelationGetNumberOfAttributes(rel);
 	info->single = info->nkeyatts == 1 && mtp_norm_is_exact(info->norm);

@@ -16,6 +16,8 @@
  */
 #define LEAST_GAIN	(MTP_PAGE_ROOM / 16)
 
+StaticAssertDecl(MTP_MAX_ITEMS <= MTP_INSERT_ITEMS, "a record's number of items has its bits");
+
 /* Puts the image, which has the put's n items, in the page's place, with one record. */
 static void
 publish(MtpBlinkPut *put, Buffer buf, Page image, int n, const uint16 *pos,
@@ -203,6 +205,56 @@ falls_inside(MtpBlinkPut *put, Page page, int n, const uint16 *pos, const IndexT
 	return false;
 }
 
+/*
+ * Puts an entry's TID in the list before its place, among whose TIDs it falls; false if that has no
+ * room.  The rest of the page stays as it is.
+ */
+static bool
+splice_in(MtpBlinkPut *put, Buffer buf, uint16 pos, IndexTuple entry, uint64 norm)
+{
+	Page		page = BufferGetPage(buf);
+	MtpPos		p = mtp_page_locate(page, pos - 1);
+	IndexTuple	list = mtp_slot_body(page, p.node, p.slot);
+	MtpWalInsert rec = {.nitems = 1 | MTP_INSERT_SPLICES};
+	uint64		norms[2] = {norm, norm};
+	IndexTuple	made[2];
+	int			n = mtp_list_splice(list, &entry->t_tid, MTP_LIST_ROOM, made);
+	Size		bytes = mtp_page_bytes(page, n, made, norms);
+	Size		old = mtp_body_size(MtpHeader(page)->norm, list);
+	MtpChange	c;
+
+	if (n == 0 || mtp_page_need(MtpHeader(page)->nitems + n - 1,
+								mtp_page_body_bytes(page) - old + bytes) > MTP_PAGE_ROOM)
+		return false;
+
+	/* A change that reads the page's items relies on them (invariant B14). */
+	if (mtp_page_replace_reads(page, pos - 1, n, made, norm))
+		mtp_blink_check_items(put->rel, buf);
+
+	mtp_change_init(&c, put->rel, MTP_WAL_INSERT);
+	mtp_change_buffer(&c, buf, REGBUF_STANDARD);
+	c.progress = put->progress;
+	c.progress_to = put->progress_to;
+	mtp_change_begin(&c);
+	mtp_page_replace(page, pos - 1, n, made, norm);
+	mtp_change_data(&c, &rec, sizeof(rec));
+	mtp_change_bufdata(&c, 0, &pos, sizeof(pos));
+	mtp_change_bufdata(&c, 0, &entry->t_tid, sizeof(entry->t_tid));
+	mtp_change_finish(&c);
+
+	UnlockReleaseBuffer(buf);
+	for (int i = 0; i < n; i++)
+		pfree(made[i]);
+	return true;
+}
+
+bool
+mtp_blink_splice(MtpBlinkPut *put, Buffer buf, uint16 pos, IndexTuple entry, uint64 norm)
+{
+	return falls_inside(put, BufferGetPage(buf), 1, &pos, &entry, &norm) &&
+		splice_in(put, buf, pos, entry, norm);
+}
+
 bool
 mtp_blink_put_merged(MtpBlinkPut *put, Buffer buf, int n, const uint16 *pos,
 					 const IndexTuple *items, const uint64 *norms, bool *inside)
@@ -218,6 +270,8 @@ mtp_blink_put_merged(MtpBlinkPut *put, Buffer buf, int n, const uint16 *pos,
 	*inside = falls_inside(put, page, n, pos, items, norms);
 	if (!*inside)
 		return false;
+	if (n == 1 && !mtp_item_is_list(items[0]) && splice_in(put, buf, pos[0], items[0], norms[0]))
+		return true;
 	mtp_blink_check_items(put->rel, buf);
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower merge", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(cxt);

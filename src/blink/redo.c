@@ -54,6 +54,64 @@ redo_merge(Page page, int n, const uint16 *pos, const IndexTuple *items, const u
 	MemoryContextDelete(cxt);
 }
 
+/* Puts a TID in the list before the position. */
+static void
+redo_splice(Page page, const char *data)
+{
+	uint16		pos;
+	ItemPointerData tid;
+	MtpPos		p;
+	IndexTuple	list;
+	IndexTuple	made[2];
+	int			n;
+
+	memcpy(&pos, data, sizeof(pos));
+	memcpy(&tid, data + sizeof(pos), sizeof(tid));
+	p = mtp_page_locate(page, pos - 1);
+	list = mtp_slot_body(page, p.node, p.slot);
+	n = mtp_list_splice(list, &tid, MTP_LIST_ROOM, made);
+	if (n == 0)
+		elog(PANIC, "list on an mtpower index page does not take a row");
+	mtp_page_replace(page, pos - 1, n, made, mtp_norm_tuple(MtpHeader(page)->norm, list));
+	for (int i = 0; i < n; i++)
+		pfree(made[i]);
+}
+
+/* Puts the record's items on the page, and merges equal keys if it says so. */
+static void
+redo_items(Page page, const MtpWalInsert *rec, const char *data, Size len)
+{
+	bool		merges = (rec->nitems & MTP_INSERT_MERGES) != 0;
+	int			n = rec->nitems & MTP_INSERT_ITEMS;
+	Size		nsame = merges ? MTP_SAME_BYTES(MtpHeader(page)->nitems + n) : 0;
+	uint8	   *same = palloc(nsame);
+	uint16	   *pos = palloc(n * sizeof(uint16));
+	IndexTuple *items = palloc(n * sizeof(IndexTuple));
+	uint64	   *norms = palloc(n * sizeof(uint64));
+	char	   *copy = palloc(len);
+
+	/* A block's data has no alignment of its own, and the items need theirs. */
+	memcpy(pos, data, n * sizeof(uint16));
+	memcpy(same, data + n * sizeof(uint16), nsame);
+	memcpy(copy, data + n * sizeof(uint16) + nsame, len - n * sizeof(uint16) - nsame);
+	for (int i = 0, at = 0; i < n; i++)
+	{
+		items[i] = (IndexTuple) (copy + at);
+		if (!merges)
+			norms[i] = mtp_norm_tuple(MtpHeader(page)->norm, items[i]);
+		at += mtp_body_size(MtpHeader(page)->norm, items[i]);
+	}
+	if (merges)
+		redo_merge(page, n, pos, items, same);
+	else
+		mtp_page_insert(page, n, pos, items, norms);
+	pfree(same);
+	pfree(pos);
+	pfree(items);
+	pfree(norms);
+	pfree(copy);
+}
+
 /*
  * The record has positions and tuples; the norms are computed from the tuples again, since the page
  * knows their kind.
@@ -74,37 +132,13 @@ redo_insert(XLogReaderState *record)
 		Page		page = BufferGetPage(bufs[0]);
 		Size		len;
 		char	   *data = XLogRecGetBlockData(record, 0, &len);
-		bool		merges = (rec->nitems & MTP_INSERT_MERGES) != 0;
-		int			n = rec->nitems & ~MTP_INSERT_MERGES;
-		Size		nsame = merges ? MTP_SAME_BYTES(MtpHeader(page)->nitems + n) : 0;
-		uint8	   *same = palloc(nsame);
-		uint16	   *pos = palloc(n * sizeof(uint16));
-		IndexTuple *items = palloc(n * sizeof(IndexTuple));
-		uint64	   *norms = palloc(n * sizeof(uint64));
-		char	   *copy = palloc(len);
 
-		/* A block's data has no alignment of its own, and the items need theirs. */
-		memcpy(pos, data, n * sizeof(uint16));
-		memcpy(same, data + n * sizeof(uint16), nsame);
-		memcpy(copy, data + n * sizeof(uint16) + nsame, len - n * sizeof(uint16) - nsame);
-		for (int i = 0, at = 0; i < n; i++)
-		{
-			items[i] = (IndexTuple) (copy + at);
-			if (!merges)
-				norms[i] = mtp_norm_tuple(MtpHeader(page)->norm, items[i]);
-			at += mtp_body_size(MtpHeader(page)->norm, items[i]);
-		}
-		if (merges)
-			redo_merge(page, n, pos, items, same);
+		if (rec->nitems & MTP_INSERT_SPLICES)
+			redo_splice(page, data);
 		else
-			mtp_page_insert(page, n, pos, items, norms);
+			redo_items(page, rec, data, len);
 		PageSetLSN(page, record->EndRecPtr);
 		MarkBufferDirty(bufs[0]);
-		pfree(same);
-		pfree(pos);
-		pfree(items);
-		pfree(norms);
-		pfree(copy);
 	}
 	mtp_redo_release(bufs, block_count(record));
 }
@@ -270,7 +304,7 @@ redo_newroot(XLogReaderState *record)
 	bufs[0] = XLogInitBufferForRedo(record, 0);
 	bufs[1] = XLogInitBufferForRedo(record, 1);
 	redo_page(record, 1, bufs[1]);
-	mtp_blink_meta_init(BufferGetPage(bufs[0]), rec->root, rec->level, rec->lists != 0);
+	mtp_blink_meta_init(BufferGetPage(bufs[0]), rec->root, rec->level, rec->marks);
 	PageSetLSN(BufferGetPage(bufs[0]), record->EndRecPtr);
 	MarkBufferDirty(bufs[0]);
 	mtp_redo_release(bufs, block_count(record));
@@ -408,9 +442,9 @@ desc_insert(StringInfo buf, XLogReaderState *record)
 {
 	MtpWalInsert *rec = (MtpWalInsert *) XLogRecGetData(record);
 
-	appendStringInfo(buf, "items %u children %d%s", rec->nitems & ~MTP_INSERT_MERGES,
-					 block_count(record) - 1,
-					 (rec->nitems & MTP_INSERT_MERGES) ? " merges" : "");
+	appendStringInfo(buf, "items %u children %d%s", rec->nitems & MTP_INSERT_ITEMS,
+					 block_count(record) - 1, (rec->nitems & MTP_INSERT_MERGES) ? " merges" :
+					 (rec->nitems & MTP_INSERT_SPLICES) ? " splices" : "");
 }
 
 static void

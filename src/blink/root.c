@@ -27,7 +27,7 @@ mtp_blink_new_root(Relation rel, Buffer meta, uint32 level, int npages, Buffer *
 	Page		page = palloc(BLCKSZ);
 	PageHeader	ph = (PageHeader) page;
 	MtpWalNewRoot rec = {.root = BufferGetBlockNumber(rootbuf),.level = level,
-	.lists = MtpBlinkMetaOf(BufferGetPage(meta))->lists};
+	.marks = MtpBlinkMetaOf(BufferGetPage(meta))->marks};
 	MtpChange	c;
 	IndexTupleData first = {0};
 
@@ -60,7 +60,7 @@ mtp_blink_new_root(Relation rel, Buffer meta, uint32 level, int npages, Buffer *
 	 * root yet, and one that comes by the old root finds its way by right links.
 	 */
 	mtp_change_begin(&c);
-	mtp_blink_meta_init(BufferGetPage(meta), rec.root, level, rec.lists != 0);
+	mtp_blink_meta_init(BufferGetPage(meta), rec.root, level, rec.marks);
 	memcpy(BufferGetPage(rootbuf), page, BLCKSZ);
 	for (int i = 0; i < k - 1; i++)
 		MtpHeader(BufferGetPage(bufs[i]))->flags &= ~MTP_INCOMPLETE;

@@ -473,10 +473,9 @@ check_meta(MtpVerify *v, BlockNumber *root, uint32 *level)
 	if (meta->version != MTP_BLINK_VERSION)
 		mtp_verify_fail(v, MTP_BLINK_META, -1, "File version is %u, current version is %u.",
 						meta->version, MTP_BLINK_VERSION);
-	if (meta->lists > 1)
-		mtp_verify_fail(v, MTP_BLINK_META, -1, "Metapage has an impossible mark for lists, %u.",
-						meta->lists);
-	v->lists = meta->lists != 0;
+	if (meta->marks & ~MTP_BLINK_MARKS)
+		mtp_verify_fail(v, MTP_BLINK_META, -1, "Metapage has impossible marks, %u.", meta->marks);
+	v->lists = (meta->marks & MTP_BLINK_LISTS) != 0;
 	*root = meta->root;
 	*level = meta->level;
 	if (*root != InvalidBlockNumber &&

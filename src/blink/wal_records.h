@@ -19,6 +19,9 @@
  * With MTP_INSERT_MERGES in nitems the page is a leaf whose equal keys are merged into lists
  * (mtp_page_merge).  Then the bits that say which follow the positions, MTP_SAME_BYTES of all
  * items.
+ *
+ * With MTP_INSERT_SPLICES the item before pos[0] is a list that gets a TID, which stands behind the
+ * position in place of the tuple (mtp_list_splice); nitems is 1.
  */
 typedef struct MtpWalInsert
 {
@@ -26,6 +29,8 @@ typedef struct MtpWalInsert
 } MtpWalInsert;
 
 #define MTP_INSERT_MERGES	0x8000
+#define MTP_INSERT_SPLICES	0x4000
+#define MTP_INSERT_ITEMS	0x3FFF	/* the bits of the number */
 
 /*
  * MTP_WAL_SPLIT.  Blocks 0 .. k-1: the pages, left to right.  Block 0 is changed; data: MtpWalLeft,
@@ -62,7 +67,7 @@ typedef struct MtpWalNewRoot
 {
 	BlockNumber root;
 	uint32		level;
-	uint32		lists;			/* of the metapage */
+	uint32		marks;			/* of the metapage */
 } MtpWalNewRoot;
 
 /*

@@ -41,7 +41,7 @@ owner_alone(Relation index)
 static MtpOrder *
 btree_order(Relation index)
 {
-	MtpOrder   *order = mtp_batch_order_make(index);
+	MtpOrder   *order = mtp_batch_order_make(index, mtp_norm_code(index));
 
 	pfree(_bt_mkscankey(index, NULL));
 	return order;

@@ -615,6 +615,15 @@ mtp_page_insert_reads(Page page, int n, Size bytes)
 	return gap(page) < bytes;
 }
 
+/* Takes an item's dead hint away. */
+static void
+clear_dead(Page page, const MtpPos *p)
+{
+	if (mtp_slot_dead(page, p->node, p->slot) && MtpHeader(page)->ndead > 0)
+		MtpHeader(page)->ndead--;
+	MtpNodes(page)[p->node].offs[p->slot] &= ~MTP_SLOT_DEAD;
+}
+
 /* Takes the items at ranks pos[0] < pos[1] < … out of the directory; their bodies are garbage. */
 static void
 drop_items(Page page, int n, const uint16 *pos)
@@ -634,8 +643,7 @@ drop_items(Page page, int n, const uint16 *pos)
 		if (h->type == MTP_PAGE_LEAF && mtp_item_is_list(itup))
 			MtpListHeadOf(itup)->dead = 0;
 		h->garbage += mtp_body_size(h->norm, itup);
-		if (mtp_slot_dead(page, p.node, p.slot) && h->ndead > 0)
-			h->ndead--;
+		clear_dead(page, &p);
 		memmove(&node->heads[p.slot], &node->heads[p.slot + 1], tail * sizeof(uint32));
 		memmove(&node->offs[p.slot], &node->offs[p.slot + 1], tail * sizeof(uint16));
 		node->heads[p.slot + tail] = 0;
@@ -660,6 +668,65 @@ drop_items(Page page, int n, const uint16 *pos)
 		h->flags &= ~MTP_HAS_DEAD;
 	if (h->nitems == 0)
 		merge_in(page, 0, NULL, NULL, NULL);	/* gives the bodies' room back */
+}
+
+/* True if an item's whole body takes as many bytes as the one in its place, which is whole, too. */
+static bool
+goes_over(Page page, const MtpPos *p, IndexTuple item, uint64 norm)
+{
+	const MtpPageHeader *h = MtpHeader(page);
+
+	return !mtp_off_narrow(h->norm, MtpNodes(page)[p->node].offs[p->slot]) &&
+		!mtp_page_narrows_item(h, item, norm) &&
+		mtp_body_size(h->norm, item) ==
+		mtp_body_size(h->norm, mtp_slot_body(page, p->node, p->slot));
+}
+
+bool
+mtp_page_replace_reads(Page page, int pos, int n, const IndexTuple *items, uint64 norm)
+{
+	uint64		norms[2] = {norm, norm};
+	MtpPos		p = mtp_page_locate(page, pos);
+
+	return !(n == 1 && goes_over(page, &p, items[0], norm)) &&
+		(grew_much(MtpHeader(page)->nitems, MtpHeader(page)->nitems + n - 1) ||
+		 mtp_page_insert_reads(page, n, mtp_page_bytes(page, n, items, norms)));
+}
+
+/* A list that gets a TID mostly has the room already, so its body stays where it is. */
+void
+mtp_page_replace(Page page, int pos, int n, const IndexTuple *items, uint64 norm)
+{
+	uint16		ranks[2] = {pos, pos};
+	uint64		norms[2] = {norm, norm};
+	MtpPos		p = mtp_page_locate(page, pos);
+	int			before = MtpHeader(page)->nitems;
+	bool		reads PG_USED_FOR_ASSERTS_ONLY = true;
+
+	Assert(n > 0 && n <= lengthof(ranks));
+	if (n == 1 && goes_over(page, &p, items[0], norm))
+	{
+		IndexTuple	body = mtp_slot_body(page, p.node, p.slot);
+		Size		size = IndexTupleSize(items[0]);
+
+		clear_dead(page, &p);
+		memcpy(body, items[0], size);
+		memset((char *) body + size, 0, mtp_body_size(MtpHeader(page)->norm, body) - size);
+		return;
+	}
+#ifdef USE_ASSERT_CHECKING
+	reads = mtp_page_replace_reads(page, pos, n, items, norm);
+#endif
+	drop_items(page, 1, ranks);
+	for (int i = n - 1; i >= 0; i--)
+		if (!insert_one(page, pos, items[i], norm))
+		{
+			Assert(reads);
+			merge_in(page, i + 1, ranks, items, norms);
+			break;
+		}
+	if (grew_much(before, MtpHeader(page)->nitems))
+		rewindow(page);
 }
 
 void

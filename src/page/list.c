@@ -358,6 +358,51 @@ mtp_list_remove(IndexTuple itup, int n, const uint16 *at)
 	memset((char *) itup + next, 0, size - next);
 }
 
+/* A list of n TIDs with an item's key, palloc'd; NULL if they have no room in one. */
+static IndexTuple
+make_list(IndexTuple key, Size room, const ItemPointerData *tids, int n)
+{
+	char	   *buf;
+	MtpListMaker m;
+
+	/* The key of a damaged list may be too wide. */
+	room = Max(room, mtp_item_key_size(key));
+	buf = palloc(room);
+	mtp_list_begin(&m, buf, room, key, &tids[0]);
+	for (int i = 1; i < n; i++)
+		if (!mtp_list_add(&m, &tids[i]))
+		{
+			pfree(buf);
+			return NULL;
+		}
+	(void) mtp_list_end(&m);
+	return m.itup;
+}
+
+int
+mtp_list_splice(IndexTuple list, const ItemPointerData *tid, Size room, IndexTuple *made)
+{
+	ItemPointerData tids[MTP_LIST_TIDS + 1];
+	int			n = mtp_list_decode(list, tids);
+	int			at = n;
+
+	while (at > 0 && mtp_tid_code(&tids[at - 1]) > mtp_tid_code(tid))
+	{
+		tids[at] = tids[at - 1];
+		at--;
+	}
+	if (at == 0 || at == n || mtp_tid_code(&tids[at - 1]) == mtp_tid_code(tid))
+		return 0;
+	tids[at] = *tid;
+	n++;
+	made[0] = make_list(list, room, tids, n);
+	if (made[0] != NULL)
+		return 1;
+	made[0] = make_list(list, room, tids, n / 2);
+	made[1] = make_list(list, room, tids + n / 2, n - n / 2);
+	return made[0] != NULL && made[1] != NULL ? 2 : 0;
+}
+
 static int
 compare_codes(const void *a, const void *b)
 {

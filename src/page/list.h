@@ -167,6 +167,15 @@ extern Size mtp_list_end(MtpListMaker *m);
 extern void mtp_list_remove(IndexTuple itup, int n, const uint16 *at);
 
 /*
+ * Puts a TID among those of a list, between the first and the last: made[0] gets the list that
+ * comes of it or, where that has no room, made[0] and made[1] its halves.  Returns how many they
+ * are; palloc'd.  0 if the list is damaged, has the TID, or its halves have no room.  room: for the
+ * largest list.
+ */
+extern int	mtp_list_splice(IndexTuple list, const ItemPointerData *tid, Size room,
+							IndexTuple *made);
+
+/*
  * Makes lists of n leaf items in key order: what has the same key becomes as few items as possible,
  * in the order of its TIDs, with intervals that don't overlap.  Bit i of same[] says that item i
  * has the key of the one before it.  Returns the new items, whose number *n gets; palloc'd, as is

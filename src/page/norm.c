@@ -10,6 +10,7 @@
 #include "access/genam.h"
 #include "access/nbtree.h"
 #include "catalog/pg_collation.h"
+#include "core/collation.h"
 #include "page/norm.h"
 #include "port/pg_bswap.h"
 #include "utils/fmgroids.h"
@@ -50,8 +51,10 @@ mtp_norm_kind(Oid cmp_proc, Oid collation)
 uint8
 mtp_norm_column_code(Relation index, int column)
 {
+	Oid			collation = index->rd_indcollation[column];
 	uint8		code = mtp_norm_kind(index_getprocid(index, column + 1, BTORDER_PROC),
-									 index->rd_indcollation[column]);
+									 mtp_collation_by_bytes(collation) ? C_COLLATION_OID :
+									 collation);
 
 	if (index->rd_indoption[column] & INDOPTION_DESC)
 		code |= MTP_NORM_DESC;

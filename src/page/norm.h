@@ -84,7 +84,11 @@ mtp_norm_width(uint8 code)
  */
 extern uint8 mtp_norm_code(Relation index);
 
-/* The same for another key column, from 0 on.  MTP_NORM_NONE keeps its ordering options. */
+/*
+ * The same for another key column, from 0 on.  MTP_NORM_NONE keeps its ordering options.  Text in
+ * C.UTF-8 of the C library is taken for text in C if this library orders it so
+ * (mtp_collation_by_bytes): what is stored may have come from another one.
+ */
 extern uint8 mtp_norm_column_code(Relation index, int column);
 
 /* The kind for values that this btree comparison function takes on both sides, under a collation */

@@ -437,6 +437,17 @@ extern void mtp_page_insert(Page page, int n, const uint16 *pos,
 							const IndexTuple *items, const uint64 *norms);
 
 /*
+ * Puts n items of one key, one or two, in the place of the leaf's item at rank pos, which has that
+ * key too.  Its hints are forgotten.  norm: of the key.  The items must fit when it is gone, and
+ * must not lie on the page itself.
+ */
+extern void mtp_page_replace(Page page, int pos, int n, const IndexTuple *items, uint64 norm);
+
+/* True if that may read other items than the one that goes (as mtp_page_insert_reads). */
+extern bool mtp_page_replace_reads(Page page, int pos, int n, const IndexTuple *items,
+								   uint64 norm);
+
+/*
  * True if mtp_page_insert may read items that are there already, and not only the directory.  Then
  * mtp_page_fault must have found the page good.  bytes: of the new items (mtp_page_bytes).
  */

@@ -6,12 +6,11 @@
 
 #include "access/nbtree.h"
 #include "catalog/pg_collation.h"
-#include "catalog/pg_database.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type_d.h"
 #include "common/hashfn.h"
+#include "core/collation.h"
 #include "miscadmin.h"
-#include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -59,36 +58,15 @@ locale_version(char provider, const char *locale)
 static uint32
 collation_version(Oid collation)
 {
-	bool		is_default = collation == DEFAULT_COLLATION_OID;
-	int			cache = is_default ? DATABASEOID : COLLOID;
 	uint32		version = 0;
-	HeapTuple	tuple;
-	AttrNumber	attnum;
 	char		provider;
-	Datum		locale;
-	bool		isnull;
+	char	   *locale;
 
 	if (!OidIsValid(collation) || MtpCollationIsC(collation))
 		return 0;
-	tuple = SearchSysCache1(cache, ObjectIdGetDatum(is_default ? MyDatabaseId : collation));
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for collation %u", collation);
-	if (is_default)
-	{
-		provider = ((Form_pg_database) GETSTRUCT(tuple))->datlocprovider;
-		attnum = provider == COLLPROVIDER_LIBC ? Anum_pg_database_datcollate :
-			Anum_pg_database_datlocale;
-	}
-	else
-	{
-		provider = ((Form_pg_collation) GETSTRUCT(tuple))->collprovider;
-		attnum = provider == COLLPROVIDER_LIBC ? Anum_pg_collation_collcollate :
-			Anum_pg_collation_colllocale;
-	}
-	locale = SysCacheGetAttr(cache, tuple, attnum, &isnull);
-	if (!isnull)
-		version = locale_version(provider, TextDatumGetCString(locale));
-	ReleaseSysCache(tuple);
+	locale = mtp_collation_locale(collation, &provider);
+	if (locale != NULL)
+		version = locale_version(provider, locale);
 	return version;
 }
 

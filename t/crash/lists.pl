@@ -29,7 +29,7 @@ jit = off
 max_wal_size = 4GB
 });
 $node->start;
-$node->safe_psql('postgres', 'CREATE EXTENSION mtpower;' . lists_sql('mtpower') . 'CREATE TABLE done (id bigint)');
+$node->safe_psql('postgres', 'CREATE EXTENSION mtpower; CREATE EXTENSION pg_walinspect;' . lists_sql('mtpower') . 'CREATE TABLE done (id bigint)');
 my $file = rows_file(600);
 my ($changes) = lists_scripts($file);
 # What was acknowledged must be there.
@@ -55,6 +55,12 @@ foreach my $round (1 .. $rounds)
 	my $run = start_pgbench($node, 60, 4, @scripts, $acknowledged => 1);
 	$node->poll_query_until('postgres', "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '$before') > 300000") or die 'no load';
 	sleep(rand(0.5));
+	if ($what =~ /one by one/)
+	{
+		my $end = $node->lsn('flush');
+		cmp_ok($node->safe_psql('postgres', "SELECT count(*) FROM pg_get_wal_records_info('$before', '$end') WHERE description ~ '^items 1 children 0 splices'"),
+			'>', 100, "$what: TIDs fell into lists");
+	}
 	cmp_ok(MtpJudgeDisturb::kill_server($node), '>', 1, "$what: killed");
 	eval { $run->{h}->finish };
 	unlike($run->{err}, qr/ERROR:(?!.*(?:serialize|terminat|deadlock))/, "$what: no error before") or diag($run->{err});

@@ -11,6 +11,7 @@
 #include "core/core.h"
 
 #include "hash/hash.h"
+#include "random.h"
 #include "server.h"
 
 typedef struct Entry
@@ -27,24 +28,6 @@ static int	distinct;
 
 #define check(cond) \
 	do { if (!(cond)) die("line %d: %s (%d entries, %d hashes)", __LINE__, #cond, nmodel, distinct); } while (0)
-
-/* xorshift64*: the same numbers everywhere. */
-static uint64 rng;
-
-static uint64
-rnd64(void)
-{
-	rng ^= rng >> 12;
-	rng ^= rng << 25;
-	rng ^= rng >> 27;
-	return rng * UINT64CONST(2685821657736338717);
-}
-
-static uint32
-rnd(uint64 n)
-{
-	return (uint32) ((rnd64() >> 32) % n);
-}
 
 /* ---------- bucket.c ---------- */
 

@@ -11,11 +11,11 @@
 
 #include "core/links.h"
 #include "page/page.h"
+#include "random.h"
 #include "server.h"
 
 #define TIDS_MAX	3000
 
-static uint64 rng;
 static uint64 codes[TIDS_MAX];	/* ascending, as mtp_tid_code has them */
 static int	ncodes;
 static const char *where = "start";
@@ -41,21 +41,6 @@ CopyIndexTuple(IndexTuple source)
 	Size		size = IndexTupleSize(source);
 
 	return memcpy(palloc(size), source, size);
-}
-
-static uint64
-rnd64(void)
-{
-	rng ^= rng >> 12;
-	rng ^= rng << 25;
-	rng ^= rng >> 27;
-	return rng * UINT64CONST(2685821657736338717);
-}
-
-static int
-rnd(int n)
-{
-	return (int) ((rnd64() >> 33) % n);
 }
 
 static ItemPointerData
@@ -444,11 +429,67 @@ test_merge(bool by_offset)
 	return nmade - n;
 }
 
+/*
+ * A TID that is missing between the others of a list comes into it: the list is what making it at
+ * once gives or, where it has no room, two halves.  None other is taken.  Returns how many they are.
+ */
+static int
+test_splice(void)
+{
+	IndexTuple	key = random_key(16);
+	Size		room = 16 + (rnd(3) ? MTP_LIST_BYTES : 20 + rnd(100));
+	int			to;
+	IndexTuple	itup = make(key, room, 0, &to);
+	int			at = to > 2 ? 1 + rnd(to - 2) : 0;
+	ItemPointerData first = tid_of(codes[0]);
+	ItemPointerData last = tid_of(codes[to - 1]);
+	ItemPointerData tid = tid_of(codes[at]);
+	IndexTuple	made[2];
+	int			n = 0;
+
+	where = "splice";
+	if (to > 1)
+	{
+		check(mtp_list_splice(itup, &tid, room, made) == 0);
+		check(mtp_list_splice(itup, &first, room, made) == 0);
+		check(mtp_list_splice(itup, &last, room, made) == 0);
+	}
+	free(itup);
+	if (to > 2)
+	{
+		uint64		with[TIDS_MAX];
+		int			all = ncodes;
+		int			half = 0;
+
+		/* What follows takes the room that the TID leaves. */
+		memcpy(with, codes, sizeof(with));
+		memmove(codes + at, codes + at + 1, (--ncodes - at) * sizeof(uint64));
+		itup = make(key, room, 0, &to);
+		memcpy(codes, with, sizeof(with));
+		ncodes = all;
+		n = mtp_list_splice(itup, &tid, room, made);
+		free(itup);
+		if (n == 2)
+			half = (to + 1) / 2;
+		check(n > 0 || room < 16 + MTP_LIST_BYTES);
+		for (int i = 0; i < n; i++)
+		{
+			itup = exact(made[i]);
+			check_list(itup, key, i == 0 ? 0 : half, i == n - 1 ? to + 1 : half);
+			free(itup);
+			free(made[i]);
+		}
+	}
+	free(key);
+	return n;
+}
+
 int
 main(int argc, char **argv)
 {
 	int			good = 0;
 	int			more = 0;
+	int			halves = 0;
 
 	if (argc != 3)
 		die("usage: list_test SEED ROUNDS");
@@ -461,6 +502,7 @@ main(int argc, char **argv)
 		test_making();
 		(void) test_merge(rnd(2));
 		good += test_damage();
+		halves += test_splice() == 2;
 		test_removal();
 		test_garbage();
 	}
@@ -471,7 +513,7 @@ main(int argc, char **argv)
 			more = Max(more, test_merge(true));
 	}
 	where = "end";
-	check(good > 0 && (more > 0 || MaxHeapTuplesPerPage < 200));
+	check(good > 0 && halves > 0 && (more > 0 || MaxHeapTuplesPerPage < 200));
 	printf("ok\n");
 	return 0;
 }

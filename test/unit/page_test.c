@@ -15,6 +15,7 @@
 #include "access/nbtree.h"
 #include "page/page.h"
 #include "page/search.h"
+#include "random.h"
 #include "server.h"
 #include "utils/uuid.h"
 
@@ -52,6 +53,7 @@ static Page twin;
 static int64 ordinal;
 static int64 nnarrow;			/* narrow items that were seen, and … */
 static int64 nrefused;			/* … pages that could not be packed anew */
+static int	nreplaced;			/* items whose place others took */
 static const char *where = "start";
 
 #define check(cond) \
@@ -64,24 +66,6 @@ fail(const char *what, int line)
 		line, where, what, plan.code, plan.inner, plan.highkey, plan.distinct, plan.pad,
 		plan.nulls, plan.odd, plan.order, (unsigned long long) plan.span, (unsigned long long) plan.base,
 		plan.low_bits, plan.outliers, nmodel);
-}
-
-/* xorshift64*: the same numbers everywhere. */
-static uint64 rng;
-
-static uint64
-rnd64(void)
-{
-	rng ^= rng >> 12;
-	rng ^= rng << 25;
-	rng ^= rng >> 27;
-	return rng * UINT64CONST(2685821657736338717);
-}
-
-static int
-rnd(int n)
-{
-	return (int) ((rnd64() >> 33) % n);
 }
 
 /* ---------- keys ---------- */
@@ -572,6 +556,57 @@ step_delete(int percent)
 	nmodel = kept;
 }
 
+/*
+ * An item of the same key, perhaps of more bytes, takes one's place, or two of them do: then the
+ * second one has a TID above all others.
+ */
+static void
+step_replace(void)
+{
+	int			i = rnd(Max(nmodel, 1));
+	Size		size,
+				old,
+				bytes;
+	IndexTuple	made[2];
+	uint64		norms[2];
+	int			n = 1;
+	MtpPos		p;
+
+	where = "replace";
+	if (nmodel == 0 || nmodel == ITEMS_MAX || plan.inner)
+		return;
+	norms[0] = norms[1] = model[i].norm;
+	size = IndexTupleSize(model[i].itup);
+	made[0] = memcpy(malloc(MTP_MAX_ITEM), model[i].itup, size);
+	for (int more = rnd(2) ? rnd(plan.pad + 1) : 0; more > 0 && size < MTP_MAX_ITEM; more--)
+		((char *) made[0])[size++] = (char) rnd64();
+	made[0]->t_info = (made[0]->t_info & ~INDEX_SIZE_MASK) | size;
+	made[1] = memcpy(malloc(size), made[0], size);
+	ItemPointerSetBlockNumber(&made[1]->t_tid, 1000000000 + nreplaced);
+	if (rnd(2) && (i + 1 == nmodel || compare(made[1], model[i + 1].itup) < 0))
+		n = 2;
+
+	p = mtp_page_locate(page, i);
+	old = mtp_body_size(MtpHeader(page)->norm, mtp_slot_body(page, p.node, p.slot));
+	bytes = mtp_page_bytes(page, n, made, norms) + mtp_page_body_bytes(page) - old;
+	if (mtp_page_need(nmodel + n - 1, bytes) <= MTP_PAGE_ROOM)
+	{
+		mtp_page_replace(page, i, n, made, norms[0]);
+		mtp_page_replace(twin, i, n, made, norms[0]);
+		free(model[i].itup);
+		memmove(&model[i + n], &model[i + 1], (nmodel - i - 1) * sizeof(Entry));
+		for (int k = 0; k < n; k++)
+			model[i + k] = (Entry)
+		{
+			.itup = memcpy(malloc(size), made[k], size),.norm = norms[k]
+		};
+		nmodel += n - 1;
+		nreplaced++;
+	}
+	free(made[0]);
+	free(made[1]);
+}
+
 static void
 step_dead(void)
 {
@@ -687,7 +722,7 @@ run_plan(int steps)
 	start();
 	for (int i = 0; i < steps; i++)
 	{
-		int			what = rnd(18);
+		int			what = rnd(19);
 
 		if (what < 11)
 			step_insert(1 + (rnd(4) ? rnd(3) : rnd(60)));
@@ -695,8 +730,10 @@ run_plan(int steps)
 			step_delete(rnd(3) ? 5 : rnd(101));
 		else if (what < 16)
 			step_dead();
-		else
+		else if (what < 18)
 			step_pack(rnd(2));
+		else
+			step_replace();
 		check_all();
 	}
 	/* To the last byte. */
@@ -876,7 +913,7 @@ main(int argc, char **argv)
 	}
 	test_garbage();
 	where = "end";
-	check(rounds < 100 || (nnarrow > 0 && nrefused > 0));
+	check(rounds < 100 || (nnarrow > 0 && nrefused > 0 && nreplaced > 0));
 	printf("ok\n");
 	return 0;
 }

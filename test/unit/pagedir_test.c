@@ -17,6 +17,7 @@
 
 #include "access/transam.h"
 #include "pagedir/pagedir.h"
+#include "random.h"
 #include "server.h"
 
 #define ATTS_MAX	9
@@ -73,7 +74,6 @@ static char *image;
 static char *directory;
 static Size directory_size;
 static MtpPagedirColumns columns;
-static uint64 rng;
 static jmp_buf raised;
 static bool changed;			/* a dictionary was not what it had been: nothing of it is used */
 static int	raise_after;		/* comparisons until one raises; 0: none does */
@@ -82,21 +82,6 @@ static long nsearches, nfound, nnothing, nlooks, nchanged, nraised, nexact, next
 #define check(cond) \
 	((cond) ? (void) 0 : die("line %d: %s (%d columns, types %d %d, distinct %d spread %d nulls %d toasted %d aborted %d)", __LINE__, #cond, columns.n, \
 		type_of[columns.column[0].tag.attnum - 1], columns.n > 1 ? type_of[columns.column[1].tag.attnum - 1] : -1, distinct, spread, nulls, toasted, aborted))
-
-static uint64
-rnd64(void)
-{
-	rng ^= rng >> 12;
-	rng ^= rng << 25;
-	rng ^= rng >> 27;
-	return rng * UINT64CONST(2685821657736338717);
-}
-
-static int
-rnd(int n)
-{
-	return (int) ((rnd64() >> 33) % n);
-}
 
 /* Of this very size, with nothing behind */
 static char *

@@ -5,6 +5,7 @@
  * Include once.  Errors end the program.  What differs between releases stands at the end.
  */
 #include "access/detoast.h"
+#include "core/collation.h"
 #include "storage/bufpage.h"
 #include "utils/memutils.h"
 #include "utils/pg_locale.h"
@@ -116,6 +117,12 @@ ExceptionalCondition(const char *condition, const char *type, const char *file, 
 #endif
 {
 	die("assertion failed: %s, %s:%d", condition, file, line);
+}
+
+bool
+mtp_collation_by_bytes(Oid collation)
+{
+	die("there is no catalog");
 }
 
 /* A row type of n columns */

@@ -599,6 +599,9 @@ test_wide(MtpOrder *order, uint32 n, bool with_error)
 	int			tids = rnd() % 3;
 
 	make_columns(order, rnd() % 5 == 0);
+	order->paired = false;
+	if (rnd() % 2)
+		mtp_batch_order_pair(order);
 	for (uint32 i = 0; i < n; i++)
 	{
 		uint64		at = tids == 0 ? i : tids == 1 ? n - i : (uint32) rnd() % n * 1000 + i % 1000;
