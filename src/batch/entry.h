@@ -108,7 +108,8 @@ extern IndexTuple mtp_batch_narrow_form(uint8 code, MtpNarrow e);
 
 /*
  * Any index tuple, with a prefix of 64 bits that sorts as the first column's values do: its
- * normalized key or, for a collation, an abbreviated key.  So most comparisons don't look further.
+ * normalized key or, for a collation, an abbreviated key; or as those of two columns, in a build.
+ * So most comparisons don't look further.
  */
 typedef struct MtpWide
 {

@@ -107,26 +107,42 @@ mtp_batch_order_pair(MtpOrder *order)
 }
 
 /*
- * The first column's value in 32 bits, and what is above in the second one's normalized key.  A
- * null's number stays what it is.  Where another pair gives that, the next word tells (words.h).
+ * A normalized key in 32 bits of the same order: the value, if that has four bytes at most, else
+ * the upper half.
+ */
+static uint32
+half_prefix(uint8 code, uint64 norm)
+{
+	uint8		kind = code & MTP_NORM_KIND;
+	bool		desc = (code & MTP_NORM_DESC) != 0;
+	uint64		least = 0;
+
+	if (!mtp_norm_is_exact(code) || mtp_norm_width(code) > sizeof(int32))
+		return norm >> 32;
+	if (norm == mtp_norm_datum(code, (Datum) 0, true))
+		return norm == 0 ? 0 : PG_UINT32_MAX;
+	if (kind == MTP_NORM_INT2 || kind == MTP_NORM_INT4)
+		least = mtp_norm_datum(MTP_NORM_INT4, Int32GetDatum(PG_INT32_MIN), false);
+	return desc ? PG_UINT32_MAX - (~norm - least) : norm - least;
+}
+
+/*
+ * The prefix of two columns.  A null's number in the first one stays what it is.  Where another
+ * pair gives that, the next word tells (words.h).
  */
 static uint64
 pair_prefix(MtpOrder *order, IndexTuple itup)
 {
-	uint8		kind = order->code & MTP_NORM_KIND;
-	uint64		least;
+	uint8		second = order->columns[1].code;
 	uint64		first = mtp_norm_tuple(order->code, itup);
 	Datum		value;
 	bool		isnull;
 
 	if (first == mtp_norm_datum(order->code, (Datum) 0, true))
 		return first;
-	least = mtp_norm_datum(MTP_NORM_INT4, Int32GetDatum(PG_INT32_MIN), false);
-	if (kind != MTP_NORM_INT2 && kind != MTP_NORM_INT4)
-		least = 0;
 	value = index_getattr(itup, 2, order->tupdesc, &isnull);
-	first = (order->code & MTP_NORM_DESC) ? PG_UINT32_MAX - (~first - least) : first - least;
-	return first << 32 | mtp_norm_datum(order->columns[1].code, value, isnull) >> 32;
+	return (uint64) half_prefix(order->code, first) << 32 |
+		half_prefix(second, mtp_norm_datum(second, value, isnull));
 }
 
 uint64
@@ -246,7 +262,7 @@ mtp_batch_order_compare_keys(MtpOrder *order, const MtpWide *a, const MtpWide *b
 	if (a->prefix != b->prefix)
 		return a->prefix < b->prefix ? -1 : 1;
 
-	/* Equal exact norms are equal values, unless one may be a null's. */
+	/* Equal exact norms are equal values, unless one may be a null's; so are those of pairs. */
 	if (mtp_norm_is_exact(order->code) && a->prefix != 0 && a->prefix != PG_UINT64_MAX)
 		first = 1;
 	return compare_columns(order, a->itup, b->itup, first, order->nkeys, order->nwords);

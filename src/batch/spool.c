@@ -111,7 +111,6 @@ mtp_batch_spool_begin(MtpOrder *order, Size memory)
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	MtpSpool   *spool = palloc0(sizeof(MtpSpool));
 
-	mtp_batch_order_pair(order);
 	spool->order = order;
 	spool->context = cxt;
 	mtp_batch_spool_set_memory(spool, memory);

@@ -9,7 +9,8 @@
  *	one more word, if that is the number of a null: whether it is one;
  *	of bytes, the rest of them, eight by eight.  A word that ends with a zero byte may be the last:
  *	text has no zeros in it, so it is.  Where bytea ends, a word with its length says.
- * The first word is the entry's prefix.
+ * The first word is the entry's prefix.  In a build that may have the upper half of the second
+ * column's word behind the first one's value (mtp_batch_order_pair); that word comes all the same.
  *
  * Where the order is not known from bytes (another kind of column, or of prefix), MTP_WORD_NONE
  * stands for the rest of the key: mtp_batch_order_compare() tells.

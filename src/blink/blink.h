@@ -88,8 +88,15 @@ typedef struct MtpBlinkInfo
 	uint32		level;
 } MtpBlinkInfo;
 
-/* Valid until the next relcache invalidation is processed: the caller copies what must last. */
+/*
+ * Valid until the next relcache invalidation is processed: the caller copies what must last.
+ * Raises an error if the index is not usable with the C library here.  Not for an index that others
+ * build.
+ */
 extern MtpBlinkInfo *mtp_blink_make_info(Relation rel);
+
+/* False if mtp_blink_info would raise that error. */
+extern bool mtp_blink_usable(Relation rel);
 
 static inline MtpBlinkInfo *
 mtp_blink_info(Relation rel)

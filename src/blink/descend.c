@@ -121,11 +121,16 @@ mtp_blink_lists(Relation rel)
 int
 mtp_blink_height(Relation rel)
 {
-	MtpBlinkInfo *info = mtp_blink_info(rel);
+	MtpBlinkInfo *info;
 	uint32		level;
 	BlockNumber root;
 
+	/* Plans that don't use the index need it, too. */
+	if (!mtp_blink_usable(rel))
+		return 0;
+
 	/* A root that is out of date is good enough, and the next descent notices. */
+	info = mtp_blink_info(rel);
 	if (info->root != InvalidBlockNumber)
 		return info->level;
 	return read_root(rel, &root, &level) ? (int) level : 0;

@@ -75,9 +75,10 @@ has_bytes_mark(Relation rel, bool given)
 /*
  * The code of the index's normalized keys.  The order of C.UTF-8 is the C library's, and may be
  * another one elsewhere.  So an index is what it was when it was built, and its metapage tells.
+ * *usable gets false if its order is not that of the library here.
  */
 static uint8
-norm_code(Relation rel)
+norm_code(Relation rel, bool *usable)
 {
 	uint8		code = mtp_norm_code(rel);
 	bool		known = (code & MTP_NORM_KIND) != MTP_NORM_NONE;
@@ -85,18 +86,13 @@ norm_code(Relation rel)
 	Oid			compare = index_getprocid(rel, 1, BTORDER_PROC);
 	bool		has;
 
+	*usable = true;
 	if (mtp_norm_kind(compare, collation) != MTP_NORM_NONE ||
 		mtp_norm_kind(compare, C_COLLATION_OID) == MTP_NORM_NONE ||
 		!mtp_collation_is_c_utf8(collation))
 		return code;
 	has = has_bytes_mark(rel, known);
-	if (has && !known)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("index \"%s\" was built where collation \"%s\" has the order of code points",
-						RelationGetRelationName(rel), get_collation_name(collation)),
-				 errdetail("The C library of this server is not known to order C.UTF-8 so."),
-				 errhint("Please REINDEX it.")));
+	*usable = known || !has;
 	return has ? code : code & ~MTP_NORM_KIND;
 }
 
@@ -111,12 +107,31 @@ mtp_blink_marks(Relation index)
 		(bytes ? MTP_BLINK_BYTES : 0);
 }
 
+bool
+mtp_blink_usable(Relation rel)
+{
+	bool		usable = true;
+
+	if (rel->rd_amcache == NULL)
+		(void) norm_code(rel, &usable);
+	return usable;
+}
+
 MtpBlinkInfo *
 mtp_blink_make_info(Relation rel)
 {
-	uint8		norm = norm_code(rel);
-	MtpBlinkInfo *info = MemoryContextAllocZero(rel->rd_indexcxt, sizeof(MtpBlinkInfo));
+	bool		usable;
+	uint8		norm = norm_code(rel, &usable);
+	MtpBlinkInfo *info;
 
+	if (!usable)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("index \"%s\" was built where collation \"%s\" has the order of code points",
+						RelationGetRelationName(rel), get_collation_name(rel->rd_indcollation[0])),
+				 errdetail("The C library of this server is not known to order C.UTF-8 so."),
+				 errhint("Please REINDEX it.")));
+	info = MemoryContextAllocZero(rel->rd_indexcxt, sizeof(MtpBlinkInfo));
 	info->norm = norm;
 	info->nkeyatts = IndexRelationGetNumberOfKeyAttributes(rel);
 	info->natts = IndexRelationGetNumberOfAttributes(rel);

@@ -66,7 +66,12 @@ c_utf8(Oid collation)
 bool
 mtp_collation_is_c_utf8(Oid collation)
 {
-	return c_utf8(collation) != NULL;
+	char	   *locale = c_utf8(collation);
+
+	if (locale == NULL)
+		return false;
+	pfree(locale);
+	return true;
 }
 
 /*
@@ -77,10 +82,10 @@ mtp_collation_is_c_utf8(Oid collation)
 static bool
 has_no_rules(const char *locale)
 {
+#ifdef __GLIBC__
 	static char known[16];
 	static bool none;
 
-#ifdef __GLIBC__
 	if (strcmp(known, locale) != 0)
 	{
 		locale_t	loc = newlocale(LC_COLLATE_MASK, locale, (locale_t) 0);
@@ -91,25 +96,32 @@ has_no_rules(const char *locale)
 		}			nrules;
 
 		if (loc == (locale_t) 0)
-			return false;
+			elog(ERROR, "could not open locale \"%s\": %m", locale);
 		nrules.string = nl_langinfo_l(_NL_COLLATE_NRULES, loc);
 		freelocale(loc);
 		none = nrules.word == 0;
 		strlcpy(known, locale, sizeof(known));
 	}
-#endif
 	return none;
+#else
+	return false;
+#endif
 }
 
 bool
 mtp_collation_by_bytes(Oid collation)
 {
 	char	   *locale;
+	bool		bytes;
 
 	if (!OidIsValid(collation))
 		return false;
 	if (MtpCollationIsC(collation))
 		return true;
 	locale = c_utf8(collation);
-	return locale != NULL && has_no_rules(locale);
+	if (locale == NULL)
+		return false;
+	bytes = has_no_rules(locale);
+	pfree(locale);
+	return bytes;
 }

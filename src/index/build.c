@@ -37,6 +37,7 @@ mtp_index_build(MtpIndexBuild *b, Relation heap, struct IndexInfo *info)
 	if (RelationGetNumberOfBlocks(b->index) != 0)
 		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(b->index));
 	b->order = ops->order(b->index);
+	mtp_batch_order_pair(b->order);
 
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, ops->scanning);
 	nworkers = workers_wanted(b, heap, info);

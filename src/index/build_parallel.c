@@ -42,6 +42,8 @@ typedef struct Shared
 	Oid			indexid;
 	bool		concurrent;
 	Size		memory;			/* of each worker */
+	uint8		code;			/* of the order: … */
+	bool		paired;			/* … all processes must have the same */
 	uint64		query_id;
 	SharedFileSet files;
 	Worker		workers[FLEXIBLE_ARRAY_MEMBER];
@@ -77,6 +79,8 @@ fill_shared(MtpParallelBuild *p, MtpIndexBuild *b, Relation heap, bool concurren
 	p->shared->indexid = RelationGetRelid(b->index);
 	p->shared->concurrent = concurrent;
 	p->shared->memory = memory_share(nworkers + p->leads);
+	p->shared->code = b->order->code;
+	p->shared->paired = b->order->paired;
 	p->shared->query_id = pgstat_get_my_query_id();
 	SharedFileSetInit(&p->shared->files, p->context->seg);
 	shm_toc_insert(toc, KEY_SHARED, p->shared);
@@ -188,6 +192,12 @@ scan_and_sort(const MtpIndexBuildOps *ops, Relation heap, Relation index, Shared
 
 	info->ii_Concurrent = shared->concurrent;
 	b.spool = mtp_batch_spool_begin(b.order, shared->memory);
+
+	/* It may depend on the C library's locales. */
+	mtp_batch_order_pair(b.order);
+	if (b.order->code != shared->code || b.order->paired != shared->paired)
+		elog(ERROR, "parallel worker would sort the entries of index \"%s\" in another order",
+			 RelationGetRelationName(index));
 	mtp_batch_spool_use_files(b.spool, &shared->files.fs, ParallelWorkerNumber);
 	MTP_INJECT("build_worker");
 	w->heap_tuples = table_index_build_scan(heap, index, info, true, false, ops->collect, &b,

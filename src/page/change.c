@@ -666,8 +666,11 @@ drop_items(Page page, int n, const uint16 *pos)
 	}
 	if (h->ndead == 0)
 		h->flags &= ~MTP_HAS_DEAD;
+
+	/* An empty page gives the bodies' room back, whatever it said of its garbage. */
 	if (h->nitems == 0)
-		merge_in(page, 0, NULL, NULL, NULL);	/* gives the bodies' room back */
+		rewrite(page, h->highkey != 0 ? mtp_body_size(h->norm, MtpHighKey(page)) : 0,
+				NULL, 0, NULL, NULL, NULL);
 }
 
 /* True if an item's whole body takes as many bytes as the one in its place, which is whole, too. */
@@ -701,6 +704,7 @@ mtp_page_replace(Page page, int pos, int n, const IndexTuple *items, uint64 norm
 	uint64		norms[2] = {norm, norm};
 	MtpPos		p = mtp_page_locate(page, pos);
 	int			before = MtpHeader(page)->nitems;
+	uint16		dead = MtpHeader(page)->flags & MTP_HAS_DEAD;	/* other items may have hints */
 	bool		reads PG_USED_FOR_ASSERTS_ONLY = true;
 
 	Assert(n > 0 && n <= lengthof(ranks));
@@ -718,6 +722,7 @@ mtp_page_replace(Page page, int pos, int n, const IndexTuple *items, uint64 norm
 	reads = mtp_page_replace_reads(page, pos, n, items, norm);
 #endif
 	drop_items(page, 1, ranks);
+	MtpHeader(page)->flags |= dead;
 	for (int i = n - 1; i >= 0; i--)
 		if (!insert_one(page, pos, items[i], norm))
 		{
