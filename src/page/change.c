@@ -300,7 +300,7 @@ rewindow(Page page)
 {
 	MtpPageHeader *h = MtpHeader(page);
 	MtpPageHeader was = *h;
-	uint64		norms[MTP_MAX_ITEMS];
+	uint64		norms[MTP_MAX_ITEMS] = {0}; /* the analyser can't tell that all are set */
 	int			n = 0;
 	int			at = 0;
 
