@@ -47,81 +47,80 @@ mtp_collation_locale(Oid collation, char *provider)
 	return locale;
 }
 
-/* The name of a collation's locale, palloc'd, if it is the C library's C.UTF-8; else NULL. */
-static char *
-c_utf8(Oid collation)
-{
-	char		provider;
-	char	   *locale;
-
-	if (!OidIsValid(collation) || MtpCollationIsC(collation))
-		return NULL;
-	locale = mtp_collation_locale(collation, &provider);
-	if (locale == NULL || provider != COLLPROVIDER_LIBC ||
-		(pg_strcasecmp(locale, "C.UTF-8") != 0 && pg_strcasecmp(locale, "C.utf8") != 0))
-		return NULL;
-	return locale;
-}
-
-bool
-mtp_collation_is_c_utf8(Oid collation)
-{
-	char	   *locale = c_utf8(collation);
-
-	if (locale == NULL)
-		return false;
-	pfree(locale);
-	return true;
-}
-
 /*
  * True if strcoll() has no rules for the locale: then glibc's is strcmp().  So are those of its own
  * C.UTF-8, which it has since 2.35.  What distributions had before knows the code points of its day
- * alone.  A process keeps its locales, so this remembers the last one.
+ * alone.
  */
 static bool
 has_no_rules(const char *locale)
 {
 #ifdef __GLIBC__
-	static char known[16];
-	static bool none;
-
-	if (strcmp(known, locale) != 0)
+	locale_t	loc = newlocale(LC_COLLATE_MASK, locale, (locale_t) 0);
+	union
 	{
-		locale_t	loc = newlocale(LC_COLLATE_MASK, locale, (locale_t) 0);
-		union
-		{
-			const char *string;
-			unsigned int word;
-		}			nrules;
+		const char *string;
+		unsigned int word;
+	}			nrules;
 
-		if (loc == (locale_t) 0)
-			elog(ERROR, "could not open locale \"%s\": %m", locale);
-		nrules.string = nl_langinfo_l(_NL_COLLATE_NRULES, loc);
-		freelocale(loc);
-		none = nrules.word == 0;
-		strlcpy(known, locale, sizeof(known));
-	}
-	return none;
+	if (loc == (locale_t) 0)
+		elog(ERROR, "could not open locale \"%s\": %m", locale);
+	nrules.string = nl_langinfo_l(_NL_COLLATE_NRULES, loc);
+	freelocale(loc);
+	return nrules.word == 0;
 #else
 	return false;
 #endif
 }
 
+typedef struct Collation
+{
+	Oid			oid;
+	bool		c_utf8;			/* C.UTF-8 of the C library */
+	bool		by_bytes;
+} Collation;
+
+/*
+ * A process remembers the last few: a collation stays what it is, and so do the process's
+ * libraries.  So a batch's worker, which has looked before it claims anything, reads no catalog
+ * here later.
+ */
+static Collation
+look_up(Oid collation)
+{
+	static Collation known[8];
+	static int	next = 0;
+	Collation	c = {.oid = collation};
+
+	for (int i = 0; i < lengthof(known); i++)
+		if (known[i].oid == collation)
+			return known[i];
+	if (MtpCollationIsC(collation))
+		c.by_bytes = true;
+	else
+	{
+		char		provider;
+		char	   *locale = mtp_collation_locale(collation, &provider);
+
+		c.c_utf8 = locale != NULL && provider == COLLPROVIDER_LIBC &&
+			(pg_strcasecmp(locale, "C.UTF-8") == 0 || pg_strcasecmp(locale, "C.utf8") == 0);
+		c.by_bytes = c.c_utf8 && has_no_rules(locale);
+		if (locale != NULL)
+			pfree(locale);
+	}
+	known[next] = c;
+	next = (next + 1) % lengthof(known);
+	return c;
+}
+
+bool
+mtp_collation_is_c_utf8(Oid collation)
+{
+	return OidIsValid(collation) && look_up(collation).c_utf8;
+}
+
 bool
 mtp_collation_by_bytes(Oid collation)
 {
-	char	   *locale;
-	bool		bytes;
-
-	if (!OidIsValid(collation))
-		return false;
-	if (MtpCollationIsC(collation))
-		return true;
-	locale = c_utf8(collation);
-	if (locale == NULL)
-		return false;
-	bytes = has_no_rules(locale);
-	pfree(locale);
-	return bytes;
+	return OidIsValid(collation) && look_up(collation).by_bytes;
 }
