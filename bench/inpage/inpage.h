@@ -6,19 +6,11 @@
  */
 #include <time.h>
 
+#include "random.h"
+
 #define CHUNK		1000		/* probes that are made ready at a time */
 
 static volatile int sink;		/* keeps results from being thrown away */
-static uint64 rng = 88172645463325252;
-
-static uint64
-rnd64(void)
-{
-	rng ^= rng >> 12;
-	rng ^= rng << 25;
-	rng ^= rng >> 27;
-	return rng * UINT64CONST(2685821657736338717);
-}
 
 /* The processor's time that this process has had, in ns: others on the machine don't count. */
 static double

@@ -12,6 +12,7 @@
 
 #include "page/page.h"
 #include "page/search.h"
+#include "random.h"
 #include "server.h"
 #include "storage/itemid.h"
 
@@ -41,16 +42,6 @@ typedef struct Probe
 static uint8 code;				/* MTP_NORM_INT4 or MTP_NORM_BYTES */
 static volatile Compare the_compare;
 static volatile int sink;		/* keeps results from being thrown away */
-static uint64 rng = 88172645463325252;
-
-static uint64
-rnd64(void)
-{
-	rng ^= rng >> 12;
-	rng ^= rng << 25;
-	rng ^= rng >> 27;
-	return rng * UINT64CONST(2685821657736338717);
-}
 
 /* The processor's time that this process has had, in ns: others on the machine don't count. */
 static double

@@ -77,7 +77,11 @@ redo_splice(Page page, const char *data)
 		pfree(made[i]);
 }
 
-/* Puts the record's items on the page, and merges equal keys if it says so. */
+/*
+ * Puts the record's items on the page, and merges equal keys if it says so.  The record has
+ * positions and tuples; the norms are computed from the tuples again, since the page knows their
+ * kind.
+ */
 static void
 redo_items(Page page, const MtpWalInsert *rec, const char *data, Size len)
 {
@@ -112,10 +116,6 @@ redo_items(Page page, const MtpWalInsert *rec, const char *data, Size len)
 	pfree(copy);
 }
 
-/*
- * The record has positions and tuples; the norms are computed from the tuples again, since the page
- * knows their kind.
- */
 static void
 redo_insert(XLogReaderState *record)
 {

@@ -1,11 +1,11 @@
 /*
  * random.h
- *	  Random numbers of a test, the same everywhere.  Include once; the test sets rng, not to 0.
+ *	  Random numbers of tests and benchmarks, the same everywhere.  Include once.
  */
-static uint64 rng;
+static uint64 rng = 88172645463325252;	/* to be set to any number but 0 */
 
 /* xorshift64* */
-static uint64
+static inline uint64
 rnd64(void)
 {
 	rng ^= rng >> 12;
@@ -15,7 +15,7 @@ rnd64(void)
 }
 
 /* 0 .. n - 1 */
-static int
+static inline int
 rnd(uint64 n)
 {
 	return (int) ((rnd64() >> 33) % n);
