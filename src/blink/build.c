@@ -33,7 +33,10 @@ typedef struct Build
 	MtpWriter	writer;
 	uint8		norm;
 	bool		lists;			/* equal keys become lists */
-	MtpListMaker list;			/* the leaf item that is being made, unless list.n is 0 */
+	int			fillfactor;		/* of leaves and lists */
+	bool		begun;			/* a leaf item is being made: … */
+	IndexTuple	item;			/* … an entry, in room for the largest one … */
+	MtpListMaker list;			/* … and more of its key, unless list.n is 0 */
 	BTScanInsert key;			/* for _bt_truncate */
 	MemoryContext pivots;		/* reset for each leaf */
 	int			nlevels;
@@ -67,7 +70,7 @@ static Level *
 add_level(Build *b)
 {
 	Level	   *l;
-	int			fill = b->nlevels == 0 ? mtp_blink_fillfactor(b->b.index) :
+	int			fill = b->nlevels == 0 ? b->fillfactor :
 	BTREE_NONLEAF_FILLFACTOR;
 
 	if (b->nlevels == MTP_BLINK_HEIGHT)
@@ -83,16 +86,22 @@ add_level(Build *b)
 	return l;
 }
 
-/* Puts a copy of a tuple, which may come from the page itself, at the page's end. */
+/*
+ * Puts a copy of a tuple, which may come from the page itself, at the page's end.  with: the span
+ * with it, if the caller knows that, or NULL.
+ */
 static void
-append(Level *l, IndexTuple itup)
+append(Level *l, IndexTuple itup, const MtpSpan *with)
 {
 	IndexTuple	to = (IndexTuple) (l->data + l->span.whole);
 
 	Assert(l->n < MTP_MAX_ITEMS && l->span.whole + IndexTupleSize(itup) <= DATA_ROOM);
 	memmove(to, itup, IndexTupleSize(itup));
 	l->items[l->n++] = to;
-	mtp_span_add(&l->span, to);
+	if (with != NULL)
+		l->span = *with;
+	else
+		mtp_span_add(&l->span, to);
 }
 
 /* Makes the image of a level's page from its first n items. */
@@ -156,12 +165,12 @@ finish_page(Build *b, int level)
 
 		last = minus_infinity();
 		BTreeTupleSetDownLink(last, child);
-		append(l, last);
+		append(l, last, NULL);
 		pfree(last);
 	}
 	else
 	{
-		append(l, last);
+		append(l, last, NULL);
 		MemoryContextReset(b->pivots);
 	}
 }
@@ -185,8 +194,12 @@ add(Build *b, int level, IndexTuple itup)
 	if (longer.code & MTP_NORM_LEAF)
 		need += MTP_BODY_SPARES;
 	if ((l->n >= 3 && mtp_span_room(&l->span) > l->fill) || need > MTP_PAGE_ROOM)
+	{
 		finish_page(b, level);
-	append(l, itup);
+		append(l, itup, NULL);
+	}
+	else
+		append(l, itup, &longer);
 }
 
 /* Finishes the rightmost pages, level by level; the last is the root. */
@@ -210,26 +223,40 @@ finish_tree(Build *b)
 
 /* Adds the leaf item that is being made, if there is one. */
 static void
-finish_list(Build *b)
+finish_item(Build *b)
 {
-	if (b->list.n == 0)
+	if (!b->begun)
 		return;
 	if (b->nlevels == 0)
 		add_level(b);
-	(void) mtp_list_end(&b->list);
-	add(b, 0, b->list.itup);
+	if (b->list.n > 0)
+		(void) mtp_list_end(&b->list);
+	add(b, 0, b->item);
+	b->begun = false;
 	b->list.n = 0;
 }
 
-/* Adds an entry: to the list of its key, if that has room, or as the first of an item. */
+/*
+ * Adds an entry: to the list of its key, if that has room, or as the first of an item.  Lists are
+ * filled as leaves are: what comes among their TIDs does not cut each of them at once.
+ */
 static void
-add_entry(Build *b, IndexTuple itup, char *room)
+add_entry(Build *b, IndexTuple itup)
 {
-	if (b->list.n > 0 && b->lists && mtp_item_same_key(b->list.itup, itup) &&
-		mtp_list_add(&b->list, &itup->t_tid))
-		return;
-	finish_list(b);
-	mtp_list_begin(&b->list, room, MTP_LIST_ROOM, itup, &itup->t_tid);
+	if (b->begun && b->lists && mtp_item_same_key(b->item, itup))
+	{
+		if (b->list.n == 0)
+		{
+			mtp_list_begin(&b->list, (char *) b->item, MTP_LIST_ROOM, b->item, &b->item->t_tid);
+			b->list.limit = b->list.limit * b->fillfactor / 100;
+		}
+		if (b->list.n < Max(2, MTP_LIST_FULL * b->fillfactor / 100) &&
+			mtp_list_add(&b->list, &itup->t_tid))
+			return;
+	}
+	finish_item(b);
+	memcpy(b->item, itup, IndexTupleSize(itup));
+	b->begun = true;
 }
 
 /* Writes the tree of the spool's entries, which are sorted. */
@@ -238,7 +265,6 @@ write_tree(MtpIndexBuild *build)
 {
 	Build	   *b = (Build *) build;
 	MtpBlinkOptions *opts;
-	char	   *room = palloc(MTP_MAX_ITEM);
 	IndexTuple	itup;
 
 	mtp_writer_init(&b->writer, build->index, MAIN_FORKNUM, MTP_BLINK_META + 1);
@@ -246,15 +272,17 @@ write_tree(MtpIndexBuild *build)
 	b->lists = mtp_blink_equal_is_identical(build->index);
 	opts = (MtpBlinkOptions *) build->index->rd_options;
 	b->lists = b->lists && (opts == NULL || opts->deduplicate_items);
+	b->fillfactor = mtp_blink_fillfactor(build->index);
+	b->item = palloc(MTP_MAX_ITEM);
 	b->key = _bt_mkscankey(build->index, NULL);
 	b->pivots = AllocSetContextCreate(CurrentMemoryContext, "mtpower build pivots",
 									  ALLOCSET_SMALL_SIZES);
 	while ((itup = mtp_batch_spool_next(build->spool)) != NULL)
 	{
-		add_entry(b, itup, room);
+		add_entry(b, itup);
 		mtp_index_build_step(build);
 	}
-	finish_list(b);
+	finish_item(b);
 	finish_tree(b);
 }
 

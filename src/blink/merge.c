@@ -49,22 +49,46 @@ publish(MtpBlinkPut *put, Buffer buf, Page image, int n, const uint16 *pos,
 	mtp_change_finish(&c);
 }
 
-/* How many items have the head of the one before: no more can have its key. */
+/* As few items have so many TIDs, whose differences take so many bytes. */
+static inline int
+lists_needed(int entries, int bytes)
+{
+	const int	most = MTP_LIST_BYTES - MTP_LIST_BITS_AT;
+
+	return Max((entries + MTP_LIST_FULL - 1) / MTP_LIST_FULL, (bytes + most - 1) / most);
+}
+
+/*
+ * How many items could go, at most: in a run of equal heads, which may be one key, those beyond
+ * what its TIDs need.
+ */
 static int
-count_equal_heads(Page page)
+count_spare(Page page)
 {
 	uint64		last = PG_UINT64_MAX;
-	int			n = 0;
+	int			items = 0;
+	int			entries = 0;
+	int			bytes = 0;
+	int			spare = 0;
 
 	for (int i = 0; i < MtpHeader(page)->nnodes; i++)
 		for (int j = 0; j < MtpCounts(page)[i]; j++)
 		{
 			uint32		head = MtpNodes(page)[i].heads[j];
+			IndexTuple	body = mtp_slot_body(page, i, j);
 
-			n += head == last;
+			if (head != last)
+			{
+				spare += items - lists_needed(entries, bytes);
+				items = entries = bytes = 0;
+			}
 			last = head;
+			items++;
+			entries += mtp_item_entries(body);
+			if (mtp_item_is_list(body))
+				bytes += IndexTupleSize(body) - mtp_item_key_size(body) - MTP_LIST_BITS_AT;
 		}
-	return n;
+	return spare + items - lists_needed(entries, bytes);
 }
 
 void
@@ -79,7 +103,7 @@ mtp_blink_merge(Relation rel, Buffer buf, int n, const IndexTuple *items, const 
 	uint8	   *same;
 	Page		image;
 
-	if (mtp_page_body_bytes(page) * count_equal_heads(page) < (Size) LEAST_GAIN * nitems)
+	if (mtp_page_body_bytes(page) * count_spare(page) < (Size) LEAST_GAIN * nitems)
 		return;
 
 	/* All items are read (invariant B14). */
@@ -205,9 +229,24 @@ falls_inside(MtpBlinkPut *put, Page page, int n, const uint16 *pos, const IndexT
 	return false;
 }
 
+/* True if the item before an entry's place is a list with its key. */
+static bool
+follows_list(MtpBlinkPut *put, Page page, uint16 pos, IndexTuple entry, uint64 norm)
+{
+	MtpPos		p = put->place != NULL ? *put->place : mtp_page_locate(page, pos);
+	IndexTuple	before;
+	MtpItemRoom room;
+
+	if (!mtp_pos_back(MtpCounts(page), &p))
+		return false;
+	before = item_with_head(put->rel, page, &p, mtp_page_head(MtpHeader(page), norm), &room);
+	return before != NULL && mtp_item_is_list(before) &&
+		mtp_blink_same_key(put->rel, before, entry);
+}
+
 /*
- * Puts an entry's TID in the list before its place, among whose TIDs it falls; false if that has no
- * room.  The rest of the page stays as it is.
+ * Puts an entry's TID in the list before its place, which has its key; false if that has no room.
+ * The rest of the page stays as it is.
  */
 static bool
 splice_in(MtpBlinkPut *put, Buffer buf, uint16 pos, IndexTuple entry, uint64 norm)
@@ -251,7 +290,7 @@ splice_in(MtpBlinkPut *put, Buffer buf, uint16 pos, IndexTuple entry, uint64 nor
 bool
 mtp_blink_splice(MtpBlinkPut *put, Buffer buf, uint16 pos, IndexTuple entry, uint64 norm)
 {
-	return falls_inside(put, BufferGetPage(buf), 1, &pos, &entry, &norm) &&
+	return follows_list(put, BufferGetPage(buf), pos, entry, norm) &&
 		splice_in(put, buf, pos, entry, norm);
 }
 
@@ -267,11 +306,12 @@ mtp_blink_put_merged(MtpBlinkPut *put, Buffer buf, int n, const uint16 *pos,
 	uint8	   *same;
 	Page		image;
 
+	if (n == 1 && !mtp_item_is_list(items[0]) &&
+		mtp_blink_splice(put, buf, pos[0], items[0], norms[0]))
+		return true;
 	*inside = falls_inside(put, page, n, pos, items, norms);
 	if (!*inside)
 		return false;
-	if (n == 1 && !mtp_item_is_list(items[0]) && splice_in(put, buf, pos[0], items[0], norms[0]))
-		return true;
 	mtp_blink_check_items(put->rel, buf);
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower merge", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(cxt);

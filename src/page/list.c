@@ -86,6 +86,64 @@ take_bits(Reader *r, int n)
 	r->have -= n;
 }
 
+/* The bits that were taken so far */
+static inline int
+bits_taken(const Reader *r)
+{
+	return r->next * 8 - r->have;
+}
+
+/*
+ * Begins to read a list's differences: s, k, and the number of the first TID.  False if it is
+ * damaged.
+ */
+static inline bool
+begin_reading(IndexTuple itup, Reader *r, int *s, int *k, uint64 *number)
+{
+	MtpListHead *head = MtpListHeadOf(itup);
+	const uint8 *bytes = (uint8 *) head + MTP_LIST_BITS_AT;
+
+	if (mtp_list_fault(itup) != NULL)
+		return false;
+	*r = (Reader)
+	{
+		.bytes = bytes,.nbytes = IndexTupleSize(itup) - (bytes - (uint8 *) itup)
+	};
+	*s = (bytes[-1] & 7) + MTP_LIST_LEAST_S;
+	*k = (bytes[-1] >> 3) + MTP_LIST_LEAST_K;
+	*number = (uint64) ItemPointerGetBlockNumberNoCheck(&head->first) << *s |
+		ItemPointerGetOffsetNumberNoCheck(&head->first);
+	return ItemPointerGetOffsetNumberNoCheck(&head->first) >> *s == 0;
+}
+
+/* The next difference; 0 if it is none. */
+static inline uint64
+take_difference(Reader *r, int s, int k)
+{
+	int			zeros,
+				more;
+	uint64		delta;
+
+	fill_reader(r);
+	zeros = pg_rightmost_one_pos64(r->bits | UINT64CONST(1) << 63);
+	more = k + zeros - (zeros > 0);
+	if (unlikely(more > s + 32))
+		return 0;
+	take_bits(r, zeros + 1);
+	if (unlikely(r->have < more))
+		fill_reader(r);
+	delta = (r->bits & LOW_BITS(more)) | (uint64) (zeros > 0) << more;
+	take_bits(r, more);
+	return delta;
+}
+
+/* True if all bits were taken but the zeros that fill the last byte. */
+static inline bool
+ends_here(const Reader *r)
+{
+	return r->bits == 0 && (bits_taken(r) + 7) / 8 == r->nbytes;
+}
+
 /*
  * The tuple may be a copy of one that was being changed, so its size and number are read once.  A
  * difference is at least 1, no sum of them is beyond the last block, and the TIDs are possible
@@ -94,42 +152,22 @@ take_bits(Reader *r, int n)
 int
 mtp_list_decode(IndexTuple itup, ItemPointerData *tids)
 {
-	MtpListHead *head = MtpListHeadOf(itup);
-	const uint8 *bytes = (uint8 *) head + MTP_LIST_BITS_AT;
-	Reader		r = {.bytes = bytes,.nbytes = IndexTupleSize(itup) - (bytes - (uint8 *) itup)};
 	int			n = BTreeTupleGetNPosting(itup);
+	Reader		r;
 	int			s,
 				k;
 	uint64		number,
 				end;
 
-	if (mtp_list_fault(itup) != NULL)
+	if (!begin_reading(itup, &r, &s, &k, &number))
 		return 0;
-	s = (bytes[-1] & 7) + MTP_LIST_LEAST_S;
-	k = (bytes[-1] >> 3) + MTP_LIST_LEAST_K;
-	if (ItemPointerGetOffsetNumberNoCheck(&head->first) >> s != 0)
-		return 0;
-	number = (uint64) ItemPointerGetBlockNumberNoCheck(&head->first) << s |
-		ItemPointerGetOffsetNumberNoCheck(&head->first);
 	end = ((uint64) MaxBlockNumber + 1) << s;
-	tids[0] = head->first;
+	tids[0] = MtpListHeadOf(itup)->first;
 	for (int i = 1; i < n; i++)
 	{
+		uint64		delta = take_difference(&r, s, k);
 		OffsetNumber offset;
-		uint64		delta;
-		int			zeros,
-					more;
 
-		fill_reader(&r);
-		zeros = pg_rightmost_one_pos64(r.bits | UINT64CONST(1) << 63);
-		more = k + zeros - (zeros > 0);
-		if (unlikely(more > s + 32))
-			return 0;
-		take_bits(&r, zeros + 1);
-		if (unlikely(r.have < more))
-			fill_reader(&r);
-		delta = (r.bits & LOW_BITS(more)) | (uint64) (zeros > 0) << more;
-		take_bits(&r, more);
 		number += delta;
 		offset = number & LOW_BITS(s);
 		if (unlikely(delta == 0 || number >= end ||
@@ -137,7 +175,7 @@ mtp_list_decode(IndexTuple itup, ItemPointerData *tids)
 			return 0;
 		ItemPointerSet(&tids[i], (BlockNumber) (number >> s), offset);
 	}
-	return r.bits == 0 && (r.next * 8 - r.have + 7) / 8 == r.nbytes ? n : 0;
+	return ends_here(&r) ? n : 0;
 }
 
 ItemPointerData
@@ -292,6 +330,25 @@ put_bits(Writer *w, uint64 bits, int n)
 	}
 }
 
+static inline void
+put_difference(Writer *w, uint64 delta, int k)
+{
+	int			zeros = Max(pg_leftmost_one_pos64(delta) + 1 - k, 0);
+	int			more = zeros == 0 ? k : k + zeros - 1;
+
+	put_bits(w, UINT64CONST(1) << zeros, zeros + 1);
+	put_bits(w, delta & LOW_BITS(more), more);
+}
+
+/* Makes the tuple a list of n TIDs with a key of so many bytes. */
+static void
+set_list(IndexTuple itup, Size key, Size size, int n)
+{
+	itup->t_info = (itup->t_info & ~INDEX_SIZE_MASK) | INDEX_ALT_TID_MASK | size;
+	ItemPointerSetBlockNumber(&itup->t_tid, key);
+	ItemPointerSetOffsetNumber(&itup->t_tid, n | BT_IS_POSTING);
+}
+
 Size
 mtp_list_end(MtpListMaker *m)
 {
@@ -307,21 +364,12 @@ mtp_list_end(MtpListMaker *m)
 	memcpy((char *) m->itup + key, &head, sizeof(head));
 	w.to[-1] = (m->s - MTP_LIST_LEAST_S) | (k - MTP_LIST_LEAST_K) << 3;
 	for (int i = 1; i < m->n; i++)
-	{
-		uint64		delta = number_of(m->codes[i], m->s) - number_of(m->codes[i - 1], m->s);
-		int			zeros = Max(pg_leftmost_one_pos64(delta) + 1 - k, 0);
-		int			more = zeros == 0 ? k : k + zeros - 1;
-
-		put_bits(&w, UINT64CONST(1) << zeros, zeros + 1);
-		put_bits(&w, delta & LOW_BITS(more), more);
-	}
+		put_difference(&w, number_of(m->codes[i], m->s) - number_of(m->codes[i - 1], m->s), k);
 	if (w.n > 0)
 		*w.to++ = (uint8) w.pending;
 	size = w.to - (uint8 *) m->itup;
 	Assert(size == key + MTP_LIST_BITS_AT + (m->bits + 7) / 8);
-	m->itup->t_info = (m->itup->t_info & ~INDEX_SIZE_MASK) | INDEX_ALT_TID_MASK | size;
-	ItemPointerSetBlockNumber(&m->itup->t_tid, key);
-	ItemPointerSetOffsetNumber(&m->itup->t_tid, m->n | BT_IS_POSTING);
+	set_list(m->itup, key, size, m->n);
 	return size;
 }
 
@@ -379,25 +427,132 @@ make_list(IndexTuple key, Size room, const ItemPointerData *tids, int n)
 	return m.itup;
 }
 
+/* Copies the bits from .. to - 1 of a list. */
+static void
+copy_bits(Writer *w, const Reader *list, int from, int to)
+{
+	Reader		r = {.bytes = list->bytes,.nbytes = list->nbytes,.next = from / 8};
+
+	fill_reader(&r);
+	take_bits(&r, from % 8);
+	while (from < to)
+	{
+		int			n = Min(to - from, READER_BITS / 2);
+
+		fill_reader(&r);
+		put_bits(w, r.bits & LOW_BITS(n), n);
+		take_bits(&r, n);
+		from += n;
+	}
+}
+
+/*
+ * A list with one TID more, behind the first one, palloc'd; NULL if that needs another s or k, if
+ * it has no room, is there, or if the list is damaged.  Of the differences only the one that spans
+ * the TID changes, if there is one: the others' bits are copied.
+ */
+static IndexTuple
+add_to_list(IndexTuple list, const ItemPointerData *tid, Size room)
+{
+	Size		key = mtp_item_key_size(list);
+	int			limit = (int) (Min(room, key + MTP_LIST_BYTES) - key - MTP_LIST_BITS_AT) * 8;
+	int			n = BTreeTupleGetNPosting(list);
+	uint64		before = 0,
+				after = 0,
+				number,
+				wanted;
+	int			from = 0,
+				to = 0,
+				end,
+				bits,
+				s,
+				k;
+	Reader		r;
+	Writer		w;
+	char	   *buf;
+	Size		size;
+
+	if (n >= MTP_LIST_FULL || !begin_reading(list, &r, &s, &k, &number) ||
+		room < key + MTP_LIST_BITS_AT || ItemPointerGetOffsetNumberNoCheck(tid) >> s != 0)
+		return NULL;
+	wanted = number_of(mtp_tid_code(tid), s);
+	if (wanted <= number)
+		return NULL;
+	for (int i = 1; i < n; i++)
+	{
+		int			at = bits_taken(&r);
+		uint64		delta = take_difference(&r, s, k);
+
+		if (delta == 0)
+			return NULL;
+		if (number < wanted && number + delta >= wanted)
+		{
+			before = number;
+			after = number + delta;
+			from = at;
+			to = bits_taken(&r);
+		}
+		number += delta;
+	}
+	end = bits_taken(&r);
+	if (!ends_here(&r) || after == wanted)
+		return NULL;
+	if (after == 0)
+	{
+		before = number;
+		from = to = end;
+	}
+	bits = end - (to - from) + difference_bits(pg_leftmost_one_pos64(wanted - before) + 1, k);
+	if (after != 0)
+		bits += difference_bits(pg_leftmost_one_pos64(after - wanted) + 1, k);
+	if (bits > limit)
+		return NULL;
+
+	size = key + MTP_LIST_BITS_AT + (bits + 7) / 8;
+	buf = palloc(size);
+	memcpy(buf, list, key + MTP_LIST_BITS_AT);
+	((MtpListHead *) (buf + key))->dead = 0;
+	w = (Writer)
+	{
+		.to = (uint8 *) buf + key + MTP_LIST_BITS_AT
+	};
+	copy_bits(&w, &r, 0, from);
+	put_difference(&w, wanted - before, k);
+	if (after != 0)
+		put_difference(&w, after - wanted, k);
+	copy_bits(&w, &r, to, end);
+	if (w.n > 0)
+		*w.to++ = (uint8) w.pending;
+	Assert(w.to == (uint8 *) buf + size);
+	set_list((IndexTuple) buf, key, size, n + 1);
+	return (IndexTuple) buf;
+}
+
 int
 mtp_list_splice(IndexTuple list, const ItemPointerData *tid, Size room, IndexTuple *made)
 {
 	ItemPointerData tids[MTP_LIST_TIDS + 1];
-	int			n = mtp_list_decode(list, tids);
-	int			at = n;
+	int			n;
+	int			at;
 
+	made[0] = add_to_list(list, tid, room);
+	if (made[0] != NULL)
+		return 1;
+	at = n = mtp_list_decode(list, tids);
 	while (at > 0 && mtp_tid_code(&tids[at - 1]) > mtp_tid_code(tid))
 	{
 		tids[at] = tids[at - 1];
 		at--;
 	}
-	if (at == 0 || at == n || mtp_tid_code(&tids[at - 1]) == mtp_tid_code(tid))
+	if (at == 0 || mtp_tid_code(&tids[at - 1]) == mtp_tid_code(tid))
 		return 0;
 	tids[at] = *tid;
 	n++;
-	made[0] = make_list(list, room, tids, n);
+	made[0] = n <= MTP_LIST_FULL ? make_list(list, room, tids, n) : NULL;
 	if (made[0] != NULL)
 		return 1;
+	if (at == n - 1)
+		return 0;
 	made[0] = make_list(list, room, tids, n / 2);
 	made[1] = make_list(list, room, tids + n / 2, n - n / 2);
 	return made[0] != NULL && made[1] != NULL ? 2 : 0;

@@ -16,7 +16,7 @@
  * least number of bits that holds all the list's offsets.  They are a string of bits, low bits of a
  * byte first, filled with zeros to a byte.  One of up to k bits is a one bit and these k bits.  One
  * of k + c bits is c zeros, a one bit, and its k + c - 1 low bits: the top one is known.  The list
- * takes the k that makes it shortest.
+ * takes the k that makes it shortest when it is made.
  *
  * Everything here is bounded by the tuple's own size, raises nothing, and allocates only where that
  * is said; so it serves critical sections, replay, and bytes that are damaged or being changed.
@@ -167,10 +167,10 @@ extern Size mtp_list_end(MtpListMaker *m);
 extern void mtp_list_remove(IndexTuple itup, int n, const uint16 *at);
 
 /*
- * Puts a TID among those of a list, between the first and the last: made[0] gets the list that
- * comes of it or, where that has no room, made[0] and made[1] its halves.  Returns how many they
- * are; palloc'd.  0 if the list is damaged, has the TID, or its halves have no room.  room: for the
- * largest list.
+ * Puts a TID into a list, behind the first one: made[0] gets the list that comes of it or, where
+ * that has no room and the TID is not the last, made[0] and made[1] its halves.  Returns how many
+ * they are; palloc'd.  0 if there is no room, the list is damaged, or it has the TID.  room: for
+ * the largest list.
  */
 extern int	mtp_list_splice(IndexTuple list, const ItemPointerData *tid, Size room,
 							IndexTuple *made);

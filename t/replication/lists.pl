@@ -113,7 +113,7 @@ is($standby->safe_psql('postgres', q{SELECT lists > 0, dead > 0 FROM mtpower.pag
 is($sees->query_safe('SELECT count(k), count(id) FROM marked WHERE k >= 0'), '150|150', 'marked: a snapshot sees the rows');
 is($sees->query_safe(q{SELECT mtpower.verify_index('marked_k', true)}), '', 'marked: and that is no damage');
 # The primary reclaims them: a conflict with the snapshot.
-$primary->safe_psql('postgres', 'SET mtpower.batching = off; INSERT INTO marked SELECT 0, g % 7 FROM generate_series(1, 3000) g');
+$primary->safe_psql('postgres', 'SET mtpower.batching = off; INSERT INTO marked SELECT 0, g FROM generate_series(1, 3000) g');
 ok(replay_waits_for('RecoveryConflictSnapshot'), 'marked: replay waits for the snapshot before the entries go');
 is($sees->query_safe('SELECT count(id) FROM marked WHERE k >= 0'), '150', 'marked: which still sees the rows');
 $sees->query_safe('COMMIT');

@@ -84,7 +84,26 @@ random_codes(int n, bool each)
 	}
 }
 
-/* The bits that the differences of from .. to - 1 take at best, with the least k that does it. */
+/* The bits that the differences of from .. to - 1 take with this s and k */
+static int
+count_bits(int from, int to, int s, int k)
+{
+	int			bits = 0;
+
+	for (int i = from + 1; i < to; i++)
+	{
+		uint64		d = ((codes[i] >> MTP_TID_BITS) - (codes[i - 1] >> MTP_TID_BITS)) << s;
+		int			zeros = 0;
+
+		d += (codes[i] & ((1 << MTP_TID_BITS) - 1)) - (codes[i - 1] & ((1 << MTP_TID_BITS) - 1));
+		while (d >> (k + zeros) != 0)
+			zeros++;
+		bits += zeros + 1 + (zeros > 0 ? k + zeros - 1 : k);
+	}
+	return bits;
+}
+
+/* The bits that they take at best, with the least k that does it. */
 static int
 best_bits(int from, int to, int *s, int *k)
 {
@@ -101,18 +120,8 @@ best_bits(int from, int to, int *s, int *k)
 	}
 	for (int try = 3; try < 3 + 32; try++)
 	{
-		int			bits = 0;
+		int			bits = count_bits(from, to, *s, try);
 
-		for (int i = from + 1; i < to; i++)
-		{
-			uint64		d = ((codes[i] >> MTP_TID_BITS) - (codes[i - 1] >> MTP_TID_BITS)) << *s;
-			int			zeros = 0;
-
-			d += (codes[i] & ((1 << MTP_TID_BITS) - 1)) - (codes[i - 1] & ((1 << MTP_TID_BITS) - 1));
-			while (d >> (try + zeros) != 0)
-				zeros++;
-			bits += zeros + 1 + (zeros > 0 ? try + zeros - 1 : try);
-		}
 		if (bits < best)
 		{
 			best = bits;
@@ -171,9 +180,12 @@ make(IndexTuple key, Size room, int from, int *to)
 	return made;
 }
 
-/* The list has the codes from .. to - 1 in order, and takes what it should. */
+/*
+ * The list has the codes from .. to - 1 in order, and takes what it should: with the best k or, if
+ * it has grown, with any.
+ */
 static void
-check_list(IndexTuple itup, IndexTuple key, int from, int to)
+check_codes(IndexTuple itup, IndexTuple key, int from, int to, bool grown)
 {
 	ItemPointerData tids[MTP_LIST_TIDS];
 	Size		size = mtp_item_key_size(key);
@@ -194,10 +206,25 @@ check_list(IndexTuple itup, IndexTuple key, int from, int to)
 		check(IndexTupleSize(itup) == size);
 	else
 	{
+		uint8		sk = ((uint8 *) itup)[size + 8];
+
 		check(mtp_list_fault(itup) == NULL && MtpListHeadOf(itup)->dead == 0);
+		if (grown)
+		{
+			check((sk & 7) + 4 >= s);
+			s = (sk & 7) + 4;
+			k = (sk >> 3) + 3;
+			bits = count_bits(from, to, s, k);
+		}
 		check(IndexTupleSize(itup) == size + 9 + (bits + 7) / 8);
-		check(((uint8 *) itup)[size + 8] == (s - 4) + (k - 3) * 8);
+		check(sk == (s - 4) + (k - 3) * 8);
 	}
+}
+
+static void
+check_list(IndexTuple itup, IndexTuple key, int from, int to)
+{
+	check_codes(itup, key, from, to, false);
 }
 
 static void
@@ -430,8 +457,9 @@ test_merge(bool by_offset)
 }
 
 /*
- * A TID that is missing between the others of a list comes into it: the list is what making it at
- * once gives or, where it has no room, two halves.  None other is taken.  Returns how many they are.
+ * A TID that is missing between the others of a list, or behind them, comes into it.  Where it has no
+ * room it is not taken behind them, and between them the list becomes two halves.  None other is
+ * taken.  Returns how many they are.
  */
 static int
 test_splice(void)
@@ -440,7 +468,7 @@ test_splice(void)
 	Size		room = 16 + (rnd(3) ? MTP_LIST_BYTES : 20 + rnd(100));
 	int			to;
 	IndexTuple	itup = make(key, room, 0, &to);
-	int			at = to > 2 ? 1 + rnd(to - 2) : 0;
+	int			at = to > 2 ? 1 + rnd(to - 1) : 0;
 	ItemPointerData first = tid_of(codes[0]);
 	ItemPointerData last = tid_of(codes[to - 1]);
 	ItemPointerData tid = tid_of(codes[at]);
@@ -460,22 +488,28 @@ test_splice(void)
 		uint64		with[TIDS_MAX];
 		int			all = ncodes;
 		int			half = 0;
+		int			end;
 
-		/* What follows takes the room that the TID leaves. */
+		/* Between the others, what follows takes the room that the TID leaves. */
 		memcpy(with, codes, sizeof(with));
 		memmove(codes + at, codes + at + 1, (--ncodes - at) * sizeof(uint64));
-		itup = make(key, room, 0, &to);
+		if (at == to - 1)
+			ncodes = at;
+		itup = make(key, room, 0, &end);
 		memcpy(codes, with, sizeof(with));
 		ncodes = all;
 		n = mtp_list_splice(itup, &tid, room, made);
+		check(at < end || end < to - 1 || n == 1);
 		free(itup);
 		if (n == 2)
-			half = (to + 1) / 2;
+			half = (end + 1) / 2;
 		check(n > 0 || room < 16 + MTP_LIST_BYTES);
+		check(n < 2 || at < end);
 		for (int i = 0; i < n; i++)
 		{
 			itup = exact(made[i]);
-			check_list(itup, key, i == 0 ? 0 : half, i == n - 1 ? to + 1 : half);
+			check_codes(itup, key, i == 0 ? 0 : half, i == n - 1 ? end + 1 : half, n == 1);
+			check(IndexTupleSize(itup) <= room);
 			free(itup);
 			free(made[i]);
 		}
