@@ -49,7 +49,7 @@ publish(MtpBlinkPut *put, Buffer buf, Page image, int n, const uint16 *pos,
 	mtp_change_finish(&c);
 }
 
-/* As few items have so many TIDs, whose differences take so many bytes. */
+/* The least number of items for so many TIDs, whose differences take so many bytes. */
 static inline int
 lists_needed(int entries, int bytes)
 {

@@ -116,25 +116,29 @@ begin_reading(IndexTuple itup, Reader *r, int *s, int *k, uint64 *number)
 	return ItemPointerGetOffsetNumberNoCheck(&head->first) >> *s == 0;
 }
 
-/* The next difference; 0 if it is none. */
-static inline uint64
-take_difference(Reader *r, int s, int k)
+/* Takes a difference and adds it to *number; false if the list is damaged. */
+static inline bool
+next_number(Reader *r, int s, int k, uint64 *number)
 {
 	int			zeros,
 				more;
 	uint64		delta;
+	OffsetNumber offset;
 
 	fill_reader(r);
 	zeros = pg_rightmost_one_pos64(r->bits | UINT64CONST(1) << 63);
 	more = k + zeros - (zeros > 0);
 	if (unlikely(more > s + 32))
-		return 0;
+		return false;
 	take_bits(r, zeros + 1);
 	if (unlikely(r->have < more))
 		fill_reader(r);
 	delta = (r->bits & LOW_BITS(more)) | (uint64) (zeros > 0) << more;
 	take_bits(r, more);
-	return delta;
+	*number += delta;
+	offset = *number & LOW_BITS(s);
+	return likely(delta != 0 && *number >> s <= MaxBlockNumber &&
+				  (OffsetNumber) (offset - 1) < MaxHeapTuplesPerPage);
 }
 
 /* True if all bits were taken but the zeros that fill the last byte. */
@@ -156,24 +160,16 @@ mtp_list_decode(IndexTuple itup, ItemPointerData *tids)
 	Reader		r;
 	int			s,
 				k;
-	uint64		number,
-				end;
+	uint64		number;
 
 	if (!begin_reading(itup, &r, &s, &k, &number))
 		return 0;
-	end = ((uint64) MaxBlockNumber + 1) << s;
 	tids[0] = MtpListHeadOf(itup)->first;
 	for (int i = 1; i < n; i++)
 	{
-		uint64		delta = take_difference(&r, s, k);
-		OffsetNumber offset;
-
-		number += delta;
-		offset = number & LOW_BITS(s);
-		if (unlikely(delta == 0 || number >= end ||
-					 (OffsetNumber) (offset - 1) >= MaxHeapTuplesPerPage))
+		if (!next_number(&r, s, k, &number))
 			return 0;
-		ItemPointerSet(&tids[i], (BlockNumber) (number >> s), offset);
+		ItemPointerSet(&tids[i], (BlockNumber) (number >> s), number & LOW_BITS(s));
 	}
 	return ends_here(&r) ? n : 0;
 }
@@ -449,7 +445,8 @@ copy_bits(Writer *w, const Reader *list, int from, int to)
 /*
  * A list with one TID more, behind the first one, palloc'd; NULL if that needs another s or k, if
  * it has no room, is there, or if the list is damaged.  Of the differences only the one that spans
- * the TID changes, if there is one: the others' bits are copied.
+ * the TID changes, if there is one: the others' bits are copied.  The hint stays for TIDs before
+ * the new one.
  */
 static IndexTuple
 add_to_list(IndexTuple list, const ItemPointerData *tid, Size room)
@@ -461,6 +458,7 @@ add_to_list(IndexTuple list, const ItemPointerData *tid, Size room)
 				after = 0,
 				number,
 				wanted;
+	int			place = n;
 	int			from = 0,
 				to = 0,
 				end,
@@ -481,18 +479,18 @@ add_to_list(IndexTuple list, const ItemPointerData *tid, Size room)
 	for (int i = 1; i < n; i++)
 	{
 		int			at = bits_taken(&r);
-		uint64		delta = take_difference(&r, s, k);
+		uint64		last = number;
 
-		if (delta == 0)
+		if (!next_number(&r, s, k, &number))
 			return NULL;
-		if (number < wanted && number + delta >= wanted)
+		if (last < wanted && number >= wanted)
 		{
-			before = number;
-			after = number + delta;
+			before = last;
+			after = number;
+			place = i;
 			from = at;
 			to = bits_taken(&r);
 		}
-		number += delta;
 	}
 	end = bits_taken(&r);
 	if (!ends_here(&r) || after == wanted)
@@ -511,7 +509,7 @@ add_to_list(IndexTuple list, const ItemPointerData *tid, Size room)
 	size = key + MTP_LIST_BITS_AT + (bits + 7) / 8;
 	buf = palloc(size);
 	memcpy(buf, list, key + MTP_LIST_BITS_AT);
-	((MtpListHead *) (buf + key))->dead = 0;
+	((MtpListHead *) (buf + key))->dead = Min(MtpListHeadOf(list)->dead, place);
 	w = (Writer)
 	{
 		.to = (uint8 *) buf + key + MTP_LIST_BITS_AT

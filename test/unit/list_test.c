@@ -489,6 +489,7 @@ test_splice(void)
 		int			all = ncodes;
 		int			half = 0;
 		int			end;
+		int			dead;
 
 		/* Between the others, what follows takes the room that the TID leaves. */
 		memcpy(with, codes, sizeof(with));
@@ -498,6 +499,9 @@ test_splice(void)
 		itup = make(key, room, 0, &end);
 		memcpy(codes, with, sizeof(with));
 		ncodes = all;
+		dead = mtp_item_is_list(itup) ? rnd(end) : 0;
+		if (dead > 0)
+			MtpListHeadOf(itup)->dead = dead;
 		n = mtp_list_splice(itup, &tid, room, made);
 		check(at < end || end < to - 1 || n == 1);
 		free(itup);
@@ -508,6 +512,10 @@ test_splice(void)
 		for (int i = 0; i < n; i++)
 		{
 			itup = exact(made[i]);
+			check(!mtp_item_is_list(itup) || MtpListHeadOf(itup)->dead == 0 ||
+				  MtpListHeadOf(itup)->dead == Min(dead, at));
+			if (mtp_item_is_list(itup))
+				MtpListHeadOf(itup)->dead = 0;
 			check_codes(itup, key, i == 0 ? 0 : half, i == n - 1 ? end + 1 : half, n == 1);
 			check(IndexTupleSize(itup) <= room);
 			free(itup);
