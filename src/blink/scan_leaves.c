@@ -172,6 +172,58 @@ save_plain_item(BTScanPos pos, char *tuples, const MtpBlinkInfo *info, const Mtp
 	return true;
 }
 
+/*
+ * The same, for few instructions, of the slots `left` of a node, if all are narrow items whose body
+ * is a header alone and whose tuple is a value behind it: as number `index` and up, the first slot
+ * of rank `first`.  Else false, and nothing is saved.
+ */
+static bool
+save_bare_node(BTScanPos pos, char *tuples, const MtpPageReader *v, const MtpNode *node,
+			   uint32 left, unsigned low, int index, int first)
+{
+	const char *page = v->page;
+	MtpPageHeader h = v->head;	/* a copy that no store can change */
+	Size		size = sizeof(IndexTupleData) + mtp_norm_align(h.norm);
+	BTScanPosItem *item = &pos->items[index];
+	int			at = pos->nextTupleOffset;
+
+	if (index + MTP_NODE_SLOTS > MTP_MAX_ITEMS ||
+		at + MTP_NODE_SLOTS * MAXALIGN(size) > MTP_SCAN_TUPLES)
+		return false;
+	for (; left != 0; left &= left - 1)
+	{
+		int			slot = pg_rightmost_one_pos32(left);
+		unsigned	off = *(volatile const uint16 *) &node->offs[slot];
+		char	   *to = tuples + at;
+		IndexTupleData head;
+		uint64		word;
+
+		if ((off & MTP_SLOT_NARROW) == 0)
+			return false;
+		off &= ~MTP_SLOT_FLAGS;
+		if (off < low || off > BLCKSZ - sizeof(head))
+			return false;
+		word = read_word(page + off);
+		memcpy(&head, &word, sizeof(head));
+		if (head.t_info != sizeof(head) || !mtp_tid_possible(&head.t_tid))
+			return false;
+		item->heapTid = head.t_tid;
+		item->indexOffset = first + slot;
+		item->tupleOffset = at;
+		item++;
+		head.t_info = size;
+		memcpy(to, &head, sizeof(head));
+		mtp_norm_put_fixed(h.norm, mtp_page_narrow_norm(&h, node->heads[slot]), to + sizeof(head));
+		at += MAXALIGN(size);
+		if (!BufferIsValid(v->buf))
+		{
+			MTP_INJECT("frame_item_copied");
+		}
+	}
+	pos->nextTupleOffset = at;
+	return true;
+}
+
 /* Saves all items from p to the page's end, as number n and up; returns the next number. */
 static int
 save_to_end(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
@@ -183,6 +235,8 @@ save_to_end(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
 	char	   *tuples = whole ? bt->currTuples : NULL;
 	unsigned	low = locked ? ((PageHeader) v->page)->pd_upper : 0;
 	Size		cut = (v->head.norm & MTP_NORM_CUT) ? mtp_norm_align(v->head.norm) : 0;
+	bool		bare = tuples != NULL && cut > 0 && info->fixed != 0 &&
+		info->fixed <= sizeof(IndexTupleData) + cut;
 	int			nnodes = v->head.nnodes;
 	int			first = p.pos - p.slot; /* the rank of the node's first item */
 
@@ -193,7 +247,13 @@ save_to_end(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
 		uint32		left = scan->ignore_killed_tuples ? mtp_node_live(node, count) :
 		(1u << count) - 1;
 
-		for (left &= ~0u << Min(p.slot, MTP_NODE_SLOTS); left != 0; left &= left - 1)
+		left &= ~0u << Min(p.slot, MTP_NODE_SLOTS);
+		if (bare && save_bare_node(&bt->currPos, tuples, v, node, left, low, n, first))
+		{
+			n += pg_popcount32(left);
+			left = 0;
+		}
+		for (; left != 0; left &= left - 1)
 		{
 			IndexTuple	itup;
 
@@ -245,6 +305,16 @@ mtp_blink_scan_skip_dead(MtpPageReader *v, MtpPos *p)
 	}
 }
 
+/* True if the head of a narrow item tells that it is not of the one key that the scan looks for. */
+static inline bool
+is_other_key(const MtpBlinkScan *so, const MtpPageReader *v, const MtpPos *p)
+{
+	const MtpNode *node = &v->nodes[p->node];
+
+	return so->equal && mtp_off_narrow(v->head.norm, node->offs[p->slot]) &&
+		mtp_page_narrow_norm(&v->head, node->heads[p->slot]) != so->start.norm;
+}
+
 /*
  * Saves what matches from p to the end of the page.  Returns early if the reader is torn: the
  * caller asks for that.  So does read_backward.
@@ -271,6 +341,11 @@ read_forward(IndexScanDesc scan, MtpPageReader *v, MtpPos p)
 			mtp_blink_scan_skip_dead(v, &p);
 			if (p.node >= v->head.nnodes)
 				break;
+		}
+		if (is_other_key(so, v, &p))
+		{
+			more = false;
+			break;
 		}
 		itup = mtp_blink_reader_item(v, p.node, p.slot);
 		if (itup == NULL)

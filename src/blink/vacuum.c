@@ -138,21 +138,24 @@ typedef struct LeafEntries
 static void
 find_dead(Vacuum *v, Page page, LeafEntries *e)
 {
-	MtpPos		p = {0};
+	const uint8 *counts = MtpCounts(page);
+	int			nnodes = MtpHeader(page)->nnodes;
 	ItemPointerData tids[MTP_LIST_TIDS];
 
 	e->n = e->ndead = 0;
-	for (bool more = MtpHeader(page)->nitems > 0; more; more = mtp_pos_next(page, &p))
-	{
-		int			n = mtp_blink_item_tids(v->rel, page, p.node, p.slot, tids);
+	for (int node = 0; node < nnodes; node++)
+		for (int slot = 0; slot < counts[node]; slot++)
+		{
+			int			n = mtp_blink_item_tids(v->rel, page, node, slot, tids);
 
-		if (e->n + n > MTP_MAX_ENTRIES)
-			mtp_blink_fail_page(v->rel, page, "directory points to some item more than once");
-		for (int i = 0; i < n && v->callback != NULL; i++)
-			if (v->callback(&tids[i], v->callback_state))
-				e->dead[e->ndead++] = e->n + i;
-		e->n += n;
-	}
+			if (e->n + n > MTP_MAX_ENTRIES)
+				mtp_blink_fail_page(v->rel, page,
+									"directory points to some item more than once");
+			for (int i = 0; i < n && v->callback != NULL; i++)
+				if (v->callback(&tids[i], v->callback_state))
+					e->dead[e->ndead++] = e->n + i;
+			e->n += n;
+		}
 }
 
 /*

@@ -624,17 +624,18 @@ clear_dead(Page page, const MtpPos *p)
 	MtpNodes(page)[p->node].offs[p->slot] &= ~MTP_SLOT_DEAD;
 }
 
-/* Takes the items at ranks pos[0] < pos[1] < … out of the directory; their bodies are garbage. */
+/* Takes the items at the places at[], in their order, out of the directory; bodies are garbage. */
 static void
-drop_items(Page page, int n, const uint16 *pos)
+drop_items(Page page, int n, const MtpPos *at)
 {
 	MtpPageHeader *h = MtpHeader(page);
 	uint32	   *dir = MtpDir(page);
 	uint8	   *counts = MtpCounts(page);
 
+	/* From the last one on: a place in front of what has gone stays what it was. */
 	for (int i = n - 1; i >= 0; i--)
 	{
-		MtpPos		p = mtp_page_locate(page, pos[i]);
+		MtpPos		p = at[i];
 		MtpNode    *node = &MtpNodes(page)[p.node];
 		int			tail = --counts[p.node] - p.slot;
 		IndexTuple	itup = mtp_node_body(page, node, p.slot);
@@ -721,7 +722,7 @@ mtp_page_replace(Page page, int pos, int n, const IndexTuple *items, uint64 norm
 #ifdef USE_ASSERT_CHECKING
 	reads = mtp_page_replace_reads(page, pos, n, items, norm);
 #endif
-	drop_items(page, 1, ranks);
+	drop_items(page, 1, &p);
 	MtpHeader(page)->flags |= dead;
 	for (int i = n - 1; i >= 0; i--)
 		if (!insert_one(page, pos, items[i], norm))
@@ -734,44 +735,57 @@ mtp_page_replace(Page page, int pos, int n, const IndexTuple *items, uint64 norm
 		rewindow(page);
 }
 
+/* The TIDs of a list whose numbers are at[0] < at[1] < … go; there are others. */
+static void
+shorten_list(Page page, IndexTuple itup, int n, const uint16 *at, int first)
+{
+	MtpPageHeader *h = MtpHeader(page);
+	Size		size = mtp_body_size(h->norm, itup);
+	uint16		gone[MTP_LIST_TIDS];
+
+	for (int i = 0; i < n; i++)
+		gone[i] = at[i] - first;
+	mtp_list_remove(itup, n, gone);
+	h->garbage += size - mtp_body_size(h->norm, itup);
+}
+
 void
 mtp_page_delete(Page page, int n, const uint16 *at)
 {
-	MtpPos		p = {0};
-	uint16		whole[MTP_MAX_ITEMS];
+	const uint8 *counts = MtpCounts(page);
+	int			nnodes = MtpHeader(page)->nnodes;
+	MtpPos		whole[MTP_MAX_ITEMS];
 	int			nwhole = 0;
 	int			entry = 0;		/* number of the item's first entry */
 
 	/* An inner page has no lists, and is not read here: its items may be damaged. */
 	if (!MtpIsLeaf(page))
 	{
-		drop_items(page, n, at);
-		return;
+		for (; nwhole < n; nwhole++)
+			whole[nwhole] = mtp_page_locate(page, at[nwhole]);
+		nnodes = 0;
 	}
 
-	for (int i = 0; i < n;)
+	for (int node = 0, i = 0; node < nnodes && i < n; node++)
 	{
-		IndexTuple	itup = mtp_slot_body(page, p.node, p.slot);
-		int			end = entry + mtp_item_entries(itup);
-		int			first = i;
+		const MtpNode *of = &MtpNodes(page)[node];
 
-		while (i < n && at[i] < end)
-			i++;
-		if (i - first == end - entry)
-			whole[nwhole++] = p.pos;
-		else if (i > first)
+		for (int slot = 0; slot < counts[node] && i < n; slot++)
 		{
-			Size		size = mtp_body_size(MtpHeader(page)->norm, itup);
-			uint16		gone[MTP_LIST_TIDS];
+			IndexTuple	itup = mtp_node_body(page, of, slot);
+			int			first = i;
+			int			begin = entry;
 
-			for (int j = first; j < i; j++)
-				gone[j - first] = at[j] - entry;
-			mtp_list_remove(itup, i - first, gone);
-			MtpHeader(page)->garbage += size - mtp_body_size(MtpHeader(page)->norm, itup);
+			entry += mtp_item_entries(itup);
+			if (at[i] >= entry)
+				continue;
+			while (i < n && at[i] < entry)
+				i++;
+			if (i - first == entry - begin)
+				whole[nwhole++] = (MtpPos){.node = node,.slot = slot};
+			else
+				shorten_list(page, itup, i - first, at + first, begin);
 		}
-		entry = end;
-		if (!mtp_pos_next(page, &p))
-			break;
 	}
 	drop_items(page, nwhole, whole);
 }

@@ -27,8 +27,7 @@ my %reasons = (
 	ties => 'rows with equal keys in another order, so that LIMIT takes others: PostgreSQL sorts for CLUSTER if there is a btree',
 	types => 'the stored type of a name column',
 	queued => 'fewer entries found by a scan: those of its own statement, which it cannot see, are not in the index yet',
-	provider => 'another error where core has no provider of security labels',
-	smaller => 'plans with fewer workers, since an index is smaller');
+	provider => 'another error where core has no provider of security labels');
 my $plan_words = join('|', qw(Scan Join Loop Sort Key: Cond: Filter: Aggregate Gather Workers Append Result Limit Hash Merge Materialize
 	Unique ProjectSet Output: Memoize QUERY Update Delete Insert LockRows SetOp WindowAgg InitPlan SubPlan), 'rows\)', '-{5,}');
 
@@ -248,7 +247,6 @@ sub holds
 	return holds_order($hunks[0]{test}, \&without_number) if $reason eq 'ties';
 	return scalar grep { /^ERROR: / } @$minus if $reason eq 'supported';
 	return !grep { !/^ERROR:  no security label providers have been loaded$/ } @$minus if $reason eq 'provider' && grep { /^ERROR: / } @$plus;
-	return !grep { !/^ *Workers Planned: \d$/ } @$minus, @$plus if $reason eq 'smaller';
 	# Of a bitmap scan that finds nothing no blocks are shown.  (A function of the test's own prints the plan in 18.)
 	return !grep { !/Bitmap Index Scan|Heap Blocks: |^\(\d+ rows\)$/ } @$minus, @$plus if $reason eq 'queued';
 	return 1;

@@ -73,6 +73,7 @@ core_expected() {
 	local suite=$1 name=core_plain_$1 expected result tests=
 	say "fsync = off" "max_prepared_transactions = 10" > "$work/$name.conf"
 	run_core_suite "$name" "$suite"
+	grep -qE '^(test |(not )?ok )' "$log/$name/out" || die "core's suite $suite did not run"
 	while read -r expected result; do
 		tests+="$(basename "$result" .out) "
 		expected=${expected%/*}/$(basename "$result" .out)
