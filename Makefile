@@ -106,11 +106,11 @@ test-sanitize: export PARTS := $(or $(PARTS),regress isolation tap)
 test-sanitize: export ROUNDS := $(or $(ROUNDS),2)
 test-sanitize: export TESTS_tap = \
 	batch/c_code batch/callers batch/faults \
-	batch/interrupts batch/stress batch/vacuum:hash batch/worker_kill:hash \
+	batch/interrupts batch/stress batch/vacuum:hash batch/worker_kill:hash blink/lists \
 	blink/scan_race blink/vacuum_race btree/conflicts btree/faults btree/taken \
 	btree/vacuum_race buffer/coherence buffer/hotlist buffer/oracle \
 	buffer/pmem_files buffer/race buffer/tables buffer/warm crash/btree_split crash/disk_full \
-	crash/hash_loads crash/hash_splits crash/judge crash/leaf_split fuzz/blink_damage \
+	crash/hash_loads crash/hash_splits crash/judge crash/leaf_split crash/lists fuzz/blink_damage \
 	fuzz/hash_damage hash/edges pagedir/admit pagedir/learnt pagedir/race pagedir/scan \
 	pagedir/types replication/regress
 test-sanitize:

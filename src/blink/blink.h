@@ -390,6 +390,7 @@ typedef struct MtpBlinkPut
 	uint32		progress_to;
 	bool		more;			/* items above these will come: fill the pages left of them */
 	bool		lists;			/* equal keys become lists (mtp_blink_lists) */
+	bool		tight;			/* the page has no room for an entry of its own */
 	const MtpPos *place;		/* of the first item's pos, if the caller knows it; or NULL */
 	uint32		k;				/* out: pages that the page was split into, 1 if none */
 	int			nchildren;		/* items that are downlinks: pages whose flags they clear, … */
@@ -477,17 +478,9 @@ extern int	mtp_blink_overlaps(Relation rel, int n, const IndexTuple *items, int 
 							   const uint16 *pos, uint8 *same);
 
 /*
- * Puts an entry, which is to go to rank pos of a leaf, among the TIDs of the list before that rank,
- * if it falls there and the leaf has room for the longer list.  True if it has done so: then the
- * leaf, which is locked exclusively, is unlocked and unpinned.  Else nothing has changed.
- */
-extern bool mtp_blink_splice(MtpBlinkPut *put, Buffer buf, uint16 pos, IndexTuple entry,
-							 uint64 norm);
-
-/*
  * Puts n items on a leaf as mtp_blink_put does, if one of them falls between the TIDs of a list of
- * its key (*inside), and the leaf has room for the lists that come of it.  True if it has done so;
- * else nothing has changed.
+ * its key (*inside), or if it is one that joins the entries before it; and if the leaf has room for
+ * the lists that come of it.  True if it has done so; else nothing has changed.
  */
 extern bool mtp_blink_put_merged(MtpBlinkPut *put, Buffer buf, int n, const uint16 *pos,
 								 const IndexTuple *items, const uint64 *norms, bool *inside);

@@ -112,6 +112,7 @@ mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpArrival arriva
 	Buffer		buf;
 	MtpPos		place;
 	uint16		pos;
+	bool		inside;
 
 	mtp_blink_key_tuple(rel, &key, itup);
 	buf = mtp_blink_find_leaf(rel, &key, &stack);
@@ -120,8 +121,11 @@ mtp_blink_insert(Relation rel, Relation heap, IndexTuple itup, MtpArrival arriva
 	{
 		/* A list may have room for it all the same. */
 		find_place(&put, &key, buf, &place);
-		if (put.lists && mtp_blink_splice(&put, buf, place.pos, itup, key.norm))
+		pos = place.pos;
+		put.tight = true;
+		if (put.lists && mtp_blink_put_merged(&put, buf, 1, &pos, &itup, &key.norm, &inside))
 			return;
+		put.tight = false;
 		(void) mtp_blink_reclaim(rel, heap, buf, size, arrival);
 		if (put.lists && !mtp_page_fits(BufferGetPage(buf), 1, size))
 			mtp_blink_merge(rel, buf, 1, &itup, &key.norm);

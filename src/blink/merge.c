@@ -16,6 +16,12 @@
  */
 #define LEAST_GAIN	(MTP_PAGE_ROOM / 16)
 
+/*
+ * Before an entry so many plain ones of its key make a list with it: to put one TID in a list takes
+ * nearly as long as to put sixteen there.
+ */
+#define FOLD_AT		(MTP_LIST_JOIN - 1)
+
 StaticAssertDecl(MTP_MAX_ITEMS <= MTP_INSERT_ITEMS, "a record's number of items has its bits");
 
 /* Puts the image, which has the put's n items, in the page's place, with one record. */
@@ -229,45 +235,87 @@ falls_inside(MtpBlinkPut *put, Page page, int n, const uint16 *pos, const IndexT
 	return false;
 }
 
-/* True if the item before an entry's place is a list with its key. */
-static bool
-follows_list(MtpBlinkPut *put, Page page, uint16 pos, IndexTuple entry, uint64 norm)
+/* The items with an entry's key directly before its place */
+typedef struct Run
 {
-	MtpPos		p = put->place != NULL ? *put->place : mtp_page_locate(page, pos);
+	int			plain;			/* plain entries, behind … */
+	bool		list;			/* … a list, if there is one */
+	Size		bytes;			/* of their bodies */
+} Run;
+
+/*
+ * How many plain entries with this head stand directly before a place, up to FOLD_AT.  They may
+ * have other keys: a glance for those places, most of all, where no list will be made.
+ */
+static int
+plain_before(Page page, MtpPos p, uint32 head, bool *list)
+{
+	int			n = 0;
+
+	*list = false;
+	while (n < FOLD_AT && mtp_pos_back(MtpCounts(page), &p) &&
+		   MtpNodes(page)[p.node].heads[p.slot] == head && mtp_slot_in_page(page, p.node, p.slot))
+	{
+		*list = mtp_item_is_list(mtp_slot_body(page, p.node, p.slot));
+		if (*list)
+			break;
+		n++;
+	}
+	return n;
+}
+
+/* True if an entry joins the run before its place: put_one. */
+static inline bool
+joins(MtpBlinkPut *put, const Run *run, bool inside)
+{
+	if (run->plain == 0)
+		return run->list && (inside || put->tight);
+	return put->lists && run->plain >= (put->tight ? 1 : FOLD_AT);
+}
+
+/* The run, of as many items as tell whether the entry joins it */
+static Run
+run_before(MtpBlinkPut *put, Page page, MtpPos p, IndexTuple entry, uint32 head)
+{
+	Run			run = {0};
 	IndexTuple	before;
 	MtpItemRoom room;
 
-	if (!mtp_pos_back(MtpCounts(page), &p))
-		return false;
-	before = item_with_head(put->rel, page, &p, mtp_page_head(MtpHeader(page), norm), &room);
-	return before != NULL && mtp_item_is_list(before) &&
-		mtp_blink_same_key(put->rel, before, entry);
+	while (!run.list && run.plain < FOLD_AT && mtp_pos_back(MtpCounts(page), &p) &&
+		   (before = item_with_head(put->rel, page, &p, head, &room)) != NULL &&
+		   mtp_blink_same_key(put->rel, before, entry))
+	{
+		run.list = mtp_item_is_list(before);
+		run.plain += !run.list;
+		run.bytes += mtp_body_size(MtpHeader(page)->norm, mtp_slot_body(page, p.node, p.slot));
+	}
+	return run;
 }
 
 /*
- * Puts an entry's TID in the list before its place, which has its key; false if that has no room.
+ * Makes a list of the run before an entry's place and its TID; false if there is no room for it.
  * The rest of the page stays as it is.
  */
 static bool
-splice_in(MtpBlinkPut *put, Buffer buf, uint16 pos, IndexTuple entry, uint64 norm)
+splice_in(MtpBlinkPut *put, Buffer buf, uint16 pos, const Run *run, IndexTuple entry, uint64 norm)
 {
 	Page		page = BufferGetPage(buf);
-	MtpPos		p = mtp_page_locate(page, pos - 1);
-	IndexTuple	list = mtp_slot_body(page, p.node, p.slot);
 	MtpWalInsert rec = {.nitems = 1 | MTP_INSERT_SPLICES};
+	MtpWalSplice splice = {.pos = pos,.nold = run->plain + run->list,.tid = entry->t_tid};
+	int			first = pos - splice.nold;
 	uint64		norms[2] = {norm, norm};
 	IndexTuple	made[2];
-	int			n = mtp_list_splice(list, &entry->t_tid, MTP_LIST_ROOM, made);
+	int			n = mtp_page_join(page, first, splice.nold, &entry->t_tid, made);
 	Size		bytes = mtp_page_bytes(page, n, made, norms);
-	Size		old = mtp_body_size(MtpHeader(page)->norm, list);
 	MtpChange	c;
 
-	if (n == 0 || mtp_page_need(MtpHeader(page)->nitems + n - 1,
-								mtp_page_body_bytes(page) - old + bytes) > MTP_PAGE_ROOM)
+	if (n == 0 ||
+		mtp_page_need(MtpHeader(page)->nitems + n - splice.nold,
+					  mtp_page_body_bytes(page) - run->bytes + bytes) > MTP_PAGE_ROOM)
 		return false;
 
 	/* A change that reads the page's items relies on them (invariant B14). */
-	if (mtp_page_replace_reads(page, pos - 1, n, made, norm))
+	if (mtp_page_replace_reads(page, first, splice.nold, n, made, norm))
 		mtp_blink_check_items(put->rel, buf);
 
 	mtp_change_init(&c, put->rel, MTP_WAL_INSERT);
@@ -275,10 +323,9 @@ splice_in(MtpBlinkPut *put, Buffer buf, uint16 pos, IndexTuple entry, uint64 nor
 	c.progress = put->progress;
 	c.progress_to = put->progress_to;
 	mtp_change_begin(&c);
-	mtp_page_replace(page, pos - 1, n, made, norm);
+	mtp_page_replace(page, first, splice.nold, n, made, norm);
 	mtp_change_data(&c, &rec, sizeof(rec));
-	mtp_change_bufdata(&c, 0, &pos, sizeof(pos));
-	mtp_change_bufdata(&c, 0, &entry->t_tid, sizeof(entry->t_tid));
+	mtp_change_bufdata(&c, 0, &splice, sizeof(splice));
 	mtp_change_finish(&c);
 
 	UnlockReleaseBuffer(buf);
@@ -287,11 +334,24 @@ splice_in(MtpBlinkPut *put, Buffer buf, uint16 pos, IndexTuple entry, uint64 nor
 	return true;
 }
 
-bool
-mtp_blink_splice(MtpBlinkPut *put, Buffer buf, uint16 pos, IndexTuple entry, uint64 norm)
+/*
+ * One entry.  It joins the list in which it falls; or, where the page has no room for an item more,
+ * the one before it; or it makes a list with the plain entries before it, when they are enough, and
+ * the list before these.
+ */
+static bool
+put_one(MtpBlinkPut *put, Buffer buf, uint16 pos, IndexTuple entry, uint64 norm, bool inside)
 {
-	return follows_list(put, BufferGetPage(buf), pos, entry, norm) &&
-		splice_in(put, buf, pos, entry, norm);
+	Page		page = BufferGetPage(buf);
+	uint32		head = mtp_page_head(MtpHeader(page), norm);
+	MtpPos		p = put->place != NULL ? *put->place : mtp_page_locate(page, pos);
+	Run			run = {0};
+
+	run.plain = plain_before(page, p, head, &run.list);
+	if (!joins(put, &run, inside))
+		return false;
+	run = run_before(put, page, p, entry, head);
+	return joins(put, &run, inside) && splice_in(put, buf, pos, &run, entry, norm);
 }
 
 bool
@@ -306,10 +366,10 @@ mtp_blink_put_merged(MtpBlinkPut *put, Buffer buf, int n, const uint16 *pos,
 	uint8	   *same;
 	Page		image;
 
-	if (n == 1 && !mtp_item_is_list(items[0]) &&
-		mtp_blink_splice(put, buf, pos[0], items[0], norms[0]))
-		return true;
 	*inside = falls_inside(put, page, n, pos, items, norms);
+	if (n == 1 && !mtp_item_is_list(items[0]) &&
+		put_one(put, buf, pos[0], items[0], norms[0], *inside))
+		return true;
 	if (!*inside)
 		return false;
 	mtp_blink_check_items(put->rel, buf);

@@ -54,25 +54,22 @@ redo_merge(Page page, int n, const uint16 *pos, const IndexTuple *items, const u
 	MemoryContextDelete(cxt);
 }
 
-/* Puts a TID in the list before the position. */
+/* Puts a TID in the list before its place, with the plain entries there. */
 static void
 redo_splice(Page page, const char *data)
 {
-	uint16		pos;
-	ItemPointerData tid;
-	MtpPos		p;
-	IndexTuple	list;
+	MtpWalSplice rec;
 	IndexTuple	made[2];
+	int			first;
 	int			n;
 
-	memcpy(&pos, data, sizeof(pos));
-	memcpy(&tid, data + sizeof(pos), sizeof(tid));
-	p = mtp_page_locate(page, pos - 1);
-	list = mtp_slot_body(page, p.node, p.slot);
-	n = mtp_list_splice(list, &tid, MTP_LIST_ROOM, made);
+	memcpy(&rec, data, sizeof(rec));
+	first = rec.pos - rec.nold;
+	n = mtp_page_join(page, first, rec.nold, &rec.tid, made);
 	if (n == 0)
 		elog(PANIC, "list on an mtpower index page does not take a row");
-	mtp_page_replace(page, pos - 1, n, made, mtp_norm_tuple(MtpHeader(page)->norm, list));
+	mtp_page_replace(page, first, rec.nold, n, made,
+					 mtp_norm_tuple(MtpHeader(page)->norm, made[0]));
 	for (int i = 0; i < n; i++)
 		pfree(made[i]);
 }

@@ -236,7 +236,7 @@ save_to_end(IndexScanDesc scan, MtpPageReader *v, MtpPos p, int n)
 	unsigned	low = locked ? ((PageHeader) v->page)->pd_upper : 0;
 	Size		cut = (v->head.norm & MTP_NORM_CUT) ? mtp_norm_align(v->head.norm) : 0;
 	bool		bare = tuples != NULL && cut > 0 && info->fixed != 0 &&
-		info->fixed <= sizeof(IndexTupleData) + cut;
+	info->fixed <= sizeof(IndexTupleData) + cut;
 	int			nnodes = v->head.nnodes;
 	int			first = p.pos - p.slot; /* the rank of the node's first item */
 

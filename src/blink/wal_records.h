@@ -20,13 +20,20 @@
  * (mtp_page_merge).  Then the bits that say which follow the positions, MTP_SAME_BYTES of all
  * items.
  *
- * With MTP_INSERT_SPLICES the item before pos[0] is a list that gets a TID, which stands behind the
- * position in place of the tuple (mtp_list_splice); nitems is 1.
+ * With MTP_INSERT_SPLICES nitems is 1, and data an MtpWalSplice.
  */
 typedef struct MtpWalInsert
 {
 	uint16		nitems;
 } MtpWalInsert;
+
+/* The nold items before rank pos and a TID make one list, or two (mtp_page_join). */
+typedef struct MtpWalSplice
+{
+	uint16		pos;
+	uint16		nold;
+	ItemPointerData tid;
+} MtpWalSplice;
 
 #define MTP_INSERT_MERGES	0x8000
 #define MTP_INSERT_SPLICES	0x4000

@@ -687,28 +687,50 @@ goes_over(Page page, const MtpPos *p, IndexTuple item, uint64 norm)
 }
 
 bool
-mtp_page_replace_reads(Page page, int pos, int n, const IndexTuple *items, uint64 norm)
+mtp_page_replace_reads(Page page, int pos, int nold, int n, const IndexTuple *items, uint64 norm)
 {
 	uint64		norms[2] = {norm, norm};
 	MtpPos		p = mtp_page_locate(page, pos);
 
 	return !(n == 1 && goes_over(page, &p, items[0], norm)) &&
-		(grew_much(MtpHeader(page)->nitems, MtpHeader(page)->nitems + n - 1) ||
+		(grew_much(MtpHeader(page)->nitems, MtpHeader(page)->nitems + n - nold) ||
 		 mtp_page_insert_reads(page, n, mtp_page_bytes(page, n, items, norms)));
+}
+
+int
+mtp_page_join(Page page, int pos, int nold, const ItemPointerData *tid, IndexTuple *made)
+{
+	MtpPos		p = mtp_page_locate(page, pos);
+	ItemPointerData tids[MTP_LIST_JOIN];
+	MtpItemRoom room;
+	IndexTuple	first = mtp_slot_item(page, p.node, p.slot, &room);
+
+	Assert(nold > 0 && nold <= lengthof(tids));
+	for (int i = 0; i < nold - 1; i++)
+	{
+		(void) mtp_pos_next(page, &p);
+		tids[i] = mtp_slot_body(page, p.node, p.slot)->t_tid;
+	}
+	tids[nold - 1] = *tid;
+	return mtp_list_splice(first, nold, tids, MTP_LIST_ROOM, made);
 }
 
 /* A list that gets a TID mostly has the room already, so its body stays where it is. */
 void
-mtp_page_replace(Page page, int pos, int n, const IndexTuple *items, uint64 norm)
+mtp_page_replace(Page page, int pos, int nold, int n, const IndexTuple *items, uint64 norm)
 {
 	uint16		ranks[2] = {pos, pos};
 	uint64		norms[2] = {norm, norm};
 	MtpPos		p = mtp_page_locate(page, pos);
+	MtpPos		gone[MTP_LIST_JOIN];
 	int			before = MtpHeader(page)->nitems;
 	uint16		dead = MtpHeader(page)->flags & MTP_HAS_DEAD;	/* other items may have hints */
 	bool		reads PG_USED_FOR_ASSERTS_ONLY = true;
 
 	Assert(n > 0 && n <= lengthof(ranks));
+	Assert(nold > 0 && nold <= lengthof(gone));
+	for (int i = 0; i < nold; i++)
+		gone[i] = i == 0 ? p : mtp_page_locate(page, pos + i);
 	if (n == 1 && goes_over(page, &p, items[0], norm))
 	{
 		IndexTuple	body = mtp_slot_body(page, p.node, p.slot);
@@ -717,12 +739,14 @@ mtp_page_replace(Page page, int pos, int n, const IndexTuple *items, uint64 norm
 		clear_dead(page, &p);
 		memcpy(body, items[0], size);
 		memset((char *) body + size, 0, mtp_body_size(MtpHeader(page)->norm, body) - size);
+		if (nold > 1)
+			drop_items(page, nold - 1, gone + 1);
 		return;
 	}
 #ifdef USE_ASSERT_CHECKING
-	reads = mtp_page_replace_reads(page, pos, n, items, norm);
+	reads = mtp_page_replace_reads(page, pos, nold, n, items, norm);
 #endif
-	drop_items(page, 1, &p);
+	drop_items(page, nold, gone);
 	MtpHeader(page)->flags |= dead;
 	for (int i = n - 1; i >= 0; i--)
 		if (!insert_one(page, pos, items[i], norm))

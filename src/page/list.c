@@ -443,24 +443,24 @@ copy_bits(Writer *w, const Reader *list, int from, int to)
 }
 
 /*
- * A list with one TID more, behind the first one, palloc'd; NULL if that needs another s or k, if
- * it has no room, is there, or if the list is damaged.  Of the differences only the one that spans
- * the TID changes, if there is one: the others' bits are copied.  The hint stays for TIDs before
- * the new one.
+ * A list with n TIDs more, as mtp_list_splice takes them, palloc'd; NULL if that needs another s or
+ * k, if it has no room, if one is there, or if the list is damaged.  Of the differences only the
+ * one that spans the TIDs changes, if there is one: the others' bits are copied.  The hint stays
+ * for TIDs before the new ones.
  */
 static IndexTuple
-add_to_list(IndexTuple list, const ItemPointerData *tid, Size room)
+add_to_list(IndexTuple list, int n, const ItemPointerData *tids, Size room)
 {
 	Size		key = mtp_item_key_size(list);
 	int			limit = (int) (Min(room, key + MTP_LIST_BYTES) - key - MTP_LIST_BITS_AT) * 8;
-	int			n = BTreeTupleGetNPosting(list);
-	uint64		before = 0,
-				after = 0,
-				number,
-				wanted;
-	int			place = n;
-	int			from = 0,
-				to = 0,
+	int			old = BTreeTupleGetNPosting(list);
+	uint64		wanted[MTP_LIST_JOIN + 1];	/* what comes behind the new ones is the last */
+	uint64		before,
+				number;
+	int			place = old;
+	int			nwanted = n;
+	int			from,
+				to,
 				end,
 				bits,
 				s,
@@ -470,39 +470,51 @@ add_to_list(IndexTuple list, const ItemPointerData *tid, Size room)
 	char	   *buf;
 	Size		size;
 
-	if (n >= MTP_LIST_FULL || !begin_reading(list, &r, &s, &k, &number) ||
-		room < key + MTP_LIST_BITS_AT || ItemPointerGetOffsetNumberNoCheck(tid) >> s != 0)
+	if (old + n > MTP_LIST_FULL || !begin_reading(list, &r, &s, &k, &number) ||
+		room < key + MTP_LIST_BITS_AT)
 		return NULL;
-	wanted = number_of(mtp_tid_code(tid), s);
-	if (wanted <= number)
+	for (int i = 0; i < n; i++)
+	{
+		if (ItemPointerGetOffsetNumberNoCheck(&tids[i]) >> s != 0)
+			return NULL;
+		wanted[i] = number_of(mtp_tid_code(&tids[i]), s);
+	}
+	if (wanted[0] <= number)
 		return NULL;
-	for (int i = 1; i < n; i++)
+	before = number;
+	from = to = bits_taken(&r);
+	for (int i = 1; i < old; i++)
 	{
 		int			at = bits_taken(&r);
 		uint64		last = number;
 
 		if (!next_number(&r, s, k, &number))
 			return NULL;
-		if (last < wanted && number >= wanted)
+		if (number < wanted[0])
 		{
-			before = last;
-			after = number;
+			before = number;
+			from = to = bits_taken(&r);
+		}
+		else if (last < wanted[0])
+		{
+			wanted[nwanted++] = number;
 			place = i;
 			from = at;
 			to = bits_taken(&r);
 		}
 	}
 	end = bits_taken(&r);
-	if (!ends_here(&r) || after == wanted)
+	if (!ends_here(&r))
 		return NULL;
-	if (after == 0)
+	bits = end - (to - from);
+	for (int i = 0; i < nwanted; i++)
 	{
-		before = number;
-		from = to = end;
+		uint64		last = i == 0 ? before : wanted[i - 1];
+
+		if (wanted[i] <= last)
+			return NULL;
+		bits += difference_bits(pg_leftmost_one_pos64(wanted[i] - last) + 1, k);
 	}
-	bits = end - (to - from) + difference_bits(pg_leftmost_one_pos64(wanted - before) + 1, k);
-	if (after != 0)
-		bits += difference_bits(pg_leftmost_one_pos64(after - wanted) + 1, k);
 	if (bits > limit)
 		return NULL;
 
@@ -515,44 +527,49 @@ add_to_list(IndexTuple list, const ItemPointerData *tid, Size room)
 		.to = (uint8 *) buf + key + MTP_LIST_BITS_AT
 	};
 	copy_bits(&w, &r, 0, from);
-	put_difference(&w, wanted - before, k);
-	if (after != 0)
-		put_difference(&w, after - wanted, k);
+	for (int i = 0; i < nwanted; i++)
+		put_difference(&w, wanted[i] - (i == 0 ? before : wanted[i - 1]), k);
 	copy_bits(&w, &r, to, end);
 	if (w.n > 0)
 		*w.to++ = (uint8) w.pending;
 	Assert(w.to == (uint8 *) buf + size);
-	set_list((IndexTuple) buf, key, size, n + 1);
+	set_list((IndexTuple) buf, key, size, old + n);
 	return (IndexTuple) buf;
 }
 
 int
-mtp_list_splice(IndexTuple list, const ItemPointerData *tid, Size room, IndexTuple *made)
+mtp_list_splice(IndexTuple item, int n, const ItemPointerData *tids, Size room, IndexTuple *made)
 {
-	ItemPointerData tids[MTP_LIST_TIDS + 1];
-	int			n;
+	ItemPointerData all[MTP_LIST_TIDS + MTP_LIST_JOIN];
+	int			old;
 	int			at;
 
-	made[0] = add_to_list(list, tid, room);
+	Assert(n > 0 && n <= MTP_LIST_JOIN);
+	made[0] = mtp_item_is_list(item) ? add_to_list(item, n, tids, room) : NULL;
 	if (made[0] != NULL)
 		return 1;
-	at = n = mtp_list_decode(list, tids);
-	while (at > 0 && mtp_tid_code(&tids[at - 1]) > mtp_tid_code(tid))
-	{
-		tids[at] = tids[at - 1];
+	at = old = mtp_item_decode(item, all);
+	while (at > 0 && mtp_tid_code(&all[at - 1]) > mtp_tid_code(&tids[n - 1]))
 		at--;
-	}
-	if (at == 0 || mtp_tid_code(&tids[at - 1]) == mtp_tid_code(tid))
+	if (at == 0 || mtp_tid_code(&all[at - 1]) >= mtp_tid_code(&tids[0]))
 		return 0;
-	tids[at] = *tid;
-	n++;
-	made[0] = n <= MTP_LIST_FULL ? make_list(list, room, tids, n) : NULL;
+	memmove(&all[at + n], &all[at], (old - at) * sizeof(ItemPointerData));
+	memcpy(&all[at], tids, n * sizeof(ItemPointerData));
+	made[0] = old + n <= MTP_LIST_FULL ? make_list(item, room, all, old + n) : NULL;
 	if (made[0] != NULL)
 		return 1;
-	if (at == n - 1)
-		return 0;
-	made[0] = make_list(list, room, tids, n / 2);
-	made[1] = make_list(list, room, tids + n / 2, n - n / 2);
+	if (at == old)
+	{
+		if (n == 1 || !mtp_item_is_list(item))
+			return 0;
+		made[0] = CopyIndexTuple(item);
+		made[1] = make_list(item, room, tids, n);
+	}
+	else
+	{
+		made[0] = make_list(item, room, all, (old + n) / 2);
+		made[1] = make_list(item, room, all + (old + n) / 2, old + n - (old + n) / 2);
+	}
 	return made[0] != NULL && made[1] != NULL ? 2 : 0;
 }
 

@@ -166,13 +166,17 @@ extern Size mtp_list_end(MtpListMaker *m);
  */
 extern void mtp_list_remove(IndexTuple itup, int n, const uint16 *at);
 
+/* So many TIDs join an entry at once, at most. */
+#define MTP_LIST_JOIN	Min(16, MTP_LIST_FULL)
+
 /*
- * Puts a TID into a list, behind the first one: made[0] gets the list that comes of it or, where
- * that has no room and the TID is not the last, made[0] and made[1] its halves.  Returns how many
- * they are; palloc'd.  0 if there is no room, the list is damaged, or it has the TID.  room: for
- * the largest list.
+ * Puts n TIDs, 1 .. MTP_LIST_JOIN, into an entry (plain or list), behind its first one; they ascend,
+ * and all lie between the same two of its TIDs or behind the last one.  made[0] gets the list that
+ * comes of it.  Where that has no room made[0] and made[1] become its halves or, if the TIDs come
+ * behind the last, the old list and one of several new TIDs.  Returns how many they are; palloc'd.
+ * 0 if there is no room, the list is damaged, or it has a TID.  room: for the largest list.
  */
-extern int	mtp_list_splice(IndexTuple list, const ItemPointerData *tid, Size room,
+extern int	mtp_list_splice(IndexTuple item, int n, const ItemPointerData *tids, Size room,
 							IndexTuple *made);
 
 /*

@@ -437,14 +437,23 @@ extern void mtp_page_insert(Page page, int n, const uint16 *pos,
 							const IndexTuple *items, const uint64 *norms);
 
 /*
- * Puts n items of one key, one or two, in the place of the leaf's item at rank pos, which has that
- * key too.  Its hints are forgotten.  norm: of the key.  The items must fit when it is gone, and
- * must not lie on the page itself.
+ * What the leaf's items from rank pos on, nold of one key, make with a TID behind them, or inside
+ * the only one (mtp_list_splice): the first may be a list, the others are plain.  nold: 1 ..
+ * MTP_LIST_JOIN.  Returns the number of made[], palloc'd; 0 if they don't take it.
  */
-extern void mtp_page_replace(Page page, int pos, int n, const IndexTuple *items, uint64 norm);
+extern int	mtp_page_join(Page page, int pos, int nold, const ItemPointerData *tid,
+						  IndexTuple *made);
 
-/* True if that may read other items than the one that goes (as mtp_page_insert_reads). */
-extern bool mtp_page_replace_reads(Page page, int pos, int n, const IndexTuple *items,
+/*
+ * Puts n items of one key, one or two, in the place of the leaf's nold items from rank pos on, which
+ * have that key too.  Their hints are forgotten.  norm: of the key.  The items must fit when those
+ * are gone, and must not lie on the page itself.
+ */
+extern void mtp_page_replace(Page page, int pos, int nold, int n, const IndexTuple *items,
+							 uint64 norm);
+
+/* True if that may read other items than those that go (as mtp_page_insert_reads). */
+extern bool mtp_page_replace_reads(Page page, int pos, int nold, int n, const IndexTuple *items,
 								   uint64 norm);
 
 /*

@@ -35,14 +35,6 @@ pg_qsort(void *base, size_t n, size_t size, int (*compare) (const void *, const 
 	qsort(base, n, size, compare);
 }
 
-IndexTuple
-CopyIndexTuple(IndexTuple source)
-{
-	Size		size = IndexTupleSize(source);
-
-	return memcpy(palloc(size), source, size);
-}
-
 static ItemPointerData
 tid_of(uint64 code)
 {
@@ -457,9 +449,9 @@ test_merge(bool by_offset)
 }
 
 /*
- * A TID that is missing between the others of a list, or behind them, comes into it.  Where it has no
- * room it is not taken behind them, and between them the list becomes two halves.  None other is
- * taken.  Returns how many they are.
+ * TIDs that are missing between two of an entry, or behind its last one, come into it.  Where they have
+ * no room it becomes two halves or, behind the last one, is followed by a list of the new ones; a
+ * single one is not taken there.  Nor is any that is there, or the first.  Returns how many they are.
  */
 static int
 test_splice(void)
@@ -478,23 +470,31 @@ test_splice(void)
 	where = "splice";
 	if (to > 1)
 	{
-		check(mtp_list_splice(itup, &tid, room, made) == 0);
-		check(mtp_list_splice(itup, &first, room, made) == 0);
-		check(mtp_list_splice(itup, &last, room, made) == 0);
+		check(mtp_list_splice(itup, 1, &tid, room, made) == 0);
+		check(mtp_list_splice(itup, 1, &first, room, made) == 0);
+		check(mtp_list_splice(itup, 1, &last, room, made) == 0);
 	}
 	free(itup);
 	if (to > 2)
 	{
 		uint64		with[TIDS_MAX];
+		ItemPointerData tids[MTP_LIST_JOIN];
+		int			new = rnd(2) ? 1 : 1 + rnd(Min(MTP_LIST_JOIN, to - at));
 		int			all = ncodes;
 		int			half = 0;
 		int			end;
 		int			dead;
+		bool		behind;
+		bool		was_list;
 
-		/* Between the others, what follows takes the room that the TID leaves. */
+		for (int i = 0; i < new; i++)
+			tids[i] = tid_of(codes[at + i]);
+
+		/* Between the others, what follows takes the room that the TIDs leave. */
 		memcpy(with, codes, sizeof(with));
-		memmove(codes + at, codes + at + 1, (--ncodes - at) * sizeof(uint64));
-		if (at == to - 1)
+		ncodes -= new;
+		memmove(codes + at, codes + at + new, (ncodes - at) * sizeof(uint64));
+		if (at + new == to)
 			ncodes = at;
 		itup = make(key, room, 0, &end);
 		memcpy(codes, with, sizeof(with));
@@ -502,13 +502,14 @@ test_splice(void)
 		dead = mtp_item_is_list(itup) ? rnd(end) : 0;
 		if (dead > 0)
 			MtpListHeadOf(itup)->dead = dead;
-		n = mtp_list_splice(itup, &tid, room, made);
-		check(at < end || end < to - 1 || n == 1);
+		was_list = mtp_item_is_list(itup);
+		behind = at == end;
+		n = at > end ? 0 : mtp_list_splice(itup, new, tids, room, made);
 		free(itup);
 		if (n == 2)
-			half = (end + 1) / 2;
-		check(n > 0 || room < 16 + MTP_LIST_BYTES);
-		check(n < 2 || at < end);
+			half = behind ? end : (end + new) / 2;
+		check(n > 0 || at > end || room < 16 + MTP_LIST_BYTES || (behind && (new == 1 || !was_list)));
+		check(n < 2 || !behind || new > 1);
 		for (int i = 0; i < n; i++)
 		{
 			itup = exact(made[i]);
@@ -516,7 +517,7 @@ test_splice(void)
 				  MtpListHeadOf(itup)->dead == Min(dead, at));
 			if (mtp_item_is_list(itup))
 				MtpListHeadOf(itup)->dead = 0;
-			check_codes(itup, key, i == 0 ? 0 : half, i == n - 1 ? end + 1 : half, n == 1);
+			check_codes(itup, key, i == 0 ? 0 : half, i == n - 1 ? end + new : half, n == 1);
 			check(IndexTupleSize(itup) <= room);
 			free(itup);
 			free(made[i]);

@@ -557,8 +557,8 @@ step_delete(int percent)
 }
 
 /*
- * An item of the same key, perhaps of more bytes, takes one's place, or two of them do: then the
- * second one has a TID above all others.
+ * An item of the same key, perhaps of more bytes, takes the place of one or of several of its norm, or
+ * two of them do: then the second one has a TID above all others.
  */
 static void
 step_replace(void)
@@ -570,7 +570,7 @@ step_replace(void)
 	IndexTuple	made[2];
 	uint64		norms[2];
 	int			n = 1;
-	MtpPos		p;
+	int			nold = 1;
 
 	where = "replace";
 	if (nmodel == 0 || nmodel == ITEMS_MAX || plan.inner)
@@ -583,24 +583,32 @@ step_replace(void)
 	made[0]->t_info = (made[0]->t_info & ~INDEX_SIZE_MASK) | size;
 	made[1] = memcpy(malloc(size), made[0], size);
 	ItemPointerSetBlockNumber(&made[1]->t_tid, 1000000000 + nreplaced);
-	if (rnd(2) && (i + 1 == nmodel || compare(made[1], model[i + 1].itup) < 0))
+	while (nold < MTP_LIST_JOIN && i + nold < nmodel && model[i + nold].norm == norms[0] && rnd(4))
+		nold++;
+	if (rnd(2) && (i + nold == nmodel || compare(made[1], model[i + nold].itup) < 0))
 		n = 2;
 
-	p = mtp_page_locate(page, i);
-	old = mtp_body_size(MtpHeader(page)->norm, mtp_slot_body(page, p.node, p.slot));
-	bytes = mtp_page_bytes(page, n, made, norms) + mtp_page_body_bytes(page) - old;
-	if (mtp_page_need(nmodel + n - 1, bytes) <= MTP_PAGE_ROOM)
+	old = 0;
+	for (int k = 0; k < nold; k++)
 	{
-		mtp_page_replace(page, i, n, made, norms[0]);
-		mtp_page_replace(twin, i, n, made, norms[0]);
-		free(model[i].itup);
-		memmove(&model[i + n], &model[i + 1], (nmodel - i - 1) * sizeof(Entry));
+		MtpPos		p = mtp_page_locate(page, i + k);
+
+		old += mtp_body_size(MtpHeader(page)->norm, mtp_slot_body(page, p.node, p.slot));
+	}
+	bytes = mtp_page_bytes(page, n, made, norms) + mtp_page_body_bytes(page) - old;
+	if (mtp_page_need(nmodel + n - nold, bytes) <= MTP_PAGE_ROOM)
+	{
+		mtp_page_replace(page, i, nold, n, made, norms[0]);
+		mtp_page_replace(twin, i, nold, n, made, norms[0]);
+		for (int k = 0; k < nold; k++)
+			free(model[i + k].itup);
+		memmove(&model[i + n], &model[i + nold], (nmodel - i - nold) * sizeof(Entry));
 		for (int k = 0; k < n; k++)
 			model[i + k] = (Entry)
 		{
 			.itup = memcpy(malloc(size), made[k], size),.norm = norms[k]
 		};
-		nmodel += n - 1;
+		nmodel += n - nold;
 		nreplaced++;
 	}
 	free(made[0]);

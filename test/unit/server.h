@@ -5,6 +5,7 @@
  * Include once.  Errors end the program.  What differs between releases stands at the end.
  */
 #include "access/detoast.h"
+#include "access/itup.h"
 #include "core/collation.h"
 #include "storage/bufpage.h"
 #include "utils/memutils.h"
@@ -84,6 +85,14 @@ ItemPointerCompare(ItemPointer a, ItemPointer b)
 	uint64		y = (uint64) ItemPointerGetBlockNumberNoCheck(b) << 16 | ItemPointerGetOffsetNumberNoCheck(b);
 
 	return (x > y) - (x < y);
+}
+
+IndexTuple
+CopyIndexTuple(IndexTuple source)
+{
+	Size		size = IndexTupleSize(source);
+
+	return memcpy(palloc(size), source, size);
 }
 
 /* "Compressed" values of the test hold their bytes as they are, behind the header. */
