@@ -292,6 +292,32 @@ run_before(MtpBlinkPut *put, Page page, MtpPos p, IndexTuple entry, uint32 head)
 	return run;
 }
 
+/* Puts n items in the place of the run, with a record that says how they were made. */
+static void
+replace_run(MtpBlinkPut *put, Buffer buf, const MtpWalSplice *splice, int n, IndexTuple *items,
+			uint64 norm)
+{
+	Page		page = BufferGetPage(buf);
+	int			first = splice->pos - splice->nold;
+	MtpWalInsert rec = {.nitems = 1 | MTP_INSERT_SPLICES};
+	MtpChange	c;
+
+	/* A change that reads the page's items relies on them (invariant B14). */
+	if (mtp_page_replace_reads(page, first, splice->nold, n, items, norm))
+		mtp_blink_check_items(put->rel, buf);
+
+	mtp_change_init(&c, put->rel, MTP_WAL_INSERT);
+	mtp_change_buffer(&c, buf, REGBUF_STANDARD);
+	c.progress = put->progress;
+	c.progress_to = put->progress_to;
+	mtp_change_begin(&c);
+	mtp_page_replace(page, first, splice->nold, n, items, norm);
+	mtp_change_data(&c, &rec, sizeof(rec));
+	mtp_change_bufdata(&c, 0, splice, sizeof(*splice));
+	mtp_change_finish(&c);
+	UnlockReleaseBuffer(buf);
+}
+
 /*
  * Makes a list of the run before an entry's place and its TID; false if there is no room for it.
  * The rest of the page stays as it is.
@@ -300,38 +326,21 @@ static bool
 splice_in(MtpBlinkPut *put, Buffer buf, uint16 pos, const Run *run, IndexTuple entry, uint64 norm)
 {
 	Page		page = BufferGetPage(buf);
-	MtpWalInsert rec = {.nitems = 1 | MTP_INSERT_SPLICES};
 	MtpWalSplice splice = {.pos = pos,.nold = run->plain + run->list,.tid = entry->t_tid};
-	int			first = pos - splice.nold;
 	uint64		norms[2] = {norm, norm};
 	IndexTuple	made[2];
-	int			n = mtp_page_join(page, first, splice.nold, &entry->t_tid, made);
-	Size		bytes = mtp_page_bytes(page, n, made, norms);
-	MtpChange	c;
+	int			n = mtp_page_join(page, pos - splice.nold, splice.nold, &splice.tid, made);
+	int			nitems = MtpHeader(page)->nitems + n - splice.nold;
+	Size		bytes = mtp_page_body_bytes(page) - run->bytes;
+	bool		fits;
 
-	if (n == 0 ||
-		mtp_page_need(MtpHeader(page)->nitems + n - splice.nold,
-					  mtp_page_body_bytes(page) - run->bytes + bytes) > MTP_PAGE_ROOM)
-		return false;
-
-	/* A change that reads the page's items relies on them (invariant B14). */
-	if (mtp_page_replace_reads(page, first, splice.nold, n, made, norm))
-		mtp_blink_check_items(put->rel, buf);
-
-	mtp_change_init(&c, put->rel, MTP_WAL_INSERT);
-	mtp_change_buffer(&c, buf, REGBUF_STANDARD);
-	c.progress = put->progress;
-	c.progress_to = put->progress_to;
-	mtp_change_begin(&c);
-	mtp_page_replace(page, first, splice.nold, n, made, norm);
-	mtp_change_data(&c, &rec, sizeof(rec));
-	mtp_change_bufdata(&c, 0, &splice, sizeof(splice));
-	mtp_change_finish(&c);
-
-	UnlockReleaseBuffer(buf);
+	bytes += mtp_page_bytes(page, n, made, norms);
+	fits = n > 0 && mtp_page_need(nitems, bytes) <= MTP_PAGE_ROOM;
+	if (fits)
+		replace_run(put, buf, &splice, n, made, norm);
 	for (int i = 0; i < n; i++)
 		pfree(made[i]);
-	return true;
+	return fits;
 }
 
 /*
