@@ -240,40 +240,32 @@ typedef struct Run
 {
 	int			plain;			/* plain entries, behind … */
 	bool		list;			/* … a list, if there is one */
+	bool		dead;			/* one of them is marked dead as a whole */
 	Size		bytes;			/* of their bodies */
 } Run;
 
 /*
- * How many plain entries with this head stand directly before a place, up to FOLD_AT.  They may
- * have other keys: a glance for those places, most of all, where no list will be made.
+ * The same by heads alone: keys may be others.  A glance for those places, most of all, where no
+ * list will be made.
  */
-static int
-plain_before(Page page, MtpPos p, uint32 head, bool *list)
+static Run
+glance_before(Page page, MtpPos p, uint32 head)
 {
-	int			n = 0;
+	Run			run = {0};
 
-	*list = false;
-	while (n < FOLD_AT && mtp_pos_back(MtpCounts(page), &p) &&
+	while (!run.list && mtp_pos_back(MtpCounts(page), &p) &&
 		   MtpNodes(page)[p.node].heads[p.slot] == head && mtp_slot_in_page(page, p.node, p.slot))
 	{
-		*list = mtp_item_is_list(mtp_slot_body(page, p.node, p.slot));
-		if (*list)
+		run.list = mtp_item_is_list(mtp_slot_body(page, p.node, p.slot));
+		if (!run.list && run.plain == FOLD_AT)
 			break;
-		n++;
+		run.plain += !run.list;
+		run.dead |= mtp_slot_dead(page, p.node, p.slot);
 	}
-	return n;
+	return run;
 }
 
-/* True if an entry joins the run before its place: put_one. */
-static inline bool
-joins(MtpBlinkPut *put, const Run *run, bool inside)
-{
-	if (run->plain == 0)
-		return run->list && (inside || put->tight);
-	return put->lists && run->plain >= (put->tight ? 1 : FOLD_AT);
-}
-
-/* The run, of as many items as tell whether the entry joins it */
+/* The run, of as many items as may join */
 static Run
 run_before(MtpBlinkPut *put, Page page, MtpPos p, IndexTuple entry, uint32 head)
 {
@@ -281,15 +273,28 @@ run_before(MtpBlinkPut *put, Page page, MtpPos p, IndexTuple entry, uint32 head)
 	IndexTuple	before;
 	MtpItemRoom room;
 
-	while (!run.list && run.plain < FOLD_AT && mtp_pos_back(MtpCounts(page), &p) &&
+	while (!run.list && mtp_pos_back(MtpCounts(page), &p) &&
 		   (before = item_with_head(put->rel, page, &p, head, &room)) != NULL &&
 		   mtp_blink_same_key(put->rel, before, entry))
 	{
 		run.list = mtp_item_is_list(before);
+		if (!run.list && run.plain == FOLD_AT)
+			break;
 		run.plain += !run.list;
+		run.dead |= mtp_slot_dead(page, p.node, p.slot);
 		run.bytes += mtp_body_size(MtpHeader(page)->norm, mtp_slot_body(page, p.node, p.slot));
 	}
 	return run;
+}
+
+/* True if an entry joins the run before its place: put_one. */
+static bool
+joins(MtpBlinkPut *put, const Run *run, bool inside)
+{
+	if (inside)
+		return run->list && run->plain == 0;
+	return put->lists && !run->dead &&
+		(put->tight ? run->list || run->plain > 0 : run->plain >= FOLD_AT);
 }
 
 /* Puts n items in the place of the run, with a record that says how they were made. */
@@ -344,9 +349,9 @@ splice_in(MtpBlinkPut *put, Buffer buf, uint16 pos, const Run *run, IndexTuple e
 }
 
 /*
- * One entry.  It joins the list in which it falls; or, where the page has no room for an item more,
- * the one before it; or it makes a list with the plain entries before it, when they are enough, and
- * the list before these.
+ * One entry.  It joins the list in which it falls; or, with the plain entries before it, when they
+ * are enough, the list before these, if there is one; or, where the page has no room for an item
+ * more, whatever stands before it.  What is marked dead stays as it is: that will be deleted.
  */
 static bool
 put_one(MtpBlinkPut *put, Buffer buf, uint16 pos, IndexTuple entry, uint64 norm, bool inside)
@@ -354,9 +359,8 @@ put_one(MtpBlinkPut *put, Buffer buf, uint16 pos, IndexTuple entry, uint64 norm,
 	Page		page = BufferGetPage(buf);
 	uint32		head = mtp_page_head(MtpHeader(page), norm);
 	MtpPos		p = put->place != NULL ? *put->place : mtp_page_locate(page, pos);
-	Run			run = {0};
+	Run			run = glance_before(page, p, head);
 
-	run.plain = plain_before(page, p, head, &run.list);
 	if (!joins(put, &run, inside))
 		return false;
 	run = run_before(put, page, p, entry, head);

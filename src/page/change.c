@@ -741,6 +741,7 @@ mtp_page_replace(Page page, int pos, int nold, int n, const IndexTuple *items, u
 		memset((char *) body + size, 0, mtp_body_size(MtpHeader(page)->norm, body) - size);
 		if (nold > 1)
 			drop_items(page, nold - 1, gone + 1);
+		MtpHeader(page)->flags |= dead;
 		return;
 	}
 #ifdef USE_ASSERT_CHECKING

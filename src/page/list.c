@@ -454,7 +454,7 @@ add_to_list(IndexTuple list, int n, const ItemPointerData *tids, Size room)
 	Size		key = mtp_item_key_size(list);
 	int			limit = (int) (Min(room, key + MTP_LIST_BYTES) - key - MTP_LIST_BITS_AT) * 8;
 	int			old = BTreeTupleGetNPosting(list);
-	uint64		wanted[MTP_LIST_JOIN + 1];	/* what comes behind the new ones is the last */
+	uint64		wanted[MTP_LIST_JOIN + 1] = {0};	/* what comes behind the new ones is the last */
 	uint64		before,
 				number;
 	int			place = old;
@@ -548,6 +548,9 @@ mtp_list_splice(IndexTuple item, int n, const ItemPointerData *tids, Size room, 
 	made[0] = mtp_item_is_list(item) ? add_to_list(item, n, tids, room) : NULL;
 	if (made[0] != NULL)
 		return 1;
+	for (int i = 1; i < n; i++)
+		if (mtp_tid_code(&tids[i]) <= mtp_tid_code(&tids[i - 1]))
+			return 0;
 	at = old = mtp_item_decode(item, all);
 	while (at > 0 && mtp_tid_code(&all[at - 1]) > mtp_tid_code(&tids[n - 1]))
 		at--;
