@@ -535,6 +535,19 @@ RESET mtpower.batch_min_rows;
 SELECT mtpower.verify_index('packed_k', true);
 SELECT pg_relation_size('packed_k') < 40 * current_setting('block_size')::int AS small;
 
+-- Rows that come one at a time: sixteen at once join the list of their key, which is followed by another one when it is full.
+CREATE TABLE single (k int, id int) WITH (autovacuum_enabled = off);
+CREATE INDEX single_k ON single USING mtpower_blink (k);
+SET mtpower.batching = off;
+DO $$ BEGIN FOR i IN 1 .. 1515 LOOP INSERT INTO single VALUES (i % 3, i); END LOOP; END $$;
+RESET mtpower.batching;
+SELECT tids, lists, items - lists < 3 * 16 AS few_plain, mtpower.verify_index('single_k', true) FROM leaves('single_k');
+INSERT INTO single VALUES (1, 0);
+SET mtpower.batching = off;
+DO $$ BEGIN FOR i IN 1 .. 96 LOOP INSERT INTO single VALUES (1, -i); END LOOP; END $$;
+RESET mtpower.batching;
+SELECT tids, lists, mtpower.verify_index('single_k', true) FROM leaves('single_k');
+
 \set VERBOSITY terse
 SET client_min_messages = warning;
 DROP SCHEMA blink_lists CASCADE;
