@@ -65,7 +65,7 @@ prove_installcheck:
 # The install script is the subsystems' parts, in the order of their dependencies.
 SQL_PARTS = \
 	src/core/prelude.sql src/buffer/buffer.sql src/table/table.sql src/blink/blink.sql \
-	src/hash/hash.sql src/index/inspect.sql src/opclass/opclass.sql src/batch/batch.sql \
+	src/hash/hash.sql src/zone/zone.sql src/index/inspect.sql src/opclass/opclass.sql src/batch/batch.sql \
 	src/pagedir/pagedir.sql src/warm/warm.sql
 
 mtpower--1.0.sql: $(SQL_PARTS)

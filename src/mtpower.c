@@ -24,6 +24,7 @@
 #include "wal/wal.h"
 #include "warm/keeper.h"
 #include "worker/worker.h"
+#include "zone/zone.h"
 
 MTP_MODULE_MAGIC;
 
@@ -53,6 +54,7 @@ _PG_init(void)
 	mtp_opclass_init();
 	mtp_blink_init();
 	mtp_hash_init();
+	mtp_zone_init();
 	mtp_btree_init();
 
 	/* Behind opclass: the engine's hook runs first, and drains before a command is looked at. */

@@ -20,6 +20,7 @@ opclass:   core
 index:     core wal batch
 blink:     core page buffer wal batch opclass index
 hash:      core page buffer wal batch opclass index
+zone:      core page wal opclass index
 btree:     core wal batch index
 pagedir:   core page buffer worker
 table:     core buffer batch opclass btree pagedir

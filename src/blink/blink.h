@@ -542,7 +542,6 @@ extern void mtp_blink_cost(struct PlannerInfo *root, struct IndexPath *path, dou
 extern int	mtp_blink_fillfactor(Relation rel);
 
 /* validate.c */
-extern bool mtp_blink_validate(Oid opclass);
 
 /*
  * For builds.  Raises ERRCODE_INVALID_OBJECT_DEFINITION if a key column's operator class has no

@@ -10,6 +10,7 @@
 #include "commands/vacuum.h"
 #include "core/inject.h"
 #include "opclass/opclass.h"
+#include "opclass/validate.h"
 #include "storage/predicate.h"
 
 PG_FUNCTION_INFO_V1(mtp_blink_handler);
@@ -103,7 +104,7 @@ mtp_blink_handler(PG_FUNCTION_ARGS)
 	am->aminsert = blink_insert;
 	am->ambulkdelete = mtp_blink_bulkdelete;
 	am->amvacuumcleanup = mtp_blink_vacuumcleanup;
-	am->amvalidate = mtp_blink_validate;
+	am->amvalidate = mtp_opclass_validate_ordered;
 	am->amadjustmembers = mtp_opclass_adjust_members;
 	am->amoptions = blink_options;
 	am->amcostestimate = mtp_blink_cost;

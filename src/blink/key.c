@@ -211,28 +211,6 @@ mtp_blink_key_pivot(Relation rel, MtpBlinkKey *key, IndexTuple pivot)
 	key->pivot = true;
 }
 
-/* The kind of norm that a probe of type subtype has in a column of this kind, or MTP_NORM_NONE. */
-static uint8
-probe_kind(uint8 kind, Oid subtype)
-{
-	switch (subtype)
-	{
-		case INT2OID:
-			return kind >= MTP_NORM_INT2 && kind <= MTP_NORM_INT8 ? MTP_NORM_INT2 : MTP_NORM_NONE;
-		case INT4OID:
-			return kind >= MTP_NORM_INT2 && kind <= MTP_NORM_INT8 ? MTP_NORM_INT4 : MTP_NORM_NONE;
-		case INT8OID:
-			return kind >= MTP_NORM_INT2 && kind <= MTP_NORM_INT8 ? MTP_NORM_INT8 : MTP_NORM_NONE;
-		case FLOAT4OID:
-			return kind == MTP_NORM_FLOAT4 || kind == MTP_NORM_FLOAT8 ?
-				MTP_NORM_FLOAT4 : MTP_NORM_NONE;
-		case FLOAT8OID:
-			return kind == MTP_NORM_FLOAT4 || kind == MTP_NORM_FLOAT8 ?
-				MTP_NORM_FLOAT8 : MTP_NORM_NONE;
-	}
-	return MTP_NORM_NONE;
-}
-
 /*
  * The integers share one space of norms, and so do the floats.  A probe of another type than the
  * column's is compared by norm only within one of these; else the comparator is asked.
@@ -248,7 +226,7 @@ mtp_blink_key_done(MtpBlinkKey *key, Oid subtype)
 		return;
 	key->null = (sk->sk_flags & SK_ISNULL) != 0;
 	if (!key->null && OidIsValid(subtype) && subtype != type)
-		kind = probe_kind(kind, subtype);
+		kind = mtp_norm_probe_kind(kind, subtype);
 	if (!key->null && kind == MTP_NORM_NONE)
 		return;
 	key->norm = mtp_norm_datum((key->code & ~MTP_NORM_KIND) | kind, sk->sk_argument, key->null);

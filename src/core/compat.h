@@ -206,6 +206,23 @@ mtp_extend_relation(Relation rel)
 #endif
 }
 
+/* The same, but nobody holds the new block's lock: for a caller that has locked others. */
+static inline void
+mtp_lengthen_relation(Relation rel)
+{
+	bool		lock = !RELATION_IS_LOCAL(rel);
+#if PG_VERSION_NUM >= 170000
+	ReleaseBuffer(ExtendBufferedRel(BMR_REL(rel), MAIN_FORKNUM, NULL,
+									lock ? 0 : EB_SKIP_EXTENSION_LOCK));
+#else
+	if (lock)
+		LockRelationForExtension(rel, ExclusiveLock);
+	ReleaseBuffer(ReadBuffer(rel, P_NEW));
+	if (lock)
+		UnlockRelationForExtension(rel, ExclusiveLock);
+#endif
+}
+
 /*
  * Blocks of a relation that are read one after the other: those that next(arg) names, which returns
  * InvalidBlockNumber behind the last.  PostgreSQL 17 reads ahead, many blocks with one call: it

@@ -19,6 +19,7 @@
 const MtpOpclassPair mtp_opclass_pairs[] = {
 	{"mtpower_blink", BTREE_AM_OID},
 	{"mtpower_hash", HASH_AM_OID},
+	{"mtpower_zone", BTREE_AM_OID},
 	{NULL, InvalidOid}
 };
 

@@ -61,4 +61,13 @@ extern void mtp_opclass_lacks_cross_type(MtpOpclassCheck *check);
  */
 extern bool mtp_opclass_validate(Oid opclassoid, const MtpOpclassRules *rules);
 
+/* ordered.c: the same for an access method whose operator classes are btree's */
+extern bool mtp_opclass_validate_ordered(Oid opclass);
+
+/*
+ * For builds: ERRCODE_FEATURE_NOT_SUPPORTED if a column's operator class compares bytes where its
+ * collation, a nondeterministic one, does not.
+ */
+extern void mtp_opclass_check_collations(Relation index);
+
 #endif							/* MTP_OPCLASS_VALIDATE_H */

@@ -798,6 +798,7 @@ mtp_page_delete(Page page, int n, const uint16 *at)
 		for (int slot = 0; slot < counts[node] && i < n; slot++)
 		{
 			IndexTuple	itup = mtp_node_body(page, of, slot);
+			MtpPos		p = {.node = node,.slot = slot};
 			int			first = i;
 			int			begin = entry;
 
@@ -807,7 +808,7 @@ mtp_page_delete(Page page, int n, const uint16 *at)
 			while (i < n && at[i] < entry)
 				i++;
 			if (i - first == entry - begin)
-				whole[nwhole++] = (MtpPos){.node = node,.slot = slot};
+				whole[nwhole++] = p;
 			else
 				shorten_list(page, itup, i - first, at + first, begin);
 		}

@@ -170,12 +170,12 @@ extern void mtp_list_remove(IndexTuple itup, int n, const uint16 *at);
 #define MTP_LIST_JOIN	Min(16, MTP_LIST_FULL)
 
 /*
- * Puts n TIDs, 1 .. MTP_LIST_JOIN, into an entry (plain or list), behind its first one; they ascend,
- * and all lie between the same two of its TIDs or behind the last one.  made[0] gets the list that
- * comes of it.  Where that has no room made[0] and made[1] become its halves or, if the TIDs come
- * behind the last, the old list and one of several new TIDs.  Returns how many they are; palloc'd.
- * 0 if there is no room, the list or the TIDs are damaged, or it has a TID.  room: for the largest
- * list.
+ * Puts n TIDs, 1 .. MTP_LIST_JOIN, into an entry (plain or list), behind its first one; they
+ * ascend, and all lie between the same two of its TIDs or behind the last one.  made[0] gets the
+ * list that comes of it.  Where that has no room made[0] and made[1] become its halves or, if the
+ * TIDs come behind the last, the old list and one of several new TIDs.  Returns how many they are;
+ * palloc'd.  0 if there is no room, the list or the TIDs are damaged, or it has a TID.  room: for
+ * the largest list.
  */
 extern int	mtp_list_splice(IndexTuple item, int n, const ItemPointerData *tids, Size room,
 							IndexTuple *made);

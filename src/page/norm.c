@@ -10,6 +10,7 @@
 #include "access/genam.h"
 #include "access/nbtree.h"
 #include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
 #include "core/collation.h"
 #include "page/norm.h"
 #include "port/pg_bswap.h"
@@ -45,6 +46,27 @@ mtp_norm_kind(Oid cmp_proc, Oid collation)
 	for (int i = 0; i < lengthof(kinds); i++)
 		if (kinds[i].proc == cmp_proc)
 			return kinds[i].kind;
+	return MTP_NORM_NONE;
+}
+
+uint8
+mtp_norm_probe_kind(uint8 kind, Oid subtype)
+{
+	switch (subtype)
+	{
+		case INT2OID:
+			return kind >= MTP_NORM_INT2 && kind <= MTP_NORM_INT8 ? MTP_NORM_INT2 : MTP_NORM_NONE;
+		case INT4OID:
+			return kind >= MTP_NORM_INT2 && kind <= MTP_NORM_INT8 ? MTP_NORM_INT4 : MTP_NORM_NONE;
+		case INT8OID:
+			return kind >= MTP_NORM_INT2 && kind <= MTP_NORM_INT8 ? MTP_NORM_INT8 : MTP_NORM_NONE;
+		case FLOAT4OID:
+			return kind == MTP_NORM_FLOAT4 || kind == MTP_NORM_FLOAT8 ?
+				MTP_NORM_FLOAT4 : MTP_NORM_NONE;
+		case FLOAT8OID:
+			return kind == MTP_NORM_FLOAT4 || kind == MTP_NORM_FLOAT8 ?
+				MTP_NORM_FLOAT8 : MTP_NORM_NONE;
+	}
 	return MTP_NORM_NONE;
 }
 

@@ -94,6 +94,12 @@ extern uint8 mtp_norm_column_code(Relation index, int column);
 /* The kind for values that this btree comparison function takes on both sides, under a collation */
 extern uint8 mtp_norm_kind(Oid cmp_proc, Oid collation);
 
+/*
+ * The kind of the normalized keys that a probe of type subtype has in a column of this kind, if
+ * they compare; else MTP_NORM_NONE.
+ */
+extern uint8 mtp_norm_probe_kind(uint8 kind, Oid subtype);
+
 /* The normalized key of a value, or of null.  May allocate, for a compressed varlena. */
 extern uint64 mtp_norm_datum(uint8 code, Datum value, bool isnull);
 

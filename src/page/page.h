@@ -445,9 +445,9 @@ extern int	mtp_page_join(Page page, int pos, int nold, const ItemPointerData *ti
 						  IndexTuple *made);
 
 /*
- * Puts n items of one key, one or two, in the place of the leaf's nold items from rank pos on, which
- * have that key too.  Their hints are forgotten.  norm: of the key.  The items must fit when those
- * are gone, and must not lie on the page itself.
+ * Puts n items of one key, one or two, in the place of the leaf's nold items from rank pos on,
+ * which have that key too.  Their hints are forgotten.  norm: of the key.  The items must fit when
+ * those are gone, and must not lie on the page itself.
  */
 extern void mtp_page_replace(Page page, int pos, int nold, int n, const IndexTuple *items,
 							 uint64 norm);

@@ -1,0 +1,78 @@
+"""Measures zone indexes on a table in the order of its rows, beside btree and BRIN."""
+from harness import ROUNDS, ROWS, part
+from steady import PLAIN
+
+# side -> what is behind CREATE INDEX ... ON z_SIDE USING
+INDEXES = {
+    'mtpower': 'mtpower_zone (id)',
+    'btree': 'btree (id)',
+    'brin': 'brin (id)',
+    'brin_2': 'brin (id) WITH (pages_per_range = 2)'
+}
+COUNT = 5 * ROWS
+ROW = ("SELECT g AS id, (g * 1000003::bigint %% 1000000)::int AS a, repeat('x', 25) AS pad "
+       "FROM generate_series(1::bigint, %d) g")
+NESTED = (PLAIN + '; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = '
+          'off; SET enable_memoize = off')
+
+
+def create(b, side, name):
+    """Seconds of CREATE INDEX on the table of this name"""
+    b.server.sql('DROP INDEX IF EXISTS %s_i; CHECKPOINT' % name)
+    return b.server.timed('CREATE INDEX %s_i ON %s USING %s' % (name, name, INDEXES[side]))
+
+
+def tables(b):
+    path = b.path('zone.csv')
+    b.server.sql("COPY (%s) TO '%s'" % (ROW % COUNT, path))
+    for side in INDEXES:
+        b.server.sql('DROP TABLE IF EXISTS z_{0}; CREATE TABLE z_{0} (id bigint, a int, pad text) '
+                     'USING {1}; COPY z_{0} FROM \'{2}\'; VACUUM ANALYZE z_{0}'.format(
+                         side, 'mtpower' if side == 'mtpower' else 'heap', path))
+    b.server.sql('CREATE TABLE z_probes AS SELECT (random() * %d)::bigint + 1 AS id FROM '
+                 'generate_series(1, 2000); VACUUM ANALYZE z_probes' % (COUNT - 1))
+    return path
+
+
+def load(b, path, indexed):
+    """Seconds of one COPY into an empty table"""
+    b.server.sql('DROP TABLE IF EXISTS z; CREATE TABLE z (id bigint, a int, pad text) USING mtpower')
+    if indexed:
+        b.server.sql('CREATE INDEX ON z USING mtpower_zone (id)')
+    b.server.sql('CHECKPOINT')
+    return b.server.timed("COPY z FROM '%s'" % path)
+
+
+def look_up(b, side, rows):
+    """Seconds of probes in a nested loop: each reads so many rows."""
+    query = ('SELECT count(z.a) FROM z_probes p, LATERAL (SELECT a FROM z_%s WHERE id BETWEEN p.id '
+             'AND p.id + %d OFFSET 0) z' % (side, rows - 1))
+    if rows == 1:
+        query = 'SELECT count(z.a) FROM z_probes p JOIN z_%s z USING (id)' % side
+    if side.startswith('brin') and side != 'brin_2':
+        query = query.replace('z_probes p', '(SELECT * FROM z_probes LIMIT 100) p')
+    settings = NESTED + '; SET enable_seqscan = off' if side != 'btree' else NESTED
+    seconds = b.server.timed(query, settings)
+    return seconds * 20 if side == 'brin' else seconds
+
+
+@part
+def part_zones(b):
+    """Five times as many rows as elsewhere, in the order of their ids: a zone index beside a btree
+    and BRIN with 128 pages a range and with 2.  Look-ups are nested loops over 2,000 random ids,
+    cached; of BRIN with 128 pages a twentieth is measured."""
+    path = tables(b)
+    b.compare('COPY', {
+        'mtpower': lambda: load(b, path, True),
+        'no_index': lambda: load(b, path, False)
+    }, targets={'no_index': 0.926})
+    b.compare('CREATE INDEX', {side: lambda side=side: create(b, side, 'z_' + side)
+                               for side in INDEXES}, targets={'btree': 2.5})
+    b.show('size', {side: [b.sizes('z_' + side)['z_%s_i' % side]] * ROUNDS for side in INDEXES},
+           unit='MB', targets={'btree': 150})
+    b.compare('look-ups', {side: lambda side=side: look_up(b, side, 1) for side in INDEXES},
+              targets={'btree': 0.4, 'brin': 20, 'brin_2': 3})
+    b.compare('ranges of 1000 rows', {side: lambda side=side: look_up(b, side, 1000)
+                                      for side in ('mtpower', 'btree', 'brin_2')},
+              targets={'btree': 0.8})
+    b.server.sql('DROP TABLE z, z_mtpower, z_btree, z_brin, z_brin_2, z_probes')

@@ -1,0 +1,157 @@
+/*
+ * hold.c
+ *	  Holds the last entry that a statement makes of each index, so that rows of one pair of pages
+ *	  widen it once.
+ *
+ * An entry is put into its index when the statement comes to another pair; when it ends; before the
+ * backend scans the index, or begins another statement, which may have parallel workers; and before
+ * its transaction commits, for what runs no statement (logical replication's apply, CREATE INDEX
+ * CONCURRENTLY).  Others see a row after its transaction's commit alone.  Of a statement that fails
+ * entries may stay: they are put in by the next one, and are only wider than they need be.
+ */
+#include "zone/zone.h"
+
+#include "access/relation.h"
+#include "access/xact.h"
+#include "core/compat.h"
+#include "executor/executor.h"
+#include "storage/predicate.h"
+#include "tcop/utility.h"
+
+typedef struct Held
+{
+	Oid			indexid;
+	uint32		pair;
+	MtpZoneEntry entry;
+} Held;
+
+#define HELD_MOST	8
+
+static Held held[HELD_MOST];
+static int	nheld = 0;
+
+static ExecutorStart_hook_type next_start;
+static ExecutorFinish_hook_type next_finish;
+static ProcessUtility_hook_type next_utility;
+
+/* Core has looked for readers before the row came; one may have missed it since. */
+static void
+put_in(Relation index, uint32 pair, const MtpZoneEntry *entry)
+{
+	mtp_zone_insert(index, pair, entry);
+	if (IsolationIsSerializable())
+		CheckForSerializableConflictIn(index, NULL, InvalidBlockNumber);
+}
+
+void
+mtp_zone_hold(Relation index, uint32 pair, const MtpZoneEntry *entry)
+{
+	Held	   *h = NULL;
+
+	for (int i = 0; i < nheld; i++)
+		if (held[i].indexid == RelationGetRelid(index))
+			h = &held[i];
+	if (h != NULL && h->pair == pair)
+	{
+		mtp_zone_add(mtp_zone_info(index), &h->entry, entry);
+		return;
+	}
+	if (h != NULL)
+		put_in(index, h->pair, &h->entry);
+	else if (nheld == HELD_MOST)
+	{
+		put_in(index, pair, entry);
+		return;
+	}
+	else
+		h = &held[nheld++];
+	h->indexid = RelationGetRelid(index);
+	h->pair = pair;
+	h->entry = *entry;
+}
+
+void
+mtp_zone_flush(Relation index)
+{
+	for (int i = 0; i < nheld; i++)
+		if (held[i].indexid == RelationGetRelid(index))
+		{
+			put_in(index, held[i].pair, &held[i].entry);
+			held[i] = held[--nheld];
+			return;
+		}
+}
+
+/* An index that was made in a subtransaction which has failed is not there any more. */
+static void
+flush_all(void)
+{
+	while (nheld > 0)
+	{
+		Relation	index = try_relation_open(held[nheld - 1].indexid, RowExclusiveLock);
+
+		if (index != NULL)
+		{
+			put_in(index, held[nheld - 1].pair, &held[nheld - 1].entry);
+			relation_close(index, RowExclusiveLock);
+		}
+		nheld--;
+	}
+}
+
+static void
+executor_start(QueryDesc *query, int eflags)
+{
+	if (nheld > 0)
+		flush_all();
+	if (next_start)
+		next_start(query, eflags);
+	else
+		standard_ExecutorStart(query, eflags);
+}
+
+static void
+executor_finish(QueryDesc *query)
+{
+	if (next_finish)
+		next_finish(query);
+	else
+		standard_ExecutorFinish(query);
+	if (nheld > 0)
+		flush_all();
+}
+
+static void
+utility(PlannedStmt *pstmt, const char *text, bool read_only, ProcessUtilityContext context,
+		ParamListInfo params, QueryEnvironment *env, DestReceiver *dest, QueryCompletion *done)
+{
+	if (nheld > 0)
+		flush_all();
+	if (next_utility)
+		next_utility(pstmt, text, read_only, context, params, env, dest, done);
+	else
+		standard_ProcessUtility(pstmt, text, read_only, context, params, env, dest, done);
+	if (nheld > 0)
+		flush_all();
+}
+
+static void
+transaction(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE)
+		flush_all();
+	else if (event == XACT_EVENT_ABORT)
+		nheld = 0;
+}
+
+void
+mtp_zone_hold_init(void)
+{
+	next_start = ExecutorStart_hook;
+	ExecutorStart_hook = executor_start;
+	next_finish = ExecutorFinish_hook;
+	ExecutorFinish_hook = executor_finish;
+	next_utility = ProcessUtility_hook;
+	ProcessUtility_hook = utility;
+	RegisterXactCallback(transaction, NULL);
+}

@@ -1,0 +1,178 @@
+/*
+ * zone.h
+ *	  Zone index: the least and the largest value of each column in every two pages of a table.
+ *
+ * README.md has the layout, the invariants (Z1 …) and why they hold.
+ */
+#ifndef MTP_ZONE_H
+#define MTP_ZONE_H
+
+#include "core/core.h"
+
+#include "access/amapi.h"
+#include "access/genam.h"
+#include "access/relscan.h"
+#include "page/norm.h"
+#include "storage/bufmgr.h"
+#include "storage/bufpage.h"
+
+#define MTP_ZONE_META		0
+#define MTP_ZONE_MAGIC		0x5A4F4E45
+#define MTP_ZONE_VERSION	1
+#define MTP_ZONE_PAGE_ID	0xFF5A
+#define MTP_ZONE_BLOCKS		2	/* of the table, in a pair */
+
+/* Levels of pages, at most: 2^31 pairs by the smallest fanout */
+#define MTP_ZONE_HEIGHT		12
+
+/*
+ * An interval of normalized keys, both ends included.  The lower end is stored as its complement:
+ * so each number only grows when the interval widens, and zeros are an empty one.
+ */
+typedef struct MtpZone
+{
+	uint64		high;
+	uint64		notlow;
+} MtpZone;
+
+/* Flags of an entry, for each column; the last two stand in the first column's */
+#define MTP_ZONE_NULLS		0x01	/* there may be nulls */
+#define MTP_ZONE_OPEN		0x02	/* VACUUM computes it: it matches everything */
+#define MTP_ZONE_STALE		0x04	/* rows have gone: VACUUM is to compute it */
+
+/* An entry, while it is made */
+typedef struct MtpZoneEntry
+{
+	MtpZone		zones[INDEX_MAX_KEYS];
+	uint8		flags[INDEX_MAX_KEYS];
+} MtpZoneEntry;
+
+/*
+ * The end of a page of entries.  Before it lie zones[fanout][natts], and flags[fanout][natts].
+ */
+typedef struct MtpZoneTail
+{
+	uint16		level;			/* 0: an entry is a pair of the table's pages */
+	uint16		natts;
+	uint16		unused;
+	uint16		page_id;
+} MtpZoneTail;
+
+typedef struct MtpZoneMeta
+{
+	uint32		magic;
+	uint32		version;
+	uint32		natts;
+	uint32		height;			/* the level of the root, which is page 0 of it */
+} MtpZoneMeta;
+
+#define MtpZoneMetaOf(page)	((MtpZoneMeta *) PageGetContents(page))
+#define MtpZoneTailOf(page)	((MtpZoneTail *) PageGetSpecialPointer(page))
+
+/* What is known of an index, in rd_amcache */
+typedef struct MtpZoneInfo
+{
+	int			natts;
+	uint32		fanout;			/* entries of a page */
+	uint8		codes[INDEX_MAX_KEYS];	/* of normalized keys: norm.h */
+} MtpZoneInfo;
+
+/* ---------- page.c: entries ---------- */
+
+/* The index's info.  Raises ERRCODE_FEATURE_NOT_SUPPORTED if a column has no normalized keys. */
+extern MtpZoneInfo *mtp_zone_info(Relation index);
+
+/* An empty page of entries, or a metapage */
+extern void mtp_zone_page_init(Page page, int natts, int level);
+extern void mtp_zone_meta_init(Page page, int natts, int height);
+
+/* Raises ERRCODE_INDEX_CORRUPTED unless the page, locked and not new, is one of this level. */
+extern void mtp_zone_check_page(Relation index, Buffer buf, int level);
+
+/* The entry of a row */
+extern void mtp_zone_of_row(const MtpZoneInfo *info, const Datum *values, const bool *isnull,
+							MtpZoneEntry *entry);
+
+/* Empties the entry; makes it as wide as can be; widens it, or one of a page, by another. */
+extern void mtp_zone_clear(const MtpZoneInfo *info, MtpZoneEntry *entry);
+extern void mtp_zone_widest(const MtpZoneInfo *info, MtpZoneEntry *entry);
+extern void mtp_zone_add(const MtpZoneInfo *info, MtpZoneEntry *to, const MtpZoneEntry *entry);
+extern void mtp_zone_put(const MtpZoneInfo *info, Page page, uint32 slot,
+						 const MtpZoneEntry *entry);
+
+/* Reads and writes an entry of a page. */
+extern void mtp_zone_get(const MtpZoneInfo *info, Page page, uint32 slot, MtpZoneEntry *entry);
+extern void mtp_zone_set(const MtpZoneInfo *info, Page page, uint32 slot,
+						 const MtpZoneEntry *entry);
+
+/* True if an entry of a page is as wide as another, or wider. */
+extern bool mtp_zone_covers(const MtpZoneInfo *info, Page page, uint32 slot,
+							const MtpZoneEntry *entry);
+
+/* All entries of a page in one; false if one of them is open. */
+extern bool mtp_zone_sum(const MtpZoneInfo *info, Page page, MtpZoneEntry *entry);
+
+/* True if an entry of a page is of no row, and has no flag. */
+extern bool mtp_zone_is_empty(const MtpZoneInfo *info, Page page, uint32 slot);
+
+/* The first column's flags of an entry */
+extern uint8 *mtp_zone_flags(const MtpZoneInfo *info, Page page, uint32 slot);
+
+/* ---------- space.c: where pages are ---------- */
+
+/* The block of a level's page with this number */
+extern BlockNumber mtp_zone_block(const MtpZoneInfo *info, int level, uint32 number);
+
+/* How many entries of level 0 lie below one of this level */
+extern uint64 mtp_zone_width(const MtpZoneInfo *info, int level);
+
+/* The place of a pair's entry on a level: the page's number, and the slot */
+extern uint32 mtp_zone_place(const MtpZoneInfo *info, int level, uint32 pair, uint32 *slot);
+
+/* Makes the index long enough for a block. */
+extern void mtp_zone_extend(Relation index, BlockNumber blkno);
+
+/* The page, pinned and locked; InvalidBuffer if it is not there, or new, which is all empty. */
+extern Buffer mtp_zone_read(Relation index, int level, uint32 number, int access);
+
+/* The metapage, locked */
+extern Buffer mtp_zone_read_meta(Relation index, int access, int *height);
+
+/* ---------- the access method ---------- */
+
+/*
+ * insert.c: widens the pair's entries on all levels, from the root down (invariants Z1, Z2).
+ * mtp_zone_insert does nothing if the entry of level 0 is wide enough.
+ */
+extern void mtp_zone_insert(Relation index, uint32 pair, const MtpZoneEntry *entry);
+extern void mtp_zone_widen(Relation index, uint32 pair, const MtpZoneEntry *entry);
+
+/*
+ * hold.c: puts a row's entry in, at the end of the statement at the latest; puts in what is held of
+ * an index, before a scan of it.
+ */
+extern void mtp_zone_hold(Relation index, uint32 pair, const MtpZoneEntry *entry);
+extern void mtp_zone_flush(Relation index);
+extern void mtp_zone_hold_init(void);
+
+extern IndexBuildResult *mtp_zone_build(Relation heap, Relation index, struct IndexInfo *info);
+extern void mtp_zone_build_empty(Relation index);
+extern IndexScanDesc mtp_zone_beginscan(Relation index, int nkeys, int norderbys);
+extern void mtp_zone_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys,
+							int norderbys);
+extern int64 mtp_zone_getbitmap(IndexScanDesc scan, TIDBitmap *bitmap);
+extern void mtp_zone_endscan(IndexScanDesc scan);
+extern IndexBulkDeleteResult *mtp_zone_bulkdelete(IndexVacuumInfo *info,
+												  IndexBulkDeleteResult *stats,
+												  IndexBulkDeleteCallback callback, void *state);
+extern IndexBulkDeleteResult *mtp_zone_vacuumcleanup(IndexVacuumInfo *info,
+													 IndexBulkDeleteResult *stats);
+struct IndexPath;
+struct PlannerInfo;
+extern void mtp_zone_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_count,
+						  Cost *startup, Cost *total, Selectivity *selectivity,
+						  double *correlation, double *pages);
+extern void mtp_zone_inspect_init(void);
+extern void mtp_zone_init(void);
+
+#endif							/* MTP_ZONE_H */
