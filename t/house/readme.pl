@@ -239,7 +239,7 @@ is(scalar(() = $wanted =~ /^CREATE INDEX .*? USING mtpower_(blink|hash) \(/mg), 
 # What it must become: of the hash indexes, those of one column core's hash.
 my $single = qr/(?:t_h[134]|x_a_excl1|events_payload_idx)/;
 $wanted =~ s/^(CREATE INDEX $single [^|]*?) USING mtpower_hash \(/$1 USING hash (/mg;
-$wanted =~ s/^(CREATE INDEX [^|]*?) USING mtpower_(blink|hash) \(/$1 USING btree (/mg;
+$wanted =~ s/^(CREATE INDEX [^|]*?) USING mtpower_(blink|hash|zone) \(/$1 USING btree (/mg;
 $wanted =~ s/initial_buckets='\d+', |, initial_buckets='\d+'| WITH \(initial_buckets='\d+'\)//g;
 
 # A dump, restored where mtpower is not.
@@ -251,7 +251,7 @@ $restore =~ s/ mydb / -d '@{[ $node->connstr('postgres') ]}' / or die 'docs/oper
 $restore =~ s/psql newdb/psql -Xq -d '@{[ $plain->connstr('postgres') ]}'/ or die 'docs/operations.md restores another database';
 my ($out, $err) = run_command([ 'bash', '-o', 'pipefail', '-c', $restore ]);
 my %errors = map { $_ => 1 } $err =~ /ERROR:  (.*)/g;
-is(join("\n", sort keys %errors), join("\n", 'access method "mtpower_blink" does not exist', 'access method "mtpower_hash" does not exist', 'extension "mtpower" does not exist',
+is(join("\n", sort keys %errors), join("\n", 'access method "mtpower_blink" does not exist', 'access method "mtpower_hash" does not exist', 'access method "mtpower_zone" does not exist', 'extension "mtpower" does not exist',
 	'mtpower must be loaded via "shared_preload_libraries"'), 'a dump restored: what fails');
 is($plain->safe_psql('postgres', $indexes), $wanted, 'a dump restored: indexes');
 is($plain->safe_psql('postgres', $rows), $content, 'a dump restored: rows');
