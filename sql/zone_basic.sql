@@ -92,6 +92,23 @@ ROLLBACK;
 SELECT * FROM differing();
 SELECT mtpower.verify_index(i, true) FROM unnest('{t_all,t_ex}'::regclass[]) i;
 
+-- A statement that fails in a subtransaction holds an entry, and so does one whose index goes with it.
+BEGIN;
+SAVEPOINT s;
+INSERT INTO t (id, n) SELECT 30000 + g, 1 / (3 - g) FROM generate_series(1, 3) g;
+ROLLBACK TO s;
+SELECT count(*) FROM t WHERE id > 29000;
+CREATE TABLE gone (a int);
+SAVEPOINT s;
+CREATE INDEX gone_a ON gone USING mtpower_zone (a);
+INSERT INTO gone SELECT 1 / (3 - g) FROM generate_series(1, 3) g;
+ROLLBACK TO s;
+INSERT INTO t (id) VALUES (30001);
+COMMIT;
+SELECT count(*) FROM t WHERE id > 29000;
+DELETE FROM t WHERE id > 29000;
+SELECT mtpower.verify_index(i, true) FROM unnest('{t_all,t_ex}'::regclass[]) i;
+
 -- VACUUM: what is gone is no longer read, and pages are filled again.
 SELECT pages('SELECT * FROM t WHERE id = 3000');
 DELETE FROM t WHERE id BETWEEN 2000 AND 4000;

@@ -245,44 +245,32 @@ typedef struct Run
 } Run;
 
 /*
- * The same by heads alone: keys may be others.  A glance for those places, most of all, where no
- * list will be made.
+ * The run, of as many items as may join.  Without an entry it tells equal heads alone: a glance for
+ * those places, most of all, where no list will be made.
  */
-static Run
-glance_before(Page page, MtpPos p, uint32 head)
-{
-	Run			run = {0};
-
-	while (!run.list && mtp_pos_back(MtpCounts(page), &p) &&
-		   MtpNodes(page)[p.node].heads[p.slot] == head && mtp_slot_in_page(page, p.node, p.slot))
-	{
-		run.list = mtp_item_is_list(mtp_slot_body(page, p.node, p.slot));
-		if (!run.list && run.plain == FOLD_AT)
-			break;
-		run.plain += !run.list;
-		run.dead |= mtp_slot_dead(page, p.node, p.slot);
-	}
-	return run;
-}
-
-/* The run, of as many items as may join */
 static Run
 run_before(MtpBlinkPut *put, Page page, MtpPos p, IndexTuple entry, uint32 head)
 {
 	Run			run = {0};
-	IndexTuple	before;
 	MtpItemRoom room;
 
 	while (!run.list && mtp_pos_back(MtpCounts(page), &p) &&
-		   (before = item_with_head(put->rel, page, &p, head, &room)) != NULL &&
-		   mtp_blink_same_key(put->rel, before, entry))
+		   MtpNodes(page)[p.node].heads[p.slot] == head && mtp_slot_in_page(page, p.node, p.slot))
 	{
-		run.list = mtp_item_is_list(before);
-		if (!run.list && run.plain == FOLD_AT)
+		IndexTuple	body = mtp_slot_body(page, p.node, p.slot);
+
+		run.list = mtp_item_is_list(body);
+		if ((!run.list && run.plain == FOLD_AT) ||
+			(entry != NULL &&
+			 !mtp_blink_same_key(put->rel,
+								 mtp_blink_item(put->rel, page, p.node, p.slot, &room), entry)))
+		{
+			run.list = false;
 			break;
+		}
 		run.plain += !run.list;
 		run.dead |= mtp_slot_dead(page, p.node, p.slot);
-		run.bytes += mtp_body_size(MtpHeader(page)->norm, mtp_slot_body(page, p.node, p.slot));
+		run.bytes += mtp_body_size(MtpHeader(page)->norm, body);
 	}
 	return run;
 }
@@ -359,7 +347,7 @@ put_one(MtpBlinkPut *put, Buffer buf, uint16 pos, IndexTuple entry, uint64 norm,
 	Page		page = BufferGetPage(buf);
 	uint32		head = mtp_page_head(MtpHeader(page), norm);
 	MtpPos		p = put->place != NULL ? *put->place : mtp_page_locate(page, pos);
-	Run			run = glance_before(page, p, head);
+	Run			run = run_before(put, page, p, NULL, head);
 
 	if (!joins(put, &run, inside))
 		return false;

@@ -729,8 +729,12 @@ mtp_page_replace(Page page, int pos, int nold, int n, const IndexTuple *items, u
 
 	Assert(n > 0 && n <= lengthof(ranks));
 	Assert(nold > 0 && nold <= lengthof(gone));
-	for (int i = 0; i < nold; i++)
-		gone[i] = i == 0 ? p : mtp_page_locate(page, pos + i);
+	gone[0] = p;
+	for (int i = 1; i < nold; i++)
+	{
+		gone[i] = gone[i - 1];
+		(void) mtp_pos_next(page, &gone[i]);
+	}
 	if (n == 1 && goes_over(page, &p, items[0], norm))
 	{
 		IndexTuple	body = mtp_slot_body(page, p.node, p.slot);

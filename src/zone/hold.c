@@ -82,11 +82,14 @@ mtp_zone_flush(Relation index)
 		}
 }
 
-/* An index that was made in a subtransaction which has failed is not there any more. */
+/*
+ * An index that was made in a subtransaction which has failed is not there any more.  In a failed
+ * transaction nothing can be read: the entries wait for ROLLBACK TO, or are forgotten at its end.
+ */
 static void
 flush_all(void)
 {
-	while (nheld > 0)
+	while (nheld > 0 && IsTransactionState())
 	{
 		Relation	index = try_relation_open(held[nheld - 1].indexid, RowExclusiveLock);
 

@@ -19,7 +19,6 @@
 #include "executor/executor.h"
 #include "index/vacuum.h"
 #include "miscadmin.h"
-#include "storage/procarray.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
@@ -161,7 +160,6 @@ mtp_zone_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 static int
 copy_rows(Vacuum *v, BlockNumber blkno, HeapTuple *rows, bool *lost)
 {
-	TransactionId horizon = GetOldestNonRemovableTransactionId(v->heap);
 	bool		computed = v->columns->ii_Expressions != NIL || v->columns->ii_Predicate != NIL;
 	Buffer		buf = ReadBufferExtended(v->heap, MAIN_FORKNUM, blkno, RBM_NORMAL,
 										 v->info->strategy);
@@ -174,6 +172,7 @@ copy_rows(Vacuum *v, BlockNumber blkno, HeapTuple *rows, bool *lost)
 	{
 		ItemId		lp = PageGetItemId(page, off);
 		HeapTupleData row = {.t_tableOid = RelationGetRelid(v->heap)};
+		TransactionId dead_after;
 
 		if (!ItemIdIsNormal(lp))
 			continue;
@@ -181,7 +180,7 @@ copy_rows(Vacuum *v, BlockNumber blkno, HeapTuple *rows, bool *lost)
 		row.t_len = ItemIdGetLength(lp);
 		ItemPointerSet(&row.t_self, blkno, off);
 		if ((computed || HeapTupleHasExternal(&row)) &&
-			HeapTupleSatisfiesVacuum(&row, horizon, buf) != HEAPTUPLE_LIVE)
+			HeapTupleSatisfiesVacuumHorizon(&row, buf, &dead_after) != HEAPTUPLE_LIVE)
 			*lost = true;
 		else
 			rows[n++] = heap_copytuple(&row);
