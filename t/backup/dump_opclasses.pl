@@ -11,9 +11,9 @@ $node->init;
 $node->append_conf('postgresql.conf', q{shared_preload_libraries = 'mtpower'});
 $node->start;
 
-my $ours = q{(SELECT oid FROM pg_am WHERE amname IN ('mtpower_blink', 'mtpower_hash'))};
+my $ours = q{(SELECT oid FROM pg_am WHERE amname IN ('mtpower_blink', 'mtpower_hash', 'mtpower_zone'))};
 
-# Everything that mtpower_blink and mtpower_hash have, but for OIDs: operator classes, members, whom these depend on, owners, extensions.
+# Everything that the access methods have, but for OIDs: operator classes, members, whom these depend on, owners, extensions.
 my $all_of_it = qq{
 	SELECT c.opcnamespace::regnamespace, c.opcname, c.opcowner::regrole, c.opcintype::regtype, c.opcdefault,
 		f.opfnamespace::regnamespace, f.opfname, f.opfowner::regrole,
@@ -102,12 +102,13 @@ my $setup = q{
 	CREATE INDEX ON words USING mtpower_hash (k) WITH (fillfactor = 60, initial_buckets = 3);
 	CREATE INDEX ON words USING mtpower_hash (kk);
 	CREATE INDEX ON words USING mtpower_hash (k public.more_num_ops);
+	CREATE INDEX ON words USING mtpower_zone (a);
 };
 
 $node->safe_psql('postgres', 'CREATE ROLE plain; CREATE DATABASE source;');
 $node->safe_psql('source', $setup);
 my $expected = $node->safe_psql('source', $all_of_it);
-like($expected, qr/^public\|citext_ops\|\S+\|citext\|t\|public\|citext_ops\|\S+\|f\|$_$/m, "${_}'s mirror of citext_ops is no member") foreach 'mtpower_blink', 'mtpower_hash';
+like($expected, qr/^public\|citext_ops\|\S+\|citext\|t\|public\|citext_ops\|\S+\|f\|$_$/m, "${_}'s mirror of citext_ops is no member") foreach 'mtpower_blink', 'mtpower_hash', 'mtpower_zone';
 like($expected, qr/^app\|num_ops\|plain\|app\.num\|t\|app\|nums\|plain\|f\|mtpower_blink$/m, 'mirrors belong to the owner of the original');
 like($expected, qr/^app\|num_ops\|plain\|app\.num\|t\|app\|nums\|\S+\|f\|mtpower_hash$/m, 'also those of hash');
 like($expected, qr/^mtpower\|num_too_ops\|/m, 'the mirror of what lies in pg_catalog lies in mtpower');
@@ -129,10 +130,13 @@ sub restored
 my $dir = PostgreSQL::Test::Utils::tempdir;
 $node->command_ok([ 'pg_dump', '-f', "$dir/plain.sql", 'source' ], 'plain dump');
 my $dump = slurp_file("$dir/plain.sql");
-my @dumped = $dump =~ /^CREATE OPERATOR CLASS (\S+)\s+.*USING mtpower_blink/mg;
-is(join(' ', sort @dumped), 'app.num_ops mtpower.num_too_ops public.citext_ops public.citext_pattern_ops public.seg_ops',
-	'the dump has the mirrors that no extension brings');
-@dumped = $dump =~ /^CREATE OPERATOR CLASS (\S+)\s+.*USING mtpower_hash/mg;
+foreach my $am ('mtpower_blink', 'mtpower_zone')
+{
+	my @dumped = $dump =~ /^CREATE OPERATOR CLASS (\S+)\s+.*USING $am/mg;
+	is(join(' ', sort @dumped), 'app.num_ops mtpower.num_too_ops public.citext_ops public.citext_pattern_ops public.seg_ops',
+		"the dump has ${am}'s mirrors that no extension brings");
+}
+my @dumped = $dump =~ /^CREATE OPERATOR CLASS (\S+)\s+.*USING mtpower_hash/mg;
 is(join(' ', sort @dumped), 'app.num_ops public.citext_ops public.more_num_ops', 'also those of hash');
 $node->safe_psql('postgres', 'CREATE DATABASE plain_copy');
 $node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', "$dir/plain.sql", 'plain_copy' ], 'it can be restored');
@@ -159,9 +163,11 @@ my $bindir = $node->config_data('--bindir');
 $upgraded->start;
 restored($upgraded, 'source', 'pg_upgrade');
 is($upgraded->safe_psql('source', qq{
-	SELECT count(*) FROM pg_opclass o WHERE o.opcmethod IN (403, 405) AND NOT EXISTS (
-		SELECT FROM pg_opclass m JOIN pg_am a ON a.oid = m.opcmethod
-		WHERE m.opcname = o.opcname AND a.amname = CASE o.opcmethod WHEN 403 THEN 'mtpower_blink' ELSE 'mtpower_hash' END)}), '0', 'every operator class has its mirror');
+	SELECT count(*) FROM pg_opclass o JOIN (VALUES (403, 'mtpower_blink'), (403, 'mtpower_zone'), (405, 'mtpower_hash')) pair (core, am)
+		ON o.opcmethod = core
+	WHERE NOT EXISTS (
+		SELECT FROM pg_opclass m JOIN pg_am a ON a.oid = m.opcmethod WHERE m.opcname = o.opcname AND a.amname = am)}), '0',
+	'every operator class has its mirror');
 $upgraded->stop;
 $node->start;
 
@@ -171,27 +177,30 @@ $node->safe_psql('source', 'DROP EXTENSION citext CASCADE');
 is($node->safe_psql('source', q{SELECT count(*) FROM pg_extension WHERE extname = 'mtpower'}), '1', 'mtpower is still there');
 is($node->safe_psql('source', q{SELECT count(*) FROM words}), '50', 'so is the table');
 is($node->safe_psql('source', qq{SELECT count(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE c.relam IN $ours}),
-	'7', 'so are its other indexes');
+	'8', 'so are its other indexes');
 is($node->safe_psql('source', qq{SELECT count(*) FROM pg_opclass WHERE opcmethod IN $ours AND opcname ~ 'citext'}), '0',
 	'the mirrors are gone');
+my @of_citext = ('citext_ops|mtpower_blink', 'citext_pattern_ops|mtpower_blink', 'citext_ops|mtpower_hash',
+	'citext_ops|mtpower_zone', 'citext_pattern_ops|mtpower_zone');
 is($node->safe_psql('source', q{
 	SELECT * FROM mtpower.sync_opclasses();
 	CREATE EXTENSION citext;
 	SELECT * FROM mtpower.sync_opclasses()}),
-	join("\n", map { "public.$_|created" } 'citext_ops|mtpower_blink', 'citext_pattern_ops|mtpower_blink', 'citext_ops|mtpower_hash'),
+	join("\n", map { "public.$_|created" } @of_citext),
 	'the extension can come back');
 is($node->safe_psql('source', q{
 	DROP EXTENSION citext;
 	CREATE EXTENSION citext;
 	SELECT * FROM mtpower.sync_opclasses()}),
-	join("\n", map { "public.$_|created" } 'citext_ops|mtpower_blink', 'citext_pattern_ops|mtpower_blink', 'citext_ops|mtpower_hash'),
+	join("\n", map { "public.$_|created" } @of_citext),
 	'again, without CASCADE where nothing needs the mirrors');
 
 # It moves: the mirrors are found where they are.
 is($node->safe_psql('source', q{
 	CREATE SCHEMA elsewhere;
 	ALTER EXTENSION citext SET SCHEMA elsewhere;
-	SELECT opclass FROM mtpower.sync_opclasses()}), 'elsewhere.citext_pattern_ops', 'after a move the default has its mirror');
+	SELECT opclass, method FROM mtpower.sync_opclasses()}),
+	join("\n", map { "elsewhere.citext_pattern_ops|$_" } 'mtpower_blink', 'mtpower_zone'), 'after a move what was no default has its mirrors');
 is($node->psql('source', q{CREATE TABLE moved (c elsewhere.citext); CREATE INDEX ON moved USING mtpower_blink (c); CREATE INDEX ON moved USING mtpower_hash (c)}), 0,
 	'and serves');
 
@@ -200,7 +209,8 @@ $node->safe_psql('postgres', 'CREATE DATABASE cat');
 is($node->safe_psql('cat', q{
 	CREATE EXTENSION citext SCHEMA pg_catalog;
 	CREATE EXTENSION mtpower;
-	SELECT opclass FROM mtpower.sync_opclasses() ORDER BY 1;}), "mtpower.citext_ops\nmtpower.citext_ops\nmtpower.citext_pattern_ops",
+	SELECT opclass FROM mtpower.sync_opclasses() ORDER BY 1;}),
+	join("\n", map { "mtpower.$_" } ('citext_ops') x 3, ('citext_pattern_ops') x 2),
 	'mirrors of an extension in pg_catalog lie in mtpower');
 $node->safe_psql('cat', q{CREATE TABLE t (c citext); CREATE INDEX ON t USING mtpower_blink (c); CREATE INDEX ON t USING mtpower_hash (c)});
 $node->command_ok([ 'pg_dump', '-f', "$dir/cat.sql", 'cat' ], 'they can be dumped');
@@ -229,7 +239,7 @@ $node->safe_psql('all_of_them', join('', 'CREATE EXTENSION mtpower;', map { "CRE
 is($node->safe_psql('all_of_them', q{SELECT count(*) > 10 FROM mtpower.sync_opclasses() WHERE action = 'created'}), 't',
 	'the operator classes of all extensions get mirrors');
 is($node->safe_psql('all_of_them', 'SELECT * FROM mtpower.sync_opclasses()'), '', 'once');
-foreach ([ 403, 'mtpower_blink' ], [ 405, 'mtpower_hash' ])
+foreach ([ 403, 'mtpower_blink' ], [ 403, 'mtpower_zone' ], [ 405, 'mtpower_hash' ])
 {
 	my ($core, $am) = @$_;
 	is($node->safe_psql('all_of_them', qq{
