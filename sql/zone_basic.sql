@@ -40,7 +40,7 @@ EXPLAIN (COSTS OFF) SELECT * FROM t WHERE ts = '2026-01-02';
 EXPLAIN (COSTS OFF) SELECT * FROM h WHERE ts BETWEEN '2026-01-02' AND '2026-01-03';
 
 -- Few pages are read, and those of both ends.
-CREATE FUNCTION pages(query text) RETURNS text LANGUAGE plpgsql AS $$
+CREATE FUNCTION pages(query text) RETURNS text LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
 	line text;
 BEGIN
@@ -50,6 +50,7 @@ BEGIN
 	RETURN 'no page';
 END $$;
 SELECT pages('SELECT * FROM t WHERE id = 1'), pages('SELECT * FROM t WHERE id = 8000'), pages('SELECT * FROM t WHERE id > 8000');
+SELECT pages('SELECT * FROM t WHERE id BETWEEN 1000 AND 4000'), pages('SELECT * FROM t WHERE id + 1 = 3021 AND x > 0');
 
 -- Each clause, with the index and without
 CREATE TABLE clauses (clause text);
@@ -110,10 +111,10 @@ DELETE FROM t WHERE id > 29000;
 SELECT mtpower.verify_index(i, true) FROM unnest('{t_all,t_ex}'::regclass[]) i;
 
 -- VACUUM: what is gone is no longer read, and pages are filled again.
-SELECT pages('SELECT * FROM t WHERE id = 3000');
+SELECT pages('SELECT * FROM t WHERE id + 1 = 3021 AND x > 0');
 DELETE FROM t WHERE id BETWEEN 2000 AND 4000;
 VACUUM t;
-SELECT pages('SELECT * FROM t WHERE id = 3000');
+SELECT pages('SELECT * FROM t WHERE id + 1 = 3021 AND x > 0');
 SELECT * FROM differing();
 INSERT INTO t SELECT * FROM rows(2500, 2600);
 SELECT * FROM differing();
@@ -150,6 +151,31 @@ VACUUM wide;
 SELECT mtpower.verify_index('wide_a', true);
 SET enable_seqscan = off;
 SELECT pages('SELECT * FROM wide WHERE a BETWEEN 400 AND 1200'), count(*) FROM wide WHERE a BETWEEN 99 AND 1501;
+
+-- Rows of few pages are looked at: HOT chains, nulls, values that are compressed, elsewhere, or of a column that came later
+CREATE TABLE s (a int, x int, c text COLLATE "C", e text COLLATE "C") WITH (autovacuum_enabled = off, fillfactor = 60);
+ALTER TABLE s ALTER e SET STORAGE external;
+INSERT INTO s SELECT g / 2, 0, CASE WHEN g % 50 > 0 THEN repeat(g::text, CASE WHEN g % 40 = 0 THEN 1000 ELSE 1 END) END,
+	repeat(g::text, CASE WHEN g % 100 = 1 THEN 1000 ELSE 1 END) FROM generate_series(1, 2000) g;
+ALTER TABLE s ADD COLUMN later int DEFAULT 7;
+CREATE INDEX s_all ON s USING mtpower_zone (a, c, e, later);
+UPDATE s SET x = 1 WHERE a % 3 = 0;
+UPDATE s SET x = 2 WHERE a % 6 = 0;
+VACUUM s;
+BEGIN;
+UPDATE s SET x = 3 WHERE a % 6 = 0;
+SELECT pg_stat_get_xact_tuples_hot_updated('s'::regclass) > 100 AS hot;
+COMMIT;
+SELECT a, x FROM s WHERE a = 600;
+SELECT pages('SELECT * FROM s WHERE a = 600'), pages('SELECT * FROM s WHERE a BETWEEN 100 AND 105');
+SELECT g AS missing FROM generate_series(0, 1000) g WHERE (SELECT count(*) FROM s WHERE a = g) <> CASE WHEN g IN (0, 1000) THEN 1 ELSE 2 END;
+SELECT g AS missing FROM generate_series(1, 2000) g WHERE (SELECT count(*) FROM s WHERE a = g / 2 AND e = repeat(g::text, CASE WHEN g % 100 = 1 THEN 1000 ELSE 1 END)) <> 1;
+SELECT g AS missing FROM generate_series(1, 2000) g WHERE g % 50 > 0 AND
+	(SELECT count(*) FROM s WHERE a = g / 2 AND c = repeat(g::text, CASE WHEN g % 40 = 0 THEN 1000 ELSE 1 END)) <> 1;
+SELECT count(*) FROM s WHERE a BETWEEN 100 AND 150 AND c IS NULL;
+SELECT count(*) FROM s WHERE a BETWEEN 100 AND 150 AND e IS NULL;
+SELECT count(*) FROM s WHERE a = 77 AND later = 7;
+SELECT count(*) FROM s WHERE a = 77 AND later > 7;
 
 -- Damage is found.
 CREATE TABLE one (a int);

@@ -22,6 +22,9 @@
 #define MTP_ZONE_PAGE_ID	0xFF5A
 #define MTP_ZONE_BLOCKS		2	/* of the table, in a pair */
 
+/* Entries of a page, at most: of one column */
+#define MTP_ZONE_FANOUT		(BLCKSZ / (sizeof(MtpZone) + 1))
+
 /* Levels of pages, at most: 2^31 pairs by the smallest fanout */
 #define MTP_ZONE_HEIGHT		12
 
@@ -137,6 +140,59 @@ extern Buffer mtp_zone_read(Relation index, int level, uint32 number, int access
 
 /* The metapage, locked */
 extern Buffer mtp_zone_read_meta(Relation index, int access, int *height);
+
+/* ---------- search.c: pairs that may have matching rows ---------- */
+
+/* What a search wants of a column */
+typedef struct MtpZoneWanted
+{
+	bool		value;			/* one that is not null … */
+	uint64		low;			/* … from here … */
+	uint64		high;			/* … to here */
+	bool		null;
+} MtpZoneWanted;
+
+/* Pairs from one up to another, without that */
+typedef struct MtpZoneRun
+{
+	uint32		first;
+	uint32		end;
+} MtpZoneRun;
+
+typedef struct MtpZoneSearch
+{
+	Relation	index;
+	MtpZoneInfo info;			/* a copy: the relcache's may go meanwhile */
+	bool		nothing;		/* no row can match */
+	MtpZoneWanted wanted[INDEX_MAX_KEYS];
+
+	/* What was found, in order */
+	MtpZoneRun *runs;
+	int			nruns;
+	int			room;
+	MemoryContext context;		/* of the runs: where the search was begun */
+} MtpZoneSearch;
+
+/*
+ * Begins to search an open index, wanting all rows; and wants them all again.  narrow wants those
+ * alone that satisfy a clause: `column op value`, IS NULL, IS NOT NULL, as for an index scan.
+ */
+extern void mtp_zone_search_init(MtpZoneSearch *search, Relation index);
+extern void mtp_zone_search_want_all(MtpZoneSearch *search);
+extern void mtp_zone_search_narrow(MtpZoneSearch *search, const ScanKeyData *key);
+
+/*
+ * Finds the pairs, without a lock on the table's pages.  They have all rows that match and that are
+ * seen by a snapshot which is older than the search; some may lie behind the table's end.
+ */
+extern void mtp_zone_search_run(MtpZoneSearch *search);
+
+/* True if a value with this normalized key, or null, may be a wanted one. */
+static inline bool
+mtp_zone_wants(const MtpZoneWanted *w, uint64 norm, bool isnull)
+{
+	return isnull ? !w->value : !w->null && norm >= w->low && norm <= w->high;
+}
 
 /* ---------- the access method ---------- */
 

@@ -1,0 +1,210 @@
+/*
+ * search.c
+ *	  Finds the pairs of pages whose intervals can hold a row with certain values.
+ */
+#include "zone/zone.h"
+
+#include "access/stratnum.h"
+#include "core/compat.h"
+#include "miscadmin.h"
+
+/* More runs than these are put together: what lies between is found as well. */
+#define MOST_RUNS	(1 << 20)
+
+void
+mtp_zone_search_init(MtpZoneSearch *search, Relation index)
+{
+	search->index = index;
+	search->info = *mtp_zone_info(index);
+	search->runs = NULL;
+	search->nruns = search->room = 0;
+	search->context = CurrentMemoryContext;
+	mtp_zone_search_want_all(search);
+}
+
+void
+mtp_zone_search_want_all(MtpZoneSearch *search)
+{
+	search->nothing = false;
+	for (int i = 0; i < search->info.natts; i++)
+	{
+		search->wanted[i].value = search->wanted[i].null = false;
+		search->wanted[i].low = 0;
+		search->wanted[i].high = PG_UINT64_MAX;
+	}
+}
+
+void
+mtp_zone_search_narrow(MtpZoneSearch *search, const ScanKeyData *key)
+{
+	int			col = key->sk_attno - 1;
+	MtpZoneWanted *w = &search->wanted[col];
+	uint8		kind = search->info.codes[col];
+	uint64		norm;
+
+	if (key->sk_flags & SK_ISNULL)
+	{
+		if (key->sk_flags & SK_SEARCHNULL)
+			w->null = true;
+		else if (key->sk_flags & SK_SEARCHNOTNULL)
+			w->value = true;
+		else
+			search->nothing = true; /* operators are strict */
+	}
+	else
+	{
+		w->value = true;
+		if (OidIsValid(key->sk_subtype) && key->sk_subtype != search->index->rd_opcintype[col])
+			kind = mtp_norm_probe_kind(kind, key->sk_subtype);
+		if (kind == MTP_NORM_NONE)
+			return;				/* the rows are asked */
+		norm = mtp_norm_datum(kind, key->sk_argument, false);
+		if (key->sk_strategy <= BTEqualStrategyNumber)
+			w->high = Min(w->high, norm);
+		if (key->sk_strategy >= BTEqualStrategyNumber)
+			w->low = Max(w->low, norm);
+	}
+	if ((w->null && w->value) || w->low > w->high)
+		search->nothing = true;
+}
+
+/* True if rows of an entry may match. */
+static bool
+may_match(const MtpZoneSearch *search, const MtpZone *zones, const uint8 *flags)
+{
+	if (flags[0] & MTP_ZONE_OPEN)
+		return true;
+	for (int i = 0; i < search->info.natts; i++)
+	{
+		const MtpZoneWanted *w = &search->wanted[i];
+		bool		empty = zones[i].high < ~zones[i].notlow;
+		bool		nulls = (flags[i] & MTP_ZONE_NULLS) != 0;
+
+		if (w->null && !nulls)
+			return false;
+		if (w->value && (empty || zones[i].high < w->low || zones[i].notlow < ~w->high))
+			return false;
+
+		/* Without a clause on the column, there must be rows at least. */
+		if (empty && !nulls)
+			return false;
+	}
+	return true;
+}
+
+/* True if no entry of a page is open. */
+static bool
+all_closed(const MtpZoneInfo *info, const uint8 *flags)
+{
+	Size		n = (Size) info->fanout * info->natts;
+	Size		i = 0;
+	uint64		any = 0;
+
+	for (; i + sizeof(uint64) <= n; i += sizeof(uint64))
+	{
+		uint64		word;
+
+		memcpy(&word, flags + i, sizeof(word));
+		any |= word;
+	}
+	for (; i < n; i++)
+		any |= flags[i];
+	return (any & (MTP_ZONE_OPEN * (PG_UINT64_MAX / 0xFF))) == 0;
+}
+
+/* Puts those slots of a page into found[] whose entries may match; returns how many. */
+static int
+match_page(const MtpZoneSearch *search, Page page, uint16 *found)
+{
+	const MtpZoneInfo *info = &search->info;
+	const MtpZone *zones = (const MtpZone *) PageGetContents(page);
+	const uint8 *flags = mtp_zone_flags(info, page, 0);
+	int			natts = info->natts;
+	int			ncandidates = 0;
+	int			n = 0;
+	int			col = 0;
+
+	while (col < natts && !search->wanted[col].value)
+		col++;
+	if (col < natts && all_closed(info, flags))
+	{
+		/* Most entries are left by two comparisons, without a branch. */
+		uint64		low = search->wanted[col].low;
+		uint64		nothigh = ~search->wanted[col].high;
+		const MtpZone *zone = zones + col;
+
+		for (uint32 slot = 0; slot < info->fanout; slot++, zone += natts)
+		{
+			found[ncandidates] = slot;
+			ncandidates += (zone->high >= low) & (zone->notlow >= nothigh);
+		}
+	}
+	else
+		while (ncandidates < info->fanout)
+		{
+			found[ncandidates] = ncandidates;
+			ncandidates++;
+		}
+	for (int i = 0; i < ncandidates; i++)
+		if (may_match(search, zones + (Size) found[i] * natts, flags + (Size) found[i] * natts))
+			found[n++] = found[i];
+	return n;
+}
+
+static void
+add_pair(MtpZoneSearch *search, uint32 pair)
+{
+	MtpZoneRun *last = search->nruns > 0 ? &search->runs[search->nruns - 1] : NULL;
+
+	if (last != NULL && (last->end == pair || search->nruns == MOST_RUNS))
+	{
+		last->end = pair + 1;
+		return;
+	}
+	if (search->nruns == search->room)
+	{
+		search->room = Max(8, search->room * 2);
+		search->runs = search->runs == NULL ?
+			MemoryContextAlloc(search->context, search->room * sizeof(MtpZoneRun)) :
+			repalloc(search->runs, search->room * sizeof(MtpZoneRun));
+	}
+	search->runs[search->nruns].first = pair;
+	search->runs[search->nruns++].end = pair + 1;
+}
+
+/*
+ * Takes what matches below a page, which is not locked while the pages below it are read: what is
+ * there now was there when the scan's snapshot was taken, on all levels (invariant Z1).
+ */
+static void
+visit(MtpZoneSearch *search, int level, uint32 number)
+{
+	Buffer		buf = mtp_zone_read(search->index, level, number, BUFFER_LOCK_SHARE);
+	uint16		found[MTP_ZONE_FANOUT + 1];
+	int			nfound;
+	uint32		first = number * search->info.fanout;
+
+	CHECK_FOR_INTERRUPTS();
+	if (!BufferIsValid(buf))
+		return;
+	nfound = match_page(search, BufferGetPage(buf), found);
+	UnlockReleaseBuffer(buf);
+	for (int i = 0; i < nfound; i++)
+		if (level == 0)
+			add_pair(search, first + found[i]);
+		else
+			visit(search, level - 1, first + found[i]);
+}
+
+void
+mtp_zone_search_run(MtpZoneSearch *search)
+{
+	int			height;
+
+	search->nruns = 0;
+	mtp_zone_flush(search->index);
+	if (search->nothing)
+		return;
+	UnlockReleaseBuffer(mtp_zone_read_meta(search->index, BUFFER_LOCK_SHARE, &height));
+	visit(search, height, 0);
+}
