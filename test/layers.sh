@@ -24,7 +24,7 @@ zone:      core page wal opclass index
 btree:     core wal batch index
 pagedir:   core page buffer worker
 table:     core buffer batch opclass btree pagedir
-dirscan:   core buffer pagedir
+dirscan:   core buffer pagedir zone
 warm:      core buffer worker pagedir
 explain:   core buffer batch
 "

@@ -246,29 +246,28 @@ mtp_dirscan_write_clauses(List *clauses, List **kinds, List **values)
 }
 
 List *
-mtp_dirscan_read_clauses(CustomScan *plan)
+mtp_dirscan_read_clauses(List *kinds, List *values)
 {
 	List	   *clauses = NIL;
-	ListCell   *value = list_head(plan->custom_exprs);
-	List	   *of = plan->custom_private;
+	ListCell   *value = list_head(values);
 
-	for (int i = 0; i < list_length(of); i += PLAN_FIELDS)
+	for (int i = 0; i < list_length(kinds); i += PLAN_FIELDS)
 	{
 		MtpDirscanClause *clause = palloc(sizeof(MtpDirscanClause));
-		Oid			flags = list_nth_oid(of, i + 4);
+		Oid			flags = list_nth_oid(kinds, i + 4);
 
 		*clause = (MtpDirscanClause)
 		{
-			.kind = list_nth_oid(of, i),.attnum = list_nth_oid(of, i + 1),
-				.op = list_nth_oid(of, i + 2),.collation = list_nth_oid(of, i + 3),
+			.kind = list_nth_oid(kinds, i),.attnum = list_nth_oid(kinds, i + 1),
+				.op = list_nth_oid(kinds, i + 2),.collation = list_nth_oid(kinds, i + 3),
 				.narrow = (flags & PLAN_NARROW) != 0,.lowest = (flags & PLAN_LOWEST) != 0
 		};
-		if (plan->custom_exprs != NIL &&
+		if (values != NIL &&
 			(clause->kind == MTP_CLAUSE_OP || clause->kind == MTP_CLAUSE_ANY))
 		{
 			Assert(value != NULL);
 			clause->value = lfirst(value);
-			value = lnext(plan->custom_exprs, value);
+			value = lnext(values, value);
 		}
 		clauses = lappend(clauses, clause);
 	}

@@ -16,6 +16,7 @@
 #include "nodes/extensible.h"
 #include "nodes/pathnodes.h"
 #include "nodes/plannodes.h"
+#include "zone/zone.h"
 
 /* mtpower.enable_directoryscan */
 extern bool mtp_enable_directoryscan;
@@ -47,12 +48,12 @@ typedef struct MtpDirscanClause
 /*
  * clause.c: finds the clauses among a base relation's restrictions that directories can be asked;
  * the caller sets narrow. write and read convert such a list to a plan's two lists: kinds, columns
- * and operators for custom_private, values for custom_exprs.  Without custom_exprs (teach.c) the
- * clauses that are read have no values.
+ * and operators, and the values, for custom_exprs.  Without values (teach.c) the clauses that are
+ * read have none.
  */
 extern List *mtp_dirscan_clauses(PlannerInfo *root, RelOptInfo *rel, List *rinfos);
 extern void mtp_dirscan_write_clauses(List *clauses, List **kinds, List **values);
-extern List *mtp_dirscan_read_clauses(CustomScan *plan);
+extern List *mtp_dirscan_read_clauses(List *kinds, List *values);
 
 /* How blocks were read */
 typedef enum MtpDirscanCount
@@ -67,6 +68,8 @@ typedef enum MtpDirscanCount
 typedef struct MtpDirscanShared
 {
 	pg_atomic_uint64 counts[MTP_DIRSCAN_COUNTS];	/* of the workers */
+	pg_atomic_uint64 found;		/* pairs, by the last worker that has searched a zone index */
+	pg_atomic_uint64 pairs;
 } MtpDirscanShared;
 
 /*
@@ -81,6 +84,8 @@ typedef struct MtpDirscanAhead
 {
 	MtpBlockStream stream;
 	bool		active;
+	bool		streaming;		/* the stream has begun */
+	BlockNumber first;			/* the stream's first block, until it has it */
 	int64		at;				/* as in the scan's position */
 	bool		reading;		/* the block at `at` is in the stream */
 
@@ -88,6 +93,19 @@ typedef struct MtpDirscanAhead
 	BlockNumber block;
 	int			nrows;			/* 0 if there is none */
 } MtpDirscanAhead;
+
+/* The pairs that a zone index leaves */
+typedef struct MtpDirscanZones
+{
+	Oid			indexid;		/* InvalidOid: all pairs are left */
+	Relation	index;			/* NULL until the scan begins */
+	struct MtpDirscanZoneKey *keys; /* of prune.c */
+	int			nkeys;
+	MtpZoneSearch search;
+	int			run;			/* where the scan is in search.runs */
+	uint64		found;			/* of all scans and rescans … */
+	uint64		pairs;			/* … of so many */
+} MtpDirscanZones;
 
 typedef struct MtpDirscanState
 {
@@ -97,7 +115,9 @@ typedef struct MtpDirscanState
 	List	   *asking;			/* the clauses that may ask the table's directories */
 	uint64		counts[MTP_DIRSCAN_COUNTS];
 	MtpDirscanShared *shared;
-	bool		begun;			/* the executor has asked for the first row */
+	MtpDirscanZones zones;
+	bool		begun;			/* the executor has asked for the first row … */
+	bool		started;		/* … of this scan or rescan */
 	bool		counted;		/* mtp_pagedir_learn_count was called */
 
 	/* read.c: the scan's position */
@@ -144,6 +164,39 @@ extern void mtp_dirscan_end_reading(MtpDirscanState *s);
  */
 extern void mtp_dirscan_begin_asking(MtpDirscanState *s);
 extern bool mtp_dirscan_ask(MtpDirscanState *s, uint32 pair);
+
+/* How a zone index prunes a scan, by the planner's guess */
+typedef struct MtpDirscanPruning
+{
+	Oid			indexid;		/* InvalidOid: none does */
+	double		share;			/* of the pages, that are left */
+	Cost		search;
+	Cost		reading;		/* of these pages */
+} MtpDirscanPruning;
+
+/*
+ * choose.c: true if the table has a zone index that the planner may use; the one that leaves the
+ * fewest pages by these clauses, unless it leaves most of them, for a scan that gets values from
+ * these relations; what such a scan costs behind its startup, without the search; and the sets of relations, as Relids, that give a look-up the values of a join
+ * clause on a column of such an index.
+ */
+extern bool mtp_dirscan_can_prune(const RelOptInfo *rel);
+extern MtpDirscanPruning mtp_dirscan_choose_zones(PlannerInfo *root, RelOptInfo *rel,
+												  List *clauses, Relids outer);
+extern Cost mtp_dirscan_pruned_cost(RelOptInfo *rel, const Path *seq,
+									const MtpDirscanPruning *pruning);
+extern List *mtp_dirscan_join_relids(PlannerInfo *root, RelOptInfo *rel);
+
+/*
+ * prune.c: opens the plan's zone index, if it has one, and closes it; searches it with this scan's
+ * values; and returns the first block that was found from one on, UINT32_MAX if there is none, and
+ * the last one up to another, -1 if there is none.
+ */
+extern void mtp_dirscan_begin_pruning(MtpDirscanState *s);
+extern void mtp_dirscan_end_pruning(MtpDirscanState *s);
+extern void mtp_dirscan_prune(MtpDirscanState *s);
+extern int64 mtp_dirscan_found_from(MtpDirscanState *s, int64 block);
+extern int64 mtp_dirscan_found_to(MtpDirscanState *s, int64 block);
 
 /*
  * Returns how many columns the narrow clauses of the lowest security level name, each once, at

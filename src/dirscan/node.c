@@ -5,12 +5,15 @@
  */
 #include "dirscan/dirscan.h"
 
+#include <math.h>
+
 #include "access/parallel.h"
 #include "commands/explain.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "pagedir/request.h"
 #include "pagedir/learn.h"
+#include "utils/lsyscache.h"
 
 static void
 begin_scan(CustomScanState *node, EState *estate, int eflags)
@@ -32,7 +35,8 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	ExecAssignScanProjectionInfo(&node->ss);
 	node->ss.ps.qual = ExecInitQual(plan->scan.plan.qual, &node->ss.ps);
 #endif
-	s->clauses = mtp_dirscan_read_clauses(plan);
+	s->clauses = mtp_dirscan_read_clauses(linitial(plan->custom_private), plan->custom_exprs);
+	s->zones.indexid = linitial_oid(lsecond(plan->custom_private));
 	foreach(lc, s->clauses)
 	{
 		MtpDirscanClause *clause = lfirst(lc);
@@ -59,6 +63,19 @@ count_scan(MtpDirscanState *s)
 								attnums);
 }
 
+/*
+ * A scan of the pages that a zone index leaves keeps them in shared buffers, for the next look-up,
+ * and does not begin where another scan is.
+ */
+static TableScanDesc
+begin_blocks(MtpDirscanState *s)
+{
+	bool		all = !OidIsValid(s->zones.indexid);
+
+	return table_beginscan_strat(s->css.ss.ss_currentRelation, s->css.ss.ps.state->es_snapshot, 0,
+								 NULL, all, all);
+}
+
 static TupleTableSlot *
 next_row(ScanState *node)
 {
@@ -69,10 +86,15 @@ next_row(ScanState *node)
 		count_scan(s);
 		s->begun = true;
 		if (node->ss_currentScanDesc == NULL)
-			node->ss_currentScanDesc = table_beginscan(node->ss_currentRelation,
-													   node->ps.state->es_snapshot, 0, NULL);
+			node->ss_currentScanDesc = begin_blocks(s);
 		mtp_dirscan_begin_asking(s);
+		mtp_dirscan_begin_pruning(s);
+	}
+	if (unlikely(!s->started))
+	{
+		mtp_dirscan_prune(s);
 		mtp_dirscan_begin_reading(s);
+		s->started = true;
 	}
 	return mtp_dirscan_next(s);
 }
@@ -124,6 +146,7 @@ end_scan(CustomScanState *node)
 	mtp_dirscan_end_reading(s);
 	if (node->ss.ss_currentScanDesc != NULL)
 		table_endscan(node->ss.ss_currentScanDesc);
+	mtp_dirscan_end_pruning(s);
 	if (s->wants)
 		mtp_pagedir_request_flush();
 }
@@ -139,8 +162,7 @@ rescan_from_start(CustomScanState *node)
 	s->has_keys = false;
 	s->nothing = false;
 	ResetExprContext(s->key_context);
-	if (s->begun)
-		mtp_dirscan_begin_reading(s);
+	s->started = false;
 	ExecScanReScan(&node->ss);
 }
 
@@ -171,8 +193,11 @@ begin_shared(CustomScanState *node, ParallelContext *pcxt, void *shared)
 	mtp_dirscan_end_reading(s);
 	if (node->ss.ss_currentScanDesc != NULL)
 		table_endscan(node->ss.ss_currentScanDesc);
-	s->begun = false;
+	mtp_dirscan_end_pruning(s);
+	s->begun = s->started = false;
 	s->shared = shared;
+	pg_atomic_init_u64(&s->shared->found, 0);
+	pg_atomic_init_u64(&s->shared->pairs, 0);
 	for (int i = 0; i < MTP_DIRSCAN_COUNTS; i++)
 		pg_atomic_init_u64(&s->shared->counts[i], 0);
 	table_parallelscan_initialize(node->ss.ss_currentRelation, blocks_behind(shared),
@@ -214,7 +239,38 @@ finish_shared(CustomScanState *node)
 		else
 			s->counts[i] += pg_atomic_read_u64(&s->shared->counts[i]);
 	}
+	if (IsParallelWorker() && s->zones.pairs > 0)
+	{
+		pg_atomic_write_u64(&s->shared->found, s->zones.found);
+		pg_atomic_write_u64(&s->shared->pairs, s->zones.pairs);
+	}
+	else if (s->zones.pairs == 0)
+	{
+		s->zones.found = pg_atomic_read_u64(&s->shared->found);
+		s->zones.pairs = pg_atomic_read_u64(&s->shared->pairs);
+	}
 	s->shared = NULL;
+}
+
+/* Shows which zone index is searched, and with ANALYZE what it leaves. */
+static void
+explain_zones(const MtpDirscanState *s, ExplainState *es)
+{
+	const Instrumentation *done = s->css.ss.ps.instrument;
+	double		loops = done == NULL || done->nloops < 1 ? 1 : done->nloops;
+	double		found = rint(s->zones.found / loops);
+	double		pairs = rint(s->zones.pairs / loops);
+
+	ExplainPropertyText("Zone Index", get_rel_name(s->zones.indexid), es);
+	if (!es->analyze)
+		return;
+	if (es->format == EXPLAIN_FORMAT_TEXT)
+		ExplainPropertyText("Zones", psprintf("%.0f of %.0f pairs", found, pairs), es);
+	else
+	{
+		ExplainPropertyFloat("Zones Found", NULL, found, 0, es);
+		ExplainPropertyFloat("Zones", NULL, pairs, 0, es);
+	}
 }
 
 /* Shows which directories the scan asks, and with ANALYZE how it read its pages. */
@@ -236,6 +292,8 @@ explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 			names = lappend(names, NameStr(TupleDescAttr(desc, attnums[i] - 1)->attname));
 		ExplainPropertyList("Directory", names, es);
 	}
+	if (OidIsValid(s->zones.indexid))
+		explain_zones(s, es);
 	if (!es->analyze)
 		return;
 	if (es->format == EXPLAIN_FORMAT_TEXT)

@@ -66,19 +66,30 @@ mark_narrow(PlannerInfo *root, RelOptInfo *rel, List *clauses)
 	}
 }
 
+/*
+ * A path's private data are its clauses, as they are here, since nothing copies them, and the zone
+ * index.  Core may have given a path with parameters those of another relation: then the clauses
+ * are made anew, of those that the plan has.
+ */
 static Plan *
 plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
 		  List *custom_plans)
 {
 	CustomScan *plan = makeNode(CustomScan);
+	List	   *asked = linitial(path->custom_private);
+	List	   *kinds = NIL;
+
+	if (path->path.param_info != NULL)
+		asked = mtp_dirscan_clauses(root, rel, clauses);
 
 	plan->scan.plan.targetlist = tlist;
 	plan->scan.plan.qual = extract_actual_clauses(clauses, false);
 	plan->scan.scanrelid = rel->relid;
 	plan->flags = path->flags;
 	plan->methods = &mtp_dirscan_methods;
-	mark_narrow(root, rel, path->custom_private);
-	mtp_dirscan_write_clauses(path->custom_private, &plan->custom_private, &plan->custom_exprs);
+	mark_narrow(root, rel, asked);
+	mtp_dirscan_write_clauses(asked, &kinds, &plan->custom_exprs);
+	plan->custom_private = list_make2(kinds, lsecond(path->custom_private));
 	return &plan->scan.plan;
 }
 
@@ -88,12 +99,12 @@ static const CustomPathMethods path_methods = {
 };
 
 /*
- * Returns what the scan costs as a share of a sequential scan.  A pair with a directory costs
- * asking it, and a page costs the more of its whole the more of its rows are candidates.  A
- * serializable transaction asks no directories.
+ * Returns what the scan costs as a share of reading these pages sequentially.  A pair with a
+ * directory costs asking it, and a page costs the more of its whole the more of its rows are
+ * candidates.  A serializable transaction asks no directories.
  */
 static double
-cost_share(PlannerInfo *root, RelOptInfo *rel, Relation table, List *clauses)
+cost_share(PlannerInfo *root, RelOptInfo *rel, Relation table, List *clauses, double pages)
 {
 	uint32		npairs = (rel->pages + 1) / 2;
 	int			nsample = Min(npairs, SAMPLE);
@@ -128,7 +139,7 @@ cost_share(PlannerInfo *root, RelOptInfo *rel, Relation table, List *clauses)
 		return 1;
 	share = (double) has / nsample;
 	candidates = clauselist_selectivity(root, asking, rel->relid, JOIN_INNER, NULL) *
-		rel->tuples / Max(rel->pages, 1);
+		rel->tuples / Max(pages, 1);
 	return 1 - share + share * Min(1, ASKING + candidates / MTP_DIRSCAN_FEW);
 }
 
@@ -139,21 +150,19 @@ total_cost(const Path *seq, double share)
 	return seq->startup_cost + (seq->total_cost - seq->startup_cost) * share;
 }
 
-/*
- * The path carries the clauses as they are here, since nothing copies a path's private data.  The
- * plan gets them as nodes.
- */
 static Path *
-make_path(const Path *seq, double share, List *clauses)
+make_path(RelOptInfo *rel, const Path *seq, double share, List *clauses,
+		  const MtpDirscanPruning *pruning)
 {
 	CustomPath *path = makeNode(CustomPath);
 
 	path->path = *seq;
 	path->path.type = T_CustomPath;
 	path->path.pathtype = T_CustomScan;
-	path->path.total_cost = total_cost(seq, share);
+	path->path.total_cost = seq->startup_cost + pruning->search +
+		mtp_dirscan_pruned_cost(rel, seq, pruning) * share;
 	path->flags = CUSTOMPATH_SUPPORT_BACKWARD_SCAN | CUSTOMPATH_SUPPORT_PROJECTION;
-	path->custom_private = clauses;
+	path->custom_private = list_make2(clauses, list_make1_oid(pruning->indexid));
 	path->methods = &path_methods;
 	return &path->path;
 }
@@ -215,22 +224,24 @@ offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
 	Path	   *seq = seq_path_of(rel->pathlist);
 	List	   *rinfos = rel->baserestrictinfo;
 	List	   *clauses;
+	MtpDirscanPruning pruning;
 	double		share;
 
 	if (seq == NULL)
 		seq = create_seqscan_path(root, rel, rel->lateral_relids, 0);
-	if (is_beaten(rel, seq))
+	if (!mtp_dirscan_can_prune(rel) && is_beaten(rel, seq))
 		return;
 	if (seq->param_info != NULL)
 		rinfos = list_concat_copy(rinfos, seq->param_info->ppi_clauses);
 	clauses = mtp_dirscan_clauses(root, rel, rinfos);
 	if (clauses == NIL || mtp_pagedir_off(table))
 		return;
-	share = cost_share(root, rel, table, clauses);
+	pruning = mtp_dirscan_choose_zones(root, rel, clauses, PATH_REQ_OUTER(seq));
+	share = cost_share(root, rel, table, clauses, rel->pages * pruning.share);
 
 	/* The sequential path goes first, since it would win if both cost the same. */
 	rel->pathlist = list_delete_ptr(rel->pathlist, seq);
-	add_path(rel, make_path(seq, share, clauses));
+	add_path(rel, make_path(rel, seq, share, clauses, &pruning));
 
 	/*
 	 * All members of a partition tree inherit from their parent what gives paths parameters.  Core
@@ -265,7 +276,7 @@ offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
 		if (partial != NULL)
 		{
 			rel->partial_pathlist = list_delete_ptr(rel->partial_pathlist, partial);
-			add_partial_path(rel, make_path(partial, share, clauses));
+			add_partial_path(rel, make_path(rel, partial, share, clauses, &pruning));
 		}
 	}
 
@@ -277,6 +288,24 @@ offer_scans(PlannerInfo *root, RelOptInfo *rel, Relation table)
 		mark_narrow(root, rel, clauses);
 		mtp_dirscan_teach_note(RelationGetRelid(table), rel, seq, clauses);
 	}
+}
+
+/*
+ * Offers look-ups, for the inside of a nested loop: scans that get values of a join clause from
+ * these relations, and find their pairs by a zone index.
+ */
+static void
+offer_look_ups(PlannerInfo *root, RelOptInfo *rel, Relation table, Relids outer)
+{
+	Path	   *seq = create_seqscan_path(root, rel, outer, 0);
+	List	   *clauses = mtp_dirscan_clauses(root, rel,
+											  list_concat_copy(rel->baserestrictinfo,
+															   seq->param_info->ppi_clauses));
+	MtpDirscanPruning pruning = mtp_dirscan_choose_zones(root, rel, clauses, outer);
+
+	if (OidIsValid(pruning.indexid))
+		add_path(rel, make_path(rel, seq, cost_share(root, rel, table, clauses,
+													 rel->pages * pruning.share), clauses, &pruning));
 }
 
 static void
@@ -298,7 +327,12 @@ offer_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 		return;
 	table = table_open(rte->relid, NoLock);
 	if (mtp_table_is_ours(table) && mtp_pair_serves(table))
+	{
 		offer_scans(root, rel, table);
+		if (mtp_dirscan_can_prune(rel) && !mtp_pagedir_off(table))
+			foreach(lc, mtp_dirscan_join_relids(root, rel))
+				offer_look_ups(root, rel, table, lfirst(lc));
+	}
 	table_close(table, NoLock);
 }
 

@@ -31,9 +31,9 @@ mtp_dirscan_begin_reading(MtpDirscanState *s)
 void
 mtp_dirscan_end_reading(MtpDirscanState *s)
 {
-	if (s->ahead.active)
+	if (s->ahead.streaming)
 		mtp_blocks_end(&s->ahead.stream);
-	s->ahead.active = false;
+	s->ahead.active = s->ahead.streaming = false;
 }
 
 /* Releases the page that the descriptor has pinned. */
@@ -102,13 +102,20 @@ block_ahead(MtpDirscanState *s)
 	if (scan->rs_base.rs_parallel != NULL)
 	{
 		ParallelBlockTableScanDesc shared = (ParallelBlockTableScanDesc) scan->rs_base.rs_parallel;
+		BlockNumber block;
 
 		if (s->ahead.at == 0)
 			table_block_parallelscan_startblock_init(scan->rs_base.rs_rd,
 													 scan->rs_parallelworkerdata, shared);
-		return table_block_parallelscan_nextpage(scan->rs_base.rs_rd, scan->rs_parallelworkerdata,
-												 shared);
+		do
+			block = table_block_parallelscan_nextpage(scan->rs_base.rs_rd,
+													  scan->rs_parallelworkerdata, shared);
+		while (block != InvalidBlockNumber && s->zones.index != NULL &&
+			   mtp_dirscan_found_from(s, block) != block);
+		return block;
 	}
+	if (s->zones.index != NULL)
+		s->ahead.at = mtp_dirscan_found_from(s, s->ahead.at);
 	return s->ahead.at >= scan->rs_nblocks ? InvalidBlockNumber :
 		(scan->rs_startblock + s->ahead.at) % scan->rs_nblocks;
 }
@@ -165,19 +172,39 @@ next_to_read(void *arg)
 	return InvalidBlockNumber;
 }
 
-/* Begins to read ahead from the scan's position. */
+static BlockNumber
+feed_stream(void *arg)
+{
+	MtpDirscanState *s = arg;
+	BlockNumber first = s->ahead.first;
+
+	s->ahead.first = InvalidBlockNumber;
+	return first != InvalidBlockNumber ? first : next_to_read(s);
+}
+
+/*
+ * Reads ahead, from the scan's position if it is not doing so.  A scan gets a stream when there is
+ * a block to read: a look-up that a directory answers does without.
+ */
 static void
-begin_ahead(MtpDirscanState *s)
+go_ahead(MtpDirscanState *s)
 {
 	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
-	MemoryContext old = MemoryContextSwitchTo(s->css.ss.ps.state->es_query_cxt);
+	MemoryContext old;
 
-	s->ahead.at = s->at;
-	s->ahead.nrows = 0;
-	s->ahead.reading = false;
-	s->ahead.active = true;
+	if (!s->ahead.active)
+	{
+		s->ahead.at = s->at;
+		s->ahead.nrows = 0;
+		s->ahead.reading = false;
+		s->ahead.active = true;
+	}
+	if (s->ahead.streaming || (s->ahead.first = next_to_read(s)) == InvalidBlockNumber)
+		return;
+	old = MemoryContextSwitchTo(s->css.ss.ps.state->es_query_cxt);
+	s->ahead.streaming = true;
 	mtp_blocks_begin(&s->ahead.stream, MTP_BLOCKS_SCAN, scan->rs_base.rs_rd, scan->rs_strategy,
-					 next_to_read, s);
+					 feed_stream, s);
 	MemoryContextSwitchTo(old);
 }
 
@@ -189,9 +216,8 @@ next_block(MtpDirscanState *s)
 
 	if (s->at >= (int64) scan->rs_nblocks)
 		return false;
-	if (!s->ahead.active)
-		begin_ahead(s);
-	if (mtp_heap_read_next(scan, &s->ahead.stream))
+	go_ahead(s);
+	if (s->ahead.streaming && mtp_heap_read_next(scan, &s->ahead.stream))
 	{
 		s->block = scan->rs_cblock;
 		s->named = false;
@@ -206,7 +232,8 @@ next_block(MtpDirscanState *s)
 		s->nrows = s->ahead.nrows;
 		s->ahead.nrows = 0;
 		s->counts[MTP_DIRSCAN_ASKED]++;
-		mtp_blocks_go_on(&s->ahead.stream);
+		if (s->ahead.streaming)
+			mtp_blocks_go_on(&s->ahead.stream);
 	}
 	else
 	{
@@ -251,7 +278,9 @@ previous_block(MtpDirscanState *s)
 	Assert(scan->rs_base.rs_parallel == NULL);
 	mtp_dirscan_end_reading(s);
 	scan->rs_base.rs_flags &= ~SO_ALLOW_SYNC;
-	if (s->at < 0 || --s->at < 0 || s->nothing)
+	if (s->at >= 0)
+		s->at = s->zones.index != NULL ? mtp_dirscan_found_to(s, s->at - 1) : s->at - 1;
+	if (s->at < 0 || s->nothing)
 	{
 		s->at = -1;
 		return false;

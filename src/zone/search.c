@@ -34,37 +34,78 @@ mtp_zone_search_want_all(MtpZoneSearch *search)
 	}
 }
 
+/* Wants of a column what lies in an interval of these values, as an operator's strategy takes it. */
+static void
+want(MtpZoneSearch *search, const ScanKeyData *key, uint64 least, uint64 largest)
+{
+	MtpZoneWanted *w = &search->wanted[key->sk_attno - 1];
+
+	w->value = true;
+	if (key->sk_strategy <= BTEqualStrategyNumber)
+		w->high = Min(w->high, largest);
+	if (key->sk_strategy >= BTEqualStrategyNumber)
+		w->low = Max(w->low, least);
+	if (w->null || w->low > w->high)
+		search->nothing = true;
+}
+
+/* The kind of the normalized keys that the clause's values have, if they compare */
+static uint8
+kind_of(const MtpZoneSearch *search, const ScanKeyData *key)
+{
+	int			col = key->sk_attno - 1;
+	uint8		kind = search->info.codes[col];
+
+	if (OidIsValid(key->sk_subtype) && key->sk_subtype != search->index->rd_opcintype[col])
+		kind = mtp_norm_probe_kind(kind, key->sk_subtype);
+	return kind;
+}
+
 void
 mtp_zone_search_narrow(MtpZoneSearch *search, const ScanKeyData *key)
 {
-	int			col = key->sk_attno - 1;
-	MtpZoneWanted *w = &search->wanted[col];
-	uint8		kind = search->info.codes[col];
-	uint64		norm;
-
-	if (key->sk_flags & SK_ISNULL)
+	if ((key->sk_flags & SK_ISNULL) == 0)
+		mtp_zone_search_narrow_any(search, key, &key->sk_argument, NULL, 1);
+	else if (key->sk_flags & SK_SEARCHNULL)
 	{
-		if (key->sk_flags & SK_SEARCHNULL)
-			w->null = true;
-		else if (key->sk_flags & SK_SEARCHNOTNULL)
-			w->value = true;
-		else
-			search->nothing = true; /* operators are strict */
+		search->wanted[key->sk_attno - 1].null = true;
+		search->nothing |= search->wanted[key->sk_attno - 1].value;
 	}
+	else if (key->sk_flags & SK_SEARCHNOTNULL)
+		want(search, key, 0, PG_UINT64_MAX);
 	else
+		search->nothing = true; /* operators are strict */
+}
+
+void
+mtp_zone_search_narrow_any(MtpZoneSearch *search, const ScanKeyData *key, const Datum *values,
+						   const bool *nulls, int n)
+{
+	uint8		kind = kind_of(search, key);
+	uint64		least = PG_UINT64_MAX;
+	uint64		largest = 0;
+	bool		any = false;
+
+	for (int i = 0; i < n; i++)
 	{
-		w->value = true;
-		if (OidIsValid(key->sk_subtype) && key->sk_subtype != search->index->rd_opcintype[col])
-			kind = mtp_norm_probe_kind(kind, key->sk_subtype);
+		uint64		norm;
+
+		if (nulls != NULL && nulls[i])
+			continue;
+		any = true;
 		if (kind == MTP_NORM_NONE)
-			return;				/* the rows are asked */
-		norm = mtp_norm_datum(kind, key->sk_argument, false);
-		if (key->sk_strategy <= BTEqualStrategyNumber)
-			w->high = Min(w->high, norm);
-		if (key->sk_strategy >= BTEqualStrategyNumber)
-			w->low = Max(w->low, norm);
+		{
+			largest = PG_UINT64_MAX;	/* the rows are asked */
+			least = 0;
+			break;
+		}
+		norm = mtp_norm_datum(kind, values[i], false);
+		least = Min(least, norm);
+		largest = Max(largest, norm);
 	}
-	if ((w->null && w->value) || w->low > w->high)
+	if (any)
+		want(search, key, least, largest);
+	else
 		search->nothing = true;
 }
 

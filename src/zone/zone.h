@@ -181,6 +181,10 @@ extern void mtp_zone_search_init(MtpZoneSearch *search, Relation index);
 extern void mtp_zone_search_want_all(MtpZoneSearch *search);
 extern void mtp_zone_search_narrow(MtpZoneSearch *search, const ScanKeyData *key);
 
+/* The same for `column op ANY (values)`; the key's argument is not looked at. */
+extern void mtp_zone_search_narrow_any(MtpZoneSearch *search, const ScanKeyData *key,
+									   const Datum *values, const bool *nulls, int n);
+
 /*
  * Finds the pairs, without a lock on the table's pages.  They have all rows that match and that are
  * seen by a snapshot which is older than the search; some may lie behind the table's end.
@@ -193,6 +197,29 @@ mtp_zone_wants(const MtpZoneWanted *w, uint64 norm, bool isnull)
 {
 	return isnull ? !w->value : !w->null && norm >= w->low && norm <= w->high;
 }
+
+/* ---------- cost.c ---------- */
+
+struct IndexOptInfo;
+struct IndexPath;
+struct PlannerInfo;
+
+/* True if an index is a zone index. */
+extern bool mtp_zone_is(const struct IndexOptInfo *index);
+
+/*
+ * How many pairs a search by IndexClauses finds, at least 1: a guess, by a look at the index, which
+ * the planner has locked.
+ */
+extern double mtp_zone_pairs(struct PlannerInfo *root, struct IndexOptInfo *index, List *clauses);
+
+/* What a search costs that finds so many, if there are so many searches; and the pages it reads */
+extern Cost mtp_zone_search_cost(struct IndexOptInfo *index, double found, double loop_count,
+								 double *pages);
+
+extern void mtp_zone_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_count,
+						  Cost *startup, Cost *total, Selectivity *selectivity,
+						  double *correlation, double *pages);
 
 /* ---------- the access method ---------- */
 
@@ -223,11 +250,6 @@ extern IndexBulkDeleteResult *mtp_zone_bulkdelete(IndexVacuumInfo *info,
 												  IndexBulkDeleteCallback callback, void *state);
 extern IndexBulkDeleteResult *mtp_zone_vacuumcleanup(IndexVacuumInfo *info,
 													 IndexBulkDeleteResult *stats);
-struct IndexPath;
-struct PlannerInfo;
-extern void mtp_zone_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_count,
-						  Cost *startup, Cost *total, Selectivity *selectivity,
-						  double *correlation, double *pages);
 extern void mtp_zone_inspect_init(void);
 extern void mtp_zone_init(void);
 
