@@ -177,8 +177,9 @@ typedef struct MtpDirscanPruning
 /*
  * choose.c: true if the table has a zone index that the planner may use; the one that leaves the
  * fewest pages by these clauses, unless it leaves most of them, for a scan that gets values from
- * these relations; what such a scan costs behind its startup, without the search; and the sets of relations, as Relids, that give a look-up the values of a join
- * clause on a column of such an index.
+ * these relations; what such a scan costs behind its startup, without the search; and the sets of
+ * relations, as Relids, that give a look-up the values of a join clause on a column of such an
+ * index.
  */
 extern bool mtp_dirscan_can_prune(const RelOptInfo *rel);
 extern MtpDirscanPruning mtp_dirscan_choose_zones(PlannerInfo *root, RelOptInfo *rel,

@@ -303,9 +303,12 @@ offer_look_ups(PlannerInfo *root, RelOptInfo *rel, Relation table, Relids outer)
 															   seq->param_info->ppi_clauses));
 	MtpDirscanPruning pruning = mtp_dirscan_choose_zones(root, rel, clauses, outer);
 
-	if (OidIsValid(pruning.indexid))
-		add_path(rel, make_path(rel, seq, cost_share(root, rel, table, clauses,
-													 rel->pages * pruning.share), clauses, &pruning));
+	double		share;
+
+	if (!OidIsValid(pruning.indexid))
+		return;
+	share = cost_share(root, rel, table, clauses, rel->pages * pruning.share);
+	add_path(rel, make_path(rel, seq, share, clauses, &pruning));
 }
 
 static void

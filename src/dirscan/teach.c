@@ -75,8 +75,8 @@ static void
 begin_lesson(CustomScanState *node, EState *estate, int eflags)
 {
 	Relation	rel = node->ss.ss_currentRelation;
-	List	   *clauses = mtp_dirscan_read_clauses(castNode(CustomScan, node->ss.ps.plan)->custom_private,
-												   NIL);
+	CustomScan *plan = castNode(CustomScan, node->ss.ps.plan);
+	List	   *clauses = mtp_dirscan_read_clauses(plan->custom_private, NIL);
 	AttrNumber	attnums[MTP_PAGEDIR_COLUMNS];
 	MtpPagedirColumns columns;
 	uint32		npairs;

@@ -34,7 +34,7 @@ mtp_zone_search_want_all(MtpZoneSearch *search)
 	}
 }
 
-/* Wants of a column what lies in an interval of these values, as an operator's strategy takes it. */
+/* Wants of a column what an operator's strategy takes of an interval of values. */
 static void
 want(MtpZoneSearch *search, const ScanKeyData *key, uint64 least, uint64 largest)
 {
