@@ -200,6 +200,15 @@ CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (100) TO (200);
 INSERT INTO p SELECT g, g FROM generate_series(0, 199) g;
 SELECT count(*) FROM p WHERE a BETWEEN 90 AND 110;
 
+-- Who adopts a table is told of columns by whose order its rows stand.
+CREATE TABLE a ("Id" int, down int2, i text COLLATE "C", t text COLLATE "en-x-icu", n numeric, x int) USING heap;
+INSERT INTO a SELECT g, -g, to_char(g, 'FM00000'), to_char(g, 'FM00000'), g, hashint4(g) FROM generate_series(1, 10000) g;
+SELECT mtpower.adopt('a'), mtpower.release('a');
+ANALYZE a;
+SELECT mtpower.adopt('a'), mtpower.release('a');
+CREATE INDEX ON a USING mtpower_zone (x, "Id");
+SELECT mtpower.adopt('a');
+
 \set VERBOSITY terse
 SET client_min_messages = warning;
 DROP SCHEMA zone_basic CASCADE;

@@ -203,6 +203,7 @@ mtp_table_adopt(PG_FUNCTION_ARGS)
 	handover(&h, PG_GETARG_OID(0));
 	rel = table_open(PG_GETARG_OID(0), NoLock);
 	mtp_table_announce(rel);
+	mtp_table_hint(rel);
 	table_close(rel, NoLock);
 	PG_RETURN_VOID();
 }

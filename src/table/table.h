@@ -23,6 +23,9 @@ extern void mtp_table_index_build_init(TableAmRoutine *routine);
 /* NOTICE of an adopted table: which of its indexes loads feed in batches, and what that takes. */
 extern void mtp_table_announce(Relation rel);
 
+/* NOTICE of an adopted table: its columns by whose order its rows stand, and that have no index */
+extern void mtp_table_hint(Relation rel);
+
 /* This room's part of _PG_init */
 extern void mtp_table_init(void);
 
