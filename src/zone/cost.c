@@ -33,8 +33,8 @@ mtp_zone_is(const IndexOptInfo *index)
 }
 
 /*
- * Returns how many of a page's entries hold a value that is the lower end of one of them, on
- * average; 0 if all are empty.  Sets *middle to an entry that has rows, about that share of them
+ * Returns how many of a page's entries hold a value in the middle of one of them, on average; 0 if
+ * all are empty.  Sets *middle to an entry that has rows, about that share of them
  * from the first one.
  */
 static double
@@ -62,13 +62,13 @@ overlap_on(const MtpZoneInfo *info, Page page, int col, double share, uint32 *mi
 	*nulls = (double) nnulls / nused;
 	for (int i = 0; i < POINTS; i++)
 	{
-		uint64		notlow = zones[used[(2 * i + 1) * nused / (2 * POINTS)] * info->natts].notlow;
+		const MtpZone *zone = &zones[used[(2 * i + 1) * nused / (2 * POINTS)] * info->natts];
+		uint64		value = ~zone->notlow + (zone->high - ~zone->notlow) / 2;
 
 		for (int j = 0; j < nused; j++)
 		{
-			const MtpZone *zone = &zones[used[j] * info->natts];
-
-			found += zone->high >= ~notlow && zone->notlow >= notlow;
+			zone = &zones[used[j] * info->natts];
+			found += zone->high >= value && zone->notlow >= ~value;
 		}
 	}
 	return Max((double) found / POINTS, 1);

@@ -98,6 +98,30 @@ BEGIN
 	RETURN NULL;
 END $$;
 
+CREATE FUNCTION judge.differs_zone(i regclass, tab regclass, pred text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	name text := (SELECT relname FROM pg_class WHERE oid = i);
+	first text := (SELECT k.first FROM judge.keys(i) k);
+	bounds text[];
+	clauses text[];
+	clause text;
+	want text;
+	got text;
+	query text;
+BEGIN
+	EXECUTE format($q$SELECT array_agg(quote_literal(x) || '::' || pg_typeof(x)) FROM (SELECT unnest(percentile_disc('{0,0.01,0.3,0.31,0.7,0.99,1}'::float8[]) WITHIN GROUP (ORDER BY %s)) AS x FROM %s t WHERE %s) q$q$,
+		first, tab, pred) INTO bounds;
+	clauses := CASE WHEN bounds[1] IS NOT NULL THEN ARRAY[format('%s = %s', first, bounds[5]), format('%s <= %s', first, bounds[2]), format('%s >= %s', first, bounds[6]),
+		format('%s BETWEEN %s AND %s', first, bounds[3], bounds[4]), format('%s > %s', first, bounds[7])] END;
+	FOREACH clause IN ARRAY coalesce(clauses, '{}') LOOP
+		query := format($q$SELECT count(*) || ' ' || coalesce(sum(hash_record_extended(t, 0)), 0) FROM %s t WHERE %s AND %s$q$, tab, pred, clause);
+		want := judge.read(query, '{seqscan}', 0, 'Seq Scan');
+		got := judge.read(query, '{bitmapscan}', i, 'Bitmap Index Scan on ' || name);
+		IF got <> want THEN RETURN clause || ': ' || got || ', not ' || want; END IF;
+	END LOOP;
+	RETURN NULL;
+END $$;
+
 -- Indexes that can be read here; in recovery there are no unlogged ones.
 CREATE VIEW judge.indexes AS
 	SELECT i.indexrelid::regclass AS index, i.indrelid::regclass AS tab, am.amname, coalesce(pg_get_expr(i.indpred, i.indrelid), 'true') AS pred
@@ -106,7 +130,7 @@ CREATE VIEW judge.indexes AS
 
 -- NULL if an index gives what its table has
 CREATE FUNCTION judge.differs(i regclass) RETURNS text LANGUAGE sql AS $$
-	SELECT CASE WHEN amname LIKE '%hash' THEN judge.differs_hash(index, tab, pred) ELSE judge.differs_ordered(index, tab, pred) END FROM judge.indexes WHERE index = i $$;
+	SELECT CASE WHEN amname LIKE '%hash' THEN judge.differs_hash(index, tab, pred) WHEN amname LIKE '%zone' THEN judge.differs_zone(index, tab, pred) ELSE judge.differs_ordered(index, tab, pred) END FROM judge.indexes WHERE index = i $$;
 
 CREATE FUNCTION judge.verify(i regclass) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN

@@ -99,7 +99,7 @@ CREATE INDEX parted_txt ON parted USING mtpower_hash (txt);
 } . join('', map { "CREATE TABLE parted_$_ PARTITION OF parted FOR VALUES WITH (MODULUS $PARTITIONS, REMAINDER $_) USING mtpower;\n" } 0 .. $PARTITIONS - 1);
 }
 
-# Their indexes, B-link and hash, and btrees: one of them unique, one that may become a B-link.
+# Their indexes, B-link, hash and zone, and btrees: one of them unique, one that may become a B-link.
 sub table_sql
 {
 	my ($table) = @_;
@@ -117,6 +117,8 @@ CREATE UNIQUE INDEX ${table}_u ON $table USING btree (op, seq DESC) INCLUDE (gen
 CREATE INDEX ${table}_hk ON $table USING mtpower_hash (k) WITH (initial_buckets = 1, fillfactor = 20);
 CREATE INDEX ${table}_htxt ON $table USING mtpower_hash (txt, op);
 CREATE INDEX ${table}_hnote ON $table USING mtpower_hash (note, seq) WHERE op % 2 = 0;
+CREATE INDEX ${table}_z ON $table USING mtpower_zone (op, seq, ver);
+CREATE INDEX ${table}_zts ON $table USING mtpower_zone (ts, (op % 100)) WHERE k % 3 > 0;
 };
 }
 
