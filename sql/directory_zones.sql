@@ -95,6 +95,13 @@ SELECT count(*) FROM probes p WHERE NOT EXISTS (SELECT FROM t WHERE t.id = p.id)
 SET enable_bitmapscan = off;
 SET mtpower.enable_directoryscan = on;
 
+-- A loop of look-ups is one scan of the table.
+BEGIN;
+SELECT pg_stat_get_xact_numscans('t'::regclass) AS before, pg_stat_get_xact_numscans('t_zone'::regclass) AS of_index \gset
+SELECT count(*) FROM probes JOIN t USING (id);
+SELECT pg_stat_get_xact_numscans('t'::regclass) - :before AS scans, pg_stat_get_xact_numscans('t_zone'::regclass) - :of_index AS of_index;
+COMMIT;
+
 -- Cursors turn, also beyond both ends.
 BEGIN;
 DECLARE c SCROLL CURSOR FOR SELECT id FROM t WHERE id = ANY ('{5,9000,9001}') OR id = 9002 AND ts > '2026-01-01';
@@ -152,7 +159,9 @@ SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 EXPLAIN (COSTS OFF) SELECT count(*), sum(id) FROM t WHERE id BETWEEN 5000 AND 9000;
 SELECT count(*), sum(id) FROM t WHERE id BETWEEN 5000 AND 9000;
+SELECT * FROM zones($$SELECT count(*), sum(id) FROM t WHERE id BETWEEN 5000 AND 9000$$);
 SET parallel_leader_participation = off;
+SELECT * FROM zones($$SELECT count(*), sum(id) FROM t WHERE id BETWEEN 5000 AND 9000$$);
 SELECT count(*), sum(id) FROM t WHERE id BETWEEN 5000 AND 9000;
 
 \set VERBOSITY terse

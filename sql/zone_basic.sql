@@ -184,6 +184,19 @@ SELECT type, level, items FROM generate_series(0, pg_relation_size('one_a') / cu
 INSERT INTO one VALUES (1), (NULL);
 SELECT type, level, items FROM generate_series(0, pg_relation_size('one_a') / current_setting('block_size')::int - 1) b, mtpower.page_info('one_a', b) p;
 
+-- Built by parallel workers it is the same.
+CREATE TABLE par (a int, b text COLLATE "C") USING mtpower;
+INSERT INTO par SELECT g, g FROM generate_series(1, 100000) g;
+SET max_parallel_maintenance_workers = 0;
+SELECT format('CREATE INDEX par_alone ON par USING mtpower_zone (%s)', string_agg('a, b', ', ')) FROM generate_series(1, 16) \gexec
+SET max_parallel_maintenance_workers = 2;
+SET min_parallel_table_scan_size = 0;
+ALTER TABLE par SET (parallel_workers = 2);
+SELECT format('CREATE INDEX par_two ON par USING mtpower_zone (%s)', string_agg('a, b', ', ')) FROM generate_series(1, 16) \gexec
+RESET min_parallel_table_scan_size;
+SELECT mtpower.verify_index('par_two', true), pg_relation_size('par_two') = pg_relation_size('par_alone') AS same_size;
+SELECT count(*) FROM par WHERE a = 77777 AND b = '77777';
+
 -- Unlogged and temporary tables, partitions
 CREATE UNLOGGED TABLE un (a int);
 CREATE INDEX un_a ON un USING mtpower_zone (a);

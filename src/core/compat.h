@@ -227,14 +227,17 @@ mtp_lengthen_relation(Relation rel)
  * Blocks of a relation that are read one after the other: those that next(arg) names, which returns
  * InvalidBlockNumber behind the last.  PostgreSQL 17 reads ahead, many blocks with one call: it
  * asks for blocks, and pins pages, long before mtp_blocks_next() returns them; all at once
- * (MTP_BLOCKS_ALL), or more and more of them, since a scan (MTP_BLOCKS_SCAN) may end early.
+ * (MTP_BLOCKS_ALL), or more and more of them, since a scan (MTP_BLOCKS_SCAN) may end early;
+ * those of MTP_BLOCKS_SOME do not stand one behind the other.
  */
 #if PG_VERSION_NUM >= 170000
 #define MTP_BLOCKS_ALL (READ_STREAM_MAINTENANCE | READ_STREAM_FULL)
 #define MTP_BLOCKS_SCAN READ_STREAM_SEQUENTIAL
+#define MTP_BLOCKS_SOME READ_STREAM_DEFAULT
 #else
 #define MTP_BLOCKS_ALL 0
 #define MTP_BLOCKS_SCAN 0
+#define MTP_BLOCKS_SOME 0
 #endif
 
 typedef BlockNumber (*MtpNextBlock) (void *arg);

@@ -68,7 +68,8 @@ typedef enum MtpDirscanCount
 typedef struct MtpDirscanShared
 {
 	pg_atomic_uint64 counts[MTP_DIRSCAN_COUNTS];	/* of the workers */
-	pg_atomic_uint64 found;		/* pairs, by the last worker that has searched a zone index */
+	pg_atomic_uint64 searches;	/* of the workers, too */
+	pg_atomic_uint64 found;
 	pg_atomic_uint64 pairs;
 } MtpDirscanShared;
 
@@ -103,7 +104,8 @@ typedef struct MtpDirscanZones
 	int			nkeys;
 	MtpZoneSearch search;
 	int			run;			/* where the scan is in search.runs */
-	uint64		found;			/* of all scans and rescans … */
+	uint64		searches;		/* by scans and rescans, that have … */
+	uint64		found;			/* … found so many pairs … */
 	uint64		pairs;			/* … of so many */
 } MtpDirscanZones;
 

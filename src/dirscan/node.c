@@ -71,9 +71,13 @@ static TableScanDesc
 begin_blocks(MtpDirscanState *s)
 {
 	bool		all = !OidIsValid(s->zones.indexid);
+	TableScanDesc scan = table_beginscan_strat(s->css.ss.ss_currentRelation,
+											   s->css.ss.ps.state->es_snapshot, 0, NULL, all, all);
 
-	return table_beginscan_strat(s->css.ss.ss_currentRelation, s->css.ss.ps.state->es_snapshot, 0,
-								 NULL, all, all);
+	/* The statistics count a loop of look-ups as one sequential scan, and as scans of the index. */
+	if (!all)
+		scan->rs_flags &= ~SO_TYPE_SEQSCAN;
+	return scan;
 }
 
 static TupleTableSlot *
@@ -196,6 +200,7 @@ begin_shared(CustomScanState *node, ParallelContext *pcxt, void *shared)
 	mtp_dirscan_end_pruning(s);
 	s->begun = s->started = false;
 	s->shared = shared;
+	pg_atomic_init_u64(&s->shared->searches, 0);
 	pg_atomic_init_u64(&s->shared->found, 0);
 	pg_atomic_init_u64(&s->shared->pairs, 0);
 	for (int i = 0; i < MTP_DIRSCAN_COUNTS; i++)
@@ -221,6 +226,16 @@ begin_worker(CustomScanState *node, shm_toc *toc, void *shared)
 														   blocks_behind(shared));
 }
 
+/* A worker adds its count to the shared one; the leader takes that. */
+static void
+add_up(pg_atomic_uint64 *shared, uint64 *count)
+{
+	if (IsParallelWorker())
+		pg_atomic_fetch_add_u64(shared, *count);
+	else
+		*count += pg_atomic_read_u64(shared);
+}
+
 /*
  * Adds up the counts before the shared memory goes.  When the leader comes here its workers have
  * ended, except below a LIMIT; their counts are lost.
@@ -233,33 +248,20 @@ finish_shared(CustomScanState *node)
 	if (s->shared == NULL)
 		return;
 	for (int i = 0; i < MTP_DIRSCAN_COUNTS; i++)
-	{
-		if (IsParallelWorker())
-			pg_atomic_fetch_add_u64(&s->shared->counts[i], s->counts[i]);
-		else
-			s->counts[i] += pg_atomic_read_u64(&s->shared->counts[i]);
-	}
-	if (IsParallelWorker() && s->zones.pairs > 0)
-	{
-		pg_atomic_write_u64(&s->shared->found, s->zones.found);
-		pg_atomic_write_u64(&s->shared->pairs, s->zones.pairs);
-	}
-	else if (s->zones.pairs == 0)
-	{
-		s->zones.found = pg_atomic_read_u64(&s->shared->found);
-		s->zones.pairs = pg_atomic_read_u64(&s->shared->pairs);
-	}
+		add_up(&s->shared->counts[i], &s->counts[i]);
+	add_up(&s->shared->searches, &s->zones.searches);
+	add_up(&s->shared->found, &s->zones.found);
+	add_up(&s->shared->pairs, &s->zones.pairs);
 	s->shared = NULL;
 }
 
-/* Shows which zone index is searched, and with ANALYZE what it leaves. */
+/* Shows which zone index is searched, and with ANALYZE what a search leaves, on average. */
 static void
 explain_zones(const MtpDirscanState *s, ExplainState *es)
 {
-	const Instrumentation *done = s->css.ss.ps.instrument;
-	double		loops = done == NULL || done->nloops < 1 ? 1 : done->nloops;
-	double		found = rint(s->zones.found / loops);
-	double		pairs = rint(s->zones.pairs / loops);
+	double		searches = Max(s->zones.searches, 1);
+	double		found = rint(s->zones.found / searches);
+	double		pairs = rint(s->zones.pairs / searches);
 
 	ExplainPropertyText("Zone Index", get_rel_name(s->zones.indexid), es);
 	if (!es->analyze)

@@ -106,7 +106,7 @@ static const CustomPathMethods path_methods = {
 static double
 cost_share(PlannerInfo *root, RelOptInfo *rel, Relation table, List *clauses, double pages)
 {
-	uint32		npairs = (rel->pages + 1) / 2;
+	uint32		npairs = rel->pages / 2 + rel->pages % 2;
 	int			nsample = Min(npairs, SAMPLE);
 	int			has = 0;
 	MtpPagedirColumns columns = {.n = 0};

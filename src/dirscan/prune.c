@@ -28,6 +28,7 @@ make_zone_keys(MtpDirscanState *s)
 	int			natts = IndexRelationGetNumberOfKeyAttributes(index);
 	ListCell   *lc;
 
+	s->zones.nkeys = 0;
 	s->zones.keys = palloc(list_length(s->clauses) * natts * sizeof(ZoneKey));
 	foreach(lc, s->clauses)
 	{
@@ -84,9 +85,12 @@ mtp_dirscan_begin_pruning(MtpDirscanState *s)
 void
 mtp_dirscan_end_pruning(MtpDirscanState *s)
 {
-	if (s->zones.index != NULL)
-		index_close(s->zones.index, AccessShareLock);
+	if (s->zones.index == NULL)
+		return;
+	index_close(s->zones.index, AccessShareLock);
 	s->zones.index = NULL;
+	mtp_zone_search_end(&s->zones.search);
+	pfree(s->zones.keys);
 }
 
 /* Narrows the search by a clause that is true for none but the elements of an array. */
@@ -137,13 +141,13 @@ mtp_dirscan_prune(MtpDirscanState *s)
 {
 	HeapScanDesc scan = (HeapScanDesc) s->css.ss.ss_currentScanDesc;
 	MtpZoneSearch *search = &s->zones.search;
-	uint32		pairs = (scan->rs_nblocks + 1) / MTP_ZONE_BLOCKS;
+	uint32		pairs = scan->rs_nblocks / MTP_ZONE_BLOCKS + scan->rs_nblocks % MTP_ZONE_BLOCKS;
 
 	if (s->zones.index == NULL)
 		return;
 	narrow(s);
 	pgstat_count_index_scan(s->zones.index);
-	mtp_zone_search_run(search);
+	mtp_zone_search_run(search, scan->rs_base.rs_snapshot);
 
 	/* What lies behind the end that the table had when the scan began has no row for it. */
 	while (search->nruns > 0 && search->runs[search->nruns - 1].first >= pairs)
@@ -154,6 +158,7 @@ mtp_dirscan_prune(MtpDirscanState *s)
 	for (int i = 0; i < search->nruns; i++)
 		s->zones.found += search->runs[i].end - search->runs[i].first;
 	s->zones.pairs += pairs;
+	s->zones.searches++;
 }
 
 /* Sets zones.run to the first run that ends behind a pair. */

@@ -108,10 +108,12 @@ block_ahead(MtpDirscanState *s)
 			table_block_parallelscan_startblock_init(scan->rs_base.rs_rd,
 													 scan->rs_parallelworkerdata, shared);
 		do
+		{
+			CHECK_FOR_INTERRUPTS();
 			block = table_block_parallelscan_nextpage(scan->rs_base.rs_rd,
 													  scan->rs_parallelworkerdata, shared);
-		while (block != InvalidBlockNumber && s->zones.index != NULL &&
-			   mtp_dirscan_found_from(s, block) != block);
+		} while (block != InvalidBlockNumber && s->zones.index != NULL &&
+				 mtp_dirscan_found_from(s, block) != block);
 		return block;
 	}
 	if (s->zones.index != NULL)
@@ -203,8 +205,8 @@ go_ahead(MtpDirscanState *s)
 		return;
 	old = MemoryContextSwitchTo(s->css.ss.ps.state->es_query_cxt);
 	s->ahead.streaming = true;
-	mtp_blocks_begin(&s->ahead.stream, MTP_BLOCKS_SCAN, scan->rs_base.rs_rd, scan->rs_strategy,
-					 feed_stream, s);
+	mtp_blocks_begin(&s->ahead.stream, s->zones.index != NULL ? MTP_BLOCKS_SOME : MTP_BLOCKS_SCAN,
+					 scan->rs_base.rs_rd, scan->rs_strategy, feed_stream, s);
 	MemoryContextSwitchTo(old);
 }
 

@@ -1,6 +1,6 @@
 /*
  * build.c
- *	  Builds an index of either access method: scan, sort, write.
+ *	  Builds an index: scan, sort, write.
  */
 #include "index/build.h"
 
@@ -36,9 +36,13 @@ mtp_index_build(MtpIndexBuild *b, Relation heap, struct IndexInfo *info)
 
 	if (RelationGetNumberOfBlocks(b->index) != 0)
 		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(b->index));
-	b->order = ops->order(b->index);
-	mtp_batch_order_pair(b->order);
-
+	if (ops->prepare)
+		ops->prepare(b);
+	if (ops->order)
+	{
+		b->order = ops->order(b->index);
+		mtp_batch_order_pair(b->order);
+	}
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, ops->scanning);
 	nworkers = workers_wanted(b, heap, info);
 	if (nworkers > 0)
@@ -47,21 +51,26 @@ mtp_index_build(MtpIndexBuild *b, Relation heap, struct IndexInfo *info)
 		result->heap_tuples = mtp_parallel_build_scan(parallel, b, heap, info);
 	else
 	{
-		b->spool = mtp_batch_spool_begin(b->order, (Size) maintenance_work_mem * 1024);
+		if (b->order)
+			b->spool = mtp_batch_spool_begin(b->order, (Size) maintenance_work_mem * 1024);
 		result->heap_tuples = table_index_build_scan(heap, b->index, info, true, true,
 													 ops->collect, b, NULL);
+		if (ops->collected)
+			ops->collected(b);
 	}
 	result->index_tuples = b->ntuples;
 
 	/* The scan's blocks are no measure of what is left, but entries are. */
 	values[1] = b->ntuples;
 	pgstat_progress_update_multi_param(lengthof(params), params, values);
-	mtp_batch_spool_sort(b->spool);
+	if (b->spool)
+		mtp_batch_spool_sort(b->spool);
 
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, ops->writing);
 	ops->write(b);
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, b->done);
-	mtp_batch_spool_end(b->spool);
+	if (b->spool)
+		mtp_batch_spool_end(b->spool);
 	if (parallel)
 		mtp_parallel_build_end(parallel);
 	return result;

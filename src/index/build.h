@@ -1,7 +1,7 @@
 /*
  * build.h
- *	  The way in which both index access methods build: they read the table into a spool, sort it,
- *	  and write.
+ *	  The way in which index access methods build: they read the table into a spool, sort it, and
+ *	  write; or, without an order, put each entry where it belongs.
  */
 #ifndef MTP_INDEX_BUILD_H
 #define MTP_INDEX_BUILD_H
@@ -31,18 +31,24 @@ typedef struct MtpIndexBuildOps
 	 */
 	const char *worker;
 
-	/* The order of the entries: the same in all processes. */
+	/* Prepares the file, which is empty, before any process scans.  May be NULL. */
+	void		(*prepare) (struct MtpIndexBuild *b);
+
+	/* The order of the entries: the same in all processes.  NULL: there is no spool. */
 	MtpOrder   *(*order) (Relation index);
 
 	/* Puts a row's entry into the spool and counts it; the state is the MtpIndexBuild. */
 	IndexBuildCallback collect;
 
-	/* Writes the index's main fork from the sorted spool.  Only the leader does. */
+	/* Without an order: puts in what collect() still has, when the process has scanned its part. */
+	void		(*collected) (struct MtpIndexBuild *b);
+
+	/* Writes the index's main fork from the sorted spool, or the rest.  Only the leader does. */
 	void		(*write) (struct MtpIndexBuild *b);
 } MtpIndexBuildOps;
 
 /*
- * The part of a build that both have; an access method's own build begins with it.  In a parallel
+ * The part of a build that all have; an access method's own build begins with it.  In a parallel
  * build each process has one, in workers without the access method's own part.
  */
 typedef struct MtpIndexBuild
@@ -53,6 +59,7 @@ typedef struct MtpIndexBuild
 
 	MtpOrder   *order;
 	MtpSpool   *spool;
+	void	   *collecting;		/* collect()'s own; NULL at first, in each process */
 	int64		ntuples;		/* entries that collect() has put there, and workers have */
 	int64		done;			/* entries that were taken out again */
 } MtpIndexBuild;
@@ -66,7 +73,8 @@ typedef struct MtpParallelBuild MtpParallelBuild;
 
 /*
  * Starts up to nworkers workers, which begin to scan the table, and enters parallel mode.  Makes
- * b->spool.  NULL if there are none: nothing is left then, and nothing is made.
+ * b->spool, if there is an order.  NULL if there are none: nothing is left then, and nothing is
+ * made.
  */
 extern MtpParallelBuild *mtp_parallel_build_begin(MtpIndexBuild *b, Relation heap,
 												  struct IndexInfo *info, int nworkers);

@@ -4,7 +4,7 @@
  *
  * Each process reads blocks of the table that no other one reads, into a spool of its own.  Workers
  * leave their sorted runs in files, which the leader takes into its own spool: what it then writes
- * is what a build without workers writes.
+ * is what a build without workers writes.  Without an order each puts its entries in.
  */
 #include "index/build.h"
 
@@ -79,8 +79,11 @@ fill_shared(MtpParallelBuild *p, MtpIndexBuild *b, Relation heap, bool concurren
 	p->shared->indexid = RelationGetRelid(b->index);
 	p->shared->concurrent = concurrent;
 	p->shared->memory = memory_share(nworkers + p->leads);
-	p->shared->code = b->order->code;
-	p->shared->paired = b->order->paired;
+	if (b->order)
+	{
+		p->shared->code = b->order->code;
+		p->shared->paired = b->order->paired;
+	}
 	p->shared->query_id = pgstat_get_my_query_id();
 	SharedFileSetInit(&p->shared->files, p->context->seg);
 	shm_toc_insert(toc, KEY_SHARED, p->shared);
@@ -138,7 +141,8 @@ mtp_parallel_build_begin(MtpIndexBuild *b, Relation heap, struct IndexInfo *info
 		mtp_parallel_build_end(p);
 		return NULL;
 	}
-	b->spool = mtp_batch_spool_begin(b->order, memory_share(p->context->nworkers_launched + 1));
+	if (b->order)
+		b->spool = mtp_batch_spool_begin(b->order, memory_share(p->context->nworkers_launched + 1));
 	return p;
 }
 
@@ -153,18 +157,23 @@ mtp_parallel_build_scan(MtpParallelBuild *p, MtpIndexBuild *b, Relation heap,
 		heap_tuples = table_index_build_scan(heap, b->index, info, true, true, b->ops->collect, b,
 											 table_beginscan_parallel(heap, p->scan));
 		pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, b->ops->sorting);
-		mtp_batch_spool_spill(b->spool);
+		if (b->spool)
+			mtp_batch_spool_spill(b->spool);
+		else
+			b->ops->collected(b);
 	}
 
 	/* A worker that never came or that failed raises its error here. */
 	WaitForParallelWorkersToFinish(p->context);
-	mtp_batch_spool_set_memory(b->spool, (Size) maintenance_work_mem * 1024);
+	if (b->spool)
+		mtp_batch_spool_set_memory(b->spool, (Size) maintenance_work_mem * 1024);
 	for (int i = 0; i < p->context->nworkers_launched; i++)
 	{
 		Worker	   *w = &p->shared->workers[i];
 
 		InstrAccumParallelQuery(&w->buffer_usage, &w->wal_usage);
-		mtp_batch_spool_take(b->spool, &p->shared->files.fs, i, w->runs);
+		if (b->spool)
+			mtp_batch_spool_take(b->spool, &p->shared->files.fs, i, w->runs);
 		heap_tuples += w->heap_tuples;
 		b->ntuples += w->ntuples;
 		info->ii_BrokenHotChain |= w->broken_hot_chain;
@@ -181,31 +190,44 @@ mtp_parallel_build_end(MtpParallelBuild *p)
 	ExitParallelMode();
 }
 
-/* Scans the worker's part of the table, and leaves the sorted entries in files. */
+/* Begins a worker's spool. */
 static void
-scan_and_sort(const MtpIndexBuildOps *ops, Relation heap, Relation index, Shared *shared,
-			  ParallelTableScanDesc scan)
+begin_spool(MtpIndexBuild *b, Shared *shared)
+{
+	b->order = b->ops->order(b->index);
+	b->spool = mtp_batch_spool_begin(b->order, shared->memory);
+
+	/* It may depend on the C library's locales. */
+	mtp_batch_order_pair(b->order);
+	if (b->order->code != shared->code || b->order->paired != shared->paired)
+		elog(ERROR, "parallel worker would sort the entries of index \"%s\" in another order",
+			 RelationGetRelationName(b->index));
+	mtp_batch_spool_use_files(b->spool, &shared->files.fs, ParallelWorkerNumber);
+}
+
+/* Scans the worker's part of the table, and leaves the sorted entries in files, or puts them in. */
+static void
+scan_part(const MtpIndexBuildOps *ops, Relation heap, Relation index, Shared *shared,
+		  ParallelTableScanDesc scan)
 {
 	Worker	   *w = &shared->workers[ParallelWorkerNumber];
 	IndexInfo  *info = BuildIndexInfo(index);
-	MtpIndexBuild b = {.ops = ops,.index = index,.order = ops->order(index)};
+	MtpIndexBuild b = {.ops = ops,.index = index};
 
 	info->ii_Concurrent = shared->concurrent;
-	b.spool = mtp_batch_spool_begin(b.order, shared->memory);
-
-	/* It may depend on the C library's locales. */
-	mtp_batch_order_pair(b.order);
-	if (b.order->code != shared->code || b.order->paired != shared->paired)
-		elog(ERROR, "parallel worker would sort the entries of index \"%s\" in another order",
-			 RelationGetRelationName(index));
-	mtp_batch_spool_use_files(b.spool, &shared->files.fs, ParallelWorkerNumber);
+	if (ops->order)
+		begin_spool(&b, shared);
 	MTP_INJECT("build_worker");
 	w->heap_tuples = table_index_build_scan(heap, index, info, true, false, ops->collect, &b,
 											table_beginscan_parallel(heap, scan));
-	w->runs = mtp_batch_spool_leave(b.spool);
+	if (b.spool)
+		w->runs = mtp_batch_spool_leave(b.spool);
+	else
+		ops->collected(&b);
 	w->ntuples = b.ntuples;
 	w->broken_hot_chain = info->ii_BrokenHotChain;
-	mtp_batch_spool_end(b.spool);
+	if (b.spool)
+		mtp_batch_spool_end(b.spool);
 }
 
 void
@@ -229,7 +251,7 @@ mtp_index_build_work(const MtpIndexBuildOps *ops, dsm_segment *seg, shm_toc *toc
 	heap = table_open(shared->heapid, heap_lock);
 	index = index_open(shared->indexid, index_lock);
 	InstrStartParallelQuery();
-	scan_and_sort(ops, heap, index, shared, shm_toc_lookup(toc, KEY_SCAN, false));
+	scan_part(ops, heap, index, shared, shm_toc_lookup(toc, KEY_SCAN, false));
 	InstrEndParallelQuery(&w->buffer_usage, &w->wal_usage);
 	index_close(index, index_lock);
 	table_close(heap, heap_lock);

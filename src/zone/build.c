@@ -1,104 +1,191 @@
 /*
  * build.c
- *	  Builds a zone index: one scan of the table, in the order of its blocks.
+ *	  Builds a zone index: scans the table, with parallel workers if it is large, and widens the
+ *	  entries of level 0; then computes the levels above.
  *
- * Each page is made once (wal/writer.h), when the scan has left the blocks that it is about.
+ * Nobody else sees the index yet, so nothing is logged until the end.  Pages are changed in shared
+ * buffers, since two processes may have read blocks of the same pair.
  */
 #include "zone/zone.h"
 
 #include "access/heapam.h"
 #include "access/tableam.h"
+#include "access/xloginsert.h"
+#include "index/build.h"
 #include "opclass/validate.h"
 #include "wal/writer.h"
 
-/* The page of a level that is being filled */
-typedef struct Level
-{
-	Page		page;			/* NULL before the first one */
-	uint32		number;
-} Level;
+#define PHASE_SCAN		2
+#define PHASE_WRITE		3
+
+PGDLLEXPORT void mtp_zone_build_worker(dsm_segment *seg, shm_toc *toc);
 
 typedef struct Build
 {
-	Relation	index;
-	MtpZoneInfo info;			/* a copy: the relcache's may go meanwhile */
-	MtpWriter	writer;
-	double		rows;
-	bool		begun;
-	uint32		pair;			/* whose entry is being made */
-	MtpZoneEntry entry;
-	Level		levels[MTP_ZONE_HEIGHT];
+	MtpIndexBuild b;			/* the first, which all access methods have */
+	Relation	heap;
 } Build;
 
-static void add(Build *b, int level, uint64 at, const MtpZoneEntry *entry);
-
-/* Writes the level's page, and tells the level above. */
-static void
-finish_page(Build *b, int level)
+/* What a process is collecting: the entry of the pair that it reads */
+typedef struct Collecting
 {
-	Level	   *l = &b->levels[level];
-	MtpZoneEntry all;
+	MtpZoneInfo info;			/* a copy: the relcache's may go meanwhile */
+	uint32		pair;
+	MtpZoneEntry entry;
+} Collecting;
 
-	memcpy(mtp_writer_page(&b->writer, mtp_zone_block(&b->info, level, l->number)), l->page,
-		   BLCKSZ);
-	if (level + 1 == MTP_ZONE_HEIGHT)
-		return;
-	(void) mtp_zone_sum(&b->info, l->page, &all);
-	add(b, level + 1, l->number, &all);
+/* The page of a level with this number, exclusively locked; it is made if it is not there. */
+static Buffer
+lock_page(Relation index, const MtpZoneInfo *info, int level, uint32 number)
+{
+	BlockNumber blkno = mtp_zone_block(info, level, number);
+	Buffer		buf;
+
+	mtp_zone_extend(index, blkno);
+	buf = ReadBuffer(index, blkno);
+	LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
+	if (PageIsNew(BufferGetPage(buf)))
+		mtp_zone_page_init(BufferGetPage(buf), info->natts, level);
+	return buf;
 }
 
 /* Widens entry number `at` of a level. */
 static void
-add(Build *b, int level, uint64 at, const MtpZoneEntry *entry)
+put(Relation index, const MtpZoneInfo *info, int level, uint32 at, const MtpZoneEntry *entry)
 {
-	Level	   *l = &b->levels[level];
-	uint32		number = at / b->info.fanout;
+	Buffer		buf = lock_page(index, info, level, at / info->fanout);
 
-	if (l->page == NULL || l->number != number)
-	{
-		if (l->page == NULL)
-			l->page = palloc(BLCKSZ);
-		else
-			finish_page(b, level);
-		mtp_zone_page_init(l->page, b->info.natts, level);
-		l->number = number;
-	}
-	mtp_zone_put(&b->info, l->page, at % b->info.fanout, entry);
+	mtp_zone_put(info, BufferGetPage(buf), at % info->fanout, entry);
+	MarkBufferDirty(buf);
+	UnlockReleaseBuffer(buf);
 }
 
-/* Finishes the last pages, level by level, up to one that is alone on its level: returns that. */
-static int
-finish_levels(Build *b)
+static void
+put_pair(MtpIndexBuild *b)
 {
-	int			level = 0;
+	Collecting *c = b->collecting;
 
-	for (;; level++)
-	{
-		bool		root = b->levels[level].page == NULL || b->levels[level].number == 0;
-
-		if (b->levels[level].page != NULL)
-			finish_page(b, level);
-		if (root)
-			return level;
-	}
+	if (c != NULL)
+		put(b->index, &c->info, 0, c->pair, &c->entry);
 }
 
 static void
 collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive, void *state)
 {
-	Build	   *b = state;
+	MtpIndexBuild *b = state;
+	Collecting *c = b->collecting;
 	uint32		pair = ItemPointerGetBlockNumber(tid) / MTP_ZONE_BLOCKS;
 	MtpZoneEntry entry;
 
-	b->rows++;
-	if (b->begun && pair != b->pair)
-		add(b, 0, b->pair, &b->entry);
-	if (!b->begun || pair != b->pair)
-		mtp_zone_clear(&b->info, &b->entry);
-	b->begun = true;
-	b->pair = pair;
-	mtp_zone_of_row(&b->info, values, isnull, &entry);
-	mtp_zone_add(&b->info, &b->entry, &entry);
+	if (c == NULL || c->pair != pair)
+	{
+		put_pair(b);
+		if (c == NULL)
+		{
+			c = b->collecting = palloc(sizeof(Collecting));
+			c->info = *mtp_zone_info(index);
+		}
+		c->pair = pair;
+		mtp_zone_clear(&c->info, &c->entry);
+	}
+	mtp_zone_of_row(&c->info, values, isnull, &entry);
+	mtp_zone_add(&c->info, &c->entry, &entry);
+	b->ntuples++;
+}
+
+/* Computes a level from the one below, which has so many pages; returns how many it has itself. */
+static uint32
+add_level(Relation index, const MtpZoneInfo *info, int level, uint32 below)
+{
+	MtpZoneEntry all;
+
+	for (uint32 number = 0; number < below; number++)
+	{
+		Buffer		buf = mtp_zone_read(index, level - 1, number, BUFFER_LOCK_SHARE);
+
+		if (!BufferIsValid(buf))
+			continue;
+		(void) mtp_zone_sum(info, BufferGetPage(buf), &all);
+		UnlockReleaseBuffer(buf);
+		put(index, info, level, number, &all);
+	}
+	return (below + info->fanout - 1) / info->fanout;
+}
+
+/* How many pages of level 0 the table needs */
+static uint32
+pages_of(MtpIndexBuild *b, const MtpZoneInfo *info)
+{
+	uint64		blocks = RelationGetNumberOfBlocks(((Build *) b)->heap);
+	uint64		pairs = (blocks + MTP_ZONE_BLOCKS - 1) / MTP_ZONE_BLOCKS;
+
+	return (pairs + info->fanout - 1) / info->fanout;
+}
+
+/*
+ * Makes the file as long as it will be: the leader does not lock a file for its extension that its
+ * own transaction has made, so it must not meet workers there.
+ */
+static void
+prepare(MtpIndexBuild *b)
+{
+	const MtpZoneInfo *info = mtp_zone_info(b->index);
+	uint32		pages = pages_of(b, info);
+
+	mtp_zone_extend(b->index, pages == 0 ? MTP_ZONE_META : mtp_zone_block(info, 0, pages - 1));
+}
+
+/* Makes the levels above and the metapage, and logs all pages. */
+static void
+write_index(MtpIndexBuild *b)
+{
+	const MtpZoneInfo info = *mtp_zone_info(b->index);
+	uint32		pages = pages_of(b, &info);
+	int			height = 0;
+	Buffer		meta;
+
+	for (; pages > 1; height++)
+		pages = add_level(b->index, &info, height + 1, pages);
+	meta = ReadBuffer(b->index, MTP_ZONE_META);
+	LockBuffer(meta, BUFFER_LOCK_EXCLUSIVE);
+	mtp_zone_meta_init(BufferGetPage(meta), info.natts, height);
+	MarkBufferDirty(meta);
+	UnlockReleaseBuffer(meta);
+	if (RelationNeedsWAL(b->index))
+		log_newpage_range(b->index, MAIN_FORKNUM, 0, RelationGetNumberOfBlocks(b->index), true);
+}
+
+static const MtpIndexBuildOps build_ops = {
+	.scanning = PHASE_SCAN,
+	.sorting = PHASE_WRITE,
+	.writing = PHASE_WRITE,
+	.worker = "mtp_zone_build_worker",
+	.prepare = prepare,
+	.collect = collect,
+	.collected = put_pair,
+	.write = write_index
+};
+
+/* A parallel worker's main function. */
+void
+mtp_zone_build_worker(dsm_segment *seg, shm_toc *toc)
+{
+	mtp_index_build_work(&build_ops, seg, toc);
+}
+
+char *
+mtp_zone_phase_name(int64 phase)
+{
+	switch (phase)
+	{
+		case PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE:
+			return "initializing";
+		case PHASE_SCAN:
+			return "scanning table";
+		case PHASE_WRITE:
+			return "computing the upper levels";
+	}
+	return NULL;
 }
 
 /* VACUUM reads the table's pages itself. */
@@ -116,27 +203,12 @@ check_table(Relation heap)
 IndexBuildResult *
 mtp_zone_build(Relation heap, Relation index, struct IndexInfo *info)
 {
-	Build	   *b = palloc0(sizeof(Build));
-	IndexBuildResult *result = palloc0(sizeof(IndexBuildResult));
-	int			height;
+	Build		b = {.b.ops = &build_ops,.b.index = index,.heap = heap};
 
-	if (RelationGetNumberOfBlocks(index) != 0)
-		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(index));
 	check_table(heap);
 	mtp_opclass_check_collations(index);
-	b->index = index;
-	b->info = *mtp_zone_info(index);
-	mtp_writer_init(&b->writer, index, MAIN_FORKNUM, MTP_ZONE_META + 1);
-
-	/* Not beside another scan, from the middle on: pages come in their order. */
-	result->heap_tuples = table_index_build_scan(heap, index, info, false, true, collect, b, NULL);
-	if (b->begun)
-		add(b, 0, b->pair, &b->entry);
-	height = finish_levels(b);
-	mtp_zone_meta_init(mtp_writer_page(&b->writer, MTP_ZONE_META), b->info.natts, height);
-	mtp_writer_finish(&b->writer);
-	result->index_tuples = b->rows;
-	return result;
+	(void) mtp_zone_info(index);	/* raises an error for columns that it refuses */
+	return mtp_index_build(&b.b, heap, info);
 }
 
 /* The init fork of an unlogged index: no entry. */

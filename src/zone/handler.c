@@ -47,9 +47,11 @@ mtp_zone_handler(PG_FUNCTION_ARGS)
 	am->amcanmulticol = true;
 	am->amoptionalkey = true;
 	am->amsearchnulls = true;
+	MtpBuildInParallel(am);
 
 	am->ambuild = mtp_zone_build;
 	am->ambuildempty = mtp_zone_build_empty;
+	am->ambuildphasename = mtp_zone_phase_name;
 	am->aminsert = zone_insert;
 	am->ambulkdelete = mtp_zone_bulkdelete;
 	am->amvacuumcleanup = mtp_zone_vacuumcleanup;

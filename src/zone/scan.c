@@ -7,6 +7,7 @@
 
 #include "access/table.h"
 #include "core/compat.h"
+#include "miscadmin.h"
 #include "nodes/tidbitmap.h"
 #include "pgstat.h"
 #include "utils/rel.h"
@@ -81,13 +82,16 @@ mtp_zone_getbitmap(IndexScanDesc scan, TIDBitmap *bitmap)
 
 	pgstat_count_index_scan(scan->indexRelation);
 	MtpCountSearch(scan);
-	mtp_zone_search_run(&so->search);
+	mtp_zone_search_run(&so->search, scan->xs_snapshot);
 	blocks = clip(so);
 	if (so->sifts && blocks <= MTP_ZONE_SIFTED)
-		return mtp_zone_sift(&so->search, so->heap, bitmap);
+		return mtp_zone_sift(&so->search, so->heap, scan->xs_snapshot, bitmap);
 	for (int i = 0; i < so->search.nruns; i++)
 		for (BlockNumber block = so->search.runs[i].first; block < so->search.runs[i].end; block++)
+		{
+			CHECK_FOR_INTERRUPTS();
 			tbm_add_page(bitmap, block);
+		}
 	return (int64) blocks * 10;
 }
 
@@ -97,7 +101,6 @@ mtp_zone_endscan(IndexScanDesc scan)
 	ZoneScan   *so = scan->opaque;
 
 	table_close(so->heap, AccessShareLock);
-	if (so->search.runs != NULL)
-		pfree(so->search.runs);
+	mtp_zone_search_end(&so->search);
 	pfree(so);
 }

@@ -7,6 +7,7 @@
 #include "access/stratnum.h"
 #include "core/compat.h"
 #include "miscadmin.h"
+#include "utils/snapmgr.h"
 
 /* More runs than these are put together: what lies between is found as well. */
 #define MOST_RUNS	(1 << 20)
@@ -59,6 +60,14 @@ kind_of(const MtpZoneSearch *search, const ScanKeyData *key)
 	if (OidIsValid(key->sk_subtype) && key->sk_subtype != search->index->rd_opcintype[col])
 		kind = mtp_norm_probe_kind(kind, key->sk_subtype);
 	return kind;
+}
+
+void
+mtp_zone_search_end(MtpZoneSearch *search)
+{
+	if (search->runs != NULL)
+		pfree(search->runs);
+	search->runs = NULL;
 }
 
 void
@@ -218,27 +227,29 @@ add_pair(MtpZoneSearch *search, uint32 pair)
  * there now was there when the scan's snapshot was taken, on all levels (invariant Z1).
  */
 static void
-visit(MtpZoneSearch *search, int level, uint32 number)
+visit(MtpZoneSearch *search, Snapshot snapshot, int level, uint32 number)
 {
-	Buffer		buf = mtp_zone_read(search->index, level, number, BUFFER_LOCK_SHARE);
+	Buffer		buf;
 	uint16		found[MTP_ZONE_FANOUT + 1];
 	int			nfound;
 	uint32		first = number * search->info.fanout;
 
 	CHECK_FOR_INTERRUPTS();
+	buf = mtp_zone_read(search->index, level, number, BUFFER_LOCK_SHARE);
 	if (!BufferIsValid(buf))
 		return;
+	MtpTestForOldSnapshot(snapshot, search->index, BufferGetPage(buf));
 	nfound = match_page(search, BufferGetPage(buf), found);
 	UnlockReleaseBuffer(buf);
 	for (int i = 0; i < nfound; i++)
 		if (level == 0)
 			add_pair(search, first + found[i]);
 		else
-			visit(search, level - 1, first + found[i]);
+			visit(search, snapshot, level - 1, first + found[i]);
 }
 
 void
-mtp_zone_search_run(MtpZoneSearch *search)
+mtp_zone_search_run(MtpZoneSearch *search, Snapshot snapshot)
 {
 	int			height;
 
@@ -247,5 +258,5 @@ mtp_zone_search_run(MtpZoneSearch *search)
 	if (search->nothing)
 		return;
 	UnlockReleaseBuffer(mtp_zone_read_meta(search->index, BUFFER_LOCK_SHARE, &height));
-	visit(search, height, 0);
+	visit(search, snapshot, height, 0);
 }

@@ -10,6 +10,7 @@
 #include "access/htup_details.h"
 #include "core/compat.h"
 #include "nodes/tidbitmap.h"
+#include "utils/snapmgr.h"
 
 /* A column with a clause */
 typedef struct Sieve
@@ -126,7 +127,7 @@ read_found(Relation heap, BlockNumber block, Buffer recent)
 }
 
 int64
-mtp_zone_sift(const MtpZoneSearch *search, Relation heap, TIDBitmap *bitmap)
+mtp_zone_sift(const MtpZoneSearch *search, Relation heap, Snapshot snapshot, TIDBitmap *bitmap)
 {
 	Sieve		sieves[INDEX_MAX_KEYS];
 	int			nsieves = make_sieves(search, sieves);
@@ -149,6 +150,7 @@ mtp_zone_sift(const MtpZoneSearch *search, Relation heap, TIDBitmap *bitmap)
 		int			n;
 
 		LockBuffer(buf, BUFFER_LOCK_SHARE);
+		MtpTestForOldSnapshot(snapshot, heap, BufferGetPage(buf));
 		n = sift_page(BufferGetPage(buf), blocks[i], RelationGetDescr(heap), sieves, nsieves, tids);
 		UnlockReleaseBuffer(buf);
 		if (n > 0)

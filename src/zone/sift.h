@@ -17,7 +17,7 @@ extern bool mtp_zone_can_sift(Relation index);
  * Puts the rows that match on the blocks of the search's runs, which the table has, into the
  * bitmap; returns how many.  No row that the scan's snapshot sees is left out: README.md, Sifting.
  */
-extern int64 mtp_zone_sift(const MtpZoneSearch *search, Relation heap,
+extern int64 mtp_zone_sift(const MtpZoneSearch *search, Relation heap, Snapshot snapshot,
 						   struct TIDBitmap *bitmap);
 
 #endif							/* MTP_ZONE_SIFT_H */

@@ -174,11 +174,13 @@ typedef struct MtpZoneSearch
 } MtpZoneSearch;
 
 /*
- * Begins to search an open index, wanting all rows; and wants them all again.  narrow wants those
- * alone that satisfy a clause: `column op value`, IS NULL, IS NOT NULL, as for an index scan.
+ * Begins to search an open index, wanting all rows; wants them all again; and frees what was found.
+ * narrow wants those alone that satisfy a clause: `column op value`, IS NULL, IS NOT NULL, as for
+ * an index scan.
  */
 extern void mtp_zone_search_init(MtpZoneSearch *search, Relation index);
 extern void mtp_zone_search_want_all(MtpZoneSearch *search);
+extern void mtp_zone_search_end(MtpZoneSearch *search);
 extern void mtp_zone_search_narrow(MtpZoneSearch *search, const ScanKeyData *key);
 
 /* The same for `column op ANY (values)`; the key's argument is not looked at. */
@@ -189,7 +191,7 @@ extern void mtp_zone_search_narrow_any(MtpZoneSearch *search, const ScanKeyData 
  * Finds the pairs, without a lock on the table's pages.  They have all rows that match and that are
  * seen by a snapshot which is older than the search; some may lie behind the table's end.
  */
-extern void mtp_zone_search_run(MtpZoneSearch *search);
+extern void mtp_zone_search_run(MtpZoneSearch *search, Snapshot snapshot);
 
 /* True if a value with this normalized key, or null, may be a wanted one. */
 static inline bool
@@ -240,6 +242,7 @@ extern void mtp_zone_hold_init(void);
 
 extern IndexBuildResult *mtp_zone_build(Relation heap, Relation index, struct IndexInfo *info);
 extern void mtp_zone_build_empty(Relation index);
+extern char *mtp_zone_phase_name(int64 phase);
 extern IndexScanDesc mtp_zone_beginscan(Relation index, int nkeys, int norderbys);
 extern void mtp_zone_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys,
 							int norderbys);

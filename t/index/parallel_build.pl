@@ -1,7 +1,7 @@
 # CREATE INDEX and REINDEX with parallel workers make the very pages that they make without,
 # whoever reads the table: workers and the leader, or workers alone. An error of a worker, a cancel,
 # and a worker that is terminated or killed leave no index and no file, and a server that goes on.
-# Variants: blink hash
+# Variants: blink hash zone
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -244,7 +244,7 @@ SKIP:
 		$job = $f->start("SET parallel_leader_participation = $leads", "SET maintenance_work_mem = '${smallest}kB'", "SET mtpower.debug_injection = 'build_worker=wait'",
 			"CREATE INDEX late ON m USING $am (t)");
 		$f->stopped($worker, 2);
-		$f->wait_for(q{SELECT phase ~ 'sort' FROM pg_stat_progress_create_index}, 'the leader') if $leads eq 'on';
+		$f->wait_for(q{SELECT phase ~ 'sort|upper' FROM pg_stat_progress_create_index}, 'the leader') if $leads eq 'on';
 		$f->release;
 		is($f->finish($job), '', "workers that come late, leader $leads");
 		is($node->safe_psql('postgres', q{SELECT mtpower.verify_index('late', true); DROP INDEX late}), '', '... the index is right');
