@@ -1,5 +1,9 @@
 """Measures zone indexes on a table in the order of its rows, beside btree and BRIN."""
+import time
+
 from harness import ROUNDS, ROWS, part
+from restarts import restart
+from server import Failed
 from steady import PLAIN
 
 # side -> what is behind CREATE INDEX ... ON z_SIDE USING
@@ -56,11 +60,30 @@ def look_up(b, side, rows):
     return seconds * 20 if side == 'brin' else seconds
 
 
+def cold(b, side):
+    """Seconds of look-ups after a restart, with nothing of the tables in memory"""
+    restart(b.server, False)
+    return look_up(b, side, 1)
+
+
+def make_directories(b):
+    """Look-ups ask for the directories of the pages that they read, until all have theirs."""
+    b.server.sql("SELECT mtpower.set_directory('z_mtpower', 'id')")
+    query = 'EXPLAIN (ANALYZE) SELECT count(z.a) FROM z_probes p JOIN z_mtpower z USING (id)'
+    for _ in range(60):
+        plan = b.server.sql('%s; SET enable_bitmapscan = off; %s' % (NESTED, query))
+        if ' 0 scanned' in plan:
+            return
+        time.sleep(1)
+    raise Failed('not all pages have directories\n%s' % plan)
+
+
 @part
 def part_zones(b):
     """Five times as many rows as elsewhere, in the order of their ids: a zone index beside a btree
     and BRIN with 128 pages a range and with 2.  Look-ups are nested loops over 2,000 random ids,
-    cached; of BRIN with 128 pages a twentieth is measured."""
+    cached, or cold: after a restart, with nothing in the operating system's memory; and with the
+    directories of the pages in the buffer. Of BRIN with 128 pages a twentieth is measured."""
     path = tables(b)
     b.compare('COPY', {
         'mtpower': lambda: load(b, path, True),
@@ -74,5 +97,11 @@ def part_zones(b):
               targets={'btree': 0.4, 'brin': 20, 'brin_2': 3})
     b.compare('ranges of 1000 rows', {side: lambda side=side: look_up(b, side, 1000)
                                       for side in ('mtpower', 'btree', 'brin_2')},
+              targets={'btree': 0.8})
+    b.compare('look-ups, cold', {side: lambda side=side: cold(b, side)
+                                 for side in ('mtpower', 'btree')}, targets={'btree': 1.3})
+    make_directories(b)
+    b.compare('look-ups, with directories', {side: lambda side=side: look_up(b, side, 1)
+                                             for side in ('mtpower', 'btree')},
               targets={'btree': 0.8})
     b.server.sql('DROP TABLE z, z_mtpower, z_btree, z_brin, z_brin_2, z_probes')
