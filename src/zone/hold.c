@@ -1,13 +1,14 @@
 /*
  * hold.c
- *	  Holds the last entry that a statement makes of each index, so that rows of one pair of pages
- *	  widen it once.
+ *	  Holds the last entries that a statement makes of each index, so that rows of neighbouring
+ *	  pairs of pages widen them once.
  *
- * An entry is put into its index when the statement comes to another pair; when it ends; before the
- * backend scans the index, or begins another statement, which may have parallel workers; and before
- * its transaction commits, for what runs no statement (logical replication's apply, CREATE INDEX
- * CONCURRENTLY).  Others see a row after its transaction's commit alone.  Of a statement that fails
- * entries may stay: they are put in by the next one, and are only wider than they need be.
+ * Entries are put into their index when the statement comes to a pair farther off; when it ends;
+ * before the backend scans the index, or begins another statement, which may have parallel workers;
+ * and before its transaction commits, for what runs no statement (logical replication's apply,
+ * CREATE INDEX CONCURRENTLY).  Others see a row after its transaction's commit alone.  Of a
+ * statement that fails entries may stay: they are put in by the next one, and are only wider than
+ * they need be.
  */
 #include "zone/zone.h"
 
@@ -18,14 +19,17 @@
 #include "storage/predicate.h"
 #include "tcop/utility.h"
 
+#define HELD_MOST	8
+#define HELD_PAIRS	16
+
+/* Entries of some pairs that stand on one page of level 0; empty ones in between */
 typedef struct Held
 {
 	Oid			indexid;
-	uint32		pair;
-	MtpZoneEntry entry;
+	uint32		pair;			/* the first */
+	int			n;
+	MtpZoneEntry entries[HELD_PAIRS];
 } Held;
-
-#define HELD_MOST	8
 
 static Held held[HELD_MOST];
 static int	nheld = 0;
@@ -36,11 +40,24 @@ static ProcessUtility_hook_type next_utility;
 
 /* Core has looked for readers before the row came; one may have missed it since. */
 static void
-put_in(Relation index, uint32 pair, const MtpZoneEntry *entry)
+put_in(Relation index, uint32 pair, int n, const MtpZoneEntry *entries)
 {
-	mtp_zone_insert(index, pair, entry);
+	mtp_zone_insert(index, pair, n, entries);
 	if (IsolationIsSerializable())
 		CheckForSerializableConflictIn(index, NULL, InvalidBlockNumber);
+}
+
+/* Adds an entry to those that are held, if it stands near enough. */
+static bool
+add_near(const MtpZoneInfo *info, Held *h, uint32 pair, const MtpZoneEntry *entry)
+{
+	if (pair < h->pair || pair - h->pair >= HELD_PAIRS ||
+		(pair != h->pair && pair / info->fanout != h->pair / info->fanout))
+		return false;
+	while (h->n <= pair - h->pair)
+		mtp_zone_clear(info, &h->entries[h->n++]);
+	mtp_zone_add(info, &h->entries[pair - h->pair], entry);
+	return true;
 }
 
 void
@@ -48,26 +65,24 @@ mtp_zone_hold(Relation index, uint32 pair, const MtpZoneEntry *entry)
 {
 	Held	   *h = NULL;
 
-	for (int i = 0; i < nheld; i++)
+	for (int i = 0; i < nheld && h == NULL; i++)
 		if (held[i].indexid == RelationGetRelid(index))
 			h = &held[i];
-	if (h != NULL && h->pair == pair)
-	{
-		mtp_zone_add(mtp_zone_info(index), &h->entry, entry);
+	if (h != NULL && add_near(mtp_zone_info(index), h, pair, entry))
 		return;
-	}
 	if (h != NULL)
-		put_in(index, h->pair, &h->entry);
+		put_in(index, h->pair, h->n, h->entries);
 	else if (nheld == HELD_MOST)
 	{
-		put_in(index, pair, entry);
+		put_in(index, pair, 1, entry);
 		return;
 	}
 	else
 		h = &held[nheld++];
 	h->indexid = RelationGetRelid(index);
 	h->pair = pair;
-	h->entry = *entry;
+	h->n = 1;
+	h->entries[0] = *entry;
 }
 
 void
@@ -76,7 +91,7 @@ mtp_zone_flush(Relation index)
 	for (int i = 0; i < nheld; i++)
 		if (held[i].indexid == RelationGetRelid(index))
 		{
-			put_in(index, held[i].pair, &held[i].entry);
+			put_in(index, held[i].pair, held[i].n, held[i].entries);
 			held[i] = held[--nheld];
 			return;
 		}
@@ -95,7 +110,7 @@ flush_all(void)
 
 		if (index != NULL)
 		{
-			put_in(index, held[nheld - 1].pair, &held[nheld - 1].entry);
+			put_in(index, held[nheld - 1].pair, held[nheld - 1].n, held[nheld - 1].entries);
 			relation_close(index, RowExclusiveLock);
 		}
 		nheld--;

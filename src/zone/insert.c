@@ -1,18 +1,28 @@
 /*
  * insert.c
- *	  Widens the entries of a pair of pages by a row, from the root down.
+ *	  Widens the entries of pairs of pages by rows, from the root down.
  */
 #include "zone/zone.h"
 
 #include "access/generic_xlog.h"
 #include "core/inject.h"
 
+/* True if entries of a page, from a slot on, cover these. */
+static bool
+covers(const MtpZoneInfo *info, Page page, uint32 slot, int n, const MtpZoneEntry *entries)
+{
+	for (int i = 0; i < n; i++)
+		if (!mtp_zone_covers(info, page, slot + i, &entries[i]))
+			return false;
+	return true;
+}
+
 /*
- * The page of this place, locked, when its entry covers the new one.  A page that is not there is
- * made.
+ * The page of this place, locked, when its entries from a slot on cover the new ones.  A page that
+ * is not there is made.
  */
 static Buffer
-widen(Relation index, int level, uint32 number, uint32 slot, const MtpZoneEntry *entry)
+widen(Relation index, int level, uint32 number, uint32 slot, int n, const MtpZoneEntry *entries)
 {
 	const MtpZoneInfo *info = mtp_zone_info(index);
 	Buffer		buf = mtp_zone_read(index, level, number, BUFFER_LOCK_SHARE);
@@ -21,7 +31,7 @@ widen(Relation index, int level, uint32 number, uint32 slot, const MtpZoneEntry 
 
 	if (BufferIsValid(buf))
 	{
-		if (mtp_zone_covers(info, BufferGetPage(buf), slot, entry))
+		if (covers(info, BufferGetPage(buf), slot, n, entries))
 			return buf;
 		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 	}
@@ -33,8 +43,7 @@ widen(Relation index, int level, uint32 number, uint32 slot, const MtpZoneEntry 
 		buf = ReadBuffer(index, blkno);
 	}
 	LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
-	if (!PageIsNew(BufferGetPage(buf)) &&
-		mtp_zone_covers(info, BufferGetPage(buf), slot, entry))
+	if (!PageIsNew(BufferGetPage(buf)) && covers(info, BufferGetPage(buf), slot, n, entries))
 		return buf;
 
 	state = GenericXLogStart(index);
@@ -42,7 +51,8 @@ widen(Relation index, int level, uint32 number, uint32 slot, const MtpZoneEntry 
 									 PageIsNew(BufferGetPage(buf)) ? GENERIC_XLOG_FULL_IMAGE : 0);
 	if (PageIsNew(page))
 		mtp_zone_page_init(page, info->natts, level);
-	mtp_zone_put(info, page, slot, entry);
+	for (int i = 0; i < n; i++)
+		mtp_zone_put(info, page, slot + i, &entries[i]);
 	GenericXLogFinish(state);
 	return buf;
 }
@@ -92,13 +102,18 @@ add_root(Relation index, uint32 number)
 }
 
 void
-mtp_zone_widen(Relation index, uint32 pair, const MtpZoneEntry *entry)
+mtp_zone_widen(Relation index, uint32 pair, int n, const MtpZoneEntry *entries)
 {
 	const MtpZoneInfo *info = mtp_zone_info(index);
 	uint32		slot;
 	uint32		number = mtp_zone_place(info, 0, pair, &slot);
+	MtpZoneEntry all = entries[0];
 	int			height;
 	Buffer		above;
+
+	Assert(slot + n <= info->fanout);
+	for (int i = 1; i < n; i++)
+		mtp_zone_add(info, &all, &entries[i]);
 
 	for (;;)
 	{
@@ -111,7 +126,8 @@ mtp_zone_widen(Relation index, uint32 pair, const MtpZoneEntry *entry)
 	for (int level = height; level >= 0; level--)
 	{
 		uint32		page = mtp_zone_place(info, level, pair, &slot);
-		Buffer		buf = widen(index, level, page, slot, entry);
+		Buffer		buf = level > 0 ? widen(index, level, page, slot, 1, &all) :
+		widen(index, 0, page, slot, n, entries);
 
 		UnlockReleaseBuffer(above);
 		above = buf;
@@ -120,26 +136,26 @@ mtp_zone_widen(Relation index, uint32 pair, const MtpZoneEntry *entry)
 	UnlockReleaseBuffer(above);
 }
 
-/* True if the entry of level 0 covers it: then those above do (invariant Z1). */
+/* True if the entries of level 0 cover them: then those above do (invariant Z1). */
 static bool
-is_covered(Relation index, uint32 number, uint32 slot, const MtpZoneEntry *entry)
+are_covered(Relation index, uint32 number, uint32 slot, int n, const MtpZoneEntry *entries)
 {
 	Buffer		buf = mtp_zone_read(index, 0, number, BUFFER_LOCK_SHARE);
 	bool		covered;
 
 	if (!BufferIsValid(buf))
 		return false;
-	covered = mtp_zone_covers(mtp_zone_info(index), BufferGetPage(buf), slot, entry);
+	covered = covers(mtp_zone_info(index), BufferGetPage(buf), slot, n, entries);
 	UnlockReleaseBuffer(buf);
 	return covered;
 }
 
 void
-mtp_zone_insert(Relation index, uint32 pair, const MtpZoneEntry *entry)
+mtp_zone_insert(Relation index, uint32 pair, int n, const MtpZoneEntry *entries)
 {
 	uint32		slot;
 	uint32		number = mtp_zone_place(mtp_zone_info(index), 0, pair, &slot);
 
-	if (!is_covered(index, number, slot, entry))
-		mtp_zone_widen(index, pair, entry);
+	if (!are_covered(index, number, slot, n, entries))
+		mtp_zone_widen(index, pair, n, entries);
 }

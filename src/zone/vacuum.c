@@ -247,7 +247,7 @@ close_entry(Vacuum *v, uint32 number, uint32 slot, const MtpZoneEntry *entry)
 	Buffer		buf;
 	uint8	   *flags;
 
-	mtp_zone_widen(v->index, number * v->zone.fanout + slot, entry);
+	mtp_zone_widen(v->index, number * v->zone.fanout + slot, 1, entry);
 	MTP_INJECT("zone_closes");
 	buf = mtp_zone_read(v->index, 0, number, BUFFER_LOCK_EXCLUSIVE);
 	state = GenericXLogStart(v->index);

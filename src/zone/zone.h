@@ -226,11 +226,11 @@ extern void mtp_zone_cost(struct PlannerInfo *root, struct IndexPath *path, doub
 /* ---------- the access method ---------- */
 
 /*
- * insert.c: widens the pair's entries on all levels, from the root down (invariants Z1, Z2).
- * mtp_zone_insert does nothing if the entry of level 0 is wide enough.
+ * insert.c: widens the entries of n pairs on all levels, from the root down (invariants Z1, Z2).
+ * Those of level 0 stand on one page.  mtp_zone_insert does nothing if they are wide enough.
  */
-extern void mtp_zone_insert(Relation index, uint32 pair, const MtpZoneEntry *entry);
-extern void mtp_zone_widen(Relation index, uint32 pair, const MtpZoneEntry *entry);
+extern void mtp_zone_insert(Relation index, uint32 pair, int n, const MtpZoneEntry *entries);
+extern void mtp_zone_widen(Relation index, uint32 pair, int n, const MtpZoneEntry *entries);
 
 /*
  * hold.c: puts a row's entry in, at the end of the statement at the latest; puts in what is held of

@@ -10,7 +10,7 @@ use Test::More;
 my @sources = ('test/unit/pagedir_test.c', (map { "src/pagedir/$_.c" } qw(layout codes row search)), 'src/page/norm.c');
 my @flags = ('-pthread', '-include', "$FindBin::Bin/../../test/unit/blcksz.h");
 my $seed = $ENV{SEED} || int(time);
-my $rounds = 2000 * ($ENV{ROUNDS} || 1);
+my $rounds = 1000 * ($ENV{ROUNDS} || 1);
 
 note "SEED=$seed";
 run_unit("$_-byte blocks", \@sources, [ $seed, $rounds / 4 ], @flags, "-DUNIT_BLCKSZ=$_") for 1024, 32768;
