@@ -162,6 +162,34 @@ all_closed(const MtpZoneInfo *info, const uint8 *flags)
 	return (any & (MTP_ZONE_OPEN * (PG_UINT64_MAX / 0xFF))) == 0;
 }
 
+/*
+ * Puts those slots into found[] whose intervals of a column reach into a wanted one; returns how
+ * many.  Most are left by two comparisons each, four entries with one branch.
+ */
+static int
+match_column(const MtpZone *zone, int natts, uint32 fanout, const MtpZoneWanted *w, uint16 *found)
+{
+	uint64		low = w->low;
+	uint64		nothigh = ~w->high;
+	uint32		slot = 0;
+	int			n = 0;
+
+#define REACHES(i) ((zone[(i) * natts].high >= low) & (zone[(i) * natts].notlow >= nothigh))
+	for (; slot + 4 <= fanout; slot += 4, zone += 4 * natts)
+	{
+		if (!(REACHES(0) | REACHES(1) | REACHES(2) | REACHES(3)))
+			continue;
+		for (int i = 0; i < 4; i++)
+			if (REACHES(i))
+				found[n++] = slot + i;
+	}
+	for (; slot < fanout; slot++, zone += natts)
+		if (REACHES(0))
+			found[n++] = slot;
+#undef REACHES
+	return n;
+}
+
 /* Puts those slots of a page into found[] whose entries may match; returns how many. */
 static int
 match_page(const MtpZoneSearch *search, Page page, uint16 *found)
@@ -177,18 +205,7 @@ match_page(const MtpZoneSearch *search, Page page, uint16 *found)
 	while (col < natts && !search->wanted[col].value)
 		col++;
 	if (col < natts && all_closed(info, flags))
-	{
-		/* Most entries are left by two comparisons, without a branch. */
-		uint64		low = search->wanted[col].low;
-		uint64		nothigh = ~search->wanted[col].high;
-		const MtpZone *zone = zones + col;
-
-		for (uint32 slot = 0; slot < info->fanout; slot++, zone += natts)
-		{
-			found[ncandidates] = slot;
-			ncandidates += (zone->high >= low) & (zone->notlow >= nothigh);
-		}
-	}
+		ncandidates = match_column(zones + col, natts, info->fanout, &search->wanted[col], found);
 	else
 		while (ncandidates < info->fanout)
 		{
