@@ -112,7 +112,7 @@ test-sanitize: export TESTS_tap = \
 	buffer/pmem_files buffer/race buffer/tables buffer/warm crash/btree_split crash/disk_full \
 	crash/hash_loads crash/hash_splits crash/judge crash/leaf_split crash/lists fuzz/blink_damage \
 	fuzz/hash_damage hash/edges pagedir/admit pagedir/learnt pagedir/race pagedir/scan \
-	pagedir/types replication/regress
+	pagedir/types replication/regress zone/*
 test-sanitize:
 	@test/build-server $(PG) sanitize $(SANITIZE_PREFIX)
 	@PG_CONFIG=$(SANITIZE_PREFIX)/bin/pg_config test/run
