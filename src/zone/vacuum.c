@@ -90,7 +90,7 @@ flag_entries(Vacuum *v, Buffer buf, int n, const uint32 *slots, bool open)
 		if (open)
 			mtp_zone_set(&v->zone, page, slots[i], &empty);
 		else
-			*mtp_zone_flags(&v->zone, page, slots[i]) |= MTP_ZONE_STALE;
+			*mtp_zone_flags(&v->zone, page, slots[i]) |= MTP_ZONE_DUE;
 	}
 	GenericXLogFinish(state);
 }
@@ -219,7 +219,7 @@ add_rows(Vacuum *v, BlockNumber blkno, MtpZoneEntry *entry)
 	if (lost)
 	{
 		mtp_zone_widest(&v->zone, entry);
-		entry->flags[0] |= MTP_ZONE_STALE;
+		entry->flags[0] |= MTP_ZONE_DUE;
 	}
 	ExecClearTuple(v->slot);
 	MemoryContextSwitchTo(old);
@@ -232,7 +232,7 @@ is_due(Vacuum *v, Page page, uint32 number, uint32 slot)
 {
 	uint64		blkno = ((uint64) number * v->zone.fanout + slot) * MTP_ZONE_BLOCKS;
 
-	return (*mtp_zone_flags(&v->zone, page, slot) & (MTP_ZONE_STALE | MTP_ZONE_OPEN)) != 0 ||
+	return (*mtp_zone_flags(&v->zone, page, slot) & (MTP_ZONE_DUE | MTP_ZONE_OPEN)) != 0 ||
 		(blkno >= v->length && !mtp_zone_is_empty(&v->zone, page, slot));
 }
 
@@ -252,7 +252,7 @@ close_entry(Vacuum *v, uint32 number, uint32 slot, const MtpZoneEntry *entry)
 	buf = mtp_zone_read(v->index, 0, number, BUFFER_LOCK_EXCLUSIVE);
 	state = GenericXLogStart(v->index);
 	flags = mtp_zone_flags(&v->zone, GenericXLogRegisterBuffer(state, buf, 0), slot);
-	*flags = (*flags & ~MTP_ZONE_OPEN) | (entry->flags[0] & MTP_ZONE_STALE);
+	*flags = (*flags & ~MTP_ZONE_OPEN) | (entry->flags[0] & MTP_ZONE_DUE);
 	GenericXLogFinish(state);
 	UnlockReleaseBuffer(buf);
 }

@@ -41,7 +41,7 @@ typedef struct MtpZone
 /* Flags of an entry, for each column; the last two stand in the first column's */
 #define MTP_ZONE_NULLS		0x01	/* there may be nulls */
 #define MTP_ZONE_OPEN		0x02	/* VACUUM computes it: it matches everything */
-#define MTP_ZONE_STALE		0x04	/* rows have gone: VACUUM is to compute it */
+#define MTP_ZONE_DUE		0x04	/* rows have gone: VACUUM is to compute it */
 
 /* An entry, while it is made */
 typedef struct MtpZoneEntry
