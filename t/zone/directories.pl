@@ -11,6 +11,7 @@ $node->init;
 $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
 mtpower.buffer_size = 64MB
+shared_buffers = 128MB
 autovacuum = off
 max_parallel_workers_per_gather = 0
 enable_bitmapscan = off

@@ -13,6 +13,7 @@ $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
 autovacuum = off
 fsync = off
+shared_buffers = 128MB
 jit = off
 max_parallel_workers_per_gather = 0
 mtpower.enable_directoryscan = off

@@ -19,6 +19,7 @@ shared_preload_libraries = 'mtpower'
 autovacuum = off
 fsync = off
 jit = off
+shared_buffers = 128MB
 wal_consistency_checking = 'all'
 hot_standby_feedback = on
 max_parallel_workers_per_gather = 0
