@@ -184,6 +184,13 @@ SELECT type, level, items FROM generate_series(0, pg_relation_size('one_a') / cu
 INSERT INTO one VALUES (1), (NULL);
 SELECT type, level, items FROM generate_series(0, pg_relation_size('one_a') / current_setting('block_size')::int - 1) b, mtpower.page_info('one_a', b) p;
 
+-- What replaces it
+CREATE INDEX back ON s USING mtpower_zone (a, c) WHERE x > 0;
+SELECT mtpower.index_ddl('back', 'btree');
+SELECT mtpower.index_ddl('back', 'mtpower_blink');
+SELECT mtpower.index_ddl('back', 'hash');
+DROP INDEX back;
+
 -- Built by parallel workers it is the same.
 CREATE TABLE par (a int, b text COLLATE "C") USING mtpower;
 INSERT INTO par SELECT g, g FROM generate_series(1, 100000) g;

@@ -34,8 +34,8 @@
 PG_FUNCTION_INFO_V1(mtp_table_index_ddl);
 
 /*
- * Access methods that can replace each other.  A tree answers all that mtpower_hash does.  Core's
- * hash cannot replace an index of several columns.
+ * Access methods that can replace each other.  A tree answers all that mtpower_hash and
+ * mtpower_zone do.  Core's hash cannot replace an index of several columns.
  */
 static const struct
 {
@@ -50,6 +50,8 @@ static const struct
 	{"mtpower_hash", "hash"},
 	{"mtpower_hash", "btree"},
 	{"mtpower_hash", "mtpower_blink"},
+	{"mtpower_zone", "btree"},
+	{"mtpower_zone", "mtpower_blink"},
 };
 
 static bool
@@ -78,7 +80,7 @@ check_access_methods(Relation rel, Oid to_am)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("index \"%s\" of access method \"%s\" cannot be replaced by one of access method \"%s\"",
 						RelationGetRelationName(rel), from, to),
-				 errdetail("\"btree\" and \"mtpower_blink\" can replace each other and \"mtpower_hash\"; \"hash\" and \"mtpower_hash\" can replace each other.")));
+				 errdetail("\"btree\" and \"mtpower_blink\" can replace each other and \"mtpower_hash\"; \"hash\" and \"mtpower_hash\" can replace each other; \"btree\" and \"mtpower_blink\" can replace \"mtpower_zone\".")));
 	if (rel->rd_index->indnkeyatts > 1 && !GetIndexAmRoutineByAmId(to_am, false)->amcanmulticol)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

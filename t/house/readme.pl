@@ -78,8 +78,7 @@ foreach my $table ($text{'docs/glossary.md'} =~ /((?:^\|.*\n)+)/mg)
 	is(join(' | ', @words), join(' | ', sort @words), 'glossary in order');
 }
 my %seen;
-is(join(' ', grep { $seen{$_}++ } $text{'docs/glossary.md'} =~ /^\| (.*?) \|/mg),
-	'word word word word word word', 'each word of the glossary once');
+is(join(' ', grep { $seen{$_}++ && $_ ne 'word' } $text{'docs/glossary.md'} =~ /^\| (.*?) \|/mg), '', 'each word of the glossary once');
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init(extra => [ '--encoding=UTF8', '--locale=C' ]);
