@@ -86,8 +86,8 @@ def make_directories(b):
 def part_zones(b):
     """Five times as many rows as elsewhere, in the order of their ids: a zone index beside a btree
     and BRIN with 128 pages a range and with 2.  Look-ups are nested loops over 20,000 random ids,
-    cached, or a tenth of them cold: after a restart, with nothing in the operating system's memory; and with the
-    directories of the pages in the buffer. Of BRIN's look-ups a part is measured."""
+    cached, or a tenth of them cold: after a restart, with nothing in the operating system's memory;
+    and with the directories of the pages in the buffer. Of BRIN's look-ups a part is measured."""
     path = tables(b)
     b.compare('COPY', {
         'mtpower': lambda: load(b, path, True),

@@ -173,7 +173,10 @@ mtp_zone_search_cost(IndexOptInfo *index, double found, double loop_count, doubl
 		found * 0.1 * cpu_operator_cost;
 }
 
-/* What the scan pays for sifting, if it sifts so many pairs */
+/*
+ * What the scan pays for sifting, if it sifts so many pairs: to compare a row's key with an
+ * interval is taken for a quarter of an operator's call.
+ */
 static Cost
 sifting_cost(PlannerInfo *root, IndexOptInfo *index, double found, double loop_count)
 {
