@@ -29,7 +29,8 @@ foreach my $how ('one by one', 'in batches')
 {
 	my $batching = 'SET mtpower.batching = ' . ($how eq 'in batches' ? 'on; SET mtpower.batch_min_rows = 0' : 'off');
 
-	# An index on b keeps the UPDATEs from being HOT.
+	# An index on b keeps the UPDATEs from being HOT.  How full the leaves are that a batch comes to, and so what four UPDATEs
+	# take away, depends on who merges which part of it first; of twelve, some always do.
 	foreach my $c ([ 4, 'b = b + 1', 1 ], [ 50, 'b = b + 1', 1 ], [ 3, 'a = a, b = b + 1', 1 ], [ 50, 'a = a, b = b + 1', 0 ], [ 1, 'a = a + 10000', 0 ])
 	{
 		my ($rows, $set, $fewer) = @$c;
@@ -41,8 +42,8 @@ foreach my $how ('one by one', 'in batches')
 		sql("$batching; $insert");
 		is(entries(), 4000, "$how, $rows rows a key: INSERTs take nothing away");
 		sql('VACUUM v');
-		sql("$batching; UPDATE v SET $set") foreach 1 .. 4;
-		cmp_ok(entries(), $fewer ? '<' : '==', 10000, "$how, $rows rows a key: UPDATEs that set $set take " . ($fewer ? 'old versions away' : 'nothing away'));
+		sql("$batching; UPDATE v SET $set") foreach 1 .. 12;
+		cmp_ok(entries(), $fewer ? '<' : '==', 26000, "$how, $rows rows a key: UPDATEs that set $set take " . ($fewer ? 'old versions away' : 'nothing away'));
 		sql("SELECT mtpower.verify_index('v_a', true)");
 	}
 }

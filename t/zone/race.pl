@@ -22,6 +22,7 @@ jit = off
 shared_buffers = 128MB
 wal_consistency_checking = 'all'
 hot_standby_feedback = on
+wal_keep_size = 8GB
 max_parallel_workers_per_gather = 0
 mtpower.enable_directoryscan = off
 });
