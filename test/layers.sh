@@ -23,7 +23,7 @@ hash:      core page buffer wal batch opclass index
 zone:      core page wal opclass index
 btree:     core wal batch index
 pagedir:   core page buffer worker
-table:     core page buffer batch opclass btree pagedir
+table:     core page buffer batch opclass zone btree pagedir
 dirscan:   core buffer pagedir zone
 warm:      core buffer worker pagedir
 explain:   core buffer batch

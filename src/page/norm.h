@@ -103,6 +103,17 @@ extern uint8 mtp_norm_probe_kind(uint8 kind, Oid subtype);
 /* The normalized key of a value, or of null.  May allocate, for a compressed varlena. */
 extern uint64 mtp_norm_datum(uint8 code, Datum value, bool isnull);
 
+/* The same for a value that is not null, inline for the most frequent kinds */
+static inline uint64
+mtp_norm_value(uint8 code, Datum value)
+{
+	if (code == MTP_NORM_INT8)
+		return (uint64) DatumGetInt64(value) ^ (UINT64CONST(1) << 63);
+	if (code == MTP_NORM_INT4)
+		return (uint64) (int64) DatumGetInt32(value) ^ (UINT64CONST(1) << 63);
+	return mtp_norm_datum(code, value, false);
+}
+
 /* The normalized key of a tuple's first key column; 0 for a pivot that has none.  May allocate. */
 extern uint64 mtp_norm_tuple(uint8 code, IndexTuple itup);
 

@@ -22,6 +22,7 @@
 #include "pagedir/request.h"
 #include "table/table.h"
 #include "core/inject.h"
+#include "zone/zone.h"
 
 static const TableAmRoutine *heap;
 
@@ -42,12 +43,19 @@ rows_come(Relation rel, int n)
 }
 
 static void
+row_comes(Relation rel, TupleTableSlot *slot)
+{
+	mtp_zone_rows_come(rel, &slot, 1);
+	rows_come(rel, 1);
+}
+
+static void
 tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 			 BulkInsertState bistate)
 {
 	heap->tuple_insert(rel, slot, cid, options, bistate);
 	take_frames(rel, &slot->tts_tid, true);
-	rows_come(rel, 1);
+	row_comes(rel, slot);
 }
 
 static void
@@ -56,7 +64,7 @@ tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int 
 {
 	heap->tuple_insert_speculative(rel, slot, cid, options, bistate, token);
 	take_frames(rel, &slot->tts_tid, true);
-	rows_come(rel, 1);
+	row_comes(rel, slot);
 }
 
 /* A row that loses against another session's is dead from here on, while its statement goes on. */
@@ -89,6 +97,7 @@ multi_insert(Relation rel, TupleTableSlot **slots, int ntuples, CommandId cid, i
 		last = block;
 	}
 	mtp_pagedir_request_loaded(rel, slots, ntuples);
+	mtp_zone_batch_comes(rel, slots, ntuples);
 	rows_come(rel, ntuples);
 }
 
@@ -122,7 +131,7 @@ tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid
 			MtpPairOf(ItemPointerGetBlockNumber(&slot->tts_tid)))
 			take_frames(rel, otid, false);
 		if (*update_indexes)
-			rows_come(rel, 1);
+			row_comes(rel, slot);
 	}
 	return result;
 }

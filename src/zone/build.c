@@ -75,7 +75,6 @@ collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive
 	MtpIndexBuild *b = state;
 	Collecting *c = b->collecting;
 	uint32		pair = ItemPointerGetBlockNumber(tid) / MTP_ZONE_BLOCKS;
-	MtpZoneEntry entry;
 
 	if (c == NULL || c->pair != pair)
 	{
@@ -88,8 +87,7 @@ collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive
 		c->pair = pair;
 		mtp_zone_clear(&c->info, &c->entry);
 	}
-	mtp_zone_of_row(&c->info, values, isnull, &entry);
-	mtp_zone_add(&c->info, &c->entry, &entry);
+	mtp_zone_add_row(&c->info, &c->entry, values, isnull);
 	b->ntuples++;
 }
 

@@ -27,11 +27,8 @@ static bool
 zone_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
 			IndexUniqueCheck check, bool unchanged, struct IndexInfo *info)
 {
-	MtpZoneInfo known = *mtp_zone_info(index);	/* a value in TOAST may reload the relcache */
-	MtpZoneEntry entry;
-
-	mtp_zone_of_row(&known, values, isnull, &entry);
-	mtp_zone_hold(index, ItemPointerGetBlockNumber(tid) / MTP_ZONE_BLOCKS, &entry);
+	if (!mtp_zone_has_row(index, tid, info))
+		mtp_zone_hold_row(index, ItemPointerGetBlockNumber(tid) / MTP_ZONE_BLOCKS, values, isnull);
 	return false;
 }
 

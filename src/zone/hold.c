@@ -26,8 +26,9 @@
 typedef struct Held
 {
 	Oid			indexid;
+	MtpZoneInfo info;			/* a copy: the relcache's may go meanwhile */
 	uint32		pair;			/* the first */
-	int			n;
+	uint32		n;
 	MtpZoneEntry entries[HELD_PAIRS];
 } Held;
 
@@ -47,42 +48,86 @@ put_in(Relation index, uint32 pair, int n, const MtpZoneEntry *entries)
 		CheckForSerializableConflictIn(index, NULL, InvalidBlockNumber);
 }
 
-/* Adds an entry to those that are held, if it stands near enough. */
-static bool
-add_near(const MtpZoneInfo *info, Held *h, uint32 pair, const MtpZoneEntry *entry)
+/* The entry of a pair, if it stands near enough to those that are held. */
+static inline MtpZoneEntry *
+near(Held *h, uint32 pair)
 {
-	if (pair < h->pair || pair - h->pair >= HELD_PAIRS ||
-		(pair != h->pair && pair / info->fanout != h->pair / info->fanout))
-		return false;
-	while (h->n <= pair - h->pair)
-		mtp_zone_clear(info, &h->entries[h->n++]);
-	mtp_zone_add(info, &h->entries[pair - h->pair], entry);
-	return true;
+	uint32		at = pair - h->pair;	/* a large number if it comes before them */
+
+	if (at >= h->n)
+	{
+		if (at >= HELD_PAIRS || pair / h->info.fanout != h->pair / h->info.fanout)
+			return NULL;
+		while (h->n <= at)
+			mtp_zone_clear(&h->info, &h->entries[h->n++]);
+	}
+	return &h->entries[at];
 }
 
-void
-mtp_zone_hold(Relation index, uint32 pair, const MtpZoneEntry *entry)
+/* Begins to hold entries of this index from a pair on, in place of what is held. */
+static void
+begin(Held *h, Relation index, uint32 pair)
+{
+	h->indexid = RelationGetRelid(index);
+	h->info = *mtp_zone_info(index);
+	h->pair = pair;
+	h->n = 1;
+	mtp_zone_clear(&h->info, &h->entries[0]);
+}
+
+/*
+ * The entry of a pair that is held, and what it is held by: `passing` if there are too many indexes
+ * for that, which the caller puts in.
+ */
+static MtpZoneEntry *
+hold(Relation index, uint32 pair, Held *passing, Held **by)
 {
 	Held	   *h = NULL;
+	MtpZoneEntry *entry;
 
 	for (int i = 0; i < nheld && h == NULL; i++)
 		if (held[i].indexid == RelationGetRelid(index))
 			h = &held[i];
-	if (h != NULL && add_near(mtp_zone_info(index), h, pair, entry))
-		return;
-	if (h != NULL)
-		put_in(index, h->pair, h->n, h->entries);
-	else if (nheld == HELD_MOST)
+	if (h == NULL)
 	{
-		put_in(index, pair, 1, entry);
-		return;
+		h = nheld < HELD_MOST ? &held[nheld] : passing;
+		begin(h, index, pair);
+		if (h != passing)
+			nheld++;
 	}
-	else
-		h = &held[nheld++];
-	h->indexid = RelationGetRelid(index);
-	h->pair = pair;
-	h->n = 1;
-	h->entries[0] = *entry;
+	entry = near(h, pair);
+	if (entry == NULL)
+	{
+		put_in(index, h->pair, h->n, h->entries);
+		begin(h, index, pair);
+		entry = h->entries;
+	}
+	*by = h;
+	return entry;
+}
+
+void
+mtp_zone_hold_row(Relation index, uint32 pair, const Datum *values, const bool *isnull)
+{
+	Held		passing;
+	Held	   *h;
+	MtpZoneEntry *entry = hold(index, pair, &passing, &h);
+
+	mtp_zone_add_row(&h->info, entry, values, isnull);
+	if (h == &passing)
+		put_in(index, pair, 1, entry);
+}
+
+void
+mtp_zone_hold_entry(Relation index, uint32 pair, const MtpZoneEntry *by)
+{
+	Held		passing;
+	Held	   *h;
+	MtpZoneEntry *entry = hold(index, pair, &passing, &h);
+
+	mtp_zone_add(&h->info, entry, by);
+	if (h == &passing)
+		put_in(index, pair, 1, entry);
 }
 
 void
@@ -143,12 +188,15 @@ static void
 utility(PlannedStmt *pstmt, const char *text, bool read_only, ProcessUtilityContext context,
 		ParamListInfo params, QueryEnvironment *env, DestReceiver *dest, QueryCompletion *done)
 {
+	int			loads = mtp_zone_loads();
+
 	if (nheld > 0)
 		flush_all();
 	if (next_utility)
 		next_utility(pstmt, text, read_only, context, params, env, dest, done);
 	else
 		standard_ProcessUtility(pstmt, text, read_only, context, params, env, dest, done);
+	mtp_zone_loads_end(loads);
 	if (nheld > 0)
 		flush_all();
 }
@@ -160,6 +208,7 @@ transaction(XactEvent event, void *arg)
 		flush_all();
 	else if (event == XACT_EVENT_ABORT)
 		nheld = 0;
+	mtp_zone_loads_end(0);
 }
 
 void

@@ -116,22 +116,22 @@ mtp_zone_widest(const MtpZoneInfo *info, MtpZoneEntry *entry)
 }
 
 void
-mtp_zone_of_row(const MtpZoneInfo *info, const Datum *values, const bool *isnull,
-				MtpZoneEntry *entry)
+mtp_zone_add_row(const MtpZoneInfo *info, MtpZoneEntry *entry, const Datum *values,
+				 const bool *isnull)
 {
-	mtp_zone_clear(info, entry);
 	for (int i = 0; i < info->natts; i++)
 	{
+		MtpZone    *zone = &entry->zones[i];
 		uint64		norm;
 
 		if (isnull[i])
 		{
-			entry->flags[i] = MTP_ZONE_NULLS;
+			entry->flags[i] |= MTP_ZONE_NULLS;
 			continue;
 		}
-		norm = mtp_norm_datum(info->codes[i], values[i], false);
-		entry->zones[i].high = norm;
-		entry->zones[i].notlow = ~norm;
+		norm = mtp_norm_value(info->codes[i], values[i]);
+		zone->high = Max(zone->high, norm);
+		zone->notlow = Max(zone->notlow, ~norm);
 	}
 }
 

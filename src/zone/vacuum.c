@@ -205,14 +205,12 @@ add_rows(Vacuum *v, BlockNumber blkno, MtpZoneEntry *entry)
 	{
 		Datum		values[INDEX_MAX_KEYS];
 		bool		isnull[INDEX_MAX_KEYS];
-		MtpZoneEntry row;
 
 		ExecStoreHeapTuple(rows[i], v->slot, false);
 		if (ExecQual(v->predicate, GetPerTupleExprContext(v->estate)))
 		{
 			FormIndexDatum(v->columns, v->slot, v->estate, values, isnull);
-			mtp_zone_of_row(&v->zone, values, isnull, &row);
-			mtp_zone_add(&v->zone, entry, &row);
+			mtp_zone_add_row(&v->zone, entry, values, isnull);
 		}
 		ResetPerTupleExprContext(v->estate);
 	}

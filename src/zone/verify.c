@@ -63,7 +63,8 @@ check_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool ali
 	MtpZoneEntry row;
 	int			height;
 
-	mtp_zone_of_row(&info, values, isnull, &row);
+	mtp_zone_clear(&info, &row);
+	mtp_zone_add_row(&info, &row, values, isnull);
 	UnlockReleaseBuffer(mtp_zone_read_meta(index, BUFFER_LOCK_SHARE, &height));
 	for (int level = 0; level <= height; level++)
 	{

@@ -92,13 +92,13 @@ extern void mtp_zone_meta_init(Page page, int natts, int height);
 /* Raises ERRCODE_INDEX_CORRUPTED unless the page, locked and not new, is one of this level. */
 extern void mtp_zone_check_page(Relation index, Buffer buf, int level);
 
-/* The entry of a row */
-extern void mtp_zone_of_row(const MtpZoneInfo *info, const Datum *values, const bool *isnull,
-							MtpZoneEntry *entry);
-
-/* Empties the entry; makes it as wide as can be; widens it, or one of a page, by another. */
+/* Empties the entry; makes it as wide as can be; widens it by a row. */
 extern void mtp_zone_clear(const MtpZoneInfo *info, MtpZoneEntry *entry);
 extern void mtp_zone_widest(const MtpZoneInfo *info, MtpZoneEntry *entry);
+extern void mtp_zone_add_row(const MtpZoneInfo *info, MtpZoneEntry *entry, const Datum *values,
+							 const bool *isnull);
+
+/* Widens the entry, or one of a page, by another. */
 extern void mtp_zone_add(const MtpZoneInfo *info, MtpZoneEntry *to, const MtpZoneEntry *entry);
 extern void mtp_zone_put(const MtpZoneInfo *info, Page page, uint32 slot,
 						 const MtpZoneEntry *entry);
@@ -233,12 +233,28 @@ extern void mtp_zone_insert(Relation index, uint32 pair, int n, const MtpZoneEnt
 extern void mtp_zone_widen(Relation index, uint32 pair, int n, const MtpZoneEntry *entries);
 
 /*
- * hold.c: puts a row's entry in, at the end of the statement at the latest; puts in what is held of
- * an index, before a scan of it.
+ * hold.c: widens the entries of a pair by a row, or by an entry, at the end of the statement at the
+ * latest; puts in what is held of an index, before a scan of it.
  */
-extern void mtp_zone_hold(Relation index, uint32 pair, const MtpZoneEntry *entry);
+extern void mtp_zone_hold_row(Relation index, uint32 pair, const Datum *values,
+							  const bool *isnull);
+extern void mtp_zone_hold_entry(Relation index, uint32 pair, const MtpZoneEntry *by);
 extern void mtp_zone_flush(Relation index);
 extern void mtp_zone_hold_init(void);
+
+/*
+ * load.c: the table's access method has stored rows, or a batch of them whose index entries core
+ * asks for next.
+ */
+extern void mtp_zone_rows_come(Relation heap, TupleTableSlot **slots, int n);
+extern void mtp_zone_batch_comes(Relation heap, TupleTableSlot **slots, int n);
+
+/* True if the index has the row that core comes with; core will not come with this info again. */
+extern bool mtp_zone_has_row(Relation index, ItemPointer tid, struct IndexInfo *info);
+
+/* How many indexes are taken; and lets those go that a statement has taken in addition. */
+extern int	mtp_zone_loads(void);
+extern void mtp_zone_loads_end(int before);
 
 extern IndexBuildResult *mtp_zone_build(Relation heap, Relation index, struct IndexInfo *info);
 extern void mtp_zone_build_empty(Relation index);

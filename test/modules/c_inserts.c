@@ -1,6 +1,6 @@
 /*
  * c_inserts.c
- *	  Inserts rows as C code may do it, outside of the executor's statements: for t/batch/c_code.pl.
+ *	  Inserts rows as C code may do it, outside of the executor's statements: for t/batch/c_code.pl and t/zone/load.pl.
  *
  * c_inserts.at_commit names a table into which each committing transaction inserts 2,000 rows, by SPI and directly;
  * c_inserts.at_subcommit one for 1,000 rows of each committing subtransaction.  The library is to be loaded
@@ -36,6 +36,7 @@ PGDLLEXPORT void _PG_init(void);
 PG_FUNCTION_INFO_V1(c_insert);
 PG_FUNCTION_INFO_V1(c_insert_sub);
 PG_FUNCTION_INFO_V1(c_insert_multi);
+PG_FUNCTION_INFO_V1(c_insert_turns);
 
 static char *at_commit = NULL;
 static char *at_subcommit = NULL;
@@ -100,6 +101,24 @@ c_insert_sub(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(PG_GETARG_INT32(2));
 }
 
+static TupleTableSlot **
+new_rows(Relation rel, EState *estate, int from, int n, Datum text)
+{
+	TupleTableSlot **slots = palloc(n * sizeof(*slots));
+
+	for (int i = 0; i < n; i++)
+	{
+		slots[i] = table_slot_create(rel, &estate->es_tupleTable);
+		ExecClearTuple(slots[i]);
+		slots[i]->tts_values[0] = Int32GetDatum(from + i);
+		slots[i]->tts_isnull[0] = false;
+		slots[i]->tts_values[1] = text;
+		slots[i]->tts_isnull[1] = false;
+		ExecStoreVirtualTuple(slots[i]);
+	}
+	return slots;
+}
+
 /* c_insert_multi(table, from, n, text): by multi_insert, which announces a load. */
 Datum
 c_insert_multi(PG_FUNCTION_ARGS)
@@ -109,22 +128,12 @@ c_insert_multi(PG_FUNCTION_ARGS)
 	int			n = PG_GETARG_INT32(2);
 	EState	   *estate = CreateExecutorState();
 	ResultRelInfo *rri = makeNode(ResultRelInfo);
-	TupleTableSlot **slots = palloc(n * sizeof(*slots));
+	TupleTableSlot **slots = new_rows(rel, estate, from, n, PG_GETARG_DATUM(3));
 	BulkInsertState bistate = GetBulkInsertState();
 
 	estate->es_output_cid = GetCurrentCommandId(true);
 	InitResultRelInfo(rri, rel, 1, NULL, 0);
 	ExecOpenIndices(rri, false);
-	for (int i = 0; i < n; i++)
-	{
-		slots[i] = table_slot_create(rel, &estate->es_tupleTable);
-		ExecClearTuple(slots[i]);
-		slots[i]->tts_values[0] = Int32GetDatum(from + i);
-		slots[i]->tts_isnull[0] = false;
-		slots[i]->tts_values[1] = PG_GETARG_DATUM(3);
-		slots[i]->tts_isnull[1] = false;
-		ExecStoreVirtualTuple(slots[i]);
-	}
 	table_multi_insert(rel, slots, n, GetCurrentCommandId(true), 0, bistate);
 	for (int i = 0; i < n; i++)
 		(void) INSERT_INDEX_TUPLES(rri, slots[i], estate);
@@ -136,6 +145,49 @@ c_insert_multi(PG_FUNCTION_ARGS)
 	table_close(rel, NoLock);
 	CommandCounterIncrement();
 	PG_RETURN_INT32(n);
+}
+
+/*
+ * c_insert_turns(table, from, n, text): stores a batch of n rows, and another one when the first row has its index entries; when
+ * all have theirs, a third one, and n rows one by one.  Returns how many.
+ */
+Datum
+c_insert_turns(PG_FUNCTION_ARGS)
+{
+	Relation	rel = table_open(PG_GETARG_OID(0), RowExclusiveLock);
+	int			from = PG_GETARG_INT32(1);
+	int			n = PG_GETARG_INT32(2);
+	CommandId	cid = GetCurrentCommandId(true);
+	EState	   *estate = CreateExecutorState();
+	ResultRelInfo *rri = makeNode(ResultRelInfo);
+	TupleTableSlot **rows[4];
+
+	InitResultRelInfo(rri, rel, 1, NULL, 0);
+	ExecOpenIndices(rri, false);
+	for (int turn = 0; turn < 4; turn++)
+		rows[turn] = new_rows(rel, estate, from + turn * n, n, PG_GETARG_DATUM(3));
+	table_multi_insert(rel, rows[0], n, cid, 0, NULL);
+	(void) INSERT_INDEX_TUPLES(rri, rows[0][0], estate);
+	table_multi_insert(rel, rows[1], n, cid, 0, NULL);
+	for (int i = 1; i < n; i++)
+		(void) INSERT_INDEX_TUPLES(rri, rows[0][i], estate);
+	for (int i = 0; i < n; i++)
+		(void) INSERT_INDEX_TUPLES(rri, rows[1][i], estate);
+	table_multi_insert(rel, rows[2], n, cid, 0, NULL);
+	for (int i = 0; i < n; i++)
+		(void) INSERT_INDEX_TUPLES(rri, rows[2][i], estate);
+	for (int i = 0; i < n; i++)
+	{
+		table_tuple_insert(rel, rows[3][i], cid, 0, NULL);
+		(void) INSERT_INDEX_TUPLES(rri, rows[3][i], estate);
+	}
+	table_finish_bulk_insert(rel, 0);
+	ExecCloseIndices(rri);
+	ExecResetTupleTable(estate->es_tupleTable, false);
+	FreeExecutorState(estate);
+	table_close(rel, NoLock);
+	CommandCounterIncrement();
+	PG_RETURN_INT32(4 * n);
 }
 
 static void
