@@ -73,6 +73,7 @@ typedef TU_UpdateIndexes MtpUpdateIndexes;
 #define MtpBtreeNewPage(rel, heap) _bt_allocbuf(rel, heap)
 #define MtpBtreeFinishSplit(rel, heap, buf, stack) _bt_finish_split(rel, heap, buf, stack)
 #define MtpBuildInParallel(am) ((am)->amcanbuildparallel = true)
+#define MtpSummarizes(am) ((am)->amsummarizing = true)
 #define MtpBuildWorkers(info, heap, index) ((info)->ii_ParallelWorkers)
 #else
 #include "storage/lmgr.h"
@@ -109,6 +110,7 @@ typedef bool MtpUpdateIndexes;
 #define MtpBtreeNewPage(rel, heap) _bt_getbuf(rel, P_NEW, BT_WRITE)
 #define MtpBtreeFinishSplit(rel, heap, buf, stack) _bt_finish_split(rel, buf, stack)
 #define MtpBuildInParallel(am) ((void) 0)
+#define MtpSummarizes(am) ((void) 0)
 #define MtpBuildWorkers(info, heap, index) \
 	plan_create_index_workers(RelationGetRelid(heap), RelationGetRelid(index))
 #define Anum_pg_database_datlocale Anum_pg_database_daticulocale

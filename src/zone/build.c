@@ -10,8 +10,11 @@
 
 #include "access/heapam.h"
 #include "access/tableam.h"
+#include "access/visibilitymap.h"
 #include "access/xloginsert.h"
 #include "index/build.h"
+#include "miscadmin.h"
+#include "nodes/execnodes.h"
 #include "opclass/validate.h"
 #include "wal/writer.h"
 
@@ -24,6 +27,7 @@ typedef struct Build
 {
 	MtpIndexBuild b;			/* the first, which all access methods have */
 	Relation	heap;
+	struct IndexInfo *info;
 } Build;
 
 /* What a process is collecting: the entry of the pair that it reads */
@@ -133,6 +137,35 @@ prepare(MtpIndexBuild *b)
 	mtp_zone_extend(b->index, pages == 0 ? MTP_ZONE_META : mtp_zone_block(info, 0, pages - 1));
 }
 
+/*
+ * Where versions of rows have newer ones on their page, and old snapshots may see them, core hands
+ * over the newest alone, and lets these snapshots do without a new index; not without one that it
+ * builds again.  So the pages that may have such are read: then the index is for all snapshots.
+ */
+static void
+add_passing(Build *b, const MtpZoneInfo *info)
+{
+	MtpZoneRows *rows = mtp_zone_rows_begin(b->heap, b->b.index, NULL);
+	BlockNumber length = RelationGetNumberOfBlocks(b->heap);
+	Buffer		map = InvalidBuffer;
+
+	for (BlockNumber blkno = 0; blkno < length; blkno++)
+	{
+		MtpZoneEntry entry;
+
+		CHECK_FOR_INTERRUPTS();
+		if (VM_ALL_VISIBLE(b->heap, blkno, &map))
+			continue;
+		mtp_zone_clear(info, &entry);
+		mtp_zone_rows_add(rows, blkno, &entry);
+		put(b->b.index, info, 0, blkno / MTP_ZONE_BLOCKS, &entry);
+	}
+	if (BufferIsValid(map))
+		ReleaseBuffer(map);
+	mtp_zone_rows_end(rows);
+	b->info->ii_BrokenHotChain = false;
+}
+
 /* Makes the levels above and the metapage, and logs all pages. */
 static void
 write_index(MtpIndexBuild *b)
@@ -142,6 +175,8 @@ write_index(MtpIndexBuild *b)
 	int			height = 0;
 	Buffer		meta;
 
+	if (((Build *) b)->info->ii_BrokenHotChain)
+		add_passing((Build *) b, &info);
 	for (; pages > 1; height++)
 		pages = add_level(b->index, &info, height + 1, pages);
 	meta = ReadBuffer(b->index, MTP_ZONE_META);
@@ -201,7 +236,7 @@ check_table(Relation heap)
 IndexBuildResult *
 mtp_zone_build(Relation heap, Relation index, struct IndexInfo *info)
 {
-	Build		b = {.b.ops = &build_ops,.b.index = index,.heap = heap};
+	Build		b = {.b.ops = &build_ops,.b.index = index,.heap = heap,.info = info};
 
 	check_table(heap);
 	mtp_opclass_check_collations(index);

@@ -7,6 +7,7 @@
 #include "access/nbtree.h"
 #include "access/reloptions.h"
 #include "core/compat.h"
+#include "nodes/execnodes.h"
 #include "opclass/opclass.h"
 #include "opclass/validate.h"
 
@@ -27,8 +28,15 @@ static bool
 zone_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
 			IndexUniqueCheck check, bool unchanged, struct IndexInfo *info)
 {
+	/*
+	 * An UPDATE's new value: pruning removes the old version if it is HOT, and VACUUM is not told.
+	 * Only UPDATEs find out whether values are unchanged.
+	 */
+	bool		due = info->ii_CheckedUnchanged && !unchanged;
+
 	if (!mtp_zone_has_row(index, tid, info))
-		mtp_zone_hold_row(index, ItemPointerGetBlockNumber(tid) / MTP_ZONE_BLOCKS, values, isnull);
+		mtp_zone_hold_row(index, ItemPointerGetBlockNumber(tid) / MTP_ZONE_BLOCKS, values, isnull,
+						  due);
 	return false;
 }
 
@@ -45,6 +53,7 @@ mtp_zone_handler(PG_FUNCTION_ARGS)
 	am->amoptionalkey = true;
 	am->amsearchnulls = true;
 	MtpBuildInParallel(am);
+	MtpSummarizes(am);
 
 	am->ambuild = mtp_zone_build;
 	am->ambuildempty = mtp_zone_build_empty;

@@ -26,6 +26,7 @@
 typedef struct Held
 {
 	Oid			indexid;
+	MtpLocator	locator;		/* the file that they are of */
 	MtpZoneInfo info;			/* a copy: the relcache's may go meanwhile */
 	uint32		pair;			/* the first */
 	uint32		n;
@@ -34,6 +35,7 @@ typedef struct Held
 
 static Held held[HELD_MOST];
 static int	nheld = 0;
+static bool committing = false;
 
 static ExecutorStart_hook_type next_start;
 static ExecutorFinish_hook_type next_finish;
@@ -46,6 +48,13 @@ put_in(Relation index, uint32 pair, int n, const MtpZoneEntry *entries)
 	mtp_zone_insert(index, pair, n, entries);
 	if (IsolationIsSerializable())
 		CheckForSerializableConflictIn(index, NULL, InvalidBlockNumber);
+}
+
+static inline bool
+is_of(const Held *h, Relation index)
+{
+	return h->indexid == RelationGetRelid(index) &&
+		MtpLocatorEquals(h->locator, MtpRelLocator(index));
 }
 
 /* The entry of a pair, if it stands near enough to those that are held. */
@@ -69,6 +78,7 @@ static void
 begin(Held *h, Relation index, uint32 pair)
 {
 	h->indexid = RelationGetRelid(index);
+	h->locator = MtpRelLocator(index);
 	h->info = *mtp_zone_info(index);
 	h->pair = pair;
 	h->n = 1;
@@ -86,11 +96,11 @@ hold(Relation index, uint32 pair, Held *passing, Held **by)
 	MtpZoneEntry *entry;
 
 	for (int i = 0; i < nheld && h == NULL; i++)
-		if (held[i].indexid == RelationGetRelid(index))
+		if (is_of(&held[i], index))
 			h = &held[i];
 	if (h == NULL)
 	{
-		h = nheld < HELD_MOST ? &held[nheld] : passing;
+		h = nheld < HELD_MOST && !committing ? &held[nheld] : passing;
 		begin(h, index, pair);
 		if (h != passing)
 			nheld++;
@@ -107,13 +117,15 @@ hold(Relation index, uint32 pair, Held *passing, Held **by)
 }
 
 void
-mtp_zone_hold_row(Relation index, uint32 pair, const Datum *values, const bool *isnull)
+mtp_zone_hold_row(Relation index, uint32 pair, const Datum *values, const bool *isnull, bool due)
 {
 	Held		passing;
 	Held	   *h;
 	MtpZoneEntry *entry = hold(index, pair, &passing, &h);
 
 	mtp_zone_add_row(&h->info, entry, values, isnull);
+	if (due)
+		entry->flags[0] |= MTP_ZONE_DUE;
 	if (h == &passing)
 		put_in(index, pair, 1, entry);
 }
@@ -134,7 +146,7 @@ void
 mtp_zone_flush(Relation index)
 {
 	for (int i = 0; i < nheld; i++)
-		if (held[i].indexid == RelationGetRelid(index))
+		if (is_of(&held[i], index))
 		{
 			put_in(index, held[i].pair, held[i].n, held[i].entries);
 			held[i] = held[--nheld];
@@ -143,22 +155,25 @@ mtp_zone_flush(Relation index)
 }
 
 /*
- * An index that was made in a subtransaction which has failed is not there any more.  In a failed
- * transaction nothing can be read: the entries wait for ROLLBACK TO, or are forgotten at its end.
+ * An index that a subtransaction has dropped, or given a new file, comes back with its old one if
+ * the subtransaction fails: its entries are kept.  In a failed transaction nothing can be read:
+ * they wait for ROLLBACK TO.
  */
 static void
 flush_all(void)
 {
-	while (nheld > 0 && IsTransactionState())
+	for (int i = nheld - 1; i >= 0 && IsTransactionState(); i--)
 	{
-		Relation	index = try_relation_open(held[nheld - 1].indexid, RowExclusiveLock);
+		Relation	index = try_relation_open(held[i].indexid, RowExclusiveLock);
 
-		if (index != NULL)
+		if (index == NULL)
+			continue;
+		if (is_of(&held[i], index))
 		{
-			put_in(index, held[nheld - 1].pair, held[nheld - 1].n, held[nheld - 1].entries);
-			relation_close(index, RowExclusiveLock);
+			put_in(index, held[i].pair, held[i].n, held[i].entries);
+			held[i] = held[--nheld];
 		}
-		nheld--;
+		relation_close(index, RowExclusiveLock);
 	}
 }
 
@@ -188,27 +203,33 @@ static void
 utility(PlannedStmt *pstmt, const char *text, bool read_only, ProcessUtilityContext context,
 		ParamListInfo params, QueryEnvironment *env, DestReceiver *dest, QueryCompletion *done)
 {
-	int			loads = mtp_zone_loads();
-
 	if (nheld > 0)
 		flush_all();
 	if (next_utility)
 		next_utility(pstmt, text, read_only, context, params, env, dest, done);
 	else
 		standard_ProcessUtility(pstmt, text, read_only, context, params, env, dest, done);
-	mtp_zone_loads_end(loads);
+	mtp_zone_loads_end();
 	if (nheld > 0)
 		flush_all();
 }
 
+/* What other callbacks store after this one, at commit, is not held. */
 static void
 transaction(XactEvent event, void *arg)
 {
-	if (event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE)
+	committing = event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE;
+	if (committing)
 		flush_all();
-	else if (event == XACT_EVENT_ABORT)
-		nheld = 0;
-	mtp_zone_loads_end(0);
+	nheld = 0;
+	mtp_zone_loads_end();
+}
+
+static void
+subtransaction(SubXactEvent event, SubTransactionId id, SubTransactionId parent, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		mtp_zone_loads_end();
 }
 
 void
@@ -221,4 +242,5 @@ mtp_zone_hold_init(void)
 	next_utility = ProcessUtility_hook;
 	ProcessUtility_hook = utility;
 	RegisterXactCallback(transaction, NULL);
+	RegisterSubXactCallback(subtransaction, NULL);
 }

@@ -3,11 +3,15 @@
  *	  Takes the rows of a load a batch at a time, where the table's access method hands them over.
  *
  * Core forms the values of each row for each index, and calls it: for a zone index that costs three
- * times what the index does with them.  So an index that meets a row of a batch is *taken*: until
- * the statement ends, whatever rows this backend stores in its table widen its entries right then.
- * When core comes with a row of a later batch, the statement's IndexInfo is marked: core passes
- * over an index that is not ready for insertions.  All rows that would have come with this
- * IndexInfo are of that batch, or are stored later.
+ * times what the index does with them.  So an index that meets a row of a statement's first batch
+ * is *taken*: whatever rows this backend stores in its table widen its entries right then.  When
+ * core comes with a row of a later batch, the statement's IndexInfo is marked: core passes over an
+ * index that is not ready for insertions.  All rows that would have come with this IndexInfo are of
+ * that batch, or are stored later; a caller that stores two batches before it asks for the entries
+ * of the first one finds no index taken.
+ *
+ * An IndexInfo is marked only while its index is taken: until the statement ends, or one within it.
+ * Core comes with the rows then as before, until the index is taken again.
  *
  * Expressions and predicates need the executor, so core comes with each row of their indexes.
  */
@@ -15,7 +19,9 @@
 
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "lib/ilist.h"
 #include "nodes/execnodes.h"
+#include "utils/memutils.h"
 
 #define TAKEN_MOST	8
 #define BATCH_MOST	1000		/* rows, as COPY buffers them */
@@ -30,10 +36,21 @@ typedef struct Taken
 static Taken taken[TAKEN_MOST];
 static int	ntaken = 0;
 
+/* An IndexInfo that is marked, as long as its memory is there */
+typedef struct Mark
+{
+	dlist_node	node;
+	IndexInfo  *info;			/* NULL if it is marked no more */
+	MemoryContextCallback callback;
+} Mark;
+
+static dlist_head marks = DLIST_STATIC_INIT(marks);
+
 /* The last batch: its table, its number, and where its rows are */
 static struct
 {
 	Oid			heapid;
+	bool		first;			/* of the statement, or of those in a row of this table */
 	uint64		number;
 	int			n;
 	ItemPointerData tids[BATCH_MOST];
@@ -101,6 +118,7 @@ mtp_zone_batch_comes(Relation heap, TupleTableSlot **slots, int n)
 	if (n == 0)
 		return;
 	mtp_zone_rows_come(heap, slots, n);
+	last.first = last.heapid != RelationGetRelid(heap);
 	last.heapid = RelationGetRelid(heap);
 	last.number++;
 	last.n = ntaken > 0 && n <= BATCH_MOST ? n : 0;
@@ -115,7 +133,8 @@ take(Oid indexid, IndexInfo *info)
 	for (int i = 0; i < ntaken; i++)
 		if (taken[i].indexid == indexid)
 			return i;
-	if (ntaken < TAKEN_MOST && info->ii_Expressions == NIL && info->ii_Predicate == NIL)
+	if (last.first && ntaken < TAKEN_MOST && info->ii_Expressions == NIL &&
+		info->ii_Predicate == NIL)
 	{
 		Taken	   *t = &taken[ntaken++];
 
@@ -124,6 +143,29 @@ take(Oid indexid, IndexInfo *info)
 		t->since = last.number;
 	}
 	return -1;
+}
+
+static void
+forget_mark(void *arg)
+{
+	Mark	   *m = arg;
+
+	if (m->info != NULL)
+		dlist_delete(&m->node);
+}
+
+static void
+mark(IndexInfo *info)
+{
+	MemoryContext cxt = GetMemoryChunkContext(info);
+	Mark	   *m = MemoryContextAlloc(cxt, sizeof(Mark));
+
+	m->info = info;
+	m->callback.func = forget_mark;
+	m->callback.arg = m;
+	MemoryContextRegisterResetCallback(cxt, &m->callback);
+	dlist_push_head(&marks, &m->node);
+	info->ii_ReadyForInserts = false;
 }
 
 bool
@@ -139,22 +181,22 @@ mtp_zone_has_row(Relation index, ItemPointer tid, IndexInfo *info)
 	for (int i = 0; i < last.n; i++)
 		if (ItemPointerEquals(&last.tids[i], tid))
 		{
-			info->ii_ReadyForInserts = false;
+			mark(info);
 			return true;
 		}
 	return false;
 }
 
-int
-mtp_zone_loads(void)
-{
-	return ntaken;
-}
-
-/* An error may have ended the transaction meanwhile. */
 void
-mtp_zone_loads_end(int before)
+mtp_zone_loads_end(void)
 {
-	ntaken = Min(ntaken, before);
+	while (!dlist_is_empty(&marks))
+	{
+		Mark	   *m = dlist_container(Mark, node, dlist_pop_head_node(&marks));
+
+		m->info->ii_ReadyForInserts = true;
+		m->info = NULL;
+	}
+	ntaken = 0;
 	last.heapid = InvalidOid;
 }

@@ -157,8 +157,11 @@ mtp_zone_add(const MtpZoneInfo *info, MtpZoneEntry *to, const MtpZoneEntry *entr
 void
 mtp_zone_put(const MtpZoneInfo *info, Page page, uint32 slot, const MtpZoneEntry *entry)
 {
-	widen(info, zones_of(info, page, slot), mtp_zone_flags(info, page, slot), entry->zones,
-		  entry->flags);
+	uint8	   *flags = mtp_zone_flags(info, page, slot);
+
+	widen(info, zones_of(info, page, slot), flags, entry->zones, entry->flags);
+	if (MtpZoneTailOf(page)->level == 0)
+		*flags |= entry->flags[0] & MTP_ZONE_DUE;
 }
 
 void

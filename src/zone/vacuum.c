@@ -9,17 +9,13 @@
 #include "zone/zone.h"
 
 #include "access/generic_xlog.h"
-#include "access/heapam.h"
 #include "access/table.h"
 #include "access/visibilitymap.h"
-#include "catalog/index.h"
 #include "commands/vacuum.h"
 #include "core/compat.h"
 #include "core/inject.h"
-#include "executor/executor.h"
 #include "index/vacuum.h"
 #include "miscadmin.h"
-#include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
 typedef struct Vacuum
@@ -29,13 +25,7 @@ typedef struct Vacuum
 	Relation	heap;
 	MtpZoneInfo zone;			/* a copy: the relcache's may go meanwhile */
 	BlockNumber length;			/* of the table, at first */
-
-	/* What computes a row's values */
-	struct IndexInfo *columns;
-	EState	   *estate;
-	TupleTableSlot *slot;
-	ExprState  *predicate;
-	MemoryContext cxt;			/* reset for each page */
+	MtpZoneRows *rows;
 } Vacuum;
 
 static void
@@ -152,78 +142,6 @@ mtp_zone_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 
 /* ---------- what is left ---------- */
 
-/*
- * Copies the rows of a block.  All of them: one that is dead here may be one that a standby's
- * snapshot sees, until its removal is replayed there.  *lost is set if one that is not alive can't
- * be looked at: what it has in TOAST may go, and an expression may fail on a row that comes.
- */
-static int
-copy_rows(Vacuum *v, BlockNumber blkno, HeapTuple *rows, bool *lost)
-{
-	bool		computed = v->columns->ii_Expressions != NIL || v->columns->ii_Predicate != NIL;
-	Buffer		buf = ReadBufferExtended(v->heap, MAIN_FORKNUM, blkno, RBM_NORMAL,
-										 v->info->strategy);
-	Page		page = BufferGetPage(buf);
-	int			n = 0;
-
-	LockBuffer(buf, BUFFER_LOCK_SHARE);
-	for (OffsetNumber off = FirstOffsetNumber;
-		 !PageIsNew(page) && off <= PageGetMaxOffsetNumber(page); off++)
-	{
-		ItemId		lp = PageGetItemId(page, off);
-		HeapTupleData row = {.t_tableOid = RelationGetRelid(v->heap)};
-		TransactionId dead_after;
-
-		if (!ItemIdIsNormal(lp))
-			continue;
-		row.t_data = (HeapTupleHeader) PageGetItem(page, lp);
-		row.t_len = ItemIdGetLength(lp);
-		ItemPointerSet(&row.t_self, blkno, off);
-		if ((computed || HeapTupleHasExternal(&row)) &&
-			HeapTupleSatisfiesVacuumHorizon(&row, buf, &dead_after) != HEAPTUPLE_LIVE)
-			*lost = true;
-		else
-			rows[n++] = heap_copytuple(&row);
-	}
-	UnlockReleaseBuffer(buf);
-	return n;
-}
-
-/*
- * Widens an entry by the rows of a block, whose functions are called without any lock.  Where a row
- * is lost it becomes as wide as can be, and the next VACUUM computes it again.
- */
-static void
-add_rows(Vacuum *v, BlockNumber blkno, MtpZoneEntry *entry)
-{
-	MemoryContext old = MemoryContextSwitchTo(v->cxt);
-	HeapTuple  *rows = palloc(MaxHeapTuplesPerPage * sizeof(HeapTuple));
-	bool		lost = false;
-	int			n = copy_rows(v, blkno, rows, &lost);
-
-	for (int i = 0; i < n; i++)
-	{
-		Datum		values[INDEX_MAX_KEYS];
-		bool		isnull[INDEX_MAX_KEYS];
-
-		ExecStoreHeapTuple(rows[i], v->slot, false);
-		if (ExecQual(v->predicate, GetPerTupleExprContext(v->estate)))
-		{
-			FormIndexDatum(v->columns, v->slot, v->estate, values, isnull);
-			mtp_zone_add_row(&v->zone, entry, values, isnull);
-		}
-		ResetPerTupleExprContext(v->estate);
-	}
-	if (lost)
-	{
-		mtp_zone_widest(&v->zone, entry);
-		entry->flags[0] |= MTP_ZONE_DUE;
-	}
-	ExecClearTuple(v->slot);
-	MemoryContextSwitchTo(old);
-	MemoryContextReset(v->cxt);
-}
-
 /* True if the entry is to be computed: it is marked or open, or it is behind the table's end. */
 static bool
 is_due(Vacuum *v, Page page, uint32 number, uint32 slot)
@@ -281,7 +199,7 @@ compute_page(Vacuum *v, uint32 number)
 			BlockNumber blkno = (number * v->zone.fanout + slots[i]) * MTP_ZONE_BLOCKS + j;
 
 			if (blkno < RelationGetNumberOfBlocks(v->heap))
-				add_rows(v, blkno, &entry);
+				mtp_zone_rows_add(v->rows, blkno, &entry);
 		}
 		close_entry(v, number, slots[i], &entry);
 	}
@@ -345,28 +263,17 @@ compute_level(Vacuum *v, int level, BlockNumber length)
 static void
 compute(Vacuum *v)
 {
-	ExprContext *econtext;
 	int			height;
 	bool		changed = false;
 	BlockNumber length = mtp_index_length(v->index);
 
 	UnlockReleaseBuffer(mtp_zone_read_meta(v->index, BUFFER_LOCK_SHARE, &height));
-	v->columns = BuildIndexInfo(v->index);
-	v->estate = CreateExecutorState();
-	v->slot = MakeSingleTupleTableSlot(RelationGetDescr(v->heap), &TTSOpsHeapTuple);
-	econtext = GetPerTupleExprContext(v->estate);
-	econtext->ecxt_scantuple = v->slot;
-	v->predicate = ExecPrepareQual(v->columns->ii_Predicate, v->estate);
-	v->cxt = AllocSetContextCreate(CurrentMemoryContext, "mtpower zone", ALLOCSET_DEFAULT_SIZES);
-
+	v->rows = mtp_zone_rows_begin(v->heap, v->index, v->info->strategy);
 	for (uint32 number = 0; mtp_zone_block(&v->zone, 0, number) < length; number++)
 		changed |= compute_page(v, number);
 	for (int level = 1; changed && level <= height; level++)
 		compute_level(v, level, length);
-
-	MemoryContextDelete(v->cxt);
-	ExecDropSingleTupleTableSlot(v->slot);
-	FreeExecutorState(v->estate);
+	mtp_zone_rows_end(v->rows);
 }
 
 IndexBulkDeleteResult *

@@ -41,7 +41,7 @@ typedef struct MtpZone
 /* Flags of an entry, for each column; the last two stand in the first column's */
 #define MTP_ZONE_NULLS		0x01	/* there may be nulls */
 #define MTP_ZONE_OPEN		0x02	/* VACUUM computes it: it matches everything */
-#define MTP_ZONE_DUE		0x04	/* rows have gone: VACUUM is to compute it */
+#define MTP_ZONE_DUE		0x04	/* rows have gone, or will: VACUUM is to compute it */
 
 /* An entry, while it is made */
 typedef struct MtpZoneEntry
@@ -141,6 +141,22 @@ extern Buffer mtp_zone_read(Relation index, int level, uint32 number, int access
 /* The metapage, locked */
 extern Buffer mtp_zone_read_meta(Relation index, int access, int *height);
 
+/* ---------- rows.c: all versions of rows of a page ---------- */
+
+typedef struct MtpZoneRows MtpZoneRows;
+
+/* The heap is open, and the index; nothing else is held. */
+extern MtpZoneRows *mtp_zone_rows_begin(Relation heap, Relation index,
+										BufferAccessStrategy strategy);
+extern void mtp_zone_rows_end(MtpZoneRows *rows);
+
+/*
+ * Widens an entry by the rows of a block, whose functions are called without any lock.  Where a row
+ * is lost it becomes as wide as can be, and due; due also where rows will go without VACUUM's
+ * asking for them.
+ */
+extern void mtp_zone_rows_add(MtpZoneRows *rows, BlockNumber blkno, MtpZoneEntry *entry);
+
 /* ---------- search.c: pairs that may have matching rows ---------- */
 
 /* What a search wants of a column */
@@ -234,10 +250,11 @@ extern void mtp_zone_widen(Relation index, uint32 pair, int n, const MtpZoneEntr
 
 /*
  * hold.c: widens the entries of a pair by a row, or by an entry, at the end of the statement at the
- * latest; puts in what is held of an index, before a scan of it.
+ * latest; puts in what is held of an index, before a scan of it.  due: if the entry of the pair is
+ * not wide enough it becomes due.
  */
 extern void mtp_zone_hold_row(Relation index, uint32 pair, const Datum *values,
-							  const bool *isnull);
+							  const bool *isnull, bool due);
 extern void mtp_zone_hold_entry(Relation index, uint32 pair, const MtpZoneEntry *by);
 extern void mtp_zone_flush(Relation index);
 extern void mtp_zone_hold_init(void);
@@ -249,12 +266,14 @@ extern void mtp_zone_hold_init(void);
 extern void mtp_zone_rows_come(Relation heap, TupleTableSlot **slots, int n);
 extern void mtp_zone_batch_comes(Relation heap, TupleTableSlot **slots, int n);
 
-/* True if the index has the row that core comes with; core will not come with this info again. */
+/*
+ * True if the index has the row that core comes with.  Core does not come with this info again
+ * until mtp_zone_loads_end().
+ */
 extern bool mtp_zone_has_row(Relation index, ItemPointer tid, struct IndexInfo *info);
 
-/* How many indexes are taken; and lets those go that a statement has taken in addition. */
-extern int	mtp_zone_loads(void);
-extern void mtp_zone_loads_end(int before);
+/* Lets all go that are taken, which may be done at any time. */
+extern void mtp_zone_loads_end(void);
 
 extern IndexBuildResult *mtp_zone_build(Relation heap, Relation index, struct IndexInfo *info);
 extern void mtp_zone_build_empty(Relation index);

@@ -3,6 +3,7 @@
  *	  Inserts rows as C code may do it, outside of the executor's statements: for t/batch/c_code.pl and t/zone/load.pl.
  *
  * c_inserts.at_commit names a table into which each committing transaction inserts 2,000 rows, by SPI and directly;
+ * c_inserts.directly_at_commit one for 1,000 rows, directly alone;
  * c_inserts.at_subcommit one for 1,000 rows of each committing subtransaction.  The library is to be loaded
  * before mtpower, so that its callbacks run after mtpower's.
  */
@@ -13,9 +14,11 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "commands/tablecmds.h"
 #include "executor/executor.h"
 #include "executor/spi.h"
 #include "fmgr.h"
+#include "funcapi.h"
 #include "nodes/makefuncs.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -37,8 +40,12 @@ PG_FUNCTION_INFO_V1(c_insert);
 PG_FUNCTION_INFO_V1(c_insert_sub);
 PG_FUNCTION_INFO_V1(c_insert_multi);
 PG_FUNCTION_INFO_V1(c_insert_turns);
+PG_FUNCTION_INFO_V1(c_insert_late);
+PG_FUNCTION_INFO_V1(c_insert_rows);
+PG_FUNCTION_INFO_V1(c_insert_truncated);
 
 static char *at_commit = NULL;
+static char *directly_at_commit = NULL;
 static char *at_subcommit = NULL;
 
 /* The table's first column gets from .. from + n - 1, the second one the text. */
@@ -190,12 +197,127 @@ c_insert_turns(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(4 * n);
 }
 
+/* c_insert_late(table, from, n, text): three batches of n rows, the first one of which has its index entries last.  Returns how many. */
+Datum
+c_insert_late(PG_FUNCTION_ARGS)
+{
+	Relation	rel = table_open(PG_GETARG_OID(0), RowExclusiveLock);
+	int			n = PG_GETARG_INT32(2);
+	CommandId	cid = GetCurrentCommandId(true);
+	EState	   *estate = CreateExecutorState();
+	ResultRelInfo *rri = makeNode(ResultRelInfo);
+	TupleTableSlot **rows[3];
+
+	InitResultRelInfo(rri, rel, 1, NULL, 0);
+	ExecOpenIndices(rri, false);
+	for (int turn = 0; turn < 3; turn++)
+	{
+		rows[turn] = new_rows(rel, estate, PG_GETARG_INT32(1) + turn * n, n, PG_GETARG_DATUM(3));
+		table_multi_insert(rel, rows[turn], n, cid, 0, NULL);
+		for (int i = 0; turn > 0 && i < n; i++)
+			(void) INSERT_INDEX_TUPLES(rri, rows[turn][i], estate);
+	}
+	for (int i = 0; i < n; i++)
+		(void) INSERT_INDEX_TUPLES(rri, rows[0][i], estate);
+	table_finish_bulk_insert(rel, 0);
+	ExecCloseIndices(rri);
+	ExecResetTupleTable(estate->es_tupleTable, false);
+	FreeExecutorState(estate);
+	table_close(rel, NoLock);
+	CommandCounterIncrement();
+	PG_RETURN_INT32(3 * n);
+}
+
+typedef struct Load
+{
+	Relation	rel;
+	EState	   *estate;
+	ResultRelInfo *rri;
+} Load;
+
+/*
+ * c_insert_rows(table, from, n, text, calls): stores a batch of n rows before it returns each of so many rows: a cursor's FETCHes
+ * go on with one load.
+ */
+Datum
+c_insert_rows(PG_FUNCTION_ARGS)
+{
+	int			n = PG_GETARG_INT32(2);
+	FuncCallContext *call;
+	Load	   *load;
+	MemoryContext old;
+	TupleTableSlot **slots;
+
+	if (SRF_IS_FIRSTCALL())
+	{
+		call = SRF_FIRSTCALL_INIT();
+		old = MemoryContextSwitchTo(call->multi_call_memory_ctx);
+		load = call->user_fctx = palloc(sizeof(Load));
+		load->rel = table_open(PG_GETARG_OID(0), RowExclusiveLock);
+		load->estate = CreateExecutorState();
+		load->rri = makeNode(ResultRelInfo);
+		InitResultRelInfo(load->rri, load->rel, 1, NULL, 0);
+		ExecOpenIndices(load->rri, false);
+		MemoryContextSwitchTo(old);
+	}
+	call = SRF_PERCALL_SETUP();
+	load = call->user_fctx;
+	if (call->call_cntr >= PG_GETARG_INT32(4))
+	{
+		ExecCloseIndices(load->rri);
+		ExecResetTupleTable(load->estate->es_tupleTable, false);
+		table_close(load->rel, NoLock);
+		SRF_RETURN_DONE(call);
+	}
+	old = MemoryContextSwitchTo(call->multi_call_memory_ctx);
+	slots = new_rows(load->rel, load->estate, PG_GETARG_INT32(1) + call->call_cntr * n, n, PG_GETARG_DATUM(3));
+	table_multi_insert(load->rel, slots, n, GetCurrentCommandId(true), 0, NULL);
+	for (int i = 0; i < n; i++)
+		(void) INSERT_INDEX_TUPLES(load->rri, slots[i], load->estate);
+	MemoryContextSwitchTo(old);
+	SRF_RETURN_NEXT(call, Int32GetDatum(n));
+}
+
+/*
+ * c_insert_truncated(table, from, text): inserts a row, and in a subtransaction that is rolled back truncates the table and inserts
+ * another one: no statement, as logical replication's parallel apply does it.
+ */
+Datum
+c_insert_truncated(PG_FUNCTION_ARGS)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	Oid			relid = PG_GETARG_OID(0);
+	Relation	rel;
+
+	insert(relid, PG_GETARG_INT32(1), 1, text_to_cstring(PG_GETARG_TEXT_PP(2)), NoLock);
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(cxt);
+	rel = table_open(relid, AccessExclusiveLock);
+#if PG_VERSION_NUM >= 160000
+	ExecuteTruncateGuts(list_make1(rel), list_make1_oid(relid), NIL, DROP_RESTRICT, false, false);
+#else
+	ExecuteTruncateGuts(list_make1(rel), list_make1_oid(relid), NIL, DROP_RESTRICT, false);
+#endif
+	table_close(rel, NoLock);
+	CommandCounterIncrement();
+	insert(relid, 7, 1, "gone", NoLock);
+	RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = owner;
+	PG_RETURN_INT32(1);
+}
+
 static void
 callback(XactEvent event, void *arg)
 {
 	char		query[200];
 
-	if ((event != XACT_EVENT_PRE_COMMIT && event != XACT_EVENT_PRE_PREPARE) || at_commit[0] == '\0')
+	if (event != XACT_EVENT_PRE_COMMIT && event != XACT_EVENT_PRE_PREPARE)
+		return;
+	if (directly_at_commit[0] != '\0')
+		insert(RangeVarGetRelid(makeRangeVar(NULL, directly_at_commit, -1), NoLock, false), 1, 1000, "commit, last", NoLock);
+	if (at_commit[0] == '\0')
 		return;
 	insert(RangeVarGetRelid(makeRangeVar(NULL, at_commit, -1), NoLock, false), 1, 1000, "commit, directly", NoLock);
 	snprintf(query, sizeof(query),
@@ -220,6 +342,8 @@ _PG_init(void)
 {
 	DefineCustomStringVariable("c_inserts.at_commit", "Table to insert into at commit.", NULL,
 							   &at_commit, "", PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable("c_inserts.directly_at_commit", "Table to insert into at commit, directly alone.", NULL,
+							   &directly_at_commit, "", PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable("c_inserts.at_subcommit", "Table to insert into at subtransactions' commit.", NULL,
 							   &at_subcommit, "", PGC_USERSET, 0, NULL, NULL, NULL);
 	RegisterXactCallback(callback, NULL);
