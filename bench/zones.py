@@ -1,10 +1,16 @@
 """Measures zone indexes on a table in the order of its rows, beside btree and BRIN."""
+import shutil
 import time
 
-from harness import ROUNDS, ROWS, part
+from data import AMS
+from events import EVENTS, events_file
+from harness import PAIRS, ROUNDS, ROWS, part
+from instructions import COUNT as COUNTED, SIZES, backends, check_valgrind, compare_counts, database
+from loads import LIVE
 from restarts import restart
-from server import Failed
+from server import Failed, Server
 from steady import PLAIN
+from tables import LINEITEM, flights_file, flights_sql, lineitem_file
 
 # side -> what is behind CREATE INDEX ... ON z_SIDE USING
 INDEXES = {
@@ -92,7 +98,7 @@ def part_zones(b):
     b.compare('COPY', {
         'mtpower': lambda: load(b, path, True),
         'no_index': lambda: load(b, path, False)
-    }, targets={'no_index': 0.926})
+    }, rounds=PAIRS, targets={'no_index': 0.926})
     b.compare('CREATE INDEX', {side: lambda side=side: create(b, side, 'z_' + side)
                                for side in INDEXES}, targets={'btree': 2.5})
     b.show('size', {side: [b.sizes('z_' + side)['z_%s_i' % side]] * ROUNDS for side in INDEXES},
@@ -110,3 +116,81 @@ def part_zones(b):
         for side in ('mtpower', 'btree')
     }, targets={'btree': 0.8})
     b.server.sql('DROP TABLE z, z_mtpower, z_btree, z_brin, z_brin_2, z_probes')
+
+
+def real(b, name, ddl, column, copy, most):
+    """A table of real life with one index, on a column that grows with the rows: COPY, the size,
+    and counts of the rows of a value, or up to `most` behind it, in a nested loop."""
+    sizes = {'mtpower': [], LIVE: []}
+
+    def load_real(am, indexed=True):
+        b.server.sql('DROP TABLE IF EXISTS {0}; {1}'.format(name, ddl(AMS[am][0])))
+        index = 'mtpower_zone' if am == 'mtpower' else 'btree'
+        if indexed:
+            b.server.sql('CREATE INDEX %s_i ON %s USING %s (%s)' % (name, name, index, column))
+        b.server.sql('CHECKPOINT')
+        took = b.server.timed(copy)
+        if indexed:
+            sizes['mtpower' if am == 'mtpower' else LIVE].append(b.sizes(name)[name + '_i'])
+        return took
+
+    b.compare(name + ', COPY', {
+        'mtpower': lambda: load_real('mtpower'),
+        LIVE: lambda: load_real('heap'),
+        'no_index': lambda: load_real('mtpower', False)
+    })
+    b.show(name + ', size', sizes, unit='MB')
+    for side, am in (('mtpower', 'mtpower'), (LIVE, 'heap')):
+        load_real(am)
+        b.server.sql('ALTER TABLE {0} RENAME TO {0}_{1}; ALTER INDEX {0}_i RENAME TO {0}_{1}_i; '
+                     'VACUUM ANALYZE {0}_{1}'.format(name, am))
+    b.server.sql('CREATE TABLE r_probes AS SELECT %s AS v FROM %s_heap ORDER BY random() LIMIT '
+                 '2000; VACUUM ANALYZE r_probes' % (column, name))
+    query = ('SELECT count(c) FROM r_probes p, LATERAL (SELECT count(*) AS c FROM {0}_%s WHERE {1} '
+             'BETWEEN p.v AND p.v + {2} OFFSET 0) z').format(name, column, most)
+    b.compare(name + ', counts', {
+        side: lambda am=am, off=off: b.server.timed(query % am, NESTED + off)
+        for side, am, off in (('mtpower', 'mtpower', '; SET enable_seqscan = off'),
+                              (LIVE, 'heap', ''))
+    })
+    b.server.sql('DROP TABLE {0}_mtpower, {0}_heap, r_probes'.format(name))
+
+
+@part
+def part_zones_real(b):
+    """A zone index on the times of events, the hours of the flights and the orders of lineitem, in
+    the order of the files, beside a live btree: COPY, also without an index, sizes, and counts of
+    the rows of five minutes, an hour, and ten order numbers."""
+    real(b, 'events', lambda am: 'CREATE TABLE events (%s) USING %s' %
+         (EVENTS.replace(' PRIMARY KEY', ''), am), 'at',
+         b.copy(events_file(b, 0, ROWS // 2), 'events'), "interval '5 minutes'")
+    real(b, 'flights', lambda am: 'DROP TABLE IF EXISTS airlines, airports, planes, weather; ' +
+         flights_sql(b, 'tables.sql', am=am), 'time_hour',
+         "COPY flights FROM '%s' (FORMAT csv, HEADER)" % flights_file(b), "interval '0'")
+    real(b, 'lineitem', lambda am: 'CREATE TABLE lineitem (%s) USING %s' % (LINEITEM, am),
+         'l_orderkey', "COPY lineitem FROM '%s' WITH (FORMAT csv, HEADER)" % lineitem_file(b), '10')
+
+
+@part
+def part_zones_instructions(b):
+    """Millions of instructions of a COPY of a twentieth of the rows, in the order of their ids,
+    with a zone index and without, counted as in part instructions."""
+    check_valgrind()
+    server = Server(b.args, 'counted', SIZES)
+    files = [b.path('zone-%d.csv' % rows) for rows in (100, COUNTED)]
+    try:
+        db = database(server, 'mtpower')
+        for side in 'mtpower', 'no_index':
+            server.sql('CREATE TABLE z_%s (id bigint, a int, pad text) USING mtpower' % side, db)
+        server.sql('CREATE INDEX ON z_mtpower USING mtpower_zone (id)', db)
+        for path, rows in zip(files, (100, COUNTED)):
+            server.sql("COPY (%s) TO '%s'" % (ROW % rows, path), db)
+    finally:
+        server.stop('fast')
+    backend = backends(b, server, ['mtpower'])[0]
+    compare_counts(
+        b, 'COPY', 0.926, 'no_index',
+        [(backend._replace(name=side), ([], *(["COPY z_%s FROM '%s'" % (side, path)]
+                                              for path in files)))
+         for side in ('mtpower', 'no_index')])
+    shutil.rmtree(server.data)

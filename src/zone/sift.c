@@ -47,17 +47,6 @@ make_sieves(const MtpZoneSearch *search, Sieve *sieves)
 	return n;
 }
 
-/* The normalized key, without a call for the kinds that come most */
-static inline uint64
-norm_of(uint8 code, Datum value)
-{
-	if (code == MTP_NORM_INT8)
-		return (uint64) DatumGetInt64(value) ^ (UINT64CONST(1) << 63);
-	if (code == MTP_NORM_INT4)
-		return (uint64) (int64) DatumGetInt32(value) ^ (UINT64CONST(1) << 63);
-	return mtp_norm_datum(code, value, false);
-}
-
 /* True if a row may match: also one whose value is compressed, or not here. */
 static inline bool
 passes(HeapTuple row, TupleDesc desc, const Sieve *sieve)
@@ -70,7 +59,7 @@ passes(HeapTuple row, TupleDesc desc, const Sieve *sieve)
 	if (sieve->code == MTP_NORM_BYTES && VARATT_IS_EXTENDED(DatumGetPointer(value)) &&
 		!VARATT_IS_SHORT(DatumGetPointer(value)))
 		return !sieve->wanted->null;
-	return mtp_zone_wants(sieve->wanted, norm_of(sieve->code, value), false);
+	return mtp_zone_wants(sieve->wanted, mtp_norm_value(sieve->code, value), false);
 }
 
 /*

@@ -37,6 +37,7 @@ CREATE INDEX o_a ON o USING $am (a);
 CREATE FUNCTION c_insert(regclass, int, int, text, bool) RETURNS int LANGUAGE c AS 'c_inserts';
 CREATE FUNCTION c_insert_sub(regclass, int, int, text, bool) RETURNS int LANGUAGE c AS 'c_inserts';
 CREATE FUNCTION c_insert_multi(regclass, int, int, text) RETURNS int LANGUAGE c AS 'c_inserts';
+CREATE FUNCTION c_insert_truncated(regclass, int, text) RETURNS int LANGUAGE c AS 'c_inserts';
 CREATE FUNCTION found(text) RETURNS bigint LANGUAGE sql VOLATILE SET enable_seqscan = off AS 'SELECT count(*) FROM t WHERE b = \$1';
 CREATE FUNCTION undone(i int) RETURNS int LANGUAGE plpgsql AS \$\$
 BEGIN
@@ -107,6 +108,8 @@ check('in a subtransaction of one that is rolled back',
 		INSERT INTO o SELECT c_insert_sub('t', i, 1000, 'gone', true) FROM generate_series(1, 5) i;
 		PERFORM 1 / 0;
 	EXCEPTION WHEN division_by_zero THEN END $$; INSERT INTO t SELECT i, 'x' FROM generate_series(1, 3000) i}, 'x|3000|3000');
+check('and the table is empty in a subtransaction that is rolled back', q{SELECT c_insert_truncated('t', 1, 'x')}, "1\nx|1|1");
+check('… in a statement on another table', q{INSERT INTO o SELECT c_insert_truncated('t', i, 'x') FROM generate_series(1, 3) i}, 'x|3|3');
 check('at commit, of a statement that inserted',
 	q{SET c_inserts.at_commit = 't'; INSERT INTO t SELECT i, 'x' FROM generate_series(1, 3000) i; RESET c_inserts.at_commit},
 	"commit, by SPI|2000|2000\ncommit, directly|2000|2000\nx|3000|3000", 3000);
