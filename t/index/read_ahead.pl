@@ -39,7 +39,7 @@ sub read_cold
 	$node->restart;
 	return sql($what) if $major < 18;	# its answer counts nothing
 	sql(q{SELECT pg_stat_reset_shared('io')});
-	sql($what);
+	sql($what, 'SELECT pg_stat_force_next_flush()');	# not when the process has ended, some time after psql
 	my $read = q{SELECT sum(reads), div(sum(read_bytes), 8192) FROM pg_stat_io WHERE backend_type = 'client backend' AND object = 'relation' AND context IN ('bulkread', };
 	return split /\|/, sql($read . "'$context')");
 }
