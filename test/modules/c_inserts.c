@@ -48,18 +48,56 @@ static char *at_commit = NULL;
 static char *directly_at_commit = NULL;
 static char *at_subcommit = NULL;
 
+/* Rows that C code inserts into a table */
+typedef struct Load
+{
+	Relation	rel;
+	EState	   *estate;
+	ResultRelInfo *rri;
+} Load;
+
+static Load
+begin_load(Oid relid)
+{
+	Load		load = {table_open(relid, RowExclusiveLock), CreateExecutorState(), makeNode(ResultRelInfo)};
+
+	load.estate->es_output_cid = GetCurrentCommandId(true);
+	InitResultRelInfo(load.rri, load.rel, 1, NULL, 0);
+	ExecOpenIndices(load.rri, false);
+	return load;
+}
+
+static void
+end_load(Load *load, LOCKMODE unlock)
+{
+	ExecCloseIndices(load->rri);
+	ExecResetTupleTable(load->estate->es_tupleTable, false);
+	FreeExecutorState(load->estate);
+	table_close(load->rel, unlock);
+	CommandCounterIncrement();
+}
+
+static void
+store(Load *load, TupleTableSlot **rows, int n)
+{
+	table_multi_insert(load->rel, rows, n, load->estate->es_output_cid, 0, NULL);
+}
+
+/* The index entries of rows from one on up to another, without that */
+static void
+add_entries(Load *load, TupleTableSlot **rows, int from, int to)
+{
+	for (int i = from; i < to; i++)
+		(void) INSERT_INDEX_TUPLES(load->rri, rows[i], load->estate);
+}
+
 /* The table's first column gets from .. from + n - 1, the second one the text. */
 static void
 insert(Oid relid, int from, int n, const char *text, LOCKMODE unlock)
 {
-	Relation	rel = table_open(relid, RowExclusiveLock);
-	EState	   *estate = CreateExecutorState();
-	ResultRelInfo *rri = makeNode(ResultRelInfo);
-	TupleTableSlot *slot = table_slot_create(rel, &estate->es_tupleTable);
+	Load		load = begin_load(relid);
+	TupleTableSlot *slot = table_slot_create(load.rel, &load.estate->es_tupleTable);
 
-	estate->es_output_cid = GetCurrentCommandId(true);
-	InitResultRelInfo(rri, rel, 1, NULL, 0);
-	ExecOpenIndices(rri, false);
 	PushActiveSnapshot(GetTransactionSnapshot());
 	for (int i = 0; i < n; i++)
 	{
@@ -69,14 +107,10 @@ insert(Oid relid, int from, int n, const char *text, LOCKMODE unlock)
 		slot->tts_values[1] = DirectFunctionCall1(textin, CStringGetDatum(text));
 		slot->tts_isnull[1] = false;
 		ExecStoreVirtualTuple(slot);
-		ExecSimpleRelationInsert(rri, estate, slot);
+		ExecSimpleRelationInsert(load.rri, load.estate, slot);
 	}
 	PopActiveSnapshot();
-	ExecCloseIndices(rri);
-	ExecResetTupleTable(estate->es_tupleTable, false);
-	FreeExecutorState(estate);
-	table_close(rel, unlock);
-	CommandCounterIncrement();
+	end_load(&load, unlock);
 }
 
 /* c_insert(table, from, n, text, keep_lock): returns n. */
@@ -109,13 +143,13 @@ c_insert_sub(PG_FUNCTION_ARGS)
 }
 
 static TupleTableSlot **
-new_rows(Relation rel, EState *estate, int from, int n, Datum text)
+new_rows(Load *load, int from, int n, Datum text)
 {
 	TupleTableSlot **slots = palloc(n * sizeof(*slots));
 
 	for (int i = 0; i < n; i++)
 	{
-		slots[i] = table_slot_create(rel, &estate->es_tupleTable);
+		slots[i] = table_slot_create(load->rel, &load->estate->es_tupleTable);
 		ExecClearTuple(slots[i]);
 		slots[i]->tts_values[0] = Int32GetDatum(from + i);
 		slots[i]->tts_isnull[0] = false;
@@ -130,27 +164,16 @@ new_rows(Relation rel, EState *estate, int from, int n, Datum text)
 Datum
 c_insert_multi(PG_FUNCTION_ARGS)
 {
-	Relation	rel = table_open(PG_GETARG_OID(0), RowExclusiveLock);
-	int			from = PG_GETARG_INT32(1);
+	Load		load = begin_load(PG_GETARG_OID(0));
 	int			n = PG_GETARG_INT32(2);
-	EState	   *estate = CreateExecutorState();
-	ResultRelInfo *rri = makeNode(ResultRelInfo);
-	TupleTableSlot **slots = new_rows(rel, estate, from, n, PG_GETARG_DATUM(3));
+	TupleTableSlot **rows = new_rows(&load, PG_GETARG_INT32(1), n, PG_GETARG_DATUM(3));
 	BulkInsertState bistate = GetBulkInsertState();
 
-	estate->es_output_cid = GetCurrentCommandId(true);
-	InitResultRelInfo(rri, rel, 1, NULL, 0);
-	ExecOpenIndices(rri, false);
-	table_multi_insert(rel, slots, n, GetCurrentCommandId(true), 0, bistate);
-	for (int i = 0; i < n; i++)
-		(void) INSERT_INDEX_TUPLES(rri, slots[i], estate);
+	table_multi_insert(load.rel, rows, n, load.estate->es_output_cid, 0, bistate);
+	add_entries(&load, rows, 0, n);
 	FreeBulkInsertState(bistate);
-	table_finish_bulk_insert(rel, 0);
-	ExecCloseIndices(rri);
-	ExecResetTupleTable(estate->es_tupleTable, false);
-	FreeExecutorState(estate);
-	table_close(rel, NoLock);
-	CommandCounterIncrement();
+	table_finish_bulk_insert(load.rel, 0);
+	end_load(&load, NoLock);
 	PG_RETURN_INT32(n);
 }
 
@@ -161,39 +184,26 @@ c_insert_multi(PG_FUNCTION_ARGS)
 Datum
 c_insert_turns(PG_FUNCTION_ARGS)
 {
-	Relation	rel = table_open(PG_GETARG_OID(0), RowExclusiveLock);
-	int			from = PG_GETARG_INT32(1);
+	Load		load = begin_load(PG_GETARG_OID(0));
 	int			n = PG_GETARG_INT32(2);
-	CommandId	cid = GetCurrentCommandId(true);
-	EState	   *estate = CreateExecutorState();
-	ResultRelInfo *rri = makeNode(ResultRelInfo);
 	TupleTableSlot **rows[4];
 
-	InitResultRelInfo(rri, rel, 1, NULL, 0);
-	ExecOpenIndices(rri, false);
 	for (int turn = 0; turn < 4; turn++)
-		rows[turn] = new_rows(rel, estate, from + turn * n, n, PG_GETARG_DATUM(3));
-	table_multi_insert(rel, rows[0], n, cid, 0, NULL);
-	(void) INSERT_INDEX_TUPLES(rri, rows[0][0], estate);
-	table_multi_insert(rel, rows[1], n, cid, 0, NULL);
-	for (int i = 1; i < n; i++)
-		(void) INSERT_INDEX_TUPLES(rri, rows[0][i], estate);
-	for (int i = 0; i < n; i++)
-		(void) INSERT_INDEX_TUPLES(rri, rows[1][i], estate);
-	table_multi_insert(rel, rows[2], n, cid, 0, NULL);
-	for (int i = 0; i < n; i++)
-		(void) INSERT_INDEX_TUPLES(rri, rows[2][i], estate);
+		rows[turn] = new_rows(&load, PG_GETARG_INT32(1) + turn * n, n, PG_GETARG_DATUM(3));
+	store(&load, rows[0], n);
+	add_entries(&load, rows[0], 0, 1);
+	store(&load, rows[1], n);
+	add_entries(&load, rows[0], 1, n);
+	add_entries(&load, rows[1], 0, n);
+	store(&load, rows[2], n);
+	add_entries(&load, rows[2], 0, n);
 	for (int i = 0; i < n; i++)
 	{
-		table_tuple_insert(rel, rows[3][i], cid, 0, NULL);
-		(void) INSERT_INDEX_TUPLES(rri, rows[3][i], estate);
+		table_tuple_insert(load.rel, rows[3][i], load.estate->es_output_cid, 0, NULL);
+		add_entries(&load, rows[3], i, i + 1);
 	}
-	table_finish_bulk_insert(rel, 0);
-	ExecCloseIndices(rri);
-	ExecResetTupleTable(estate->es_tupleTable, false);
-	FreeExecutorState(estate);
-	table_close(rel, NoLock);
-	CommandCounterIncrement();
+	table_finish_bulk_insert(load.rel, 0);
+	end_load(&load, NoLock);
 	PG_RETURN_INT32(4 * n);
 }
 
@@ -201,39 +211,22 @@ c_insert_turns(PG_FUNCTION_ARGS)
 Datum
 c_insert_late(PG_FUNCTION_ARGS)
 {
-	Relation	rel = table_open(PG_GETARG_OID(0), RowExclusiveLock);
+	Load		load = begin_load(PG_GETARG_OID(0));
 	int			n = PG_GETARG_INT32(2);
-	CommandId	cid = GetCurrentCommandId(true);
-	EState	   *estate = CreateExecutorState();
-	ResultRelInfo *rri = makeNode(ResultRelInfo);
 	TupleTableSlot **rows[3];
 
-	InitResultRelInfo(rri, rel, 1, NULL, 0);
-	ExecOpenIndices(rri, false);
 	for (int turn = 0; turn < 3; turn++)
 	{
-		rows[turn] = new_rows(rel, estate, PG_GETARG_INT32(1) + turn * n, n, PG_GETARG_DATUM(3));
-		table_multi_insert(rel, rows[turn], n, cid, 0, NULL);
-		for (int i = 0; turn > 0 && i < n; i++)
-			(void) INSERT_INDEX_TUPLES(rri, rows[turn][i], estate);
+		rows[turn] = new_rows(&load, PG_GETARG_INT32(1) + turn * n, n, PG_GETARG_DATUM(3));
+		store(&load, rows[turn], n);
+		if (turn > 0)
+			add_entries(&load, rows[turn], 0, n);
 	}
-	for (int i = 0; i < n; i++)
-		(void) INSERT_INDEX_TUPLES(rri, rows[0][i], estate);
-	table_finish_bulk_insert(rel, 0);
-	ExecCloseIndices(rri);
-	ExecResetTupleTable(estate->es_tupleTable, false);
-	FreeExecutorState(estate);
-	table_close(rel, NoLock);
-	CommandCounterIncrement();
+	add_entries(&load, rows[0], 0, n);
+	table_finish_bulk_insert(load.rel, 0);
+	end_load(&load, NoLock);
 	PG_RETURN_INT32(3 * n);
 }
-
-typedef struct Load
-{
-	Relation	rel;
-	EState	   *estate;
-	ResultRelInfo *rri;
-} Load;
 
 /*
  * c_insert_rows(table, from, n, text, calls): stores a batch of n rows before it returns each of so many rows: a cursor's FETCHes
@@ -246,34 +239,28 @@ c_insert_rows(PG_FUNCTION_ARGS)
 	FuncCallContext *call;
 	Load	   *load;
 	MemoryContext old;
-	TupleTableSlot **slots;
+	TupleTableSlot **rows;
 
 	if (SRF_IS_FIRSTCALL())
 	{
 		call = SRF_FIRSTCALL_INIT();
 		old = MemoryContextSwitchTo(call->multi_call_memory_ctx);
 		load = call->user_fctx = palloc(sizeof(Load));
-		load->rel = table_open(PG_GETARG_OID(0), RowExclusiveLock);
-		load->estate = CreateExecutorState();
-		load->rri = makeNode(ResultRelInfo);
-		InitResultRelInfo(load->rri, load->rel, 1, NULL, 0);
-		ExecOpenIndices(load->rri, false);
+		*load = begin_load(PG_GETARG_OID(0));
 		MemoryContextSwitchTo(old);
 	}
 	call = SRF_PERCALL_SETUP();
 	load = call->user_fctx;
 	if (call->call_cntr >= PG_GETARG_INT32(4))
 	{
-		ExecCloseIndices(load->rri);
-		ExecResetTupleTable(load->estate->es_tupleTable, false);
-		table_close(load->rel, NoLock);
+		end_load(load, NoLock);
 		SRF_RETURN_DONE(call);
 	}
 	old = MemoryContextSwitchTo(call->multi_call_memory_ctx);
-	slots = new_rows(load->rel, load->estate, PG_GETARG_INT32(1) + call->call_cntr * n, n, PG_GETARG_DATUM(3));
-	table_multi_insert(load->rel, slots, n, GetCurrentCommandId(true), 0, NULL);
-	for (int i = 0; i < n; i++)
-		(void) INSERT_INDEX_TUPLES(load->rri, slots[i], load->estate);
+	rows = new_rows(load, PG_GETARG_INT32(1) + call->call_cntr * n, n, PG_GETARG_DATUM(3));
+	load->estate->es_output_cid = GetCurrentCommandId(true);
+	store(load, rows, n);
+	add_entries(load, rows, 0, n);
 	MemoryContextSwitchTo(old);
 	SRF_RETURN_NEXT(call, Int32GetDatum(n));
 }
