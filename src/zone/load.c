@@ -40,8 +40,8 @@ static int	ntaken = 0;
 typedef struct Mark
 {
 	dlist_node	node;
-	IndexInfo  *info;			/* NULL if it is marked no more */
-	MemoryContextCallback callback;
+	IndexInfo  *info;
+	MemoryContextCallback callback; /* without an argument once it is marked no more */
 } Mark;
 
 static dlist_head marks = DLIST_STATIC_INIT(marks);
@@ -150,7 +150,7 @@ forget_mark(void *arg)
 {
 	Mark	   *m = arg;
 
-	if (m->info != NULL)
+	if (m != NULL)
 		dlist_delete(&m->node);
 }
 
@@ -195,7 +195,7 @@ mtp_zone_loads_end(void)
 		Mark	   *m = dlist_container(Mark, node, dlist_pop_head_node(&marks));
 
 		m->info->ii_ReadyForInserts = true;
-		m->info = NULL;
+		m->callback.arg = NULL;
 	}
 	ntaken = 0;
 	last.heapid = InvalidOid;
