@@ -41,12 +41,13 @@ mtp_blink_alloc(Relation rel)
 		MtpWalReuse rec;
 
 		memset(&rec, 0, sizeof(rec));
+		rec.kind = MTP_WAL_REUSE;
 		rec.safexid = MtpBlinkDeletedOf(page)->safexid;
 		rec.locator = MtpRelLocator(rel);
 		rec.block = BufferGetBlockNumber(buf);
 		XLogBeginInsert();
 		XLogRegisterData((char *) &rec, sizeof(rec));
-		XLogInsert(MTP_RMGR_ID, MTP_WAL_REUSE);
+		XLogInsert(MTP_RMGR_ID, MTP_WAL_MORE);
 	}
 	return buf;
 }

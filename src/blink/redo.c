@@ -499,13 +499,14 @@ mtp_blink_redo_init(void)
 		{"BLINK_NEWROOT", redo_newroot, desc_newroot},
 		{"BLINK_DELETE", redo_delete, mtp_dead_desc},
 		{"BLINK_VACUUM", redo_vacuum, desc_vacuum},
-		{"BLINK_UNLINK", redo_unlink, desc_unlink},
-		{"BLINK_REUSE", redo_reuse, desc_reuse}
+		{"BLINK_UNLINK", redo_unlink, desc_unlink}
 	};
+	static const MtpWalRecord reuse = {"BLINK_REUSE", redo_reuse, desc_reuse};
 
 	/* The records' ids follow one another: wal.h. */
-	StaticAssertStmt(MTP_WAL_REUSE == (lengthof(records) - 1) << 4, "a record for each id");
+	StaticAssertStmt(MTP_WAL_UNLINK == (lengthof(records) - 1) << 4, "a record for each id");
 	mtp_wal_mask(0, mask_page);
 	for (int i = 0; i < lengthof(records); i++)
 		mtp_wal_record(i << 4, &records[i]);
+	mtp_wal_record_of_kind(MTP_WAL_REUSE, &reuse);
 }

@@ -106,11 +106,13 @@ typedef struct MtpWalUnlink
 } MtpWalUnlink;
 
 /*
- * MTP_WAL_REUSE: a deleted page is about to become another one.  No blocks: later records change
- * the page.  A standby cancels the queries that may still be on their way to the old page.
+ * MTP_WAL_REUSE, a kind of MTP_WAL_MORE: a deleted page is about to become another one.  No blocks:
+ * later records change the page.  A standby cancels the queries that may still be on their way to
+ * the old page.
  */
 typedef struct MtpWalReuse
 {
+	uint8		kind;
 	FullTransactionId safexid;
 	MtpLocator	locator;
 	BlockNumber block;

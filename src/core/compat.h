@@ -138,7 +138,7 @@ typedef RelPathStr MtpPath;
 #define MtpCollationIsC(collation) (pg_newlocale_from_collation(collation)->collate_is_c)
 #define MTP_ONCE_PARAMETER
 #define MTP_ONCE true
-#define MTP_MODULE_MAGIC PG_MODULE_MAGIC_EXT(.name = "mtpower", .version = "1.0")
+#define MTP_MODULE_MAGIC PG_MODULE_MAGIC_EXT(.name = "mtpower", .version = MTP_VERSION)
 #define MtpBeOrdered(am, height) \
 	((am)->amconsistentequality = (am)->amconsistentordering = true, \
 	 (am)->amgettreeheight = (height), \

@@ -13,9 +13,10 @@
 
 #include "core/compat.h"
 
-/* Both are fixed by mtpower.control. */
+/* All are fixed by mtpower.control. */
 #define MTP_EXTENSION_NAME	"mtpower"
 #define MTP_SCHEMA_NAME		"mtpower"
+#define MTP_VERSION			"1.0"
 
 /* True if _PG_init ran in the postmaster. */
 extern bool mtp_preloaded;

@@ -13,6 +13,7 @@
 #include "wal/wal.h"
 
 static const MtpWalRecord *records[16];
+static const MtpWalRecord *kinds[MTP_WAL_KINDS];
 
 /* Masks of the kinds of pages from least_type up, the highest first */
 static struct
@@ -22,16 +23,34 @@ static struct
 }			masks[4];
 static int	nmasks = 0;
 
-static const MtpWalRecord *
-record_of(uint8 info)
+/* The byte that tells of which kind a record of MTP_WAL_MORE is */
+static uint8
+kind_of(XLogReaderState *record)
 {
-	return records[(info & XLR_RMGR_INFO_MASK) >> 4];
+	return *(uint8 *) XLogRecGetData(record);
+}
+
+/* NULL if this library does not know the record. */
+static const MtpWalRecord *
+record_of(XLogReaderState *record)
+{
+	uint8		info = XLogRecGetInfo(record) & XLR_RMGR_INFO_MASK;
+
+	if (info != MTP_WAL_MORE)
+		return records[info >> 4];
+	return kind_of(record) < MTP_WAL_KINDS ? kinds[kind_of(record)] : NULL;
 }
 
 void
 mtp_wal_record(uint8 info, const MtpWalRecord *rec)
 {
 	records[info >> 4] = rec;
+}
+
+void
+mtp_wal_record_of_kind(MtpWalKind kind, const MtpWalRecord *rec)
+{
+	kinds[kind] = rec;
 }
 
 void
@@ -67,28 +86,39 @@ mtp_redo_release(const Buffer *bufs, int n)
 static void
 redo_record(XLogReaderState *record)
 {
-	const MtpWalRecord *rec = record_of(XLogRecGetInfo(record));
+	const MtpWalRecord *rec = record_of(record);
 
 	if (rec == NULL)
-		elog(PANIC, "unknown mtpower record type %u", XLogRecGetInfo(record));
+		ereport(FATAL,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot replay a WAL record that mtpower %s does not know", MTP_VERSION),
+				 errdetail("The record at %X/%X, of kind %u, was written by a newer version.",
+						   LSN_FORMAT_ARGS(record->ReadRecPtr), kind_of(record)),
+				 errhint("Install that version here and start the server again.")));
 	rec->redo(record);
 }
 
 static void
 describe_record(StringInfo buf, XLogReaderState *record)
 {
-	const MtpWalRecord *rec = record_of(XLogRecGetInfo(record));
+	const MtpWalRecord *rec = record_of(record);
 
-	if (rec != NULL)
+	if (rec == NULL)
+		appendStringInfo(buf, "kind %u", kind_of(record));
+	else
+	{
+		if ((XLogRecGetInfo(record) & XLR_RMGR_INFO_MASK) == MTP_WAL_MORE)
+			appendStringInfo(buf, "%s ", rec->name);
 		rec->desc(buf, record);
+	}
 }
 
 static const char *
 name_of_record(uint8 info)
 {
-	const MtpWalRecord *rec = record_of(info);
+	const MtpWalRecord *rec = records[(info & XLR_RMGR_INFO_MASK) >> 4];
 
-	return rec ? rec->name : NULL;
+	return rec ? rec->name : "MORE";
 }
 
 /*

@@ -26,7 +26,7 @@
 #define MTP_WAL_DELETE		0x30
 #define MTP_WAL_VACUUM		0x40
 #define MTP_WAL_UNLINK		0x50
-#define MTP_WAL_REUSE		0x60
+#define MTP_WAL_MORE		0x60	/* one of MtpWalKind */
 #define MTP_WAL_BTREE_INSERT 0x70
 #define MTP_WAL_HASH_INSERT 0x80
 #define MTP_WAL_HASH_ADD	0x90
@@ -36,6 +36,17 @@
 #define MTP_WAL_HASH_VACUUM 0xD0
 #define MTP_WAL_HASH_PAGES	0xE0
 #define MTP_WAL_BTREE_SPLIT 0xF0
+
+/*
+ * There are no more ids: what a record of MTP_WAL_MORE is its first byte says.  A new record gets
+ * the next kind.
+ */
+typedef enum MtpWalKind
+{
+	MTP_WAL_REUSE
+} MtpWalKind;
+
+#define MTP_WAL_KINDS		1
 
 typedef struct MtpWalRecord
 {
@@ -48,8 +59,9 @@ typedef struct MtpWalRecord
 extern BlockNumber mtp_redo_block(XLogReaderState *record, int block);
 extern void mtp_redo_release(const Buffer *bufs, int n);
 
-/* Makes a record known.  Only from _PG_init; *rec must live for ever. */
+/* Both make a record known.  Only from _PG_init; *rec must live for ever. */
 extern void mtp_wal_record(uint8 info, const MtpWalRecord *rec);
+extern void mtp_wal_record_of_kind(MtpWalKind kind, const MtpWalRecord *rec);
 
 /*
  * Registers how to make a page comparable with its replay: mask hides what replay need not
