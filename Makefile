@@ -2,7 +2,8 @@
 
 MODULE_big = mtpower
 EXTENSION = mtpower
-DATA_built = mtpower--1.0.sql
+DATA = mtpower--1.0.sql mtpower--1.0--1.1.sql
+DATA_built = mtpower--1.1.sql
 PGFILEDESC = "mtpower - bulk loading of heavily indexed tables"
 
 OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
@@ -42,7 +43,7 @@ ifneq (,$(findstring clang,$(CC)))
 PG_CFLAGS += -Wno-unknown-warning-option -Wno-ignored-optimization-argument -Wno-ignored-attributes
 endif
 
-EXTRA_CLEAN = mtpower--1.0.sql $(OBJS:.o=.bc)
+EXTRA_CLEAN = mtpower--1.1.sql $(OBJS:.o=.bc)
 
 PG_CONFIG ?= pg_config
 PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
@@ -62,13 +63,14 @@ installcheck prove_installcheck: export PG_CONFIG := $(PG_CONFIG)
 prove_installcheck:
 	$(prove_installcheck)
 
-# The install script is the subsystems' parts, in the order of their dependencies.
+# The install script is the subsystems' parts, in the order of their dependencies.  Scripts of older
+# versions, and those that update from them, are files as they were released.
 SQL_PARTS = \
 	src/core/prelude.sql src/buffer/buffer.sql src/table/table.sql src/blink/blink.sql \
 	src/hash/hash.sql src/zone/zone.sql src/index/inspect.sql src/opclass/opclass.sql src/batch/batch.sql \
 	src/pagedir/pagedir.sql src/warm/warm.sql
 
-mtpower--1.0.sql: $(SQL_PARTS)
+mtpower--1.1.sql: $(SQL_PARTS)
 	cat $^ > $@
 
 # Every object depends on every header: the tree is small, a stale object is expensive.

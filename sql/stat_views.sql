@@ -11,7 +11,7 @@ SELECT mtpower.stat_reset();
 SELECT attrelid::regclass AS view, attname AS column, format_type(atttypid, atttypmod) AS type
 FROM pg_attribute
 WHERE attrelid IN ('mtpower.stat_workers'::regclass, 'mtpower.stat_batches'::regclass,
-		'mtpower.stat_memory'::regclass) AND attnum > 0
+		'mtpower.stat_memory'::regclass, 'mtpower.stat_progress'::regclass) AND attnum > 0
 ORDER BY attrelid::regclass::text, attnum;
 
 -- Counters of an index, as far as they do not depend on who was faster.

@@ -98,7 +98,7 @@ copy_source() {
 	[ -z "${OBJECTS:-}" ] || built=()
 	mkdir "$1"
 	tar -C "$top" -cf - --exclude=./.git "${built[@]}" \
-		--exclude='*.bc' --exclude='./mtpower--*.sql' \
+		--exclude='*.bc' \
 		--exclude=./results --exclude=./output_iso --exclude=./tmp_check --exclude=./log . |
 		tar -C "$1" -xf - --no-same-owner
 	[ "$(id -u)" != 0 ] || chown -R "$worker:$worker" "$1"

@@ -56,6 +56,7 @@ mtp_batch_load_join(void)
 		memset(&load->bufusage, 0, sizeof(load->bufusage));
 		memset(&load->walusage, 0, sizeof(load->walusage));
 		load->applied_batches = load->waits = 0;
+		load->progress.serial = 0;
 		load->refused_serial = 0;	/* serials of a process of the same pid come again */
 		for (int by_worker = 0; by_worker < 2; by_worker++)
 			pg_atomic_init_u64(&load->applied[by_worker], 0);
@@ -98,6 +99,7 @@ fail_own(MtpUnit *unit, Oid userid)
 			}
 	LWLockAcquire(mtp_batch_lock, LW_EXCLUSIVE);
 	dlist_delete(&b->node);
+	mtp_batch_progress_discard(b);
 	b->cancelled = true;
 	LWLockRelease(mtp_batch_lock);
 	mtp_batch_unit_give_back(unit, false);
@@ -341,6 +343,7 @@ mtp_batch_cancel(uint64 serial, SubTransactionId subxid)
 
 		/* From here on no process finds the batch; those inside see the mark at their next step. */
 		dlist_delete(&b->node);
+		mtp_batch_progress_discard(b);
 		b->cancelled = true;
 		if (b->holders == 0)
 			mtp_batch_free(b);

@@ -54,6 +54,7 @@ append_run(MtpQueue *q)
 	if (q->run != NULL)
 	{
 		b->entries += b->filling.n;
+		mtp_batch_progress_queued(b, b->filling.n);
 		b->arrival = q->arrival;
 		if (!b->owner_alone)
 		{
@@ -144,6 +145,7 @@ start_batch(MtpQueue *q, char *header, MtpLoad *load, TransactionId xid)
 	else
 		dlist_push_tail(&load->batches, &b->node);
 	load->bytes += b->bytes;
+	mtp_batch_progress_begin(b);
 	LWLockRelease(mtp_batch_lock);
 	q->batch = b;
 }

@@ -103,6 +103,8 @@ mtp_batch_rows_come(Relation rel, int n)
 	Oid			last;
 	bool		found;
 
+	if (s != NULL)
+		s->rows += n;
 	if (s == NULL || !mtp_batching || !rel->rd_rel->relhasindex)
 		return false;
 	if (s->at_once > n)

@@ -152,6 +152,27 @@ mtp_task_bounds(MtpBatch *b, int task)
 /* Indexes of a load that workers have refused, the last ones */
 #define MTP_REFUSED			8
 
+/* How far a load's outermost statement is. */
+#define MTP_PROGRESS_INDEXES 32
+
+typedef struct MtpIndexProgress
+{
+	Oid			indexid;
+	Oid			heapid;
+	uint64		queued;			/* entries, of full runs */
+} MtpIndexProgress;
+
+typedef struct MtpProgress
+{
+	uint64		serial;			/* of the statement; 0: it queues nothing, and is not shown */
+	Oid			heapid;			/* the table that it queued for first */
+	bool		ending;			/* no more rows come */
+	uint64		rows;
+	uint64		queued;			/* entries, of all indexes … */
+	int			nindexes;
+	MtpIndexProgress indexes[MTP_PROGRESS_INDEXES]; /* … and of the first ones */
+} MtpProgress;
+
 /* A backend that queues, by backend id. */
 typedef struct MtpLoad
 {
@@ -175,6 +196,7 @@ typedef struct MtpLoad
 	uint64		applied_batches;
 	uint64		waits;			/* its owner's */
 	pg_atomic_uint64 applied[2];	/* entries, by the owner and by workers */
+	MtpProgress progress;
 	ConditionVariable cv;		/* something of this load has changed */
 } MtpLoad;
 
@@ -226,6 +248,11 @@ extern bool mtp_batching;
 extern int	mtp_batch_memory;	/* kB */
 extern int	mtp_batch_size;		/* kB */
 extern int	mtp_batch_min_rows;
+
+/* ---------- view.c ---------- */
+
+/* A name, for a row; null if the database is not there any more. */
+extern Datum mtp_batch_database_name(Oid dbid, bool *isnull);
 
 /* ---------- memory.c ---------- */
 

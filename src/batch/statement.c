@@ -77,6 +77,10 @@ pop_statement(MtpStatement *s)
 		Assert(q->pending == 0 && q->batch == NULL);
 #endif
 	mtp_batch_statement = s->outer;
+	if (s->outer != NULL)
+		s->outer->rows += s->rows;
+	else
+		mtp_batch_progress_end();
 	if (s->cxt)
 		MemoryContextDelete(s->cxt);
 }
@@ -113,6 +117,7 @@ drain_statement(MtpStatement *s, QueryDesc *qd)
 	if (qd && qd->planstate && (node = qd->planstate->instrument) != NULL)
 		InstrStartNode(node);
 	mtp_batch_ending = true;
+	mtp_batch_progress_ending(s);
 	mtp_batch_drain(s->serial, InvalidOid, InvalidSubTransactionId);
 	mtp_batch_ending = false;
 
@@ -530,6 +535,7 @@ xact_callback(XactEvent event, void *arg)
 			/* The stacks of the hooks are gone; TopTransactionContext frees the contexts. */
 			mtp_batch_cancel(0, InvalidSubTransactionId);
 			mtp_batch_statement = NULL;
+			mtp_batch_progress_end();
 			mtp_batch_ending = false;	/* an error passed no hook of ours */
 			mtp_batch_pending = 0;
 			replication_statement.replication = false;

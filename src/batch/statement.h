@@ -60,6 +60,7 @@ typedef struct MtpStatement
 	Oid			error_userid;	/* … and the user who may see its details */
 	int			lock_timeout;	/* the setting when it began */
 	int			forced;			/* flushes of all its queues before its end */
+	uint64		rows;			/* that have come, in statements within it too */
 	MemoryContext cxt;			/* what the statement itself has no room for, or NULL */
 	MtpQueue   *queues;
 	struct queues_hash *by_index;	/* the same, where they are many; or NULL */
@@ -119,6 +120,20 @@ extern void mtp_batch_queue_submit(MtpQueue *q);
 /* Sets q->run to a new run, perhaps of a new batch, with room for an entry of so many bytes; false
  * if there is no memory: then the entry goes in at once. */
 extern bool mtp_batch_next_run(MtpQueue *q, Size need);
+
+/* ---------- progress.c ---------- */
+
+/*
+ * Under mtp_batch_lock, exclusively: this backend has begun a batch; a run of so many entries has
+ * become part of it; what is not in the index yet is thrown away.
+ */
+extern void mtp_batch_progress_begin(const MtpBatch *b);
+extern void mtp_batch_progress_queued(const MtpBatch *b, uint32 n);
+extern void mtp_batch_progress_discard(const MtpBatch *b);
+
+/* The outermost statement gets no more rows; it is over, or the transaction. */
+extern void mtp_batch_progress_ending(MtpStatement *s);
+extern void mtp_batch_progress_end(void);
 
 /* ---------- drain.c ---------- */
 

@@ -31,8 +31,8 @@ sees_all(void)
 	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
 }
 
-static Datum
-database_name(Oid dbid, bool *isnull)
+Datum
+mtp_batch_database_name(Oid dbid, bool *isnull)
 {
 	char	   *name = get_database_name(dbid);
 
@@ -72,7 +72,7 @@ mtp_stat_workers(PG_FUNCTION_ARGS)
 		if (!all && !(working && has_privs_of_role(GetUserId(), s->roleid)))
 			continue;
 		values[0] = Int32GetDatum(w->pid);
-		values[1] = database_name(w->dbid, &nulls[1]);
+		values[1] = mtp_batch_database_name(w->dbid, &nulls[1]);
 		/* Another database's index number would name a stranger here. */
 		values[2] = ObjectIdGetDatum(s->indexid);
 		nulls[2] = !working || w->dbid != MyDatabaseId;
@@ -221,7 +221,7 @@ mtp_stat_batches(PG_FUNCTION_ARGS)
 
 		if (!all && !(here && owns_index(key->indexid)))
 			continue;
-		values[n] = database_name(key->dbid, &nulls[n]);
+		values[n] = mtp_batch_database_name(key->dbid, &nulls[n]);
 		n++;
 		nulls[n] = !here;
 		values[n++] = ObjectIdGetDatum(key->indexid);

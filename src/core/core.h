@@ -16,7 +16,7 @@
 /* All are fixed by mtpower.control. */
 #define MTP_EXTENSION_NAME	"mtpower"
 #define MTP_SCHEMA_NAME		"mtpower"
-#define MTP_VERSION			"1.0"
+#define MTP_VERSION			"1.1"
 
 /* True if _PG_init ran in the postmaster. */
 extern bool mtp_preloaded;
