@@ -19,3 +19,13 @@ CREATE VIEW mtpower.stat_progress AS
 		LEFT JOIN pg_catalog.pg_stat_progress_copy c ON c.pid = p.pid;
 COMMENT ON VIEW mtpower.stat_progress IS 'statements that queue index entries: a row each, and one for each index';
 GRANT SELECT ON mtpower.stat_progress TO PUBLIC;
+
+CREATE FUNCTION mtpower.verify_all(schema regnamespace DEFAULT NULL, heapallindexed boolean DEFAULT false,
+	parallel integer DEFAULT 0, OUT index regclass, OUT result text, OUT sqlstate text,
+	OUT message text, OUT detail text)
+	RETURNS SETOF record
+	LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100 SET search_path = pg_catalog, pg_temp
+	AS 'MODULE_PATHNAME', 'mtp_verify_all';
+REVOKE ALL ON FUNCTION mtpower.verify_all(regnamespace, boolean, integer) FROM PUBLIC;
+COMMENT ON FUNCTION mtpower.verify_all(regnamespace, boolean, integer)
+	IS 'checks mtpower''s indexes, and btree indexes of its tables, and reports on each';
