@@ -127,6 +127,15 @@ test-valgrind:
 	@test/build-server $(PG) valgrind $(VALGRIND_PREFIX)
 	@PG_CONFIG=$(VALGRIND_PREFIX)/bin/pg_config test/run
 
+# What PGXN takes: the commit that is checked out, in a zip whose name has default_version as PGXN
+# writes it, with three numbers
+.PHONY: dist
+DIST = mtpower-$(shell sed -n "s/^default_version = '\(.*\)'/\1/p" mtpower.control).0
+dist:
+	@[ -e .git ] || { echo "make dist packs a commit: this is not a clone of the repository" >&2; \
+		exit 1; }
+	git archive --format=zip --prefix=$(DIST)/ --output=$(DIST).zip HEAD
+
 # What the compilers' analysers find; whether subsystems include what lies below them alone
 .PHONY: analyse layers pgindent
 analyse:
