@@ -154,6 +154,13 @@ demo:
 demo-stop:
 	@bench/demo stop
 
+.PHONY: demo-shards demo-shards-stop
+demo-shards:
+	@bench/demo-shards start
+
+demo-shards-stop:
+	@bench/demo-shards stop
+
 # Benchmarks beside the peers: make bench [PARTS="copy read ..."]
 .PHONY: bench
 bench:
