@@ -80,7 +80,7 @@ $(OBJS): $(wildcard src/*.h src/*/*.h)
 .PHONY: quicktest test test-all
 quicktest test: export PARTS := $(or $(PARTS),layers indent regress isolation tap)
 quicktest: export TESTS_tap := crash/judge
-test: export TESTS_tap := backup/* crash/* house/* replication/* unit/*
+test: export TESTS_tap := backup/* crash/* house/* replication/* shards/* unit/*
 quicktest test test-all:
 	@test/run
 
