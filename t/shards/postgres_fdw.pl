@@ -74,23 +74,6 @@ sub holds
 	return;
 }
 
-# Ends a server at once; its processes go when they notice.
-sub kill_server
-{
-	my ($node) = @_;
-	my @pids = split /\n/, $node->safe_psql('postgres', 'SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()');
-	$node->kill9;
-	foreach my $pid (@pids)
-	{
-		for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
-		{
-			last if !kill(0, $pid);
-			select(undef, undef, undef, 0.1);
-		}
-	}
-	return;
-}
-
 sub waits_for_lock { my ($node) = @_; return $node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}); }
 
 my $file = $coordinator->basedir . '/rows';
