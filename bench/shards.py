@@ -2,12 +2,13 @@
 import itertools
 from data import AMS, indexes
 from events import EVENTS, EVENTS_INDEXES, events_file
-from harness import ROWS, part
-from loads import both
+from harness import ROUNDS, ROWS, part
+from loads import LIVE
 from server import Server, together
 
 SHARDS = 3
-BATCH_SIZES = (100, 1000, 3000, 8000)  # 8 columns and 65,535 parameters: no batch has more than 8,191
+# 8 columns and 65,535 parameters: no batch has more than 8,191 rows.
+BATCH_SIZES = (100, 1000, 3000, 8000)
 SETTINGS = {'shared_buffers': '1GB', 'max_wal_size': '8GB'}
 
 
@@ -63,31 +64,35 @@ def part_shards(b):
             together(*(lambda s=s, f=f: s.timed(b.copy(f, 'events_' + am))
                        for s, f in zip(shards, shares))))
 
-    def compare(case, load, rows=feed):
-        """load(am, path): seconds."""
-        def run(am):
-            path = events_file(b, next(first[am]), rows)
-            stage(path)
-            for shard in shards:
-                shard.sql('VACUUM events_%s; CHECKPOINT' % am)
-            return load(am, path)
+    def run(am, load, rows):
+        path = events_file(b, next(first[am]), rows)
+        stage(path)
+        for shard in shards:
+            shard.sql('VACUUM events_%s; CHECKPOINT' % am)
+        return load(am, path)
 
-        b.compare(case, both(run))
+    insert = lambda size: lambda am, path: coordinator.timed('INSERT INTO %s_%d SELECT * FROM stage'
+                                                             % (am, size))
+    copy = lambda size: lambda am, path: coordinator.timed(b.copy(path, '%s_%d' % (am, size)))
+    ways = {'INSERT SELECT, batch_size %d' % size: (insert(size), feed) for size in BATCH_SIZES}
+    if coordinator.number('SHOW server_version_num') >= 160000:
+        for size in BATCH_SIZES[0], BATCH_SIZES[-1]:
+            ways['COPY, batch_size %d' % size] = copy(size), feed
+    else:
+        ways['COPY, row by row'] = copy(BATCH_SIZES[0]), feed // 10
+    ways['COPY to each shard'] = to_each, feed
+    took = {way: {am: [] for am in AMS} for way in ways}
 
     try:
         stage(events_file(b, 0, there))
         for am in AMS:
             to_each(am, None)
-        for size in BATCH_SIZES:
-            compare('INSERT SELECT, batch_size %d' % size, lambda am, path: coordinator.timed(
-                'INSERT INTO %s_%d SELECT * FROM stage' % (am, size)))
-        by_copy = lambda am, path: coordinator.timed(b.copy(path, '%s_%d' % (am, size)))
-        if coordinator.number('SHOW server_version_num') >= 160000:
-            for size in BATCH_SIZES[0], BATCH_SIZES[-1]:
-                compare('COPY, batch_size %d' % size, by_copy)
-        else:
-            compare('COPY, row by row', by_copy, feed // 10)
-        compare('COPY to each shard', to_each)
+        for i in range(ROUNDS):
+            for way, how in ways.items():
+                for am in sorted(AMS, reverse=i % 2 == 0):
+                    took[way][am].append(run(am, *how))
     finally:
         for server in [coordinator] + shards:
             server.remove()
+    for way in ways:
+        b.show(way, {'mtpower': took[way]['mtpower'], LIVE: took[way]['heap']})
