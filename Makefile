@@ -82,7 +82,7 @@ $(OBJS): $(wildcard src/*.h src/*/*.h)
 .PHONY: quicktest test test-all
 quicktest test: export PARTS := $(or $(PARTS),layers indent regress isolation tap)
 quicktest: export TESTS_tap := crash/judge
-test: export TESTS_tap := backup/* crash/* house/* replication/* unit/*
+test: export TESTS_tap := backup/* crash/* house/* replication/* shards/* unit/*
 quicktest test test-all:
 	@test/run
 
@@ -169,6 +169,13 @@ demo:
 
 demo-stop:
 	@bench/demo stop
+
+.PHONY: demo-shards demo-shards-stop
+demo-shards:
+	@bench/demo-shards start
+
+demo-shards-stop:
+	@bench/demo-shards stop
 
 # Benchmarks beside the peers: make bench [PARTS="copy read ..."]
 .PHONY: bench

@@ -4,7 +4,7 @@ import argparse, sys
 # Each registers its parts.
 import loads, events, tables, btrees, partitions, large, steady, builds, hashes, instructions
 import pages, frames, equal, directories, policies, recorded, before, restarts
-import latencies, standbys, ceiling, zones
+import latencies, standbys, ceiling, zones, shards
 from harness import PARTS, Bench
 from server import Failed
 import plot

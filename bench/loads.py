@@ -309,27 +309,41 @@ def part_wal(b):
 
 @part
 def part_subscription(b):
-    """Initial sync of a subscription into a table with four indexes, from a heap table without
-    any."""
+    """A subscription into a table with four indexes, from a heap table without any: its initial
+    copy, then until it has applied a COPY of a twentieth as many rows."""
     b.table('p', 'heap', n=0)
-    b.server.sql(b.copy(b.file(), 'p'))
-    b.server.sql('DROP PUBLICATION IF EXISTS pub; CREATE PUBLICATION pub FOR TABLE p')
-    other = Server(b.args, 'subscriber')
+    b.server.sql('DROP PUBLICATION IF EXISTS pub; DROP TABLE IF EXISTS done; '
+                 'CREATE TABLE done (); CREATE PUBLICATION pub FOR TABLE p, done')
+    other = Server(b.args, 'subscriber', {'wal_retrieve_retry_interval': '100ms'})
+    feed = b.file(rows=ROWS // 20, seed=8)
 
-    def sync(am):
+    def until(query):
+        while other.number(query) == 0:
+            time.sleep(0.05)
+
+    def subscribe(am):
+        b.server.sql('TRUNCATE p, done; ' + b.copy(b.file(), 'p'))
         b.table('p', am, server=other)
+        other.sql('DROP TABLE IF EXISTS done; CREATE TABLE done ()')
         start = time.time()
         other.psql(
             "CREATE SUBSCRIPTION sub CONNECTION 'host=%s port=%s user=postgres dbname=postgres' "
             "PUBLICATION pub;"
             % (b.args.dir, b.server.port))
-        while other.number("SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> 'r'") > 0:
-            time.sleep(0.05)
-        took = time.time() - start
+        until("SELECT (count(*) = 0)::int FROM pg_subscription_rel WHERE srsubstate <> 'r'")
+        copied = time.time()
+        b.server.sql(b.copy(feed, 'p') + '; INSERT INTO done DEFAULT VALUES')
+        until('SELECT count(*) FROM done')
+        applied = time.time()
         other.psql('DROP SUBSCRIPTION sub;')
-        return took
+        return copied - start, applied - copied
 
+    took = {'mtpower': [], LIVE: []}
     try:
-        b.compare('initial sync, 4 indexes', both(sync))
+        for i in range(ROUNDS):
+            for am, side in sorted((('mtpower', 'mtpower'), ('heap', LIVE)), reverse=i % 2 == 0):
+                took[side].append(subscribe(am))
     finally:
         other.remove()
+    for i, case in enumerate(('initial sync, 4 indexes', 'apply, 4 indexes')):
+        b.show(case, {side: [t[i] for t in rounds] for side, rounds in took.items()})

@@ -1,5 +1,6 @@
-# Each figure in README.md and docs/performance.md is one of bench/RESULTS.md, or of the like of
-# bench/RESULTS_18.md: its key stands behind it, with the release before it where it is not 15.
+# Each figure in README.md, docs/performance.md and docs/machines.md is one of bench/RESULTS.md, or of
+# the like of bench/RESULTS_18.md: its key stands behind it, with the release before it where it is
+# not 15.
 #
 #     3.1 × <!-- copy.4_indexes.heap_btree_live.ratio -->
 #     3.1 × <!-- 18.copy.4_indexes.heap_btree_live.ratio -->
@@ -86,7 +87,7 @@ foreach my $file (glob "$top/bench/RESULTS_*.md")
 	my ($release) = $file =~ /_(\d+)\.md$/;
 	$results = { %$results, %{ results_of(slurp_file($file), "$release.") } };
 }
-foreach my $document ('README.md', 'docs/performance.md')
+foreach my $document ('README.md', 'docs/performance.md', 'docs/machines.md')
 {
 	my ($right, $wrong) = compare(slurp_file("$top/$document"), $results);
 	is($wrong, '', "$document: each figure was measured");

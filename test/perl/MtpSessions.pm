@@ -7,7 +7,7 @@ use Exporter 'import';
 use IPC::Run;
 use Time::HiRes qw(sleep);
 
-our @EXPORT = qw(start_psql finish hold release set_stop waits_sql takes_connections wait_for_restart kill_a_session kill_and_restart);
+our @EXPORT = qw(start_psql finish hold release set_stop waits_sql takes_connections wait_for_restart kill_a_session kill_and_restart kill_server);
 
 # psql in the background, each statement a -c of its own.  The database's name may be followed by other words of a connection string.
 sub start_psql
@@ -80,6 +80,20 @@ sub kill_and_restart
 		sleep(0.05);
 	}
 	die 'no restart';
+}
+
+# kill -9 to a postmaster; waits until its processes, which notice, are gone.
+sub kill_server
+{
+	my ($node) = @_;
+	my @pids = split(/\n/, $node->safe_psql('postgres', 'SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()'));
+	$node->kill9;
+	for (1 .. 1200)
+	{
+		return if !grep { kill(0, $_) } @pids;
+		sleep(0.05);
+	}
+	die 'processes of ' . $node->name . ' stay';
 }
 
 # Holds the advisory lock that an injection point waits for, in a session of its own, until it is released.
