@@ -4,6 +4,7 @@
 # A client is a file of test/clients: NAME.sh, NAME.py or NAME.java.  Its header says what it needs:
 #   Packages:    Debian's, with MAJOR for the server's release; only Debian's server has such
 #   Python:      what pip installs
+#   Maven:       a jar that is used in place of Debian's, where Maven is there and can have it
 #   Extensions:  what both databases need
 #   Steps:       which of these it has; without the line, load alone
 #     prepare      makes input, once
@@ -77,12 +78,13 @@ run_client() {
 		return 0
 	fi
 	if client_server "$1" start && client_work "$1" && client_server "$1" stop &&
-		client_crashes "$1"
+		! client_crashed "$1"
 	then
 		say "client $1${version:+ $version} ... ok ($times)"
 		count 1 0
 	else
 		tail -n 20 "$client_log/$1.out"
+		client_crashed "$1" || true
 		say "client $1 ... FAILED: $why"
 		count 0 1 0 "client $1: $why"
 		client_server "$1" stop || true
@@ -115,11 +117,19 @@ install_client() {
 		cp -an "$("$PG_CONFIG" --pkglibdir)/." "$pkglibdir/"
 		cp -an "$("$PG_CONFIG" --sharedir)/." "$work/root$("$PG_CONFIG" --sharedir)/"
 	}
+	get_jar "$(needs Maven)" >> "$out" 2>&1 || true
 	[ -n "$pip" ] || return 0
 	why="pip cannot install $pip: "
 	{ [ -d "$venv" ] || supervised "$clients" python3 -m venv "$venv"; } >> "$out" 2>&1 &&
 		supervised "$clients" "$venv/bin/pip" install --no-cache-dir $pip >> "$out" 2>&1 ||
 		{ why+=$(grep -E 'Error|ERROR' "$out" | tail -n 1); return 1; }
+}
+
+# get_jar [GROUP:NAME:VERSION]
+get_jar() {
+	[ -n "$1" ] && command -v mvn || return 0
+	supervised "$clients" mvn -q -B dependency:copy -Dmaven.repo.local="$clients/maven" \
+		-Dartifact="$1" -DoutputDirectory="$clients/jars"
 }
 
 # client_server NAME start, client_server NAME stop
@@ -182,7 +192,7 @@ client_step() {
 	case $client in
 		*.sh) run=(bash -euo pipefail) ;;
 		*.py) run=("$venv/bin/python" -P) ;;
-		*.java) run=(java -cp /usr/share/java/postgresql.jar) ;;
+		*.java) run=(java -cp "$clients/jars/*:/usr/share/java/postgresql.jar") ;;
 	esac
 	[ "$3" != mtpower ] || methods=(TREE=mtpower_blink HASH=mtpower_hash ZONE=mtpower_zone)
 	why="$2 on $3"
@@ -218,9 +228,9 @@ client_compare() {
 		diff "$client_log/$1.heap" "$client_log/$1.mtpower" >> "$client_log/$1.out"
 }
 
-# client_crashes NAME: false if there were any.
-client_crashes() {
-	why="its server crashed"
-	! grep -E 'PANIC:|TRAP:|was terminated by signal' "$client_log/$1.server" \
-		>> "$client_log/$1.out"
+# client_crashed NAME: has its server, in whichever process?  Sets why if it has.
+client_crashed() {
+	local lines
+	lines=$(grep -m 3 -E 'PANIC:|TRAP:|was terminated by signal' "$client_log/$1.server") || return 1
+	why=$lines
 }

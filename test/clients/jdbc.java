@@ -3,6 +3,7 @@
 // with an error in a savepoint.
 //
 // Packages: default-jdk-headless libpostgresql-jdbc-java
+// Maven: org.postgresql:postgresql:42.7.8
 // Batched: 500000
 import java.io.StringReader;
 import java.nio.charset.StandardCharsets;

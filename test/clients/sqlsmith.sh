@@ -95,9 +95,10 @@ case $1 in
 	after)
 		psql -Xq -c 'CREATE EXTENSION IF NOT EXISTS mtpower'
 		[ "$PGDATABASE" = mtpower ] || exit 0
-		ask all & other=$!
-		ask ours --exclude-catalog
-		wait "$other"
+		ask all & other=$! early=
+		ask ours --exclude-catalog || early=1
+		wait "$other" || early=1
+		[ -z "$early" ]
 		grep -hE '^queries:' all ours || true
 		judge ;;
 esac
