@@ -170,7 +170,7 @@ client_work() {
 
 # median MILLISECONDS...: in seconds
 median() {
-	say "$@" | sort -n | sed -n "$((($# + 1) / 2))p" | sed 's/^/000/; s/0*\(.*.\)\(.\)..$/\1.\2/'
+	say "$@" | sort -n | awk '{ ms[NR] = $1 } END { printf "%.1f", ms[int((NR + 1) / 2)] / 1000 }'
 }
 
 # client_database NAME DATABASE: makes it anew.
