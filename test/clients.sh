@@ -35,7 +35,6 @@ run_clients() {
 # The password is for clients that know no Unix sockets; there is no way in for others.
 make_client_cluster() {
 	client_password=$(od -An -N 16 -tx1 /dev/urandom | tr -d ' \n')
-	client_port=$(free_port)
 	( umask 077; "${RUN[@]}" tee "$clients/password" <<< "$client_password" > /dev/null )
 	supervised "$clients" "$bindir/initdb" --auth-local=trust --auth-host=scram-sha-256 -U postgres \
 		--pwfile="$clients/password" --no-sync --no-locale --encoding=UTF8 -D "$clients/pg" \
@@ -43,7 +42,6 @@ make_client_cluster() {
 	"${RUN[@]}" tee -a "$clients/pg/postgresql.conf" > /dev/null <<-END
 		shared_preload_libraries = 'mtpower'
 		listen_addresses = '127.0.0.1'
-		port = $client_port
 		unix_socket_directories = '$clients'
 		fsync = off
 		shared_buffers = 256MB
@@ -55,9 +53,10 @@ make_client_cluster() {
 	END
 }
 
+# free_port: one above those that the system gives to clients
 free_port() {
 	local port
-	for port in {65400..65430}; do
+	for port in $(shuf -i 61000-65535 -n 20); do
 		(exec 3<> "/dev/tcp/127.0.0.1/$port") 2> /dev/null || { say "$port"; return 0; }
 	done
 	die "no port is free"
@@ -134,8 +133,13 @@ get_jar() {
 
 # client_server NAME start, client_server NAME stop
 client_server() {
+	local options=()
 	why="the server does not $2"
-	supervised "$clients" "$bindir/pg_ctl" -D "$clients/pg" -w -l "$client_log/$1.server" "$2" \
+	if [ "$2" = start ]; then
+		client_port=$(free_port)
+		options=(-l "$client_log/$1.server" -o "-p $client_port")
+	fi
+	supervised "$clients" "$bindir/pg_ctl" -D "$clients/pg" -w "${options[@]}" "$2" \
 		>> "$client_log/$1.out" 2>&1
 }
 
