@@ -35,6 +35,8 @@ like($provided->{file}, qr/\S/, 'META.json: the file of what it provides');
 my ($default) = slurp_file("$top/mtpower.control") =~ /^default_version = '(\d+\.\d+)'$/m;
 is($meta->{version}, "$default.0", 'META.json has the version of mtpower.control');
 is($provided->{version}, "$default.0", 'and so has what it provides');
+like(slurp_file("$top/src/core/core.h"), qr/^#define MTP_VERSION\s+"\Q$default\E"$/m,
+	'and so has the library');
 like(slurp_file("$top/debian/changelog"), qr/\Amtpower \(\Q$default\E\.0-\d+\) /,
 	'and so has the Debian package');
 
