@@ -143,12 +143,12 @@ typedef struct Shown
 } Shown;
 
 static void
-show(Shown *shown, MtpLoad *load)
+show(Shown *shown, MtpLoad *load, int pid)
 {
 	dlist_head *lists[] = {&load->batches, &load->own};
 	dlist_iter	iter;
 
-	shown->pid = load->pid;
+	shown->pid = pid;
 	shown->dbid = load->dbid;
 	shown->roleid = load->roleid;
 	shown->queued = shown->applied = load->progress;
@@ -172,9 +172,10 @@ copy_loads(int *n)
 	for (int i = 0; i < mtp_batch_shared->max_loads; i++)
 	{
 		MtpLoad    *load = &mtp_batch_shared->loads[i];
+		int			pid = *(volatile int *) &load->pid; /* a load leaves without the lock */
 
-		if (load->pid != 0 && load->progress.serial != 0)
-			show(&shown[(*n)++], load);
+		if (pid != 0 && load->progress.serial != 0)
+			show(&shown[(*n)++], load, pid);
 	}
 	LWLockRelease(mtp_batch_lock);
 	return shown;
@@ -197,7 +198,9 @@ put_row(ReturnSetInfo *rsinfo, const Shown *shown, Datum database, bool dropped,
 		Int64GetDatum(index ? index->queued : p->queued),
 		Int64GetDatum(index ? shown->applied.indexes[i].queued : shown->applied.queued)
 	};
-	bool		nulls[] = {false, dropped, !here, !here || !index, false, index, false, false};
+	bool		nulls[] = {
+		false, dropped, !here, !here || !index, false, index || p->rows == 0, false, false
+	};
 
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }

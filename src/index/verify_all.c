@@ -5,17 +5,21 @@
  * As in pg_amcheck, what is wrong with one index does not keep the others from being checked, what
  * cannot be checked is skipped with a reason, and several processes may share the work.  Each takes
  * the next index of one array until there is none.  The session is one of them; the others are
- * background processes that run each check in a transaction of its own.  They wait for no lock: an
- * index that is locked they leave to the session, which may be the one that has locked it.
+ * background processes that run each check in a transaction of its own.
+ *
+ * The session waits for these processes, which no deadlock detector sees.  So they wait for nobody
+ * for long: what is locked, by the session perhaps, they leave to the session, and those that are
+ * not connected yet when all indexes are taken are ended.  They end with the session, too, however
+ * that ends: it leaves the segment of shared memory, and then terminates them.
  */
 #include "core/core.h"
 
 #include "access/xact.h"
-#include "catalog/pg_am.h"
 #include "core/process.h"
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "index/inspect.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "storage/dsm.h"
@@ -26,6 +30,7 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(mtp_verify_all);
 
@@ -46,6 +51,8 @@ typedef struct Check
 {
 	Oid			indexid;
 	Oid			heapid;
+	bool		btree;			/* core's: amcheck's function checks it */
+	bool		temporary;		/* the session's own: no other process can check it */
 	Verdict		verdict;		/* written by the process that has taken it */
 	int			sqlerrcode;		/* of one that failed */
 	char		message[TEXT_SIZE]; /* … or why it was skipped */
@@ -60,9 +67,17 @@ typedef struct Checks
 	Oid			btree_check;	/* amcheck's function for btree indexes, or invalid */
 	bool		heapallindexed;
 	pg_atomic_uint32 next;		/* the item that nobody has taken yet */
+	volatile bool connected[MAX_PROCESSES]; /* background processes, by number */
 	uint32		n;
 	Check		items[FLEXIBLE_ARRAY_MEMBER];
 } Checks;
+
+/* The session's background processes, in memory that outlives an error */
+typedef struct Processes
+{
+	int			n;
+	BackgroundWorkerHandle *handles[MAX_PROCESSES];
+} Processes;
 
 extern PGDLLEXPORT void mtp_verify_worker_main(Datum handle);
 extern Datum mtp_verify_index(PG_FUNCTION_ARGS);
@@ -79,7 +94,7 @@ static const char *const list_indexes =
 " WHEN c.relpersistence = 'u' AND pg_is_in_recovery() THEN"
 "  'it is unlogged, and empty during recovery'"
 " WHEN a.amname = 'btree' AND $2 = 0 THEN 'it is of access method btree: that takes amcheck'"
-" END"
+" END, a.amname = 'btree', c.relpersistence = 't'"
 " FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam"
 " JOIN pg_class t ON t.oid = i.indrelid LEFT JOIN pg_am ta ON ta.oid = t.relam"
 " WHERE c.relkind = 'i' AND ($1 = 0 OR c.relnamespace = $1)"
@@ -114,6 +129,8 @@ fill_item(Check *item, HeapTuple row, TupleDesc desc)
 
 	item->indexid = DatumGetObjectId(SPI_getbinval(row, desc, 1, &isnull));
 	item->heapid = DatumGetObjectId(SPI_getbinval(row, desc, 2, &isnull));
+	item->btree = DatumGetBool(SPI_getbinval(row, desc, 4, &isnull));
+	item->temporary = DatumGetBool(SPI_getbinval(row, desc, 5, &isnull));
 	item->verdict = reason ? SKIPPED : NOT_YET;
 	if (reason)
 		strlcpy(item->message, reason, TEXT_SIZE);
@@ -168,16 +185,11 @@ take_item(Checks *checks)
 	return NULL;
 }
 
-/* Raises what is wrong. */
+/* Raises what is wrong.  Tables are locked before their indexes, and let go, by what this calls. */
 static void
 run_check(const Checks *checks, const Check *item)
 {
-	Relation	index = try_relation_open(item->indexid, AccessShareLock);
-	bool		btree = index != NULL && index->rd_rel->relam == BTREE_AM_OID;
-
-	if (index != NULL)
-		relation_close(index, NoLock);
-	if (btree)
+	if (item->btree)
 		OidFunctionCall2(checks->btree_check, ObjectIdGetDatum(item->indexid),
 						 BoolGetDatum(checks->heapallindexed));
 	else
@@ -185,7 +197,18 @@ run_check(const Checks *checks, const Check *item)
 							BoolGetDatum(checks->heapallindexed));
 }
 
-/* In PG_CATCH, outside of the error context: what was raised becomes the item's verdict. */
+/* Cuts between characters. */
+static void
+copy_text(char *to, const char *from)
+{
+	int			n = from ? pg_mbcliplen(from, strlen(from), TEXT_SIZE - 1) : 0;
+
+	if (n > 0)
+		memcpy(to, from, n);
+	to[n] = '\0';
+}
+
+/* In PG_CATCH, outside of the error's context: what was raised becomes the item's verdict. */
 static void
 note_error(Check *item)
 {
@@ -193,10 +216,19 @@ note_error(Check *item)
 
 	FlushErrorState();
 	item->sqlerrcode = error->sqlerrcode;
-	strlcpy(item->message, error->message ? error->message : "", TEXT_SIZE);
-	strlcpy(item->detail, error->detail ? error->detail : "", TEXT_SIZE);
+	copy_text(item->message, error->message);
+	copy_text(item->detail, error->detail);
 	item->verdict = FAILED;
 	FreeErrorData(error);
+}
+
+/* True if an error says nothing of the index, but of what others do. */
+static bool
+is_by_others(int sqlerrcode)
+{
+	return sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ||
+		sqlerrcode == ERRCODE_T_R_DEADLOCK_DETECTED ||
+		sqlerrcode == ERRCODE_T_R_SERIALIZATION_FAILURE;
 }
 
 /* In the session: in a subtransaction.  Who cancels the statement cancels all of it. */
@@ -216,24 +248,44 @@ check_here(Checks *checks, Check *item)
 	}
 	PG_CATCH();
 	{
+		bool		all = geterrcode() == ERRCODE_QUERY_CANCELED ||
+		geterrcode() == ERRCODE_OUT_OF_MEMORY;
+
 		MemoryContextSwitchTo(context);
-		if (geterrcode() == ERRCODE_QUERY_CANCELED || geterrcode() == ERRCODE_OUT_OF_MEMORY)
-			PG_RE_THROW();
-		note_error(item);
+		if (!all)
+			note_error(item);
 		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(context);
+		CurrentResourceOwner = owner;
+		if (all)
+			PG_RE_THROW();
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = owner;
+	if (item->verdict == FAILED && is_by_others(item->sqlerrcode))
+		item->verdict = SKIPPED;
+	if (item->verdict == FAILED && !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(item->indexid)))
+	{
+		item->verdict = SKIPPED;
+		copy_text(item->message, "it was dropped meanwhile");
+		item->detail[0] = '\0';
+	}
 }
 
-/* In a process of its own: in a transaction, which keeps the locks that it got until its end. */
+/*
+ * In a process of its own: in a transaction, whose locks it keeps to its end.  Any error but one
+ * that a check raises is left to the session, which meets it again, or not.
+ */
 static void
 check_there(Checks *checks, Check *item)
 {
+	if (item->temporary)
+		return;
+	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	SetUserIdAndSecContext(checks->userid, 0);
+	SetUserIdAndSecContext(checks->userid, SECURITY_RESTRICTED_OPERATION);
 	PG_TRY();
 	{
 		if (ConditionalLockRelationOid(item->heapid, AccessShareLock) &&
@@ -250,6 +302,10 @@ check_there(Checks *checks, Check *item)
 		MemoryContextSwitchTo(TopMemoryContext);
 		note_error(item);
 		AbortCurrentTransaction();
+		if (is_by_others(item->sqlerrcode) || item->sqlerrcode == ERRCODE_QUERY_CANCELED ||
+			item->sqlerrcode == ERRCODE_OUT_OF_MEMORY ||
+			item->sqlerrcode == ERRCODE_UNDEFINED_TABLE)
+			item->verdict = NOT_YET;
 	}
 	PG_END_TRY();
 }
@@ -261,9 +317,11 @@ mtp_verify_worker_main(Datum handle)
 	dsm_segment *seg;
 	Checks	   *checks;
 	Check	   *item;
+	int			number;
 
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
+	memcpy(&number, MyBgworkerEntry->bgw_extra, sizeof(number));
 	CurrentResourceOwner = ResourceOwnerCreate(NULL, "mtpower verifier");
 	seg = dsm_attach(DatumGetUInt32(handle));
 	if (seg == NULL)
@@ -271,7 +329,9 @@ mtp_verify_worker_main(Datum handle)
 	dsm_pin_mapping(seg);
 	checks = dsm_segment_address(seg);
 	BackgroundWorkerInitializeConnectionByOid(checks->dbid, InvalidOid, 0);
+	checks->connected[number] = true;
 	mtp_process_reset_settings();
+	SetConfigOption("lock_timeout", "1s", PGC_SUSET, PGC_S_OVERRIDE);
 	while ((item = take_item(checks)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -279,58 +339,79 @@ mtp_verify_worker_main(Datum handle)
 	}
 }
 
-/* Starts so many processes, or as many as there is room for. */
-static int
-start_processes(BackgroundWorkerHandle **handles, int n, dsm_segment *seg)
+/* When the session leaves the segment: by an error, by its own end, or since all is checked. */
+static void
+end_processes(dsm_segment *seg, Datum arg)
 {
-	BackgroundWorker bgw;
-	int			started = 0;
+	Processes  *processes = (Processes *) DatumGetPointer(arg);
+	Checks	   *checks = dsm_segment_address(seg);
 
+	pg_atomic_write_u32(&checks->next, checks->n);
+	for (int i = 0; i < processes->n; i++)
+	{
+		TerminateBackgroundWorker(processes->handles[i]);
+		pfree(processes->handles[i]);
+	}
+	pfree(processes);
+}
+
+/* Starts so many processes, or as many as there is room for. */
+static Processes *
+start_processes(int n, dsm_segment *seg)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	Processes  *processes = palloc0(sizeof(Processes));
+	BackgroundWorker bgw;
+
+	on_dsm_detach(seg, end_processes, PointerGetDatum(processes));
 	mtp_process_describe(&bgw, "mtpower verifier", "mtp_verify_worker_main");
 	bgw.bgw_start_time = BgWorkerStart_ConsistentState;
 	bgw.bgw_main_arg = UInt32GetDatum(dsm_segment_handle(seg));
 	bgw.bgw_notify_pid = MyProcPid;
-	while (started < n && RegisterDynamicBackgroundWorker(&bgw, &handles[started]))
-		started++;
-	if (started < n)
+	while (processes->n < n)
+	{
+		memcpy(bgw.bgw_extra, &processes->n, sizeof(processes->n));
+		if (!RegisterDynamicBackgroundWorker(&bgw, &processes->handles[processes->n]))
+			break;
+		processes->n++;
+	}
+	MemoryContextSwitchTo(old);
+	if (processes->n < n)
 		ereport(NOTICE,
-				(errmsg("%d of %d processes take part", started + 1, n + 1),
+				(errmsg("%d of %d processes take part", processes->n + 1, n + 1),
 				 errhint("You might need to increase max_worker_processes.")));
-	return started;
+	return processes;
+}
+
+/* Those that have not come as far as to connect, which may take a lock, have nothing to do. */
+static void
+await_processes(Checks *checks, Processes *processes)
+{
+	for (int i = 0; i < processes->n; i++)
+		if (!checks->connected[i])
+			TerminateBackgroundWorker(processes->handles[i]);
+	for (int i = 0; i < processes->n; i++)
+		if (WaitForBackgroundWorkerShutdown(processes->handles[i]) == BGWH_POSTMASTER_DIED)
+			proc_exit(1);
 }
 
 /* What other processes have left, or not ended, is the session's too. */
 static void
 check_all(Checks *checks, dsm_segment *seg, int parallel)
 {
-	BackgroundWorkerHandle *handles[MAX_PROCESSES];
-	volatile int n = 0;
+	Processes  *processes = parallel > 0 ? start_processes(parallel, seg) : NULL;
+	Check	   *item;
 
-	PG_TRY();
+	while ((item = take_item(checks)) != NULL)
 	{
-		Check	   *item;
-
-		if (parallel > 0)
-			n = start_processes(handles, parallel, seg);
-		while ((item = take_item(checks)) != NULL)
-		{
-			CHECK_FOR_INTERRUPTS();
-			check_here(checks, item);
-		}
-		for (int i = 0; i < n; i++)
-			if (WaitForBackgroundWorkerShutdown(handles[i]) == BGWH_POSTMASTER_DIED)
-				proc_exit(1);
-		for (uint32 i = 0; i < checks->n; i++)
-			if (checks->items[i].verdict == NOT_YET)
-				check_here(checks, &checks->items[i]);
+		CHECK_FOR_INTERRUPTS();
+		check_here(checks, item);
 	}
-	PG_CATCH();
-	{
-		for (int i = 0; i < n; i++)
-			TerminateBackgroundWorker(handles[i]);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
+	if (processes != NULL)
+		await_processes(checks, processes);
+	for (uint32 i = 0; i < checks->n; i++)
+		if (checks->items[i].verdict == NOT_YET)
+			check_here(checks, &checks->items[i]);
 }
 
 static void

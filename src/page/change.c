@@ -225,6 +225,7 @@ pack(Page page, int n, const IndexTuple *items, IndexTuple highkey)
 	Assert(h->nitems == 0 && n >= 0);
 	if (n > MTP_MAX_ITEMS)
 		return false;
+	norms[0] = 0;				/* not read where n is 0, which compilers do not see */
 	for (int i = 0; i < n; i++)
 		norms[i] = mtp_item_cuts(h->norm, items[i]) ?
 			mtp_norm_fixed(h->norm, (char *) items[i] + sizeof(IndexTupleData)) :

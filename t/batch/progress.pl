@@ -14,6 +14,7 @@ $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
 shared_buffers = 128MB
 mtpower.batch_size = 4MB
+mtpower.workers = 0
 autovacuum = off
 fsync = off
 });
@@ -136,7 +137,7 @@ CREATE FUNCTION look_at_many(n int) RETURNS int LANGUAGE plpgsql AS $$
 BEGIN
 	IF n = 400000 THEN
 		INSERT INTO saw SELECT 3, concat_ws(' ', count(index), sum(entries_queued) FILTER (WHERE index IS NULL) > sum(entries_queued) FILTER (WHERE index IS NOT NULL),
-			sum(entries_queued) FILTER (WHERE index IS NULL) BETWEEN 200000 AND 400000) FROM mtpower.stat_progress;
+			sum(entries_queued) FILTER (WHERE index IS NULL) BETWEEN 150000 AND 400000) FROM mtpower.stat_progress;
 	END IF;
 	RETURN n;
 END $$;

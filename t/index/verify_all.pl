@@ -14,7 +14,7 @@ $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'mtpower'
 shared_buffers = 64MB
 mtpower.buffer_size = 0
-max_worker_processes = 20
+max_worker_processes = 8
 autovacuum = off
 fsync = off
 });
@@ -86,6 +86,7 @@ like($err, qr/ERROR:  number of parallel processes -1 is out of range/, 'too few
 like($err, qr/ERROR:  number of parallel processes 1000 is out of range\nDETAIL:  It must be between 0 and 64\./, 'too many');
 ($rc, $out, $err) = $node->psql('postgres', 'SELECT count(*) FROM mtpower.verify_all(parallel => 60)');
 is($rc, 0, 'more than there are');
+like($err, qr/NOTICE:  [1-9] of \d+ processes take part\nHINT:  You might need to increase max_worker_processes\./, 'which it tells of');
 
 # An index that this transaction has locked, or made, is left to the session.
 is($node->safe_psql('postgres', q{
@@ -125,7 +126,7 @@ foreach my $parallel (0, 3)
 	is(join("\n", grep { !/^t_[bh]\|/ } split /\n/, $found), join("\n", grep { !/^t_[bh]\|/ } split /\n/, $there =~ s/u_a.*/u_a|ok|||/r), 'the rest');
 }
 
-# Who cancels it ends all of it.
+# Who cancels it ends all of it, and the session goes on.
 $node->safe_psql('postgres', q{
 CREATE FUNCTION slow(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
 	IF current_setting('slow.now', true) = 'yes' THEN PERFORM pg_sleep(100); END IF; RETURN $1; END $$;
@@ -135,8 +136,59 @@ CREATE INDEX t_slow ON s.t USING mtpower_blink (slow(a));
 CREATE INDEX t_slow2 ON s.t USING mtpower_blink (slow(a))});
 $node->append_conf('postgresql.conf', "slow.now = 'yes'");
 $node->reload;
-($rc, $out, $err) = $node->psql('postgres', q{SET statement_timeout = '2s'; SELECT mtpower.verify_all('s', true, 1)});
-like($err, qr/ERROR:  canceling statement due to statement timeout/, 'it can be cancelled');
-ok($node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'mtpower verifier'}), 'and its processes end');
+my $alone = q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'mtpower verifier'};
+foreach my $parallel (0, 1)
+{
+	($rc, $out, $err) = $node->psql('postgres', qq{
+		SET statement_timeout = '2s';
+		SELECT mtpower.verify_all('s', true, $parallel);
+		DO \$\$ BEGIN PERFORM mtpower.verify_all('s', true, $parallel); EXCEPTION WHEN query_canceled THEN RAISE NOTICE 'caught'; END \$\$;
+		BEGIN; SAVEPOINT a;
+		SELECT mtpower.verify_all('s', true, $parallel);
+		ROLLBACK TO a; CREATE TABLE after_$parallel (a int); COMMIT;
+		SELECT count(*), current_setting('search_path') FROM after_$parallel}, on_error_stop => 0);
+	is(scalar(() = $err =~ /ERROR:  canceling statement due to statement timeout/g), 2, "$parallel processes: it can be cancelled");
+	like($err, qr/NOTICE:  caught/, 'its error can be caught');
+	is($out, '0|"$user", public', 'the session goes on');
+	ok($node->poll_query_until('postgres', $alone), 'and its processes end');
+}
+
+# A session that is terminated takes its processes along.
+my ($in, $txt) = ("SELECT mtpower.verify_all('s', true, 1);\n", '');
+my $session = IPC::Run::start([ 'psql', '-XAtq', '-h', $node->host, '-p', $node->port, 'postgres' ], '<', \$in, '>', \$txt, '2>', \$err);
+$session->pump_nb;
+ok($node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'mtpower verifier'}), 'a process takes part');
+$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ~ '^SELECT mtpower.verify_all'});
+ok($node->poll_query_until('postgres', $alone), 'which ends with its session');
+eval { $session->finish };
+$node->append_conf('postgresql.conf', "slow.now = 'no'");
+$node->reload;
+
+# What the session alone can read, has locked, or waits for: nobody waits for ever.
+is($node->safe_psql('postgres', q{
+	CREATE TEMP TABLE tt (a int) USING mtpower;
+	CREATE INDEX tt_1 ON tt USING mtpower_blink (a); CREATE INDEX tt_2 ON tt USING mtpower_blink (a); CREATE INDEX tt_3 ON tt USING mtpower_hash (a);
+	INSERT INTO tt SELECT generate_series(1, 3000);
+	SELECT string_agg(result, ' ') FROM mtpower.verify_all((SELECT relnamespace::regnamespace FROM pg_class WHERE oid = 'tt'::regclass), true, 2)}), 'ok ok ok', 'its own temporary indexes');
+is($node->safe_psql('postgres', q{
+	CREATE SCHEMA r; CREATE TYPE r.pair AS (a int, b int);
+	CREATE TABLE r.t (p r.pair) USING mtpower; INSERT INTO r.t SELECT row(g, g)::r.pair FROM generate_series(1, 3000) g;
+	CREATE INDEX t_1 ON r.t USING mtpower_blink (p); CREATE INDEX t_2 ON r.t USING mtpower_blink (p); CREATE INDEX t_3 ON r.t USING mtpower_blink (p);
+	SET statement_timeout = '60s';
+	BEGIN; ALTER TYPE r.pair ADD ATTRIBUTE c int;
+	SELECT string_agg(result, ' ') FROM mtpower.verify_all('r', false, 2); ROLLBACK}), 'ok ok ok', 'a type that it has changed');
+is($node->safe_psql('postgres', q{
+	SET statement_timeout = '60s';
+	BEGIN; LOCK TABLE pg_database;
+	SELECT string_agg(result, ' ') FROM mtpower.verify_all('r', false, 2); ROLLBACK}), 'ok ok ok', 'what processes need to begin');
+
+# Long texts are cut between characters.
+$node->safe_psql('postgres', q{
+CREATE FUNCTION loud(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
+	IF current_setting('loud.now', true) = 'yes' THEN RAISE '%', 'x' || repeat('é', 300) USING DETAIL = repeat('é', 300); END IF; RETURN $1; END $$;
+CREATE SCHEMA l;
+CREATE TABLE l.t (a int) USING mtpower; INSERT INTO l.t VALUES (1);
+CREATE INDEX t_loud ON l.t USING mtpower_blink (loud(a))});
+is($node->safe_psql('postgres', q{SET loud.now = 'yes'; SELECT result, length(message), length(detail) FROM mtpower.verify_all('l', true)}), 'failed|256|255', 'long texts');
 $node->stop;
 done_testing();
