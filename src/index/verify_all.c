@@ -280,11 +280,15 @@ check_here(Checks *checks, Check *item)
 static void
 check_there(Checks *checks, Check *item)
 {
+	Oid			userid;
+	int			sec_context;
+
 	if (item->temporary)
 		return;
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
+	GetUserIdAndSecContext(&userid, &sec_context);
 	SetUserIdAndSecContext(checks->userid, SECURITY_RESTRICTED_OPERATION);
 	PG_TRY();
 	{
@@ -294,6 +298,7 @@ check_there(Checks *checks, Check *item)
 			run_check(checks, item);
 			item->verdict = SOUND;
 		}
+		SetUserIdAndSecContext(userid, sec_context);
 		PopActiveSnapshot();
 		CommitTransactionCommand();
 	}
