@@ -25,7 +25,7 @@ static int	nmasks = 0;
 
 /* The byte that tells of which kind a record of MTP_WAL_MORE is */
 static uint8
-kind_of(XLogReaderState *record)
+kind_in(XLogReaderState *record)
 {
 	return *(uint8 *) XLogRecGetData(record);
 }
@@ -38,7 +38,7 @@ record_of(XLogReaderState *record)
 
 	if (info != MTP_WAL_MORE)
 		return records[info >> 4];
-	return kind_of(record) < MTP_WAL_KINDS ? kinds[kind_of(record)] : NULL;
+	return kind_in(record) < MTP_WAL_KINDS ? kinds[kind_in(record)] : NULL;
 }
 
 void
@@ -93,7 +93,7 @@ redo_record(XLogReaderState *record)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot replay a WAL record that mtpower %s does not know", MTP_VERSION),
 				 errdetail("The record at %X/%X, of kind %u, was written by a newer version.",
-						   LSN_FORMAT_ARGS(record->ReadRecPtr), kind_of(record)),
+						   LSN_FORMAT_ARGS(record->ReadRecPtr), kind_in(record)),
 				 errhint("Install that version here and start the server again.")));
 	rec->redo(record);
 }
@@ -104,7 +104,7 @@ describe_record(StringInfo buf, XLogReaderState *record)
 	const MtpWalRecord *rec = record_of(record);
 
 	if (rec == NULL)
-		appendStringInfo(buf, "kind %u", kind_of(record));
+		appendStringInfo(buf, "kind %u", kind_in(record));
 	else
 	{
 		if ((XLogRecGetInfo(record) & XLR_RMGR_INFO_MASK) == MTP_WAL_MORE)
