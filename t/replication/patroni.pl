@@ -213,7 +213,8 @@ foreach my $how ('the postmaster', 'Patroni and the postmaster')
 	holds("$how killed", \@names);
 	start_patroni($old) if $how =~ /Patroni/;
 	wait_until("$how killed: the old leader comes back", \&is_whole);
-	is(ask([$old], 'SELECT pg_is_in_recovery()'), 't', "$how killed: the old leader is a standby");
+	ok(wait_until("$how killed: the old leader answers", sub { (ask([$old], 'SELECT pg_is_in_recovery()') // '') eq 't' }),
+		"$how killed: the old leader is a standby");
 	more_loads("$how killed, and all are back");
 }
 stop_program('loader', 'TERM');
