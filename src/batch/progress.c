@@ -7,8 +7,6 @@
  */
 #include "batch/statement.h"
 
-#include "catalog/pg_authid.h"
-#include "catalog/pg_class.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
@@ -210,7 +208,7 @@ Datum
 mtp_stat_progress(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	bool		all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+	bool		all = mtp_batch_sees_all();
 	Shown	   *shown;
 	int			n;
 

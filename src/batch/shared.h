@@ -251,6 +251,9 @@ extern int	mtp_batch_min_rows;
 
 /* ---------- view.c ---------- */
 
+/* True if the user may see rows of loads of all roles. */
+extern bool mtp_batch_sees_all(void);
+
 /* A name, for a row; null if the database is not there any more. */
 extern Datum mtp_batch_database_name(Oid dbid, bool *isnull);
 

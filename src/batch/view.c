@@ -25,8 +25,8 @@ PG_FUNCTION_INFO_V1(mtp_stat_batches);
 PG_FUNCTION_INFO_V1(mtp_stat_memory);
 
 /* Roles with this one's rights see all rows, others their own. */
-static bool
-sees_all(void)
+bool
+mtp_batch_sees_all(void)
 {
 	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
 }
@@ -47,7 +47,7 @@ mtp_stat_workers(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	MtpWorker  *workers = palloc(sizeof(mtp_workers->workers));
 	MtpServing *serving = palloc(sizeof(mtp_batch_shared->serving));
-	bool		all = sees_all();
+	bool		all = mtp_batch_sees_all();
 
 	mtp_require_preload();
 	InitMaterializedSRF(fcinfo, 0);
@@ -189,7 +189,7 @@ Datum
 mtp_stat_batches(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	bool		all = sees_all();
+	bool		all = mtp_batch_sees_all();
 	HASH_SEQ_STATUS seq;
 	Row		   *row;
 
