@@ -98,7 +98,7 @@ install_client() {
 	case $packages in *MAJOR*)
 		packages=${packages//MAJOR/$major}
 		why="its server packages are for Debian's PostgreSQL alone"
-		[[ $PG_CONFIG = /usr/lib/postgresql/* ]] || return 1 ;;
+		[[ $("$PG_CONFIG" --bindir) = /usr/lib/postgresql/* ]] || return 1 ;;
 	esac
 	[ -z "$pip" ] || packages+=" python3-venv"
 	for package in $packages; do

@@ -7,6 +7,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Encode qw(decode);
+use MtpDocs;
 
 my $top = "$FindBin::Bin/../..";
 my %text = map { $_ => slurp_file("$top/$_") } qw(README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md),
@@ -14,22 +15,6 @@ my %text = map { $_ => slurp_file("$top/$_") } qw(README.md CHANGELOG.md CONTRIB
 my @docs = grep { m!^docs/! } sort keys %text;
 my $reference = $text{'docs/reference.md'};
 my $operations = $text{'docs/operations.md'};
-
-# A document's fenced blocks, as [language, text].
-sub blocks
-{
-	my @blocks;
-	push @blocks, [ $1, $2 ] while $_[0] =~ /^```(\w*)\n(.*?)^```$/msg;
-	return @blocks;
-}
-
-# The first block behind a heading.
-sub block_behind
-{
-	my ($document, $heading) = @_;
-	$document =~ /^\Q$heading\E\n(.*)/ms or die "no heading \"$heading\"";
-	return (blocks($1))[0][1];
-}
 
 # The rows of the first table behind a line, as lists of cells; heading and rule are left out.
 sub table_behind
@@ -49,13 +34,16 @@ sub anchor
 	return $anchor =~ tr/ /-/r;
 }
 
-# How documents are written.  SQL that is not to be run would have another language.
+# How documents are written.
+my $statement = qr/^\s*(?:SELECT|INSERT INTO|UPDATE \S+ SET|DELETE FROM|COPY .* (?:FROM|TO)|CREATE [A-Z]|ALTER [A-Z]|DROP [A-Z]|VACUUM)\b/m;
 cmp_ok($text{'README.md'} =~ tr/\n//, '<=', 150, 'README.md has a page or two');
 foreach my $name (sort keys %text)
 {
 	my $prose = $text{$name} =~ s/^```.*?^```$//msgr;
 	is(join(' ', map { $_->[0] } grep { $_->[0] !~ /^(?:sql|sh|ini|text)$/ } blocks($text{$name})), '',
 		"$name: blocks have a language that says whether they are run");
+	unlike(join('', map { $_->[1] } grep { $_->[0] eq 'text' } blocks($text{$name})), $statement,
+		"$name: SQL is run");
 	unlike($prose, qr/\n\n {4,}\S/, "$name: all blocks are fenced");
 	unlike($prose, qr/\b(?:shall|he|his|him)\b/i, "$name: plain English");
 	is(join("\n", grep { length(decode('UTF-8', $_)) > 100 && !/^\|/ } split(/\n/, $prose)), '',
@@ -81,12 +69,17 @@ my %seen;
 is(join(' ', grep { $seen{$_}++ && $_ ne 'word' } $text{'docs/glossary.md'} =~ /^\| (.*?) \|/mg), '', 'each word of the glossary once');
 
 my $node = PostgreSQL::Test::Cluster->new('main');
-$node->init(extra => [ '--encoding=UTF8', '--locale=C' ]);
+$node->init(extra => [ '--encoding=UTF8', '--locale=C' ], allows_streaming => 'logical');
 $node->adjust_conf('postgresql.conf', 'mtpower.hot_list', undef);	# tests' servers do without
 $node->append_conf('postgresql.conf', q{shared_preload_libraries = 'mtpower'});
 $node->start;
 
-# Runs a document's SQL, block by block.
+# Minor releases before 15.19 do not have it.
+my $output_plugins = $node->safe_psql('postgres', "SELECT current_setting('output_plugin_libraries', true)");
+
+# Runs a document's SQL, block by block, but not that behind headings for which other servers are
+# needed: t/shards/citus.pl and the subscriber below run it.
+my %elsewhere = map { $_ => 1 } 'Citus', 'Logical replication';
 my $feed = $node->basedir . '/feed.csv';
 append_to_file($feed, join('', map { "$_,2013-01-01 00:00:$_+00,$_,kind $_,\"{}\"\n" } 10 .. 59));
 
@@ -94,9 +87,11 @@ sub run_document
 {
 	my ($name, $database) = @_;
 	my $number = 0;
-	foreach my $block (map { $_->[1] } grep { $_->[0] eq 'sql' } blocks($text{$name}))
+	foreach my $block (map { $_->[1] } grep { $_->[0] eq 'sql' && !$elsewhere{ $_->[2] } } blocks($text{$name}))
 	{
 		$number++;
+		next if $block =~ /output_plugin_libraries/ && !$output_plugins;
+		$block =~ s/ mydb / $database /;
 		$block =~ s!/srv/feed\.csv!$feed!;
 		$block =~ s!/srv/samples\.csv!/dev/null!;
 		my ($rc, $out, $err) = $node->psql($database, $block, on_error_stop => 1);
@@ -127,6 +122,24 @@ foreach my $name (@docs)
 	run_document($name, $database);
 	$node->safe_psql('template1', "DROP DATABASE $database");
 }
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET ALL');
+
+# A subscriber with mtpower, as docs/machines.md has it.
+my $subscriber = PostgreSQL::Test::Cluster->new('subscriber');
+$subscriber->init(extra => [ '--encoding=UTF8', '--locale=C' ]);
+$subscriber->append_conf('postgresql.conf', q{shared_preload_libraries = 'mtpower'});
+$subscriber->start;
+$subscriber->safe_psql('postgres', 'CREATE EXTENSION mtpower');
+my ($publish, $subscribe) = map { block_behind($text{'docs/machines.md'}, '## Logical replication', $_) } 0, 1;
+my $publisher = $node->connstr('postgres');
+$subscribe =~ s/'host=publisher[^']*'/'@{[ $publisher =~ s!'!''!gr ]}'/ or die 'docs/machines.md connects to another server';
+is(join(' ', $node->psql('postgres', $publish, on_error_stop => 1)), '0  ', 'docs/machines.md: what a publisher runs');
+like(join(' ', $subscriber->psql('postgres', $subscribe, on_error_stop => 1)), qr/^0  \S* NOTICE:  created replication slot [^\n]*$/, 'docs/machines.md: what a subscriber runs');
+$subscriber->wait_for_subscription_sync($node, 'readings');
+is($subscriber->safe_psql('postgres', 'SELECT count(*) FROM readings'), 1000, 'docs/machines.md: rows arrive');
+$subscriber->safe_psql('postgres', 'DROP SUBSCRIPTION readings');
+$subscriber->stop;
+$node->safe_psql('postgres', 'DROP PUBLICATION readings');
 
 # Functions: their arguments, and who may call them.
 my %callable = ('granted' => 'f', 'superuser' => 'f');

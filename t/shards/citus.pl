@@ -7,6 +7,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use MtpDocs;
 use MtpReplica;
 use MtpSessions;
 
@@ -84,6 +85,9 @@ sub shards_of { my ($worker) = @_; return citus('SELECT count(*) FROM citus_shar
 # ---------- one worker ----------
 
 citus("SELECT citus_set_coordinator_host(" . address($coordinator) . '); SELECT citus_add_node(' . address($workers[0]) . ')');
+citus(block_behind(document('docs/machines.md'), '## Citus', 1));
+pass('docs/machines.md: its statements run');
+citus('DROP TABLE events');
 citus(q{
 	CREATE TABLE events (id int, device int, kind text, note text, load int, PRIMARY KEY (device, id, load)) USING mtpower;
 	CREATE INDEX ON events USING mtpower_blink (device);
