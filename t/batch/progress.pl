@@ -79,6 +79,15 @@ is(scalar(grep { $_ < 0 || $_ > 100 } @percent), 0, 'from 0 to 100');
 cmp_ok($percent[-1], '>', $percent[0], 'that rise');
 is(seen('watcher'), '', 'nothing is left of it');
 
+# The session goes on: behind a statement, one that fails, and one whose savepoint is rolled back
+my $left = 'SELECT count(*) FROM mtpower.stat_progress;';
+my (undef, $stays) = $node->psql('postgres', qq{
+CREATE TABLE s (a int) USING mtpower; CREATE INDEX s_a ON s USING mtpower_blink (a);
+INSERT INTO s SELECT generate_series(1, 20000); $left
+INSERT INTO s SELECT 1 / (15000 - g) FROM generate_series(1, 20000) g; $left
+BEGIN; SAVEPOINT a; INSERT INTO s SELECT generate_series(1, 20000); ROLLBACK TO a; $left COMMIT}, on_error_stop => 0);
+is($stays, "0\n0\n0", 'nor in a session that goes on');
+
 # A load that waits for its client: who sees it
 $node->safe_psql('postgres', 'TRUNCATE t');
 my ($in, $txt, $err) = ('', '', '');
