@@ -170,17 +170,26 @@ is($node->safe_psql('postgres', q{
 	CREATE INDEX tt_1 ON tt USING mtpower_blink (a); CREATE INDEX tt_2 ON tt USING mtpower_blink (a); CREATE INDEX tt_3 ON tt USING mtpower_hash (a);
 	INSERT INTO tt SELECT generate_series(1, 3000);
 	SELECT string_agg(result, ' ') FROM mtpower.verify_all((SELECT relnamespace::regnamespace FROM pg_class WHERE oid = 'tt'::regclass), true, 2)}), 'ok ok ok', 'its own temporary indexes');
+# The session is busy with the largest index until a process waits for it.
 is($node->safe_psql('postgres', q{
 	CREATE SCHEMA r; CREATE TYPE r.pair AS (a int, b int);
+	CREATE FUNCTION until_one_waits(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
+		WHILE $1 = 1 AND current_setting('r.now', true) = 'yes' LOOP
+			PERFORM pg_stat_clear_snapshot(), pg_sleep(0.02);
+			EXIT WHEN EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'mtpower verifier' AND wait_event_type = 'Lock');
+		END LOOP;
+		RETURN $1; END $$;
+	CREATE TABLE r.large (a int) USING mtpower; INSERT INTO r.large SELECT generate_series(1, 20000);
+	CREATE INDEX ON r.large USING mtpower_blink (until_one_waits(a));
 	CREATE TABLE r.t (p r.pair) USING mtpower; INSERT INTO r.t SELECT row(g, g)::r.pair FROM generate_series(1, 3000) g;
 	CREATE INDEX t_1 ON r.t USING mtpower_blink (p); CREATE INDEX t_2 ON r.t USING mtpower_blink (p); CREATE INDEX t_3 ON r.t USING mtpower_blink (p);
-	SET statement_timeout = '60s';
+	SET statement_timeout = '60s'; SET r.now = 'yes';
 	BEGIN; ALTER TYPE r.pair ADD ATTRIBUTE c int;
-	SELECT string_agg(result, ' ') FROM mtpower.verify_all('r', false, 2); ROLLBACK}), 'ok ok ok', 'a type that it has changed');
+	SELECT string_agg(result, ' ') FROM mtpower.verify_all('r', true, 2); ROLLBACK}), 'ok ok ok ok', 'a type that it has changed');
 is($node->safe_psql('postgres', q{
 	SET statement_timeout = '60s';
 	BEGIN; LOCK TABLE pg_database;
-	SELECT string_agg(result, ' ') FROM mtpower.verify_all('r', false, 2); ROLLBACK}), 'ok ok ok', 'what processes need to begin');
+	SELECT string_agg(result, ' ') FROM mtpower.verify_all('r', false, 2); ROLLBACK}), 'ok ok ok ok', 'what processes need to begin');
 
 # Long texts are cut between characters.
 $node->safe_psql('postgres', q{
