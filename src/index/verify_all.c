@@ -27,6 +27,7 @@
 #include "storage/lmgr.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
@@ -121,6 +122,26 @@ find_btree_check(void)
 										  &isnull));
 }
 
+/* Cuts between characters. */
+static void
+copy_text(char *to, const char *from)
+{
+	int			n = from ? pg_mbcliplen(from, strlen(from), TEXT_SIZE - 1) : 0;
+
+	if (n > 0)
+		memcpy(to, from, n);
+	to[n] = '\0';
+}
+
+static void
+skip(Check *item, const char *reason)
+{
+	item->verdict = SKIPPED;
+	item->sqlerrcode = 0;
+	copy_text(item->message, reason);
+	item->detail[0] = '\0';
+}
+
 static void
 fill_item(Check *item, HeapTuple row, TupleDesc desc)
 {
@@ -131,9 +152,8 @@ fill_item(Check *item, HeapTuple row, TupleDesc desc)
 	item->heapid = DatumGetObjectId(SPI_getbinval(row, desc, 2, &isnull));
 	item->btree = DatumGetBool(SPI_getbinval(row, desc, 4, &isnull));
 	item->temporary = DatumGetBool(SPI_getbinval(row, desc, 5, &isnull));
-	item->verdict = reason ? SKIPPED : NOT_YET;
 	if (reason)
-		strlcpy(item->message, reason, TEXT_SIZE);
+		skip(item, reason);
 }
 
 /*
@@ -197,17 +217,6 @@ run_check(const Checks *checks, const Check *item)
 							BoolGetDatum(checks->heapallindexed));
 }
 
-/* Cuts between characters. */
-static void
-copy_text(char *to, const char *from)
-{
-	int			n = from ? pg_mbcliplen(from, strlen(from), TEXT_SIZE - 1) : 0;
-
-	if (n > 0)
-		memcpy(to, from, n);
-	to[n] = '\0';
-}
-
 /* In PG_CATCH, outside of the error's context: what was raised becomes the item's verdict. */
 static void
 note_error(Check *item)
@@ -229,6 +238,24 @@ is_by_others(int sqlerrcode)
 	return sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ||
 		sqlerrcode == ERRCODE_T_R_DEADLOCK_DETECTED ||
 		sqlerrcode == ERRCODE_T_R_SERIALIZATION_FAILURE;
+}
+
+/* What others have dropped or made invalid since the list was made is not damaged. */
+static void
+pass_over_gone(Check *item)
+{
+	HeapTuple	tuple;
+
+	AcceptInvalidationMessages();
+	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(item->indexid));
+	if (!HeapTupleIsValid(tuple))
+		skip(item, "it was dropped meanwhile");
+	else
+	{
+		if (!((Form_pg_index) GETSTRUCT(tuple))->indisvalid)
+			skip(item, "it is not valid");
+		ReleaseSysCache(tuple);
+	}
 }
 
 /* In the session: in a subtransaction.  Who cancels the statement cancels all of it. */
@@ -265,12 +292,6 @@ check_here(Checks *checks, Check *item)
 	CurrentResourceOwner = owner;
 	if (item->verdict == FAILED && is_by_others(item->sqlerrcode))
 		item->verdict = SKIPPED;
-	if (item->verdict == FAILED && !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(item->indexid)))
-	{
-		item->verdict = SKIPPED;
-		copy_text(item->message, "it was dropped meanwhile");
-		item->detail[0] = '\0';
-	}
 }
 
 /*
@@ -414,9 +435,13 @@ check_all(Checks *checks, dsm_segment *seg, int parallel)
 	}
 	if (processes != NULL)
 		await_processes(checks, processes);
-	for (uint32 i = 0; i < checks->n; i++)
-		if (checks->items[i].verdict == NOT_YET)
-			check_here(checks, &checks->items[i]);
+	for (item = checks->items; item < checks->items + checks->n; item++)
+	{
+		if (item->verdict == NOT_YET)
+			check_here(checks, item);
+		if (item->verdict == FAILED)
+			pass_over_gone(item);
+	}
 }
 
 static void

@@ -1,5 +1,5 @@
-# The queries for Prometheus run, and return the columns that they describe; where postgres_exporter
-# is installed, it shows them.
+# The queries for Prometheus run, also beside a load whose table is locked, and return the columns that
+# they describe; where postgres_exporter is installed, it shows them for two databases.
 use strict;
 use warnings;
 use FindBin;
@@ -18,6 +18,13 @@ CREATE ROLE watcher LOGIN IN ROLE pg_monitor;
 CREATE TABLE t (a int) USING mtpower;
 CREATE INDEX t_a ON t USING mtpower_blink (a);
 INSERT INTO t SELECT generate_series(1, 10000)});
+$node->safe_psql('postgres', 'CREATE DATABASE second TEMPLATE postgres');
+$node->safe_psql('second', 'INSERT INTO t SELECT generate_series(1, 5000)');
+
+# A load that has emptied its table
+my ($in, $said) = ("BEGIN; TRUNCATE t; INSERT INTO t SELECT generate_series(1, 10000); SELECT 'loaded';\n", '');
+my $load = IPC::Run::start([ 'psql', '-XAtq', $node->connstr('postgres') ], '<', \$in, '>', \$said);
+$load->pump until $said =~ /loaded/;
 
 my %queries = slurp_file($file) =~ /^(\w+):\n  query: "(.*)"\n/mg;
 my %columns = map { my ($name, $rest) = /^(\w+):\n(.*)/s; $name => [ $rest =~ /^    - (\w+):$/mg ] }
@@ -26,6 +33,7 @@ cmp_ok(scalar keys %queries, '>=', 8, 'there are queries');
 foreach my $name (sort keys %queries)
 {
 	my ($rc, $out, $err) = $node->psql('postgres', $queries{$name},
+		timeout => 60,
 		extra_params => [ '-U', 'watcher', '--pset=tuples_only=off', '--pset=footer=off' ]);
 	my ($head, @rows) = split /\n/, $out;
 	is($err, '', "$name runs");
@@ -33,13 +41,16 @@ foreach my $name (sort keys %queries)
 	cmp_ok(scalar @rows, '>', 0, "$name: rows");
 }
 
+$in = "ROLLBACK;\n\\q\n";
+$load->finish;
+
 SKIP: {
 	my ($exporter) = grep { -x } map { ("$_/postgres_exporter", "$_/prometheus-postgres-exporter") } split /:/, $ENV{PATH};
-	skip 'there is no postgres_exporter', 2 if !$exporter;
+	skip 'there is no postgres_exporter', 3 if !$exporter;
 	my $port = PostgreSQL::Test::Cluster::get_free_port();
 	local $ENV{DATA_SOURCE_NAME} = 'host=' . $node->host . ' port=' . $node->port . ' user=watcher dbname=postgres sslmode=disable';
 	my ($out, $page) = ('', '');
-	my $run = IPC::Run::start([ $exporter, "--extend.query-path=$file", "--web.listen-address=127.0.0.1:$port" ], '>&', \$out);
+	my $run = IPC::Run::start([ $exporter, "--extend.query-path=$file", '--auto-discover-databases', '--exclude-databases=template0,template1', "--web.listen-address=127.0.0.1:$port" ], '>&', \$out);
 	foreach (1 .. 100)
 	{
 		require HTTP::Tiny;
@@ -47,7 +58,8 @@ SKIP: {
 		last if $page =~ /^mtpower/m;
 		select(undef, undef, undef, 0.1);
 	}
-	like($page, qr/^mtpower_index_entries\{index="t_a".*\} 9744$/m, 'postgres_exporter shows entries');
+	like($page, qr/^mtpower_index_entries\{datname="postgres",index="t_a".*\} \d+$/m, 'postgres_exporter shows entries');
+	like($page, qr/^mtpower_index_entries\{datname="second",index="t_a".*\} 4744$/m, 'and those of another database');
 	is(join(' ', grep { $page !~ /^\Q$_\E[_{]/m } sort keys %queries), '', 'and something of each query');
 	$run->kill_kill;
 }

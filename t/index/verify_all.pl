@@ -191,6 +191,32 @@ is($node->safe_psql('postgres', q{
 	BEGIN; LOCK TABLE pg_database;
 	SELECT string_agg(result, ' ') FROM mtpower.verify_all('r', false, 2); ROLLBACK}), 'ok ok ok ok', 'what processes need to begin');
 
+# What goes, or becomes invalid, while larger indexes are checked is not damaged.
+foreach my $parallel (0, 1)
+{
+	$node->safe_psql('postgres', q{
+		DROP SCHEMA IF EXISTS d CASCADE; CREATE SCHEMA d;
+		CREATE FUNCTION d.hold(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
+			WHILE $1 = 1 AND NOT pg_try_advisory_xact_lock_shared(1) LOOP PERFORM pg_sleep(0.02); END LOOP; RETURN $1; END $$;
+		CREATE TABLE d.large (a int) USING mtpower; INSERT INTO d.large SELECT generate_series(1, 20000);
+		CREATE INDEX l_1 ON d.large USING mtpower_blink (d.hold(a)); CREATE INDEX l_2 ON d.large USING mtpower_blink (d.hold(a));
+		CREATE TABLE d.small (a int) USING mtpower; INSERT INTO d.small VALUES (1);
+		CREATE INDEX s_1 ON d.small (a); CREATE INDEX s_2 ON d.small USING mtpower_hash (a); CREATE INDEX s_3 ON d.small USING mtpower_blink (a);
+		CREATE INDEX s_4 ON d.small (a)});
+	my ($hold, $check) = ([ '', '' ], [ '', '' ]);
+	my @psql = ('psql', '-XAtq', '-h', $node->host, '-p', $node->port, 'postgres');
+	my $holder = IPC::Run::start(\@psql, '<', \$hold->[0], '>', \$hold->[1]);
+	$hold->[0] = "SELECT pg_advisory_lock(1), 'held';\n";
+	$holder->pump until $hold->[1] =~ /held/;
+	my $checker = IPC::Run::start([ @psql, '-c', "SELECT result, sqlstate, message FROM mtpower.verify_all('d', true, $parallel)" ], '<', \'', '>', \$check->[0], '2>', \$check->[1]);
+	ok($node->poll_query_until('postgres', "SELECT count(*) = 1 + $parallel FROM pg_stat_activity WHERE wait_event = 'PgSleep'"), 'large indexes are checked');
+	$node->safe_psql('postgres', q{DROP INDEX d.s_1, d.s_2; UPDATE pg_index SET indisvalid = false WHERE indexrelid IN ('d.s_3'::regclass, 'd.s_4'::regclass)});
+	$hold->[0] .= "\\q\n";
+	$holder->finish;
+	$checker->finish;
+	is(join("\n", @$check), join("\n", 'ok||', 'ok||', ('skipped||it was dropped meanwhile') x 2, ('skipped||it is not valid') x 2, '', ''), "$parallel processes: what others took");
+}
+
 # Long texts are cut between characters.
 $node->safe_psql('postgres', q{
 CREATE FUNCTION loud(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
