@@ -129,7 +129,7 @@ foreach my $parallel (0, 3)
 # Who cancels it ends all of it, and the session goes on.
 $node->safe_psql('postgres', q{
 CREATE FUNCTION slow(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
-	IF current_setting('slow.now', true) = 'yes' THEN PERFORM pg_sleep(100); END IF; RETURN $1; END $$;
+	IF current_setting('slow.now', true) = 'yes' THEN PERFORM pg_sleep(1000); END IF; RETURN $1; END $$;
 CREATE SCHEMA s;
 CREATE TABLE s.t (a int) USING mtpower; INSERT INTO s.t VALUES (1);
 CREATE INDEX t_slow ON s.t USING mtpower_blink (slow(a));
