@@ -86,7 +86,8 @@ sub shards_of { my ($worker) = @_; return citus('SELECT count(*) FROM citus_shar
 
 citus("SELECT citus_set_coordinator_host(" . address($coordinator) . '); SELECT citus_add_node(' . address($workers[0]) . ')');
 citus(block_behind(document('docs/machines.md'), '## Citus', 1));
-pass('docs/machines.md: its statements run');
+is_deeply(access_methods(), { map { $_ => 8 } qw(mtpower btree mtpower_blink mtpower_hash) },
+	'docs/machines.md: its statements make shards with these access methods');
 citus('DROP TABLE events');
 citus(q{
 	CREATE TABLE events (id int, device int, kind text, note text, load int, PRIMARY KEY (device, id, load)) USING mtpower;
